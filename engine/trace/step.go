@@ -1,0 +1,109 @@
+package trace
+
+import "time"
+
+// Step is one training step's account, kept for ever. Its window runs from the
+// end of the previous step's compute to the end of its own, so the windows tile
+// the run and Busy + all of Stall = End - Start, exactly.
+type Step struct {
+	Index   int32 // from 0 over the session
+	Epoch   int32 // from 0
+	Segment int32 // index into Session.Segments
+	Batch   int32 // batch sequence number
+	Samples int32
+	Correct int32   // top-1 hits; -1 where the device does no arithmetic
+	Loss    float32 // mean over the batch; NaN where the device does no arithmetic
+	Flags   uint16
+
+	Start, End int64            // ns
+	Busy       int64            // ns of compute in the window
+	Wait       int64            // ns the step loop was blocked in Loader.Next (data wait)
+	Load       int64            // ns of worker time that built the batch (data loading time)
+	Copy       int64            // ns of host-to-device copy
+	Bytes      int64            // bytes copied to the device
+	Stall      [NumCauses]int64 // ns
+}
+
+// Knob is one setting as text, so that old files replay after knobs are added.
+type Knob struct{ Name, Value string }
+
+// Segment is an interval under constant knobs.
+type Segment struct {
+	Index     int32
+	Start     int64 // ns, when the knobs took effect
+	End       int64 // ns; 0 while it is open
+	FirstStep int32
+	Knobs     []Knob
+	Reason    string // "start", or the change in words: "num_workers 2 -> 4"
+
+	// The measured cost of entering the segment.
+	TransitionSteps int32 // steps from the change until the queue was refilled, excluded from comparisons
+	Transition      int64 // ns of compute idle in those steps
+}
+
+// KnobSpec describes a knob to the screen and to the flags.
+type KnobSpec struct {
+	Name     string
+	Type     string   // "int", "bool", "enum", "duration", "text"
+	Min, Max int      // for "int"
+	Values   []string // for "enum"; for "int" the values that one keypress steps through, if any
+	Applied  string   // when a change takes effect: "next batch", "next epoch", …
+	NoEffect string   // why it has no effect on this device; empty when it has one
+	Group    string   // "loader", "engine", "inject"
+	Help     string   // one line
+}
+
+// Meta describes the run. All of it is stored.
+type Meta struct {
+	ID         string    // also the file's base name
+	Version    string    // of gpustall
+	Started    time.Time // wall-clock time of nanosecond 0
+	Command    []string
+	Device     string // "NVIDIA H100 80GB HBM3", "cpu (AMD EPYC, 2 threads)", "emulated H100"
+	DeviceKind string // "cpu", "cuda", "emu"
+	Emulated   bool   // the device's time is modelled
+	Model      string
+	Params     int64 // trainable parameters; 0 when there is no model
+	Dataset    string
+	Format     string // "cifar10-binary", "imagefolder", …
+	Synthetic  bool   // the data is made by gpustall
+	Samples    int64  // in one epoch, before drop_last
+	Classes    int
+	Seed       int64
+	Host       []Knob // environment as name/value pairs: os, cpu, cores, memory, go, driver …
+	Specs      []KnobSpec
+	Imported   string // the file a foreign trace came from; empty for our own runs
+}
+
+// Note is a line of the session's log: a knob confirmed, a warning, the end.
+type Note struct {
+	T     int64
+	Level string // "info", "warn", "error"
+	Text  string
+}
+
+// Point is one sample of a gauge.
+type Point struct {
+	T int64
+	V float64
+}
+
+// OpTime is the device time of one launch of the plan, accumulated over the
+// profiled steps.
+type OpTime struct {
+	Name  string // "conv_forward"
+	Layer string // "layer1.0.conv1"
+	Calls int64
+	Total int64 // ns
+	FLOPs float64
+	Bytes float64
+}
+
+// Outcome is how the run ended.
+type Outcome struct {
+	Ended     int64  // ns; 0 while running
+	Status    string // "running", "finished", "stopped", "failed", "killed"
+	Error     string
+	PeakBytes int64 // device memory
+	Drops     [NumTracks]int64
+}

@@ -1,0 +1,30 @@
+package loader
+
+// Batch is a slot: preallocated host memory that a worker fills and the engine
+// copies to the device. It belongs to the caller of Next until Release.
+//
+// Host holds everything one copy must carry, in this order, each part starting
+// at a multiple of 64 bytes: the samples (float32 NHWC, or uint8 NHWC when
+// Device is set), the labels (int32[N]), and, when Device is set, the
+// augmentation parameters (int32[N][4], see kernels.Augment).
+type Batch struct {
+	Seq   int32 // over the session
+	Epoch int32
+	Index int32 // in the epoch's order
+	N     int   // samples; the last batch of an epoch may be short
+	Last  bool  // the last batch delivered of its epoch
+
+	Host      []byte
+	LabelsOff int
+	AugOff    int
+	Device    bool // the device does the rest of the transform
+	Pinned    bool
+	Flags     uint16  // trace.FlagInjected, trace.FlagCeiling
+	Load      int64   // ns of worker time spent on it
+	Samples   []int32 // the dataset indices, in order
+
+	release func(*Batch)
+}
+
+// Release returns the slot. Call it once, when the device no longer reads Host.
+func (b *Batch) Release() { b.release(b) }
