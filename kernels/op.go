@@ -113,12 +113,13 @@ type Add struct {
 	Type Type
 }
 
-// MaxPool is a 2-D max pooling without padding. OutH = (H-Size)/Stride+1.
-// Forward buffers: x, y, index (uint8 per output: position in the window, row major).
+// MaxPool is a 2-D max pooling; padding never wins. OutH = (H+2*Pad-Size)/Stride+1.
+// Forward buffers: x, y, index (uint8 per output: position in the window, row
+// major, counted from the padded corner; the first maximum wins).
 type MaxPool struct {
-	N, H, W, C   int
-	Size, Stride int
-	Type         Type
+	N, H, W, C        int
+	Size, Stride, Pad int
+	Type              Type
 }
 
 // MaxPoolBackward scatters dy to the saved positions; dx is written whole.
