@@ -112,4 +112,5 @@ var (
 	ErrNoDevice    = errors.New("no such device")       // exit code 3
 	ErrOutOfMemory = errors.New("out of device memory") // the message names the knob to lower
 	ErrUnsupported = errors.New("not supported on this device")
+	ErrNotReady    = errors.New("not completed") // Elapsed of an event whose Record has not completed
 )

@@ -1,0 +1,127 @@
+// Package cpu trains on the host's threads behind the device contract. Each
+// stream is a goroutine that runs its commands in order while the caller goes
+// on, so copies overlap compute as they do on an accelerator, and events carry
+// times from one monotonic clock.
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dev.gpustall/engine/device"
+)
+
+// queueDepth is how many commands a stream holds before an enqueue blocks, as
+// a GPU's launch queue does.
+const queueDepth = 1024
+
+// PinNote is why pin_memory changes nothing here.
+const PinNote = "the cpu device reads host memory where it lies, so page-locking it saves no copy"
+
+var errClosed = errors.New("cpu device: it is closed")
+
+// Device is the host as an accelerator. It implements device.Device and
+// device.OpTimer.
+type Device struct {
+	start   time.Time // of the events' clock
+	info    device.Info
+	threads int
+	mem     memory
+
+	fault atomic.Pointer[fault] // the first kernel panic; every later call reports it
+
+	// mu guards the tables, which change rarely; the engine alone calls the
+	// methods that read them, but Free and Close must not race a Prepare.
+	mu       sync.Mutex
+	closed   bool
+	streams  []*stream
+	events   []*event
+	programs []*program
+}
+
+type fault struct{ err error }
+
+var (
+	_ device.Device  = (*Device)(nil)
+	_ device.OpTimer = (*Device)(nil)
+)
+
+// Open returns the host as a device. Its kernels use the given number of
+// threads; 0 means as many as GOMAXPROCS.
+func Open(threads int) (*Device, error) {
+	if threads < 0 {
+		return nil, fmt.Errorf("cpu device: %d threads is not a count; use 0 for all", threads)
+	}
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	d := &Device{start: time.Now(), threads: threads}
+	d.mem.total = totalMemory()
+	name := "cpu (" + modelName()
+	if threads == 1 {
+		name += ", 1 thread)"
+	} else {
+		name += fmt.Sprintf(", %d threads)", threads)
+	}
+	d.info = device.Info{
+		Kind: "cpu", Name: name, Computes: true, Memory: d.mem.total,
+		PinNote: PinNote, Types: []string{"fp32"},
+	}
+	return d, nil
+}
+
+// Info describes the host.
+func (d *Device) Info() device.Info { return d.info }
+
+// MemoryPeak returns the most bytes of device memory held at once.
+func (d *Device) MemoryPeak() int64 { return d.mem.peak.Load() }
+
+func (d *Device) now() int64 { return int64(time.Since(d.start)) }
+
+// err returns why the device takes no more work.
+func (d *Device) err() error {
+	if f := d.fault.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
+
+// fail keeps the first fault. The device stays unusable after it, as a GPU's
+// context does, because what the failed kernel left behind is unknown.
+func (d *Device) fail(err error) { d.fault.CompareAndSwap(nil, &fault{err}) }
+
+// drain waits until every stream has run all that was enqueued on it.
+func (d *Device) drain() {
+	for _, s := range d.streams {
+		s.waitFor(s.enqueued.Load())
+	}
+}
+
+// Close finishes the work already enqueued, stops the streams and returns all
+// memory, the host memory included.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	for _, s := range d.streams {
+		close(s.queue)
+	}
+	for _, s := range d.streams {
+		<-s.stopped
+	}
+	for _, p := range d.programs {
+		if p != nil {
+			p.close()
+		}
+	}
+	d.programs = nil
+	d.mem.close()
+	return d.err()
+}

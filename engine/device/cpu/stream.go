@@ -1,0 +1,270 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dev.gpustall/engine/device"
+)
+
+type opcode uint8
+
+const (
+	opCopy opcode = iota
+	opLaunch
+	opRecord
+	opWait
+)
+
+// command is one entry of a stream's queue. Which fields count depends on op.
+type command struct {
+	op       opcode
+	dst, src []byte   // opCopy
+	prog     *program // opLaunch
+	event    *event   // opRecord
+	gen      int64    // opRecord: which Record of the event this is
+	on       *stream  // opWait: the stream to wait for …
+	ticket   int64    // … until it has run this many commands
+}
+
+// stream runs commands in order on its own goroutine. The channel is the
+// preallocated ring: sending a command by value allocates nothing.
+type stream struct {
+	name     string
+	dev      *Device
+	queue    chan command
+	stopped  chan struct{}
+	enqueued atomic.Int64 // commands sent; written by the enqueuing goroutine alone
+
+	done    atomic.Int64 // commands finished
+	waiting atomic.Int32 // goroutines in waitFor
+	mu      sync.Mutex
+	ready   sync.Cond
+}
+
+// event remembers the position of its latest Record: it has completed once its
+// stream has run that many commands. Positions are exact whatever the order in
+// which streams reach their Records.
+type event struct {
+	on     *stream
+	ticket int64
+	gen    int64 // Records so far
+
+	mu      sync.Mutex
+	time    int64 // ns on the device's clock, of Record timeGen
+	timeGen int64
+}
+
+// NewStream starts a stream.
+func (d *Device) NewStream(name string) (device.Stream, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return 0, errClosed
+	}
+	s := &stream{name: name, dev: d, queue: make(chan command, queueDepth), stopped: make(chan struct{})}
+	s.ready.L = &s.mu
+	d.streams = append(d.streams, s)
+	go s.run()
+	return device.Stream(len(d.streams)), nil
+}
+
+func (s *stream) run() {
+	defer close(s.stopped)
+	for c := range s.queue {
+		s.execute(&c)
+		s.done.Add(1)
+		if s.waiting.Load() > 0 {
+			s.mu.Lock()
+			s.mu.Unlock() //nolint:staticcheck // orders this against a waiter between its check and its Wait
+			s.ready.Broadcast()
+		}
+	}
+}
+
+// execute runs one command. After a fault only Records and Waits still run, so
+// that whoever waits for an event is not left waiting.
+func (s *stream) execute(c *command) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.dev.fail(fmt.Errorf("cpu device: stream %q: a kernel panicked: %v\n%s", s.name, r, debug.Stack()))
+		}
+	}()
+	faulted := s.dev.fault.Load() != nil
+	switch c.op {
+	case opCopy:
+		if !faulted {
+			copy(c.dst, c.src)
+		}
+	case opLaunch:
+		if !faulted {
+			c.prog.run(s.dev)
+		}
+		c.prog.inFlight.Add(-1)
+	case opRecord:
+		now := s.dev.now()
+		c.event.mu.Lock()
+		if c.gen > c.event.timeGen {
+			c.event.time, c.event.timeGen = now, c.gen
+		}
+		c.event.mu.Unlock()
+	case opWait:
+		c.on.waitFor(c.ticket)
+	}
+}
+
+// waitFor blocks until the stream has run ticket commands.
+func (s *stream) waitFor(ticket int64) {
+	if s.done.Load() >= ticket {
+		return
+	}
+	s.waiting.Add(1)
+	s.mu.Lock()
+	for s.done.Load() < ticket {
+		s.ready.Wait()
+	}
+	s.mu.Unlock()
+	s.waiting.Add(-1)
+}
+
+// send enqueues c, blocking while the queue is full, and returns its position.
+func (s *stream) send(c command) int64 {
+	n := s.enqueued.Add(1)
+	s.queue <- c
+	return n
+}
+
+func (d *Device) stream(op string, s device.Stream) (*stream, error) {
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	if d.closed {
+		return nil, errClosed
+	}
+	if s < 1 || int(s) > len(d.streams) {
+		return nil, fmt.Errorf("cpu device: %s: stream %d does not exist; take one from NewStream", op, s)
+	}
+	return d.streams[s-1], nil
+}
+
+func (d *Device) event(op string, e device.Event) (*event, error) {
+	if e < 1 || int(e) > len(d.events) || d.events[e-1] == nil {
+		return nil, fmt.Errorf("cpu device: %s: event %d does not exist; take one from NewEvent", op, e)
+	}
+	return d.events[e-1], nil
+}
+
+// NewEvent returns an event that counts as completed until its first Record.
+func (d *Device) NewEvent() (device.Event, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return 0, errClosed
+	}
+	for i, e := range d.events {
+		if e == nil {
+			d.events[i] = new(event)
+			return device.Event(i + 1), nil
+		}
+	}
+	d.events = append(d.events, new(event))
+	return device.Event(len(d.events)), nil
+}
+
+// FreeEvent gives the event back. Commands already enqueued keep its record.
+func (d *Device) FreeEvent(e device.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e >= 1 && int(e) <= len(d.events) {
+		d.events[e-1] = nil
+	}
+}
+
+// Record marks the work enqueued on s so far.
+func (d *Device) Record(s device.Stream, e device.Event) error {
+	st, err := d.stream("record", s)
+	if err != nil {
+		return err
+	}
+	ev, err := d.event("record", e)
+	if err != nil {
+		return err
+	}
+	ev.gen++
+	ev.on, ev.ticket = st, st.send(command{op: opRecord, event: ev, gen: ev.gen})
+	return nil
+}
+
+// Wait holds later work on s back until e's latest Record has completed.
+func (d *Device) Wait(s device.Stream, e device.Event) error {
+	st, err := d.stream("wait", s)
+	if err != nil {
+		return err
+	}
+	ev, err := d.event("wait", e)
+	if err != nil || ev.on == nil || ev.on == st {
+		return err
+	}
+	st.send(command{op: opWait, on: ev.on, ticket: ev.ticket})
+	return nil
+}
+
+// Query reports whether e's latest Record has completed. It does not block.
+func (d *Device) Query(e device.Event) (bool, error) {
+	ev, err := d.event("query", e)
+	if err != nil {
+		return false, err
+	}
+	if err := d.err(); err != nil {
+		return false, err
+	}
+	return ev.on == nil || ev.on.done.Load() >= ev.ticket, nil
+}
+
+// Sync blocks until e's latest Record has completed.
+func (d *Device) Sync(e device.Event) error {
+	ev, err := d.event("sync", e)
+	if err != nil {
+		return err
+	}
+	if ev.on != nil {
+		ev.on.waitFor(ev.ticket)
+	}
+	return d.err()
+}
+
+// Elapsed returns the time between two completed Records.
+func (d *Device) Elapsed(from, to device.Event) (time.Duration, error) {
+	a, err := d.event("elapsed", from)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.event("elapsed", to)
+	if err != nil {
+		return 0, err
+	}
+	ta, err := a.stamp()
+	if err != nil {
+		return 0, err
+	}
+	tb, err := b.stamp()
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(tb - ta), nil
+}
+
+func (e *event) stamp() (int64, error) {
+	if e.on == nil {
+		return 0, fmt.Errorf("cpu device: elapsed: %w: the event was never recorded", device.ErrNotReady)
+	}
+	if e.on.done.Load() < e.ticket {
+		return 0, fmt.Errorf("cpu device: elapsed: %w: the event's Record has not completed; Query or Sync it first", device.ErrNotReady)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.time, nil
+}
