@@ -20,17 +20,24 @@ const (
 	TF32      // float32 in memory, 10-bit mantissa products
 	F16
 	BF16
+	I32 // labels and augmentation, in Arg only
+	U8  // pixels, pooling indices and raw bytes, in Arg only
 )
 
 // Size returns the bytes of one element.
 func (t Type) Size() int {
-	if t == F16 || t == BF16 {
+	switch t {
+	case F16, BF16:
 		return 2
+	case U8:
+		return 1
 	}
 	return 4
 }
 
-func (t Type) String() string { return [...]string{"fp32", "tf32", "fp16", "bf16"}[t] }
+func (t Type) String() string {
+	return [...]string{"fp32", "tf32", "fp16", "bf16", "int32", "uint8"}[t]
+}
 
 // Conv is the geometry of a 2-D convolution with square stride and padding.
 type Conv struct {

@@ -1,0 +1,159 @@
+package kernels
+
+func (c Conv) pixels() int { return c.N * c.OutH() * c.OutW() }
+
+// each calls f for every pair of an output pixel and an input pixel that a
+// filter position joins. p and q index pixels of y and x, t the filter position.
+func (c Conv) each(f func(p, q, t int)) {
+	oh, ow := c.OutH(), c.OutW()
+	for n := range c.N {
+		for i := range oh {
+			for j := range ow {
+				for r := range c.R {
+					for s := range c.S {
+						h, w := i*c.Stride+r-c.Pad, j*c.Stride+s-c.Pad
+						if h >= 0 && h < c.H && w >= 0 && w < c.W {
+							f((n*oh+i)*ow+j, (n*c.H+h)*c.W+w, r*c.S+s)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func (op ConvForward) Name() string   { return "conv_forward" }
+func (op ConvForward) FLOPs() float64 { return op.flops() }
+func (op ConvForward) Bytes() float64 { return traffic(op.Args()) }
+
+func (op ConvForward) Args() []Arg {
+	args := []Arg{{"x", In, op.Type, op.in()}, {"w", In, op.Type, op.weights()}, {"y", Out, op.Type, op.out()}}
+	if op.Bias {
+		args = append(args, Arg{"bias", In, F32, op.K})
+	}
+	return args
+}
+
+func (op ConvForward) Reference(bufs [][]byte) {
+	x, w, y := Load(bufs[0], op.Type), Load(bufs[1], op.Type), Load(bufs[2], op.Type)
+	var bias []float32
+	if op.Bias {
+		bias = Floats(bufs[3])
+	}
+	op.Ref(x, w, y, bias)
+	Store(bufs[2], op.Type, y)
+}
+
+// Ref computes y[p,k] = sum over filter positions t and channels c of
+// x[q(p,t),c] w[k,t,c], with bias and ReLU as asked.
+func (op ConvForward) Ref(x, w, y, bias []float32) {
+	sum := make([]float64, op.out())
+	taps := op.R * op.S
+	op.each(func(p, q, t int) {
+		for k := range op.K {
+			for c := range op.C {
+				sum[p*op.K+k] += float64(x[q*op.C+c]) * float64(w[(k*taps+t)*op.C+c])
+			}
+		}
+	})
+	for i, v := range sum {
+		if op.Bias {
+			v += float64(bias[i%op.K])
+		}
+		if op.ReLU && v < 0 {
+			v = 0
+		}
+		y[i] = float32(v)
+	}
+}
+
+func (op ConvBackwardData) Name() string   { return "conv_backward_data" }
+func (op ConvBackwardData) FLOPs() float64 { return op.flops() }
+func (op ConvBackwardData) Bytes() float64 { return traffic(op.Args()) }
+
+func (op ConvBackwardData) Args() []Arg {
+	role := Out
+	if op.Accumulate {
+		role = InOut
+	}
+	return []Arg{{"dy", In, op.Type, op.out()}, {"w", In, op.Type, op.weights()}, {"dx", role, op.Type, op.in()}}
+}
+
+func (op ConvBackwardData) Reference(bufs [][]byte) {
+	dy, w, dx := Load(bufs[0], op.Type), Load(bufs[1], op.Type), Load(bufs[2], op.Type)
+	op.Ref(dy, w, dx)
+	Store(bufs[2], op.Type, dx)
+}
+
+// Ref computes dx[q,c] (+)= sum over p, t that meet q, and k of dy[p,k] w[k,t,c].
+func (op ConvBackwardData) Ref(dy, w, dx []float32) {
+	sum := make([]float64, op.in())
+	if op.Accumulate {
+		for i, v := range dx[:len(sum)] {
+			sum[i] = float64(v)
+		}
+	}
+	taps := op.R * op.S
+	op.each(func(p, q, t int) {
+		for k := range op.K {
+			for c := range op.C {
+				sum[q*op.C+c] += float64(dy[p*op.K+k]) * float64(w[(k*taps+t)*op.C+c])
+			}
+		}
+	})
+	narrow(dx, sum)
+}
+
+func (op ConvBackwardWeight) Name() string   { return "conv_backward_weight" }
+func (op ConvBackwardWeight) FLOPs() float64 { return op.flops() }
+func (op ConvBackwardWeight) Bytes() float64 { return traffic(op.Args()) }
+
+func (op ConvBackwardWeight) Args() []Arg {
+	args := []Arg{{"x", In, op.Type, op.in()}, {"dy", In, op.Type, op.out()}, {"dw", Out, F32, op.weights()}}
+	if op.Bias {
+		args = append(args, Arg{"dbias", Out, F32, op.K})
+	}
+	return args
+}
+
+func (op ConvBackwardWeight) Reference(bufs [][]byte) {
+	var dbias []float32
+	if op.Bias {
+		dbias = Floats(bufs[3])
+	}
+	op.Ref(Load(bufs[0], op.Type), Load(bufs[1], op.Type), Floats(bufs[2]), dbias)
+}
+
+// Ref computes dw[k,t,c] = sum over pixels of dy[p,k] x[q(p,t),c] and
+// dbias[k] = sum over pixels of dy[p,k].
+func (op ConvBackwardWeight) Ref(x, dy, dw, dbias []float32) {
+	sum := make([]float64, op.weights())
+	taps := op.R * op.S
+	op.each(func(p, q, t int) {
+		for k := range op.K {
+			for c := range op.C {
+				sum[(k*taps+t)*op.C+c] += float64(dy[p*op.K+k]) * float64(x[q*op.C+c])
+			}
+		}
+	})
+	narrow(dw, sum)
+	if op.Bias {
+		sumRows(dbias, dy, op.pixels(), op.K)
+	}
+}
+
+// narrow rounds src into dst.
+func narrow(dst []float32, src []float64) {
+	for i, v := range src {
+		dst[i] = float32(v)
+	}
+}
+
+// sumRows sets dst[c] to the sum over rows of src[row,c].
+func sumRows(dst, src []float32, rows, c int) {
+	sum := make([]float64, c)
+	for i, v := range src[:rows*c] {
+		sum[i%c] += float64(v)
+	}
+	narrow(dst, sum)
+}

@@ -1,0 +1,123 @@
+package kernels
+
+// OutH returns the output's height.
+func (op MaxPool) OutH() int { return (op.H-op.Size)/op.Stride + 1 }
+
+// OutW returns the output's width.
+func (op MaxPool) OutW() int { return (op.W-op.Size)/op.Stride + 1 }
+
+func (op MaxPool) in() int  { return op.N * op.H * op.W * op.C }
+func (op MaxPool) out() int { return op.N * op.OutH() * op.OutW() * op.C }
+
+func (op MaxPool) Name() string   { return "maxpool" }
+func (op MaxPool) FLOPs() float64 { return float64(op.out()) * float64(op.Size*op.Size) }
+func (op MaxPool) Bytes() float64 { return traffic(op.Args()) }
+
+func (op MaxPool) Args() []Arg {
+	return []Arg{{"x", In, op.Type, op.in()}, {"y", Out, op.Type, op.out()}, {"index", Out, U8, op.out()}}
+}
+
+func (op MaxPool) Reference(bufs [][]byte) {
+	y := Load(bufs[1], op.Type)
+	op.Ref(Load(bufs[0], op.Type), y, bufs[2])
+	Store(bufs[1], op.Type, y)
+}
+
+// each calls f for every output element o and element i of its window, whose
+// position there is t.
+func (op MaxPool) each(f func(o, i, t int)) {
+	oh, ow := op.OutH(), op.OutW()
+	for o := range op.out() {
+		c, j, i, n := o%op.C, o/op.C%ow, o/op.C/ow%oh, o/op.C/ow/oh
+		for r := range op.Size {
+			for s := range op.Size {
+				f(o, ((n*op.H+i*op.Stride+r)*op.W+j*op.Stride+s)*op.C+c, r*op.Size+s)
+			}
+		}
+	}
+}
+
+// Ref takes the first of equal maxima, and a NaN as PyTorch does: it wins.
+func (op MaxPool) Ref(x, y []float32, index []uint8) {
+	op.each(func(o, i, t int) {
+		if t == 0 || x[i] > y[o] || x[i] != x[i] {
+			y[o], index[o] = x[i], uint8(t)
+		}
+	})
+}
+
+func (op MaxPoolBackward) Name() string   { return "maxpool_backward" }
+func (op MaxPoolBackward) FLOPs() float64 { return float64(op.out()) }
+func (op MaxPoolBackward) Bytes() float64 { return traffic(op.Args()) }
+
+func (op MaxPoolBackward) Args() []Arg {
+	return []Arg{{"dy", In, op.Type, op.out()}, {"index", In, U8, op.out()}, {"dx", Out, op.Type, op.in()}}
+}
+
+func (op MaxPoolBackward) Reference(bufs [][]byte) {
+	dx := Load(bufs[2], op.Type)
+	op.Ref(Load(bufs[0], op.Type), bufs[1], dx)
+	Store(bufs[2], op.Type, dx)
+}
+
+// Ref adds each dy to the element that its window's maximum came from.
+func (op MaxPoolBackward) Ref(dy []float32, index []uint8, dx []float32) {
+	sum := make([]float64, op.in())
+	op.each(func(o, i, t int) {
+		if t == int(index[o]) {
+			sum[i] += float64(dy[o])
+		}
+	})
+	narrow(dx, sum)
+}
+
+func (op AvgPool) Name() string   { return "avgpool" }
+func (op AvgPool) FLOPs() float64 { return float64(op.N * op.H * op.W * op.C) }
+func (op AvgPool) Bytes() float64 { return traffic(op.Args()) }
+
+func (op AvgPool) Args() []Arg {
+	return []Arg{{"x", In, op.Type, op.N * op.H * op.W * op.C}, {"y", Out, op.Type, op.N * op.C}}
+}
+
+func (op AvgPool) Reference(bufs [][]byte) {
+	y := Load(bufs[1], op.Type)
+	op.Ref(Load(bufs[0], op.Type), y)
+	Store(bufs[1], op.Type, y)
+}
+
+// Ref computes y[n,c] = mean over positions of x[n,position,c].
+func (op AvgPool) Ref(x, y []float32) {
+	hw := op.H * op.W
+	for n := range op.N {
+		for c := range op.C {
+			var sum float64
+			for p := range hw {
+				sum += float64(x[(n*hw+p)*op.C+c])
+			}
+			y[n*op.C+c] = float32(sum / float64(hw))
+		}
+	}
+}
+
+func (op AvgPoolBackward) Name() string   { return "avgpool_backward" }
+func (op AvgPoolBackward) FLOPs() float64 { return float64(op.N * op.C) }
+func (op AvgPoolBackward) Bytes() float64 { return traffic(op.Args()) }
+
+func (op AvgPoolBackward) Args() []Arg {
+	return []Arg{{"dy", In, op.Type, op.N * op.C}, {"dx", Out, op.Type, op.N * op.H * op.W * op.C}}
+}
+
+func (op AvgPoolBackward) Reference(bufs [][]byte) {
+	dx := Load(bufs[1], op.Type)
+	op.Ref(Load(bufs[0], op.Type), dx)
+	Store(bufs[1], op.Type, dx)
+}
+
+// Ref computes dx[n,position,c] = dy[n,c] / (H*W).
+func (op AvgPoolBackward) Ref(dy, dx []float32) {
+	hw := op.H * op.W
+	for i := range dx[:op.N*hw*op.C] {
+		n, c := i/(hw*op.C), i%op.C
+		dx[i] = dy[n*op.C+c] / float32(hw)
+	}
+}
