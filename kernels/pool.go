@@ -1,10 +1,10 @@
 package kernels
 
 // OutH returns the output's height.
-func (op MaxPool) OutH() int { return (op.H-op.Size)/op.Stride + 1 }
+func (op MaxPool) OutH() int { return (op.H+2*op.Pad-op.Size)/op.Stride + 1 }
 
 // OutW returns the output's width.
-func (op MaxPool) OutW() int { return (op.W-op.Size)/op.Stride + 1 }
+func (op MaxPool) OutW() int { return (op.W+2*op.Pad-op.Size)/op.Stride + 1 }
 
 func (op MaxPool) in() int  { return op.N * op.H * op.W * op.C }
 func (op MaxPool) out() int { return op.N * op.OutH() * op.OutW() * op.C }
@@ -24,14 +24,17 @@ func (op MaxPool) Reference(bufs [][]byte) {
 }
 
 // each calls f for every output element o and element i of its window, whose
-// position there is t.
+// position there is t. Positions in the padding are left out.
 func (op MaxPool) each(f func(o, i, t int)) {
 	oh, ow := op.OutH(), op.OutW()
 	for o := range op.out() {
 		c, j, i, n := o%op.C, o/op.C%ow, o/op.C/ow%oh, o/op.C/ow/oh
 		for r := range op.Size {
 			for s := range op.Size {
-				f(o, ((n*op.H+i*op.Stride+r)*op.W+j*op.Stride+s)*op.C+c, r*op.Size+s)
+				h, w := i*op.Stride+r-op.Pad, j*op.Stride+s-op.Pad
+				if h >= 0 && h < op.H && w >= 0 && w < op.W {
+					f(o, ((n*op.H+h)*op.W+w)*op.C+c, r*op.Size+s)
+				}
 			}
 		}
 	}
@@ -39,9 +42,13 @@ func (op MaxPool) each(f func(o, i, t int)) {
 
 // Ref takes the first of equal maxima, and a NaN as PyTorch does: it wins.
 func (op MaxPool) Ref(x, y []float32, index []uint8) {
+	empty := make([]bool, op.out()) // false once a position was seen
+	for o := range empty {
+		empty[o] = true
+	}
 	op.each(func(o, i, t int) {
-		if t == 0 || x[i] > y[o] || x[i] != x[i] {
-			y[o], index[o] = x[i], uint8(t)
+		if empty[o] || x[i] > y[o] || x[i] != x[i] {
+			y[o], index[o], empty[o] = x[i], uint8(t), false
 		}
 	})
 }

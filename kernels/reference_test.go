@@ -176,6 +176,7 @@ func TestPools(t *testing.T) {
 		{N: 2, H: 4, W: 6, C: 3, Size: 2, Stride: 2},
 		{N: 1, H: 5, W: 7, C: 2, Size: 2, Stride: 2},
 		{N: 1, H: 5, W: 5, C: 2, Size: 3, Stride: 1}, // overlapping windows
+		{N: 1, H: 5, W: 6, C: 2, Size: 3, Stride: 2, Pad: 1},
 	} {
 		x, dy := random(r, p.in()), random(r, p.out())
 		for i, v := range r.Perm(len(x)) { // distinct values, far apart
