@@ -1,0 +1,32 @@
+package nvml
+
+import "errors"
+
+// ErrNoDriver means that there is no NVIDIA driver here.
+var ErrNoDriver = errors.New("no NVIDIA driver")
+
+// Gauge is one reading in SI units; shares are 0 to 1.
+type Gauge struct {
+	Name  string
+	Value float64
+}
+
+// Names of gauges.
+const (
+	Util        = "nvml_util"
+	MemoryUtil  = "nvml_memory_util"
+	MemoryUsed  = "nvml_memory_used"  // bytes
+	MemoryTotal = "nvml_memory_total" // bytes
+	Power       = "nvml_power"        // W
+	Temperature = "nvml_temperature"  // degrees Celsius
+	SMClock     = "nvml_sm_clock"     // Hz
+	MemoryClock = "nvml_memory_clock" // Hz
+	PCIeRx      = "nvml_pcie_rx"      // bytes/s into the GPU
+	PCIeTx      = "nvml_pcie_tx"      // bytes/s out of the GPU
+	SMActivity  = "gpm_sm"
+	SMOccupancy = "gpm_occupancy"
+	TensorUtil  = "gpm_tensor"
+	DRAMUtil    = "gpm_dram"
+	GPMPCIeRx   = "gpm_pcie_rx" // bytes/s
+	GPMPCIeTx   = "gpm_pcie_tx" // bytes/s
+)

@@ -1,0 +1,25 @@
+//go:build !cgo
+
+package nvml
+
+import "fmt"
+
+// Sampler needs cgo; without it there is none.
+type Sampler struct{}
+
+// Open says that this binary cannot read NVML.
+func Open(int) (*Sampler, error) {
+	return nil, fmt.Errorf("open NVML: this binary was built without cgo: %w", ErrNoDriver)
+}
+
+// Name returns nothing.
+func (*Sampler) Name() string { return "" }
+
+// Driver returns nothing.
+func (*Sampler) Driver() string { return "" }
+
+// Read returns nothing.
+func (*Sampler) Read() []Gauge { return nil }
+
+// Close does nothing.
+func (*Sampler) Close() error { return nil }

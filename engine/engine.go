@@ -1,0 +1,266 @@
+// Package engine trains: it takes batches from the loader, copies them to the
+// device and enqueues the step's launches, and writes down when each of these
+// happened. Knobs change at step boundaries; nothing here waits for a screen.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
+)
+
+// Depth is how many steps may be enqueued and unresolved. The host runs that far
+// ahead of the device, so that a late batch is the only thing that can starve it.
+const Depth = 3
+
+// Hold is how many batches the engine keeps unreleased at the most: those in
+// flight and the one just taken.
+const Hold = Depth + 1
+
+// Config is what a run is made of.
+type Config struct {
+	Device   device.Device
+	Recorder *trace.Recorder
+	Model    *nn.Model // nil with Fixed
+	// Fixed makes the step of a modelled workload without a network: one
+	// operation whose time the device knows.
+	Fixed     func(samples int) device.Operation
+	Dataset   loader.Dataset
+	Transform loader.Transform
+	Seed      int64
+	Epochs    int // 0: endless
+	Steps     int // 0: no limit
+	Hyper     nn.Hyper
+	Knobs     Knobs
+}
+
+// Engine runs the step loop. Set, Pause and Requested are for any goroutine; the
+// rest belongs to the one that calls Run.
+type Engine struct {
+	cfg    Config
+	info   device.Info
+	dev    device.Device
+	rec    *trace.Recorder
+	loader *loader.Loader
+	plans  planner
+
+	copyStream, computeStream device.Stream
+	ring                      [Depth + 2]flight
+	head, tail                int // flights [tail, head) are in flight; indices grow for ever
+	clock                     anchor
+
+	wanted  atomic.Pointer[Knobs]
+	setMu   sync.Mutex // orders Set's read-modify-write
+	applied Knobs
+	segment trace.Segment
+	change  transition
+
+	paused atomic.Bool
+	wake   chan struct{} // a resume, capacity 1
+
+	step         int32
+	firstInEpoch bool
+	tracks       struct{ step, copy, compute *trace.Track }
+}
+
+// New prepares streams, events, the loader and the first plan. The caller closes
+// the engine; the device and the data set stay the caller's.
+func New(cfg Config) (*Engine, error) {
+	info := cfg.Device.Info()
+	if err := cfg.Knobs.check(info); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		cfg: cfg, info: info, dev: cfg.Device, rec: cfg.Recorder,
+		applied: cfg.Knobs, wake: make(chan struct{}, 1), firstInEpoch: true,
+	}
+	knobs := cfg.Knobs
+	e.wanted.Store(&knobs)
+	e.tracks.step = e.rec.Track(trace.TrackStep)
+	e.tracks.copy = e.rec.Track(trace.TrackCopy)
+	e.tracks.compute = e.rec.Track(trace.TrackCompute)
+	if err := e.prepare(); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) prepare() (err error) {
+	if e.copyStream, err = e.dev.NewStream("copy"); err != nil {
+		return fmt.Errorf("create the copy stream on %s: %w", e.info.Name, err)
+	}
+	if e.computeStream, err = e.dev.NewStream("compute"); err != nil {
+		return fmt.Errorf("create the compute stream on %s: %w", e.info.Name, err)
+	}
+	for i := range e.ring {
+		if err = e.ring[i].prepare(e.dev); err != nil {
+			return fmt.Errorf("create events on %s: %w", e.info.Name, err)
+		}
+	}
+	if e.plans, err = newPlanner(e); err != nil {
+		return err
+	}
+	e.loader, err = loader.New(loader.Options{
+		Dataset: e.cfg.Dataset, Transform: e.cfg.Transform, Seed: e.cfg.Seed, Recorder: e.rec,
+		Alloc: e.dev, PinNote: e.info.PinNote, Epochs: e.cfg.Epochs, Knobs: e.applied.Loader,
+		Hold: Hold,
+	})
+	if err != nil {
+		return err
+	}
+	return e.plans.warm()
+}
+
+// Run trains until the epochs or steps are done, ctx is cancelled, or something
+// fails. On every way out the steps in flight are waited for and recorded. A
+// cancelled ctx is not an error.
+func (e *Engine) Run(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("train: the step loop panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if err := e.clock.start(e.dev, e.computeStream, e.rec); err != nil {
+		return fmt.Errorf("anchor the device's clock: %w", err)
+	}
+	e.openSegment("start")
+	for e.cfg.Steps == 0 || int(e.step) < e.cfg.Steps {
+		if err = e.trainStep(ctx); err != nil {
+			break
+		}
+	}
+	if ferr := e.finish(); ferr != nil && (err == nil || done(err)) {
+		err = ferr
+	}
+	e.closeSegment()
+	if done(err) {
+		return nil
+	}
+	return err
+}
+
+// done reports whether err is an ordinary end.
+func done(err error) bool {
+	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled)
+}
+
+// trainStep is one step as the data flows.
+func (e *Engine) trainStep(ctx context.Context) error {
+	if err := e.boundary(ctx); err != nil {
+		return err
+	}
+	batch, err := e.next(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.enqueue(batch); err != nil {
+		return err
+	}
+	return e.resolve()
+}
+
+// next takes a batch; the wait here is the data stall.
+func (e *Engine) next(ctx context.Context) (*loader.Batch, error) {
+	start := e.rec.Now()
+	b, err := e.loader.Next(ctx)
+	if err != nil {
+		e.span(trace.KindNext, start, -1, 0)
+		if done(err) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("load a batch: %w", err)
+	}
+	e.span(trace.KindNext, start, b.Seq, b.Flags)
+	return b, nil
+}
+
+// enqueue sends the batch to the device and the step's launches after it.
+func (e *Engine) enqueue(b *loader.Batch) error {
+	plan, err := e.plans.get(b)
+	if err != nil {
+		b.Release()
+		return err
+	}
+	f := &e.ring[e.head%len(e.ring)]
+	start := e.rec.Now()
+	f.begin(b, e.step, e.segment.Index)
+	in := plan.input(int(e.step))
+	prev := e.ring[(e.head+len(e.ring)-inputSlots)%len(e.ring)]
+	if err = errors.Join(
+		e.waitInput(prev),
+		e.dev.Record(e.copyStream, f.copyStart),
+		e.dev.CopyIn(e.copyStream, in, b.Host),
+		e.dev.Record(e.copyStream, f.copyEnd),
+		e.dev.Wait(e.computeStream, f.copyEnd),
+		e.dev.Record(e.computeStream, f.start),
+		e.dev.Launch(e.computeStream, plan.program(int(e.step))),
+		e.dev.Record(e.computeStream, f.end),
+		plan.readMetrics(e.dev, e.computeStream, f.metrics),
+		e.dev.Record(e.computeStream, f.done),
+	); err != nil {
+		b.Release()
+		return fmt.Errorf("enqueue step %d on %s: %w", e.step, e.info.Name, err)
+	}
+	f.enqueued = start
+	f.flags = b.Flags | e.change.flag()
+	if e.firstInEpoch {
+		f.flags |= trace.FlagFirstOfEpoch
+	}
+	e.firstInEpoch = b.Last
+	if b.Last {
+		f.flags |= trace.FlagLastOfEpoch
+	}
+	e.head++
+	e.span(trace.KindEnqueue, start, b.Seq, b.Flags)
+	e.step++
+	e.change.delivered()
+	return nil
+}
+
+// waitInput orders the copy after the step that last read the same input slot.
+func (e *Engine) waitInput(prev flight) error {
+	if e.head < inputSlots {
+		return nil
+	}
+	return e.dev.Wait(e.copyStream, prev.end)
+}
+
+// span records what the step loop did from start until now.
+func (e *Engine) span(k trace.Kind, start int64, batch int32, flags uint16) {
+	e.tracks.step.Record(trace.Span{
+		Start: start, End: e.rec.Now(), Step: e.step, Batch: batch, Kind: k, Flags: flags,
+	})
+}
+
+// Loader tells the loader's state, for gauges.
+func (e *Engine) Loader() loader.Stats { return e.loader.Stats() }
+
+// Steps returns the steps resolved so far; safe after Run has returned.
+func (e *Engine) Steps() int { return e.tail }
+
+// Close stops the loader and frees what the engine took from the device.
+func (e *Engine) Close() error {
+	var errs []error
+	if e.loader != nil {
+		errs = append(errs, e.loader.Close())
+	}
+	e.plans.close()
+	for i := range e.ring {
+		e.ring[i].close(e.dev)
+	}
+	e.clock.close(e.dev)
+	return errors.Join(errs...)
+}
+
+var nan32 = float32(math.NaN())

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
+)
+
+// flight is a step that the device has not finished: its batch, its events and
+// its account so far. Flights live in a ring and are reused.
+type flight struct {
+	copyStart, copyEnd, start, end, done device.Event
+	metrics                              []byte // float32 mean loss, float32 hits; page-locked
+
+	batch    *loader.Batch // nil once released
+	step     int32
+	segment  int32
+	seq      int32
+	epoch    int32
+	samples  int32
+	bytes    int64
+	load     int64
+	enqueued int64 // host time before the first call
+	flags    uint16
+}
+
+func (f *flight) prepare(dev device.Device) (err error) {
+	for _, ev := range []*device.Event{&f.copyStart, &f.copyEnd, &f.start, &f.end, &f.done} {
+		if *ev, err = dev.NewEvent(); err != nil {
+			return err
+		}
+	}
+	f.metrics, err = dev.AllocHost(8)
+	return err
+}
+
+func (f *flight) close(dev device.Device) {
+	for _, ev := range []device.Event{f.copyStart, f.copyEnd, f.start, f.end, f.done} {
+		if ev != 0 {
+			dev.FreeEvent(ev)
+		}
+	}
+	if f.metrics != nil {
+		dev.FreeHost(f.metrics)
+	}
+	*f = flight{}
+}
+
+func (f *flight) begin(b *loader.Batch, step, segment int32) {
+	f.batch, f.step, f.segment, f.seq, f.epoch = b, step, segment, b.Seq, b.Epoch
+	f.samples, f.bytes, f.load = int32(b.N), int64(len(b.Host)), b.Load
+}
+
+// release gives the batch back to the loader as soon as its copy is done.
+func (f *flight) release(dev device.Device) error {
+	if f.batch == nil {
+		return nil
+	}
+	ok, err := dev.Query(f.copyEnd)
+	if err != nil || !ok {
+		return err
+	}
+	f.batch.Release()
+	f.batch = nil
+	return nil
+}
+
+// resolve records every step that the device has finished, without waiting, and
+// waits for the oldest when the host is Depth steps ahead.
+func (e *Engine) resolve() error {
+	for i := e.tail; i < e.head; i++ {
+		if err := e.ring[i%len(e.ring)].release(e.dev); err != nil {
+			return fmt.Errorf("query step %d's copy: %w", e.ring[i%len(e.ring)].step, err)
+		}
+	}
+	for e.tail < e.head {
+		f := &e.ring[e.tail%len(e.ring)]
+		ok, err := e.dev.Query(f.done)
+		if err != nil {
+			return fmt.Errorf("query step %d on %s: %w", f.step, e.info.Name, err)
+		}
+		if !ok {
+			if e.head-e.tail < Depth {
+				return nil
+			}
+			if err := e.sync(f); err != nil {
+				return err
+			}
+		}
+		if err := e.account(f); err != nil {
+			return err
+		}
+		e.tail++
+	}
+	return nil
+}
+
+// sync waits for a step; the wait is the step loop's, not the device's.
+func (e *Engine) sync(f *flight) error {
+	start := e.rec.Now()
+	if err := e.dev.Sync(f.done); err != nil {
+		return fmt.Errorf("wait for step %d on %s: %w", f.step, e.info.Name, err)
+	}
+	e.span(trace.KindSync, start, f.seq, 0)
+	return nil
+}
+
+// account turns a finished step's events into spans and its step record.
+func (e *Engine) account(f *flight) error {
+	if err := f.release(e.dev); err != nil {
+		return err
+	}
+	now := e.rec.Now()
+	copyStart, err1 := e.clock.at(e.dev, f.copyStart)
+	copyEnd, err2 := e.clock.at(e.dev, f.copyEnd)
+	start, err3 := e.clock.at(e.dev, f.start)
+	end, err4 := e.clock.at(e.dev, f.end)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return fmt.Errorf("read step %d's events: %w", f.step, err)
+	}
+	flags := f.flags
+	if e.info.Emulated {
+		flags |= trace.FlagModelled
+	}
+	e.change.piece(e, now)
+	e.tracks.copy.Record(trace.Span{
+		Start: copyStart, End: copyEnd, Step: f.step, Batch: f.seq,
+		Kind: trace.KindCopy, Flags: flags, Arg: uint32(f.bytes >> 10),
+	})
+	e.tracks.compute.Record(trace.Span{
+		Start: start, End: end, Step: f.step, Batch: f.seq, Kind: trace.KindCompute, Flags: flags,
+	})
+	loss, correct := nan32, int32(-1)
+	if e.info.Computes {
+		loss = math.Float32frombits(binary.LittleEndian.Uint32(f.metrics))
+		correct = int32(math.Float32frombits(binary.LittleEndian.Uint32(f.metrics[4:])))
+	}
+	e.rec.Step(trace.Step{
+		Index: f.step, Epoch: f.epoch, Segment: f.segment, Batch: f.seq,
+		Samples: f.samples, Correct: correct, Loss: loss, Flags: flags,
+		Load: f.load, Bytes: f.bytes,
+	})
+	e.clock.move(f.end, end, f.enqueued, now)
+	return nil
+}
+
+// finish waits for what is in flight, at the end of a run.
+func (e *Engine) finish() error {
+	var errs []error
+	for e.tail < e.head {
+		f := &e.ring[e.tail%len(e.ring)]
+		err := e.sync(f)
+		if err == nil {
+			err = e.account(f)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			if f.batch != nil {
+				f.batch.Release()
+				f.batch = nil
+			}
+		}
+		e.tail++
+	}
+	return errors.Join(errs...)
+}
+
+// anchor ties the device's clock to the host's: one event whose host time is
+// known. It moves to each resolved step's end, because an elapsed time is a
+// float32 of milliseconds on CUDA (cuEventElapsedTime) and loses resolution as
+// it grows, and it is kept inside what the host saw: an event cannot complete
+// before it was enqueued or after a query found it complete.
+type anchor struct {
+	base  device.Event // recorded once, at the start
+	event device.Event
+	t     int64 // ns
+}
+
+func (a *anchor) start(dev device.Device, s device.Stream, c trace.Clock) (err error) {
+	if a.base, err = dev.NewEvent(); err != nil {
+		return err
+	}
+	if err = dev.Record(s, a.base); err != nil {
+		return err
+	}
+	before := c.Now()
+	if err = dev.Sync(a.base); err != nil {
+		return err
+	}
+	a.event, a.t = a.base, before+(c.Now()-before)/2
+	return nil
+}
+
+// at returns the host time of a completed event.
+func (a *anchor) at(dev device.Device, e device.Event) (int64, error) {
+	d, err := dev.Elapsed(a.event, e)
+	return a.t + int64(d/time.Nanosecond), err
+}
+
+// move re-anchors at e, whose time by the old anchor is t.
+func (a *anchor) move(e device.Event, t, earliest, latest int64) {
+	a.event, a.t = e, min(max(t, earliest), latest)
+}
+
+func (a *anchor) close(dev device.Device) {
+	if a.base != 0 {
+		dev.FreeEvent(a.base)
+	}
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/kernels"
+	"dev.gpustall/loader"
+)
+
+// Knobs are all settings that can change while the engine runs: the loader's and
+// the engine's own. It is a value; the engine holds the wanted one behind an
+// atomic pointer and applies it at a step boundary.
+type Knobs struct {
+	Loader    loader.Knobs
+	Precision kernels.Type
+	Capture   bool // replay the step as a captured graph, where the device can
+}
+
+// DefaultKnobs are PyTorch's defaults.
+func DefaultKnobs() Knobs { return Knobs{Loader: loader.DefaultKnobs()} }
+
+var precisions = []string{"fp32", "tf32", "fp16", "bf16"}
+
+// Set changes one knob by its name and text value.
+func (k *Knobs) Set(name, value string) error {
+	switch name {
+	case "precision":
+		for i, p := range precisions {
+			if p == value {
+				k.Precision = kernels.Type(i)
+				return nil
+			}
+		}
+		return fmt.Errorf("set precision: %q is not one of %s", value, strings.Join(precisions, ", "))
+	case "capture":
+		switch value {
+		case "on", "true":
+			k.Capture = true
+		case "off", "false":
+			k.Capture = false
+		default:
+			return fmt.Errorf("set capture: %q is neither on nor off", value)
+		}
+		return nil
+	}
+	return k.Loader.Set(name, value)
+}
+
+// List returns all knobs as name/value pairs, in the order of Specs.
+func (k Knobs) List() []trace.Knob {
+	return append(k.Loader.List(),
+		trace.Knob{Name: "precision", Value: k.Precision.String()},
+		trace.Knob{Name: "capture", Value: onOff(k.Capture)})
+}
+
+// Specs describes the knobs for a device: what has no effect there says why.
+func Specs(info device.Info) []trace.KnobSpec {
+	specs := loader.Specs()
+	for i := range specs {
+		switch specs[i].Name {
+		case "pin_memory":
+			specs[i].NoEffect = info.PinNote
+		case "device_transforms":
+			if !info.Computes {
+				specs[i].Help += "; on this device only the bytes copied change"
+			}
+		}
+	}
+	precision := trace.KnobSpec{
+		Name: "precision", Type: "enum", Values: info.Types, Applied: "next step", Group: "engine",
+		Help: "type of activations and of the matrix products; parameters stay fp32",
+	}
+	if len(info.Types) < 2 {
+		precision.NoEffect = "this device computes in fp32 only"
+	}
+	capture := trace.KnobSpec{
+		Name: "capture", Type: "bool", Applied: "next step", Group: "engine",
+		Help: "replay the step as one captured graph instead of launching each kernel",
+	}
+	if info.Kind != "cuda" {
+		capture.NoEffect = "only CUDA devices capture graphs"
+	}
+	return append(specs, precision, capture)
+}
+
+// check refuses what the device cannot do.
+func (k Knobs) check(info device.Info) error {
+	if err := k.Loader.Validate(); err != nil {
+		return err
+	}
+	for _, t := range info.Types {
+		if t == k.Precision.String() {
+			return nil
+		}
+	}
+	return fmt.Errorf("set precision=%s: %s runs %s only: %w",
+		k.Precision, info.Name, strings.Join(info.Types, ", "), device.ErrUnsupported)
+}
+
+// diff says in words what changed: "num_workers 2 -> 4, pin_memory off -> on".
+func diff(from, to []trace.Knob) string {
+	old := make(map[string]string, len(from))
+	for _, k := range from {
+		old[k.Name] = k.Value
+	}
+	var b strings.Builder
+	for _, k := range to {
+		if was := old[k.Name]; was != k.Value {
+			if b.Len() > 0 {
+				b.WriteString(", ")
+			}
+			fmt.Fprintf(&b, "%s %s -> %s", k.Name, was, k.Value)
+		}
+	}
+	return b.String()
+}
+
+func onOff(b bool) string {
+	if b {
+		return "on"
+	}
+	return "off"
+}
