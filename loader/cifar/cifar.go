@@ -1,0 +1,204 @@
+// Package cifar reads CIFAR-10 (A. Krizhevsky, "Learning Multiple Layers of
+// Features from Tiny Images", 2009) in every form in which people have it: the
+// binary version's folder, the Python version's folder that torchvision leaves
+// behind, and the original tar.gz of each. The format is described at
+// https://www.cs.toronto.edu/~kriz/cifar.html.
+//
+// All samples of a split are held in memory (184 MB for training). Read copies
+// one sample's planes out of it, as a reader of a page-cached file would;
+// Decode turns the planes (CHW) into pixels (HWC).
+package cifar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/synth/marker"
+)
+
+// Geometry of a sample.
+const (
+	Side     = 32
+	Channels = 3
+	plane    = Side * Side
+	Pixels   = plane * Channels // bytes of an image
+	Record   = 1 + Pixels       // bytes of a record in the binary version
+	Classes  = 10
+	Batches  = 5 // training files
+)
+
+// Formats, as in loader.Info.
+const (
+	FormatBinary = "cifar10-binary"
+	FormatPython = "cifar10-python"
+)
+
+// Names of the folders and archives as published.
+const (
+	DirBinary     = "cifar-10-batches-bin"
+	DirPython     = "cifar-10-batches-py"
+	ArchiveBinary = "cifar-10-binary.tar.gz"
+	ArchivePython = "cifar-10-python.tar.gz"
+)
+
+// ErrNotCIFAR is wrapped by Open's error when the path holds no form of CIFAR-10.
+var ErrNotCIFAR = errors.New("no CIFAR-10 here")
+
+// classNames are those of batches.meta, used where that file is missing.
+var classNames = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
+
+// Dataset is one split of CIFAR-10 in memory. It is safe for concurrent use.
+type Dataset struct {
+	info   loader.Info
+	parts  []part
+	starts []int // index of each part's first sample
+}
+
+// part is one file's samples: label and planes of each, stride bytes apart.
+type part struct {
+	file   string
+	n      int
+	labels []byte // one per sample
+	planes []byte // n times Pixels, at stride
+	off    int    // of the first sample's planes in planes
+	stride int
+}
+
+// Open reads the training split at path: a folder of either version, a tar.gz of
+// either version, or a folder that holds one of those.
+func Open(path string) (*Dataset, error) { return open(path, false) }
+
+// OpenTest reads the test split at path.
+func OpenTest(path string) (*Dataset, error) { return open(path, true) }
+
+func open(path string, test bool) (*Dataset, error) {
+	src, err := detect(path)
+	if err != nil {
+		return nil, err
+	}
+	want := trainFiles(src.format)
+	if test {
+		want = testFiles(src.format)
+	}
+	found, err := src.load(want, metaFile(src.format))
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{}
+	names := classNames
+	if b, ok := found[metaFile(src.format)]; ok && b.names != nil {
+		names = b.names
+	}
+	for _, f := range want {
+		b, ok := found[f]
+		if !ok {
+			return nil, fmt.Errorf("cifar: open %s: the file %s is missing, so the data set is incomplete: download or unpack it again", src.path, f)
+		}
+		if err := b.check(len(names)); err != nil {
+			return nil, fmt.Errorf("cifar: read %s in %s: %w", f, src.path, err)
+		}
+		d.starts = append(d.starts, d.info.Samples)
+		d.parts = append(d.parts, b.part)
+		d.info.Samples += b.n
+	}
+	var m *marker.Marker
+	if src.dir != "" {
+		m = marker.Read(src.dir)
+	}
+	if err := d.checkCounts(src.path, m, test); err != nil {
+		return nil, err
+	}
+	d.info.Name, d.info.Format, d.info.Path = "CIFAR-10", src.format, src.path
+	d.info.Classes = names
+	d.info.H, d.info.W, d.info.C = Side, Side, Channels
+	d.info.Bytes = int64(d.info.Samples) * Record
+	if d.info.Synthetic = m != nil; d.info.Synthetic {
+		d.info.Name = "synthetic CIFAR-10"
+	}
+	return d, nil
+}
+
+// checkCounts finds files cut off exactly between two records. The published
+// training files hold the same number of samples each; generated ones hold what
+// their marker says.
+func (d *Dataset) checkCounts(path string, m *marker.Marker, test bool) error {
+	if m != nil {
+		want := m.Samples
+		if test {
+			want = m.Test
+		}
+		if want > 0 && want != d.info.Samples {
+			return fmt.Errorf("cifar: open %s: %d samples where %s promises %d, so files are truncated or missing: make the data again",
+				path, d.info.Samples, marker.File, want)
+		}
+		return nil
+	}
+	most := 0
+	for i, p := range d.parts {
+		if p.n > d.parts[most].n {
+			most = i
+		}
+	}
+	for _, p := range d.parts {
+		if p.n != d.parts[most].n {
+			return fmt.Errorf("cifar: read %s: %d samples where %s has %d, so it looks truncated: download or unpack it again",
+				filepath.Join(path, p.file), p.n, d.parts[most].file, d.parts[most].n)
+		}
+	}
+	return nil
+}
+
+// Info describes the split.
+func (d *Dataset) Info() loader.Info { return d.info }
+
+// Read copies the planes of sample s.Index, 3072 bytes, into s.Raw and sets s.Label.
+func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
+	if s.Index < 0 || s.Index >= d.info.Samples {
+		return fmt.Errorf("cifar: read sample %d: %s has samples 0 to %d", s.Index, d.info.Path, d.info.Samples-1)
+	}
+	p := len(d.starts) - 1
+	for d.starts[p] > s.Index {
+		p--
+	}
+	part := &d.parts[p]
+	i := s.Index - d.starts[p]
+	if cap(s.Raw) < Pixels {
+		s.Raw = make([]byte, Pixels)
+	}
+	s.Raw = s.Raw[:Pixels]
+	off := part.off + i*part.stride
+	copy(s.Raw, part.planes[off:off+Pixels])
+	s.Label = int32(part.labels[i])
+	return nil
+}
+
+// Decode turns the planes in s.Raw into 32x32x3 interleaved pixels in s.Pixels.
+func (d *Dataset) Decode(s *loader.Sample) error {
+	if len(s.Raw) != Pixels {
+		return fmt.Errorf("cifar: decode sample %d: %d bytes instead of %d: Read it first", s.Index, len(s.Raw), Pixels)
+	}
+	if cap(s.Pixels) < Pixels {
+		s.Pixels = make([]byte, Pixels)
+	}
+	s.Pixels = s.Pixels[:Pixels]
+	interleave((*[Pixels]byte)(s.Pixels), (*[Pixels]byte)(s.Raw))
+	s.H, s.W, s.C = Side, Side, Channels
+	return nil
+}
+
+// interleave is CHW to HWC. The array types spare the bounds checks.
+func interleave(dst, src *[Pixels]byte) {
+	for i, j := 0, 0; i < plane; i, j = i+1, j+3 {
+		d := dst[j : j+3 : j+3]
+		d[0], d[1], d[2] = src[i], src[i+plane], src[i+2*plane]
+	}
+}
+
+// Close forgets the samples.
+func (d *Dataset) Close() error {
+	d.parts, d.starts, d.info.Samples = nil, nil, 0
+	return nil
+}

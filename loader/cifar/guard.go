@@ -1,0 +1,122 @@
+package cifar
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Limits of guard. A real batch has about 45,000 operations: an integer for each
+// label, a string and a memo entry for each file name.
+const (
+	maxOps  = 1 << 20
+	maxLine = 1 << 10 // of an operand that ends with a newline
+	maxInt  = 64      // bytes of a long integer
+)
+
+// guard reads the operations of a pickle without running them (opcodes and
+// operands as in Python's pickletools) and refuses what could make the machine
+// allocate out of proportion to the file: operands that claim more bytes than
+// there are, very long numbers, too many operations or marks, and operations
+// that no CIFAR-10 file has (persistent ids, extensions, instances, frames in
+// frames). Everything else costs at most a few hundred bytes an operation.
+func guard(b []byte) error {
+	if len(b) > maxPickle {
+		return fmt.Errorf("%d bytes, more than the %d that a CIFAR-10 batch may have: check that it is one", len(b), maxPickle)
+	}
+	if len(b) == 0 {
+		return errors.New("the file is empty: " + pickleMend)
+	}
+	marks := 0
+	for ops, i := 0, 0; i < len(b); ops++ {
+		op := b[i]
+		i++
+		if ops == maxOps || marks > maxOps/16 {
+			return fmt.Errorf("the pickle has more operations than a CIFAR-10 file can have, so it is refused: %s", pickleMend)
+		}
+		n, err := operand(op, b[i:])
+		if err != nil {
+			return fmt.Errorf("the pickle is damaged (%w at byte %d): %s", err, i-1, pickleMend)
+		}
+		if n > len(b)-i {
+			return fmt.Errorf("the pickle ends within an operand at byte %d of %d, so it is truncated: %s", i-1, len(b), pickleMend)
+		}
+		i += n
+		switch op {
+		case '(':
+			marks++
+		case '.':
+			return nil
+		}
+	}
+	return fmt.Errorf("the pickle has no end after %d bytes, so it is truncated: %s", len(b), pickleMend)
+}
+
+// operand returns the length of the operand of op at the head of b.
+func operand(op byte, b []byte) (int, error) {
+	switch op {
+	case '(', '.', '0', '1', '2', 'N', 'R', 'a', 'b', 'd', '}', 'e', 'l', ']', 's', 't', ')', 'u',
+		0x85, 0x86, 0x87, 0x88, 0x89, 0x93, 0x94: // no operand
+		return 0, nil
+	case 'K', 'h', 'q', 0x80:
+		return 1, nil
+	case 'M':
+		return 2, nil
+	case 'J', 'j', 'r':
+		return 4, nil
+	case 'G':
+		return 8, nil
+	case 'I', 'L', 'F', 'S', 'V', 'g', 'p':
+		return lines(b, 1)
+	case 'c':
+		return lines(b, 2)
+	case 'U', 'C', 0x8c:
+		return counted(b, 1)
+	case 'T', 'X', 'B':
+		return counted(b, 4)
+	case 0x8d, 0x8e, 0x96:
+		return counted(b, 8)
+	case 0x8a:
+		n, err := counted(b, 1)
+		if err == nil && (n < 2 || n > 1+maxInt) {
+			return 0, errors.New("an integer of absurd length")
+		}
+		return n, err
+	case 0x95: // the frame's contents are read as they come
+		n, err := counted(b, 8)
+		if err == nil && n > len(b) {
+			return 0, errors.New("a frame beyond the end")
+		}
+		return 8, err
+	}
+	return 0, fmt.Errorf("operation 0x%02x, which no CIFAR-10 file has,", op)
+}
+
+// counted is an operand that starts with its length in size little-endian bytes.
+func counted(b []byte, size int) (int, error) {
+	if len(b) < size {
+		return size, nil // beyond the end: truncated
+	}
+	var w [8]byte
+	copy(w[:], b[:size])
+	n := binary.LittleEndian.Uint64(w[:])
+	if n > maxPickle {
+		return 0, errors.New("an operand of absurd length")
+	}
+	return size + int(n), nil
+}
+
+// lines is an operand of k lines.
+func lines(b []byte, k int) (int, error) {
+	n := 0
+	for range k {
+		head := b[n:min(len(b), n+maxLine)]
+		j := bytes.IndexByte(head, '\n')
+		if j < 0 {
+			return 0, errors.New("a line without an end")
+		}
+		n += j + 1
+	}
+	return n, nil
+}

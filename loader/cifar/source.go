@@ -1,0 +1,282 @@
+package cifar
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// Limits on what is taken in, far above the real files (31 MB each), so that a
+// hostile file cannot exhaust memory.
+const (
+	maxFile   = 1 << 29 // one batch file, binary
+	maxPickle = 1 << 26 // one batch file, Python
+	maxStream = 1 << 32 // one unpacked archive
+)
+
+// source is one detected form of the data set.
+type source struct {
+	path   string // as shown to the user
+	dir    string // the folder of the files; empty for an archive
+	format string
+}
+
+// content is one parsed file: a batch, or the class names.
+type content struct {
+	part
+	names []string
+}
+
+// check refuses labels that name no class.
+func (c *content) check(classes int) error {
+	for i, l := range c.labels {
+		if int(l) >= classes {
+			return fmt.Errorf("sample %d has label %d, beyond the %d classes, so the file is damaged or is not CIFAR-10: download or unpack it again", i, l, classes)
+		}
+	}
+	return nil
+}
+
+func trainFiles(format string) []string {
+	names := make([]string, Batches)
+	for i := range names {
+		names[i] = fmt.Sprintf("data_batch_%d", i+1)
+		if format == FormatBinary {
+			names[i] += ".bin"
+		}
+	}
+	return names
+}
+
+func testFiles(format string) []string {
+	if format == FormatBinary {
+		return []string{"test_batch.bin"}
+	}
+	return []string{"test_batch"}
+}
+
+func metaFile(format string) string {
+	if format == FormatBinary {
+		return "batches.meta.txt"
+	}
+	return "batches.meta"
+}
+
+// detect finds the form of the data set at p.
+func detect(p string) (source, error) {
+	st, err := os.Stat(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return source{}, fmt.Errorf("cifar: open %s: there is no such file or folder: check the path: %w", p, err)
+	}
+	if err != nil {
+		return source{}, fmt.Errorf("cifar: open %s: %w", p, err)
+	}
+	if !st.IsDir() {
+		return detectArchive(p)
+	}
+	for _, dir := range []string{p, filepath.Join(p, DirBinary), filepath.Join(p, DirPython)} {
+		if format := folderFormat(dir); format != "" {
+			return source{path: dir, dir: dir, format: format}, nil
+		}
+	}
+	for _, name := range []string{ArchiveBinary, ArchivePython} {
+		if a := filepath.Join(p, name); isFile(a) {
+			return detectArchive(a)
+		}
+	}
+	return source{}, fmt.Errorf("cifar: open %s: %w: looked for data_batch_1.bin, data_batch_1, %s, %s, %s and %s: give the folder or the tar.gz of CIFAR-10",
+		p, ErrNotCIFAR, DirBinary, DirPython, ArchiveBinary, ArchivePython)
+}
+
+// folderFormat recognises a folder by any of its batch files, so that a missing
+// one is reported by name.
+func folderFormat(dir string) string {
+	for _, format := range []string{FormatBinary, FormatPython} {
+		for _, f := range append(trainFiles(format), testFiles(format)...) {
+			if isFile(filepath.Join(dir, f)) {
+				return format
+			}
+		}
+	}
+	return ""
+}
+
+func isFile(p string) bool {
+	st, err := os.Stat(p)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// load parses the wanted files, and the optional one when it is there.
+func (s source) load(want []string, optional string) (map[string]*content, error) {
+	if s.dir == "" {
+		return s.loadArchive(want, optional)
+	}
+	found := make(map[string]*content, len(want)+1)
+	for _, name := range append([]string{optional}, want...) {
+		full := filepath.Join(s.dir, name)
+		f, err := os.Open(full)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the caller names what is missing
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cifar: open %s: %w", full, err)
+		}
+		size := int64(-1)
+		if st, err := f.Stat(); err == nil {
+			size = st.Size()
+		}
+		c, err := parse(name, s.format, f, size)
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("cifar: read %s: %w", full, err)
+		}
+		found[name] = c
+	}
+	return found, nil
+}
+
+// parse reads one file of the data set. size is its length, -1 when unknown.
+func parse(name, format string, r io.Reader, size int64) (*content, error) {
+	if size > maxFile {
+		return nil, fmt.Errorf("%d bytes, more than the %d that a CIFAR-10 file may have: check that it is one", size, maxFile)
+	}
+	var buf bytes.Buffer
+	if size > 0 {
+		buf.Grow(int(min(size, 32<<20)) + bytes.MinRead) // an archive may lie about it
+	}
+	n, err := buf.ReadFrom(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w, so it is truncated or damaged: download or unpack it again", err)
+	}
+	if n > maxFile {
+		return nil, fmt.Errorf("more than the %d bytes that a CIFAR-10 file may have: check that it is one", maxFile)
+	}
+	switch {
+	case name == metaFile(format) && format == FormatBinary:
+		return &content{names: parseNames(buf.Bytes())}, nil
+	case name == metaFile(format):
+		return parsePythonMeta(buf.Bytes())
+	case format == FormatBinary:
+		return parseBinary(name, buf.Bytes())
+	}
+	return parsePython(name, buf.Bytes())
+}
+
+// parseBinary splits a file of records: a label byte, then the red, the green
+// and the blue plane, row by row. The bytes are kept as they are.
+func parseBinary(name string, b []byte) (*content, error) {
+	if len(b) == 0 {
+		return nil, errors.New("the file is empty: download or unpack it again")
+	}
+	if r := len(b) % Record; r != 0 {
+		return nil, fmt.Errorf("%d bytes is not a whole number of %d-byte records (%d left over), so it is truncated or damaged: download or unpack it again",
+			len(b), Record, r)
+	}
+	n := len(b) / Record
+	labels := make([]byte, n)
+	for i := range labels {
+		labels[i] = b[i*Record]
+	}
+	return &content{part: part{file: name, n: n, labels: labels, planes: b, off: 1, stride: Record}}, nil
+}
+
+// parseNames reads batches.meta.txt: a class name a line. It returns nil when
+// there are not ten.
+func parseNames(b []byte) []string {
+	var names []string
+	for _, l := range bytes.Split(b, []byte{'\n'}) {
+		if l = bytes.TrimSpace(l); len(l) > 0 {
+			names = append(names, string(l))
+		}
+	}
+	if len(names) != Classes {
+		return nil
+	}
+	return names
+}
+
+// detectArchive recognises a tar.gz by the first batch file in it.
+func detectArchive(p string) (source, error) {
+	s := source{path: p}
+	err := walkArchive(p, func(name string, _ *tar.Header, _ io.Reader) (bool, error) {
+		for _, format := range []string{FormatBinary, FormatPython} {
+			for _, f := range append(trainFiles(format), testFiles(format)...) {
+				if f == name {
+					s.format = format
+					return true, nil
+				}
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return source{}, err
+	}
+	if s.format == "" {
+		return source{}, fmt.Errorf("cifar: open %s: %w: the archive holds no data_batch file: give %s or %s", p, ErrNotCIFAR, ArchiveBinary, ArchivePython)
+	}
+	return s, nil
+}
+
+// loadArchive streams the archive once and parses the files it needs.
+func (s source) loadArchive(want []string, optional string) (map[string]*content, error) {
+	needed := map[string]bool{optional: true}
+	for _, f := range want {
+		needed[f] = true
+	}
+	found := make(map[string]*content, len(needed))
+	err := walkArchive(s.path, func(name string, h *tar.Header, r io.Reader) (bool, error) {
+		if !needed[name] || found[name] != nil {
+			return false, nil
+		}
+		c, err := parse(name, s.format, r, h.Size)
+		if err != nil {
+			return false, fmt.Errorf("cifar: read %s in %s: %w", name, s.path, err)
+		}
+		found[name] = c
+		return len(found) == len(needed), nil
+	})
+	return found, err
+}
+
+// walkArchive calls fn for each regular file of a tar.gz, by its base name, until
+// fn says that it is done.
+func walkArchive(p string, fn func(name string, h *tar.Header, r io.Reader) (done bool, err error)) error {
+	f, err := os.Open(p)
+	if err != nil {
+		return fmt.Errorf("cifar: open %s: %w", p, err)
+	}
+	defer f.Close()
+	return walkTar(p, f, fn)
+}
+
+func walkTar(p string, r io.Reader, fn func(name string, h *tar.Header, r io.Reader) (done bool, err error)) error {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return fmt.Errorf("cifar: open %s: %w: not a gzip file (%v): give the folder or the tar.gz of CIFAR-10", p, ErrNotCIFAR, err)
+	}
+	t := tar.NewReader(io.LimitReader(z, maxStream))
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cifar: read %s: %w, so the archive is truncated or damaged: download it again", p, err)
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		done, err := fn(path.Base(h.Name), h, t)
+		if done || err != nil {
+			return err
+		}
+	}
+}
