@@ -1,0 +1,329 @@
+// Package emu is an emulated accelerator, in the way of MLPerf Storage and
+// DLIO: what feeds it is real, its own time is modelled. It does no arithmetic
+// and holds no data, so it has no loss; it answers whether a host could keep
+// such an accelerator busy.
+//
+// A stream is a point in time, its tail: work enqueued at time now starts at
+// max(now, tail) and moves the tail by its modelled duration. Kernels of
+// different streams take turns, and so do copies in one direction, as they do
+// on one compute engine and one copy engine each way.
+package emu
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"dev.gpustall/engine/device"
+)
+
+var errClosed = errors.New("emulated device: it is closed")
+
+// Device is an emulated accelerator. It implements device.Device and device.OpTimer.
+type Device struct {
+	preset Preset
+	clock  Clock
+	info   device.Info
+
+	streams           []int64 // tails
+	compute, h2d, d2h int64   // tails of the engines that streams share
+	events            []event
+	freeEvents        []device.Event
+	programs          []*program
+	mem               arena
+	hostMu            sync.Mutex
+	host              []pinned
+	closed            bool
+}
+
+type event struct {
+	live, recorded bool
+	time           int64
+}
+
+type program struct {
+	ops    []time.Duration
+	total  time.Duration
+	calls  int64
+	timing bool
+}
+
+var (
+	_ device.Device  = (*Device)(nil)
+	_ device.OpTimer = (*Device)(nil)
+)
+
+// Open returns the preset called name ("h100" or "emu:h100") on clock.
+func Open(name string, clock Clock) (*Device, error) {
+	p, err := Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return New(p, clock), nil
+}
+
+// New returns an accelerator with the given properties on clock.
+func New(p Preset, clock Clock) *Device {
+	name := "emulated " + p.Card.Name
+	if p.Workload != nil {
+		name += " (" + p.Workload.Name + ")"
+	}
+	d := &Device{preset: p, clock: clock, info: device.Info{
+		Kind: "emu", Name: name, Emulated: true, Memory: p.Card.Memory, Types: p.Card.Types(),
+	}}
+	d.mem.size = p.Card.Memory
+	return d
+}
+
+// Info describes the emulated card.
+func (d *Device) Info() device.Info { return d.info }
+
+// Preset returns what the device was made from.
+func (d *Device) Preset() Preset { return d.preset }
+
+// Now returns the clock's time, on which the device's events lie.
+func (d *Device) Now() int64 { return d.clock.Now() }
+
+// NewStream returns an empty stream.
+func (d *Device) NewStream(string) (device.Stream, error) {
+	if d.closed {
+		return 0, errClosed
+	}
+	d.streams = append(d.streams, 0)
+	return device.Stream(len(d.streams)), nil
+}
+
+func (d *Device) tail(op string, s device.Stream) (*int64, error) {
+	if d.closed {
+		return nil, errClosed
+	}
+	if s < 1 || int(s) > len(d.streams) {
+		return nil, fmt.Errorf("emulated device: %s: stream %d does not exist; take one from NewStream", op, s)
+	}
+	return &d.streams[s-1], nil
+}
+
+func (d *Device) event(op string, e device.Event) (*event, error) {
+	if e < 1 || int(e) > len(d.events) || !d.events[e-1].live {
+		return nil, fmt.Errorf("emulated device: %s: event %d does not exist; take one from NewEvent", op, e)
+	}
+	return &d.events[e-1], nil
+}
+
+// run lays work of the given duration on a stream and an engine.
+func (d *Device) run(tail, engine *int64, work time.Duration) {
+	start := max(d.clock.Now(), *tail, *engine)
+	*tail = start + int64(work)
+	*engine = *tail
+}
+
+// CopyIn models a copy to the device. From page-locked memory it returns at
+// once; from other memory it holds the caller until the copy is done, as the
+// driver does while it moves the bytes through its staging buffer.
+func (d *Device) CopyIn(s device.Stream, dst device.Buffer, src []byte) error {
+	return d.copy("copy in", s, &d.h2d, dst, src)
+}
+
+// CopyOut models a copy from the device. It leaves dst as it is.
+func (d *Device) CopyOut(s device.Stream, dst []byte, src device.Buffer) error {
+	return d.copy("copy out", s, &d.d2h, src, dst)
+}
+
+func (d *Device) copy(op string, s device.Stream, engine *int64, b device.Buffer, host []byte) error {
+	tail, err := d.tail(op, s)
+	if err != nil {
+		return err
+	}
+	if len(host) > b.Size {
+		return fmt.Errorf("emulated device: %s: %d bytes do not fit a buffer of %d", op, len(host), b.Size)
+	}
+	if !d.mem.holds(b) {
+		return fmt.Errorf("emulated device: %s: buffer %#x of %d bytes is not allocated here", op, b.Addr, b.Size)
+	}
+	locked := d.isPinned(host)
+	d.run(tail, engine, d.preset.Card.copyTime(len(host), locked))
+	if !locked {
+		d.clock.Sleep(*tail)
+	}
+	return nil
+}
+
+// Prepare models each launch's time. It checks the buffers as a real device does.
+func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
+	if d.closed {
+		return 0, errClosed
+	}
+	p := &program{ops: make([]time.Duration, len(ls))}
+	for i, l := range ls {
+		t, err := d.model(l)
+		if err != nil {
+			name := "no operation"
+			if l.Op != nil {
+				name = l.Op.Name()
+			}
+			return 0, fmt.Errorf("emulated device: prepare launch %d (%s): %w", i, name, err)
+		}
+		p.ops[i] = t
+		p.total += t
+	}
+	d.programs = append(d.programs, p)
+	return device.Program(len(d.programs)), nil
+}
+
+func (d *Device) program(op string, p device.Program) (*program, error) {
+	if p < 1 || int(p) > len(d.programs) || d.programs[p-1] == nil {
+		return nil, fmt.Errorf("emulated device: %s: program %d does not exist; take one from Prepare", op, p)
+	}
+	return d.programs[p-1], nil
+}
+
+// Launch lays p's modelled time on the stream.
+func (d *Device) Launch(s device.Stream, p device.Program) error {
+	tail, err := d.tail("launch", s)
+	if err != nil {
+		return err
+	}
+	pr, err := d.program("launch", p)
+	if err != nil {
+		return err
+	}
+	d.run(tail, &d.compute, pr.total)
+	if pr.timing {
+		pr.calls++
+	}
+	return nil
+}
+
+// Release gives p back.
+func (d *Device) Release(p device.Program) {
+	if _, err := d.program("release", p); err == nil {
+		d.programs[p-1] = nil
+	}
+}
+
+// NewEvent returns an event that counts as completed until its first Record.
+func (d *Device) NewEvent() (device.Event, error) {
+	if d.closed {
+		return 0, errClosed
+	}
+	if n := len(d.freeEvents); n > 0 {
+		e := d.freeEvents[n-1]
+		d.freeEvents = d.freeEvents[:n-1]
+		d.events[e-1] = event{live: true}
+		return e, nil
+	}
+	d.events = append(d.events, event{live: true})
+	return device.Event(len(d.events)), nil
+}
+
+// FreeEvent gives e back.
+func (d *Device) FreeEvent(e device.Event) {
+	if ev, err := d.event("free event", e); err == nil {
+		ev.live = false
+		d.freeEvents = append(d.freeEvents, e)
+	}
+}
+
+// Record places e behind the work enqueued on s so far.
+func (d *Device) Record(s device.Stream, e device.Event) error {
+	tail, err := d.tail("record", s)
+	if err != nil {
+		return err
+	}
+	ev, err := d.event("record", e)
+	if err != nil {
+		return err
+	}
+	ev.recorded, ev.time = true, max(d.clock.Now(), *tail)
+	return nil
+}
+
+// Wait holds later work on s back until e's latest Record.
+func (d *Device) Wait(s device.Stream, e device.Event) error {
+	tail, err := d.tail("wait", s)
+	if err != nil {
+		return err
+	}
+	ev, err := d.event("wait", e)
+	if err != nil {
+		return err
+	}
+	if ev.recorded {
+		*tail = max(*tail, ev.time)
+	}
+	return nil
+}
+
+// Query reports whether the clock has reached e's latest Record.
+func (d *Device) Query(e device.Event) (bool, error) {
+	ev, err := d.event("query", e)
+	if err != nil {
+		return false, err
+	}
+	return !ev.recorded || d.clock.Now() >= ev.time, nil
+}
+
+// Sync sleeps until e's latest Record.
+func (d *Device) Sync(e device.Event) error {
+	ev, err := d.event("sync", e)
+	if err != nil {
+		return err
+	}
+	if ev.recorded {
+		d.clock.Sleep(ev.time)
+	}
+	return nil
+}
+
+// Elapsed returns the modelled time between two Records.
+func (d *Device) Elapsed(from, to device.Event) (time.Duration, error) {
+	var t [2]int64
+	for i, e := range [2]device.Event{from, to} {
+		ev, err := d.event("elapsed", e)
+		if err != nil {
+			return 0, err
+		}
+		if !ev.recorded {
+			return 0, fmt.Errorf("emulated device: elapsed: %w: the event was never recorded", device.ErrNotReady)
+		}
+		if d.clock.Now() < ev.time {
+			return 0, fmt.Errorf("emulated device: elapsed: %w: the event's Record has not completed; Query or Sync it first", device.ErrNotReady)
+		}
+		t[i] = ev.time
+	}
+	return time.Duration(t[1] - t[0]), nil
+}
+
+// TimeOps turns the account of p's launches on, from zero, or off.
+func (d *Device) TimeOps(p device.Program, on bool) error {
+	pr, err := d.program("time ops", p)
+	if err != nil {
+		return err
+	}
+	if on && !pr.timing {
+		pr.calls = 0
+	}
+	pr.timing = on
+	return nil
+}
+
+// OpTimes appends the modelled time of each launch of p to dst[:0].
+func (d *Device) OpTimes(p device.Program, dst []device.OpTime) []device.OpTime {
+	dst = dst[:0]
+	if pr, err := d.program("op times", p); err == nil {
+		for _, t := range pr.ops {
+			dst = append(dst, device.OpTime{Calls: pr.calls, Total: t * time.Duration(pr.calls)})
+		}
+	}
+	return dst
+}
+
+// Close ends the device.
+func (d *Device) Close() error {
+	d.closed = true
+	d.hostMu.Lock()
+	defer d.hostMu.Unlock()
+	d.host = nil
+	return nil
+}
