@@ -1,0 +1,96 @@
+// Package cpu holds the CPU device's kernels: float32, NHWC activations and
+// KRSC weights, on a pool of threads.
+//
+// A Plan is a list of operations bound to memory. Everything is decided when it
+// is prepared, the scratch memory included, so running it allocates nothing.
+//
+// The arithmetic is C with the processor's vectors (see simd.h), compiled for
+// several instruction sets of which the best is chosen at run time, or plain Go
+// when built without cgo.
+package cpu
+
+import (
+	"fmt"
+
+	"dev.gpustall/kernels"
+)
+
+// Call is one operation on host memory, in the order the operation documents
+// (kernels.Op.Args). Buffers must be aligned to 4 bytes; 64 is faster.
+type Call struct {
+	Op   kernels.Op
+	Bufs [][]byte
+}
+
+// Plan is a prepared list of calls. It runs on one goroutine at a time.
+type Plan struct {
+	pool    *Pool
+	steps   []func()
+	scratch int       // float32s that the hungriest step needs
+	mem     []float32 // shared by the steps, which run one after the other
+}
+
+// Prepare binds the calls. The plan cannot run before Bind gave it its scratch
+// memory.
+func (p *Pool) Prepare(calls []Call) (*Plan, error) {
+	pl := &Plan{pool: p, steps: make([]func(), len(calls))}
+	for i, c := range calls {
+		if err := check(c); err != nil {
+			return nil, fmt.Errorf("prepare call %d (%s): %w", i, c.Op.Name(), err)
+		}
+		pl.steps[i] = pl.bind(c)
+	}
+	return pl, nil
+}
+
+// Scratch returns the bytes of scratch memory that the plan needs, beside a
+// margin for alignment already counted in.
+func (pl *Plan) Scratch() int {
+	if pl.scratch == 0 {
+		return 0
+	}
+	return pl.scratch*4 + 64
+}
+
+// Bind gives the plan its scratch memory, at least Scratch() bytes. It may be
+// shared by plans that never run at the same time.
+func (pl *Plan) Bind(scratch []byte) error {
+	if len(scratch) < pl.Scratch() {
+		return fmt.Errorf("bind scratch memory: %d bytes are too few, the plan needs %d", len(scratch), pl.Scratch())
+	}
+	if pl.scratch > 0 {
+		pl.mem = kernels.Floats(scratch[misaligned(scratch):])[:pl.scratch]
+	}
+	return nil
+}
+
+// Len returns the number of steps, one for each call.
+func (pl *Plan) Len() int { return len(pl.steps) }
+
+// Run runs step i: the i-th call. Steps must run in order, each once a pass.
+func (pl *Plan) Run(i int) { pl.steps[i]() }
+
+// need reserves n float32s of scratch for one step.
+func (pl *Plan) need(n int) { pl.scratch = max(pl.scratch, n) }
+
+// check refuses what the kernels cannot do.
+func check(c Call) error {
+	args := c.Op.Args()
+	if len(c.Bufs) != len(args) {
+		return fmt.Errorf("it takes %d buffers, not %d", len(args), len(c.Bufs))
+	}
+	for i, a := range args {
+		if a.Type == kernels.F16 || a.Type == kernels.BF16 {
+			return fmt.Errorf("%s of %v: the cpu kernels compute in fp32 only", a.Name, a.Type)
+		}
+		if len(c.Bufs[i]) < a.Size() {
+			return fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, len(c.Bufs[i]), a.Size())
+		}
+	}
+	return nil
+}
+
+// bind returns the function that runs c.
+func (pl *Plan) bind(c Call) func() {
+	return func() { c.Op.Reference(c.Bufs) }
+}

@@ -1,0 +1,145 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+)
+
+// Pool runs the parallel parts of kernels on a fixed number of threads: the
+// caller and threads-1 goroutines that it owns. Parallel parts take turns, so
+// several goroutines may run plans of one pool.
+type Pool struct {
+	threads int
+	variant variant
+
+	mu      sync.Mutex // held during a parallel part; guards what follows
+	next    atomic.Int64
+	items   int64
+	work    func(worker, item int)
+	fault   atomic.Pointer[fault]
+	helpers []*helper
+	closed  bool
+	ended   sync.WaitGroup
+}
+
+// helper is one goroutine. It joins a parallel part only when it wakes before
+// the part's last item is taken: a helper that the scheduler holds back is
+// never waited for.
+type helper struct {
+	state atomic.Int32
+	wake  chan struct{} // one token; a token without a posted part means nothing
+	done  chan struct{}
+}
+
+const (
+	idle = iota
+	posted
+	running
+)
+
+type fault struct {
+	value any
+	stack []byte
+}
+
+// NewPool starts a pool. threads of 0 or less means GOMAXPROCS.
+func NewPool(threads int) *Pool {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	p := &Pool{threads: threads, variant: best()}
+	for w := 1; w < threads; w++ {
+		h := &helper{wake: make(chan struct{}, 1), done: make(chan struct{}, 1)}
+		p.helpers = append(p.helpers, h)
+		p.ended.Add(1)
+		go p.help(h, w)
+	}
+	return p
+}
+
+// Threads returns how many threads share the work.
+func (p *Pool) Threads() int { return p.threads }
+
+// Variant names the instruction set that the pool's kernels use: "avx512",
+// "avx2", "generic" (C for any processor) or "go" (built without cgo).
+func (p *Pool) Variant() string { return p.variant.String() }
+
+// Close stops the pool's goroutines, after the parallel part in progress.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	for _, h := range p.helpers {
+		close(h.wake)
+	}
+	p.ended.Wait()
+}
+
+func (p *Pool) help(h *helper, worker int) {
+	defer p.ended.Done()
+	for range h.wake {
+		if !h.state.CompareAndSwap(posted, running) {
+			continue
+		}
+		p.drain(worker)
+		h.state.Store(idle)
+		h.done <- struct{}{}
+	}
+}
+
+// drain takes items until none is left. A panic is kept for the caller.
+func (p *Pool) drain(worker int) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.fault.CompareAndSwap(nil, &fault{r, debug.Stack()})
+			p.next.Store(p.items)
+		}
+	}()
+	for i := p.next.Add(1) - 1; i < p.items; i = p.next.Add(1) - 1 {
+		p.work(worker, int(i))
+	}
+}
+
+// each calls work for the items 0..n-1, each once, on all threads, and returns
+// when all are done. worker is in 0..Threads()-1 and tells scratch apart. A
+// panic in work is raised again here.
+func (p *Pool) each(n int, work func(worker, item int)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n == 1 || len(p.helpers) == 0 || p.closed {
+		for i := range n {
+			work(0, i)
+		}
+		return
+	}
+	p.items, p.work = int64(n), work
+	p.next.Store(0)
+	wanted := min(n-1, len(p.helpers))
+	for _, h := range p.helpers[:wanted] {
+		h.state.Store(posted)
+		select {
+		case h.wake <- struct{}{}:
+		default: // a token of a part that ended without this helper still lies there
+		}
+	}
+	p.drain(0)
+	for _, h := range p.helpers[:wanted] {
+		if !h.state.CompareAndSwap(posted, idle) {
+			<-h.done
+		}
+	}
+	p.work = nil
+	if f := p.fault.Swap(nil); f != nil {
+		panic(fmt.Sprintf("kernel panicked: %v\n%s", f.value, f.stack))
+	}
+}
+
+// split returns the bounds of part i of n things in parts parts of nearly equal
+// size.
+func split(n, parts, i int) (lo, hi int) { return n * i / parts, n * (i + 1) / parts }
