@@ -1,0 +1,120 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/adrg/xdg"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"dev.gpustall/loader/format"
+	"dev.gpustall/loader/synth"
+)
+
+// progressFunc is told how much of a long start-up is done.
+type progressFunc func(what string, done, total int)
+
+// progressTo draws a bar on a terminal; elsewhere it prints one line a task.
+func progressTo(w io.Writer) progressFunc {
+	var bar *progressbar.ProgressBar
+	var current string
+	f, ok := w.(*os.File)
+	tty := ok && term.IsTerminal(int(f.Fd()))
+	return func(what string, done, total int) {
+		if what != current {
+			current = what
+			if !tty {
+				fmt.Fprintf(w, "%s …\n", what)
+				return
+			}
+			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+				progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(40), progressbar.OptionThrottle(50e6))
+		}
+		if tty && bar != nil {
+			_ = bar.Set(done)
+			if done >= total {
+				_ = bar.Finish()
+			}
+		}
+	}
+}
+
+// defaultData makes the synthetic CIFAR-10 once, in the cache directory.
+func defaultData(ctx context.Context, progress progressFunc) (string, error) {
+	dir := filepath.Join(xdg.CacheHome, "gpustall", "synthetic-cifar10")
+	if exists(dir) {
+		return dir, nil
+	}
+	what := "making synthetic CIFAR-10 in " + dir + " (once)"
+	err := synth.CIFAR10(ctx, dir, synth.Options{Progress: func(done, total int) { progress(what, done, total) }})
+	if err != nil {
+		return "", fmt.Errorf("make the default data set: %w; or name one with --data", err)
+	}
+	return dir, nil
+}
+
+func newData() *cobra.Command {
+	data := &cobra.Command{Use: "data", Short: "Make or inspect data sets", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usageError{fmt.Errorf("gpustall data needs a command: make or inspect")}
+		}}
+	var o synth.Options
+	mk := &cobra.Command{
+		Use:       "make cifar10|imagefolder DIR",
+		Short:     "Write a deterministic synthetic data set in the real formats",
+		Args:      exactly(2, "a kind and a folder"),
+		ValidArgs: []string{"cifar10", "imagefolder"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			make := map[string]func(context.Context, string, synth.Options) error{
+				"cifar10": synth.CIFAR10, "imagefolder": synth.ImageFolder,
+			}[args[0]]
+			if make == nil {
+				return usageError{fmt.Errorf("data make %q: the kinds are cifar10 and imagefolder", args[0])}
+			}
+			if exists(args[1]) {
+				return usageError{fmt.Errorf("data make: %s exists; name a new folder", args[1])}
+			}
+			ctx, got, stop := untilSignal(cmd.Context())
+			defer stop()
+			progress := progressTo(os.Stderr)
+			o.Progress = func(done, total int) { progress("making "+args[0], done, total) }
+			if err := make(ctx, args[1], o); err != nil {
+				if sig := got(); sig != nil {
+					return sig
+				}
+				return err
+			}
+			return inspect(args[1])
+		},
+	}
+	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder)")
+	mk.Flags().Int64Var(&o.Seed, "seed", 1, "the same seed gives the same bytes")
+	data.AddCommand(mk, &cobra.Command{
+		Use:   "inspect PATH",
+		Short: "Say what a data set is and read its first samples",
+		Args:  exactly(1, "a path"),
+		RunE:  func(_ *cobra.Command, args []string) error { return inspect(args[0]) },
+	})
+	return data
+}
+
+func inspect(path string) error {
+	ds, _, err := format.Open(path)
+	if err != nil {
+		return err
+	}
+	defer ds.Close()
+	i := ds.Info()
+	kind := ""
+	if i.Synthetic {
+		kind = " [synthetic]"
+	}
+	fmt.Printf("%s%s: %s, %d samples in %d classes, %dx%dx%d after the transform, %d bytes stored\n",
+		path, kind, i.Format, i.Samples, len(i.Classes), i.H, i.W, i.C, i.Bytes)
+	return nil
+}

@@ -1,0 +1,121 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/format"
+	"dev.gpustall/loader/records"
+)
+
+// opened is the device a run trains on.
+type opened struct {
+	dev    device.Device
+	preset *emu.Preset // nil unless emulated
+	index  int         // of the GPU; -1 when it is none
+	why    string      // why auto chose it
+}
+
+// openDevice opens what --device names. An emulated device is chosen by name
+// only, never as a fallback.
+func openDevice(name string, clock trace.Clock) (*opened, error) {
+	switch {
+	case name == "auto":
+		dev, err := openCUDA(0)
+		if err == nil {
+			return &opened{dev: dev, why: "device auto: took the first NVIDIA GPU"}, nil
+		}
+		c, cerr := cpu.New()
+		return &opened{dev: c, index: -1, why: fmt.Sprintf("device auto: took the cpu, because %v", err)}, cerr
+	case name == "cpu":
+		c, err := cpu.New()
+		return &opened{dev: c, index: -1}, err
+	case name == "cuda" || strings.HasPrefix(name, "cuda:"):
+		n := 0
+		if i := strings.TrimPrefix(name, "cuda"); i != "" {
+			var err error
+			if n, err = strconv.Atoi(i[1:]); err != nil || n < 0 {
+				return nil, usageError{fmt.Errorf("--device %s: write cuda or cuda:N with N counting from 0", name)}
+			}
+		}
+		dev, err := openCUDA(n)
+		if err != nil {
+			return nil, fmt.Errorf("open device %s: %w", name, err)
+		}
+		return &opened{dev: dev, index: n}, nil
+	case strings.HasPrefix(name, "emu:"):
+		p, err := emu.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		return &opened{dev: emu.New(p, clock), preset: p, index: -1}, nil
+	}
+	return nil, fmt.Errorf("open device %q: the devices are auto, cpu, cuda[:N] and emu:NAME with NAME one of %s: %w",
+		name, strings.Join(emu.Names(), ", "), device.ErrNoDevice)
+}
+
+// defaults are the knobs before the flags: an emulated workload brings its batch
+// size and moves stored bytes as they are.
+func (d *opened) defaults() engine.Knobs {
+	k := engine.DefaultKnobs()
+	if d.preset != nil && d.preset.Batch > 0 {
+		k.Loader.BatchSize = d.preset.Batch
+		k.Loader.DeviceTransforms = true
+	}
+	return k
+}
+
+// workload names a modelled workload.
+func (d *opened) workload() string {
+	if d.preset == nil {
+		return ""
+	}
+	return d.preset.Name
+}
+
+// openModel builds the network, or the fixed step of a modelled workload.
+func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) device.Operation, error) {
+	if d.preset != nil && d.preset.Batch > 0 {
+		if o.model != "" {
+			return nil, nil, usageError{fmt.Errorf("--model %s: emu:%s brings its own workload; leave --model out", o.model, d.preset.Name)}
+		}
+		return nil, d.preset.Step, nil
+	}
+	name := o.model
+	if name == "" {
+		name = "resnet18"
+		if d.dev.Info().Kind == "cpu" {
+			name = "cnn"
+		}
+	}
+	m, err := nn.New(name, nn.Shape{H: info.H, W: info.W, C: info.C}, len(info.Classes))
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	return m, nil, nil
+}
+
+// openData opens --data, the workload's records, or the synthetic default.
+func (o *options) openData(ctx context.Context, d *opened, progress progressFunc) (loader.Dataset, loader.Transform, error) {
+	if d.preset != nil && d.preset.Batch > 0 && o.data == "" {
+		ds, err := records.Generate(records.Options{SampleBytes: d.preset.SampleBytes, Samples: d.preset.Samples, Seed: o.seed})
+		return ds, records.Transform{}, err
+	}
+	path := o.data
+	if path == "" {
+		var err error
+		if path, err = defaultData(ctx, progress); err != nil {
+			return nil, nil, err
+		}
+	}
+	return format.Open(path)
+}

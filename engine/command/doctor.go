@@ -1,0 +1,118 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/adrg/xdg"
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/device/nvml"
+)
+
+// finding is one line of the doctor: ok, note (works without) or bad.
+type finding struct{ state, what, text string }
+
+func newDoctor(version string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what gpustall finds on this machine",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return diagnose(os.Stdout, version)
+		},
+	}
+}
+
+// diagnose prints every finding; a bad one makes the command fail.
+func diagnose(w io.Writer, version string) error {
+	found := []finding{{"ok", "gpustall", version}}
+	for _, k := range hostFacts() {
+		found = append(found, finding{"ok", k.Name, k.Value})
+	}
+	found = append(found, devices()...)
+	found = append(found, finding{"ok", "codecs", "CIFAR-10 binary and python (folder or tar.gz), JPEG, PNG"})
+	found = append(found, limits()...)
+	found = append(found, directories()...)
+	found = append(found, terminal())
+	bad := 0
+	for _, f := range found {
+		fmt.Fprintf(w, "%-5s %-14s %s\n", f.state, f.what, f.text)
+		if f.state == "bad" {
+			bad++
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("doctor: %d of %d findings are bad", bad, len(found))
+	}
+	return nil
+}
+
+func devices() []finding {
+	var out []finding
+	if dev, err := openCUDA(0); err != nil {
+		out = append(out, finding{"note", "cuda", err.Error()})
+	} else {
+		i := dev.Info()
+		out = append(out, finding{"ok", "cuda", fmt.Sprintf("%s, %s, types %s", i.Name, humanize.IBytes(uint64(i.Memory)), strings.Join(i.Types, " "))})
+		_ = dev.Close()
+	}
+	switch s, err := nvml.Open(0); {
+	case errors.Is(err, nvml.ErrNoDriver):
+		out = append(out, finding{"note", "nvml", err.Error()})
+	case err != nil:
+		out = append(out, finding{"bad", "nvml", err.Error()})
+	default:
+		out = append(out, finding{"ok", "nvml", s.Name() + ", driver " + s.Driver()})
+		_ = s.Close()
+	}
+	if dev, err := cpu.New(); err != nil {
+		out = append(out, finding{"bad", "cpu device", err.Error()})
+	} else {
+		out = append(out, finding{"ok", "cpu device", dev.Info().Name})
+		_ = dev.Close()
+	}
+	return append(out, finding{"ok", "emulated", strings.Join(emu.Names(), " ")})
+}
+
+func directories() []finding {
+	var out []finding
+	for _, d := range []struct{ what, path string }{
+		{"sessions", sessionDir()}, {"cache", filepath.Join(xdg.CacheHome, "gpustall")},
+	} {
+		f := finding{"ok", d.what, d.path}
+		if err := os.MkdirAll(d.path, 0o755); err != nil {
+			f = finding{"bad", d.what, err.Error()}
+		} else if t, err := os.CreateTemp(d.path, ".probe"); err != nil {
+			f = finding{"bad", d.what, err.Error()}
+		} else {
+			_ = t.Close()
+			_ = os.Remove(t.Name())
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func terminal() finding {
+	w, h, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return finding{"note", "terminal", "standard output is no terminal: the screen is replaced by plain lines"}
+	}
+	text := fmt.Sprintf("%s, %dx%d", os.Getenv("TERM"), w, h)
+	if os.Getenv("NO_COLOR") != "" {
+		text += ", NO_COLOR"
+	}
+	if w < 120 || h < 30 {
+		return finding{"note", "terminal", text + ": the full screen needs 120x30, smaller ones get a compact layout"}
+	}
+	return finding{"ok", "terminal", text}
+}

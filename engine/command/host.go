@@ -1,0 +1,37 @@
+package command
+
+import (
+	"runtime"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/host"
+	"github.com/shirou/gopsutil/v4/mem"
+
+	"dev.gpustall/engine/trace"
+)
+
+// hostFacts are what a report says of the machine. What cannot be read is left
+// out.
+func hostFacts() []trace.Knob {
+	var facts []trace.Knob
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, trace.Knob{Name: name, Value: value})
+		}
+	}
+	if h, err := host.Info(); err == nil {
+		add("os", h.Platform+" "+h.PlatformVersion)
+		add("kernel", h.KernelVersion)
+	}
+	if c, err := cpu.Info(); err == nil && len(c) > 0 {
+		add("cpu", c[0].ModelName)
+	}
+	add("threads", strconv.Itoa(runtime.NumCPU()))
+	if m, err := mem.VirtualMemory(); err == nil {
+		add("memory", humanize.IBytes(m.Total))
+	}
+	add("go", runtime.Version())
+	return facts
+}

@@ -1,0 +1,112 @@
+package command
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "dev.gpustall/"
+
+// house is the import table of docs/architecture.md: which of the project's own
+// packages each may import. A key matches a package and those below it; the
+// longest key wins. Test imports are not counted.
+var house = map[string][]string{
+	"kernels":                  {},
+	"kernels/cpu":              {"kernels"},
+	"engine/trace":             {},
+	"engine/device":            {},
+	"engine/device/cpu":        {"engine/device", "kernels"},
+	"engine/device/cuda":       {"engine/device", "kernels"},
+	"engine/device/emu":        {"engine/device", "kernels"},
+	"engine/device/nvml":       {},
+	"engine/device/devicetest": {"engine/device", "kernels"},
+	"loader":                   {"engine/trace"},
+	"engine/nn":                {"engine/device", "kernels"},
+	"engine":                   {"loader", "engine/device", "engine/nn", "engine/trace", "kernels"},
+	"engine/stall":             {"engine/trace"},
+	"engine/predict":           {"engine/trace", "engine/stall"},
+	"engine/report":            {"engine/trace", "engine/stall", "engine/predict"},
+	"engine/command":           nil, // composes: may import all
+	"tui":                      {"engine/trace", "engine/stall", "engine/predict"},
+}
+
+// exact are rows whose permissions do not reach into sub-packages.
+var exact = map[string]bool{"engine/device": true, "engine": true}
+
+func under(path, row string) bool {
+	return path == row || strings.HasPrefix(path, row+"/")
+}
+
+func rowOf(pkg string) string {
+	best := ""
+	for row := range house {
+		if under(pkg, row) && len(row) > len(best) && (pkg == row || row != "engine") {
+			best = row
+		}
+	}
+	return best
+}
+
+func TestImportTable(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	seen := 0
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		f := strings.Fields(line)
+		pkg, ok := strings.CutPrefix(f[0], module)
+		if !ok {
+			continue // main
+		}
+		row := rowOf(pkg)
+		if row == "" {
+			t.Errorf("package %s is in no row of the import table", pkg)
+			continue
+		}
+		seen++
+		allowed := house[row]
+		if allowed == nil {
+			continue
+		}
+		for _, imp := range f[1:] {
+			imp, ok := strings.CutPrefix(imp, module)
+			if !ok || under(imp, row) && row != "engine" && row != "engine/device" {
+				continue
+			}
+			if !permits(allowed, imp) {
+				t.Errorf("%s imports %s; its row allows %v", pkg, imp, allowed)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Fatalf("only %d packages seen", seen)
+	}
+}
+
+func permits(allowed []string, imp string) bool {
+	for _, a := range allowed {
+		if imp == a || !exact[a] && under(imp, a) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestScreenKnowsNoEngine checks the walls that hold through any number of
+// imports: the screen and the reports never reach the engine or the loader.
+func TestScreenKnowsNoEngine(t *testing.T) {
+	for _, pkg := range []string{"tui", "engine/stall", "engine/report", "engine/trace"} {
+		out, err := exec.Command("go", "list", "-deps", module+pkg).Output()
+		if err != nil {
+			t.Fatalf("go list -deps %s: %v", pkg, err)
+		}
+		for _, dep := range strings.Fields(string(out)) {
+			dep, ok := strings.CutPrefix(dep, module)
+			if ok && (dep == "engine" || under(dep, "loader") || under(dep, "engine/device") || under(dep, "kernels")) {
+				t.Errorf("%s depends on %s", pkg, dep)
+			}
+		}
+	}
+}

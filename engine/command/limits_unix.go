@@ -1,0 +1,59 @@
+//go:build unix
+
+package command
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/shirou/gopsutil/v4/disk"
+	"golang.org/x/sys/unix"
+)
+
+// limits reports what the operating system allows a loader.
+func limits() []finding {
+	var out []finding
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil {
+		f := finding{"ok", "memlock", "unlimited"}
+		if r.Max != unix.RLIM_INFINITY {
+			f = finding{"note", "memlock", humanize.IBytes(uint64(r.Cur)) + "; a driver's page-locked memory does not count against it"}
+		}
+		out = append(out, f)
+	}
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) == nil {
+		f := finding{"ok", "open files", fmt.Sprint(r.Cur)}
+		if r.Cur < 1024 {
+			f = finding{"note", "open files", fmt.Sprintf("%d; raise it (ulimit -n 4096) for many workers", r.Cur)}
+		}
+		out = append(out, f)
+	}
+	if u, err := disk.Usage("/dev/shm"); err == nil {
+		out = append(out, finding{"ok", "/dev/shm", humanize.IBytes(u.Total) + "; gpustall's workers are threads and need none, PyTorch's do"})
+	}
+	if n, cpus := affinity(); n > 0 {
+		f := finding{"ok", "affinity", fmt.Sprintf("%d of %d cpus: %s", n, runtime.NumCPU(), cpus)}
+		out = append(out, f)
+	}
+	return out
+}
+
+// ranges writes 0,1,2,5 as 0-2,5.
+func ranges(ids []int) string {
+	var parts []string
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(ids[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", ids[i], ids[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,143 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/loader"
+)
+
+// options are the flags of every command that trains.
+type options struct {
+	version   string
+	device    string
+	model     string
+	data      string
+	precision string
+	epochs    int
+	steps     int
+	seed      int64
+	lr        float32
+	knobs     []*knobFlag
+	inject    []string
+
+	fps     int
+	theme   string
+	ascii   bool
+	noColor bool
+
+	json     bool
+	session  string
+	interval float64
+}
+
+// knobFlag is one loader knob as a flag: the knob's name with dashes. Its value
+// is checked where the flag is read, by the knob's own rules.
+type knobFlag struct {
+	name, value string
+	isBool, set bool
+}
+
+func (f *knobFlag) String() string { return f.value }
+func (f *knobFlag) Type() string {
+	if f.isBool {
+		return "on|off"
+	}
+	return "value"
+}
+
+func (f *knobFlag) Set(v string) error {
+	probe := engine.DefaultKnobs()
+	if err := probe.Set(f.name, v); err != nil {
+		return err
+	}
+	f.value, f.set = v, true
+	return nil
+}
+
+func newOptions(version string) *options { return &options{version: version, fps: 10, interval: 1} }
+
+func (o *options) addTraining(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.StringVar(&o.device, "device", "auto", "auto, cpu, cuda[:N] or emu:NAME (gpustall doctor lists them)")
+	fs.StringVar(&o.model, "model", "", "cnn or resnet18 (default: cnn on the cpu, resnet18 elsewhere)")
+	fs.StringVar(&o.data, "data", "", "CIFAR-10 folder or tar.gz, or a folder of images by class (default: synthetic CIFAR-10)")
+	fs.IntVar(&o.epochs, "epochs", 0, "stop after this many epochs (default: run: 1; screen: no end)")
+	fs.IntVar(&o.steps, "steps", 0, "stop after this many steps (default: no limit)")
+	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
+	fs.Float32Var(&o.lr, "lr", nn.DefaultHyper().LR, "learning rate")
+	for _, s := range loader.Specs() {
+		if s.Group == "inject" {
+			continue
+		}
+		f := &knobFlag{name: s.Name, isBool: s.Type == "bool"}
+		for _, k := range loader.DefaultKnobs().List() {
+			if k.Name == s.Name {
+				f.value = k.Value
+			}
+		}
+		o.knobs = append(o.knobs, f)
+		flag := fs.VarPF(f, strings.ReplaceAll(s.Name, "_", "-"), "", s.Help)
+		if f.isBool {
+			flag.NoOptDefVal = "on"
+		}
+	}
+	fs.StringVar(&o.precision, "precision", "", "fp32, tf32, fp16 or bf16, where the device has it (default fp32)")
+	fs.StringArrayVar(&o.inject, "inject", nil, "slow the loader on purpose: read=5ms, cpu=2ms or straggler=3:50ms; may be repeated")
+	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
+}
+
+func (o *options) addScreen(fs *pflag.FlagSet) {
+	fs.IntVar(&o.fps, "fps", 10, "frames per second, 1 to 60")
+	fs.StringVar(&o.theme, "theme", "default", "default, colorblind or mono")
+	fs.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
+	fs.BoolVar(&o.noColor, "no-color", false, "no colours (also NO_COLOR)")
+}
+
+// engineKnobs gathers the knob flags; base holds the defaults of the device.
+func (o *options) engineKnobs(base engine.Knobs) (engine.Knobs, error) {
+	k := base
+	for _, f := range o.knobs {
+		if f.set {
+			if err := k.Set(f.name, f.value); err != nil {
+				return k, usageError{err}
+			}
+		}
+	}
+	if o.precision != "" {
+		if err := k.Set("precision", o.precision); err != nil {
+			return k, usageError{err}
+		}
+	}
+	for _, s := range o.inject {
+		inj, err := loader.ParseInject(s, k.Loader.Inject)
+		if err != nil {
+			return k, usageError{err}
+		}
+		k.Loader.Inject = inj
+	}
+	if err := k.Loader.Validate(); err != nil {
+		return k, usageError{err}
+	}
+	return k, nil
+}
+
+// check refuses what no run can mean.
+func (o *options) check(*cobra.Command) error {
+	switch {
+	case o.epochs < 0:
+		return usageError{fmt.Errorf("--epochs %d: must be 0 (no limit) or more", o.epochs)}
+	case o.steps < 0:
+		return usageError{fmt.Errorf("--steps %d: must be 0 (no limit) or more", o.steps)}
+	case o.fps < 1 || o.fps > 60:
+		return usageError{fmt.Errorf("--fps %d: must be 1 to 60", o.fps)}
+	case o.theme != "default" && o.theme != "colorblind" && o.theme != "mono":
+		return usageError{fmt.Errorf("--theme %q: the themes are default, colorblind and mono", o.theme)}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+// Package command composes the program: it reads the command line, opens data,
+// device and session, and hands them to the engine, the screen or a report. It
+// decides nothing about training or stalls.
+package command
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command line and returns the exit code.
+func Main(version string) int {
+	root := newRoot(version)
+	err := root.Execute()
+	code := exitCode(err)
+	if err != nil && code < exitSignal {
+		fmt.Fprintf(os.Stderr, "gpustall: %v\n", err)
+	}
+	if code == exitUsage {
+		fmt.Fprintln(os.Stderr, "Run gpustall --help for the flags.")
+	}
+	return code
+}
+
+func newRoot(version string) *cobra.Command {
+	o := newOptions(version)
+	root := &cobra.Command{
+		Use:   "gpustall",
+		Short: "See why the accelerator waits during training, and fix it live",
+		Long: `gpustall trains a model, feeds it with its own loader, charges every idle
+microsecond of the device to a cause, and lets the loader be changed while it
+runs. Without a command it opens the screen.`,
+		Version:       version,
+		Args:          noArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return runScreen(cmd.Context(), o) },
+	}
+	root.SetVersionTemplate("gpustall {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	o.addTraining(root.Flags())
+	o.addScreen(root.Flags())
+	root.AddCommand(
+		newRun(version), newReplay(version), newReport(version), newSessions(),
+		newData(), newDoctor(version), newMan(),
+	)
+	return root
+}
+
+// noArgs refuses arguments in one sentence.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasParent() {
+		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args[0])}
+	}
+	return usageError{fmt.Errorf("unknown command %q: the commands are run, replay, report, sessions, data and doctor", args[0])}
+}
+
+// exactly asks for n arguments and names what they are.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s needs %s, got %d arguments", cmd.CommandPath(), what, len(args))}
+		}
+		return nil
+	}
+}

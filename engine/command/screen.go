@@ -1,0 +1,187 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui"
+)
+
+// runScreen trains with the screen open. Without a terminal it prints lines.
+func runScreen(parent context.Context, o *options) error {
+	if err := o.check(nil); err != nil {
+		return err
+	}
+	if !term.IsTerminal(int(os.Stdout.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
+		if o.epochs == 0 && o.steps == 0 {
+			o.epochs = 1
+		}
+		return runHeadless(parent, o, os.Stdout, os.Stderr)
+	}
+	ctx, got, stop := untilSignal(parent)
+	defer stop()
+	r, err := o.newRun(ctx, progressTo(os.Stderr))
+	if err != nil {
+		return errors.Join(got(), err)
+	}
+	trainCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	trained := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("train: panic: %v\n%s", p, debug.Stack())
+			}
+			trained <- err
+		}()
+		err = r.train(trainCtx)
+	}()
+	screenErr := tui.Run(ctx, tui.Options{
+		Source: r.session, Control: r.engine, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme,
+		Export: func() (string, error) { return exportReport(r.session, r.id(), r.file) },
+	})
+	cancel()
+	trainErr := <-trained
+	sum := summarise(r, o, trainErr)
+	fmt.Print(sum.text())
+	fmt.Printf("session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
+	if err := errors.Join(trainErr, screenErr); err != nil {
+		return err
+	}
+	return got()
+}
+
+// snapshotter is what a report is made from.
+type snapshotter interface {
+	Snapshot(from, to int64) *trace.Snapshot
+}
+
+// exportReport writes the markdown report into the working directory, under a
+// name that is not taken.
+func exportReport(s snapshotter, id, session string) (string, error) {
+	path := id + ".md"
+	for n := 2; exists(path); n++ {
+		path = fmt.Sprintf("%s-%d.md", id, n)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("export the report: %w; start gpustall in a folder you can write to", err)
+	}
+	err = report.Markdown(f, all(s), report.Options{Session: session})
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("export the report to %s: %w", path, err)
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return path, nil
+	}
+	return full, nil
+}
+
+// all is the whole session.
+func all(s snapshotter) *trace.Snapshot { return s.Snapshot(0, 1<<62) }
+
+func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), extension) }
+
+func newReplay(version string) *cobra.Command {
+	o := newOptions(version)
+	cmd := &cobra.Command{
+		Use:     "replay SESSION",
+		Short:   "Open the screen from a session file",
+		Long:    "Open the screen from a session: a file, a name that gpustall sessions lists, or latest.",
+		Args:    exactly(1, "one session"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := findSession(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := trace.Open(path)
+			if err != nil {
+				return err
+			}
+			if !term.IsTerminal(int(os.Stdout.Fd())) {
+				return report.Markdown(os.Stdout, all(s), report.Options{Session: path})
+			}
+			ctx, got, stop := untilSignal(cmd.Context())
+			defer stop()
+			err = tui.Run(ctx, tui.Options{
+				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
+				Export: func() (string, error) { return exportReport(s, baseName(path), path) },
+			})
+			if err != nil {
+				return err
+			}
+			return got()
+		},
+	}
+	o.addScreen(cmd.Flags())
+	return cmd
+}
+
+func newReport(string) *cobra.Command {
+	var format, out string
+	cmd := &cobra.Command{
+		Use:   "report SESSION",
+		Short: "Write a session's report",
+		Long:  "Write the report of a session: a file, a name that gpustall sessions lists, or latest.",
+		Args:  exactly(1, "one session"),
+		RunE: func(_ *cobra.Command, args []string) (err error) {
+			write, ok := report.Formats[format]
+			if !ok {
+				return usageError{fmt.Errorf("--format %q: the formats are markdown, csv and chrome", format)}
+			}
+			path, err := findSession(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := trace.Open(path)
+			if err != nil {
+				return err
+			}
+			w := os.Stdout
+			if out != "" {
+				if w, err = os.Create(out); err != nil {
+					return fmt.Errorf("write the report: %w", err)
+				}
+				defer func() { err = errors.Join(err, w.Close()) }()
+			}
+			return write(w, all(s), report.Options{Session: path})
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "markdown", "markdown, csv or chrome (for chrome://tracing and Perfetto)")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write to (default: standard output)")
+	return cmd
+}
+
+func newSessions() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sessions",
+		Short: "List the sessions in the state directory",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			list, err := trace.List(sessionDir())
+			if err != nil {
+				return err
+			}
+			if len(list) == 0 {
+				fmt.Printf("no sessions in %s; gpustall run makes one\n", sessionDir())
+			}
+			for _, s := range list {
+				fmt.Printf("%-40s  %s  %s on %s\n", baseName(s.Path), s.Meta.Started.Format("2006-01-02 15:04:05"), s.Meta.Model, s.Meta.Device)
+			}
+			return nil
+		},
+	}
+}

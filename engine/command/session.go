@@ -1,0 +1,215 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/adrg/xdg"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
+)
+
+// extension of session files.
+const extension = ".gpustall"
+
+// sessionDir is where sessions are kept.
+func sessionDir() string { return filepath.Join(xdg.StateHome, "gpustall", "sessions") }
+
+// run is one training run with everything around it.
+type run struct {
+	device    *opened
+	dataset   loader.Dataset
+	clock     trace.Clock
+	recorder  *trace.Recorder
+	session   *trace.Session
+	collector *trace.Collector
+	engine    *engine.Engine
+	file      string
+	gauges    *gauges
+
+	once sync.Once
+	err  error // of close
+}
+
+// newRun opens all that a training run needs; on an error nothing stays open.
+func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, err error) {
+	r = &run{clock: trace.NewClock()}
+	started := time.Now()
+	defer func() {
+		if err != nil {
+			_ = r.abandon()
+			r = nil
+		}
+	}()
+	if r.device, err = openDevice(o.device, r.clock); err != nil {
+		return r, err
+	}
+	knobs, err := o.engineKnobs(r.device.defaults())
+	if err != nil {
+		return r, err
+	}
+	ds, tf, err := o.openData(ctx, r.device, progress)
+	if err != nil {
+		return r, err
+	}
+	r.dataset = ds
+	info := ds.Info()
+	model, fixed, err := o.openModel(r.device, info)
+	if err != nil {
+		return r, err
+	}
+	r.recorder = trace.NewRecorder(r.clock, 1<<14)
+	hyper := nn.DefaultHyper()
+	hyper.LR = o.lr
+	r.engine, err = engine.New(engine.Config{
+		Device: r.device.dev, Recorder: r.recorder, Model: model, Fixed: fixed,
+		Dataset: ds, Transform: tf, Seed: o.seed, Epochs: o.epochs, Steps: o.steps,
+		Hyper: hyper, Knobs: knobs,
+	})
+	if err != nil {
+		return r, err
+	}
+	meta := o.meta(r, model, info, started)
+	store, file, err := o.createStore(meta)
+	if err != nil {
+		return r, err
+	}
+	r.file = file
+	r.session = trace.NewSession(meta)
+	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(r.recorder.Now()), store)
+	r.collector.Start()
+	r.gauges = startGauges(r.recorder, r.engine, r.device)
+	return r, nil
+}
+
+// train runs the engine to its end and closes the run.
+func (r *run) train(ctx context.Context) error {
+	if r.device.why != "" {
+		r.recorder.Note("info", r.device.why)
+	}
+	err := r.engine.Run(ctx)
+	status := "finished"
+	switch {
+	case err != nil:
+		status = "failed"
+	case ctx.Err() != nil:
+		status = "stopped"
+	}
+	return errors.Join(err, r.close(status, err))
+}
+
+// close stops what newRun started, in reverse, and completes the session file.
+func (r *run) close(status string, cause error) error {
+	r.once.Do(func() {
+		r.gauges.stop()
+		if ops := r.engine.Ops(); len(ops) > 0 {
+			r.recorder.Ops(ops)
+		}
+		out := trace.Outcome{Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak()}
+		if cause != nil {
+			out.Error = cause.Error()
+			r.recorder.Note("error", out.Error)
+		}
+		err := r.engine.Close()
+		r.err = errors.Join(err, r.collector.Stop(out), r.dataset.Close(), r.device.dev.Close())
+	})
+	return r.err
+}
+
+// abandon closes a run that did not come to be.
+func (r *run) abandon() error {
+	var errs []error
+	if r.engine != nil {
+		errs = append(errs, r.engine.Close())
+	}
+	if r.dataset != nil {
+		errs = append(errs, r.dataset.Close())
+	}
+	if r.device != nil {
+		errs = append(errs, r.device.dev.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.Time) trace.Meta {
+	d := r.device.dev.Info()
+	m := trace.Meta{
+		Version: o.version, Started: started, Command: os.Args,
+		Device: d.Name, DeviceKind: d.Kind, Emulated: d.Emulated,
+		Dataset: info.Name, Format: info.Format, Synthetic: info.Synthetic,
+		Samples: int64(info.Samples), Classes: len(info.Classes),
+		Seed: o.seed, Host: hostFacts(), Specs: engine.Specs(d),
+	}
+	if model != nil {
+		m.Model, m.Params = model.Name(), model.NumParams()
+	} else {
+		m.Model = r.device.workload()
+	}
+	m.ID = fmt.Sprintf("%s-%s-%s", started.Format("20060102-150405"), m.Model, d.Kind)
+	return m
+}
+
+// createStore makes the session's file; a second one in the same second gets a
+// number.
+func (o *options) createStore(m trace.Meta) (*trace.Store, string, error) {
+	path := o.session
+	if path == "" {
+		dir := sessionDir()
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, "", fmt.Errorf("make the session directory: %w; set XDG_STATE_HOME to a writable one", err)
+		}
+		path = filepath.Join(dir, m.ID+extension)
+		for n := 2; exists(path); n++ {
+			path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, extension))
+		}
+	} else if exists(path) {
+		return nil, "", usageError{fmt.Errorf("--session %s: the file exists; name another one", path)}
+	}
+	st, err := trace.CreateStore(path, m)
+	return st, path, err
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// findSession resolves what a user types: a path, an ID, or "latest".
+func findSession(name string) (string, error) {
+	if exists(name) {
+		return name, nil
+	}
+	all, err := trace.List(sessionDir())
+	if err != nil {
+		return "", err
+	}
+	if name == "latest" {
+		if len(all) == 0 {
+			return "", fmt.Errorf("open the latest session: there is none in %s; gpustall run makes one", sessionDir())
+		}
+		newest := all[0]
+		for _, s := range all {
+			if s.Meta.Started.After(newest.Meta.Started) {
+				newest = s
+			}
+		}
+		return newest.Path, nil
+	}
+	for _, s := range all {
+		if s.Meta.ID == name || strings.TrimSuffix(filepath.Base(s.Path), extension) == name {
+			return s.Path, nil
+		}
+	}
+	return "", fmt.Errorf("open session %s: no such file, and no session of that name in %s; gpustall sessions lists them", name, sessionDir())
+}
