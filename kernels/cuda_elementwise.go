@@ -1,0 +1,69 @@
+package kernels
+
+// The kernels of elementwise.cu and optimizer.cu stride over a grid that fills
+// the GPU, 16 bytes a thread and turn.
+const elementThreads = 256
+
+// stride returns the grid of a kernel that does n vectors of work.
+func (p *cudaPlanner) stride(n int) [3]int {
+	blocks := min(ceil(n, elementThreads), 8*max(p.t.Processors, 1))
+	return [3]int{max(blocks, 1), 1, 1}
+}
+
+func (p *cudaPlanner) zero(op Zero) {
+	p.launch("elementwise", "zero", p.stride(ceil(op.N, 16)), elementThreads, buffer(0), scalar(op.N))
+}
+
+func (p *cudaPlanner) cast(op Cast) {
+	p.launch("elementwise", "cast_"+stored(op.Type), p.stride(ceil(op.N, 8)), elementThreads,
+		buffer(0), buffer(1), scalar(op.N))
+}
+
+func (p *cudaPlanner) add(op Add) {
+	p.launch("elementwise", "add_"+stored(op.Type), p.stride(ceil(op.N, 16/op.Type.Size())), elementThreads,
+		buffer(0), buffer(1), buffer(2), scalar(op.N))
+}
+
+func (p *cudaPlanner) reluBackward(op ReLUBackward) {
+	p.launch("elementwise", "relu_backward_"+stored(op.Type), p.stride(ceil(op.N, 16/op.Type.Size())), elementThreads,
+		buffer(0), buffer(1), buffer(2), scalar(op.N))
+}
+
+func (p *cudaPlanner) padChannels(op PadChannels) {
+	p.launch("elementwise", "pad_channels_"+stored(op.Type), p.stride(op.Rows), elementThreads,
+		buffer(0), buffer(1), scalar(op.Rows), scalar(op.C), scalar(op.CPad))
+}
+
+func (p *cudaPlanner) augment(op Augment) {
+	args := []CUDAArg{buffer(0), buffer(1), buffer(2)}
+	args = scalars(args, op.N, op.H, op.W, op.C, op.CPad)
+	for c := range op.Mean {
+		args = append(args, float(op.Mean[c]))
+	}
+	for c := range op.Std {
+		inv := float32(0)
+		if op.Std[c] != 0 {
+			inv = float32(1 / float64(op.Std[c]))
+		}
+		args = append(args, float(inv))
+	}
+	p.launch("elementwise", "augment_"+stored(op.Type), p.stride(op.N*op.H*op.W), elementThreads, args...)
+}
+
+// sgd updates any number of parameters that lie one behind the other in one
+// launch.
+func (p *cudaPlanner) sgd(op SGD) {
+	copied := op.Copy.Size() == 2
+	entry := "sgd"
+	if copied {
+		entry += "_" + op.Copy.String()
+	}
+	p.launch("optimizer", entry, p.stride(ceil(op.N, 4)), elementThreads,
+		buffer(0), buffer(1), buffer(2), buffer(3), optional(op.Copy != F32, 4), scalar(op.N))
+}
+
+// scaleCheck has the last block to finish update the hyper-parameters.
+func (p *cudaPlanner) scaleCheck(op ScaleCheck) {
+	p.launch("optimizer", "scale_check", p.stride(ceil(op.N, 4)), elementThreads,
+		buffer(0), buffer(1), counterAt(0), scalar(op.N))
+}
