@@ -1,0 +1,15 @@
+package trace
+
+import "time"
+
+// RealClock is the monotonic clock of this machine.
+type RealClock struct{ origin time.Time }
+
+// NewClock returns a clock whose zero is now.
+func NewClock() *RealClock { return &RealClock{time.Now()} }
+
+// Now returns nanoseconds since the clock was made.
+func (c *RealClock) Now() int64 { return int64(time.Since(c.origin)) }
+
+// Origin returns the wall-clock time of nanosecond 0, for Meta.Started.
+func (c *RealClock) Origin() time.Time { return c.origin }

@@ -1,0 +1,245 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Analyzer charges idle device time to causes as steps arrive. Feed gets every
+// span once, those that a step needs no later than the step; it returns the
+// steps it completed and the stalls found in them as spans of TrackStall. What it
+// returns is valid until the next call.
+type Analyzer interface {
+	Feed(spans []Span, steps []Step) (done []Step, stalls []Span)
+}
+
+// Finisher is an Analyzer that can account for the time after the last step.
+type Finisher interface {
+	Finish(end int64) (stalls []Span)
+}
+
+const (
+	drainEvery = 16 * time.Millisecond
+	storeEvery = 500 * time.Millisecond
+)
+
+// Collector moves spans from the recorder's rings through the analysis into the
+// session, and from there into the file. It owns two goroutines: one drains, one
+// writes, so that a slow disk never fills the rings.
+type Collector struct {
+	rec     *Recorder
+	session *Session
+	analyze Analyzer
+	store   *Store
+
+	quit     chan struct{}
+	writes   chan *batch // at most one in flight
+	written  chan *batch // and back, to be used again
+	group    sync.WaitGroup
+	stopOnce sync.Once
+	stopErr  error
+
+	drained batch  // of the current drain
+	pending *batch // for the file, since the last write
+
+	mu  sync.Mutex
+	err error
+}
+
+// NewCollector returns a collector. a may be nil (steps then pass unanalysed)
+// and so may st (nothing is then stored).
+func NewCollector(r *Recorder, s *Session, a Analyzer, st *Store) *Collector {
+	return &Collector{
+		rec: r, session: s, analyze: a, store: st,
+		quit: make(chan struct{}), writes: make(chan *batch, 1), written: make(chan *batch, 1),
+		pending: new(batch),
+	}
+}
+
+// Start begins to drain, until Stop.
+func (c *Collector) Start() {
+	c.group.Go(c.drainLoop)
+	if c.store != nil {
+		c.written <- new(batch)
+		c.group.Go(c.writeLoop)
+	}
+}
+
+// Err returns what went wrong so far: the session may still be shown, but it is
+// incomplete, or its file is.
+func (c *Collector) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Stop drains what is left, completes the session with o (its Drops are filled
+// in, and Ended where it is 0), writes and closes the file, and returns what went
+// wrong. The writers of the tracks must have stopped. Later calls return the same.
+func (c *Collector) Stop(o Outcome) error {
+	c.stopOnce.Do(func() {
+		close(c.quit)
+		c.group.Wait()
+		c.finish(o)
+		c.stopErr = c.Err()
+	})
+	return c.stopErr
+}
+
+func (c *Collector) finish(o Outcome) {
+	if o.Ended == 0 {
+		o.Ended = c.rec.Now()
+	}
+	c.collect(func() error {
+		c.drain()
+		if f, ok := c.analyze.(Finisher); ok {
+			last := batch{now: o.Ended, drops: c.drained.drops, spans: f.Finish(o.Ended)}
+			c.keep(&last)
+			c.session.add(&last)
+		}
+		return nil
+	})
+	c.session.finish(o)
+	if c.store == nil {
+		return
+	}
+	c.fail(guard("store the session", func() error {
+		o.Drops = c.rec.Drops()
+		return errors.Join(c.store.write(c.pending), c.store.finish(o), c.store.Close())
+	}))
+}
+
+// collect runs f and, when it fails, says so in the session itself.
+func (c *Collector) collect(f func() error) {
+	err := guard("collect spans", f)
+	if c.fail(err) {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		b := batch{now: c.rec.Now(), drops: c.rec.Drops()}
+		b.notes = []Note{{b.now, "error", line + "; what follows is not recorded"}}
+		c.keep(&b)
+		c.session.add(&b)
+	}
+}
+
+func (c *Collector) drainLoop() {
+	tick := time.NewTicker(drainEvery)
+	defer tick.Stop()
+	c.collect(func() error {
+		for {
+			select {
+			case <-c.quit:
+				return nil
+			case <-tick.C:
+				c.drain()
+				c.offer()
+			}
+		}
+	})
+}
+
+// drain moves one round from the rings into the session.
+func (c *Collector) drain() {
+	b := &c.drained
+	b.reset()
+	c.rec.drain(b)
+	if c.analyze != nil {
+		done, stalls := c.analyze.Feed(b.spans, b.steps)
+		b.steps, b.spans = append(b.steps[:0], done...), append(b.spans, stalls...)
+	}
+	c.keep(b)
+	c.session.add(b)
+}
+
+// keep sets a copy of b aside for the file. While the file cannot keep up, the
+// oldest spans are given up, as they are in memory.
+func (c *Collector) keep(b *batch) {
+	if c.store == nil {
+		return
+	}
+	if len(c.pending.spans) > MaxSpans {
+		c.pending.spans = c.pending.spans[:0]
+	}
+	c.pending.append(b)
+}
+
+// offer hands the pending batch to the writer, when the writer is free.
+func (c *Collector) offer() {
+	if c.store == nil {
+		return
+	}
+	select {
+	case empty := <-c.written:
+		c.writes <- c.pending
+		c.pending = empty
+	default:
+	}
+}
+
+// writeLoop writes what it is handed, in one transaction at most every
+// storeEvery. When a write fails the spans of that time are lost to the file;
+// the rest, which is small, is tried again.
+func (c *Collector) writeLoop() {
+	c.fail(guard("store the session", func() error {
+		tick := time.NewTicker(storeEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-c.quit:
+				return c.lastWrite()
+			case b := <-c.writes:
+				if err := c.store.write(b); err != nil {
+					if c.fail(err) {
+						c.rec.Note("error", err.Error()+"; the run goes on, its file is incomplete")
+					}
+				} else {
+					b.reset()
+				}
+				b.spans = b.spans[:0]
+				select {
+				case <-c.quit:
+					return c.store.write(b)
+				case <-tick.C:
+				}
+				c.written <- b
+			}
+		}
+	}))
+}
+
+// lastWrite writes a batch that was handed over but not yet taken.
+func (c *Collector) lastWrite() error {
+	select {
+	case b := <-c.writes:
+		return c.store.write(b)
+	default:
+		return nil
+	}
+}
+
+// fail keeps the first error and reports whether err is it.
+func (c *Collector) fail(err error) bool {
+	if err == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return false
+	}
+	c.err = err
+	return true
+}
+
+// guard turns a panic of f into an error.
+func guard(what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: panic: %v\n%s", what, p, debug.Stack())
+		}
+	}()
+	return f()
+}

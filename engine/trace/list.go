@@ -1,0 +1,88 @@
+package trace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Entry is a session file in a folder.
+type Entry struct {
+	Path     string
+	Modified time.Time
+	Size     int64
+	Meta     Meta
+	Outcome  Outcome
+	Err      error // why it cannot be opened
+}
+
+// List returns the session files of a folder, the one written last first. A file
+// that cannot be opened is listed with its Err. A missing folder holds none.
+func List(dir string) ([]Entry, error) {
+	entries, err := list(dir)
+	for i := range entries {
+		entries[i].read()
+	}
+	return entries, err
+}
+
+// Latest returns the file in dir that was written last and can be opened.
+func Latest(dir string) (string, error) {
+	entries, err := list(dir)
+	if err != nil {
+		return "", err
+	}
+	for i := range entries {
+		if entries[i].read(); entries[i].Err == nil {
+			return entries[i].Path, nil
+		}
+	}
+	return "", fmt.Errorf("find the latest session in %s: %w; run gpustall first, or pass a file", dir, fs.ErrNotExist)
+}
+
+func list(dir string) ([]Entry, error) {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	var entries []Entry
+	for _, f := range files {
+		if f.IsDir() || filepath.Ext(f.Name()) != Ext {
+			continue
+		}
+		info, err := f.Info()
+		if err != nil {
+			continue // removed in between
+		}
+		e := Entry{Path: filepath.Join(dir, f.Name()), Modified: info.ModTime(), Size: info.Size()}
+		if log, err := os.Stat(e.Path + "-wal"); err == nil && log.ModTime().After(e.Modified) {
+			e.Modified = log.ModTime()
+		}
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b Entry) int {
+		return cmp.Or(b.Modified.Compare(a.Modified), cmp.Compare(b.Path, a.Path))
+	})
+	return entries, nil
+}
+
+// read fills in what the file says of itself.
+func (e *Entry) read() {
+	err := guard("read", func() error {
+		s, err := open(e.Path, false)
+		if err == nil {
+			e.Meta, e.Outcome = s.meta, s.outcome
+		}
+		return err
+	})
+	if err != nil {
+		e.Err = openError(e.Path, err)
+	}
+}

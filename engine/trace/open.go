@@ -1,0 +1,275 @@
+package trace
+
+import (
+	"database/sql"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Reasons for which Open refuses a file.
+var (
+	ErrNotSession = errors.New("not a gpustall session; pass a file that a run wrote")
+	ErrNewer      = errors.New("written by a newer gpustall; upgrade this one to open it")
+	ErrDamaged    = errors.New("the file is damaged; restore a copy, or delete it and run again")
+)
+
+const (
+	minTime = math.MinInt64 / 4
+	maxTime = math.MaxInt64 / 4
+
+	// staleAfter is how old the last write of a running session may be before
+	// its process is taken for dead.
+	staleAfter = 5 * time.Second
+)
+
+// Open reads a session's file, which another process may be writing. A run that
+// was killed has the status "killed" and ends where its file does. Spans in a
+// damaged chunk are left out, and a note says so.
+func Open(path string) (*Session, error) {
+	var s *Session
+	err := guard("read", func() (err error) {
+		s, err = open(path, true)
+		return err
+	})
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	return s, nil
+}
+
+// openError makes one sentence: the file, the reason, the mend.
+func openError(path string, err error) error {
+	var pe *fs.PathError
+	switch {
+	case errors.Is(err, ErrNotSession), errors.Is(err, ErrNewer), errors.Is(err, ErrDamaged):
+	case errors.As(err, &pe):
+		err = pe.Err
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; check the path", err)
+		}
+	default:
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		err = fmt.Errorf("%s: %w", line, ErrDamaged)
+	}
+	return fmt.Errorf("open session %s: %w", path, err)
+}
+
+// checkHeader tells from the first page whether this is a session we can read.
+func checkHeader(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return err
+	} else if info.IsDir() {
+		return fmt.Errorf("a folder is %w", ErrNotSession)
+	}
+	var head [100]byte // SQLite file format, section 1.3
+	n, err := io.ReadFull(f, head[:])
+	switch {
+	case n == 0 && errors.Is(err, io.EOF):
+		return fmt.Errorf("an empty file is %w", ErrNotSession)
+	case string(head[:min(n, 16)]) != "SQLite format 3\x00":
+		return ErrNotSession
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case binary.BigEndian.Uint32(head[68:]) != applicationID:
+		return fmt.Errorf("a database of another program is %w", ErrNotSession)
+	}
+	if v := binary.BigEndian.Uint32(head[60:]); v > schemaVersion {
+		return fmt.Errorf("schema %d where this one knows %d: %w", v, schemaVersion, ErrNewer)
+	}
+	return nil
+}
+
+// open reads the file: all of it, or its documents only.
+func open(path string, all bool) (*Session, error) {
+	if err := checkHeader(path); err != nil {
+		return nil, err
+	}
+	s, err := load(path, all, "mode=ro")
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		// A folder that cannot be written to: read the file without its log.
+		if again, err2 := load(path, all, "immutable=1"); err2 == nil {
+			return again, nil
+		}
+	}
+	return s, err
+}
+
+func load(path string, all bool, mode string) (*Session, error) {
+	db, err := openDB(path, mode, "_pragma=busy_timeout(2000)", "_pragma=trusted_schema(0)", "_pragma=query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	tx, err := db.Begin() // one state of the file, whatever is being written
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback()
+	s := NewSession(Meta{})
+	l := loader{tx: tx, s: s}
+	l.docs()
+	if all {
+		l.names()
+		l.segments()
+		l.steps()
+		l.spans()
+		l.notes()
+		l.gauges()
+		l.ops()
+	}
+	return s, l.err
+}
+
+// loader reads one table after another and keeps the first error.
+type loader struct {
+	tx    *sql.Tx
+	s     *Session
+	kind  [256]Kind
+	cause map[uint32]Cause
+	err   error
+}
+
+// rows calls scan for each row of the query.
+func (l *loader) rows(query string, scan func(*sql.Rows) error) {
+	if l.err != nil {
+		return
+	}
+	rows, err := l.tx.Query(query)
+	if err != nil {
+		l.err = err
+		return
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if l.err = scan(rows); l.err != nil {
+			return
+		}
+	}
+	l.err = rows.Err()
+}
+
+func (l *loader) docs() {
+	docs := map[string]string{}
+	l.rows(`SELECT key, value FROM doc`, func(r *sql.Rows) error {
+		var k, v string
+		err := r.Scan(&k, &v)
+		docs[k] = v
+		return err
+	})
+	s := l.s
+	var beat int64
+	drops := map[int]int64{}
+	for _, d := range []struct {
+		key  string
+		into any
+		must bool
+	}{
+		{"meta", &s.meta, true}, {"outcome", &s.outcome, true},
+		{"drops", &drops, false}, {"now", &s.now, false}, {"beat", &beat, false},
+	} {
+		text, ok := docs[d.key]
+		if l.err != nil {
+			return
+		}
+		if !ok && !d.must {
+			continue
+		}
+		if err := json.Unmarshal([]byte(text), d.into); err != nil {
+			l.err = fmt.Errorf("its %s cannot be read: %w", d.key, ErrDamaged)
+		}
+	}
+	for i, n := range drops {
+		if i >= 0 && i < NumTracks {
+			s.outcome.Drops[i] = n
+		}
+	}
+	if s.outcome.Status == "running" && time.Since(time.UnixMilli(beat)) > staleAfter {
+		s.outcome.Status, s.outcome.Ended = "killed", s.now
+	}
+}
+
+// names learns what the numbers in this file mean.
+func (l *loader) names() {
+	kinds := map[string]Kind{}
+	for k := range NumKinds {
+		kinds[k.String()] = k
+	}
+	l.cause = map[uint32]Cause{}
+	l.rows(`SELECT enum, id, name FROM names`, func(r *sql.Rows) error {
+		var enum, name string
+		var id uint8
+		if err := r.Scan(&enum, &id, &name); err != nil {
+			return err
+		}
+		switch enum {
+		case "kind":
+			l.kind[id] = kinds[name] // KindNone where this program knows no such kind
+		case "cause":
+			l.cause[uint32(id)], _ = ParseCause(name)
+		}
+		return nil
+	})
+}
+
+func (l *loader) segments() {
+	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition FROM segments ORDER BY idx`, func(r *sql.Rows) error {
+		var s Segment
+		err := r.Scan(&s.Index, &s.Start, &s.End, &s.FirstStep, &s.Reason, &s.TransitionSteps, &s.Transition)
+		l.s.segments = append(l.s.segments, s)
+		return err
+	})
+	l.rows(`SELECT segment, name, value FROM knobs ORDER BY segment, pos`, func(r *sql.Rows) error {
+		var index int32
+		var k Knob
+		if err := r.Scan(&index, &k.Name, &k.Value); err != nil {
+			return err
+		}
+		i, ok := slices.BinarySearchFunc(l.s.segments, index, func(s Segment, i int32) int { return int(s.Index) - int(i) })
+		if !ok {
+			return fmt.Errorf("a knob of segment %d, which is missing: %w", index, ErrDamaged)
+		}
+		l.s.segments[i].Knobs = append(l.s.segments[i].Knobs, k)
+		return nil
+	})
+}
+
+func (l *loader) steps() {
+	l.rows(`SELECT idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls
+		FROM steps ORDER BY idx`, func(r *sql.Rows) error {
+		var s Step
+		var loss sql.NullFloat64 // NaN is stored as NULL
+		var stalls string
+		err := r.Scan(&s.Index, &s.Epoch, &s.Segment, &s.Batch, &s.Samples, &s.Correct, &loss, &s.Flags,
+			&s.Start, &s.End, &s.Busy, &s.Wait, &s.Load, &s.Copy, &s.Bytes, &stalls)
+		if err != nil {
+			return err
+		}
+		s.Loss = float32(orNaN(loss))
+		if err := parseStalls(stalls, &s.Stall); err != nil {
+			return fmt.Errorf("step %d: %w", s.Index, err)
+		}
+		l.s.steps = append(l.s.steps, s)
+		return nil
+	})
+}
+
+func orNaN(v sql.NullFloat64) float64 {
+	if v.Valid {
+		return v.Float64
+	}
+	return math.NaN()
+}

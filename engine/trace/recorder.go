@@ -1,0 +1,144 @@
+package trace
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// DefaultCapacity is the number of spans a track holds between two drains:
+// 512 KiB a track, a million spans a second at the collector's 16 ms.
+const DefaultCapacity = 1 << 14
+
+// stepCapacity is the number of steps held between two drains.
+const stepCapacity = 1 << 12
+
+// Recorder is where a run writes what happens. Spans go to the Track of their
+// writer; the rest is rare and takes a lock.
+//
+// The order of writing is a promise to the analysis: by the time Step is called,
+// the spans of that step are recorded, and so are all phases of its batch, the
+// worker's last one before the batch is handed over.
+type Recorder struct {
+	clock    Clock
+	capacity int
+	tracks   [NumTracks]atomic.Pointer[Track]
+	discard  *Track
+	steps    ring[Step]
+
+	mu       sync.Mutex
+	segments []Segment
+	notes    []Note
+	gauges   []gauge
+	ops      []OpTime
+}
+
+type gauge struct {
+	name string
+	Point
+}
+
+// NewRecorder returns a recorder whose tracks hold capacity spans each between
+// two drains (DefaultCapacity when capacity <= 0). A track takes memory when it
+// is first asked for.
+func NewRecorder(clock Clock, capacity int) *Recorder {
+	if capacity <= 0 {
+		capacity = DefaultCapacity
+	}
+	r := &Recorder{clock: clock, capacity: capacity, discard: &Track{}}
+	r.steps.buf = makeRing[Step](stepCapacity)
+	r.steps.mask = uint64(len(r.steps.buf) - 1)
+	return r
+}
+
+// Now returns nanoseconds since the session's start.
+func (r *Recorder) Now() int64 { return r.clock.Now() }
+
+// Track returns the lane id. Ask once and keep it: the first call allocates. An
+// id beyond NumTracks gets a track that drops everything.
+func (r *Recorder) Track(id TrackID) *Track {
+	if int(id) >= NumTracks {
+		return r.discard
+	}
+	if t := r.tracks[id].Load(); t != nil {
+		return t
+	}
+	t := newTrack(id, r.capacity)
+	if r.tracks[id].CompareAndSwap(nil, t) {
+		return t
+	}
+	return r.tracks[id].Load()
+}
+
+// Step announces a finished step, after its spans were recorded. The engine's
+// step loop alone calls it. The analysis fills Start, End, Busy, Wait, Load,
+// Copy and Stall.
+func (r *Recorder) Step(s Step) { r.steps.push(s) }
+
+// Segment records the start of a segment, or, with an Index seen before, what
+// became known of it since.
+func (r *Recorder) Segment(s Segment) {
+	s.Knobs = slices.Clone(s.Knobs)
+	r.mu.Lock()
+	r.segments = append(r.segments, s)
+	r.mu.Unlock()
+}
+
+// Note adds a line to the session's log. Levels: "info", "warn", "error".
+func (r *Recorder) Note(level, text string) {
+	n := Note{r.Now(), level, text}
+	r.mu.Lock()
+	r.notes = append(r.notes, n)
+	r.mu.Unlock()
+}
+
+// Gauge records one sample of a slow quantity, at most about ten a second.
+func (r *Recorder) Gauge(name string, v float64) {
+	g := gauge{name, Point{r.Now(), v}}
+	r.mu.Lock()
+	r.gauges = append(r.gauges, g)
+	r.mu.Unlock()
+}
+
+// Ops replaces the table of device time by launch.
+func (r *Recorder) Ops(ops []OpTime) {
+	ops = slices.Clone(ops)
+	r.mu.Lock()
+	r.ops = ops
+	r.mu.Unlock()
+}
+
+// Drops returns the spans dropped so far, by track. A dropped step counts on
+// TrackStep; its time falls into the next step's window.
+func (r *Recorder) Drops() [NumTracks]int64 {
+	var d [NumTracks]int64
+	for i := range r.tracks {
+		if t := r.tracks[i].Load(); t != nil {
+			d[i] = t.Dropped()
+		}
+	}
+	d[TrackStep] += r.steps.dropped.Load()
+	return d
+}
+
+// drain moves everything recorded so far into b. Steps leave first: whatever was
+// recorded before a step was announced is then certain to be among the spans,
+// segments and notes that follow.
+func (r *Recorder) drain(b *batch) {
+	b.now = r.Now()
+	b.steps = r.steps.drain(b.steps)
+	for i := range r.tracks {
+		if t := r.tracks[i].Load(); t != nil {
+			b.spans = t.ring.drain(b.spans)
+		}
+	}
+	b.drops = r.Drops()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b.segments, r.segments = append(b.segments, r.segments...), r.segments[:0]
+	b.notes, r.notes = append(b.notes, r.notes...), r.notes[:0]
+	b.gauges, r.gauges = append(b.gauges, r.gauges...), r.gauges[:0]
+	if r.ops != nil {
+		b.ops, r.ops = r.ops, nil
+	}
+}

@@ -1,0 +1,146 @@
+package trace
+
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Session is one run: live, or read back from its file. One writer (the
+// collector) and any number of readers may use it at once. Its memory is bounded
+// in spans, of which the oldest are forgotten; steps are kept for ever.
+type Session struct {
+	mu       sync.RWMutex
+	now      int64
+	meta     Meta
+	outcome  Outcome
+	segments []Segment          // replaced, never changed, when a segment is updated
+	steps    []Step             // only ever appended to
+	notes    []Note             // only ever appended to
+	gauges   map[string][]Point // replaced when a point arrives; the slices are only appended to
+	ops      []OpTime           // replaced
+	spans    spanLog
+}
+
+// MaxSpans is the number of most recent spans that a session keeps in memory:
+// 64 MiB.
+const MaxSpans = 2 << 20
+
+// Snapshot is what a reader sees of a session at one moment. Its slices and its
+// map are shared and must not be written to, except Spans, which are the
+// reader's own.
+type Snapshot struct {
+	Now      int64 // ns; how far the session is known
+	Meta     Meta
+	Outcome  Outcome
+	Segments []Segment
+	Steps    []Step
+	Spans    []Span // those that overlap the window asked for, sorted by Start
+	Notes    []Note
+	Gauges   map[string][]Point
+	Ops      []OpTime
+}
+
+// NewSession returns an empty session that keeps MaxSpans spans.
+func NewSession(m Meta) *Session {
+	return &Session{meta: m, outcome: Outcome{Status: "running"}, spans: spanLog{limit: MaxSpans}}
+}
+
+// Meta returns the description of the run.
+func (s *Session) Meta() Meta {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.meta
+}
+
+// Now returns how far the session is known, in ns since its start.
+func (s *Session) Now() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.now
+}
+
+// Snapshot returns the session with the spans that overlap [from, to]. When to
+// <= 0 both times are relative to Now: Snapshot(-1e9, 0) is the last second and
+// Snapshot(0, math.MaxInt64) is everything still in memory. It copies the spans
+// of the window and nothing else.
+func (s *Session) Snapshot(from, to int64) *Snapshot {
+	s.mu.RLock()
+	if to <= 0 {
+		from, to = s.now+from, s.now+to
+	}
+	snap := &Snapshot{
+		Now: s.now, Meta: s.meta, Outcome: s.outcome,
+		Segments: clip(s.segments), Steps: clip(s.steps), Notes: clip(s.notes),
+		Gauges: s.gauges, Ops: clip(s.ops),
+	}
+	blocks, open := s.spans.window(from, to)
+	s.mu.RUnlock()
+	snap.Spans = gather(blocks, open, from, to)
+	return snap
+}
+
+// clip returns v without spare capacity, so that a reader's append copies.
+func clip[T any](v []T) []T { return v[:len(v):len(v)] }
+
+// add takes over one drain. The slices of b may be reused afterwards. Its spans
+// are sorted in place.
+func (s *Session) add(b *batch) {
+	sortSpans(b.spans)
+	// Readers hold prefixes of these, and only this goroutine extends them, so
+	// growing them needs no lock; publishing the new lengths does.
+	steps := append(s.steps, b.steps...)
+	notes := append(s.notes, b.notes...)
+	segments := mergeSegments(s.segments, b.segments)
+	gauges := s.gauges
+	if len(b.gauges) > 0 {
+		gauges = make(map[string][]Point, len(s.gauges)+1)
+		maps.Copy(gauges, s.gauges)
+		for _, g := range b.gauges {
+			gauges[g.name] = append(gauges[g.name], g.Point)
+		}
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = max(s.now, b.now)
+	s.steps, s.notes, s.segments, s.gauges = steps, notes, segments, gauges
+	if b.ops != nil {
+		s.ops = b.ops
+	}
+	s.outcome.Drops = b.drops
+	s.spans.add(b.spans)
+}
+
+// finish publishes how the run ended; the drop counts are the session's own.
+func (s *Session) finish(o Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.Drops = s.outcome.Drops
+	s.outcome = o
+	s.now = max(s.now, o.Ended)
+}
+
+// mergeSegments returns have with the updates applied, as a new slice when there
+// are any. A segment left open is closed by its successor's start.
+func mergeSegments(have, updates []Segment) []Segment {
+	if len(updates) == 0 {
+		return have
+	}
+	out := slices.Clone(have)
+	for _, u := range updates {
+		i, found := slices.BinarySearchFunc(out, u.Index, func(s Segment, index int32) int { return int(s.Index) - int(index) })
+		if found {
+			if u.End == 0 {
+				u.End = out[i].End
+			}
+			out[i] = u
+		} else {
+			out = slices.Insert(out, i, u)
+		}
+		if i > 0 && out[i-1].End == 0 {
+			out[i-1].End = out[i].Start
+		}
+	}
+	return out
+}

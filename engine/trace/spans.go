@@ -1,0 +1,136 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// blockLen is the number of spans in a sealed block.
+const blockLen = 1024
+
+// block is a run of spans sorted by Start.
+type block struct {
+	first, last int64 // the smallest Start and the largest End
+	reach       int64 // the largest End of this block and of all before it
+	spans       []Span
+}
+
+// spanLog keeps the most recent spans in blocks. A sealed block never changes,
+// so readers copy from it without a lock; the open one is copied under it.
+type spanLog struct {
+	limit  int // spans
+	sealed []block
+	open   block
+}
+
+// add takes spans sorted by Start.
+func (l *spanLog) add(spans []Span) {
+	for len(spans) > 0 {
+		if l.open.spans == nil {
+			l.open.spans = make([]Span, 0, blockLen)
+		}
+		mid := len(l.open.spans)
+		n := min(len(spans), blockLen-mid)
+		l.open.spans = append(l.open.spans, spans[:n]...)
+		mergeTail(l.open.spans, mid)
+		for _, s := range spans[:n] {
+			if mid == 0 {
+				l.open.first, l.open.last = s.Start, s.End
+				mid = 1
+			}
+			l.open.first, l.open.last = min(l.open.first, s.Start), max(l.open.last, s.End)
+		}
+		spans = spans[n:]
+		if len(l.open.spans) == blockLen {
+			l.seal()
+		}
+	}
+}
+
+func (l *spanLog) seal() {
+	l.open.reach = l.open.last
+	if n := len(l.sealed); n > 0 {
+		l.open.reach = max(l.open.reach, l.sealed[n-1].reach)
+	}
+	l.sealed = append(l.sealed, l.open)
+	l.open = block{}
+	if len(l.sealed)*blockLen > l.limit && len(l.sealed) > 1 {
+		l.sealed = l.sealed[1:]
+	}
+}
+
+// window returns the sealed blocks that may overlap [from, to], and a copy of
+// the open block's spans. The caller holds the lock.
+func (l *spanLog) window(from, to int64) ([]block, []Span) {
+	lo := sort.Search(len(l.sealed), func(i int) bool { return l.sealed[i].reach >= from })
+	var open []Span
+	if len(l.open.spans) > 0 && l.open.first <= to && l.open.last >= from {
+		open = slices.Clone(l.open.spans)
+	}
+	return l.sealed[lo:], open
+}
+
+// gather returns the spans that overlap [from, to], sorted by Start.
+func gather(blocks []block, open []Span, from, to int64) []Span {
+	n := len(open)
+	for i := range blocks {
+		if b := &blocks[i]; b.first <= to && b.last >= from {
+			n += len(b.spans)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]Span, 0, n)
+	take := func(spans []Span) {
+		mid := len(out)
+		hi := sort.Search(len(spans), func(i int) bool { return spans[i].Start > to })
+		for _, s := range spans[:hi] {
+			if s.End >= from {
+				out = append(out, s)
+			}
+		}
+		mergeTail(out, mid)
+	}
+	for i := range blocks {
+		if b := &blocks[i]; b.first <= to && b.last >= from {
+			take(b.spans)
+		}
+	}
+	take(open)
+	return out
+}
+
+// compareSpans orders by Start; on one track, the longer span first, so that a
+// step comes before its parts.
+func compareSpans(a, b Span) int {
+	switch {
+	case a.Start != b.Start:
+		return cmp.Compare(a.Start, b.Start)
+	case a.Track != b.Track:
+		return int(a.Track) - int(b.Track)
+	case a.End != b.End:
+		return cmp.Compare(b.End, a.End)
+	}
+	return int(a.Kind) - int(b.Kind)
+}
+
+func sortSpans(s []Span) { slices.SortFunc(s, compareSpans) }
+
+// mergeTail merges s[mid:] into s[:mid], both sorted. Spans arrive nearly in
+// order, so the merge runs from the back and stops where the tail belongs.
+func mergeTail(s []Span, mid int) {
+	if mid == 0 || mid == len(s) || compareSpans(s[mid-1], s[mid]) <= 0 {
+		return
+	}
+	tail := slices.Clone(s[mid:])
+	i, k := mid-1, len(s)-1
+	for j := len(tail) - 1; j >= 0; k-- {
+		if i >= 0 && compareSpans(s[i], tail[j]) > 0 {
+			s[k], i = s[i], i-1
+		} else {
+			s[k], j = tail[j], j-1
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package trace
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite", in pure Go
+)
+
+// Ext is the extension of session files.
+const Ext = ".gpustall"
+
+// MaxStoredBytes is the size of the packed spans that one file keeps; the oldest
+// are then deleted. Steps are kept for ever.
+const MaxStoredBytes = 64 << 20
+
+const (
+	schemaVersion = 1          // PRAGMA user_version; older files are read, newer ones refused
+	applicationID = 0x67707374 // PRAGMA application_id: "gpst"
+)
+
+// Causes and kinds are stored by number in the spans and named here, so that a
+// file still means the same after some were added. doc holds JSON documents:
+// meta, outcome, drops, and the plain numbers now (ns) and beat (Unix ms of the
+// last write).
+const schema = `
+CREATE TABLE doc(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE names(enum TEXT, id INTEGER, name TEXT NOT NULL, PRIMARY KEY(enum, id)) WITHOUT ROWID;
+CREATE TABLE segments(idx INTEGER PRIMARY KEY, start INTEGER, "end" INTEGER, first_step INTEGER, reason TEXT,
+	transition_steps INTEGER, transition INTEGER);
+CREATE TABLE knobs(segment INTEGER, pos INTEGER, name TEXT, value TEXT, PRIMARY KEY(segment, pos)) WITHOUT ROWID;
+CREATE TABLE steps(idx INTEGER PRIMARY KEY, epoch INTEGER, segment INTEGER, batch INTEGER, samples INTEGER,
+	correct INTEGER, loss REAL, flags INTEGER, start INTEGER, "end" INTEGER, busy INTEGER, wait INTEGER,
+	load INTEGER, copy INTEGER, bytes INTEGER, stalls TEXT);
+CREATE TABLE spans(id INTEGER PRIMARY KEY, first INTEGER, last INTEGER, n INTEGER, data BLOB);
+CREATE TABLE notes(id INTEGER PRIMARY KEY, t INTEGER, level TEXT, text TEXT);
+CREATE TABLE gauges(id INTEGER PRIMARY KEY, name TEXT, t INTEGER, v REAL);
+CREATE TABLE ops(pos INTEGER PRIMARY KEY, name TEXT, layer TEXT, calls INTEGER, total INTEGER, flops REAL, bytes REAL);
+`
+
+// Store is the file of one session: a SQLite database in WAL mode, to which a
+// transaction is added about twice a second. A killed process loses what came
+// after the last one.
+type Store struct {
+	path  string
+	db    *sql.DB
+	enc   chunkEncoder
+	limit int64 // bytes of packed spans
+	bytes int64
+	sizes []int64 // of the chunks in the file, oldest first
+	first int64   // id of sizes[0]
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// CreateStore creates the file of a new session, and its folder. It refuses to
+// replace a file.
+func CreateStore(path string, m Meta) (*Store, error) {
+	fail := func(err error) (*Store, error) {
+		return nil, fmt.Errorf("create session file %s: %w", path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fail(err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fail(fmt.Errorf("%w; choose another name", fs.ErrExist))
+	} else if err != nil {
+		return fail(err)
+	}
+	if err := f.Close(); err != nil {
+		return fail(err)
+	}
+	db, err := openDB(path, "_pragma=busy_timeout(5000)", "_pragma=synchronous(NORMAL)")
+	if err != nil {
+		return fail(err)
+	}
+	st := &Store{path: path, db: db, limit: MaxStoredBytes, first: 1}
+	if err := st.initialise(m); err != nil {
+		return fail(errors.Join(err, db.Close(), os.Remove(path)))
+	}
+	return st, nil
+}
+
+// openDB opens one connection.
+func openDB(path string, params ...string) (*sql.DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: strings.Join(params, "&")}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
+}
+
+// initialise writes the schema and the description of the run, before the file
+// enters WAL mode: it is a session from its first page on.
+func (st *Store) initialise(m Meta) error {
+	err := st.transact(func(tx *sql.Tx) error {
+		if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, schemaVersion) + schema); err != nil {
+			return err
+		}
+		for i := range NumCauses {
+			if _, err := tx.Exec(`INSERT INTO names VALUES('cause', ?, ?)`, i, Cause(i).String()); err != nil {
+				return err
+			}
+		}
+		for i := range NumKinds {
+			if _, err := tx.Exec(`INSERT INTO names VALUES('kind', ?, ?)`, int(i), i.String()); err != nil {
+				return err
+			}
+		}
+		if err := putDoc(tx, "meta", m); err != nil {
+			return err
+		}
+		return putDoc(tx, "outcome", Outcome{Status: "running"})
+	})
+	if err != nil {
+		return err
+	}
+	_, err = st.db.Exec("PRAGMA journal_mode=WAL")
+	return err
+}
+
+func (st *Store) transact(f func(*sql.Tx) error) error {
+	tx, err := st.db.Begin()
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+func putDoc(tx *sql.Tx, key string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT OR REPLACE INTO doc VALUES(?, ?)`, key, string(text))
+	return err
+}
+
+// Path returns the name of the file.
+func (st *Store) Path() string { return st.path }
+
+// finish writes how the run ended.
+func (st *Store) finish(o Outcome) error {
+	err := st.transact(func(tx *sql.Tx) error { return putDoc(tx, "outcome", o) })
+	if err != nil {
+		return fmt.Errorf("write session file %s: %w", st.path, err)
+	}
+	return nil
+}
+
+// Close leaves one self-contained file, without a write-ahead log beside it,
+// unless another process is reading the session just then.
+func (st *Store) Close() error {
+	st.closeOnce.Do(func() {
+		for range 50 {
+			var mode string
+			if err := st.db.QueryRow("PRAGMA journal_mode=DELETE").Scan(&mode); err == nil && mode == "delete" {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err := st.db.Close(); err != nil {
+			st.closeErr = fmt.Errorf("close session file %s: %w", st.path, err)
+		}
+	})
+	return st.closeErr
+}
+
+// Save writes a session as it is in memory to a new file.
+func Save(path string, s *Session) error {
+	snap := s.Snapshot(minTime, maxTime)
+	st, err := CreateStore(path, snap.Meta)
+	if err != nil {
+		return err
+	}
+	b := batch{
+		now: snap.Now, segments: snap.Segments, steps: snap.Steps, spans: snap.Spans,
+		notes: snap.Notes, ops: snap.Ops, drops: snap.Outcome.Drops,
+	}
+	for name, points := range snap.Gauges {
+		for _, p := range points {
+			b.gauges = append(b.gauges, gauge{name, p})
+		}
+	}
+	slices.SortStableFunc(b.gauges, func(a, b gauge) int { return strings.Compare(a.name, b.name) })
+	return errors.Join(st.write(&b), st.finish(snap.Outcome), st.Close())
+}

@@ -1,0 +1,89 @@
+package trace
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// line is the distance that keeps two cores' words apart: two cache lines of 64
+// bytes, because the adjacent-line prefetcher pulls them in pairs.
+const line = 128
+
+// ring is a single-producer single-consumer queue. When it is full it refuses
+// the newest item and counts it: overwriting the oldest would race with the
+// consumer.
+type ring[T any] struct {
+	buf  []T
+	mask uint64
+	_    [line]byte
+
+	// The producer's line. seen is its last look at tail, so that it touches the
+	// consumer's line only when the ring seems full.
+	head    atomic.Uint64
+	seen    uint64
+	dropped atomic.Int64
+	_       [line]byte
+
+	tail atomic.Uint64 // the consumer's line
+	_    [line]byte
+}
+
+// makeRing returns storage for at least n items, rounded up to a power of two.
+func makeRing[T any](n int) []T {
+	return make([]T, 1<<bits.Len(uint(max(n, 2)-1)))
+}
+
+func (r *ring[T]) push(v T) {
+	h := r.head.Load()
+	if h-r.seen >= uint64(len(r.buf)) {
+		r.seen = r.tail.Load()
+		if h-r.seen >= uint64(len(r.buf)) {
+			r.dropped.Store(r.dropped.Load() + 1) // one writer: no need for a locked add
+			return
+		}
+	}
+	r.buf[h&r.mask] = v
+	r.head.Store(h + 1)
+}
+
+// drain appends to dst what was pushed before the call.
+func (r *ring[T]) drain(dst []T) []T {
+	t, h := r.tail.Load(), r.head.Load()
+	if t == h {
+		return dst
+	}
+	i, n := t&r.mask, h-t
+	if first := uint64(len(r.buf)) - i; n <= first {
+		dst = append(dst, r.buf[i:i+n]...)
+	} else {
+		dst = append(dst, r.buf[i:]...)
+		dst = append(dst, r.buf[:n-first]...)
+	}
+	r.tail.Store(h)
+	return dst
+}
+
+// Track is the ring of one lane. Exactly one goroutine may record on it at a
+// time; handing it to another goroutine needs a happens-before edge.
+type Track struct {
+	id   TrackID
+	ring ring[Span]
+}
+
+func newTrack(id TrackID, capacity int) *Track {
+	t := &Track{id: id}
+	t.ring.buf = makeRing[Span](capacity)
+	t.ring.mask = uint64(len(t.ring.buf) - 1)
+	return t
+}
+
+// Record writes one span, setting its Track. It never blocks and never
+// allocates: when the collector has fallen behind, the span is dropped and
+// counted.
+func (t *Track) Record(s Span) {
+	s.Track = t.id
+	t.ring.push(s)
+}
+
+// Dropped returns how many spans did not fit.
+func (t *Track) Dropped() int64 { return t.ring.dropped.Load() }

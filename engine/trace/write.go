@@ -1,0 +1,171 @@
+package trace
+
+import (
+	"database/sql"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// write adds a batch in one transaction.
+func (st *Store) write(b *batch) error {
+	bytes, sizes, first := st.bytes, st.sizes, st.first
+	err := st.transact(func(tx *sql.Tx) error {
+		for _, f := range []func(*sql.Tx, *batch) error{
+			putSegments, putSteps, st.putSpans, putNotes, putGauges, putOps, putState,
+		} {
+			if err := f(tx, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		st.bytes, st.sizes, st.first = bytes, sizes, first
+		return fmt.Errorf("write session file %s: %w", st.path, err)
+	}
+	return nil
+}
+
+// insert runs one prepared statement for n rows.
+func insert(tx *sql.Tx, query string, n int, row func(i int) []any) error {
+	if n == 0 {
+		return nil
+	}
+	stmt, err := tx.Prepare(query)
+	if err != nil {
+		return err
+	}
+	defer stmt.Close()
+	for i := range n {
+		if _, err := stmt.Exec(row(i)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putSegments(tx *sql.Tx, b *batch) error {
+	err := insert(tx, `INSERT OR REPLACE INTO segments VALUES(?,?,?,?,?,?,?)`, len(b.segments), func(i int) []any {
+		s := &b.segments[i]
+		return []any{s.Index, s.Start, s.End, s.FirstStep, s.Reason, s.TransitionSteps, s.Transition}
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range b.segments {
+		err := insert(tx, `INSERT OR REPLACE INTO knobs VALUES(?,?,?,?)`, len(s.Knobs), func(i int) []any {
+			return []any{s.Index, i, s.Knobs[i].Name, s.Knobs[i].Value}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putSteps(tx *sql.Tx, b *batch) error {
+	var text []byte
+	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.steps), func(i int) []any {
+		s := &b.steps[i]
+		text = appendStalls(text[:0], &s.Stall)
+		return []any{
+			s.Index, s.Epoch, s.Segment, s.Batch, s.Samples, s.Correct, float64(s.Loss), s.Flags,
+			s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes, string(text),
+		}
+	})
+}
+
+// appendStalls writes the nonzero stalls by name: "decode 1200 copy 34".
+func appendStalls(b []byte, stall *[NumCauses]int64) []byte {
+	for c, ns := range stall {
+		if ns == 0 {
+			continue
+		}
+		if len(b) > 0 {
+			b = append(b, ' ')
+		}
+		b = append(b, Cause(c).String()...)
+		b = append(b, ' ')
+		b = strconv.AppendInt(b, ns, 10)
+	}
+	return b
+}
+
+// putSpans packs the spans into chunks and deletes the oldest chunks beyond the
+// limit.
+func (st *Store) putSpans(tx *sql.Tx, b *batch) error {
+	sortSpans(b.spans)
+	for spans := b.spans; len(spans) > 0; {
+		part := spans[:min(len(spans), chunkSpans)]
+		spans = spans[len(part):]
+		data, err := st.enc.encode(part)
+		if err != nil {
+			return err
+		}
+		last := part[0].End
+		for _, s := range part {
+			last = max(last, s.End)
+		}
+		id := st.first + int64(len(st.sizes))
+		if _, err := tx.Exec(`INSERT INTO spans VALUES(?,?,?,?,?)`, id, part[0].Start, last, len(part), data); err != nil {
+			return err
+		}
+		st.sizes = append(st.sizes, int64(len(data)))
+		st.bytes += int64(len(data))
+	}
+	old := 0
+	for ; st.bytes > st.limit && old < len(st.sizes)-1; old++ {
+		st.bytes -= st.sizes[old]
+	}
+	if old == 0 {
+		return nil
+	}
+	st.sizes, st.first = st.sizes[old:], st.first+int64(old)
+	_, err := tx.Exec(`DELETE FROM spans WHERE id < ?`, st.first)
+	return err
+}
+
+func putNotes(tx *sql.Tx, b *batch) error {
+	return insert(tx, `INSERT INTO notes(t, level, text) VALUES(?,?,?)`, len(b.notes), func(i int) []any {
+		n := &b.notes[i]
+		return []any{n.T, n.Level, n.Text}
+	})
+}
+
+func putGauges(tx *sql.Tx, b *batch) error {
+	return insert(tx, `INSERT INTO gauges(name, t, v) VALUES(?,?,?)`, len(b.gauges), func(i int) []any {
+		g := &b.gauges[i]
+		return []any{g.name, g.T, g.V}
+	})
+}
+
+func putOps(tx *sql.Tx, b *batch) error {
+	if b.ops == nil {
+		return nil
+	}
+	if _, err := tx.Exec(`DELETE FROM ops`); err != nil {
+		return err
+	}
+	return insert(tx, `INSERT INTO ops VALUES(?,?,?,?,?,?,?)`, len(b.ops), func(i int) []any {
+		o := &b.ops[i]
+		return []any{i, o.Name, o.Layer, o.Calls, o.Total, o.FLOPs, o.Bytes}
+	})
+}
+
+// putState writes what changes all the time: how far the session is known, the
+// drop counts, and a heartbeat by which a reader knows that the writer lives.
+func putState(tx *sql.Tx, b *batch) error {
+	drops := map[int]int64{}
+	for i, n := range b.drops {
+		if n > 0 {
+			drops[i] = n
+		}
+	}
+	for key, v := range map[string]any{"drops": drops, "now": b.now, "beat": time.Now().UnixMilli()} {
+		if err := putDoc(tx, key, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
