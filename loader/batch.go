@@ -11,6 +11,7 @@ type Batch struct {
 	Seq   int32 // over the session
 	Epoch int32
 	Index int32 // in the epoch's order
+	Pos   int   // of its first sample in the epoch's order
 	N     int   // samples; the last batch of an epoch may be short
 	Last  bool  // the last batch delivered of its epoch
 

@@ -1,6 +1,3 @@
-// Package loader turns a data set into batches on host goroutines, the way
-// PyTorch's DataLoader does and with its words for the knobs, except that every
-// knob can be changed while it runs.
 package loader
 
 import (
@@ -11,7 +8,7 @@ import (
 // Knobs are the loader's settings. Names and defaults are PyTorch's.
 type Knobs struct {
 	NumWorkers        int  // 0 loads inline in Next
-	PrefetchFactor    int  // batches per worker; ignored with NumWorkers 0
+	PrefetchFactor    int  // batches per worker; 0 is unset: 2 with workers, and the only value without
 	PinMemory         bool // slots are page-locked
 	PersistentWorkers bool
 	InOrder           bool

@@ -1,0 +1,67 @@
+// Package loader turns a data set into batches on host goroutines, the way
+// PyTorch's DataLoader does and with its words for the knobs, except that every
+// knob can be changed while it runs.
+//
+// # How it works
+//
+//	Sampler -> Worker: read, decode, transform, collate into a slot -> ready -> Next
+//	   ^                                                                         |
+//	   +--------------------- free slots <- Release <----------------------------+
+//
+// One mutex guards the schedule; nothing under it takes longer than moving a few
+// pointers. Workers pull: a worker that is free takes the lock once, hands over
+// the batch it has built and takes the next one, which is cut from the sampler's
+// order at that moment. Hence batch boundaries are decided at dispatch, every
+// knob applies from the next dispatch on, and whatever a knob change does, the
+// position in the epoch only ever moves forward over samples that were handed to
+// someone: each sample is delivered exactly once. Everything that costs time
+// (shuffling, copying indices, page-locking, building the batch) runs outside
+// the lock.
+//
+// A slot is in one place at a time:
+//
+//	free -> loading -> ready -> held (by the caller, until Release) -> free
+//	          ^           |
+//	          +-- redo <--+  (its load failed: Next returned the error)
+//
+// All undelivered batches are also on the flight list in the sampler's order. With
+// in_order Next waits for the head of that list, otherwise it takes whichever
+// batch of the epoch became ready first. An epoch is a barrier for both: the
+// first batch of the next is delivered after the last of this one.
+//
+// There are num_workers x prefetch_factor + Options.Hold slots; that is all the
+// memory. Their bytes are (re)allocated by the worker that takes a slot whose
+// memory does not fit the knobs any more, so each slot pays once after a change
+// of batch_size, device_transforms or pin_memory, and nothing in steady state.
+// A worker without work, or held back by the prefetch limit, parks; whoever makes
+// work possible wakes one.
+//
+// # What is promised
+//
+// The same seed gives the same batches, contents included, whatever num_workers
+// is: the order is a function of (seed, epoch) and a sample's randomness one of
+// (seed, epoch, index).
+//
+// A load that fails (an error or a panic in the data set or the transform)
+// surfaces from Next once, in the batch's turn, and names the sample. The batch
+// keeps its place: the next call of Next has it tried again. A caller that goes on
+// after a passing fault therefore loses nothing and gets nothing twice; one that
+// gives up calls Close.
+//
+// With persistent_workers the workers may work one epoch ahead; without, they end
+// with the epoch's last batch and are started again by the first Next of the next.
+//
+// shuffle applies to the next epoch that has not been started. drop_last is
+// decided when the batch before the rest is dispatched; a rest that was not
+// dropped then is delivered, even if drop_last comes on later.
+//
+// # Ceiling
+//
+// The ceiling knob asks what the run would do if data were free. The first
+// Options.Hold full batches after it is switched on are loaded, kept, and served
+// again and again, at no cost, in place of the ones whose turn it is: they take
+// the next Seq, Index and Pos but carry the contents and Samples of the kept ones,
+// and FlagCeiling. While it is on, "every sample exactly once" is waived, on
+// purpose; the epoch goes on, and after it is switched off the epoch continues
+// with the sample after the last one that a batch, real or kept, stood for.
+package loader

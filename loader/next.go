@@ -1,0 +1,177 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+var (
+	// ErrClosed is Next's and Set's answer after Close.
+	ErrClosed = errors.New("the loader is closed")
+	// ErrTimeout is wrapped by Next's error when the timeout knob has run out.
+	ErrTimeout = errors.New("timed out")
+)
+
+// Next returns the next batch, which is the caller's until its Release, or
+//
+//   - io.EOF after the last epoch,
+//   - ctx's error when ctx ends first, also while loading inline,
+//   - an error wrapping ErrTimeout when the timeout knob runs out,
+//   - a *SampleError when a sample of the batch could not be loaded,
+//   - ErrClosed after Close.
+//
+// None of them loses a batch: the next call goes on where this one ended, and
+// after a SampleError has the batch loaded again.
+//
+// The caller releases batches so that it holds at most Options.Hold-1 when it
+// calls Next. One that holds more waits until another goroutine releases one.
+func (l *Loader) Next(ctx context.Context) (*Batch, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inNext {
+		return nil, errors.New("loader: next: another goroutine is in Next; call it from one at a time")
+	}
+	l.inNext = true
+	defer func() {
+		l.inNext = false
+		if l.closed {
+			l.nextDone.Broadcast()
+		}
+	}()
+	l.retry()
+	for start := int64(-1); ; {
+		if l.closed {
+			return nil, fmt.Errorf("loader: next: %w", ErrClosed)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		l.turn()
+		if l.epochs > 0 && l.current >= l.epochs {
+			return nil, io.EOF
+		}
+		if s := l.pick(); s != nil {
+			if s.err != nil {
+				err := s.err
+				s.state, s.err, l.failed = redo, nil, s
+				return nil, err
+			}
+			l.flight.remove(s)
+			return l.deliver(s), nil
+		}
+		if s := l.serveKept(); s != nil {
+			return l.deliver(s), nil
+		}
+		if l.opened == l.current && l.openable() {
+			l.open(l.inline)
+			continue
+		}
+		if l.k.NumWorkers == 0 && (l.building == 0 || l.redo.n > 0) {
+			if s, _ := l.take(1); s != nil {
+				l.loadInline(ctx, s)
+				continue
+			}
+		}
+		if start < 0 {
+			start = l.clock.Now()
+		}
+		if err := l.wait(ctx, start); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// retry has the batch whose error was returned last loaded again.
+func (l *Loader) retry() {
+	if s := l.failed; s != nil {
+		l.failed = nil
+		l.redo.push(s)
+		l.reconcile()
+		l.wakeWorker()
+	}
+}
+
+// loadInline builds a batch in the caller's goroutine. If ctx ended meanwhile the
+// batch is put back: Next returns ctx's error and nothing else.
+func (l *Loader) loadInline(ctx context.Context, s *slot) {
+	l.mu.Unlock()
+	err := error(errAborted)
+	defer func() {
+		l.mu.Lock()
+		if err != nil && (ctx.Err() != nil || err == errAborted) {
+			s.state = redo
+			l.redo.push(s)
+			return
+		}
+		l.complete(s, err)
+	}()
+	l.sweep()
+	err = l.inline.load(l.joined.with(ctx, l.ctx), s)
+}
+
+var errAborted = errors.New("the goroutine ended while it loaded")
+
+// wait blocks until something may have changed. start is when Next began to wait,
+// for the timeout.
+func (l *Loader) wait(ctx context.Context, start int64) error {
+	var timeout <-chan time.Time
+	if limit := l.k.Timeout; limit > 0 {
+		rest := limit - time.Duration(l.clock.Now()-start)
+		if rest <= 0 {
+			return l.timedOut()
+		}
+		l.timer.Reset(rest)
+		timeout = l.timer.C
+	}
+	l.waiting = true
+	l.mu.Unlock()
+	select {
+	case <-l.signal:
+	case <-timeout:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	l.waiting = false
+	l.timer.Stop()
+	return nil
+}
+
+func (l *Loader) timedOut() error {
+	if l.held >= len(l.slots) {
+		return fmt.Errorf("loader: next: no batch within timeout=%v because the caller holds all %d slots; release batches earlier or raise Options.Hold: %w",
+			l.k.Timeout, l.held, ErrTimeout)
+	}
+	return fmt.Errorf("loader: next: no batch within timeout=%v from num_workers=%d, %d of them loading; raise num_workers or timeout, or lower batch_size: %w",
+		l.k.Timeout, l.k.NumWorkers, l.building, ErrTimeout)
+}
+
+// joined is a context that ends when either the caller's or the loader's does. It
+// is kept from call to call, so that a caller who passes the same context pays
+// once.
+type joined struct {
+	of, ctx context.Context
+	cancel  context.CancelFunc
+	stop    func() bool
+}
+
+func (j *joined) with(caller, loader context.Context) context.Context {
+	if j.of == caller {
+		return j.ctx
+	}
+	j.end()
+	j.of = caller
+	j.ctx, j.cancel = context.WithCancel(caller)
+	j.stop = context.AfterFunc(loader, j.cancel)
+	return j.ctx
+}
+
+func (j *joined) end() {
+	if j.of != nil {
+		j.stop()
+		j.cancel()
+		*j = joined{}
+	}
+}

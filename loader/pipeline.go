@@ -1,0 +1,291 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dev.gpustall/engine/trace"
+)
+
+// Loader delivers a data set as batches, epoch after epoch. Next is for one
+// goroutine at a time; everything else may be called from any.
+type Loader struct {
+	dataset   Dataset
+	transform Transform
+	info      Info
+	sampler   Sampler
+	seed      int64
+	alloc     Allocator
+	pins      bool // pin_memory has an effect
+	epochs    int  // 0: endless
+	hold      int
+	rec       *trace.Recorder // may be nil
+	clock     trace.Clock
+	queue     *trace.Track    // written under mu alone; nil without a recorder
+	ctx       context.Context // ends at Close
+	cancel    context.CancelFunc
+
+	slotBytes, pinnedBytes atomic.Int64
+
+	mu     sync.Mutex
+	k      Knobs // in force
+	closed bool
+
+	// Epochs: current is being delivered; those before opened have an order.
+	ep              [2]epoch // by parity
+	current, opened int
+	opening         bool // someone is shuffling
+	seq             int32
+
+	// Slots.
+	slots  []*slot
+	free   list
+	kept   list    // the ceiling's
+	keep   int     // slots kept or to be kept
+	redo   list    // to be loaded again
+	ready  [2]list // by the epoch's parity, in the order of completion
+	flight list    // undelivered, in the order of dispatch
+	held   int
+	failed *slot   // its error was returned last
+	scrap  []*slot // no longer slots; their memory is to be freed
+
+	// Workers.
+	workers  [maxWorkers]*worker
+	running  int
+	building int       // batches that workers are loading
+	parked   []*worker // longest first
+	wg       sync.WaitGroup
+
+	// Next.
+	inline   *worker // loads inside Next
+	joined   joined
+	inNext   bool
+	waiting  bool
+	signal   chan struct{}
+	timer    *time.Timer
+	nextDone sync.Cond
+}
+
+// Stats is a look at the loader.
+type Stats struct {
+	Ready    int // batches that Next could return, now or in their turn
+	Capacity int // batches that may be in flight: num_workers x prefetch_factor
+	InFlight int // batches started and not yet returned by Next
+	Workers  int // running
+	Slots    int
+	Held     int // batches returned by Next and not yet released
+
+	SlotBytes   int64 // memory of all slots
+	PinnedBytes int64 // the page-locked part of it
+
+	Epoch     int // being delivered
+	Delivered int // samples of it handed to workers or to Next so far
+}
+
+// New returns a loader and starts its workers, which begin to load the first
+// epoch. The caller closes it, and then the data set.
+func New(o Options) (*Loader, error) {
+	if o.Dataset == nil || o.Transform == nil {
+		return nil, errors.New("loader: new: a data set and a transform are needed")
+	}
+	info := o.Dataset.Info()
+	if info.Samples < 1 || info.Samples > math.MaxInt32 {
+		return nil, fmt.Errorf("loader: new: %s has %d samples; at least 1 and at most %d are needed", info.Name, info.Samples, math.MaxInt32)
+	}
+	if info.H < 1 || info.W < 1 || info.C < 1 {
+		return nil, fmt.Errorf("loader: new: %s has samples of %dx%dx%d; each must be at least 1", info.Name, info.H, info.W, info.C)
+	}
+	if o.Epochs < 0 || o.Hold < 0 {
+		return nil, fmt.Errorf("loader: new: epochs=%d and hold=%d must not be negative", o.Epochs, o.Hold)
+	}
+	if err := o.Knobs.validFor(info); err != nil {
+		return nil, fmt.Errorf("loader: new: %w", err)
+	}
+	l := &Loader{
+		dataset: o.Dataset, transform: o.Transform, info: info, sampler: NewSampler(o.Seed, info.Samples),
+		seed: o.Seed, alloc: o.Alloc, pins: o.Alloc != nil && o.PinNote == "", epochs: o.Epochs,
+		hold: max(o.Hold, 1), rec: o.Recorder, k: o.Knobs,
+		free: list{which: inState}, kept: list{which: inState}, redo: list{which: inState},
+		ready: [2]list{{which: inState}, {which: inState}}, flight: list{which: inFlight},
+		parked: make([]*worker, 0, maxWorkers), signal: make(chan struct{}, 1), timer: stoppedTimer(),
+	}
+	l.nextDone.L = &l.mu
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	if l.rec != nil {
+		l.clock, l.queue = l.rec, l.rec.Track(trace.TrackQueue)
+	} else {
+		l.clock = trace.NewClock()
+	}
+	l.inline = newWorker(l, 0, trace.TrackInline)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resize()
+	l.reconcile()
+	return l, nil
+}
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+// Knobs returns the knobs in force.
+func (l *Loader) Knobs() Knobs {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.k
+}
+
+// Set puts knobs in force, from the next dispatched batch on (Specs says which
+// take longer). It is refused as a whole, and changes nothing, when the knobs do
+// not fit together or the data set.
+func (l *Loader) Set(k Knobs) error {
+	if err := k.validFor(l.info); err != nil {
+		return fmt.Errorf("loader: set: %w", err)
+	}
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return fmt.Errorf("loader: set: %w", ErrClosed)
+	}
+	old := l.k
+	l.k = k
+	if !k.Ceiling || k.BatchSize != old.BatchSize || k.DeviceTransforms != old.DeviceTransforms || k.PinMemory != old.PinMemory {
+		l.forgetKept()
+	}
+	l.resize()
+	l.reconcile()
+	l.wakeAll()
+	l.wakeNext()
+	l.mu.Unlock()
+	l.sweep()
+	return nil
+}
+
+// Stats returns a look at the loader. It is cheap: a lock and no scan.
+func (l *Loader) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Stats{
+		Ready: l.ready[0].n + l.ready[1].n, Capacity: l.k.InFlight(), InFlight: l.flight.n,
+		Workers: l.running, Slots: len(l.slots), Held: l.held,
+		SlotBytes: l.slotBytes.Load(), PinnedBytes: l.pinnedBytes.Load(), Epoch: l.current,
+	}
+	if l.opened > l.current {
+		s.Delivered = l.ep[l.current&1].pos
+	}
+	return s
+}
+
+// Close stops the workers, makes a blocked Next return ErrClosed and waits for
+// both: for as long as the data set's Read takes to notice that its context
+// ended. Batches that the caller still holds stay valid until their Release,
+// which then frees them. Closing twice is harmless.
+func (l *Loader) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.cancel()
+	l.wakeAll()
+	l.wakeNext()
+	for l.inNext {
+		l.nextDone.Wait()
+	}
+	l.mu.Unlock()
+	l.wg.Wait()
+
+	l.mu.Lock()
+	l.joined.end()
+	rest := l.slots[:0]
+	for _, s := range l.slots {
+		switch s.state {
+		case held:
+			rest = append(rest, s)
+		case gone: // Release frees it
+		default:
+			l.scrap = append(l.scrap, s)
+		}
+	}
+	l.slots = rest
+	l.mu.Unlock()
+	l.sweep()
+	return nil
+}
+
+// resize makes or retires slots after a knob change. Called with mu held.
+func (l *Loader) resize() {
+	for len(l.slots) < l.wantSlots() {
+		s := &slot{}
+		s.release = func(*Batch) { l.release(s) }
+		l.slots = append(l.slots, s)
+		l.free.push(s)
+	}
+	l.trim()
+}
+
+func (l *Loader) wantSlots() int { return l.k.InFlight() + l.hold }
+
+// trim retires slots that came free and are too many. Called with mu held.
+func (l *Loader) trim() {
+	for len(l.slots) > l.wantSlots() && l.free.n > 0 {
+		s := l.free.pop()
+		for i := range l.slots {
+			if l.slots[i] == s {
+				last := len(l.slots) - 1
+				l.slots[i], l.slots[last] = l.slots[last], nil
+				l.slots = l.slots[:last]
+				break
+			}
+		}
+		l.scrap = append(l.scrap, s)
+	}
+}
+
+// sweep frees the memory of retired slots, outside the lock because page-locked
+// memory takes the driver long.
+func (l *Loader) sweep() {
+	for {
+		l.mu.Lock()
+		n := len(l.scrap)
+		if n == 0 {
+			l.mu.Unlock()
+			return
+		}
+		s := l.scrap[n-1]
+		l.scrap = l.scrap[:n-1]
+		l.mu.Unlock()
+		l.drop(s)
+	}
+}
+
+// release is Batch.Release.
+func (l *Loader) release(s *slot) {
+	l.mu.Lock()
+	if s.state != held { // released twice
+		l.mu.Unlock()
+		return
+	}
+	l.held--
+	s.state = free
+	switch {
+	case l.closed:
+		s.state = gone
+		l.mu.Unlock()
+		l.drop(s)
+		return
+	case s.keep:
+		s.state = kept
+		l.kept.push(s)
+	default:
+		l.free.push(s)
+		l.trim()
+	}
+	l.wakeWorker()
+	l.wakeNext()
+	l.mu.Unlock()
+}

@@ -1,0 +1,60 @@
+package loader
+
+// Sampler decides the order of an epoch. Cutting the order into batches is the
+// loader's, because batch_size can change in the middle of an epoch.
+type Sampler struct {
+	seed    int64
+	samples int
+}
+
+// NewSampler returns the sampler of a data set with so many samples.
+func NewSampler(seed int64, samples int) Sampler { return Sampler{seed, samples} }
+
+// Order writes the dataset indices of an epoch, in the order of delivery, into
+// dst, which it grows when it is too small, and returns it. Shuffled, it is a
+// uniform permutation (Fisher-Yates, as Knuth's algorithm 3.4.2P) and a function
+// of the seed and the epoch alone; otherwise it is 0, 1, 2, ….
+func (s Sampler) Order(dst []int32, epoch int, shuffle bool) []int32 {
+	if cap(dst) < s.samples {
+		dst = make([]int32, s.samples)
+	}
+	dst = dst[:s.samples]
+	for i := range dst {
+		dst[i] = int32(i)
+	}
+	if !shuffle {
+		return dst
+	}
+	rng := NewRNG(s.seed, epoch, -1) // no sample has index -1: independent of their generators
+	for i := len(dst) - 1; i > 0; i-- {
+		j := rng.IntN(i + 1)
+		dst[i], dst[j] = dst[j], dst[i]
+	}
+	return dst
+}
+
+// epoch is one pass over the data set. Two exist at a time: the one being
+// delivered and, with persistent workers, the one after it.
+type epoch struct {
+	order   []int32
+	pos     int   // samples cut so far
+	index   int32 // batches cut so far
+	pending int   // batches cut and not yet delivered
+	closed  bool  // every batch has been cut
+}
+
+func (e *epoch) left() int { return len(e.order) - e.pos }
+
+// cut takes the next batch of the epoch for s and returns the dataset indices it
+// stands for. The rest of the epoch is dropped here when it is to be dropped, so
+// that it is known at delivery whether another batch follows.
+func (e *epoch) cut(s *slot, size int, dropLast bool) []int32 {
+	n := min(size, e.left())
+	s.Index, s.Pos, s.N = e.index, e.pos, n
+	order := e.order[e.pos : e.pos+n]
+	e.pos += n
+	e.index++
+	e.pending++
+	e.closed = e.left() == 0 || dropLast && e.left() < size
+	return order
+}

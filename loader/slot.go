@@ -1,0 +1,144 @@
+package loader
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// state is where a slot is.
+type state uint8
+
+const (
+	free    state = iota // on the free list
+	loading              // a worker's
+	ready                // on a ready list
+	held                 // the caller's
+	redo                 // on the redo list: its load failed
+	kept                 // on the ceiling's ring
+	gone                 // released after Close
+)
+
+// slot is a Batch and its memory.
+type slot struct {
+	Batch
+	state  state
+	err    error   // of the load, when ready
+	order  []int32 // the dataset indices to load, a part of the epoch's order
+	inject Inject
+	pin    bool // wanted
+	keep   bool // for the ceiling, when it is released
+	size   int  // samples that the memory is to have room for: batch_size, even when the batch is short
+	mem    []byte
+	locked bool // mem is page-locked
+	links  [2]link
+}
+
+// Each slot can be on two lists at once.
+const (
+	inFlight = 0 // undelivered batches in dispatch order
+	inState  = 1 // the list of its state
+)
+
+type link struct{ prev, next *slot }
+
+// list is a doubly linked list through slot.links[which]; it never allocates.
+type list struct {
+	head, tail *slot
+	which      int
+	n          int
+}
+
+func (l *list) push(s *slot) {
+	s.links[l.which] = link{prev: l.tail}
+	if l.tail != nil {
+		l.tail.links[l.which].next = s
+	} else {
+		l.head = s
+	}
+	l.tail = s
+	l.n++
+}
+
+func (l *list) remove(s *slot) {
+	k := s.links[l.which]
+	if k.prev != nil {
+		k.prev.links[l.which].next = k.next
+	} else {
+		l.head = k.next
+	}
+	if k.next != nil {
+		k.next.links[l.which].prev = k.prev
+	} else {
+		l.tail = k.prev
+	}
+	s.links[l.which] = link{}
+	l.n--
+}
+
+// pop removes and returns the head, or nil.
+func (l *list) pop() *slot {
+	s := l.head
+	if s != nil {
+		l.remove(s)
+	}
+	return s
+}
+
+// page is the alignment of pageable slots, so that a driver's staging copy and
+// huge pages see whole pages.
+const page = 4096
+
+// fits reports whether the slot's memory can hold the batch it was cut for. Half
+// of the memory unused, or more, is given back.
+func (l *Loader) fits(s *slot) bool {
+	need := NewLayout(l.info, s.size, s.Device).Size
+	return s.locked == (s.pin && l.pins) && need <= len(s.mem) && len(s.mem) < 2*need+page
+}
+
+// fit replaces the slot's memory. The caller owns the slot.
+func (l *Loader) fit(s *slot) error {
+	l.drop(s)
+	need := NewLayout(l.info, s.size, s.Device).Size
+	if s.pin && l.pins {
+		mem, err := l.alloc.AllocHost(need)
+		if err != nil {
+			return fmt.Errorf("loader: page-lock %d bytes for a batch slot (%d locked before); turn pin_memory off or lower batch_size, num_workers or prefetch_factor: %w",
+				need, l.pinnedBytes.Load(), err)
+		}
+		s.mem, s.locked = mem, true
+		l.pinnedBytes.Add(int64(len(mem)))
+	} else {
+		mem := make([]byte, need+page-1)
+		skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) & (page - 1)
+		s.mem = mem[skip : skip+need : skip+need]
+	}
+	l.slotBytes.Add(int64(len(s.mem)))
+	return nil
+}
+
+// drop gives the slot's memory back.
+func (l *Loader) drop(s *slot) {
+	if s.mem == nil {
+		return
+	}
+	l.slotBytes.Add(-int64(len(s.mem)))
+	if s.locked {
+		l.pinnedBytes.Add(-int64(len(s.mem)))
+		l.alloc.FreeHost(s.mem)
+	}
+	s.mem, s.Host, s.locked = nil, nil, false
+}
+
+// floats, ints and augs view a part of a slot as the device will: parts are
+// 64-byte aligned, values in the machine's byte order.
+func floats(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
+func ints(b []byte) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
+func augs(b []byte) [][4]int32 {
+	return unsafe.Slice((*[4]int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/16)
+}

@@ -1,0 +1,278 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"dev.gpustall/engine/trace"
+)
+
+// worker builds batches: in its own goroutine, or inside Next. It is the only
+// writer of its track.
+type worker struct {
+	l       *Loader
+	id      int
+	track   *trace.Track // nil without a recorder
+	wake    chan struct{}
+	timer   *time.Timer
+	scratch []Sample // one chunk
+	labels  []int32
+	rng     RNG // of the sample at hand; here so that it does not escape
+	sink    uint64
+	lane    lane
+
+	// What is being done, for errors.
+	op    string
+	index int
+}
+
+func newWorker(l *Loader, id int, track trace.TrackID) *worker {
+	w := &worker{l: l, id: id, wake: make(chan struct{}, 1), timer: stoppedTimer(), index: -1}
+	if l.rec != nil {
+		w.track = l.rec.Track(track)
+	}
+	return w
+}
+
+// run is the worker's goroutine. It ends when exchange says so.
+func (w *worker) run() {
+	l := w.l
+	defer l.wg.Done()
+	var s *slot
+	ended := false
+	defer func() {
+		// A data set that calls runtime.Goexit takes the goroutine with it; its batch
+		// goes back, and a new worker takes over.
+		if !ended {
+			l.bury(w, s)
+		}
+	}()
+	w.startUp()
+	var err error
+	for {
+		if s = l.exchange(w, s, err); s == nil {
+			ended = true
+			return
+		}
+		l.sweep()
+		err = w.load(l.ctx, s)
+	}
+}
+
+// bury replaces a worker whose goroutine ended under it.
+func (l *Loader) bury(w *worker, s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.workers[w.id] = nil
+	l.running--
+	if s != nil {
+		l.building--
+		l.complete(s, w.failure(s, errAborted, nil))
+	}
+	l.reconcile()
+	l.wakeNext()
+}
+
+// startUp allocates the worker's scratch memory.
+func (w *worker) startUp() {
+	start := w.l.clock.Now()
+	k := w.l.Knobs()
+	w.grow(min(k.BatchSize, w.l.info.Samples))
+	w.record(trace.KindStart, -1, start, w.l.clock.Now(), 0)
+}
+
+// grow makes the scratch large enough for batches of n samples.
+func (w *worker) grow(n int) {
+	if cap(w.labels) < n {
+		w.labels = make([]int32, n)
+	}
+	w.labels = w.labels[:n]
+	info := &w.l.info
+	for len(w.scratch) < w.chunk(n) {
+		w.scratch = append(w.scratch, Sample{
+			Raw:    make([]byte, 0, info.Bytes/int64(info.Samples)),
+			Pixels: make([]byte, 0, info.H*info.W*info.C),
+		})
+	}
+}
+
+// chunk is how many samples go through a phase together: a sixteenth of the
+// batch, so that a lane shows the phases as they were and a batch costs some 50
+// spans whatever its size, but not more than 4 MiB of samples at once.
+func (w *worker) chunk(n int) int {
+	info := &w.l.info
+	sample := info.Bytes/int64(info.Samples) + int64(info.H*info.W*info.C)
+	return max(1, min((n+15)/16, int((4<<20)/sample)))
+}
+
+// park waits until woken; why is what the worker waits for.
+func (w *worker) park(why trace.BlockReason) {
+	start := w.l.clock.Now()
+	<-w.wake
+	w.record(trace.KindBlocked, -1, start, w.l.clock.Now(), uint32(why))
+}
+
+// load fills the slot with its batch. Whatever goes wrong is an error that names
+// the sample.
+func (w *worker) load(ctx context.Context, s *slot) (err error) {
+	w.lane.begin(w, s.Seq)
+	start := w.lane.last
+	w.op, w.index = "prepare", -1
+	defer func() {
+		if p := recover(); p != nil {
+			w.scratch = w.scratch[:0] // in an unknown state
+			err = w.failure(s, fmt.Errorf("panic: %v", p), debug.Stack())
+		}
+		s.Load += w.l.clock.Now() - start
+	}()
+	if err := w.prepare(s); err != nil {
+		return err
+	}
+	if err := w.fill(ctx, s); err != nil {
+		return w.failure(s, err, nil)
+	}
+	return nil
+}
+
+// prepare gives the slot memory that fits and the indices of its samples.
+func (w *worker) prepare(s *slot) error {
+	l := w.l
+	if !l.fits(s) {
+		kind := trace.KindStart
+		if s.pin && l.pins {
+			kind = trace.KindPin
+		}
+		err := l.fit(s)
+		w.lane.lap(kind)
+		w.lane.end(kind)
+		if err != nil {
+			return err
+		}
+	}
+	at := NewLayout(l.info, s.N, s.Device)
+	s.Host, s.LabelsOff, s.AugOff, s.Pinned = s.mem[:at.Size], at.Labels, at.Aug, s.locked
+	s.Flags = 0
+	s.Samples = append(s.Samples[:0], s.order...)
+	w.grow(s.N)
+	return nil
+}
+
+// fill takes the samples through the phases, a chunk at a time, and writes them
+// straight into the slot.
+func (w *worker) fill(ctx context.Context, s *slot) error {
+	if d := s.inject.delay(w.id); d > 0 {
+		w.op = "delay"
+		w.lane.flags = trace.FlagInjected
+		err := w.sleep(ctx, d)
+		w.lane.lap(trace.KindRead)
+		w.lane.end(trace.KindRead)
+		s.Flags |= trace.FlagInjected
+		if err != nil {
+			return err
+		}
+	}
+	size := w.chunk(s.N)
+	for i := 0; i < s.N; i += size {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c := w.scratch[:min(size, s.N-i)]
+		for j := range c {
+			c[j].Index = int(s.Samples[i+j])
+		}
+		if err := w.read(ctx, s, c); err != nil {
+			return err
+		}
+		if err := w.decode(c); err != nil {
+			return err
+		}
+		if err := w.transform(ctx, s, c, i); err != nil {
+			return err
+		}
+	}
+	w.collate(s)
+	return nil
+}
+
+func (w *worker) read(ctx context.Context, s *slot, c []Sample) (err error) {
+	w.op = "read"
+	w.lane.inject(s, s.inject.Read)
+	defer w.lane.end(trace.KindRead)
+	for j := range c {
+		w.index = c[j].Index
+		if err = w.l.dataset.Read(ctx, &c[j]); err != nil {
+			return err
+		}
+		if d := s.inject.Read; d > 0 {
+			if err = w.sleep(ctx, d); err != nil {
+				return err
+			}
+		}
+		w.lane.lap(trace.KindRead)
+	}
+	return nil
+}
+
+func (w *worker) decode(c []Sample) error {
+	w.op = "decode"
+	w.lane.flags = 0
+	defer w.lane.end(trace.KindDecode)
+	for j := range c {
+		w.index = c[j].Index
+		if err := w.l.dataset.Decode(&c[j]); err != nil {
+			return err
+		}
+		w.lane.lap(trace.KindDecode)
+	}
+	return nil
+}
+
+// transform writes the samples c, which start at row of the batch, into the slot.
+func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) error {
+	w.op = "transform"
+	w.lane.inject(s, s.inject.CPU)
+	defer w.lane.end(trace.KindTransform)
+	size := w.l.info.H * w.l.info.W * w.l.info.C
+	if !s.Device {
+		size *= 4
+	}
+	for j := range c {
+		sample := &c[j]
+		w.index = sample.Index
+		w.labels[row+j] = sample.Label
+		w.rng = NewRNG(w.l.seed, int(s.Epoch), sample.Index)
+		dst := s.Host[(row+j)*size : (row+j+1)*size]
+		if s.Device {
+			w.l.transform.Device(sample, &w.rng, dst, &augs(s.Host[s.AugOff:])[row+j])
+		} else {
+			w.l.transform.Host(sample, &w.rng, floats(dst))
+		}
+		if d := s.inject.CPU; d > 0 {
+			if err := w.spin(ctx, d); err != nil {
+				return err
+			}
+		}
+		w.lane.lap(trace.KindTransform)
+	}
+	return nil
+}
+
+// collate writes the labels and clears the gaps between the parts, so that equal
+// batches are equal bytes.
+func (w *worker) collate(s *slot) {
+	w.op, w.index = "collate", -1
+	w.lane.flags = 0
+	at := NewLayout(w.l.info, s.N, s.Device)
+	clear(s.Host[at.N*at.Sample : at.Labels])
+	end := at.Labels + 4*at.N
+	copy(ints(s.Host[at.Labels:end]), w.labels)
+	if s.Device {
+		clear(s.Host[end:at.Aug])
+		end = at.Aug + 16*at.N
+	}
+	clear(s.Host[end:])
+	w.lane.lap(trace.KindCollate)
+	w.lane.end(trace.KindCollate)
+}
