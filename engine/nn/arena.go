@@ -1,0 +1,96 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+
+	"dev.gpustall/engine/device"
+)
+
+// arenaAlign is the alignment of every tensor in an arena, in bytes.
+const arenaAlign = 256
+
+// Arena is device memory for activations and their gradients. Plans that never
+// run at the same time, such as those of the full and of the epoch's last batch,
+// share one.
+type Arena struct {
+	dev device.Device
+	buf device.Buffer
+}
+
+// NewArena allocates an arena that fits each of the plans.
+func NewArena(dev device.Device, m *Model, plans ...PlanConfig) (*Arena, error) {
+	size := 0
+	for _, c := range plans {
+		n, err := m.Memory(c)
+		if err != nil {
+			return nil, err
+		}
+		size = max(size, n)
+	}
+	if size == 0 {
+		return nil, fmt.Errorf("nn: arena for model %q: no plan given", m.Name)
+	}
+	buf, err := dev.Alloc(size)
+	if err != nil {
+		return nil, fmt.Errorf("nn: activations of model %q, %d bytes (lower batch_size): %w", m.Name, size, err)
+	}
+	return &Arena{dev, buf}, nil
+}
+
+// Size is the arena's bytes.
+func (a *Arena) Size() int { return a.buf.Size }
+
+// Free returns the memory. No plan of it may be in flight.
+func (a *Arena) Free() {
+	if a.buf.Size > 0 {
+		a.dev.Free(a.buf)
+		a.buf = device.Buffer{}
+	}
+}
+
+// tensor is a buffer of a plan that lives from launch first to launch last.
+type tensor struct {
+	size        int // bytes
+	first, last int // -1 before its first use
+	off         int
+}
+
+// pack gives each tensor an offset so that tensors alive at the same time do
+// not overlap, and returns the bytes in all. It places the largest first, each
+// at the lowest offset that fits: "greedy by size" of Pisarchyk and Lee,
+// "Efficient memory management for deep neural net inference", 2020.
+func pack(ts []tensor) int {
+	order := make([]int, len(ts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return ts[b].size - ts[a].size })
+	var placed []int // by offset
+	total := 0
+	for _, i := range order {
+		t := &ts[i]
+		if t.first < 0 {
+			continue
+		}
+		size := roundUp(t.size)
+		off := 0
+		for _, j := range placed {
+			o := &ts[j]
+			if o.last < t.first || t.last < o.first {
+				continue
+			}
+			if off+size <= o.off {
+				break
+			}
+			off = max(off, o.off+roundUp(o.size))
+		}
+		t.off = off
+		total = max(total, off+size)
+		at, _ := slices.BinarySearchFunc(placed, off, func(j, off int) int { return ts[j].off - off })
+		placed = slices.Insert(placed, at, i)
+	}
+	return total
+}
+
+func roundUp(n int) int { return (n + arenaAlign - 1) / arenaAlign * arenaAlign }

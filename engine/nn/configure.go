@@ -1,0 +1,176 @@
+package nn
+
+import (
+	"fmt"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+// initialScale is the first loss scale of F16, PyTorch's GradScaler's. BF16 has
+// float32's range and needs none.
+const initialScale = 65536
+
+func lossScale(t kernels.Type) float32 {
+	if t == kernels.F16 {
+		return initialScale
+	}
+	return 1
+}
+
+// channels is what a compute type stores c input channels as.
+func channels(c int, t kernels.Type) int {
+	if t.Size() == 2 {
+		return (c + channelPad - 1) / channelPad * channelPad
+	}
+	return c
+}
+
+// configure lays the state out for plans of a compute type and accumulation.
+// Plans built for another one must not run any more.
+func (s *State) configure(t kernels.Type, accumulate int) error {
+	if err := s.repack(channels(s.m.In.C, t)); err != nil {
+		return err
+	}
+	if t != s.typ {
+		if t.Size() == 2 && s.copy.Size == 0 {
+			b, err := s.dev.Alloc(2 * s.elems)
+			if err != nil {
+				return fmt.Errorf("nn: %s weights of model %q, %d bytes: %w", t, s.m.Name, 2*s.elems, err)
+			}
+			s.copy = b
+		}
+		s.typ = t
+		if err := s.resetHyper(); err != nil {
+			return err
+		}
+		if err := s.refreshCopy(); err != nil {
+			return err
+		}
+	}
+	return s.setAccumulate(accumulate)
+}
+
+// repack moves the stem's weights and momentum to cpad channels.
+func (s *State) repack(cpad int) error {
+	if cpad == s.cpad {
+		return nil
+	}
+	for i, p := range s.m.params {
+		if !p.stem {
+			continue
+		}
+		v := make([]float32, p.Len())
+		room := make([]float32, p.room())
+		for _, flat := range []device.Buffer{s.weights, s.moment} {
+			buf := flat.Slice(4*s.offsets[i], 4*p.room())
+			if err := s.out(room, buf); err != nil {
+				return err
+			}
+			p.gather(v, room, s.cpad)
+			clear(room)
+			p.place(room, v, cpad)
+			if err := s.in(buf, room); err != nil {
+				return err
+			}
+		}
+		clear(room)
+		for _, flat := range []device.Buffer{s.grads, s.sum} {
+			if flat.Size == 0 {
+				continue
+			}
+			if err := s.in(flat.Slice(4*s.offsets[i], 4*p.room()), room); err != nil {
+				return err
+			}
+		}
+	}
+	s.cpad = cpad
+	return nil
+}
+
+// refreshCopy casts the master weights to the 16-bit copy.
+func (s *State) refreshCopy() error {
+	if s.typ.Size() != 2 {
+		return nil
+	}
+	cast := device.Launch{Op: kernels.Cast{N: s.elems, Type: s.typ}, Bufs: []device.Buffer{s.weights, s.copy}, Layer: "weights"}
+	p, err := s.dev.Prepare([]device.Launch{cast})
+	if err != nil {
+		return fmt.Errorf("nn: cast the weights of model %q to %s: %w", s.m.Name, s.typ, err)
+	}
+	defer s.dev.Release(p)
+	if err := s.dev.Launch(s.stream, p); err != nil {
+		return fmt.Errorf("nn: cast the weights of model %q to %s: %w", s.m.Name, s.typ, err)
+	}
+	return s.sync()
+}
+
+// setAccumulate prepares for summing the gradients of k batches. SGD sees the
+// sum, k times the mean. Dividing the learning rate and multiplying the weight
+// decay by k makes its update the mean's exactly, with a momentum k times as
+// large; so the momentum is rescaled here when k changes. A partial sum is dropped.
+func (s *State) setAccumulate(k int) error {
+	if k == s.accumulate {
+		return nil
+	}
+	if k > 1 {
+		if s.sum.Size == 0 {
+			b, err := s.alloc32(s.elems)
+			if err != nil {
+				return err
+			}
+			s.sum = b
+		}
+		if err := s.in(s.sum, make([]float32, s.elems)); err != nil {
+			return err
+		}
+	}
+	v := make([]float32, s.elems)
+	if err := s.out(v, s.moment); err != nil {
+		return err
+	}
+	f := float32(k) / float32(s.accumulate)
+	for i := range v {
+		v[i] *= f
+	}
+	if err := s.in(s.moment, v); err != nil {
+		return err
+	}
+	s.accumulate = k
+	return s.resetHyper()
+}
+
+// resetHyper writes the whole hyper buffer, the loss scale's state included.
+func (s *State) resetHyper() error {
+	h := make([]float32, kernels.HyperLen)
+	s.write(h, s.setting)
+	h[kernels.HyperLossScale] = lossScale(s.typ)
+	return s.in(s.hyper, h)
+}
+
+func (s *State) write(dst []float32, h Hyper) {
+	k := float64(s.accumulate)
+	dst[kernels.HyperLR] = float32(h.LR / k)
+	dst[kernels.HyperMomentum] = float32(h.Momentum)
+	dst[kernels.HyperWeightDecay] = float32(h.WeightDecay * k)
+}
+
+// SetHyper changes the optimizer's settings for the work enqueued on stream from
+// now on. It does not wait, unless it is called eight times within one step.
+func (s *State) SetHyper(stream device.Stream, h Hyper) error {
+	src, err := s.ring.next(s.dev)
+	if err != nil {
+		return err
+	}
+	s.setting = h
+	s.write(src.values, h)
+	// Only these: the loss scale behind them belongs to the device.
+	const n = kernels.HyperWeightDecay + 1
+	if err := s.dev.CopyIn(stream, s.hyper.Slice(0, 4*n), src.mem[:4*n]); err != nil {
+		return fmt.Errorf("nn: set hyper-parameters: %w", err)
+	}
+	return s.dev.Record(stream, src.free)
+}
+
+// Hyper returns the settings last set.
+func (s *State) Hyper() Hyper { return s.setting }

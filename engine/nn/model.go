@@ -1,0 +1,144 @@
+// Package nn describes networks and turns them into static plans: for a batch
+// size and a compute type, the full list of launches of a training step and of
+// an evaluation, with every buffer's place decided before the first step. There
+// is no autograd; a plan is the network walked once forward and once backward
+// at build time, and is then only data.
+package nn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Shape is one sample's: rows, columns, channels.
+type Shape struct{ H, W, C int }
+
+func (s Shape) elems() int { return s.H * s.W * s.C }
+
+func (s Shape) String() string { return fmt.Sprintf("%dx%dx%d", s.H, s.W, s.C) }
+
+// Model is a network's description. It is immutable and holds no weights.
+type Model struct {
+	Name    string
+	In      Shape
+	Classes int
+	Form    string // which variant was chosen for In, in words; empty when there is one
+
+	nodes  []node
+	params []Param
+	stats  []Param // running means and variances
+}
+
+// MaxChannels is the most channels an input may have.
+const MaxChannels = 4
+
+// ErrUnknownModel is wrapped by New's error for a name it does not know.
+var ErrUnknownModel = errors.New("unknown model")
+
+type definition struct {
+	name  string
+	least int // smallest height and width
+	build func(*builder)
+}
+
+var definitions = []definition{
+	{"cnn", 4, buildCNN},
+	{"resnet18", 8, buildResNet18},
+}
+
+// Names lists the models that New knows.
+func Names() []string {
+	names := make([]string, len(definitions))
+	for i, d := range definitions {
+		names[i] = d.name
+	}
+	return names
+}
+
+// New returns the named model for samples of shape in.
+func New(name string, in Shape, classes int) (*Model, error) {
+	for _, d := range definitions {
+		if d.name != name {
+			continue
+		}
+		switch {
+		case in.C < 1 || in.C > MaxChannels:
+			return nil, fmt.Errorf("nn: model %q takes 1 to %d input channels, not %d", name, MaxChannels, in.C)
+		case in.H < d.least || in.W < d.least:
+			return nil, fmt.Errorf("nn: model %q needs samples of at least %dx%d pixels, not %dx%d", name, d.least, d.least, in.H, in.W)
+		case classes < 2:
+			return nil, fmt.Errorf("nn: model %q needs at least 2 classes, not %d", name, classes)
+		}
+		m := &Model{Name: name, In: in, Classes: classes}
+		d.build(&builder{m})
+		return m, nil
+	}
+	return nil, fmt.Errorf("nn: %w %q: choose one of %s", ErrUnknownModel, name, strings.Join(Names(), ", "))
+}
+
+// Params lists the trainable parameters in PyTorch's state_dict order.
+func (m *Model) Params() []Param { return m.params }
+
+// NumParams counts the trainable parameters.
+func (m *Model) NumParams() int64 {
+	var n int64
+	for _, p := range m.params {
+		n += int64(p.Len())
+	}
+	return n
+}
+
+// Layer is one row of a model's table.
+type Layer struct {
+	Name   string
+	Kind   string // "conv", "bn", "maxpool", "avgpool", "linear"
+	Out    Shape  // of one sample's output
+	Params int
+	FLOPs  float64 // of one sample's forward pass; convolutions and linear layers only
+}
+
+// Layers lists the model's layers in forward order.
+func (m *Model) Layers() []Layer {
+	ls := make([]Layer, len(m.nodes))
+	for i, n := range m.nodes {
+		l := Layer{Name: n.name, Kind: n.kind.String(), Out: n.out, FLOPs: 2 * float64(m.macs(n))}
+		if n.weight >= 0 {
+			l.Params += m.params[n.weight].Len()
+		}
+		if n.bias >= 0 {
+			l.Params += m.params[n.bias].Len()
+		}
+		ls[i] = l
+	}
+	return ls
+}
+
+// FLOPs is one sample's forward pass, convolutions and linear layers only, a
+// multiply-add counted as two. A training step costs about three times as much.
+func (m *Model) FLOPs() float64 {
+	var f float64
+	for _, n := range m.nodes {
+		f += 2 * float64(m.macs(n))
+	}
+	return f
+}
+
+func (m *Model) macs(n node) int {
+	in := m.shape(n.in)
+	switch n.kind {
+	case convNode:
+		return n.out.elems() * n.size * n.size * in.C
+	case linearNode:
+		return n.out.C * in.C
+	}
+	return 0
+}
+
+// shape of value v: 0 is the input, v the output of node v-1.
+func (m *Model) shape(v int) Shape {
+	if v == 0 {
+		return m.In
+	}
+	return m.nodes[v-1].out
+}

@@ -1,0 +1,99 @@
+package nn
+
+import "math"
+
+// Param is a named vector of the state: a trainable parameter or a running
+// statistic.
+type Param struct {
+	Name  string // PyTorch's: "layer1.0.conv1.weight"
+	Shape []int  // PyTorch's: K,C,R,S for a convolution; on the device it lies as K,R,S,C
+
+	fanIn int     // inputs of one output; 0: filled with fill
+	fill  float32 // initial value when fanIn is 0
+	stem  bool    // its input channels are the model's, which 16-bit types pad
+}
+
+// Len counts its elements.
+func (p Param) Len() int {
+	n := 1
+	for _, d := range p.Shape {
+		n *= d
+	}
+	return n
+}
+
+// paramAlign is the alignment of each parameter, in elements: 128 bytes in
+// 16-bit copies, 256 in float32.
+const paramAlign = 64
+
+// channelPad is what 16-bit types round input channels up to: one 16-byte load.
+const channelPad = 8
+
+// room is the space p takes in the state: enough for padded channels.
+func (p Param) room() int {
+	n := p.Len()
+	if p.stem {
+		n = p.Shape[0] * channelPad * p.Shape[2] * p.Shape[3]
+	}
+	return (n + paramAlign - 1) / paramAlign * paramAlign
+}
+
+// place writes v, in PyTorch's layout, into the device's layout with cpad
+// channels; gather is its inverse. Only convolutions differ.
+func (p Param) place(dst, v []float32, cpad int) { p.permute(v, dst, cpad, false) }
+
+func (p Param) gather(v, src []float32, cpad int) { p.permute(v, src, cpad, true) }
+
+func (p Param) permute(torch, dev []float32, cpad int, toTorch bool) {
+	if len(p.Shape) != 4 {
+		if toTorch {
+			copy(torch, dev[:p.Len()])
+		} else {
+			copy(dev, torch)
+		}
+		return
+	}
+	c, rs := p.Shape[1], p.Shape[2]*p.Shape[3]
+	if !p.stem {
+		cpad = c
+	}
+	for k := range p.Shape[0] {
+		for ci := range c {
+			for i := range rs {
+				t, d := (k*c+ci)*rs+i, (k*rs+i)*cpad+ci
+				if toTorch {
+					torch[t] = dev[d]
+				} else {
+					dev[d] = torch[t]
+				}
+			}
+		}
+	}
+}
+
+// initialise fills v (PyTorch's layout) as PyTorch's modules do by default:
+// convolutions and linear layers uniform in +-1/sqrt(fan in), which is
+// kaiming_uniform with a = sqrt(5), for weight and bias alike; batch norm 1, 0.
+func (p Param) initialise(v []float32, r *random) {
+	if p.fanIn == 0 {
+		for i := range v {
+			v[i] = p.fill
+		}
+		return
+	}
+	bound := 1 / math.Sqrt(float64(p.fanIn))
+	for i := range v {
+		v[i] = float32((2*r.float64() - 1) * bound)
+	}
+}
+
+// random is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+type random struct{ s uint64 }
+
+func (r *random) float64() float64 {
+	r.s += 0x9e3779b97f4a7c15
+	z := r.s
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return float64((z^z>>31)>>11) / (1 << 53)
+}

@@ -1,0 +1,168 @@
+package nn
+
+import (
+	"fmt"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+// PlanConfig is what a plan is made for.
+type PlanConfig struct {
+	Batch int
+	Type  kernels.Type // of activations and of the weights that are multiplied
+
+	// DeviceTransforms says that the input is uint8 pixels and augmentation
+	// parameters, to be made samples of by the device with Mean and Std; otherwise
+	// it is finished float32 samples.
+	DeviceTransforms bool
+	Mean, Std        [4]float32
+
+	// Input holds one batch, laid out as loader.Batch.Host is: samples at 0,
+	// int32 labels at LabelsOff, int32[Batch][4] augmentation at AugOff.
+	Input     device.Buffer
+	LabelsOff int
+	AugOff    int
+
+	// Accumulate is the number of batches whose gradients make one optimizer step;
+	// 0 means 1.
+	Accumulate int
+
+	// Arena holds the activations. Nil gives the plan one of its own.
+	Arena *Arena
+}
+
+// Plan is a training step and an evaluation step on one input buffer, as data.
+// It stays valid until its State is used for a plan with another Type or
+// Accumulate, or freed.
+type Plan struct {
+	// Train is forward, loss, backward and optimizer.
+	Train []device.Launch
+	// Accumulate is forward, loss, backward and the sum of gradients: all but the
+	// last of each PlanConfig.Accumulate batches run it instead of Train. It is
+	// nil without accumulation.
+	Accumulate []device.Launch
+	// Eval is forward with the running statistics, and loss.
+	Eval []device.Launch
+
+	// Metrics is float32[2], written by each of them: the batch's mean loss and
+	// its number of top-1 hits.
+	Metrics device.Buffer
+
+	FLOPs  float64 // of Train
+	Memory int     // bytes of the arena that it uses
+
+	dev   device.Device
+	arena *Arena // its own, or nil
+}
+
+// Plan builds the launches of one batch size and type on st. A change of Type or
+// Accumulate changes st too (the 16-bit copy, the stem's padding, the units of
+// the momentum): no earlier plan may be in flight, and none may run afterwards.
+// It waits for its own copies.
+func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) {
+	if st == nil || st.m != m {
+		return nil, fmt.Errorf("nn: plan of model %q: the state belongs to another model", m.Name)
+	}
+	c, err := m.check(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.checkInput(c); err != nil {
+		return nil, err
+	}
+	if err := st.configure(c.Type, c.Accumulate); err != nil {
+		return nil, err
+	}
+	p := &Plan{dev: dev}
+	if p.Metrics, err = dev.Alloc(8); err != nil {
+		return nil, fmt.Errorf("nn: metrics of model %q: %w", m.Name, err)
+	}
+	lists := m.schedule(st, c, p.Metrics)
+	p.Memory = lists.memory
+	arena := c.Arena
+	if arena == nil {
+		if arena, err = NewArena(dev, m, c); err != nil {
+			p.Free()
+			return nil, err
+		}
+		p.arena = arena
+	}
+	if arena.buf.Size < lists.memory {
+		p.Free()
+		return nil, fmt.Errorf("nn: plan of model %q with batch_size %d: its activations take %d bytes and the arena has %d; give NewArena this plan too",
+			m.Name, c.Batch, lists.memory, arena.buf.Size)
+	}
+	p.Train = lists.train.resolve(arena.buf)
+	p.Eval = lists.eval.resolve(arena.buf)
+	if c.Accumulate > 1 {
+		p.Accumulate = lists.accumulate.resolve(arena.buf)
+	}
+	for _, l := range p.Train {
+		p.FLOPs += l.Op.FLOPs()
+	}
+	return p, nil
+}
+
+// Free returns the plan's memory, but not a shared arena's. It must not be in flight.
+func (p *Plan) Free() {
+	if p.Metrics.Size > 0 {
+		p.dev.Free(p.Metrics)
+		p.Metrics = device.Buffer{}
+	}
+	if p.arena != nil {
+		p.arena.Free()
+	}
+}
+
+// Memory is the bytes of arena that a plan takes.
+func (m *Model) Memory(c PlanConfig) (int, error) {
+	c, err := m.check(c)
+	if err != nil {
+		return 0, err
+	}
+	return m.schedule(nil, c, device.Buffer{}).memory, nil
+}
+
+func (m *Model) check(c PlanConfig) (PlanConfig, error) {
+	c.Accumulate = max(c.Accumulate, 1)
+	if c.Batch < 1 {
+		return c, fmt.Errorf("nn: plan of model %q: batch_size %d must be at least 1", m.Name, c.Batch)
+	}
+	if c.Type > kernels.BF16 {
+		return c, fmt.Errorf("nn: plan of model %q: %s is no compute type; choose fp32, tf32, fp16 or bf16", m.Name, c.Type)
+	}
+	return c, nil
+}
+
+func (m *Model) checkInput(c PlanConfig) error {
+	pixels := c.Batch * m.In.elems()
+	if !c.DeviceTransforms {
+		pixels *= 4
+	}
+	parts := []struct {
+		what     string
+		off, len int
+	}{{"samples", 0, pixels}, {"labels", c.LabelsOff, 4 * c.Batch}}
+	if c.DeviceTransforms {
+		parts = append(parts, struct {
+			what     string
+			off, len int
+		}{"augmentation", c.AugOff, 4 * kernels.AugLen * c.Batch})
+		for i := range m.In.C {
+			if c.Std[i] <= 0 {
+				return fmt.Errorf("nn: plan of model %q: standard deviation %g of channel %d must be positive", m.Name, c.Std[i], i)
+			}
+		}
+	}
+	for i, p := range parts {
+		if p.off < 0 || p.off+p.len > c.Input.Size {
+			return fmt.Errorf("nn: plan of model %q with batch_size %d: %s at %d..%d lie outside the input buffer of %d bytes",
+				m.Name, c.Batch, p.what, p.off, p.off+p.len, c.Input.Size)
+		}
+		if p.off%4 != 0 || (i > 0 && p.off < pixels) {
+			return fmt.Errorf("nn: plan of model %q: %s at %d must be aligned to 4 bytes and follow the %d bytes of samples", m.Name, p.what, p.off, pixels)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package nn
+
+import (
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+// ref is a launch's argument: a fixed buffer, or tensor t-1 of its list.
+type ref struct {
+	buf device.Buffer
+	t   int
+}
+
+func (r ref) none() bool { return r.t == 0 && r.buf.Size == 0 }
+
+func fixed(b device.Buffer) ref { return ref{buf: b} }
+
+type call struct {
+	op    kernels.Op
+	refs  []ref
+	layer string
+}
+
+// list is a sequence of launches before their tensors have a place.
+type list struct {
+	calls   []call
+	tensors []tensor
+}
+
+// tensor adds n elements of type t.
+func (l *list) tensor(n int, t kernels.Type) ref {
+	l.tensors = append(l.tensors, tensor{size: n * t.Size(), first: -1})
+	return ref{t: len(l.tensors)}
+}
+
+// emit adds a launch and extends its tensors' lives to it.
+func (l *list) emit(layer string, op kernels.Op, refs ...ref) {
+	for _, r := range refs {
+		if r.t == 0 {
+			continue
+		}
+		t := &l.tensors[r.t-1]
+		if t.first < 0 {
+			t.first = len(l.calls)
+		}
+		t.last = len(l.calls)
+	}
+	l.calls = append(l.calls, call{op, refs, layer})
+}
+
+// resolve turns the list into launches on an arena, after pack.
+func (l *list) resolve(arena device.Buffer) []device.Launch {
+	out := make([]device.Launch, len(l.calls))
+	for i, c := range l.calls {
+		bufs := make([]device.Buffer, len(c.refs))
+		for j, r := range c.refs {
+			bufs[j] = r.buf
+			if r.t > 0 {
+				t := l.tensors[r.t-1]
+				bufs[j] = arena.Slice(t.off, t.size)
+			}
+		}
+		out[i] = device.Launch{Op: c.op, Bufs: bufs, Layer: c.layer}
+	}
+	return out
+}
+
+// planner walks the model once and writes a list.
+type planner struct {
+	list
+	m       *Model
+	st      *State // nil when only the memory is asked for
+	c       PlanConfig
+	train   bool
+	metrics device.Buffer
+
+	values []ref    // the model's values: 0 the input
+	aux    [][2]ref // per node: saved mean and invstd, or the pool's index
+	grads  []ref    // gradients of values
+	users  []int    // how many nodes read a value
+}
+
+type lists struct {
+	train, accumulate, eval *list
+	memory                  int
+}
+
+func (m *Model) schedule(st *State, c PlanConfig, metrics device.Buffer) lists {
+	train := m.step(st, c, metrics)
+	accumulate := m.step(st, c, metrics)
+	train.optimize()
+	if c.Accumulate > 1 {
+		accumulate.sum()
+	}
+	eval := m.planner(st, c, metrics, false)
+	eval.forward()
+	eval.loss()
+	out := lists{train: &train.list, accumulate: &accumulate.list, eval: &eval.list}
+	for _, l := range []*list{out.train, out.accumulate, out.eval} {
+		out.memory = max(out.memory, pack(l.tensors))
+	}
+	return out
+}
+
+func (m *Model) planner(st *State, c PlanConfig, metrics device.Buffer, train bool) *planner {
+	p := &planner{m: m, st: st, c: c, train: train, metrics: metrics}
+	n := len(m.nodes)
+	p.values, p.grads, p.users = make([]ref, n+1), make([]ref, n+1), make([]int, n+1)
+	p.aux = make([][2]ref, n)
+	for _, nd := range m.nodes {
+		p.users[nd.in]++
+		if nd.res >= 0 {
+			p.users[nd.res]++
+		}
+	}
+	return p
+}
+
+// step is a training step up to the parameters' gradients.
+func (m *Model) step(st *State, c PlanConfig, metrics device.Buffer) *planner {
+	p := m.planner(st, c, metrics, true)
+	p.forward()
+	p.grads[len(m.nodes)] = p.loss()
+	p.backward()
+	return p
+}
+
+// The state's buffers, or nothing when there is no state.
+
+func (p *planner) weight(i int) ref {
+	if p.st == nil {
+		return ref{}
+	}
+	return fixed(p.st.weight(i))
+}
+
+// master is a float32 parameter: a bias, or a batch norm's gamma or beta.
+func (p *planner) master(i int) ref {
+	if p.st == nil {
+		return ref{}
+	}
+	return fixed(p.st.param(p.st.weights, i))
+}
+
+func (p *planner) grad(i int) ref {
+	if p.st == nil {
+		return ref{}
+	}
+	return fixed(p.st.param(p.st.grads, i))
+}
+
+func (p *planner) stat(i int) ref {
+	if p.st == nil {
+		return ref{}
+	}
+	return fixed(p.st.stat(i))
+}
+
+func (p *planner) hyper() ref {
+	if p.st == nil {
+		return ref{}
+	}
+	return fixed(p.st.hyper)
+}
+
+// input is a part of the batch's buffer.
+func (p *planner) input(off, n int) ref {
+	if p.st == nil {
+		return ref{}
+	}
+	return fixed(p.c.Input.Slice(off, n))
+}

@@ -1,0 +1,193 @@
+package nn
+
+import (
+	"fmt"
+	"unsafe"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+// State is what a model learns and what learning needs, on a device: master
+// weights, gradients, momentum, running statistics and hyper-parameters. It
+// survives plans: batch size, compute type and accumulation change by building
+// another plan on the same State.
+//
+// Its parameters lie one behind the other in flat buffers, so that the optimizer
+// is one launch.
+type State struct {
+	dev    device.Device
+	m      *Model
+	stream device.Stream
+	done   device.Event
+
+	elems   int   // of each flat buffer
+	offsets []int // of Model.params, in elements
+	statOff []int // of Model.stats, in elements
+	weights device.Buffer
+	grads   device.Buffer
+	moment  device.Buffer
+	stats   device.Buffer
+	hyper   device.Buffer
+	sum     device.Buffer // accumulated gradients; empty until a plan accumulates
+	copy    device.Buffer // the weights in a 16-bit type; empty until a plan has one
+
+	// What the buffers are laid out for.
+	typ        kernels.Type
+	cpad       int // channels of the stem's weights
+	accumulate int
+
+	setting Hyper
+	ring    hyperRing
+}
+
+// NewState allocates and initialises m's state on dev. The same seed gives the
+// same weights.
+func NewState(dev device.Device, m *Model, seed int64) (*State, error) {
+	s := &State{dev: dev, m: m, typ: kernels.F32, cpad: m.In.C, accumulate: 1}
+	if err := s.alloc(); err != nil {
+		s.Free()
+		return nil, err
+	}
+	if err := s.fill(seed); err != nil {
+		s.Free()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *State) alloc() (err error) {
+	for _, p := range s.m.params {
+		s.offsets = append(s.offsets, s.elems)
+		s.elems += p.room()
+	}
+	n := 0
+	for _, p := range s.m.stats {
+		s.statOff = append(s.statOff, n)
+		n += p.room()
+	}
+	if s.stream, err = s.dev.NewStream("state"); err != nil {
+		return fmt.Errorf("nn: stream of the state: %w", err)
+	}
+	if s.done, err = s.dev.NewEvent(); err != nil {
+		return fmt.Errorf("nn: event of the state: %w", err)
+	}
+	for _, b := range []struct {
+		buf *device.Buffer
+		n   int
+	}{{&s.weights, s.elems}, {&s.grads, s.elems}, {&s.moment, s.elems}, {&s.stats, max(n, 1)}, {&s.hyper, kernels.HyperLen}} {
+		if *b.buf, err = s.alloc32(b.n); err != nil {
+			return err
+		}
+	}
+	return s.ring.alloc(s.dev)
+}
+
+func (s *State) alloc32(elems int) (device.Buffer, error) {
+	b, err := s.dev.Alloc(4 * elems)
+	if err != nil {
+		return b, fmt.Errorf("nn: state of model %q, %d bytes: %w", s.m.Name, 4*elems, err)
+	}
+	return b, nil
+}
+
+func (s *State) fill(seed int64) error {
+	r := random{uint64(seed)}
+	flat := make([]float32, s.elems)
+	if err := s.in(s.grads, flat); err != nil {
+		return err
+	}
+	if err := s.in(s.moment, flat); err != nil {
+		return err
+	}
+	for i, p := range s.m.params {
+		v := make([]float32, p.Len())
+		p.initialise(v, &r)
+		p.place(flat[s.offsets[i]:], v, s.cpad)
+	}
+	if err := s.in(s.weights, flat); err != nil {
+		return err
+	}
+	stats := make([]float32, s.stats.Size/4)
+	for i, p := range s.m.stats {
+		p.initialise(stats[s.statOff[i]:][:p.Len()], &r)
+	}
+	if err := s.in(s.stats, stats); err != nil {
+		return err
+	}
+	return s.resetHyper()
+}
+
+// Free returns the memory. No plan of the state may be in flight.
+func (s *State) Free() {
+	for _, b := range []*device.Buffer{&s.weights, &s.grads, &s.moment, &s.stats, &s.hyper, &s.sum, &s.copy} {
+		if b.Size > 0 {
+			s.dev.Free(*b)
+			*b = device.Buffer{}
+		}
+	}
+	s.ring.free(s.dev)
+	if s.done != 0 {
+		s.dev.FreeEvent(s.done)
+		s.done = 0
+	}
+}
+
+// in and out copy synchronously. The device must not be using the buffer.
+func (s *State) in(dst device.Buffer, v []float32) error {
+	if err := s.dev.CopyIn(s.stream, dst.Slice(0, 4*len(v)), bytesOf(v)); err != nil {
+		return fmt.Errorf("nn: write the state of model %q: %w", s.m.Name, err)
+	}
+	return s.sync()
+}
+
+func (s *State) out(v []float32, src device.Buffer) error {
+	if err := s.dev.CopyOut(s.stream, bytesOf(v), src.Slice(0, 4*len(v))); err != nil {
+		return fmt.Errorf("nn: read the state of model %q: %w", s.m.Name, err)
+	}
+	return s.sync()
+}
+
+func (s *State) sync() error {
+	if err := s.dev.Record(s.stream, s.done); err != nil {
+		return fmt.Errorf("nn: record the state's event: %w", err)
+	}
+	if err := s.dev.Sync(s.done); err != nil {
+		return fmt.Errorf("nn: wait for the state's copies: %w", err)
+	}
+	return nil
+}
+
+// bytesOf views v's memory.
+func bytesOf(v []float32) []byte {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v))
+}
+
+// param is where parameter i lies in one of the flat float32 buffers.
+func (s *State) param(flat device.Buffer, i int) device.Buffer {
+	return flat.Slice(4*s.offsets[i], 4*s.stored(i))
+}
+
+// stored is the number of elements of parameter i on the device.
+func (s *State) stored(i int) int {
+	p := s.m.params[i]
+	if p.stem {
+		return p.Len() / p.Shape[1] * s.cpad
+	}
+	return p.Len()
+}
+
+// weight is what a convolution or linear layer of the current type reads.
+func (s *State) weight(i int) device.Buffer {
+	if s.typ.Size() == 2 {
+		return s.copy.Slice(2*s.offsets[i], 2*s.stored(i))
+	}
+	return s.param(s.weights, i)
+}
+
+func (s *State) stat(i int) device.Buffer {
+	return s.stats.Slice(4*s.statOff[i], 4*s.m.stats[i].Len())
+}
