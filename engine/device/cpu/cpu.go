@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	compute "dev.gpustall/kernels/cpu"
 )
 
 // queueDepth is how many commands a stream holds before an enqueue blocks, as
@@ -27,10 +28,11 @@ var errClosed = errors.New("cpu device: it is closed")
 // Device is the host as an accelerator. It implements device.Device and
 // device.OpTimer.
 type Device struct {
-	start   time.Time // of the events' clock
-	info    device.Info
-	threads int
-	mem     memory
+	start time.Time // of the events' clock
+	info  device.Info
+	pool  *compute.Pool
+	mem   memory
+	turn  sync.Mutex // held by the program that runs
 
 	fault atomic.Pointer[fault] // the first kernel panic; every later call reports it
 
@@ -41,6 +43,7 @@ type Device struct {
 	streams  []*stream
 	events   []*event
 	programs []*program
+	scratch  *block // shared by the programs prepared last
 }
 
 type fault struct{ err error }
@@ -59,14 +62,13 @@ func Open(threads int) (*Device, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	d := &Device{start: time.Now(), threads: threads}
+	d := &Device{start: time.Now(), pool: compute.NewPool(threads)}
 	d.mem.total = totalMemory()
-	name := "cpu (" + modelName()
+	s := "s"
 	if threads == 1 {
-		name += ", 1 thread)"
-	} else {
-		name += fmt.Sprintf(", %d threads)", threads)
+		s = ""
 	}
+	name := fmt.Sprintf("cpu (%s, %d thread%s, %s)", modelName(), threads, s, d.pool.Variant())
 	d.info = device.Info{
 		Kind: "cpu", Name: name, Computes: true, Memory: d.mem.total,
 		PinNote: PinNote, Types: []string{"fp32"},
@@ -116,11 +118,7 @@ func (d *Device) Close() error {
 	for _, s := range d.streams {
 		<-s.stopped
 	}
-	for _, p := range d.programs {
-		if p != nil {
-			p.close()
-		}
-	}
+	d.pool.Close()
 	d.programs = nil
 	d.mem.close()
 	return d.err()

@@ -25,3 +25,5 @@ func open(tb testing.TB) *Device {
 }
 
 func TestDevice(t *testing.T) { devicetest.Run(t, open(t)) }
+
+func BenchmarkDevice(b *testing.B) { devicetest.Bench(b, open(b)) }

@@ -1,31 +1,96 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
+	compute "dev.gpustall/kernels/cpu"
 )
 
-// kernel binds op to its buffers, after checking their number and sizes. The
-// result runs it once.
-func (d *Device) kernel(p *program, op device.Operation, bufs [][]byte) (func(), error) {
-	k, ok := op.(kernels.Op)
+// call checks a launch's buffers and returns it on host memory. The program
+// holds references to the memory from then on.
+func (p *program) call(d *Device, l device.Launch) (compute.Call, error) {
+	if l.Op == nil {
+		return compute.Call{}, errors.New("a launch needs an operation")
+	}
+	op, ok := l.Op.(kernels.Op)
 	if !ok {
-		return nil, fmt.Errorf("%w: there is no kernel for %s", device.ErrUnsupported, op.Name())
+		return compute.Call{}, fmt.Errorf("%w: there is no kernel for %s", device.ErrUnsupported, l.Op.Name())
 	}
-	args := k.Args()
-	if len(bufs) != len(args) {
-		return nil, fmt.Errorf("it takes %d buffers, not %d", len(args), len(bufs))
+	args := op.Args()
+	if len(l.Bufs) != len(args) {
+		return compute.Call{}, fmt.Errorf("it takes %d buffers, not %d", len(args), len(l.Bufs))
 	}
+	bufs := make([][]byte, len(args))
 	for i, a := range args {
-		if len(bufs[i]) < a.Size() {
-			return nil, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, len(bufs[i]), a.Size())
+		if a.Type == kernels.F16 || a.Type == kernels.BF16 || a.Type == kernels.TF32 {
+			return compute.Call{}, fmt.Errorf("%w: buffer %d (%s) is %v and the cpu device computes in fp32", device.ErrUnsupported, i, a.Name, a.Type)
 		}
-		bufs[i] = bufs[i][:a.Size():a.Size()]
+		if l.Bufs[i].Size < a.Size() {
+			return compute.Call{}, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, l.Bufs[i].Size, a.Size())
+		}
+		if n := uint64(a.Type.Size()); l.Bufs[i].Addr%n != 0 {
+			return compute.Call{}, fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, a.Name, n)
+		}
+		mem, k, err := d.mem.retain(l.Bufs[i])
+		if err != nil {
+			return compute.Call{}, fmt.Errorf("buffer %d (%s): %w", i, a.Name, err)
+		}
+		p.blocks = append(p.blocks, k)
+		bufs[i] = mem[:a.Size():a.Size()]
 	}
-	return func() { k.Reference(bufs) }, nil
+	return compute.Call{Op: op, Bufs: bufs}, nil
 }
 
-// close gives back what binding the kernels took.
-func (p *program) close() {}
+// bind checks the launches and resolves them into a plan with scratch memory.
+// A kernel that panics on the way is an error.
+func (p *program) bind(d *Device, ls []device.Launch) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("cpu device: prepare: a kernel refused its arguments: %v", r)
+		}
+	}()
+	calls := make([]compute.Call, len(ls))
+	for i, l := range ls {
+		if calls[i], err = p.call(d, l); err != nil {
+			return fmt.Errorf("cpu device: prepare launch %d (%s): %w", i, describe(l), err)
+		}
+	}
+	if p.plan, err = d.pool.Prepare(calls); err != nil {
+		return fmt.Errorf("cpu device: %w", err)
+	}
+	n := p.plan.Scratch()
+	if n == 0 {
+		return nil
+	}
+	// Programs take turns, so they share scratch memory. One that needs more than
+	// there is gets a new block, which later ones share.
+	if d.scratch == nil || d.scratch.size < n {
+		k, err := d.mem.newBlock(n)
+		if err != nil {
+			return err
+		}
+		if d.scratch != nil {
+			d.mem.free(device.Buffer{Addr: d.scratch.addr})
+		}
+		d.scratch = k
+	}
+	mem, k, err := d.mem.retain(device.Buffer{Addr: d.scratch.addr, Size: d.scratch.size})
+	if err != nil {
+		return fmt.Errorf("cpu device: prepare: scratch memory: %w", err)
+	}
+	p.blocks = append(p.blocks, k)
+	return p.plan.Bind(mem)
+}
+
+func describe(l device.Launch) string {
+	if l.Op == nil {
+		return "no operation"
+	}
+	if l.Layer == "" {
+		return l.Op.Name()
+	}
+	return l.Op.Name() + " of " + l.Layer
+}

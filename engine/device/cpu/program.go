@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	compute "dev.gpustall/kernels/cpu"
 )
 
 // program is a list of bound kernels: everything a launch needs is resolved, so
 // that running it allocates nothing.
 type program struct {
-	steps    []step
+	plan     *compute.Plan
+	times    []opTime
 	blocks   []*block // references to the memory it uses
 	inFlight atomic.Int64
 	timing   atomic.Bool
 }
 
-type step struct {
-	run   func()
+type opTime struct {
 	calls atomic.Int64
 	total atomic.Int64 // ns
 }
@@ -37,12 +38,10 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 	if err := d.err(); err != nil {
 		return 0, err
 	}
-	p := &program{steps: make([]step, len(ls))}
-	for i, l := range ls {
-		if err := p.bind(d, i, l); err != nil {
-			p.drop(d)
-			return 0, fmt.Errorf("cpu device: prepare launch %d (%s): %w", i, describe(l), err)
-		}
+	p := &program{times: make([]opTime, len(ls))}
+	if err := p.bind(d, ls); err != nil {
+		p.drop(d)
+		return 0, err
 	}
 	for i, q := range d.programs {
 		if q == nil {
@@ -54,61 +53,29 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 	return device.Program(len(d.programs)), nil
 }
 
-func describe(l device.Launch) string {
-	if l.Op == nil {
-		return "no operation"
-	}
-	if l.Layer == "" {
-		return l.Op.Name()
-	}
-	return l.Op.Name() + " of " + l.Layer
-}
-
-// bind resolves launch i. A kernel that panics while it is bound is an error.
-func (p *program) bind(d *Device, i int, l device.Launch) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the kernel refused its arguments: %v", r)
-		}
-	}()
-	if l.Op == nil {
-		return errors.New("a launch needs an operation")
-	}
-	bufs := make([][]byte, len(l.Bufs))
-	for j, b := range l.Bufs {
-		mem, k, err := d.mem.retain(b)
-		if err != nil {
-			return fmt.Errorf("buffer %d: %w", j, err)
-		}
-		bufs[j] = mem
-		p.blocks = append(p.blocks, k)
-	}
-	p.steps[i].run, err = d.kernel(p, l.Op, bufs)
-	return err
-}
-
 func (p *program) drop(d *Device) {
 	for _, k := range p.blocks {
 		d.mem.release(k)
 	}
 	p.blocks = nil
-	p.close()
 }
 
-// run executes the launches in order on the stream's goroutine.
+// run executes the launches in order on a stream's goroutine. Programs of
+// different streams take turns: each uses all threads and the shared scratch.
 func (p *program) run(d *Device) {
+	d.turn.Lock()
+	defer d.turn.Unlock()
 	if !p.timing.Load() {
-		for i := range p.steps {
-			p.steps[i].run()
+		for i := range p.plan.Len() {
+			p.plan.Run(i)
 		}
 		return
 	}
-	for i := range p.steps {
-		s := &p.steps[i]
+	for i := range p.plan.Len() {
 		t := d.now()
-		s.run()
-		s.total.Add(d.now() - t)
-		s.calls.Add(1)
+		p.plan.Run(i)
+		p.times[i].total.Add(d.now() - t)
+		p.times[i].calls.Add(1)
 	}
 }
 
@@ -157,9 +124,9 @@ func (d *Device) TimeOps(p device.Program, on bool) error {
 		return err
 	}
 	if on && !pr.timing.Load() {
-		for i := range pr.steps {
-			pr.steps[i].calls.Store(0)
-			pr.steps[i].total.Store(0)
+		for i := range pr.times {
+			pr.times[i].calls.Store(0)
+			pr.times[i].total.Store(0)
 		}
 	}
 	pr.timing.Store(on)
@@ -173,8 +140,8 @@ func (d *Device) OpTimes(p device.Program, dst []device.OpTime) []device.OpTime 
 	if err != nil {
 		return dst
 	}
-	for i := range pr.steps {
-		s := &pr.steps[i]
+	for i := range pr.times {
+		s := &pr.times[i]
 		dst = append(dst, device.OpTime{Calls: s.calls.Load(), Total: time.Duration(s.total.Load())})
 	}
 	return dst
