@@ -57,6 +57,7 @@ func (e *Engine) boundary(ctx context.Context) error {
 		}
 	}
 	e.change.update(e)
+	e.publishOps(e.rec.Now())
 	if want := e.wanted.Load(); *want != e.applied {
 		return e.apply(*want)
 	}
@@ -87,17 +88,17 @@ func (e *Engine) apply(k Knobs) error {
 	before := e.loader.Stats()
 	words := diff(e.applied.List(), k.List())
 	start := e.rec.Now()
-	err := e.loader.Set(k.Loader)
+	err := e.plans.apply(k)
 	if err == nil {
-		err = e.plans.apply(k)
+		err = e.loader.Set(k.Loader)
 	}
 	if err != nil {
-		// Refused or impossible (out of memory): the old knobs stay in force and the
-		// run goes on.
+		// Impossible here (out of memory): the old knobs stay in force and the run
+		// goes on.
 		old := e.applied
 		e.wanted.Store(&old)
 		e.rec.Note("error", fmt.Sprintf("%s not applied: %v", words, err))
-		return e.loader.Set(old.Loader)
+		return nil
 	}
 	e.span(trace.KindRebuild, start, -1, 0)
 	e.applied = k

@@ -40,8 +40,9 @@ type Config struct {
 	Seed      int64
 	Epochs    int // 0: endless
 	Steps     int // 0: no limit
-	Hyper     nn.Hyper
+	Schedule  nn.Schedule
 	Knobs     Knobs
+	TimeOps   bool // time each launch of the step, where the device can
 }
 
 // Engine runs the step loop. Set, Pause and Requested are for any goroutine; the
@@ -53,6 +54,7 @@ type Engine struct {
 	rec    *trace.Recorder
 	loader *loader.Loader
 	plans  planner
+	ops    opTable
 
 	copyStream, computeStream device.Stream
 	ring                      [Depth + 2]flight
@@ -108,7 +110,8 @@ func (e *Engine) prepare() (err error) {
 			return fmt.Errorf("create events on %s: %w", e.info.Name, err)
 		}
 	}
-	if e.plans, err = newPlanner(e); err != nil {
+	e.ops.open(e.dev, e.cfg.TimeOps)
+	if err = e.plans.open(e); err != nil {
 		return err
 	}
 	e.loader, err = loader.New(loader.Options{
@@ -195,18 +198,19 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	f := &e.ring[e.head%len(e.ring)]
 	start := e.rec.Now()
 	f.begin(b, e.step, e.segment.Index)
-	in := plan.input(int(e.step))
+	in := plan.input(e.step)
 	prev := e.ring[(e.head+len(e.ring)-inputSlots)%len(e.ring)]
 	if err = errors.Join(
+		e.setHyper(),
 		e.waitInput(prev),
 		e.dev.Record(e.copyStream, f.copyStart),
 		e.dev.CopyIn(e.copyStream, in, b.Host),
 		e.dev.Record(e.copyStream, f.copyEnd),
 		e.dev.Wait(e.computeStream, f.copyEnd),
 		e.dev.Record(e.computeStream, f.start),
-		e.dev.Launch(e.computeStream, plan.program(int(e.step))),
+		e.dev.Launch(e.computeStream, plan.program(e.step)),
 		e.dev.Record(e.computeStream, f.end),
-		plan.readMetrics(e.dev, e.computeStream, f.metrics),
+		plan.readMetrics(e.dev, e.computeStream, e.step, f.metrics),
 		e.dev.Record(e.computeStream, f.done),
 	); err != nil {
 		b.Release()
@@ -225,6 +229,17 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	e.span(trace.KindEnqueue, start, b.Seq, b.Flags)
 	e.step++
 	e.change.delivered()
+	return nil
+}
+
+// setHyper follows the schedule; it does nothing once the rate is constant.
+func (e *Engine) setHyper() error {
+	if e.plans.state == nil {
+		return nil
+	}
+	if h := e.cfg.Schedule.At(int(e.step)); h != e.plans.state.Hyper() {
+		return e.plans.state.SetHyper(e.computeStream, h)
+	}
 	return nil
 }
 

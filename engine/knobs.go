@@ -19,8 +19,13 @@ type Knobs struct {
 	Capture   bool // replay the step as a captured graph, where the device can
 }
 
-// DefaultKnobs are PyTorch's defaults.
-func DefaultKnobs() Knobs { return Knobs{Loader: loader.DefaultKnobs()} }
+// DefaultKnobs are PyTorch's defaults, but for what every training script sets:
+// batches of 128, shuffled.
+func DefaultKnobs() Knobs {
+	k := Knobs{Loader: loader.DefaultKnobs()}
+	k.Loader.BatchSize, k.Loader.Shuffle = 128, true
+	return k
+}
 
 var precisions = []string{"fp32", "tf32", "fp16", "bf16"}
 

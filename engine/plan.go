@@ -5,6 +5,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 )
@@ -22,7 +23,6 @@ type planKey struct {
 	samples int
 	bytes   int // of Batch.Host
 	onDev   bool
-	typ     kernels.Type
 }
 
 // plan is one step's launches, prepared once for each input slot.
@@ -30,23 +30,26 @@ type plan struct {
 	key      planKey
 	inputs   [inputSlots]device.Buffer
 	programs [inputSlots]device.Program
-	metrics  device.Buffer
-	used     int // for eviction
+	nets     [inputSlots]*nn.Plan // nil without a network
+	launches []device.Launch      // of one input slot
+	used     int                  // for eviction
 }
 
-func (p *plan) input(step int) device.Buffer { return p.inputs[step%inputSlots] }
+func (p *plan) input(step int32) device.Buffer { return p.inputs[step%inputSlots] }
 
-func (p *plan) program(step int) device.Program { return p.programs[step%inputSlots] }
+func (p *plan) program(step int32) device.Program { return p.programs[step%inputSlots] }
 
 // readMetrics brings the step's loss and hits to the host.
-func (p *plan) readMetrics(dev device.Device, s device.Stream, dst []byte) error {
-	if p.metrics.Size == 0 {
+func (p *plan) readMetrics(dev device.Device, s device.Stream, step int32, dst []byte) error {
+	net := p.nets[step%inputSlots]
+	if net == nil {
 		return nil
 	}
-	return dev.CopyOut(s, dst, p.metrics)
+	return dev.CopyOut(s, dst, net.Metrics)
 }
 
-// planner builds plans when a batch of a new shape arrives and keeps a few.
+// planner builds plans when a batch of a new shape arrives and keeps a few. All
+// its plans are of one type: the model's state is laid out for it.
 type planner struct {
 	e      *Engine
 	state  *nn.State
@@ -57,71 +60,70 @@ type planner struct {
 	clock  int
 }
 
-func newPlanner(e *Engine) (planner, error) {
-	p := planner{e: e, typ: e.applied.Precision}
+func (p *planner) open(e *Engine) (err error) {
+	p.e, p.typ = e, e.applied.Precision
 	if e.cfg.Model == nil {
-		return p, nil
+		return nil
 	}
-	var err error
 	if p.state, err = nn.NewState(e.dev, e.cfg.Model, e.cfg.Seed); err != nil {
-		return p, fmt.Errorf("place the model's parameters on %s: %w", e.info.Name, err)
+		return fmt.Errorf("place the model's parameters on %s: %w", e.info.Name, err)
 	}
-	p.arena = nn.NewArena(e.dev)
-	return p, p.state.SetHyper(e.computeStream, e.cfg.Hyper)
+	return nil
 }
 
-// warm builds the plans that the first epoch needs before the run's clock starts.
+// warm builds the plans that the first epoch needs, before the run's clock starts.
 func (p *planner) warm() error {
 	k := p.e.applied.Loader
-	info := p.e.cfg.Dataset.Info()
-	sizes := []int{min(k.BatchSize, info.Samples)}
-	if rest := info.Samples % k.BatchSize; rest != 0 && !k.DropLast && rest != sizes[0] {
-		sizes = append(sizes, rest)
+	n := p.e.cfg.Dataset.Info().Samples
+	if err := p.ahead(k, min(k.BatchSize, n)); err != nil {
+		return err
 	}
-	for _, n := range sizes {
-		l := loader.NewLayout(info, n, k.DeviceTransforms)
-		if _, err := p.build(planKey{n, l.Size, k.DeviceTransforms, p.typ}, l.Labels, l.Aug); err != nil {
-			return err
+	if rest := n % k.BatchSize; rest != 0 && n > k.BatchSize && !k.DropLast {
+		return p.ahead(k, rest)
+	}
+	return nil
+}
+
+// ahead builds the plan for batches of n samples before one arrives.
+func (p *planner) ahead(k loader.Knobs, n int) error {
+	l := loader.NewLayout(p.e.cfg.Dataset.Info(), n, k.DeviceTransforms)
+	key := planKey{n, l.Size, k.DeviceTransforms}
+	if p.find(key) != nil {
+		return nil
+	}
+	_, err := p.build(key, l.Labels, l.Aug)
+	return err
+}
+
+func (p *planner) find(key planKey) *plan {
+	for _, q := range p.plans {
+		if q.key == key {
+			return q
 		}
 	}
 	return nil
 }
 
-// get returns the plan for a batch; building one drains the device first.
+// get returns the plan for a batch; building one waits for the device first.
 func (p *planner) get(b *loader.Batch) (*plan, error) {
-	key := planKey{b.N, len(b.Host), b.Device, p.typ}
+	key := planKey{b.N, len(b.Host), b.Device}
 	p.clock++
-	for _, q := range p.plans {
-		if q.key == key {
-			q.used = p.clock
-			return q, nil
-		}
+	if q := p.find(key); q != nil {
+		q.used = p.clock
+		return q, nil
 	}
 	start := p.e.rec.Now()
 	if err := p.e.finish(); err != nil {
 		return nil, err
 	}
 	q, err := p.build(key, b.LabelsOff, b.AugOff)
-	p.e.rebuilt(start, b.Seq)
+	p.e.span(trace.KindRebuild, start, b.Seq, 0)
 	return q, err
 }
 
 func (p *planner) build(key planKey, labelsOff, augOff int) (*plan, error) {
-	dev := p.e.dev
-	if key.bytes > p.inputs[0].Size {
-		p.drop(len(p.plans)) // they point into the old inputs
-		for i := range p.inputs {
-			if p.inputs[i].Size > 0 {
-				dev.Free(p.inputs[i])
-				p.inputs[i] = device.Buffer{}
-			}
-		}
-		for i := range p.inputs {
-			var err error
-			if p.inputs[i], err = dev.Alloc(key.bytes); err != nil {
-				return nil, fmt.Errorf("allocate %d bytes of input on %s; lower batch_size: %w", key.bytes, p.e.info.Name, err)
-			}
-		}
+	if err := p.growInputs(key.bytes); err != nil {
+		return nil, err
 	}
 	if len(p.plans) >= maxPlans {
 		p.drop(1)
@@ -129,39 +131,96 @@ func (p *planner) build(key planKey, labelsOff, augOff int) (*plan, error) {
 	q := &plan{key: key, used: p.clock}
 	for i := range q.inputs {
 		q.inputs[i] = p.inputs[i].Slice(0, key.bytes)
-		launches, metrics, err := p.launches(key, q.inputs[i], labelsOff, augOff)
-		if err == nil {
-			q.metrics = metrics
-			q.programs[i], err = dev.Prepare(launches)
-		}
-		if err != nil {
+		if err := p.prepare(q, i, labelsOff, augOff); err != nil {
 			p.release(q)
 			return nil, fmt.Errorf("plan a step of %d samples on %s: %w", key.samples, p.e.info.Name, err)
 		}
+	}
+	if err := p.e.ops.watch(q); err != nil {
+		p.release(q)
+		return nil, fmt.Errorf("time the ops on %s: %w", p.e.info.Name, err)
 	}
 	p.plans = append(p.plans, q)
 	return q, nil
 }
 
-func (p *planner) launches(key planKey, in device.Buffer, labelsOff, augOff int) ([]device.Launch, device.Buffer, error) {
+// prepare makes the program that reads input slot i.
+func (p *planner) prepare(q *plan, i, labelsOff, augOff int) (err error) {
+	var launches []device.Launch
 	if p.e.cfg.Model == nil {
-		return []device.Launch{{Op: p.e.cfg.Fixed(key.samples), Layer: "step"}}, device.Buffer{}, nil
+		launches = []device.Launch{{Op: p.e.cfg.Fixed(q.key.samples), Layer: "step"}}
+	} else {
+		mean, std := p.e.cfg.Transform.Normalisation()
+		cfg := nn.PlanConfig{
+			Batch: q.key.samples, Type: p.typ, DeviceTransforms: q.key.onDev, Mean: mean, Std: std,
+			Input: q.inputs[i], LabelsOff: labelsOff, AugOff: augOff,
+		}
+		if cfg.Arena, err = p.growArena(cfg); err != nil {
+			return err
+		}
+		if q.nets[i], err = p.e.cfg.Model.Plan(p.e.dev, p.state, cfg); err != nil {
+			return err
+		}
+		launches = q.nets[i].Train
 	}
-	mean, std := p.e.cfg.Transform.Normalisation()
-	np, err := p.e.cfg.Model.Plan(p.e.dev, p.state, nn.PlanConfig{
-		Batch: key.samples, Type: key.typ, DeviceTransforms: key.onDev, Mean: mean, Std: std,
-		Input: in, LabelsOff: labelsOff, AugOff: augOff, Arena: p.arena,
-	})
-	if err != nil {
-		return nil, device.Buffer{}, err
-	}
-	return np.Train, np.Metrics, nil
+	q.launches = launches
+	q.programs[i], err = p.e.dev.Prepare(launches)
+	return err
 }
 
-// apply makes later plans use the knobs; parameters stay where they are.
-func (p *planner) apply(k Knobs) error {
-	p.typ = k.Precision
+// growInputs makes the input slots hold n bytes; plans point into them.
+func (p *planner) growInputs(n int) (err error) {
+	if n <= p.inputs[0].Size {
+		return nil
+	}
+	p.drop(len(p.plans))
+	p.freeInputs()
+	for i := range p.inputs {
+		if p.inputs[i], err = p.e.dev.Alloc(n); err != nil {
+			return fmt.Errorf("allocate %d bytes of input on %s; lower batch_size: %w", n, p.e.info.Name, err)
+		}
+	}
 	return nil
+}
+
+// growArena makes the arena hold a plan's activations; plans point into it.
+func (p *planner) growArena(c nn.PlanConfig) (*nn.Arena, error) {
+	need, err := p.e.cfg.Model.Memory(c)
+	if err != nil || p.arena != nil && need <= p.arena.Size() {
+		return p.arena, err
+	}
+	p.drop(len(p.plans))
+	if p.arena != nil {
+		p.arena.Free()
+		p.arena = nil
+	}
+	p.arena, err = nn.NewArena(p.e.dev, p.e.cfg.Model, c)
+	return p.arena, err
+}
+
+// apply puts the knobs in force and builds the plan they need, so that what does
+// not fit is refused now, with the old knobs still good. Parameters stay where
+// they are.
+func (p *planner) apply(k Knobs) error {
+	n := min(k.Loader.BatchSize, p.e.cfg.Dataset.Info().Samples)
+	l := loader.NewLayout(p.e.cfg.Dataset.Info(), n, k.Loader.DeviceTransforms)
+	if k.Precision == p.typ && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
+		return nil
+	}
+	if err := p.e.finish(); err != nil {
+		return err
+	}
+	old := p.typ
+	if k.Precision != p.typ {
+		p.drop(len(p.plans))
+		p.typ = k.Precision
+	}
+	err := p.ahead(k.Loader, n)
+	if err != nil && old != p.typ {
+		p.drop(len(p.plans))
+		p.typ = old
+	}
+	return err
 }
 
 // drop releases the n least recently used plans.
@@ -179,24 +238,36 @@ func (p *planner) drop(n int) {
 }
 
 func (p *planner) release(q *plan) {
-	for _, prog := range q.programs {
-		if prog != 0 {
-			p.e.dev.Release(prog)
+	p.e.ops.keep(q)
+	for i := range q.programs {
+		if q.programs[i] != 0 {
+			p.e.dev.Release(q.programs[i])
+		}
+		if q.nets[i] != nil {
+			q.nets[i].Free()
+		}
+	}
+}
+
+func (p *planner) freeInputs() {
+	for i, b := range p.inputs {
+		if b.Size > 0 {
+			p.e.dev.Free(b)
+			p.inputs[i] = device.Buffer{}
 		}
 	}
 }
 
 func (p *planner) close() {
-	p.drop(len(p.plans))
-	for _, b := range p.inputs {
-		if b.Size > 0 {
-			p.e.dev.Free(b)
-		}
+	if p.e == nil {
+		return
 	}
+	p.drop(len(p.plans))
+	p.freeInputs()
 	if p.arena != nil {
-		p.arena.Close()
+		p.arena.Free()
 	}
 	if p.state != nil {
-		p.state.Close()
+		p.state.Free()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/device"
@@ -34,10 +35,10 @@ func openDevice(name string, clock trace.Clock) (*opened, error) {
 		if err == nil {
 			return &opened{dev: dev, why: "device auto: took the first NVIDIA GPU"}, nil
 		}
-		c, cerr := cpu.New()
+		c, cerr := cpu.Open(0)
 		return &opened{dev: c, index: -1, why: fmt.Sprintf("device auto: took the cpu, because %v", err)}, cerr
 	case name == "cpu":
-		c, err := cpu.New()
+		c, err := cpu.Open(0)
 		return &opened{dev: c, index: -1}, err
 	case name == "cuda" || strings.HasPrefix(name, "cuda:"):
 		n := 0
@@ -57,7 +58,7 @@ func openDevice(name string, clock trace.Clock) (*opened, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &opened{dev: emu.New(p, clock), preset: p, index: -1}, nil
+		return &opened{dev: emu.New(p, sleeper{clock}), preset: &p, index: -1}, nil
 	}
 	return nil, fmt.Errorf("open device %q: the devices are auto, cpu, cuda[:N] and emu:NAME with NAME one of %s: %w",
 		name, strings.Join(emu.Names(), ", "), device.ErrNoDevice)
@@ -67,28 +68,34 @@ func openDevice(name string, clock trace.Clock) (*opened, error) {
 // size and moves stored bytes as they are.
 func (d *opened) defaults() engine.Knobs {
 	k := engine.DefaultKnobs()
-	if d.preset != nil && d.preset.Batch > 0 {
-		k.Loader.BatchSize = d.preset.Batch
+	if d.fixed() {
+		k.Loader.BatchSize = d.preset.Workload.BatchSize
 		k.Loader.DeviceTransforms = true
 	}
 	return k
 }
 
-// workload names a modelled workload.
-func (d *opened) workload() string {
-	if d.preset == nil {
-		return ""
+// fixed reports whether the device models a workload of its own, without a network.
+func (d *opened) fixed() bool { return d.preset != nil && d.preset.Workload != nil }
+
+// sleeper is the run's clock as the emulated device wants it.
+type sleeper struct{ trace.Clock }
+
+// Sleep blocks until the clock shows until.
+func (s sleeper) Sleep(until int64) {
+	for d := until - s.Now(); d > 0; d = until - s.Now() {
+		time.Sleep(time.Duration(d))
 	}
-	return d.preset.Name
 }
 
 // openModel builds the network, or the fixed step of a modelled workload.
 func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) device.Operation, error) {
-	if d.preset != nil && d.preset.Batch > 0 {
+	if d.fixed() {
 		if o.model != "" {
 			return nil, nil, usageError{fmt.Errorf("--model %s: emu:%s brings its own workload; leave --model out", o.model, d.preset.Name)}
 		}
-		return nil, d.preset.Step, nil
+		op := emu.Fixed{Duration: d.preset.Workload.Compute}
+		return nil, func(int) device.Operation { return op }, nil
 	}
 	name := o.model
 	if name == "" {
@@ -106,8 +113,8 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 
 // openData opens --data, the workload's records, or the synthetic default.
 func (o *options) openData(ctx context.Context, d *opened, progress progressFunc) (loader.Dataset, loader.Transform, error) {
-	if d.preset != nil && d.preset.Batch > 0 && o.data == "" {
-		ds, err := records.Generate(records.Options{SampleBytes: d.preset.SampleBytes, Samples: d.preset.Samples, Seed: o.seed})
+	if d.fixed() && o.data == "" {
+		ds, err := records.Generate(records.Options{SampleBytes: d.preset.Workload.SampleBytes, Seed: o.seed})
 		return ds, records.Transform{}, err
 	}
 	path := o.data

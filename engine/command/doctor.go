@@ -74,7 +74,7 @@ func devices() []finding {
 		out = append(out, finding{"ok", "nvml", s.Name() + ", driver " + s.Driver()})
 		_ = s.Close()
 	}
-	if dev, err := cpu.New(); err != nil {
+	if dev, err := cpu.Open(0); err != nil {
 		out = append(out, finding{"bad", "cpu device", err.Error()})
 	} else {
 		out = append(out, finding{"ok", "cpu device", dev.Info().Name})

@@ -22,7 +22,7 @@ type options struct {
 	epochs    int
 	steps     int
 	seed      int64
-	lr        float32
+	lr        float64
 	knobs     []*knobFlag
 	inject    []string
 
@@ -70,13 +70,13 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.IntVar(&o.epochs, "epochs", 0, "stop after this many epochs (default: run: 1; screen: no end)")
 	fs.IntVar(&o.steps, "steps", 0, "stop after this many steps (default: no limit)")
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
-	fs.Float32Var(&o.lr, "lr", nn.DefaultHyper().LR, "learning rate")
+	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	for _, s := range loader.Specs() {
 		if s.Group == "inject" {
 			continue
 		}
 		f := &knobFlag{name: s.Name, isBool: s.Type == "bool"}
-		for _, k := range loader.DefaultKnobs().List() {
+		for _, k := range engine.DefaultKnobs().Loader.List() {
 			if k.Name == s.Name {
 				f.value = k.Value
 			}
@@ -114,17 +114,26 @@ func (o *options) engineKnobs(base engine.Knobs) (engine.Knobs, error) {
 			return k, usageError{err}
 		}
 	}
-	for _, s := range o.inject {
-		inj, err := loader.ParseInject(s, k.Loader.Inject)
-		if err != nil {
-			return k, usageError{err}
-		}
-		k.Loader.Inject = inj
+	var err error
+	if k.Loader.Inject, err = loader.ParseInject(strings.Join(o.inject, ",")); err != nil {
+		return k, usageError{err}
 	}
 	if err := k.Loader.Validate(); err != nil {
 		return k, usageError{err}
 	}
 	return k, nil
+}
+
+// schedule is the learning rate over steps.
+func (o *options) schedule(m *nn.Model, k engine.Knobs) nn.Schedule {
+	if m == nil {
+		return nn.Schedule{}
+	}
+	s := m.DefaultSchedule(k.Loader.BatchSize)
+	if o.lr > 0 {
+		s.LR = o.lr
+	}
+	return s
 }
 
 // check refuses what no run can mean.
@@ -134,6 +143,8 @@ func (o *options) check(*cobra.Command) error {
 		return usageError{fmt.Errorf("--epochs %d: must be 0 (no limit) or more", o.epochs)}
 	case o.steps < 0:
 		return usageError{fmt.Errorf("--steps %d: must be 0 (no limit) or more", o.steps)}
+	case o.lr < 0:
+		return usageError{fmt.Errorf("--lr %g: must be positive", o.lr)}
 	case o.fps < 1 || o.fps > 60:
 		return usageError{fmt.Errorf("--fps %d: must be 1 to 60", o.fps)}
 	case o.theme != "default" && o.theme != "colorblind" && o.theme != "mono":

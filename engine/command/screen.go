@@ -92,7 +92,7 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 // all is the whole session.
 func all(s snapshotter) *trace.Snapshot { return s.Snapshot(0, 1<<62) }
 
-func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), extension) }
+func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), trace.Ext) }
 
 func newReplay(version string) *cobra.Command {
 	o := newOptions(version)

@@ -20,9 +20,6 @@ import (
 	"dev.gpustall/loader"
 )
 
-// extension of session files.
-const extension = ".gpustall"
-
 // sessionDir is where sessions are kept.
 func sessionDir() string { return filepath.Join(xdg.StateHome, "gpustall", "sessions") }
 
@@ -70,12 +67,11 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		return r, err
 	}
 	r.recorder = trace.NewRecorder(r.clock, 1<<14)
-	hyper := nn.DefaultHyper()
-	hyper.LR = o.lr
 	r.engine, err = engine.New(engine.Config{
 		Device: r.device.dev, Recorder: r.recorder, Model: model, Fixed: fixed,
 		Dataset: ds, Transform: tf, Seed: o.seed, Epochs: o.epochs, Steps: o.steps,
-		Hyper: hyper, Knobs: knobs,
+		Schedule: o.schedule(model, knobs), Knobs: knobs,
+		TimeOps: r.device.dev.Info().Kind != "cuda", // event pairs around each kernel would slow a GPU
 	})
 	if err != nil {
 		return r, err
@@ -152,9 +148,9 @@ func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.T
 		Seed: o.seed, Host: hostFacts(), Specs: engine.Specs(d),
 	}
 	if model != nil {
-		m.Model, m.Params = model.Name(), model.NumParams()
+		m.Model, m.Params = model.Name, model.NumParams()
 	} else {
-		m.Model = r.device.workload()
+		m.Model = r.device.preset.Workload.Name
 	}
 	m.ID = fmt.Sprintf("%s-%s-%s", started.Format("20060102-150405"), m.Model, d.Kind)
 	return m
@@ -169,9 +165,9 @@ func (o *options) createStore(m trace.Meta) (*trace.Store, string, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, "", fmt.Errorf("make the session directory: %w; set XDG_STATE_HOME to a writable one", err)
 		}
-		path = filepath.Join(dir, m.ID+extension)
+		path = filepath.Join(dir, m.ID+trace.Ext)
 		for n := 2; exists(path); n++ {
-			path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, extension))
+			path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, trace.Ext))
 		}
 	} else if exists(path) {
 		return nil, "", usageError{fmt.Errorf("--session %s: the file exists; name another one", path)}
@@ -190,24 +186,15 @@ func findSession(name string) (string, error) {
 	if exists(name) {
 		return name, nil
 	}
+	if name == "latest" {
+		return trace.Latest(sessionDir())
+	}
 	all, err := trace.List(sessionDir())
 	if err != nil {
 		return "", err
 	}
-	if name == "latest" {
-		if len(all) == 0 {
-			return "", fmt.Errorf("open the latest session: there is none in %s; gpustall run makes one", sessionDir())
-		}
-		newest := all[0]
-		for _, s := range all {
-			if s.Meta.Started.After(newest.Meta.Started) {
-				newest = s
-			}
-		}
-		return newest.Path, nil
-	}
 	for _, s := range all {
-		if s.Meta.ID == name || strings.TrimSuffix(filepath.Base(s.Path), extension) == name {
+		if s.Meta.ID == name || strings.TrimSuffix(filepath.Base(s.Path), trace.Ext) == name {
 			return s.Path, nil
 		}
 	}
