@@ -1,0 +1,107 @@
+package tui
+
+import (
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// analysis is what costs more than a frame may: the verdict and the comparisons
+// over the whole session. It is computed in a command, off the screen's
+// goroutine, about once a second and never for more than 1 % of a core.
+type analysis struct {
+	verdict  stall.Verdict
+	segs     []stall.SegmentStats
+	effects  map[string]stall.Comparison // of each knob's last change, when it changed alone
+	baseline int32                       // segment A
+
+	wrapped          int // the verdict's text, broken into lines of this width
+	text, adviceText string
+	lines            []string
+	advice           int // the line where the advice begins
+
+	at      int64 // the moment analysed
+	busy    bool
+	started time.Time
+	pause   time.Duration // until the next one
+}
+
+type analysedMsg struct {
+	verdict  stall.Verdict
+	segs     []stall.SegmentStats
+	effects  map[string]stall.Comparison
+	baseline int32
+	at       int64
+	took     time.Duration
+}
+
+// analyse returns the command that analyses the picture, or nil when one is
+// under way or the last was a moment ago. force skips the wait.
+func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
+	a := &m.an
+	if a.busy || (!force && now.Sub(a.started) < a.pause) || m.live == nil {
+		return nil
+	}
+	a.busy, a.started = true, now
+	snap, steps, baseline := m.pic.snap, m.pic.steps, a.baseline // by value: the picture moves on
+	return func() tea.Msg { return analyseSnapshot(&snap, steps, baseline) }
+}
+
+func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.Msg {
+	t0 := time.Now()
+	r := analysedMsg{
+		verdict:  stall.Judge(s, steps),
+		segs:     stall.Segments(s, baseline),
+		effects:  map[string]stall.Comparison{},
+		baseline: baseline, at: s.Now,
+	}
+	for i := len(s.Segments) - 1; i > 0; i-- {
+		name, alone := changed(s.Segments[i-1].Knobs, s.Segments[i].Knobs)
+		if _, done := r.effects[name]; !alone || done {
+			continue
+		}
+		r.effects[name] = stall.Compare(segmentSteps(s, i-1), segmentSteps(s, i))
+	}
+	r.took = time.Since(t0)
+	return r
+}
+
+// segmentSteps are the steps of segment i, its transition included.
+func segmentSteps(s *trace.Snapshot, i int) []trace.Step {
+	lo, hi := segmentRange(s.Steps, s.Segments[i].Index)
+	return s.Steps[lo:hi]
+}
+
+// changed names the knob that differs between two settings, if it is only one.
+func changed(a, b []trace.Knob) (name string, alone bool) {
+	n := 0
+	for _, k := range b {
+		if knobValue(a, k.Name) != k.Value {
+			name = k.Name
+			n++
+		}
+	}
+	return name, n == 1
+}
+
+func (m *Model) analysed(r analysedMsg) {
+	a := &m.an
+	a.busy = false
+	a.pause = max(time.Second, 100*r.took)
+	if r.baseline != a.baseline { // it was changed meanwhile
+		a.pause = 0
+	}
+	a.verdict, a.segs, a.effects, a.at = r.verdict, r.segs, r.effects, r.at
+	m.dirty = true
+}
+
+// current is the newest segment's row, nil before there is one.
+func (a *analysis) current() *stall.SegmentStats {
+	if len(a.segs) == 0 {
+		return nil
+	}
+	return &a.segs[len(a.segs)-1]
+}

@@ -1,0 +1,213 @@
+package tui
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/trace"
+)
+
+// explain puts the moment under the cursor into words, or, without a cursor, the
+// longest stall in view. It runs when one of them changes, not every frame.
+func (t *timeline) explain(m *Model) {
+	stall, at := t.longestStall(), int64(-1)
+	if t.cursor >= 0 {
+		at = t.cursor / t.bin() * t.bin()
+		stall = t.stallIn(at, at+t.bin())
+	}
+	key := [3]int64{at, -1, t.bin()}
+	if stall >= 0 {
+		key[1] = t.spans[stall].Start
+	}
+	if key == t.lineKey && t.lines[0] != "" && at < 0 {
+		return
+	}
+	t.lineKey = key
+	t.lines[1] = ""
+	switch {
+	case stall >= 0:
+		t.explainStall(m, &t.spans[stall], at)
+	case at >= 0:
+		t.explainMoment(at)
+	case len(t.spans) == 0:
+		t.lines[0] = "nothing recorded in this window yet"
+	default:
+		t.lines[0] = "no stall in view: the device never waited"
+	}
+	if at >= 0 {
+		t.lines[1] = t.workersAt(at, at+t.bin())
+	} else if t.lines[1] == "" {
+		t.lines[1] = "focus the timeline (1) and press left or right to ask about a moment"
+	}
+}
+
+// longestStall returns the index of the longest stall span in view, or -1. A
+// pause is the user's own doing and no news.
+func (t *timeline) longestStall() int {
+	best, most := -1, int64(0)
+	for i := range t.spans {
+		s := &t.spans[i]
+		if s.Track == trace.TrackStall && s.Arg != uint32(trace.CausePaused) && s.End-s.Start > most && s.Start <= t.edge {
+			best, most = i, s.End-s.Start
+		}
+	}
+	return best
+}
+
+// stallIn returns the stall that covers most of [from, to), or -1.
+func (t *timeline) stallIn(from, to int64) int {
+	return t.most(from, to, func(s *trace.Span) bool { return s.Track == trace.TrackStall })
+}
+
+// most returns the span that covers most of [from, to) among those wanted.
+func (t *timeline) most(from, to int64, want func(*trace.Span) bool) int {
+	best, most := -1, int64(0)
+	for i := range t.spans {
+		s := &t.spans[i]
+		if s.Start >= to {
+			break
+		}
+		if over := min(s.End, to) - max(s.Start, from); over > most && want(s) {
+			best, most = i, over
+		}
+	}
+	return best
+}
+
+// ago writes how long before the right edge ns is.
+func (t *timeline) ago(ns int64) string { return "-" + durText(max(0, t.edge-ns)) }
+
+func (t *timeline) explainStall(m *Model, s *trace.Span, at int64) {
+	cause := trace.Cause(min(s.Arg, uint32(trace.CauseUnknown)))
+	if s.Arg == uint32(trace.CausePaused) {
+		cause = trace.CausePaused
+	}
+	var b strings.Builder
+	if at >= 0 {
+		b.WriteString(t.ago(at) + "  ")
+	} else {
+		b.WriteString("longest stall in view, " + t.ago(s.Start) + ": ")
+	}
+	long := durText(s.End - s.Start)
+	batch := s.Batch
+	if batch < 0 {
+		batch = t.awaited(s)
+	}
+	if batch >= 0 {
+		b.WriteString("batch " + countText(int64(batch)) + "  ")
+	}
+	arrow := " " + string(m.cs.arrow) + " "
+	switch {
+	case cause.IsData() && batch >= 0:
+		w := t.most(s.Start, s.End, func(o *trace.Span) bool {
+			return o.Batch == batch && o.Track.IsWorker() && o.Kind != trace.KindBlocked
+		})
+		if w >= 0 {
+			o := &t.spans[w]
+			b.WriteString(trackName(o.Track) + " " + o.Kind.String() + " " + durText(o.End-o.Start) + t.rank(o) + arrow)
+		}
+		b.WriteString("device starved " + long + " by " + cause.String())
+	case cause == trace.CausePaused:
+		b.WriteString("paused by you for " + long)
+	default:
+		b.WriteString("device idle " + long + ": " + causeWords[cause])
+	}
+	t.lines[0] = b.String()
+}
+
+// causeWords say what each cause means.
+var causeWords = [trace.NumCauses]string{
+	"the batch's worker was reading", "the batch's worker was decoding",
+	"the batch's worker was transforming", "the batch's worker was collating",
+	"the batch's worker was page-locking memory", "all workers were on other batches",
+	"the prefetch limit held the batch back", "workers were starting",
+	"it waited for the host-to-device copy", "the host was still enqueuing",
+	"the host waited on the device or on metrics", "a knob change, until the queue was full again",
+	"no recorded activity explains it", "paused",
+}
+
+// awaited is the batch the step loop was blocked on during s, or -1.
+func (t *timeline) awaited(s *trace.Span) int32 {
+	i := t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Track == trace.TrackStep && o.Kind == trace.KindNext })
+	if i < 0 {
+		return -1
+	}
+	return t.spans[i].Batch
+}
+
+// rank compares a worker span with all others of its phase in view.
+func (t *timeline) rank(o *trace.Span) string {
+	t.durs = t.durs[:0]
+	for i := range t.spans {
+		if s := &t.spans[i]; s.Kind == o.Kind && s.Track.IsWorker() {
+			t.durs = append(t.durs, s.End-s.Start)
+		}
+	}
+	if len(t.durs) < 5 {
+		return ""
+	}
+	slices.Sort(t.durs)
+	p50, p99 := quantile(t.durs, 0.5), quantile(t.durs, 0.99)
+	d := o.End - o.Start
+	note := ""
+	switch {
+	case d >= p99 && d > p50+p50/2:
+		note = ", slowest 1%"
+	case d > p50+p50/2:
+		note = ", slow"
+	}
+	return " (p50 " + durText(p50) + " p99 " + durText(p99) + note + ")"
+}
+
+// explainMoment says what the device did when it did not stall.
+func (t *timeline) explainMoment(at int64) {
+	from, to := at, at+t.bin()
+	i := t.most(from, to, func(s *trace.Span) bool { return s.Track == trace.TrackCompute && s.Kind == trace.KindCompute })
+	if i < 0 {
+		t.lines[0] = t.ago(at) + "  nothing recorded on the device"
+		return
+	}
+	s := &t.spans[i]
+	t.lines[0] = t.ago(at) + "  step " + countText(int64(s.Step)) + " computes batch " + countText(int64(s.Batch)) +
+		" for " + durText(s.End-s.Start)
+}
+
+// workersAt lists what each worker did in [from, to).
+func (t *timeline) workersAt(from, to int64) string {
+	var b strings.Builder
+	for li := range t.lanes {
+		l := &t.lanes[li]
+		if l.typ != lanePhases {
+			continue
+		}
+		i := t.most(from, to, func(s *trace.Span) bool { return s.Track == l.track })
+		if b.Len() > 0 {
+			b.WriteString("  ")
+		}
+		b.WriteString(l.label)
+		if i < 0 {
+			b.WriteString(" idle")
+			continue
+		}
+		s := &t.spans[i]
+		if s.Kind == trace.KindBlocked {
+			b.WriteString(" " + blockWords[min(int(s.Arg), len(blockWords)-1)])
+			continue
+		}
+		b.WriteString(" " + s.Kind.String())
+		if s.Batch >= 0 {
+			b.WriteString(" #" + strconv.Itoa(int(s.Batch)))
+		}
+	}
+	return b.String()
+}
+
+var blockWords = [...]string{"idle", "held by prefetch", "no free slot", "parked"}
+
+func trackName(t trace.TrackID) string {
+	if t >= trace.TrackWorker0 {
+		return workerNames[min(int(t-trace.TrackWorker0), trace.MaxWorkers-1)]
+	}
+	return "inline"
+}

@@ -1,0 +1,183 @@
+package tui
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// appendCount writes v with thousands separators: 4,180.
+func appendCount(b []byte, v int64) []byte {
+	if v < 0 {
+		b = append(b, '-')
+		v = -v
+	}
+	var tmp [24]byte
+	d := strconv.AppendInt(tmp[:0], v, 10)
+	for i, ch := range d {
+		if i > 0 && (len(d)-i)%3 == 0 {
+			b = append(b, ',')
+		}
+		b = append(b, ch)
+	}
+	return b
+}
+
+// appendDur writes ns with three significant digits and a unit: 41.2 ms.
+func appendDur(b []byte, ns int64) []byte {
+	if ns < 0 {
+		b = append(b, '-')
+		ns = -ns
+	}
+	f := float64(ns)
+	switch {
+	case ns == 0:
+		return append(b, "0 ms"...)
+	case ns < 1_000:
+		return append(strconv.AppendInt(b, ns, 10), " ns"...)
+	case f < 999.5e3:
+		return append(appendSig(b, f/1e3), " us"...)
+	case f < 999.5e6:
+		return append(appendSig(b, f/1e6), " ms"...)
+	case f < 120e9:
+		return append(appendSig(b, f/1e9), " s"...)
+	case f < 7200e9:
+		return append(appendSig(b, f/60e9), " min"...)
+	}
+	return append(appendSig(b, f/3600e9), " h"...)
+}
+
+// appendSig writes f >= 0 with three significant digits below 1000.
+func appendSig(b []byte, f float64) []byte {
+	switch {
+	case f < 9.995:
+		return strconv.AppendFloat(b, f, 'f', 2, 64)
+	case f < 99.95:
+		return strconv.AppendFloat(b, f, 'f', 1, 64)
+	}
+	return appendCount(b, int64(math.Round(f)))
+}
+
+// appendPct writes a fraction as a percentage: 61.3%; 100% has no decimal.
+func appendPct(b []byte, f float64) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return append(b, '-')
+	}
+	if f >= 0.9995 {
+		return append(strconv.AppendInt(b, int64(math.Round(f*100)), 10), '%')
+	}
+	return append(strconv.AppendFloat(b, f*100, 'f', 1, 64), '%')
+}
+
+// appendDelta writes a ratio as a signed change: +34.1%.
+func appendDelta(b []byte, ratio float64) []byte {
+	if math.IsNaN(ratio) || math.IsInf(ratio, 0) || ratio <= 0 {
+		return append(b, '-')
+	}
+	f := (ratio - 1) * 100
+	switch {
+	case f >= 999:
+		return strconv.AppendFloat(append(b, 'x'), ratio, 'f', 1, 64)
+	case f > -0.05 && f < 0.05:
+		return append(b, "0.0%"...)
+	case f > 0:
+		b = append(b, '+')
+	}
+	if f >= 99.95 || f <= -99.95 {
+		return append(strconv.AppendFloat(b, f, 'f', 0, 64), '%')
+	}
+	return append(strconv.AppendFloat(b, f, 'f', 1, 64), '%')
+}
+
+// appendSize writes bytes with a decimal unit: 412 MB.
+func appendSize(b []byte, n float64) []byte {
+	units := [...]string{" B", " kB", " MB", " GB", " TB"}
+	i := 0
+	for n >= 999.5 && i < len(units)-1 {
+		n /= 1000
+		i++
+	}
+	if i == 0 {
+		return append(strconv.AppendInt(b, int64(n), 10), units[0]...)
+	}
+	return append(appendSig(b, n), units[i]...)
+}
+
+// appendRate writes a number of things a second: 1,553 or 12.1.
+func appendRate(b []byte, v float64) []byte {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return append(b, '-')
+	}
+	if v <= 0 {
+		return append(b, '0')
+	}
+	return appendSig(b, v)
+}
+
+// appendClock writes ns as h:mm:ss.
+func appendClock(b []byte, ns int64) []byte {
+	s := ns / int64(time.Second)
+	for i, v := range [3]int64{s / 3600, s / 60 % 60, s % 60} {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		if v < 10 {
+			b = append(b, '0')
+		}
+		b = strconv.AppendInt(b, v, 10)
+	}
+	return b
+}
+
+func durText(ns int64) string    { return string(appendDur(nil, ns)) }
+func pctText(f float64) string   { return string(appendPct(nil, f)) }
+func countText(v int64) string   { return string(appendCount(nil, v)) }
+func clockText(ns int64) string  { return string(appendClock(nil, ns)) }
+func rateText(f float64) string  { return string(appendRate(nil, f)) }
+func deltaText(f float64) string { return string(appendDelta(nil, f)) }
+
+// wrap breaks s into lines of at most w columns, at spaces where it can.
+func wrap(s string, w int) []string {
+	if w <= 0 {
+		return nil
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(s) {
+		for textWidth(word) > w {
+			if line != "" {
+				lines = append(lines, line)
+				line = ""
+			}
+			head, rest := cut(word, w)
+			lines = append(lines, head)
+			word = rest
+		}
+		switch {
+		case line == "":
+			line = word
+		case textWidth(line)+1+textWidth(word) <= w:
+			line += " " + word
+		default:
+			lines = append(lines, line)
+			line = word
+		}
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// cut splits s after the last rune that fits in w columns, or after its first.
+func cut(s string, w int) (head, rest string) {
+	n := 0
+	for i, r := range s {
+		n += runeWidth(r)
+		if n > w && i > 0 {
+			return s[:i], s[i:]
+		}
+	}
+	return s, ""
+}

@@ -1,0 +1,253 @@
+package tui
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/trace"
+)
+
+// knobState is where a change stands. A knob shows the value that the trace
+// confirms; a change is beside it until the trace has it too.
+type knobState uint8
+
+const (
+	knobSteady    knobState = iota
+	knobStaged              // chosen on the screen only
+	knobApplied             // accepted by the engine, not yet in a segment
+	knobConfirmed           // the newest segment has it
+)
+
+// confirmedFor is how long a confirmation stays marked.
+const confirmedFor = int64(8 * time.Second)
+
+// knobs is the panel that edits settings. Its rows are Meta.Specs in the order
+// of their groups.
+type knobs struct {
+	specs   []trace.KnobSpec
+	sel     int // index into specs
+	scroll  int
+	staged  map[string]string
+	applied map[string]string
+	since   map[string]int64 // ns of the confirmation
+	undo    [][]trace.Knob   // values before each applied change
+	editing bool
+	edit    string
+}
+
+func (k *knobs) init() {
+	k.staged, k.applied, k.since = map[string]string{}, map[string]string{}, map[string]int64{}
+}
+
+var groupOrder = []string{"loader", "engine", "inject"}
+
+// update takes over the specs and what the newest segment confirms.
+func (k *knobs) update(live *trace.Snapshot) {
+	if len(k.specs) != len(live.Meta.Specs) {
+		k.specs = slices.Clone(live.Meta.Specs)
+		rank := func(s trace.KnobSpec) int {
+			if i := slices.Index(groupOrder, s.Group); i >= 0 {
+				return i
+			}
+			return len(groupOrder)
+		}
+		slices.SortStableFunc(k.specs, func(a, b trace.KnobSpec) int { return rank(a) - rank(b) })
+		k.sel = min(k.sel, max(0, len(k.specs)-1))
+	}
+	if len(live.Segments) == 0 {
+		return
+	}
+	last := &live.Segments[len(live.Segments)-1]
+	for name, want := range k.applied {
+		if sameValue(knobValue(last.Knobs, name), want) {
+			delete(k.applied, name)
+			k.since[name] = live.Now
+		}
+	}
+}
+
+func (k *knobs) state(name string, now int64) knobState {
+	if _, ok := k.staged[name]; ok {
+		return knobStaged
+	}
+	if _, ok := k.applied[name]; ok {
+		return knobApplied
+	}
+	if t, ok := k.since[name]; ok && now-t < confirmedFor {
+		return knobConfirmed
+	}
+	return knobSteady
+}
+
+func (k *knobs) selected() *trace.KnobSpec {
+	if k.sel < 0 || k.sel >= len(k.specs) {
+		return nil
+	}
+	return &k.specs[k.sel]
+}
+
+func (k *knobs) move(d int) { k.sel = min(max(k.sel+d, 0), max(0, len(k.specs)-1)) }
+
+// target is the value a further step starts from: staged, applied or in force.
+func (k *knobs) target(name, inForce string) string {
+	if v, ok := k.staged[name]; ok {
+		return v
+	}
+	if v, ok := k.applied[name]; ok {
+		return v
+	}
+	return inForce
+}
+
+// stage records a value, or forgets it when nothing would change.
+func (k *knobs) stage(name, value, inForce string) {
+	base := inForce
+	if v, ok := k.applied[name]; ok {
+		base = v
+	}
+	if sameValue(value, base) {
+		delete(k.staged, name)
+		return
+	}
+	k.staged[name] = value
+}
+
+// step stages the selected knob d steps on; size is 1, or more for the bigger
+// steps of shift and ctrl.
+func (k *knobs) step(d, size int, inForce string) {
+	s := k.selected()
+	if s == nil {
+		return
+	}
+	k.stage(s.Name, stepped(s, k.target(s.Name, inForce), d, size), inForce)
+}
+
+// stepped is the value d steps of a size away from cur.
+func stepped(s *trace.KnobSpec, cur string, d, size int) string {
+	switch s.Type {
+	case "bool":
+		return boolLike(cur, d > 0)
+	case "int":
+		v, _ := strconv.Atoi(cur)
+		if len(s.Values) == 0 {
+			return strconv.Itoa(clamp(v+d*size, s))
+		}
+		for range size {
+			v = neighbour(s.Values, v, d)
+		}
+		return strconv.Itoa(clamp(v, s))
+	case "duration":
+		v, _ := time.ParseDuration(cur)
+		return max(0, v+time.Duration(d*size)*time.Millisecond).String()
+	}
+	if len(s.Values) == 0 {
+		return cur
+	}
+	i := slices.Index(s.Values, cur)
+	return s.Values[min(max(i+d, 0), len(s.Values)-1)]
+}
+
+func clamp(v int, s *trace.KnobSpec) int {
+	if s.Max > s.Min {
+		return min(max(v, s.Min), s.Max)
+	}
+	return v
+}
+
+// neighbour is the nearest of values above (d > 0) or below v.
+func neighbour(values []string, v, d int) int {
+	best, found := v, false
+	for _, s := range values {
+		n, err := strconv.Atoi(s)
+		if err != nil || (d > 0 && n <= v) || (d < 0 && n >= v) {
+			continue
+		}
+		if !found || (d > 0 && n < best) || (d < 0 && n > best) {
+			best, found = n, true
+		}
+	}
+	return best
+}
+
+// boolLike writes b in the words that like uses.
+func boolLike(like string, b bool) string {
+	switch like {
+	case "on", "off":
+		if b {
+			return "on"
+		}
+		return "off"
+	}
+	return strconv.FormatBool(b)
+}
+
+// sameValue compares values as people would: on and true, 5ms and 0.005s.
+func sameValue(a, b string) bool {
+	if a == b {
+		return true
+	}
+	if da, err := time.ParseDuration(a); err == nil {
+		if db, err := time.ParseDuration(b); err == nil {
+			return da == db
+		}
+	}
+	return isBool(a) && isBool(b) && isOn(a) == isOn(b)
+}
+
+func isBool(v string) bool {
+	switch v {
+	case "true", "false", "on", "off":
+		return true
+	}
+	return false
+}
+
+// valid checks typed text before it is staged; the engine has the last word.
+func valid(s *trace.KnobSpec, text string) (string, string) {
+	text = strings.TrimSpace(text)
+	switch s.Type {
+	case "int":
+		v, err := strconv.Atoi(text)
+		if err != nil {
+			return "", s.Name + ": " + strconv.Quote(text) + " is not a whole number"
+		}
+		if s.Max > s.Min && (v < s.Min || v > s.Max) {
+			return "", s.Name + " goes from " + strconv.Itoa(s.Min) + " to " + strconv.Itoa(s.Max) + ", not " + text
+		}
+		return strconv.Itoa(v), ""
+	case "duration":
+		if _, err := strconv.Atoi(text); err == nil {
+			text += "ms"
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return "", s.Name + ": write a time like 5ms, not " + strconv.Quote(text)
+		}
+		return d.String(), ""
+	}
+	return text, ""
+}
+
+// changes are the staged values in the panel's order.
+func (k *knobs) changes() []trace.Knob {
+	var out []trace.Knob
+	for i := range k.specs {
+		if v, ok := k.staged[k.specs[i].Name]; ok {
+			out = append(out, trace.Knob{Name: k.specs[i].Name, Value: v})
+		}
+	}
+	return out
+}
+
+// accepted moves changes from staged to applied.
+func (k *knobs) accepted(changes []trace.Knob) {
+	for _, c := range changes {
+		if k.staged[c.Name] == c.Value {
+			delete(k.staged, c.Name)
+		}
+		k.applied[c.Name] = c.Value
+		delete(k.since, c.Name)
+	}
+}

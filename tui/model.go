@@ -1,0 +1,182 @@
+// Package tui is the interactive view of a session: gauges, timeline, knobs,
+// verdict, stall breakdown and experiments. It knows traces and their analysis
+// and nothing else: what runs is behind Source and Control, so the same screen
+// shows a live run and a file.
+//
+// One tea.Model holds everything. Its children are plain structs that draw into
+// rectangles of a canvas of cells. A tick pulls a snapshot and makes a picture
+// of it; View draws the picture and returns the cached frame until something
+// changed. No I/O happens in Update or View.
+package tui
+
+import (
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/engine/trace"
+
+	_ "dev.gpustall/tui/quiet" // before bubbletea, see there
+)
+
+// Source is what the screen shows: a *trace.Session, live or read from a file.
+type Source interface {
+	// Snapshot returns the session with the spans that overlap [from, to].
+	Snapshot(from, to int64) *trace.Snapshot
+}
+
+// Control changes a live run. Its methods may block for a moment; the screen
+// calls Set and Pause off its own goroutine.
+type Control interface {
+	Set(changes []trace.Knob) error // all or none; the error is one sentence
+	Requested() []trace.Knob        // the values asked for last
+	Pause(bool)
+	Paused() bool
+}
+
+// Options of the screen.
+type Options struct {
+	Source  Source
+	Control Control                         // nil in a replay: the knobs are read-only
+	Export  func() (path string, err error) // writes the report; nil hides the key
+	FPS     int                             // frames a second, 1 to 30; 0 is 10
+	ASCII   bool                            // no glyph beyond ASCII
+	NoColor bool                            // bold and reverse only
+	Theme   string                          // "ansi" (or ""), "colour-blind", "mono"
+	Replay  bool                            // time is moved by the user
+	Quit    func()                          // called once when the user quits
+}
+
+// The rates that + and - step through, in frames a second.
+var rates = []int{1, 2, 5, 10, 15, 20, 30}
+
+const maxFPS = 30
+
+// panel is what can have the focus.
+type panel uint8
+
+const (
+	paneTimeline panel = 1 + iota
+	paneKnobs
+	paneVerdict
+	paneStalls
+	paneExperiments
+	lastPane = paneExperiments
+)
+
+// overlay covers the body of the screen.
+type overlay uint8
+
+const (
+	overlayNone overlay = iota
+	overlayHelp
+	overlayNotes
+)
+
+// Model is the screen's state. Use it through bubbletea, or Run.
+type Model struct {
+	o      Options
+	themes []theme
+	theme  int
+	cs     *charset
+	c      canvas
+	cached string
+	dirty  bool
+
+	w, h     int
+	fps      int
+	ticks    int // generation of the running tick: a rate change starts a new one
+	focus    panel
+	side     panel // what shares the lower right of the compact layout
+	expanded bool
+	overlay  overlay
+	scroll   int // of the overlay
+
+	live *trace.Snapshot // the newest snapshot
+	pic  picture         // what is drawn: the snapshot as of the moment shown
+	tl   timeline
+	kn   knobs
+	ex   experiments
+	an   analysis
+
+	frozen bool  // the moment shown stands still
+	at     int64 // that moment, ns
+	played time.Time
+	play   bool // a replay runs
+
+	msg               message
+	asking            bool // "quit?" is on screen
+	paused            bool
+	quit, interrupted bool
+	exporting         bool
+	suspend           func() // lets the terminal's stop signal through before a suspend; set by Run
+	resume            func()
+}
+
+// message is the one line of feedback. Errors stay until a key is pressed.
+type message struct {
+	text  string
+	level string // "info", "warn", "error"
+	ticks int    // ticks left, for when the session's clock stands still
+}
+
+// New makes the screen. Its first frame comes with the first window size.
+func New(o Options) *Model {
+	m := &Model{
+		o: o, themes: themes(), cs: &unicodeSet, fps: o.FPS,
+		focus: paneKnobs, side: paneVerdict, dirty: true,
+	}
+	if m.fps <= 0 {
+		m.fps = 10
+	}
+	m.fps = min(m.fps, maxFPS)
+	if o.ASCII {
+		m.cs = &asciiSet
+	}
+	for i, t := range m.themes {
+		if t.name == o.Theme {
+			m.theme = i
+		}
+	}
+	if o.NoColor {
+		m.theme = len(m.themes) - 1
+	}
+	if o.Replay {
+		m.focus = paneTimeline
+		m.frozen = true
+	}
+	m.tl.init()
+	m.kn.init()
+	return m
+}
+
+// Init starts the tick.
+func (m *Model) Init() tea.Cmd { return m.tick() }
+
+type tickMsg struct {
+	gen int
+	now time.Time
+}
+
+// tick schedules the next frame. There is one at a time: a message of an older
+// generation is ignored.
+func (m *Model) tick() tea.Cmd {
+	gen := m.ticks
+	return tea.Tick(time.Second/time.Duration(m.fps), func(now time.Time) tea.Msg {
+		return tickMsg{gen, now}
+	})
+}
+
+// say shows a line for about five seconds; an error until the next key.
+func (m *Model) say(level, text string) {
+	m.msg = message{text: text, level: level, ticks: 5 * m.fps}
+	if level == "error" {
+		m.msg.ticks = 0
+	}
+	m.dirty = true
+}
+
+// running reports whether quitting would end a training run.
+func (m *Model) running() bool {
+	return m.o.Control != nil && m.live != nil && m.live.Outcome.Ended == 0
+}

@@ -1,0 +1,252 @@
+package tui
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// windowSteps is how many steps the gauges and the breakdown look back over, at
+// most, and never into an earlier configuration.
+const windowSteps = 500
+
+// histLen is the longest history a gauge draws, in buckets.
+const histLen = 200
+
+// picture is what one frame shows: a snapshot as of one moment, with the numbers
+// that the panels print. It is made once a tick and drawn as it is.
+type picture struct {
+	snap trace.Snapshot // nothing later than at
+	at   int64
+	edge int64 // the moment up to which device spans can be known
+	seg  trace.Segment
+	next bool // there is a segment
+
+	steps    []trace.Step // the window
+	sum      stall.Breakdown
+	util     float64
+	data     float64 // share of data stalls
+	p50, p95 int64   // ns a step
+	floor    int64   // ns of compute a step
+	rate     float64 // samples a second
+
+	loss, top1 float64 // of the last step, and over the window; NaN when the device does no arithmetic
+
+	nvml              gauge
+	ready, capacity   gauge
+	pinned            gauge
+	h2d               float64 // bytes a second of copy time
+	bucket            int64   // ns of one history bucket
+	hist              [histLen]point
+	injected, ceiling bool
+	drops             int64
+
+	sorted []int64 // scratch
+}
+
+// gauge is the newest sample of a named gauge.
+type gauge struct {
+	v float64
+	n int // samples so far
+}
+
+// point is one bucket of history; n is 0 where nothing ran.
+type point struct {
+	util, rate, step, queue float32
+	n                       float32
+}
+
+// draw computes the picture of s at the moment at.
+func (p *picture) compute(s *trace.Snapshot, at int64) {
+	p.snap = *s
+	p.at = at
+	p.truncate()
+	s = &p.snap
+
+	p.edge = at
+	if n := len(s.Steps); n > 0 {
+		p.edge = max(s.Steps[n-1].End, at-500e6)
+	}
+	p.next = len(s.Segments) > 0
+	p.seg = trace.Segment{}
+	if p.next {
+		p.seg = s.Segments[len(s.Segments)-1]
+	}
+	p.window()
+	p.history()
+
+	p.nvml = last(s.Gauges["nvml_util"], at)
+	p.ready = last(s.Gauges["queue_ready"], at)
+	p.capacity = last(s.Gauges["queue_cap"], at)
+	p.pinned = last(s.Gauges["pinned_bytes"], at)
+	p.drops = 0
+	for _, d := range s.Outcome.Drops {
+		p.drops += d
+	}
+	p.injected, p.ceiling = false, p.value("ceiling") == "on" || p.value("ceiling") == "true"
+	for i := range s.Meta.Specs {
+		if sp := &s.Meta.Specs[i]; sp.Group == "inject" && !isZero(p.value(sp.Name)) {
+			p.injected = true
+		}
+	}
+	for i := range p.steps {
+		p.injected = p.injected || p.steps[i].Flags&trace.FlagInjected != 0
+		p.ceiling = p.ceiling || p.steps[i].Flags&trace.FlagCeiling != 0
+	}
+}
+
+// truncate drops what happened after the moment shown.
+func (p *picture) truncate() {
+	s, at := &p.snap, p.at
+	if at >= s.Now {
+		return
+	}
+	s.Now = at
+	n := sort.Search(len(s.Steps), func(i int) bool { return s.Steps[i].End > at })
+	s.Steps = s.Steps[:n:n]
+	k := sort.Search(len(s.Segments), func(i int) bool { return s.Segments[i].Start > at })
+	s.Segments = s.Segments[:k:k]
+	k = sort.Search(len(s.Notes), func(i int) bool { return s.Notes[i].T > at })
+	s.Notes = s.Notes[:k:k]
+	if s.Outcome.Ended > at {
+		s.Outcome.Ended = 0
+	}
+}
+
+// window sums the last steps under the knobs in force.
+func (p *picture) window() {
+	steps := p.snap.Steps
+	from := max(0, len(steps)-windowSteps)
+	if p.next {
+		in := sort.Search(len(steps), func(i int) bool { return steps[i].Segment >= p.seg.Index })
+		settled := in + int(p.seg.TransitionSteps)
+		switch {
+		case settled < len(steps):
+			from = max(from, settled)
+		case in < len(steps):
+			from = max(from, in)
+		}
+	}
+	p.steps = steps[from:]
+	p.sum = stall.Sum(p.steps)
+	p.util, p.data, p.rate = p.sum.Utilisation(), p.sum.DataShare(), p.sum.SamplesPerSecond()
+	p.p50, p.p95, p.floor, p.h2d = 0, 0, 0, 0
+	p.loss, p.top1 = math.NaN(), math.NaN()
+	if len(p.steps) == 0 {
+		p.util, p.data, p.rate = math.NaN(), math.NaN(), math.NaN()
+		return
+	}
+	p.sorted = p.sorted[:0]
+	var correct, samples int64
+	for i := range p.steps {
+		st := &p.steps[i]
+		p.sorted = append(p.sorted, st.End-st.Start-st.Stall[trace.CausePaused])
+		if st.Correct >= 0 {
+			correct += int64(st.Correct)
+			samples += int64(st.Samples)
+		}
+	}
+	slices.Sort(p.sorted)
+	p.p50, p.p95 = quantile(p.sorted, 0.50), quantile(p.sorted, 0.95)
+	p.floor = p.sum.Busy / int64(len(p.steps))
+	if p.sum.Copy > 0 {
+		p.h2d = float64(p.sum.Bytes) / (float64(p.sum.Copy) / 1e9)
+	}
+	p.loss = float64(p.steps[len(p.steps)-1].Loss)
+	if samples > 0 {
+		p.top1 = float64(correct) / float64(samples)
+	}
+}
+
+// history fills the buckets up to the edge, newest last. A step that spans
+// several buckets is shared out among them.
+func (p *picture) history() {
+	p.bucket = 500e6
+	if p.at < 15e9 {
+		p.bucket = 100e6
+	}
+	for i := range p.hist {
+		p.hist[i] = point{}
+	}
+	end := p.edge / p.bucket // the first bucket that is not complete
+	start := end - histLen
+	steps := p.snap.Steps
+	for i := len(steps) - 1; i >= 0; i-- {
+		st := &steps[i]
+		if st.End <= start*p.bucket {
+			break
+		}
+		wall := st.End - st.Start
+		if wall <= 0 {
+			continue
+		}
+		for b := max(st.Start/p.bucket, start); b <= (st.End-1)/p.bucket && b < end; b++ {
+			over := min(st.End, (b+1)*p.bucket) - max(st.Start, b*p.bucket)
+			f := float32(over) / float32(wall)
+			h := &p.hist[b-start]
+			h.util += f * float32(st.Busy) / float32(p.bucket)
+			h.rate += f * float32(st.Samples)
+			h.step += f * float32(wall)
+			h.n += f
+		}
+	}
+	for i, pts := len(p.hist)-1, p.snap.Gauges["queue_ready"]; i >= 0 && len(pts) > 0; i-- {
+		t := (start + int64(i) + 1) * p.bucket
+		k := sort.Search(len(pts), func(j int) bool { return pts[j].T > t })
+		if k == 0 {
+			break
+		}
+		pts = pts[:k]
+		p.hist[i].queue = float32(pts[k-1].V)
+	}
+}
+
+// value is a knob's value in force.
+func (p *picture) value(name string) string { return knobValue(p.seg.Knobs, name) }
+
+func knobValue(ks []trace.Knob, name string) string {
+	for i := range ks {
+		if ks[i].Name == name {
+			return ks[i].Value
+		}
+	}
+	return ""
+}
+
+// last is the newest sample at or before t.
+func last(pts []trace.Point, t int64) gauge {
+	n := sort.Search(len(pts), func(i int) bool { return pts[i].T > t })
+	if n == 0 {
+		return gauge{}
+	}
+	return gauge{pts[n-1].V, n}
+}
+
+// quantile of sorted values, the nearest rank.
+func quantile(v []int64, q float64) int64 {
+	if len(v) == 0 {
+		return 0
+	}
+	i := int(math.Ceil(q*float64(len(v)))) - 1
+	return v[min(max(i, 0), len(v)-1)]
+}
+
+func isZero(v string) bool {
+	switch v {
+	case "", "0", "0s", "off", "false", "none", "no":
+		return true
+	}
+	return false
+}
+
+func isOn(v string) bool { return v == "true" || v == "on" || v == "1" || v == "yes" }
+
+// segmentRange is the range of indices of a segment's steps.
+func segmentRange(steps []trace.Step, seg int32) (lo, hi int) {
+	lo = sort.Search(len(steps), func(i int) bool { return steps[i].Segment >= seg })
+	hi = sort.Search(len(steps), func(i int) bool { return steps[i].Segment > seg })
+	return lo, hi
+}

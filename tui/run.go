@@ -1,0 +1,116 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// Interrupted is the error of Run when a signal, or ctrl+c, ended it.
+type Interrupted struct{ Signal os.Signal }
+
+func (i Interrupted) Error() string { return "interrupted: " + i.Signal.String() }
+
+// ExitCode is 128 plus the signal's number, as shells have it.
+func (i Interrupted) ExitCode() int {
+	if s, ok := i.Signal.(syscall.Signal); ok {
+		return 128 + int(s)
+	}
+	return 1
+}
+
+// Run shows the screen until the user quits, ctx is done or a signal ends it,
+// and leaves the terminal as it was, whatever happens. It returns nil when the
+// user quit, ctx's error, Interrupted for INT, TERM and HUP, and an error that
+// wraps tea.ErrProgramPanic when drawing panicked.
+func Run(ctx context.Context, o Options) error {
+	m := New(o)
+	p := tea.NewProgram(m, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())
+	s := watch(ctx, p)
+	m.suspend, m.resume = s.ignoreStop, s.catchStop
+	_, err := p.Run()
+	s.close()
+	if o.Quit != nil && m.quit {
+		o.Quit()
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("show the screen: %w", err)
+	case s.caught() != nil:
+		return Interrupted{s.caught()}
+	case m.interrupted:
+		return Interrupted{syscall.SIGINT}
+	case m.quit:
+		return nil
+	}
+	return ctx.Err()
+}
+
+// signals ends the program for ctx and for signals, and suspends it for TSTP.
+// Its goroutine lives until close.
+type signals struct {
+	p    *tea.Program
+	sig  chan os.Signal
+	stop chan os.Signal
+	done chan struct{}
+	wg   sync.WaitGroup
+
+	mu  sync.Mutex
+	end os.Signal
+}
+
+func watch(ctx context.Context, p *tea.Program) *signals {
+	s := &signals{p: p, sig: make(chan os.Signal, 4), stop: make(chan os.Signal, 1), done: make(chan struct{})}
+	signal.Notify(s.sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	s.catchStop()
+	s.wg.Go(func() {
+		defer func() {
+			if r := recover(); r != nil {
+				p.Kill() // restores the terminal; Run reports that it was killed
+			}
+		}()
+		for {
+			select {
+			case <-s.done:
+				return
+			case <-ctx.Done():
+				p.Quit()
+				return
+			case sig := <-s.sig:
+				s.mu.Lock()
+				s.end = sig
+				s.mu.Unlock()
+				p.Quit()
+				return
+			case <-s.stop:
+				s.ignoreStop()
+				p.Send(tea.SuspendMsg{})
+			}
+		}
+	})
+	return s
+}
+
+// ignoreStop gives TSTP its default meaning back, so that the process can stop;
+// catchStop takes it again after the process continued.
+func (s *signals) ignoreStop() { signal.Stop(s.stop) }
+
+func (s *signals) catchStop() { signal.Notify(s.stop, syscall.SIGTSTP) }
+
+func (s *signals) caught() os.Signal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end
+}
+
+func (s *signals) close() {
+	signal.Stop(s.sig)
+	signal.Stop(s.stop)
+	close(s.done)
+	s.wg.Wait()
+}

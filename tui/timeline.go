@@ -1,0 +1,260 @@
+package tui
+
+import (
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/trace"
+)
+
+// zooms are the widths of a timeline column, in ns.
+var zooms = []int64{
+	100e3, 200e3, 500e3, 1e6, 2e6, 5e6, 10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, 2e9, 5e9,
+}
+
+// slots is how many kinds of time a lane tells apart in one column.
+const slots = trace.NumCauses
+
+// laneType is how a lane is aggregated and drawn.
+type laneType uint8
+
+const (
+	lanePhases laneType = iota // a worker: the phase that dominates the column
+	laneQueue                  // ready batches
+	laneHost                   // the step loop
+	laneBar                    // busy share of the column as a height
+	laneStall                  // the cause that dominates the column
+)
+
+// lane is one row of the timeline.
+type lane struct {
+	label  string
+	track  trace.TrackID
+	typ    laneType
+	hue    hue
+	merged int   // workers in it, when more than one
+	busy   int64 // ns in the window
+}
+
+// timeline aggregates spans into columns of one bin each. Bins are aligned to
+// multiples of their width, so that columns do not flicker as time moves.
+type timeline struct {
+	zoom   int
+	chosen bool // the user, or the first steps, chose the zoom
+	cols   int
+	first  int64 // index of the first bin
+	edge   int64 // ns where knowledge ends
+	spans  []trace.Span
+	lanes  []lane
+	acc    []float32 // [lane][column][slot], ns or queue value + 1
+	busyAt [trace.NumTracks]int8
+
+	scroll int   // first worker shown
+	cursor int64 // ns; below 0: none
+	filter string
+	typing bool // the filter is being typed
+
+	lines    [2]string // the explanation under the lanes
+	lineKey  [3]int64  // what it explains
+	durs     []int64   // scratch
+	capacity int64     // of the ready queue, last seen
+	ready    int64
+}
+
+func (t *timeline) init() {
+	t.cursor = -1
+	t.zoom = 5
+}
+
+func (t *timeline) bin() int64 { return zooms[t.zoom] }
+
+// window is the interval that the columns cover.
+func (t *timeline) window(edge int64) (from, to int64) {
+	last := edge / t.bin()
+	return (last - int64(t.cols) + 1) * t.bin(), edge
+}
+
+// autozoom picks, once, the zoom that shows about eight steps.
+func (t *timeline) autozoom(p *picture) bool {
+	if t.chosen || len(p.steps) < 3 || t.cols == 0 || p.p50 == 0 {
+		return false
+	}
+	t.chosen = true
+	z := len(zooms) - 1
+	for z > 0 && zooms[z-1]*int64(t.cols) >= 8*p.p50 {
+		z--
+	}
+	changed := z != t.zoom
+	t.zoom = z
+	return changed
+}
+
+// causeOf maps a worker's phase to the slot, and so the hue and the letter, of
+// the cause it becomes when the device waits for it.
+var causeOf = [trace.NumKinds]int8{
+	trace.KindNone: -1, trace.KindRead: int8(trace.CauseRead), trace.KindDecode: int8(trace.CauseDecode),
+	trace.KindTransform: int8(trace.CauseTransform), trace.KindCollate: int8(trace.CauseCollate),
+	trace.KindPin: int8(trace.CausePin), trace.KindStart: int8(trace.CauseStartup),
+	trace.KindBlocked: -1, trace.KindNext: int8(trace.CauseWorkers), trace.KindEnqueue: int8(trace.CauseLaunch),
+	trace.KindSync: int8(trace.CauseSync), trace.KindRebuild: int8(trace.CauseTransition),
+	trace.KindTransition: int8(trace.CauseTransition), trace.KindPause: int8(trace.CausePaused),
+	trace.KindCopy: 0, trace.KindCompute: 0, trace.KindOp: -1, trace.KindStall: -1, trace.KindQueue: -1,
+}
+
+// update aggregates the spans of the window that ends at edge.
+func (t *timeline) update(p *picture, spans []trace.Span) {
+	t.edge, t.spans = p.edge, spans
+	from, _ := t.window(t.edge)
+	t.first = from / t.bin()
+	t.layLanes(p)
+	n := len(t.lanes) * t.cols * slots
+	if n > cap(t.acc) {
+		t.acc = make([]float32, n+n/2)
+	}
+	t.acc = t.acc[:n]
+	clear(t.acc)
+	bin := t.bin()
+	end := min(t.edge, from+int64(t.cols)*bin)
+	for i := range spans {
+		s := &spans[i]
+		li := t.busyAt[s.Track]
+		if li < 0 {
+			continue
+		}
+		l := &t.lanes[li]
+		row := t.acc[int(li)*t.cols*slots : (int(li)+1)*t.cols*slots]
+		if l.typ == laneQueue {
+			if c := s.Start/bin - t.first; c >= 0 && c < int64(t.cols) && s.Start <= end {
+				row[int(c)*slots] = float32(s.Arg) + 1
+			}
+			if s.Start <= end {
+				t.ready = int64(s.Arg)
+				if s.Flags > 0 {
+					t.capacity = int64(s.Flags)
+				}
+			}
+			continue
+		}
+		slot := causeOf[s.Kind]
+		if l.typ == laneStall && s.Arg < uint32(slots) {
+			slot = int8(s.Arg)
+		}
+		if slot < 0 {
+			continue
+		}
+		a, b := max(s.Start, from), min(s.End, end)
+		if b <= a {
+			continue
+		}
+		if !(l.typ == laneHost && s.Kind == trace.KindTransition) { // it overlaps the rest
+			l.busy += b - a
+		}
+		c := a/bin - t.first
+		for a < b {
+			next := min(b, (t.first+c+1)*bin)
+			row[int(c)*slots+int(slot)] += float32(next - a)
+			a = next
+			c++
+		}
+	}
+	t.carryQueue()
+}
+
+// layLanes decides the rows: workers first, then the queue and the device.
+func (t *timeline) layLanes(p *picture) {
+	workers, _ := strconv.Atoi(p.value("num_workers"))
+	inline := workers == 0 && p.next
+	for i := range t.spans {
+		switch tr := t.spans[i].Track; {
+		case tr >= trace.TrackWorker0:
+			workers = max(workers, int(tr-trace.TrackWorker0)+1)
+		case tr == trace.TrackInline:
+			inline = true
+		}
+	}
+	workers = min(workers, trace.MaxWorkers)
+	for i := range t.busyAt {
+		t.busyAt[i] = -1
+	}
+	t.lanes = t.lanes[:0]
+	if inline {
+		t.addLane(lane{label: "inline", track: trace.TrackInline, typ: lanePhases})
+	}
+	for i := range workers {
+		t.addLane(lane{label: workerNames[i], track: trace.Worker(i), typ: lanePhases})
+	}
+	t.addLane(lane{label: "host", track: trace.TrackStep, typ: laneHost})
+	t.addLane(lane{label: "ready q", track: trace.TrackQueue, typ: laneQueue, hue: hueTransfer})
+	t.addLane(lane{label: "H2D", track: trace.TrackCopy, typ: laneBar, hue: hueTransfer})
+	t.addLane(lane{label: "compute", track: trace.TrackCompute, typ: laneBar, hue: hueCompute})
+	t.addLane(lane{label: "STALL", track: trace.TrackStall, typ: laneStall})
+}
+
+func (t *timeline) addLane(l lane) {
+	if t.filter != "" && !strings.Contains(strings.ToLower(l.label), strings.ToLower(t.filter)) {
+		return
+	}
+	t.busyAt[l.track] = int8(len(t.lanes))
+	t.lanes = append(t.lanes, l)
+}
+
+// workerNames are made once: w0, w1, …
+var workerNames = func() (n [trace.MaxWorkers]string) {
+	for i := range n {
+		n[i] = "w" + strconv.Itoa(i)
+	}
+	return n
+}()
+
+// carryQueue fills columns without a queue sample with the one before.
+func (t *timeline) carryQueue() {
+	li := t.busyAt[trace.TrackQueue]
+	if li < 0 {
+		return
+	}
+	row := t.acc[int(li)*t.cols*slots:]
+	v := float32(0)
+	for c := range t.cols {
+		if row[c*slots] == 0 {
+			row[c*slots] = v
+		}
+		v = row[c*slots]
+	}
+}
+
+// column returns a lane's times in one column and the dominant slot; busy is
+// the sum as a share of the column's known time.
+func (t *timeline) column(li, c int) (dominant int, busy float64) {
+	a := t.acc[(li*t.cols+c)*slots : (li*t.cols+c+1)*slots]
+	var sum, most float32
+	for i, v := range a {
+		sum += v
+		if v > most {
+			most, dominant = v, i
+		}
+	}
+	start := (t.first + int64(c)) * t.bin()
+	known := min(t.bin(), t.edge-start)
+	if known <= 0 {
+		return dominant, 0
+	}
+	return dominant, min(1, float64(sum)/float64(known))
+}
+
+// zoomBy changes the column width, keeps the cursor and ends the automatic zoom.
+func (t *timeline) zoomBy(d int) {
+	t.chosen = true
+	t.zoom = min(max(t.zoom+d, 0), len(zooms)-1)
+}
+
+// moveCursor moves by columns; the first move puts it at the right edge.
+func (t *timeline) moveCursor(d int) {
+	if t.cursor < 0 {
+		t.cursor = max(0, t.edge-1)
+		if d < 0 {
+			d++
+		}
+	}
+	lo, hi := t.first*t.bin(), t.edge-1
+	t.cursor = max(min(max(t.cursor+int64(d)*t.bin(), lo), hi), 0)
+}

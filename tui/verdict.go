@@ -1,0 +1,211 @@
+package tui
+
+import (
+	"sort"
+	"strings"
+
+	"dev.gpustall/engine/trace"
+)
+
+// classStyle is the colour of a verdict's class.
+func classStyle(class string) style {
+	switch {
+	case strings.HasPrefix(class, "moderately"):
+		return stWarnBold
+	case class == "device-bound":
+		return stGoodBold
+	case class == "not enough steps", class == "":
+		return stDim
+	}
+	return stBadBold
+}
+
+// verdictLine is the verdict in one line.
+func (m *Model) verdictLine(p *pen) {
+	v := &m.an.verdict
+	if v.Class == "" {
+		p.text(stDim, "no verdict yet")
+		return
+	}
+	p.text(classStyle(v.Class), strings.ToUpper(v.Class))
+	if v.Share > 0 && v.Class != "not enough steps" && v.Class != "device-bound" {
+		p.space(1).pct(stallStyle(v.Share), v.Share).text(stDim, " mostly ").text(stNormal, v.Dominant.String())
+	}
+	if v.Knob != "" {
+		p.text(stDim, ": try ").text(stBold, v.Knob).space(1).text(stBold, v.Value)
+	}
+}
+
+func (m *Model) drawVerdict(r rect) {
+	m.box(r, "Verdict", paneVerdict)
+	in := r.inner()
+	in.x++
+	in.w -= 2
+	if in.empty() {
+		return
+	}
+	v := &m.an.verdict
+	y := in.y
+	p := m.c.pen(in.x, y, in.w)
+	if v.Class == "" {
+		p.text(stDim, "no verdict yet: it needs some steps")
+		return
+	}
+	p.text(classStyle(v.Class), strings.ToUpper(v.Class))
+	if v.Queue != "" {
+		p.text(stDim, "  queue says: ").text(stNormal, v.Queue)
+	}
+	y++
+	bottom := in.y + in.h - 1 // kept for the two data numbers
+	m.wrapVerdict(in.w)
+	for i, line := range m.an.lines {
+		if y >= bottom && !(in.h <= 2 && y < in.y+in.h) {
+			break
+		}
+		st := stNormal
+		if i >= m.an.advice {
+			st = stBold
+		}
+		m.c.pen(in.x, y, in.w).hint(st, line)
+		y++
+	}
+	if in.h > 2 {
+		p = m.c.pen(in.x, bottom, in.w)
+		m.dataLine(&p)
+	}
+	if m.expanded && in.h > 12 {
+		m.rule(rect{in.x, 0, in.w, 0}, y+1)
+		m.drawNotes(rect{in.x - 1, y + 2, in.w, bottom - y - 3}, 0)
+	}
+}
+
+// wrapVerdict breaks the verdict's text once per text and width.
+func (m *Model) wrapVerdict(w int) {
+	v := &m.an.verdict
+	if m.an.wrapped == w && m.an.text == v.Text && m.an.adviceText == v.Advice {
+		return
+	}
+	m.an.wrapped, m.an.text, m.an.adviceText = w, v.Text, v.Advice
+	m.an.lines = wrap(v.Text, w)
+	m.an.advice = len(m.an.lines)
+	m.an.lines = append(m.an.lines, wrap(v.Advice, w)...)
+}
+
+// worst is the cause with the largest share, pauses aside.
+func (m *Model) worst() (hue, float64) {
+	best, share := trace.CauseUnknown, 0.0
+	for c := range trace.Cause(trace.NumCauses) {
+		if f := m.share(c); f > share && c != trace.CausePaused {
+			best, share = c, f
+		}
+	}
+	return hue(best), share
+}
+
+// drawStalls draws the breakdown: one bar of the whole wall time, then the causes.
+func (m *Model) drawStalls(r rect) {
+	p := m.box(r, "Stall breakdown", paneStalls)
+	p.text(stDim, "last ").int(stNormal, int64(len(m.pic.steps))).text(stDim, " steps, ").
+		dur(stNormal, m.pic.sum.Active()).text(stDim, " ")
+	in := r.inner()
+	in.x++
+	in.w -= 2
+	if in.empty() {
+		return
+	}
+	if m.pic.sum.Active() <= 0 {
+		m.c.pen(in.x, in.y, in.w).hint(stDim, m.noSteps())
+		return
+	}
+	y := in.y
+	if in.h >= 3 {
+		m.drawStack(in.x, y, in.w)
+		y++
+	}
+	m.drawCauses(rect{in.x, y, in.w, in.y + in.h - y})
+}
+
+// drawStack draws busy and every cause as one bar. Parts below half a column
+// are left to the list.
+func (m *Model) drawStack(x, y, w int) {
+	at, f := 0.0, m.pic.util
+	part := func(h hue, letter rune, f float64) {
+		a, b := int(at*float64(w)+0.5), int((at+f)*float64(w)+0.5)
+		for i := a; i < min(b, w); i++ {
+			r := letter
+			if i > a && !m.themes[m.theme].mono && !m.cs.ascii {
+				r = ' '
+			}
+			m.c.set(x+i, y, r, h.solid())
+		}
+		at += f
+	}
+	part(hueCompute, m.busyLetter(), f)
+	for c := range trace.Cause(trace.NumCauses) {
+		if c != trace.CausePaused {
+			part(hue(c), causeLetter[c], m.share(c))
+		}
+	}
+}
+
+func (m *Model) busyLetter() rune {
+	if m.cs.ascii {
+		return '#'
+	}
+	if m.themes[m.theme].mono {
+		return '█'
+	}
+	return ' '
+}
+
+// causeList is the fixed order of the list: busy, data first, then the rest, so
+// that entries do not move about; causes under 0.05 % are left out when there is
+// no room.
+func (m *Model) drawCauses(r rect) {
+	if r.empty() {
+		return
+	}
+	const wide = 27
+	cols := max(1, r.w/wide)
+	cw := r.w / cols
+	room := cols * r.h
+	var list [trace.NumCauses]trace.Cause
+	n := 0
+	for c := range trace.Cause(trace.NumCauses) {
+		if m.share(c) >= 0.0005 && c != trace.CausePaused {
+			list[n] = c
+			n++
+		}
+	}
+	shown := list[:n]
+	if n+2 > room { // keep the largest, in the fixed order
+		keep := max(0, room-2)
+		sort.SliceStable(shown, func(i, j int) bool { return m.share(shown[i]) > m.share(shown[j]) })
+		shown = shown[:min(keep, len(shown))]
+		sort.Slice(shown, func(i, j int) bool { return shown[i] < shown[j] })
+	}
+	i := 0
+	entry := func(h hue, letter rune, name string, f float64, st style) {
+		if i >= room {
+			return
+		}
+		x, y := r.x+i/r.h*cw, r.y+i%r.h
+		i++
+		p := m.c.pen(x, y, cw-1)
+		p.rune(h.text(), letter).space(1)
+		head := p
+		head.limit = min(p.limit, p.x+10)
+		head.text(stNormal, name)
+		p.to(x + 13)
+		bar := max(2, cw-13-8)
+		m.drawBar(p.x, y, bar, f, h.text())
+		var b [16]byte
+		m.c.right(x, y, cw-1, st, appendPct(b[:0], f))
+	}
+	entry(hueCompute, m.cs.levels[8], "compute", m.pic.util, utilStyle(m.pic.util))
+	entry(hueHost, '=', "all data", m.pic.data, stallStyle(m.pic.data))
+	for _, c := range shown {
+		f := m.share(c)
+		entry(hue(c), causeLetter[c], c.String(), f, stNormal)
+	}
+}
