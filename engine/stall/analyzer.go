@@ -155,7 +155,7 @@ func (a *Analyzer) close(s trace.Step) {
 			s.Bytes = acc.bytes
 		}
 	}
-	if b := a.builds[s.Batch]; b != nil {
+	if b := a.builds[s.Batch]; b != nil && s.Load == 0 {
 		s.Load = b.load
 	}
 	a.done = append(a.done, s)

@@ -1,0 +1,186 @@
+package stall
+
+import (
+	"slices"
+	"strconv"
+
+	"dev.gpustall/engine/trace"
+)
+
+// context is what the advice rests on: the judged steps, the knobs in force, and
+// what the workers and the queue did meanwhile.
+type context struct {
+	b        Breakdown
+	flags    uint16
+	imported bool
+	specs    []trace.KnobSpec
+	knobs    []trace.Knob
+	threads  int // of the host; 0 when unknown
+
+	read, compute int64 // ns of worker time in the window's spans
+	ready         float64
+	queued        bool // ready, the mean share of the queue that was ready, is known
+	straggler     int  // worker whose batches take straggles times the median; -1 when none
+	straggles     float64
+}
+
+func newContext(s *trace.Snapshot, steps []trace.Step, b Breakdown) *context {
+	from, to := steps[0].Start, steps[len(steps)-1].End
+	c := &context{b: b, specs: s.Meta.Specs, imported: s.Meta.Imported != "", straggler: -1}
+	for i := range steps {
+		c.flags |= steps[i].Flags
+	}
+	for _, g := range s.Segments {
+		if g.Index == steps[len(steps)-1].Segment {
+			c.knobs = g.Knobs
+		}
+	}
+	for _, h := range s.Meta.Host {
+		if h.Name == "threads" || h.Name == "cores" && c.threads == 0 {
+			c.threads, _ = strconv.Atoi(h.Value)
+		}
+	}
+	c.watchWorkers(s.Spans, from, to)
+	c.watchQueue(s, from, to)
+	return c
+}
+
+// watchWorkers adds up the workers' time and looks for one that is slower than
+// the others.
+func (c *context) watchWorkers(spans []trace.Span, from, to int64) {
+	type lane struct {
+		ns      int64
+		batches map[int32]bool
+	}
+	var lanes [trace.NumTracks]lane
+	for i := range spans {
+		s := &spans[i]
+		if s.End <= s.Start || s.Start >= to || s.End <= from || int(s.Track) >= trace.NumTracks {
+			continue
+		}
+		switch s.Kind {
+		case trace.KindRead:
+			c.read += s.End - s.Start
+		case trace.KindDecode, trace.KindTransform, trace.KindCollate, trace.KindPin:
+			c.compute += s.End - s.Start
+		default:
+			continue
+		}
+		l := &lanes[s.Track]
+		if l.batches == nil {
+			l.batches = map[int32]bool{}
+		}
+		l.ns += s.End - s.Start
+		l.batches[s.Batch] = true
+	}
+	var means []float64
+	slowest, mean := -1, 0.0
+	for t := int(trace.TrackWorker0); t < trace.NumTracks; t++ {
+		if n := len(lanes[t].batches); n >= 3 {
+			m := float64(lanes[t].ns) / float64(n)
+			means = append(means, m)
+			if m > mean {
+				slowest, mean = t-int(trace.TrackWorker0), m
+			}
+		}
+	}
+	if len(means) < 3 {
+		return
+	}
+	slices.Sort(means)
+	if median := means[(len(means)-1)/2]; mean >= 2*median && means[len(means)-2] < 1.5*median {
+		c.straggler, c.straggles = slowest, mean/median
+	}
+}
+
+// watchQueue finds how full the ready queue was, from its samples or, where the
+// window's spans are gone, from the gauges.
+func (c *context) watchQueue(s *trace.Snapshot, from, to int64) {
+	var sum float64
+	n := 0
+	for i := range s.Spans {
+		if q := &s.Spans[i]; q.Kind == trace.KindQueue && q.Flags > 0 && q.Start >= from && q.Start <= to {
+			sum += min(1, float64(q.Arg)/float64(q.Flags))
+			n++
+		}
+	}
+	if n == 0 {
+		ready, capacity := s.Gauges["queue_ready"], s.Gauges["queue_cap"]
+		for i := range min(len(ready), len(capacity)) {
+			if t := ready[i].T; t >= from && t <= to && capacity[i].V > 0 {
+				sum += min(1, ready[i].V/capacity[i].V)
+				n++
+			}
+		}
+	}
+	if n > 0 {
+		c.ready, c.queued = sum/float64(n), true
+	}
+}
+
+// queue names the state of the ready queue: full from 80 %, empty under 20 %.
+// Without workers there is no queue, and the waiting itself tells.
+func (c *context) queue() string {
+	inline := c.knob("num_workers") == "0"
+	switch {
+	case c.flags&trace.FlagCeiling != 0:
+		return ""
+	case c.queued && !inline && c.ready >= 0.8:
+		return QueueDevice
+	case c.queued && !inline && c.ready >= 0.2, c.b.DataShare() < moderate:
+		return ""
+	case c.reading():
+		return QueueIO
+	}
+	return QueueCPU
+}
+
+// reading reports whether the loader's time goes to reads rather than computing.
+func (c *context) reading() bool {
+	if c.read+c.compute > 0 {
+		return c.read > c.compute
+	}
+	s := &c.b.Stall
+	return s[trace.CauseRead] > s[trace.CauseDecode]+s[trace.CauseTransform]+s[trace.CauseCollate]+s[trace.CausePin]
+}
+
+// knob returns the value in force; empty when it is unknown.
+func (c *context) knob(name string) string {
+	for _, k := range c.knobs {
+		if k.Name == name {
+			return k.Value
+		}
+	}
+	return ""
+}
+
+// number returns an integer knob's value in force.
+func (c *context) number(name string) (int, bool) {
+	n, err := strconv.Atoi(c.knob(name))
+	return n, err == nil
+}
+
+// can reports whether turning the switch on is possible and would change something.
+func (c *context) can(name string) bool {
+	switch c.knob(name) {
+	case "off", "false", "0":
+	default:
+		return false
+	}
+	for _, s := range c.specs {
+		if s.Name == name {
+			return s.NoEffect == ""
+		}
+	}
+	return len(c.specs) == 0
+}
+
+// limit is the largest value of an integer knob.
+func (c *context) limit(name string, otherwise int) int {
+	for _, s := range c.specs {
+		if s.Name == name && s.Max > 0 {
+			return s.Max
+		}
+	}
+	return otherwise
+}
