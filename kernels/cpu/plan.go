@@ -92,5 +92,19 @@ func check(c Call) error {
 
 // bind returns the function that runs c.
 func (pl *Plan) bind(c Call) func() {
+	f := func(i int) []float32 {
+		if i >= len(c.Bufs) {
+			return nil
+		}
+		return kernels.Floats(c.Bufs[i])
+	}
+	switch op := c.Op.(type) {
+	case kernels.ConvForward:
+		return pl.convForward(op, f(0), f(1), f(2), f(3))
+	case kernels.ConvBackwardData:
+		return pl.convBackwardData(op, f(0), f(1), f(2))
+	case kernels.ConvBackwardWeight:
+		return pl.convBackwardWeight(op, f(0), f(1), f(2), f(3))
+	}
 	return func() { c.Op.Reference(c.Bufs) }
 }

@@ -14,9 +14,41 @@ const (
 
 func (v variant) String() string { return [...]string{"go", "generic", "avx2", "avx512"}[v] }
 
+// Flags of the matrix kernels, as in native.h.
+const (
+	accumulate = 1
+	relu       = 2
+)
+
+func flags(acc, rectify bool) int {
+	f := 0
+	if acc {
+		f |= accumulate
+	}
+	if rectify {
+		f |= relu
+	}
+	return f
+}
+
+// window is a convolution's geometry for gather, as in native.h.
+type window struct {
+	h, w, c           int
+	oh, ow            int
+	r, s, stride, pad int
+	dr, ds            int // the first tap: rows and columns past the window's corner
+}
+
+// grid is how Winograd's tiles cover a tensor of h*w*c, as struct tiles in native.h.
+type grid struct {
+	h, w, c, pad, th, tw int
+}
+
 // misaligned returns how many bytes of b come before the next cache line.
 func misaligned(b []byte) int {
 	return int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63)
 }
 
-func best() variant { return pureGo }
+// ceil divides, rounding up; align rounds n up to a multiple of m.
+func ceil(n, m int) int  { return (n + m - 1) / m }
+func align(n, m int) int { return ceil(n, m) * m }

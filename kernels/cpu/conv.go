@@ -1,0 +1,81 @@
+package cpu
+
+import "dev.gpustall/kernels"
+
+// maxWinogradC bounds the channels of winograd.h's row of zeros.
+const maxWinogradC = 4096
+
+// winograd says whether F(4x4,3x3) can compute c and saves arithmetic: whole
+// tiles at the edges may cost more than they save.
+func (pl *Plan) winograd(c kernels.Conv) bool {
+	if !native || pl.pool.variant == pureGo || c.R != 3 || c.S != 3 || c.Stride != 1 || c.Pad > 2 ||
+		c.C%16 != 0 || c.K%16 != 0 || max(c.C, c.K) > maxWinogradC {
+		return false
+	}
+	h, w := c.OutH(), c.OutW()
+	return 36*ceil(h, 4)*ceil(w, 4)*10 <= 9*h*w*6
+}
+
+func (pl *Plan) convForward(op kernels.ConvForward, x, w, y, bias []float32) func() {
+	if pl.winograd(op.Conv) {
+		return pl.winoConv(op.Conv, false, x, w, y, bias, flags(false, op.ReLU))
+	}
+	g := newForward(pl, op.Conv)
+	return g.bind(x, w, y, bias, flags(false, op.ReLU))
+}
+
+func (pl *Plan) convBackwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
+	if pl.winograd(op.Conv) {
+		return pl.winoConv(op.Conv, true, dy, w, dx, nil, flags(op.Accumulate, false))
+	}
+	return pl.backwardData(op, dy, w, dx)
+}
+
+func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbias []float32) func() {
+	var weight func()
+	switch {
+	case pl.winograd(op.Conv):
+		weight = pl.winoWeight(op.Conv, x, dy, dw)
+	case op.C%16 == 0:
+		weight = pl.weightByTap(op.Conv, x, dy, dw)
+	default:
+		weight = pl.weightByRow(op.Conv, x, dy, dw)
+	}
+	if !op.Bias {
+		return weight
+	}
+	sums := pl.columnSums(dy, op.N*op.OutH()*op.OutW(), op.K, dbias)
+	return func() {
+		weight()
+		sums()
+	}
+}
+
+// region is a part of the plan's scratch memory, in float32s.
+type region struct{ off, n int }
+
+// layout hands out regions of one step's scratch.
+type layout struct {
+	pl *Plan
+	n  int
+}
+
+// take reserves n float32s that start on a cache line.
+func (l *layout) take(n int) region {
+	r := region{l.n, n}
+	l.n += align(n, 16)
+	l.pl.need(l.n)
+	return r
+}
+
+func (pl *Plan) at(r region) []float32 { return pl.mem[r.off : r.off+r.n] }
+
+// part is the i-th of equal parts, n float32s each, of r.
+func (pl *Plan) part(r region, i, n int) []float32 {
+	off := r.off + i*n
+	return pl.mem[off : off+n]
+}
+
+// skew pads a distance of n float32s to an odd number of cache lines: 36 streams
+// a power of two apart would fall into one set of the first cache.
+func skew(n int) int { return align(n, 16) + 16*(1-ceil(n, 16)%2) }

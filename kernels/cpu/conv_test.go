@@ -1,0 +1,55 @@
+package cpu
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"dev.gpustall/kernels"
+)
+
+// convs has every path: few channels, odd sizes, strides, no padding, 1x1, tails
+// of vectors and panels, and Winograd with whole and cut tiles.
+var convs = []kernels.Conv{
+	{N: 1, H: 1, W: 1, C: 1, K: 1, R: 1, S: 1, Stride: 1},
+	{N: 1, H: 5, W: 7, C: 3, K: 5, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 3, H: 8, W: 8, C: 3, K: 32, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 2, H: 9, W: 7, C: 4, K: 33, R: 3, S: 3, Stride: 2, Pad: 1},
+	{N: 1, H: 11, W: 11, C: 3, K: 16, R: 7, S: 7, Stride: 2, Pad: 3},
+	{N: 1, H: 6, W: 5, C: 17, K: 19, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 2, H: 6, W: 6, C: 8, K: 6, R: 5, S: 3, Stride: 1, Pad: 2},
+	{N: 2, H: 7, W: 9, C: 16, K: 48, R: 1, S: 1, Stride: 2},
+	{N: 2, H: 6, W: 6, C: 32, K: 64, R: 1, S: 1, Stride: 1},
+	{N: 3, H: 8, W: 8, C: 32, K: 64, R: 3, S: 3, Stride: 2, Pad: 1},
+	{N: 2, H: 7, W: 5, C: 16, K: 20, R: 3, S: 3, Stride: 2, Pad: 1},
+	{N: 1, H: 9, W: 9, C: 16, K: 8, R: 3, S: 3, Stride: 3, Pad: 0},
+	{N: 1, H: 4, W: 4, C: 16, K: 16, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 2, H: 8, W: 8, C: 32, K: 48, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 3, H: 7, W: 11, C: 48, K: 32, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 1, H: 10, W: 9, C: 16, K: 16, R: 3, S: 3, Stride: 1, Pad: 0},
+	{N: 1, H: 10, W: 9, C: 16, K: 16, R: 3, S: 3, Stride: 1, Pad: 2},
+	{N: 33, H: 8, W: 8, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1},
+}
+
+// tolerance of a convolution, relative to the largest output: a tenth of what
+// agreement with PyTorch asks for.
+const convTolerance = 1e-5
+
+func TestConv(t *testing.T) {
+	eachVariant(t, func(t *testing.T, p *Pool) {
+		r := rand.New(rand.NewPCG(1, 1))
+		for _, c := range convs {
+			if p.variant == pureGo && c.N > 8 {
+				continue // seconds, for nothing that smaller shapes do not show
+			}
+			for _, on := range []bool{false, true} {
+				for _, op := range []kernels.Op{
+					kernels.ConvForward{Conv: c, Bias: on, ReLU: on},
+					kernels.ConvBackwardData{Conv: c, Accumulate: on},
+					kernels.ConvBackwardWeight{Conv: c, Bias: on},
+				} {
+					compare(t, p, op, buffers(r, op, nil), convTolerance)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,183 @@
+package cpu
+
+import "dev.gpustall/kernels"
+
+// blockFloats is the size of a worker's block of gathered rows: half of a 1 MiB
+// second-level cache, so that a panel of weights fits beside it.
+const blockFloats = 96 << 10
+
+// rowsFor returns how many rows of k floats a worker gathers at a time, a
+// multiple of 14, the tallest micro-kernel.
+func rowsFor(k int) int { return 14 * min(max(blockFloats/k/14, 1), 16) }
+
+// forward computes y = im2col(x) w^T by blocks of output pixels, each gathered
+// into cache just before its product.
+type forward struct {
+	pl            *Plan
+	g             window
+	pixels, k, kk int // kk: R*S*C, the inner dimension
+	rows          int // of a block
+	packed, a     region
+	direct        bool // x's rows are the operand as they lie
+
+	x, w, y, bias []float32
+	flags         int
+}
+
+func newForward(pl *Plan, c kernels.Conv) *forward {
+	f := &forward{pl: pl, pixels: c.N * c.OutH() * c.OutW(), k: c.K, kk: c.R * c.S * c.C}
+	f.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
+	f.direct = c.R == 1 && c.S == 1 && c.Stride == 1 && c.Pad == 0
+	f.rows = rowsFor(f.kk)
+	l := layout{pl: pl}
+	f.packed = l.take(align(f.k, pl.pool.variant.panel()) * f.kk)
+	if !f.direct {
+		f.a = l.take(f.rows * f.kk * pl.pool.threads)
+	}
+	return f
+}
+
+func (f *forward) bind(x, w, y, bias []float32, flags int) func() {
+	f.x, f.w, f.y, f.bias, f.flags = x, w, y, bias, flags
+	pool, panels, blocks := f.pl.pool, ceil(f.k, f.pl.pool.variant.panel()), ceil(f.pixels, f.rows)
+	pack, block := f.pack, f.block
+	return func() {
+		pool.each(panels, pack)
+		pool.each(blocks, block)
+	}
+}
+
+func (f *forward) pack(_, j int) {
+	v := f.pl.pool.variant
+	v.pack(f.k, f.kk, f.w, f.kk, true, j, j+1, f.pl.at(f.packed), f.kk*v.panel())
+}
+
+func (f *forward) block(worker, i int) {
+	v := f.pl.pool.variant
+	lo, hi := i*f.rows, min((i+1)*f.rows, f.pixels)
+	var a []float32
+	if f.direct {
+		a = f.x[lo*f.kk:]
+	} else {
+		a = f.pl.part(f.a, worker, f.rows*f.kk)
+		v.gather(&f.g, f.x, lo, hi, a, f.kk)
+	}
+	v.gemmNN(1, hi-lo, f.k, f.kk, a, f.kk, 0, f.pl.at(f.packed), 0, f.y[lo*f.k:], f.k, 0, f.bias, f.flags)
+}
+
+// backward computes dx. The input's pixels fall into stride*stride classes by
+// their position modulo the stride; those of a class meet the same taps, so that
+// each class is one product without wasted multiplications.
+type backward struct {
+	pl        *Plan
+	op        kernels.ConvBackwardData
+	classes   []class
+	rows      int // of a block
+	a, c      region
+	items     []item
+	dy, w, dx []float32
+}
+
+// class is the pixels (h0 + i*stride, w0 + j*stride) of every image.
+type class struct {
+	h0, w0, oh, ow int
+	taps           []tap
+	packed         region
+}
+
+// tap reads dy at (i+di, j+dj) for the class's pixel (i, j), with filter position t.
+type tap struct{ di, dj, t int }
+
+type item struct{ class, lo, hi int }
+
+func (pl *Plan) backwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
+	b := &backward{pl: pl, op: op, dy: dy, w: w, dx: dx}
+	b.rows = rowsFor(op.R * op.S * op.K)
+	l := layout{pl: pl}
+	v := pl.pool.variant
+	for h0 := range min(op.Stride, op.H) {
+		for w0 := range min(op.Stride, op.W) {
+			c := class{h0: h0, w0: w0, oh: ceil(op.H-h0, op.Stride), ow: ceil(op.W-w0, op.Stride)}
+			for r := range op.R {
+				for s := range op.S {
+					h, w := h0+op.Pad-r, w0+op.Pad-s
+					if h%op.Stride == 0 && w%op.Stride == 0 {
+						c.taps = append(c.taps, tap{h / op.Stride, w / op.Stride, r*op.S + s})
+					}
+				}
+			}
+			c.packed = l.take(align(op.C, v.panel()) * len(c.taps) * op.K)
+			pixels := op.N * c.oh * c.ow
+			for lo := 0; lo < pixels; lo += b.rows {
+				b.items = append(b.items, item{len(b.classes), lo, min(lo+b.rows, pixels)})
+			}
+			b.classes = append(b.classes, c)
+		}
+	}
+	b.a = l.take(b.rows * op.R * op.S * op.K * pl.pool.threads)
+	b.c = l.take(b.rows * op.C * pl.pool.threads)
+	pool, panels, items := pl.pool, ceil(op.C, v.panel())*len(b.classes), len(b.items)
+	pack, block := b.pack, b.block
+	return func() {
+		pool.each(panels, pack)
+		pool.each(items, block)
+	}
+}
+
+// pack packs one panel of one class: rows (tap, k), columns c.
+func (b *backward) pack(_, i int) {
+	v, op := b.pl.pool.variant, &b.op
+	c, j := &b.classes[i%len(b.classes)], i/len(b.classes)
+	step := len(c.taps) * op.K * v.panel()
+	for n, t := range c.taps {
+		v.pack(op.C, op.K, b.w[t.t*op.C:], op.R*op.S*op.C, false, j, j+1, b.pl.at(c.packed)[n*op.K*v.panel():], step)
+	}
+}
+
+func (b *backward) block(worker, i int) {
+	v, op, it := b.pl.pool.variant, &b.op, b.items[i]
+	c := &b.classes[it.class]
+	kk := len(c.taps) * op.K
+	out := b.pl.part(b.c, worker, b.rows*op.C)
+	if kk > 0 {
+		a := b.pl.part(b.a, worker, b.rows*op.R*op.S*op.K)
+		b.gather(c, it.lo, it.hi, a)
+		v.gemmNN(1, it.hi-it.lo, op.C, kk, a, kk, 0, b.pl.at(c.packed), 0, out, op.C, 0, nil, 0)
+	} else if op.Accumulate {
+		return
+	}
+	for p := it.lo; p < it.hi; p++ {
+		n, h, w := p/(c.oh*c.ow), c.h0+p/c.ow%c.oh*op.Stride, c.w0+p%c.ow*op.Stride
+		to := b.dx[((n*op.H+h)*op.W+w)*op.C:][:op.C]
+		from := out[(p-it.lo)*op.C:][:op.C]
+		switch {
+		case kk == 0:
+			clear(to)
+		case op.Accumulate:
+			for j, x := range from {
+				to[j] += x
+			}
+		default:
+			copy(to, from)
+		}
+	}
+}
+
+// gather copies the rows of dy that the class's pixels lo..hi meet.
+func (b *backward) gather(c *class, lo, hi int, a []float32) {
+	op := &b.op
+	oh, ow := op.OutH(), op.OutW()
+	for p := lo; p < hi; p++ {
+		n, i, j := p/(c.oh*c.ow), p/c.ow%c.oh, p%c.ow
+		for _, t := range c.taps {
+			y, x := i+t.di, j+t.dj
+			to := a[:op.K]
+			a = a[op.K:]
+			if y < 0 || y >= oh || x < 0 || x >= ow {
+				clear(to)
+				continue
+			}
+			copy(to, b.dy[((n*oh+y)*ow+x)*op.K:])
+		}
+	}
+}

@@ -1,0 +1,64 @@
+// The C side of the CPU kernels. Every function exists once for each
+// instruction set; struct kernels is one set. All memory is float32 unless said
+// otherwise, pointers need only be aligned to 4 bytes, and no function allocates.
+#ifndef GPUSTALL_KERNELS_CPU_NATIVE_H
+#define GPUSTALL_KERNELS_CPU_NATIVE_H
+
+#include <stdint.h>
+
+typedef int64_t dim;
+
+enum { ACCUMULATE = 1, RELU = 2 };
+
+// An image tensor and how Winograd's tiles cover it.
+struct tiles {
+	dim h, w, c;    // of the tensor that is read or written
+	dim pad;        // input only
+	dim th, tw;     // tiles down and across an image
+	dim first, end; // the tiles to work on, counted over all images
+	dim step;       // floats from one of the 36 positions to the next
+};
+
+struct kernels {
+	dim lanes; // floats in a vector
+	dim panel; // columns of a packed panel of gemm_nn's B
+
+	// c[m,n] (+)= a[m,k] b[k,n] (+ bias[n]) (then ReLU). b is packed in panels of
+	// `panel` columns: panel j holds k rows of its columns, zeros past n.
+	void (*gemm_nn)(dim m, dim n, dim k, const float *a, dim lda, const float *b,
+	                float *c, dim ldc, const float *bias, dim flags);
+	// c[m,n] (+)= sum over p of a[p,m] b[p,n]. n is a multiple of 16.
+	void (*gemm_tn)(dim m, dim n, dim k, const float *a, dim lda, const float *b, dim ldb,
+	                float *c, dim ldc, dim flags);
+	// Packs b[k,n] for gemm_nn from rows of n (stride ldb) or, transposed, from
+	// rows of k. Panels first..end are written, `step` floats apart.
+	void (*pack)(dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end,
+	             float *out, dim step);
+
+	// Winograd's F(4x4,3x3); see winograd.h.
+	void (*wino_input)(const struct tiles *t, const float *x, float *v);
+	void (*wino_output)(const struct tiles *t, const float *m, float *y, const float *bias, dim flags);
+	void (*wino_spread)(const struct tiles *t, const float *dy, float *v);
+	void (*wino_filter)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u);
+	void (*wino_filter_back)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u);
+	void (*wino_gather)(dim c, dim step, dim first, dim end, const float *u, float *dw);
+};
+
+// A convolution's geometry, for gathering its operands into rows.
+struct window {
+	dim h, w, c;         // the tensor that is read
+	dim oh, ow;          // the grid of positions that read it
+	dim r, s, stride, pad;
+	dim dr, ds;          // the first tap: rows and columns past the window's corner
+};
+
+// gather writes, for positions first..end of the grid, the r*s*c values that the
+// window covers, zeros outside, in rows of ld floats.
+void gather(const struct window *g, const float *x, dim first, dim end, float *out, dim ld);
+
+extern const struct kernels kernels_generic;
+#if defined(__x86_64__)
+extern const struct kernels kernels_avx2, kernels_avx512;
+#endif
+
+#endif

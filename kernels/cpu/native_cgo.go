@@ -1,0 +1,181 @@
+//go:build cgo
+
+package cpu
+
+/*
+#cgo CFLAGS: -O3 -Wall
+#include "native.h"
+
+static const struct kernels *set(int variant) {
+#if defined(__x86_64__)
+	if (variant == 3) return &kernels_avx512;
+	if (variant == 2) return &kernels_avx2;
+#endif
+	return &kernels_generic;
+}
+
+static int widest(void) {
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+	if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) return 3;
+	if (avx2) return 2;
+#endif
+	return 1;
+}
+
+static dim panel_of(int v) { return set(v)->panel; }
+
+static void gemm_nn(int v, dim count, dim m, dim n, dim k, const float *a, dim lda, dim sa, const float *b, dim sb,
+                    float *c, dim ldc, dim sc, const float *bias, dim flags) {
+	for (dim i = 0; i < count; i++)
+		set(v)->gemm_nn(m, n, k, a + i * sa, lda, b + i * sb, c + i * sc, ldc, bias, flags);
+}
+static void gemm_tn(int v, dim m, dim n, dim k, const float *a, dim lda, const float *b, dim ldb,
+                    float *c, dim ldc, dim flags) {
+	set(v)->gemm_tn(m, n, k, a, lda, b, ldb, c, ldc, flags);
+}
+static void pack(int v, dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end, float *out, dim step) {
+	set(v)->pack(n, k, b, ldb, transposed, first, end, out, step);
+}
+static void gather_rows(dim h, dim w, dim c, dim oh, dim ow, dim r, dim s, dim stride, dim pad, dim dr, dim ds,
+                        const float *x, dim first, dim end, float *out, dim ld) {
+	struct window g = {h, w, c, oh, ow, r, s, stride, pad, dr, ds};
+	gather(&g, x, first, end, out, ld);
+}
+
+enum { INPUT, OUTPUT, SPREAD };
+static void wino_tiles(int v, int what, dim h, dim w, dim c, dim pad, dim th, dim tw, dim first, dim end, dim step,
+                       const float *from, float *to, const float *bias, dim flags) {
+	struct tiles t = {h, w, c, pad, th, tw, first, end, step};
+	const struct kernels *k = set(v);
+	if (what == INPUT) k->wino_input(&t, from, to);
+	else if (what == OUTPUT) k->wino_output(&t, from, to, bias, flags);
+	else k->wino_spread(&t, from, to);
+}
+static void wino_filter(int v, int back, dim k, dim c, dim step, dim first, dim end, const float *w, float *u) {
+	if (back) set(v)->wino_filter_back(k, c, step, first, end, w, u);
+	else set(v)->wino_filter(k, c, step, first, end, w, u);
+}
+static void wino_gather(int v, dim c, dim step, dim first, dim end, const float *u, float *dw) {
+	set(v)->wino_gather(c, step, first, end, u, dw);
+}
+
+#cgo noescape gemm_nn
+#cgo nocallback gemm_nn
+#cgo noescape gemm_tn
+#cgo nocallback gemm_tn
+#cgo noescape pack
+#cgo nocallback pack
+#cgo noescape gather_rows
+#cgo nocallback gather_rows
+#cgo noescape wino_tiles
+#cgo nocallback wino_tiles
+#cgo noescape wino_filter
+#cgo nocallback wino_filter
+#cgo noescape wino_gather
+#cgo nocallback wino_gather
+*/
+import "C"
+
+import "unsafe"
+
+// native says that the C kernels are built in.
+const native = true
+
+// best returns the widest instruction set that the processor and the system support.
+func best() variant { return variant(C.widest()) }
+
+// variants lists what can run here, for tests.
+func variants() []variant {
+	v := []variant{pureGo, generic, avx2, avx512}
+	return v[:C.widest()+1]
+}
+
+func ptr(v []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(v))) }
+
+// panel is the width of a packed panel of gemmNN's B.
+func (v variant) panel() int {
+	if v == pureGo {
+		return goPanel
+	}
+	return int(C.panel_of(C.int(v)))
+}
+
+// gemmNN computes count products c[m,n] (+)= a[m,k] b[k,n] (+ bias) (then ReLU)
+// whose operands lie sa, sb and sc floats apart. b is packed; see native.h.
+func (v variant) gemmNN(count, m, n, k int, a []float32, lda, sa int, b []float32, sb int, c []float32, ldc, sc int, bias []float32, flags int) {
+	if v == pureGo {
+		goGemmNN(count, m, n, k, a, lda, sa, b, sb, c, ldc, sc, bias, flags)
+		return
+	}
+	C.gemm_nn(C.int(v), C.dim(count), C.dim(m), C.dim(n), C.dim(k), ptr(a), C.dim(lda), C.dim(sa), ptr(b), C.dim(sb),
+		ptr(c), C.dim(ldc), C.dim(sc), ptr(bias), C.dim(flags))
+}
+
+// gemmTN computes c[m,n] (+)= the sum over p of a[p,m] b[p,n]; n is a multiple of 16.
+func (v variant) gemmTN(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, flags int) {
+	if v == pureGo {
+		goGemmTN(m, n, k, a, lda, b, ldb, c, ldc, flags)
+		return
+	}
+	C.gemm_tn(C.int(v), C.dim(m), C.dim(n), C.dim(k), ptr(a), C.dim(lda), ptr(b), C.dim(ldb), ptr(c), C.dim(ldc), C.dim(flags))
+}
+
+// pack packs panels first..end, step floats apart, of b[k,n] for gemmNN.
+func (v variant) pack(n, k int, b []float32, ldb int, transposed bool, first, end int, out []float32, step int) {
+	if v == pureGo {
+		goPack(n, k, b, ldb, transposed, first, end, out, step)
+		return
+	}
+	C.pack(C.int(v), C.dim(n), C.dim(k), ptr(b), C.dim(ldb), truth(transposed), C.dim(first), C.dim(end), ptr(out), C.dim(step))
+}
+
+func truth(b bool) C.dim {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// gather writes the windows of positions first..end as rows of ld floats.
+func (v variant) gather(g *window, x []float32, first, end int, out []float32, ld int) {
+	if v == pureGo {
+		goGather(g, x, first, end, out, ld)
+		return
+	}
+	C.gather_rows(C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.oh), C.dim(g.ow), C.dim(g.r), C.dim(g.s), C.dim(g.stride), C.dim(g.pad), C.dim(g.dr), C.dim(g.ds),
+		ptr(x), C.dim(first), C.dim(end), ptr(out), C.dim(ld))
+}
+
+func (v variant) wino(what C.int, g *grid, first, end, step int, from, to, bias []float32, flags int) {
+	C.wino_tiles(C.int(v), what, C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.pad), C.dim(g.th), C.dim(g.tw),
+		C.dim(first), C.dim(end), C.dim(step), ptr(from), ptr(to), ptr(bias), C.dim(flags))
+}
+
+// winoInput transforms the patches of x under tiles first..end.
+func (v variant) winoInput(g *grid, first, end, step int, x, out []float32) {
+	v.wino(C.INPUT, g, first, end, step, x, out, nil, 0)
+}
+
+// winoSpread transforms the patches of dy for the filter's gradient.
+func (v variant) winoSpread(g *grid, first, end, step int, dy, out []float32) {
+	v.wino(C.SPREAD, g, first, end, step, dy, out, nil, 0)
+}
+
+// winoOutput turns products back into patches of y.
+func (v variant) winoOutput(g *grid, first, end, step int, m, y, bias []float32, flags int) {
+	v.wino(C.OUTPUT, g, first, end, step, m, y, bias, flags)
+}
+
+// winoFilter transforms panels first..end of the filters w [k,9,c]; back turns
+// them for the gradient of the input.
+func (v variant) winoFilter(back bool, k, c, step, first, end int, w, u []float32) {
+	C.wino_filter(C.int(v), C.int(truth(back)), C.dim(k), C.dim(c), C.dim(step), C.dim(first), C.dim(end), ptr(w), ptr(u))
+}
+
+// winoGather turns rows first..end of the 36 products into dw [k,9,c].
+func (v variant) winoGather(c, step, first, end int, u, dw []float32) {
+	C.wino_gather(C.int(v), C.dim(c), C.dim(step), C.dim(first), C.dim(end), ptr(u), ptr(dw))
+}

@@ -1,0 +1,23 @@
+// Vectors of LANES floats, by the compilers' vector extension: gcc and clang
+// turn them into the registers of the target that the including file sets.
+#ifndef LANES
+#error "LANES must be defined"
+#endif
+
+#include <string.h>
+
+#include "native.h"
+
+typedef float vec __attribute__((vector_size(LANES * 4)));
+typedef float vec_unaligned __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t veci __attribute__((vector_size(LANES * 4)));
+
+static inline __attribute__((always_inline)) vec load(const float *p) { return *(const vec_unaligned *)p; }
+static inline __attribute__((always_inline)) void store(float *p, vec v) { *(vec_unaligned *)p = v; }
+static inline __attribute__((always_inline)) vec all(float x) { return x - (vec){}; }
+static inline __attribute__((always_inline)) vec pick(veci mask, vec a, vec b) {
+	return (vec)((mask & (veci)a) | (~mask & (veci)b));
+}
+static inline __attribute__((always_inline)) vec relu(vec v) { return pick(v < 0, (vec){}, v); } // a NaN stays
+
+static inline dim min_dim(dim a, dim b) { return a < b ? a : b; }

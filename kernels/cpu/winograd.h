@@ -1,0 +1,208 @@
+// Winograd's minimal filtering F(4x4,3x3) (Lavin and Gray, "Fast Algorithms for
+// Convolutional Neural Networks", 2015) with the points 0, 1, -1, 2, -2: 36
+// multiplications for 16 outputs where the direct way takes 144.
+//
+//	Y = A^T [ (G g G^T) o (B^T d B) ] A
+//
+// The filter's gradient is the adjoint: dg = G^T [ sum over tiles of
+// (A dy A^T) o (B^T d B) ] G. Channels lie along the vectors; every channel
+// count is a multiple of 16. A transformed tile is 36 rows of channels, `step`
+// floats apart, so that each of the 36 positions is one matrix product.
+
+// Rows of zeros for positions outside an image.
+#define MAXC 4096
+static const float zeros[MAXC];
+
+#define EACH(i, n) _Pragma("GCC unroll 6") for (int i = 0; i < n; i++)
+
+static inline __attribute__((always_inline)) void mul_bt(const vec *d, vec *o) { // B^T d
+	vec a = d[4] - 4 * d[2], b = d[3] - 4 * d[1], c = d[4] - d[2], e = 2 * (d[3] - d[1]);
+	o[0] = 4 * d[0] - 5 * d[2] + d[4];
+	o[1] = a + b, o[2] = a - b, o[3] = c + e, o[4] = c - e;
+	o[5] = 4 * d[1] - 5 * d[3] + d[5];
+}
+
+static inline __attribute__((always_inline)) void mul_at(const vec *m, vec *o) { // A^T m
+	vec a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
+	o[0] = m[0] + a + c, o[1] = b + 2 * d, o[2] = a + 4 * c, o[3] = b + 8 * d + m[5];
+}
+
+static inline __attribute__((always_inline)) void mul_a(const vec *y, vec *o) { // A y
+	vec a = y[0] + y[2], b = y[1] + y[3], c = y[0] + 4 * y[2], d = 2 * y[1] + 8 * y[3];
+	o[0] = y[0], o[1] = a + b, o[2] = a - b, o[3] = c + d, o[4] = c - d, o[5] = y[3];
+}
+
+static inline __attribute__((always_inline)) void mul_g(const vec *g, vec *o) { // G g
+	vec a = (g[0] + g[2]) * (-1.0f / 6), b = g[1] * (1.0f / 6);
+	vec c = g[0] * (1.0f / 24) + g[2] * (1.0f / 6), d = g[1] * (1.0f / 12);
+	o[0] = g[0] * 0.25f, o[1] = a - b, o[2] = a + b, o[3] = c + d, o[4] = c - d, o[5] = g[2];
+}
+
+static inline __attribute__((always_inline)) void mul_gt(const vec *u, vec *o) { // G^T u
+	vec a = u[1] + u[2], b = u[2] - u[1], c = u[3] + u[4], d = u[3] - u[4];
+	o[0] = u[0] * 0.25f - a * (1.0f / 6) + c * (1.0f / 24);
+	o[1] = b * (1.0f / 6) + d * (1.0f / 12);
+	o[2] = (c - a) * (1.0f / 6) + u[5];
+}
+
+// place finds a tile's image and corner.
+#define PLACE(t, i)                                                                                 \
+	dim image = (i) / ((t)->th * (t)->tw), row = (i) / (t)->tw % (t)->th * 4, col = (i) % (t)->tw * 4
+
+// wino_input transforms 6x6 patches of x, one for each 4x4 patch of outputs.
+static void wino_input(const struct tiles *t, const float *x, float *v) {
+	for (dim i = t->first; i < t->end; i++, v += t->c) {
+		PLACE(t, i);
+		const float *px[36];
+		for (dim r = 0; r < 6; r++)
+			for (dim s = 0; s < 6; s++) {
+				dim h = row + r - t->pad, w = col + s - t->pad;
+				int inside = h >= 0 && h < t->h && w >= 0 && w < t->w;
+				px[r * 6 + s] = inside ? x + ((image * t->h + h) * t->w + w) * t->c : zeros;
+			}
+		for (dim c = 0; c < t->c; c += LANES) {
+			vec mid[6][6];
+			EACH(s, 6) {
+				vec d[6], o[6];
+				EACH(r, 6) d[r] = load(px[r * 6 + s] + c);
+				mul_bt(d, o);
+				EACH(r, 6) mid[r][s] = o[r];
+			}
+			float *out = v + c;
+			EACH(r, 6) {
+				vec o[6];
+				mul_bt(mid[r], o);
+				EACH(s, 6) { store(out, o[s]), out += t->step; }
+			}
+		}
+	}
+}
+
+// wino_spread transforms 4x4 patches of the output's gradient by A.
+static void wino_spread(const struct tiles *t, const float *dy, float *v) {
+	for (dim i = t->first; i < t->end; i++, v += t->c) {
+		PLACE(t, i);
+		const float *px[16];
+		for (dim r = 0; r < 4; r++)
+			for (dim s = 0; s < 4; s++) {
+				dim h = row + r, w = col + s;
+				px[r * 4 + s] = h < t->h && w < t->w ? dy + ((image * t->h + h) * t->w + w) * t->c : zeros;
+			}
+		for (dim c = 0; c < t->c; c += LANES) {
+			vec mid[6][4];
+			EACH(s, 4) {
+				vec d[4], o[6];
+				EACH(r, 4) d[r] = load(px[r * 4 + s] + c);
+				mul_a(d, o);
+				EACH(r, 6) mid[r][s] = o[r];
+			}
+			float *out = v + c;
+			EACH(r, 6) {
+				vec o[6];
+				mul_a(mid[r], o);
+				EACH(s, 6) { store(out, o[s]), out += t->step; }
+			}
+		}
+	}
+}
+
+// wino_output turns products into 4x4 patches of y.
+static void wino_output(const struct tiles *t, const float *m, float *y, const float *bias, dim flags) {
+	for (dim i = t->first; i < t->end; i++, m += t->c) {
+		PLACE(t, i);
+		dim rows = min_dim(4, t->h - row), cols = min_dim(4, t->w - col);
+		float *corner = y + ((image * t->h + row) * t->w + col) * t->c;
+		for (dim c = 0; c < t->c; c += LANES) {
+			vec mid[4][6];
+			const float *in = m + c;
+			EACH(s, 6) {
+				vec d[6], o[4];
+				EACH(r, 6) d[r] = load(in + (r * 6 + s) * t->step);
+				mul_at(d, o);
+				EACH(r, 4) mid[r][s] = o[r];
+			}
+			vec b = bias ? load(bias + c) : (vec){};
+			for (dim r = 0; r < rows; r++) {
+				vec o[4];
+				mul_at(mid[r], o);
+				float *out = corner + r * t->w * t->c + c;
+				for (dim s = 0; s < cols; s++, out += t->c) {
+					vec z = o[s] + b;
+					if (flags & ACCUMULATE) z += load(out);
+					if (flags & RELU) z = relu(z);
+					store(out, z);
+				}
+			}
+		}
+	}
+}
+
+static inline __attribute__((always_inline)) void filter_tile(vec g[9], float *u, dim step) {
+	vec mid[6][3];
+	EACH(s, 3) {
+		vec d[3] = {g[s], g[3 + s], g[6 + s]}, o[6];
+		mul_g(d, o);
+		EACH(r, 6) mid[r][s] = o[r];
+	}
+	EACH(r, 6) {
+		vec o[6];
+		mul_g(mid[r], o);
+		EACH(s, 6) { store(u, o[s]), u += step; }
+	}
+}
+
+// wino_filter transforms w [k][9][c] into 36 matrices [c][k] packed for gemm_nn,
+// for panels first..end of k.
+static void wino_filter(dim k, dim c, dim step, dim first, dim end, const float *w, float *u) {
+	for (dim j = first; j < end; j++)
+		for (dim c0 = 0; c0 < c; c0 += LANES) {
+			float turned[9][LANES][PANEL];
+			for (dim i = 0; i < PANEL; i++) {
+				dim row = j * PANEL + i;
+				for (dim q = 0; q < 9; q++) {
+					const float *src = row < k ? w + (row * 9 + q) * c + c0 : zeros;
+					for (dim l = 0; l < LANES; l++) turned[q][l][i] = src[l];
+				}
+			}
+			for (dim l = 0; l < LANES; l++)
+				for (dim half = 0; half < PANEL; half += LANES) {
+					vec g[9];
+					for (int q = 0; q < 9; q++) g[q] = load(&turned[q][l][half]);
+					filter_tile(g, u + (j * c + c0 + l) * PANEL + half, step);
+				}
+		}
+}
+
+// wino_filter_back does it for the gradient of the input, a convolution of dy
+// with the filter turned by 180 degrees: 36 matrices [k][c], panels of c.
+static void wino_filter_back(dim k, dim c, dim step, dim first, dim end, const float *w, float *u) {
+	for (dim j = first; j < end; j++)
+		for (dim row = 0; row < k; row++)
+			for (dim half = 0; half < PANEL; half += LANES) {
+				dim col = j * PANEL + half;
+				vec g[9];
+				for (int q = 0; q < 9; q++) g[8 - q] = load(col < c ? w + (row * 9 + q) * c + col : zeros);
+				filter_tile(g, u + (j * k + row) * PANEL + half, step);
+			}
+}
+
+// wino_gather turns rows first..end of the 36 matrices u [k][c] into dw [k][9][c].
+static void wino_gather(dim c, dim step, dim first, dim end, const float *u, float *dw) {
+	for (dim row = first; row < end; row++)
+		for (dim c0 = 0; c0 < c; c0 += LANES) {
+			vec mid[3][6];
+			const float *in = u + row * c + c0;
+			EACH(s, 6) {
+				vec d[6], o[3];
+				EACH(r, 6) d[r] = load(in + (r * 6 + s) * step);
+				mul_gt(d, o);
+				EACH(r, 3) mid[r][s] = o[r];
+			}
+			float *out = dw + row * 9 * c + c0;
+			EACH(r, 3) {
+				vec o[3];
+				mul_gt(mid[r], o);
+				EACH(s, 3) { store(out, o[s]), out += c; }
+			}
+		}
+}
