@@ -1,0 +1,105 @@
+package format
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/synth"
+)
+
+// TestOpen: whatever synth makes is recognised, and a sample fits its transform.
+func TestOpen(t *testing.T) {
+	ctx, o := context.Background(), synth.Options{Samples: 20, Test: 10, Seed: 1}
+	tests := []struct {
+		format string
+		make   func(dir string) error
+		test   int // samples in the evaluation split; 0: it has none
+	}{
+		{"cifar10-binary", func(dir string) error { return synth.CIFAR10(ctx, dir, o) }, 10},
+		{"cifar10-python", func(dir string) error { return synth.CIFAR10Python(ctx, dir, o) }, 10},
+		{"imagefolder", func(dir string) error { return synth.ImageFolder(ctx, dir, o) }, 10},
+		{"synthetic-records", func(dir string) error { return synth.Records(ctx, dir, 100, o) }, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.format, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := tt.make(dir); err != nil {
+				t.Fatal(err)
+			}
+			for _, split := range []struct {
+				open func(string) (loader.Dataset, loader.Transform, error)
+				n    int
+			}{{Open, 20}, {OpenTest, tt.test}} {
+				d, tr, err := split.open(dir)
+				if split.n == 0 {
+					if !errors.Is(err, ErrUnknown) {
+						t.Errorf("err = %v", err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := d.Info()
+				if in.Format != tt.format || !in.Synthetic || in.Samples != split.n {
+					t.Errorf("Info = %+v", in)
+				}
+				s := loader.Sample{Index: split.n - 1}
+				if err := errors.Join(d.Read(ctx, &s), d.Decode(&s)); err != nil {
+					t.Fatal(err)
+				}
+				rng := loader.NewRNG(1, 0, s.Index)
+				tr.Host(&s, &rng, make([]float32, in.H*in.W*in.C))
+				var aug [4]int32
+				tr.Device(&s, &rng, make([]byte, in.H*in.W*in.C), &aug)
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(text, []byte("hello"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(dir, "damaged")
+	if err := os.Mkdir(damaged, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(damaged, "data_batch_1.bin"), []byte("hello"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.MkdirAll(filepath.Join(empty, "cats"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bare := filepath.Join(dir, "bare")
+	if err := os.Mkdir(bare, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none"): "no such file or folder",
+		text:                       "looked for CIFAR-10",
+		bare:                       "looked for CIFAR-10",
+		damaged:                    "5 bytes is not a whole number",
+		empty:                      "cats holds no .jpg",
+	} {
+		d, tr, err := Open(path)
+		if err == nil || d != nil || tr != nil {
+			t.Errorf("%s: %v, %v, %v", path, d, tr, err)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %q does not say %q", path, err, want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+// Package imagefolder reads a folder of JPEG and PNG images with a folder for
+// each class, as torchvision's ImageFolder does: root/class/…/image.jpg. Where
+// root holds the splits train and val (or valid, or test), those hold the classes.
+//
+// Read fetches a file's bytes; Decode turns them into RGB pixels with the standard
+// library's decoders. Chroma is upsampled by repetition, where libjpeg-turbo, and
+// hence PIL, interpolates: pixels differ slightly from PIL's at coloured edges.
+package imagefolder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/synth/marker"
+)
+
+// Format, as in loader.Info.
+const Format = "imagefolder"
+
+// Size is the side of a sample after the usual transform.
+const Size = 224
+
+// maxFile bounds what Read takes in.
+const maxFile = 1 << 30
+
+// ErrNotFolder is wrapped by Open's error when the path has no class folders.
+var ErrNotFolder = errors.New("no folders of images here")
+
+// Dataset is an image folder. It is safe for concurrent use.
+type Dataset struct {
+	info  loader.Info
+	files []file
+}
+
+type file struct {
+	path  string // relative to Info.Path
+	class int32
+}
+
+// Open lists the training split at path.
+func Open(path string) (*Dataset, error) { return open(path, "train") }
+
+// OpenTest lists the evaluation split at path: its folder val, valid or test.
+func OpenTest(path string) (*Dataset, error) { return open(path, "val", "valid", "test") }
+
+func open(path string, splits ...string) (*Dataset, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("imagefolder: open %s: there is no such folder: check the path: %w", path, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("imagefolder: open %s: %w", path, err)
+	}
+	root := path
+	for _, s := range splits {
+		if dir := filepath.Join(path, s); isDir(dir) {
+			root = dir
+			break
+		}
+	}
+	if root == path && splits[0] != "train" {
+		return nil, fmt.Errorf("imagefolder: open %s: %w: it has no folder val, valid or test: make one with a folder for each class", path, ErrNotFolder)
+	}
+	d := &Dataset{}
+	classes, err := classesOf(root)
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range classes {
+		before := len(d.files)
+		if err := d.add(root, c, int32(i)); err != nil {
+			return nil, err
+		}
+		if len(d.files) == before {
+			return nil, fmt.Errorf("imagefolder: open %s: the class folder %s holds no .jpg, .jpeg or .png: put images there or remove it", root, c)
+		}
+	}
+	name := filepath.Base(path)
+	if abs, err := filepath.Abs(path); err == nil {
+		name = filepath.Base(abs)
+	}
+	d.info = loader.Info{Name: name, Format: Format, Path: root, Samples: len(d.files), Classes: classes, H: Size, W: Size, C: 3}
+	if marker.Read(root) != nil || (root != path && marker.Read(path) != nil) {
+		d.info.Synthetic = true
+	}
+	return d, nil
+}
+
+// Info describes the folder. Bytes is 0: finding out would cost a system call a file.
+func (d *Dataset) Info() loader.Info { return d.info }
+
+// Path returns the file of a sample.
+func (d *Dataset) Path(index int) string {
+	return filepath.Join(d.info.Path, d.files[index].path)
+}
+
+// Read fetches the file of sample s.Index into s.Raw and sets s.Label.
+func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
+	if s.Index < 0 || s.Index >= len(d.files) {
+		return fmt.Errorf("imagefolder: read sample %d: %s has samples 0 to %d", s.Index, d.info.Path, len(d.files)-1)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	path := d.Path(s.Index)
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("imagefolder: read %s: %w: was the folder changed since it was opened?", path, err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("imagefolder: read %s: %w", path, err)
+	}
+	n := int(st.Size())
+	if !st.Mode().IsRegular() || n > maxFile {
+		return fmt.Errorf("imagefolder: read %s: it is not a regular file of at most %d bytes: remove it from the folder", path, maxFile)
+	}
+	if cap(s.Raw) < n {
+		s.Raw = make([]byte, n+n/4)
+	}
+	s.Raw = s.Raw[:n]
+	if _, err := io.ReadFull(f, s.Raw); err != nil {
+		return fmt.Errorf("imagefolder: read %s: %w: it shrank while it was read", path, err)
+	}
+	s.Label = d.files[s.Index].class
+	return nil
+}
+
+// Decode turns the image in s.Raw into RGB pixels.
+func (d *Dataset) Decode(s *loader.Sample) error {
+	if err := decode(s); err != nil {
+		return fmt.Errorf("imagefolder: decode %s: %w: replace or remove the file", d.Path(s.Index), err)
+	}
+	return nil
+}
+
+// Close has nothing to give back.
+func (d *Dataset) Close() error { return nil }

@@ -1,0 +1,112 @@
+package imagefolder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxDepth bounds how deep a class folder is followed.
+const maxDepth = 64
+
+func isDir(p string) bool {
+	st, err := os.Stat(p) // follows links
+	return err == nil && st.IsDir()
+}
+
+// classesOf returns the folders of root in the order of their names' bytes, as
+// torchvision's find_classes does: hidden ones and links to folders included.
+func classesOf(root string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fmt.Errorf("imagefolder: open %s: %w: give a folder with a folder of images for each class", root, err)
+	}
+	var classes []string
+	for _, e := range entries {
+		if e.IsDir() || (e.Type()&fs.ModeSymlink != 0 && isDir(filepath.Join(root, e.Name()))) {
+			classes = append(classes, e.Name())
+		}
+	}
+	if len(classes) == 0 {
+		return nil, fmt.Errorf("imagefolder: open %s: %w: give a folder with a folder of .jpg, .jpeg or .png images for each class", root, ErrNotFolder)
+	}
+	slices.Sort(classes)
+	return classes, nil
+}
+
+// add lists the images of a class in torchvision's order: the folders by path,
+// in each the files by name.
+func (d *Dataset) add(root, class string, index int32) error {
+	var dirs []string
+	if err := walk(filepath.Join(root, class), nil, &dirs); err != nil {
+		return err
+	}
+	slices.Sort(dirs)
+	for _, dir := range dirs {
+		rel, err := filepath.Rel(root, dir)
+		if err != nil {
+			return fmt.Errorf("imagefolder: list %s: %w", dir, err)
+		}
+		entries, err := os.ReadDir(dir) // sorted by name
+		if err != nil {
+			return fmt.Errorf("imagefolder: list %s: %w: make it readable or remove it", dir, err)
+		}
+		for _, e := range entries {
+			if !isImage(e.Name()) {
+				continue
+			}
+			if e.Type().IsRegular() || (e.Type()&fs.ModeSymlink != 0 && !isDir(filepath.Join(dir, e.Name()))) {
+				d.files = append(d.files, file{filepath.Join(rel, e.Name()), index})
+			}
+		}
+	}
+	return nil
+}
+
+// walk collects dir and the folders below it, links followed. A link back to a
+// folder that leads here is left out: os.walk would go round until the path is
+// too long.
+func walk(dir string, above []fs.FileInfo, out *[]string) error {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("imagefolder: list %s: %w: make it readable or remove it", dir, err)
+	}
+	for _, a := range above {
+		if os.SameFile(a, st) {
+			return nil
+		}
+	}
+	if len(above) == maxDepth {
+		return fmt.Errorf("imagefolder: list %s: folders are nested more than %d deep: flatten them", dir, maxDepth)
+	}
+	*out = append(*out, dir)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("imagefolder: list %s: %w: make it readable or remove it", dir, err)
+	}
+	if err != nil {
+		return fmt.Errorf("imagefolder: list %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		sub := filepath.Join(dir, e.Name())
+		if e.IsDir() || (e.Type()&fs.ModeSymlink != 0 && isDir(sub)) {
+			if err := walk(sub, append(above[:len(above):len(above)], st), out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isImage goes by the extension, whatever its case.
+func isImage(name string) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".jpg", ".jpeg", ".png":
+		return true
+	}
+	return false
+}

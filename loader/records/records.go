@@ -1,0 +1,210 @@
+// Package records serves records of one fixed size without meaning, as the
+// workloads of MLPerf Storage (https://mlcommons.org/benchmarks/storage) have
+// them: from a folder of files, each one record, or made in memory. They are
+// always synthetic. With transform.Raw the loader really moves their bytes.
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/synth/marker"
+)
+
+// Format, as in loader.Info.
+const Format = "synthetic-records"
+
+// Ext is the extension of record files.
+const Ext = ".rec"
+
+// Options describe records made in memory.
+type Options struct {
+	Name        string // shown; "records" when empty
+	Samples     int    // DefaultSamples when 0
+	SampleBytes int
+	Seed        int64
+	// PerSample is how long each Read takes, by sleeping: the emulated storage has
+	// a known speed. 0 reads as fast as memory is copied. The time is that of one
+	// reader; readers do not slow each other down. What the timer oversleeps is
+	// taken off later reads, so that the mean is right.
+	PerSample time.Duration
+}
+
+// DefaultSamples is an epoch's worth where nobody says: 125 batches of the
+// workload with the largest ones.
+const DefaultSamples = 50_000
+
+// Dataset is a set of records. It is safe for concurrent use.
+type Dataset struct {
+	info  loader.Info
+	bytes int
+	dir   string   // of the files; empty in memory
+	names []string // of the files
+	body  []byte   // in memory: what every record holds
+	delay time.Duration
+	debt  atomic.Int64 // ns overslept and not yet taken off
+}
+
+// maxBytes bounds a record: no workload is near it.
+const maxBytes = 4 << 30
+
+// Generate makes records in memory. All share one body, which Read copies.
+func Generate(o Options) (*Dataset, error) {
+	if o.Samples == 0 {
+		o.Samples = DefaultSamples
+	}
+	if o.Samples < 0 || o.SampleBytes <= 0 || int64(o.SampleBytes) > maxBytes || o.PerSample < 0 {
+		return nil, fmt.Errorf("records: make %d samples of %d bytes at %v each: give at least one sample of 1 to %d bytes and no negative time",
+			o.Samples, o.SampleBytes, o.PerSample, int64(maxBytes))
+	}
+	d := &Dataset{bytes: o.SampleBytes, body: make([]byte, o.SampleBytes), delay: o.PerSample}
+	Fill(d.body, o.Seed, 0)
+	name := o.Name
+	if name == "" {
+		name = "records"
+	}
+	d.info = info(name, "", o.Samples, o.SampleBytes)
+	return d, nil
+}
+
+// ErrNotRecords is wrapped by Open's error when the path holds no records.
+var ErrNotRecords = errors.New("no records here")
+
+// Open lists the record files of a folder, all of one size.
+func Open(dir string) (*Dataset, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("records: open %s: %w: give a folder of %s files", dir, err, Ext)
+	}
+	d := &Dataset{dir: dir}
+	for _, e := range entries { // sorted
+		if !e.Type().IsRegular() || filepath.Ext(e.Name()) != Ext {
+			continue
+		}
+		st, err := e.Info()
+		if err != nil {
+			return nil, fmt.Errorf("records: open %s: %w", filepath.Join(dir, e.Name()), err)
+		}
+		if d.bytes == 0 {
+			d.bytes = int(min(st.Size(), maxBytes))
+		}
+		if st.Size() != int64(d.bytes) || d.bytes == 0 {
+			return nil, fmt.Errorf("records: open %s: %d bytes where the first record has %d, so it looks truncated: make the records again", filepath.Join(dir, e.Name()), st.Size(), d.bytes)
+		}
+		d.names = append(d.names, e.Name())
+	}
+	if len(d.names) == 0 {
+		return nil, fmt.Errorf("records: open %s: %w: give a folder of %s files", dir, ErrNotRecords, Ext)
+	}
+	name := filepath.Base(dir)
+	if m := marker.Read(dir); m != nil {
+		if m.Name != "" {
+			name = m.Name
+		}
+		if m.Samples > 0 && m.Samples != len(d.names) {
+			return nil, fmt.Errorf("records: open %s: %d records where %s promises %d: make the records again", dir, len(d.names), marker.File, m.Samples)
+		}
+	}
+	d.info = info(name, dir, len(d.names), d.bytes)
+	return d, nil
+}
+
+// info gives a record as many float32 values as hold its bytes (see transform.Raw).
+func info(name, path string, samples, bytes int) loader.Info {
+	return loader.Info{
+		Name: name, Format: Format, Path: path, Samples: samples, Classes: []string{"record"},
+		H: 1, W: (bytes + 3) / 4, C: 1, Bytes: int64(samples) * int64(bytes), Synthetic: true,
+	}
+}
+
+// Info describes the records.
+func (d *Dataset) Info() loader.Info { return d.info }
+
+// SampleBytes is the size of each record.
+func (d *Dataset) SampleBytes() int { return d.bytes }
+
+// Read fetches record s.Index into s.Raw. Every label is 0.
+func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
+	if s.Index < 0 || s.Index >= d.info.Samples {
+		return fmt.Errorf("records: read record %d: there are records 0 to %d", s.Index, d.info.Samples-1)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	start := time.Now()
+	if cap(s.Raw) < d.bytes {
+		s.Raw = make([]byte, d.bytes)
+	}
+	s.Raw = s.Raw[:d.bytes]
+	s.Label = 0
+	if d.dir == "" {
+		copy(s.Raw, d.body)
+		return d.sleep(ctx, start)
+	}
+	path := filepath.Join(d.dir, d.names[s.Index])
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("records: read %s: %w: was the folder changed since it was opened?", path, err)
+	}
+	defer f.Close()
+	if _, err := io.ReadFull(f, s.Raw); err != nil {
+		return fmt.Errorf("records: read %s: %w, so it is truncated: make the records again", path, err)
+	}
+	return nil
+}
+
+// sleep waits until start + delay, less what earlier reads overslept.
+func (d *Dataset) sleep(ctx context.Context, start time.Time) error {
+	if d.delay == 0 {
+		return nil
+	}
+	debt := min(time.Duration(d.debt.Swap(0)), d.delay)
+	end := start.Add(d.delay - debt)
+	if wait := time.Until(end); wait > 0 {
+		if done := ctx.Done(); done == nil {
+			time.Sleep(wait)
+		} else {
+			t := time.NewTimer(wait)
+			select {
+			case <-t.C:
+			case <-done:
+				t.Stop()
+				return ctx.Err()
+			}
+		}
+	}
+	d.debt.Add(int64(min(time.Since(end), d.delay)))
+	return nil
+}
+
+// Decode has nothing to do: a record's bytes are its pixels. They are s.Raw itself.
+func (d *Dataset) Decode(s *loader.Sample) error {
+	s.Pixels = s.Raw
+	s.H, s.W, s.C = 1, d.info.W, 1
+	return nil
+}
+
+// Close forgets the records.
+func (d *Dataset) Close() error {
+	d.body = nil
+	return nil
+}
+
+// Fill writes the random bytes of a record.
+func Fill(b []byte, seed int64, index int) {
+	rng := loader.NewRNG(seed, 0, index)
+	for i := 0; i < len(b); i += 8 {
+		v := rng.Uint64()
+		for k := i; k < min(i+8, len(b)); k++ {
+			b[k] = byte(v)
+			v >>= 8
+		}
+	}
+}

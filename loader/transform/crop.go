@@ -1,0 +1,69 @@
+package transform
+
+import "dev.gpustall/loader"
+
+// Crop is torchvision's RandomCrop(size, padding), RandomHorizontalFlip and
+// Normalize for RGB images that already have the size: the image is padded with
+// zero pixels, cut out at a random place, mirrored or not, and then normalised,
+// so that padding has the value of a black pixel.
+type Crop struct {
+	Norm
+	Padding int     // pixels on each side; 0 keeps the image in place
+	Flip    float64 // probability of mirroring left to right
+}
+
+// CIFARTrain is the usual CIFAR-10 recipe: crop with padding 4, flip half.
+func CIFARTrain() *Crop {
+	return &Crop{Norm: NewNorm(cifarMean, cifarStd), Padding: 4, Flip: 0.5}
+}
+
+// CIFAREval normalises only.
+func CIFAREval() *Crop { return &Crop{Norm: NewNorm(cifarMean, cifarStd)} }
+
+// draw returns where the output's corner lies in the image, and whether to mirror.
+func (t *Crop) draw(rng *loader.RNG) (dy, dx int, flip bool) {
+	if t.Padding > 0 {
+		dy = rng.IntN(2*t.Padding+1) - t.Padding
+		dx = rng.IntN(2*t.Padding+1) - t.Padding
+	}
+	if t.Flip > 0 {
+		flip = rng.Float64() < t.Flip
+	}
+	return dy, dx, flip
+}
+
+// Host writes s.H*s.W*3 normalised values into dst.
+func (t *Crop) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
+	dy, dx, flip := t.draw(rng)
+	w := s.W * 3
+	// Columns [left,right) of the shifted image lie inside the stored one.
+	left, right := min(max(0, -dx), s.W)*3, max(min(s.W, s.W-dx), 0)*3
+	for i := range s.H {
+		out := dst[i*w : (i+1)*w]
+		r := i + dy
+		if r < 0 || r >= s.H || left >= right {
+			t.padding(out)
+			continue
+		}
+		in := s.Pixels[r*w+left+dx*3 : r*w+right+dx*3]
+		if flip {
+			t.padding(out[:w-right])
+			t.mirrored(out[w-right:w-left], in)
+			t.padding(out[w-left:])
+		} else {
+			t.padding(out[:left])
+			t.row(out[left:right], in)
+			t.padding(out[right:])
+		}
+	}
+}
+
+// Device copies the pixels and leaves the rest to the device.
+func (t *Crop) Device(s *loader.Sample, rng *loader.RNG, dst []byte, aug *[4]int32) {
+	dy, dx, flip := t.draw(rng)
+	copy(dst, s.Pixels)
+	*aug = [4]int32{int32(dy), int32(dx), 0, 0}
+	if flip {
+		aug[2] = 1
+	}
+}

@@ -1,0 +1,117 @@
+package transform
+
+import (
+	"math"
+	"sync"
+
+	"dev.gpustall/loader"
+)
+
+// ResizedCrop makes Size x Size samples of RGB images of any size: torchvision's
+// RandomResizedCrop, RandomHorizontalFlip and Normalize for training, and
+// Resize(256), CenterCrop and Normalize for evaluation. Resizing is bilinear with
+// antialiasing on uint8 pixels, as PIL does it (and bit by bit as PIL does it).
+// Cutting and resizing stay on the host in either mode; the device flips and
+// normalises.
+type ResizedCrop struct {
+	Norm
+	Size  int
+	Eval  bool
+	Scale [2]float64 // of the crop's area to the image's
+	Ratio [2]float64 // of the crop's width to its height
+	Flip  float64
+
+	pool sync.Pool // of *resizer
+}
+
+// ImageNetTrain is the usual ImageNet recipe.
+func ImageNetTrain(size int) *ResizedCrop {
+	return &ResizedCrop{
+		Norm: NewNorm(imageNetMean, imageNetStd), Size: size,
+		Scale: [2]float64{0.08, 1}, Ratio: [2]float64{3. / 4, 4. / 3}, Flip: 0.5,
+	}
+}
+
+// ImageNetEval resizes the shorter side to size*256/224 and takes the middle.
+func ImageNetEval(size int) *ResizedCrop {
+	return &ResizedCrop{Norm: NewNorm(imageNetMean, imageNetStd), Size: size, Eval: true}
+}
+
+// draw chooses the crop and resizes it to Size x Size pixels in out.
+func (t *ResizedCrop) draw(s *loader.Sample, rng *loader.RNG, z *resizer, out []byte) (flip bool) {
+	if t.Eval {
+		short := t.Size * 256 / 224
+		w, h := short, short
+		if s.W < s.H {
+			h = short * s.H / s.W
+		} else {
+			w = short * s.W / s.H
+		}
+		// torchvision rounds half to even.
+		x := int(math.RoundToEven(float64(w-t.Size) / 2))
+		y := int(math.RoundToEven(float64(h-t.Size) / 2))
+		z.resize(s, rect{0, 0, s.W, s.H}, w, h, rect{x, y, t.Size, t.Size}, out)
+		return false
+	}
+	z.resize(s, t.crop(s.W, s.H, rng), t.Size, t.Size, rect{0, 0, t.Size, t.Size}, out)
+	return rng.Float64() < t.Flip
+}
+
+// crop is RandomResizedCrop.get_params: ten tries at a random area and shape,
+// then the middle of the image at the nearest shape allowed.
+func (t *ResizedCrop) crop(w, h int, rng *loader.RNG) rect {
+	area := float64(w) * float64(h)
+	lo, hi := math.Log(t.Ratio[0]), math.Log(t.Ratio[1])
+	for range 10 {
+		a := area * (t.Scale[0] + (t.Scale[1]-t.Scale[0])*rng.Float64())
+		r := math.Exp(lo + (hi-lo)*rng.Float64())
+		cw := int(math.RoundToEven(math.Sqrt(a * r)))
+		ch := int(math.RoundToEven(math.Sqrt(a / r)))
+		if cw > 0 && ch > 0 && cw <= w && ch <= h {
+			y := rng.IntN(h - ch + 1)
+			x := rng.IntN(w - cw + 1)
+			return rect{x, y, cw, ch}
+		}
+	}
+	cw, ch := w, h
+	switch r := float64(w) / float64(h); {
+	case r < t.Ratio[0]:
+		ch = min(h, int(math.RoundToEven(float64(w)/t.Ratio[0])))
+	case r > t.Ratio[1]:
+		cw = min(w, int(math.RoundToEven(float64(h)*t.Ratio[1])))
+	}
+	return rect{(w - cw) / 2, (h - ch) / 2, max(cw, 1), max(ch, 1)}
+}
+
+// Host writes Size*Size*3 normalised values into dst.
+func (t *ResizedCrop) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
+	z := t.resizer()
+	defer t.pool.Put(z)
+	w := t.Size * 3
+	z.out = grow(z.out, t.Size*w)
+	flip := t.draw(s, rng, z, z.out)
+	if !flip {
+		t.row(dst[:t.Size*w], z.out)
+		return
+	}
+	for i := range t.Size {
+		t.mirrored(dst[i*w:(i+1)*w], z.out[i*w:(i+1)*w])
+	}
+}
+
+// Device writes the resized crop and leaves flip and normalisation to the device.
+func (t *ResizedCrop) Device(s *loader.Sample, rng *loader.RNG, dst []byte, aug *[4]int32) {
+	z := t.resizer()
+	defer t.pool.Put(z)
+	*aug = [4]int32{}
+	if t.draw(s, rng, z, dst[:t.Size*t.Size*3]) {
+		aug[2] = 1
+	}
+}
+
+func (t *ResizedCrop) resizer() *resizer {
+	if z, ok := t.pool.Get().(*resizer); ok {
+		return z
+	}
+	return &resizer{}
+}

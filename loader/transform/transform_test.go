@@ -1,0 +1,249 @@
+package transform
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"dev.gpustall/loader"
+)
+
+var (
+	_ loader.Transform = (*Crop)(nil)
+	_ loader.Transform = (*ResizedCrop)(nil)
+)
+
+// noise is the image of testdata/make.py.
+func noise(w, h int) *loader.Sample {
+	s := &loader.Sample{W: w, H: h, C: 3, Pixels: make([]byte, w*h*3)}
+	state := uint32(1)
+	for i := range s.Pixels {
+		state = (state*1103515245 + 12345) & 0x7fffffff
+		s.Pixels[i] = byte(state >> 16)
+	}
+	return s
+}
+
+// augment is what the device does with Device's result (kernels.Augment): output
+// (i,j) of the unflipped image shows input (i+dy,j+dx), zero outside, and the flip
+// mirrors that; then every value, padding too, is normalised.
+func augment(px []byte, h, w int, aug [4]int32, mean, std [4]float32) []float32 {
+	out := make([]float32, h*w*3)
+	for i := range h {
+		for j := range w {
+			from := j
+			if aug[2] != 0 {
+				from = w - 1 - j
+			}
+			y, x := i+int(aug[0]), from+int(aug[1])
+			for c := range 3 {
+				var v float32
+				if y >= 0 && y < h && x >= 0 && x < w {
+					v = float32(px[(y*w+x)*3+c])
+				}
+				out[(i*w+j)*3+c] = (v/255 - mean[c]) / std[c]
+			}
+		}
+	}
+	return out
+}
+
+// TestHostAgreesWithDevice: the same generator gives the same sample either way.
+func TestHostAgreesWithDevice(t *testing.T) {
+	tests := []struct {
+		name  string
+		t     loader.Transform
+		in    *loader.Sample
+		h, w  int
+		least int // different samples; 1: there is no randomness
+	}{
+		{"cifar train", CIFARTrain(), noise(32, 32), 32, 32, 100},
+		{"cifar eval", CIFAREval(), noise(32, 32), 32, 32, 1},
+		{"padding beyond the image", &Crop{Norm: NewNorm(cifarMean, cifarStd), Padding: 7, Flip: 0.5}, noise(5, 3), 3, 5, 30},
+		{"imagenet train", ImageNetTrain(24), noise(61, 43), 24, 24, 100},
+		{"imagenet train, tiny image", ImageNetTrain(24), noise(1, 1), 24, 24, 1},
+		{"imagenet train, long image", ImageNetTrain(24), noise(200, 3), 24, 24, 2},
+		{"imagenet eval", ImageNetEval(24), noise(61, 43), 24, 24, 1},
+		{"imagenet eval, upright", ImageNetEval(24), noise(20, 77), 24, 24, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := make([]float32, tt.h*tt.w*3)
+			px := make([]byte, tt.h*tt.w*3)
+			mean, std := tt.t.Normalisation()
+			flips, kinds := 0, map[[32]byte]bool{}
+			const n = 300
+			for i := range n {
+				r1, r2 := loader.NewRNG(5, 1, i), loader.NewRNG(5, 1, i)
+				var aug [4]int32
+				tt.t.Host(tt.in, &r1, host)
+				tt.t.Device(tt.in, &r2, px, &aug)
+				if r1 != r2 {
+					t.Fatalf("sample %d: Host and Device drew differently", i)
+				}
+				flips += int(aug[2])
+				want := augment(px, tt.h, tt.w, aug, mean, std)
+				for k := range want {
+					if host[k] != want[k] {
+						t.Fatalf("sample %d, aug %v: value %d is %v on the host, %v on the device", i, aug, k, host[k], want[k])
+					}
+				}
+				b, _ := json.Marshal(host)
+				kinds[sha256.Sum256(b)] = true
+			}
+			if len(kinds) < tt.least || (tt.least == 1) != (len(kinds) == 1) {
+				t.Errorf("%d different samples of %d, want at least %d", len(kinds), n, tt.least)
+			}
+			if tt.least > 1 && (flips < n/3 || flips > n*2/3) {
+				t.Errorf("%d flips of %d", flips, n)
+			}
+		})
+	}
+}
+
+// TestCropOffsets: with padding 4 all 81 offsets come up.
+func TestCropOffsets(t *testing.T) {
+	tr, s := CIFARTrain(), noise(32, 32)
+	seen := map[[2]int32]int{}
+	px := make([]byte, 3072)
+	for i := range 5000 {
+		rng := loader.NewRNG(1, 0, i)
+		var aug [4]int32
+		tr.Device(s, &rng, px, &aug)
+		seen[[2]int32{aug[0], aug[1]}]++
+	}
+	if len(seen) != 81 {
+		t.Errorf("%d offsets, want 81", len(seen))
+	}
+	for o := range seen {
+		if o[0] < -4 || o[0] > 4 || o[1] < -4 || o[1] > 4 {
+			t.Errorf("offset %v", o)
+		}
+	}
+}
+
+// TestNormValues against numbers worked out by hand: (v/255 - mean)/std.
+func TestNormValues(t *testing.T) {
+	s := &loader.Sample{H: 1, W: 1, C: 3, Pixels: []byte{0, 128, 255}}
+	dst := make([]float32, 3)
+	rng := loader.NewRNG(0, 0, 0)
+	CIFAREval().Host(s, &rng, dst)
+	for i, want := range []float64{-0.4914 / 0.2023, (128./255 - 0.4822) / 0.1994, (1 - 0.4465) / 0.2010} {
+		if math.Abs(float64(dst[i])-want) > 1e-6 {
+			t.Errorf("channel %d: %v, want %v", i, dst[i], want)
+		}
+	}
+}
+
+// TestResizeIsPILs compares with PIL's results, made by testdata/make.py.
+func TestResizeIsPILs(t *testing.T) {
+	b, err := os.ReadFile("testdata/resize.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Crop   [4]int
+		W, H   int
+		SHA256 string
+	}
+	if err := json.Unmarshal(b, &cases); err != nil {
+		t.Fatal(err)
+	}
+	img := noise(61, 43)
+	var z resizer
+	for _, c := range cases {
+		out := make([]byte, c.W*c.H*3)
+		z.resize(img, rect{c.Crop[0], c.Crop[1], c.Crop[2], c.Crop[3]}, c.W, c.H, rect{0, 0, c.W, c.H}, out)
+		if sum := sha256.Sum256(out); hex.EncodeToString(sum[:]) != c.SHA256 {
+			t.Errorf("crop %v to %dx%d differs from PIL's", c.Crop, c.W, c.H)
+		}
+	}
+}
+
+// TestResizeWindow: a window of the result is that part of the whole result.
+func TestResizeWindow(t *testing.T) {
+	img := noise(61, 43)
+	var z resizer
+	whole := make([]byte, 50*40*3)
+	z.resize(img, rect{2, 3, 55, 39}, 50, 40, rect{0, 0, 50, 40}, whole)
+	part := make([]byte, 20*10*3)
+	z.resize(img, rect{2, 3, 55, 39}, 50, 40, rect{13, 17, 20, 10}, part)
+	for y := range 10 {
+		for x := range 60 {
+			if part[y*60+x] != whole[((y+17)*50+13)*3+x] {
+				t.Fatalf("row %d, byte %d differs", y, x)
+			}
+		}
+	}
+}
+
+// TestCropBounds: crops lie inside the image, and their areas and shapes are in range.
+func TestCropBounds(t *testing.T) {
+	tr := ImageNetTrain(224)
+	for _, size := range [][2]int{{500, 375}, {1, 1}, {3000, 2}, {2, 3000}, {224, 224}} {
+		w, h := size[0], size[1]
+		for i := range 500 {
+			rng := loader.NewRNG(9, 0, i)
+			c := tr.crop(w, h, &rng)
+			if c.x < 0 || c.y < 0 || c.w < 1 || c.h < 1 || c.x+c.w > w || c.y+c.h > h {
+				t.Fatalf("%dx%d: crop %+v", w, h, c)
+			}
+			if w == 500 {
+				area, ratio := float64(c.w*c.h)/float64(w*h), float64(c.w)/float64(c.h)
+				if area < 0.075 || area > 1 || ratio < 0.73 || ratio > 1.36 {
+					t.Fatalf("crop %+v: area %.3f, ratio %.3f", c, area, ratio)
+				}
+			}
+		}
+	}
+}
+
+func TestAllocs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		t  loader.Transform
+		in *loader.Sample
+		n  int
+	}{
+		"cifar":    {CIFARTrain(), noise(32, 32), 3072},
+		"imagenet": {ImageNetTrain(64), noise(100, 80), 64 * 64 * 3},
+	} {
+		dst, px := make([]float32, tt.n), make([]byte, tt.n)
+		var aug [4]int32
+		rng := loader.NewRNG(1, 2, 3)
+		work := func() { tt.t.Host(tt.in, &rng, dst); tt.t.Device(tt.in, &rng, px, &aug) }
+		for range 200 { // until the scratch has its largest size
+			work()
+		}
+		if n := testing.AllocsPerRun(100, work); n >= 1 {
+			t.Errorf("%s: %v allocations a sample", name, n)
+		}
+	}
+}
+
+func benchmark(b *testing.B, t loader.Transform, in *loader.Sample, n int) {
+	dst, px := make([]float32, n), make([]byte, n)
+	var aug [4]int32
+	var rng loader.RNG
+	b.Run("host", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			rng = loader.NewRNG(1, 0, i)
+			t.Host(in, &rng, dst)
+		}
+	})
+	b.Run("device", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			rng = loader.NewRNG(1, 0, i)
+			t.Device(in, &rng, px, &aug)
+		}
+	})
+}
+
+func BenchmarkCIFARTrain(b *testing.B) { benchmark(b, CIFARTrain(), noise(32, 32), 3072) }
+func BenchmarkImageNetTrain(b *testing.B) {
+	benchmark(b, ImageNetTrain(224), noise(500, 375), 224*224*3)
+}
