@@ -16,6 +16,7 @@ import (
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/records"
+	"dev.gpustall/loader/transform"
 )
 
 // opened is the device a run trains on.
@@ -124,5 +125,20 @@ func (o *options) openData(ctx context.Context, d *opened, progress progressFunc
 			return nil, nil, err
 		}
 	}
-	return format.Open(path)
+	ds, err := format.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ds, transformOf(ds.Info()), nil
+}
+
+// transformOf is the usual training transform of a data set's kind.
+func transformOf(i loader.Info) loader.Transform {
+	switch {
+	case strings.HasPrefix(i.Format, "cifar10"):
+		return transform.CIFARTrain()
+	case i.Format == "imagefolder":
+		return transform.ImageNetTrain(224)
+	}
+	return records.Transform{}
 }

@@ -1,0 +1,340 @@
+package engine_test
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/records"
+	"dev.gpustall/loader/transform"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stripes is a data set in memory whose classes a network tells apart: the label
+// is the direction and period of the stripes, the phase and the noise are random.
+type stripes struct{ n int }
+
+func (d stripes) Info() loader.Info {
+	return loader.Info{Name: "stripes", Format: "cifar10-memory", Samples: d.n, H: 32, W: 32, C: 3,
+		Classes: []string{"a", "b", "c", "d"}, Synthetic: true}
+}
+
+func (d stripes) Read(_ context.Context, s *loader.Sample) error {
+	s.Label = int32(s.Index % 4)
+	s.Raw = append(s.Raw[:0], byte(s.Label))
+	return nil
+}
+
+func (d stripes) Decode(s *loader.Sample) error {
+	rng := loader.NewRNG(9, 0, s.Index)
+	s.H, s.W, s.C = 32, 32, 3
+	s.Pixels = s.Pixels[:0]
+	period, phase := 2+2*(int(s.Label)/2), rng.IntN(8)
+	for y := range 32 {
+		for x := range 32 {
+			at := x
+			if s.Label%2 == 1 {
+				at = y
+			}
+			v := 60 + 100*((at+phase)/period%2) + rng.IntN(60)
+			s.Pixels = append(s.Pixels, byte(v), byte(v), byte(v))
+		}
+	}
+	return nil
+}
+
+func (stripes) Close() error { return nil }
+
+// rig is a run in a test.
+type rig struct {
+	engine    *engine.Engine
+	session   *trace.Session
+	collector *trace.Collector
+	dev       device.Device
+}
+
+func newRig(t testing.TB, dev device.Device, cfg engine.Config) *rig {
+	t.Helper()
+	clock := trace.NewClock()
+	rec := trace.NewRecorder(clock, 1<<14)
+	cfg.Device, cfg.Recorder = dev, rec
+	e, err := engine.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{engine: e, dev: dev, session: trace.NewSession(trace.Meta{Samples: int64(cfg.Dataset.Info().Samples)})}
+	r.collector = trace.NewCollector(rec, r.session, stall.NewAnalyzer(rec.Now()), nil)
+	r.collector.Start()
+	return r
+}
+
+// run trains to the end and returns all that was recorded.
+func (r *rig) run(t testing.TB, ctx context.Context) *trace.Snapshot {
+	t.Helper()
+	err := r.engine.Run(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := r.engine.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := r.collector.Stop(trace.Outcome{Status: "finished"}); err != nil {
+		t.Error(err)
+	}
+	if err := r.dev.Close(); err != nil {
+		t.Error(err)
+	}
+	return r.session.Snapshot(0, math.MaxInt64)
+}
+
+// until waits for the session to show something, for ten seconds at the most.
+func (r *rig) until(ok func(*trace.Snapshot) bool) {
+	for range 10_000 {
+		if ok(r.session.Snapshot(0, 0)) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func cnn(t testing.TB, d stripes) *nn.Model {
+	m, err := nn.New("cnn", nn.Shape{H: 32, W: 32, C: 3}, len(d.Info().Classes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func onCPU(t testing.TB, d stripes, k engine.Knobs, epochs int) *rig {
+	dev, err := cpu.Open(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := cnn(t, d)
+	return newRig(t, dev, engine.Config{
+		Model: m, Dataset: d, Transform: transform.CIFARTrain(), Seed: 1, Epochs: epochs,
+		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
+	})
+}
+
+func checkSteps(t *testing.T, s *trace.Snapshot) {
+	t.Helper()
+	for i, st := range s.Steps {
+		if int(st.Index) != i {
+			t.Fatalf("step %d stands at %d", st.Index, i)
+		}
+		if i > 0 && st.Start != s.Steps[i-1].End {
+			t.Errorf("step %d starts at %d, the previous one ended at %d", i, st.Start, s.Steps[i-1].End)
+		}
+		sum := st.Busy
+		for _, v := range st.Stall {
+			sum += v
+		}
+		if sum != st.End-st.Start {
+			t.Errorf("step %d: busy and stalls are %d of %d ns", i, sum, st.End-st.Start)
+		}
+	}
+}
+
+func TestTrains(t *testing.T) {
+	d := stripes{n: 1000}
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize, k.Loader.NumWorkers = 64, 2
+	s := onCPU(t, d, k, 3).run(t, context.Background())
+	checkSteps(t, s)
+	if want := 3 * 16; len(s.Steps) != want { // the last batch of an epoch has 40
+		t.Fatalf("%d steps, want %d", len(s.Steps), want)
+	}
+	e := stall.Epochs(s)
+	if len(e) != 3 || e[0].Samples != 1000 || !e[0].Complete {
+		t.Fatalf("epochs %+v", e)
+	}
+	if !(e[2].Loss < e[0].Loss) || e[2].Top1 < 0.5 {
+		t.Errorf("loss %v -> %v, top-1 %v: four classes, chance is 0.25", e[0].Loss, e[2].Loss, e[2].Top1)
+	}
+}
+
+func TestDeviceTransformsAgree(t *testing.T) {
+	var loss [2]float32
+	for i, on := range []bool{false, true} {
+		k := engine.DefaultKnobs()
+		k.Loader.BatchSize, k.Loader.DeviceTransforms = 32, on
+		s := onCPU(t, stripes{n: 128}, k, 1).run(t, context.Background())
+		loss[i] = s.Steps[len(s.Steps)-1].Loss
+	}
+	if d := math.Abs(float64(loss[0] - loss[1])); !(d < 1e-4) {
+		t.Errorf("last loss %v with transforms on the host, %v on the device", loss[0], loss[1])
+	}
+}
+
+// TestLiveKnobs changes knobs while the engine trains: every sample of every
+// epoch is trained on once, and the trace confirms each change as a segment.
+func TestLiveKnobs(t *testing.T) {
+	d := stripes{n: 500}
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize = 16
+	r := onCPU(t, d, k, 6)
+	changes := [][]trace.Knob{
+		{{Name: "num_workers", Value: "3"}},
+		{{Name: "batch_size", Value: "50"}},
+		{{Name: "device_transforms", Value: "on"}, {Name: "pin_memory", Value: "on"}},
+		{{Name: "num_workers", Value: "1"}, {Name: "in_order", Value: "off"}},
+		{{Name: "batch_size", Value: "7"}, {Name: "device_transforms", Value: "off"}},
+		{{Name: "num_workers", Value: "0"}},
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, c := range changes {
+			time.Sleep(30 * time.Millisecond)
+			if err := r.engine.Set(c); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	s := r.run(t, context.Background())
+	<-done
+	checkSteps(t, s)
+	per := map[int32]int{}
+	for _, st := range s.Steps {
+		per[st.Epoch] += int(st.Samples)
+	}
+	for e, n := range per {
+		if n != d.n {
+			t.Errorf("epoch %d trained on %d of %d samples", e, n, d.n)
+		}
+	}
+	if len(per) != 6 {
+		t.Errorf("%d epochs, want 6", len(per))
+	}
+	if len(s.Segments) < 2 {
+		t.Fatalf("%d segments: no change was confirmed", len(s.Segments))
+	}
+	for i, seg := range s.Segments[1:] {
+		if seg.Start < s.Segments[i].End {
+			t.Errorf("segment %d starts before segment %d ends", i+1, i)
+		}
+	}
+}
+
+func TestSetRefuses(t *testing.T) {
+	r := onCPU(t, stripes{n: 64}, engine.DefaultKnobs(), 1)
+	before := r.engine.Requested()
+	for _, c := range [][]trace.Knob{
+		{{Name: "num_workers", Value: "65"}},
+		{{Name: "num_workers", Value: "2"}, {Name: "batch_size", Value: "0"}},
+		{{Name: "precision", Value: "bf16"}},
+		{{Name: "nonsense", Value: "1"}},
+		{{Name: "persistent_workers", Value: "on"}},
+	} {
+		if err := r.engine.Set(c); err == nil {
+			t.Errorf("%v was taken", c)
+		}
+	}
+	for i, k := range r.engine.Requested() {
+		if k != before[i] {
+			t.Errorf("%s is %s after a refusal, was %s", k.Name, k.Value, before[i].Value)
+		}
+	}
+	r.run(t, context.Background())
+}
+
+func TestPauseAndCancel(t *testing.T) {
+	r := onCPU(t, stripes{n: 256}, engine.DefaultKnobs(), 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	notes := func(n int) func(*trace.Snapshot) bool {
+		return func(s *trace.Snapshot) bool { return len(s.Notes) >= n }
+	}
+	go func() {
+		defer cancel()
+		r.engine.Pause(true)
+		r.until(notes(1)) // paused
+		time.Sleep(30 * time.Millisecond)
+		r.engine.Pause(false)
+		r.until(func(s *trace.Snapshot) bool { return len(s.Steps) >= 2 })
+		r.engine.Pause(true)
+		r.until(notes(3)) // paused again: cancelled while paused
+	}()
+	s := r.run(t, ctx)
+	checkSteps(t, s)
+	if b := stall.Sum(s.Steps); b.Paused < int64(30*time.Millisecond) {
+		t.Errorf("paused %v, slept 30ms", time.Duration(b.Paused))
+	}
+}
+
+// TestUnet3D is MLPerf Storage's arithmetic: the loader is slower than the
+// accelerator, by a known factor, so the accelerator computes 0.323 s of every
+// 0.646 s.
+func TestUnet3D(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes six seconds of real time")
+	}
+	p, err := emu.Find("unet3d-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := p.Workload
+	perBatch := 2 * w.Compute
+	ds, err := records.Generate(records.Options{
+		SampleBytes: 1 << 16, Samples: 9 * w.BatchSize, PerSample: perBatch / time.Duration(w.BatchSize),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize, k.Loader.DeviceTransforms, k.Loader.NumWorkers = w.BatchSize, true, 1
+	clock := emu.NewRealClock()
+	r := newRig(t, emu.New(p, clock), engine.Config{
+		Fixed:   func(int) device.Operation { return emu.Fixed{Duration: w.Compute} },
+		Dataset: ds, Transform: records.Transform{}, Epochs: 1, Knobs: k,
+	})
+	s := r.run(t, context.Background())
+	checkSteps(t, s)
+	au, ok := stall.AU(s.Steps)
+	want := float64(w.Compute) / float64(perBatch)
+	if !ok || math.Abs(au-want) > 0.01*want {
+		t.Errorf("AU %v, arithmetic says %v", au, want)
+	}
+	if b := stall.Sum(s.Steps[1:]); b.Share(trace.CauseRead) < 0.45 {
+		t.Errorf("read takes %v of the wall; half of it is waiting for storage", b.Share(trace.CauseRead))
+	}
+	for _, st := range s.Steps {
+		if !math.IsNaN(float64(st.Loss)) || st.Correct != -1 {
+			t.Fatal("an emulated device reports a loss")
+		}
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	for _, workers := range []int{0, 2} {
+		b.Run("workers="+strconv.Itoa(workers), func(b *testing.B) {
+			k := engine.DefaultKnobs()
+			k.Loader.NumWorkers, k.Loader.BatchSize = workers, 32
+			p, err := emu.Find("h100")
+			if err != nil {
+				b.Fatal(err)
+			}
+			d := stripes{n: 1 << 20}
+			m := cnn(b, d)
+			r := newRig(b, emu.New(p, emu.NewRealClock()), engine.Config{
+				Model: m, Dataset: d, Transform: transform.CIFARTrain(), Steps: b.N, Knobs: k,
+			})
+			b.ReportAllocs()
+			b.ResetTimer()
+			r.run(b, context.Background())
+		})
+	}
+}
