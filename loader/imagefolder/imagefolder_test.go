@@ -1,0 +1,382 @@
+package imagefolder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"dev.gpustall/loader"
+)
+
+var _ loader.Dataset = (*Dataset)(nil)
+
+// tree writes files; a name that ends in / is a folder, "a -> b" a link.
+func tree(t testing.TB, root string, names ...string) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		var err error
+		if link, target, ok := strings.Cut(n, " -> "); ok {
+			err = errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(root, link)), 0o755), os.Symlink(target, filepath.Join(root, link)))
+		} else if p := filepath.Join(root, n); strings.HasSuffix(n, "/") {
+			err = os.MkdirAll(p, 0o755)
+		} else {
+			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, b.Bytes(), 0o644))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestListing follows what torchvision's ImageFolder lists for the same trees.
+func TestListing(t *testing.T) {
+	tests := []struct {
+		name    string
+		tree    []string
+		open    func(string) (*Dataset, error)
+		classes []string
+		files   []string // path:label
+	}{
+		{"sorted", []string{"dog/b.png", "dog/a.jpg", "cat/z.JPEG", "cat/readme.txt", "notes.txt"}, Open,
+			[]string{"cat", "dog"}, []string{"cat/z.JPEG:0", "dog/a.jpg:1", "dog/b.png:1"}},
+		{"bytes order, not letters", []string{"b/1.png", "B/1.png", "a/10.png", "a/2.png"}, Open,
+			[]string{"B", "a", "b"}, []string{"B/1.png:0", "a/10.png:1", "a/2.png:1", "b/1.png:2"}},
+		{"nested", []string{"c/x.png", "c/sub/y.png", "c/sub/deep/z.png", "c/a/w.png"}, Open,
+			[]string{"c"}, []string{"c/x.png:0", "c/a/w.png:0", "c/sub/y.png:0", "c/sub/deep/z.png:0"}},
+		{"hidden files and folders count", []string{".h/1.png", "c/.x.png"}, Open,
+			[]string{".h", "c"}, []string{".h/1.png:0", "c/.x.png:1"}},
+		{"links", []string{"store/a.png", "root/c/l.png -> ../../store/a.png", "root/d -> ../store"}, func(p string) (*Dataset, error) { return Open(filepath.Join(p, "root")) },
+			[]string{"c", "d"}, []string{"c/l.png:0", "d/a.png:1"}},
+		{"a link round and round", []string{"c/a.png", "c/again -> ."}, Open,
+			[]string{"c"}, []string{"c/a.png:0"}},
+		{"a folder named like an image", []string{"c/a.png/b.jpg", "c/d.jpg/"}, Open,
+			[]string{"c"}, []string{"c/a.png/b.jpg:0"}},
+		{"train split", []string{"train/c/a.png", "val/c/b.png"}, Open, []string{"c"}, []string{"c/a.png:0"}},
+		{"val split", []string{"train/c/a.png", "val/c/b.png"}, OpenTest, []string{"c"}, []string{"c/b.png:0"}},
+		{"test split", []string{"train/c/a.png", "test/c/b.png"}, OpenTest, []string{"c"}, []string{"c/b.png:0"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			tree(t, root, tt.tree...)
+			d, err := tt.open(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := d.Info()
+			if !slices.Equal(in.Classes, tt.classes) || in.Format != Format || in.Synthetic || in.Samples != len(tt.files) || in.Name == "" {
+				t.Errorf("Info = %+v", in)
+			}
+			var got []string
+			for i := range in.Samples {
+				s := loader.Sample{Index: i}
+				if err := d.Read(context.Background(), &s); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, filepath.ToSlash(d.files[i].path)+":"+string('0'+rune(s.Label)))
+			}
+			if !slices.Equal(got, tt.files) {
+				t.Errorf("got %q, want %q", got, tt.files)
+			}
+		})
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	tests := []struct {
+		name string
+		tree []string
+		open func(string) (*Dataset, error)
+		want string
+	}{
+		{"missing", nil, func(p string) (*Dataset, error) { return Open(filepath.Join(p, "none")) }, "no such folder"},
+		{"no classes", []string{"a.png"}, Open, "give a folder with a folder"},
+		{"empty class", []string{"a/1.png", "b/"}, Open, "class folder b holds no"},
+		{"class without images", []string{"a/1.png", "b/1.webp"}, Open, "class folder b holds no"},
+		{"a file", []string{"a.png"}, func(p string) (*Dataset, error) { return Open(filepath.Join(p, "a.png")) }, "give a folder"},
+		{"no evaluation split", []string{"a/1.png"}, OpenTest, "no folder val"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			tree(t, root, tt.tree...)
+			_, err := tt.open(root)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), root) {
+				t.Errorf("error %v does not say %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// gradient is a picture with every kind of colour.
+func gradient(w, h int) *image.NRGBA {
+	m := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			m.SetNRGBA(x, y, color.NRGBA{uint8(x * 255 / w), uint8(y * 255 / h), uint8(255 - (x+y)*255/(w+h)), 255})
+		}
+	}
+	return m
+}
+
+func encodeJPEG(t testing.TB, m image.Image) []byte {
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, m, &jpeg.Options{Quality: 90}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func encodePNG(t testing.TB, m image.Image) []byte {
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// paint copies the gradient into an image of another kind.
+func paint[M interface {
+	image.Image
+	Set(x, y int, c color.Color)
+}](m M) M {
+	g := gradient(m.Bounds().Dx(), m.Bounds().Dy())
+	for y := range g.Rect.Dy() {
+		for x := range g.Rect.Dx() {
+			m.Set(x, y, g.At(x, y))
+		}
+	}
+	return m
+}
+
+// TestDecode compares each fast path with the standard library's own conversion
+// of every pixel.
+func TestDecode(t *testing.T) {
+	r := image.Rect(0, 0, 21, 13) // odd: the last chroma column stands for one pixel
+	pal := color.Palette{color.NRGBA{10, 20, 30, 255}, color.NRGBA{200, 100, 50, 128}, color.White}
+	translucent := gradient(9, 5)
+	for i := 3; i < len(translucent.Pix); i += 4 {
+		translucent.Pix[i] = 77
+	}
+	for name, b := range map[string][]byte{
+		"jpeg 4:2:0":      encodeJPEG(t, gradient(21, 13)),
+		"jpeg one pixel":  encodeJPEG(t, gradient(1, 1)),
+		"jpeg grey":       encodeJPEG(t, paint(image.NewGray(r))),
+		"png rgb":         encodePNG(t, gradient(21, 13)),
+		"png rgba":        encodePNG(t, translucent),
+		"png grey":        encodePNG(t, paint(image.NewGray(r))),
+		"png grey 16 bit": encodePNG(t, paint(image.NewGray16(r))),
+		"png rgb 16 bit":  encodePNG(t, paint(image.NewNRGBA64(r))),
+		"png palette":     encodePNG(t, paint(image.NewPaletted(r, pal))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := loader.Sample{Raw: b, Pixels: []byte{1, 2, 3}}
+			if err := decode(&s); err != nil {
+				t.Fatal(err)
+			}
+			m, _, err := image.Decode(bytes.NewReader(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.C != 3 || s.W != m.Bounds().Dx() || s.H != m.Bounds().Dy() || len(s.Pixels) != s.H*s.W*3 {
+				t.Fatalf("%d x %d x %d in %d bytes", s.H, s.W, s.C, len(s.Pixels))
+			}
+			for y := range s.H {
+				for x := range s.W {
+					c := color.NRGBAModel.Convert(m.At(x, y)).(color.NRGBA)
+					got := [3]byte(s.Pixels[(y*s.W+x)*3:])
+					if _, colour := m.(*image.YCbCr); !near(got, c.R, c.G, c.B, colour) {
+						t.Fatalf("pixel (%d,%d) is %v, want %v", x, y, got, c)
+					}
+				}
+			}
+		})
+	}
+}
+
+// near compares pixels: the standard library does not round colours to nearest,
+// we do, as libjpeg does.
+func near(got [3]byte, r, g, b byte, colour bool) bool {
+	for i, want := range [3]byte{r, g, b} {
+		d := int(got[i]) - int(want)
+		if d < -1 || d > 1 || (d != 0 && !colour) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestYCbCr compares every subsampling with the standard library, and the fast
+// ones with JFIF's equations, rounded to nearest.
+func TestYCbCr(t *testing.T) {
+	for _, ratio := range []image.YCbCrSubsampleRatio{
+		image.YCbCrSubsampleRatio444, image.YCbCrSubsampleRatio422, image.YCbCrSubsampleRatio420,
+		image.YCbCrSubsampleRatio440, image.YCbCrSubsampleRatio411, image.YCbCrSubsampleRatio410,
+	} {
+		m := image.NewYCbCr(image.Rect(0, 0, 257, 9), ratio)
+		rng := loader.NewRNG(1, 0, int(ratio))
+		for _, p := range [][]byte{m.Y, m.Cb, m.Cr} {
+			for i := range p {
+				p[i] = byte(rng.Uint64())
+				if rng.IntN(8) == 0 {
+					p[i] = byte(255 * rng.IntN(2)) // the extremes clamp
+				}
+			}
+		}
+		got := make([]byte, 257*9*3)
+		fromYCbCr(got, m)
+		for y := range 9 {
+			for x := range 257 {
+				c := m.YCbCrAt(x, y)
+				r, g, b := color.YCbCrToRGB(c.Y, c.Cb, c.Cr)
+				p := [3]byte(got[(y*257+x)*3:])
+				if !near(p, r, g, b, true) {
+					t.Fatalf("%v: pixel (%d,%d) is %v, want %v", ratio, x, y, p, [3]byte{r, g, b})
+				}
+				if ratio > image.YCbCrSubsampleRatio420 {
+					continue
+				}
+				off := func(got, chroma byte, k float64) float64 {
+					return math.Abs(float64(got) - max(0, min(float64(c.Y)+k*(float64(chroma)-128), 255)))
+				}
+				if off(p[0], c.Cr, 1.402) > 0.501 || off(p[2], c.Cb, 1.772) > 0.501 { // the constants have 16 bits
+					t.Fatalf("%v: pixel (%d,%d) is %v of %v, not the nearest", ratio, x, y, p, c)
+				}
+			}
+		}
+	}
+}
+
+// TestCMYK: a printer's JPEG, as Photoshop writes it, comes out in RGB.
+func TestCMYK(t *testing.T) {
+	b, err := os.ReadFile("testdata/cmyk.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := loader.Sample{Raw: b}
+	if err := decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	if s.W != 16 || s.H != 16 || s.C != 3 {
+		t.Fatalf("%d x %d x %d", s.H, s.W, s.C)
+	}
+	// PIL made it of RGB (200, 60, 20), and reads it as that.
+	for i, want := range []int{200, 60, 20} {
+		if got := int(s.Pixels[(8*16+8)*3+i]); got < want-4 || got > want+4 {
+			t.Errorf("channel %d is %d, want about %d", i, got, want)
+		}
+	}
+}
+
+func TestDamaged(t *testing.T) {
+	root := t.TempDir()
+	whole := encodeJPEG(t, gradient(64, 64))
+	for name, b := range map[string][]byte{
+		"a.jpg": whole[:len(whole)/2],
+		"b.png": []byte("GIF89a not an image at all"),
+		"c.jpg": {},
+		"d.png": encodePNG(t, gradient(64, 64))[:100],
+		"e.png": []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x02\x00\x00\x00\xa6\x4f\x32\x11"),
+	} {
+		tree(t, root, "c/")
+		if err := os.WriteFile(filepath.Join(root, "c", name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range d.Info().Samples {
+		s := loader.Sample{Index: i}
+		if err := d.Read(context.Background(), &s); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Decode(&s); err == nil || !strings.Contains(err.Error(), d.Path(i)) || !strings.Contains(err.Error(), "remove the file") {
+			t.Errorf("%s: err = %v", d.Path(i), err)
+		}
+	}
+	if err := os.Remove(d.Path(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Read(context.Background(), &loader.Sample{}); err == nil || !strings.Contains(err.Error(), d.Path(0)) {
+		t.Errorf("removed file: err = %v", err)
+	}
+	if err := d.Read(context.Background(), &loader.Sample{Index: 99}); err == nil {
+		t.Error("Read beyond the end succeeds")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := d.Read(ctx, &loader.Sample{Index: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(encodeJPEG(f, gradient(9, 7)))
+	f.Add(encodePNG(f, gradient(9, 7)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := loader.Sample{Raw: b}
+		if decode(&s) == nil && len(s.Pixels) != s.H*s.W*3 {
+			t.Errorf("%d bytes for %d x %d", len(s.Pixels), s.H, s.W)
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	root := b.TempDir()
+	tree(b, root, "c/")
+	if err := os.WriteFile(filepath.Join(root, "c", "a.jpg"), encodeJPEG(b, gradient(500, 375)), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	d, err := Open(root)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var s loader.Sample
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := d.Read(context.Background(), &s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(int64(len(s.Raw)))
+}
+
+// BenchmarkDecode decodes an image of ImageNet's usual size.
+func BenchmarkDecode(b *testing.B) {
+	for name, raw := range map[string][]byte{"jpeg": encodeJPEG(b, gradient(500, 375)), "png": encodePNG(b, gradient(500, 375))} {
+		b.Run(name, func(b *testing.B) {
+			s := loader.Sample{Raw: raw}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := decode(&s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkConvert420(b *testing.B) {
+	m := image.NewYCbCr(image.Rect(0, 0, 500, 375), image.YCbCrSubsampleRatio420)
+	dst := make([]byte, 500*375*3)
+	b.SetBytes(int64(len(dst)))
+	for b.Loop() {
+		fromYCbCr(dst, m)
+	}
+}
