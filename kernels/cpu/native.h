@@ -19,6 +19,11 @@ struct tiles {
 	dim step;       // floats from one of the 36 positions to the next
 };
 
+// A pooling window over images of h*w*c.
+struct pool {
+	dim h, w, c, oh, ow, size, stride, pad;
+};
+
 struct kernels {
 	dim lanes; // floats in a vector
 	dim panel; // columns of a packed panel of gemm_nn's B
@@ -34,6 +39,24 @@ struct kernels {
 	// rows of k. Panels first..end are written, `step` floats apart.
 	void (*pack)(dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end,
 	             float *out, dim step);
+
+	// Batch normalisation and sums over rows of c channels; see norm.h.
+	void (*add_columns)(dim rows, dim c, const float *x, double *sum);
+	void (*moments)(dim rows, dim c, const float *x, double *mean, double *m2);
+	void (*normalise)(dim rows, dim c, const float *x, const float *mean, const float *scale,
+	                  const float *beta, const float *residual, float *y, dim flags);
+	void (*norm_sums)(dim rows, dim c, const float *dy, const float *x, const float *y, const float *mean,
+	                  double *sum, double *dot);
+	void (*norm_back)(dim rows, dim c, const float *dy, const float *x, const float *y, const float *mean,
+	                  const float *scale, const float *offset, const float *slope, float *dx, float *dres);
+
+	// Element by element, and pools; see elementwise.h.
+	void (*add)(dim n, const float *a, const float *b, float *y);
+	void (*relu_back)(dim n, const float *dy, const float *y, float *dx);
+	void (*sgd)(dim n, float *w, const float *grad, float *m, float lr, float mu, float decay, float unscale);
+	void (*max_pool)(const struct pool *p, dim first, dim end, const float *x, float *y, uint8_t *index);
+	void (*max_pool_back)(const struct pool *p, dim first, dim end, const float *dy, const uint8_t *index, float *dx);
+	void (*spread_mean)(dim rows, dim c, float factor, const float *dy, float *dx);
 
 	// Winograd's F(4x4,3x3); see winograd.h.
 	void (*wino_input)(const struct tiles *t, const float *x, float *v);

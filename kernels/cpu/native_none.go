@@ -2,6 +2,8 @@
 
 package cpu
 
+import "dev.gpustall/kernels"
+
 const native = false
 
 func best() variant       { return pureGo }
@@ -25,9 +27,12 @@ func (v variant) gather(g *window, x []float32, first, end int, out []float32, l
 	goGather(g, x, first, end, out, ld)
 }
 
-// The plan takes Winograd's way with native kernels only.
-func (v variant) winoInput(*grid, int, int, int, []float32, []float32)                  {}
-func (v variant) winoSpread(*grid, int, int, int, []float32, []float32)                 {}
-func (v variant) winoOutput(*grid, int, int, int, []float32, []float32, []float32, int) {}
-func (v variant) winoFilter(bool, int, int, int, int, int, []float32, []float32)        {}
-func (v variant) winoGather(int, int, int, int, []float32, []float32)                   {}
+func (v variant) addColumns(x []float32, c int, sums []float64) { goAddColumns(x, c, sums) }
+
+func (pl *Plan) bindNative(Call) func() { return nil }
+
+// Winograd's way needs native kernels; Plan.winograd says so before these.
+func (pl *Plan) winoConv(kernels.Conv, bool, []float32, []float32, []float32, []float32, int) func() {
+	return nil
+}
+func (pl *Plan) winoWeight(kernels.Conv, []float32, []float32, []float32) func() { return nil }

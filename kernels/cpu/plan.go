@@ -105,6 +105,23 @@ func (pl *Plan) bind(c Call) func() {
 		return pl.convBackwardData(op, f(0), f(1), f(2))
 	case kernels.ConvBackwardWeight:
 		return pl.convBackwardWeight(op, f(0), f(1), f(2), f(3))
+	case kernels.Linear:
+		return pl.linear(op, f(0), f(1), f(2), f(3))
+	case kernels.LinearBackward:
+		return pl.linearBackward(op, f(0), f(1), f(2), f(3), f(4), f(5))
+	case kernels.Augment:
+		return pl.augment(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), f(2))
+	case kernels.PadChannels:
+		return pl.padChannels(op, f(0), f(1))
+	case kernels.Cast:
+		x, y := f(0), f(1)
+		return pl.spans(op.N, func(lo, hi int) { copy(y[lo:hi], x[lo:hi]) })
+	case kernels.Zero:
+		x := c.Bufs[0]
+		return pl.parallel(ceil(op.N, 4*spanFloats), op.N, func(lo, hi int) { clear(x[lo:hi]) })
+	}
+	if run := pl.bindNative(c); run != nil {
+		return run
 	}
 	return func() { c.Op.Reference(c.Bufs) }
 }

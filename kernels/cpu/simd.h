@@ -20,4 +20,16 @@ static inline __attribute__((always_inline)) vec pick(veci mask, vec a, vec b) {
 }
 static inline __attribute__((always_inline)) vec relu(vec v) { return pick(v < 0, (vec){}, v); } // a NaN stays
 
+// load_n and store_n touch n floats only, for the tail of a row.
+static inline __attribute__((always_inline)) vec load_n(const float *p, dim n) {
+	if (n >= LANES) return load(p);
+	vec v = {};
+	memcpy(&v, p, n * sizeof(float));
+	return v;
+}
+static inline __attribute__((always_inline)) void store_n(float *p, vec v, dim n) {
+	if (n >= LANES) store(p, v);
+	else memcpy(p, &v, n * sizeof(float));
+}
+
 static inline dim min_dim(dim a, dim b) { return a < b ? a : b; }

@@ -2,6 +2,8 @@
 #include "simd.h"
 #include "gemm.h"
 #include "winograd.h"
+#include "norm.h"
+#include "elementwise.h"
 
 const struct kernels TABLE_NAME = {
 	.lanes = LANES,
@@ -9,6 +11,17 @@ const struct kernels TABLE_NAME = {
 	.gemm_nn = gemm_nn,
 	.gemm_tn = gemm_tn,
 	.pack = pack,
+	.add_columns = add_columns,
+	.moments = moments,
+	.normalise = normalise,
+	.norm_sums = norm_sums,
+	.norm_back = norm_back,
+	.add = add,
+	.relu_back = relu_back,
+	.sgd = sgd,
+	.max_pool = max_pool,
+	.max_pool_back = max_pool_back,
+	.spread_mean = spread_mean,
 	.wino_input = wino_input,
 	.wino_output = wino_output,
 	.wino_spread = wino_spread,

@@ -1,0 +1,52 @@
+package cpu
+
+import "dev.gpustall/kernels"
+
+// augment shifts, flips and normalises: a pixel's 256 possible values are looked
+// up in a table for each channel.
+func (pl *Plan) augment(op kernels.Augment, pixels []byte, aug []int32, y []float32) func() {
+	table := make([][256]float32, op.C)
+	for c := range table {
+		for v := range 256 {
+			table[c][v] = float32((float64(v)/255 - float64(op.Mean[c])) / float64(op.Std[c]))
+		}
+	}
+	return pl.parallel(op.N, op.N, func(lo, hi int) {
+		for n := lo; n < hi; n++ {
+			augmentImage(&op, table, pixels[n*op.H*op.W*op.C:], aug[n*kernels.AugLen:], y[n*op.H*op.W*op.CPad:])
+		}
+	})
+}
+
+func augmentImage(op *kernels.Augment, table [][256]float32, pixels []byte, aug []int32, y []float32) {
+	dy, dx, flip := int(aug[kernels.AugDY]), int(aug[kernels.AugDX]), aug[kernels.AugFlip] != 0
+	for i := range op.H {
+		for j := range op.W {
+			h, w := i+dy, j+dx
+			if flip {
+				w = op.W - 1 - j + dx
+			}
+			out := y[(i*op.W+j)*op.CPad:][:op.CPad]
+			if h < 0 || h >= op.H || w < 0 || w >= op.W {
+				for c := range table {
+					out[c] = table[c][0]
+				}
+			} else {
+				in := pixels[(h*op.W+w)*op.C:][:op.C]
+				for c := range table {
+					out[c] = table[c][in[c]]
+				}
+			}
+			clear(out[op.C:])
+		}
+	}
+}
+
+func (pl *Plan) padChannels(op kernels.PadChannels, x, y []float32) func() {
+	return pl.parallel(ceil(op.Rows*op.CPad, spanFloats), op.Rows, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			row := y[i*op.CPad : (i+1)*op.CPad]
+			clear(row[copy(row, x[i*op.C:(i+1)*op.C]):])
+		}
+	})
+}

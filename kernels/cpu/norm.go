@@ -1,0 +1,119 @@
+//go:build cgo
+
+package cpu
+
+import (
+	"math"
+
+	"dev.gpustall/kernels"
+)
+
+// normParts is into how many parts the sums over rows are cut: large enough to
+// pay for the partial sums, enough to share evenly.
+func (pl *Plan) normParts(rows, c int) int {
+	return max(min(ceil(rows*c, spanFloats), 4*pl.pool.threads), 1)
+}
+
+func (pl *Plan) batchNorm(op kernels.BatchNormForward, f func(int) []float32) func() {
+	x, y, gamma, beta, runMean, runVar, mean, invstd, residual := f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8)
+	rows, c, v := op.Rows, op.C, pl.pool.variant
+	scale := make([]float32, c)
+	if !op.Train {
+		mean = runMean
+	}
+	fl := flags(false, op.ReLU)
+	apply := pl.parallel(ceil(rows*c, spanFloats), rows, func(lo, hi int) {
+		var res []float32
+		if op.Residual {
+			res = residual[lo*c:]
+		}
+		v.normalise(hi-lo, c, x[lo*c:], mean, scale, beta, res, y[lo*c:], fl)
+	})
+	if !op.Train {
+		return func() {
+			for j := range c {
+				scale[j] = float32(float64(gamma[j]) / math.Sqrt(float64(runVar[j])+float64(op.Eps)))
+			}
+			apply()
+		}
+	}
+	parts := pl.normParts(rows, c)
+	means, m2s := make([]float64, parts*c), make([]float64, parts*c)
+	moments := func(_, i int) {
+		lo, hi := split(rows, parts, i)
+		v.moments(x[lo*c:hi*c], c, means[i*c:], m2s[i*c:])
+	}
+	a := float64(op.Momentum)
+	return func() {
+		pl.pool.each(parts, moments)
+		for j := range c {
+			m, variance := join(means[j:], m2s[j:], c, rows, parts)
+			inv := 1 / math.Sqrt(variance+float64(op.Eps))
+			mean[j], invstd[j] = float32(m), float32(inv)
+			scale[j] = float32(inv * float64(gamma[j]))
+			runMean[j] = float32((1-a)*float64(runMean[j]) + a*m)
+			runVar[j] = float32((1-a)*float64(runVar[j]) + a*variance*float64(rows)/float64(max(rows-1, 1)))
+		}
+		apply()
+	}
+}
+
+// join returns the mean and biased variance of a column from those of its parts,
+// stride apart.
+func join(means, m2s []float64, stride, rows, parts int) (mean, variance float64) {
+	count := 0
+	for i := range parts {
+		lo, hi := split(rows, parts, i)
+		n := float64(hi - lo)
+		total := float64(count) + n
+		d := means[i*stride] - mean
+		mean += d * n / total
+		variance += m2s[i*stride] + d*d*float64(count)*n/total
+		count += hi - lo
+	}
+	return mean, variance / float64(rows)
+}
+
+func (pl *Plan) batchNormBackward(op kernels.BatchNormBackward, f func(int) []float32) func() {
+	dy, x, y, gamma, mean, invstd, dx, dgamma, dbeta, dres := f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9)
+	rows, c, v := op.Rows, op.C, pl.pool.variant
+	parts := pl.normParts(rows, c)
+	sums, dots := make([]float64, parts*c), make([]float64, parts*c)
+	scale, offset, slope := make([]float32, c), make([]float32, c), make([]float32, c)
+	mask := func(lo int) []float32 {
+		if op.ReLU {
+			return y[lo*c:]
+		}
+		return nil
+	}
+	add := func(_, i int) {
+		lo, hi := split(rows, parts, i)
+		sum, dot := sums[i*c:(i+1)*c], dots[i*c:(i+1)*c]
+		clear(sum)
+		clear(dot)
+		v.normSums(hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, sum, dot)
+	}
+	apply := pl.parallel(ceil(rows*c, spanFloats), rows, func(lo, hi int) {
+		var res []float32
+		if op.Residual {
+			res = dres[lo*c:]
+		}
+		v.normBack(hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, scale, offset, slope, dx[lo*c:], res)
+	})
+	return func() {
+		pl.pool.each(parts, add)
+		for j := range c {
+			var sum, dot float64
+			for i := range parts {
+				sum += sums[i*c+j]
+				dot += dots[i*c+j]
+			}
+			inv := float64(invstd[j])
+			dgamma[j], dbeta[j] = float32(dot*inv), float32(sum)
+			scale[j] = float32(float64(gamma[j]) * inv)
+			offset[j] = float32(sum / float64(rows))
+			slope[j] = float32(dot * inv * inv / float64(rows))
+		}
+		apply()
+	}
+}

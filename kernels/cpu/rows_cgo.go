@@ -1,0 +1,130 @@
+//go:build cgo
+
+package cpu
+
+/*
+#include "native.h"
+
+#if defined(__x86_64__)
+#define SET(v) ((v) == 3 ? &kernels_avx512 : (v) == 2 ? &kernels_avx2 : &kernels_generic)
+#else
+#define SET(v) (&kernels_generic)
+#endif
+
+static void add_columns(int v, dim rows, dim c, const float *x, double *sum) { SET(v)->add_columns(rows, c, x, sum); }
+static void moments(int v, dim rows, dim c, const float *x, double *mean, double *m2) {
+	SET(v)->moments(rows, c, x, mean, m2);
+}
+static void normalise(int v, dim rows, dim c, const float *x, const float *mean, const float *scale,
+                      const float *beta, const float *residual, float *y, dim flags) {
+	SET(v)->normalise(rows, c, x, mean, scale, beta, residual, y, flags);
+}
+static void norm_sums(int v, dim rows, dim c, const float *dy, const float *x, const float *y, const float *mean,
+                      double *sum, double *dot) {
+	SET(v)->norm_sums(rows, c, dy, x, y, mean, sum, dot);
+}
+static void norm_back(int v, dim rows, dim c, const float *dy, const float *x, const float *y, const float *mean,
+                      const float *scale, const float *offset, const float *slope, float *dx, float *dres) {
+	SET(v)->norm_back(rows, c, dy, x, y, mean, scale, offset, slope, dx, dres);
+}
+static void add(int v, dim n, const float *a, const float *b, float *y) { SET(v)->add(n, a, b, y); }
+static void relu_back(int v, dim n, const float *dy, const float *y, float *dx) { SET(v)->relu_back(n, dy, y, dx); }
+static void sgd(int v, dim n, float *w, const float *g, float *m, float lr, float mu, float decay, float unscale) {
+	SET(v)->sgd(n, w, g, m, lr, mu, decay, unscale);
+}
+static void max_pool(int v, dim h, dim w, dim c, dim oh, dim ow, dim size, dim stride, dim pad, dim first, dim end,
+                     const float *x, float *y, uint8_t *index) {
+	struct pool p = {h, w, c, oh, ow, size, stride, pad};
+	SET(v)->max_pool(&p, first, end, x, y, index);
+}
+static void max_pool_back(int v, dim h, dim w, dim c, dim oh, dim ow, dim size, dim stride, dim pad, dim first, dim end,
+                          const float *dy, const uint8_t *index, float *dx) {
+	struct pool p = {h, w, c, oh, ow, size, stride, pad};
+	SET(v)->max_pool_back(&p, first, end, dy, index, dx);
+}
+static void spread_mean(int v, dim rows, dim c, float factor, const float *dy, float *dx) {
+	SET(v)->spread_mean(rows, c, factor, dy, dx);
+}
+
+#cgo noescape add_columns
+#cgo nocallback add_columns
+#cgo noescape moments
+#cgo nocallback moments
+#cgo noescape normalise
+#cgo nocallback normalise
+#cgo noescape norm_sums
+#cgo nocallback norm_sums
+#cgo noescape norm_back
+#cgo nocallback norm_back
+#cgo noescape add
+#cgo nocallback add
+#cgo noescape relu_back
+#cgo nocallback relu_back
+#cgo noescape sgd
+#cgo nocallback sgd
+#cgo noescape max_pool
+#cgo nocallback max_pool
+#cgo noescape max_pool_back
+#cgo nocallback max_pool_back
+#cgo noescape spread_mean
+#cgo nocallback spread_mean
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"dev.gpustall/kernels"
+)
+
+func doubles(v []float64) *C.double { return (*C.double)(unsafe.Pointer(unsafe.SliceData(v))) }
+func octets(v []byte) *C.uint8_t    { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(v))) }
+
+// addColumns adds the columns of x, rows of c, to sums.
+func (v variant) addColumns(x []float32, c int, sums []float64) {
+	if v == pureGo {
+		goAddColumns(x, c, sums)
+		return
+	}
+	C.add_columns(C.int(v), C.dim(len(x)/c), C.dim(c), ptr(x), doubles(sums))
+}
+
+func (v variant) moments(x []float32, c int, mean, m2 []float64) {
+	C.moments(C.int(v), C.dim(len(x)/c), C.dim(c), ptr(x), doubles(mean), doubles(m2))
+}
+
+func (v variant) normalise(rows, c int, x, mean, scale, beta, residual, y []float32, flags int) {
+	C.normalise(C.int(v), C.dim(rows), C.dim(c), ptr(x), ptr(mean), ptr(scale), ptr(beta), ptr(residual), ptr(y), C.dim(flags))
+}
+
+func (v variant) normSums(rows, c int, dy, x, y, mean []float32, sum, dot []float64) {
+	C.norm_sums(C.int(v), C.dim(rows), C.dim(c), ptr(dy), ptr(x), ptr(y), ptr(mean), doubles(sum), doubles(dot))
+}
+
+func (v variant) normBack(rows, c int, dy, x, y, mean, scale, offset, slope, dx, dres []float32) {
+	C.norm_back(C.int(v), C.dim(rows), C.dim(c), ptr(dy), ptr(x), ptr(y), ptr(mean), ptr(scale), ptr(offset), ptr(slope), ptr(dx), ptr(dres))
+}
+
+func (v variant) add(a, b, y []float32) { C.add(C.int(v), C.dim(len(y)), ptr(a), ptr(b), ptr(y)) }
+
+func (v variant) reluBack(dy, y, dx []float32) {
+	C.relu_back(C.int(v), C.dim(len(dx)), ptr(dy), ptr(y), ptr(dx))
+}
+
+func (v variant) sgd(w, grad, m []float32, lr, mu, decay, unscale float32) {
+	C.sgd(C.int(v), C.dim(len(w)), ptr(w), ptr(grad), ptr(m), C.float(lr), C.float(mu), C.float(decay), C.float(unscale))
+}
+
+func (v variant) maxPool(p *kernels.MaxPool, first, end int, x, y []float32, index []byte) {
+	C.max_pool(C.int(v), C.dim(p.H), C.dim(p.W), C.dim(p.C), C.dim(p.OutH()), C.dim(p.OutW()), C.dim(p.Size), C.dim(p.Stride), C.dim(p.Pad),
+		C.dim(first), C.dim(end), ptr(x), ptr(y), octets(index))
+}
+
+func (v variant) maxPoolBack(p *kernels.MaxPool, first, end int, dy []float32, index []byte, dx []float32) {
+	C.max_pool_back(C.int(v), C.dim(p.H), C.dim(p.W), C.dim(p.C), C.dim(p.OutH()), C.dim(p.OutW()), C.dim(p.Size), C.dim(p.Stride), C.dim(p.Pad),
+		C.dim(first), C.dim(end), ptr(dy), octets(index), ptr(dx))
+}
+
+func (v variant) spreadMean(rows, c int, factor float32, dy, dx []float32) {
+	C.spread_mean(C.int(v), C.dim(rows), C.dim(c), C.float(factor), ptr(dy), ptr(dx))
+}
