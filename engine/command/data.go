@@ -104,7 +104,7 @@ func newData() *cobra.Command {
 }
 
 func inspect(path string) error {
-	ds, err := format.Open(path)
+	ds, _, err := format.Open(path)
 	if err != nil {
 		return err
 	}

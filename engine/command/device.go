@@ -16,7 +16,6 @@ import (
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/records"
-	"dev.gpustall/loader/transform"
 )
 
 // opened is the device a run trains on.
@@ -115,7 +114,7 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 // openData opens --data, the workload's records, or the synthetic default.
 func (o *options) openData(ctx context.Context, d *opened, progress progressFunc) (loader.Dataset, loader.Transform, error) {
 	if d.fixed() && o.data == "" {
-		ds, err := records.Generate(records.Options{SampleBytes: d.preset.Workload.SampleBytes, Seed: o.seed})
+		ds, err := records.Generate(records.Options{SampleBytes: int(d.preset.Workload.SampleBytes), Seed: o.seed})
 		return ds, records.Transform{}, err
 	}
 	path := o.data
@@ -125,20 +124,5 @@ func (o *options) openData(ctx context.Context, d *opened, progress progressFunc
 			return nil, nil, err
 		}
 	}
-	ds, err := format.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	return ds, transformOf(ds.Info()), nil
-}
-
-// transformOf is the usual training transform of a data set's kind.
-func transformOf(i loader.Info) loader.Transform {
-	switch {
-	case strings.HasPrefix(i.Format, "cifar10"):
-		return transform.CIFARTrain()
-	case i.Format == "imagefolder":
-		return transform.ImageNetTrain(224)
-	}
-	return records.Transform{}
+	return format.Open(path)
 }

@@ -38,7 +38,7 @@ func exitCode(err error) int {
 			return exitSignal + int(n)
 		}
 		return exitRuntime
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, device.ErrUnsupported):
 		return exitUsage
 	case errors.Is(err, device.ErrNoDevice):
 		return exitDevice

@@ -60,7 +60,7 @@ func (f *knobFlag) Set(v string) error {
 	return nil
 }
 
-func newOptions(version string) *options { return &options{version: version, fps: 10, interval: 1} }
+func newOptions(version string) *options { return &options{version: version, fps: 10, theme: "default", interval: 1} }
 
 func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.SortFlags = false

@@ -13,7 +13,6 @@ import (
 	"github.com/adrg/xdg"
 
 	"dev.gpustall/engine"
-	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
