@@ -112,7 +112,7 @@ func (p *Pool) drain(worker int) {
 func (p *Pool) each(n int, work func(worker, item int)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n == 1 || len(p.helpers) == 0 || p.closed {
+	if n <= 1 || len(p.helpers) == 0 || p.closed {
 		for i := range n {
 			work(0, i)
 		}
