@@ -1,0 +1,302 @@
+package trace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// childRun records steps until it is killed. Step i ends at the child's
+// nanosecond i*10 ms and is announced then; the parent learns of it on stdout.
+func childRun(path string) {
+	r := NewRecorder(NewClock(), 0)
+	s := NewSession(Meta{ID: "child"})
+	st, err := CreateStore(path, s.Meta())
+	if err != nil {
+		panic(err)
+	}
+	c := NewCollector(r, s, nil, st)
+	c.Start()
+	r.Segment(Segment{Index: 0, Knobs: []Knob{{"num_workers", "3"}}})
+	tr := r.Track(TrackCompute)
+	for i := int32(0); ; i++ {
+		time.Sleep(10 * time.Millisecond)
+		now := r.Now()
+		tr.Record(Span{Start: now - 1, End: now, Step: i, Kind: KindCompute})
+		r.Step(Step{Index: i, Start: now - 1, End: now})
+		if _, err := os.Stdout.Write([]byte{'.'}); err != nil {
+			return
+		}
+	}
+}
+
+func TestKilledRunLosesAtMostASecond(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x"+Ext)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+path)
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2500 * time.Millisecond)
+	running, err := Open(path) // while it is written by another process
+	if err != nil {
+		t.Error(err)
+	} else if status := running.Snapshot(0, 0).Outcome.Status; status != "running" {
+		t.Errorf("the status of a living run is %q", status)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the child ended by itself")
+	}
+	steps := out.Len()
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := s.Snapshot(minTime, maxTime)
+	n := len(snap.Steps)
+	if n == 0 || len(snap.Spans) != n || len(snap.Segments) != 1 {
+		t.Fatalf("%d steps, %d spans, %d segments in the file; %d steps were run", n, len(snap.Spans), len(snap.Segments), steps)
+	}
+	if lost := steps - n; lost > 100 {
+		t.Errorf("%d of %d steps of 10 ms are lost, more than a second", lost, steps)
+	}
+	t.Logf("%d of %d steps are in the file", n, steps)
+
+	// Its last write grows old, and the run is known to be dead.
+	st, err := openDB(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Exec(`UPDATE doc SET value = value - 60000 WHERE key = 'beat'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	if o := s.Snapshot(0, 0).Outcome; o.Status != "killed" || o.Ended < snap.Steps[n-1].End {
+		t.Errorf("outcome of a killed run: %+v", o)
+	}
+}
+
+// Every refusal is one sentence that names the file and the mend.
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good"+Ext)
+	writeSome(t, good)
+	data, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := func(at int, b ...byte) []byte {
+		d := append([]byte(nil), data...)
+		copy(d[at:], b)
+		return d
+	}
+	sql := func(path string, queries ...string) {
+		db, err := openDB(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		for _, q := range queries {
+			if _, err := db.Exec(q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		data   []byte
+		sql    []string
+		target error
+		says   string
+	}{
+		{name: "empty", data: []byte{}, target: ErrNotSession, says: "an empty file"},
+		{name: "text", data: []byte("epoch,loss\n1,2.3\n"), target: ErrNotSession, says: "pass a file that a run wrote"},
+		{name: "short", data: data[:50], target: ErrDamaged, says: "restore a copy"},
+		{name: "first page", data: data[:4096], target: ErrDamaged, says: "damaged"},
+		{name: "half", data: data[:len(data)/2], target: ErrDamaged, says: "damaged"},
+		{name: "newer", data: patch(60, 0, 0, 0, 9), target: ErrNewer, says: "schema 9"},
+		{name: "another program's", data: patch(68, 1, 2, 3, 4), target: ErrNotSession, says: "another program"},
+		{name: "zeroed", data: patch(200, make([]byte, len(data)-200)...), target: ErrDamaged, says: "damaged"},
+		{name: "no table", data: data, sql: []string{"DROP TABLE steps"}, target: ErrDamaged, says: "steps"},
+		{name: "no meta", data: data, sql: []string{"DELETE FROM doc"}, target: ErrDamaged, says: "meta"},
+		{name: "bad outcome", data: data, sql: []string{"UPDATE doc SET value='{' WHERE key='outcome'"}, target: ErrDamaged, says: "outcome"},
+		{name: "bad number", data: data, sql: []string{"UPDATE steps SET busy='much' WHERE idx=3"}, target: ErrDamaged, says: "busy"},
+		{name: "bad stalls", data: data, sql: []string{"UPDATE steps SET stalls='decode' WHERE idx=3"}, target: ErrDamaged, says: "step 3"},
+		{name: "lost segment", data: data, sql: []string{"DELETE FROM segments"}, target: ErrDamaged, says: "segment 0"},
+		{name: "huge index", data: data, sql: []string{"UPDATE steps SET idx=1<<40 WHERE idx=3"}, target: ErrDamaged, says: "damaged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(dir, c.name+Ext)
+			if err := os.WriteFile(path, c.data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if c.sql != nil {
+				sql(path, c.sql...)
+			}
+			_, err := Open(path)
+			if !errors.Is(err, c.target) {
+				t.Fatalf("got %v, want %v", err, c.target)
+			}
+			oneSentence(t, err, path)
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%q does not say %q", err, c.says)
+			}
+			t.Log(err)
+		})
+	}
+	for name, path := range map[string]string{"missing": filepath.Join(dir, "no"), "folder": dir} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Open(path)
+			oneSentence(t, err, path)
+			if name == "missing" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%v is not fs.ErrNotExist", err)
+			}
+			t.Log(err)
+		})
+	}
+}
+
+func oneSentence(t *testing.T, err error, path string) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Fatal("no error")
+	case strings.Contains(err.Error(), "\n"):
+		t.Errorf("more than one line: %q", err)
+	case strings.Count(err.Error(), path) != 1:
+		t.Errorf("%q does not name the file once", err)
+	case len(err.Error())-len(path) > 250:
+		t.Errorf("long: %q", err)
+	}
+}
+
+// A damaged chunk costs its spans, not the session.
+func TestDamagedChunkIsLeftOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x"+Ext)
+	st, err := CreateStore(path, Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if err := st.write(someBatch(i*10, 10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := st.db.Exec(`UPDATE spans SET data = substr(data, 1, 20) || x'ffff' || substr(data, 23) WHERE id = 2`); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := snapshotOf(s)
+	if len(snap.Spans) != 160 || len(snap.Steps) != 30 {
+		t.Errorf("%d spans and %d steps, want 160 and 30", len(snap.Spans), len(snap.Steps))
+	}
+	warned := false
+	for _, n := range snap.Notes {
+		warned = warned || n.Level == "warn" && strings.Contains(n.Text, "1 of the file's span chunks")
+	}
+	if !warned {
+		t.Errorf("nothing says so: %+v", snap.Notes)
+	}
+}
+
+// A folder and a file that may only be read, as in an archive.
+func TestOpenInAReadOnlyFolder(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may write anywhere")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x"+Ext)
+	writeSome(t, path)
+	if err := os.Chmod(path, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o755)
+	if _, err := Open(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzOpen flips bytes of a real session, cuts it, or replaces it: Open answers
+// with a session or with one sentence, and never panics.
+func FuzzOpen(f *testing.F) {
+	good := filepath.Join(f.TempDir(), "good"+Ext)
+	writeSome(f, good)
+	data, err := os.ReadFile(good)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint32(0), []byte{}, uint32(0), false)
+	f.Add(uint32(100), []byte{0xff, 0x00}, uint32(0), false)
+	f.Add(uint32(5000), []byte{0x7f}, uint32(9000), false)
+	f.Add(uint32(0), []byte("SQLite format 3\x00 and then nothing"), uint32(0), true)
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, at uint32, patch []byte, cut uint32, replace bool) {
+		d := append([]byte(nil), data...)
+		if replace {
+			d = patch
+		} else {
+			copy(d[int(at)%len(d):], patch)
+			if cut > 0 {
+				d = d[:int(cut)%len(d)]
+			}
+		}
+		path := filepath.Join(dir, "fuzz"+Ext)
+		if err := os.WriteFile(path, d, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path)
+		if err != nil {
+			if strings.Contains(err.Error(), "panic") {
+				t.Fatal(err)
+			}
+			oneSentence(t, err, path)
+			return
+		}
+		for _, sp := range s.Snapshot(minTime, maxTime).Spans {
+			if int(sp.Track) >= NumTracks || sp.Kind >= NumKinds || sp.Kind == KindStall && int(sp.Arg) >= NumCauses {
+				t.Fatalf("span out of range: %+v", sp)
+			}
+		}
+	})
+}
+
+// FuzzChunk feeds the span decoder anything.
+func FuzzChunk(f *testing.F) {
+	var e chunkEncoder
+	b, err := e.encode(someBatch(0, 3).spans)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if spans, err := decodeChunk(nil, b); err == nil && len(spans) > chunkSpans {
+			t.Fatalf("%d spans", len(spans))
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package trace
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// spanGen draws spans as a run makes them, and some as it should not.
+func spanGen() *rapid.Generator[Span] {
+	return rapid.Custom(func(t *rapid.T) Span {
+		start := rapid.Int64Range(-10, 10_000).Draw(t, "start")
+		kind := Kind(rapid.IntRange(0, int(NumKinds)-1).Draw(t, "kind"))
+		arg := rapid.Uint32().Draw(t, "arg")
+		if kind == KindStall {
+			arg %= uint32(NumCauses)
+		}
+		return Span{
+			Start: start, End: start + rapid.OneOf(rapid.Int64Range(-2, 30), rapid.Int64Range(0, 5000)).Draw(t, "length"),
+			Step: rapid.Int32Range(-1, math.MaxInt32).Draw(t, "step"), Batch: rapid.Int32().Draw(t, "batch"),
+			Kind: kind, Track: TrackID(rapid.IntRange(0, NumTracks-1).Draw(t, "track")),
+			Flags: rapid.Uint16().Draw(t, "flags"), Arg: arg,
+		}
+	})
+}
+
+func allOrdered(a, b Span) int {
+	if c := compareSpans(a, b); c != 0 {
+		return c
+	}
+	for _, d := range []int64{int64(a.Step) - int64(b.Step), int64(a.Batch) - int64(b.Batch), int64(a.Flags) - int64(b.Flags), int64(a.Arg) - int64(b.Arg)} {
+		if d < 0 {
+			return -1
+		} else if d > 0 {
+			return 1
+		}
+	}
+	return 0
+}
+
+// A window holds exactly the spans that overlap it, sorted, however they arrived.
+func TestSnapshotWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := NewSession(Meta{})
+		var all []Span
+		base := int64(0)
+		for range rapid.IntRange(1, 12).Draw(t, "drains") {
+			n := rapid.IntRange(0, 20).Draw(t, "spans")
+			if rapid.IntRange(0, 4).Draw(t, "burst") == 0 {
+				n = blockLen + rapid.IntRange(-3, 900).Draw(t, "more")
+			}
+			drain := make([]Span, 0, n)
+			if n < 100 {
+				drain = append(drain, rapid.SliceOfN(spanGen(), n, n).Draw(t, "drain")...)
+			} else { // drawing thousands is slow: derive them
+				x := rapid.Uint64().Draw(t, "seed") | 1
+				for range n {
+					x ^= x << 13
+					x ^= x >> 7
+					x ^= x << 17
+					start := int64(x % 10_000)
+					drain = append(drain, Span{Start: start, End: start + int64(x>>32%200), Track: TrackID(x >> 40 % 80), Arg: uint32(x)})
+				}
+			}
+			for i := range drain {
+				drain[i].Start += base
+				drain[i].End += base
+			}
+			all = append(all, drain...)
+			base += rapid.Int64Range(0, 3000).Draw(t, "advance")
+			s.add(&batch{spans: drain, now: base})
+		}
+		for range 5 {
+			from := rapid.Int64Range(-100, base+12_000).Draw(t, "from")
+			to := from + rapid.OneOf(rapid.Int64Range(-5, 50), rapid.Int64Range(0, 20_000)).Draw(t, "window")
+			if to <= 0 {
+				continue
+			}
+			var want []Span
+			for _, sp := range all {
+				if sp.Start <= to && sp.End >= from {
+					want = append(want, sp)
+				}
+			}
+			got := s.Snapshot(from, to).Spans
+			if !slices.IsSortedFunc(got, compareSpans) {
+				t.Fatalf("window [%d, %d] is not sorted", from, to)
+			}
+			slices.SortFunc(want, allOrdered)
+			slices.SortFunc(got, allOrdered)
+			if !slices.Equal(got, want) {
+				t.Fatalf("window [%d, %d]: got %d spans, want %d", from, to, len(got), len(want))
+			}
+		}
+	})
+}
+
+func TestSnapshotRelativeToNow(t *testing.T) {
+	s := NewSession(Meta{})
+	s.add(&batch{now: 1000, spans: []Span{{Start: 100, End: 200}, {Start: 650, End: 700}, {Start: 900, End: 950}}})
+	if got := s.Snapshot(-300, 0).Spans; len(got) != 2 || got[0].Start != 650 {
+		t.Errorf("the last 300 ns hold %v", got)
+	}
+	if got := s.Snapshot(-300, -100).Spans; len(got) != 2 {
+		t.Errorf("[-300, -100] holds %v", got)
+	}
+	if got := s.Snapshot(0, 0).Spans; len(got) != 0 {
+		t.Errorf("the present instant holds %v", got)
+	}
+}
+
+// Only the oldest spans are forgotten, and all of the steps stay.
+func TestSessionMemoryIsBounded(t *testing.T) {
+	s := NewSession(Meta{})
+	s.spans.limit = 4 * blockLen
+	var spans [777]Span
+	n := int64(0)
+	for range 100 {
+		for i := range spans {
+			spans[i] = Span{Start: n, End: n + 1}
+			n++
+		}
+		s.add(&batch{spans: spans[:], steps: []Step{{Index: int32(n)}}, now: n})
+	}
+	snap := s.Snapshot(0, math.MaxInt64)
+	if got := len(snap.Spans); got > 5*blockLen || got < 4*blockLen {
+		t.Errorf("%d spans are kept, want about %d", got, 4*blockLen)
+	}
+	for i, sp := range snap.Spans {
+		if want := n - int64(len(snap.Spans)-i); sp.Start != want {
+			t.Fatalf("span %d starts at %d, want %d: not the most recent ones", i, sp.Start, want)
+		}
+	}
+	if len(snap.Steps) != 100 {
+		t.Errorf("%d steps are kept, want all 100", len(snap.Steps))
+	}
+}
+
+// A snapshot never changes, whatever is written after it.
+func TestSnapshotsAreStableWhileWritten(t *testing.T) {
+	s := NewSession(Meta{ID: "x"})
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := int64(0); ; i++ {
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			s.add(&batch{
+				now: i, steps: []Step{{Index: int32(i)}}, spans: []Span{{Start: i, End: i + 1}},
+				notes: []Note{{T: i}}, gauges: []gauge{{"g", Point{i, float64(i)}}},
+				segments: []Segment{{Index: int32(i / 100), Start: i / 100, Transition: i}},
+			})
+		}
+	})
+	for range 4 {
+		wg.Go(func() {
+			deadline := time.Now().Add(100 * time.Millisecond)
+			for time.Now().Before(deadline) {
+				snap := s.Snapshot(-500, 0)
+				for i, st := range snap.Steps {
+					if int(st.Index) != i {
+						t.Errorf("step %d has index %d", i, st.Index)
+						return
+					}
+				}
+				if n := len(snap.Steps); n > 0 && int64(n-1) != snap.Now {
+					t.Errorf("%d steps at now %d", n, snap.Now)
+					return
+				}
+				for i, p := range snap.Gauges["g"] {
+					if p.T != int64(i) {
+						t.Errorf("point %d is at %d", i, p.T)
+						return
+					}
+				}
+				for i, g := range snap.Segments {
+					if int(g.Index) != i || i > 0 && snap.Segments[i-1].End != g.Start {
+						t.Errorf("segment %d is %+v", i, g)
+						return
+					}
+				}
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond)
+	close(quit)
+	wg.Wait()
+}
+
+func TestMergeSegments(t *testing.T) {
+	have := mergeSegments(nil, []Segment{{Index: 0, Start: 1}})
+	next := mergeSegments(have, []Segment{{Index: 1, Start: 50}, {Index: 1, Start: 50, Transition: 7}, {Index: 0, Start: 1, Reason: "start"}})
+	want := []Segment{{Index: 0, Start: 1, End: 50, Reason: "start"}, {Index: 1, Start: 50, Transition: 7}}
+	if d := cmp.Diff(want, next); d != "" {
+		t.Error(d)
+	}
+	if have[0].End != 0 {
+		t.Error("the earlier slice was changed")
+	}
+}
+
+// BenchmarkSnapshot is what a screen pays a frame: 10 s of 64 workers at 30,000
+// spans a second, out of a full memory.
+func BenchmarkSnapshot(b *testing.B) {
+	for _, window := range []time.Duration{350 * time.Millisecond, 10 * time.Second} {
+		b.Run(window.String(), func(b *testing.B) {
+			s := NewSession(Meta{})
+			const gap = int64(time.Second) / 30_000
+			now := int64(0)
+			for range 130 {
+				spans := make([]Span, 0, 1<<14)
+				for i := range cap(spans) {
+					spans = append(spans, Span{Start: now, End: now + 64*gap, Track: Worker(i % 64)})
+					now += gap
+				}
+				s.add(&batch{spans: spans, now: now})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Snapshot(-int64(window), 0)
+			}
+		})
+	}
+}
