@@ -101,6 +101,13 @@ type OpTimer interface {
 	OpTimes(p Program, dst []OpTime) []OpTime
 }
 
+// Capturer is a Device that can replay a program as one unit (a CUDA graph)
+// instead of enqueuing its launches.
+type Capturer interface {
+	// Capture turns the replay on or off for later launches of p.
+	Capture(p Program, on bool) error
+}
+
 // OpTime is one launch's accumulated device time.
 type OpTime struct {
 	Calls int64

@@ -1,0 +1,169 @@
+package cuda
+
+import (
+	"fmt"
+	"slices"
+
+	"dev.gpustall/engine/device"
+)
+
+// Addresses of allocations are multiples of 256 bytes, as the driver's are;
+// kernels need 16.
+const alignment = 256
+
+// arena hands out parts of large pieces of device memory. The driver's own
+// allocations are slow and synchronise, so a run makes few: the arena asks for
+// pieces of at least minPiece bytes and returns those that empty.
+type arena struct {
+	grow   func(n int64) (uint64, error) // takes memory from the driver
+	shrink func(addr uint64) error       // gives a piece back
+
+	pieces     []*piece
+	held, peak int64 // bytes handed out, now and at the most
+}
+
+const minPiece = 64 << 20
+
+// piece is one allocation of the driver's.
+type piece struct {
+	addr   uint64
+	size   int64
+	blocks []*block // sorted by address: what is handed out
+}
+
+// block is one allocation of the arena's. Programs that use it hold references,
+// so that memory freed under a prepared program is not handed out again before
+// the program is released.
+type block struct {
+	addr  uint64
+	size  int64
+	refs  int
+	freed bool
+}
+
+func (b *block) end() uint64 { return b.addr + uint64(b.size) }
+
+func round(n, to int64) int64 { return (n + to - 1) / to * to }
+
+// alloc returns n bytes, from the first gap that holds them.
+func (a *arena) alloc(n int64) (*block, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("cuda device: allocate %d bytes: the size must be positive", n)
+	}
+	size := round(n, alignment)
+	for _, p := range a.pieces {
+		if b := p.take(size); b != nil {
+			return a.hand(b), nil
+		}
+	}
+	want := round(max(size, minPiece), 2<<20)
+	addr, err := a.grow(want)
+	if err != nil && want > size {
+		want = size // too little is left for a whole piece
+		addr, err = a.grow(want)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &piece{addr: addr, size: want}
+	a.pieces = append(a.pieces, p)
+	return a.hand(p.take(size)), nil
+}
+
+func (a *arena) hand(b *block) *block {
+	a.held += b.size
+	a.peak = max(a.peak, a.held)
+	return b
+}
+
+// take hands out the first gap of size bytes, or nil.
+func (p *piece) take(size int64) *block {
+	at := p.addr
+	for i, b := range p.blocks {
+		if b.addr-at >= uint64(size) {
+			k := &block{addr: at, size: size}
+			p.blocks = slices.Insert(p.blocks, i, k)
+			return k
+		}
+		at = b.end()
+	}
+	if p.addr+uint64(p.size)-at >= uint64(size) {
+		k := &block{addr: at, size: size}
+		p.blocks = append(p.blocks, k)
+		return k
+	}
+	return nil
+}
+
+// find returns the live block that holds all of b, or nil.
+func (a *arena) find(b device.Buffer) *block {
+	if b.Size < 0 {
+		return nil
+	}
+	for _, p := range a.pieces {
+		if b.Addr < p.addr || b.Addr >= p.addr+uint64(p.size) {
+			continue
+		}
+		i, found := slices.BinarySearchFunc(p.blocks, b.Addr, func(k *block, addr uint64) int {
+			switch {
+			case k.addr < addr:
+				return -1
+			case k.addr > addr:
+				return 1
+			}
+			return 0
+		})
+		if !found {
+			i--
+		}
+		if i < 0 {
+			return nil
+		}
+		k := p.blocks[i]
+		if k.freed || b.Addr+uint64(b.Size) > k.end() {
+			return nil
+		}
+		return k
+	}
+	return nil
+}
+
+// free gives b back as soon as no program refers to it.
+func (a *arena) free(b *block) {
+	b.freed = true
+	a.collect(b)
+}
+
+// release drops a program's reference.
+func (a *arena) release(b *block) {
+	b.refs--
+	a.collect(b)
+}
+
+func (a *arena) collect(b *block) {
+	if !b.freed || b.refs > 0 {
+		return
+	}
+	for i, p := range a.pieces {
+		j := slices.Index(p.blocks, b)
+		if j < 0 {
+			continue
+		}
+		p.blocks = slices.Delete(p.blocks, j, j+1)
+		a.held -= b.size
+		// One empty piece is kept: a plan that is rebuilt needs it again at once.
+		if len(p.blocks) == 0 && len(a.pieces) > 1 {
+			_ = a.shrink(p.addr) // a piece that will not go is merely not reused
+			a.pieces = slices.Delete(a.pieces, i, i+1)
+		}
+		return
+	}
+}
+
+// close gives everything back.
+func (a *arena) close() {
+	for _, p := range a.pieces {
+		_ = a.shrink(p.addr) // the context goes next and takes the rest with it
+	}
+	a.pieces, a.held = nil, 0
+}

@@ -1,0 +1,218 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"gorgonia.org/cu"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/kernels"
+)
+
+var errClosed = errors.New("cuda device: it is closed")
+
+// Device is a GPU. It implements device.Device, device.OpTimer and
+// device.Capturer.
+type Device struct {
+	info    device.Info
+	gpu     cu.Device
+	ctx     driver.Context
+	target  kernels.CUDATarget
+	choices Choices
+
+	modules   map[string]cu.Module
+	functions map[entry]*function
+	streams   []cu.Stream
+	events    []event
+	programs  []*program
+
+	mem     arena
+	scratch *block // shared by the programs prepared last
+	counter *block // kernels.CUDACounterBytes, cleared once
+	setup   cu.Stream
+
+	// Programs share scratch memory and counters, so they take turns: a launch on
+	// another stream than the last one's waits for that stream.
+	last device.Stream
+	turn cu.Event
+
+	hostMu sync.Mutex
+	host   map[*byte][]byte
+	closed bool
+}
+
+type event struct {
+	cu       cu.Event
+	live     bool
+	recorded bool
+}
+
+var (
+	_ device.Device   = (*Device)(nil)
+	_ device.OpTimer  = (*Device)(nil)
+	_ device.Capturer = (*Device)(nil)
+)
+
+// Available says why there is no CUDA device, or nil when there is one.
+func Available() error {
+	if err := driver.Load(); err != nil {
+		if errors.Is(err, driver.ErrNoDriver) {
+			return fmt.Errorf("cuda device: %w: %v; install NVIDIA's driver or take --device cpu", device.ErrNoDevice, err)
+		}
+		return fmt.Errorf("cuda device: %w: the NVIDIA driver does not start: %v; see nvidia-smi, or take --device cpu", device.ErrNoDevice, err)
+	}
+	n, err := cu.NumDevices()
+	if err != nil {
+		return fmt.Errorf("cuda device: %w: counting GPUs: %v", device.ErrNoDevice, err)
+	}
+	if n == 0 {
+		return fmt.Errorf("cuda device: %w: the driver sees no GPU; check CUDA_VISIBLE_DEVICES, or take --device cpu", device.ErrNoDevice)
+	}
+	return nil
+}
+
+// Open opens a GPU. Errors wrap device.ErrNoDevice when there is no such GPU,
+// no driver, or the GPU is older than the kernels.
+func Open(c Config) (device.Device, error) {
+	if err := Available(); err != nil {
+		return nil, err
+	}
+	n, _ := cu.NumDevices() // Available asked it before
+	if c.Ordinal < 0 || c.Ordinal >= n {
+		return nil, fmt.Errorf("cuda device %d: %w: there are %d, numbered from 0", c.Ordinal, device.ErrNoDevice, n)
+	}
+	d := &Device{
+		choices: c.Choices,
+		modules: make(map[string]cu.Module), functions: make(map[entry]*function), host: make(map[*byte][]byte),
+	}
+	if err := d.open(c.Ordinal); err != nil {
+		return nil, fmt.Errorf("cuda device %d: %w", c.Ordinal, err)
+	}
+	return d, nil
+}
+
+func (d *Device) open(ordinal int) (err error) {
+	if d.gpu, err = cu.GetDevice(ordinal); err != nil {
+		return fmt.Errorf("%w: %v", device.ErrNoDevice, err)
+	}
+	if err = d.describe(); err != nil {
+		return err
+	}
+	// Blocking waits leave the processor to the loader's workers.
+	_ = d.gpu.SetPrimaryCtxFlags(cu.SchedBlockingSync) // refused when another user of the context was first: no harm
+	if d.ctx, err = driver.Retain(d.gpu); err != nil {
+		return fmt.Errorf("%w: retaining the context: %v", device.ErrNoDevice, err)
+	}
+	d.mem.grow, d.mem.shrink = d.grow, d.shrink
+	err = d.ctx.Do(func() error {
+		if d.setup, err = cu.MakeStream(cu.NonBlocking); err != nil {
+			return err
+		}
+		d.turn, err = cu.MakeEvent(cu.DisableTiming)
+		return err
+	})
+	if err == nil {
+		err = d.clearCounters()
+	}
+	if err != nil {
+		_ = d.ctx.Release(d.gpu) // the first error is the one to tell
+		return err
+	}
+	return nil
+}
+
+// describe fills in the target and the info.
+func (d *Device) describe() error {
+	name, err := d.gpu.Name()
+	if err != nil {
+		return fmt.Errorf("its name: %w", err)
+	}
+	major, err := d.gpu.Attribute(cu.ComputeCapabilityMajor)
+	if err != nil {
+		return fmt.Errorf("its compute capability: %w", err)
+	}
+	minor, err := d.gpu.Attribute(cu.ComputeCapabilityMinor)
+	if err != nil {
+		return fmt.Errorf("its compute capability: %w", err)
+	}
+	d.target.SM = 10*major + minor
+	if d.target.Processors, err = d.gpu.Attribute(cu.MultiprocessorCount); err != nil {
+		return fmt.Errorf("its multiprocessors: %w", err)
+	}
+	if d.target.Shared, err = driver.SharedOptin(d.gpu); err != nil {
+		d.target.Shared = 0 // what the capability guarantees
+	}
+	total, err := d.gpu.TotalMem()
+	if err != nil {
+		return fmt.Errorf("its memory: %w", err)
+	}
+	d.info = device.Info{Kind: "cuda", Name: name, Computes: true, Memory: total}
+	for _, t := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
+		probe := kernels.ConvForward{Conv: kernels.Conv{N: 1, H: 8, W: 8, C: 8, K: 8, R: 3, S: 3, Stride: 1, Pad: 1}, Type: t}
+		if len(kernels.CUDAConfigs(probe, d.target)) > 0 {
+			d.info.Types = append(d.info.Types, t.String())
+		}
+	}
+	if len(d.info.Types) == 0 {
+		return fmt.Errorf("%w: %s has compute capability %d.%d and the kernels need 7.0 (Volta) or later; take --device cpu", device.ErrNoDevice, name, major, minor)
+	}
+	return nil
+}
+
+// Info describes the GPU.
+func (d *Device) Info() device.Info { return d.info }
+
+// MemoryPeak returns the most bytes of device memory handed out at once.
+func (d *Device) MemoryPeak() int64 { return d.mem.peak }
+
+// drain waits for all work on the GPU.
+func (d *Device) drain() error { return d.ctx.Do(cu.Synchronize) }
+
+// Close finishes the work already enqueued and gives everything back, the
+// page-locked memory included.
+func (d *Device) Close() error {
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	err := d.drain()
+	for i, p := range d.programs {
+		if p != nil {
+			p.free()
+			d.programs[i] = nil
+		}
+	}
+	d.hostMu.Lock()
+	for _, b := range d.host {
+		err = errors.Join(err, d.ctx.HostFree(b))
+	}
+	d.host = nil
+	d.hostMu.Unlock()
+	err = errors.Join(err, d.ctx.Do(func() error {
+		d.mem.close()
+		var errs []error
+		for i := range d.events {
+			if d.events[i].live {
+				errs = append(errs, cu.DestroyEvent(&d.events[i].cu))
+			}
+		}
+		errs = append(errs, cu.DestroyEvent(&d.turn))
+		for i := range d.streams {
+			errs = append(errs, d.streams[i].Destroy())
+		}
+		errs = append(errs, d.setup.Destroy())
+		for _, m := range d.modules {
+			errs = append(errs, m.Unload())
+		}
+		return errors.Join(errs...)
+	}))
+	if err = errors.Join(err, d.ctx.Release(d.gpu)); err != nil {
+		return fmt.Errorf("cuda device: close: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"fmt"
+
+	"gorgonia.org/cu"
+
+	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/kernels"
+)
+
+// entry names a kernel.
+type entry struct{ module, name string }
+
+// function is a kernel and the dynamic shared memory it may be launched with.
+type function struct {
+	cu     cu.Function
+	shared int
+}
+
+// Without an opt-in a launch may have this much dynamic shared memory.
+const defaultShared = 48 << 10
+
+// function returns a kernel, loading its module at its first use.
+func (d *Device) function(module, name string, shared int) (cu.Function, error) {
+	f := d.functions[entry{module, name}]
+	if f == nil {
+		m, err := d.module(module)
+		if err != nil {
+			return cu.Function{}, err
+		}
+		f = &function{shared: defaultShared}
+		if err := d.ctx.Do(func() (err error) { f.cu, err = m.Function(name); return err }); err != nil {
+			return cu.Function{}, fmt.Errorf("kernel %s of module %s: %w", name, module, err)
+		}
+		d.functions[entry{module, name}] = f
+	}
+	if shared > f.shared {
+		if err := d.ctx.Do(func() error { return driver.MaxDynamicShared(f.cu, shared) }); err != nil {
+			return cu.Function{}, fmt.Errorf("kernel %s: %d bytes of dynamic shared memory: %w", name, shared, err)
+		}
+		f.shared = shared
+	}
+	return f.cu, nil
+}
+
+func (d *Device) module(name string) (cu.Module, error) {
+	if m, ok := d.modules[name]; ok {
+		return m, nil
+	}
+	ptx, err := kernels.CUDAModule(name, d.target.SM)
+	if err != nil {
+		return cu.Module{}, err
+	}
+	m, err := d.ctx.LoadModule(ptx)
+	if err != nil {
+		return cu.Module{}, fmt.Errorf("module %s: the driver does not compile it: %w", name, err)
+	}
+	d.modules[name] = m
+	return m, nil
+}
+
+// choose returns the variant of op to run: the stored one, or "" for the first.
+func (d *Device) choose(op kernels.Op) string {
+	if d.choices == nil {
+		return ""
+	}
+	if c, ok := d.choices.Get(d.key(op)); ok {
+		for _, known := range kernels.CUDAConfigs(op, d.target) {
+			if c == known {
+				return c
+			}
+		}
+	}
+	return ""
+}
+
+// key names op and its shape on this GPU.
+func (d *Device) key(op kernels.Op) string {
+	return fmt.Sprintf("%s sm_%d %s %+v", d.info.Name, d.target.SM, op.Name(), op)
+}

@@ -1,0 +1,149 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/kernels"
+)
+
+// grow takes a piece from the driver.
+func (d *Device) grow(n int64) (addr uint64, err error) {
+	var free, total int64
+	err = d.ctx.Do(func() error {
+		p, err := cu.MemAlloc(n)
+		if err != nil {
+			free, total, _ = cu.MemInfo() // for the message alone
+		}
+		addr = uint64(p)
+		return err
+	})
+	switch {
+	case err == nil:
+		return addr, nil
+	case errors.Is(err, cu.OutOfMemory):
+		return 0, fmt.Errorf("cuda device: allocate %d MiB beside %d MiB already held, with %d of the GPU's %d MiB free: %w; lower batch_size",
+			n>>20, d.mem.held>>20, free>>20, total>>20, device.ErrOutOfMemory)
+	}
+	return 0, fmt.Errorf("cuda device: allocate %d MiB: %w", n>>20, err)
+}
+
+func (d *Device) shrink(addr uint64) error {
+	return d.ctx.Do(func() error { return cu.MemFree(cu.DevicePtr(addr)) })
+}
+
+// clearCounters allocates and clears the kernels' counters.
+func (d *Device) clearCounters() (err error) {
+	if d.counter, err = d.mem.alloc(kernels.CUDACounterBytes); err != nil {
+		return err
+	}
+	return d.ctx.Do(func() error {
+		if err := cu.MemsetD8Async(cu.DevicePtr(d.counter.addr), 0, kernels.CUDACounterBytes, d.setup); err != nil {
+			return err
+		}
+		return d.setup.Synchronize()
+	})
+}
+
+// Alloc returns n bytes of device memory, not cleared.
+func (d *Device) Alloc(n int) (device.Buffer, error) {
+	if d.closed {
+		return device.Buffer{}, errClosed
+	}
+	b, err := d.mem.alloc(int64(n))
+	if err != nil {
+		return device.Buffer{}, err
+	}
+	return device.Buffer{Addr: b.addr, Size: n}, nil
+}
+
+// Free waits for the work enqueued so far and gives b back. A buffer that Alloc
+// did not return is ignored.
+func (d *Device) Free(b device.Buffer) {
+	if d.closed {
+		return
+	}
+	k := d.mem.find(device.Buffer{Addr: b.Addr})
+	if k == nil || k.addr != b.Addr || k == d.counter || k == d.scratch {
+		return
+	}
+	_ = d.drain() // a device that failed says so at its next call
+	d.mem.free(k)
+}
+
+// AllocHost returns n bytes of page-locked memory. Any goroutine may call it.
+func (d *Device) AllocHost(n int) ([]byte, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("cuda device: allocate %d bytes of page-locked memory: the size must be positive", n)
+	}
+	d.hostMu.Lock()
+	defer d.hostMu.Unlock()
+	if d.host == nil {
+		return nil, errClosed
+	}
+	b, err := d.ctx.HostAlloc(n)
+	if errors.Is(err, driver.OutOfMemory) {
+		return nil, fmt.Errorf("cuda device: page-lock %d MiB: the system refuses; lower prefetch_factor, num_workers or batch_size, or turn pin_memory off", n>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cuda device: page-lock %d MiB: %w", n>>20, err)
+	}
+	d.host[unsafe.SliceData(b)] = b
+	return b, nil
+}
+
+// FreeHost gives back what AllocHost returned. Anything else is ignored.
+func (d *Device) FreeHost(b []byte) {
+	d.hostMu.Lock()
+	defer d.hostMu.Unlock()
+	p := unsafe.SliceData(b)
+	if whole, ok := d.host[p]; ok {
+		delete(d.host, p)
+		_ = d.ctx.HostFree(whole) // it is known to be ours
+	}
+}
+
+// CopyIn enqueues a copy of src to the start of dst. From page-locked memory it
+// runs beside the kernels; from other memory the driver moves the bytes through
+// a buffer of its own first, on the calling thread.
+func (d *Device) CopyIn(s device.Stream, dst device.Buffer, src []byte) error {
+	st, err := d.stream("copy in", s)
+	if err != nil {
+		return err
+	}
+	if len(src) > dst.Size {
+		return fmt.Errorf("cuda device: copy in: %d bytes do not fit a buffer of %d", len(src), dst.Size)
+	}
+	if d.mem.find(dst) == nil {
+		return fmt.Errorf("cuda device: copy in: buffer %#x of %d bytes is not allocated here", dst.Addr, dst.Size)
+	}
+	if err := d.ctx.CopyIn(dst.Addr, src, st); err != nil {
+		return fmt.Errorf("cuda device: copy in of %d bytes: %w", len(src), err)
+	}
+	return nil
+}
+
+// CopyOut enqueues a copy of the start of src to dst.
+func (d *Device) CopyOut(s device.Stream, dst []byte, src device.Buffer) error {
+	st, err := d.stream("copy out", s)
+	if err != nil {
+		return err
+	}
+	if len(dst) > src.Size {
+		return fmt.Errorf("cuda device: copy out: %d bytes asked of a buffer of %d", len(dst), src.Size)
+	}
+	if d.mem.find(src) == nil {
+		return fmt.Errorf("cuda device: copy out: buffer %#x of %d bytes is not allocated here", src.Addr, src.Size)
+	}
+	if err := d.ctx.CopyOut(dst, src.Addr, st); err != nil {
+		return fmt.Errorf("cuda device: copy out of %d bytes: %w", len(dst), err)
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/kernels"
+)
+
+// program is a command buffer of resolved kernel launches, run in one call, or
+// replayed as a graph once captured.
+type program struct {
+	cmds   *driver.Commands
+	ops    []int // commands of each launch
+	list   []driver.Launch
+	blocks []*block // references to the memory it uses
+	graph  *driver.Graph
+	timer  *timer
+}
+
+// Prepare resolves each launch into kernel launches with scratch memory. It
+// checks the buffers: how many, how large, how aligned, and allocated here.
+func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
+	if d.closed {
+		return 0, errClosed
+	}
+	p := &program{ops: make([]int, 0, len(ls))}
+	err := d.build(p, ls)
+	if err != nil {
+		d.drop(p)
+		return 0, err
+	}
+	for i, q := range d.programs {
+		if q == nil {
+			d.programs[i] = p
+			return device.Program(i + 1), nil
+		}
+	}
+	d.programs = append(d.programs, p)
+	return device.Program(len(d.programs)), nil
+}
+
+func (d *Device) build(p *program, ls []device.Launch) error {
+	plans := make([]kernels.CUDAPlan, len(ls))
+	scratch := 0
+	for i, l := range ls {
+		plan, err := d.plan(p, l)
+		if err != nil {
+			return fmt.Errorf("cuda device: prepare launch %d (%s): %w", i, describe(l), err)
+		}
+		plans[i] = plan
+		scratch = max(scratch, plan.Scratch)
+	}
+	base, err := d.claimScratch(p, scratch)
+	if err != nil {
+		return fmt.Errorf("cuda device: prepare: scratch memory: %w", err)
+	}
+	for i, l := range ls {
+		for j := range plans[i].Launches {
+			k, err := d.resolve(&plans[i].Launches[j], l.Bufs, base)
+			if err != nil {
+				return fmt.Errorf("cuda device: prepare launch %d (%s): %w", i, describe(l), err)
+			}
+			p.list = append(p.list, k)
+		}
+		p.ops = append(p.ops, len(plans[i].Launches))
+	}
+	if p.cmds, err = driver.NewCommands(len(p.list)); err != nil {
+		return fmt.Errorf("cuda device: prepare: %w", err)
+	}
+	for i := range p.list {
+		if err := p.cmds.Launch(&p.list[i]); err != nil {
+			return fmt.Errorf("cuda device: prepare: %w", err)
+		}
+	}
+	return nil
+}
+
+func describe(l device.Launch) string {
+	switch {
+	case l.Op == nil:
+		return "no operation"
+	case l.Layer == "":
+		return l.Op.Name()
+	}
+	return l.Op.Name() + " of " + l.Layer
+}
+
+// plan checks a launch and asks package kernels how it runs here.
+func (d *Device) plan(p *program, l device.Launch) (kernels.CUDAPlan, error) {
+	if l.Op == nil {
+		return kernels.CUDAPlan{}, errors.New("a launch needs an operation")
+	}
+	op, ok := l.Op.(kernels.Op)
+	if !ok || len(kernels.CUDAConfigs(op, d.target)) == 0 {
+		return kernels.CUDAPlan{}, fmt.Errorf("%w: there is no kernel for %s on sm_%d", device.ErrUnsupported, l.Op.Name(), d.target.SM)
+	}
+	args := op.Args()
+	if len(args) != len(l.Bufs) {
+		return kernels.CUDAPlan{}, fmt.Errorf("it takes %d buffers, not %d", len(args), len(l.Bufs))
+	}
+	for i, a := range args {
+		b := l.Bufs[i]
+		if b.Size < a.Size() {
+			return kernels.CUDAPlan{}, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, b.Size, a.Size())
+		}
+		align := uint64(16) // kernels move vectors of 16 bytes
+		if a.Type == kernels.I32 {
+			align = 4
+		}
+		if b.Addr%align != 0 {
+			return kernels.CUDAPlan{}, fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, a.Name, align)
+		}
+		k := d.mem.find(b)
+		if k == nil {
+			return kernels.CUDAPlan{}, fmt.Errorf("buffer %d (%s) at %#x is not allocated here", i, a.Name, b.Addr)
+		}
+		k.refs++
+		p.blocks = append(p.blocks, k)
+	}
+	return kernels.CUDA(op, d.target, d.choose(op))
+}
+
+// claimScratch returns the address of n bytes that programs share. One that
+// needs more than there is gets a new block, which later ones share.
+func (d *Device) claimScratch(p *program, n int) (uint64, error) {
+	if n == 0 {
+		return 0, nil
+	}
+	if d.scratch == nil || d.scratch.size < int64(n) {
+		b, err := d.mem.alloc(int64(n))
+		if err != nil {
+			return 0, err
+		}
+		if d.scratch != nil {
+			if err := d.drain(); err != nil {
+				return 0, err
+			}
+			d.mem.free(d.scratch)
+		}
+		d.scratch = b
+	}
+	d.scratch.refs++
+	p.blocks = append(p.blocks, d.scratch)
+	return d.scratch.addr, nil
+}
+
+// resolve turns a planned kernel launch into one with a function and arguments.
+func (d *Device) resolve(l *kernels.CUDALaunch, bufs []device.Buffer, scratch uint64) (driver.Launch, error) {
+	f, err := d.function(l.Module, l.Entry, int(l.Shared))
+	if err != nil {
+		return driver.Launch{}, err
+	}
+	k := driver.Launch{Function: f, Grid: l.Grid, Block: l.Block, Shared: l.Shared, Args: make([]uint64, len(l.Args))}
+	for i, a := range l.Args {
+		v := a.Value
+		switch a.Kind {
+		case kernels.CUDABuffer:
+			if int(a.Index) >= len(bufs) {
+				return driver.Launch{}, fmt.Errorf("%s: argument %d is buffer %d of %d", l.Entry, i, a.Index, len(bufs))
+			}
+			v += bufs[a.Index].Addr
+		case kernels.CUDAScratch:
+			v += scratch
+		case kernels.CUDACounter:
+			v += d.counter.addr
+		case kernels.CUDANull:
+			v = 0
+		}
+		k.Args[i] = v
+	}
+	return k, nil
+}
+
+// drop gives back what a program holds.
+func (d *Device) drop(p *program) {
+	for _, b := range p.blocks {
+		d.mem.release(b)
+	}
+	p.blocks = nil
+	p.free()
+}
+
+// free gives back what lies with the driver and on the C heap.
+func (p *program) free() {
+	if p.graph != nil {
+		_ = p.graph.Destroy() // it is known to exist
+		p.graph = nil
+	}
+	if p.timer != nil {
+		p.timer.free()
+		p.timer = nil
+	}
+	if p.cmds != nil {
+		p.cmds.Free()
+		p.cmds = nil
+	}
+}
+
+func (d *Device) program(op string, p device.Program) (*program, error) {
+	if d.closed {
+		return nil, errClosed
+	}
+	if p < 1 || int(p) > len(d.programs) || d.programs[p-1] == nil {
+		return nil, fmt.Errorf("cuda device: %s: program %d does not exist; take one from Prepare", op, p)
+	}
+	return d.programs[p-1], nil
+}
+
+// Launch enqueues all of p.
+func (d *Device) Launch(s device.Stream, p device.Program) error {
+	st, err := d.stream("launch", s)
+	if err != nil {
+		return err
+	}
+	pr, err := d.program("launch", p)
+	if err != nil {
+		return err
+	}
+	if d.last != s {
+		if d.last != 0 {
+			if err := errors.Join(d.ctx.Record(d.turn, d.streams[d.last-1]), d.ctx.Wait(st, d.turn)); err != nil {
+				return fmt.Errorf("cuda device: launch: waiting for stream %d: %w", d.last, err)
+			}
+		}
+		d.last = s
+	}
+	if pr.timer != nil && pr.timer.on {
+		return pr.timer.launch(d, st)
+	}
+	if pr.graph != nil {
+		if err := d.ctx.Replay(pr.graph, st); err != nil {
+			return fmt.Errorf("cuda device: launch a graph of %d kernels: %w", pr.cmds.Len(), err)
+		}
+		return nil
+	}
+	if i, err := d.ctx.Run(pr.cmds, st); err != nil {
+		return fmt.Errorf("cuda device: launch kernel %d of %d: %w", i, pr.cmds.Len(), err)
+	}
+	return nil
+}
+
+// Release waits for the launches of p still in flight and gives it back.
+func (d *Device) Release(p device.Program) {
+	pr, err := d.program("release", p)
+	if err != nil {
+		return
+	}
+	_ = d.drain() // a device that failed says so at its next call
+	d.drop(pr)
+	d.programs[p-1] = nil
+}
+
+// Capture makes later launches of p replay one CUDA graph, or stop doing so.
+func (d *Device) Capture(p device.Program, on bool) error {
+	pr, err := d.program("capture", p)
+	if err != nil || on == (pr.graph != nil) {
+		return err
+	}
+	if !on {
+		err := errors.Join(d.drain(), pr.graph.Destroy())
+		pr.graph = nil
+		return err
+	}
+	if pr.cmds.Len() == 0 {
+		return nil // an empty graph is not worth a replay
+	}
+	g, i, err := d.ctx.Capture(pr.cmds, d.setup)
+	if err != nil {
+		return fmt.Errorf("cuda device: capture kernel %d of %d: %w", i, pr.cmds.Len(), err)
+	}
+	pr.graph = g
+	return nil
+}
