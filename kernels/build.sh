@@ -18,7 +18,17 @@ compile() {
 }
 
 for sm in 70 80; do
-  for f in elementwise optimizer; do
+  for f in elementwise optimizer reduce batchnorm pool linear xent; do
     compile $sm $f.cu $f
   done
+  # A module for each type, so that a driver compiles only what a run uses:
+  # KD_TYPES is conv.h's mask of types.
+  for f in conv_forward conv_backward_data conv_backward_weight; do
+    compile $sm $f.cu ${f}_fp32 -DKD_TYPES=1
+    compile $sm $f.cu ${f}_fp16 -DKD_TYPES=4
+    compile $sm $f.cu ${f}_bf16 -DKD_TYPES=8
+  done
+done
+for f in conv_forward conv_backward_data conv_backward_weight; do
+  compile 80 $f.cu ${f}_tf32 -DKD_TYPES=2
 done

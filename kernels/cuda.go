@@ -3,6 +3,7 @@ package kernels
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -73,11 +74,7 @@ func CUDA(op Op, t CUDATarget, config string) (CUDAPlan, error) {
 	if config == "" {
 		config = configs[0]
 	}
-	known := false
-	for _, c := range configs {
-		known = known || c == config
-	}
-	if !known {
+	if !slices.Contains(configs, config) {
 		return CUDAPlan{}, fmt.Errorf("kernels: operation %s has no CUDA config %q on sm_%d: choose one of %s",
 			op.Name(), config, t.SM, strings.Join(configs, ", "))
 	}
@@ -88,6 +85,9 @@ func CUDA(op Op, t CUDATarget, config string) (CUDAPlan, error) {
 	}
 	p := cudaPlanner{t: t, plan: CUDAPlan{Config: config}}
 	p.build(op)
+	if p.err != nil {
+		return CUDAPlan{}, fmt.Errorf("kernels: plan %s for CUDA: %w", op.Name(), p.err)
+	}
 	return p.plan, nil
 }
 
@@ -96,10 +96,16 @@ func CUDA(op Op, t CUDATarget, config string) (CUDAPlan, error) {
 // none when CUDA does not know the operation.
 func CUDAConfigs(op Op, t CUDATarget) []string {
 	switch op := op.(type) {
-	case Augment, PadChannels, Cast, Zero, Add, ReLUBackward, SGD, ScaleCheck:
+	case ConvForward:
+		return newConvPlan(op.Conv, convForward, op.Type, t).configs()
+	case ConvBackwardData:
+		return newConvPlan(op.Conv, convBackwardData, op.Type, t).configs()
+	case ConvBackwardWeight:
+		return newConvPlan(op.Conv, convBackwardWeight, op.Type, t).configs()
+	case BatchNormForward, BatchNormBackward, MaxPool, MaxPoolBackward, AvgPool, AvgPoolBackward,
+		Linear, LinearBackward, SoftmaxXent,
+		Augment, PadChannels, Cast, Zero, Add, ReLUBackward, SGD, ScaleCheck:
 		return []string{"default"}
-	default:
-		_ = op
 	}
 	return nil
 }
@@ -126,10 +132,41 @@ func CUDAModule(name string, sm int) ([]byte, error) {
 type cudaPlanner struct {
 	t    CUDATarget
 	plan CUDAPlan
+	err  error
+}
+
+func (p *cudaPlanner) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
 }
 
 func (p *cudaPlanner) build(op Op) {
 	switch op := op.(type) {
+	case ConvForward:
+		p.convForward(op)
+	case ConvBackwardData:
+		p.convBackwardData(op)
+	case ConvBackwardWeight:
+		p.convBackwardWeight(op)
+	case BatchNormForward:
+		p.batchNormForward(op)
+	case BatchNormBackward:
+		p.batchNormBackward(op)
+	case MaxPool:
+		p.maxPool(op)
+	case MaxPoolBackward:
+		p.maxPoolBackward(op)
+	case AvgPool:
+		p.avgPool(op)
+	case AvgPoolBackward:
+		p.avgPoolBackward(op)
+	case Linear:
+		p.linear(op)
+	case LinearBackward:
+		p.linearBackward(op)
+	case SoftmaxXent:
+		p.softmaxXent(op)
 	case Augment:
 		p.augment(op)
 	case PadChannels:

@@ -40,26 +40,25 @@ KD_FN uint32_t kd_atomic_add(uint32_t *p, uint32_t v) {
   asm volatile("atom.global.add.u32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
   return r;
 }
-KD_FN float kd_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
-KD_FN float kd_log2(float x) { float r; asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
-KD_FN float kd_sqrt(float x) { float r; asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+// Builtins rather than asm where clang has one: it takes asm for a barrier of
+// sorts ("convergent") and unrolls no loop around it.
+KD_FN float kd_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
+KD_FN float kd_log2(float x) { return __nvvm_lg2_approx_ftz_f(x); }
+KD_FN float kd_sqrt(float x) { return __nvvm_sqrt_rn_f(x); }
 KD_FN float kd_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 KD_FN float kd_max(float a, float b) { return __builtin_fmaxf(a, b); }
 
-KD_FN float kd_f(f16 h) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(h.u)); return r; }
-KD_FN f16 kd_h(float f) { f16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.u) : "f"(f)); return h; }
-KD_FN float kd_f(bf16 h) { union { uint32_t u; float f; } c; c.u = (uint32_t)h.u << 16; return c.f; }
+KD_FN float kd_f(f16 h) { return (float)__builtin_bit_cast(_Float16, h); }
+KD_FN f16 kd_h(float f) { return __builtin_bit_cast(f16, (_Float16)f); }
+KD_FN float kd_f(bf16 h) { return __builtin_bit_cast(float, (uint32_t)h.u << 16); }
 #if __CUDA_ARCH__ >= 800
-KD_FN bf16 kd_b(float f) { bf16 h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.u) : "f"(f)); return h; }
-KD_FN uint32_t kd_pack2(float lo, float hi, f16) { uint32_t r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r; }
-KD_FN uint32_t kd_pack2(float lo, float hi, bf16) { uint32_t r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r; }
+KD_FN bf16 kd_b(float f) { return __builtin_bit_cast(bf16, __nvvm_f2bf16_rn(f)); }
+KD_FN uint32_t kd_pack2(float lo, float hi, f16) { return __builtin_bit_cast(uint32_t, __nvvm_ff2f16x2_rn(hi, lo)); }
+KD_FN uint32_t kd_pack2(float lo, float hi, bf16) { return __builtin_bit_cast(uint32_t, __nvvm_ff2bf16x2_rn(hi, lo)); }
 #else
 KD_FN bf16 kd_b(float f) { // to nearest even, in integers: sm_70 has no instruction for it
-  union { float f; uint32_t u; } c;
-  c.f = f;
-  bf16 r;
-  r.u = (c.u & 0x7fffffff) > 0x7f800000 ? 0x7fff : (uint16_t)((c.u + 0x7fff + ((c.u >> 16) & 1)) >> 16);
-  return r;
+  uint32_t u = __builtin_bit_cast(uint32_t, f);
+  return bf16{(uint16_t)((u & 0x7fffffff) > 0x7f800000 ? 0x7fff : (u + 0x7fff + ((u >> 16) & 1)) >> 16)};
 }
 KD_FN uint32_t kd_pack2(float lo, float hi, f16) { return kd_h(lo).u | (uint32_t)kd_h(hi).u << 16; }
 KD_FN uint32_t kd_pack2(float lo, float hi, bf16) { return kd_b(lo).u | (uint32_t)kd_b(hi).u << 16; }
@@ -68,9 +67,11 @@ KD_FN uint32_t kd_pack2(float lo, float hi, bf16) { return kd_b(lo).u | (uint32_
 #if __CUDA_ARCH__ >= 800
 #define KD_TENSOR 1
 // cp16 starts a copy of 16 bytes from global to shared memory; zeros when !ok.
-KD_FN void kd_cp16(kd_sptr s, const void *g, bool ok) {
+// cached: by way of L1, for what neighbouring reads share.
+template <bool CACHED> KD_FN void kd_cp16(kd_sptr s, const void *g, bool ok) {
   int n = ok ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(s), "l"(g), "r"(n) : "memory");
+  if constexpr (CACHED) asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(s), "l"(g), "r"(n) : "memory");
+  else asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(s), "l"(g), "r"(n) : "memory");
 }
 KD_FN void kd_cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // cp_wait waits until at most N of this thread's groups are under way.
@@ -89,7 +90,9 @@ KD_FN void kd_mma(float d[4], const uint32_t a[4], const uint32_t b[2], tf32) {
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 // to_tf32 rounds the mantissa of a float's bits to 10 bits, ties away from zero.
-KD_FN uint32_t kd_to_tf32(uint32_t u) { uint32_t r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(__builtin_bit_cast(float, u))); return r; }
+KD_FN uint32_t kd_to_tf32(uint32_t u) { return (uint32_t)__nvvm_f2tf32_rna(__builtin_bit_cast(float, u)); }
+// lds loads 4 bytes of shared memory.
+KD_FN uint32_t kd_lds(kd_sptr s) { uint32_t r; asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(s) : "memory"); return r; }
 // ldsm loads four 8x8 matrices of 16-bit elements; lane i gives the address of
 // row i%8 of matrix i/8. ldsm_t transposes each.
 KD_FN void kd_ldsm(uint32_t r[4], kd_sptr s) {

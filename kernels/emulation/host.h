@@ -42,12 +42,13 @@ KD_FN bf16 kd_b(float f) { return {kd::float_bf16(f)}; }
 KD_FN uint32_t kd_pack2(float lo, float hi, f16) { return kd::float_f16(lo) | (uint32_t)kd::float_f16(hi) << 16; }
 KD_FN uint32_t kd_pack2(float lo, float hi, bf16) { return kd::float_bf16(lo) | (uint32_t)kd::float_bf16(hi) << 16; }
 
-KD_FN void kd_cp16(kd_sptr s, const void *g, bool ok) { kd::copy_async((unsigned char *)s, g, ok); }
+template <bool CACHED> KD_FN void kd_cp16(kd_sptr s, const void *g, bool ok) { kd::copy_async((unsigned char *)s, g, ok); }
 KD_FN void kd_cp_commit() { kd::copy_commit(); }
 template <int N> KD_FN void kd_cp_wait() { kd::copy_wait(N); }
 KD_FN void kd_mma(float d[4], const uint32_t a[4], const uint32_t b[2], f16) { kd::MmaArg x{d, a, b}; kd::warp_op(kd::MMA_F16, &x); }
 KD_FN void kd_mma(float d[4], const uint32_t a[4], const uint32_t b[2], bf16) { kd::MmaArg x{d, a, b}; kd::warp_op(kd::MMA_BF16, &x); }
 KD_FN void kd_mma(float d[4], const uint32_t a[4], const uint32_t b[2], tf32) { kd::MmaArg x{d, a, b}; kd::warp_op(kd::MMA_TF32, &x); }
 KD_FN uint32_t kd_to_tf32(uint32_t u) { return (u & 0x7f800000) == 0x7f800000 ? u : (u + 0x1000) & 0xffffe000; }
+KD_FN uint32_t kd_lds(kd_sptr s) { kd::check_shared((const unsigned char *)s, 4); return *(const uint32_t *)s; }
 KD_FN void kd_ldsm(uint32_t r[4], kd_sptr s) { kd::LdsmArg x{r, (const unsigned char *)s}; kd::check_shared(x.row, 16); kd::warp_op(kd::LDSM, &x); }
 KD_FN void kd_ldsm_t(uint32_t r[4], kd_sptr s) { kd::LdsmArg x{r, (const unsigned char *)s}; kd::check_shared(x.row, 16); kd::warp_op(kd::LDSM_T, &x); }

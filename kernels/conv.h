@@ -1,0 +1,230 @@
+// conv.h: the three convolutions as matrix products, and how their operands are
+// gathered from the tensors ("implicit GEMM": no im2col in memory).
+//
+//   forward          y[npq, k]   = x[npq, rsc]  * w[k, rsc]^T
+//   backward data    dx[nhw, c]  = dy[nhw, rsk] * w[rsk, c]
+//   backward weight  dw[k, rsc]  = dy[npq, k]^T * x[npq, rsc]
+//
+// An operand gives a thread of a block its N places in each tile: at(i) is the
+// address of V consecutive elements, or not ok where zeros belong; next moves to
+// the tile BK further along the product's depth. A tile's thread t has column
+// t % (columns/V), in vectors, and rows t / (columns/V) + i*step: along the depth
+// for "deep" operands (elements consecutive in depth), else along the width.
+//
+// x is NHWC, w KRSC, y and dy NPQK. Offsets are 32-bit: the planner refuses more.
+#pragma once
+#include "kd.h"
+
+// Types to compile: a module has those of one type.
+#define KD_FP32 1
+#define KD_TF32 2
+#define KD_FP16 4
+#define KD_BF16 8
+#ifndef KD_TYPES
+#define KD_TYPES 15
+#endif
+
+struct conv {
+  int n, h, w, c, k, r, s, p, q, stride, pad;
+  KD_METHOD int taps() const { return r * s; }
+  KD_METHOD int depth() const { return r * s * c; }
+};
+#define CONV_PARAMS int gn, int gh, int gw, int gc, int gk, int gr, int gs, int gp, int gq, int stride, int pad
+#define CONV_ARGS conv{gn, gh, gw, gc, gk, gr, gs, gp, gq, stride, pad}
+
+// Blocks run over the columns (output channels) first, so that those which run
+// together read the same pixels.
+struct block_tile {
+  int m0, n0;
+  KD_METHOD block_tile(int bm, int bn, int width) {
+    int columns = (width + bn - 1) / bn;
+    m0 = (int)blockIdx.x / columns * bm;
+    n0 = (int)blockIdx.x % columns * bn;
+  }
+};
+
+enum { OUTSIDE = -(1 << 24) }; // a coordinate that no tap brings inside
+
+// Forward's x: rows are output pixels, depth is (r, s, c). Deep.
+template <class T, int V, int N, int BK> struct forward_x {
+  static const bool cached = true;
+  const T *x;
+  int base[N], h[N], w[N]; // of the first tap
+  int r, s, c, H, W, C, R, S;
+  KD_METHOD forward_x(const T *x, const conv &g, int row, int step, int col) : x(x), H(g.h), W(g.w), C(g.c), R(g.r), S(g.s) {
+    int pq = g.p * g.q;
+    KD_UNROLL
+    for (int i = 0; i < N; i++) {
+      int m = row + i * step, n = m / pq, rest = m - n * pq, p = rest / g.q, q = rest - p * g.q;
+      h[i] = n < g.n ? p * g.stride - g.pad : OUTSIDE;
+      w[i] = q * g.stride - g.pad;
+      base[i] = ((n * H + h[i]) * W + w[i]) * C;
+    }
+    int tap = col / C;
+    c = col - tap * C;
+    r = tap / S;
+    s = tap - r * S;
+  }
+  KD_METHOD const T *at(int i, bool &ok) const {
+    ok = (unsigned)(h[i] + r) < (unsigned)H && (unsigned)(w[i] + s) < (unsigned)W && r < R;
+    return x + (ok ? base[i] + (r * W + s) * C + c : 0);
+  }
+  KD_METHOD void next() {
+    for (c += BK; c >= C; c -= C)
+      if (++s == S) s = 0, r++;
+  }
+};
+
+// Forward's w: rows are output channels, depth is (r, s, c). Deep.
+template <class T, int V, int N, int BK> struct forward_w {
+  static const bool cached = true;
+  const T *w;
+  int row, step, col, K, depth;
+  KD_METHOD forward_w(const T *w, const conv &g, int row, int step, int col) : w(w), row(row), step(step), col(col), K(g.k), depth(g.depth()) {}
+  KD_METHOD const T *at(int i, bool &ok) const {
+    int k = row + i * step;
+    ok = k < K && col < depth;
+    return w + (ok ? k * depth + col : 0);
+  }
+  KD_METHOD void next() { col += BK; }
+};
+
+// The pixels of dx that the same taps reach: those with h % stride == a and
+// w % stride == b (Fractionally strided convolution without its zeros). Row m is
+// pixel (n, a + stride*i, b + stride*j); tap (u, v) is filter position
+// (r0 + stride*u, s0 + stride*v) and output position (p0 - u, q0 - v).
+struct phase {
+  int a, b, rows, cols, r0, s0, nr, ns;
+  KD_METHOD phase(const conv &g, int index) {
+    a = index / g.stride;
+    b = index - a * g.stride;
+    rows = (g.h - a + g.stride - 1) / g.stride;
+    cols = (g.w - b + g.stride - 1) / g.stride;
+    r0 = (a + g.pad) % g.stride;
+    s0 = (b + g.pad) % g.stride;
+    nr = r0 < g.r ? (g.r - r0 + g.stride - 1) / g.stride : 0;
+    ns = s0 < g.s ? (g.s - s0 + g.stride - 1) / g.stride : 0;
+  }
+  // m's pixel; false behind the last.
+  KD_METHOD bool pixel(const conv &g, int m, int &n, int &h, int &w) const {
+    int area = rows * cols;
+    n = m / area;
+    int rest = m - n * area, i = rest / cols;
+    h = a + i * g.stride;
+    w = b + (rest - i * cols) * g.stride;
+    return n < g.n;
+  }
+};
+
+// Where the depth of backward data stands: tap (u, v), then k in steps of BK; a
+// tile never crosses a tap. The same in all threads.
+template <int BK> struct tap_walk {
+  int u, v, k, ns, K;
+  KD_METHOD tap_walk(const phase &f, int K) : u(0), v(0), k(0), ns(f.ns), K(K) {}
+  KD_METHOD void next() {
+    if ((k += BK) < K) return;
+    k = 0;
+    if (++v == ns) v = 0, u++;
+  }
+  static KD_METHOD int tiles(const phase &f, int K) { return f.nr * f.ns * ((K + BK - 1) / BK); }
+};
+
+// Backward data's dy: rows are the pixels of a phase, depth is (tap, k). Deep.
+template <class T, int V, int N, int BK> struct data_dy {
+  static const bool cached = true;
+  const T *dy;
+  int base[N], p[N], q[N];
+  int col, P, Q, K;
+  tap_walk<BK> at_tap;
+  KD_METHOD data_dy(const T *dy, const conv &g, const phase &f, int row, int step, int col) : dy(dy), col(col), P(g.p), Q(g.q), K(g.k), at_tap(f, g.k) {
+    KD_UNROLL
+    for (int i = 0; i < N; i++) {
+      int n, h, w;
+      bool in = f.pixel(g, row + i * step, n, h, w);
+      p[i] = in ? (h + g.pad - f.r0) / g.stride : OUTSIDE;
+      q[i] = (w + g.pad - f.s0) / g.stride;
+      base[i] = ((n * P + p[i]) * Q + q[i]) * K + col;
+    }
+  }
+  KD_METHOD const T *at(int i, bool &ok) const {
+    ok = (unsigned)(p[i] - at_tap.u) < (unsigned)P && (unsigned)(q[i] - at_tap.v) < (unsigned)Q && at_tap.k + col < K;
+    return dy + (ok ? base[i] - (at_tap.u * Q + at_tap.v) * K + at_tap.k : 0);
+  }
+  KD_METHOD void next() { at_tap.next(); }
+};
+
+// Backward data's w: rows are (tap, k), columns c. Wide.
+template <class T, int V, int N, int BK> struct data_w {
+  static const bool cached = true;
+  const T *w;
+  int row, step, col, r0, s0, stride, K, C, S, taps;
+  tap_walk<BK> at_tap;
+  KD_METHOD data_w(const T *w, const conv &g, const phase &f, int row, int step, int col)
+      : w(w), row(row), step(step), col(col), r0(f.r0), s0(f.s0), stride(g.stride), K(g.k), C(g.c), S(g.s), taps(g.taps()), at_tap(f, g.k) {}
+  KD_METHOD const T *at(int i, bool &ok) const {
+    int k = at_tap.k + row + i * step, tap = (r0 + at_tap.u * stride) * S + s0 + at_tap.v * stride;
+    ok = k < K && col < C;
+    return w + (ok ? (k * taps + tap) * C + col : 0);
+  }
+  KD_METHOD void next() { at_tap.next(); }
+};
+
+// Backward weight's dy: rows are output pixels from begin to end, columns k. Wide.
+template <class T, int V, int N, int BK> struct weight_dy {
+  static const bool cached = false;
+  const T *dy;
+  int row, step, col, K, end;
+  KD_METHOD weight_dy(const T *dy, const conv &g, int begin, int end, int row, int step, int col) : dy(dy), row(begin + row), step(step), col(col), K(g.k), end(end) {}
+  KD_METHOD const T *at(int i, bool &ok) const {
+    int m = row + i * step;
+    ok = m < end && col < K;
+    return dy + (ok ? m * K + col : 0);
+  }
+  KD_METHOD void next() { row += BK; }
+};
+
+// Backward weight's x: rows are output pixels, columns (r, s, c). Wide.
+template <class T, int V, int N, int BK> struct weight_x {
+  static const bool cached = true;
+  const T *x;
+  int n[N], p[N], q[N]; // of the rows' output pixels
+  int m, step, end;     // rows
+  int dn, dp, dq;       // BK pixels on, in images, rows and columns
+  int h, w, col;        // of the tap, without the pixel: r - pad, s - pad; channel, or -1 behind the last column
+  int P, Q, H, W, C, stride;
+  KD_METHOD weight_x(const T *x, const conv &g, int begin, int end, int row, int step, int column)
+      : x(x), m(begin + row), step(step), end(end), P(g.p), Q(g.q), H(g.h), W(g.w), C(g.c), stride(g.stride) {
+    int pq = P * Q;
+    KD_UNROLL
+    for (int i = 0; i < N; i++) {
+      int at = m + i * step;
+      n[i] = at / pq;
+      at -= n[i] * pq;
+      p[i] = at / Q;
+      q[i] = at - p[i] * Q;
+    }
+    dn = BK / pq;
+    dp = (BK - dn * pq) / Q;
+    dq = BK - dn * pq - dp * Q;
+    int tap = column / C, r = tap / g.s;
+    h = r - g.pad;
+    w = tap - r * g.s - g.pad;
+    col = column < g.depth() ? column - tap * C : -1;
+  }
+  KD_METHOD const T *at(int i, bool &ok) const {
+    int y = p[i] * stride + h, z = q[i] * stride + w;
+    ok = col >= 0 && m + i * step < end && (unsigned)y < (unsigned)H && (unsigned)z < (unsigned)W;
+    return x + (ok ? ((n[i] * H + y) * W + z) * C + col : 0);
+  }
+  KD_METHOD void next() {
+    m += BK;
+    KD_UNROLL
+    for (int i = 0; i < N; i++) {
+      q[i] += dq;
+      p[i] += dp;
+      n[i] += dn;
+      if (q[i] >= Q) q[i] -= Q, p[i]++;
+      if (p[i] >= P) p[i] -= P, n[i]++;
+    }
+  }
+};

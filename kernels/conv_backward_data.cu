@@ -1,0 +1,64 @@
+// conv_backward_data.cu: dx (+)= the gradient with respect to x. blockIdx.y is
+// the phase (see conv.h): with a stride, pixels that see different taps are
+// separate products, so that no zero is multiplied. A phase without taps is
+// cleared.
+#include "conv_mma.h"
+#include "conv_simt.h"
+
+// The element that row r of the tile at m0 starts with, or -1.
+struct phase_row {
+  const conv &g;
+  const phase &f;
+  int m0;
+  KD_METHOD int operator()(int r) const {
+    int n, h, w;
+    return f.pixel(g, m0 + r, n, h, w) ? ((n * g.h + h) * g.w + w) * g.c : -1;
+  }
+};
+
+template <class L> KD_FN void data_simt(const typename L::T *dy, const typename L::T *w, typename L::T *dx, const conv &g, bool accumulate) {
+  typedef typename L::T T;
+  typedef simt_operand<L, L::BM, true> A;
+  typedef simt_operand<L, L::BN, false> B;
+  phase f(g, blockIdx.y);
+  block_tile at(L::BM, L::BN, g.c);
+  if (at.m0 >= g.n * f.rows * f.cols) return;
+  data_dy<T, L::V, A::N, L::BK> a(dy, g, f, at.m0 + A::row(), A::STEP, A::col());
+  data_w<T, L::V, B::N, L::BK> b(w, g, f, B::row(), B::STEP, at.n0 + B::col());
+  float acc[8][8] = {};
+  product<L, true, false>(acc, a, b, tap_walk<L::BK>::tiles(f, g.k));
+  store<L>(dx, acc, at.n0, g.c, accumulate, phase_row{g, f, at.m0});
+}
+
+#define DATA_SIMT(type, T, BM, BN, V)                                                                                       \
+  KD_KERNEL __launch_bounds__(BM *BN / 64)                                                                                  \
+  conv_backward_data_##type##_simt##BM##x##BN##v##V(const T *dy, const T *w, T *dx, CONV_PARAMS, int accumulate) {          \
+    data_simt<simt_tile<T, BM, BN, V>>(dy, w, dx, CONV_ARGS, accumulate);                                                   \
+  }                                                                                                                         \
+  KD_ENTRY(conv_backward_data_##type##_simt##BM##x##BN##v##V)
+#define CONV_SIMT DATA_SIMT
+#include "conv_tiles_simt.h"
+
+#ifdef KD_TENSOR
+template <class L> KD_FN void data_mma(const typename L::T *dy, const typename L::T *w, typename L::T *dx, const conv &g, bool accumulate) {
+  typedef typename L::T T;
+  typedef mma_layout<L, true, false> Y;
+  KD_DYN_SHARED(smem);
+  phase f(g, blockIdx.y);
+  block_tile at(L::BM, L::BN, g.c);
+  if (at.m0 >= g.n * f.rows * f.cols) return;
+  data_dy<T, L::V, Y::A::N, L::BK> a(dy, g, f, at.m0 + Y::A::row(), Y::A::STEP, Y::A::col());
+  data_w<T, L::V, Y::B::N, L::BK> b(w, g, f, Y::B::row(), Y::B::STEP, at.n0 + Y::B::col());
+  float acc[L::MT][L::NT][4] = {};
+  product<L, true, false>(acc, a, b, tap_walk<L::BK>::tiles(f, g.k), smem);
+  store<L, Y>(dx, acc, at.n0, g.c, accumulate, smem, phase_row{g, f, at.m0});
+}
+
+#define CONV_MMA(type, T, BM, BN, BK, S, WM, WN)                                                                            \
+  KD_KERNEL __launch_bounds__(WM *WN * 32)                                                                                  \
+  conv_backward_data_##type##_mma##BM##x##BN##x##BK##s##S(const T *dy, const T *w, T *dx, CONV_PARAMS, int accumulate) {    \
+    data_mma<mma_tile<T, BM, BN, BK, S, WM, WN>>(dy, w, dx, CONV_ARGS, accumulate);                                         \
+  }                                                                                                                         \
+  KD_ENTRY(conv_backward_data_##type##_mma##BM##x##BN##x##BK##s##S)
+#include "conv_tiles.h"
+#endif

@@ -1,0 +1,64 @@
+package kernels
+
+// columnThreads is COLUMN_THREADS in columns.h.
+const columnThreads = 512
+
+// columnGrid is how the kernels of columns.h cover [rows][C].
+type columnGrid struct {
+	name  string // of the type, with its vector width
+	sums  [3]int // grid of a sum over rows
+	apply [3]int // grid of a pass over the elements
+	parts int    // parts of each sum
+}
+
+func (p *cudaPlanner) columns(rows, c int, t Type) columnGrid {
+	name, vector := vectored(t, c)
+	across := 8
+	if vector == 1 {
+		across = 32
+	}
+	down, groups := columnThreads/across, ceil(c, across*vector)
+	if 4*groups > CUDACounterBytes {
+		p.fail("%d channels in rows are over the %d that its counters serve", c, CUDACounterBytes/4*across*vector)
+	}
+	// One block a multiprocessor suffices to read at full speed, and keeps the
+	// parts few for the block that adds them up. Writing wants more under way.
+	processors := max(p.t.Processors, 1)
+	parts := max(1, min(ceil(processors, groups), ceil(rows, 4*down)))
+	slices := max(1, min(ceil(4*processors, groups), ceil(rows, 4*down)))
+	return columnGrid{name, [3]int{groups, parts, 1}, [3]int{groups, slices, 1}, parts}
+}
+
+// vectored names the variant of a kernel for rows of n elements of t, and how many
+// elements it loads at once.
+func vectored(t Type, n int) (name string, vector int) {
+	if vector = 16 / t.Size(); n%vector == 0 {
+		return stored(t), vector
+	}
+	return stored(t) + "_v1", 1
+}
+
+func (p *cudaPlanner) batchNormForward(op BatchNormForward) {
+	g := p.columns(op.Rows, op.C, op.Type)
+	mean, spread := 4, 5 // running
+	if op.Train {
+		mean, spread = 6, 7 // saved
+		p.launch("batchnorm", "batchnorm_stats_"+g.name, g.sums, columnThreads,
+			buffer(0), buffer(4), buffer(5), buffer(6), buffer(7), scratchAt(p.scratch(8*g.parts*op.C)), counterAt(0),
+			scalar(op.Rows), scalar(op.C), float(op.Eps), float(op.Momentum))
+	}
+	p.launch("batchnorm", "batchnorm_apply_"+g.name, g.apply, columnThreads,
+		buffer(0), buffer(1), buffer(2), buffer(3), buffer(mean), buffer(spread), optional(op.Residual, 8),
+		scalar(op.Rows), scalar(op.C), float(op.Eps), flag(!op.Train), flag(op.ReLU))
+}
+
+func (p *cudaPlanner) batchNormBackward(op BatchNormBackward) {
+	g := p.columns(op.Rows, op.C, op.Type)
+	y := optional(op.ReLU, 2)
+	p.launch("batchnorm", "batchnorm_grad_sums_"+g.name, g.sums, columnThreads,
+		buffer(0), buffer(1), y, buffer(4), buffer(5), buffer(7), buffer(8), scratchAt(p.scratch(8*g.parts*op.C)), counterAt(0),
+		scalar(op.Rows), scalar(op.C))
+	p.launch("batchnorm", "batchnorm_grad_"+g.name, g.apply, columnThreads,
+		buffer(0), buffer(1), y, buffer(3), buffer(4), buffer(5), buffer(6), buffer(7), buffer(8), optional(op.Residual, 9),
+		scalar(op.Rows), scalar(op.C))
+}

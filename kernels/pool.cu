@@ -1,0 +1,111 @@
+// pool.cu: max pooling and the global average. A thread has V channels of an
+// output position: 16 bytes' worth, or 1 where C is not a multiple of that.
+#include "kd.h"
+
+struct pool { int n, h, w, c, size, stride, pad, p, q; };
+#define POOL_PARAMS int gn, int gh, int gw, int gc, int size, int stride, int pad, int gp, int gq
+#define POOL_ARGS pool{gn, gh, gw, gc, size, stride, pad, gp, gq}
+
+// index: uint8, the place in the window, row major, of the first maximum or of
+// the last NaN.
+template <class T, int V> KD_FN void maxpool(const T *x, T *y, unsigned char *index, const pool &g) {
+  int cv = g.c / V, all = g.n * g.p * g.q * cv;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
+    int c = i % cv * V, pos = i / cv, q = pos % g.q, p = pos / g.q % g.p, n = pos / g.q / g.p;
+    float best[V] = {};
+    unsigned char where[V] = {};
+    bool any = false;
+    for (int r = 0; r < g.size; r++)
+      for (int s = 0; s < g.size; s++) {
+        int h = p * g.stride + r - g.pad, w = q * g.stride + s - g.pad;
+        if ((unsigned)h >= (unsigned)g.h || (unsigned)w >= (unsigned)g.w) continue;
+        float v[V];
+        kd_load<T, V>(v, x + ((long)(n * g.h + h) * g.w + w) * g.c + c);
+        KD_UNROLL
+        for (int j = 0; j < V; j++)
+          if (!any || v[j] > best[j] || v[j] != v[j]) best[j] = v[j], where[j] = (unsigned char)(r * g.size + s);
+        any = true;
+      }
+    kd_store<T, V>(y + (long)pos * g.c + c, best);
+    KD_UNROLL
+    for (int j = 0; j < V; j++) index[(long)pos * g.c + c + j] = where[j];
+  }
+}
+
+// Each element of dx sums the dy of the windows whose maximum it was: no two
+// threads write one place.
+template <class T, int V> KD_FN void maxpool_backward(const T *dy, const unsigned char *index, T *dx, const pool &g) {
+  int cv = g.c / V, all = g.n * g.h * g.w * cv;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
+    int c = i % cv * V, pos = i / cv, w = pos % g.w, h = pos / g.w % g.h, n = pos / g.w / g.h;
+    float sum[V] = {};
+    // Windows p*stride - pad <= h < p*stride - pad + size.
+    int p1 = (h + g.pad) / g.stride, q1 = (w + g.pad) / g.stride;
+    for (int p = p1; p >= 0 && h + g.pad - p * g.stride < g.size; p--) {
+      if (p >= g.p) continue;
+      for (int q = q1; q >= 0 && w + g.pad - q * g.stride < g.size; q--) {
+        if (q >= g.q) continue;
+        int t = (h + g.pad - p * g.stride) * g.size + w + g.pad - q * g.stride;
+        long o = ((long)(n * g.p + p) * g.q + q) * g.c + c;
+        float v[V];
+        kd_load<T, V>(v, dy + o);
+        KD_UNROLL
+        for (int j = 0; j < V; j++)
+          if (index[o + j] == t) sum[j] += v[j];
+      }
+    }
+    kd_store<T, V>(dx + (long)pos * g.c + c, sum);
+  }
+}
+
+// x: [n][hw][c], y: [n][c].
+template <class T, int V> KD_FN void avgpool(const T *x, T *y, int n, int hw, int C) {
+  int cv = C / V, all = n * cv;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
+    int c = i % cv * V, at = i / cv;
+    float sum[V] = {};
+#ifdef __CUDA__
+#pragma unroll 4
+#endif
+    for (int p = 0; p < hw; p++) {
+      float v[V];
+      kd_load<T, V>(v, x + ((long)at * hw + p) * C + c);
+      KD_UNROLL
+      for (int j = 0; j < V; j++) sum[j] += v[j];
+    }
+    KD_UNROLL
+    for (int j = 0; j < V; j++) sum[j] = sum[j] / (float)hw;
+    kd_store<T, V>(y + (long)at * C + c, sum);
+  }
+}
+
+template <class T, int V> KD_FN void avgpool_backward(const T *dy, T *dx, int n, int hw, int C) {
+  int cv = C / V, all = n * hw * cv;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
+    int c = i % cv * V, at = i / cv;
+    float v[V];
+    kd_load<T, V>(v, dy + (long)(at / hw) * C + c);
+    KD_UNROLL
+    for (int j = 0; j < V; j++) v[j] = v[j] / (float)hw;
+    kd_store<T, V>(dx + (long)at * C + c, v);
+  }
+}
+
+#define POOL(name, T, V)                                                                                                    \
+  KD_KERNEL __launch_bounds__(256) maxpool_##name(const T *x, T *y, unsigned char *index, POOL_PARAMS) { maxpool<T, V>(x, y, index, POOL_ARGS); } \
+  KD_ENTRY(maxpool_##name)                                                                                                  \
+  KD_KERNEL __launch_bounds__(256) maxpool_backward_##name(const T *dy, const unsigned char *index, T *dx, POOL_PARAMS) {   \
+    maxpool_backward<T, V>(dy, index, dx, POOL_ARGS);                                                                       \
+  }                                                                                                                         \
+  KD_ENTRY(maxpool_backward_##name)                                                                                         \
+  KD_KERNEL __launch_bounds__(256) avgpool_##name(const T *x, T *y, int n, int hw, int c) { avgpool<T, V>(x, y, n, hw, c); } \
+  KD_ENTRY(avgpool_##name)                                                                                                  \
+  KD_KERNEL __launch_bounds__(256) avgpool_backward_##name(const T *dy, T *dx, int n, int hw, int c) { avgpool_backward<T, V>(dy, dx, n, hw, c); } \
+  KD_ENTRY(avgpool_backward_##name)
+
+POOL(fp32, float, 4)
+POOL(fp32_v1, float, 1)
+POOL(fp16, f16, 8)
+POOL(fp16_v1, f16, 1)
+POOL(bf16, bf16, 8)
+POOL(bf16_v1, bf16, 1)
