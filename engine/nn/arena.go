@@ -61,18 +61,17 @@ type tensor struct {
 // at the lowest offset that fits: "greedy by size" of Pisarchyk and Lee,
 // "Efficient memory management for deep neural net inference", 2020.
 func pack(ts []tensor) int {
-	order := make([]int, len(ts))
-	for i := range order {
-		order[i] = i
+	turn := make([]int, 0, len(ts))
+	for i := range ts {
+		if ts[i].first >= 0 {
+			turn = append(turn, i)
+		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return ts[b].size - ts[a].size })
+	slices.SortStableFunc(turn, func(a, b int) int { return ts[b].size - ts[a].size })
 	var placed []int // by offset
 	total := 0
-	for _, i := range order {
+	for _, i := range turn {
 		t := &ts[i]
-		if t.first < 0 {
-			continue
-		}
 		size := roundUp(t.size)
 		off := 0
 		for _, j := range placed {

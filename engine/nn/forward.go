@@ -77,7 +77,11 @@ func (p *planner) samples() ref {
 func (p *planner) normForward(i int, n node) {
 	v, c := i+1, n.out.C
 	p.values[v] = p.activation(v)
-	p.aux[i] = [2]ref{p.tensor(c, kernels.F32), p.tensor(c, kernels.F32)}
+	// Evaluation saves nothing; any vectors will do.
+	p.aux[i] = [2]ref{p.stat(n.mean), p.stat(n.variance)}
+	if p.train {
+		p.aux[i] = [2]ref{p.tensor(c, kernels.F32), p.tensor(c, kernels.F32)}
+	}
 	op := kernels.BatchNormForward{Rows: p.rows(v), C: c, Type: p.c.Type, Eps: normEps, Momentum: normMomentum,
 		Train: p.train, ReLU: n.relu, Residual: n.res >= 0}
 	refs := []ref{p.values[n.in], p.values[v], p.master(n.weight), p.master(n.bias),

@@ -2,6 +2,8 @@ package nn
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
@@ -71,6 +73,13 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 	if err := m.checkInput(c); err != nil {
 		return nil, err
 	}
+	if types := dev.Info().Types; !slices.Contains(types, c.Type.String()) {
+		return nil, fmt.Errorf("nn: plan of model %q: %s: %w; choose one of %s",
+			m.Name, c.Type, device.ErrUnsupported, strings.Join(types, ", "))
+	}
+	if err := m.checkArena(c); err != nil {
+		return nil, err
+	}
 	if err := st.configure(c.Type, c.Accumulate); err != nil {
 		return nil, err
 	}
@@ -88,11 +97,6 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 		}
 		p.arena = arena
 	}
-	if arena.buf.Size < lists.memory {
-		p.Free()
-		return nil, fmt.Errorf("nn: plan of model %q with batch_size %d: its activations take %d bytes and the arena has %d; give NewArena this plan too",
-			m.Name, c.Batch, lists.memory, arena.buf.Size)
-	}
 	p.Train = lists.train.resolve(arena.buf)
 	p.Eval = lists.eval.resolve(arena.buf)
 	if c.Accumulate > 1 {
@@ -102,6 +106,18 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 		p.FLOPs += l.Op.FLOPs()
 	}
 	return p, nil
+}
+
+// checkArena refuses a plan that its arena does not fit, before anything changes.
+func (m *Model) checkArena(c PlanConfig) error {
+	if c.Arena == nil {
+		return nil
+	}
+	if need := m.schedule(nil, c, device.Buffer{}).memory; c.Arena.Size() < need {
+		return fmt.Errorf("nn: plan of model %q with batch_size %d: its activations take %d bytes and the arena has %d; give NewArena this plan too",
+			m.Name, c.Batch, need, c.Arena.Size())
+	}
+	return nil
 }
 
 // Free returns the plan's memory, but not a shared arena's. It must not be in flight.
