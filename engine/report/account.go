@@ -1,0 +1,189 @@
+package report
+
+import (
+	"math"
+	"strings"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// account is everything that the sections draw on, worked out once.
+type account struct {
+	s       *trace.Snapshot
+	rows    []stall.SegmentStats
+	steps   map[int32][]trace.Step // by segment
+	epochs  []stall.EpochStats
+	whole   stall.Breakdown
+	flags   uint16 // of any step
+	first   int    // the baseline's row, -1 without segments
+	last    int    // the final row that counts as a result
+	drops   int64
+	badLoss int32 // first step whose loss is not a number though the device computes; -1
+}
+
+func newAccount(s *trace.Snapshot, o Options) *account {
+	a := &account{s: s, steps: map[int32][]trace.Step{}, first: -1, last: -1, badLoss: -1}
+	a.rows = stall.Segments(s, o.Baseline)
+	a.epochs = stall.Epochs(s)
+	a.whole = stall.Whole(s)
+	for i := range s.Steps {
+		st := &s.Steps[i]
+		a.steps[st.Segment] = append(a.steps[st.Segment], *st)
+		a.flags |= st.Flags
+		if a.badLoss < 0 && st.Correct >= 0 && !finite(float64(st.Loss)) {
+			a.badLoss = st.Index
+		}
+	}
+	for _, n := range s.Outcome.Drops {
+		a.drops += n
+	}
+	if len(a.rows) == 0 {
+		return a
+	}
+	a.first, a.last = 0, 0
+	for i, r := range a.rows {
+		if r.Segment.Index == o.Baseline {
+			a.first = i
+		}
+	}
+	a.last = a.final()
+	return a
+}
+
+// enough is how many steady steps make a segment a result.
+const enough = 10
+
+// final is the last segment that is a result: enough steps, and real batches (a
+// ceiling is no setting to train with). Failing that, the last with steps.
+func (a *account) final() int {
+	for i := len(a.rows) - 1; i >= 0; i-- {
+		if a.rows[i].Steps >= enough && !a.ceiling(i) {
+			return i
+		}
+	}
+	for i := len(a.rows) - 1; i >= 0; i-- {
+		if len(a.steps[a.rows[i].Segment.Index]) > 0 {
+			return i
+		}
+	}
+	return a.first
+}
+
+// flagged reports whether any step of a row has the flag.
+func (a *account) flagged(row int, flag uint16) bool {
+	for _, st := range a.steps[a.rows[row].Segment.Index] {
+		if st.Flags&flag != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *account) ceiling(row int) bool { return a.flagged(row, trace.FlagCeiling) }
+
+// letter names a row: A is the baseline, the others go by their number.
+func (a *account) letter(row int) string {
+	if row == a.first {
+		return "A"
+	}
+	return "#" + itoa(int64(a.rows[row].Segment.Index))
+}
+
+// epochOf is a row's epoch time.
+type epochOf struct {
+	measured  int64 // ns, the mean of the complete epochs wholly under these knobs; 0 when none
+	runs      int   // how many those were
+	projected int64 // ns, samples in an epoch over the steady rate; 0 when unknown
+}
+
+func (a *account) epochOf(row int) epochOf {
+	var e epochOf
+	r := &a.rows[row]
+	for _, ep := range a.epochs {
+		if ep.Complete && ep.Segment == r.Segment.Index {
+			e.measured += ep.Total
+			e.runs++
+		}
+	}
+	if e.runs > 0 {
+		e.measured /= int64(e.runs)
+	}
+	if r.SamplesPerSecond > 0 && a.s.Meta.Samples > 0 {
+		e.projected = int64(float64(a.s.Meta.Samples) / r.SamplesPerSecond * 1e9)
+	}
+	return e
+}
+
+// String is the epoch time with how it was come by.
+func (e epochOf) String() string {
+	switch {
+	case e.runs > 1:
+		return seconds(e.measured) + " (measured, mean of " + itoa(int64(e.runs)) + " full epochs)"
+	case e.runs == 1:
+		return seconds(e.measured) + " (measured, one full epoch)"
+	case e.projected > 0:
+		return seconds(e.projected) + " (projected: no epoch was run in full under these knobs)"
+	}
+	return "unknown"
+}
+
+// best is the time to compare with: measured before projected.
+func (e epochOf) best() int64 {
+	if e.measured > 0 {
+		return e.measured
+	}
+	return e.projected
+}
+
+// reduction is the share of A's time that B spares, 0 to 1, from a throughput ratio.
+func reduction(ratio float64) float64 { return 1 - 1/ratio }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// changed lists the knobs of b that differ from a's.
+func changed(a, b []trace.Knob) []trace.Knob {
+	was := map[string]string{}
+	for _, k := range a {
+		was[k.Name] = k.Value
+	}
+	var out []trace.Knob
+	for _, k := range b {
+		if v, ok := was[k.Name]; !ok || v != k.Value {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// has reports whether a list of changes names the knob.
+func has(knobs []trace.Knob, name string) bool {
+	for _, k := range knobs {
+		if k.Name == name || (name == "inject" && strings.HasPrefix(k.Name, "inject")) {
+			return true
+		}
+	}
+	return false
+}
+
+// labels are what the reader must never forget.
+func (a *account) labels() []string {
+	var l []string
+	m := &a.s.Meta
+	if m.Imported != "" {
+		l = append(l, "imported trace")
+	}
+	if m.Emulated || a.flags&trace.FlagModelled != 0 {
+		l = append(l, "emulated device")
+	}
+	if m.Synthetic {
+		l = append(l, "synthetic data")
+	}
+	if a.flags&trace.FlagInjected != 0 {
+		l = append(l, "injected bottleneck")
+	}
+	if a.flags&trace.FlagCeiling != 0 {
+		l = append(l, "ceiling (cached batches)")
+	}
+	return l
+}

@@ -1,0 +1,182 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+func (m *markdown) recommendations() {
+	m.heading(2, "Recommendations")
+	if len(m.s.Steps) == 0 || m.first < 0 {
+		m.line("- Run it again until at least %d steps are finished.", enough)
+		return
+	}
+	judged := m.steps[m.rows[m.last].Segment.Index]
+	v := stall.Judge(m.s, judged)
+	m.line("- With the final settings (segment %s): %s.", m.letter(m.last), v.Text)
+	if v.Advice != "" {
+		m.line("- Next: %s.", strings.TrimSuffix(v.Advice, "."))
+	}
+	if v.Class == stall.NotEnoughSteps {
+		m.line("- Next: run it longer; a verdict needs %d steady steps.", enough)
+	}
+	m.keep()
+	if v.Class == stall.DeviceBound {
+		m.costly()
+	}
+}
+
+// keep recommends the fastest settings measured.
+func (m *markdown) keep() {
+	best := m.first
+	for i := range m.rows {
+		r := &m.rows[i]
+		if i != m.first && r.Steps >= enough && !m.ceiling(i) && r.VsA.OK && r.VsA.Different && r.SamplesPerSecond > m.rows[best].SamplesPerSecond &&
+			m.flagged(i, trace.FlagInjected) == m.flagged(m.first, trace.FlagInjected) {
+			best = i
+		}
+	}
+	if best == m.first {
+		if len(m.rows) > 1 {
+			m.line("- Keep the baseline's settings: nothing that was tried was measurably faster on equal terms.")
+		}
+		return
+	}
+	var flags []string
+	for _, k := range changed(m.rows[m.first].Segment.Knobs, m.rows[best].Segment.Knobs) {
+		flags = append(flags, fmt.Sprintf("--%s=%s", strings.ReplaceAll(k.Name, "_", "-"), quote(k.Value)))
+	}
+	m.line("- Keep segment %s: the fastest that was measured, %s the baseline's throughput. As flags: %s.",
+		m.letter(best), compared(m.rows[best].VsA), code(strings.Join(flags, " ")))
+}
+
+// costly names the launches that take most of the device's time.
+func (m *markdown) costly() {
+	var total int64
+	ops := slices.Clone(m.s.Ops)
+	for _, o := range ops {
+		total += o.Total
+	}
+	if total == 0 {
+		return
+	}
+	slices.SortStableFunc(ops, func(a, b trace.OpTime) int { return cmp.Compare(b.Total, a.Total) })
+	var words []string
+	for _, o := range ops[:min(3, len(ops))] {
+		name := o.Name
+		if o.Layer != "" {
+			name += " of " + o.Layer
+		}
+		words = append(words, fmt.Sprintf("%s (%s)", name, percent(float64(o.Total)/float64(total))))
+	}
+	m.line("- The device's own time goes first to %s.", strings.Join(words, ", "))
+}
+
+func (m *markdown) caveats() {
+	m.heading(2, "Caveats")
+	meta := &m.s.Meta
+	if meta.Imported != "" {
+		m.line("- Imported: yes, from %s. gpustall did not run this training; it accounts for what the trace holds.", code(meta.Imported))
+	}
+	emulated := meta.Emulated || m.flags&trace.FlagModelled != 0
+	m.item("Device emulated", emulated, "the loader was real, the device's times come from a model of it; they are no measurement of that device, and nothing was learnt")
+	m.item("Data synthetic", meta.Synthetic, "gpustall made it; how fast it is read and what accuracy is reached say nothing about real data")
+	m.item("Bottleneck injected", m.flags&trace.FlagInjected != 0, m.flaggedRows(trace.FlagInjected)+" ran with a slowness that was added on purpose")
+	m.item("Ceiling", m.flags&trace.FlagCeiling != 0, m.flaggedRows(trace.FlagCeiling)+" served cached batches, so that data cost nothing")
+	m.item("Spans dropped", m.drops > 0, m.dropText())
+	m.item("Projected", m.projects(), "times marked (projected) were worked out from a part of an epoch")
+	m.line("- Outcome: %s", m.status())
+	if u := m.whole.Share(trace.CauseUnknown); u >= 0.05 {
+		m.line("- %s of the time the device was idle for no recorded cause.", percent(u))
+	}
+	if m.whole.Paused > 0 {
+		m.line("- The run was paused for %s, which is in no number but this one.", seconds(m.whole.Paused))
+	}
+	if m.badLoss >= 0 {
+		m.line("- The loss is not a number from step %s on: the training diverged. Times are not affected.", grouped(int64(m.badLoss)))
+	}
+	m.line("- One session on one machine: confidence intervals speak of the spread within it, not of other runs or machines.")
+	notes := 0
+	for _, n := range m.s.Notes {
+		if n.Level == "warn" || n.Level == "error" {
+			if notes++; notes <= 20 {
+				m.line("- Logged %s after the start (%s): %s", seconds(n.T), n.Level, strings.ReplaceAll(n.Text, "\n", " "))
+			}
+		}
+	}
+	if notes > 20 {
+		m.line("- And %d more warnings and errors.", notes-20)
+	}
+}
+
+// item answers yes with a reason, or no.
+func (m *markdown) item(question string, yes bool, why string) {
+	if !yes {
+		m.line("- %s: no.", question)
+		return
+	}
+	m.line("- %s: yes; %s.", question, why)
+}
+
+func (m *markdown) flaggedRows(flag uint16) string {
+	var l []string
+	for i := range m.rows {
+		if m.flagged(i, flag) {
+			l = append(l, m.letter(i))
+		}
+	}
+	if len(l) == 1 {
+		return "segment " + l[0]
+	}
+	return "segments " + strings.Join(l, ", ")
+}
+
+func (m *markdown) dropText() string {
+	var l []string
+	for t, n := range m.s.Outcome.Drops {
+		if n > 0 {
+			l = append(l, fmt.Sprintf("%s on %s", grouped(n), trackName(trace.TrackID(t))))
+		}
+	}
+	return grouped(m.drops) + " (" + strings.Join(l, ", ") + "): causes near them may be wrong, counts and times of steps are not"
+}
+
+// projects reports whether any epoch time in the report is projected.
+func (m *markdown) projects() bool {
+	if m.first >= 0 && len(m.s.Steps) > 0 && m.epochOf(m.first).projected > 0 {
+		return true
+	}
+	for _, e := range m.epochs {
+		if !e.Complete && e.Projected > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// trackName is a lane's name.
+func trackName(t trace.TrackID) string {
+	switch t {
+	case trace.TrackStep:
+		return "step loop"
+	case trace.TrackCopy:
+		return "copy"
+	case trace.TrackCompute:
+		return "compute"
+	case trace.TrackStall:
+		return "STALL"
+	case trace.TrackQueue:
+		return "queue"
+	case trace.TrackInline:
+		return "inline"
+	}
+	if t >= trace.TrackWorker0 {
+		return "w" + itoa(int64(t-trace.TrackWorker0))
+	}
+	return "track " + itoa(int64(t))
+}

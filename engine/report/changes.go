@@ -1,0 +1,181 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// changes tells each change, what it was up against, and what followed.
+func (m *markdown) changes() {
+	m.heading(2, "What was changed and why it was a bottleneck")
+	if len(m.rows) < 2 {
+		m.para("Nothing was changed: the whole session ran with the baseline's settings.")
+		if len(m.rows) == 1 {
+			m.verdict("What holds the device up", 0)
+		}
+		return
+	}
+	for i := 1; i < len(m.rows); i++ {
+		r := &m.rows[i]
+		g := r.Segment
+		m.heading(3, fmt.Sprintf("Change %d: %s", i, or(g.Reason, "unnamed")))
+		m.line("- When: %s after the start, before step %s.", seconds(g.Start), grouped(int64(g.FirstStep)))
+		m.verdict("Why: before it", i-1)
+		switch {
+		case len(m.steps[g.Index]) == 0:
+			m.line("- Effect: none seen, no step was finished with it.")
+			continue
+		case r.Steps == 0:
+			m.line("- Effect: not known, all its steps belong to the transition.")
+			continue
+		}
+		prev := &m.rows[i-1]
+		c := stall.Compare(m.steps[prev.Segment.Index], m.steps[g.Index])
+		m.line("- Effect on throughput, against the settings before: %s. Utilisation %s -> %s, data share %s -> %s.",
+			compared(c), share(prev, prev.Utilisation), percent(r.Utilisation), share(prev, prev.DataShare), percent(r.DataShare))
+		m.line("- Cost of the change: %s and %s of idle device time until the queue was refilled.",
+			plural(int(g.TransitionSteps), "step", "steps"), seconds(g.Transition))
+		if note := m.changeNote(i); note != "" {
+			m.line("- Mind: %s", note)
+		}
+	}
+	m.line("")
+}
+
+// share is a share of a row, or "-" when nothing steady stands behind it.
+func share(r *stall.SegmentStats, v float64) string {
+	if r.Steps == 0 {
+		return "-"
+	}
+	return percent(v)
+}
+
+// verdict is the judgement of a row's steps.
+func (m *markdown) verdict(lead string, row int) {
+	steps := m.steps[m.rows[row].Segment.Index]
+	if len(steps) == 0 {
+		m.line("- %s: no step was finished.", lead)
+		return
+	}
+	m.line("- %s: %s.", lead, stall.Judge(m.s, steps).Text)
+}
+
+// changeNote warns of changes that do not compare like with like.
+func (m *markdown) changeNote(row int) string {
+	d := changed(m.rows[row-1].Segment.Knobs, m.rows[row].Segment.Knobs)
+	var notes []string
+	if has(d, "inject") {
+		notes = append(notes, "a bottleneck was injected, or its injection was changed or ended: that says nothing about the machine")
+	}
+	if has(d, "ceiling") {
+		notes = append(notes, "with the ceiling on, cached batches are served: it shows what would be gained if data were free, and trains on the same few batches")
+	}
+	if has(d, "batch_size") {
+		notes = append(notes, "another batch size is another training: compare its loss too")
+	}
+	if has(d, "precision") {
+		notes = append(notes, "another precision is another training: compare its loss too")
+	}
+	return strings.Join(notes, "; ")
+}
+
+// validation sets the final settings against the baseline.
+func (m *markdown) validation() {
+	m.heading(2, "Validation")
+	if m.first < 0 || len(m.s.Steps) == 0 {
+		m.para("There is nothing to validate: no step was finished.")
+		return
+	}
+	if m.last == m.first {
+		m.para("There is nothing to validate: no other settings ran long enough to be compared (at least %d steady steps).", enough)
+		return
+	}
+	a, b := &m.rows[m.first], &m.rows[m.last]
+	m.para("The final settings (segment %s, %s) against the baseline (segment A).", m.letter(m.last), m.difference(m.first, m.last))
+	ea, eb := m.epochOf(m.first), m.epochOf(m.last)
+	rows := [][]string{{"measurement", ">baseline", ">final", ">change"}}
+	if ea.runs > 0 || eb.runs > 0 {
+		rows = append(rows, []string{"epoch time, measured", full(ea), full(eb), less(ea.measured, eb.measured)})
+	}
+	rows = append(rows, []string{"epoch time, projected from steady steps", known(ea.projected), known(eb.projected), less(ea.projected, eb.projected)})
+	points := func(x, y float64) string { return fmt.Sprintf("%+.1f points", 100*(y-x)) }
+	rows = append(rows,
+		[]string{"device utilisation", share(a, a.Utilisation), share(b, b.Utilisation), points(a.Utilisation, b.Utilisation)},
+		[]string{"data share", share(a, a.DataShare), share(b, b.DataShare), points(a.DataShare, b.DataShare)},
+		[]string{"throughput, samples/s", rate(a.SamplesPerSecond), rate(b.SamplesPerSecond), gain(a.SamplesPerSecond, b.SamplesPerSecond)},
+		[]string{"step time, median", seconds(int64(a.P50)), seconds(int64(b.P50)), less(int64(a.P50), int64(b.P50))},
+	)
+	m.table(rows)
+	m.confidence(b.VsA)
+	d := changed(a.Segment.Knobs, b.Segment.Knobs)
+	if has(d, "inject") || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
+		m.para("The injected bottleneck is not the same on both sides: this comparison shows what the injection costs, not what tuning gains.")
+	}
+	if has(d, "batch_size") {
+		m.para("The batch size is not the same on both sides: times are compared per sample, and the two trainings are not the same.")
+	}
+}
+
+func (m *markdown) confidence(c stall.Comparison) {
+	if !c.OK {
+		m.para("**Confidence: none.** There are too few steady steps on one side for an interval, so the difference may be chance.")
+		return
+	}
+	lo, hi := reduction(c.Lo), reduction(c.Hi)
+	if !c.Different {
+		m.para("**No difference measured.** The 95 %% confidence interval of the reduction in epoch time reaches from %s to %s and includes none (%d windows of consecutive steps a side at least; %s left out as transition or warm-up).",
+			percent(lo), percent(hi), c.Windows, plural(c.Excluded, "step", "steps"))
+		return
+	}
+	word, r := "reduction", reduction(c.Ratio)
+	if r < 0 {
+		word, r, lo, hi = "increase", -r, -hi, -lo
+	}
+	m.para("**%s of epoch time: %s, 95 %% confidence interval %s to %s.** It rests on the time per sample in steady steps (%d windows of consecutive steps a side at least; %s left out as transition or warm-up).",
+		strings.ToUpper(word[:1])+word[1:], percent(r), percent(lo), percent(hi), c.Windows, plural(c.Excluded, "step", "steps"))
+}
+
+// difference names the knobs in which two rows differ.
+func (m *markdown) difference(from, to int) string {
+	d := changed(m.rows[from].Segment.Knobs, m.rows[to].Segment.Knobs)
+	if len(d) == 0 {
+		return "the same knobs"
+	}
+	words := make([]string, len(d))
+	for i, k := range d {
+		words[i] = k.Name + "=" + k.Value
+	}
+	return strings.Join(words, ", ")
+}
+
+func full(e epochOf) string {
+	if e.runs == 0 {
+		return "none run in full"
+	}
+	return seconds(e.measured)
+}
+
+func known(ns int64) string {
+	if ns == 0 {
+		return "unknown"
+	}
+	return seconds(ns)
+}
+
+// less is the change of a time in percent.
+func less(a, b int64) string {
+	if a <= 0 || b <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*(float64(b)/float64(a)-1))
+}
+
+func gain(a, b float64) string {
+	if a <= 0 || b <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*(b/a-1))
+}

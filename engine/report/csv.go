@@ -1,0 +1,82 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+
+	"dev.gpustall/engine/trace"
+)
+
+// CSV writes one row a step: its times in seconds, its stalls by cause, and its
+// segment's knobs. Every row says whether the device was emulated, the data
+// synthetic, the bottleneck injected, the batch cached, and how many spans the
+// session dropped.
+func CSV(w io.Writer, s *trace.Snapshot, _ Options) error {
+	c := csv.NewWriter(w)
+	head := []string{"step", "epoch", "segment", "batch", "samples", "correct", "loss", "start_s", "end_s", "busy_s", "wait_s", "load_s", "copy_s", "bytes"}
+	for i := range trace.NumCauses {
+		head = append(head, "stall_"+trace.Cause(i).String()+"_s")
+	}
+	head = append(head, "transition", "injected", "ceiling", "emulated", "synthetic", "dropped_spans")
+	// Knobs by order of appearance: older segments may lack newer ones.
+	var knobs []string
+	seen := map[string]bool{}
+	values := map[int32]map[string]string{}
+	for _, g := range s.Segments {
+		values[g.Index] = map[string]string{}
+		for _, k := range g.Knobs {
+			values[g.Index][k.Name] = k.Value
+			if !seen[k.Name] {
+				seen[k.Name] = true
+				knobs = append(knobs, k.Name)
+				head = append(head, "knob_"+k.Name)
+			}
+		}
+	}
+	_ = c.Write(head) // errors stay until Flush
+	var drops int64
+	for _, n := range s.Outcome.Drops {
+		drops += n
+	}
+	for i := range s.Steps {
+		st := &s.Steps[i]
+		row := []string{itoa(int64(st.Index)), itoa(int64(st.Epoch)), itoa(int64(st.Segment)), itoa(int64(st.Batch)), itoa(int64(st.Samples)),
+			number(st.Correct >= 0, itoa(int64(st.Correct))), number(finite(float64(st.Loss)), strconv.FormatFloat(float64(st.Loss), 'g', -1, 32)),
+			exact(st.Start), exact(st.End), exact(st.Busy), exact(st.Wait), exact(st.Load), exact(st.Copy), itoa(st.Bytes)}
+		for _, ns := range st.Stall {
+			row = append(row, exact(ns))
+		}
+		for _, f := range []uint16{trace.FlagTransition, trace.FlagInjected, trace.FlagCeiling} {
+			row = append(row, yesNo(st.Flags&f != 0))
+		}
+		row = append(row, yesNo(s.Meta.Emulated || st.Flags&trace.FlagModelled != 0), yesNo(s.Meta.Synthetic), itoa(drops))
+		for _, k := range knobs {
+			row = append(row, values[st.Segment][k])
+		}
+		_ = c.Write(row)
+	}
+	c.Flush()
+	if err := c.Error(); err != nil {
+		return fmt.Errorf("write report as CSV: %w", err)
+	}
+	return nil
+}
+
+// number leaves the field empty where there is none.
+func number(ok bool, v string) string {
+	if !ok {
+		return ""
+	}
+	return v
+}
+
+// exact is ns as seconds, all digits.
+func exact(ns int64) string {
+	sign := ""
+	if ns < 0 {
+		sign, ns = "-", -ns
+	}
+	return fmt.Sprintf("%s%d.%09d", sign, ns/1e9, ns%1e9)
+}

@@ -1,0 +1,53 @@
+// Package report writes a session down for a reader who was not there: what the
+// device waited for, what was changed, what it bought, how sure that is, and what
+// the numbers are not. It is pure: a snapshot goes in, text comes out.
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"dev.gpustall/engine/trace"
+)
+
+// Options of a report.
+type Options struct {
+	Session  string // the file or name that is shown; Meta.ID when empty
+	Baseline int32  // Index of segment A; the first segment when there is none such
+}
+
+// Formats are the writers by the names of --format.
+var Formats = map[string]func(io.Writer, *trace.Snapshot, Options) error{
+	"markdown": Markdown,
+	"csv":      CSV,
+	"chrome":   Chrome,
+}
+
+// Markdown writes the report of the whole snapshot, which should hold all spans
+// that are left. It fails only as w does.
+func Markdown(w io.Writer, s *trace.Snapshot, o Options) error {
+	b := bufio.NewWriter(w)
+	m := &markdown{w: b, account: newAccount(s, o), o: o}
+	m.title()
+	m.problem()
+	m.environment()
+	m.baselineSection()
+	m.changes()
+	m.validation()
+	m.segmentTable()
+	m.epochTable()
+	m.recommendations()
+	m.caveats()
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// markdown is a report being written. Errors stay in w until Flush.
+type markdown struct {
+	*account
+	w *bufio.Writer
+	o Options
+}

@@ -1,0 +1,267 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+func (m *markdown) name() string {
+	if m.o.Session != "" {
+		return m.o.Session
+	}
+	if m.s.Meta.ID != "" {
+		return m.s.Meta.ID
+	}
+	return "unnamed session"
+}
+
+// model, device and data in words, whatever is missing.
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func (m *markdown) modelName() string {
+	if m.s.Meta.Model == "" && m.s.Meta.Emulated {
+		return "a modelled training step"
+	}
+	return or(m.s.Meta.Model, "a model of unknown name")
+}
+
+func (m *markdown) title() {
+	fmt.Fprintf(m.w, "# gpustall report: %s on %s\n\n", m.modelName(), or(m.s.Meta.Device, "an unknown device"))
+	if l := m.labels(); len(l) > 0 {
+		m.para("**Mind: %s.** See the caveats at the end.", strings.Join(l, ", "))
+	}
+}
+
+func (m *markdown) problem() {
+	m.heading(2, "Problem and goal")
+	data := or(m.s.Meta.Dataset, "a data set of unknown name")
+	m.para("%s was trained on %s with data from %s. Whenever the device has nothing to compute, it waits for something: data, a copy, the host. This report says what it waited for, what was changed about it, and what that bought.",
+		upper(m.modelName()), or(m.s.Meta.Device, "an unknown device"), data)
+	if m.first < 0 || len(m.s.Steps) == 0 {
+		m.para("No training step was finished, so there is nothing to account for: %s", m.status())
+		return
+	}
+	a := m.rows[m.first]
+	b := a.Breakdown
+	if a.Steps == 0 {
+		m.para("The baseline (segment A, the first settings) has no steady step to judge by.")
+	} else {
+		m.para("With the settings it started from (segment A, the baseline) the device computed %s of the time and waited for data %s of it.",
+			percent(a.Utilisation), percent(a.DataShare))
+	}
+	goal := "The goal is an epoch in less time, by having the next batch ready whenever the device can take it."
+	if e := m.epochOf(m.first); e.best() > 0 && b.Active() > 0 {
+		goal += fmt.Sprintf(" An epoch took %s. With no time lost to data, and everything else the same, it would take %s (projected: less the measured share of data).",
+			e, seconds(int64(float64(e.best())*(1-b.DataShare()))))
+	}
+	m.para("%s", goal)
+}
+
+func upper(s string) string {
+	if strings.HasPrefix(s, "a ") {
+		return "A" + s[1:]
+	}
+	return s
+}
+
+// status says how the run ended.
+func (m *markdown) status() string {
+	o := m.s.Outcome
+	at := ""
+	if o.Ended > 0 {
+		at = " after " + seconds(o.Ended)
+	}
+	switch o.Status {
+	case "finished":
+		return "the run finished" + at + "."
+	case "stopped":
+		return "the run was stopped by hand" + at + "."
+	case "failed":
+		return fmt.Sprintf("the run failed%s: %s.", at, strings.TrimSuffix(or(o.Error, "no reason was recorded"), "."))
+	case "killed":
+		return "the run was killed: its file has no end, and at most its last second is missing."
+	case "", "running":
+		return "the run was still going on when this was written, " + seconds(m.s.Now) + " after its start."
+	}
+	return "the run ended" + at + " with status " + o.Status + "."
+}
+
+func (m *markdown) environment() {
+	m.heading(2, "Environment")
+	meta := &m.s.Meta
+	rows := [][]string{{"what", "value"}}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	add("session", m.name())
+	if !meta.Started.IsZero() {
+		add("started", meta.Started.UTC().Format(time.RFC3339))
+	}
+	add("outcome", m.status())
+	device := meta.Device
+	if meta.Emulated {
+		device += " (emulated: its times are modelled, not measured)"
+	}
+	add("device", device)
+	add("device kind", meta.DeviceKind)
+	add("model", meta.Model)
+	if meta.Params > 0 {
+		add("trainable parameters", grouped(meta.Params))
+	}
+	data := meta.Dataset
+	if meta.Synthetic {
+		data += " (synthetic: made by gpustall)"
+	}
+	add("data set", data)
+	add("data format", meta.Format)
+	if meta.Samples > 0 {
+		add("samples in an epoch", grouped(meta.Samples))
+	}
+	if meta.Classes > 0 {
+		add("classes", itoa(int64(meta.Classes)))
+	}
+	if meta.Imported != "" {
+		add("imported from", meta.Imported)
+	} else {
+		add("seed", itoa(meta.Seed))
+	}
+	for _, k := range meta.Host {
+		add(k.Name, k.Value)
+	}
+	if p := m.s.Outcome.PeakBytes; p > 0 {
+		add("peak device memory", fmt.Sprintf("%.1f MiB", float64(p)/(1<<20)))
+	}
+	add("gpustall", meta.Version)
+	if len(meta.Command) > 0 {
+		add("command", code(command(meta.Command)))
+	}
+	m.table(rows)
+}
+
+func (m *markdown) baselineSection() {
+	m.heading(2, "Baseline")
+	if m.first < 0 {
+		m.para("There is no baseline: no settings were recorded.")
+		return
+	}
+	r := &m.rows[m.first]
+	m.heading(3, "Configuration")
+	if len(r.Segment.Knobs) == 0 {
+		m.para("The settings are not known.")
+	} else {
+		rows := [][]string{{"knob", "value", ""}}
+		for _, k := range r.Segment.Knobs {
+			rows = append(rows, []string{k.Name, k.Value, m.noEffect(k.Name)})
+		}
+		m.table(rows)
+	}
+	if len(m.steps[r.Segment.Index]) == 0 {
+		m.para("No step was finished with these settings.")
+		return
+	}
+	m.heading(3, "Measurements")
+	m.measurements(m.first)
+	m.heading(3, "Timeline")
+	m.timeline(m.first)
+	m.heading(3, "Where the time went")
+	m.breakdown(r.Breakdown)
+}
+
+func (m *markdown) noEffect(knob string) string {
+	for _, s := range m.s.Meta.Specs {
+		if s.Name == knob && s.NoEffect != "" {
+			return "no effect here: " + s.NoEffect
+		}
+	}
+	return ""
+}
+
+// measurements of one row, each with what it means.
+func (m *markdown) measurements(row int) {
+	r := &m.rows[row]
+	if r.Steps == 0 {
+		m.para("All %s of these settings belong to a transition or a warm-up, so there is nothing steady to measure.",
+			plural(len(m.steps[r.Segment.Index]), "step", "steps"))
+		return
+	}
+	rows := [][]string{
+		{"measurement", "value", "meaning"},
+		{"epoch time", m.epochOf(row).String(), "wall time of one pass over the data"},
+		{"device utilisation", percent(r.Utilisation), "time in which the device computed, of the time that was not paused; copies do not count"},
+	}
+	if v, n := m.gauge("nvml_util", r); n >= 2 {
+		rows = append(rows, []string{"utilisation by NVML", fmt.Sprintf("%.0f %% (mean of %d samples)", v, n),
+			"what nvidia-smi shows: time in which at least one kernel ran, however small"})
+	}
+	rows = append(rows, [][]string{
+		{"data share", percent(r.DataShare), "time in which the device was idle and the step loop waited for a batch"},
+		{"throughput", rate(r.SamplesPerSecond) + " samples/s", "samples trained on, by wall time"},
+		{"step time", seconds(int64(r.P50)) + " median, " + seconds(int64(r.P95)) + " 95th percentile", "from the end of one step's compute to the end of the next one's"},
+		{"data loading time", seconds(r.Breakdown.Load/int64(r.Steps)) + " a step", "time that workers spent on a batch, in parallel to training"},
+		{"data wait", seconds(r.Breakdown.Wait/int64(r.Steps)) + " a step", "time that the step loop was blocked for the next batch"},
+	}...)
+	m.table(rows)
+	m.para("Over %s; %s left out as transition or warm-up.", plural(r.Steps, "step", "steps"), grouped(int64(r.Excluded)))
+}
+
+// gauge is the mean of a gauge's samples within a row.
+func (m *markdown) gauge(name string, r *stall.SegmentStats) (mean float64, n int) {
+	steps := m.steps[r.Segment.Index]
+	for _, p := range m.s.Gauges[name] {
+		if p.T >= steps[0].Start && p.T <= steps[len(steps)-1].End {
+			mean += p.V
+			n++
+		}
+	}
+	return mean / float64(max(n, 1)), n
+}
+
+// causeText says what each cause means.
+var causeText = [trace.NumCauses]string{
+	trace.CauseRead:       "data: the awaited batch was being read",
+	trace.CauseDecode:     "data: it was being decoded",
+	trace.CauseTransform:  "data: it was being augmented and normalised",
+	trace.CauseCollate:    "data: it was being put together or handed over",
+	trace.CausePin:        "data: its memory was being page-locked",
+	trace.CauseWorkers:    "data: not begun, all workers were on other batches",
+	trace.CausePrefetch:   "data: not begun, the prefetch limit held it back",
+	trace.CauseStartup:    "data: workers were starting",
+	trace.CauseCopy:       "the batch was being copied to the device",
+	trace.CauseLaunch:     "the host was still enqueuing work",
+	trace.CauseSync:       "the host was waiting for the device or for results",
+	trace.CauseTransition: "a setting was being changed",
+	trace.CauseUnknown:    "no recorded cause",
+	trace.CausePaused:     "paused by the user; in no share",
+}
+
+// breakdown is the account of time: computing and every cause of idleness.
+func (m *markdown) breakdown(b stall.Breakdown) {
+	if b.Wall <= 0 {
+		m.para("There is no steady step to account for.")
+		return
+	}
+	rows := [][]string{{"cause", ">time", ">share", "meaning"}, {"computing", seconds(b.Busy), percent(b.Utilisation()), "the device was busy"}}
+	for c, ns := range b.Stall {
+		if ns == 0 {
+			continue
+		}
+		share := percent(b.Share(trace.Cause(c)))
+		if trace.Cause(c) == trace.CausePaused {
+			share = "-"
+		}
+		rows = append(rows, []string{trace.Cause(c).String(), seconds(ns), share, causeText[c]})
+	}
+	rows = append(rows, []string{"all", seconds(b.Wall), "100.0 %", "wall time of the steps: computing and all causes add up to it exactly"})
+	m.table(rows)
+}

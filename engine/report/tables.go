@@ -1,0 +1,106 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/trace"
+)
+
+// segmentTable lists all segments.
+func (m *markdown) segmentTable() {
+	m.heading(2, "All segments")
+	if len(m.rows) == 0 {
+		m.para("No segment was recorded.")
+		return
+	}
+	rows := [][]string{{"segment", "change", ">steps", ">left out", ">samples/s", ">step p50", ">p95", ">utilisation", ">data share", "throughput against A (95 % interval)", ">cost of change", "mind"}}
+	for i := range m.rows {
+		r := &m.rows[i]
+		var mind []string
+		if m.flagged(i, trace.FlagInjected) {
+			mind = append(mind, "injected")
+		}
+		if m.ceiling(i) {
+			mind = append(mind, "ceiling")
+		}
+		row := []string{m.letter(i), or(r.Segment.Reason, "-"), grouped(int64(r.Steps)), grouped(int64(r.Excluded))}
+		if r.Steps == 0 {
+			row = append(row, "-", "-", "-", "-", "-")
+		} else {
+			row = append(row, rate(r.SamplesPerSecond), seconds(int64(r.P50)), seconds(int64(r.P95)), percent(r.Utilisation), percent(r.DataShare))
+		}
+		if i == m.first {
+			row = append(row, "baseline")
+		} else {
+			row = append(row, compared(r.VsA))
+		}
+		row = append(row, seconds(r.Segment.Transition), strings.Join(mind, ", "))
+		rows = append(rows, row)
+	}
+	m.table(rows)
+	m.para("A segment is a stretch of the run with constant knobs. Its numbers leave out the steps of its transition (from the change until the queue was refilled) and the first step of the run. The cost of a change is the idle device time in its transition.")
+}
+
+// epochTable lists load, train and total time per epoch.
+func (m *markdown) epochTable() {
+	m.heading(2, "Epochs")
+	if len(m.epochs) == 0 {
+		m.para("No epoch was begun.")
+		return
+	}
+	rows := [][]string{{">epoch", "segment", ">steps", ">samples", ">load", ">wait", ">train", ">total", ">full epoch", ">utilisation", ">loss", ">top-1"}}
+	projected := false
+	for _, e := range m.epochs {
+		seg := "several"
+		for i := range m.rows {
+			if m.rows[i].Segment.Index == e.Segment {
+				seg = m.letter(i)
+			}
+		}
+		whole := "run in full"
+		switch {
+		case !e.Complete && e.Projected > 0:
+			whole = seconds(e.Projected) + " (projected)"
+			projected = true
+		case !e.Complete:
+			whole = "unknown"
+		}
+		loss, top1 := "-", "-"
+		if finite(e.Loss) {
+			loss = fmt.Sprintf("%.4f", e.Loss)
+		}
+		if m.lossBroke(e.Epoch) {
+			loss = "NaN"
+		}
+		if finite(e.Top1) {
+			top1 = percent(e.Top1)
+		}
+		rows = append(rows, []string{itoa(int64(e.Epoch) + 1), seg, grouped(int64(e.Steps)), grouped(e.Samples),
+			seconds(e.Load), seconds(e.Wait), seconds(e.Train), seconds(e.Total), whole, percent(e.Utilisation), loss, top1})
+	}
+	m.table(rows)
+	m.para("Load is the time that all workers together spent on the epoch's batches; they work while the device does, so it may exceed the total. Wait is how long the step loop was blocked for a batch. Train is how long the device computed. Total is wall time without pauses. Loss and top-1 (the share of samples whose likeliest class was right) are means over the training samples%s.", m.noLoss())
+	if projected {
+		m.para("Projected: the epoch was not run in full, so its time is that of the samples that were, scaled to all %s.", grouped(m.s.Meta.Samples))
+	}
+}
+
+func (m *markdown) noLoss() string {
+	for i := range m.s.Steps {
+		if m.s.Steps[i].Correct >= 0 {
+			return ""
+		}
+	}
+	return `; "-" means that nothing was computed to take them from`
+}
+
+// lossBroke reports whether a computed loss of the epoch is not a number.
+func (m *markdown) lossBroke(epoch int32) bool {
+	for i := range m.s.Steps {
+		if s := &m.s.Steps[i]; s.Epoch == epoch && s.Correct >= 0 && !finite(float64(s.Loss)) {
+			return true
+		}
+	}
+	return false
+}

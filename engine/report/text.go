@@ -1,0 +1,173 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/stall"
+)
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// grouped is 1234567 as 1,234,567.
+func grouped(n int64) string {
+	s := itoa(n)
+	neg := strings.TrimPrefix(s, "-")
+	sign := s[:len(s)-len(neg)]
+	for i := len(neg) - 3; i > 0; i -= 3 {
+		neg = neg[:i] + "," + neg[i:]
+	}
+	return sign + neg
+}
+
+// seconds is a time in the unit that shows it, with three or four digits.
+func seconds(ns int64) string {
+	switch d := math.Abs(float64(ns)); {
+	case ns == 0:
+		return "0 s"
+	case d < 1e6:
+		return fmt.Sprintf("%.4g µs", float64(ns)/1e3)
+	case d < 1e9:
+		return fmt.Sprintf("%.4g ms", float64(ns)/1e6)
+	case d < 600e9:
+		return fmt.Sprintf("%.4g s", float64(ns)/1e9)
+	}
+	return time.Duration(ns).Round(time.Second).String()
+}
+
+// percent is a share of 0 to 1.
+func percent(share float64) string {
+	if !finite(share) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*share)
+}
+
+// rate is samples per second.
+func rate(v float64) string {
+	switch {
+	case v <= 0 || !finite(v):
+		return "-"
+	case v >= 1000:
+		return grouped(int64(math.Round(v)))
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+// compared is a throughput ratio with its interval.
+func compared(c stall.Comparison) string {
+	switch {
+	case !c.OK:
+		return "not enough steps"
+	case !c.Different:
+		return fmt.Sprintf("no difference measured (x%.3f, %.3f to %.3f)", c.Ratio, c.Lo, c.Hi)
+	}
+	return fmt.Sprintf("x%.3f (%.3f to %.3f)", c.Ratio, c.Lo, c.Hi)
+}
+
+// cell makes any text safe inside a table.
+func cell(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ").Replace(s)
+}
+
+// code shows text as it is, whatever it holds.
+func code(s string) string {
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		return fence + " " + s + " " + fence
+	}
+	return fence + s + fence
+}
+
+// quote makes a shell word.
+func quote(s string) string {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./:,+@%", r))
+	}) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func command(args []string) string {
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = quote(a)
+	}
+	return strings.Join(words, " ")
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(int64(n)) + " " + many
+}
+
+// heading, para and line write markdown; table rows are padded to line up in plain text.
+func (m *markdown) heading(level int, text string) {
+	fmt.Fprintf(m.w, "\n%s %s\n\n", strings.Repeat("#", level), text)
+}
+
+func (m *markdown) para(format string, args ...any) {
+	fmt.Fprintf(m.w, format+"\n\n", args...)
+}
+
+func (m *markdown) line(format string, args ...any) {
+	fmt.Fprintf(m.w, format+"\n", args...)
+}
+
+// table writes rows, the first of them the head. Columns whose head starts with
+// ">" are aligned to the right.
+func (m *markdown) table(rows [][]string) {
+	head := rows[0]
+	width := make([]int, len(head))
+	right := make([]bool, len(head))
+	for c, h := range head {
+		right[c] = strings.HasPrefix(h, ">")
+		head[c] = strings.TrimPrefix(h, ">")
+	}
+	for _, r := range rows {
+		for c := range r {
+			r[c] = cell(r[c])
+			width[c] = max(width[c], len([]rune(r[c])), 3)
+		}
+	}
+	for i, r := range rows {
+		for c, v := range r {
+			pad := strings.Repeat(" ", width[c]-len([]rune(v)))
+			if right[c] {
+				v = pad + v
+			} else {
+				v += pad
+			}
+			fmt.Fprintf(m.w, "| %s ", v)
+		}
+		m.line("|")
+		if i > 0 {
+			continue
+		}
+		for c := range head {
+			if right[c] {
+				fmt.Fprintf(m.w, "| %s: ", strings.Repeat("-", width[c]-1))
+			} else {
+				fmt.Fprintf(m.w, "| %s ", strings.Repeat("-", width[c]))
+			}
+		}
+		m.line("|")
+	}
+	m.line("")
+}

@@ -1,0 +1,172 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/trace"
+)
+
+// Of the picture.
+const (
+	columns   = 96
+	pictured  = 4  // steps
+	maxLanes  = 16 // of workers
+	nameWidth = 10
+)
+
+// glyphs of what a lane was doing.
+var glyphs = [trace.NumKinds]byte{
+	trace.KindRead: 'r', trace.KindDecode: 'd', trace.KindTransform: 't', trace.KindCollate: 'c', trace.KindPin: 'p',
+	trace.KindBlocked: '.', trace.KindStart: 's',
+	trace.KindNext: 'w', trace.KindEnqueue: 'e', trace.KindSync: 'y', trace.KindRebuild: 'b', trace.KindPause: 'z',
+	trace.KindCopy: '=', trace.KindCompute: '#',
+}
+
+// causeGlyphs of the STALL lane.
+var causeGlyphs = [trace.NumCauses]byte{
+	'R', 'D', 'T', 'C', 'P', 'W', 'F', 'S', 'H', 'L', 'Y', 'X', '?', 'Z',
+}
+
+// timeline draws a few steps from the middle of a row.
+func (m *markdown) timeline(row int) {
+	from, to, first, last := m.window(row)
+	if to <= from {
+		m.para("There is no picture: the spans of these steps are no longer kept.")
+		return
+	}
+	lanes := map[trace.TrackID]*lane{}
+	var ids []trace.TrackID
+	for i := range m.s.Spans {
+		s := &m.s.Spans[i]
+		g := glyph(s)
+		if g == 0 || s.Start >= to || s.End <= from {
+			continue
+		}
+		l := lanes[s.Track]
+		if l == nil {
+			l = &lane{}
+			lanes[s.Track] = l
+			ids = append(ids, s.Track)
+		}
+		l.add(g, max(s.Start, from)-from, min(s.End, to)-from, to-from)
+	}
+	slices.SortFunc(ids, func(a, b trace.TrackID) int { return laneOrder(a) - laneOrder(b) })
+	m.para("Steps %s to %s, %s in %d columns of %s:", grouped(int64(first)), grouped(int64(last)), seconds(to-from), columns, seconds((to-from)/columns))
+	m.line("```")
+	workers, hidden := 0, 0
+	for _, id := range ids {
+		if id.IsWorker() {
+			if workers++; workers > maxLanes {
+				hidden++
+				continue
+			}
+		}
+		if hidden > 0 && !id.IsWorker() {
+			m.line("… and %s", plural(hidden, "worker more", "workers more"))
+			hidden = 0
+		}
+		m.line("%-*s|%s| %3.0f %%", nameWidth, trackName(id), lanes[id].String(), 100*float64(lanes[id].active)/float64(to-from))
+	}
+	m.line("```")
+	m.line("")
+	m.para("Workers (w0, w1, … or inline): r read, d decode, t transform, c collate, p page-lock, s start, . waiting for work. Step loop: w waiting for data, e enqueuing, y waiting for the device, b rebuilding, z paused. Copy: = host to device. Compute: # busy. STALL, why compute was idle: R read, D decode, T transform, C collate, P page-lock, W all workers on other batches, F prefetch limit, S workers starting, H copy, L launch, Y sync, X transition, ? unknown, Z paused. A column shows what filled most of it; the percentage at the end counts all but waiting for work.")
+}
+
+// window chooses whole steps with spans, from the middle of the row's steady ones.
+func (m *markdown) window(row int) (from, to int64, first, last int32) {
+	if len(m.s.Spans) == 0 {
+		return 0, 0, 0, 0
+	}
+	kept := m.s.Spans[0].Start // the snapshot's spans are in order
+	var steps []trace.Step
+	for _, s := range m.steps[m.rows[row].Segment.Index] {
+		if s.Start >= kept && s.End > s.Start && s.Flags&trace.FlagTransition == 0 {
+			steps = append(steps, s)
+		}
+	}
+	if len(steps) == 0 {
+		return 0, 0, 0, 0
+	}
+	n := min(pictured, len(steps))
+	i := (len(steps) - n + 1) / 2
+	for j := i + 1; j < i+n; j++ { // a gap would be another segment's
+		if steps[j].Start != steps[j-1].End {
+			n = j - i
+			break
+		}
+	}
+	return steps[i].Start, steps[i+n-1].End, steps[i].Index, steps[i+n-1].Index
+}
+
+// laneOrder is inline, workers, step loop, copy, compute, STALL.
+func laneOrder(t trace.TrackID) int {
+	switch t {
+	case trace.TrackInline:
+		return 0
+	case trace.TrackStep:
+		return 1000
+	case trace.TrackCopy:
+		return 1001
+	case trace.TrackCompute:
+		return 1002
+	case trace.TrackStall:
+		return 1003
+	}
+	return int(t)
+}
+
+func glyph(s *trace.Span) byte {
+	switch {
+	case s.Kind == trace.KindStall:
+		if int(s.Arg) < trace.NumCauses {
+			return causeGlyphs[s.Arg]
+		}
+		return '?'
+	case s.Kind < trace.NumKinds:
+		return glyphs[s.Kind]
+	}
+	return 0
+}
+
+// lane is one row of the picture: in each column, ns by glyph.
+type lane struct {
+	cols   [columns]map[byte]int64
+	active int64 // ns of anything but waiting for work
+}
+
+func (l *lane) add(g byte, from, to, width int64) {
+	if g != '.' {
+		l.active += to - from
+	}
+	for c := from * columns / width; c < columns && c*width/columns < to; c++ {
+		lo, hi := max(from, c*width/columns), min(to, (c+1)*width/columns)
+		if hi <= lo {
+			continue
+		}
+		if l.cols[c] == nil {
+			l.cols[c] = map[byte]int64{}
+		}
+		l.cols[c][g] += hi - lo
+	}
+}
+
+// String shows, in each column, the glyph with the most time; waiting shows only
+// where nothing else does.
+func (l *lane) String() string {
+	var b strings.Builder
+	for _, col := range l.cols {
+		best, most := byte(' '), int64(0)
+		for g, ns := range col {
+			if g == '.' {
+				ns = 1
+			}
+			if ns > most || (ns == most && g < best) {
+				best, most = g, ns
+			}
+		}
+		fmt.Fprintf(&b, "%c", best)
+	}
+	return b.String()
+}
