@@ -20,6 +20,7 @@ type analysis struct {
 
 	wrapped          int // the verdict's text, broken into lines of this width
 	text, adviceText string
+	class            string
 	lines            []string
 	advice           int // the line where the advice begins
 

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"strconv"
+	"strings"
 
 	"dev.gpustall/engine/stall"
 )
@@ -22,7 +23,7 @@ type column struct {
 }
 
 var columns = []column{
-	{"workers", 7, 0, knobCell("num_workers")},
+	{"workers", 8, 0, knobCell("num_workers")},
 	{"pin", 4, 5, knobCell("pin_memory")},
 	{"pf", 3, 4, knobCell("prefetch_factor")},
 	{"batch", 6, 3, knobCell("batch_size")},
@@ -33,14 +34,15 @@ var columns = []column{
 			p.text(stDim, "-")
 		}
 	}},
-	{"step p50", 9, 2, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P50) })},
+	{"p50", 8, 2, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P50) })},
 	{"p95", 8, 7, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P95) })},
-	{"util", 7, 1, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, s.Utilisation, utilStyle) }},
-	{"stall", 7, 1, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, 1-s.Utilisation, stallStyle) }},
+	{"util", 6, 1, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, s.Utilisation, utilStyle) }},
+	{"stall", 6, 1, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, 1-s.Utilisation, stallStyle) }},
 	{"vs A", 8, 0, versusCell},
-	{"95% CI", 16, 6, intervalCell},
-	{"steps", 7, 2, func(_ *Model, p *pen, s *stall.SegmentStats) { p.int(stNormal, int64(s.Steps)) }},
-	{"excluded", 9, 8, func(_ *Model, p *pen, s *stall.SegmentStats) { p.int(stDim, int64(s.Excluded)) }},
+	{"95% CI", 15, 6, intervalCell},
+	{"steps/excl", 11, 2, func(_ *Model, p *pen, s *stall.SegmentStats) {
+		p.int(stNormal, int64(s.Steps)).text(stDim, "/").int(stDim, int64(s.Excluded))
+	}},
 }
 
 func knobCell(name string) func(*Model, *pen, *stall.SegmentStats) {
@@ -102,13 +104,13 @@ func intervalCell(m *Model, p *pen, s *stall.SegmentStats) {
 	p.bytes(stNormal, appendDelta(p.c.num[:0], s.VsA.Lo)).text(stDim, "..").bytes(stNormal, appendDelta(p.c.num[:0], s.VsA.Hi))
 }
 
-const rowMark = 6 // columns of "A#12 "
+const rowMark = 5 // columns of "A#12"
 
 // draw draws the table: the baseline first when it would scroll away, then the
 // newest rows.
 func (e *experiments) draw(m *Model, r rect) {
 	p := m.box(r, "Experiments", paneExperiments)
-	p.text(stDim, "one row per configuration, transitions excluded ")
+	p.text(stDim, "one row a configuration, without its transition ")
 	in := r.inner()
 	in.x++
 	in.w -= 2
@@ -116,7 +118,7 @@ func (e *experiments) draw(m *Model, r rect) {
 		return
 	}
 	// Drop columns until a note of some width fits.
-	drop := 9
+	drop := 8
 	for drop > 1 && rowMark+tableWidth(drop)+14 > in.w {
 		drop--
 	}
@@ -205,7 +207,7 @@ func (e *experiments) drawRow(m *Model, r rect, s *stall.SegmentStats, drop int,
 		x += c.w
 	}
 	p = m.c.pen(x, r.y, r.x+r.w-x)
-	p.text(stNormal, s.Segment.Reason)
+	m.reason(&p, s.Segment.Reason)
 	if selected {
 		for i := r.x; i < r.x+r.w; i++ {
 			m.c.restyle(i, r.y, stSelect)
@@ -227,4 +229,17 @@ func (m *Model) setBaseline() {
 	m.an.baseline = segs[i].Segment.Index
 	m.an.pause = 0
 	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(m.an.baseline)))
+}
+
+// reason writes a segment's reason with the terminal's own arrow.
+func (m *Model) reason(p *pen, s string) {
+	for {
+		before, after, found := strings.Cut(s, " -> ")
+		p.text(stNormal, before)
+		if !found {
+			return
+		}
+		p.rune(stNormal, m.cs.arrow)
+		s = after
+	}
 }

@@ -11,34 +11,40 @@ import (
 // explain puts the moment under the cursor into words, or, without a cursor, the
 // longest stall in view. It runs when one of them changes, not every frame.
 func (t *timeline) explain(m *Model) {
-	stall, at := t.longestStall(), int64(-1)
+	stall, at := -1, int64(-1)
 	if t.cursor >= 0 {
 		at = t.cursor / t.bin() * t.bin()
 		stall = t.stallIn(at, at+t.bin())
+	} else {
+		stall = t.longestStall()
 	}
-	key := [3]int64{at, -1, t.bin()}
+	key := [3]int64{at, -1, int64(t.cols)<<8 | int64(t.zoom)}
 	if stall >= 0 {
 		key[1] = t.spans[stall].Start
 	}
-	if key == t.lineKey && t.lines[0] != "" && at < 0 {
+	if key == t.lineKey && len(t.lines) > 0 && at < 0 {
 		return
 	}
 	t.lineKey = key
-	t.lines[1] = ""
+	text := ""
 	switch {
 	case stall >= 0:
-		t.explainStall(m, &t.spans[stall], at)
+		text = t.stallText(&t.spans[stall], at)
 	case at >= 0:
-		t.explainMoment(at)
+		text = t.momentText(at)
 	case len(t.spans) == 0:
-		t.lines[0] = "nothing recorded in this window yet"
+		text = "nothing recorded in this window yet"
 	default:
-		t.lines[0] = "no stall in view: the device never waited"
+		text = "no stall in view: the device never waited"
 	}
-	if at >= 0 {
-		t.lines[1] = t.workersAt(at, at+t.bin())
-	} else if t.lines[1] == "" {
-		t.lines[1] = "focus the timeline (1) and press left or right to ask about a moment"
+	w := t.cols + laneLabel + laneShare - 2
+	t.lines = wrap(text, w)
+	t.said = len(t.lines)
+	switch {
+	case at >= 0:
+		t.lines = append(t.lines, wrap(t.workersAt(at, at+t.bin()), w)...)
+	case m.focus == paneTimeline:
+		t.lines = append(t.lines, "left and right ask about a moment")
 	}
 }
 
@@ -48,7 +54,7 @@ func (t *timeline) longestStall() int {
 	best, most := -1, int64(0)
 	for i := range t.spans {
 		s := &t.spans[i]
-		if s.Track == trace.TrackStall && s.Arg != uint32(trace.CausePaused) && s.End-s.Start > most && s.Start <= t.edge {
+		if s.Track == trace.TrackStall && s.Arg != uint32(trace.CausePaused) && s.End-s.Start > most && s.Start <= t.edge && s.End > t.first*t.bin() {
 			best, most = i, s.End-s.Start
 		}
 	}
@@ -78,42 +84,51 @@ func (t *timeline) most(from, to int64, want func(*trace.Span) bool) int {
 // ago writes how long before the right edge ns is.
 func (t *timeline) ago(ns int64) string { return "-" + durText(max(0, t.edge-ns)) }
 
-func (t *timeline) explainStall(m *Model, s *trace.Span, at int64) {
-	cause := trace.Cause(min(s.Arg, uint32(trace.CauseUnknown)))
-	if s.Arg == uint32(trace.CausePaused) {
-		cause = trace.CausePaused
-	}
+// stallText explains a stall: of which batch, what its worker was doing and how
+// unusual that is, how long the device starved.
+func (t *timeline) stallText(s *trace.Span, at int64) string {
+	cause := trace.Cause(min(s.Arg, uint32(trace.CausePaused)))
 	var b strings.Builder
 	if at >= 0 {
-		b.WriteString(t.ago(at) + "  ")
+		b.WriteString(t.ago(at) + ": ")
 	} else {
-		b.WriteString("longest stall in view, " + t.ago(s.Start) + ": ")
+		b.WriteString("longest stall, " + t.ago(s.Start) + ": ")
 	}
 	long := durText(s.End - s.Start)
+	if cause == trace.CausePaused {
+		return b.String() + "paused by you for " + long
+	}
+	if cause.IsData() {
+		b.WriteString("starved " + long + " by " + cause.String())
+	} else {
+		b.WriteString("device idle " + long + ": " + causeWords[cause])
+	}
 	batch := s.Batch
 	if batch < 0 {
 		batch = t.awaited(s)
 	}
-	if batch >= 0 {
-		b.WriteString("batch " + countText(int64(batch)) + "  ")
+	if batch < 0 {
+		return b.String()
 	}
-	arrow := " " + string(m.cs.arrow) + " "
-	switch {
-	case cause.IsData() && batch >= 0:
-		w := t.most(s.Start, s.End, func(o *trace.Span) bool {
-			return o.Batch == batch && o.Track.IsWorker() && o.Kind != trace.KindBlocked
-		})
-		if w >= 0 {
-			o := &t.spans[w]
-			b.WriteString(trackName(o.Track) + " " + o.Kind.String() + " " + durText(o.End-o.Start) + t.rank(o) + arrow)
-		}
-		b.WriteString("device starved " + long + " by " + cause.String())
-	case cause == trace.CausePaused:
-		b.WriteString("paused by you for " + long)
-	default:
-		b.WriteString("device idle " + long + ": " + causeWords[cause])
+	b.WriteString(", batch " + countText(int64(batch)))
+	if w := t.builder(s, batch, cause); w >= 0 && cause.IsData() {
+		o := &t.spans[w]
+		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + durText(o.End-o.Start) + t.rank(o))
 	}
-	t.lines[0] = b.String()
+	return b.String()
+}
+
+// builder finds what the worker of a batch was doing during a stall: the phase
+// that the cause names, or else the longest.
+func (t *timeline) builder(s *trace.Span, batch int32, cause trace.Cause) int {
+	of := func(o *trace.Span) bool {
+		return o.Batch == batch && o.Track.IsWorker() && o.Kind != trace.KindBlocked
+	}
+	i := t.most(s.Start, s.End, func(o *trace.Span) bool { return of(o) && causeOf[o.Kind] == int8(cause) })
+	if i < 0 {
+		i = t.most(s.Start, s.End, of)
+	}
+	return i
 }
 
 // causeWords say what each cause means.
@@ -153,23 +168,21 @@ func (t *timeline) rank(o *trace.Span) string {
 	note := ""
 	switch {
 	case d >= p99 && d > p50+p50/2:
-		note = ", slowest 1%"
+		note = ": slowest 1%"
 	case d > p50+p50/2:
-		note = ", slow"
+		note = ": slow"
 	}
-	return " (p50 " + durText(p50) + " p99 " + durText(p99) + note + ")"
+	return ", p50 " + durText(p50) + " p99 " + durText(p99) + note
 }
 
-// explainMoment says what the device did when it did not stall.
-func (t *timeline) explainMoment(at int64) {
-	from, to := at, at+t.bin()
-	i := t.most(from, to, func(s *trace.Span) bool { return s.Track == trace.TrackCompute && s.Kind == trace.KindCompute })
+// momentText says what the device did when it did not stall.
+func (t *timeline) momentText(at int64) string {
+	i := t.most(at, at+t.bin(), func(s *trace.Span) bool { return s.Track == trace.TrackCompute && s.Kind == trace.KindCompute })
 	if i < 0 {
-		t.lines[0] = t.ago(at) + "  nothing recorded on the device"
-		return
+		return t.ago(at) + ": nothing recorded on the device"
 	}
 	s := &t.spans[i]
-	t.lines[0] = t.ago(at) + "  step " + countText(int64(s.Step)) + " computes batch " + countText(int64(s.Batch)) +
+	return t.ago(at) + ": step " + countText(int64(s.Step)) + " computes batch " + countText(int64(s.Batch)) +
 		" for " + durText(s.End-s.Start)
 }
 
@@ -183,7 +196,7 @@ func (t *timeline) workersAt(from, to int64) string {
 		}
 		i := t.most(from, to, func(s *trace.Span) bool { return s.Track == l.track })
 		if b.Len() > 0 {
-			b.WriteString("  ")
+			b.WriteString(", ")
 		}
 		b.WriteString(l.label)
 		if i < 0 {

@@ -3,13 +3,14 @@ package tui
 // hint is a key and a word for it in the bottom line.
 type hint struct{ key, text string }
 
+// Keys with arrows are written as glyphs where the terminal has them.
 var (
-	hintsKnobs = []hint{{"up/down", "select"}, {"left/right", "change"}, {"enter", "apply"}, {"esc", "drop"}, {"u", "undo"}}
-	hintsTime  = []hint{{"left/right", "cursor"}, {"z Z", "zoom"}, {"[ ]", "rewind"}, {"/", "filter"}}
-	hintsTable = []hint{{"up/down", "select"}, {"a", "baseline A"}}
+	hintsKnobs = []hint{{"^v", "select"}, {"<>", "change"}, {"enter", "apply"}, {"esc", "drop"}, {"u", "undo"}}
+	hintsTime  = []hint{{"<>", "cursor"}, {"z Z", "zoom"}, {"[ ]", "rewind"}, {"/", "filter"}}
+	hintsTable = []hint{{"^v", "select"}, {"a", "baseline A"}}
 	hintsTry   = []hint{{"enter", "stage the advice"}}
-	hintsAll   = []hint{{"space", "freeze"}, {"tab", "focus"}, {"f", "expand"}, {"p", "pause"}, {"e", "export"}, {"?", "help"}, {"q", "quit"}}
-	hintsFile  = []hint{{"space", "play"}, {"[ ]", "move"}, {"z Z", "zoom"}, {"tab", "focus"}, {"f", "expand"}, {"e", "export"}, {"?", "help"}, {"q", "quit"}}
+	hintsAll   = []hint{{"p", "pause"}, {"f", "expand"}, {"tab", "focus"}, {"space", "freeze"}, {"e", "export"}, {"?", "help"}, {"q", "quit"}}
+	hintsFile  = []hint{{"<>", "cursor"}, {"z Z", "zoom"}, {"f", "expand"}, {"[ ]", "move"}, {"tab", "focus"}, {"space", "play"}, {"e", "export"}, {"?", "help"}, {"q", "quit"}}
 )
 
 // drawFooter draws the question, the message, or the keys that matter now.
@@ -29,7 +30,19 @@ func (m *Model) drawFooter(r rect) {
 		case "warn":
 			st = stWarn
 		}
-		p.text(st, m.msg.text)
+		if textWidth(m.msg.text) <= p.left() {
+			p.text(st, m.msg.text)
+			return
+		}
+		lines := wrap(m.msg.text, p.left()) // upwards from the bottom line
+		m.c.fill(rect{r.x, r.y - len(lines) + 1, r.w, len(lines)}, ' ', stNormal)
+		for i, line := range lines {
+			y := r.y - len(lines) + 1 + i
+			if i == 0 && m.msg.level == "error" {
+				m.c.pen(r.x+1, y, 3).hint(stBadgeBad, " ! ")
+			}
+			m.c.pen(p.x, y, p.left()).hint(st, line)
+		}
 		return
 	}
 	var own []hint
@@ -45,7 +58,7 @@ func (m *Model) drawFooter(r rect) {
 		own = hintsTry
 	}
 	for _, h := range own {
-		drawHint(&p, h)
+		m.drawHint(&p, h)
 	}
 	all := hintsAll
 	if m.o.Replay {
@@ -62,14 +75,23 @@ func (m *Model) drawFooter(r rect) {
 		skip = i
 	}
 	for _, h := range all[skip:] {
-		drawHint(&p, h)
+		m.drawHint(&p, h)
 	}
 }
 
-func drawHint(p *pen, h hint) {
+func (m *Model) drawHint(p *pen, h hint) {
 	n := len(h.key) + 1 + len(h.text)
 	if p.left() < n {
 		return
 	}
-	p.text(stKey, h.key).space(1).text(stDim, h.text).space(2)
+	key := h.key
+	if !m.cs.ascii {
+		switch key {
+		case "^v":
+			key = "↑↓"
+		case "<>":
+			key = "←→"
+		}
+	}
+	p.text(stKey, key).space(1).text(stDim, h.text).space(2)
 }

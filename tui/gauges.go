@@ -58,18 +58,24 @@ func bold(st style) style {
 	return stBold
 }
 
-// drawBar fills w columns with f of a bar, in eighths.
+// drawBar fills w columns with f of a bar, in halves.
 func (m *Model) drawBar(x, y, w int, f float64, st style) {
 	if math.IsNaN(f) {
 		f = 0
 	}
-	e := int(min(max(f, 0), 1)*float64(w*8) + 0.5)
+	f = min(max(f, 0), 1)
+	e := int(f*float64(2*w) + 0.5)
+	if e == 0 && f > 0.005 {
+		e = 1
+	}
 	for i := range w {
-		switch n := min(e-8*i, 8); {
-		case n > 0 && (n == 8 || m.cs.parts[n] != ' '):
-			m.c.set(x+i, y, m.cs.parts[n], st)
+		switch {
+		case e >= 2*i+2:
+			m.c.set(x+i, y, m.cs.bar, st)
+		case e == 2*i+1:
+			m.c.set(x+i, y, m.cs.half, st)
 		default:
-			m.c.set(x+i, y, m.cs.empty, stDim)
+			m.c.set(x+i, y, m.cs.rest, stDim)
 		}
 	}
 }
@@ -147,7 +153,11 @@ func (m *Model) drawGauges(r rect) {
 			bw++
 		}
 		b := rect{x, r.y, bw, r.h}
-		m.box(b, gaugeTitles[i], 0)
+		p := m.box(b, gaugeTitles[i], 0)
+		if i == 0 {
+			p.text(stDim, m.pic.snap.Meta.Device)
+			p.rune(stDim, ' ')
+		}
 		f(b.inner())
 		x += bw
 	}
@@ -174,9 +184,9 @@ func (m *Model) nvmlLine(p *pen) {
 	switch {
 	case g.n >= 2:
 		f := g.v / 100
-		p.pct(stBold, f)
+		p.plain(stBold, int64(g.v+0.5)).text(stBold, "%")
 		if hides := f - m.pic.util; hides > 0.05 {
-			p.text(stNormal, "  hides ").pct(stWarn, hides).text(stNormal, " stall")
+			p.text(stNormal, "  hides ").plain(stWarn, int64(hides*100+0.5)).text(stWarn, "%").text(stNormal, " stall")
 		}
 	case meta.DeviceKind == "cuda" || g.n == 1:
 		p.text(stNormal, "n/a").text(stDim, " (").plain(stDim, int64(g.n)).text(stDim, " samples)")
@@ -257,14 +267,14 @@ func (m *Model) gaugeQueue(r rect) {
 		m.drawBar(p.x, p.y, bar, f, st)
 		p.space(bar+1).plain(stBold, int64(ready)).text(stDim, "/").plain(stNormal, int64(capacity)).text(stDim, " ready")
 	} else {
-		p.text(stDim, "no queue: loading inline")
+		p.text(stDim, m.noQueue())
 	}
 	m.spark(rect{r.x + 1, r.y + 1, r.w - 2, r.h - 2}, histQueue, capacity)
 	p = m.c.pen(r.x+1, r.y+r.h-1, r.w-2)
 	if m.pic.pinned.n > 0 && m.pic.pinned.v > 0 {
-		p.text(stDim, "pinned ").size(stNormal, m.pic.pinned.v)
+		p.text(stDim, "pin ").size(stNormal, m.pic.pinned.v)
 	} else {
-		p.text(stDim, "pinned ").text(stNormal, "none")
+		p.text(stDim, "pin ").text(stNormal, "none")
 	}
 	if m.pic.h2d > 0 {
 		p.text(stDim, "  H2D ").size(stNormal, m.pic.h2d).text(stDim, "/s")
@@ -289,8 +299,16 @@ func (m *Model) dataLine(p *pen) {
 		return
 	}
 	p.text(stDim, "a step: data wait ").dur(stNormal, m.pic.sum.Wait/n).
-		text(stDim, " (blocked)  data loading ").dur(stNormal, m.pic.sum.Load/n).text(stDim, " (worker time)")
+		text(stDim, ", loading ").dur(stNormal, m.pic.sum.Load/n).text(stDim, " (workers)")
 }
 
 // share is a cause's share of the window's wall time, pauses left out.
 func (m *Model) share(c trace.Cause) float64 { return m.pic.sum.Share(c) }
+
+// noQueue says why there is no queue to show.
+func (m *Model) noQueue() string {
+	if isZero(m.pic.value("num_workers")) {
+		return "none: loading inline"
+	}
+	return "no batch yet"
+}

@@ -84,7 +84,7 @@ func (m *Model) drawHelp(r rect) {
 	}
 	line()
 	p := line()
-	p.text(stBold, "The lanes. ").text(stNormal, "Workers and STALL use the same letters, capital when it fills half a column:")
+	p.text(stBold, "The lanes. ").text(stNormal, "Workers and STALL share these letters; small: under half a column.")
 	for row := range 4 {
 		p = line()
 		if p.limit == 0 {

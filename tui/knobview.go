@@ -81,7 +81,7 @@ func (k *knobs) drawRows(m *Model, r rect) {
 }
 
 // nameWidth is the column of the values.
-func nameWidth(w int) int { return min(20, max(10, w-22)) }
+func nameWidth(w int) int { return min(20, max(10, w-16)) }
 
 // drawKnob draws one row: mark, name, value, change, measured effect.
 func (k *knobs) drawKnob(m *Model, r rect, i int) {
@@ -192,9 +192,10 @@ func (k *knobs) drawFoot(m *Model, r rect) {
 	p = m.c.pen(r.x+1, r.y+1, r.w-2)
 	seg := &m.pic.seg
 	if m.pic.next && seg.Index > 0 && len(k.staged) == 0 {
-		p.text(stDim, "cfg #").plain(stDim, int64(seg.Index)).text(stDim, ": ").text(stNormal, seg.Reason)
+		p.text(stDim, "#").plain(stDim, int64(seg.Index)).space(1)
+		m.reason(&p, seg.Reason)
 		if seg.TransitionSteps > 0 || seg.Transition > 0 {
-			p.text(stDim, ", cost ").dur(stNormal, seg.Transition).text(stDim, " in ").
+			p.text(stDim, ": cost ").dur(stNormal, seg.Transition).text(stDim, ", ").
 				plain(stNormal, int64(seg.TransitionSteps)).text(stDim, " steps")
 		}
 		return

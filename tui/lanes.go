@@ -19,6 +19,8 @@ type rowPlan struct {
 	more    []int // workers merged into one row; empty: none
 	hidden  int   // workers above the first one shown
 	axis    bool
+	each    int // rows of a worker's lane
+	tall    int // rows of the compute lane
 	lines   int // of explanation
 }
 
@@ -38,7 +40,9 @@ func (t *timeline) plan(h int, buf *[3][trace.NumTracks]int) (r rowPlan) {
 		}
 	}
 	switch {
-	case h >= 12:
+	case h >= 14:
+		r.axis, r.lines = true, 3
+	case h >= 10:
 		r.axis, r.lines = true, 2
 	case h >= 8:
 		r.axis, r.lines = true, 1
@@ -74,6 +78,15 @@ func (t *timeline) plan(h int, buf *[3][trace.NumTracks]int) (r rowPlan) {
 		t.scroll = 0
 	}
 	r.workers = workers[:min(len(workers), max(rows, 0))]
+	r.tall, r.each = 1, 1
+	spare := rows - len(r.workers)
+	if len(r.more) == 0 && spare >= len(r.workers)+4 {
+		r.each = 2
+		spare -= len(r.workers)
+	}
+	if len(r.more) == 0 && spare >= 3 {
+		r.tall = min(1+spare/2, 4)
+	}
 	return r
 }
 
@@ -91,8 +104,10 @@ func (t *timeline) draw(m *Model, r rect) {
 		if i == 0 && plan.hidden > 0 {
 			m.c.set(r.x+laneLabel-2, y, m.cs.up, stKey)
 		}
-		t.drawLane(m, r, y, li)
-		y++
+		for i := range plan.each {
+			t.drawLane(m, r, y+i, li, 1)
+		}
+		y += plan.each
 	}
 	if len(plan.more) > 0 {
 		t.drawMerged(m, r, y, plan.more)
@@ -103,8 +118,12 @@ func (t *timeline) draw(m *Model, r rect) {
 		if t.lanes[li].typ == laneStall {
 			st = stBadBold
 		}
+		if t.lanes[li].hue == hueCompute {
+			t.drawArea(m, rect{r.x + laneLabel, y, t.cols, plan.tall - 1}, li, plan.tall)
+			y += plan.tall - 1
+		}
 		t.drawLabel(m, r, y, t.lanes[li].label, st)
-		t.drawLane(m, r, y, li)
+		t.drawLane(m, r, y, li, plan.tall)
 		y++
 	}
 	if len(t.lanes) == 0 {
@@ -120,13 +139,16 @@ func (t *timeline) draw(m *Model, r rect) {
 		t.drawCursor(m, r, r.y, y)
 	}
 	y = r.y + r.h - plan.lines
-	for i := range plan.lines {
-		p := m.c.pen(r.x+1, y+i, r.w-2)
+	for i := range min(plan.lines, len(t.lines)) {
 		st := stNormal
-		if i > 0 {
+		if i >= t.said {
 			st = stDim
 		}
+		p := m.c.pen(r.x+1, y+i, r.w-2)
 		p.text(st, t.lines[i])
+		if i == plan.lines-1 && i+1 < t.said {
+			p.text(st, " ~")
+		}
 	}
 }
 
@@ -136,7 +158,7 @@ func (t *timeline) drawLabel(m *Model, r rect, y int, label string, st style) {
 }
 
 // drawLane draws one lane's columns and its share of the window.
-func (t *timeline) drawLane(m *Model, r rect, y, li int) {
+func (t *timeline) drawLane(m *Model, r rect, y, li, tall int) {
 	l := &t.lanes[li]
 	x0 := r.x + laneLabel
 	prev := -1
@@ -148,6 +170,9 @@ func (t *timeline) drawLane(m *Model, r rect, y, li int) {
 			t.queueCell(m, x, y, t.acc[(li*t.cols+c)*slots])
 			continue
 		case laneBar:
+			if l.hue == hueCompute {
+				busy = min(1, busy*float64(tall))
+			}
 			t.barCell(m, x, y, busy, l.hue)
 			continue
 		}
@@ -158,7 +183,17 @@ func (t *timeline) drawLane(m *Model, r rect, y, li int) {
 		}
 		h, letter := hue(d), causeLetter[d]
 		if l.typ == laneHost {
-			letter = hostLetter[d]
+			letter = hostLetter[d] // context, not news: a thin line
+			st := hueHost.text()
+			if trace.Cause(d) == trace.CauseWorkers {
+				st = stWarn
+			}
+			if prev == d && !m.cs.ascii {
+				letter = m.cs.hor
+			}
+			prev = d
+			m.c.set(x, y, letter, st)
+			continue
 		}
 		solid := busy >= 0.5
 		if !solid && letter >= 'A' && letter <= 'Z' {
@@ -186,6 +221,20 @@ func (t *timeline) drawLane(m *Model, r rect, y, li int) {
 var hostLetter = [slots]rune{
 	trace.CauseWorkers: 'N', trace.CauseLaunch: 'L', trace.CauseSync: 'Y',
 	trace.CauseTransition: 'X', trace.CausePaused: '|',
+}
+
+// drawArea draws the rows of a tall lane above its last one, which drawLane
+// draws.
+func (t *timeline) drawArea(m *Model, r rect, li, tall int) {
+	for c := range t.cols {
+		_, busy := t.column(li, c)
+		e := int(busy*float64(8*tall) + 0.5)
+		for row := range r.h {
+			if k := min(e-8*(tall-1-row), 8); k > 0 {
+				m.c.set(r.x+c, r.y+row, m.cs.levels[k], t.lanes[li].hue.text())
+			}
+		}
+	}
 }
 
 func (t *timeline) barCell(m *Model, x, y int, busy float64, h hue) {
@@ -276,6 +325,9 @@ func (t *timeline) drawAxis(m *Model, r rect, y int) {
 		back := t.edge - (t.first+int64(c))*t.bin()
 		p := m.c.pen(x0+c, y, t.cols-c)
 		p.bytes(stDim, appendDur(b[:0], -back))
+	}
+	if now := m.c.pen(x0+t.cols-4, y, 4); !m.frozen && t.cols > 12 {
+		now.text(stDim, " now")
 	}
 	segs := m.pic.snap.Segments
 	for i := len(segs) - 1; i > 0; i-- {

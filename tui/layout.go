@@ -56,7 +56,7 @@ func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 	case sizeCompact:
 		l.compact(body, side)
 	case sizeFull:
-		l.full(body, 5, 6, experimentRows(body.h, 7))
+		l.full(body, 5, 7, experimentRows(body.h, 7))
 	case sizeLarge:
 		l.full(body, 7, 8, experimentRows(body.h, 10))
 		nw := min(60, w/3)

@@ -56,7 +56,7 @@ func (m *Model) queueLine(p *pen) {
 	p.text(stDim, "queue ")
 	ready, capacity := m.queueLevel()
 	if capacity <= 0 {
-		p.text(stDim, "none: loading inline")
+		p.text(stDim, m.noQueue())
 		return
 	}
 	bar := min(max(4, p.left()-14), 20)

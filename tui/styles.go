@@ -187,8 +187,7 @@ type charset struct {
 	ascii                   bool
 	tl, tr, bl, br, hor, vr rune
 	levels                  [9]rune // heights 0 to 8 eighths
-	parts                   [9]rune // widths 0 to 8 eighths
-	empty                   rune    // unfilled part of a bar
+	bar, half, rest         rune    // a bar's full, half and unfilled column
 	idle                    rune
 	play, pause, end        rune
 	arrow, mark, tick       rune
@@ -201,8 +200,7 @@ type charset struct {
 var unicodeSet = charset{
 	tl: '╭', tr: '╮', bl: '╰', br: '╯', hor: '─', vr: '│',
 	levels: [9]rune{' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'},
-	parts:  [9]rune{' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'},
-	empty:  '░', idle: '·', play: '►', pause: '‖', end: '■',
+	bar:    '━', half: '╸', rest: '─', idle: '·', play: '►', pause: '‖', end: '■',
 	arrow: '→', mark: '▸', tick: '✓', left: '‹', right: '›', up: '▲', down: '▼', dot: '·',
 	pm: "±", times: "×",
 }
@@ -210,9 +208,8 @@ var unicodeSet = charset{
 var asciiSet = charset{
 	ascii: true,
 	tl:    '+', tr: '+', bl: '+', br: '+', hor: '-', vr: '|',
-	levels: [9]rune{' ', '.', '.', ':', ':', '-', '=', '*', '#'},
-	parts:  [9]rune{' ', ' ', ' ', ' ', '#', '#', '#', '#', '#'},
-	empty:  '.', idle: '.', play: '>', pause: '=', end: '#',
+	levels: [9]rune{' ', '_', '_', '-', '-', '=', '=', '#', '#'},
+	bar:    '#', half: '#', rest: '.', idle: '.', play: '>', pause: '=', end: '#',
 	arrow: '>', mark: '>', tick: 'v', left: '<', right: '>', up: '^', down: 'v', dot: '-',
 	pm: "+-", times: "x",
 }

@@ -12,6 +12,12 @@ var zooms = []int64{
 	100e3, 200e3, 500e3, 1e6, 2e6, 5e6, 10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, 2e9, 5e9,
 }
 
+// zoomNames are the zooms in words.
+var zoomNames = [...]string{
+	"100 us", "200 us", "500 us", "1 ms", "2 ms", "5 ms", "10 ms", "20 ms", "50 ms",
+	"100 ms", "200 ms", "500 ms", "1 s", "2 s", "5 s",
+}
+
 // slots is how many kinds of time a lane tells apart in one column.
 const slots = trace.NumCauses
 
@@ -54,10 +60,11 @@ type timeline struct {
 	filter string
 	typing bool // the filter is being typed
 
-	lines    [2]string // the explanation under the lanes
-	lineKey  [3]int64  // what it explains
-	durs     []int64   // scratch
-	capacity int64     // of the ready queue, last seen
+	lines    []string // the explanation under the lanes
+	said     int      // of them, the first ones are about the device
+	lineKey  [3]int64 // what it explains
+	durs     []int64  // scratch
+	capacity int64    // of the ready queue, last seen
 	ready    int64
 }
 
@@ -126,6 +133,9 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 		if l.typ == laneQueue {
 			if c := s.Start/bin - t.first; c >= 0 && c < int64(t.cols) && s.Start <= end {
 				row[int(c)*slots] = float32(s.Arg) + 1
+			}
+			if s.Start <= from {
+				row[0] = float32(s.Arg) + 1 // what was there before the window
 			}
 			if s.Start <= end {
 				t.ready = int64(s.Arg)

@@ -51,25 +51,25 @@ func (m *Model) drawVerdict(r rect) {
 		p.text(stDim, "no verdict yet: it needs some steps")
 		return
 	}
-	p.text(classStyle(v.Class), strings.ToUpper(v.Class))
-	if v.Queue != "" {
-		p.text(stDim, "  queue says: ").text(stNormal, v.Queue)
-	}
-	y++
-	bottom := in.y + in.h - 1 // kept for the two data numbers
 	m.wrapVerdict(in.w)
+	bottom := in.y + in.h - 1
 	for i, line := range m.an.lines {
-		if y >= bottom && !(in.h <= 2 && y < in.y+in.h) {
+		if y > bottom {
 			break
 		}
 		st := stNormal
 		if i >= m.an.advice {
 			st = stBold
 		}
-		m.c.pen(in.x, y, in.w).hint(st, line)
+		p = m.c.pen(in.x, y, in.w)
+		if i == 0 {
+			p.text(classStyle(v.Class), m.an.class)
+			line = line[len(m.an.class):]
+		}
+		p.text(st, line)
 		y++
 	}
-	if in.h > 2 {
+	if y <= bottom { // the two numbers that people mix up, when there is room
 		p = m.c.pen(in.x, bottom, in.w)
 		m.dataLine(&p)
 	}
@@ -79,6 +79,9 @@ func (m *Model) drawVerdict(r rect) {
 	}
 }
 
+// nbsp keeps a class of several words in one line.
+const nbsp = "_"
+
 // wrapVerdict breaks the verdict's text once per text and width.
 func (m *Model) wrapVerdict(w int) {
 	v := &m.an.verdict
@@ -86,7 +89,11 @@ func (m *Model) wrapVerdict(w int) {
 		return
 	}
 	m.an.wrapped, m.an.text, m.an.adviceText = w, v.Text, v.Advice
-	m.an.lines = wrap(v.Text, w)
+	// The class leads, in capitals; the text that follows need not repeat it.
+	m.an.class, _ = cut(strings.ToUpper(v.Class), w)
+	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
+	m.an.lines = wrap(strings.ReplaceAll(m.an.class, " ", nbsp)+" "+rest, w)
+	m.an.lines[0] = strings.ReplaceAll(m.an.lines[0], nbsp, " ")
 	m.an.advice = len(m.an.lines)
 	m.an.lines = append(m.an.lines, wrap(v.Advice, w)...)
 }
@@ -166,9 +173,6 @@ func (m *Model) drawCauses(r rect) {
 		return
 	}
 	const wide = 27
-	cols := max(1, r.w/wide)
-	cw := r.w / cols
-	room := cols * r.h
 	var list [trace.NumCauses]trace.Cause
 	n := 0
 	for c := range trace.Cause(trace.NumCauses) {
@@ -177,6 +181,9 @@ func (m *Model) drawCauses(r rect) {
 			n++
 		}
 	}
+	cols := min(max(1, r.w/wide), (n+1)/r.h+1)
+	cw := r.w / cols
+	room := cols * r.h
 	shown := list[:n]
 	if n+2 > room { // keep the largest, in the fixed order
 		keep := max(0, room-2)

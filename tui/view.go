@@ -85,9 +85,8 @@ func (m *Model) drawPanels(l *layout) {
 func (m *Model) drawTimeline(r rect) {
 	p := m.box(r, "Timeline", paneTimeline)
 	in := r.inner()
-	var b [32]byte
-	p.bytes(stNormal, appendDur(b[:0], int64(m.tl.cols)*m.tl.bin())).text(stDim, " wide, ").
-		bytes(stNormal, appendDur(b[:0], m.tl.bin())).text(stDim, "/column ")
+	p.dur(stNormal, int64(m.tl.cols)*m.tl.bin()).text(stDim, ", ").
+		text(stNormal, zoomNames[m.tl.zoom]).text(stDim, " a column ")
 	switch {
 	case m.tl.typing:
 		p.text(stKey, " filter: /").text(stBold, m.tl.filter).text(stCursor, " ").text(stDim, " enter ")
@@ -206,7 +205,7 @@ func (m *Model) drawHeader(r rect) {
 	p.limit = max(p.x, right-1)
 	item := func(n int) bool { return p.left() >= n }
 	model := s.Meta.Model
-	if model != "" && item(len(model)+10) {
+	if model != "" && item(len(model)+2) {
 		p.text(stBold, model).space(2)
 	}
 	if item(8) {
@@ -215,13 +214,13 @@ func (m *Model) drawHeader(r rect) {
 	}
 	if n := len(s.Steps); n > 0 {
 		last := &s.Steps[n-1]
-		if item(16) {
+		if item(12) {
 			p.text(stDim, "step ").int(stBold, int64(last.Index)+1).space(2)
 		}
-		if item(12) {
+		if item(9) {
 			p.text(stDim, "epoch ").int(stNormal, int64(last.Epoch)+1).space(2)
 		}
-		if item(12) {
+		if item(10) {
 			p.text(stDim, "loss ")
 			if math.IsNaN(m.pic.loss) {
 				p.text(stNormal, "-")

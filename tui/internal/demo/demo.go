@@ -18,7 +18,14 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
+// build is one batch: when it is ready and what it took.
+type build struct{ ready, samples, load int64 }
+
 const ms = int64(time.Millisecond)
+
+// ahead is how far the simulation runs ahead of the time shown, so that workers
+// are seen to work on batches that the device will need later.
+const ahead = 250 * ms
 
 // Run is a simulated run. It implements the screen's Source and Control.
 type Run struct {
@@ -30,16 +37,16 @@ type Run struct {
 	want  []trace.Knob
 	fail  error
 
-	batch, epochAt int32
-	free           [trace.MaxWorkers]int64 // when each worker is free
-	consumed       []int64                 // when the step loop took each batch
-	loop           int64                   // when the step loop is at Next again
-	compute        []int64                 // end of each step's compute
-	copied         int64
-	paused         bool
-	pausedAt       int64
-	pending        []trace.Span // of later than the time simulated
-	inTransition   int32
+	free         [trace.MaxWorkers]int64 // when each worker is free
+	built        []build                 // every batch dispatched so far
+	consumed     []int64                 // when the step loop took each batch
+	loop         int64                   // when the step loop is at Next again
+	compute      []int64                 // end of each step's compute
+	copied       int64
+	paused       bool
+	pausedAt     int64
+	pending      []trace.Span // of later than the time simulated
+	inTransition int32
 }
 
 // New begins a run. now is a clock in ns, or nil to drive it with Advance.
@@ -53,9 +60,9 @@ func New(now func() int64) *Run {
 	r.snap.Outcome.Status = "running"
 	r.snap.Gauges = map[string][]trace.Point{}
 	r.want = []trace.Knob{
-		{Name: "num_workers", Value: "2"}, {Name: "prefetch_factor", Value: "2"}, {Name: "pin_memory", Value: "false"},
-		{Name: "persistent_workers", Value: "true"}, {Name: "in_order", Value: "true"}, {Name: "batch_size", Value: "128"},
-		{Name: "device_transforms", Value: "false"}, {Name: "ceiling", Value: "false"},
+		{Name: "num_workers", Value: "2"}, {Name: "prefetch_factor", Value: "2"}, {Name: "pin_memory", Value: "off"},
+		{Name: "persistent_workers", Value: "on"}, {Name: "in_order", Value: "on"}, {Name: "batch_size", Value: "128"},
+		{Name: "device_transforms", Value: "off"}, {Name: "ceiling", Value: "off"},
 		{Name: "precision", Value: "fp32"}, {Name: "grad_accumulation", Value: "1"},
 		{Name: "inject_read", Value: "0s"}, {Name: "inject_cpu", Value: "0s"}, {Name: "inject_straggler", Value: "0"},
 	}
@@ -94,6 +101,14 @@ func (r *Run) End(status string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.snap.Outcome = trace.Outcome{Ended: r.snap.Now, Status: status}
+}
+
+// Now is the time simulated.
+func (r *Run) Now() int64 { return r.snap.Now }
+
+// Gauge adds a sample.
+func (r *Run) Gauge(name string, t int64, v float64) {
+	r.snap.Gauges[name] = append(r.snap.Gauges[name], trace.Point{T: t, V: v})
 }
 
 // Drop counts spans as dropped.
@@ -152,6 +167,16 @@ func (r *Run) Snapshot(from, to int64) *trace.Snapshot {
 	for k, v := range r.snap.Gauges {
 		s.Gauges[k] = v
 	}
+	n := len(s.Steps)
+	for n > 0 && s.Steps[n-1].End > s.Now { // known once their compute has ended
+		n--
+	}
+	s.Steps = s.Steps[:n:n]
+	n = len(s.Segments)
+	for n > 1 && s.Segments[n-1].Start > s.Now {
+		n--
+	}
+	s.Segments = s.Segments[:n:n]
 	for _, sp := range r.spans {
 		if sp.Start <= to && sp.End >= from {
 			s.Spans = append(s.Spans, sp)
@@ -233,7 +258,7 @@ func (r *Run) Advance(t int64) {
 	if r.snap.Outcome.Ended != 0 || t <= r.snap.Now {
 		return
 	}
-	for !r.paused && (len(r.compute) == 0 || r.compute[len(r.compute)-1] < t) {
+	for !r.paused && (len(r.compute) == 0 || r.compute[len(r.compute)-1] < t+ahead) {
 		r.step()
 	}
 	r.snap.Now = t
@@ -268,11 +293,17 @@ func (r *Run) publish(t int64) {
 	}
 }
 
-// step simulates one batch from its dispatch to the end of its compute.
+// step simulates one step, after the workers have taken what they may.
 func (r *Run) step() {
-	b := r.batch
-	r.batch++
-	step := b
+	capacity := r.num("num_workers") * r.num("prefetch_factor")
+	for len(r.built) < len(r.consumed)+max(1, int(capacity)) {
+		r.build(int32(len(r.built)))
+	}
+	r.train(int32(len(r.consumed)), capacity)
+}
+
+// build simulates a worker, or the step loop, making batch b.
+func (r *Run) build(b int32) {
 	workers, pf := r.num("num_workers"), r.num("prefetch_factor")
 	samples := r.num("batch_size")
 	scale := float64(samples) / 128
@@ -315,19 +346,20 @@ func (r *Run) step() {
 	var load int64
 	for _, p := range phases {
 		d := int64(p.ns)
-		r.emit(trace.Span{Start: t, End: t + d, Step: step, Batch: b, Kind: p.kind, Track: track})
+		r.emit(trace.Span{Start: t, End: t + d, Step: b, Batch: b, Kind: p.kind, Track: track})
 		t += d
 		load += d
 	}
 	if workers > 0 {
 		r.free[track-trace.TrackWorker0] = t
 	}
-	r.train(b, samples, t, load, workers*pf)
+	r.built = append(r.built, build{t, samples, load})
 }
 
-// train simulates the step loop and the device for a batch that is ready at t.
-func (r *Run) train(b int32, samples, ready, load, capacity int64) {
+// train simulates the step loop and the device for batch b.
+func (r *Run) train(b int32, capacity int64) {
 	sync := func(s trace.Span) { r.emit(s) }
+	ready, samples, load := r.built[b].ready, r.built[b].samples, r.built[b].load
 	n := len(r.compute)
 	at := r.loop
 	if n >= 2 && r.compute[n-2] > at { // at most two steps ahead
@@ -340,12 +372,12 @@ func (r *Run) train(b int32, samples, ready, load, capacity int64) {
 	}
 	r.consumed = append(r.consumed, at)
 	waiting := uint32(0)
-	for _, f := range r.free {
-		if f > 0 && f <= at {
+	for _, o := range r.built[b+1:] {
+		if o.ready <= at {
 			waiting++
 		}
 	}
-	r.emit(trace.Span{Start: at, End: at, Step: b, Batch: b, Kind: trace.KindQueue, Track: trace.TrackQueue, Arg: min(waiting, uint32(max(capacity, 0))), Flags: uint16(capacity)})
+	r.emit(trace.Span{Start: at, End: at, Step: b, Batch: b, Kind: trace.KindQueue, Track: trace.TrackQueue, Arg: waiting, Flags: uint16(capacity)})
 	enq := at + ms/2
 	sync(trace.Span{Start: at, End: enq, Step: b, Batch: b, Kind: trace.KindEnqueue, Track: trace.TrackStep})
 	bytes := samples * 3072 * 4

@@ -1,0 +1,65 @@
+package tui
+
+import (
+	"testing"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
+)
+
+// busy is a session with eight workers, everything on screen moving.
+func busy(t testing.TB, w, h int) *screen {
+	run := demo.New(nil)
+	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})
+	advance(run, 6000)
+	return newScreen(t, run, Options{Control: run}, w, h)
+}
+
+// BenchmarkFrame draws a frame of 200x50: 150 us and 64 allocations are the most
+// it may take.
+func BenchmarkFrame(b *testing.B) {
+	s := busy(b, 200, 50)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.dirty = true
+		s.View()
+	}
+}
+
+// BenchmarkPicture is the other half of a tick: from snapshot to picture,
+// without taking the snapshot.
+func BenchmarkPicture(b *testing.B) {
+	s := busy(b, 200, 50)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.pic.compute(s.live, s.live.Now)
+		s.tl.update(&s.pic, s.live.Spans)
+		s.tl.explain(s.Model)
+	}
+}
+
+func TestFrameAllocations(t *testing.T) {
+	for _, size := range sizes {
+		s := busy(t, size[0], size[1])
+		n := testing.AllocsPerRun(20, func() {
+			s.dirty = true
+			s.View()
+		})
+		if n > 64 {
+			t.Errorf("a frame of %dx%d takes %.0f allocations, want at most 64", size[0], size[1], n)
+		}
+		t.Logf("%dx%d: %.0f allocations", size[0], size[1], n)
+	}
+}
+
+// TestCachedFrame: View after every message costs nothing while nothing changed.
+func TestCachedFrame(t *testing.T) {
+	s := busy(t, 200, 50)
+	first := s.View()
+	if n := testing.AllocsPerRun(20, func() { s.View() }); n != 0 {
+		t.Errorf("a cached frame takes %.0f allocations", n)
+	}
+	if s.View() != first {
+		t.Error("the cached frame changed")
+	}
+}

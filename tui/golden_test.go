@@ -1,0 +1,253 @@
+package tui
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/google/go-cmp/cmp"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
+)
+
+var update = flag.Bool("update", false, "write the golden frames")
+
+// sizes of the golden frames: one for each layout.
+var sizes = [][2]int{{200, 50}, {120, 36}, {80, 24}, {60, 16}, {30, 8}}
+
+// screen is a model without a terminal: messages go in, commands run at once.
+type screen struct {
+	*Model
+	t   testing.TB
+	run *demo.Run
+}
+
+func newScreen(t testing.TB, run *demo.Run, o Options, w, h int) *screen {
+	t.Helper()
+	o.Source = run
+	s := &screen{New(o), t, run}
+	s.send(tea.WindowSizeMsg{Width: w, Height: h})
+	s.tick()
+	return s
+}
+
+// send delivers a message and then what its commands return.
+func (s *screen) send(msg tea.Msg) {
+	_, cmd := s.Update(msg)
+	s.follow(cmd)
+}
+
+func (s *screen) follow(cmd tea.Cmd) {
+	if cmd == nil {
+		return
+	}
+	switch msg := cmd().(type) {
+	case analysedMsg, setDone, pauseDone, exportDone:
+		s.send(msg)
+	}
+}
+
+// tick refreshes and analyses, as a second of ticks would.
+func (s *screen) tick() {
+	s.an.started, s.an.busy = s.an.started.AddDate(-1, 0, 0), false
+	s.follow(s.advance(s.an.started.AddDate(1, 0, 0)))
+	s.dirty = true
+}
+
+// press sends keys by name.
+func (s *screen) press(keys ...string) {
+	for _, k := range keys {
+		s.send(keyMsg(k))
+	}
+}
+
+func keyMsg(k string) tea.KeyMsg {
+	for t, name := range map[tea.KeyType]string{
+		tea.KeyEnter: "enter", tea.KeyEsc: "esc", tea.KeyTab: "tab", tea.KeyShiftTab: "shift+tab",
+		tea.KeyUp: "up", tea.KeyDown: "down", tea.KeyLeft: "left", tea.KeyRight: "right",
+		tea.KeyShiftLeft: "shift+left", tea.KeyShiftRight: "shift+right", tea.KeyCtrlRight: "ctrl+right",
+		tea.KeyBackspace: "backspace", tea.KeyCtrlC: "ctrl+c", tea.KeyCtrlZ: "ctrl+z",
+	} {
+		if k == name {
+			return tea.KeyMsg{Type: t}
+		}
+	}
+	if k == "space" {
+		return tea.KeyMsg{Type: tea.KeySpace, Runes: []rune{' '}}
+	}
+	return tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
+}
+
+// plain is the frame without its colours, for tests that look for words.
+func (s *screen) plain() string {
+	s.dirty = true
+	s.View()
+	var none [numStyles]string
+	return s.c.frame(&none)
+}
+
+func (s *screen) mustShow(words ...string) {
+	s.t.Helper()
+	frame := s.plain()
+	for _, w := range words {
+		if !strings.Contains(frame, w) {
+			s.t.Errorf("the screen does not show %q:\n%s", w, frame)
+		}
+	}
+}
+
+func (s *screen) mustHide(words ...string) {
+	s.t.Helper()
+	frame := s.plain()
+	for _, w := range words {
+		if strings.Contains(frame, w) {
+			s.t.Errorf("the screen shows %q:\n%s", w, frame)
+		}
+	}
+}
+
+// session is a run of 9 s: two workers, then four, with a real device's labels.
+func session() *demo.Run {
+	r := demo.New(nil).Meta(func(m *trace.Meta) {
+		m.Emulated, m.Synthetic, m.DeviceKind = false, false, "cuda"
+	})
+	r.Gauge("nvml_util", 0, 90)
+	r.Gauge("nvml_util", 1e9, 97)
+	r.Gauge("pinned_bytes", 0, 412e6)
+	advance(r, 4500)
+	_ = r.Set([]trace.Knob{{Name: "num_workers", Value: "4"}})
+	advance(r, 7500)
+	_ = r.Set([]trace.Knob{{Name: "inject_cpu", Value: "1ms"}})
+	advance(r, 9000)
+	return r
+}
+
+// advance goes on to t ms in steps of 100 ms, as a screen would look.
+func advance(r *demo.Run, t int64) {
+	for at := r.Now() + 100e6; at <= t*1e6; at += 100e6 {
+		r.Advance(at)
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got+"\n", "\n")); diff != "" {
+		t.Errorf("%s differs (-want +got); go test ./tui -update writes it anew:\n%s", path, diff)
+	}
+}
+
+func TestFrames(t *testing.T) {
+	for _, size := range sizes {
+		for _, look := range []string{"colour", "mono", "ascii"} {
+			name := fmt.Sprintf("%dx%d-%s", size[0], size[1], look)
+			t.Run(name, func(t *testing.T) {
+				run := session()
+				s := newScreen(t, run, Options{Control: run, NoColor: look != "colour", ASCII: look == "ascii"}, size[0], size[1])
+				golden(t, name, s.View())
+			})
+		}
+	}
+}
+
+// TestStates has one frame for each state that looks different.
+func TestStates(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T) *screen
+	}{
+		{"start", func(t *testing.T) *screen {
+			run := demo.New(nil)
+			return newScreen(t, run, Options{Control: run}, 120, 36)
+		}},
+		{"staged", func(t *testing.T) *screen {
+			run := session()
+			s := newScreen(t, run, Options{Control: run}, 120, 36)
+			s.press("right", "down", "down", "down", "left")
+			return s
+		}},
+		{"error", func(t *testing.T) *screen {
+			run := session()
+			run.Fail(errors.New("set num_workers: 6 workers need 6 file handles more than the limit of 1024; raise it with ulimit -n"))
+			s := newScreen(t, run, Options{Control: run}, 120, 36)
+			s.press("right", "enter")
+			return s
+		}},
+		{"help", func(t *testing.T) *screen {
+			run := session()
+			s := newScreen(t, run, Options{Control: run}, 120, 36)
+			s.press("?")
+			return s
+		}},
+		{"frozen", func(t *testing.T) *screen {
+			run := session()
+			s := newScreen(t, run, Options{Control: run}, 120, 36)
+			s.press("space")
+			advance(run, 10_000)
+			s.press("1", "shift+left", "left")
+			s.msg = message{}
+			return s
+		}},
+		{"paused", func(t *testing.T) *screen {
+			run := session()
+			s := newScreen(t, run, Options{Control: run}, 120, 36)
+			s.press("p")
+			advance(run, 9300)
+			s.tick()
+			return s
+		}},
+		{"ended", func(t *testing.T) *screen {
+			run := session()
+			run.End("finished")
+			return newScreen(t, run, Options{Control: run}, 120, 36)
+		}},
+		{"replay", func(t *testing.T) *screen {
+			run := session()
+			run.End("finished")
+			s := newScreen(t, run, Options{Replay: true}, 120, 36)
+			s.press("[", "[")
+			return s
+		}},
+		{"labels", func(t *testing.T) *screen {
+			run := demo.New(nil)
+			run.Drop(1234)
+			advance(run, 2000)
+			_ = run.Set([]trace.Knob{{Name: "ceiling", Value: "on"}, {Name: "inject_read", Value: "2ms"}})
+			advance(run, 3500)
+			return newScreen(t, run, Options{Control: run}, 120, 36)
+		}},
+		{"expanded", func(t *testing.T) *screen {
+			run := session()
+			s := newScreen(t, run, Options{Control: run}, 120, 36)
+			s.press("1", "f")
+			return s
+		}},
+		{"quit", func(t *testing.T) *screen {
+			run := session()
+			s := newScreen(t, run, Options{Control: run}, 80, 24)
+			s.press("q")
+			return s
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { golden(t, "state-"+c.name, c.make(t).View()) })
+	}
+}
