@@ -196,3 +196,25 @@ func FuzzParseInject(f *testing.F) {
 		}
 	})
 }
+
+func FuzzKnobsSet(f *testing.F) {
+	for _, k := range (Knobs{NumWorkers: 2, BatchSize: 4}).List() {
+		f.Add(k.Name, k.Value)
+	}
+	f.Fuzz(func(t *testing.T, name, value string) {
+		before := Knobs{NumWorkers: 2, BatchSize: 4}
+		after := before
+		if err := after.Set(name, value); err != nil {
+			if after != before {
+				t.Fatalf("%s=%q was refused and changed %+v", name, value, after)
+			}
+			return
+		}
+		var again Knobs
+		for _, k := range after.List() {
+			if err := again.Set(k.Name, k.Value); err != nil {
+				t.Fatalf("%s=%q is listed as %s=%q: %v", name, value, k.Name, k.Value, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// paced is a data set whose reads take a second of virtual time each.
+func paced(samples int) *numbers {
+	return &numbers{samples: samples, onRead: func(ctx context.Context, _ int) error {
+		select {
+		case <-time.After(time.Second):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}}
+}
+
+func mustNext(t *testing.T, l *Loader) *Batch {
+	t.Helper()
+	b, err := l.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func mustSet(t *testing.T, l *Loader, k Knobs) {
+	t.Helper()
+	if err := l.Set(k); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWorkersGrowAtOnceAndRetireAfterTheirBatch in virtual time: a batch takes
+// exactly a second, so what is delivered when tells who worked.
+func TestWorkersGrowAtOnceAndRetireAfterTheirBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := Knobs{BatchSize: 1, InOrder: true, NumWorkers: 1, PrefetchFactor: 1}
+		l := open(t, Options{Dataset: paced(100), Hold: 1, Knobs: k})
+		start := time.Now()
+		at := func(want time.Duration) {
+			t.Helper()
+			if got := time.Since(start); got != want {
+				t.Fatalf("at %v, want %v", got, want)
+			}
+		}
+		mustNext(t, l).Release()
+		at(1 * time.Second)
+
+		k.NumWorkers = 4 // batch 1 was begun at the delivery of 0
+		mustSet(t, l, k)
+		if n := l.Stats().Workers; n != 4 {
+			t.Errorf("%d workers right after the change, want 4", n)
+		}
+		for range 4 {
+			mustNext(t, l).Release()
+		}
+		at(2 * time.Second)
+		synctest.Wait()
+
+		k.NumWorkers, k.PrefetchFactor = 1, 2 // four batches are being loaded
+		mustSet(t, l, k)
+		synctest.Wait()
+		if n := l.Stats().Workers; n != 4 {
+			t.Errorf("%d workers, want 4 until their batches are done", n)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		if s := l.Stats(); s.Workers != 1 || s.Ready != 4 || s.InFlight != 4 {
+			t.Errorf("after the batches: %+v", s)
+		}
+		at(3500 * time.Millisecond)
+
+		k.NumWorkers, k.PrefetchFactor = 0, 0
+		mustSet(t, l, k)
+		for i := range int32(4) {
+			b := mustNext(t, l)
+			if b.Seq != 5+i {
+				t.Errorf("batch %d, want %d", b.Seq, 5+i)
+			}
+			b.Release()
+		}
+		at(3500 * time.Millisecond)
+		mustNext(t, l).Release() // inline
+		at(4500 * time.Millisecond)
+		synctest.Wait()
+		if s := l.Stats(); s.Workers != 0 || s.InFlight != 0 {
+			t.Errorf("inline: %+v", s)
+		}
+	})
+}
+
+// TestInOrder: a slow sample holds everyone up with in_order, and without it
+// nobody until the next epoch.
+func TestInOrder(t *testing.T) {
+	for _, c := range []struct {
+		inOrder bool
+		order   []int32
+		when    []int // seconds
+	}{
+		// A batch takes a second and batch 0 ten. Two workers, four in flight.
+		{true, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}, []int{10, 10, 10, 10, 11, 11, 12, 12, 13}},
+		{false, []int32{1, 2, 3, 4, 5, 0, 6, 7, 8}, []int{1, 2, 3, 4, 5, 10, 10, 10, 10}},
+	} {
+		t.Run(fmt.Sprint(c.inOrder), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				set := paced(6)
+				read, first := set.onRead, true
+				set.onRead = func(ctx context.Context, i int) error {
+					if i == 0 && first {
+						first = false
+						time.Sleep(9 * time.Second)
+					}
+					return read(ctx, i)
+				}
+				l := open(t, Options{Dataset: set, Knobs: Knobs{
+					BatchSize: 1, InOrder: c.inOrder, NumWorkers: 2, PrefetchFactor: 2, PersistentWorkers: true,
+				}})
+				start := time.Now()
+				var order []int32
+				var when []int
+				for range c.order {
+					b := mustNext(t, l)
+					order = append(order, b.Seq)
+					when = append(when, int(time.Since(start).Seconds()))
+					if b.Last != (len(order) == 6) {
+						t.Errorf("batch %d, delivered %d of 6: last %v", b.Seq, len(order), b.Last)
+					}
+					b.Release()
+				}
+				if !slices.Equal(order, c.order) || !slices.Equal(when, c.when) {
+					t.Errorf("order %v at %v, want %v at %v", order, when, c.order, c.when)
+				}
+			})
+		})
+	}
+}
+
+// TestBatchSizeMidEpoch: boundaries are cut at dispatch, so a change moves the
+// ones that follow and nothing else; drop_last drops what then is the rest.
+func TestBatchSizeMidEpoch(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		k := Knobs{BatchSize: 4, InOrder: true, DropLast: drop}
+		l := open(t, Options{Dataset: &numbers{samples: 20}, Epochs: 2, Knobs: k})
+		var got [][2]int
+		for i := 0; ; i++ {
+			if i == 2 {
+				k.BatchSize = 5
+				mustSet(t, l, k)
+			}
+			b, err := l.Next(t.Context())
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, [2]int{b.Pos, b.N})
+			b.Release()
+		}
+		want := [][2]int{{0, 4}, {4, 4}, {8, 5}, {13, 5}, {18, 2}, {0, 5}, {5, 5}, {10, 5}, {15, 5}}
+		if drop {
+			want = slices.Delete(want, 4, 5)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("drop_last %v: batches (place, samples) %v, want %v", drop, got, want)
+		}
+	}
+}
