@@ -1,0 +1,347 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// Every CUDA kernel, emulated, against its operation's reference: all variants,
+// odd shapes, both lane orders.
+
+// A small GPU, so that loops over the grid turn and depths are split.
+var testTargets = []CUDATarget{{SM: 90, Processors: 3}, {SM: 70, Processors: 132}}
+
+// Shapes that no tile divides; channels for 16-byte loads, 8-byte loads, neither.
+var cudaConvs = []Conv{
+	{N: 2, H: 9, W: 7, C: 16, K: 24, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 3, H: 8, W: 9, C: 8, K: 72, R: 3, S: 3, Stride: 2, Pad: 1},
+	{N: 2, H: 7, W: 5, C: 136, K: 8, R: 1, S: 1, Stride: 2},
+	{N: 1, H: 11, W: 13, C: 8, K: 16, R: 7, S: 7, Stride: 2, Pad: 3},
+	{N: 2, H: 7, W: 8, C: 24, K: 264, R: 2, S: 3, Stride: 3},
+	{N: 9, H: 4, W: 4, C: 40, K: 32, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 2, H: 6, W: 5, C: 12, K: 20, R: 3, S: 2, Stride: 1, Pad: 1},
+	{N: 2, H: 9, W: 9, C: 3, K: 5, R: 3, S: 3, Stride: 2, Pad: 1},
+	{N: 1, H: 1, W: 1, C: 1, K: 1, R: 1, S: 1, Stride: 1},
+}
+
+var floatTypes = []Type{F32, TF32, F16, BF16}
+
+func TestCUDAConvolution(t *testing.T) {
+	e := newEmulator(t)
+	for i, g := range cudaConvs {
+		for _, typ := range floatTypes {
+			odd := i%2 == 1
+			checkCUDA(t, e, ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: i%3 == 0})
+			checkCUDA(t, e, ConvBackwardData{Conv: g, Type: typ, Accumulate: odd})
+			checkCUDA(t, e, ConvBackwardWeight{Conv: g, Type: typ, Bias: odd})
+		}
+	}
+}
+
+func TestCUDABatchNorm(t *testing.T) {
+	e := newEmulator(t)
+	for i, s := range [][2]int{{1, 8}, {37, 16}, {300, 72}, {50, 5}, {7, 33}, {1000, 136}} {
+		for _, typ := range floatTypes {
+			relu, residual := i%2 == 0, i%3 != 0
+			for _, train := range []bool{false, true} {
+				checkCUDA(t, e, BatchNormForward{Rows: s[0], C: s[1], Type: typ, Eps: 1e-5, Momentum: 0.1, Train: train, ReLU: relu, Residual: residual})
+			}
+			op := BatchNormBackward{Rows: s[0], C: s[1], Type: typ, ReLU: relu, Residual: residual}
+			checkCUDA(t, e, op)
+			checkCUDA(t, e, op, 6, 0) // dx is dy
+		}
+	}
+}
+
+func TestCUDAPooling(t *testing.T) {
+	e := newEmulator(t)
+	for _, p := range []MaxPool{
+		{N: 2, H: 8, W: 6, C: 16, Size: 2, Stride: 2},
+		{N: 1, H: 7, W: 9, C: 8, Size: 3, Stride: 2, Pad: 1},
+		{N: 3, H: 5, W: 5, C: 3, Size: 3, Stride: 1},
+		{N: 1, H: 9, W: 9, C: 5, Size: 2, Stride: 3},
+	} {
+		for _, typ := range floatTypes {
+			p.Type = typ
+			checkCUDA(t, e, p)
+			checkCUDA(t, e, MaxPoolBackward{p})
+			a := AvgPool{N: p.N, H: p.H, W: p.W, C: p.C, Type: typ}
+			checkCUDA(t, e, a)
+			checkCUDA(t, e, AvgPoolBackward{a})
+		}
+	}
+}
+
+func TestCUDAHead(t *testing.T) {
+	e := newEmulator(t)
+	for _, s := range [][3]int{{1, 1, 1}, {5, 512, 10}, {33, 40, 3}, {7, 67, 100}, {70, 264, 9}} {
+		for _, typ := range floatTypes {
+			l := Linear{N: s[0], In: s[1], Out: s[2], Type: typ}
+			checkCUDA(t, e, l)
+			checkCUDA(t, e, LinearBackward{l})
+		}
+		checkCUDA(t, e, SoftmaxXent{N: s[0], C: s[2]})
+		checkCUDA(t, e, SoftmaxXent{N: s[1], C: s[2]})
+	}
+}
+
+func TestCUDAElementwise(t *testing.T) {
+	e := newEmulator(t)
+	for _, n := range []int{1, 4, 7, 64, 1003, 30001} {
+		for _, typ := range floatTypes {
+			checkCUDA(t, e, Add{N: n, Type: typ})
+			checkCUDA(t, e, Add{N: n, Type: typ}, 2, 1)
+			checkCUDA(t, e, ReLUBackward{N: n, Type: typ})
+			checkCUDA(t, e, ReLUBackward{N: n, Type: typ}, 2, 0)
+			checkCUDA(t, e, Cast{N: n, Type: typ})
+			checkCUDA(t, e, SGD{N: n, Copy: typ})
+		}
+		checkCUDA(t, e, Zero{N: n})
+		checkCUDA(t, e, ScaleCheck{N: n})
+	}
+	for _, c := range [][2]int{{3, 3}, {3, 4}, {3, 8}, {1, 16}, {4, 6}} {
+		for _, typ := range floatTypes {
+			checkCUDA(t, e, PadChannels{Rows: 101, C: c[0], CPad: c[1], Type: typ})
+			checkCUDA(t, e, Augment{N: 3, H: 9, W: 7, C: c[0], CPad: c[1], Type: typ,
+				Mean: [4]float32{0.49, 0.48, 0.45, 0.5}, Std: [4]float32{0.2, 0.19, 0.21, 0.25}})
+		}
+	}
+}
+
+// TF32 products must round their operands to 10 bits of mantissa, not cut them:
+// the mean error over many products would show.
+func TestCUDATF32Rounds(t *testing.T) {
+	e := newEmulator(t)
+	g := Conv{N: 1, H: 8, W: 8, C: 64, K: 64, R: 1, S: 1, Stride: 1}
+	op := ConvForward{Conv: g, Type: TF32}
+	r := rand.New(rand.NewPCG(5, 6))
+	bufs := allocate(op)
+	for i := range 2 {
+		for j := range Floats(bufs[i]) {
+			Floats(bufs[i])[j] = 1 + r.Float32()
+		}
+	}
+	want := clone(bufs)
+	op.Reference(want)
+	plan, err := CUDA(op, testTargets[0], "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.run(op, plan, bufs, identity(len(bufs)), false)
+	var bias float64
+	for i, v := range Floats(bufs[2]) {
+		bias += (float64(v)/float64(Floats(want[2])[i]) - 1) / float64(g.out())
+	}
+	// Rounding leaves about 2^-12 / sqrt(64*2) an output and less in the mean;
+	// cutting would leave 2^-11.
+	if math.Abs(bias) > 0x1p-14 {
+		t.Errorf("outputs are off by %.2g in the mean", bias)
+	}
+}
+
+// Gradients that are not finite are seen wherever they lie, and the scale grows
+// after enough good steps.
+func TestCUDAScaleCheck(t *testing.T) {
+	e := newEmulator(t)
+	const n = 4099
+	op := ScaleCheck{N: n}
+	plan, err := CUDA(op, testTargets[0], "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int{-1, 0, 5, 2048, n - 1} {
+		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			bufs := allocate(op)
+			if at >= 0 {
+				Floats(bufs[0])[at] = float32(bad)
+			}
+			copy(Floats(bufs[1]), []float32{0, 0, 0, 64, 1, GrowthInterval - 1})
+			want := clone(bufs)
+			op.Reference(want)
+			e.run(op, plan, bufs, identity(2), at == 5)
+			for i, v := range Floats(bufs[1]) {
+				if v != Floats(want[1])[i] {
+					t.Errorf("%g at %d: hyper-parameter %d is %g, want %g", bad, at, i, v, Floats(want[1])[i])
+				}
+			}
+		}
+	}
+}
+
+// checkCUDA compares op's kernels with its reference. alias: pairs of buffers
+// that share memory, the second an input.
+func checkCUDA(t *testing.T, e *emulator, op Op, alias ...int) {
+	t.Helper()
+	seen := map[string]bool{}
+	for ti, target := range testTargets {
+		for ci, config := range CUDAConfigs(op, target) {
+			plan, err := CUDA(op, target, config)
+			if err != nil {
+				t.Fatalf("%+v: %v", op, err)
+			}
+			if key := plan.Launches[0].Entry; ti > 0 && seen[key] && len(plan.Launches) == 1 {
+				continue // the same kernel, ran already
+			}
+			seen[plan.Launches[0].Entry] = true
+			name := fmt.Sprintf("%s %+v sm_%d %s", op.Name(), op, target.SM, config)
+			bufs := inputs(op, 1)
+			got := clone(bufs)
+			shared := identity(len(bufs))
+			for i := 0; i < len(alias); i += 2 {
+				shared[alias[i]] = alias[i+1]
+			}
+			e.run(op, plan, got, shared, (ti+ci)%2 == 1)
+			op.Reference(bufs)
+			compare(t, name, op, got, bufs)
+		}
+	}
+}
+
+func compare(t *testing.T, name string, op Op, got, want [][]byte) {
+	t.Helper()
+	for i, a := range op.Args() {
+		if a.Role == In {
+			continue
+		}
+		if a.Type == U8 {
+			for j := range want[i] {
+				if got[i][j] != want[i][j] {
+					t.Errorf("%s: %s[%d] is %d, want %d", name, a.Name, j, got[i][j], want[i][j])
+					return
+				}
+			}
+			continue
+		}
+		rel, abs := tolerance(op, a)
+		g, w := Load(got[i], a.Type), Load(want[i], a.Type)
+		for j := range w {
+			x, y := float64(g[j]), float64(w[j])
+			if math.IsNaN(x) && math.IsNaN(y) {
+				continue
+			}
+			if !(math.Abs(x-y) <= abs+rel*math.Abs(y)) {
+				t.Errorf("%s: %s[%d] is %g, want %g (tolerance %.2g)", name, a.Name, j, x, y, abs+rel*math.Abs(y))
+				return
+			}
+		}
+	}
+}
+
+// tolerance is the relative and absolute error an output may have: the rounding
+// of its type, and of sums in float32 of terms of about one.
+func tolerance(op Op, a Arg) (rel, abs float64) {
+	switch a.Type {
+	case F16:
+		rel = 0x1p-10
+	case BF16:
+		rel = 0x1p-7
+	default:
+		rel = 1e-5
+	}
+	terms := 16.0
+	switch op := op.(type) {
+	case ConvForward:
+		terms = float64(op.R * op.S * op.C)
+	case ConvBackwardData:
+		terms = float64(op.R * op.S * op.K)
+		if op.Accumulate && a.Type.Size() == 2 { // rounded before it is added
+			abs += rel * math.Sqrt(terms) * 3
+		}
+	case ConvBackwardWeight:
+		terms = float64(op.pixels())
+	case BatchNormBackward:
+		terms = float64(op.Rows)
+	case LinearBackward:
+		terms = float64(op.N)
+	}
+	return rel, abs + 4e-6*math.Sqrt(terms)
+}
+
+func identity(n int) []int {
+	v := make([]int, n)
+	for i := range v {
+		v[i] = i
+	}
+	return v
+}
+
+func allocate(op Op) [][]byte {
+	var bufs [][]byte
+	for _, a := range op.Args() {
+		// Through float32, for the alignment.
+		bufs = append(bufs, sized(a.Size()))
+	}
+	return bufs
+}
+
+func sized(n int) []byte {
+	f := make([]float32, (n+3)/4+1)
+	b := make([]byte, 4*len(f))
+	return b[:n:n]
+}
+
+func clone(bufs [][]byte) [][]byte {
+	var c [][]byte
+	for _, b := range bufs {
+		d := sized(len(b))
+		copy(d, b)
+		c = append(c, d)
+	}
+	return c
+}
+
+// inputs fills op's buffers with values that its types hold exactly (bfloat16's
+// 8 bits), so that products are exact and only sums and results are rounded.
+func inputs(op Op, seed uint64) [][]byte {
+	r := rand.New(rand.NewPCG(seed, uint64(len(op.Name()))))
+	bufs := allocate(op)
+	for i, a := range op.Args() {
+		if a.Role == Out {
+			continue
+		}
+		switch {
+		case a.Type == U8:
+			for j := range bufs[i] {
+				bufs[i][j] = byte(r.Uint32())
+			}
+		case a.Type == I32:
+			for j := range a.Len {
+				binary.NativeEndian.PutUint32(bufs[i][4*j:], uint32(integer(op, r, j)))
+			}
+		case a.Name == "hyper":
+			copy(Floats(bufs[i]), []float32{0.1, 0.9, 5e-4, 1024, 0, 3})
+		default:
+			v := make([]float32, a.Len)
+			for j := range v {
+				v[j] = BF16Float(BF16Bits(float32(r.NormFloat64())))
+				if a.Name == "running var" || a.Name == "saved invstd" {
+					v[j] = float32(math.Abs(float64(v[j]))) + 0.5
+				}
+			}
+			Store(bufs[i], a.Type, v)
+		}
+	}
+	if op, ok := op.(MaxPoolBackward); ok {
+		forward := inputs(op.MaxPool, seed)
+		op.MaxPool.Reference(forward)
+		copy(bufs[1], forward[2])
+	}
+	return bufs
+}
+
+// integer is a label, or part of an augmentation.
+func integer(op Op, r *rand.Rand, j int) int32 {
+	if op, ok := op.(SoftmaxXent); ok {
+		return r.Int32N(int32(op.C))
+	}
+	switch j % AugLen {
+	case AugFlip:
+		return r.Int32N(2)
+	case AugDY, AugDX:
+		return r.Int32N(9) - 4
+	}
+	return 0
+}
