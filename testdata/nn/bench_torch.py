@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Times PyTorch's training step, for comparison with BenchmarkTrain of package nn.
+
+    python bench_torch.py [--threads 2] [--seconds 10] [CASE ...]
+
+The models are make_goldens.py's; a step is forward, backward and SGD with
+momentum on one batch in memory. Prints the median. CASE is e.g. cnn/32/128:
+model, side of the image, batch size. --channels-last uses PyTorch's NHWC.
+"""
+import argparse
+import statistics
+import time
+
+import torch
+import torch.nn.functional as F
+
+from make_goldens import CNN, ResNet18
+
+
+def measure(case, seconds, channels_last):
+    name, side, batch = case.split("/")
+    side, batch = int(side), int(batch)
+    model = CNN(3, 10) if name == "cnn" else ResNet18(3, 10, side > 64)
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    model = model.to(memory_format=layout)
+    x = torch.randn(batch, 3, side, side).contiguous(memory_format=layout)
+    y = torch.randint(0, 10, (batch,))
+    opt = torch.optim.SGD(model.parameters(), 0.001, momentum=0.9, weight_decay=5e-4)
+    times = []
+    begin = time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - begin < seconds:
+        t = time.perf_counter()
+        opt.zero_grad()
+        loss = F.cross_entropy(model(x, lambda name, v: v), y)
+        loss.backward()
+        opt.step()
+        loss.item()
+        times.append(time.perf_counter() - t)
+    median = statistics.median(times[1:])
+    print("%-18s %s %8.1f ms  %8.1f images/s (median of %d)"
+          % (case, "NHWC" if channels_last else "NCHW", 1e3 * median, batch / median, len(times) - 1), flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--seconds", type=float, default=10)
+    p.add_argument("--channels-last", action="store_true")
+    p.add_argument("cases", nargs="*", default=["cnn/32/128", "resnet18/32/128", "cnn/224/16", "resnet18/224/16"])
+    a = p.parse_args()
+    torch.set_num_threads(a.threads)
+    print("PyTorch", torch.__version__, "with", a.threads, "threads")
+    for case in a.cases:
+        measure(case, a.seconds, a.channels_last)
+
+
+if __name__ == "__main__":
+    main()
