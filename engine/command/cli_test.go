@@ -120,7 +120,7 @@ func TestSameSeed(t *testing.T) {
 }
 
 func TestInjectedTransform(t *testing.T) {
-	r := gpustall(t, "run", "--device", "cpu", "--model", "cnn", "--data", tiny(t), "--batch-size", "32", "--inject", "cpu=2ms", "--steps", "8", "--json")
+	r := gpustall(t, "run", "--device", "cpu", "--model", "cnn", "--data", tiny(t), "--batch-size", "32", "--inject", "cpu=2ms", "--steps", "20", "--json")
 	m := last(t, r.stdout)
 	if m["verdict"] != "input-bound" || m["dominant_cause"] != "transform" || m["injected"] != true {
 		t.Errorf("verdict %v, dominant %v, injected %v", m["verdict"], m["dominant_cause"], m["injected"])

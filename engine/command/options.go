@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,9 @@ func (f *knobFlag) Set(v string) error {
 	return nil
 }
 
-func newOptions(version string) *options { return &options{version: version, fps: 10, theme: "default", interval: 1} }
+func newOptions(version string) *options {
+	return &options{version: version, fps: 10, theme: "default", interval: 1}
+}
 
 func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.SortFlags = false
@@ -139,6 +142,8 @@ func (o *options) schedule(m *nn.Model, k engine.Knobs) nn.Schedule {
 // check refuses what no run can mean.
 func (o *options) check(*cobra.Command) error {
 	switch {
+	case o.model != "" && !slices.Contains(nn.Names(), o.model):
+		return usageError{fmt.Errorf("--model %q: the models are %s", o.model, strings.Join(nn.Names(), " and "))}
 	case o.epochs < 0:
 		return usageError{fmt.Errorf("--epochs %d: must be 0 (no limit) or more", o.epochs)}
 	case o.steps < 0:

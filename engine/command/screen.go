@@ -56,10 +56,22 @@ func runScreen(parent context.Context, o *options) error {
 	sum := summarise(r, o, trainErr)
 	fmt.Print(sum.text())
 	fmt.Printf("session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
+	return ended(trainErr, screenErr, got())
+}
+
+// ended is the one reason worth telling: a failure before a signal.
+func ended(trainErr, screenErr, sig error) error {
+	var in tui.Interrupted
+	if errors.As(screenErr, &in) {
+		screenErr, sig = nil, signalError{in.Signal}
+	}
+	if errors.Is(screenErr, context.Canceled) {
+		screenErr = nil
+	}
 	if err := errors.Join(trainErr, screenErr); err != nil {
 		return err
 	}
-	return got()
+	return sig
 }
 
 // snapshotter is what a report is made from.
@@ -120,10 +132,7 @@ func newReplay(version string) *cobra.Command {
 				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
 				Export: func() (string, error) { return exportReport(s, baseName(path), path) },
 			})
-			if err != nil {
-				return err
-			}
-			return got()
+			return ended(nil, err, got())
 		},
 	}
 	o.addScreen(cmd.Flags())

@@ -1,0 +1,189 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// terminal is a tmux session on a server of its own, with a shell in it.
+type terminalUnderTest struct {
+	t      *testing.T
+	socket string
+	dir    string
+}
+
+func openTerminal(t *testing.T, w, h int) *terminalUnderTest {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("tmux is not installed; .ci/install installs it where it can")
+	}
+	if testing.Short() {
+		t.Skip("end to end")
+	}
+	tm := &terminalUnderTest{t: t, dir: t.TempDir(), socket: fmt.Sprintf("gpustall-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	tm.tmux("-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(w), "-y", fmt.Sprint(h), "-c", tm.dir, "env PS1='$ ' bash --norc --noprofile")
+	t.Cleanup(func() { exec.Command("tmux", "-L", tm.socket, "kill-server").Run() })
+	tm.waitFor(`\$`)
+	return tm
+}
+
+func (tm *terminalUnderTest) tmux(args ...string) string {
+	tm.t.Helper()
+	out, err := exec.Command("tmux", append([]string{"-L", tm.socket}, args...)...).CombinedOutput()
+	if err != nil {
+		tm.t.Fatalf("tmux %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+func (tm *terminalUnderTest) keys(keys ...string) {
+	tm.t.Helper()
+	tm.tmux(append([]string{"send-keys"}, keys...)...)
+}
+
+func (tm *terminalUnderTest) screen() string {
+	tm.t.Helper()
+	return tm.tmux("capture-pane", "-p")
+}
+
+// waitFor waits for the screen to match and returns it; a minute is for machines
+// under load, not a bound on speed.
+func (tm *terminalUnderTest) waitFor(pattern string) string {
+	tm.t.Helper()
+	re := regexp.MustCompile(pattern)
+	var s string
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if s = tm.screen(); re.MatchString(s) {
+			return s
+		}
+	}
+	tm.t.Fatalf("the screen never showed %q; it shows:\n%s", pattern, s)
+	return ""
+}
+
+// checkRestored makes sure that the shell has its terminal back.
+func (tm *terminalUnderTest) checkRestored() {
+	tm.t.Helper()
+	tm.keys("clear; stty -a | tr ' ' '\\n' | grep -x -e -echo -e -icanon -e echo -e icanon; echo restored", "Enter")
+	s := tm.waitFor(`(?m)^restored`)
+	if !regexp.MustCompile(`(?m)^echo`).MatchString(s) || !regexp.MustCompile(`(?m)^icanon`).MatchString(s) {
+		tm.t.Errorf("the terminal is raw:\n%s", s)
+	}
+	if got := strings.TrimSpace(tm.tmux("display-message", "-p", "#{alternate_on}#{cursor_flag}")); got != "01" {
+		tm.t.Errorf("alternate screen and cursor flags are %q, want 01", got)
+	}
+}
+
+// start types the command line and waits for the first frame with steps in it.
+func (tm *terminalUnderTest) start(args string) {
+	tm.t.Helper()
+	tm.keys(binary+" "+args+"; echo code $?", "Enter")
+	tm.waitFor(`Verdict`)
+	tm.waitFor(`samples/s`)
+}
+
+// starved makes the loader slow enough to starve any device.
+func starved(t *testing.T) string {
+	return "--device cpu --model cnn --data " + tiny(t) + " --batch-size 32 --inject cpu=1ms"
+}
+
+// TestEndToEnd is the reader's first minutes: the starved run, the knob that
+// fixes it, the proof in table and report, and the way out.
+func TestEndToEnd(t *testing.T) {
+	tm := openTerminal(t, 120, 40)
+	tm.start(starved(t))
+	s := tm.waitFor(`INPUT-BOUND`)
+	for _, label := range []string{"SYNTHETIC", "INJECTED"} {
+		if !strings.Contains(s, label) {
+			t.Errorf("the screen does not say %s", label)
+		}
+	}
+	tm.waitFor(`transform`)
+	tm.keys("2")              // the knobs
+	tm.keys("Right", "Right") // num_workers 0 -> 2
+	tm.waitFor(`2 staged`)
+	tm.keys("Enter")
+	tm.waitFor(`(?m)num_workers 0 ?(->|→|>) ?2`) // the experiments table: a segment that the trace confirms
+	time.Sleep(2 * time.Second)
+	tm.keys("e")
+	tm.waitFor(`\.md`)
+	for _, size := range [][2]string{{"80", "24"}, {"60", "16"}, {"30", "8"}, {"20", "4"}, {"200", "50"}, {"120", "40"}} {
+		tm.tmux("resize-window", "-x", size[0], "-y", size[1])
+		time.Sleep(300 * time.Millisecond)
+		if s := tm.screen(); strings.TrimSpace(s) == "" {
+			t.Errorf("an empty screen at %s x %s", size[0], size[1])
+		}
+	}
+	tm.waitFor(`Verdict`)
+	tm.keys("?")
+	tm.waitFor(`(?i)help`)
+	tm.keys("?")
+	tm.waitFor(`Verdict`)
+	tm.keys("C-z")
+	tm.waitFor(`Stopped`)
+	tm.keys("fg", "Enter")
+	tm.waitFor(`Verdict`)
+	tm.keys("q")
+	time.Sleep(300 * time.Millisecond)
+	if !strings.Contains(tm.screen(), "code ") {
+		tm.keys("y")
+	}
+	tm.waitFor(`code 0`)
+	tm.checkRestored()
+	tm.checkReport()
+}
+
+func (tm *terminalUnderTest) checkReport() {
+	tm.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(tm.dir, "*.md"))
+	if len(files) != 1 {
+		tm.t.Fatalf("%d reports exported", len(files))
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		tm.t.Fatal(err)
+	}
+	for _, want := range []string{"synthetic", "injected", "num_workers", "transform"} {
+		if !strings.Contains(string(b), want) {
+			tm.t.Errorf("the report does not mention %q", want)
+		}
+	}
+}
+
+// TestTerm ends the screen with SIGTERM: code 143, the summary written, the
+// terminal whole.
+func TestTerm(t *testing.T) {
+	tm := openTerminal(t, 120, 40)
+	tm.start(starved(t))
+	if out, err := exec.Command("pkill", "-TERM", "-f", "^"+binary+" --device cpu").CombinedOutput(); err != nil {
+		t.Fatalf("pkill: %v %s", err, out)
+	}
+	s := tm.waitFor(`code \d+`)
+	if !strings.Contains(s, "code 143") || !strings.Contains(s, "session") {
+		t.Errorf("after SIGTERM:\n%s", s)
+	}
+	tm.checkRestored()
+}
+
+// TestReplayScreen opens a session's screen from its file.
+func TestReplayScreen(t *testing.T) {
+	if r := gpustall(t, strings.Fields("run --steps 20 "+starved(t))...); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	tm := openTerminal(t, 120, 40)
+	tm.keys(binary+" replay latest; echo code $?", "Enter")
+	tm.waitFor(`REPLAY`)
+	tm.keys("q")
+	time.Sleep(300 * time.Millisecond)
+	if !strings.Contains(tm.screen(), "code ") {
+		tm.keys("y")
+	}
+	tm.waitFor(`code 0`)
+	tm.checkRestored()
+}
