@@ -36,7 +36,8 @@ type piece struct {
 // the program is released.
 type block struct {
 	addr  uint64
-	size  int64
+	size  int64 // a multiple of alignment
+	asked int64
 	refs  int
 	freed bool
 }
@@ -53,7 +54,7 @@ func (a *arena) alloc(n int64) (*block, error) {
 	size := round(n, alignment)
 	for _, p := range a.pieces {
 		if b := p.take(size); b != nil {
-			return a.hand(b), nil
+			return a.hand(b, n), nil
 		}
 	}
 	want := round(max(size, minPiece), 2<<20)
@@ -67,10 +68,11 @@ func (a *arena) alloc(n int64) (*block, error) {
 	}
 	p := &piece{addr: addr, size: want}
 	a.pieces = append(a.pieces, p)
-	return a.hand(p.take(size)), nil
+	return a.hand(p.take(size), n), nil
 }
 
-func (a *arena) hand(b *block) *block {
+func (a *arena) hand(b *block, asked int64) *block {
+	b.asked = asked
 	a.held += b.size
 	a.peak = max(a.peak, a.held)
 	return b
@@ -120,7 +122,7 @@ func (a *arena) find(b device.Buffer) *block {
 			return nil
 		}
 		k := p.blocks[i]
-		if k.freed || b.Addr+uint64(b.Size) > k.end() {
+		if k.freed || b.Addr-k.addr+uint64(b.Size) > uint64(k.asked) {
 			return nil
 		}
 		return k

@@ -1,0 +1,217 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/devicetest"
+	"dev.gpustall/kernels"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open opens GPU 0. Without a driver the test is skipped, unless
+// GPUSTALL_TEST_CUDA says that there must be one.
+func open(tb testing.TB) *Device {
+	tb.Helper()
+	if err := Available(); err != nil {
+		if os.Getenv("GPUSTALL_TEST_CUDA") != "" {
+			tb.Fatal(err)
+		}
+		tb.Skip(err)
+	}
+	d, err := Open(Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return d.(*Device)
+}
+
+// emulated reports whether the driver is this project's own, for tests that lean
+// on its delays.
+func emulated(d *Device) bool { return strings.HasPrefix(d.info.Name, "Emulated") }
+
+func TestDevice(t *testing.T) { devicetest.Run(t, open(t)) }
+
+// Without the waits between the streams, steps compute on the wrong batch. It
+// shows that the waits in devicetest's pipeline are what makes it right, and that
+// the emulated driver finds a wait that is missing.
+func TestMissingWaitIsCaught(t *testing.T) {
+	d := open(t)
+	if !emulated(d) {
+		t.Skip("only the emulated driver delays commands on purpose")
+	}
+	if bad := devicetest.Pipeline(t, d, 60, false); bad == 0 {
+		t.Error("60 steps without waits were all right: the emulated driver hides a missing dependency")
+	}
+	if bad := devicetest.Pipeline(t, d, 60, true); bad != 0 {
+		t.Errorf("%d of 60 steps with waits were wrong", bad)
+	}
+}
+
+// rig is a doubling program over n floats.
+func rig(t *testing.T, d *Device, n int) (s device.Stream, y device.Buffer, p device.Program) {
+	t.Helper()
+	s, err := d.NewStream("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if y, err = d.Alloc(4 * n); err != nil {
+		t.Fatal(err)
+	}
+	add := device.Launch{Op: kernels.Add{N: n}, Bufs: []device.Buffer{y, y, y}}
+	if p, err = d.Prepare([]device.Launch{add, add, add}); err != nil {
+		t.Fatal(err)
+	}
+	return s, y, p
+}
+
+func TestCapture(t *testing.T) {
+	d := open(t)
+	const n = 1000
+	s, y, p := rig(t, d, n)
+	host, err := d.AllocHost(4 * n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := kernels.Floats(host)
+	run := func(want float32) {
+		t.Helper()
+		for i := range v {
+			v[i] = 1
+		}
+		e, _ := d.NewEvent()
+		err := errors.Join(d.CopyIn(s, y, host), d.Launch(s, p), d.Launch(s, p), d.CopyOut(s, host, y), d.Record(s, e), d.Sync(e))
+		d.FreeEvent(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range v {
+			if v[i] != want {
+				t.Fatalf("y[%d] = %v, want %v", i, v[i], want)
+			}
+		}
+	}
+	run(64)
+	for range 2 {
+		if err := d.Capture(p, true); err != nil {
+			t.Fatal(err)
+		}
+		if d.programs[p-1].graph == nil {
+			t.Fatal("Capture made no graph")
+		}
+		run(64)
+		if err := d.TimeOps(p, true); err != nil { // timing sets the graph aside
+			t.Fatal(err)
+		}
+		run(64)
+		if times := d.OpTimes(p, nil); len(times) != 3 || times[0].Calls != 2 {
+			t.Errorf("times of a captured program: %+v", times)
+		}
+		if err := d.TimeOps(p, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Capture(p, false); err != nil {
+			t.Fatal(err)
+		}
+		run(64)
+	}
+	empty, err := d.Prepare(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.Capture(empty, true), d.Launch(s, empty)); err != nil {
+		t.Errorf("an empty program: %v", err)
+	}
+}
+
+// Running out of device memory leaves the device as it was.
+func TestOutOfMemory(t *testing.T) {
+	d := open(t)
+	var bufs []device.Buffer
+	for {
+		b, err := d.Alloc(256 << 20)
+		if err == nil {
+			bufs = append(bufs, b)
+			if len(bufs) > 2000 {
+				t.Fatal("no end of memory")
+			}
+			continue
+		}
+		if !errors.Is(err, device.ErrOutOfMemory) || !strings.Contains(err.Error(), "batch_size") {
+			t.Errorf("%v, want ErrOutOfMemory that names batch_size", err)
+		}
+		break
+	}
+	for _, b := range bufs {
+		d.Free(b)
+	}
+	s, _, p := rig(t, d, 1000)
+	e, _ := d.NewEvent()
+	if err := errors.Join(d.Launch(s, p), d.Record(s, e), d.Sync(e)); err != nil {
+		t.Error(err)
+	}
+}
+
+// The context follows the calls to whatever thread makes them.
+func TestAnyThread(t *testing.T) {
+	d := open(t)
+	s, _, p := rig(t, d, 100)
+	e, err := d.NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			mu.Lock() // the contract: one caller at a time
+			defer mu.Unlock()
+			if err := errors.Join(d.Launch(s, p), d.Record(s, e), d.Sync(e)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestReopen(t *testing.T) {
+	for range 3 {
+		d := open(t)
+		s, _, p := rig(t, d, 100)
+		e, _ := d.NewEvent()
+		if err := errors.Join(d.Launch(s, p), d.Record(s, e), d.Sync(e), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Launch(s, p); err == nil {
+			t.Error("Launch on a closed device gave no error")
+		}
+		if _, err := d.AllocHost(10); err == nil {
+			t.Error("AllocHost on a closed device gave no error")
+		}
+	}
+}
+
+func TestNoSuchGPU(t *testing.T) {
+	open(t)
+	for _, n := range []int{-1, 99} {
+		if _, err := Open(Config{Ordinal: n}); !errors.Is(err, device.ErrNoDevice) {
+			t.Errorf("GPU %d: %v, want ErrNoDevice", n, err)
+		}
+	}
+}
+
+func BenchmarkDevice(b *testing.B) { devicetest.Bench(b, open(b)) }

@@ -1,0 +1,133 @@
+//go:build cuda && cgo && linux
+
+package driver
+
+import (
+	"os"
+	"testing"
+
+	"gorgonia.org/cu"
+)
+
+// vecadd stands for any kernel: the emulated driver knows package kernels' add.
+const vecadd = `.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry add_fp32(
+	.param .u64 a,
+	.param .u64 b,
+	.param .u64 y,
+	.param .u32 n
+)
+.maxntid 256, 1, 1
+{
+	ret;
+}
+`
+
+func open(tb testing.TB) (Context, cu.Function, cu.Stream) {
+	tb.Helper()
+	if err := Load(); err != nil {
+		if os.Getenv("GPUSTALL_TEST_CUDA") != "" {
+			tb.Fatal(err)
+		}
+		tb.Skip(err)
+	}
+	dev, err := cu.GetDevice(0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, err := Retain(dev)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := ctx.LoadModule([]byte(vecadd))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var f cu.Function
+	var s cu.Stream
+	if err := ctx.Do(func() (err error) {
+		if f, err = m.Function("add_fp32"); err != nil {
+			return err
+		}
+		s, err = cu.MakeStream(cu.NonBlocking)
+		return err
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := ctx.Do(func() error { return s.Destroy() }); err != nil {
+			tb.Error(err)
+		}
+		if err := ctx.Release(dev); err != nil {
+			tb.Error(err)
+		}
+	})
+	return ctx, f, s
+}
+
+func TestBadPTX(t *testing.T) {
+	ctx, _, _ := open(t)
+	if _, err := ctx.LoadModule([]byte("this is not PTX")); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestCommandsFull(t *testing.T) {
+	c, err := NewCommands(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Free()
+	l := Launch{Args: make([]uint64, MaxArgs)}
+	if err := c.Launch(&l); err != nil {
+		t.Error(err)
+	}
+	if c.Launch(&l) == nil {
+		t.Error("a full buffer took another launch")
+	}
+	l.Args = make([]uint64, MaxArgs+1)
+	if c.Launch(&l) == nil {
+		t.Error("a launch took more arguments than fit")
+	}
+}
+
+func commands(b *testing.B, f cu.Function, n int) *Commands {
+	c, err := NewCommands(n)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.Free)
+	for range n {
+		if err := c.Launch(&Launch{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Args: make([]uint64, 4)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return c
+}
+
+// The cost of a launch from Go, beside the driver's own: against the emulated
+// driver with GPUSTALL_EMU_NOOP=1, whose launch returns at once.
+func BenchmarkLaunch(b *testing.B) {
+	ctx, f, s := open(b)
+	if os.Getenv("GPUSTALL_EMU_NOOP") == "" {
+		b.Skip("set GPUSTALL_EMU_NOOP=1, and use the emulated driver")
+	}
+	for _, n := range []int{1, 100} {
+		c := commands(b, f, n)
+		b.Run(map[int]string{1: "one call each", 100: "100 in one call"}[n], func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += n {
+				if _, err := ctx.Run(c, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("crossing to C and back", func(b *testing.B) {
+		for range b.N {
+			Noop()
+		}
+	})
+}

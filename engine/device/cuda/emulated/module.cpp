@@ -1,0 +1,163 @@
+// Modules, functions and launches. A module is real PTX text: entry points are
+// looked up in it, and their parameters are checked against the kernel that the
+// emulation will run.
+#include "emulated.h"
+#include "../../../../kernels/emulation/registry.h"
+
+using namespace emu;
+
+namespace {
+
+struct Module {
+  std::string ptx;
+  int target = 0;
+};
+
+struct Function {
+  const kd::Kernel *kernel;
+  unsigned max_threads = 1024; // .maxntid
+  int max_dynamic = 48 << 10;
+  int optin;
+};
+
+// param_bytes is the size of a .param declaration: ".param .u64 name" or
+// ".param .align 8 .b8 name[16]".
+int param_bytes(const std::string &decl) {
+  size_t open = decl.find('[');
+  int n = open == std::string::npos ? 1 : atoi(decl.c_str() + open + 1);
+  for (const char *t : {".u64", ".s64", ".b64", ".f64"})
+    if (decl.find(t) != std::string::npos) return 8 * n;
+  for (const char *t : {".u32", ".s32", ".b32", ".f32"})
+    if (decl.find(t) != std::string::npos) return 4 * n;
+  for (const char *t : {".u16", ".s16", ".b16", ".f16"})
+    if (decl.find(t) != std::string::npos) return 2 * n;
+  return n;
+}
+
+std::vector<int> params(const std::string &list) {
+  std::vector<int> sizes;
+  for (size_t at = list.find(".param"); at != std::string::npos;) {
+    size_t next = list.find(".param", at + 6);
+    sizes.push_back(param_bytes(list.substr(at + 6, next == std::string::npos ? next : next - at - 6)));
+    at = next;
+  }
+  return sizes;
+}
+
+int load(void **m, const char *text, std::string *log) {
+  if (int r = unsafe()) return r;
+  auto mod = std::make_unique<Module>();
+  mod->ptx = text;
+  size_t at = mod->ptx.find(".target sm_");
+  if (mod->ptx.find(".version ") == std::string::npos || at == std::string::npos) {
+    *log = "no .version and .target: not PTX";
+    return INVALID_PTX;
+  }
+  mod->target = atoi(mod->ptx.c_str() + at + 11);
+  if (mod->target > setting("GPUSTALL_EMU_SM", 80)) {
+    *log = "SM version of the module is higher than the device's";
+    return NO_BINARY_FOR_GPU;
+  }
+  *m = mod.release();
+  return OK;
+}
+
+} // namespace
+
+API cuModuleLoadData(void **m, const void *image) {
+  std::string log;
+  return load(m, (const char *)image, &log);
+}
+API cuModuleLoadDataEx(void **m, const void *image, unsigned n, int *options, void **values) {
+  std::string log;
+  int r = load(m, (const char *)image, &log);
+  char *out = nullptr;
+  size_t size = 0;
+  for (unsigned i = 0; i < n; i++) {
+    if (options[i] == 5) out = (char *)values[i];   // ERROR_LOG_BUFFER
+    if (options[i] == 6) size = (size_t)values[i]; // ERROR_LOG_BUFFER_SIZE_BYTES
+  }
+  if (r && out && size) snprintf(out, size, "%s", log.c_str());
+  return r;
+}
+API cuModuleUnload(void *m) {
+  if (int r = check()) return r;
+  delete (Module *)m;
+  return OK;
+}
+
+API cuModuleGetFunction(void **f, void *m, const char *name) {
+  if (int r = check()) return r;
+  const std::string &ptx = ((Module *)m)->ptx;
+  size_t at = ptx.find(std::string(".entry ") + name + "(");
+  if (at == std::string::npos) return NOT_FOUND;
+  const kd::Kernel *k = kd::find(name);
+  if (!k) {
+    fprintf(stderr, "emulated driver: %s is in the PTX and not among the emulated kernels: rebuild the driver\n", name);
+    return NOT_FOUND;
+  }
+  size_t open = ptx.find('(', at), close = ptx.find(')', open), body = ptx.find('{', close);
+  std::vector<int> sizes = params(ptx.substr(open, close - open));
+  bool same = (int)sizes.size() == k->params;
+  for (int i = 0; same && i < k->params; i++) same = sizes[(size_t)i] == k->sizes[i];
+  if (!same) {
+    fprintf(stderr, "emulated driver: %s has other parameters in the PTX (%zu) than in the source (%d): rebuild the PTX\n", name, sizes.size(), k->params);
+    return INVALID_PTX;
+  }
+  auto fn = new Function{k};
+  size_t max = ptx.find(".maxntid", close);
+  if (max != std::string::npos && max < body) {
+    unsigned x = 1, y = 1, z = 1;
+    sscanf(ptx.c_str() + max + 8, " %u , %u , %u", &x, &y, &z);
+    fn->max_threads = x * y * z;
+  }
+  int sm = (int)setting("GPUSTALL_EMU_SM", 80);
+  fn->optin = (sm >= 90 ? 227 : sm == 80 ? 163 : sm == 70 ? 96 : sm == 75 ? 64 : 99) << 10;
+  *f = fn;
+  return OK;
+}
+API cuFuncGetAttribute(int *v, int a, void *f) {
+  if (int r = check()) return r;
+  Function *fn = (Function *)f;
+  *v = a == 0 ? (int)fn->max_threads : a == 8 ? fn->max_dynamic : 0;
+  return OK;
+}
+API cuFuncSetAttribute(void *f, int a, int v) {
+  if (int r = check()) return r;
+  Function *fn = (Function *)f;
+  if (a != 8) return OK;
+  if (v < 0 || v > fn->optin) return INVALID_VALUE;
+  fn->max_dynamic = v;
+  return OK;
+}
+
+API cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **p, void **extra) {
+  static const bool noop = setting("GPUSTALL_EMU_NOOP", 0) != 0;
+  if (int r = check()) return r;
+  if (!f) return INVALID_HANDLE;
+  Function *fn = (Function *)f;
+  if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || !bx || !by || !bz || bx * by * bz > fn->max_threads || extra || (int)shared > fn->max_dynamic)
+    return INVALID_VALUE;
+  if (noop) return OK;
+  const kd::Kernel *k = fn->kernel;
+  // The arguments are copied now, as the driver does.
+  auto args = std::make_shared<std::vector<uint64_t>>();
+  for (int i = 0; i < k->params; i++) {
+    args->resize(args->size() + (k->sizes[i] + 7u) / 8);
+    memcpy(&(*args)[args->size() - (k->sizes[i] + 7u) / 8], p[i], k->sizes[i]);
+  }
+  stream(s)->push([=] {
+    std::vector<void *> ptrs((size_t)k->params);
+    size_t at = 0;
+    for (int i = 0; i < k->params; i++) {
+      ptrs[(size_t)i] = &(*args)[at];
+      at += (k->sizes[i] + 7u) / 8;
+    }
+    k->run(k, dim3(gx, gy, gz), dim3(bx, by, bz), shared, ptrs.data());
+  });
+  return OK;
+}
+API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *, int threads, size_t) {
+  *n = threads > 0 ? 2048 / threads : 0;
+  return OK;
+}
