@@ -12,6 +12,7 @@ import (
 
 func (m *markdown) recommendations() {
 	m.heading(2, "Recommendations")
+	defer m.line("")
 	if len(m.s.Steps) == 0 || m.first < 0 {
 		m.line("- Run it again until at least %d steps are finished.", enough)
 		return
@@ -89,7 +90,7 @@ func (m *markdown) caveats() {
 	m.item("Bottleneck injected", m.flags&trace.FlagInjected != 0, m.flaggedRows(trace.FlagInjected)+" ran with a slowness that was added on purpose")
 	m.item("Ceiling", m.flags&trace.FlagCeiling != 0, m.flaggedRows(trace.FlagCeiling)+" served cached batches, so that data cost nothing")
 	m.item("Spans dropped", m.drops > 0, m.dropText())
-	m.item("Projected", m.projects(), "times marked (projected) were worked out from a part of an epoch")
+	m.item("Projected", m.projects(), "times called projected were worked out from a rate, not run in full")
 	m.line("- Outcome: %s", m.status())
 	if u := m.whole.Share(trace.CauseUnknown); u >= 0.05 {
 		m.line("- %s of the time the device was idle for no recorded cause.", percent(u))
@@ -143,7 +144,7 @@ func (m *markdown) dropText() string {
 			l = append(l, fmt.Sprintf("%s on %s", grouped(n), trackName(trace.TrackID(t))))
 		}
 	}
-	return grouped(m.drops) + " (" + strings.Join(l, ", ") + "): causes near them may be wrong, counts and times of steps are not"
+	return grouped(m.drops) + " (" + strings.Join(l, ", ") + "): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not"
 }
 
 // projects reports whether any epoch time in the report is projected.

@@ -11,19 +11,25 @@ import (
 // changes tells each change, what it was up against, and what followed.
 func (m *markdown) changes() {
 	m.heading(2, "What was changed and why it was a bottleneck")
+	if len(m.rows) == 0 {
+		m.para("No settings were recorded, so no change was either.")
+		return
+	}
 	if len(m.rows) < 2 {
 		m.para("Nothing was changed: the whole session ran with the baseline's settings.")
-		if len(m.rows) == 1 {
-			m.verdict("What holds the device up", 0)
-		}
+		m.verdict("What holds the device up", 0)
+		m.line("")
 		return
 	}
 	for i := 1; i < len(m.rows); i++ {
 		r := &m.rows[i]
 		g := r.Segment
+		if i > 1 {
+			m.line("")
+		}
 		m.heading(3, fmt.Sprintf("Change %d: %s", i, or(g.Reason, "unnamed")))
 		m.line("- When: %s after the start, before step %s.", seconds(g.Start), grouped(int64(g.FirstStep)))
-		m.verdict("Why: before it", i-1)
+		m.verdict("What held the device up before", i-1)
 		switch {
 		case len(m.steps[g.Index]) == 0:
 			m.line("- Effect: none seen, no step was finished with it.")
@@ -39,7 +45,7 @@ func (m *markdown) changes() {
 		m.line("- Cost of the change: %s and %s of idle device time until the queue was refilled.",
 			plural(int(g.TransitionSteps), "step", "steps"), seconds(g.Transition))
 		if note := m.changeNote(i); note != "" {
-			m.line("- Mind: %s", note)
+			m.line("- Note: %s.", note)
 		}
 	}
 	m.line("")
@@ -126,7 +132,7 @@ func (m *markdown) confidence(c stall.Comparison) {
 	}
 	lo, hi := reduction(c.Lo), reduction(c.Hi)
 	if !c.Different {
-		m.para("**No difference measured.** The 95 %% confidence interval of the reduction in epoch time reaches from %s to %s and includes none (%d windows of consecutive steps a side at least; %s left out as transition or warm-up).",
+		m.para("**No difference measured.** The 95 %% confidence interval of the reduction in epoch time reaches from %s to %s and includes none (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
 			percent(lo), percent(hi), c.Windows, plural(c.Excluded, "step", "steps"))
 		return
 	}
@@ -134,7 +140,7 @@ func (m *markdown) confidence(c stall.Comparison) {
 	if r < 0 {
 		word, r, lo, hi = "increase", -r, -hi, -lo
 	}
-	m.para("**%s of epoch time: %s, 95 %% confidence interval %s to %s.** It rests on the time per sample in steady steps (%d windows of consecutive steps a side at least; %s left out as transition or warm-up).",
+	m.para("**%s of epoch time: %s, 95 %% confidence interval %s to %s.** It rests on the time per sample in steady steps (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
 		strings.ToUpper(word[:1])+word[1:], percent(r), percent(lo), percent(hi), c.Windows, plural(c.Excluded, "step", "steps"))
 }
 

@@ -37,8 +37,32 @@ func (m *markdown) modelName() string {
 func (m *markdown) title() {
 	fmt.Fprintf(m.w, "# gpustall report: %s on %s\n\n", m.modelName(), or(m.s.Meta.Device, "an unknown device"))
 	if l := m.labels(); len(l) > 0 {
-		m.para("**Mind: %s.** See the caveats at the end.", strings.Join(l, ", "))
+		m.para("**Note: %s.** See the caveats at the end.", strings.Join(l, ", "))
 	}
+	m.short()
+}
+
+// short is the whole story in a sentence, where there is one.
+func (m *markdown) short() {
+	if m.first == m.last {
+		return
+	}
+	a, b := &m.rows[m.first], &m.rows[m.last]
+	if a.Steps == 0 || b.Steps == 0 {
+		return
+	}
+	effect := "whether that made epochs shorter cannot be told from so few steps"
+	if c := b.VsA; c.OK {
+		effect = "no difference in epoch time was measured"
+		if c.Different {
+			effect = fmt.Sprintf("an epoch took %s less time", percent(reduction(c.Ratio)))
+			if c.Ratio < 1 {
+				effect = fmt.Sprintf("an epoch took %s more time", percent(-reduction(c.Ratio)))
+			}
+		}
+	}
+	m.para("In short: with %s instead of the baseline's settings %s; device utilisation went from %s to %s, the share of time lost to data from %s to %s.",
+		m.difference(m.first, m.last), effect, percent(a.Utilisation), percent(b.Utilisation), percent(a.DataShare), percent(b.DataShare))
 }
 
 func (m *markdown) problem() {
@@ -197,7 +221,7 @@ func (m *markdown) measurements(row int) {
 	}
 	rows := [][]string{
 		{"measurement", "value", "meaning"},
-		{"epoch time", m.epochOf(row).String(), "wall time of one pass over the data"},
+		{"mean epoch time", m.epochOf(row).String(), "wall time of one pass over the data"},
 		{"device utilisation", percent(r.Utilisation), "time in which the device computed, of the time that was not paused; copies do not count"},
 	}
 	if v, n := m.gauge("nvml_util", r); n >= 2 {

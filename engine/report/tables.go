@@ -14,15 +14,15 @@ func (m *markdown) segmentTable() {
 		m.para("No segment was recorded.")
 		return
 	}
-	rows := [][]string{{"segment", "change", ">steps", ">left out", ">samples/s", ">step p50", ">p95", ">utilisation", ">data share", "throughput against A (95 % interval)", ">cost of change", "mind"}}
+	rows := [][]string{{"segment", "change", ">steps", ">left out", ">samples/s", ">step p50", ">p95", ">utilisation", ">data share", "throughput against A (95 % interval)", ">cost of change", "note"}}
 	for i := range m.rows {
 		r := &m.rows[i]
-		var mind []string
+		var notes []string
 		if m.flagged(i, trace.FlagInjected) {
-			mind = append(mind, "injected")
+			notes = append(notes, "injected")
 		}
 		if m.ceiling(i) {
-			mind = append(mind, "ceiling")
+			notes = append(notes, "ceiling")
 		}
 		row := []string{m.letter(i), or(r.Segment.Reason, "-"), grouped(int64(r.Steps)), grouped(int64(r.Excluded))}
 		if r.Steps == 0 {
@@ -35,7 +35,7 @@ func (m *markdown) segmentTable() {
 		} else {
 			row = append(row, compared(r.VsA))
 		}
-		row = append(row, seconds(r.Segment.Transition), strings.Join(mind, ", "))
+		row = append(row, seconds(r.Segment.Transition), strings.Join(notes, ", "))
 		rows = append(rows, row)
 	}
 	m.table(rows)

@@ -119,7 +119,7 @@ func plural(n int, one, many string) string {
 
 // heading, para and line write markdown; table rows are padded to line up in plain text.
 func (m *markdown) heading(level int, text string) {
-	fmt.Fprintf(m.w, "\n%s %s\n\n", strings.Repeat("#", level), text)
+	fmt.Fprintf(m.w, "%s %s\n\n", strings.Repeat("#", level), text)
 }
 
 func (m *markdown) para(format string, args ...any) {

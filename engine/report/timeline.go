@@ -29,6 +29,49 @@ var causeGlyphs = [trace.NumCauses]byte{
 	'R', 'D', 'T', 'C', 'P', 'W', 'F', 'S', 'H', 'L', 'Y', 'X', '?', 'Z',
 }
 
+// meanings of the glyphs, by lane.
+var meanings = []struct{ lane, glyph, text string }{
+	{"Loader (w0, w1, … are workers, inline is the step loop itself)", "r", "read"}, {"", "d", "decode"}, {"", "t", "transform"},
+	{"", "c", "collate"}, {"", "p", "page-lock"}, {"", "s", "start"}, {"", ".", "waiting for work"},
+	{"Step loop", "w", "waiting for data"}, {"", "e", "enqueuing"}, {"", "y", "waiting for the device"}, {"", "b", "changing a setting"}, {"", "z", "paused"},
+	{"Copy", "=", "host to device"}, {"Compute", "#", "busy"},
+	{"STALL (why compute was idle)", "R", "read"}, {"", "D", "decode"}, {"", "T", "transform"}, {"", "C", "collate"}, {"", "P", "page-lock"},
+	{"", "W", "all workers on other batches"}, {"", "F", "prefetch limit"}, {"", "S", "workers starting"}, {"", "H", "copy to the device"},
+	{"", "L", "launch"}, {"", "Y", "sync"}, {"", "X", "transition"}, {"", "?", "no recorded cause"}, {"", "Z", "paused"},
+}
+
+// legend explains the glyphs that were drawn.
+func legend(lanes map[trace.TrackID]*lane) string {
+	var drawn [256]bool
+	for _, l := range lanes {
+		for _, c := range []byte(l.String()) {
+			drawn[c] = true
+		}
+	}
+	var b strings.Builder
+	group, open := "", false
+	for _, e := range meanings {
+		if e.lane != "" {
+			group, open = e.lane, false
+		}
+		if !drawn[e.glyph[0]] {
+			continue
+		}
+		switch {
+		case open:
+			b.WriteString(", ")
+		case b.Len() > 0:
+			b.WriteString(". ")
+		}
+		if !open {
+			b.WriteString(group + ": ")
+			open = true
+		}
+		b.WriteString(code(e.glyph) + " " + e.text)
+	}
+	return b.String()
+}
+
 // timeline draws a few steps from the middle of a row.
 func (m *markdown) timeline(row int) {
 	from, to, first, last := m.window(row)
@@ -71,7 +114,7 @@ func (m *markdown) timeline(row int) {
 	}
 	m.line("```")
 	m.line("")
-	m.para("Workers (w0, w1, … or inline): r read, d decode, t transform, c collate, p page-lock, s start, . waiting for work. Step loop: w waiting for data, e enqueuing, y waiting for the device, b rebuilding, z paused. Copy: = host to device. Compute: # busy. STALL, why compute was idle: R read, D decode, T transform, C collate, P page-lock, W all workers on other batches, F prefetch limit, S workers starting, H copy, L launch, Y sync, X transition, ? unknown, Z paused. A column shows what filled most of it; the percentage at the end counts all but waiting for work.")
+	m.para("%s. A column shows what filled most of it; the percentage at the end counts all but waiting for work.", legend(lanes))
 }
 
 // window chooses whole steps with spans, from the middle of the row's steady ones.

@@ -1,0 +1,266 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"dev.gpustall/engine/trace"
+)
+
+var update = flag.Bool("update", false, "write the goldens")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s (-want +got):\n%s", name, d)
+	}
+}
+
+// sections of every report, in order.
+var sections = []string{
+	"Problem and goal", "Environment", "Baseline", "What was changed and why it was a bottleneck", "Validation",
+	"All segments", "Epochs", "Recommendations", "Caveats",
+}
+
+// TestMarkdown: save, load, render.
+func TestMarkdown(t *testing.T) {
+	for name, sc := range scripts() {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := Markdown(&b, sc.run(t), Options{}); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".md", b.Bytes())
+			var heads []string
+			for _, l := range strings.Split(b.String(), "\n") {
+				if h, ok := strings.CutPrefix(l, "## "); ok {
+					heads = append(heads, h)
+				}
+				if strings.HasPrefix(l, "|") && strings.Contains(l, "%!") {
+					t.Errorf("bad format: %s", l)
+				}
+			}
+			if d := cmp.Diff(sections, heads); d != "" {
+				t.Errorf("sections (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// TestNumbers checks what the text says against the script's own durations.
+func TestNumbers(t *testing.T) {
+	s := scripts()["tuned"].run(t)
+	a := newAccount(s, Options{})
+	if a.first != 0 || a.last != 1 {
+		t.Fatalf("baseline row %d, final row %d; the ceiling is no result", a.first, a.last)
+	}
+	// A: 12 ms of loading, enqueuing and the copy, while the device computes 8 ms of
+	// the step before: 8/12.4 busy. B: the device's 8 ms.
+	if u := a.rows[0].Utilisation; u < 0.63 || u > 0.66 {
+		t.Errorf("baseline utilisation %.3f", u)
+	}
+	if u := a.rows[1].Utilisation; u < 0.98 {
+		t.Errorf("final utilisation %.3f", u)
+	}
+	b := a.rows[0].Breakdown
+	total := b.Busy
+	for _, ns := range b.Stall {
+		total += ns
+	}
+	if total != b.Wall {
+		t.Errorf("busy and causes are %d, wall is %d", total, b.Wall)
+	}
+	c := a.rows[1].VsA
+	if r := reduction(c.Ratio); !c.OK || !c.Different || r < 0.32 || r > 0.37 || reduction(c.Lo) > r || reduction(c.Hi) < r {
+		t.Errorf("comparison %+v, reduction %.3f", c, reduction(c.Ratio))
+	}
+	e := a.epochOf(0)
+	if e.runs != 1 {
+		t.Fatalf("%d full epochs under A", e.runs)
+	}
+	if d := math.Abs(float64(e.measured)/float64(e.projected) - 1); d > 0.02 {
+		t.Errorf("measured %d and projected %d differ by %.1f %%", e.measured, e.projected, 100*d)
+	}
+}
+
+func TestCSV(t *testing.T) {
+	s := scripts()["injected"].run(t)
+	var b bytes.Buffer
+	if err := CSV(&b, s, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "injected.csv", b.Bytes()[:bytes.Index(b.Bytes(), []byte("\n5,"))+1])
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != len(s.Steps)+1 {
+		t.Fatalf("%d rows for %d steps", len(rows), len(s.Steps))
+	}
+	col := map[string]int{}
+	for i, h := range rows[0] {
+		col[h] = i
+	}
+	ns := func(row []string, name string) int64 {
+		whole, frac, _ := strings.Cut(row[col[name]], ".")
+		a, err1 := strconv.ParseInt(whole, 10, 64)
+		b, err2 := strconv.ParseInt(frac, 10, 64)
+		if err := errors.Join(err1, err2); err != nil || len(frac) != 9 {
+			t.Fatalf("%s = %q: %v", name, row[col[name]], err)
+		}
+		return a*1e9 + b
+	}
+	for _, r := range rows[1:] {
+		total := ns(r, "busy_s")
+		for c := range trace.NumCauses {
+			total += ns(r, "stall_"+trace.Cause(c).String()+"_s")
+		}
+		if total != ns(r, "end_s")-ns(r, "start_s") {
+			t.Fatalf("step %s: busy and causes do not add up to its wall time", r[0])
+		}
+	}
+	last := rows[len(rows)-1]
+	if last[col["loss"]] != "" || last[col["knob_inject_cpu"]] != "0s" || rows[1][col["injected"]] != "yes" || last[col["injected"]] != "no" || last[col["dropped_spans"]] == "0" {
+		t.Errorf("last row %v", last)
+	}
+}
+
+func TestChrome(t *testing.T) {
+	for name, sc := range scripts() {
+		s := sc.run(t)
+		var b bytes.Buffer
+		if err := Chrome(&b, s, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if name == "imported" {
+			golden(t, "imported.json", b.Bytes())
+		}
+		var doc struct {
+			OtherData struct {
+				Emulated     bool
+				DroppedSpans int64 `json:"dropped_spans"`
+			}
+			TraceEvents []struct {
+				Ph, Name string
+				Ts, Dur  float64
+				Tid      int
+			}
+		}
+		if err := json.Unmarshal(b.Bytes(), &doc); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		spans, compute := 0, 0.0
+		for _, e := range doc.TraceEvents {
+			if e.Ph == "X" {
+				spans++
+			}
+			if e.Name == "compute" && e.Ph == "X" {
+				compute += e.Dur
+			}
+		}
+		var busy int64
+		for _, sp := range s.Spans {
+			if sp.Kind == trace.KindCompute {
+				busy += sp.End - sp.Start
+			}
+		}
+		if spans != len(s.Spans) || math.Abs(compute*1e3-float64(busy)) > 1+float64(busy)/1e9 {
+			t.Errorf("%s: %d events for %d spans, %v µs of compute for %d ns", name, spans, len(s.Spans), compute, busy)
+		}
+		if doc.OtherData.Emulated != s.Meta.Emulated || doc.OtherData.DroppedSpans != sum(s.Outcome.Drops[:]) {
+			t.Errorf("%s: labels %+v", name, doc.OtherData)
+		}
+	}
+}
+
+// TestBareSnapshots: whatever is missing, a report comes out.
+func TestBareSnapshots(t *testing.T) {
+	nan := float32(math.NaN())
+	for name, s := range map[string]*trace.Snapshot{
+		"nothing":                   {},
+		"a step without a segment":  {Steps: []trace.Step{{Loss: nan, Correct: -1, Start: 0, End: 10, Busy: 10}}},
+		"a segment without a step":  {Segments: []trace.Segment{{Index: 3, Reason: "start"}}},
+		"steps of no duration":      {Segments: []trace.Segment{{}}, Steps: make([]trace.Step, 30)},
+		"a second, empty segment":   {Segments: []trace.Segment{{}, {Index: 1, Reason: "x 1 -> 2"}}, Steps: make([]trace.Step, 3)},
+		"spans of unknown kinds":    {Spans: []trace.Span{{Kind: 250, Track: 255, End: 5}, {Kind: trace.KindStall, Arg: 99, End: 5}}},
+		"only spans of other times": {Segments: []trace.Segment{{}}, Steps: []trace.Step{{Start: 0, End: 5, Busy: 5, Samples: 1}}, Spans: []trace.Span{{Start: 50, End: 60, Kind: trace.KindCompute, Track: trace.TrackCompute}}},
+	} {
+		for format, write := range Formats {
+			var b bytes.Buffer
+			if err := write(&b, s, Options{Session: "x", Baseline: 7}); err != nil || b.Len() == 0 {
+				t.Errorf("%s as %s: %v", name, format, err)
+			}
+			if i := strings.Index(b.String(), "%!"); i >= 0 || strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
+				t.Errorf("%s as %s holds a number that is none:\n%s", name, format, b.String())
+			}
+		}
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestWriteError(t *testing.T) {
+	s := scripts()["emulated"].run(t)
+	for format, write := range Formats {
+		if err := write(broken{}, s, Options{}); !errors.Is(err, io.ErrShortWrite) {
+			t.Errorf("%s: err = %v", format, err)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for got, want := range map[string]string{
+		grouped(1234567): "1,234,567", grouped(-1234): "-1,234", grouped(12): "12",
+		seconds(0): "0 s", seconds(1500): "1.5 µs", seconds(41_200_000): "41.2 ms", seconds(12_340_000_000): "12.34 s", seconds(3_723_000_000_000): "1h2m3s",
+		percent(0.1234): "12.3 %", percent(math.NaN()): "-", rate(1552.6): "1,553", rate(0): "-",
+		cell("a|b\nc"): `a\|b c`, code("a`b"): "`` a`b ``", quote("it's"): `'it'\''s'`, quote("a=b"): "a=b",
+		exact(-1_000_000_001): "-1.000000001", micros(1234): "1.234",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func BenchmarkMarkdown(b *testing.B) {
+	s := &trace.Snapshot{Segments: []trace.Segment{{}}}
+	for i := range 100_000 {
+		t := int64(i) * 1e7
+		s.Steps = append(s.Steps, trace.Step{Index: int32(i), Epoch: int32(i / 1000), Start: t, End: t + 1e7, Busy: 5e6, Samples: 128})
+	}
+	for b.Loop() {
+		if err := Markdown(io.Discard, s, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
