@@ -19,7 +19,7 @@ func (e *Engine) Set(changes []trace.Knob) error {
 			return err
 		}
 	}
-	if err := k.check(e.info); err != nil {
+	if err := k.Check(e.info); err != nil {
 		return err
 	}
 	e.wanted.Store(&k)

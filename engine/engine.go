@@ -79,7 +79,7 @@ type Engine struct {
 // the engine; the device and the data set stay the caller's.
 func New(cfg Config) (*Engine, error) {
 	info := cfg.Device.Info()
-	if err := cfg.Knobs.check(info); err != nil {
+	if err := cfg.Knobs.Check(info); err != nil {
 		return nil, err
 	}
 	e := &Engine{

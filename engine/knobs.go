@@ -91,8 +91,8 @@ func Specs(info device.Info) []trace.KnobSpec {
 	return append(specs, precision, capture)
 }
 
-// check refuses what the device cannot do.
-func (k Knobs) check(info device.Info) error {
+// Check refuses what the loader or the device cannot do.
+func (k Knobs) Check(info device.Info) error {
 	if err := k.Loader.Validate(); err != nil {
 		return err
 	}

@@ -55,6 +55,9 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 	if err != nil {
 		return r, err
 	}
+	if err = knobs.Check(r.device.dev.Info()); err != nil {
+		return r, err
+	}
 	ds, tf, err := o.openData(ctx, r.device, progress)
 	if err != nil {
 		return r, err
