@@ -38,7 +38,7 @@ func TestConv(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p *Pool) {
 		r := rand.New(rand.NewPCG(1, 1))
 		for _, c := range convs {
-			if p.variant == pureGo && c.N > 8 {
+			if (p.variant == pureGo || raceEnabled) && c.N > 8 {
 				continue // seconds, for nothing that smaller shapes do not show
 			}
 			for _, on := range []bool{false, true} {

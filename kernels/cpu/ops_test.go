@@ -25,6 +25,9 @@ func TestBatchNorm(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p *Pool) {
 		r := rand.New(rand.NewPCG(2, 2))
 		for _, s := range [][2]int{{1, 1}, {2, 3}, {31, 16}, {100, 5}, {257, 48}, {1000, 67}, {5000, 64}} {
+			if raceEnabled && s[0] > 500 {
+				continue
+			}
 			for bits := range 8 {
 				relu, res, train := bits&1 != 0, bits&2 != 0, bits&4 != 0
 				fw := kernels.BatchNormForward{Rows: s[0], C: s[1], Eps: 1e-5, Momentum: 0.1, Train: train, ReLU: relu, Residual: res}
@@ -60,6 +63,9 @@ func TestElementwise(t *testing.T) {
 			return name == "hyper"
 		}
 		for _, n := range []int{1, 7, 16, 33, 1000, spanFloats, 2*spanFloats + 5} {
+			if raceEnabled && n == spanFloats {
+				continue
+			}
 			for _, op := range []kernels.Op{
 				kernels.ReLUBackward{N: n}, kernels.Add{N: n}, kernels.SGD{N: n}, kernels.ScaleCheck{N: n},
 				kernels.Cast{N: n}, kernels.Zero{N: n},

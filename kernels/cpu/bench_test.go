@@ -1,0 +1,94 @@
+//go:build unix
+
+package cpu
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"dev.gpustall/kernels"
+)
+
+// resnet18 is the distinct convolutions of ResNet-18's CIFAR form at batch 128
+// and how often each occurs.
+var resnet18 = []struct {
+	name  string
+	conv  kernels.Conv
+	count int
+}{
+	{"stem", kernels.Conv{N: 128, H: 32, W: 32, C: 3, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}, 1},
+	{"layer1", kernels.Conv{N: 128, H: 32, W: 32, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}, 4},
+	{"layer2", kernels.Conv{N: 128, H: 16, W: 16, C: 128, K: 128, R: 3, S: 3, Stride: 1, Pad: 1}, 3},
+	{"layer3", kernels.Conv{N: 128, H: 8, W: 8, C: 256, K: 256, R: 3, S: 3, Stride: 1, Pad: 1}, 3},
+	{"layer4", kernels.Conv{N: 128, H: 4, W: 4, C: 512, K: 512, R: 3, S: 3, Stride: 1, Pad: 1}, 3},
+	{"layer2.0.conv1", kernels.Conv{N: 128, H: 32, W: 32, C: 64, K: 128, R: 3, S: 3, Stride: 2, Pad: 1}, 1},
+	{"layer3.0.conv1", kernels.Conv{N: 128, H: 16, W: 16, C: 128, K: 256, R: 3, S: 3, Stride: 2, Pad: 1}, 1},
+	{"layer4.0.conv1", kernels.Conv{N: 128, H: 8, W: 8, C: 256, K: 512, R: 3, S: 3, Stride: 2, Pad: 1}, 1},
+	{"layer2.0.downsample", kernels.Conv{N: 128, H: 32, W: 32, C: 64, K: 128, R: 1, S: 1, Stride: 2}, 1},
+	{"layer3.0.downsample", kernels.Conv{N: 128, H: 16, W: 16, C: 128, K: 256, R: 1, S: 1, Stride: 2}, 1},
+	{"layer4.0.downsample", kernels.Conv{N: 128, H: 8, W: 8, C: 256, K: 512, R: 1, S: 1, Stride: 2}, 1},
+}
+
+// cpuTime is the processor time of all threads of this process: on a machine
+// that others use too it says more than the clock.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// bench reports GFLOP/s as the operation counts them: what Winograd saves shows
+// as more than the processor's peak.
+func bench(b *testing.B, op kernels.Op) {
+	p := NewPool(0)
+	defer p.Close()
+	pl := bindAll(b, p, Call{op, buffers(nil, op, zeroed)})
+	pl.Run(0)
+	busy := cpuTime()
+	for b.Loop() {
+		pl.Run(0)
+	}
+	busy = cpuTime() - busy
+	b.ReportMetric(busy.Seconds()*1e3/float64(b.N), "cpu-ms/op")
+	b.ReportMetric(op.FLOPs()*float64(b.N)/busy.Seconds()/1e9, "GFLOP/cpu-s")
+	b.ReportMetric(op.FLOPs()*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+	b.ReportMetric(op.Bytes()*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
+}
+
+func BenchmarkResNet18Conv(b *testing.B) {
+	for _, l := range resnet18 {
+		b.Run(l.name+"/forward", func(b *testing.B) { bench(b, kernels.ConvForward{Conv: l.conv}) })
+		if l.name != "stem" { // nobody asks for the gradient of the pixels
+			b.Run(l.name+"/data", func(b *testing.B) { bench(b, kernels.ConvBackwardData{Conv: l.conv}) })
+		}
+		b.Run(l.name+"/weight", func(b *testing.B) { bench(b, kernels.ConvBackwardWeight{Conv: l.conv}) })
+	}
+}
+
+func BenchmarkBatchNorm(b *testing.B) {
+	for _, c := range []int{64, 128, 256, 512} {
+		rows := 128 * 1024 * 64 / c * 64 / c
+		b.Run(fmt.Sprintf("c%d/forward", c), func(b *testing.B) {
+			bench(b, kernels.BatchNormForward{Rows: rows, C: c, Eps: 1e-5, Train: true, ReLU: true})
+		})
+		b.Run(fmt.Sprintf("c%d/backward", c), func(b *testing.B) {
+			bench(b, kernels.BatchNormBackward{Rows: rows, C: c, ReLU: true})
+		})
+	}
+}
+
+func BenchmarkSmall(b *testing.B) {
+	pool := kernels.MaxPool{N: 128, H: 32, W: 32, C: 32, Size: 2, Stride: 2}
+	for _, op := range []kernels.Op{
+		pool, kernels.MaxPoolBackward{MaxPool: pool}, kernels.ReLUBackward{N: 128 << 15}, kernels.SGD{N: 11 << 20},
+		kernels.AvgPool{N: 128, H: 4, W: 4, C: 512}, kernels.Linear{N: 128, In: 512, Out: 10},
+		kernels.LinearBackward{Linear: kernels.Linear{N: 128, In: 512, Out: 10}}, kernels.SoftmaxXent{N: 128, C: 10},
+		kernels.Augment{N: 128, H: 32, W: 32, C: 3, CPad: 3, Std: [4]float32{1, 1, 1, 1}},
+	} {
+		b.Run(op.Name(), func(b *testing.B) { bench(b, op) })
+	}
+}
