@@ -80,6 +80,13 @@ func TestPlanMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 				ls := m.schedule(nil, PlanConfig{Batch: c.batch, Type: typ, DeviceTransforms: true}, device.Buffer{})
+				less := m.schedule(nil, PlanConfig{Batch: c.batch, Type: typ, DeviceTransforms: true, Checkpoint: true}, device.Buffer{})
+				checkPacked(t, less.train.tensors, less.memory)
+				checkWritten(t, less.train)
+				t.Logf("with checkpoints %.1f MiB", float64(less.memory)/(1<<20))
+				if c.model == "resnet18" && float64(less.memory) > 0.8*float64(ls.memory) {
+					t.Errorf("checkpoints take %d bytes of activations, without them %d", less.memory, ls.memory)
+				}
 				for name, l := range map[string]*list{"train": ls.train, "eval": ls.eval} {
 					least := checkPacked(t, l.tensors, ls.memory)
 					checkWritten(t, l)

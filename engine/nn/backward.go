@@ -25,6 +25,9 @@ func (p *planner) backward() {
 			p.emit(n.name, kernels.MaxPoolBackward{MaxPool: p.pool(n)}, d, p.aux[i][0], dx)
 			p.contribute(n.name, n.in, dx)
 		case normNode:
+			if p.c.Checkpoint && n.res >= 0 {
+				p.recompute(i)
+			}
 			p.normBackward(i, n)
 		case convNode:
 			if n.relu && !p.poolMasks(i+1) {
@@ -52,6 +55,22 @@ func (p *planner) poolMasks(v int) bool {
 		}
 	}
 	return false
+}
+
+// recompute emits the forward pass of the residual block that ends in node last
+// again, up to its convolution's output: the block's own values were not kept.
+// The same batch statistics come out; the running ones are not to be updated
+// twice, so the layer's gradients, which the backward pass is about to write, take
+// that place.
+func (p *planner) recompute(last int) {
+	for i := p.m.nodes[last].begin; i < last; i++ {
+		switch n := p.m.nodes[i]; {
+		case n.kind == convNode:
+			p.convForward(i, n)
+		case n.relu: // without one, the backward pass needs the input alone
+			p.normForward(i, n, p.grad(n.weight), p.grad(n.bias))
+		}
+	}
 }
 
 // relu masks the gradient of value v in place.
@@ -84,8 +103,12 @@ func (p *planner) normBackward(i int, n node) {
 	d := p.grads[i+1]
 	relu := n.relu && !p.poolMasks(i+1)
 	op := kernels.BatchNormBackward{Rows: p.rows(i + 1), C: n.out.C, Type: p.c.Type, ReLU: relu, Residual: n.res >= 0}
+	y := p.values[i+1]
+	if !relu {
+		y = p.values[n.in] // not read; the output's memory is free already
+	}
 	// dx takes dy's place: nothing else reads it.
-	refs := []ref{d, p.values[n.in], p.values[i+1], p.master(n.weight), p.aux[i][0], p.aux[i][1],
+	refs := []ref{d, p.values[n.in], y, p.master(n.weight), p.aux[i][0], p.aux[i][1],
 		d, p.grad(n.weight), p.grad(n.bias)}
 	var dres ref
 	if n.res >= 0 {

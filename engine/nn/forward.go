@@ -32,15 +32,14 @@ func (p *planner) forward() {
 		v := i + 1
 		switch n.kind {
 		case convNode:
-			p.values[v] = p.activation(v)
-			op := kernels.ConvForward{Conv: p.geometry(n), Type: p.c.Type, Bias: n.bias >= 0, ReLU: n.relu}
-			refs := []ref{p.values[n.in], p.weight(n.weight), p.values[v]}
-			if n.bias >= 0 {
-				refs = append(refs, p.master(n.bias))
-			}
-			p.emit(n.name, op, refs...)
+			p.convForward(i, n)
 		case normNode:
-			p.normForward(i, n)
+			// Evaluation saves nothing; any vectors will do.
+			p.aux[i] = [2]ref{p.stat(n.mean), p.stat(n.variance)}
+			if p.train {
+				p.aux[i] = [2]ref{p.tensor(n.out.C, kernels.F32), p.tensor(n.out.C, kernels.F32)}
+			}
+			p.normForward(i, n, p.stat(n.mean), p.stat(n.variance))
 		case maxPoolNode:
 			p.values[v] = p.activation(v)
 			p.aux[i][0] = p.tensor(p.rows(v)*n.out.C, kernels.U8)
@@ -53,6 +52,17 @@ func (p *planner) forward() {
 			p.emit(n.name, p.linear(n), p.values[n.in], p.weight(n.weight), p.values[v], p.master(n.bias))
 		}
 	}
+}
+
+func (p *planner) convForward(i int, n node) {
+	y := p.activation(i + 1)
+	p.values[i+1] = y
+	op := kernels.ConvForward{Conv: p.geometry(n), Type: p.c.Type, Bias: n.bias >= 0, ReLU: n.relu}
+	refs := []ref{p.values[n.in], p.weight(n.weight), y}
+	if n.bias >= 0 {
+		refs = append(refs, p.master(n.bias))
+	}
+	p.emit(n.name, op, refs...)
 }
 
 // samples is the network's input: the buffer itself, where it is finished.
@@ -74,18 +84,14 @@ func (p *planner) samples() ref {
 	return p.input(0, 4*n*s.elems())
 }
 
-func (p *planner) normForward(i int, n node) {
-	v, c := i+1, n.out.C
-	p.values[v] = p.activation(v)
-	// Evaluation saves nothing; any vectors will do.
-	p.aux[i] = [2]ref{p.stat(n.mean), p.stat(n.variance)}
-	if p.train {
-		p.aux[i] = [2]ref{p.tensor(c, kernels.F32), p.tensor(c, kernels.F32)}
-	}
-	op := kernels.BatchNormForward{Rows: p.rows(v), C: c, Type: p.c.Type, Eps: normEps, Momentum: normMomentum,
+// normForward emits a batch norm that reads or updates the given running
+// statistics.
+func (p *planner) normForward(i int, n node, mean, variance ref) {
+	y := p.activation(i + 1)
+	p.values[i+1] = y
+	op := kernels.BatchNormForward{Rows: p.rows(i + 1), C: n.out.C, Type: p.c.Type, Eps: normEps, Momentum: normMomentum,
 		Train: p.train, ReLU: n.relu, Residual: n.res >= 0}
-	refs := []ref{p.values[n.in], p.values[v], p.master(n.weight), p.master(n.bias),
-		p.stat(n.mean), p.stat(n.variance), p.aux[i][0], p.aux[i][1]}
+	refs := []ref{p.values[n.in], y, p.master(n.weight), p.master(n.bias), mean, variance, p.aux[i][0], p.aux[i][1]}
 	if n.res >= 0 {
 		refs = append(refs, p.values[n.res])
 	}

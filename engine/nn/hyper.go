@@ -31,10 +31,10 @@ func (s Schedule) At(step int) Hyper {
 // 128, scaled linearly to smaller batches. The cnn has no batch norm and takes a
 // smaller rate.
 func (m *Model) DefaultSchedule(batch int) Schedule {
-	lr := 0.1
+	lr, warmup := 0.1, 100
 	if m.Name == "cnn" {
-		lr = 0.05
+		lr, warmup = 0.05, 50
 	}
 	lr *= math.Min(1, float64(batch)/128)
-	return Schedule{Hyper: Hyper{LR: lr, Momentum: 0.9, WeightDecay: 5e-4}, Warmup: 100}
+	return Schedule{Hyper: Hyper{LR: lr, Momentum: 0.9, WeightDecay: 5e-4}, Warmup: warmup}
 }

@@ -48,6 +48,7 @@ func buildResNet18(b *builder) {
 }
 
 func basicBlock(b *builder, name string, x, k, stride int) int {
+	begin := len(b.m.nodes)
 	y := b.conv(name+"conv1", x, k, 3, stride, 1, false)
 	y = b.norm(name+"bn1", y, -1, true)
 	y = b.conv(name+"conv2", y, k, 3, 1, 1, false)
@@ -60,6 +61,7 @@ func basicBlock(b *builder, name string, x, k, stride int) int {
 		res = b.norm(name+"downsample.1", res, -1, false)
 	}
 	y = b.norm(name+"bn2", y, res, true)
+	b.m.nodes[y-1].begin = begin
 	b.moveToFront(at)
 	return y
 }

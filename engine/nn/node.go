@@ -23,6 +23,8 @@ type node struct {
 	res  int // value added before the ReLU of a batch norm; -1 without
 	out  Shape
 
+	begin int // with res: the first node of the residual block that this one ends
+
 	size, stride, pad int  // of a convolution's filter or a pool's window
 	relu              bool // applied to the output
 

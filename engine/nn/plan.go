@@ -30,6 +30,11 @@ type PlanConfig struct {
 	// 0 means 1.
 	Accumulate int
 
+	// Checkpoint keeps only the residual blocks' outputs for the backward pass and
+	// computes the rest of each block a second time: less memory, more work. It
+	// changes nothing in models without residual blocks.
+	Checkpoint bool
+
 	// Arena holds the activations. Nil gives the plan one of its own.
 	Arena *Arena
 }

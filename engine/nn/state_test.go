@@ -265,6 +265,30 @@ func TestSharedArena(t *testing.T) {
 	}
 }
 
+// TestCheckpoint: computing the blocks' values twice changes nothing, the running
+// statistics included.
+func TestCheckpoint(t *testing.T) {
+	g := golden{Model: "resnet18", In: [3]int{8, 8, 3}, Classes: 10}
+	dev := cpuDevice(t)
+	m := g.model(t)
+	plain := newTrainer(t, dev, m, 5, 4, nil)
+	again := newTrainer(t, dev, m, 5, 4, func(c *nn.PlanConfig) { c.Checkpoint = true })
+	for i := range 3 {
+		var losses [2]float64
+		for j, tr := range []*trainer{plain, again} {
+			tr.check(tr.st.SetHyper(tr.stream, nn.Hyper{LR: 0.01, Momentum: 0.9}))
+			tr.load(g.batch(4, i))
+			losses[j], _ = tr.run(tr.train)
+		}
+		if losses[0] != losses[1] {
+			t.Errorf("step %d: loss %g with checkpoints, %g without", i, losses[1], losses[0])
+		}
+	}
+	if d := differ(weightsOf(again), weightsOf(plain)); d != 0 {
+		t.Errorf("weights and statistics differ by %g", d)
+	}
+}
+
 // TestSetHyper enqueues many changes without waiting; the last one counts.
 func TestSetHyper(t *testing.T) {
 	m, g := tiny(t)
