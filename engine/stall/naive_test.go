@@ -130,7 +130,9 @@ func (n *naive) data(t int64, batch int32) trace.Cause {
 	if len(phases) == 0 {
 		return trace.CauseWorkers
 	}
-	order := func(a, b trace.Span) int { return comparePhases(phase{a.Start, a.Kind, a.Track}, phase{b.Start, b.Kind, b.Track}) }
+	order := func(a, b trace.Span) int {
+		return comparePhases(phase{a.Start, a.Kind, a.Track}, phase{b.Start, b.Kind, b.Track})
+	}
 	slices.SortFunc(phases, order)
 	cause := map[trace.Kind]trace.Cause{
 		trace.KindRead: trace.CauseRead, trace.KindDecode: trace.CauseDecode, trace.KindTransform: trace.CauseTransform,
