@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,10 +113,9 @@ func TestInOrder(t *testing.T) {
 		t.Run(fmt.Sprint(c.inOrder), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				set := paced(6)
-				read, first := set.onRead, true
+				read, late := set.onRead, new(atomic.Bool)
 				set.onRead = func(ctx context.Context, i int) error {
-					if i == 0 && first {
-						first = false
+					if i == 0 && !late.Swap(true) {
 						time.Sleep(9 * time.Second)
 					}
 					return read(ctx, i)
@@ -173,4 +173,85 @@ func TestBatchSizeMidEpoch(t *testing.T) {
 			t.Errorf("drop_last %v: batches (place, samples) %v, want %v", drop, got, want)
 		}
 	}
+}
+
+func TestDropLast(t *testing.T) {
+	for samples := 1; samples <= 12; samples++ {
+		for size := 1; size <= samples; size++ {
+			for _, drop := range []bool{false, true} {
+				l := open(t, Options{Dataset: &numbers{samples: samples}, Epochs: 1, Knobs: Knobs{BatchSize: size, InOrder: true, DropLast: drop}})
+				batches, delivered := 0, 0
+				for {
+					b, err := l.Next(t.Context())
+					if err == io.EOF {
+						break
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					batches++
+					delivered += b.N
+					b.Release()
+				}
+				wantBatches, want := (samples+size-1)/size, samples
+				if drop {
+					wantBatches, want = samples/size, samples/size*size
+				}
+				if batches != wantBatches || delivered != want {
+					t.Errorf("%d samples by %d, drop_last %v: %d in %d batches, want %d in %d", samples, size, drop, delivered, batches, want, wantBatches)
+				}
+			}
+		}
+	}
+}
+
+// TestPrefetchGoesOnWhileTheCallerWorks: the batch after is begun when one is
+// delivered, not when it is released.
+func TestPrefetchGoesOnWhileTheCallerWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Dataset: paced(10), Hold: 1, Knobs: Knobs{BatchSize: 1, InOrder: true, NumWorkers: 1, PrefetchFactor: 1}})
+		b := mustNext(t, l)
+		time.Sleep(1500 * time.Millisecond)
+		if s := l.Stats(); s.Ready != 1 || s.InFlight != 1 || s.Held != 1 {
+			t.Errorf("while the caller works: %+v", s)
+		}
+		b.Release()
+	})
+}
+
+// TestRetryInlineAfterWorkersWentAway: the head of the line failed, num_workers
+// went to 0, and a retiring worker is busy with a later batch.
+func TestRetryInlineAfterWorkersWentAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := &numbers{samples: 3}
+		failed := false
+		set.onRead = func(_ context.Context, i int) error {
+			switch {
+			case i == 1:
+				time.Sleep(10 * time.Second)
+			default:
+				time.Sleep(time.Second)
+				if i == 0 && !failed {
+					failed = true
+					return io.ErrUnexpectedEOF
+				}
+			}
+			return nil
+		}
+		k := Knobs{BatchSize: 1, InOrder: true, NumWorkers: 2, PrefetchFactor: 1}
+		l := open(t, Options{Dataset: set, Epochs: 1, Knobs: k})
+		start := time.Now()
+		if _, err := l.Next(t.Context()); err == nil {
+			t.Fatal("no error")
+		}
+		k.NumWorkers, k.PrefetchFactor = 0, 0
+		mustSet(t, l, k)
+		for i, want := range []int{2, 10, 11} {
+			b := mustNext(t, l)
+			if at := int(time.Since(start).Seconds()); at != want || int(b.Seq) != i {
+				t.Errorf("batch %d at %d s, want batch %d at %d s", b.Seq, at, i, want)
+			}
+			b.Release()
+		}
+	})
 }

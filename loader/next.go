@@ -69,7 +69,8 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 			l.open(l.inline)
 			continue
 		}
-		if l.k.NumWorkers == 0 && (l.building == 0 || l.redo.n > 0) {
+		if l.k.NumWorkers == 0 {
+			// A limit of one: what workers still have in flight comes first.
 			if s, _ := l.take(1); s != nil {
 				l.loadInline(ctx, s)
 				continue

@@ -33,7 +33,6 @@ func (l *Loader) exchange(w *worker, s *slot, err error) *slot {
 	}
 	l.workers[w.id] = nil
 	l.running--
-	l.wakeNext() // which may have to load inline now
 	return nil
 }
 

@@ -72,7 +72,6 @@ func (l *Loader) bury(w *worker, s *slot) {
 		l.complete(s, w.failure(s, errAborted, nil))
 	}
 	l.reconcile()
-	l.wakeNext()
 }
 
 // startUp allocates the worker's scratch memory.
