@@ -6,10 +6,12 @@
 //   backward weight  dw[k, rsc]  = dy[npq, k]^T * x[npq, rsc]
 //
 // An operand gives a thread of a block its N places in each tile: at(i) is the
-// address of V consecutive elements, or not ok where zeros belong; next moves to
-// the tile BK further along the product's depth. A tile's thread t has column
+// address of V consecutive elements, or not ok, and no address to read at, where
+// zeros belong; next moves to the tile BK further along the product's depth. A tile's thread t has column
 // t % (columns/V), in vectors, and rows t / (columns/V) + i*step: along the depth
 // for "deep" operands (elements consecutive in depth), else along the width.
+//
+// The conditions are joined with &, so that no branch comes of them.
 //
 // x is NHWC, w KRSC, y and dy NPQK. Offsets are 32-bit: the planner refuses more.
 #pragma once
@@ -58,7 +60,7 @@ template <class T, int V, int N, int BK> struct forward_x {
       int m = row + i * step, n = m / pq, rest = m - n * pq, p = rest / g.q, q = rest - p * g.q;
       h[i] = n < g.n ? p * g.stride - g.pad : OUTSIDE;
       w[i] = q * g.stride - g.pad;
-      base[i] = ((n * H + h[i]) * W + w[i]) * C;
+      base[i] = n < g.n ? ((n * H + h[i]) * W + w[i]) * C : 0;
     }
     int tap = col / C;
     c = col - tap * C;
@@ -66,8 +68,8 @@ template <class T, int V, int N, int BK> struct forward_x {
     s = tap - r * S;
   }
   KD_METHOD const T *at(int i, bool &ok) const {
-    ok = (unsigned)(h[i] + r) < (unsigned)H && (unsigned)(w[i] + s) < (unsigned)W && r < R;
-    return x + (ok ? base[i] + (r * W + s) * C + c : 0);
+    ok = ((unsigned)(h[i] + r) < (unsigned)H) & ((unsigned)(w[i] + s) < (unsigned)W) & (r < R);
+    return x + (base[i] + (r * W + s) * C + c);
   }
   KD_METHOD void next() {
     for (c += BK; c >= C; c -= C)
@@ -83,8 +85,8 @@ template <class T, int V, int N, int BK> struct forward_w {
   KD_METHOD forward_w(const T *w, const conv &g, int row, int step, int col) : w(w), row(row), step(step), col(col), K(g.k), depth(g.depth()) {}
   KD_METHOD const T *at(int i, bool &ok) const {
     int k = row + i * step;
-    ok = k < K && col < depth;
-    return w + (ok ? k * depth + col : 0);
+    ok = (k < K) & (col < depth);
+    return w + (k * depth + col);
   }
   KD_METHOD void next() { col += BK; }
 };
@@ -143,12 +145,12 @@ template <class T, int V, int N, int BK> struct data_dy {
       bool in = f.pixel(g, row + i * step, n, h, w);
       p[i] = in ? (h + g.pad - f.r0) / g.stride : OUTSIDE;
       q[i] = (w + g.pad - f.s0) / g.stride;
-      base[i] = ((n * P + p[i]) * Q + q[i]) * K + col;
+      base[i] = in ? ((n * P + p[i]) * Q + q[i]) * K + col : 0;
     }
   }
   KD_METHOD const T *at(int i, bool &ok) const {
-    ok = (unsigned)(p[i] - at_tap.u) < (unsigned)P && (unsigned)(q[i] - at_tap.v) < (unsigned)Q && at_tap.k + col < K;
-    return dy + (ok ? base[i] - (at_tap.u * Q + at_tap.v) * K + at_tap.k : 0);
+    ok = ((unsigned)(p[i] - at_tap.u) < (unsigned)P) & ((unsigned)(q[i] - at_tap.v) < (unsigned)Q) & (at_tap.k + col < K);
+    return dy + (base[i] - (at_tap.u * Q + at_tap.v) * K + at_tap.k);
   }
   KD_METHOD void next() { at_tap.next(); }
 };
@@ -163,8 +165,8 @@ template <class T, int V, int N, int BK> struct data_w {
       : w(w), row(row), step(step), col(col), r0(f.r0), s0(f.s0), stride(g.stride), K(g.k), C(g.c), S(g.s), taps(g.taps()), at_tap(f, g.k) {}
   KD_METHOD const T *at(int i, bool &ok) const {
     int k = at_tap.k + row + i * step, tap = (r0 + at_tap.u * stride) * S + s0 + at_tap.v * stride;
-    ok = k < K && col < C;
-    return w + (ok ? (k * taps + tap) * C + col : 0);
+    ok = (k < K) & (col < C);
+    return w + ((k * taps + tap) * C + col);
   }
   KD_METHOD void next() { at_tap.next(); }
 };
@@ -177,8 +179,8 @@ template <class T, int V, int N, int BK> struct weight_dy {
   KD_METHOD weight_dy(const T *dy, const conv &g, int begin, int end, int row, int step, int col) : dy(dy), row(begin + row), step(step), col(col), K(g.k), end(end) {}
   KD_METHOD const T *at(int i, bool &ok) const {
     int m = row + i * step;
-    ok = m < end && col < K;
-    return dy + (ok ? m * K + col : 0);
+    ok = (m < end) & (col < K);
+    return dy + (m * K + col);
   }
   KD_METHOD void next() { row += BK; }
 };
@@ -190,7 +192,7 @@ template <class T, int V, int N, int BK> struct weight_x {
   int n[N], p[N], q[N]; // of the rows' output pixels
   int m, step, end;     // rows
   int dn, dp, dq;       // BK pixels on, in images, rows and columns
-  int h, w, col;        // of the tap, without the pixel: r - pad, s - pad; channel, or -1 behind the last column
+  int h, w, col;        // of the tap, without the pixel: r - pad, s - pad; channel, negative behind the last column
   int P, Q, H, W, C, stride;
   KD_METHOD weight_x(const T *x, const conv &g, int begin, int end, int row, int step, int column)
       : x(x), m(begin + row), step(step), end(end), P(g.p), Q(g.q), H(g.h), W(g.w), C(g.c), stride(g.stride) {
@@ -209,12 +211,12 @@ template <class T, int V, int N, int BK> struct weight_x {
     int tap = column / C, r = tap / g.s;
     h = r - g.pad;
     w = tap - r * g.s - g.pad;
-    col = column < g.depth() ? column - tap * C : -1;
+    col = column < g.depth() ? column - tap * C : -V;
   }
   KD_METHOD const T *at(int i, bool &ok) const {
     int y = p[i] * stride + h, z = q[i] * stride + w;
-    ok = col >= 0 && m + i * step < end && (unsigned)y < (unsigned)H && (unsigned)z < (unsigned)W;
-    return x + (ok ? ((n[i] * H + y) * W + z) * C + col : 0);
+    ok = (col >= 0) & (m + i * step < end) & ((unsigned)y < (unsigned)H) & ((unsigned)z < (unsigned)W);
+    return x + (((n[i] * H + y) * W + z) * C + col);
   }
   KD_METHOD void next() {
     m += BK;
