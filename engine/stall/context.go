@@ -50,7 +50,8 @@ func newContext(s *trace.Snapshot, steps []trace.Step, b Breakdown) *context {
 func (c *context) watchWorkers(spans []trace.Span, from, to int64) {
 	type lane struct {
 		ns      int64
-		batches map[int32]bool
+		batches int   // whose phases follow each other on the lane
+		last    int32 // batch
 	}
 	var lanes [trace.NumTracks]lane
 	for i := range spans {
@@ -67,16 +68,15 @@ func (c *context) watchWorkers(spans []trace.Span, from, to int64) {
 			continue
 		}
 		l := &lanes[s.Track]
-		if l.batches == nil {
-			l.batches = map[int32]bool{}
-		}
 		l.ns += s.End - s.Start
-		l.batches[s.Batch] = true
+		if l.batches == 0 || l.last != s.Batch {
+			l.batches, l.last = l.batches+1, s.Batch
+		}
 	}
 	var means []float64
 	slowest, mean := -1, 0.0
 	for t := int(trace.TrackWorker0); t < trace.NumTracks; t++ {
-		if n := len(lanes[t].batches); n >= 3 {
+		if n := lanes[t].batches; n >= 3 {
 			m := float64(lanes[t].ns) / float64(n)
 			means = append(means, m)
 			if m > mean {

@@ -1,0 +1,195 @@
+package stall
+
+import (
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+// uniform is a session of equal steps, each of 100 ns less what stalls.
+func uniform(n int, stalls map[trace.Cause]int64, knobs ...trace.Knob) *trace.Snapshot {
+	s := &trace.Snapshot{
+		Segments: []trace.Segment{{Index: 0, Knobs: knobs}},
+		Meta:     trace.Meta{Host: []trace.Knob{{Name: "threads", Value: "4"}}},
+	}
+	var idle int64
+	for _, ns := range stalls {
+		idle += ns
+	}
+	t := int64(0)
+	for i := range int32(n) {
+		st := step(i, 100-idle, stalls)
+		st.Start, st.End = t, t+100
+		st.Load = 3 * st.Busy
+		t += 100
+		s.Steps = append(s.Steps, st)
+	}
+	return s
+}
+
+func knob(name, value string) trace.Knob { return trace.Knob{Name: name, Value: value} }
+
+// The TensorFlow profiler's thresholds, at their edges.
+func TestClasses(t *testing.T) {
+	type stalls = map[trace.Cause]int64
+	for _, c := range []struct {
+		stalls stalls
+		class  string
+		cause  trace.Cause
+	}{
+		{stalls{}, DeviceBound, trace.CauseUnknown},
+		{stalls{trace.CauseDecode: 4}, DeviceBound, trace.CauseUnknown},
+		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2}, ModeratelyInputBound, trace.CauseDecode},
+		{stalls{trace.CauseDecode: 19}, ModeratelyInputBound, trace.CauseDecode},
+		{stalls{trace.CauseDecode: 9, trace.CauseWorkers: 11}, InputBound, trace.CauseWorkers},
+		{stalls{trace.CauseCopy: 30, trace.CauseRead: 10}, CopyBound, trace.CauseCopy},
+		{stalls{trace.CauseLaunch: 6, trace.CauseSync: 5}, LaunchBound, trace.CauseLaunch},
+		{stalls{trace.CauseSync: 6}, SyncBound, trace.CauseSync},
+		{stalls{trace.CauseUnknown: 30, trace.CauseRead: 10}, Unexplained, trace.CauseUnknown},
+	} {
+		s := uniform(20, c.stalls, knob("num_workers", "1"))
+		v := Judge(s, s.Steps)
+		if v.Class != c.class || v.Dominant != c.cause {
+			t.Errorf("%v: %s, %s; want %s, %s", c.stalls, v.Class, v.Dominant, c.class, c.cause)
+		}
+		if !strings.HasPrefix(v.Text, v.Class) || v.Advice == "" || strings.Contains(v.Text+v.Advice, "\n") {
+			t.Errorf("text %q, advice %q", v.Text, v.Advice)
+		}
+		if strings.Contains(v.Advice, "%") {
+			t.Errorf("the advice promises: %q", v.Advice)
+		}
+	}
+	s := uniform(9, stalls{trace.CauseRead: 50})
+	if v := Judge(s, s.Steps); v.Class != NotEnoughSteps || v.Advice != "" || v.Knob != "" {
+		t.Errorf("on 9 steps: %+v", v)
+	}
+	if v := Judge(&trace.Snapshot{}, nil); v.Class != NotEnoughSteps {
+		t.Errorf("on no steps: %+v", v)
+	}
+}
+
+// What makes a number other than a plain run's stands in the text.
+func TestLabels(t *testing.T) {
+	s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, knob("num_workers", "0"))
+	s.Meta.Emulated, s.Meta.Synthetic = true, true
+	s.Steps[7].Flags = trace.FlagInjected
+	v := Judge(s, s.Steps)
+	if !strings.HasSuffix(v.Text, "[injected, emulated, synthetic data]") {
+		t.Errorf("text %q", v.Text)
+	}
+	if !strings.Contains(v.Advice, "injected") || v.Knob != "num_workers" {
+		t.Errorf("advice %q", v.Advice)
+	}
+	s = uniform(20, nil)
+	for i := range s.Steps {
+		s.Steps[i].Flags = trace.FlagCeiling
+	}
+	v = Judge(s, s.Steps)
+	if !strings.HasSuffix(v.Text, "[ceiling]") || !strings.Contains(v.Advice, "ceiling") || v.Knob != "" {
+		t.Errorf("%+v", v)
+	}
+	s = uniform(5, nil)
+	s.Meta.Emulated = true
+	if v := Judge(s, s.Steps); !strings.Contains(v.Text, "emulated") {
+		t.Errorf("text %q", v.Text)
+	}
+}
+
+// The advice follows from the knobs in force and from what the machine has.
+func TestAdvice(t *testing.T) {
+	type stalls = map[trace.Cause]int64
+	on, off := "on", "off"
+	for _, c := range []struct {
+		name   string
+		stalls stalls
+		knobs  []trace.Knob
+		specs  []trace.KnobSpec
+		knob   string
+		value  string
+		says   string
+	}{
+		{"no workers", stalls{trace.CauseTransform: 50}, []trace.Knob{knob("num_workers", "0")}, nil, "num_workers", "3", "without workers"},
+		{"cpu-bound, below the cores", stalls{trace.CauseDecode: 50}, []trace.Knob{knob("num_workers", "3")}, nil, "num_workers", "4", "worker time"},
+		{"cpu-bound, all cores", stalls{trace.CauseDecode: 50}, []trace.Knob{knob("num_workers", "4")}, nil, "", "", "4 threads"},
+		{"cpu-bound, all cores, device could transform", stalls{trace.CauseTransform: 50}, []trace.Knob{knob("num_workers", "4"), knob("device_transforms", off)}, nil, "device_transforms", on, "off the host"},
+		{"reads wait", stalls{trace.CauseRead: 50}, []trace.Knob{knob("num_workers", "8")}, nil, "num_workers", "16", "wait at once"},
+		{"reads wait, at most", stalls{trace.CauseRead: 50}, []trace.Knob{knob("num_workers", "64")}, nil, "", "", "faster storage"},
+		{"reads wait, limited by the spec", stalls{trace.CauseRead: 50}, []trace.Knob{knob("num_workers", "8")}, []trace.KnobSpec{{Name: "num_workers", Max: 10}}, "num_workers", "10", ""},
+		{"all workers busy", stalls{trace.CauseWorkers: 50}, []trace.Knob{knob("num_workers", "1")}, nil, "num_workers", "3", ""},
+		{"prefetch", stalls{trace.CausePrefetch: 50}, []trace.Knob{knob("num_workers", "2"), knob("prefetch_factor", "12")}, nil, "prefetch_factor", "16", ""},
+		{"prefetch at its most", stalls{trace.CausePrefetch: 50}, []trace.Knob{knob("num_workers", "2"), knob("prefetch_factor", "16")}, nil, "num_workers", "3", ""},
+		{"startup", stalls{trace.CauseStartup: 50}, []trace.Knob{knob("num_workers", "2"), knob("persistent_workers", off)}, nil, "persistent_workers", on, ""},
+		{"startup of persistent workers", stalls{trace.CauseStartup: 50}, []trace.Knob{knob("num_workers", "2"), knob("persistent_workers", on)}, nil, "num_workers", "3", ""},
+		{"page-locking", stalls{trace.CausePin: 50}, []trace.Knob{knob("num_workers", "2"), knob("pin_memory", on)}, nil, "", "", "page-locking"},
+		{"copy", stalls{trace.CauseCopy: 50}, []trace.Knob{knob("pin_memory", off), knob("device_transforms", off)}, nil, "pin_memory", on, ""},
+		{"copy, pinning has no effect", stalls{trace.CauseCopy: 50}, []trace.Knob{knob("pin_memory", off), knob("device_transforms", off)},
+			[]trace.KnobSpec{{Name: "pin_memory", NoEffect: "not here"}, {Name: "device_transforms"}}, "device_transforms", on, "uint8"},
+		{"copy, nothing left", stalls{trace.CauseCopy: 50}, []trace.Knob{knob("pin_memory", on), knob("device_transforms", on)}, nil, "", "", "copy less"},
+		{"launch", stalls{trace.CauseLaunch: 50}, []trace.Knob{knob("capture", off), knob("batch_size", "32")}, nil, "capture", on, ""},
+		{"launch, no graphs", stalls{trace.CauseLaunch: 50}, []trace.Knob{knob("capture", off), knob("batch_size", "32")},
+			[]trace.KnobSpec{{Name: "capture", NoEffect: "cuda only"}, {Name: "batch_size", Max: 1024}}, "batch_size", "64", "the training changes"},
+		{"device", stalls{}, []trace.Knob{knob("num_workers", "2")}, nil, "", "", "the loader keeps up"},
+		{"unknown knobs", stalls{trace.CauseDecode: 50}, nil, nil, "num_workers", "", "not known"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := uniform(30, c.stalls, c.knobs...)
+			s.Meta.Specs = c.specs
+			v := Judge(s, s.Steps)
+			if v.Knob != c.knob || v.Value != c.value {
+				t.Errorf("%s=%s, want %s=%s: %s", v.Knob, v.Value, c.knob, c.value, v.Advice)
+			}
+			if !strings.Contains(v.Advice, c.says) {
+				t.Errorf("%q does not say %q", v.Advice, c.says)
+			}
+		})
+	}
+	s := uniform(30, stalls{trace.CauseDecode: 50})
+	s.Meta.Imported = "trace.json"
+	if v := Judge(s, s.Steps); !strings.Contains(v.Advice, "DataLoader") {
+		t.Errorf("imported: %q", v.Advice)
+	}
+}
+
+// The queue's state comes from its samples, or else from the gauges.
+func TestQueueState(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ready float64
+		cause trace.Cause
+		share int64
+		want  string
+	}{
+		{"full", 0.95, trace.CauseRead, 2, QueueDevice},
+		{"half", 0.5, trace.CauseRead, 30, ""},
+		{"empty, computing", 0.05, trace.CauseDecode, 30, QueueCPU},
+		{"empty, reading", 0.05, trace.CauseRead, 30, QueueIO},
+		{"empty, and nothing waits", 0.05, trace.CauseRead, 2, ""},
+	} {
+		s := uniform(20, map[trace.Cause]int64{c.cause: c.share}, knob("num_workers", "2"))
+		gauged := *s
+		for i := range int64(20) {
+			s.Spans = append(s.Spans, trace.Span{Start: i * 100, End: i * 100, Kind: trace.KindQueue, Arg: uint32(c.ready * 100), Flags: 100})
+		}
+		s.Spans = append(s.Spans, trace.Span{Start: 99_999, End: 99_999, Kind: trace.KindQueue, Arg: 50, Flags: 100}) // outside
+		gauged.Gauges = map[string][]trace.Point{"queue_ready": {{T: 100, V: c.ready * 8}, {T: 9999, V: 4}}, "queue_cap": {{T: 100, V: 8}, {T: 9999, V: 8}}}
+		for name, s := range map[string]*trace.Snapshot{"spans": s, "gauges": &gauged} {
+			if v := Judge(s, s.Steps); v.Queue != c.want {
+				t.Errorf("%s, from %s: %q, want %q", c.name, name, v.Queue, c.want)
+			}
+		}
+	}
+}
+
+// BenchmarkJudge is a verdict on 500 steps and a second of 64 workers' spans.
+func BenchmarkJudge(b *testing.B) {
+	s := healthy()
+	s.workers, s.steps = 64, 500
+	log, _, _ := s.run()
+	snap, _ := s.snapshot()
+	snap.Spans, _ = split(shred(log, 12))
+	b.ReportAllocs()
+	for b.Loop() {
+		Judge(snap, snap.Steps)
+	}
+}
