@@ -43,7 +43,7 @@ func (v *Verdict) advise(c *context) {
 			v.Advice = "this is the ceiling, with cached batches: turn ceiling off to see how near the loader comes"
 		}
 	}
-	if c.flags&trace.FlagInjected != 0 && v.Advice != "" {
+	if c.flags&trace.FlagInjected != 0 && (v.Class == InputBound || v.Class == ModeratelyInputBound) {
 		v.Advice += "; part of this bottleneck is injected, so the other way is to stop injecting it"
 	}
 }

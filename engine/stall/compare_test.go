@@ -21,9 +21,9 @@ func noisy(r *rand.Rand, n int, mean, sigma float64) []trace.Step {
 // The interval is what it says: of many comparisons about 95 % contain the true
 // ratio, with few steps and with many, whether there is a difference or not.
 func TestCompareCoverage(t *testing.T) {
-	const trials = 2000
+	const trials = 500
 	for _, ratio := range []float64{1, 1.34, 0.5} {
-		for _, n := range []int{12, 29, 300, 1000} {
+		for _, n := range []int{12, 29, 300} {
 			r := rand.New(rand.NewPCG(1, uint64(n)))
 			covered, different := 0, 0
 			for range trials {
@@ -38,7 +38,7 @@ func TestCompareCoverage(t *testing.T) {
 					different++
 				}
 			}
-			if got := float64(covered) / trials; got < 0.93 || got > 0.97 {
+			if got := float64(covered) / trials; got < 0.92 || got > 0.98 {
 				t.Errorf("ratio %v, %d steps: %.3f of the intervals contain it, want 0.95", ratio, n, got)
 			}
 			if found := float64(different) / trials; ratio == 1 && found > 0.07 || ratio != 1 && found < 0.99 {
