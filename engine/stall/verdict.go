@@ -132,7 +132,11 @@ func (v *Verdict) describe(b Breakdown) {
 	case DeviceBound:
 		fmt.Fprintf(&t, "device-bound: the device computes %s of the time and waits for data %s", percent(v.Share), percent(b.DataShare()))
 	}
-	if v.Queue != "" && v.Queue != v.Class {
+	switch v.Queue {
+	case "":
+	case QueueDevice:
+		t.WriteString("; the ready queue is full")
+	default:
 		fmt.Fprintf(&t, "; %s", v.Queue)
 	}
 	fmt.Fprintf(&t, "; %d steps%s", v.Steps, v.suffix())
