@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -20,7 +21,7 @@ func TestCeiling(t *testing.T) {
 			next, served, reads, epoch := 0, 0, int64(0), int32(0)
 			for {
 				b, err := l.Next(soon(t))
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					break
 				}
 				if err != nil {

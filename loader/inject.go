@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -161,14 +162,12 @@ var churnRate = sync.OnceValue(func() float64 {
 			best = max(best, rounds/float64(d))
 		}
 	}
-	churnSink = x
+	runtime.KeepAlive(x)
 	if best == 0 {
 		return 1 // a clock too coarse to tell
 	}
 	return best
 })
-
-var churnSink uint64
 
 var errNotDuration = errors.New("not a duration")
 

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -156,7 +157,7 @@ func TestBatchSizeMidEpoch(t *testing.T) {
 				mustSet(t, l, k)
 			}
 			b, err := l.Next(t.Context())
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
@@ -183,7 +184,7 @@ func TestDropLast(t *testing.T) {
 				batches, delivered := 0, 0
 				for {
 					b, err := l.Next(t.Context())
-					if err == io.EOF {
+					if errors.Is(err, io.EOF) {
 						break
 					}
 					if err != nil {
@@ -226,8 +227,8 @@ func TestRetryInlineAfterWorkersWentAway(t *testing.T) {
 		set := &numbers{samples: 3}
 		failed := false
 		set.onRead = func(_ context.Context, i int) error {
-			switch {
-			case i == 1:
+			switch i {
+			case 1:
 				time.Sleep(10 * time.Second)
 			default:
 				time.Sleep(time.Second)

@@ -99,10 +99,10 @@ func (l *Loader) retry() {
 // batch is put back: Next returns ctx's error and nothing else.
 func (l *Loader) loadInline(ctx context.Context, s *slot) {
 	l.mu.Unlock()
-	err := error(errAborted)
+	err := errAborted
 	defer func() {
 		l.mu.Lock()
-		if err != nil && (ctx.Err() != nil || err == errAborted) {
+		if err != nil && (ctx.Err() != nil || errors.Is(err, errAborted)) {
 			s.state = redo
 			l.redo.push(s)
 			return

@@ -26,7 +26,7 @@ func TestSameBatches(t *testing.T) {
 		}})
 		for {
 			b, err := l.Next(soon(t))
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return sums
 			}
 			if err != nil {
@@ -101,7 +101,7 @@ func TestFailureSurfacesOnceInTurn(t *testing.T) {
 				var got []string
 				for {
 					b, err := l.Next(soon(t))
-					if err == io.EOF {
+					if errors.Is(err, io.EOF) {
 						break
 					}
 					var fault *SampleError
@@ -178,7 +178,7 @@ func TestBlockedNext(t *testing.T) {
 				l := open(t, Options{Dataset: stuck(), Knobs: knobs})
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, cancel)
-				if _, err := l.Next(ctx); err != context.Canceled {
+				if _, err := l.Next(ctx); !errors.Is(err, context.Canceled) {
 					t.Errorf("%v, want %v", err, context.Canceled)
 				}
 			})
@@ -221,11 +221,11 @@ func TestCancelLosesNothing(t *testing.T) {
 		}
 		b, err := l.Next(ctx)
 		cancel()
-		if err == context.Canceled {
+		if errors.Is(err, context.Canceled) {
 			cancelled++
 			continue
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

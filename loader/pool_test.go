@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -84,7 +85,7 @@ func TestPinFails(t *testing.T) {
 		var got []int32
 		for failures := 0; ; {
 			b, err := l.Next(soon(t))
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
@@ -145,7 +146,7 @@ func TestPrefetchLimit(t *testing.T) {
 		}
 		seen = max(seen, s.InFlight)
 		b, err := l.Next(soon(t))
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -176,7 +176,7 @@ func consume(l *Loader, check *ledger, seed int64, cancels int, out func(*Batch)
 		cancel()
 		var fault *SampleError
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &fault):
 			if fault.Index < 0 || fault.Index >= check.samples {

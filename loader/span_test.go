@@ -3,6 +3,7 @@ package loader
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"testing"
@@ -19,7 +20,7 @@ func record(t *testing.T, o Options, step func(l *Loader, b *Batch)) map[trace.T
 	l := open(t, o)
 	for {
 		b, err := l.Next(soon(t))
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -37,6 +37,8 @@ type blob struct {
 	add      float64
 }
 
+const tint = 40
+
 func newPicture(class int, rng *loader.RNG) picture {
 	between := func(a, b float64) float64 { return a + (b-a)*rng.Float64() }
 	p := picture{class: class}
@@ -49,18 +51,19 @@ func newPicture(class int, rng *loader.RNG) picture {
 		p.back[c] = between(50, 205)
 	}
 	// The object is brighter or darker by enough to be seen, and tinted.
-	contrast := between(50, 90)
+	contrast := between(70, 110)
 	if rng.Float64() < 0.5 {
 		contrast = -contrast
 	}
 	for c := range p.fore {
-		p.fore[c] = p.back[c] + contrast + between(-35, 35)
+		hue := math.Cos(2 * math.Pi * (float64(class)/Classes + float64(c)/3))
+		p.fore[c] = p.back[c] + contrast + tint*hue + between(-20, 20)
 	}
-	p.slope = [2]float64{between(-40, 40), between(-40, 40)}
-	p.noise = 10 + rng.IntN(20)
+	p.slope = [2]float64{between(-25, 25), between(-25, 25)}
+	p.noise = 5 + rng.IntN(10)
 	for i := range p.blobs {
 		r := between(0.02, 0.06)
-		p.blobs[i] = blob{between(0, 1), between(0, 1), r * r, between(-80, 80)}
+		p.blobs[i] = blob{between(0, 1), between(0, 1), r * r, between(-50, 50)}
 	}
 	return p
 }
