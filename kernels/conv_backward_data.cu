@@ -54,8 +54,9 @@ template <class L> KD_FN void data_mma(const typename L::T *dy, const typename L
   store<L, Y>(dx, acc, at.n0, g.c, accumulate, smem, phase_row{g, f, at.m0});
 }
 
+// At least one block a multiprocessor: left to itself ptxas may spill to fit more.
 #define CONV_MMA(type, T, BM, BN, BK, S, WM, WN)                                                                            \
-  KD_KERNEL __launch_bounds__(WM *WN * 32)                                                                                  \
+  KD_KERNEL __launch_bounds__(WM *WN * 32, 1)                                                                               \
   conv_backward_data_##type##_mma##BM##x##BN##x##BK##s##S(const T *dy, const T *w, T *dx, CONV_PARAMS, int accumulate) {    \
     data_mma<mma_tile<T, BM, BN, BK, S, WM, WN>>(dy, w, dx, CONV_ARGS, accumulate);                                         \
   }                                                                                                                         \

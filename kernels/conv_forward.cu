@@ -53,8 +53,9 @@ template <class L> KD_FN void forward_mma(const typename L::T *x, const typename
   store<L, Y>(y, acc, at.n0, g.k, false, smem, [&](int r) { return at.m0 + r < rows ? (at.m0 + r) * g.k : -1; });
 }
 
+// At least one block a multiprocessor: left to itself ptxas may spill to fit more.
 #define CONV_MMA(type, T, BM, BN, BK, S, WM, WN)                                                                            \
-  KD_KERNEL __launch_bounds__(WM *WN * 32)                                                                                  \
+  KD_KERNEL __launch_bounds__(WM *WN * 32, 1)                                                                               \
   conv_forward_##type##_mma##BM##x##BN##x##BK##s##S(const T *x, const T *w, T *y, const float *bias, CONV_PARAMS, int relu) { \
     forward_mma<mma_tile<T, BM, BN, BK, S, WM, WN>>(x, w, y, bias, CONV_ARGS, relu);                                        \
   }                                                                                                                         \

@@ -61,6 +61,7 @@ template <class T, int V> KD_FN void maxpool_backward(const T *dy, const unsigne
 // x: [n][hw][c], y: [n][c].
 template <class T, int V> KD_FN void avgpool(const T *x, T *y, int n, int hw, int C) {
   int cv = C / V, all = n * cv;
+  float share = 1.f / (float)hw;
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
     int c = i % cv * V, at = i / cv;
     float sum[V] = {};
@@ -74,19 +75,20 @@ template <class T, int V> KD_FN void avgpool(const T *x, T *y, int n, int hw, in
       for (int j = 0; j < V; j++) sum[j] += v[j];
     }
     KD_UNROLL
-    for (int j = 0; j < V; j++) sum[j] = sum[j] / (float)hw;
+    for (int j = 0; j < V; j++) sum[j] *= share;
     kd_store<T, V>(y + (long)at * C + c, sum);
   }
 }
 
 template <class T, int V> KD_FN void avgpool_backward(const T *dy, T *dx, int n, int hw, int C) {
   int cv = C / V, all = n * hw * cv;
+  float share = 1.f / (float)hw;
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
     int c = i % cv * V, at = i / cv;
     float v[V];
     kd_load<T, V>(v, dy + (long)(at / hw) * C + c);
     KD_UNROLL
-    for (int j = 0; j < V; j++) v[j] = v[j] / (float)hw;
+    for (int j = 0; j < V; j++) v[j] *= share;
     kd_store<T, V>(dx + (long)at * C + c, v);
   }
 }

@@ -1,0 +1,41 @@
+#!/bin/sh
+# assemble.sh [FILE]: assembles the PTX with ptxas for the GPUs we name, and lists
+# each kernel's registers, static shared memory and spills in FILE (default:
+# ptx/resources.tsv). It fails when a kernel spills. PTXAS names the assembler.
+set -eu
+cd "$(dirname "$0")"
+out=${1:-ptx/resources.tsv}
+ptxas=${PTXAS:-ptxas}
+list=$(mktemp)
+trap 'rm -f "$list"' EXIT
+
+for sm in 70 75 80 90 100; do
+  for f in ptx/*.sm_70.ptx ptx/*.sm_80.ptx; do
+    module=${f#ptx/}
+    arch=${module##*.sm_}
+    arch=${arch%.ptx}
+    module=${module%%.*}
+    # The driver takes the newest PTX that the GPU runs: CUDAModule in cuda.go.
+    [ "$arch" -le "$sm" ] || continue
+    [ "$arch" = 80 ] || [ "$sm" -lt 80 ] || [ ! -f "ptx/$module.sm_80.ptx" ] || continue
+    "$ptxas" -arch=sm_$sm -v -o /dev/null "$f" 2>&1 | awk -v sm="$sm" -v module="$module" '
+      /error|fatal/ { print > "/dev/stderr"; failed = 1 }
+      /Compiling entry function/ { split($0, q, "\047"); entry = q[2] }
+      /spill stores/ { match($0, /[0-9]+ bytes spill stores/); spill = substr($0, RSTART) + 0 }
+      / Used / {
+        match($0, /Used [0-9]+/); regs = substr($0, RSTART + 5, RLENGTH - 5)
+        shared = 0
+        if (match($0, /[0-9]+ bytes smem/)) shared = substr($0, RSTART) + 0
+        print module "\t" entry "\t" sm "\t" regs "\t" shared "\t" spill
+      }
+      END { exit failed }' >>"$list"
+  done
+done
+{
+  echo "# $("$ptxas" --version | sed -n 's/.*, \(V[0-9.]*\)$/ptxas \1/p')"
+  printf '# module\tentry\tsm\tregisters\tstatic shared\tspilled bytes\n'
+  LC_ALL=C sort "$list"
+} >"$out"
+if awk -F'\t' '!/^#/ && $6 > 0 { print "spills " $6 " bytes: " $2 " on sm_" $3; bad = 1 } END { exit !bad }' "$out"; then
+  exit 1
+fi

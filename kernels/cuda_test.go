@@ -1,0 +1,172 @@
+package kernels
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// function is a kernel as its PTX declares it.
+type function struct {
+	name    string
+	params  []int // bytes of each
+	threads int   // most in a block
+}
+
+var (
+	entryPTX  = regexp.MustCompile(`(?s)\.visible \.entry (\w+)\((.*?)\)\n(.*?)\{`)
+	paramPTX  = regexp.MustCompile(`\.param \.([a-z])(\d+)`)
+	threadPTX = regexp.MustCompile(`\.maxntid (\d+)`)
+)
+
+func functions(t *testing.T, module string, sm int) map[string]function {
+	t.Helper()
+	b, err := CUDAModule(module, sm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := map[string]function{}
+	for _, m := range entryPTX.FindAllStringSubmatch(string(b), -1) {
+		f := function{name: m[1]}
+		for _, p := range paramPTX.FindAllStringSubmatch(m[2], -1) {
+			f.params = append(f.params, map[string]int{"64": 8, "32": 4}[p[2]])
+		}
+		fmt.Sscan(threadPTX.FindStringSubmatch(m[3])[1], &f.threads)
+		fs[f.name] = f
+	}
+	if len(fs) == 0 {
+		t.Fatalf("module %s for sm_%d declares no kernel", module, sm)
+	}
+	return fs
+}
+
+// everyOp has an operation for each kernel.
+func everyOp() []Op {
+	var ops []Op
+	shapes := append(slices.Clone(cudaConvs), Conv{N: 64, H: 56, W: 56, C: 64, K: 256, R: 3, S: 3, Stride: 1, Pad: 1},
+		Conv{N: 1024, H: 32, W: 32, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}, Conv{N: 256, H: 112, W: 112, C: 128, K: 64, R: 3, S: 3, Stride: 2, Pad: 1})
+	for _, typ := range floatTypes {
+		for _, g := range shapes {
+			ops = append(ops, ConvForward{Conv: g, Type: typ, Bias: true}, ConvBackwardData{Conv: g, Type: typ}, ConvBackwardWeight{Conv: g, Type: typ, Bias: true})
+		}
+		for _, c := range []int{3, 64, 4096} {
+			pool := MaxPool{N: 256, H: 32, W: 32, C: c, Size: 2, Stride: 2, Type: typ}
+			avg := AvgPool{N: 256, H: 4, W: 4, C: c, Type: typ}
+			lin := Linear{N: 1000, In: c, Out: 1000, Type: typ}
+			ops = append(ops, BatchNormForward{Rows: 131072, C: c, Type: typ, Train: true}, BatchNormBackward{Rows: 131072, C: c, Type: typ},
+				pool, MaxPoolBackward{pool}, avg, AvgPoolBackward{avg}, lin, LinearBackward{lin})
+		}
+		ops = append(ops, Augment{N: 9, H: 32, W: 32, C: 3, CPad: 8, Type: typ}, PadChannels{Rows: 9, C: 3, CPad: 8, Type: typ},
+			Cast{N: 9, Type: typ}, Add{N: 9, Type: typ}, ReLUBackward{N: 9, Type: typ}, SGD{N: 9, Copy: typ})
+	}
+	return append(ops, Zero{N: 9}, ScaleCheck{N: 9}, SoftmaxXent{N: 1024, C: 10})
+}
+
+// Every plan names a kernel that its module has, with the parameters and the
+// limits that the PTX declares; and there is no kernel that no plan names.
+func TestCUDAPlansFitThePTX(t *testing.T) {
+	for _, sm := range []int{70, 75, 80, 86, 89, 90, 100, 120} {
+		target := CUDATarget{SM: sm, Processors: 132}
+		modules, used := map[string]map[string]function{}, map[string]bool{}
+		for _, op := range everyOp() {
+			configs := CUDAConfigs(op, target)
+			if len(configs) == 0 {
+				t.Fatalf("%s has no config", op.Name())
+			}
+			for _, config := range configs {
+				plan, err := CUDA(op, target, config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, l := range plan.Launches {
+					if modules[l.Module] == nil {
+						modules[l.Module] = functions(t, l.Module, sm)
+					}
+					used[l.Entry] = true
+					if why := misfit(l, modules[l.Module], target, plan.Scratch); why != "" {
+						t.Errorf("%s %+v sm_%d %s: %s: %s", op.Name(), op, sm, config, l.Entry, why)
+					}
+				}
+			}
+		}
+		for _, fs := range modules {
+			for name := range fs {
+				// Before sm_80, tensor-core types run on CUDA cores; those have all.
+				if !used[name] {
+					t.Errorf("sm_%d: no plan names kernel %s", sm, name)
+				}
+			}
+		}
+	}
+}
+
+func misfit(l CUDALaunch, fs map[string]function, target CUDATarget, scratch int) string {
+	f, ok := fs[l.Entry]
+	var sizes []int
+	for _, a := range l.Args {
+		size := 8
+		if a.Kind == CUDAScalar {
+			size = 4
+		}
+		sizes = append(sizes, size)
+		if a.Kind == CUDAScratch && a.Value >= uint64(scratch) || a.Kind == CUDACounter && a.Value >= CUDACounterBytes {
+			return "an argument behind the scratch memory or the counters"
+		}
+	}
+	threads := l.Block[0] * l.Block[1] * l.Block[2]
+	switch {
+	case !ok:
+		return "not in module " + l.Module
+	case !slices.Equal(sizes, f.params):
+		return fmt.Sprintf("arguments of %v bytes for parameters of %v", sizes, f.params)
+	case len(l.Args) > CUDAMaxArgs:
+		return fmt.Sprintf("%d arguments", len(l.Args))
+	case threads == 0 || int(threads) > f.threads:
+		return fmt.Sprintf("%d threads, at most %d", threads, f.threads)
+	case l.Grid[0] == 0 || l.Grid[1] == 0 || l.Grid[2] == 0 || l.Grid[0] >= 1<<31 || l.Grid[1] > 65535 || l.Grid[2] > 65535:
+		return fmt.Sprintf("grid %v", l.Grid)
+	case int(l.Shared) > target.sharedLimit():
+		return fmt.Sprintf("%d bytes of shared memory", l.Shared)
+	}
+	return ""
+}
+
+func TestCUDARefuses(t *testing.T) {
+	target := CUDATarget{SM: 80, Processors: 100}
+	for _, c := range []struct {
+		op     Op
+		config string
+		want   string
+	}{
+		{Add{N: 4, Type: F32}, "mma", `has no CUDA config "mma"`},
+		{Add{N: 1 << 31, Type: F32}, "", "lower batch_size"},
+		{BatchNormForward{Rows: 2, C: 1 << 20, Type: F32, Train: true}, "", "channels"},
+	} {
+		if _, err := CUDA(c.op, target, c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("CUDA(%+v, %q): error %v, want %q in it", c.op, c.config, err, c.want)
+		}
+	}
+	if _, err := CUDAModule("reduce", 61); err == nil {
+		t.Error("CUDAModule gives PTX to sm_61")
+	}
+	if _, err := CUDAModule("absent", 90); err == nil {
+		t.Error("CUDAModule finds a module that does not exist")
+	}
+}
+
+// The same operation, target and config always give the same plan: an autotuner's
+// cache depends on it.
+func TestCUDAPlanIsStable(t *testing.T) {
+	op := ConvBackwardWeight{Conv: cudaConvs[0], Type: BF16, Bias: true}
+	target := CUDATarget{SM: 90, Processors: 132}
+	first := CUDAConfigs(op, target)
+	if again := CUDAConfigs(op, target); !slices.Equal(first, again) || len(first) < 5 {
+		t.Errorf("configs %v, then %v", first, again)
+	}
+	a, err := CUDA(op, target, "")
+	if err != nil || a.Config != first[0] {
+		t.Errorf("the empty config gives %q, %v; want %q", a.Config, err, first[0])
+	}
+}
