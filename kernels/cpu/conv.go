@@ -31,12 +31,16 @@ func (pl *Plan) convBackwardData(op kernels.ConvBackwardData, dy, w, dx []float3
 	return pl.backwardData(op, dy, w, dx)
 }
 
+// privateFloats bounds the sums of the weights' gradient that threads keep of
+// their own, all together.
+const privateFloats = 4 << 20
+
 func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbias []float32) func() {
 	var weight func()
 	switch {
 	case pl.winograd(op.Conv):
 		weight = pl.winoWeight(op.Conv, x, dy, dw)
-	case op.C%16 == 0:
+	case op.C%16 == 0 && pl.pool.threads*op.K*op.R*op.S*op.C > privateFloats:
 		weight = pl.weightByTap(op.Conv, x, dy, dw)
 	default:
 		weight = pl.weightByRow(op.Conv, x, dy, dw)

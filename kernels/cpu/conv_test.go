@@ -53,3 +53,28 @@ func TestConv(t *testing.T) {
 		}
 	})
 }
+
+// The way by taps is for gradients that are too large here; try it on all.
+func TestWeightByTap(t *testing.T) {
+	eachVariant(t, func(t *testing.T, p *Pool) {
+		r := rand.New(rand.NewPCG(2, 1))
+		for _, c := range convs {
+			if c.C%16 != 0 || c.N > 8 {
+				continue
+			}
+			op := kernels.ConvBackwardWeight{Conv: c}
+			bufs := buffers(r, op, nil)
+			want := clone(bufs)
+			op.Reference(want)
+			pl := &Plan{pool: p}
+			run := pl.weightByTap(c, kernels.Floats(bufs[0]), kernels.Floats(bufs[1]), kernels.Floats(bufs[2]))
+			if err := pl.Bind(bytesOf(pl.Scratch())); err != nil {
+				t.Fatal(err)
+			}
+			run()
+			if e := relativeError(kernels.Floats(bufs[2]), kernels.Floats(want[2])); !(e <= convTolerance) {
+				t.Errorf("%+v: relative error %.2g", c, e)
+			}
+		}
+	})
+}

@@ -46,43 +46,45 @@ func (b *byTap) item(worker, i int) {
 	}
 }
 
-// byRow gathers whole windows and lets each worker sum its own dw, for inputs of
-// few channels: x[q(p,t),c] for all t and c is one row of a product over pixels.
+// byRow gathers whole windows and lets each worker sum its own dw: x[q(p,t),c]
+// for all t and c is one row of a product over pixels. x is read once.
 type byRow struct {
-	pl                *Plan
-	c                 kernels.Conv
-	g                 window
-	pixels, kk, ld    int // ld: kk rounded up to whole vectors
-	rows, sums        region
-	begun             []bool // the worker has a sum
-	x, dy, dw         []float32
-	blocks, rowsBlock int
+	pl             *Plan
+	c              kernels.Conv
+	g              window
+	pixels, kk, ld int // ld: kk rounded up to whole vectors
+	block, blocks  int // pixels of a block; how many blocks
+	rows, sums     region
+	begun          []bool // the worker has a sum
+	x, dy, dw      []float32
 }
 
 func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw []float32) func() {
 	b := &byRow{pl: pl, c: c, pixels: c.N * c.OutH() * c.OutW(), kk: c.R * c.S * c.C, x: x, dy: dy, dw: dw}
 	b.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
 	b.ld = align(b.kk, 16)
-	b.rowsBlock = min(max(blockFloats/b.ld, 16), 512)
-	b.blocks = ceil(b.pixels, b.rowsBlock)
+	// Each block reads and writes all sums: it must be long enough to pay for that.
+	b.block = min(max(2*blockFloats/b.ld, 128), 512)
+	b.blocks = ceil(b.pixels, b.block)
 	l := layout{pl: pl}
 	threads := pl.pool.threads
-	b.rows, b.sums = l.take(b.rowsBlock*b.ld*threads), l.take(c.K*b.ld*threads)
+	b.rows, b.sums = l.take(b.block*b.ld*threads), l.take(c.K*b.ld*threads)
 	b.begun = make([]bool, threads)
-	work, reduce := b.block, b.reduce
+	work := b.item
+	reduce := pl.parallel(ceil(c.K*b.kk, spanFloats), c.K, b.reduce)
 	return func() {
 		clear(b.begun)
 		pl.pool.each(b.blocks, work)
-		pl.pool.each(1, reduce)
+		reduce()
 	}
 }
 
-func (b *byRow) block(worker, i int) {
+func (b *byRow) item(worker, i int) {
 	v := b.pl.pool.variant
-	lo, hi := i*b.rowsBlock, min((i+1)*b.rowsBlock, b.pixels)
-	rows := b.pl.part(b.rows, worker, b.rowsBlock*b.ld)
+	lo, hi := i*b.block, min((i+1)*b.block, b.pixels)
+	rows := b.pl.part(b.rows, worker, b.block*b.ld)
 	v.gather(&b.g, b.x, lo, hi, rows, b.ld)
-	for p := range hi - lo { // what gather leaves of a row is another step's scratch
+	for p := 0; b.ld > b.kk && p < hi-lo; p++ { // what gather leaves of a row is another step's scratch
 		clear(rows[p*b.ld+b.kk : (p+1)*b.ld])
 	}
 	v.gemmTN(b.c.K, b.ld, hi-lo, b.dy[lo*b.c.K:], b.c.K, rows, b.ld,
@@ -90,15 +92,21 @@ func (b *byRow) block(worker, i int) {
 	b.begun[worker] = true
 }
 
-func (b *byRow) reduce(int, int) {
-	for k := range b.c.K {
-		row := b.dw[k*b.kk : (k+1)*b.kk]
-		clear(row)
+// reduce adds up rows k0..k1 of the workers' sums.
+func (b *byRow) reduce(k0, k1 int) {
+	for k := k0; k < k1; k++ {
+		row, first := b.dw[k*b.kk:(k+1)*b.kk], true
 		for w, begun := range b.begun {
 			if !begun {
 				continue
 			}
-			for j, x := range b.pl.part(b.sums, w, b.c.K*b.ld)[k*b.ld:][:b.kk] {
+			sum := b.pl.part(b.sums, w, b.c.K*b.ld)[k*b.ld:][:b.kk]
+			if first {
+				copy(row, sum)
+				first = false
+				continue
+			}
+			for j, x := range sum {
 				row[j] += x
 			}
 		}
