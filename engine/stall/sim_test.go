@@ -51,7 +51,6 @@ type simRun struct {
 	born    []bool
 	deliver []int64 // when each batch was returned by Next
 	epochAt int64
-	segment int32
 	ends    []int64
 }
 

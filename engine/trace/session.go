@@ -144,3 +144,14 @@ func mergeSegments(have, updates []Segment) []Segment {
 	}
 	return out
 }
+
+// Restore makes a session of what a snapshot holds: the way in for a trace that
+// was not recorded here. It takes the snapshot's slices over and sorts its spans.
+func Restore(snap *Snapshot) *Session {
+	s := NewSession(snap.Meta)
+	s.now, s.outcome = snap.Now, snap.Outcome
+	s.segments, s.steps, s.notes, s.gauges, s.ops = snap.Segments, snap.Steps, snap.Notes, snap.Gauges, snap.Ops
+	sortSpans(snap.Spans)
+	s.spans.add(snap.Spans)
+	return s
+}

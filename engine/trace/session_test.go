@@ -195,6 +195,16 @@ func TestSnapshotsAreStableWhileWritten(t *testing.T) {
 	wg.Wait()
 }
 
+func TestRestore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := sessionGen().Draw(t, "session")
+		want := snapshotOf(s)
+		if d := cmp.Diff(want, snapshotOf(Restore(snapshotOf(s))), sameSnapshot); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
 func TestMergeSegments(t *testing.T) {
 	have := mergeSegments(nil, []Segment{{Index: 0, Start: 1}})
 	next := mergeSegments(have, []Segment{{Index: 1, Start: 50}, {Index: 1, Start: 50, Transition: 7}, {Index: 0, Start: 1, Reason: "start"}})
