@@ -13,12 +13,31 @@ BUILD   := $(CURDIR)/.cache/build
 DRIVER  := $(CURDIR)/engine/device/cuda/driver
 TOOLS   := $(CURDIR)/.cache/tools
 
+# The CUDA driver is not linked: gorgonia.org/cu's -lcuda finds a static library of
+# lazy forwarders, which load libcuda.so.1 at the first call if it is there. Go does
+# not see those headers change, so their hash is among the flags.
+SHIM       := $(DRIVER)/shim
+SHIM_FILES := $(wildcard $(SHIM)/*)
+SHIM_HASH  := $(shell cat $(SHIM_FILES) | cksum | cut -d' ' -f1)
+CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
+
 .PHONY: all run test bench vet lint clean tools fuzz
 all: bin/gpustall
 
 .PHONY: bin/gpustall
-bin/gpustall:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ .
+bin/gpustall: $(BUILD)/libcuda.a
+	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '$(LDFLAGS)' -o $@ .
+
+$(BUILD)/libcuda.a: $(SHIM_FILES) | $(BUILD)
+	gcc -O2 -fPIC -std=gnu11 -Wall -I$(SHIM) -c $(SHIM)/shim.c -o $(BUILD)/shim.o
+	ar rcsD $@ $(BUILD)/shim.o
+
+$(BUILD):
+	mkdir -p $@
+
+# Prints the environment that builds with -tags cuda, for the test script.
+cuda-env: $(BUILD)/libcuda.a
+	@echo "$(CUDA_ENV)"
 
 run: bin/gpustall
 	bin/gpustall

@@ -138,7 +138,7 @@ type transition struct {
 func (t *transition) begin(e *Engine, start int64, ready, inFlight int) {
 	k := e.applied.Loader
 	*t = transition{active: true, from: start, ready: ready,
-		remaining: inFlight + max(1, k.NumWorkers*k.PrefetchFactor)}
+		remaining: inFlight + max(1, k.InFlight())}
 }
 
 func (t *transition) flag() uint16 {

@@ -51,17 +51,18 @@ func (p *plan) readMetrics(dev device.Device, s device.Stream, step int32, dst [
 // planner builds plans when a batch of a new shape arrives and keeps a few. All
 // its plans are of one type: the model's state is laid out for it.
 type planner struct {
-	e      *Engine
-	state  *nn.State
-	arena  *nn.Arena
-	inputs [inputSlots]device.Buffer
-	plans  []*plan
-	typ    kernels.Type
-	clock  int
+	e       *Engine
+	state   *nn.State
+	arena   *nn.Arena
+	inputs  [inputSlots]device.Buffer
+	plans   []*plan
+	typ     kernels.Type
+	capture bool
+	clock   int
 }
 
 func (p *planner) open(e *Engine) (err error) {
-	p.e, p.typ = e, e.applied.Precision
+	p.e, p.typ, p.capture = e, e.applied.Precision, e.applied.Capture
 	if e.cfg.Model == nil {
 		return nil
 	}
@@ -164,8 +165,19 @@ func (p *planner) prepare(q *plan, i, labelsOff, augOff int) (err error) {
 		launches = q.nets[i].Train
 	}
 	q.launches = launches
-	q.programs[i], err = p.e.dev.Prepare(launches)
-	return err
+	if q.programs[i], err = p.e.dev.Prepare(launches); err != nil {
+		return err
+	}
+	return p.setCapture(q.programs[i], p.capture)
+}
+
+// setCapture replays a program as one graph, or stops doing so, where the device
+// can.
+func (p *planner) setCapture(prog device.Program, on bool) error {
+	if c, ok := p.e.dev.(device.Capturer); ok {
+		return c.Capture(prog, on)
+	}
+	return nil
 }
 
 // growInputs makes the input slots hold n bytes; plans point into them.
@@ -202,6 +214,11 @@ func (p *planner) growArena(c nn.PlanConfig) (*nn.Arena, error) {
 // not fit is refused now, with the old knobs still good. Parameters stay where
 // they are.
 func (p *planner) apply(k Knobs) error {
+	if k.Capture != p.capture {
+		if err := p.recapture(k.Capture); err != nil {
+			return err
+		}
+	}
 	n := min(k.Loader.BatchSize, p.e.cfg.Dataset.Info().Samples)
 	l := loader.NewLayout(p.e.cfg.Dataset.Info(), n, k.Loader.DeviceTransforms)
 	if k.Precision == p.typ && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
@@ -221,6 +238,22 @@ func (p *planner) apply(k Knobs) error {
 		p.typ = old
 	}
 	return err
+}
+
+// recapture switches the plans there are; later ones follow p.capture.
+func (p *planner) recapture(on bool) error {
+	if err := p.e.finish(); err != nil {
+		return err
+	}
+	for _, q := range p.plans {
+		for _, prog := range q.programs {
+			if err := p.setCapture(prog, on); err != nil {
+				return err
+			}
+		}
+	}
+	p.capture = on
+	return nil
 }
 
 // drop releases the n least recently used plans.
