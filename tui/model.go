@@ -109,8 +109,10 @@ type Model struct {
 	paused            bool
 	quit, interrupted bool
 	exporting         bool
-	suspend           func() // lets the terminal's stop signal through before a suspend; set by Run
-	resume            func()
+
+	// Set by Run: what a suspend needs of the process.
+	shell   func() bool // somebody can continue it
+	suspend func()      // stop the process and come back
 }
 
 // message is the one line of feedback. Errors stay until a key is pressed.

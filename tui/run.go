@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"golang.org/x/sys/unix"
 )
 
 // Interrupted is the error of Run when a signal, or ctrl+c, ended it.
@@ -30,9 +31,10 @@ func (i Interrupted) ExitCode() int {
 // wraps tea.ErrProgramPanic when drawing panicked.
 func Run(ctx context.Context, o Options) error {
 	m := New(o)
+	m.shell = hasShell
 	p := tea.NewProgram(m, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())
 	s := watch(ctx, p)
-	m.suspend, m.resume = s.ignoreStop, s.catchStop
+	m.suspend = s.request
 	_, err := p.Run()
 	s.close()
 	if o.Quit != nil && m.quit {
@@ -51,12 +53,13 @@ func Run(ctx context.Context, o Options) error {
 	return ctx.Err()
 }
 
-// signals ends the program for ctx and for signals, and suspends it for TSTP.
-// Its goroutine lives until close.
+// signals ends the program for ctx and for signals, and suspends it for TSTP and
+// ctrl+z. Its goroutine lives until close.
 type signals struct {
 	p    *tea.Program
 	sig  chan os.Signal
 	stop chan os.Signal
+	ask  chan struct{} // to suspend; has room for one
 	done chan struct{}
 	wg   sync.WaitGroup
 
@@ -65,42 +68,70 @@ type signals struct {
 }
 
 func watch(ctx context.Context, p *tea.Program) *signals {
-	s := &signals{p: p, sig: make(chan os.Signal, 4), stop: make(chan os.Signal, 1), done: make(chan struct{})}
+	s := &signals{
+		p: p, sig: make(chan os.Signal, 4), stop: make(chan os.Signal, 1),
+		ask: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 	signal.Notify(s.sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	s.catchStop()
+	signal.Notify(s.stop, syscall.SIGTSTP)
 	s.wg.Go(func() {
 		defer func() {
 			if r := recover(); r != nil {
 				p.Kill() // restores the terminal; Run reports that it was killed
 			}
 		}()
-		for {
-			select {
-			case <-s.done:
-				return
-			case <-ctx.Done():
-				p.Quit()
-				return
-			case sig := <-s.sig:
-				s.mu.Lock()
-				s.end = sig
-				s.mu.Unlock()
-				p.Quit()
-				return
-			case <-s.stop:
-				s.ignoreStop()
-				p.Send(tea.SuspendMsg{})
-			}
-		}
+		s.loop(ctx)
 	})
 	return s
 }
 
-// ignoreStop gives TSTP its default meaning back, so that the process can stop;
-// catchStop takes it again after the process continued.
-func (s *signals) ignoreStop() { signal.Stop(s.stop) }
+func (s *signals) loop(ctx context.Context) {
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-ctx.Done():
+			s.p.Quit()
+			return
+		case sig := <-s.sig:
+			s.mu.Lock()
+			s.end = sig
+			s.mu.Unlock()
+			s.p.Quit()
+			return
+		case <-s.stop:
+			s.p.Send(suspendMsg{})
+		case <-s.ask:
+			s.suspend()
+		}
+	}
+}
 
-func (s *signals) catchStop() { signal.Notify(s.stop, syscall.SIGTSTP) }
+// request asks for a suspend, unless one is under way.
+func (s *signals) request() {
+	select {
+	case s.ask <- struct{}{}:
+	default:
+	}
+}
+
+// suspendMsg asks the screen to suspend, as ctrl+z does.
+type suspendMsg struct{}
+
+// suspend gives the terminal back, stops the job and, once it is continued,
+// takes the terminal again. bubbletea's own suspend sends TSTP, which a Go
+// program that was ever notified of it can no longer stop for; so the others of
+// the job (make, a script) get TSTP and this process STOP.
+func (s *signals) suspend() {
+	if err := s.p.ReleaseTerminal(); err != nil {
+		return
+	}
+	signal.Ignore(syscall.SIGTSTP) // our own copy of the next line
+	_ = syscall.Kill(0, syscall.SIGTSTP)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	signal.Notify(s.stop, syscall.SIGTSTP)
+	_ = s.p.RestoreTerminal()
+}
 
 func (s *signals) caught() os.Signal {
 	s.mu.Lock()
@@ -113,4 +144,12 @@ func (s *signals) close() {
 	signal.Stop(s.stop)
 	close(s.done)
 	s.wg.Wait()
+}
+
+// hasShell reports whether someone can continue the process once it is stopped.
+// Where it leads its session (ssh host gpustall, docker run, a pane of tmux) the
+// kernel ignores TSTP, and the screen would wait for CONT for ever.
+func hasShell() bool {
+	sid, err := unix.Getsid(0)
+	return err == nil && sid != unix.Getpgrp()
 }

@@ -41,11 +41,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		} else {
 			m.say("info", "report written to "+msg.path)
 		}
-	case tea.ResumeMsg:
-		if m.resume != nil {
-			m.resume()
-		}
-		m.dirty = true
+	case suspendMsg:
+		return m, m.stop()
 	}
 	return m, nil
 }
@@ -341,10 +338,10 @@ func (m *Model) leave() tea.Cmd {
 
 // stop suspends the process, as ctrl+z does in a shell.
 func (m *Model) stop() tea.Cmd {
-	return func() tea.Msg {
-		if m.suspend != nil {
-			m.suspend()
-		}
-		return tea.SuspendMsg{}
+	if m.shell == nil || !m.shell() {
+		m.say("info", "nothing to suspend to: this terminal has no shell with job control")
+		return nil
 	}
+	suspend := m.suspend
+	return func() tea.Msg { suspend(); return nil }
 }

@@ -1,0 +1,308 @@
+//go:build unix
+
+package tui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"go.uber.org/goleak"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
+)
+
+// helperEnv makes the test binary behave as a program on a terminal.
+const helperEnv = "GPUSTALL_TUI_HELPER"
+
+func TestMain(m *testing.M) {
+	switch mode := os.Getenv(helperEnv); mode {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "nothing":
+		os.Exit(0) // what a --version would do: only the inits ran
+	case "shell":
+		os.Exit(helperShell())
+	default:
+		os.Exit(helperScreen(mode))
+	}
+}
+
+// helperScreen shows a simulated run until what mode says happens.
+func helperScreen(mode string) int {
+	start := time.Now()
+	run := demo.New(func() int64 { return time.Since(start).Nanoseconds() })
+	o := Options{Source: run, Control: run, FPS: 30}
+	ctx := context.Background()
+	switch mode {
+	case "context":
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 700*time.Millisecond)
+		defer cancel()
+	case "panic":
+		o.Source = &panicSource{Run: run}
+	}
+	err := Run(ctx, o)
+	fmt.Printf("RETURNED %v\n", err)
+	var i Interrupted
+	if errors.As(err, &i) {
+		return i.ExitCode()
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// panicSource panics once the first frames are out.
+type panicSource struct {
+	*demo.Run
+	n int
+}
+
+func (s *panicSource) Snapshot(from, to int64) *trace.Snapshot {
+	if s.n++; s.n > 12 {
+		panic("the source broke")
+	}
+	return s.Run.Snapshot(from, to)
+}
+
+// helperShell runs the screen as a shell runs a job, continues it when it
+// stops, and says so.
+func helperShell() int {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), helperEnv+"=run")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Foreground: true, Ctty: 0}
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Printf("JOB PID %d\r\n", cmd.Process.Pid)
+	for {
+		var ws syscall.WaitStatus
+		if _, err := syscall.Wait4(cmd.Process.Pid, &ws, syscall.WUNTRACED, nil); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		if !ws.Stopped() {
+			return ws.ExitStatus()
+		}
+		_, _ = io.WriteString(os.Stderr, "JOB STOPPED\r\n")
+		time.Sleep(100 * time.Millisecond)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGCONT)
+	}
+}
+
+// terminal is a program on a pty whose terminal answers nothing.
+type terminal struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	pty  *os.File
+	mu   sync.Mutex
+	out  bytes.Buffer
+	done chan struct{}
+}
+
+func start(t *testing.T, mode string, env ...string) *terminal {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), append([]string{helperEnv + "=" + mode, "TERM=xterm-256color", "NO_COLOR="}, env...)...)
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 120, Rows: 36})
+	if err != nil {
+		t.Skipf("no pty: %v", err)
+	}
+	x := &terminal{t: t, cmd: cmd, pty: f, done: make(chan struct{})}
+	go func() {
+		defer close(x.done)
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := f.Read(buf)
+			x.mu.Lock()
+			x.out.Write(buf[:n])
+			x.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		if _, job, found := strings.Cut(x.output(), "JOB PID "); found { // the shell's, which outlives it
+			var pid int
+			if _, err := fmt.Sscan(job, &pid); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		<-x.done
+		_ = f.Close()
+	})
+	return x
+}
+
+func (x *terminal) output() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.out.String()
+}
+
+// wait waits until the output has all of words, in this order.
+func (x *terminal) wait(words ...string) {
+	x.t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		rest, found := x.output(), true
+		for _, w := range words {
+			if _, rest, found = strings.Cut(rest, w); !found {
+				break
+			}
+		}
+		if found {
+			return
+		}
+		if time.Now().After(end) {
+			out := x.output()
+			x.t.Fatalf("the terminal never got %q; it got, at the end:\n%q", words, out[max(0, len(out)-1500):])
+		}
+	}
+}
+
+// exit waits for the program's end and returns its exit code.
+func (x *terminal) exit() int {
+	x.t.Helper()
+	_ = x.cmd.Wait()
+	<-x.done
+	return x.cmd.ProcessState.ExitCode()
+}
+
+const (
+	altOn, altOff, cursorOn = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
+)
+
+// restored checks that the program left the alternate screen and showed the
+// cursor again, in that run's last part.
+func (x *terminal) restored() {
+	x.t.Helper()
+	out := x.output()
+	if strings.LastIndex(out, altOff) < strings.LastIndex(out, altOn) || strings.LastIndex(out, cursorOn) < strings.LastIndex(out, "\x1b[?25l") {
+		x.t.Errorf("the terminal was not restored: %q", out[max(0, len(out)-400):])
+	}
+}
+
+// TestSilentTerminal: no query goes to the terminal, neither in the inits, which
+// a --version runs too, nor by the screen. A terminal that does not answer one
+// would hold the start up for five seconds.
+func TestSilentTerminal(t *testing.T) {
+	for _, mode := range []string{"nothing", "context"} {
+		x := start(t, mode)
+		x.exit()
+		for _, query := range []string{"\x1b]10", "\x1b]11", "\x1b[6n", "\x1b[c", "\x1b[>c"} {
+			if strings.Contains(x.output(), query) {
+				t.Errorf("%s: the terminal was asked %q", mode, query)
+			}
+		}
+	}
+}
+
+func TestSignals(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			x := start(t, "run")
+			x.wait(altOn, "gpustall", "Timeline")
+			_ = x.cmd.Process.Signal(sig)
+			if code := x.exit(); code != 128+int(sig) {
+				t.Errorf("exit code %d, want %d; output ends in %q", code, 128+int(sig), x.output()[max(0, len(x.output())-300):])
+			}
+			x.restored()
+		})
+	}
+}
+
+// TestKeysOnTerminal: ctrl+c is an interrupt; q asks once.
+func TestKeysOnTerminal(t *testing.T) {
+	x := start(t, "run")
+	x.wait(altOn, "Timeline")
+	_, _ = x.pty.WriteString("\x03")
+	if code := x.exit(); code != 130 {
+		t.Errorf("ctrl+c: exit code %d, want 130", code)
+	}
+	x.restored()
+
+	x = start(t, "run")
+	x.wait(altOn, "Timeline")
+	_, _ = x.pty.WriteString("q")
+	x.wait("Quit?")
+	_, _ = x.pty.WriteString("y")
+	if code := x.exit(); code != 0 {
+		t.Errorf("q y: exit code %d, want 0", code)
+	}
+	x.restored()
+	x.wait(altOff, "RETURNED <nil>")
+}
+
+func TestContextEnds(t *testing.T) {
+	x := start(t, "context")
+	if code := x.exit(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	x.restored()
+	x.wait(altOff, "RETURNED context deadline exceeded")
+}
+
+func TestPanicRestores(t *testing.T) {
+	x := start(t, "panic")
+	x.exit()
+	x.restored()
+	x.wait(altOff, "the source broke", "RETURNED show the screen: ")
+}
+
+// TestSuspend: ctrl+z and TSTP stop the process with the terminal restored, CONT
+// brings the screen back, more than once.
+func TestSuspend(t *testing.T) {
+	x := start(t, "shell")
+	x.wait(altOn, "Timeline")
+	for range 2 {
+		_, _ = x.pty.WriteString("\x1a")
+		x.wait(altOff, "JOB STOPPED", altOn, "Timeline")
+		x.mu.Lock()
+		x.out.Reset()
+		x.mu.Unlock()
+		x.wait("ms") // frames go on
+	}
+	_, _ = x.pty.WriteString("\x03")
+	if code := x.exit(); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+}
+
+// TestNoShell: where nobody could continue it, ctrl+z does not stop the screen.
+func TestNoShell(t *testing.T) {
+	x := start(t, "run")
+	x.wait(altOn, "Timeline")
+	_, _ = x.pty.WriteString("\x1a")
+	x.wait("nothing to suspend to")
+	_, _ = x.pty.WriteString("\x03")
+	x.exit()
+}
+
+// TestResize follows the terminal live.
+func TestResize(t *testing.T) {
+	x := start(t, "run")
+	x.wait(altOn, "Experiments")
+	_ = pty.Setsize(x.pty, &pty.Winsize{Cols: 80, Rows: 24})
+	x.wait("Experiments", "Gauges")
+	_ = pty.Setsize(x.pty, &pty.Winsize{Cols: 200, Rows: 50})
+	x.wait("Gauges", "Notes")
+	_, _ = x.pty.WriteString("\x03")
+	x.exit()
+}
