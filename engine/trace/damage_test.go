@@ -3,9 +3,11 @@ package trace
 import (
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -299,4 +301,40 @@ func FuzzChunk(f *testing.F) {
 			t.Fatalf("%d spans", len(spans))
 		}
 	})
+}
+
+// Bits flip on disks: whatever they hit, Open answers.
+func TestOpenAfterBitFlips(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good"+Ext)
+	writeSome(t, good)
+	data, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	opened, refused := 0, 0
+	for range 400 {
+		d := slices.Clone(data)
+		for range 1 << r.IntN(8) {
+			d[r.IntN(len(d))] ^= 1 << r.IntN(8)
+		}
+		path := filepath.Join(dir, "flipped"+Ext)
+		if err := os.WriteFile(path, d, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); err != nil {
+			if strings.Contains(err.Error(), "panic") {
+				t.Fatal(err)
+			}
+			oneSentence(t, err, path)
+			refused++
+		} else {
+			opened++
+		}
+	}
+	t.Logf("%d opened, %d refused", opened, refused)
+	if refused == 0 {
+		t.Error("no flip was noticed")
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Reasons for which Open refuses a file.
@@ -57,10 +58,24 @@ func openError(path string, err error) error {
 			err = fmt.Errorf("%w; check the path", err)
 		}
 	default:
-		line, _, _ := strings.Cut(err.Error(), "\n")
-		err = fmt.Errorf("%s: %w", line, ErrDamaged)
+		err = fmt.Errorf("%s: %w", brief(err), ErrDamaged)
 	}
 	return fmt.Errorf("open session %s: %w", path, err)
+}
+
+// brief is the first words of what the library says, which may quote the damage.
+func brief(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	line = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, line)
+	if r := []rune(line); len(r) > 100 {
+		line = string(r[:100]) + "…"
+	}
+	return line
 }
 
 // checkHeader tells from the first page whether this is a session we can read.

@@ -30,7 +30,7 @@ func sessionGen() *rapid.Generator[*Session] {
 			Started: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "started"), 123456789).UTC(),
 			Device:  text("device"), DeviceKind: "emu", Emulated: rapid.Bool().Draw(t, "emulated"), Model: text("model"),
 			Params: rapid.Int64().Draw(t, "params"), Samples: rapid.Int64().Draw(t, "samples"), Seed: rapid.Int64().Draw(t, "seed"),
-			Host: rapid.SliceOfN(knobGen(), 0, 3).Draw(t, "host"),
+			Host:  rapid.SliceOfN(knobGen(), 0, 3).Draw(t, "host"),
 			Specs: []KnobSpec{{Name: text("spec"), Type: "int", Max: 64, Values: []string{"1", "2"}}},
 		}
 		s := NewSession(m)
