@@ -24,6 +24,7 @@ type Device struct {
 	ctx     driver.Context
 	target  kernels.CUDATarget
 	choices Choices
+	pick    func(op kernels.Op) string // tests: overrides the choice
 
 	modules   map[string]cu.Module
 	functions map[entry]*function

@@ -215,3 +215,83 @@ func TestNoSuchGPU(t *testing.T) {
 }
 
 func BenchmarkDevice(b *testing.B) { devicetest.Bench(b, open(b)) }
+
+// Every variant of every kernel gives the reference's results.
+func TestVariants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("every variant of every convolution takes long on the emulated driver")
+	}
+	d := open(t)
+	for _, c := range devicetest.Cases() {
+		configs := kernels.CUDAConfigs(c.Op, d.target)
+		if len(configs) < 2 {
+			continue
+		}
+		for _, config := range configs[1:] { // TestDevice runs the first
+			t.Run(c.Name+"/"+config, func(t *testing.T) {
+				d.pick = func(kernels.Op) string { return config }
+				defer func() { d.pick = nil }()
+				c.Run(t, d)
+			})
+		}
+	}
+}
+
+// Tuning takes each variant once, leaves the buffers alone and stores its choice.
+func TestTune(t *testing.T) {
+	d := open(t)
+	op := kernels.ConvForward{Conv: kernels.Conv{N: 2, H: 8, W: 8, C: 16, K: 32, R: 3, S: 3, Stride: 1, Pad: 1}}
+	configs := kernels.CUDAConfigs(op, d.target)
+	if len(configs) < 2 {
+		t.Skip("one variant only")
+	}
+	var bufs []device.Buffer
+	s, err := d.NewStream("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range op.Args() {
+		b, err := d.Alloc(a.Size())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.CopyIn(s, b, make([]byte, a.Size())); err != nil {
+			t.Fatal(err)
+		}
+		bufs = append(bufs, b)
+	}
+	held := d.mem.held
+	best, err := d.tune(op, bufs, configs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, c := range configs {
+		found = found || c == best
+	}
+	if !found {
+		t.Errorf("chose %q of %q", best, configs)
+	}
+	if d.mem.held != held {
+		t.Errorf("tuning kept %d bytes", d.mem.held-held)
+	}
+	y := make([]byte, op.Args()[2].Size())
+	e, _ := d.NewEvent()
+	if err := errors.Join(d.CopyOut(s, y, bufs[2]), d.Record(s, e), d.Sync(e)); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range y {
+		if v != 0 {
+			t.Fatalf("tuning wrote the launch's own output at %d", i)
+		}
+	}
+	choices := &FileChoices{path: t.TempDir() + "/choices.json", m: map[string]string{d.key(op): configs[1]}}
+	d.choices = choices
+	if got := d.choose(op, bufs); got != configs[1] {
+		t.Errorf("took %q, stored is %q", got, configs[1])
+	}
+	choices.m[d.key(op)] = "a variant of an older version"
+	if got := d.choose(op, bufs); got == "a variant of an older version" {
+		t.Error("took a variant that does not exist")
+	}
+}

@@ -61,23 +61,3 @@ func (d *Device) module(name string) (cu.Module, error) {
 	d.modules[name] = m
 	return m, nil
 }
-
-// choose returns the variant of op to run: the stored one, or "" for the first.
-func (d *Device) choose(op kernels.Op) string {
-	if d.choices == nil {
-		return ""
-	}
-	if c, ok := d.choices.Get(d.key(op)); ok {
-		for _, known := range kernels.CUDAConfigs(op, d.target) {
-			if c == known {
-				return c
-			}
-		}
-	}
-	return ""
-}
-
-// key names op and its shape on this GPU.
-func (d *Device) key(op kernels.Op) string {
-	return fmt.Sprintf("%s sm_%d %s %+v", d.info.Name, d.target.SM, op.Name(), op)
-}

@@ -122,7 +122,7 @@ func (d *Device) plan(p *program, l device.Launch) (kernels.CUDAPlan, error) {
 		k.refs++
 		p.blocks = append(p.blocks, k)
 	}
-	return kernels.CUDA(op, d.target, d.choose(op))
+	return kernels.CUDA(op, d.target, d.choose(op, l.Bufs))
 }
 
 // claimScratch returns the address of n bytes that programs share. One that

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"testing"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
@@ -92,7 +93,16 @@ func supports(dev device.Device, t kernels.Type) bool {
 	return false
 }
 
+// Run checks the case on dev.
+func (c Case) Run(t *testing.T, dev device.Device) {
+	t.Helper()
+	c.check(newRig(t, dev))
+}
+
 func (c Case) check(r *rig) {
+	if c.Slow && testing.Short() {
+		r.Skip("short mode")
+	}
 	if !supports(r.dev, computeType(c.Op)) {
 		r.Skipf("the device has no %v", computeType(c.Op))
 	}
