@@ -1,7 +1,7 @@
 // conv_backward_data.cu: dx (+)= the gradient with respect to x. blockIdx.y is
 // the phase (see conv.h): with a stride, pixels that see different taps are
 // separate products, so that no zero is multiplied. A phase without taps is
-// cleared.
+// cleared, or left as it is when adding.
 #include "conv_mma.h"
 #include "conv_simt.h"
 
@@ -22,11 +22,12 @@ template <class L> KD_FN void data_simt(const typename L::T *dy, const typename 
   typedef simt_operand<L, L::BN, false> B;
   phase f(g, blockIdx.y);
   block_tile at(L::BM, L::BN, g.c);
-  if (at.m0 >= g.n * f.rows * f.cols) return;
+  int tiles = tap_walk<L::BK>::tiles(f, g.k);
+  if (at.m0 >= g.n * f.rows * f.cols || (accumulate && tiles == 0)) return;
   data_dy<T, L::V, A::N, L::BK> a(dy, g, f, at.m0 + A::row(), A::STEP, A::col());
   data_w<T, L::V, B::N, L::BK> b(w, g, f, B::row(), B::STEP, at.n0 + B::col());
   float acc[8][8] = {};
-  product<L, true, false>(acc, a, b, tap_walk<L::BK>::tiles(f, g.k));
+  product<L, true, false>(acc, a, b, tiles);
   store<L>(dx, acc, at.n0, g.c, accumulate, phase_row{g, f, at.m0});
 }
 
@@ -46,11 +47,12 @@ template <class L> KD_FN void data_mma(const typename L::T *dy, const typename L
   KD_DYN_SHARED(smem);
   phase f(g, blockIdx.y);
   block_tile at(L::BM, L::BN, g.c);
-  if (at.m0 >= g.n * f.rows * f.cols) return;
+  int tiles = tap_walk<L::BK>::tiles(f, g.k);
+  if (at.m0 >= g.n * f.rows * f.cols || (accumulate && tiles == 0)) return;
   data_dy<T, L::V, Y::A::N, L::BK> a(dy, g, f, at.m0 + Y::A::row(), Y::A::STEP, Y::A::col());
   data_w<T, L::V, Y::B::N, L::BK> b(w, g, f, Y::B::row(), Y::B::STEP, at.n0 + Y::B::col());
   float acc[L::MT][L::NT][4] = {};
-  product<L, true, false>(acc, a, b, tap_walk<L::BK>::tiles(f, g.k), smem);
+  product<L, true, false>(acc, a, b, tiles, smem);
   store<L, Y>(dx, acc, at.n0, g.c, accumulate, smem, phase_row{g, f, at.m0});
 }
 

@@ -7,7 +7,7 @@ func scratchAt(off uint64) CUDAArg { return CUDAArg{Kind: CUDAScratch, Value: of
 func counterAt(off int) CUDAArg    { return CUDAArg{Kind: CUDACounter, Value: uint64(off)} }
 func scalar(v int) CUDAArg         { return CUDAArg{Kind: CUDAScalar, Value: uint64(uint32(int32(v)))} }
 func float(v float32) CUDAArg      { return CUDAArg{Kind: CUDAScalar, Value: uint64(math.Float32bits(v))} }
-func flag(b bool) CUDAArg          { return scalar(count(b)) }
+func boolean(b bool) CUDAArg       { return scalar(count(b)) }
 func optional(have bool, i int) CUDAArg {
 	if !have {
 		return CUDAArg{Kind: CUDANull}

@@ -49,7 +49,7 @@ func (p *cudaPlanner) batchNormForward(op BatchNormForward) {
 	}
 	p.launch("batchnorm", "batchnorm_apply_"+g.name, g.apply, columnThreads,
 		buffer(0), buffer(1), buffer(2), buffer(3), buffer(mean), buffer(spread), optional(op.Residual, 8),
-		scalar(op.Rows), scalar(op.C), float(op.Eps), flag(!op.Train), flag(op.ReLU))
+		scalar(op.Rows), scalar(op.C), float(op.Eps), boolean(!op.Train), boolean(op.ReLU))
 }
 
 func (p *cudaPlanner) batchNormBackward(op BatchNormBackward) {

@@ -235,13 +235,13 @@ func (p *cudaPlanner) conv(c convPlan, l tile, gridY int, bufs []CUDAArg, last .
 func (p *cudaPlanner) convForward(op ConvForward) {
 	c := newConvPlan(op.Conv, convForward, op.Type, p.t)
 	p.conv(c, c.find(p.plan.Config), 1,
-		[]CUDAArg{buffer(0), buffer(1), buffer(2), optional(op.Bias, 3)}, flag(op.ReLU))
+		[]CUDAArg{buffer(0), buffer(1), buffer(2), optional(op.Bias, 3)}, boolean(op.ReLU))
 }
 
 func (p *cudaPlanner) convBackwardData(op ConvBackwardData) {
 	c := newConvPlan(op.Conv, convBackwardData, op.Type, p.t)
 	p.conv(c, c.find(p.plan.Config), c.phases(),
-		[]CUDAArg{buffer(0), buffer(1), buffer(2)}, flag(op.Accumulate))
+		[]CUDAArg{buffer(0), buffer(1), buffer(2)}, boolean(op.Accumulate))
 }
 
 // convBackwardWeight sums each tile's depth in parts, and these in their order.

@@ -100,7 +100,7 @@ template <class T, int V> KD_FN void avgpool_backward(const T *dy, T *dx, int n,
     maxpool_backward<T, V>(dy, index, dx, POOL_ARGS);                                                                       \
   }                                                                                                                         \
   KD_ENTRY(maxpool_backward_##name)                                                                                         \
-  KD_KERNEL __launch_bounds__(256) avgpool_##name(const T *x, T *y, int n, int hw, int c) { avgpool<T, V>(x, y, n, hw, c); } \
+  KD_KERNEL __launch_bounds__(256, 1) avgpool_##name(const T *x, T *y, int n, int hw, int c) { avgpool<T, V>(x, y, n, hw, c); } \
   KD_ENTRY(avgpool_##name)                                                                                                  \
   KD_KERNEL __launch_bounds__(256) avgpool_backward_##name(const T *dy, T *dx, int n, int hw, int c) { avgpool_backward<T, V>(dy, dx, n, hw, c); } \
   KD_ENTRY(avgpool_backward_##name)

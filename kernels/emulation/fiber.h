@@ -10,7 +10,12 @@
 #include <mutex>
 #include <thread>
 #include <vector>
-#if !defined(__x86_64__)
+// The switch between fibers is a few instructions on x86-64; elsewhere, or with
+// KD_UCONTEXT defined, it is the C library's.
+#if !defined(__x86_64__) && !defined(KD_UCONTEXT)
+#define KD_UCONTEXT
+#endif
+#if defined(KD_UCONTEXT)
 #include <ucontext.h>
 #endif
 
@@ -37,7 +42,7 @@ struct Fiber {
   void *arg;
   Copy copies[64];
   int ncopies, groups[64], ngroups; // groups: copies in each committed group, oldest first
-#if !defined(__x86_64__)
+#if defined(KD_UCONTEXT)
   ucontext_t ctx;
 #endif
 };
@@ -64,7 +69,7 @@ struct Worker {
   void (*fn)(void *);
   void *arg;
   bool reverse;
-#if !defined(__x86_64__)
+#if defined(KD_UCONTEXT)
   ucontext_t main_ctx;
 #endif
 };
@@ -87,7 +92,7 @@ inline std::atomic<uint64_t> serial{1};
 
 void entry();
 
-#if defined(__x86_64__)
+#if !defined(KD_UCONTEXT)
 extern "C" void kd_switch(void **save, void *load);
 __asm__(".text\n.weak kd_switch\n.type kd_switch,@function\nkd_switch:\n"
         "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
