@@ -87,7 +87,8 @@ func (v *Verdict) adviseLoader(c *context) {
 // adviseWorkers raises num_workers to what the measured times ask for: worker
 // time per batch over device time per batch, when batches are to be built as fast
 // as the device uses them up. Work that computes needs a core for each worker;
-// work that waits for reads does not.
+// work that waits for reads does not. Each worker holds batches in memory, so the
+// step is at most fourfold.
 func (v *Verdict) adviseWorkers(c *context, workers int) {
 	need := 0
 	if c.b.Busy > 0 {
@@ -114,6 +115,7 @@ func (v *Verdict) adviseWorkers(c *context, workers int) {
 		if reading {
 			value = min(max(value, 2*workers), most)
 		}
+		value = min(value, max(4, 4*workers))
 		v.try(c, "num_workers", strconv.Itoa(value), why)
 	case reading:
 		v.Advice = join("num_workers is at its most and reads are still late: put the data on faster storage or into larger files", per)

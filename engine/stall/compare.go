@@ -8,18 +8,19 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Windows of a comparison: steps are grouped into maxWindows windows of equal
-// count, because single steps are neither independent nor near normal. Fewer than
-// minWindows on a side say nothing.
+// Steps are grouped into windows of equal count, because single steps are neither
+// independent nor near normal: batches come in bursts of as many as there are
+// workers. Fewer than minWindows on a side say nothing; few but long windows
+// average bursts out best.
 const (
 	minWindows = 10
-	maxWindows = 30
+	maxWindows = 12
 )
 
 // Comparison is how the throughput of B relates to that of A.
 type Comparison struct {
 	OK        bool    // there were enough steps on both sides to tell
-	Ratio     float64 // throughput of B over A, of the geometric means
+	Ratio     float64 // samples/s of B over A
 	Lo, Hi    float64 // its 95 % confidence interval
 	Different bool    // the interval excludes 1; otherwise no difference was measured
 	Windows   int     // on the side with fewer
@@ -28,8 +29,9 @@ type Comparison struct {
 
 // Compare relates two sets of steps, each of one segment. It leaves out the steps
 // of transitions, and a leading first step of an epoch, which waits for the first
-// batch. The interval is Welch's, from the logarithms of the windows' time per
-// sample (B. L. Welch, Biometrika 34, 1947; degrees of freedom by Satterthwaite).
+// batch. The interval is Welch's (Biometrika 34, 1947, with Satterthwaite's
+// degrees of freedom) for the logarithm of the mean time per sample, whose
+// variance follows from the windows' by the delta method: var(log m) = var(m)/m².
 func Compare(a, b []trace.Step) Comparison {
 	a, xa := Steady(a)
 	b, xb := Steady(b)
@@ -38,19 +40,28 @@ func Compare(a, b []trace.Step) Comparison {
 	if c.Windows < minWindows {
 		return c
 	}
-	ma, va := stat.MeanVariance(wa, nil)
-	mb, vb := stat.MeanVariance(wb, nil)
-	na, nb := float64(len(wa)), float64(len(wb))
-	sa, sb := va/na, vb/nb
+	ra, rb := Sum(a).SamplesPerSecond(), Sum(b).SamplesPerSecond()
+	if ra <= 0 || rb <= 0 {
+		return c
+	}
+	sa, sb := logVariance(wa), logVariance(wb)
 	half := 0.0
 	if sa+sb > 0 {
+		na, nb := float64(len(wa)), float64(len(wb))
 		df := (sa + sb) * (sa + sb) / (sa*sa/(na-1) + sb*sb/(nb-1))
 		half = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(0.975) * math.Sqrt(sa+sb)
 	}
-	c.Ratio, c.Lo, c.Hi = math.Exp(ma-mb), math.Exp(ma-mb-half), math.Exp(ma-mb+half)
+	c.Ratio = rb / ra
+	c.Lo, c.Hi = c.Ratio*math.Exp(-half), c.Ratio*math.Exp(half)
 	c.Different = c.Lo > 1 || c.Hi < 1
 	c.OK = true
 	return c
+}
+
+// logVariance is the variance of the logarithm of the mean of w.
+func logVariance(w []float64) float64 {
+	mean, variance := stat.MeanVariance(w, nil)
+	return variance / (mean * mean * float64(len(w)))
 }
 
 // Steady returns the steps that a comparison may use and how many it leaves out:
@@ -77,17 +88,16 @@ func Steady(steps []trace.Step) (steady []trace.Step, excluded int) {
 	return steady, excluded
 }
 
-// windows returns the logarithm of the time per sample of each window of equal
-// step count. A last, shorter window is left out, and so are windows without time
-// or samples.
+// windows returns the time per sample, in ns, of up to maxWindows windows whose
+// step counts differ by at most one. Windows without time or samples are left out.
 func windows(steps []trace.Step) []float64 {
-	n := max(1, len(steps)/maxWindows)
-	var logs []float64
-	for ; len(steps) >= n; steps = steps[n:] {
-		b := Sum(steps[:n])
+	n := min(len(steps), maxWindows)
+	w := make([]float64, 0, n)
+	for i := range n {
+		b := Sum(steps[i*len(steps)/n : (i+1)*len(steps)/n])
 		if b.Active() > 0 && b.Samples > 0 {
-			logs = append(logs, math.Log(float64(b.Active())/float64(b.Samples)))
+			w = append(w, float64(b.Active())/float64(b.Samples))
 		}
 	}
-	return logs
+	return w
 }

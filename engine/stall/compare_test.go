@@ -48,11 +48,45 @@ func TestCompareCoverage(t *testing.T) {
 	}
 }
 
+// Workers in step deliver in bursts: most steps are short, one in a dozen waits.
+// The ratio is that of the throughputs all the same, and the interval holds it.
+func TestCompareBursts(t *testing.T) {
+	burst := func(r *rand.Rand, n, workers int) []trace.Step {
+		s := noisy(r, n, 2e6, 0.1)
+		for i := range s {
+			if i%workers == workers-1 {
+				s[i].End += int64(160e6 * (0.9 + 0.2*r.Float64()))
+			}
+		}
+		return s
+	}
+	const trials = 300
+	covered := 0
+	r := rand.New(rand.NewPCG(3, 4))
+	truth := (2 + 160.0/1) / (2 + 160.0/12)
+	for range trials {
+		a, b := noisy(r, 12, 162e6, 0.05), burst(r, 125, 12)
+		c := Compare(a, b)
+		if !c.OK || !c.Different {
+			t.Fatalf("%+v", c)
+		}
+		if got, want := c.Ratio, Sum(b).SamplesPerSecond()/Sum(a).SamplesPerSecond(); got != want {
+			t.Fatalf("ratio %v, throughputs %v", got, want)
+		}
+		if c.Lo <= truth && truth <= c.Hi {
+			covered++
+		}
+	}
+	if got := float64(covered) / trials; got < 0.95 {
+		t.Errorf("%.3f of the intervals contain the ratio", got)
+	}
+}
+
 func TestCompare(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	same := noisy(r, 100, 1e6, 0)
 	twice := noisy(r, 100, 5e5, 0)
-	if c := Compare(same, twice); !c.OK || c.Ratio != 2 || c.Lo != 2 || c.Hi != 2 || !c.Different {
+	if c := Compare(same, twice); !c.OK || math.Abs(c.Ratio-2) > 1e-9 || c.Lo != c.Ratio || c.Hi != c.Ratio || !c.Different {
 		t.Errorf("without noise: %+v", c)
 	}
 	if c := Compare(same, same); !c.OK || c.Ratio != 1 || c.Different {
@@ -80,7 +114,7 @@ func TestCompare(t *testing.T) {
 	odd[1].Flags, odd[1].End = trace.FlagTransition, 9e9
 	odd[50].End += 9e9
 	odd[50].Stall[trace.CausePaused] = 9e9
-	if c := Compare(odd, same); c.Ratio != 1 || c.Excluded != 2 {
+	if c := Compare(odd, same); math.Abs(c.Ratio-1) > 1e-9 || c.Excluded != 2 {
 		t.Errorf("with a pause and a transition: %+v", c)
 	}
 	// The first step of a later epoch does: what it waits for is a real cost.
