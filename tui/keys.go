@@ -254,6 +254,9 @@ func (m *Model) knobKey(name string) tea.Cmd {
 		}
 		m.edit()
 		return nil
+	case "i":
+		m.edit()
+		return nil
 	default:
 		return nil
 	}

@@ -1,6 +1,10 @@
 package tui
 
-import "dev.gpustall/engine/trace"
+import (
+	"strconv"
+
+	"dev.gpustall/engine/trace"
+)
 
 // Widths of the timeline's margins: the label on the left, the share on the
 // right.
@@ -271,9 +275,12 @@ func (t *timeline) queueCell(m *Model, x, y int, v float32) {
 func (t *timeline) drawShare(m *Model, r rect, y int, l *lane) {
 	var b [24]byte
 	if l.typ == laneQueue {
-		n := appendCount(b[:0], t.ready)
+		n := strconv.AppendInt(b[:0], t.ready, 10)
 		if t.capacity > 0 {
-			n = appendCount(append(n, '/'), t.capacity)
+			n = strconv.AppendInt(append(n, '/'), t.capacity, 10)
+		}
+		if len(n) > laneShare-1 && t.capacity > 0 {
+			n = appendPct(b[:0], float64(t.ready)/float64(t.capacity))
 		}
 		m.c.right(r.x+r.w-laneShare, y, laneShare-1, stDim, n)
 		return

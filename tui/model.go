@@ -147,6 +147,7 @@ func New(o Options) *Model {
 		m.focus = paneTimeline
 		m.frozen = true
 	}
+	m.ex.sel = -1
 	m.tl.init()
 	m.kn.init()
 	return m

@@ -200,6 +200,7 @@ func (m *Model) toEnd() {
 	}
 	m.at = m.live.Now
 	m.tl.cursor = -1
+	m.play = false
 	if !m.o.Replay {
 		m.frozen = false
 	}
