@@ -159,7 +159,7 @@ func (d *Device) describe() error {
 			d.info.Types = append(d.info.Types, t.String())
 		}
 	}
-	if len(d.info.Types) == 0 {
+	if d.target.SM < 70 || len(d.info.Types) == 0 {
 		return fmt.Errorf("%w: %s has compute capability %d.%d and the kernels need 7.0 (Volta) or later; take --device cpu", device.ErrNoDevice, name, major, minor)
 	}
 	return nil

@@ -44,7 +44,11 @@ func open(tb testing.TB) *Device {
 // on its delays.
 func emulated(d *Device) bool { return strings.HasPrefix(d.info.Name, "Emulated") }
 
-func TestDevice(t *testing.T) { devicetest.Run(t, open(t)) }
+func TestDevice(t *testing.T) {
+	d := open(t)
+	t.Logf("%+v", d.info)
+	devicetest.Run(t, d)
+}
 
 // Without the waits between the streams, steps compute on the wrong batch. It
 // shows that the waits in devicetest's pipeline are what makes it right, and that
@@ -293,5 +297,47 @@ func TestTune(t *testing.T) {
 	choices.m[d.key(op)] = "a variant of an older version"
 	if got := d.choose(op, bufs); got == "a variant of an older version" {
 		t.Error("took a variant that does not exist")
+	}
+}
+
+// Host memory that is written again before its copy's event has completed
+// spoils the copy, page-locked or not: the emulated driver reads it late.
+func TestEarlyReuseIsCaught(t *testing.T) {
+	d := open(t)
+	if !emulated(d) {
+		t.Skip("only the emulated driver delays commands on purpose")
+	}
+	s, y, _ := rig(t, d, 1024)
+	e, _ := d.NewEvent()
+	for _, pinned := range []bool{true, false} {
+		src := make([]byte, y.Size)
+		if pinned {
+			src, _ = d.AllocHost(y.Size)
+		}
+		got := make([]byte, y.Size)
+		spoilt := func(sync bool) (bad int) {
+			for range 60 {
+				src[0] = 1
+				err := d.CopyIn(s, y, src)
+				if sync {
+					err = errors.Join(err, d.Record(s, e), d.Sync(e))
+				}
+				src[0] = 2
+				err = errors.Join(err, d.CopyOut(s, got, y), d.Record(s, e), d.Sync(e))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got[0] != 1 {
+					bad++
+				}
+			}
+			return bad
+		}
+		if spoilt(false) == 0 {
+			t.Errorf("pinned %v: 60 early reuses went unseen", pinned)
+		}
+		if n := spoilt(true); n != 0 {
+			t.Errorf("pinned %v: %d of 60 copies were spoilt after their event", pinned, n)
+		}
 	}
 }
