@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -171,13 +172,35 @@ func TestCUDAScaleCheck(t *testing.T) {
 	}
 }
 
-// checkCUDA compares op's kernels with its reference. alias: pairs of buffers
-// that share memory, the second an input.
+// A mean far from zero must not cost the variance its digits.
+func TestCUDABatchNormMean(t *testing.T) {
+	e := newEmulator(t)
+	op := BatchNormForward{Rows: 500, C: 8, Type: F32, Eps: 1e-5, Momentum: 0.1, Train: true}
+	bufs := inputs(op, 3)
+	for i := range Floats(bufs[0]) {
+		Floats(bufs[0])[i] += 3000
+	}
+	want := clone(bufs)
+	op.Reference(want)
+	plan, err := CUDA(op, testTargets[0], "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.run(op, plan, bufs, identity(len(bufs)), false)
+	for c, v := range Floats(bufs[7]) { // 1/sqrt(variance)
+		if w := Floats(want[7])[c]; math.Abs(float64(v/w)-1) > 1e-5 {
+			t.Errorf("channel %d: 1/sqrt(variance) is %g, want %g", c, v, w)
+		}
+	}
+}
+
+// checkCUDA compares op's kernels with its reference, lanes and blocks forwards,
+// then backwards. alias: pairs of buffers that share memory, the second an input.
 func checkCUDA(t *testing.T, e *emulator, op Op, alias ...int) {
 	t.Helper()
 	seen := map[string]bool{}
 	for ti, target := range testTargets {
-		for ci, config := range CUDAConfigs(op, target) {
+		for _, config := range CUDAConfigs(op, target) {
 			plan, err := CUDA(op, target, config)
 			if err != nil {
 				t.Fatalf("%+v: %v", op, err)
@@ -188,14 +211,22 @@ func checkCUDA(t *testing.T, e *emulator, op Op, alias ...int) {
 			seen[plan.Launches[0].Entry] = true
 			name := fmt.Sprintf("%s %+v sm_%d %s", op.Name(), op, target.SM, config)
 			bufs := inputs(op, 1)
-			got := clone(bufs)
+			want := clone(bufs)
+			op.Reference(want)
 			shared := identity(len(bufs))
 			for i := 0; i < len(alias); i += 2 {
 				shared[alias[i]] = alias[i+1]
 			}
-			e.run(op, plan, got, shared, (ti+ci)%2 == 1)
-			op.Reference(bufs)
-			compare(t, name, op, got, bufs)
+			got, again := clone(bufs), clone(bufs)
+			e.run(op, plan, got, shared, false)
+			compare(t, name, op, got, want)
+			// Backwards: the same, to the bit.
+			e.run(op, plan, again, shared, true)
+			for i, a := range op.Args() {
+				if a.Role != In && !bytes.Equal(got[i], again[i]) {
+					t.Errorf("%s: %s depends on the order of lanes and blocks", name, a.Name)
+				}
+			}
 		}
 	}
 }
