@@ -119,7 +119,7 @@ func (v *Verdict) adviseWorkers(c *context, workers int) {
 		v.try(c, "num_workers", strconv.Itoa(value), why)
 	case reading:
 		v.Advice = join("num_workers is at its most and reads are still late: put the data on faster storage or into larger files", per)
-	case c.can("device_transforms") && v.Dominant != trace.CauseDecode:
+	case c.can("device_transforms") && v.Dominant != trace.CauseDecode && !c.hostDevice:
 		v.try(c, "device_transforms", "on", join(fmt.Sprintf("every one of the %d threads has a worker; this moves work off the host", c.threads), per))
 	default:
 		v.Advice = join(fmt.Sprintf("num_workers already equals the %d threads of this host: make a sample cheaper (store it decoded or smaller), or use a host with more cores", c.threads), per)

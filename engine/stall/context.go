@@ -13,6 +13,8 @@ type context struct {
 	b        Breakdown
 	flags    uint16
 	imported bool
+
+	hostDevice bool // the device is the host's own cores: what it takes over, they still do
 	specs    []trace.KnobSpec
 	knobs    []trace.Knob
 	threads  int // of the host; 0 when unknown
@@ -26,7 +28,7 @@ type context struct {
 
 func newContext(s *trace.Snapshot, steps []trace.Step, b Breakdown) *context {
 	from, to := steps[0].Start, steps[len(steps)-1].End
-	c := &context{b: b, specs: s.Meta.Specs, imported: s.Meta.Imported != "", straggler: -1}
+	c := &context{b: b, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu", straggler: -1}
 	for i := range steps {
 		c.flags |= steps[i].Flags
 	}

@@ -144,7 +144,12 @@ func TestAdvice(t *testing.T) {
 			}
 		})
 	}
-	s := uniform(30, stalls{trace.CauseDecode: 50})
+	s := uniform(30, stalls{trace.CauseTransform: 50}, knob("num_workers", "4"), knob("device_transforms", off))
+	s.Meta.DeviceKind = "cpu"
+	if v := Judge(s, s.Steps); v.Knob != "" {
+		t.Errorf("on the host's own cores: %q", v.Advice)
+	}
+	s = uniform(30, stalls{trace.CauseDecode: 50})
 	s.Meta.Imported = "trace.json"
 	if v := Judge(s, s.Steps); !strings.Contains(v.Advice, "DataLoader") {
 		t.Errorf("imported: %q", v.Advice)
