@@ -114,7 +114,7 @@ func (m *markdown) timeline(row int) {
 	}
 	m.line("```")
 	m.line("")
-	m.para("%s. A column shows what filled most of it; the percentage at the end counts all but waiting for work.", legend(lanes))
+	m.para("%s. A column shows what took longest in it, however short; the percentage at the end counts all but waiting for work.", legend(lanes))
 }
 
 // window chooses whole steps with spans, from the middle of the row's steady ones.

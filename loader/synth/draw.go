@@ -11,8 +11,9 @@ const Classes = 10
 
 // ClassNames are in the order of labels, which is also the order of their bytes,
 // so that the folders of an image folder get the same labels. A class is a shape
-// or a texture that looks the same mirrored; colour, place, size, tilt and
-// contrast are random and say nothing about it.
+// or a texture that looks the same mirrored. Place, size, tilt and contrast are
+// random and say nothing about it; the background's colour says a little, as it
+// does in photographs, which gives a network something to begin with.
 var ClassNames = [Classes]string{
 	"checkerboard", "cross", "diagonal-stripes", "disc", "dots",
 	"horizontal-stripes", "ring", "square", "triangle", "vertical-stripes",
@@ -37,7 +38,9 @@ type blob struct {
 	add      float64
 }
 
-const tint = 40
+// tint is how far, in byte values, a class draws the background towards its hue:
+// about half the spread of backgrounds.
+const tint = 25
 
 func newPicture(class int, rng *loader.RNG) picture {
 	between := func(a, b float64) float64 { return a + (b-a)*rng.Float64() }
@@ -48,7 +51,8 @@ func newPicture(class int, rng *loader.RNG) picture {
 	p.sin, p.cos = math.Sincos(tilt)
 	p.period, p.phase = between(0.13, 0.19), between(0, 1)
 	for c := range p.back {
-		p.back[c] = between(50, 205)
+		hue := math.Cos(2 * math.Pi * (float64(class)/Classes + float64(c)/3))
+		p.back[c] = between(75, 180) + tint*hue
 	}
 	// The object is brighter or darker by enough to be seen, and tinted.
 	contrast := between(70, 110)
@@ -56,8 +60,7 @@ func newPicture(class int, rng *loader.RNG) picture {
 		contrast = -contrast
 	}
 	for c := range p.fore {
-		hue := math.Cos(2 * math.Pi * (float64(class)/Classes + float64(c)/3))
-		p.fore[c] = p.back[c] + contrast + tint*hue + between(-20, 20)
+		p.fore[c] = p.back[c] + contrast + between(-30, 30)
 	}
 	p.slope = [2]float64{between(-25, 25), between(-25, 25)}
 	p.noise = 5 + rng.IntN(10)

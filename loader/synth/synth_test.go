@@ -208,7 +208,7 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
-// TestNotTrivial: colour alone tells next to nothing, edges tell much. Nearest
+// TestNotTrivial: colour alone tells a little, edges tell much. Nearest
 // class mean on 1000 images, judged on 500 others; chance is 10 %.
 func TestNotTrivial(t *testing.T) {
 	colour := accuracy(t, func(px []byte) []float64 {
@@ -221,10 +221,10 @@ func TestNotTrivial(t *testing.T) {
 	})
 	edges := accuracy(t, orientations)
 	t.Logf("colour %.3f, edges %.3f", colour, edges)
-	if colour > 0.2 {
+	if colour > 0.3 {
 		t.Errorf("colour alone classifies %.0f %%", 100*colour)
 	}
-	if edges < 0.3 {
+	if edges < 0.5 {
 		t.Errorf("edge orientations classify only %.0f %%", 100*edges)
 	}
 }
