@@ -2,7 +2,6 @@ package transform
 
 import (
 	"math"
-	"sync"
 
 	"dev.gpustall/loader"
 )
@@ -21,20 +20,25 @@ type ResizedCrop struct {
 	Ratio [2]float64 // of the crop's width to its height
 	Flip  float64
 
-	pool sync.Pool // of *resizer
+	free chan *resizer // scratch at rest; nil keeps none
 }
+
+// scratches is how many resizers are kept: more workers than that may run, and
+// allocate.
+const scratches = 64
 
 // ImageNetTrain is the usual ImageNet recipe.
 func ImageNetTrain(size int) *ResizedCrop {
 	return &ResizedCrop{
 		Norm: NewNorm(imageNetMean, imageNetStd), Size: size,
 		Scale: [2]float64{0.08, 1}, Ratio: [2]float64{3. / 4, 4. / 3}, Flip: 0.5,
+		free: make(chan *resizer, scratches),
 	}
 }
 
 // ImageNetEval resizes the shorter side to size*256/224 and takes the middle.
 func ImageNetEval(size int) *ResizedCrop {
-	return &ResizedCrop{Norm: NewNorm(imageNetMean, imageNetStd), Size: size, Eval: true}
+	return &ResizedCrop{Norm: NewNorm(imageNetMean, imageNetStd), Size: size, Eval: true, free: make(chan *resizer, scratches)}
 }
 
 // draw chooses the crop and resizes it to Size x Size pixels in out.
@@ -85,8 +89,8 @@ func (t *ResizedCrop) crop(w, h int, rng *loader.RNG) rect {
 
 // Host writes Size*Size*3 normalised values into dst.
 func (t *ResizedCrop) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
-	z := t.resizer()
-	defer t.pool.Put(z)
+	z := t.take()
+	defer t.give(z)
 	w := t.Size * 3
 	z.out = grow(z.out, t.Size*w)
 	flip := t.draw(s, rng, z, z.out)
@@ -101,17 +105,28 @@ func (t *ResizedCrop) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 
 // Device writes the resized crop and leaves flip and normalisation to the device.
 func (t *ResizedCrop) Device(s *loader.Sample, rng *loader.RNG, dst []byte, aug *[4]int32) {
-	z := t.resizer()
-	defer t.pool.Put(z)
+	z := t.take()
+	defer t.give(z)
 	*aug = [4]int32{}
 	if t.draw(s, rng, z, dst[:t.Size*t.Size*3]) {
 		aug[2] = 1
 	}
 }
 
-func (t *ResizedCrop) resizer() *resizer {
-	if z, ok := t.pool.Get().(*resizer); ok {
+// take and give keep scratch from call to call. Whoever finds none
+// makes one.
+func (t *ResizedCrop) take() *resizer {
+	select {
+	case z := <-t.free:
 		return z
+	default:
+		return &resizer{}
 	}
-	return &resizer{}
+}
+
+func (t *ResizedCrop) give(z *resizer) {
+	select {
+	case t.free <- z:
+	default:
+	}
 }

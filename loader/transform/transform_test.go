@@ -75,7 +75,7 @@ func TestHostAgreesWithDevice(t *testing.T) {
 			px := make([]byte, tt.h*tt.w*3)
 			mean, std := tt.t.Normalisation()
 			flips, kinds := 0, map[[32]byte]bool{}
-			const n = 300
+			const n = 200
 			for i := range n {
 				r1, r2 := loader.NewRNG(5, 1, i), loader.NewRNG(5, 1, i)
 				var aug [4]int32
