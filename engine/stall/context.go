@@ -15,9 +15,9 @@ type context struct {
 	imported bool
 
 	hostDevice bool // the device is the host's own cores: what it takes over, they still do
-	specs    []trace.KnobSpec
-	knobs    []trace.Knob
-	threads  int // of the host; 0 when unknown
+	specs      []trace.KnobSpec
+	knobs      []trace.Knob
+	threads    int // of the host; 0 when unknown
 
 	read, compute int64 // ns of worker time in the window's spans
 	ready         float64

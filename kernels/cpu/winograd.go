@@ -7,9 +7,18 @@ import "dev.gpustall/kernels"
 // positions is the number of products of F(4x4,3x3).
 const positions = 36
 
-// tileBlock is the number of tiles that a worker takes through all three stages
-// at a time: a multiple of 14, the tallest micro-kernel.
-const tileBlock = 56
+// rowUnit is the height of the tallest micro-kernel: blocks of tiles begin at
+// its multiples. A worker takes some units through all three stages at a time:
+// few, so that they stay in its second-level cache, or more where the filters
+// are what does not fit and should be read seldom.
+const rowUnit = 14
+
+func unitsFor(c, k int) int {
+	if c*k > 256*256 {
+		return 6
+	}
+	return 3
+}
 
 // winoConv is a 3x3 convolution with stride 1, forward or, turned, for the
 // gradient of the input.
@@ -18,7 +27,8 @@ type winoConv struct {
 	back              bool
 	k, c              int // of the filters
 	in, out           grid
-	tiles, blocks     int
+	tiles, units      int // units of rowUnit tiles
+	blocks            int
 	block             int // most tiles of one
 	ustep             int // floats between positions of u
 	u, v, m           region
@@ -38,11 +48,9 @@ func (pl *Plan) winoConv(c kernels.Conv, back bool, x, w, y, bias []float32, fla
 	}
 	threads := pl.pool.threads
 	wc.tiles = c.N * wc.in.th * wc.in.tw
-	wc.blocks = align(ceil(wc.tiles, tileBlock), threads)
-	if wc.blocks > wc.tiles {
-		wc.blocks = wc.tiles
-	}
-	wc.block = ceil(wc.tiles, wc.blocks)
+	wc.units = ceil(wc.tiles, rowUnit)
+	wc.blocks = min(align(ceil(wc.units, unitsFor(c.C, c.K)), threads), wc.units)
+	wc.block = ceil(wc.units, wc.blocks) * rowUnit
 	panel := pl.pool.variant.panel()
 	wc.panelCount = ceil(wc.out.c, panel)
 	wc.ustep = skew(wc.panelCount * panel * wc.in.c)
@@ -64,7 +72,8 @@ func (wc *winoConv) filter(_, j int) {
 
 func (wc *winoConv) tile(worker, i int) {
 	isa := wc.pl.pool.variant
-	lo, hi := split(wc.tiles, wc.blocks, i)
+	lo, hi := split(wc.units, wc.blocks, i)
+	lo, hi = lo*rowUnit, min(hi*rowUnit, wc.tiles)
 	u, v, m := wc.pl.at(wc.u), wc.pl.part(wc.v, worker, positions*wc.vstep), wc.pl.part(wc.m, worker, positions*wc.mstep)
 	isa.winoInput(&wc.in, lo, hi, wc.vstep, wc.x, v)
 	isa.gemmNN(positions, hi-lo, wc.out.c, wc.in.c, v, wc.in.c, wc.vstep, u, wc.ustep, m, wc.out.c, wc.mstep, nil, 0)
@@ -72,8 +81,12 @@ func (wc *winoConv) tile(worker, i int) {
 }
 
 // chunkFloats bounds the transformed x and dy that one round of the filter's
-// gradient holds: a third of a 32 MiB last-level cache.
-const chunkFloats = 3 << 20
+// gradient holds, 4 MiB; but a round has at least chunkTiles tiles, because it
+// reads and writes all sums.
+const (
+	chunkFloats = 1 << 20
+	chunkTiles  = 176
+)
 
 // winoWeight is the gradient of the filters: for each of the 36 positions the
 // product, over all tiles, of the spread dy and the transformed x.
@@ -96,7 +109,7 @@ func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw []float32) func() {
 	ww.in = grid{h: c.H, w: c.W, c: c.C, pad: c.Pad, th: ceil(oh, 4), tw: ceil(ow, 4)}
 	ww.out = grid{h: oh, w: ow, c: c.K, th: ww.in.th, tw: ww.in.tw}
 	ww.tiles = c.N * ww.in.th * ww.in.tw
-	most := max(chunkFloats/(positions*(c.C+c.K)), 128)
+	most := max(chunkFloats/(positions*(c.C+c.K)), chunkTiles)
 	ww.chunk = ceil(ww.tiles, ceil(ww.tiles, most))
 	ww.ustep = skew(c.K * c.C)
 	ww.vstep, ww.step = skew(ww.chunk*c.C), skew(ww.chunk*c.K)
