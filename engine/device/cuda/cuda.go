@@ -51,6 +51,7 @@ type event struct {
 	cu       cu.Event
 	live     bool
 	recorded bool
+	done     bool // known to have completed since its latest Record
 }
 
 var (

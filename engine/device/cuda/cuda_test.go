@@ -241,6 +241,12 @@ func TestVariants(t *testing.T) {
 	}
 }
 
+// memory is Choices in memory.
+type memory map[string]string
+
+func (m memory) Get(key string) (string, bool) { v, ok := m[key]; return v, ok }
+func (m memory) Set(key, config string)        { m[key] = config }
+
 // Tuning takes each variant once, leaves the buffers alone and stores its choice.
 func TestTune(t *testing.T) {
 	d := open(t)
@@ -289,12 +295,12 @@ func TestTune(t *testing.T) {
 			t.Fatalf("tuning wrote the launch's own output at %d", i)
 		}
 	}
-	choices := &FileChoices{path: t.TempDir() + "/choices.json", m: map[string]string{d.key(op): configs[1]}}
+	choices := memory{d.key(op): configs[1]}
 	d.choices = choices
 	if got := d.choose(op, bufs); got != configs[1] {
 		t.Errorf("took %q, stored is %q", got, configs[1])
 	}
-	choices.m[d.key(op)] = "a variant of an older version"
+	choices[d.key(op)] = "a variant of an older version"
 	if got := d.choose(op, bufs); got == "a variant of an older version" {
 		t.Error("took a variant that does not exist")
 	}

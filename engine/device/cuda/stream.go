@@ -93,7 +93,7 @@ func (d *Device) Record(s device.Stream, e device.Event) error {
 	if err := d.ctx.Record(ev.cu, st); err != nil {
 		return fmt.Errorf("cuda device: record: %w", err)
 	}
-	ev.recorded = true
+	ev.recorded, ev.done = true, false
 	return nil
 }
 
@@ -116,14 +116,13 @@ func (d *Device) Wait(s device.Stream, e device.Event) error {
 // Query reports whether e's latest Record has completed. It does not block.
 func (d *Device) Query(e device.Event) (bool, error) {
 	ev, err := d.event("query", e)
-	if err != nil || !ev.recorded {
+	if err != nil || !ev.recorded || ev.done {
 		return err == nil, err
 	}
-	done, err := d.ctx.Query(ev.cu)
-	if err != nil {
+	if ev.done, err = d.ctx.Query(ev.cu); err != nil {
 		return false, fmt.Errorf("cuda device: query: %w", err)
 	}
-	return done, nil
+	return ev.done, nil
 }
 
 // Sync blocks until e's latest Record has completed.
@@ -135,6 +134,7 @@ func (d *Device) Sync(e device.Event) error {
 	if err := d.ctx.Sync(ev.cu); err != nil {
 		return fmt.Errorf("cuda device: sync: %w", err)
 	}
+	ev.done = true
 	return nil
 }
 
@@ -149,9 +149,9 @@ func (d *Device) Elapsed(from, to device.Event) (time.Duration, error) {
 		if !ev[i].recorded {
 			return 0, fmt.Errorf("cuda device: elapsed: %w: the event was never recorded", device.ErrNotReady)
 		}
-		done, err := d.ctx.Query(ev[i].cu)
+		done, err := d.Query(e)
 		if err != nil {
-			return 0, fmt.Errorf("cuda device: elapsed: %w", err)
+			return 0, err
 		}
 		if !done {
 			return 0, fmt.Errorf("cuda device: elapsed: %w: the event's Record has not completed; Query or Sync it first", device.ErrNotReady)

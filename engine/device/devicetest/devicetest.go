@@ -5,6 +5,7 @@
 package devicetest
 
 import (
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -116,6 +117,7 @@ func (r *rig) put(b device.Buffer, src []byte) {
 	r.Helper()
 	r.must(r.dev.CopyIn(r.main, b, src))
 	r.finish(r.main)
+	runtime.KeepAlive(src) // the device may read it until now
 }
 
 func (r *rig) get(b device.Buffer) []byte {

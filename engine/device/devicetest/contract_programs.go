@@ -1,0 +1,149 @@
+package devicetest
+
+import (
+	"errors"
+	"testing"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+type unknown struct{}
+
+func (unknown) Name() string   { return "unknown" }
+func (unknown) FLOPs() float64 { return 0 }
+func (unknown) Bytes() float64 { return 0 }
+
+func prepareErrors(r *rig) {
+	a := r.alloc(4 * 100)
+	freed, err := r.dev.Alloc(4 * 100)
+	r.must(err)
+	r.dev.Free(freed)
+	add := kernels.Add{N: 100}
+	for _, c := range []struct {
+		name string
+		l    device.Launch
+	}{
+		{"no operation", device.Launch{}},
+		{"too few buffers", device.Launch{Op: add, Bufs: []device.Buffer{a, a}}},
+		{"too many buffers", device.Launch{Op: add, Bufs: []device.Buffer{a, a, a, a}}},
+		{"a small buffer", device.Launch{Op: add, Bufs: []device.Buffer{a, a, a.Slice(0, 396)}}},
+		{"a buffer past its end", device.Launch{Op: add, Bufs: []device.Buffer{a, a, {Addr: a.Addr + 64, Size: a.Size}}}},
+		{"a zero buffer", device.Launch{Op: add, Bufs: []device.Buffer{a, {}, a}}},
+		{"a foreign buffer", device.Launch{Op: add, Bufs: []device.Buffer{a, {Addr: 64, Size: 400}, a}}},
+		{"a freed buffer", device.Launch{Op: add, Bufs: []device.Buffer{a, a, freed}}},
+	} {
+		p, err := r.dev.Prepare([]device.Launch{{Op: add, Bufs: []device.Buffer{a, a, a}, Layer: "ok"}, c.l})
+		if err == nil {
+			r.Errorf("%s: no error", c.name)
+			r.dev.Release(p)
+		}
+	}
+	if _, err := r.dev.Prepare([]device.Launch{{Op: unknown{}, Bufs: []device.Buffer{a}}}); !errors.Is(err, device.ErrUnsupported) {
+		r.Errorf("an unknown operation: %v, want ErrUnsupported", err)
+	}
+	p := r.prepare(device.Launch{Op: add, Bufs: []device.Buffer{a, a, a}}) // the device lives on
+	r.must(r.dev.Launch(r.main, p))
+	r.finish(r.main)
+	r.must(r.dev.Launch(r.main, r.prepare())) // an empty program is one too
+}
+
+func badHandles(r *rig) {
+	a, e := r.alloc(64), r.event()
+	p := r.prepare(device.Launch{Op: kernels.Zero{N: 64}, Bufs: []device.Buffer{a}})
+	released, err := r.dev.Prepare([]device.Launch{{Op: kernels.Zero{N: 64}, Bufs: []device.Buffer{a}}})
+	r.must(err)
+	r.dev.Release(released)
+	freed, err := r.dev.NewEvent()
+	r.must(err)
+	r.dev.FreeEvent(freed)
+	query := func(e device.Event) error { _, err := r.dev.Query(e); return err }
+	elapsed := func(a, b device.Event) error { _, err := r.dev.Elapsed(a, b); return err }
+	for name, err := range map[string]error{
+		"launch on stream 0":       r.dev.Launch(0, p),
+		"launch on stream 99":      r.dev.Launch(99, p),
+		"launch program 0":         r.dev.Launch(r.main, 0),
+		"launch program 99999":     r.dev.Launch(r.main, 99999),
+		"launch released program":  r.dev.Launch(r.main, released),
+		"copy on stream -1":        r.dev.CopyIn(-1, a, make([]byte, 4)),
+		"copy to a foreign buffer": r.dev.CopyIn(r.main, device.Buffer{Addr: 64, Size: 64}, make([]byte, 4)),
+		"record event 0":           r.dev.Record(r.main, 0),
+		"record on stream 0":       r.dev.Record(0, e),
+		"wait on event 99999":      r.dev.Wait(r.main, 99999),
+		"query a freed event":      query(freed),
+		"sync event -1":            r.dev.Sync(-1),
+		"elapsed of event 0":       elapsed(0, e),
+	} {
+		if err == nil {
+			r.Errorf("%s: no error", name)
+		}
+	}
+	r.dev.Release(0)
+	r.dev.FreeEvent(0)
+	r.dev.Free(device.Buffer{})
+	r.dev.FreeHost(nil)
+}
+
+func timeOps(r *rig) {
+	timer, ok := r.dev.(device.OpTimer)
+	if !ok {
+		r.Skip("the device does not time launches")
+	}
+	const n = 100_000
+	y := r.alloc(4 * n)
+	p := doubling(r, y, n, 3)
+	r.must(r.dev.Launch(r.main, p)) // not counted
+	r.finish(r.main)
+	r.must(timer.TimeOps(p, true))
+	for range 4 {
+		r.must(r.dev.Launch(r.main, p))
+		r.finish(r.main)
+	}
+	times := timer.OpTimes(p, nil)
+	r.must(timer.TimeOps(p, false))
+	r.must(r.dev.Launch(r.main, p)) // not counted
+	r.finish(r.main)
+	times = timer.OpTimes(p, times)
+	if len(times) != 3 {
+		r.Fatalf("%d times for 3 launches", len(times))
+	}
+	for i, o := range times {
+		if o.Calls != 4 || o.Total <= 0 {
+			r.Errorf("launch %d: %d calls, %v; want 4 and some time", i, o.Calls, o.Total)
+		}
+	}
+}
+
+func memoryPeak(r *rig) {
+	before := r.dev.MemoryPeak()
+	const n = 32 << 20
+	bufs := []device.Buffer{r.alloc(n), r.alloc(n)}
+	after := r.dev.MemoryPeak()
+	if after < 2*n || after < before {
+		r.Errorf("peak %d before and %d after holding %d", before, after, len(bufs)*n)
+	}
+}
+
+// noAllocation runs what a step of the engine calls.
+func noAllocation(r *rig) {
+	const n = 1024
+	in, y, h := r.alloc(4*n), r.alloc(4*n), r.hostBytes(4*n)
+	p := r.prepare(device.Launch{Op: kernels.Add{N: n}, Bufs: []device.Buffer{in, y, y}})
+	from, copied, to := r.event(), r.event(), r.event()
+	step := func() {
+		_ = r.dev.CopyIn(r.second(), in, h)
+		_ = r.dev.Record(r.second(), copied)
+		_ = r.dev.Wait(r.main, copied)
+		_ = r.dev.Record(r.main, from)
+		_ = r.dev.Launch(r.main, p)
+		_ = r.dev.Record(r.main, to)
+		_ = r.dev.Wait(r.second(), to)
+		_, _ = r.dev.Query(from)
+		_ = r.dev.Sync(to)
+		_, _ = r.dev.Elapsed(from, to)
+	}
+	step()
+	if a := testing.AllocsPerRun(50, step); a >= 1 {
+		r.Errorf("a step allocates %v times", a)
+	}
+}

@@ -1,0 +1,203 @@
+package devicetest
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+func newEvent(r *rig) {
+	e := r.event()
+	if ok, err := r.dev.Query(e); !ok || err != nil {
+		r.Errorf("Query of an event never recorded: %v, %v; want true", ok, err)
+	}
+	r.must(r.dev.Sync(e))
+	r.must(r.dev.Wait(r.main, e))
+	if _, err := r.dev.Elapsed(e, e); !errors.Is(err, device.ErrNotReady) {
+		r.Errorf("Elapsed of an event never recorded: %v, want ErrNotReady", err)
+	}
+}
+
+func eventTimes(r *rig) {
+	from, mid, to := r.event(), r.event(), r.event()
+	b, h := r.alloc(8<<20), r.hostBytes(8<<20)
+	for range 3 { // events are recorded again and again
+		r.must(r.dev.Record(r.main, from))
+		r.must(r.dev.CopyIn(r.main, b, h))
+		r.must(r.dev.Record(r.main, mid))
+		r.must(r.dev.CopyIn(r.main, b, h))
+		r.must(r.dev.Record(r.main, to))
+		r.must(r.dev.Sync(to))
+		for _, e := range []device.Event{from, mid, to} {
+			if ok, err := r.dev.Query(e); !ok || err != nil {
+				r.Errorf("Query after Sync of a later event: %v, %v", ok, err)
+			}
+		}
+		a, err := r.dev.Elapsed(from, mid)
+		r.must(err)
+		c, err := r.dev.Elapsed(mid, to)
+		r.must(err)
+		all, err := r.dev.Elapsed(from, to)
+		r.must(err)
+		if a <= 0 || c <= 0 {
+			r.Errorf("copies of 8 MiB took %v and %v", a, c)
+		}
+		// CUDA gives float32 milliseconds: a few us of slack at most.
+		if d := all - a - c; d < -10*time.Microsecond || d > 10*time.Microsecond {
+			r.Errorf("%v + %v is not %v", a, c, all)
+		}
+	}
+}
+
+// queryDoesNotBlock enqueues much work and sees Query say no at once, then yes.
+// A device is allowed to be done already, so only the sequence is checked: a
+// completed event stays completed, and Elapsed refuses what Query refused.
+func queryDoesNotBlock(r *rig) {
+	e := r.event()
+	b, h := r.alloc(16<<20), r.hostBytes(16<<20)
+	for range 4 {
+		r.must(r.dev.CopyIn(r.main, b, h))
+	}
+	r.must(r.dev.Record(r.main, e))
+	done, err := r.dev.Query(e)
+	r.must(err)
+	if !done {
+		if _, err := r.dev.Elapsed(e, e); err != nil && !errors.Is(err, device.ErrNotReady) {
+			r.Errorf("Elapsed of a pending event: %v, want ErrNotReady or a time", err)
+		}
+	}
+	r.must(r.dev.Sync(e))
+	if done, err := r.dev.Query(e); !done || err != nil {
+		r.Errorf("Query after Sync: %v, %v", done, err)
+	}
+}
+
+func copyThenCompute(r *rig) {
+	if bad := Pipeline(r.T, r.dev, 60, true); bad != 0 {
+		r.Errorf("%d of 60 steps computed on data that had not arrived", bad)
+	}
+}
+
+// Pipeline trains nothing: it runs steps of copy in, compute and copy out over
+// two streams, as the engine does, and returns how many steps saw a wrong
+// batch. Without the waits between the streams it is a race that a device
+// with asynchronous streams should lose, which is how a test shows that the
+// waits are what makes it right.
+func Pipeline(t *testing.T, dev device.Device, steps int, waits bool) (bad int) {
+	t.Helper()
+	r := newRig(t, dev)
+	const n = 64 << 10
+	in, sum, out := r.alloc(4*n), r.alloc(4*n), make([][]byte, 2)
+	p := r.prepare(
+		device.Launch{Op: kernels.Zero{N: 4 * n}, Bufs: []device.Buffer{sum}},
+		device.Launch{Op: kernels.Add{N: n}, Bufs: []device.Buffer{in, sum, sum}},
+		device.Launch{Op: kernels.Add{N: n}, Bufs: []device.Buffer{in, sum, sum}},
+	)
+	slots := [2][]byte{r.hostBytes(4 * n), r.hostBytes(4 * n)}
+	out[0], out[1] = r.hostBytes(4*n), r.hostBytes(4*n)
+	copied, computed := r.event(), r.event()
+	finished := [2]device.Event{r.event(), r.event()}
+	check := func(step int) {
+		r.must(dev.Sync(finished[step%2]))
+		want := 2 * float32(step+1)
+		for _, v := range kernels.Floats(out[step%2]) {
+			if v != want {
+				bad++
+				return
+			}
+		}
+	}
+	for step := range steps {
+		if step >= 2 {
+			check(step - 2)
+		}
+		slot := kernels.Floats(slots[step%2])
+		for i := range slot {
+			slot[i] = float32(step + 1)
+		}
+		if waits {
+			r.must(dev.Wait(r.second(), computed)) // the input buffer is free again
+		}
+		r.must(dev.CopyIn(r.second(), in, slots[step%2]))
+		r.must(dev.Record(r.second(), copied))
+		if waits {
+			r.must(dev.Wait(r.main, copied))
+		}
+		r.must(dev.Launch(r.main, p))
+		r.must(dev.Record(r.main, computed))
+		r.must(dev.CopyOut(r.main, out[step%2], sum))
+		r.must(dev.Record(r.main, finished[step%2]))
+	}
+	for step := max(steps-2, 0); step < steps; step++ {
+		check(step)
+	}
+	r.finish(r.second())
+	return bad
+}
+
+// waitKeepsItsRecord checks that a Wait holds for the Record before it, not for
+// one that comes after it.
+func waitKeepsItsRecord(r *rig) {
+	const n = 1 << 20
+	a, b := r.alloc(n), r.alloc(n)
+	e := r.event()
+	want := pattern(n, 1)
+	src := r.hostBytes(n)
+	copy(src, want)
+	r.must(r.dev.CopyIn(r.second(), a, src))
+	r.must(r.dev.Record(r.second(), e))
+	r.must(r.dev.Wait(r.main, e))
+	got := r.hostBytes(n)
+	r.must(r.dev.CopyOut(r.main, got, a))
+	// Were the Wait for this later Record, which waits for main, both streams
+	// would wait for ever.
+	e2 := r.event()
+	r.must(r.dev.Record(r.main, e2))
+	r.must(r.dev.Wait(r.second(), e2))
+	r.must(r.dev.CopyIn(r.second(), b, src))
+	r.must(r.dev.Record(r.second(), e))
+	r.must(r.dev.Sync(e))
+	r.finish(r.main)
+	if !bytes.Equal(got, want) {
+		r.Error("the copy out did not wait for the copy in")
+	}
+}
+
+func hostReuse(r *rig) {
+	const n = 1 << 20
+	b, e := r.alloc(n), r.event()
+	for _, pinned := range []bool{true, false} {
+		src := make([]byte, n)
+		if pinned {
+			src = r.hostBytes(n)
+		}
+		for round := range 5 {
+			copy(src, pattern(n, byte(round)))
+			r.must(r.dev.CopyIn(r.main, b, src))
+			r.must(r.dev.Record(r.main, e))
+			r.must(r.dev.Sync(e))
+			clear(src) // completed: the memory is ours again
+			if got := r.get(b); !bytes.Equal(got, pattern(n, byte(round))) {
+				r.Fatalf("pinned %v, round %d: the device read memory after its event completed", pinned, round)
+			}
+		}
+	}
+}
+
+func freeInUse(r *rig) {
+	const n = 1 << 20
+	for range 5 {
+		y, err := r.dev.Alloc(4 * n)
+		r.must(err)
+		p, err := r.dev.Prepare([]device.Launch{{Op: kernels.Add{N: n}, Bufs: []device.Buffer{y, y, y}}})
+		r.must(err)
+		r.must(r.dev.Launch(r.main, p))
+		r.dev.Free(y) // must not pull the memory from under the launch
+		r.dev.Release(p)
+	}
+	r.finish(r.main)
+}
