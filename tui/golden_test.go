@@ -64,6 +64,10 @@ func (s *screen) tick() {
 // press sends keys by name.
 func (s *screen) press(keys ...string) {
 	for _, k := range keys {
+		if k == "+" || k == "-" { // their command is the next tick, which would wait
+			s.Update(keyMsg(k))
+			continue
+		}
 		s.send(keyMsg(k))
 	}
 }

@@ -140,7 +140,7 @@ func stepped(s *trace.KnobSpec, cur string, d, size int) string {
 		return strconv.Itoa(clamp(v, s))
 	case "duration":
 		v, _ := time.ParseDuration(cur)
-		return max(0, v+time.Duration(d*size)*time.Millisecond).String()
+		return duration(max(0, v+time.Duration(d*size)*time.Millisecond))
 	}
 	if len(s.Values) == 0 {
 		return cur
@@ -183,9 +183,18 @@ func boolLike(like string, b bool) string {
 	return strconv.FormatBool(b)
 }
 
-// sameValue compares values as people would: on and true, 5ms and 0.005s.
+// duration writes none as off, as the knobs do.
+func duration(d time.Duration) string {
+	if d == 0 {
+		return "off"
+	}
+	return d.String()
+}
+
+// sameValue compares values as people would: on and true, 5ms and 0.005s, off
+// and 0s.
 func sameValue(a, b string) bool {
-	if a == b {
+	if a == b || isZero(a) && isZero(b) {
 		return true
 	}
 	if da, err := time.ParseDuration(a); err == nil {
@@ -218,6 +227,9 @@ func valid(s *trace.KnobSpec, text string) (string, string) {
 		}
 		return strconv.Itoa(v), ""
 	case "duration":
+		if text == "off" {
+			return text, ""
+		}
 		if _, err := strconv.Atoi(text); err == nil {
 			text += "ms"
 		}
@@ -225,7 +237,7 @@ func valid(s *trace.KnobSpec, text string) (string, string) {
 		if err != nil || d < 0 {
 			return "", s.Name + ": write a time like 5ms, not " + strconv.Quote(text)
 		}
-		return d.String(), ""
+		return duration(d), ""
 	}
 	return text, ""
 }

@@ -126,9 +126,13 @@ func (s *signals) suspend() {
 	if err := s.p.ReleaseTerminal(); err != nil {
 		return
 	}
+	cont := make(chan os.Signal, 1)
+	signal.Notify(cont, syscall.SIGCONT)
 	signal.Ignore(syscall.SIGTSTP) // our own copy of the next line
 	_ = syscall.Kill(0, syscall.SIGTSTP)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	<-cont // another thread may take the signal, and this one run on for a moment
+	signal.Stop(cont)
 	signal.Notify(s.stop, syscall.SIGTSTP)
 	_ = s.p.RestoreTerminal()
 }

@@ -110,6 +110,7 @@ type terminal struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	pty  *os.File
+	job  int
 	mu   sync.Mutex
 	out  bytes.Buffer
 	done chan struct{}
@@ -139,11 +140,8 @@ func start(t *testing.T, mode string, env ...string) *terminal {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		if _, job, found := strings.Cut(x.output(), "JOB PID "); found { // the shell's, which outlives it
-			var pid int
-			if _, err := fmt.Sscan(job, &pid); err == nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
+		if x.job > 0 { // the shell's, which outlives it
+			_ = syscall.Kill(x.job, syscall.SIGKILL)
 		}
 		<-x.done
 		_ = f.Close()
@@ -172,7 +170,7 @@ func (x *terminal) wait(words ...string) {
 		}
 		if time.Now().After(end) {
 			out := x.output()
-			x.t.Fatalf("the terminal never got %q; it got, at the end:\n%q", words, out[max(0, len(out)-1500):])
+			x.t.Fatalf("the terminal never got %q; it got %d bytes, %d times the screen, at the end:\n%q", words, len(out), strings.Count(out, altOn), out[max(0, len(out)-1500):])
 		}
 	}
 }
@@ -271,7 +269,10 @@ func TestPanicRestores(t *testing.T) {
 func TestSuspend(t *testing.T) {
 	x := start(t, "shell")
 	x.wait(altOn, "Timeline")
-	for range 2 {
+	_, pid, _ := strings.Cut(x.output(), "JOB PID ")
+	_, _ = fmt.Sscan(pid, &x.job)
+	for n := range 2 {
+		t.Logf("stop %d", n+1)
 		_, _ = x.pty.WriteString("\x1a")
 		x.wait(altOff, "JOB STOPPED", altOn, "Timeline")
 		x.mu.Lock()

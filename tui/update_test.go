@@ -91,7 +91,7 @@ func TestStepping(t *testing.T) {
 		{prefetch, "2", 1, 1, "3"}, {prefetch, "1", -1, 1, "1"}, {prefetch, "2", 1, 4, "6"}, {prefetch, "2", 1, 16, "16"},
 		{pin, "off", 1, 1, "on"}, {pin, "on", -1, 1, "off"}, {pin, "true", -1, 1, "false"},
 		{precision, "fp32", 1, 1, "tf32"}, {precision, "bf16", 1, 1, "bf16"}, {precision, "?", 1, 1, "fp32"},
-		{read, "0s", 1, 1, "1ms"}, {read, "5ms", -1, 4, "1ms"}, {read, "5ms", -1, 16, "0s"},
+		{read, "0s", 1, 1, "1ms"}, {read, "5ms", -1, 4, "1ms"}, {read, "5ms", -1, 16, "off"}, {read, "off", 1, 1, "1ms"},
 	} {
 		if got := stepped(c.spec, c.from, c.d, c.size); got != c.want {
 			t.Errorf("%s %s stepped %d x %d = %s, want %s", c.spec.Type, c.from, c.d, c.size, got, c.want)

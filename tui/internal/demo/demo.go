@@ -64,7 +64,7 @@ func New(now func() int64) *Run {
 		{Name: "persistent_workers", Value: "on"}, {Name: "in_order", Value: "on"}, {Name: "batch_size", Value: "128"},
 		{Name: "device_transforms", Value: "off"}, {Name: "ceiling", Value: "off"},
 		{Name: "precision", Value: "fp32"}, {Name: "grad_accumulation", Value: "1"},
-		{Name: "inject_read", Value: "0s"}, {Name: "inject_cpu", Value: "0s"}, {Name: "inject_straggler", Value: "0"},
+		{Name: "inject_read", Value: "off"}, {Name: "inject_cpu", Value: "off"}, {Name: "inject_straggler", Value: "0"},
 	}
 	r.segment(0, "start")
 	r.note(0, "info", "training resnet18 on CIFAR-10")
