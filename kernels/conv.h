@@ -53,6 +53,7 @@ template <class T, int V, int N, int BK> struct forward_x {
   const T *x;
   int base[N], h[N], w[N]; // of the first tap
   int r, s, c, H, W, C, R, S;
+  int dr, ds, dc; // BK on, in filter rows, columns and channels
   KD_METHOD forward_x(const T *x, const conv &g, int row, int step, int col) : x(x), H(g.h), W(g.w), C(g.c), R(g.r), S(g.s) {
     int pq = g.p * g.q;
     KD_UNROLL
@@ -66,14 +67,23 @@ template <class T, int V, int N, int BK> struct forward_x {
     c = col - tap * C;
     r = tap / S;
     s = tap - r * S;
+    tap = BK / C;
+    dc = BK - tap * C;
+    dr = tap / S;
+    ds = tap - dr * S;
   }
   KD_METHOD const T *at(int i, bool &ok) const {
     ok = ((unsigned)(h[i] + r) < (unsigned)H) & ((unsigned)(w[i] + s) < (unsigned)W) & (r < R);
     return x + (base[i] + (r * W + s) * C + c);
   }
   KD_METHOD void next() {
-    for (c += BK; c >= C; c -= C)
-      if (++s == S) s = 0, r++;
+    c += dc;
+    bool over = c >= C;
+    c -= over ? C : 0;
+    s += ds + over;
+    over = s >= S;
+    s -= over ? S : 0;
+    r += dr + over;
   }
 };
 
@@ -124,9 +134,13 @@ template <int BK> struct tap_walk {
   int u, v, k, ns, K;
   KD_METHOD tap_walk(const phase &f, int K) : u(0), v(0), k(0), ns(f.ns), K(K) {}
   KD_METHOD void next() {
-    if ((k += BK) < K) return;
-    k = 0;
-    if (++v == ns) v = 0, u++;
+    k += BK;
+    bool over = k >= K;
+    k = over ? 0 : k;
+    v += over;
+    over = v == ns;
+    v = over ? 0 : v;
+    u += over;
   }
   static KD_METHOD int tiles(const phase &f, int K) { return f.nr * f.ns * ((K + BK - 1) / BK); }
 };
@@ -225,8 +239,12 @@ template <class T, int V, int N, int BK> struct weight_x {
       q[i] += dq;
       p[i] += dp;
       n[i] += dn;
-      if (q[i] >= Q) q[i] -= Q, p[i]++;
-      if (p[i] >= P) p[i] -= P, n[i]++;
+      bool over = q[i] >= Q;
+      q[i] -= over ? Q : 0;
+      p[i] += over;
+      over = p[i] >= P;
+      p[i] -= over ? P : 0;
+      n[i] += over;
     }
   }
 };

@@ -36,13 +36,14 @@ template <class T, int ROWS, int WIDTH, int THREADS, bool PADDED> struct operand
   static KD_METHOD int row() { return (int)threadIdx.x / CHUNKS; }
   static KD_METHOD int col() { return (int)threadIdx.x % CHUNKS * V; }
   static KD_METHOD int offset(int row, int chunk) { return PADDED ? row * PITCH + chunk * 16 : swizzled<CHUNKS>(row, chunk) * 16; }
-  // copy starts the copies of the tile that o stands at to shared memory at s.
-  template <class O> static KD_METHOD void copy(kd_sptr s, const O &o) {
+  // copy starts the copies of the tile that o stands at to shared memory at s;
+  // zeros when the tile is not live.
+  template <class O> static KD_METHOD void copy(kd_sptr s, const O &o, bool live) {
     KD_UNROLL
     for (int i = 0; i < N; i++) {
       bool ok;
       const T *p = o.at(i, ok);
-      kd_cp16<O::cached>(s + offset(row() + i * STEP, (int)threadIdx.x % CHUNKS), p, ok);
+      kd_cp16<O::cached>(s + offset(row() + i * STEP, (int)threadIdx.x % CHUNKS), p, ok & live);
     }
   }
 };
@@ -116,17 +117,17 @@ KD_FN void product(float (&acc)[L::MT][L::NT][4], OA &a, OB &b, int tiles, unsig
   typedef typename L::T T;
   int warp = threadIdx.x >> 5, wm = warp % (L::BM / L::WM) * L::WM, wn = warp / (L::BM / L::WM) * L::WN;
   kd_sptr base = kd_saddr(smem);
-  auto fetch = [&](int stage) {
-    Y::A::copy(base + stage * Y::stage, a);
-    Y::B::copy(base + stage * Y::stage + Y::A::bytes, b);
+  // Behind the last tile zeros come, unread: cheaper than a branch, around which
+  // nothing can be scheduled.
+  auto fetch = [&](int stage, bool live) {
+    Y::A::copy(base + stage * Y::stage, a, live);
+    Y::B::copy(base + stage * Y::stage + Y::A::bytes, b, live);
+    kd_cp_commit();
     a.next();
     b.next();
   };
   KD_UNROLL
-  for (int s = 0; s < L::STAGES - 1; s++) {
-    if (s < tiles) fetch(s);
-    kd_cp_commit();
-  }
+  for (int s = 0; s < L::STAGES - 1; s++) fetch(s, s < tiles);
   int at = 0, free = L::STAGES - 1;
   for (int t = 0; t < tiles; t++) {
     kd_cp_wait<L::STAGES - 2>();
@@ -134,11 +135,10 @@ KD_FN void product(float (&acc)[L::MT][L::NT][4], OA &a, OB &b, int tiles, unsig
     kd_sptr stage = base + at * Y::stage;
     uint32_t fa[2][L::MT][4], fb[2][L::NT / 2][4];
     load_step<L, Y, DEEP_A, DEEP_B>(fa[0], fb[0], stage, wm, wn, 0);
-    if (t + L::STAGES - 1 < tiles) fetch(free);
-    kd_cp_commit();
     KD_UNROLL
     for (int k = 0; k < L::STEPS; k++) {
       if (k + 1 < L::STEPS) load_step<L, Y, DEEP_A, DEEP_B>(fa[(k + 1) & 1], fb[(k + 1) & 1], stage, wm, wn, k + 1);
+      if (k == 0) fetch(free, t + L::STAGES - 1 < tiles);
       KD_UNROLL
       for (int i = 0; i < L::MT; i++)
         KD_UNROLL

@@ -2,7 +2,7 @@
 // BK, stages, warps along M, warps along N). tiles in cuda_conv.go lists the same.
 #define CONV_TILES_16(type, T)              \
   CONV_MMA(type, T, 128, 128, 32, 4, 2, 2)  \
-  CONV_MMA(type, T, 128, 128, 64, 3, 2, 2)  \
+  CONV_MMA(type, T, 128, 128, 64, 3, 2, 4)  \
   CONV_MMA(type, T, 128, 256, 32, 3, 2, 4)  \
   CONV_MMA(type, T, 256, 64, 32, 4, 4, 1)   \
   CONV_MMA(type, T, 128, 64, 32, 4, 2, 2)   \

@@ -32,7 +32,11 @@ var floatTypes = []Type{F32, TF32, F16, BF16}
 
 func TestCUDAConvolution(t *testing.T) {
 	e := newEmulator(t)
-	for i, g := range cudaConvs {
+	shapes := cudaConvs
+	if testing.Short() {
+		shapes = shapes[:2]
+	}
+	for i, g := range shapes {
 		for _, typ := range floatTypes {
 			odd := i%2 == 1
 			checkCUDA(t, e, ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: i%3 == 0})
