@@ -22,8 +22,7 @@ type resizer struct {
 }
 
 // taps is a one-dimensional resampling filter: output i is the sum of width[i]
-// inputs from first[i] on, weighted by weight[i*size:], where zeros follow up to
-// size, a multiple of four.
+// inputs from first[i] on, weighted by weight[i*size:].
 type taps struct {
 	size         int
 	first, width []int
@@ -38,7 +37,7 @@ type taps struct {
 func (t *taps) set(in, outs, from, n int) {
 	scale := float64(in) / float64(outs)
 	support := max(scale, 1)
-	t.size = (int(math.Ceil(support))*2 + 1 + 3) &^ 3
+	t.size = int(math.Ceil(support))*2 + 1
 	t.first, t.width = grow(t.first, n), grow(t.width, n)
 	t.weight, t.real = grow(t.weight, n*t.size), grow(t.real, t.size)
 	for i := range n {
@@ -59,7 +58,6 @@ func (t *taps) set(in, outs, from, n int) {
 			}
 			t.weight[i*t.size+k] = int32(float64(w*(1<<weightBits)) + 0.5)
 		}
-		clear(t.weight[i*t.size+hi-lo : (i+1)*t.size])
 	}
 }
 
@@ -84,8 +82,6 @@ func (z *resizer) resize(s *loader.Sample, c rect, w, h int, window rect, dst []
 	}
 }
 
-// horizontal resizes a row. Filters are mostly two to four inputs wide: reading
-// four at a time gains nothing here.
 func (z *resizer) horizontal(dst, src []byte) {
 	t := &z.cols
 	for i, lo := range t.first {
@@ -105,31 +101,20 @@ func (z *resizer) horizontal(dst, src []byte) {
 	}
 }
 
-// vertical makes row i of the window, four rows of mid at a time.
 func (z *resizer) vertical(dst []byte, i, top, stride int) {
 	t := &z.rows
-	ws := t.weight[i*t.size : (i+1)*t.size]
-	row := func(k int) []byte { // beyond the filter any row will do: its weight is zero
-		at := (t.first[i] + min(k, t.width[i]-1) - top) * stride
-		return z.mid[at : at+stride][:len(dst)]
-	}
-	if t.width[i] <= 4 {
-		r0, r1, r2, r3 := row(0), row(1), row(2), row(3)
-		w0, w1, w2, w3 := ws[0], ws[1], ws[2], ws[3]
-		for x := range dst {
-			dst[x] = clip(1<<(weightBits-1) + int32(r0[x])*w0 + int32(r1[x])*w1 + int32(r2[x])*w2 + int32(r3[x])*w3)
-		}
-		return
-	}
 	acc := z.acc[:len(dst)]
-	for x := range acc {
-		acc[x] = 1 << (weightBits - 1)
+	for k := range acc {
+		acc[k] = 1 << (weightBits - 1)
 	}
-	for k := 0; k < t.width[i]; k += 4 {
-		r0, r1, r2, r3 := row(k), row(k+1), row(k+2), row(k+3)
-		w0, w1, w2, w3 := ws[k], ws[k+1], ws[k+2], ws[k+3]
+	for k, w := range t.weight[i*t.size : i*t.size+t.width[i]] {
+		if w == 0 {
+			continue
+		}
+		at := (t.first[i] + k - top) * stride
+		in := z.mid[at : at+stride][:len(acc)]
 		for x := range acc {
-			acc[x] += int32(r0[x])*w0 + int32(r1[x])*w1 + int32(r2[x])*w2 + int32(r3[x])*w3
+			acc[x] += int32(in[x]) * w
 		}
 	}
 	for x, v := range acc {
