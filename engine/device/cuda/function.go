@@ -32,7 +32,14 @@ func (d *Device) function(module, name string, shared int) (cu.Function, error) 
 			return cu.Function{}, err
 		}
 		f = &function{shared: defaultShared}
-		if err := d.ctx.Do(func() (err error) { f.cu, err = m.Function(name); return err }); err != nil {
+		if err := d.ctx.Do(func() (err error) {
+			if f.cu, err = m.Function(name); err == nil {
+				// Asking loads the kernel now, where the driver loads lazily: doing so at
+				// the first launch would synchronise, which a capture does not allow.
+				_, err = f.cu.Attribute(cu.NumRegs)
+			}
+			return err
+		}); err != nil {
 			return cu.Function{}, fmt.Errorf("kernel %s of module %s: %w", name, module, err)
 		}
 		d.functions[entry{module, name}] = f

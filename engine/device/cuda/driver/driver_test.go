@@ -3,6 +3,8 @@
 package driver
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"testing"
 
@@ -90,6 +92,60 @@ func TestCommandsFull(t *testing.T) {
 	l.Args = make([]uint64, MaxArgs+1)
 	if c.Launch(&l) == nil {
 		t.Error("a launch took more arguments than fit")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	open(t)
+	if got := OutOfMemory.Error(); got != "CUDA_ERROR_OUT_OF_MEMORY: out of memory" {
+		t.Errorf("%q", got)
+	}
+	if got := Error(123456).Error(); got != "CUDA error 123456" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAllocAsync(t *testing.T) {
+	ctx, _, s := open(t)
+	p, err := ctx.AllocAsync(1<<20, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []byte("page-locked or not")
+	got := make([]byte, len(want))
+	if err := errors.Join(ctx.CopyIn(p, want, s), ctx.CopyOut(got, p, s), ctx.FreeAsync(p, s), ctx.Do(s.Synchronize)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if _, err := ctx.AllocAsync(1<<60, s); !errors.Is(err, OutOfMemory) {
+		t.Errorf("an exabyte: %v", err)
+	}
+}
+
+// A capture that meets an error leaves the stream usable.
+func TestCaptureFails(t *testing.T) {
+	ctx, f, s := open(t)
+	c, err := NewCommands(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Free()
+	good := Launch{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Args: make([]uint64, 4)}
+	bad := good
+	bad.Block[0] = 4096
+	if err := errors.Join(c.Launch(&good), c.Launch(&bad)); err != nil {
+		t.Fatal(err)
+	}
+	if _, i, err := ctx.Capture(c, s); err == nil || i != 1 {
+		t.Errorf("captured a launch of 4096 threads: command %d, %v", i, err)
+	}
+	if i, err := ctx.Run(c, s); err == nil || i != 1 {
+		t.Errorf("ran a launch of 4096 threads: command %d, %v", i, err)
+	}
+	if err := ctx.Do(s.Synchronize); err != nil {
+		t.Error(err)
 	}
 }
 
