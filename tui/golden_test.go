@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/google/go-cmp/cmp"
@@ -56,6 +57,7 @@ func (s *screen) follow(cmd tea.Cmd) {
 
 // tick refreshes and analyses, as a second of ticks would.
 func (s *screen) tick() {
+	s.spansAt = time.Time{}
 	s.an.started, s.an.busy = s.an.started.AddDate(-1, 0, 0), false
 	s.follow(s.advance(s.an.started.AddDate(1, 0, 0)))
 	s.dirty = true

@@ -133,6 +133,10 @@ func (k *knobs) drawKnob(m *Model, r rect, i int) {
 			p.text(stDim, "no effect")
 		}
 	}
+	if r.w >= 100 { // expanded: what every knob is
+		wide := m.c.pen(r.x+58, r.y, r.w-58-10)
+		wide.text(stDim, s.Help)
+	}
 	k.drawEffect(m, r, s, p.x)
 }
 

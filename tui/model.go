@@ -99,6 +99,10 @@ type Model struct {
 	ex   experiments
 	an   analysis
 
+	spansAt    time.Time // when the timeline's spans were pulled last
+	spansPause time.Duration
+	notes      int // notes seen
+
 	frozen bool  // the moment shown stands still
 	at     int64 // that moment, ns
 	played time.Time

@@ -3,8 +3,8 @@ package tui
 import (
 	"fmt"
 	"math"
-	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -67,18 +67,21 @@ func (m *Model) advance(now time.Time) tea.Cmd {
 	if m.o.Replay && !m.play && m.live != nil {
 		return nil // a file does not change
 	}
-	m.refresh()
+	m.refresh(now, false)
 	return m.analyse(now, false)
 }
 
-// refresh pulls a snapshot and computes the picture of the moment shown.
-func (m *Model) refresh() {
+// refresh pulls a snapshot and computes the picture of the moment shown. The
+// spans, which cost most when a column is wide, are pulled only as often as
+// keeps them under 1 % of a core, unless force says that the view was moved.
+func (m *Model) refresh(now time.Time, force bool) {
 	if m.o.Source == nil {
 		return
 	}
 	first := m.live == nil
 	if first {
 		m.live = m.o.Source.Snapshot(0, 0) // to learn the time
+		m.notes = len(m.live.Notes)
 		if m.o.Replay {
 			m.at = m.live.Now
 		}
@@ -89,22 +92,44 @@ func (m *Model) refresh() {
 		at = math.MaxInt64
 	}
 	was, wasPaused := m.pic.at, m.paused
-	from, to := m.spanWindow(at)
-	m.live = m.o.Source.Snapshot(from, to)
+	spans := force || first || (now.Sub(m.spansAt) >= m.spansPause && !(m.frozen && was == at))
+	if spans {
+		t0 := time.Now()
+		from, to := m.spanWindow(at)
+		m.live = m.o.Source.Snapshot(from, to)
+		m.picture(at)
+		m.tl.update(&m.pic, m.live.Spans)
+		if m.tl.autozoom(&m.pic) {
+			from, to = m.spanWindow(m.pic.at)
+			m.tl.update(&m.pic, m.o.Source.Snapshot(from, to).Spans)
+		}
+		m.tl.explain(m)
+		m.spansAt, m.spansPause = now, 100*time.Since(t0)
+	} else {
+		m.live = m.o.Source.Snapshot(0, 0)
+		m.picture(at)
+	}
+	m.news()
+	if !m.frozen || first || was != m.pic.at || wasPaused != m.paused {
+		m.dirty = true
+	}
+}
+
+// picture computes the numbers of the moment at from the newest snapshot.
+func (m *Model) picture(at int64) {
 	if m.o.Control != nil {
 		m.paused = m.o.Control.Paused()
 	}
 	m.kn.update(m.live)
-	at = min(at, m.live.Now)
-	m.pic.compute(m.live, at)
-	m.tl.update(&m.pic, m.live.Spans)
-	if m.tl.autozoom(&m.pic) {
-		from, to = m.spanWindow(at)
-		m.tl.update(&m.pic, m.o.Source.Snapshot(from, to).Spans)
-	}
-	m.tl.explain(m)
-	if !m.frozen || first || was != at || wasPaused != m.paused || m.an.busy {
-		m.dirty = true
+	m.pic.compute(m.live, min(at, m.live.Now))
+}
+
+// news shows a warning or an error of the log once, when it arrives.
+func (m *Model) news() {
+	for notes := m.live.Notes; m.notes < len(notes); m.notes++ {
+		if n := &notes[m.notes]; n.Level == "warn" || n.Level == "error" {
+			m.say(n.Level, firstLine(n.Text))
+		}
 	}
 }
 
@@ -133,8 +158,9 @@ func (m *Model) timelineWidth() int {
 // look refreshes after the view was moved by hand.
 func (m *Model) look() tea.Cmd {
 	m.dirty = true
-	m.refresh()
-	return m.analyse(time.Now(), m.o.Replay || m.frozen)
+	now := time.Now()
+	m.refresh(now, true)
+	return m.analyse(now, m.o.Replay || m.frozen)
 }
 
 // refreshTimeline aggregates again, with the spans at hand.
@@ -308,17 +334,15 @@ func (m *Model) export() tea.Cmd {
 func guard(what string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: panic: %v: %s", what, p, firstLine(debug.Stack()))
+			err = fmt.Errorf("%s: panic: %v", what, p)
 		}
 	}()
 	return f()
 }
 
-func firstLine(b []byte) []byte {
-	if i := slices.Index(b, '\n'); i >= 0 {
-		return b[:i]
-	}
-	return b
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }
 
 // answer is the reply to "quit?".
