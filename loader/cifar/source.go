@@ -73,7 +73,7 @@ func metaFile(format string) string {
 func detect(p string) (source, error) {
 	st, err := os.Stat(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		return source{}, fmt.Errorf("cifar: open %s: there is no such file or folder: check the path: %w", p, err)
+		return source{}, fmt.Errorf("cifar: open %s: there is no such file or folder: check the path: %w", p, fs.ErrNotExist)
 	}
 	if err != nil {
 		return source{}, fmt.Errorf("cifar: open %s: %w", p, err)

@@ -58,7 +58,7 @@ func OpenTest(path string) (loader.Dataset, loader.Transform, error) {
 func open(path string, of func(kind) (func(string) (loader.Dataset, error), loader.Transform)) (loader.Dataset, loader.Transform, error) {
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("open data %s: there is no such file or folder: check the path, or make a data set with gpustall data make: %w", path, err)
+		return nil, nil, fmt.Errorf("open data %s: there is no such file or folder: check the path, or make a data set with gpustall data make: %w", path, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("open data %s: %w", path, err)

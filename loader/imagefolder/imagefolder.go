@@ -50,7 +50,7 @@ func OpenTest(path string) (*Dataset, error) { return open(path, "val", "valid",
 
 func open(path string, splits ...string) (*Dataset, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("imagefolder: open %s: there is no such folder: check the path: %w", path, err)
+		return nil, fmt.Errorf("imagefolder: open %s: there is no such folder: check the path: %w", path, os.ErrNotExist)
 	} else if err != nil {
 		return nil, fmt.Errorf("imagefolder: open %s: %w", path, err)
 	}
