@@ -31,6 +31,7 @@ var contract = []struct {
 	{"wait keeps its record", true, waitKeepsItsRecord},
 	{"host memory reuse", true, hostReuse},
 	{"free in use", true, freeInUse},
+	{"programs on two streams", true, twoStreams},
 	{"prepare errors", false, prepareErrors},
 	{"bad handles", false, badHandles},
 	{"time ops", false, timeOps},

@@ -8,6 +8,45 @@ import (
 	"dev.gpustall/kernels"
 )
 
+// twoStreams runs programs that want scratch memory on two streams at once: they
+// must not meet in it.
+func twoStreams(r *rig) {
+	op := kernels.ConvBackwardWeight{Conv: kernels.Conv{N: 8, H: 8, W: 8, C: 32, K: 32, R: 3, S: 3, Stride: 1, Pad: 1}, Bias: true}
+	args := op.Args()
+	var progs [2]device.Program
+	var out [2]device.Buffer
+	var want [2][]byte
+	for i := range progs {
+		host := Case{Op: op}.inputs(args)
+		for j := range kernels.Floats(host[1]) {
+			kernels.Floats(host[1])[j] *= float32(i + 1)
+		}
+		bufs := make([]device.Buffer, len(args))
+		for j, h := range host {
+			bufs[j] = r.alloc(len(h))
+			r.put(bufs[j], h)
+		}
+		op.Reference(host)
+		out[i], want[i] = bufs[2], host[2]
+		progs[i] = r.prepare(device.Launch{Op: op, Bufs: bufs})
+	}
+	streams := [2]device.Stream{r.main, r.second()}
+	for round := range 12 {
+		i := round % 2
+		r.must(r.dev.Launch(streams[i], progs[i]))
+		if round%3 == 2 { // and twice in a row on one stream
+			r.must(r.dev.Launch(streams[i], progs[i]))
+		}
+	}
+	r.finish(streams[0])
+	r.finish(streams[1])
+	for i := range out {
+		if err := Compare(kernels.Floats(r.get(out[i])), kernels.Floats(want[i]), 2e-5); err != nil {
+			r.Errorf("program %d: %v", i, err)
+		}
+	}
+}
+
 type unknown struct{}
 
 func (unknown) Name() string   { return "unknown" }
