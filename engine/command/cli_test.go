@@ -89,7 +89,8 @@ func TestRunJSON(t *testing.T) {
 	}
 	m := last(t, r.stdout)
 	for _, key := range []string{"device", "model", "emulated", "samples", "wall_s", "samples_per_s", "device_utilization",
-		"data_wait_s", "load_s", "train_s", "loss", "top1", "stalls", "dropped_spans"} {
+		"data_wait_s", "load_s", "train_s", "loss", "top1", "stalls", "dropped_spans",
+		"h2d_s", "h2d_share", "ops", "gauges", "peak_memory_bytes"} {
 		if m[key] == nil {
 			t.Errorf("the summary has no %q", key)
 		}
@@ -103,6 +104,33 @@ func TestRunJSON(t *testing.T) {
 	}
 	if wall := m["wall_s"].(float64); math.Abs(sum-wall) > 1e-3*wall {
 		t.Errorf("busy and stalls sum to %v of %v s", sum, wall)
+	}
+}
+
+// The ops of the summary are those of the step, and their shares add up.
+func TestRunOps(t *testing.T) {
+	r := gpustall(t, "run", "--device", "cpu", "--model", "cnn", "--data", tiny(t), "--steps", "3", "--batch-size", "64", "--time-ops", "--json")
+	if r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	var shares, total float64
+	convs := 0
+	for _, v := range last(t, r.stdout)["ops"].([]any) {
+		op := v.(map[string]any)
+		shares += op["share"].(float64)
+		total += op["total_s"].(float64)
+		calls, mean := op["calls"].(float64), op["mean_s"].(float64)
+		if got := calls * mean; math.Abs(got-op["total_s"].(float64)) > 1e-3*got {
+			t.Errorf("%v: %v calls of %v s are not %v s", op["layer"], calls, mean, op["total_s"])
+		}
+		if op["name"] == "conv_forward" {
+			if convs++; calls != 3 || op["tflops"].(float64) <= 0 || op["gb_per_s"].(float64) <= 0 {
+				t.Errorf("a convolution in three steps: %v", op)
+			}
+		}
+	}
+	if convs != 3 || math.Abs(shares-1) > 1e-3 || total <= 0 {
+		t.Errorf("%d convolutions, shares add up to %v, %v s in all", convs, shares, total)
 	}
 }
 

@@ -20,6 +20,8 @@ type options struct {
 	model     string
 	data      string
 	precision string
+	capture   bool
+	timeOps   bool
 	epochs    int
 	steps     int
 	seed      int64
@@ -91,6 +93,8 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 		}
 	}
 	fs.StringVar(&o.precision, "precision", "", "fp32, tf32, fp16 or bf16, where the device has it (default fp32)")
+	fs.BoolVar(&o.capture, "capture", false, "replay the step as one captured graph (CUDA)")
+	fs.BoolVar(&o.timeOps, "time-ops", false, "time every kernel on CUDA too, at some cost (other devices always do)")
 	fs.StringArrayVar(&o.inject, "inject", nil, "slow the loader on purpose: read=5ms, cpu=2ms or straggler=3:50ms; may be repeated")
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 }
@@ -117,6 +121,7 @@ func (o *options) engineKnobs(base engine.Knobs) (engine.Knobs, error) {
 			return k, usageError{err}
 		}
 	}
+	k.Capture = o.capture
 	var err error
 	if k.Loader.Inject, err = loader.ParseInject(strings.Join(o.inject, ",")); err != nil {
 		return k, usageError{err}

@@ -73,7 +73,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		Device: r.device.dev, Recorder: r.recorder, Model: model, Fixed: fixed,
 		Dataset: ds, Transform: tf, Seed: o.seed, Epochs: o.epochs, Steps: o.steps,
 		Schedule: o.schedule(model, knobs), Knobs: knobs,
-		TimeOps: r.device.dev.Info().Kind != "cuda", // event pairs around each kernel would slow a GPU
+		TimeOps: o.timeOps || r.device.dev.Info().Kind != "cuda", // event pairs around each kernel slow a GPU
 	})
 	if err != nil {
 		return r, err

@@ -180,6 +180,10 @@ type summary struct {
 	Knobs             map[string]string `json:"knobs"`
 	DroppedSpans      int64             `json:"dropped_spans"`
 	PeakBytes         int64             `json:"peak_memory_bytes"`
+	CopyIn            number            `json:"h2d_s"`     // copies to the device, hidden behind compute or not
+	CopyInShare       number            `json:"h2d_share"` // of the wall time
+	Ops               []opSummary       `json:"ops"`
+	Gauges            map[string]gauge  `json:"gauges"`
 	Labels            []string          `json:"labels,omitempty"`
 	verdict           stall.Verdict
 }
@@ -208,6 +212,8 @@ func summarise(r *run, o *options, cause error) summary {
 		AU: number(math.NaN()), DataWait: seconds(b.Wait), Load: seconds(b.Load), Train: seconds(b.Busy),
 		Stalls: map[string]number{}, Verdict: v.Class, Dominant: v.Dominant.String(), Segments: len(s.Segments),
 		Knobs: map[string]string{}, PeakBytes: s.Outcome.PeakBytes, Labels: labels(s), verdict: v,
+		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
+		Ops: opTable(s.Ops), Gauges: gaugeTable(s),
 	}
 	if cause != nil {
 		out.Error = cause.Error()
