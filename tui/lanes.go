@@ -108,8 +108,9 @@ func (t *timeline) draw(m *Model, r rect) {
 		if i == 0 && plan.hidden > 0 {
 			m.c.set(r.x+laneLabel-2, y, m.cs.up, stKey)
 		}
-		for i := range plan.each {
-			t.drawLane(m, r, y+i, li, 1)
+		t.drawLane(m, r, y, li, 1)
+		if plan.each > 1 {
+			t.thicken(m, r.x+laneLabel, y+1)
 		}
 		y += plan.each
 	}
@@ -218,6 +219,21 @@ func (t *timeline) drawLane(m *Model, r rect, y, li, tall int) {
 		m.c.set(x, y, letter, st)
 	}
 	t.drawShare(m, r, y, l)
+}
+
+// thicken repeats the blocks of the row above, so that a lane is two rows high.
+func (t *timeline) thicken(m *Model, x, y int) {
+	for i := x; i < min(x+t.cols, m.c.w); i++ {
+		above := m.c.cells[(y-1)*m.c.w+i]
+		if (above.style-stHue)%2 == 0 { // text, not a block
+			continue
+		}
+		r := ' '
+		if m.themes[m.theme].mono || m.cs.ascii {
+			r = above.r
+		}
+		m.c.set(i, y, r, above.style)
+	}
 }
 
 // hostLetter is the step loop's letters: n waits in Next, l enqueues (launches),
