@@ -169,7 +169,7 @@ func (t *transition) update(e *Engine) {
 // for sees it.
 func (t *transition) piece(e *Engine, now int64) {
 	if t.active {
-		e.tracks.step.Record(trace.Span{Start: t.from, End: now, Step: e.step, Batch: -1, Kind: trace.KindTransition})
+		e.tracks.step.Record(trace.Span{Start: t.from, End: now, Step: -1, Batch: -1, Kind: trace.KindTransition})
 		t.from = now
 	}
 }

@@ -67,8 +67,9 @@ type Engine struct {
 	segment trace.Segment
 	change  transition
 
-	paused atomic.Bool
-	wake   chan struct{} // a resume, capacity 1
+	paused    atomic.Bool
+	suspended suspension
+	wake      chan struct{} // a resume, capacity 1
 
 	step         int32
 	firstInEpoch bool
@@ -84,7 +85,8 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, info: info, dev: cfg.Device, rec: cfg.Recorder,
-		applied: cfg.Knobs, wake: make(chan struct{}, 1), firstInEpoch: true,
+		suspended: suspension{from: -1},
+		applied:   cfg.Knobs, wake: make(chan struct{}, 1), firstInEpoch: true,
 	}
 	knobs := cfg.Knobs
 	e.wanted.Store(&knobs)

@@ -58,6 +58,19 @@ func (d stripes) Decode(s *loader.Sample) error {
 
 func (stripes) Close() error { return nil }
 
+// slow is a data set whose first sample takes a while.
+type slow struct {
+	stripes
+	first time.Duration
+}
+
+func (d slow) Read(ctx context.Context, s *loader.Sample) error {
+	if s.Index == 0 {
+		time.Sleep(d.first)
+	}
+	return d.stripes.Read(ctx, s)
+}
+
 // rig is a run in a test.
 type rig struct {
 	engine    *engine.Engine
@@ -110,7 +123,7 @@ func (r *rig) until(ok func(*trace.Snapshot) bool) {
 	}
 }
 
-func cnn(t testing.TB, d stripes) *nn.Model {
+func cnn(t testing.TB, d loader.Dataset) *nn.Model {
 	m, err := nn.New("cnn", nn.Shape{H: 32, W: 32, C: 3}, len(d.Info().Classes))
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +131,7 @@ func cnn(t testing.TB, d stripes) *nn.Model {
 	return m
 }
 
-func onCPU(t testing.TB, d stripes, k engine.Knobs, epochs int) *rig {
+func onCPU(t testing.TB, d loader.Dataset, k engine.Knobs, epochs int) *rig {
 	dev, err := cpu.Open(2)
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +240,23 @@ func TestLiveKnobs(t *testing.T) {
 		if seg.Start < s.Segments[i].End {
 			t.Errorf("segment %d starts before segment %d ends", i+1, i)
 		}
+	}
+}
+
+// TestSuspend stops the clock's account, not the clock: what the process slept
+// through is charged to the pause.
+func TestSuspend(t *testing.T) {
+	const asleep = 40 * time.Millisecond
+	r := onCPU(t, slow{stripes{n: 64}, 2 * asleep}, engine.DefaultKnobs(), 1)
+	go func() {
+		r.engine.Suspend(true) // while the step loop waits for its first batch
+		time.Sleep(asleep)
+		r.engine.Suspend(false)
+	}()
+	s := r.run(t, context.Background())
+	checkSteps(t, s)
+	if b := stall.Sum(s.Steps); b.Paused < int64(asleep)/2 {
+		t.Errorf("paused %v, the process was away for %v of the first batch's time", time.Duration(b.Paused), asleep)
 	}
 }
 

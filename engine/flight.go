@@ -129,6 +129,7 @@ func (e *Engine) account(f *flight) error {
 		flags |= trace.FlagModelled
 	}
 	e.change.piece(e, now)
+	e.suspended.record(e.tracks.step, now)
 	e.tracks.copy.Record(trace.Span{
 		Start: copyStart, End: copyEnd, Step: f.step, Batch: f.seq,
 		Kind: trace.KindCopy, Flags: flags, Arg: uint32(f.bytes >> 10),
