@@ -56,6 +56,7 @@ func BenchmarkTrain(b *testing.B) {
 			slices.Sort(times)
 			median := times[len(times)/2].Seconds()
 			b.ReportMetric(float64(c.batch)/median, "images/s(median)")
+			b.ReportMetric(float64(c.batch)/times[0].Seconds(), "images/s(best)")
 			b.ReportMetric(tr.plan.FLOPs/median/1e9, "GFLOP/s")
 			if *benchOps {
 				fmt.Fprintln(os.Stderr, opTable(tr.plan.Train, dev.OpTimes(tr.train, nil))) // b.Log keeps ten lines

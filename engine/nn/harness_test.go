@@ -1,6 +1,7 @@
 package nn_test
 
 import (
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -27,6 +28,9 @@ func cpuDevice(t testing.TB) device.Device {
 	})
 	return d
 }
+
+// portable reports whether dev's kernels are plain Go, for want of a C compiler.
+func portable(dev device.Device) bool { return strings.HasSuffix(dev.Info().Name, ", go)") }
 
 // trainer runs plans of one model, one batch at a time.
 type trainer struct {

@@ -44,10 +44,14 @@ func TestLearn(t *testing.T) {
 			if testing.Short() && c.model != "cnn" {
 				t.Skip("resnet18 takes seconds")
 			}
+			dev := cpuDevice(t)
+			if c.model != "cnn" && portable(dev) {
+				t.Skip("resnet18 takes minutes on the portable kernels")
+			}
 			batch := c.batch
 			g := golden{Model: c.model, In: [3]int{c.side, c.side, 3}, Classes: 10}
 			m := g.model(t)
-			tr := newTrainer(t, cpuDevice(t), m, 1, batch, nil)
+			tr := newTrainer(t, dev, m, 1, batch, nil)
 			s := m.DefaultSchedule(batch)
 			s.Warmup = 5
 			for i := range c.steps {

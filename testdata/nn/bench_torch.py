@@ -4,7 +4,7 @@
     python bench_torch.py [--threads 2] [--seconds 10] [CASE ...]
 
 The models are make_goldens.py's; a step is forward, backward and SGD with
-momentum on one batch in memory. Prints the median. CASE is e.g. cnn/32/128:
+momentum on one batch in memory. Prints the median and the best. CASE is e.g. cnn/32/128:
 model, side of the image, batch size. --channels-last uses PyTorch's NHWC.
 """
 import argparse
@@ -37,8 +37,9 @@ def measure(case, seconds, channels_last):
         loss.item()
         times.append(time.perf_counter() - t)
     median = statistics.median(times[1:])
-    print("%-18s %s %8.1f ms  %8.1f images/s (median of %d)"
-          % (case, "NHWC" if channels_last else "NCHW", 1e3 * median, batch / median, len(times) - 1), flush=True)
+    print("%-18s %s %8.1f ms  %8.1f images/s (median of %d)  best %.1f"
+          % (case, "NHWC" if channels_last else "NCHW", 1e3 * median, batch / median, len(times) - 1,
+             batch / min(times[1:])), flush=True)
 
 
 def main():
