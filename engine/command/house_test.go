@@ -12,23 +12,24 @@ const module = "dev.gpustall/"
 // packages each may import. A key matches a package and those below it; the
 // longest key wins. Test imports are not counted.
 var house = map[string][]string{
-	"kernels":                  {},
-	"kernels/cpu":              {"kernels"},
-	"engine/trace":             {},
-	"engine/device":            {},
-	"engine/device/cpu":        {"engine/device", "kernels"},
-	"engine/device/cuda":       {"engine/device", "kernels"},
-	"engine/device/emu":        {"engine/device", "kernels"},
-	"engine/device/nvml":       {},
-	"engine/device/devicetest": {"engine/device", "kernels"},
-	"loader":                   {"engine/trace"},
-	"engine/nn":                {"engine/device", "kernels"},
-	"engine":                   {"loader", "engine/device", "engine/nn", "engine/trace", "kernels"},
-	"engine/stall":             {"engine/trace"},
-	"engine/predict":           {"engine/trace", "engine/stall"},
-	"engine/report":            {"engine/trace", "engine/stall", "engine/predict"},
-	"engine/command":           nil, // composes: may import all
-	"tui":                      {"engine/trace", "engine/stall", "engine/predict"},
+	"kernels":                     {},
+	"kernels/cpu":                 {"kernels"},
+	"engine/trace":                {},
+	"engine/device":               {},
+	"engine/device/cpu":           {"engine/device", "kernels"},
+	"engine/device/cuda":          {"engine/device", "kernels"},
+	"engine/device/emu":           {"engine/device", "kernels"},
+	"engine/device/cuda/gpucheck": nil, // a program of its own: the GPU check
+	"engine/device/nvml":          {},
+	"engine/device/devicetest":    {"engine/device", "kernels"},
+	"loader":                      {"engine/trace"},
+	"engine/nn":                   {"engine/device", "kernels"},
+	"engine":                      {"loader", "engine/device", "engine/nn", "engine/trace", "kernels"},
+	"engine/stall":                {"engine/trace"},
+	"engine/predict":              {"engine/trace", "engine/stall"},
+	"engine/report":               {"engine/trace", "engine/stall", "engine/predict"},
+	"engine/command":              nil, // composes: may import all
+	"tui":                         {"engine/trace", "engine/stall", "engine/predict"},
 }
 
 // exact are rows whose permissions do not reach into sub-packages.
