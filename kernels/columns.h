@@ -1,30 +1,51 @@
-// columns.h: sums over the rows of [rows][C], for batch norm and bias gradients,
-// in an order that depends on the shapes and the grid alone.
+// columns.h: passes over the rows of [rows][C], and sums over them, for batch norm
+// and bias gradients, in an order that depends on the shapes and the grid alone.
 //
-// A block has TX threads across, V columns each, and 512/TX rows of them;
-// blockIdx.x is the group of columns, blockIdx.y a range of rows. V is 16 bytes'
-// worth where C is a multiple of it, else 1.
+// A block has TX threads across, V columns each, and THREADS/TX rows of them;
+// blockIdx.x is the group of columns. Strips of BATCH such rows go round the
+// blocks of blockIdx.y, so that the grid sweeps the tensor from one end to the
+// other: a pass backwards finds in L2 what the pass before it read last. V is 16
+// bytes' worth where C is a multiple of it, else 1.
 #pragma once
 #include "kd.h"
 
-enum { COLUMN_THREADS = 512 };
+enum { SUM_THREADS = 512, PASS_THREADS = 256 };
 
-template <int V_> struct columns {
-  static const int V = V_, TX = V == 1 ? 32 : 8, TY = COLUMN_THREADS / TX, WIDTH = TX * V, WARPS = COLUMN_THREADS / 32;
+// V elements as they lie in memory.
+template <class T, int V> struct raw_values { typedef u32x4 type; };
+template <class T> struct raw_values<T, 1> { typedef T type; };
+template <class T, int V> KD_FN void unpack_values(float *v, typename raw_values<T, V>::type w) {
+  if constexpr (V == 1) v[0] = kd_f(w);
+  else kd_unpack<T>(v, w);
+}
+
+template <class T, int V_, int THREADS> struct columns {
+  typedef typename raw_values<T, V_>::type raw;
+  static const int V = V_, TX = V == 1 ? 32 : 8, TY = THREADS / TX, WIDTH = TX * V, WARPS = THREADS / 32, BATCH = 4;
   static KD_METHOD int lane() { return (int)threadIdx.x % TX; }
   static KD_METHOD int first() { return (int)blockIdx.x * WIDTH + lane() * V; } // this thread's first column
-  // rows calls f(element index) for each of this thread's rows of the range.
-  template <class F> static KD_METHOD void rows(int all, int C, F f) {
-    int per = (all + (int)gridDim.y - 1) / (int)gridDim.y;
-    int end = ((int)blockIdx.y + 1) * per;
-    if (end > all) end = all;
-    int c = first();
+
+  // sweep calls f(element index, values of the arrays) for each of this thread's
+  // rows. The loads of a strip come before its first f, so that they are under way
+  // together; an array may be null, and f may write to the arrays where it is.
+  template <bool BACKWARDS, int N, class F> static KD_METHOD void sweep(const T *const (&arrays)[N], int rows, int C, F f) {
+    const int STRIP = TY * BATCH;
+    int c = first(), strips = (rows + STRIP - 1) / STRIP, ty = (int)threadIdx.x / TX;
     if (c >= C) return;
-#ifdef __CUDA__
-#pragma unroll 4
-#endif
-    for (int r = (int)blockIdx.y * per + (int)threadIdx.x / TX; r < end; r += TY) f((long)r * C + c);
+    for (int j = blockIdx.y; j < strips; j += gridDim.y) {
+      int r0 = (BACKWARDS ? strips - 1 - j : j) * STRIP + ty;
+      raw w[BATCH][N];
+      KD_UNROLL
+      for (int u = 0; u < BATCH; u++)
+        KD_UNROLL
+        for (int i = 0; i < N; i++)
+          if (arrays[i] && r0 + u * TY < rows) w[u][i] = *(const raw *)(arrays[i] + (long)(r0 + u * TY) * C + c);
+      KD_UNROLL
+      for (int u = 0; u < BATCH; u++)
+        if (r0 + u * TY < rows) f((long)(r0 + u * TY) * C + c, w[u]);
+    }
   }
+
   // sum adds up Q sums a column over the block's threads, writes them to
   // parts[blockIdx.y][Q][C], and, in the block that is the last of its group of
   // columns, calls done(column, sums) in one thread for each column.
@@ -45,7 +66,7 @@ template <int V_> struct columns {
     kd_sync();
     const int N = Q * WIDTH; // sums of a block
     int c0 = (int)blockIdx.x * WIDTH;
-    for (int i = t; i < N; i += COLUMN_THREADS) {
+    for (int i = t; i < N; i += THREADS) {
       float u = 0;
       KD_UNROLL
       for (int w = 0; w < WARPS; w++) u += s[w * N + i];
@@ -54,7 +75,7 @@ template <int V_> struct columns {
     }
     if (!kd_last_block(counters + blockIdx.x, gridDim.y)) return;
     // The parts, by SPLIT threads a sum, then those by one.
-    const int SPLIT = COLUMN_THREADS / N;
+    const int SPLIT = THREADS / N;
     static_assert(SPLIT >= 1 && SPLIT <= WARPS, "threads for the sums of a block");
     int i = t % N, c = c0 + i % WIDTH, part = t / N;
     float u = 0;

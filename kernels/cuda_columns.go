@@ -1,7 +1,11 @@
 package kernels
 
-// columnThreads is COLUMN_THREADS in columns.h.
-const columnThreads = 512
+// The blocks of columns.h: of a sum over rows, and of a pass over the elements.
+const (
+	sumThreads  = 512 // SUM_THREADS
+	passThreads = 256 // PASS_THREADS
+	stripBatch  = 4   // BATCH: rows of a thread at a time
+)
 
 // columnGrid is how the kernels of columns.h cover [rows][C].
 type columnGrid struct {
@@ -17,15 +21,18 @@ func (p *cudaPlanner) columns(rows, c int, t Type) columnGrid {
 	if vector == 1 {
 		across = 32
 	}
-	down, groups := columnThreads/across, ceil(c, across*vector)
+	groups := ceil(c, across*vector)
 	if 4*groups > CUDACounterBytes {
 		p.fail("%d channels in rows are over the %d that its counters serve", c, CUDACounterBytes/4*across*vector)
 	}
-	// One block a multiprocessor suffices to read at full speed, and keeps the
-	// parts few for the block that adds them up. Writing wants more under way.
-	processors := max(p.t.Processors, 1)
-	parts := max(1, min(ceil(processors, groups), ceil(rows, 4*down)))
-	slices := max(1, min(ceil(4*processors, groups), ceil(rows, 4*down)))
+	// All blocks run at once, so that they sweep the rows together. Of a sum, one a
+	// multiprocessor suffices to read at full speed, and keeps the parts few for the
+	// block that adds them up; of a pass, two fit.
+	blocks := func(each, threads int) int {
+		strips := ceil(rows, threads/across*stripBatch)
+		return max(1, min(each*p.t.Processors/groups, strips))
+	}
+	parts, slices := blocks(1, sumThreads), blocks(2, passThreads)
 	return columnGrid{name, [3]int{groups, parts, 1}, [3]int{groups, slices, 1}, parts}
 }
 
@@ -43,11 +50,11 @@ func (p *cudaPlanner) batchNormForward(op BatchNormForward) {
 	mean, spread := 4, 5 // running
 	if op.Train {
 		mean, spread = 6, 7 // saved
-		p.launch("batchnorm", "batchnorm_stats_"+g.name, g.sums, columnThreads,
+		p.launch("batchnorm", "batchnorm_stats_"+g.name, g.sums, sumThreads,
 			buffer(0), buffer(4), buffer(5), buffer(6), buffer(7), scratchAt(p.scratch(8*g.parts*op.C)), counterAt(0),
 			scalar(op.Rows), scalar(op.C), float(op.Eps), float(op.Momentum))
 	}
-	p.launch("batchnorm", "batchnorm_apply_"+g.name, g.apply, columnThreads,
+	p.launch("batchnorm", "batchnorm_apply_"+g.name, g.apply, passThreads,
 		buffer(0), buffer(1), buffer(2), buffer(3), buffer(mean), buffer(spread), optional(op.Residual, 8),
 		scalar(op.Rows), scalar(op.C), float(op.Eps), boolean(!op.Train), boolean(op.ReLU))
 }
@@ -55,10 +62,10 @@ func (p *cudaPlanner) batchNormForward(op BatchNormForward) {
 func (p *cudaPlanner) batchNormBackward(op BatchNormBackward) {
 	g := p.columns(op.Rows, op.C, op.Type)
 	y := optional(op.ReLU, 2)
-	p.launch("batchnorm", "batchnorm_grad_sums_"+g.name, g.sums, columnThreads,
+	p.launch("batchnorm", "batchnorm_grad_sums_"+g.name, g.sums, sumThreads,
 		buffer(0), buffer(1), y, buffer(4), buffer(5), buffer(7), buffer(8), scratchAt(p.scratch(8*g.parts*op.C)), counterAt(0),
 		scalar(op.Rows), scalar(op.C))
-	p.launch("batchnorm", "batchnorm_grad_"+g.name, g.apply, columnThreads,
+	p.launch("batchnorm", "batchnorm_grad_"+g.name, g.apply, passThreads,
 		buffer(0), buffer(1), y, buffer(3), buffer(4), buffer(5), buffer(6), buffer(7), buffer(8), optional(op.Residual, 9),
 		scalar(op.Rows), scalar(op.C))
 }

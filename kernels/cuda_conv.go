@@ -260,7 +260,7 @@ func (p *cudaPlanner) convBackwardWeight(op ConvBackwardWeight) {
 	}
 	if op.Bias {
 		s := p.columns(op.pixels(), op.K, op.Type)
-		p.launch("reduce", "sum_rows_"+s.name, s.sums, columnThreads,
+		p.launch("reduce", "sum_rows_"+s.name, s.sums, sumThreads,
 			buffer(1), buffer(3), scratchAt(p.scratch(4*s.parts*op.K)), counterAt(0), scalar(op.pixels()), scalar(op.K))
 	}
 }

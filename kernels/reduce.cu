@@ -25,18 +25,20 @@ KD_ENTRY(sum_parts)
 
 // out[c] = sum over rows of x[rows][C].
 template <class T, int V> KD_FN void sum_rows(const T *x, float *out, float *parts, uint32_t *counters, int rows, int C) {
+  typedef columns<T, V, SUM_THREADS> cols;
   float v[1][V] = {};
-  columns<V>::rows(rows, C, [&](long i) {
+  const T *arrays[] = {x};
+  cols::template sweep<false>(arrays, rows, C, [&](long, const typename cols::raw *w) {
     float u[V];
-    kd_load<T, V>(u, x + i);
+    unpack_values<T, V>(u, w[0]);
     KD_UNROLL
     for (int j = 0; j < V; j++) v[0][j] += u[j];
   });
-  columns<V>::template sum<1>(v, C, parts, counters, [&](int c, const float *sum) { out[c] = sum[0]; });
+  cols::template sum<1>(v, C, parts, counters, [&](int c, const float *sum) { out[c] = sum[0]; });
 }
 
 #define SUM_ROWS(name, T, V)                                                                                                \
-  KD_KERNEL __launch_bounds__(COLUMN_THREADS) name(const T *x, float *out, float *parts, uint32_t *counters, int rows, int C) { \
+  KD_KERNEL __launch_bounds__(SUM_THREADS) name(const T *x, float *out, float *parts, uint32_t *counters, int rows, int C) { \
     sum_rows<T, V>(x, out, parts, counters, rows, C);                                                                       \
   }                                                                                                                         \
   KD_ENTRY(name)
