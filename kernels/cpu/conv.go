@@ -5,11 +5,14 @@ import "dev.gpustall/kernels"
 // maxWinogradC bounds the channels of winograd.h's row of zeros.
 const maxWinogradC = 4096
 
+// maxFilters bounds C*K: the transformed filters take 36 floats for each, 144 MiB.
+const maxFilters = 1 << 20
+
 // winograd says whether F(4x4,3x3) can compute c and saves arithmetic: whole
 // tiles at the edges may cost more than they save.
 func (pl *Plan) winograd(c kernels.Conv) bool {
 	if !native || pl.pool.variant == pureGo || c.R != 3 || c.S != 3 || c.Stride != 1 || c.Pad > 2 ||
-		c.C%16 != 0 || c.K%16 != 0 || max(c.C, c.K) > maxWinogradC {
+		c.C%16 != 0 || c.K%16 != 0 || max(c.C, c.K) > maxWinogradC || c.C*c.K > maxFilters {
 		return false
 	}
 	h, w := c.OutH(), c.OutW()
@@ -36,15 +39,13 @@ func (pl *Plan) convBackwardData(op kernels.ConvBackwardData, dy, w, dx []float3
 const privateFloats = 4 << 20
 
 func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbias []float32) func() {
-	var weight func()
 	switch {
 	case pl.winograd(op.Conv):
-		weight = pl.winoWeight(op.Conv, x, dy, dw)
-	case op.C%16 == 0 && pl.pool.threads*op.K*op.R*op.S*op.C > privateFloats:
-		weight = pl.weightByTap(op.Conv, x, dy, dw)
-	default:
-		weight = pl.weightByRow(op.Conv, x, dy, dw)
+		return pl.winoWeight(op.Conv, x, dy, dw, dbias)
+	case op.C%16 != 0 || pl.pool.threads*op.K*op.R*op.S*op.C <= privateFloats:
+		return pl.weightByRow(op.Conv, x, dy, dw, dbias)
 	}
+	weight := pl.weightByTap(op.Conv, x, dy, dw)
 	if !op.Bias {
 		return weight
 	}

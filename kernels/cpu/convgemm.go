@@ -10,6 +10,9 @@ const blockFloats = 96 << 10
 // multiple of 14, the tallest micro-kernel.
 func rowsFor(k int) int { return 14 * min(max(blockFloats/k/14, 1), 16) }
 
+// gatherSlack is how many floats gather may write behind its last row.
+const gatherSlack = 16
+
 // forward computes y = im2col(x) w^T by blocks of output pixels, each gathered
 // into cache just before its product.
 type forward struct {
@@ -32,7 +35,7 @@ func newForward(pl *Plan, c kernels.Conv) *forward {
 	l := layout{pl: pl}
 	f.packed = l.take(align(f.k, pl.pool.variant.panel()) * f.kk)
 	if !f.direct {
-		f.a = l.take(f.rows * f.kk * pl.pool.threads)
+		f.a = l.take((f.rows*f.kk + gatherSlack) * pl.pool.threads)
 	}
 	return f
 }
@@ -59,7 +62,7 @@ func (f *forward) block(worker, i int) {
 	if f.direct {
 		a = f.x[lo*f.kk:]
 	} else {
-		a = f.pl.part(f.a, worker, f.rows*f.kk)
+		a = f.pl.part(f.a, worker, f.rows*f.kk+gatherSlack)
 		v.gather(&f.g, f.x, lo, hi, a, f.kk)
 	}
 	v.gemmNN(1, hi-lo, f.k, f.kk, a, f.kk, 0, f.pl.at(f.packed), 0, f.y[lo*f.k:], f.k, 0, f.bias, f.flags)

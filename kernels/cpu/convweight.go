@@ -57,9 +57,10 @@ type byRow struct {
 	rows, sums     region
 	begun          []bool // the worker has a sum
 	x, dy, dw      []float32
+	bias           *biasSums
 }
 
-func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw []float32) func() {
+func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	b := &byRow{pl: pl, c: c, pixels: c.N * c.OutH() * c.OutW(), kk: c.R * c.S * c.C, x: x, dy: dy, dw: dw}
 	b.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
 	b.ld = align(b.kk, 16)
@@ -68,21 +69,24 @@ func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw []float32) func() {
 	b.blocks = ceil(b.pixels, b.block)
 	l := layout{pl: pl}
 	threads := pl.pool.threads
-	b.rows, b.sums = l.take(b.block*b.ld*threads), l.take(c.K*b.ld*threads)
+	b.rows, b.sums = l.take((b.block*b.ld+gatherSlack)*threads), l.take(c.K*b.ld*threads)
 	b.begun = make([]bool, threads)
+	b.bias = newBiasSums(pl, threads, c.K, dbias)
 	work := b.item
 	reduce := pl.parallel(ceil(c.K*b.kk, spanFloats), c.K, b.reduce)
 	return func() {
 		clear(b.begun)
+		b.bias.reset()
 		pl.pool.each(b.blocks, work)
 		reduce()
+		b.bias.finish()
 	}
 }
 
 func (b *byRow) item(worker, i int) {
 	v := b.pl.pool.variant
 	lo, hi := i*b.block, min((i+1)*b.block, b.pixels)
-	rows := b.pl.part(b.rows, worker, b.block*b.ld)
+	rows := b.pl.part(b.rows, worker, b.block*b.ld+gatherSlack)
 	v.gather(&b.g, b.x, lo, hi, rows, b.ld)
 	for p := 0; b.ld > b.kk && p < hi-lo; p++ { // what gather leaves of a row is another step's scratch
 		clear(rows[p*b.ld+b.kk : (p+1)*b.ld])
@@ -90,6 +94,7 @@ func (b *byRow) item(worker, i int) {
 	v.gemmTN(b.c.K, b.ld, hi-lo, b.dy[lo*b.c.K:], b.c.K, rows, b.ld,
 		b.pl.part(b.sums, worker, b.c.K*b.ld), b.ld, flags(b.begun[worker], false))
 	b.begun[worker] = true
+	b.bias.add(worker, b.dy[lo*b.c.K:hi*b.c.K])
 }
 
 // reduce adds up rows k0..k1 of the workers' sums.

@@ -26,9 +26,38 @@ static void sgd(dim n, float *w, const float *grad, float *m, float lr, float mu
 
 typedef uint8_t bytes __attribute__((vector_size(LANES)));
 
-// max_pool takes the maxima of output pixels first..end. The first of equal
-// maxima wins, and a NaN wins over numbers.
+// pool_wins says where v replaces the maximum so far: the first of equal maxima
+// stays, and a NaN wins over numbers.
+static inline __attribute__((always_inline)) veci pool_wins(vec v, vec top) { return (v > top) | (v != v); }
+
+// Windows of 2x2 side by side, without padding: what most networks use.
+static inline int pool_tiles(const struct pool *p) { return p->size == 2 && p->stride == 2 && p->pad == 0; }
+
+static void max_pool_tiles(const struct pool *p, dim first, dim end, const float *x, float *y, uint8_t *index) {
+	for (dim o = first; o < end; o++) {
+		const float *at = x + ((o / (p->oh * p->ow) * p->h + o / p->ow % p->oh * 2) * p->w + o % p->ow * 2) * p->c;
+		const float *px[4] = {at, at + p->c, at + p->w * p->c, at + (p->w + 1) * p->c};
+		for (dim j = 0; j < p->c; j += LANES) {
+			vec top = load(px[0] + j);
+			veci where = {};
+			_Pragma("GCC unroll 3") for (int t = 1; t < 4; t++) {
+				vec v = load(px[t] + j);
+				veci wins = pool_wins(v, top);
+				top = pick(wins, v, top), where = (wins & t) | (~wins & where);
+			}
+			store(y + o * p->c + j, top);
+			bytes b = __builtin_convertvector(where, bytes);
+			memcpy(index + o * p->c + j, &b, LANES);
+		}
+	}
+}
+
+// max_pool takes the maxima of output pixels first..end.
 static void max_pool(const struct pool *p, dim first, dim end, const float *x, float *y, uint8_t *index) {
+	if (pool_tiles(p) && p->c % LANES == 0) {
+		max_pool_tiles(p, first, end, x, y, index);
+		return;
+	}
 	y += first * p->c, index += first * p->c;
 	for (dim o = first; o < end; o++, y += p->c, index += p->c) {
 		dim h0 = o / p->ow % p->oh * p->stride - p->pad, w0 = o % p->ow * p->stride - p->pad;
@@ -43,7 +72,7 @@ static void max_pool(const struct pool *p, dim first, dim end, const float *x, f
 					dim h = h0 + r, w = w0 + s;
 					if (h < 0 || h >= p->h || w < 0 || w >= p->w) continue;
 					vec v = load_n(x + ((image * p->h + h) * p->w + w) * p->c + j, n);
-					veci t = (veci){} + (int32_t)(r * p->size + s), wins = (v > top) | (v != v);
+					veci t = (veci){} + (int32_t)(r * p->size + s), wins = pool_wins(v, top);
 					if (empty) top = v, where = t, empty = 0;
 					else top = pick(wins, v, top), where = (t & wins) | (where & ~wins);
 				}
@@ -54,12 +83,28 @@ static void max_pool(const struct pool *p, dim first, dim end, const float *x, f
 	}
 }
 
+static void max_pool_tiles_back(const struct pool *p, dim first, dim end, const float *dy, const uint8_t *index, float *dx) {
+	for (dim o = first * p->oh * p->ow; o < end * p->oh * p->ow; o++) {
+		float *at = dx + ((o / (p->oh * p->ow) * p->h + o / p->ow % p->oh * 2) * p->w + o % p->ow * 2) * p->c;
+		float *px[4] = {at, at + p->c, at + p->w * p->c, at + (p->w + 1) * p->c};
+		for (dim j = 0; j < p->c; j += LANES) {
+			vec g = load(dy + o * p->c + j);
+			bytes b;
+			memcpy(&b, index + o * p->c + j, LANES);
+			veci where = __builtin_convertvector(b, veci);
+			_Pragma("GCC unroll 4") for (int t = 0; t < 4; t++) store(px[t] + j, pick(where == t, g, (vec){}));
+		}
+	}
+}
+
 // max_pool_back writes dx of images first..end.
 static void max_pool_back(const struct pool *p, dim first, dim end, const float *dy, const uint8_t *index, float *dx) {
 	dim in = p->h * p->w * p->c, out = p->oh * p->ow * p->c;
-	// Windows that tile the image write every element once and need no sum.
-	int once = p->stride == p->size && p->pad == 0 && p->h == p->oh * p->size && p->w == p->ow * p->size;
-	if (!once) memset(dx + first * in, 0, (end - first) * in * sizeof(float));
+	if (pool_tiles(p) && p->c % LANES == 0 && p->h == 2 * p->oh && p->w == 2 * p->ow) {
+		max_pool_tiles_back(p, first, end, dy, index, dx); // every element is written once
+		return;
+	}
+	memset(dx + first * in, 0, (end - first) * in * sizeof(float));
 	for (dim o = first * p->oh * p->ow; o < end * p->oh * p->ow; o++) {
 		dim h0 = o / p->ow % p->oh * p->stride - p->pad, w0 = o % p->ow * p->stride - p->pad;
 		float *image = dx + o * p->c / out * in;
@@ -75,7 +120,7 @@ static void max_pool_back(const struct pool *p, dim first, dim end, const float 
 					if (h < 0 || h >= p->h || w < 0 || w >= p->w) continue;
 					float *to = image + (h * p->w + w) * p->c + j;
 					vec v = pick(where == (int32_t)(r * p->size + s), g, (vec){});
-					store_n(to, once ? v : v + load_n(to, n), n);
+					store_n(to, v + load_n(to, n), n);
 				}
 		}
 	}

@@ -76,7 +76,7 @@ struct window {
 };
 
 // gather writes, for positions first..end of the grid, the r*s*c values that the
-// window covers, zeros outside, in rows of ld floats.
+// window covers, zeros outside, in rows of ld floats. It may write 16 floats more.
 void gather(const struct window *g, const float *x, dim first, dim end, float *out, dim ld);
 
 extern const struct kernels kernels_generic;

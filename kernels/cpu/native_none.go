@@ -35,4 +35,6 @@ func (pl *Plan) bindNative(Call) func() { return nil }
 func (pl *Plan) winoConv(kernels.Conv, bool, []float32, []float32, []float32, []float32, int) func() {
 	return nil
 }
-func (pl *Plan) winoWeight(kernels.Conv, []float32, []float32, []float32) func() { return nil }
+func (pl *Plan) winoWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
+	return nil
+}

@@ -18,25 +18,61 @@ func (pl *Plan) spans(n int, work func(lo, hi int)) func() {
 	return func() { pl.pool.each(parts, item) }
 }
 
-// columnSums sets out[c] to the sum over rows of x[row,c], in float64.
+// biasSums collects the gradient of a bias, the column sums of dy, in float64
+// while dy passes through the cache for another reason. A nil one does nothing.
+type biasSums struct {
+	pl   *Plan
+	k    int
+	sums []float64 // [slots, k]; a slot has one writer at a time
+	out  []float32
+}
+
+// newBiasSums returns nil when there is no bias.
+func newBiasSums(pl *Plan, slots, k int, dbias []float32) *biasSums {
+	if dbias == nil {
+		return nil
+	}
+	return &biasSums{pl: pl, k: k, sums: make([]float64, slots*k), out: dbias}
+}
+
+func (b *biasSums) reset() {
+	if b != nil {
+		clear(b.sums)
+	}
+}
+
+// add adds the columns of rows.
+func (b *biasSums) add(slot int, rows []float32) {
+	if b != nil {
+		b.pl.pool.variant.addColumns(rows, b.k, b.sums[slot*b.k:(slot+1)*b.k])
+	}
+}
+
+func (b *biasSums) finish() {
+	if b == nil {
+		return
+	}
+	for j := range b.k {
+		var sum float64
+		for i := j; i < len(b.sums); i += b.k {
+			sum += b.sums[i]
+		}
+		b.out[j] = float32(sum)
+	}
+}
+
+// columnSums is a biasSums on its own.
 func (pl *Plan) columnSums(x []float32, rows, c int, out []float32) func() {
 	parts := min(ceil(rows, 1024), 4*pl.pool.threads)
-	sums := make([]float64, parts*c)
+	sums := newBiasSums(pl, parts, c, out)
 	add := func(_, i int) {
 		lo, hi := split(rows, parts, i)
-		s := sums[i*c : (i+1)*c]
-		clear(s)
-		pl.pool.variant.addColumns(x[lo*c:hi*c], c, s)
+		sums.add(i, x[lo*c:hi*c])
 	}
 	return func() {
+		sums.reset()
 		pl.pool.each(parts, add)
-		for j := range c {
-			var sum float64
-			for i := range parts {
-				sum += sums[i*c+j]
-			}
-			out[j] = float32(sum)
-		}
+		sums.finish()
 	}
 }
 

@@ -57,8 +57,8 @@ func (pl *Plan) winoConv(c kernels.Conv, back bool, x, w, y, bias []float32, fla
 	wc.vstep, wc.mstep = skew(wc.block*wc.in.c), skew(wc.block*wc.out.c)
 	l := layout{pl: pl}
 	wc.u = l.take(positions * wc.ustep)
-	wc.v = l.take(positions * wc.vstep * threads)
-	wc.m = l.take(positions * wc.mstep * threads)
+	wc.v = l.take(positions * wc.vstep * min(threads, wc.blocks))
+	wc.m = l.take(positions * wc.mstep * min(threads, wc.blocks))
 	filter, tiles := wc.filter, wc.tile
 	return func() {
 		pl.pool.each(wc.panelCount, filter)
@@ -98,12 +98,13 @@ type winoWeight struct {
 	u, v, s            region
 	ustep, vstep, step int
 	x, dy, dw          []float32
+	bias               *biasSums
 	first, end         int // the tiles of this round
 	parts              int // of a round's transforms
 	rowParts           int // of a position's product
 }
 
-func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw []float32) func() {
+func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	ww := &winoWeight{pl: pl, k: c.K, c: c.C, x: x, dy: dy, dw: dw}
 	oh, ow := c.OutH(), c.OutW()
 	ww.in = grid{h: c.H, w: c.W, c: c.C, pad: c.Pad, th: ceil(oh, 4), tw: ceil(ow, 4)}
@@ -118,15 +119,18 @@ func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw []float32) func() {
 	pool := pl.pool
 	ww.parts = 4 * pool.threads
 	ww.rowParts = ceil(pool.threads, 4)
+	ww.bias = newBiasSums(pl, ww.parts, c.K, dbias)
 	transform, multiply, gather := ww.transform, ww.multiply, ww.gather
 	rows := ceil(c.K, 16)
 	return func() {
+		ww.bias.reset()
 		for ww.first = 0; ww.first < ww.tiles; ww.first = ww.end {
 			ww.end = min(ww.first+ww.chunk, ww.tiles)
 			pool.each(2*ww.parts, transform)
 			pool.each(positions*ww.rowParts, multiply)
 		}
 		pool.each(rows, gather)
+		ww.bias.finish()
 	}
 }
 
@@ -137,6 +141,8 @@ func (ww *winoWeight) transform(_, i int) {
 		isa.winoInput(&ww.in, ww.first+lo, ww.first+hi, ww.vstep, ww.x, ww.pl.at(ww.v)[lo*ww.c:])
 	} else {
 		isa.winoSpread(&ww.out, ww.first+lo, ww.first+hi, ww.step, ww.dy, ww.pl.at(ww.s)[lo*ww.k:])
+		// At position (1, 1), A is a row of ones on both sides: the tile's sum.
+		ww.bias.add(i/2, ww.pl.at(ww.s)[7*ww.step:][lo*ww.k:hi*ww.k])
 	}
 }
 

@@ -54,12 +54,17 @@ static void wino_input(const struct tiles *t, const float *x, float *v) {
 	for (dim i = t->first; i < t->end; i++, v += t->c) {
 		PLACE(t, i);
 		const float *px[36];
-		for (dim r = 0; r < 6; r++)
-			for (dim s = 0; s < 6; s++) {
-				dim h = row + r - t->pad, w = col + s - t->pad;
-				int inside = h >= 0 && h < t->h && w >= 0 && w < t->w;
-				px[r * 6 + s] = inside ? x + ((image * t->h + h) * t->w + w) * t->c : zeros;
-			}
+		dim across[6]; // offset of a column, negative outside
+		for (dim s = 0; s < 6; s++) {
+			dim w = col + s - t->pad;
+			across[s] = w >= 0 && w < t->w ? w * t->c : -1;
+		}
+		for (dim r = 0; r < 6; r++) {
+			dim h = row + r - t->pad;
+			int inside = h >= 0 && h < t->h;
+			const float *line = x + (image * t->h + h) * t->w * t->c;
+			EACH(s, 6) px[r * 6 + s] = inside && across[s] >= 0 ? line + across[s] : zeros;
+		}
 		for (dim c = 0; c < t->c; c += LANES) {
 			vec mid[6][6];
 			EACH(s, 6) {
@@ -82,12 +87,9 @@ static void wino_input(const struct tiles *t, const float *x, float *v) {
 static void wino_spread(const struct tiles *t, const float *dy, float *v) {
 	for (dim i = t->first; i < t->end; i++, v += t->c) {
 		PLACE(t, i);
-		const float *px[16];
+		const float *px[16], *corner = dy + ((image * t->h + row) * t->w + col) * t->c;
 		for (dim r = 0; r < 4; r++)
-			for (dim s = 0; s < 4; s++) {
-				dim h = row + r, w = col + s;
-				px[r * 4 + s] = h < t->h && w < t->w ? dy + ((image * t->h + h) * t->w + w) * t->c : zeros;
-			}
+			EACH(s, 4) px[r * 4 + s] = row + r < t->h && col + s < t->w ? corner + (r * t->w + s) * t->c : zeros;
 		for (dim c = 0; c < t->c; c += LANES) {
 			vec mid[6][4];
 			EACH(s, 4) {
