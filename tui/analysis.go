@@ -77,10 +77,13 @@ func segmentSteps(s *trace.Snapshot, i int) []trace.Step {
 }
 
 // changed names the knob that differs between two settings, if it is only one.
+// prefetch_factor means nothing without workers, so that it comes and goes with
+// them does not count.
 func changed(a, b []trace.Knob) (name string, alone bool) {
+	inline := isZero(knobValue(a, "num_workers")) != isZero(knobValue(b, "num_workers"))
 	n := 0
 	for _, k := range b {
-		if knobValue(a, k.Name) != k.Value {
+		if knobValue(a, k.Name) != k.Value && !(inline && k.Name == "prefetch_factor") {
 			name = k.Name
 			n++
 		}

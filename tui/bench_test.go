@@ -1,8 +1,11 @@
+//go:build unix
+
 package tui
 
 import (
 	"syscall"
 	"testing"
+	"time"
 
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
@@ -75,4 +78,22 @@ func TestCachedFrame(t *testing.T) {
 	if s.View() != first {
 		t.Error("the cached frame changed")
 	}
+}
+
+// BenchmarkTick is all the work of a tick on a real session with the spans of
+// eight workers, the snapshot included.
+func BenchmarkTick(b *testing.B) {
+	run := demo.New(nil)
+	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "8"}, {Name: "inject_cpu", Value: "1ms"}})
+	advance(run, 30_000)
+	s := newScreen(b, run, Options{Control: run}, 200, 50)
+	s.o.Source = trace.Restore(run.Snapshot(0, 1<<62))
+	b.ReportAllocs()
+	t0 := cpuTime()
+	for b.Loop() {
+		s.refresh(time.Now(), true)
+		s.dirty = true
+		s.View()
+	}
+	b.ReportMetric(float64(cpuTime()-t0)/float64(b.N), "cpu-ns/op")
 }

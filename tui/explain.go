@@ -113,7 +113,8 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 	b.WriteString(", batch " + countText(int64(batch)))
 	if w := t.builder(s, batch, cause); w >= 0 && cause.IsData() {
 		o := &t.spans[w]
-		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + durText(o.End-o.Start) + t.rank(o))
+		took, rank := t.rank(batch, o.Kind)
+		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + durText(took) + rank)
 	}
 	return b.String()
 }
@@ -151,28 +152,51 @@ func (t *timeline) awaited(s *trace.Span) int32 {
 	return t.spans[i].Batch
 }
 
-// rank compares a worker span with all others of its phase in view.
-func (t *timeline) rank(o *trace.Span) string {
-	t.durs = t.durs[:0]
+// rank compares what a batch took in one phase with all other batches that were
+// built within view. A phase of one batch may be many spans, so they are summed.
+func (t *timeline) rank(batch int32, kind trace.Kind) (took int64, words string) {
+	type sum struct {
+		ns          int64
+		whole, born bool
+	}
+	sums := map[int32]*sum{}
 	for i := range t.spans {
-		if s := &t.spans[i]; s.Kind == o.Kind && s.Track.IsWorker() {
-			t.durs = append(t.durs, s.End-s.Start)
+		s := &t.spans[i]
+		if !s.Track.IsWorker() || s.Batch < 0 || s.Kind == trace.KindBlocked {
+			continue
+		}
+		b := sums[s.Batch]
+		if b == nil { // its first span: begun in view, if it is a read
+			b = &sum{born: s.Kind == trace.KindRead}
+			sums[s.Batch] = b
+		}
+		b.whole = b.whole || s.Kind == trace.KindCollate
+		if s.Kind == kind {
+			b.ns += s.End - s.Start
+		}
+	}
+	t.durs = t.durs[:0]
+	for n, b := range sums {
+		if n == batch {
+			took = b.ns
+		}
+		if b.born && b.whole {
+			t.durs = append(t.durs, b.ns)
 		}
 	}
 	if len(t.durs) < 5 {
-		return ""
+		return took, ""
 	}
 	slices.Sort(t.durs)
 	p50, p99 := quantile(t.durs, 0.5), quantile(t.durs, 0.99)
-	d := o.End - o.Start
-	note := ""
+	words = ", p50 " + durText(p50) + " p99 " + durText(p99)
 	switch {
-	case d >= p99 && d > p50+p50/2:
-		note = ": slowest 1%"
-	case d > p50+p50/2:
-		note = ": slow"
+	case took >= p99 && took > p50+p50/2:
+		words += ": slowest 1%"
+	case took > p50+p50/2:
+		words += ": slow"
 	}
-	return ", p50 " + durText(p50) + " p99 " + durText(p99) + note
+	return took, words
 }
 
 // momentText says what the device did when it did not stall.

@@ -197,11 +197,11 @@ func (k *knobs) drawFoot(m *Model, r rect) {
 	seg := &m.pic.seg
 	if m.pic.next && seg.Index > 0 && len(k.staged) == 0 {
 		p.text(stDim, "#").plain(stDim, int64(seg.Index)).space(1)
-		m.reason(&p, seg.Reason)
 		if seg.TransitionSteps > 0 || seg.Transition > 0 {
-			p.text(stDim, ": cost ").dur(stNormal, seg.Transition).text(stDim, ", ").
-				plain(stNormal, int64(seg.TransitionSteps)).text(stDim, " steps")
+			p.text(stDim, "cost ").dur(stNormal, seg.Transition).text(stDim, " in ").
+				plain(stNormal, int64(seg.TransitionSteps)).text(stDim, " steps: ")
 		}
+		m.reason(&p, seg.Reason)
 		return
 	}
 	p.text(stDim, rangeText(s)).text(stDim, "  applied at the ").text(stDim, s.Applied)

@@ -170,6 +170,10 @@ func (t *timeline) drawLane(m *Model, r rect, y, li, tall int) {
 	for c := range t.cols {
 		x := x0 + c
 		d, busy := t.column(li, c)
+		if l.device() && busy == 0 && (t.first+int64(c))*t.bin() >= t.known {
+			prev = -1
+			continue // its step has not completed
+		}
 		switch l.typ {
 		case laneQueue:
 			t.queueCell(m, x, y, t.acc[(li*t.cols+c)*slots])
@@ -301,7 +305,11 @@ func (t *timeline) drawShare(m *Model, r rect, y int, l *lane) {
 		m.c.right(r.x+r.w-laneShare, y, laneShare-1, stDim, n)
 		return
 	}
-	span := t.edge - max(0, t.first*t.bin())
+	end := t.edge
+	if l.device() {
+		end = t.known
+	}
+	span := end - max(0, t.first*t.bin())
 	if span <= 0 {
 		return
 	}

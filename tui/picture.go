@@ -41,6 +41,8 @@ type picture struct {
 	h2d               float64 // bytes a second of copy time
 	bucket            int64   // ns of one history bucket
 	hist              [histLen]point
+	histEnd           int64 // the bucket after the last
+	histFinal         int64 // buckets before it do not change any more
 	injected, ceiling bool
 	drops             int64
 
@@ -120,15 +122,14 @@ func (p *picture) truncate() {
 func (p *picture) window() {
 	steps := p.snap.Steps
 	from := max(0, len(steps)-windowSteps)
-	if p.next {
-		in := sort.Search(len(steps), func(i int) bool { return steps[i].Segment >= p.seg.Index })
-		settled := in + int(p.seg.TransitionSteps)
-		switch {
-		case settled < len(steps):
-			from = max(from, settled)
-		case in < len(steps):
-			from = max(from, in)
+	if n := len(steps); n > 0 { // the newest segment that has steps
+		lo, _ := segmentRange(steps, steps[n-1].Segment)
+		for i := range p.snap.Segments {
+			if g := &p.snap.Segments[i]; g.Index == steps[n-1].Segment && lo+int(g.TransitionSteps) < n {
+				lo += int(g.TransitionSteps)
+			}
 		}
+		from = max(from, lo)
 	}
 	p.steps = steps[from:]
 	p.sum = stall.Sum(p.steps)
@@ -162,39 +163,47 @@ func (p *picture) window() {
 }
 
 // history fills the buckets up to the edge, newest last. A step that spans
-// several buckets is shared out among them.
+// several buckets is shared out among them. Buckets that the last step has
+// passed are final and are kept from picture to picture.
 func (p *picture) history() {
-	p.bucket = 500e6
-	if p.at < 15e9 {
-		p.bucket = 100e6
-	}
-	for i := range p.hist {
-		p.hist[i] = point{}
-	}
-	end := p.edge / p.bucket // the first bucket that is not complete
-	start := end - histLen
 	steps := p.snap.Steps
+	bucket := int64(500e6)
+	if p.at < 15e9 {
+		bucket = 100e6
+	}
+	end := p.edge / bucket // the first bucket that is not complete
+	start := end - histLen
+	from := start // the first bucket to compute
+	if moved := end - p.histEnd; bucket == p.bucket && moved >= 0 && moved < histLen && p.histFinal > start {
+		copy(p.hist[:], p.hist[moved:])
+		from = min(p.histFinal, end)
+	}
+	clear(p.hist[from-start:])
+	p.bucket, p.histEnd, p.histFinal = bucket, end, start
+	if n := len(steps); n > 0 {
+		p.histFinal = min(end, steps[n-1].End/bucket)
+	}
 	for i := len(steps) - 1; i >= 0; i-- {
 		st := &steps[i]
-		if st.End <= start*p.bucket {
+		if st.End <= from*bucket {
 			break
 		}
 		wall := st.End - st.Start
 		if wall <= 0 {
 			continue
 		}
-		for b := max(st.Start/p.bucket, start); b <= (st.End-1)/p.bucket && b < end; b++ {
-			over := min(st.End, (b+1)*p.bucket) - max(st.Start, b*p.bucket)
+		for b := max(st.Start/bucket, from); b <= (st.End-1)/bucket && b < end; b++ {
+			over := min(st.End, (b+1)*bucket) - max(st.Start, b*bucket)
 			f := float32(over) / float32(wall)
 			h := &p.hist[b-start]
-			h.util += f * float32(st.Busy) / float32(p.bucket)
+			h.util += f * float32(st.Busy) / float32(bucket)
 			h.rate += f * float32(st.Samples)
 			h.step += f * float32(wall)
 			h.n += f
 		}
 	}
 	for i, pts := len(p.hist)-1, p.snap.Gauges["queue_ready"]; i >= 0 && len(pts) > 0; i-- {
-		t := (start + int64(i) + 1) * p.bucket
+		t := (start + int64(i) + 1) * bucket
 		k := sort.Search(len(pts), func(j int) bool { return pts[j].T > t })
 		if k == 0 {
 			break

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	tea "github.com/charmbracelet/bubbletea"
-	"golang.org/x/sys/unix"
 )
 
 // Interrupted is the error of Run when a signal, or ctrl+c, ended it.
@@ -73,7 +72,7 @@ func watch(ctx context.Context, p *tea.Program) *signals {
 		ask: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	signal.Notify(s.sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	signal.Notify(s.stop, syscall.SIGTSTP)
+	catchStop(s.stop)
 	s.wg.Go(func() {
 		defer func() {
 			if r := recover(); r != nil {
@@ -118,25 +117,6 @@ func (s *signals) request() {
 // suspendMsg asks the screen to suspend, as ctrl+z does.
 type suspendMsg struct{}
 
-// suspend gives the terminal back, stops the job and, once it is continued,
-// takes the terminal again. bubbletea's own suspend sends TSTP, which a Go
-// program that was ever notified of it can no longer stop for; so the others of
-// the job (make, a script) get TSTP and this process STOP.
-func (s *signals) suspend() {
-	if err := s.p.ReleaseTerminal(); err != nil {
-		return
-	}
-	cont := make(chan os.Signal, 1)
-	signal.Notify(cont, syscall.SIGCONT)
-	signal.Ignore(syscall.SIGTSTP) // our own copy of the next line
-	_ = syscall.Kill(0, syscall.SIGTSTP)
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	<-cont // another thread may take the signal, and this one run on for a moment
-	signal.Stop(cont)
-	signal.Notify(s.stop, syscall.SIGTSTP)
-	_ = s.p.RestoreTerminal()
-}
-
 func (s *signals) caught() os.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,12 +128,4 @@ func (s *signals) close() {
 	signal.Stop(s.stop)
 	close(s.done)
 	s.wg.Wait()
-}
-
-// hasShell reports whether someone can continue the process once it is stopped.
-// Where it leads its session (ssh host gpustall, docker run, a pane of tmux) the
-// kernel ignores TSTP, and the screen would wait for CONT for ever.
-func hasShell() bool {
-	sid, err := unix.Getsid(0)
-	return err == nil && sid != unix.Getpgrp()
 }

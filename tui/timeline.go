@@ -49,7 +49,8 @@ type timeline struct {
 	chosen bool // the user, or the first steps, chose the zoom
 	cols   int
 	first  int64 // index of the first bin
-	edge   int64 // ns where knowledge ends
+	edge   int64 // ns where the picture ends
+	known  int64 // ns up to which the device's steps are known
 	spans  []trace.Span
 	lanes  []lane
 	acc    []float32 // [lane][column][slot], ns or queue value + 1
@@ -110,7 +111,10 @@ var causeOf = [trace.NumKinds]int8{
 
 // update aggregates the spans of the window that ends at edge.
 func (t *timeline) update(p *picture, spans []trace.Span) {
-	t.edge, t.spans = p.edge, spans
+	t.edge, t.spans, t.known = p.edge, spans, p.edge
+	if n := len(p.snap.Steps); n > 0 && p.snap.Outcome.Ended == 0 {
+		t.known = min(t.edge, p.snap.Steps[n-1].End)
+	}
 	from, _ := t.window(t.edge)
 	t.first = from / t.bin()
 	t.layLanes(p)
@@ -250,6 +254,9 @@ func (t *timeline) column(li, c int) (dominant int, busy float64) {
 	}
 	return dominant, min(1, float64(sum)/float64(known))
 }
+
+// device reports whether a lane is known only as far as steps have completed.
+func (l *lane) device() bool { return l.typ == laneBar || l.typ == laneStall }
 
 // zoomBy changes the column width, keeps the cursor and ends the automatic zoom.
 func (t *timeline) zoomBy(d int) {

@@ -28,6 +28,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.key(msg)
 	case analysedMsg:
 		m.analysed(msg)
+		if m.frozen && msg.at != m.pic.snap.Now || msg.baseline != m.an.baseline {
+			return m, m.analyse(time.Now(), true) // the view moved meanwhile
+		}
 	case setDone:
 		m.setDone(msg)
 	case pauseDone:

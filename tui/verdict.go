@@ -67,6 +67,9 @@ func (m *Model) drawVerdict(r rect) {
 			line = line[len(m.an.class):]
 		}
 		p.text(st, line)
+		if y == bottom && i < len(m.an.lines)-1 {
+			p.text(st, " ~") // there is more: f expands
+		}
 		y++
 	}
 	if y <= bottom { // the two numbers that people mix up, when there is room

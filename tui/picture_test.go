@@ -1,0 +1,100 @@
+package tui
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
+)
+
+// TestHistoryIsKept: buckets kept from picture to picture are those that a
+// picture made from nothing has, through stalls of seconds and rewinds.
+func TestHistoryIsKept(t *testing.T) {
+	run := demo.New(nil)
+	var kept picture
+	check := func(at int64) {
+		t.Helper()
+		s := run.Snapshot(0, 0)
+		var fresh picture
+		kept.compute(s, at)
+		fresh.compute(s, at)
+		if diff := cmp.Diff(fresh.hist[:], kept.hist[:], cmp.AllowUnexported(point{})); diff != "" {
+			t.Fatalf("at %d ns (-fresh +kept):\n%s", at, diff)
+		}
+	}
+	for at := int64(70e6); at < 40e9; at += 170e6 {
+		if at > 5e9 && at < 5.2e9 {
+			_ = run.Set([]trace.Knob{{Name: "inject_read", Value: "20ms"}}) // steps of more than a second
+		}
+		run.Advance(at)
+		check(run.Now())
+		if at%1700e6 < 170e6 {
+			check(run.Now() / 2)
+			check(run.Now())
+		}
+	}
+}
+
+// TestPictureOfAMoment shows nothing later than the moment.
+func TestPictureOfAMoment(t *testing.T) {
+	run := session()
+	s := run.Snapshot(0, math.MaxInt64)
+	var p picture
+	for at := int64(0); at <= s.Now; at += 250e6 {
+		p.compute(s, at)
+		for i := range p.snap.Steps {
+			if p.snap.Steps[i].End > at {
+				t.Fatalf("at %d there is step %d, which ends at %d", at, i, p.snap.Steps[i].End)
+			}
+		}
+		if p.next && p.seg.Start > at {
+			t.Fatalf("at %d configuration #%d is in force, which starts at %d", at, p.seg.Index, p.seg.Start)
+		}
+		for _, st := range p.steps {
+			if st.Segment != p.steps[0].Segment {
+				t.Fatalf("at %d the window mixes configurations", at)
+			}
+		}
+	}
+	if len(p.steps) == 0 || p.util <= 0 || p.util > 1 {
+		t.Errorf("the last picture has %d steps and utilisation %v", len(p.steps), p.util)
+	}
+	if len(s.Steps) == len(p.snap.Steps) && len(s.Steps) == 0 {
+		t.Error("no steps at all")
+	}
+}
+
+// TestWindowIsSettled: the steps of a transition are left out once others exist.
+func TestWindowIsSettled(t *testing.T) {
+	run := session()
+	var p picture
+	p.compute(run.Snapshot(0, 0), run.Now())
+	for _, st := range p.steps {
+		if st.Flags&trace.FlagTransition != 0 {
+			t.Fatalf("step %d of the transition is in the window", st.Index)
+		}
+	}
+	if p.seg.Index != 2 || p.seg.TransitionSteps == 0 {
+		t.Fatalf("the session ends in %+v", p.seg)
+	}
+}
+
+// TestEmptySession: nothing divides by zero or indexes nothing.
+func TestEmptySession(t *testing.T) {
+	src := still{&trace.Snapshot{}}
+	for _, replay := range []bool{false, true} {
+		m := New(Options{Source: src, Replay: replay})
+		for _, size := range sizes {
+			m.w, m.h = size[0], size[1]
+			m.look()
+			m.View()
+		}
+	}
+}
+
+type still struct{ s *trace.Snapshot }
+
+func (s still) Snapshot(int64, int64) *trace.Snapshot { c := *s.s; return &c }
