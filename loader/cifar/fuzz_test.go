@@ -40,6 +40,7 @@ var hostile = map[string]string{
 	"array without a state": "\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87RNb.",
 	"dtype as function":     "\x80\x02cnumpy\ndtype\n)R.",
 	"array of itself":       "\x80\x02cnumpy\nndarray\n)R.",
+	"one state, many times": "\x80\x02(" + strings.Repeat("NN", 1<<17) + "dq\x000ccollections\nOrderedDict\n)R" + strings.Repeat("h\x00b", 1<<17) + ".",
 	"instance":              "(i__main__\nX\n.",
 }
 

@@ -13,6 +13,9 @@ const (
 	maxOps  = 1 << 20
 	maxLine = 1 << 10 // of an operand that ends with a newline
 	maxInt  = 64      // bytes of a long integer
+	// States set on objects. An array takes two; each may cost as much as the
+	// largest dict in the file.
+	maxBuilds = 64
 )
 
 // guard reads the operations of a pickle without running them (opcodes and
@@ -28,11 +31,11 @@ func guard(b []byte) error {
 	if len(b) == 0 {
 		return errors.New("the file is empty: " + pickleMend)
 	}
-	marks := 0
+	marks, builds := 0, 0
 	for ops, i := 0, 0; i < len(b); ops++ {
 		op := b[i]
 		i++
-		if ops == maxOps || marks > maxOps/16 {
+		if ops == maxOps || marks > maxOps/16 || builds > maxBuilds {
 			return fmt.Errorf("the pickle has more operations than a CIFAR-10 file can have, so it is refused: %s", pickleMend)
 		}
 		n, err := operand(op, b[i:])
@@ -46,6 +49,8 @@ func guard(b []byte) error {
 		switch op {
 		case '(':
 			marks++
+		case 'b':
+			builds++
 		case '.':
 			return nil
 		}
