@@ -92,31 +92,40 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 	if at >= 0 {
 		b.WriteString(t.ago(at) + ": ")
 	} else {
-		b.WriteString("longest stall, " + t.ago(s.Start) + ": ")
+		b.WriteString("longest stall: ") // no time: it would be old by the next frame
+		if s.Step >= 0 {
+			b.WriteString("step " + countText(int64(s.Step)) + " ")
+		}
 	}
 	long := durText(s.End - s.Start)
 	if cause == trace.CausePaused {
 		return b.String() + "paused by you for " + long
 	}
-	if cause.IsData() {
-		b.WriteString("starved " + long + " by " + cause.String())
-	} else {
-		b.WriteString("device idle " + long + ": " + causeWords[cause])
-	}
 	batch := s.Batch
 	if batch < 0 {
 		batch = t.awaited(s)
 	}
-	if batch < 0 {
-		return b.String()
+	of := ""
+	if batch >= 0 {
+		of = ", batch " + countText(int64(batch))
 	}
-	b.WriteString(", batch " + countText(int64(batch)))
-	if w := t.builder(s, batch, cause); w >= 0 && cause.IsData() {
+	if !cause.IsData() {
+		return b.String() + "device idle " + long + ": " + causeWords[cause] + of
+	}
+	b.WriteString("starved " + long)
+	w := -1
+	if batch >= 0 {
+		w = t.builder(s, batch, cause)
+	}
+	if w < 0 || causeOf[t.spans[w].Kind] != int8(cause) { // else the phase says it
+		b.WriteString(" by " + cause.String() + ", " + causeWords[cause])
+	}
+	if w >= 0 {
 		o := &t.spans[w]
 		took, rank := t.rank(batch, o.Kind)
 		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + durText(took) + rank)
 	}
-	return b.String()
+	return b.String() + of
 }
 
 // builder finds what the worker of a batch was doing during a stall: the phase

@@ -170,6 +170,9 @@ func (t *timeline) drawLane(m *Model, r rect, y, li, tall int) {
 	for c := range t.cols {
 		x := x0 + c
 		d, busy := t.column(li, c)
+		if (t.first+int64(c)+1)*t.bin() <= 0 {
+			continue // before the run began
+		}
 		if l.device() && busy == 0 && (t.first+int64(c))*t.bin() >= t.known {
 			prev = -1
 			continue // its step has not completed
@@ -354,6 +357,9 @@ func (t *timeline) drawAxis(m *Model, r rect, y int) {
 	var b [32]byte
 	for c := 0; c < t.cols-6; c += 24 {
 		back := t.edge - (t.first+int64(c))*t.bin()
+		if back > t.edge {
+			continue
+		}
 		p := m.c.pen(x0+c, y, t.cols-c)
 		p.bytes(stDim, appendDur(b[:0], -back))
 	}
