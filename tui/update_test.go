@@ -225,7 +225,7 @@ func TestCursor(t *testing.T) {
 		seen = append(seen, strings.Join(s.tl.lines, " "))
 	}
 	all := strings.Join(seen, "\n")
-	for _, want := range []string{"starved ", ": w1 transform took ", "computes batch ", "took ", "w1 transform #"} {
+	for _, want := range []string{"starved ", " transform took ", "computes batch ", "took ", "w1 transform #"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no moment is explained with %q:\n%s", want, all)
 		}
