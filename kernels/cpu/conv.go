@@ -8,15 +8,23 @@ const maxWinogradC = 4096
 // maxFilters bounds C*K: the transformed filters take 36 floats for each, 144 MiB.
 const maxFilters = 1 << 20
 
-// winograd says whether F(4x4,3x3) can compute c and saves arithmetic: whole
-// tiles at the edges may cost more than they save.
+// winograd says whether minimal filtering can compute c and saves arithmetic:
+// whole tiles at the edges may cost more than they save. With stride 1 it is
+// F(4x4,3x3), 36 products for 16 outputs; stride2.h needs 81.
 func (pl *Plan) winograd(c kernels.Conv) bool {
-	if !native || pl.pool.variant == pureGo || c.R != 3 || c.S != 3 || c.Stride != 1 || c.Pad > 2 ||
-		c.C%16 != 0 || c.K%16 != 0 || max(c.C, c.K) > maxWinogradC || c.C*c.K > maxFilters {
+	if !native || pl.pool.variant == pureGo || c.R != 3 || c.S != 3 || c.C%16 != 0 || c.K%16 != 0 ||
+		max(c.C, c.K) > maxWinogradC || c.C*c.K > maxFilters {
 		return false
 	}
 	h, w := c.OutH(), c.OutW()
-	return 36*ceil(h, 4)*ceil(w, 4)*10 <= 9*h*w*6
+	products, direct := ceil(h, 4)*ceil(w, 4), 9*h*w
+	switch {
+	case c.Stride == 1 && c.Pad <= 2:
+		return 36*products*10 <= direct*6
+	case c.Stride == 2 && c.Pad == 1:
+		return 81*products*10 <= direct*7
+	}
+	return false
 }
 
 func (pl *Plan) convForward(op kernels.ConvForward, x, w, y, bias []float32) func() {

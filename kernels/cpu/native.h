@@ -16,12 +16,24 @@ struct tiles {
 	dim pad;        // input only
 	dim th, tw;     // tiles down and across an image
 	dim first, end; // the tiles to work on, counted over all images
-	dim step;       // floats from one of the 36 positions to the next
+	dim step;       // floats from one position to the next
 };
 
 // A pooling window over images of h*w*c.
 struct pool {
 	dim h, w, c, oh, ow, size, stride, pad;
+};
+
+// Minimal filtering of 3x3 convolutions: transforms before and after products.
+struct filtering {
+	void (*input)(const struct tiles *t, const float *x, float *v);
+	void (*input_back)(const struct tiles *t, const float *dy, float *v);
+	void (*spread)(const struct tiles *t, const float *dy, float *v);
+	void (*output)(const struct tiles *t, const float *m, float *y, const float *bias, dim flags);
+	void (*output_back)(const struct tiles *t, const float *m, float *dx, const float *bias, dim flags);
+	void (*filter)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u);
+	void (*filter_back)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u);
+	void (*gather)(dim c, dim step, dim first, dim end, const float *u, float *dw);
 };
 
 struct kernels {
@@ -58,13 +70,8 @@ struct kernels {
 	void (*max_pool_back)(const struct pool *p, dim first, dim end, const float *dy, const uint8_t *index, float *dx);
 	void (*spread_mean)(dim rows, dim c, float factor, const float *dy, float *dx);
 
-	// Winograd's F(4x4,3x3); see winograd.h.
-	void (*wino_input)(const struct tiles *t, const float *x, float *v);
-	void (*wino_output)(const struct tiles *t, const float *m, float *y, const float *bias, dim flags);
-	void (*wino_spread)(const struct tiles *t, const float *dy, float *v);
-	void (*wino_filter)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u);
-	void (*wino_filter_back)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u);
-	void (*wino_gather)(dim c, dim step, dim first, dim end, const float *u, float *dw);
+	// Minimal filtering with stride 1 (winograd.h) and 2 (stride2.h).
+	struct filtering stride1, stride2;
 };
 
 // A convolution's geometry, for gathering its operands into rows.

@@ -45,21 +45,30 @@ static void gather_rows(dim h, dim w, dim c, dim oh, dim ow, dim r, dim s, dim s
 	gather(&g, x, first, end, out, ld);
 }
 
-enum { INPUT, OUTPUT, SPREAD };
-static void wino_tiles(int v, int what, dim h, dim w, dim c, dim pad, dim th, dim tw, dim first, dim end, dim step,
-                       const float *from, float *to, const float *bias, dim flags) {
+static const struct filtering *filtering_of(int v, int stride) {
+	return stride == 1 ? &set(v)->stride1 : &set(v)->stride2;
+}
+
+enum { INPUT, INPUT_BACK, SPREAD, OUTPUT, OUTPUT_BACK };
+static void filter_tiles(int v, int stride, int what, dim h, dim w, dim c, dim pad, dim th, dim tw, dim first, dim end,
+                         dim step, const float *from, float *to, const float *bias, dim flags) {
 	struct tiles t = {h, w, c, pad, th, tw, first, end, step};
-	const struct kernels *k = set(v);
-	if (what == INPUT) k->wino_input(&t, from, to);
-	else if (what == OUTPUT) k->wino_output(&t, from, to, bias, flags);
-	else k->wino_spread(&t, from, to);
+	const struct filtering *f = filtering_of(v, stride);
+	switch (what) {
+	case INPUT: f->input(&t, from, to); break;
+	case INPUT_BACK: f->input_back(&t, from, to); break;
+	case SPREAD: f->spread(&t, from, to); break;
+	case OUTPUT: f->output(&t, from, to, bias, flags); break;
+	case OUTPUT_BACK: f->output_back(&t, from, to, bias, flags); break;
+	}
 }
-static void wino_filter(int v, int back, dim k, dim c, dim step, dim first, dim end, const float *w, float *u) {
-	if (back) set(v)->wino_filter_back(k, c, step, first, end, w, u);
-	else set(v)->wino_filter(k, c, step, first, end, w, u);
+static void filter_weights(int v, int stride, int back, dim k, dim c, dim step, dim first, dim end, const float *w, float *u) {
+	const struct filtering *f = filtering_of(v, stride);
+	if (back) f->filter_back(k, c, step, first, end, w, u);
+	else f->filter(k, c, step, first, end, w, u);
 }
-static void wino_gather(int v, dim c, dim step, dim first, dim end, const float *u, float *dw) {
-	set(v)->wino_gather(c, step, first, end, u, dw);
+static void filter_gather(int v, int stride, dim c, dim step, dim first, dim end, const float *u, float *dw) {
+	filtering_of(v, stride)->gather(c, step, first, end, u, dw);
 }
 
 #cgo noescape gemm_nn
@@ -70,12 +79,12 @@ static void wino_gather(int v, dim c, dim step, dim first, dim end, const float 
 #cgo nocallback pack
 #cgo noescape gather_rows
 #cgo nocallback gather_rows
-#cgo noescape wino_tiles
-#cgo nocallback wino_tiles
-#cgo noescape wino_filter
-#cgo nocallback wino_filter
-#cgo noescape wino_gather
-#cgo nocallback wino_gather
+#cgo noescape filter_tiles
+#cgo nocallback filter_tiles
+#cgo noescape filter_weights
+#cgo nocallback filter_weights
+#cgo noescape filter_gather
+#cgo nocallback filter_gather
 */
 import "C"
 
@@ -149,33 +158,34 @@ func (v variant) gather(g *window, x []float32, first, end int, out []float32, l
 		ptr(x), C.dim(first), C.dim(end), ptr(out), C.dim(ld))
 }
 
-func (v variant) wino(what C.int, g *grid, first, end, step int, from, to, bias []float32, flags int) {
-	C.wino_tiles(C.int(v), what, C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.pad), C.dim(g.th), C.dim(g.tw),
+func (v variant) tiles(what C.int, g *grid, first, end, step int, from, to, bias []float32, flags int) {
+	C.filter_tiles(C.int(v), C.int(g.stride), what, C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.pad), C.dim(g.th), C.dim(g.tw),
 		C.dim(first), C.dim(end), C.dim(step), ptr(from), ptr(to), ptr(bias), C.dim(flags))
 }
 
-// winoInput transforms the patches of x under tiles first..end.
-func (v variant) winoInput(g *grid, first, end, step int, x, out []float32) {
-	v.wino(C.INPUT, g, first, end, step, x, out, nil, 0)
+// transformInput transforms the patches of x, or for the gradient of the input
+// those of dy, under tiles first..end.
+func (v variant) transformInput(back bool, g *grid, first, end, step int, x, out []float32) {
+	v.tiles(C.INPUT+C.int(truth(back)), g, first, end, step, x, out, nil, 0)
 }
 
-// winoSpread transforms the patches of dy for the filter's gradient.
-func (v variant) winoSpread(g *grid, first, end, step int, dy, out []float32) {
-	v.wino(C.SPREAD, g, first, end, step, dy, out, nil, 0)
+// spread transforms the patches of dy for the filters' gradient.
+func (v variant) spread(g *grid, first, end, step int, dy, out []float32) {
+	v.tiles(C.SPREAD, g, first, end, step, dy, out, nil, 0)
 }
 
-// winoOutput turns products back into patches of y.
-func (v variant) winoOutput(g *grid, first, end, step int, m, y, bias []float32, flags int) {
-	v.wino(C.OUTPUT, g, first, end, step, m, y, bias, flags)
+// transformOutput turns products back into patches of y or dx.
+func (v variant) transformOutput(back bool, g *grid, first, end, step int, m, y, bias []float32, flags int) {
+	v.tiles(C.OUTPUT+C.int(truth(back)), g, first, end, step, m, y, bias, flags)
 }
 
-// winoFilter transforms panels first..end of the filters w [k,9,c]; back turns
-// them for the gradient of the input.
-func (v variant) winoFilter(back bool, k, c, step, first, end int, w, u []float32) {
-	C.wino_filter(C.int(v), C.int(truth(back)), C.dim(k), C.dim(c), C.dim(step), C.dim(first), C.dim(end), ptr(w), ptr(u))
+// transformFilter transforms panels first..end of the filters w [k,9,c]; back
+// turns them for the gradient of the input.
+func (v variant) transformFilter(back bool, stride, k, c, step, first, end int, w, u []float32) {
+	C.filter_weights(C.int(v), C.int(stride), C.int(truth(back)), C.dim(k), C.dim(c), C.dim(step), C.dim(first), C.dim(end), ptr(w), ptr(u))
 }
 
-// winoGather turns rows first..end of the 36 products into dw [k,9,c].
-func (v variant) winoGather(c, step, first, end int, u, dw []float32) {
-	C.wino_gather(C.int(v), C.dim(c), C.dim(step), C.dim(first), C.dim(end), ptr(u), ptr(dw))
+// gatherFilter turns rows first..end of the 36 products into dw [k,9,c].
+func (v variant) gatherFilter(stride, c, step, first, end int, u, dw []float32) {
+	C.filter_gather(C.int(v), C.int(stride), C.dim(c), C.dim(step), C.dim(first), C.dim(end), ptr(u), ptr(dw))
 }

@@ -2,6 +2,7 @@
 #include "simd.h"
 #include "gemm.h"
 #include "winograd.h"
+#include "stride2.h"
 #include "norm.h"
 #include "elementwise.h"
 
@@ -22,10 +23,6 @@ const struct kernels TABLE_NAME = {
 	.max_pool = max_pool,
 	.max_pool_back = max_pool_back,
 	.spread_mean = spread_mean,
-	.wino_input = wino_input,
-	.wino_output = wino_output,
-	.wino_spread = wino_spread,
-	.wino_filter = wino_filter,
-	.wino_filter_back = wino_filter_back,
-	.wino_gather = wino_gather,
+	.stride1 = {wino_input, wino_input, wino_spread, wino_output, wino_output, wino_filter, wino_filter_back, wino_gather},
+	.stride2 = {two_input, two_input_back, two_spread_dy, two_output, two_output_back, two_filter, two_filter_back, two_gather},
 };

@@ -39,9 +39,10 @@ type window struct {
 	dr, ds            int // the first tap: rows and columns past the window's corner
 }
 
-// grid is how Winograd's tiles cover a tensor of h*w*c, as struct tiles in native.h.
+// grid is how the tiles of minimal filtering cover a tensor of h*w*c, as struct
+// tiles in native.h; stride is the convolution's.
 type grid struct {
-	h, w, c, pad, th, tw int
+	h, w, c, pad, th, tw, stride int
 }
 
 // misaligned returns how many bytes of b come before the next cache line.

@@ -139,23 +139,26 @@ static void wino_output(const struct tiles *t, const float *m, float *y, const f
 	}
 }
 
-static inline __attribute__((always_inline)) void filter_tile(vec g[9], float *u, dim step) {
+typedef void axis(const vec *, vec *); // a transform along one axis
+
+static inline __attribute__((always_inline)) void filter_tile(vec g[9], float *u, dim step, axis *mul) {
 	vec mid[6][3];
 	EACH(s, 3) {
 		vec d[3] = {g[s], g[3 + s], g[6 + s]}, o[6];
-		mul_g(d, o);
+		mul(d, o);
 		EACH(r, 6) mid[r][s] = o[r];
 	}
 	EACH(r, 6) {
 		vec o[6];
-		mul_g(mid[r], o);
+		mul(mid[r], o);
 		EACH(s, 6) { store(u, o[s]), u += step; }
 	}
 }
 
-// wino_filter transforms w [k][9][c] into 36 matrices [c][k] packed for gemm_nn,
-// for panels first..end of k.
-static void wino_filter(dim k, dim c, dim step, dim first, dim end, const float *w, float *u) {
+// filters transforms w [k][9][c] into 36 matrices [c][k] packed for gemm_nn, for
+// panels first..end of k.
+static inline __attribute__((always_inline)) void filters(dim k, dim c, dim step, dim first, dim end, const float *w,
+                                                          float *u, axis *mul) {
 	for (dim j = first; j < end; j++)
 		for (dim c0 = 0; c0 < c; c0 += LANES) {
 			float turned[9][LANES][PANEL];
@@ -170,26 +173,28 @@ static void wino_filter(dim k, dim c, dim step, dim first, dim end, const float 
 				for (dim half = 0; half < PANEL; half += LANES) {
 					vec g[9];
 					for (int q = 0; q < 9; q++) g[q] = load(&turned[q][l][half]);
-					filter_tile(g, u + (j * c + c0 + l) * PANEL + half, step);
+					filter_tile(g, u + (j * c + c0 + l) * PANEL + half, step, mul);
 				}
 		}
 }
 
-// wino_filter_back does it for the gradient of the input, a convolution of dy
-// with the filter turned by 180 degrees: 36 matrices [k][c], panels of c.
-static void wino_filter_back(dim k, dim c, dim step, dim first, dim end, const float *w, float *u) {
+// filters_back does it for the gradient of the input, a convolution of dy with
+// the filter turned by 180 degrees: 36 matrices [k][c], panels of c.
+static inline __attribute__((always_inline)) void filters_back(dim k, dim c, dim step, dim first, dim end, const float *w,
+                                                               float *u, axis *mul) {
 	for (dim j = first; j < end; j++)
 		for (dim row = 0; row < k; row++)
 			for (dim half = 0; half < PANEL; half += LANES) {
 				dim col = j * PANEL + half;
 				vec g[9];
 				for (int q = 0; q < 9; q++) g[8 - q] = load(col < c ? w + (row * 9 + q) * c + col : zeros);
-				filter_tile(g, u + (j * k + row) * PANEL + half, step);
+				filter_tile(g, u + (j * k + row) * PANEL + half, step, mul);
 			}
 }
 
-// wino_gather turns rows first..end of the 36 matrices u [k][c] into dw [k][9][c].
-static void wino_gather(dim c, dim step, dim first, dim end, const float *u, float *dw) {
+// gradients turns rows first..end of the 36 matrices u [k][c] into dw [k][9][c].
+static inline __attribute__((always_inline)) void gradients(dim c, dim step, dim first, dim end, const float *u, float *dw,
+                                                            axis *mul) {
 	for (dim row = first; row < end; row++)
 		for (dim c0 = 0; c0 < c; c0 += LANES) {
 			vec mid[3][6];
@@ -197,14 +202,26 @@ static void wino_gather(dim c, dim step, dim first, dim end, const float *u, flo
 			EACH(s, 6) {
 				vec d[6], o[3];
 				EACH(r, 6) d[r] = load(in + (r * 6 + s) * step);
-				mul_gt(d, o);
+				mul(d, o);
 				EACH(r, 3) mid[r][s] = o[r];
 			}
 			float *out = dw + row * 9 * c + c0;
 			EACH(r, 3) {
 				vec o[3];
-				mul_gt(mid[r], o);
+				mul(mid[r], o);
 				EACH(s, 3) { store(out, o[s]), out += c; }
 			}
 		}
 }
+
+#define FILTERS(PREFIX, G, GT)                                                                      \
+	static void PREFIX##_filter(dim k, dim c, dim step, dim first, dim end, const float *w, float *u) { \
+		filters(k, c, step, first, end, w, u, G);                                                   \
+	}                                                                                               \
+	static void PREFIX##_filter_back(dim k, dim c, dim step, dim first, dim end, const float *w, float *u) { \
+		filters_back(k, c, step, first, end, w, u, G);                                              \
+	}                                                                                               \
+	static void PREFIX##_gather(dim c, dim step, dim first, dim end, const float *u, float *dw) {   \
+		gradients(c, step, first, end, u, dw, GT);                                                  \
+	}
+FILTERS(wino, mul_g, mul_gt)

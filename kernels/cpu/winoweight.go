@@ -1,0 +1,105 @@
+//go:build cgo
+
+package cpu
+
+import "dev.gpustall/kernels"
+
+// chunkFloats bounds the transformed x and dy that one round of the filters'
+// gradient holds, 4 MiB; but a round has at least chunkTiles tiles, because it
+// reads and writes all sums.
+const (
+	chunkFloats = 1 << 20
+	chunkTiles  = 176
+)
+
+// winoWeight is the gradient of the filters: for each position the product, over
+// all tiles, of the spread dy and the transformed x.
+type winoWeight struct {
+	pl                 *Plan
+	stride, side       int
+	in, out            grid // of x and dy
+	k, c               int
+	tiles, chunk       int
+	u, v, s            region
+	ustep, vstep, step int // floats between filters in u, positions in v and s
+	x, dy, dw          []float32
+	bias               *biasSums
+	first, end         int // the tiles of this round
+	parts              int // of a round's transforms
+	rowParts           int // of a filter's product
+}
+
+func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
+	ww := &winoWeight{pl: pl, stride: c.Stride, side: side(c.Stride), k: c.K, c: c.C, x: x, dy: dy, dw: dw}
+	oh, ow := c.OutH(), c.OutW()
+	ww.in = grid{h: c.H, w: c.W, c: c.C, pad: c.Pad, th: ceil(oh, 4), tw: ceil(ow, 4), stride: c.Stride}
+	ww.out = grid{h: oh, w: ow, c: c.K, th: ww.in.th, tw: ww.in.tw, stride: c.Stride}
+	ww.tiles = c.N * ww.in.th * ww.in.tw
+	positions := ww.side * ww.side
+	most := max(chunkFloats/(positions*(c.C+c.K)), chunkTiles)
+	ww.chunk = ceil(ww.tiles, ceil(ww.tiles, most))
+	ww.ustep = skew(c.K * c.C)
+	ww.vstep, ww.step = skew(ww.chunk*c.C), skew(ww.chunk*c.K)
+	l, pool := layout{pl: pl}, pl.pool
+	ww.u, ww.v, ww.s = l.take(filters*ww.ustep), l.take(positions*ww.vstep), l.take(positions*ww.step)
+	ww.parts = 4 * pool.threads
+	ww.rowParts = ceil(pool.threads, 4)
+	ww.bias = newBiasSums(pl, ww.parts, c.K, dbias)
+	transform, multiply, gather := ww.transform, ww.multiply, ww.gather
+	rows := ceil(c.K, 16)
+	return func() {
+		ww.bias.reset()
+		for ww.first = 0; ww.first < ww.tiles; ww.first = ww.end {
+			ww.end = min(ww.first+ww.chunk, ww.tiles)
+			pool.each(2*ww.parts, transform)
+			pool.each(filters*ww.rowParts, multiply)
+		}
+		pool.each(rows, gather)
+		ww.bias.finish()
+	}
+}
+
+func (ww *winoWeight) transform(_, i int) {
+	isa := ww.pl.pool.variant
+	lo, hi := split(ww.end-ww.first, ww.parts, i/2)
+	if i%2 == 0 {
+		isa.transformInput(false, &ww.in, ww.first+lo, ww.first+hi, ww.vstep, ww.x, ww.pl.at(ww.v)[lo*ww.c:])
+		return
+	}
+	s := ww.pl.at(ww.s)
+	isa.spread(&ww.out, ww.first+lo, ww.first+hi, ww.step, ww.dy, s[lo*ww.k:])
+	// At position (1, 1), A is a row of ones on both axes: the tile's sum.
+	ww.bias.add(i/2, s[(ww.side+1)*ww.step:][lo*ww.k:hi*ww.k])
+}
+
+// multiply adds the products of the positions that share filter i, the last of
+// which has the most.
+func (ww *winoWeight) multiply(_, i int) {
+	f := filters - 1 - i/ww.rowParts
+	lo, hi := split(ww.k, ww.rowParts, i%ww.rowParts)
+	u, n := ww.pl.at(ww.u)[f*ww.ustep:], ww.end-ww.first
+	begun := ww.first > 0
+	for r := f / 6; r < ww.last(f/6); r++ {
+		for q := f % 6; q < ww.last(f%6); q++ {
+			p := r*ww.side + q
+			s, v := ww.pl.at(ww.s)[p*ww.step:], ww.pl.at(ww.v)[p*ww.vstep:]
+			for t := 0; t < n; t += pixelBlock { // a part of the cache's worth of tiles at a time
+				ww.pl.pool.variant.gemmTN(hi-lo, ww.c, min(pixelBlock, n-t), s[t*ww.k+lo:], ww.k, v[t*ww.c:], ww.c,
+					u[lo*ww.c:], ww.c, flags(begun, false))
+				begun = true
+			}
+		}
+	}
+}
+
+// last returns the end of the positions along an axis that share filter f.
+func (ww *winoWeight) last(f int) int {
+	if f == 5 {
+		return ww.side
+	}
+	return f + 1
+}
+
+func (ww *winoWeight) gather(_, i int) {
+	ww.pl.pool.variant.gatherFilter(ww.stride, ww.c, ww.ustep, i*16, min((i+1)*16, ww.k), ww.pl.at(ww.u), ww.dw)
+}
