@@ -1,0 +1,110 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/engine/trace"
+)
+
+type setDone struct {
+	changes, before []trace.Knob
+	undoable        bool
+	err             error
+}
+
+// apply asks the engine for changes. The staged values stay until it accepts.
+func (m *Model) apply(changes []trace.Knob, undoable bool) tea.Cmd {
+	ctl := m.o.Control
+	if ctl == nil || len(changes) == 0 {
+		return nil
+	}
+	before := m.before(changes)
+	return func() tea.Msg {
+		err := guard("apply the knobs", func() error { return ctl.Set(changes) })
+		return setDone{changes, before, undoable, err}
+	}
+}
+
+func (m *Model) setDone(d setDone) {
+	if d.err != nil {
+		m.say("error", d.err.Error())
+		return
+	}
+	m.kn.accepted(d.changes)
+	if d.undoable {
+		m.kn.undo = append(m.kn.undo, d.before)
+	}
+	m.dirty = true
+}
+
+// undo applies the values from before the last change.
+func (m *Model) undo() tea.Cmd {
+	n := len(m.kn.undo)
+	if n == 0 {
+		m.say("info", "nothing to undo")
+		return nil
+	}
+	last := m.kn.undo[n-1]
+	m.kn.undo = m.kn.undo[:n-1]
+	m.say("info", "undo: "+last[0].Name+" back to "+last[0].Value)
+	return m.apply(last, false)
+}
+
+type pauseDone struct{ err error }
+
+func (m *Model) pauseEngine() tea.Cmd {
+	ctl := m.o.Control
+	if ctl == nil {
+		m.say("info", "a replay has no engine to pause; space plays and stops")
+		return nil
+	}
+	if !m.running() {
+		m.say("info", "the run has ended")
+		return nil
+	}
+	on := !m.paused
+	return func() tea.Msg {
+		return pauseDone{guard("pause the engine", func() error { ctl.Pause(on); return nil })}
+	}
+}
+
+type exportDone struct {
+	path string
+	err  error
+}
+
+func (m *Model) export() tea.Cmd {
+	f := m.o.Export
+	if f == nil {
+		m.say("info", "nothing to export to: the session is not stored")
+		return nil
+	}
+	if m.exporting {
+		return nil
+	}
+	m.exporting = true
+	m.say("info", "writing the report ...")
+	return func() tea.Msg {
+		var d exportDone
+		d.err = guard("write the report", func() (err error) { d.path, err = f(); return err })
+		return d
+	}
+}
+
+// guard turns a panic of f into an error that names what was done.
+func guard(what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: panic: %v", what, p)
+		}
+	}()
+	return f()
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

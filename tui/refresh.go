@@ -1,0 +1,99 @@
+package tui
+
+import (
+	"math"
+	"time"
+)
+
+// refresh pulls a snapshot and computes the picture of the moment shown. The
+// spans, which cost most when a column is wide, are pulled only as often as
+// keeps them under 1 % of a core, unless force says that the view was moved.
+func (m *Model) refresh(now time.Time, force bool) {
+	if m.o.Source == nil {
+		return
+	}
+	first := m.live == nil
+	if first {
+		m.live = m.o.Source.Snapshot(0, 0) // to learn the time
+		m.notes = len(m.live.Notes)
+		if m.o.Replay {
+			m.at = m.live.Now
+		}
+	}
+	m.tl.cols = timelineCols(m.timelineWidth())
+	at := m.at
+	if !m.frozen {
+		at = math.MaxInt64
+	}
+	was, wasPaused := m.pic.at, m.paused
+	spans := force || first || (now.Sub(m.spansAt) >= m.spansPause && !(m.frozen && was == at))
+	if spans {
+		t0 := time.Now()
+		from, to := m.spanWindow(at)
+		m.live = m.o.Source.Snapshot(from, to)
+		m.picture(at)
+		m.tl.update(&m.pic, m.live.Spans)
+		if m.tl.autozoom(&m.pic) {
+			from, to = m.spanWindow(m.pic.at)
+			m.tl.update(&m.pic, m.o.Source.Snapshot(from, to).Spans)
+		}
+		m.tl.explain(m)
+		m.spansAt, m.spansPause = now, 100*time.Since(t0)
+	} else {
+		m.live = m.o.Source.Snapshot(0, 0)
+		m.picture(at)
+	}
+	m.news()
+	if !m.frozen || first || was != m.pic.at || wasPaused != m.paused {
+		m.dirty = true
+	}
+}
+
+// picture computes the numbers of the moment at from the newest snapshot.
+func (m *Model) picture(at int64) {
+	if m.o.Control != nil {
+		m.paused = m.o.Control.Paused()
+	}
+	m.kn.update(m.live)
+	m.pic.compute(m.live, min(at, m.live.Now))
+}
+
+// news shows a warning or an error of the log once, when it arrives.
+func (m *Model) news() {
+	for notes := m.live.Notes; m.notes < len(notes); m.notes++ {
+		if n := &notes[m.notes]; n.Level == "warn" || n.Level == "error" {
+			m.say(n.Level, firstLine(n.Text))
+		}
+	}
+}
+
+// spanWindow is the interval of spans that the timeline needs for the moment
+// at, with a margin for the time that passes until the snapshot is taken.
+func (m *Model) spanWindow(at int64) (from, to int64) {
+	if at == math.MaxInt64 {
+		from, _ = m.tl.window(m.live.Now - 500e6)
+		return max(from, 0), math.MaxInt64
+	}
+	from, _ = m.tl.window(max(0, at-500e6))
+	return max(from, 0), max(at, 1)
+}
+
+func (m *Model) timelineWidth() int {
+	l := m.layout()
+	switch {
+	case l.class == sizeSmall:
+		return m.w
+	case !l.timeline.empty():
+		return l.timeline.inner().w
+	}
+	return m.w - 2
+}
+
+// refreshTimeline aggregates again, with the spans at hand.
+func (m *Model) refreshTimeline() {
+	if m.live != nil {
+		m.tl.update(&m.pic, m.tl.spans)
+		m.tl.lineKey = [3]int64{}
+		m.tl.explain(m)
+	}
+}
