@@ -10,14 +10,13 @@ list=$(mktemp)
 trap 'rm -f "$list"' EXIT
 
 for sm in 70 75 80 90 100; do
-  for f in ptx/*.sm_70.ptx ptx/*.sm_80.ptx; do
-    module=${f#ptx/}
-    arch=${module##*.sm_}
-    arch=${arch%.ptx}
-    module=${module%%.*}
+  for module in $(ls ptx/*.ptx | sed 's,ptx/,,; s,[.].*,,' | sort -u); do
     # The driver takes the newest PTX that the GPU runs: CUDAModule in cuda.go.
-    [ "$arch" -le "$sm" ] || continue
-    [ "$arch" = 80 ] || [ "$sm" -lt 80 ] || [ ! -f "ptx/$module.sm_80.ptx" ] || continue
+    f=
+    for arch in 70 75 80; do
+      if [ "$arch" -le "$sm" ] && [ -f "ptx/$module.sm_$arch.ptx" ]; then f=ptx/$module.sm_$arch.ptx; fi
+    done
+    [ -n "$f" ] || continue
     "$ptxas" -arch=sm_$sm -v -o /dev/null "$f" 2>&1 | awk -v sm="$sm" -v module="$module" '
       /error|fatal/ { print > "/dev/stderr"; failed = 1 }
       /Compiling entry function/ { split($0, q, "\047"); entry = q[2] }

@@ -31,4 +31,5 @@ for sm in 70 80; do
 done
 for f in conv_forward conv_backward_data conv_backward_weight; do
   compile 80 $f.cu ${f}_tf32 -DKD_TYPES=2
+  compile 75 $f.cu ${f}_fp16 -DKD_TYPES=4 -DKD_TURING # its tensor cores know fp16 alone
 done

@@ -85,8 +85,7 @@ template <class T, int V_, int THREADS> struct columns {
 #endif
       for (int p = part; p < (int)gridDim.y; p += SPLIT) u += parts[((long)p * Q + i / WIDTH) * C + c];
     }
-    kd_sync();
-    s[part * N + i] = u;
+    s[part * N + i] = u; // what it held was read before last_block's barriers
     kd_sync();
     if (t >= WIDTH || c0 + t >= C) return;
     float total[Q];

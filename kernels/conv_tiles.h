@@ -9,9 +9,17 @@
   CONV_MMA(type, T, 128, 64, 64, 3, 2, 2)   \
   CONV_MMA(type, T, 64, 64, 32, 4, 2, 2)
 #if KD_TYPES & KD_FP16
+#ifndef KD_TURING
 CONV_TILES_16(fp16, f16)
 #ifdef CONV_TILES_WIDE
 CONV_MMA(fp16, f16, 64, 128, 32, 4, 2, 2)
+#endif
+#endif
+// Two stages, for Turing, whose copies do not run ahead. The host has all.
+#if defined(KD_TURING) || !defined(__CUDA__)
+CONV_MMA(fp16, f16, 128, 128, 32, 2, 2, 4)
+CONV_MMA(fp16, f16, 128, 64, 32, 2, 2, 2)
+CONV_MMA(fp16, f16, 64, 64, 32, 2, 2, 2)
 #endif
 #endif
 #if KD_TYPES & KD_BF16

@@ -117,7 +117,7 @@ var ptx embed.FS
 // The driver compiles it for the device; it takes the newest PTX that the device
 // can run. It fails below sm_70.
 func CUDAModule(name string, sm int) ([]byte, error) {
-	for _, arch := range []int{80, 70} {
+	for _, arch := range []int{80, 75, 70} {
 		if sm < arch {
 			continue
 		}

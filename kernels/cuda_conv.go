@@ -34,6 +34,11 @@ var (
 		{128, 64, 64, 3, 0, 128, 3, 0.85},
 		{64, 64, 32, 4, 0, 128, 5, 0.65},
 	}
+	tilesTuring = []tile{
+		{128, 128, 32, 2, 0, 256, 1, 0.9},
+		{128, 64, 32, 2, 0, 128, 2, 0.85},
+		{64, 64, 32, 2, 0, 128, 4, 0.65},
+	}
 	wideTile16 = tile{64, 128, 32, 4, 0, 128, 3, 0.85} // weight gradients only
 	tilesTF32  = []tile{
 		{128, 128, 16, 4, 0, 128, 2, 1},
@@ -93,13 +98,16 @@ func (t CUDATarget) sharedLimit() int {
 func newConvPlan(g Conv, dir direction, typ Type, t CUDATarget) convPlan {
 	c := convPlan{Conv: g, dir: dir, typ: typ, t: t}
 	vector := 16 / typ.Size()
-	tensor := t.SM >= 80 && typ != F32 && g.C%vector == 0 && g.K%vector == 0
+	cores := t.SM >= 80 && typ != F32 || t.SM >= 75 && typ == F16
+	tensor := cores && g.C%vector == 0 && g.K%vector == 0
 	if typ == TF32 && !tensor {
 		c.typ = F32
 	}
 	switch {
 	case tensor && typ == TF32:
 		c.tiles = tilesTF32
+	case tensor && t.SM < 80:
+		c.tiles = tilesTuring
 	case tensor:
 		c.tiles = tiles16
 		if dir == convBackwardWeight {
@@ -152,6 +160,15 @@ func (c convPlan) shared(l tile) int {
 	return pipeline
 }
 
+// resident is the number of blocks that a multiprocessor holds at once: its shared
+// memory is what one block may have, or slightly more.
+func (c convPlan) resident(l tile) int {
+	if s := c.shared(l); s > 0 {
+		return max(1, min(l.resident, c.t.sharedLimit()/s))
+	}
+	return l.resident
+}
+
 // matrix is the product's shape: the results' rows and columns, and the depth.
 func (c convPlan) matrix() (m, n, k int) {
 	switch c.dir {
@@ -183,7 +200,7 @@ func (c convPlan) tileCount(l tile) int {
 func (c convPlan) split(l tile) (per, parts int) {
 	_, _, depth := c.matrix()
 	steps := ceil(depth, l.K)
-	room := max(c.t.Processors, 1) * l.resident
+	room := max(c.t.Processors, 1) * c.resident(l)
 	parts = max(1, min(room/c.tileCount(l), steps/8))
 	per = ceil(steps, parts) * l.K
 	return per, ceil(depth, per)
@@ -203,7 +220,7 @@ func (c convPlan) cost(l tile) float64 {
 		}
 	}
 	processors := max(c.t.Processors, 1)
-	resident := min(l.resident, ceil(blocks, processors))
+	resident := min(c.resident(l), ceil(blocks, processors))
 	waves := ceil(blocks, processors*resident)
 	return float64(waves*resident)*float64(l.M*l.N)*float64(ceil(depth, l.K)*l.K)/l.rate + sum
 }

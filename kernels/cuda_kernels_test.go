@@ -13,7 +13,7 @@ import (
 // odd shapes, both lane orders.
 
 // A small GPU, so that loops over the grid turn and depths are split.
-var testTargets = []CUDATarget{{SM: 90, Processors: 3}, {SM: 70, Processors: 132}}
+var testTargets = []CUDATarget{{SM: 90, Processors: 3}, {SM: 75, Processors: 7}, {SM: 70, Processors: 132}}
 
 // Shapes that no tile divides; channels for 16-byte loads, 8-byte loads, neither.
 var cudaConvs = []Conv{
@@ -43,6 +43,10 @@ func TestCUDAConvolution(t *testing.T) {
 			checkCUDA(t, e, ConvBackwardData{Conv: g, Type: typ, Accumulate: odd})
 			checkCUDA(t, e, ConvBackwardWeight{Conv: g, Type: typ, Bias: odd})
 		}
+	}
+	e.send(byte('C'))
+	if n := e.number(); n != 0 {
+		t.Errorf("ldmatrix met %d bank conflicts", n)
 	}
 }
 

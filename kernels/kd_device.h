@@ -64,10 +64,11 @@ KD_FN uint32_t kd_pack2(float lo, float hi, f16) { return kd_h(lo).u | (uint32_t
 KD_FN uint32_t kd_pack2(float lo, float hi, bf16) { return kd_b(lo).u | (uint32_t)kd_b(hi).u << 16; }
 #endif
 
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 750
 #define KD_TENSOR 1
 // cp16 starts a copy of 16 bytes from global to shared memory; zeros when !ok.
 // cached: by way of L1, for what neighbouring reads share.
+#if __CUDA_ARCH__ >= 800
 template <bool CACHED> KD_FN void kd_cp16(kd_sptr s, const void *g, bool ok) {
   int n = ok ? 16 : 0;
   if constexpr (CACHED) asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(s), "l"(g), "r"(n) : "memory");
@@ -91,6 +92,21 @@ KD_FN void kd_mma(float d[4], const uint32_t a[4], const uint32_t b[2], tf32) {
 }
 // to_tf32 rounds the mantissa of a float's bits to 10 bits, ties away from zero.
 KD_FN uint32_t kd_to_tf32(uint32_t u) { return (uint32_t)__nvvm_f2tf32_rna(__builtin_bit_cast(float, u)); }
+#else // Turing: no cp.async, so a plain copy; half the depth an instruction, fp16 alone
+template <bool CACHED> KD_FN void kd_cp16(kd_sptr s, const void *g, bool ok) {
+  u32x4 v = {0, 0, 0, 0};
+  if (ok) v = *(const u32x4 *)g;
+  asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(s), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
+}
+KD_FN void kd_cp_commit() {}
+template <int N> KD_FN void kd_cp_wait() {}
+KD_FN void kd_mma(float d[4], const uint32_t a[4], const uint32_t b[2], f16) {
+  for (int i = 0; i < 2; i++)
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
+}
+KD_FN uint32_t kd_to_tf32(uint32_t u) { return u; } // never called
+#endif
 // lds loads 4 bytes of shared memory.
 KD_FN uint32_t kd_lds(kd_sptr s) { uint32_t r; asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(s) : "memory"); return r; }
 // ldsm loads four 8x8 matrices of 16-bit elements; lane i gives the address of

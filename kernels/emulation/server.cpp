@@ -5,6 +5,7 @@
 //   W address size bytes          write
 //   R address size                read: the bytes
 //   F                             free everything
+//   C                             bank conflicts of ldmatrix since the last C
 //   L name grid[3] block[3] shared reverse n (size value)[n]
 //                                 launch: 0, or 1 and what is wrong
 //
@@ -12,6 +13,7 @@
 // at a page that cannot be touched; an access there ends the process with a
 // message that names kernel, block and thread.
 #include "registry.h"
+#include "warp.h"
 #include <signal.h>
 #include <string>
 #include <unistd.h>
@@ -119,6 +121,7 @@ int main() {
       for (const Buffer &b : buffers) munmap(b.map, b.mapped);
       buffers.clear();
       break;
+    case 'C': put(kd::bank_conflicts.exchange(0)); break;
     case 'L': {
       std::string why = launch();
       put(why.empty() ? 0 : 1);

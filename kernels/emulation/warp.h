@@ -86,11 +86,20 @@ inline void mma_1688_tf32(Fiber *f) {
   accumulate(f, A, B, 8);
 }
 
+// Rows of ldmatrix that met another in a bank: each 8x8 matrix is one access to
+// shared memory when its rows lie in different 16 bytes of 128.
+inline std::atomic<uint64_t> bank_conflicts{0};
+
 inline void ldsm(Fiber *f, bool transpose) {
   const uint16_t *row[32];
   for (int l = 0; l < 32; l++) {
     row[l] = (const uint16_t *)((LdsmArg *)f[l].arg)->row;
     if ((uintptr_t)row[l] & 15) die("ldmatrix row address not aligned to 16 bytes");
+  }
+  for (int i = 0; i < 4; i++) {
+    unsigned banks = 0;
+    for (int l = 0; l < 8; l++) banks |= 1u << ((uintptr_t)row[i * 8 + l] / 16 % 8);
+    bank_conflicts += 8 - __builtin_popcount(banks);
   }
   for (int l = 0; l < 32; l++)
     for (int i = 0; i < 4; i++) {
