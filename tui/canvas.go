@@ -171,14 +171,6 @@ func (p *pen) rune(st style, r rune) *pen {
 	return p
 }
 
-func (p *pen) repeat(st style, r rune, n int) *pen {
-	for ; n > 0 && p.x < p.limit; n-- {
-		p.c.set(p.x, p.y, r, st)
-		p.x++
-	}
-	return p
-}
-
 func (p *pen) space(n int) *pen { p.x = min(p.x+n, p.limit); return p }
 
 // to moves to column x of the screen.

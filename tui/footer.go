@@ -93,5 +93,14 @@ func (m *Model) drawHint(p *pen, h hint) {
 			key = "←→"
 		}
 	}
-	p.text(stKey, key).space(1).text(stDim, h.text).space(2)
+	text := h.text
+	switch {
+	case text == "pause" && m.paused:
+		text = "resume"
+	case text == "freeze" && m.frozen:
+		text = "go on"
+	case text == "play" && m.play:
+		text = "stop"
+	}
+	p.text(stKey, key).space(1).text(stDim, text).space(2)
 }

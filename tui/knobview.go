@@ -161,7 +161,7 @@ func (k *knobs) drawEffect(m *Model, r rect, s *trace.KnobSpec, used int) {
 		return
 	}
 	var b [16]byte
-	st, text := stDim, append(b[:0], "~ 0"...)
+	st, text := stDim, append(b[:0], "no diff"...)
 	switch {
 	case !e.OK:
 		text = append(b[:0], "..."...)
@@ -199,7 +199,7 @@ func (k *knobs) drawFoot(m *Model, r rect) {
 		p.text(stDim, "#").plain(stDim, int64(seg.Index)).space(1)
 		if seg.TransitionSteps > 0 || seg.Transition > 0 {
 			p.text(stDim, "cost ").dur(stNormal, seg.Transition).text(stDim, " in ").
-				plain(stNormal, int64(seg.TransitionSteps)).text(stDim, " steps: ")
+				plain(stNormal, int64(seg.TransitionSteps)).text(stDim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
 		}
 		m.reason(&p, seg.Reason)
 		return

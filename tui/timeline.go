@@ -34,12 +34,11 @@ const (
 
 // lane is one row of the timeline.
 type lane struct {
-	label  string
-	track  trace.TrackID
-	typ    laneType
-	hue    hue
-	merged int   // workers in it, when more than one
-	busy   int64 // ns in the window
+	label string
+	track trace.TrackID
+	typ   laneType
+	hue   hue
+	busy  int64 // ns in the window
 }
 
 // timeline aggregates spans into columns of one bin each. Bins are aligned to
@@ -198,7 +197,9 @@ func (t *timeline) layLanes(p *picture) {
 		t.addLane(lane{label: workerNames[i], track: trace.Worker(i), typ: lanePhases})
 	}
 	t.addLane(lane{label: "host", track: trace.TrackStep, typ: laneHost})
-	t.addLane(lane{label: "ready q", track: trace.TrackQueue, typ: laneQueue, hue: hueTransfer})
+	if workers > 0 { // there is no queue when loading inline
+		t.addLane(lane{label: "ready q", track: trace.TrackQueue, typ: laneQueue, hue: hueTransfer})
+	}
 	t.addLane(lane{label: "H2D", track: trace.TrackCopy, typ: laneBar, hue: hueTransfer})
 	t.addLane(lane{label: "compute", track: trace.TrackCompute, typ: laneBar, hue: hueCompute})
 	t.addLane(lane{label: "STALL", track: trace.TrackStall, typ: laneStall})

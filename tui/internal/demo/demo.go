@@ -427,10 +427,9 @@ func (r *Run) account(b int32, samples, bytes, load int64) {
 	done, stalls := r.an.Feed(own, []trace.Step{st})
 	r.snap.Steps = append(r.snap.Steps, done...)
 	r.pending = append(r.pending, stalls...)
-	last := &r.snap.Segments[len(r.snap.Segments)-1]
 	if st.Flags&trace.FlagTransition != 0 {
 		segs := slices.Clone(r.snap.Segments)
-		last = &segs[len(segs)-1]
+		last := &segs[len(segs)-1]
 		last.TransitionSteps++
 		d := done[0]
 		last.Transition += d.End - d.Start - d.Busy
