@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"dev.gpustall/engine/trace"
@@ -19,7 +20,7 @@ func (e *Engine) Set(changes []trace.Knob) error {
 			return err
 		}
 	}
-	if err := k.Check(e.info); err != nil {
+	if err := errors.Join(k.Check(e.info), k.Fits(e.cfg.Dataset.Info())); err != nil {
 		return err
 	}
 	e.wanted.Store(&k)
@@ -88,6 +89,7 @@ func (e *Engine) apply(k Knobs) error {
 	before := e.loader.Stats()
 	words := diff(e.applied.List(), k.List())
 	start := e.rec.Now()
+	typ, capture := e.plans.typ, e.plans.capture
 	err := e.plans.apply(k)
 	if err == nil {
 		err = e.loader.Set(k.Loader)
@@ -95,9 +97,12 @@ func (e *Engine) apply(k Knobs) error {
 	if err != nil {
 		// Impossible here (out of memory): the old knobs stay in force and the run
 		// goes on.
-		old := e.applied
-		e.wanted.Store(&old)
+		e.withdraw(k)
 		e.rec.Note("error", fmt.Sprintf("%s not applied: %v", words, err))
+		e.span(trace.KindRebuild, start, -1, 0)
+		if err := e.plans.restore(typ, capture); err != nil {
+			return fmt.Errorf("go back from %s: %w", words, err)
+		}
 		return nil
 	}
 	e.span(trace.KindRebuild, start, -1, 0)
@@ -106,6 +111,28 @@ func (e *Engine) apply(k Knobs) error {
 	e.openSegment(words)
 	e.change.begin(e, start, before.Ready, before.InFlight)
 	return nil
+}
+
+// withdraw takes the changes that led to refused out of the wanted knobs. What
+// was asked for meanwhile stays wanted, where it makes sense without them.
+func (e *Engine) withdraw(refused Knobs) {
+	e.setMu.Lock()
+	defer e.setMu.Unlock()
+	k := *e.wanted.Load()
+	if k == refused {
+		k = e.applied
+	}
+	was, not, now := e.applied.List(), refused.List(), k.List()
+	for i := range now {
+		if not[i] != was[i] && now[i] == not[i] && k.Set(was[i].Name, was[i].Value) != nil {
+			k = e.applied
+			break
+		}
+	}
+	if k == refused || k.Check(e.info) != nil {
+		k = e.applied
+	}
+	e.wanted.Store(&k)
 }
 
 func (e *Engine) openSegment(reason string) {

@@ -130,21 +130,12 @@ func (e *Engine) prepare() (err error) {
 // Run trains until the epochs or steps are done, ctx is cancelled, or something
 // fails. On every way out the steps in flight are waited for and recorded. A
 // cancelled ctx is not an error.
-func (e *Engine) Run(ctx context.Context) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("train: the step loop panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
+func (e *Engine) Run(ctx context.Context) error {
 	if err := e.clock.start(e.dev, e.computeStream, e.rec); err != nil {
 		return fmt.Errorf("anchor the device's clock: %w", err)
 	}
 	e.openSegment("start")
-	for e.cfg.Steps == 0 || int(e.step) < e.cfg.Steps {
-		if err = e.trainStep(ctx); err != nil {
-			break
-		}
-	}
+	err := e.loop(ctx)
 	if ferr := e.finish(); ferr != nil && (err == nil || done(err)) {
 		err = ferr
 	}
@@ -153,6 +144,22 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		return nil
 	}
 	return err
+}
+
+// loop trains step after step; it returns what ended it.
+func (e *Engine) loop(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("train: the step loop panicked: %v\n%s", p, debug.Stack())
+			e.abort()
+		}
+	}()
+	for e.cfg.Steps == 0 || int(e.step) < e.cfg.Steps {
+		if err = e.trainStep(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // done reports whether err is an ordinary end.
@@ -215,7 +222,7 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 		plan.readMetrics(e.dev, e.computeStream, e.step, f.metrics),
 		e.dev.Record(e.computeStream, f.done),
 	); err != nil {
-		b.Release()
+		e.abort()
 		return fmt.Errorf("enqueue step %d on %s: %w", e.step, e.info.Name, err)
 	}
 	f.enqueued = start
@@ -232,6 +239,21 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	e.step++
 	e.change.delivered()
 	return nil
+}
+
+// abort gives up a step that was enqueued in part: its batch and the device's
+// memory may go once neither stream holds any of it.
+func (e *Engine) abort() {
+	f := &e.ring[e.head%len(e.ring)]
+	for _, s := range [...]device.Stream{e.copyStream, e.computeStream} {
+		if e.dev.Record(s, f.done) == nil {
+			_ = e.dev.Sync(f.done) // the error that led here is the one to tell
+		}
+	}
+	if f.batch != nil {
+		f.batch.Release()
+		f.batch = nil
+	}
 }
 
 // setHyper follows the schedule; it does nothing once the rate is constant.

@@ -124,6 +124,8 @@ func (e *Engine) account(f *flight) error {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return fmt.Errorf("read step %d's events: %w", f.step, err)
 	}
+	shift := correction(copyStart, end, f.enqueued, now)
+	copyStart, copyEnd, start, end = copyStart+shift, copyEnd+shift, start+shift, end+shift
 	flags := f.flags
 	if e.info.Emulated {
 		flags |= trace.FlagModelled
@@ -147,7 +149,7 @@ func (e *Engine) account(f *flight) error {
 		Samples: f.samples, Correct: correct, Loss: loss, Flags: flags,
 		Load: f.load, Bytes: f.bytes,
 	})
-	e.clock.move(f.end, end, f.enqueued, now)
+	e.clock.event, e.clock.t = f.end, end
 	return nil
 }
 
@@ -175,8 +177,7 @@ func (e *Engine) finish() error {
 // anchor ties the device's clock to the host's: one event whose host time is
 // known. It moves to each resolved step's end, because an elapsed time is a
 // float32 of milliseconds on CUDA (cuEventElapsedTime) and loses resolution as
-// it grows, and it is kept inside what the host saw: an event cannot complete
-// before it was enqueued or after a query found it complete.
+// it grows, and because the two clocks drift apart.
 type anchor struct {
 	base  device.Event // recorded once, at the start
 	event device.Event
@@ -204,9 +205,11 @@ func (a *anchor) at(dev device.Device, e device.Event) (int64, error) {
 	return a.t + int64(d/time.Nanosecond), err
 }
 
-// move re-anchors at e, whose time by the old anchor is t.
-func (a *anchor) move(e device.Event, t, earliest, latest int64) {
-	a.event, a.t = e, min(max(t, earliest), latest)
+// correction is what to add to a step's times to keep them inside what the host
+// saw, in ns: no event of it completed before the host began to enqueue it, nor
+// after a query found it complete.
+func correction(first, last, enqueued, seen int64) int64 {
+	return min(max(0, enqueued-first), seen-last)
 }
 
 func (a *anchor) close(dev device.Device) {

@@ -105,6 +105,15 @@ func (k Knobs) Check(info device.Info) error {
 		k.Precision, info.Name, strings.Join(info.Types, ", "), device.ErrUnsupported)
 }
 
+// Fits refuses what leaves the data set no batch.
+func (k Knobs) Fits(info loader.Info) error {
+	if n := info.Samples; k.Loader.DropLast && k.Loader.BatchSize > n {
+		return fmt.Errorf("batch_size=%d with drop_last=on leaves no batch of the %d samples of %s: choose batch_size 1 to %d or turn drop_last off",
+			k.Loader.BatchSize, n, info.Name, n)
+	}
+	return nil
+}
+
 // diff says in words what changed: "num_workers 2 -> 4, pin_memory off -> on".
 func diff(from, to []trace.Knob) string {
 	old := make(map[string]string, len(from))

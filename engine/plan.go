@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"dev.gpustall/engine/device"
@@ -89,7 +90,8 @@ func (p *planner) warm() error {
 func (p *planner) ahead(k loader.Knobs, n int) error {
 	l := loader.NewLayout(p.e.cfg.Dataset.Info(), n, k.DeviceTransforms)
 	key := planKey{n, l.Size, k.DeviceTransforms}
-	if p.find(key) != nil {
+	if q := p.find(key); q != nil {
+		q.used = p.clock
 		return nil
 	}
 	_, err := p.build(key, l.Labels, l.Aug)
@@ -122,7 +124,21 @@ func (p *planner) get(b *loader.Batch) (*plan, error) {
 	return q, err
 }
 
+// build makes a plan; nothing may be in flight. When memory is short the plans
+// there are make room for it.
 func (p *planner) build(key planKey, labelsOff, augOff int) (*plan, error) {
+	q, err := p.try(key, labelsOff, augOff)
+	if errors.Is(err, device.ErrOutOfMemory) {
+		p.freeAll()
+		q, err = p.try(key, labelsOff, augOff)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plan a step of batch_size=%d on %s: %w", key.samples, p.e.info.Name, err)
+	}
+	return q, nil
+}
+
+func (p *planner) try(key planKey, labelsOff, augOff int) (*plan, error) {
 	if err := p.growInputs(key.bytes); err != nil {
 		return nil, err
 	}
@@ -134,12 +150,12 @@ func (p *planner) build(key planKey, labelsOff, augOff int) (*plan, error) {
 		q.inputs[i] = p.inputs[i].Slice(0, key.bytes)
 		if err := p.prepare(q, i, labelsOff, augOff); err != nil {
 			p.release(q)
-			return nil, fmt.Errorf("plan a step of %d samples on %s: %w", key.samples, p.e.info.Name, err)
+			return nil, err
 		}
 	}
 	if err := p.e.ops.watch(q); err != nil {
 		p.release(q)
-		return nil, fmt.Errorf("time the ops on %s: %w", p.e.info.Name, err)
+		return nil, fmt.Errorf("time the ops: %w", err)
 	}
 	p.plans = append(p.plans, q)
 	return q, nil
@@ -189,7 +205,9 @@ func (p *planner) growInputs(n int) (err error) {
 	p.freeInputs()
 	for i := range p.inputs {
 		if p.inputs[i], err = p.e.dev.Alloc(n); err != nil {
-			return fmt.Errorf("allocate %d bytes of input on %s; lower batch_size: %w", n, p.e.info.Name, err)
+			p.inputs[i] = device.Buffer{}
+			p.freeInputs()
+			return fmt.Errorf("allocate %d bytes of input (lower batch_size): %w", n, err)
 		}
 	}
 	return nil
@@ -222,22 +240,29 @@ func (p *planner) apply(k Knobs) error {
 	n := min(k.Loader.BatchSize, p.e.cfg.Dataset.Info().Samples)
 	l := loader.NewLayout(p.e.cfg.Dataset.Info(), n, k.Loader.DeviceTransforms)
 	if k.Precision == p.typ && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
-		return nil
+		return p.ahead(k.Loader, n)
 	}
 	if err := p.e.finish(); err != nil {
 		return err
 	}
-	old := p.typ
 	if k.Precision != p.typ {
 		p.drop(len(p.plans))
 		p.typ = k.Precision
 	}
-	err := p.ahead(k.Loader, n)
-	if err != nil && old != p.typ {
+	return p.ahead(k.Loader, n)
+}
+
+// restore goes back to what was in force before an apply that failed, or whose
+// knobs the loader refused. Plans are built again when batches ask for them.
+func (p *planner) restore(typ kernels.Type, capture bool) error {
+	if p.typ != typ {
 		p.drop(len(p.plans))
-		p.typ = old
+		p.typ = typ
 	}
-	return err
+	if p.capture != capture {
+		return p.recapture(capture)
+	}
+	return nil
 }
 
 // recapture switches the plans there are; later ones follow p.capture.
@@ -245,6 +270,7 @@ func (p *planner) recapture(on bool) error {
 	if err := p.e.finish(); err != nil {
 		return err
 	}
+	p.capture = on
 	for _, q := range p.plans {
 		for _, prog := range q.programs {
 			if err := p.setCapture(prog, on); err != nil {
@@ -252,7 +278,6 @@ func (p *planner) recapture(on bool) error {
 			}
 		}
 	}
-	p.capture = on
 	return nil
 }
 
@@ -291,15 +316,21 @@ func (p *planner) freeInputs() {
 	}
 }
 
-func (p *planner) close() {
-	if p.e == nil {
-		return
-	}
+// freeAll gives back what plans hold and stand on; parameters stay.
+func (p *planner) freeAll() {
 	p.drop(len(p.plans))
 	p.freeInputs()
 	if p.arena != nil {
 		p.arena.Free()
+		p.arena = nil
 	}
+}
+
+func (p *planner) close() {
+	if p.e == nil {
+		return
+	}
+	p.freeAll()
 	if p.state != nil {
 		p.state.Free()
 	}

@@ -1,0 +1,317 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/transform"
+)
+
+// faulty is a device that fails where a test wants it to.
+type faulty struct {
+	device.Device
+	calls map[string]int
+	fail  func(call string, n, arg int) error // n counts the calls from 1
+	skew  float64                             // of its clock
+}
+
+func (d *faulty) ask(call string, arg int) error {
+	d.calls[call]++
+	if d.fail == nil {
+		return nil
+	}
+	return d.fail(call, d.calls[call], arg)
+}
+
+func (d *faulty) Alloc(n int) (device.Buffer, error) {
+	if err := d.ask("alloc", n); err != nil {
+		return device.Buffer{}, err
+	}
+	return d.Device.Alloc(n)
+}
+
+func (d *faulty) CopyIn(s device.Stream, dst device.Buffer, src []byte) error {
+	if err := d.ask("copy", len(src)); err != nil {
+		return err
+	}
+	return d.Device.CopyIn(s, dst, src)
+}
+
+func (d *faulty) Launch(s device.Stream, p device.Program) error {
+	if err := d.ask("launch", 0); err != nil {
+		return err
+	}
+	return d.Device.Launch(s, p)
+}
+
+func (d *faulty) CopyOut(s device.Stream, dst []byte, src device.Buffer) error {
+	if err := d.ask("metrics", len(dst)); err != nil {
+		return err
+	}
+	return d.Device.CopyOut(s, dst, src)
+}
+
+func (d *faulty) Elapsed(from, to device.Event) (time.Duration, error) {
+	t, err := d.Device.Elapsed(from, to)
+	return time.Duration(float64(t) * (1 + d.skew)), err
+}
+
+// faultyCPU is a rig on such a device.
+func faultyCPU(t *testing.T, d loader.Dataset, k engine.Knobs, epochs int) (*rig, *faulty) {
+	c, err := cpu.Open(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := &faulty{Device: c, calls: map[string]int{}}
+	m := cnn(t, d)
+	return newRig(t, dev, engine.Config{
+		Model: m, Dataset: d, Transform: transform.CIFARTrain(), Seed: 1, Epochs: epochs,
+		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
+	}), dev
+}
+
+// end runs to a failure and closes all; the steps before it are recorded.
+func (r *rig) end(t *testing.T, steps int, says ...string) {
+	t.Helper()
+	err := r.engine.Run(context.Background())
+	if err == nil {
+		t.Fatal("the run ended well")
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("%v: does not say %q", err, s)
+		}
+	}
+	if err := errors.Join(r.engine.Close(), r.collector.Stop(trace.Outcome{Status: "failed"}), r.dev.Close()); err != nil {
+		t.Error(err)
+	}
+	s := r.session.Snapshot(0, 1<<62)
+	if len(s.Steps) != steps {
+		t.Errorf("%d steps recorded, want %d", len(s.Steps), steps)
+	}
+	checkSteps(t, s)
+}
+
+// A step that fails or panics half enqueued ends the run; what was enqueued of it
+// is waited for before its memory goes.
+func TestDeviceFails(t *testing.T) {
+	// How many launches the sixth step has made when the call comes.
+	after := map[string]int{"copy": 0, "launch": 1, "metrics": 1}
+	for _, call := range []string{"copy", "launch", "metrics"} {
+		t.Run(call, func(t *testing.T) {
+			r, dev := faultyCPU(t, stripes{n: 256}, small(), 0)
+			dev.fail = func(c string, n, _ int) error {
+				if c == call && dev.calls["launch"] == 5+after[call] && n > 5 {
+					return errors.New("the cable is loose")
+				}
+				return nil
+			}
+			r.end(t, 5, "step 5", "the cable is loose")
+		})
+	}
+	t.Run("panic", func(t *testing.T) {
+		r, dev := faultyCPU(t, stripes{n: 256}, small(), 0)
+		dev.fail = func(c string, n, _ int) error {
+			if c == "launch" && n == 6 {
+				panic("no such kernel")
+			}
+			return nil
+		}
+		r.end(t, 5, "panicked", "no such kernel")
+	})
+}
+
+func small() engine.Knobs {
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize = 16
+	return k
+}
+
+// broken is a data set with a sample that cannot be had.
+type broken struct {
+	stripes
+	at    int
+	panic bool
+}
+
+func (d broken) Read(ctx context.Context, s *loader.Sample) error {
+	if s.Index == d.at {
+		if d.panic {
+			panic("index out of range")
+		}
+		return errors.New("input/output error")
+	}
+	return d.stripes.Read(ctx, s)
+}
+
+func TestDatasetFails(t *testing.T) {
+	for _, workers := range []int{0, 2} {
+		for _, panics := range []bool{false, true} {
+			t.Run(fmt.Sprintf("workers=%d,panic=%v", workers, panics), func(t *testing.T) {
+				k := small()
+				k.Loader.NumWorkers, k.Loader.Shuffle = workers, false
+				says := "input/output error"
+				if panics {
+					says = "index out of range"
+				}
+				r, _ := faultyCPU(t, broken{stripes{n: 256}, 100, panics}, k, 1)
+				r.end(t, 6, "load a batch", "100", says) // of 16 samples
+			})
+		}
+	}
+}
+
+const sampleBytes = 32 * 32 * 3 * 4
+
+// TestOutOfMemory asks for batches that do not fit: the change is refused with
+// the knob's name, the old one stays in force, and no sample is lost.
+func TestOutOfMemory(t *testing.T) {
+	// Only the inputs of 128 samples and their activations are of these sizes.
+	input := func(n int) bool { return n >= 128*sampleBytes && n < 128*sampleBytes+2048 }
+	activations := func(n int) bool { return n > 10<<20 }
+	tests := map[string]func(n, arg int) bool{
+		"first input":  func(_, arg int) bool { return input(arg) },
+		"second input": func(n, arg int) bool { return input(arg) && n%2 == 0 },
+		"activations":  func(_, arg int) bool { return activations(arg) },
+	}
+	for name, full := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := stripes{n: 300}
+			r, dev := faultyCPU(t, d, small(), 4)
+			big := 0
+			dev.fail = func(c string, _, arg int) error {
+				if c == "launch" && dev.calls[c] == 3 {
+					if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "128"}, {Name: "num_workers", Value: "1"}}); err != nil {
+						t.Error(err)
+					}
+				}
+				if c == "alloc" {
+					if input(arg) || activations(arg) {
+						big++
+					}
+					if full(big, arg) {
+						return device.ErrOutOfMemory
+					}
+				}
+				return nil
+			}
+			s := r.run(t, context.Background())
+			checkSteps(t, s)
+			for _, e := range stall.Epochs(s) {
+				if e.Samples != int64(d.n) {
+					t.Errorf("epoch %d trained on %d of %d samples", e.Epoch, e.Samples, d.n)
+				}
+			}
+			if big == 0 || len(s.Segments) != 1 {
+				t.Errorf("%d big buffers asked for, %d segments", big, len(s.Segments))
+			}
+			note := ""
+			for _, n := range s.Notes {
+				if n.Level == "error" {
+					note = n.Text
+				}
+			}
+			if !strings.Contains(note, "batch_size 16 -> 128") || !strings.Contains(note, "memory") {
+				t.Errorf("the note says %q", note)
+			}
+			for _, k := range r.engine.Requested() {
+				if k.Name == "batch_size" && k.Value != "16" || k.Name == "num_workers" && k.Value != "0" {
+					t.Errorf("%s=%s is still asked for", k.Name, k.Value)
+				}
+			}
+		})
+	}
+}
+
+// TestMakesRoom has memory for one plan only: those of other shapes give way.
+func TestMakesRoom(t *testing.T) {
+	d := stripes{n: 40} // batches of 16, 16 and 8
+	k := small()
+	r, dev := faultyCPU(t, d, k, 2)
+	tight := 0
+	dev.fail = func(c string, n, arg int) error {
+		if c == "launch" && n == 1 {
+			if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "20"}}); err != nil {
+				t.Error(err)
+			}
+		}
+		if c == "alloc" && dev.calls["launch"] > 0 {
+			if tight++; tight == 1 {
+				return device.ErrOutOfMemory
+			}
+		}
+		return nil
+	}
+	s := r.run(t, context.Background())
+	checkSteps(t, s)
+	if len(s.Segments) != 2 || tight < 2 {
+		t.Errorf("%d segments after %d allocations: the change was refused", len(s.Segments), tight)
+	}
+	for _, e := range stall.Epochs(s) {
+		if e.Samples != int64(d.n) {
+			t.Errorf("epoch %d trained on %d of %d samples", e.Epoch, e.Samples, d.n)
+		}
+	}
+}
+
+func TestSetRefusesAnEmptyEpoch(t *testing.T) {
+	r := onCPU(t, stripes{n: 64}, small(), 1)
+	err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "128"}, {Name: "drop_last", Value: "on"}})
+	if err == nil || !strings.Contains(err.Error(), "64 samples") {
+		t.Errorf("an epoch without a batch: %v", err)
+	}
+	r.run(t, context.Background())
+}
+
+// TestClockDrift runs a device whose clock is 2 % off: its spans stay inside what
+// the host saw, however long the run.
+func TestClockDrift(t *testing.T) {
+	for _, skew := range []float64{-0.02, 0.02} {
+		p, err := emu.Find("h100")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev := &faulty{Device: emu.New(p, emu.NewRealClock()), calls: map[string]int{}, skew: skew}
+		k := small()
+		k.Loader.Inject.CPU = 200 * time.Microsecond // data-bound: the host sees each step alone
+		d := stripes{n: 1 << 20}
+		r := newRig(t, dev, engine.Config{
+			Fixed:   func(int) device.Operation { return emu.Fixed{Duration: time.Millisecond} },
+			Dataset: d, Transform: transform.CIFARTrain(), Steps: 100, Knobs: k,
+		})
+		s := r.run(t, context.Background())
+		checkSteps(t, s)
+		enqueued, now := map[int32]int64{}, s.Now
+		for _, sp := range s.Spans {
+			if sp.Kind == trace.KindEnqueue {
+				enqueued[sp.Step] = sp.Start
+			}
+		}
+		checked := 0
+		for _, sp := range s.Spans {
+			if sp.Kind == trace.KindCopy {
+				checked++
+				if from := enqueued[sp.Step]; sp.Start < from {
+					t.Fatalf("skew %v: step %d was copied %v before it was enqueued", skew, sp.Step, time.Duration(from-sp.Start))
+				}
+			}
+			if sp.Kind == trace.KindCompute && sp.End > now {
+				t.Fatalf("skew %v: step %d ends %v after the run", skew, sp.Step, time.Duration(sp.End-now))
+			}
+		}
+		if checked != 100 {
+			t.Errorf("%d copies", checked)
+		}
+	}
+}
