@@ -22,7 +22,7 @@ var helpKeys = [][2]string{
 	{"p", "pause the engine, and go on"},
 	{"n", "notes: the session's log"},
 	{"e", "export the report"},
-	{"t", "theme: ansi, colour-blind, mono"},
+	{"t", "theme: default, colorblind, mono"},
 	{"+ -", "refresh rate"},
 	{"ctrl+z", "suspend"},
 	{"q ctrl+c", "quit (q asks once while training runs; ctrl+c does not)"},

@@ -42,7 +42,7 @@ type Options struct {
 	FPS     int                             // frames a second, 1 to 30; 0 is 10
 	ASCII   bool                            // no glyph beyond ASCII
 	NoColor bool                            // bold and reverse only
-	Theme   string                          // "ansi" (or ""), "colour-blind", "mono"
+	Theme   string                          // "default" (or ""), "colorblind" or "mono"
 	Replay  bool                            // time is moved by the user
 	Quit    func()                          // called once when the user quits
 }

@@ -104,8 +104,8 @@ var ansiHues = [numHues]int{4, 3, 5, 6, 8, 1, 9, 7, 14, 13, 11, 12, 7, 8, 2, 6, 
 var safeHues = [numHues]int{33, 214, 175, 117, 245, 166, 203, 252, 80, 141, 227, 69, 250, 240, 36, 80, 240, 250}
 
 func themes() []theme {
-	def := look{name: "ansi", good: "32", warn: "33", bad: "31", dim: "90", accent: "36", border: "90", key: "36"}
-	safe := look{name: "colour-blind", good: "38;5;33", warn: "38;5;220", bad: "38;5;202", dim: "38;5;245", accent: "38;5;80", border: "38;5;240", key: "38;5;80"}
+	def := look{name: "default", good: "32", warn: "33", bad: "31", dim: "90", accent: "36", border: "90", key: "36"}
+	safe := look{name: "colorblind", good: "38;5;33", warn: "38;5;220", bad: "38;5;202", dim: "38;5;245", accent: "38;5;80", border: "38;5;240", key: "38;5;80"}
 	mono := look{name: "mono", mono: true}
 	for h := range numHues {
 		def.hues[h], def.blocks[h] = ansi(ansiHues[h])

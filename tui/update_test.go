@@ -373,3 +373,15 @@ func TestManyWorkers(t *testing.T) {
 	s.mustShow("w63", "STALL")
 	s.mustHide("+")
 }
+
+// TestThemeNames are those that the command line takes.
+func TestThemeNames(t *testing.T) {
+	for i, name := range []string{"default", "colorblind", "mono"} {
+		if m := New(Options{Theme: name}); m.theme != i || m.themes[i].name != name {
+			t.Errorf("theme %s is number %d, named %s", name, m.theme, m.themes[m.theme].name)
+		}
+	}
+	if m := New(Options{NoColor: true, Theme: "colorblind"}); !m.themes[m.theme].mono {
+		t.Error("NoColor does not win over the theme")
+	}
+}
