@@ -29,6 +29,7 @@ func (i Interrupted) ExitCode() int {
 // user quit, ctx's error, Interrupted for INT, TERM and HUP, and an error that
 // wraps tea.ErrProgramPanic when drawing panicked.
 func Run(ctx context.Context, o Options) error {
+	o.NoColor = o.NoColor || Plain()
 	m := New(o)
 	m.shell = hasShell
 	p := tea.NewProgram(m, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())

@@ -296,6 +296,23 @@ func TestNoShell(t *testing.T) {
 	x.exit()
 }
 
+// TestNoColour: NO_COLOR and a dumb terminal get bold and reverse, no colour.
+func TestNoColour(t *testing.T) {
+	for _, env := range []string{"NO_COLOR=1", "TERM=dumb"} {
+		x := start(t, "context", env)
+		x.exit()
+		out := x.output()
+		if !strings.Contains(out, "\x1b[0;1m") || !strings.Contains(out, "Timeline") {
+			t.Errorf("%s: no bold on the screen", env)
+		}
+		for _, colour := range []string{"\x1b[0;3", "\x1b[0;9", "\x1b[0;1;3", ";7;3", ";48;"} {
+			if strings.Contains(out, colour) {
+				t.Errorf("%s: the screen has %q", env, colour)
+			}
+		}
+	}
+}
+
 // TestResize follows the terminal live.
 func TestResize(t *testing.T) {
 	x := start(t, "run")

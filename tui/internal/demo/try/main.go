@@ -31,7 +31,7 @@ func main() {
 	}
 	run.Meta(func(m *trace.Meta) { m.Emulated, m.DeviceKind = false, "cpu" })
 	o := tui.Options{
-		Source: run, Control: run, FPS: *fps, ASCII: *ascii, NoColor: tui.Plain(), Replay: *replay,
+		Source: run, Control: run, FPS: *fps, ASCII: *ascii, Replay: *replay,
 		Export: func() (string, error) {
 			if *panics {
 				panic("the printer is on fire")
