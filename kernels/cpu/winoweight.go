@@ -5,8 +5,8 @@ package cpu
 import "dev.gpustall/kernels"
 
 // chunkFloats bounds the transformed x and dy that one round of the filters'
-// gradient holds, 4 MiB; but a round has at least chunkTiles tiles, because it
-// reads and writes all sums.
+// gradient holds, 4 MiB; but a round has at least chunkTiles tiles (with stride
+// 1), because it reads and writes all sums.
 const (
 	chunkFloats = 1 << 20
 	chunkTiles  = 176
@@ -36,7 +36,7 @@ func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	ww.out = grid{h: oh, w: ow, c: c.K, th: ww.in.th, tw: ww.in.tw, stride: c.Stride}
 	ww.tiles = c.N * ww.in.th * ww.in.tw
 	positions := ww.side * ww.side
-	most := max(chunkFloats/(positions*(c.C+c.K)), chunkTiles)
+	most := max(chunkFloats/(positions*(c.C+c.K)), chunkTiles*filters/positions)
 	ww.chunk = ceil(ww.tiles, ceil(ww.tiles, most))
 	ww.ustep = skew(c.K * c.C)
 	ww.vstep, ww.step = skew(ww.chunk*c.C), skew(ww.chunk*c.K)
