@@ -110,7 +110,11 @@ func (t *timeline) drawShare(m *Model, r rect, y int, l *lane) {
 // drawMerged draws several workers as one row of mean occupancy.
 func (t *timeline) drawMerged(m *Model, r rect, y int, lanes []int) {
 	p := m.c.pen(r.x+1, y, laneLabel-1)
-	p.text(stDim, "+").plain(stDim, int64(len(lanes))).text(stDim, " more")
+	if t.lanes[lanes[0]].track == trace.TrackWorker0 { // all of them
+		p.text(stDim, "w0-").text(stDim, t.lanes[lanes[len(lanes)-1]].label)
+	} else {
+		p.text(stDim, "+").plain(stDim, int64(len(lanes))).text(stDim, " more")
+	}
 	sum := lane{typ: lanePhases}
 	for c := range t.cols {
 		total := 0.0

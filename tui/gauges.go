@@ -171,9 +171,25 @@ func (m *Model) gaugeUtil(r rect) {
 	bar := max(4, r.w-13)
 	m.drawBar(p.x, p.y, bar, m.pic.util, st)
 	p.space(bar+1).pct(bold(st), m.pic.util).text(st, levelMark(st))
-	m.spark(rect{r.x + 1, r.y + 1, r.w - 2, r.h - 2}, histUtil, 1)
+	rows := r.h - 2
+	if rows > 2 && m.pic.driver != ([len(driverGauges)]gauge{}) {
+		rows--
+		p = m.c.pen(r.x+1, r.y+1+rows, r.w-2)
+		m.driverLine(&p)
+	}
+	m.spark(rect{r.x + 1, r.y + 1, r.w - 2, rows}, histUtil, 1)
 	p = m.c.pen(r.x+1, r.y+r.h-1, r.w-2)
 	m.nvmlLine(&p)
+}
+
+// driverLine prints the driver's other gauges, those that it has two samples of.
+func (m *Model) driverLine(p *pen) {
+	for i := range driverGauges {
+		if g := m.pic.driver[i]; g.n >= 2 {
+			d := &driverGauges[i]
+			p.text(stDim, d.name).plain(stNormal, int64(g.v+0.5)).text(stDim, d.unit).space(2)
+		}
+	}
 }
 
 // nvmlLine prints the driver's own utilisation beside the measured one.

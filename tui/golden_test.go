@@ -127,6 +127,10 @@ func session() *demo.Run {
 	r.Gauge("nvml_util", 0, 90)
 	r.Gauge("nvml_util", 1e9, 97)
 	r.Gauge("pinned_bytes", 0, 412e6)
+	for name, v := range map[string]float64{"gpm_sm": 52, "gpm_tensor": 23, "nvml_power": 351, "nvml_temperature": 61} {
+		r.Gauge(name, 0, v)
+		r.Gauge(name, 1e9, v)
+	}
 	advance(r, 4500)
 	_ = r.Set([]trace.Knob{{Name: "num_workers", Value: "4"}})
 	advance(r, 7500)

@@ -36,6 +36,7 @@ type picture struct {
 	loss, top1 float64 // of the last step, and over the window; NaN when the device does no arithmetic
 
 	nvml              gauge
+	driver            [len(driverGauges)]gauge
 	ready, capacity   gauge
 	pinned            gauge
 	h2d               float64 // bytes a second of copy time
@@ -47,6 +48,13 @@ type picture struct {
 	drops             int64
 
 	sorted []int64 // scratch
+}
+
+// driverGauges are what the driver tells beside its utilisation, where it does:
+// the GPM metrics (Hopper and later) in percent, then watts and degrees Celsius.
+var driverGauges = [...]struct{ gauge, name, unit string }{
+	{"gpm_sm", "SM ", "%"}, {"gpm_tensor", "tensor ", "%"}, {"gpm_dram", "DRAM ", "%"},
+	{"nvml_power", "", " W"}, {"nvml_temperature", "", " C"},
 }
 
 // gauge is the newest sample of a named gauge.
@@ -81,6 +89,9 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	p.history()
 
 	p.nvml = last(s.Gauges["nvml_util"], at)
+	for i := range driverGauges {
+		p.driver[i] = last(s.Gauges[driverGauges[i].gauge], at)
+	}
 	p.ready = last(s.Gauges["queue_ready"], at)
 	p.capacity = last(s.Gauges["queue_cap"], at)
 	p.pinned = last(s.Gauges["pinned_bytes"], at)
