@@ -325,7 +325,7 @@ func TestUnet3D(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := engine.DefaultKnobs()
-	k.Loader.BatchSize, k.Loader.DeviceTransforms, k.Loader.NumWorkers = w.BatchSize, true, 1
+	k.Loader.BatchSize, k.Loader.NumWorkers = w.BatchSize, 1
 	clock := emu.NewRealClock()
 	r := newRig(t, emu.New(p, clock), engine.Config{
 		Fixed:   func(int) device.Operation { return emu.Fixed{Duration: w.Compute} },

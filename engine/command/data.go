@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/adrg/xdg"
+	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -114,7 +115,11 @@ func inspect(path string) error {
 	if i.Synthetic {
 		kind = " [synthetic]"
 	}
-	fmt.Printf("%s%s: %s, %d samples in %d classes, %dx%dx%d after the transform, %d bytes stored\n",
-		path, kind, i.Format, i.Samples, len(i.Classes), i.H, i.W, i.C, i.Bytes)
+	stored := ""
+	if i.Bytes > 0 {
+		stored = ", " + humanize.IBytes(uint64(i.Bytes)) + " stored"
+	}
+	fmt.Printf("%s%s: %s, %d samples in %d classes, %dx%dx%d after the transform%s\n",
+		path, kind, i.Format, i.Samples, len(i.Classes), i.H, i.W, i.C, stored)
 	return nil
 }

@@ -65,12 +65,11 @@ func openDevice(name string, clock trace.Clock) (*opened, error) {
 }
 
 // defaults are the knobs before the flags: an emulated workload brings its batch
-// size and moves stored bytes as they are.
+// size.
 func (d *opened) defaults() engine.Knobs {
 	k := engine.DefaultKnobs()
 	if d.fixed() {
 		k.Loader.BatchSize = d.preset.Workload.BatchSize
-		k.Loader.DeviceTransforms = true
 	}
 	return k
 }

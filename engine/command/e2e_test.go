@@ -83,7 +83,9 @@ func (tm *terminalUnderTest) checkRestored() {
 // start types the command line and waits for the first frame with steps in it.
 func (tm *terminalUnderTest) start(args string) {
 	tm.t.Helper()
-	tm.keys(binary+" "+args+"; echo code $?", "Enter")
+	// A shell of its own around it: ctrl+z then stops both, and the code is printed
+	// once, at the end.
+	tm.keys("bash -c '"+binary+" "+args+"; echo code $?'", "Enter")
 	tm.waitFor(`Verdict`)
 	tm.waitFor(`samples/s`)
 }
