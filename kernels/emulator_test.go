@@ -88,6 +88,7 @@ var buildEmulator = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("%s --version: %w", compiler, err)
 	}
 	hash.Write(version)
+	io.WriteString(hash, compiler)
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("gpustall-kernels-%d-%s", os.Getuid(), hex.EncodeToString(hash.Sum(nil)[:8])))
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		return path, nil
