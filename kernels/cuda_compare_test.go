@@ -1,0 +1,156 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// compare fails the test when an output of op is further from the reference than
+// its type and its sums allow.
+func compare(t *testing.T, name string, op Op, got, want [][]byte) {
+	t.Helper()
+	for i, a := range op.Args() {
+		if a.Role == In {
+			continue
+		}
+		if a.Type == U8 {
+			for j := range want[i] {
+				if got[i][j] != want[i][j] {
+					t.Errorf("%s: %s[%d] is %d, want %d", name, a.Name, j, got[i][j], want[i][j])
+					return
+				}
+			}
+			continue
+		}
+		rel, abs := tolerance(op, a)
+		g, w := Load(got[i], a.Type), Load(want[i], a.Type)
+		for j := range w {
+			x, y := float64(g[j]), float64(w[j])
+			if math.IsNaN(x) && math.IsNaN(y) {
+				continue
+			}
+			if !(math.Abs(x-y) <= abs+rel*math.Abs(y)) {
+				t.Errorf("%s: %s[%d] is %g, want %g (tolerance %.2g)", name, a.Name, j, x, y, abs+rel*math.Abs(y))
+				return
+			}
+		}
+	}
+}
+
+// tolerance is the relative and absolute error an output may have: the rounding
+// of its type, and of sums in float32 of terms of about one.
+func tolerance(op Op, a Arg) (rel, abs float64) {
+	switch a.Type {
+	case F16:
+		rel = 0x1p-10
+	case BF16:
+		rel = 0x1p-7
+	default:
+		rel = 1e-5
+	}
+	terms := 16.0
+	switch op := op.(type) {
+	case ConvForward:
+		terms = float64(op.R * op.S * op.C)
+	case ConvBackwardData:
+		terms = float64(op.R * op.S * op.K)
+		if op.Accumulate && a.Type.Size() == 2 { // rounded before it is added
+			abs += rel * math.Sqrt(terms) * 3
+		}
+	case ConvBackwardWeight:
+		terms = float64(op.pixels())
+	case BatchNormBackward:
+		terms = float64(op.Rows)
+	case LinearBackward:
+		terms = float64(op.N)
+	}
+	return rel, abs + 4e-6*math.Sqrt(terms)
+}
+
+func identity(n int) []int {
+	v := make([]int, n)
+	for i := range v {
+		v[i] = i
+	}
+	return v
+}
+
+func allocate(op Op) [][]byte {
+	var bufs [][]byte
+	for _, a := range op.Args() {
+		// Through float32, for the alignment.
+		bufs = append(bufs, sized(a.Size()))
+	}
+	return bufs
+}
+
+func sized(n int) []byte {
+	f := make([]float32, (n+3)/4+1)
+	b := make([]byte, 4*len(f))
+	return b[:n:n]
+}
+
+func clone(bufs [][]byte) [][]byte {
+	var c [][]byte
+	for _, b := range bufs {
+		d := sized(len(b))
+		copy(d, b)
+		c = append(c, d)
+	}
+	return c
+}
+
+// inputs fills op's buffers with values that its types hold exactly (bfloat16's
+// 8 bits), so that products are exact and only sums and results are rounded.
+func inputs(op Op, seed uint64) [][]byte {
+	r := rand.New(rand.NewPCG(seed, uint64(len(op.Name()))))
+	bufs := allocate(op)
+	for i, a := range op.Args() {
+		if a.Role == Out {
+			continue
+		}
+		switch {
+		case a.Type == U8:
+			for j := range bufs[i] {
+				bufs[i][j] = byte(r.Uint32())
+			}
+		case a.Type == I32:
+			for j := range a.Len {
+				binary.NativeEndian.PutUint32(bufs[i][4*j:], uint32(integer(op, r, j)))
+			}
+		case a.Name == "hyper":
+			copy(Floats(bufs[i]), []float32{0.1, 0.9, 5e-4, 1024, 0, 3})
+		default:
+			v := make([]float32, a.Len)
+			for j := range v {
+				v[j] = BF16Float(BF16Bits(float32(r.NormFloat64())))
+				if a.Name == "running var" || a.Name == "saved invstd" {
+					v[j] = float32(math.Abs(float64(v[j]))) + 0.5
+				}
+			}
+			Store(bufs[i], a.Type, v)
+		}
+	}
+	if op, ok := op.(MaxPoolBackward); ok {
+		forward := inputs(op.MaxPool, seed)
+		op.MaxPool.Reference(forward)
+		copy(bufs[1], forward[2])
+	}
+	return bufs
+}
+
+// integer is a label, or part of an augmentation.
+func integer(op Op, r *rand.Rand, j int) int32 {
+	if op, ok := op.(SoftmaxXent); ok {
+		return r.Int32N(int32(op.C))
+	}
+	switch j % AugLen {
+	case AugFlip:
+		return r.Int32N(2)
+	case AugDY, AugDX:
+		return r.Int32N(9) - 4
+	}
+	return 0
+}
