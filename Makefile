@@ -71,3 +71,25 @@ lint:
 
 clean:
 	rm -rf bin .cache dist
+
+# Everything that a GPU machine without Go and without a network needs, in one
+# folder: copy it there and run gpu-check.sh in it, which unpacks the rest. See
+# docs/gpu.md.
+BUNDLE   := dist/gpu-bundle
+GPUCHECK := engine/device/cuda/gpucheck
+
+.PHONY: gpu-bundle test-gpu-bundle
+gpu-bundle: $(BUILD)/libcuda.a
+	rm -rf $(BUNDLE)
+	mkdir -p $(BUNDLE)
+	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpustall .
+	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpucheck ./$(GPUCHECK)
+	$(CUDA_ENV) $(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $(BUNDLE)/cuda.test ./engine/device/cuda
+	$(CUDA_ENV) $(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $(BUNDLE)/driver.test ./engine/device/cuda/driver
+	gzip -9n $(BUNDLE)/gpustall $(BUNDLE)/*.test
+	cp $(GPUCHECK)/bundle/* docs/gpu.md LICENSE $(BUNDLE)/
+	@du -sm $(BUNDLE) | awk '{ print $$2 ": " $$1 " MB"; if ($$1 >= 60) { print "too large: the limit is 60 MB"; exit 1 } }'
+
+# The bundle on the emulated driver and on no driver at all.
+test-gpu-bundle: gpu-bundle $(EMULATED)
+	GPUSTALL_BUNDLE=$(CURDIR)/$(BUNDLE) GPUSTALL_EMULATED=$(EMULATED) $(GO) test -count=1 -v -run '^TestBundle' ./$(GPUCHECK)

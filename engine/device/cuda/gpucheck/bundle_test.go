@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// bundle runs the bundle of make gpu-bundle; make test-gpu-bundle sets the names.
+func bundle(t *testing.T, libcuda string, args ...string) (r report, stdout, stderr string, code int) {
+	t.Helper()
+	dir := os.Getenv("GPUSTALL_BUNDLE")
+	if dir == "" {
+		t.Skip("no bundle: make test-gpu-bundle makes it and runs this")
+	}
+	out := t.TempDir()
+	cmd := exec.Command(filepath.Join(dir, "gpu-check.sh"), args...)
+	cmd.Dir = out
+	cmd.Env = append(os.Environ(), "OUT="+out, "GPUSTALL_LIBCUDA="+libcuda, "GPUSTALL_EMU_DELAY=50")
+	var so, se strings.Builder
+	cmd.Stdout, cmd.Stderr = &so, &se
+	_ = cmd.Run() // its status is looked at
+	b, err := os.ReadFile(filepath.Join(out, "gpu-check.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil && !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	return r, so.String(), se.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestBundleNoDriver(t *testing.T) {
+	_, stdout, stderr, code := bundle(t, "/nonexistent/libcuda.so.1")
+	if code != exitNoDevice || strings.Count(stderr, "\n") != 1 || stdout != "" || !strings.Contains(stderr, "install NVIDIA's driver") {
+		t.Errorf("exit %d, said %q and %q", code, stdout, stderr)
+	}
+}
+
+func TestBundleEmulated(t *testing.T) {
+	r, stdout, stderr, code := bundle(t, os.Getenv("GPUSTALL_EMULATED"))
+	t.Logf("%s%s", stdout, stderr)
+	if code != 0 || !r.Complete || !r.Emulated || !r.Quick || r.Note != noteEmulated {
+		t.Errorf("exit %d: complete %v, emulated %v, quick %v", code, r.Complete, r.Emulated, r.Quick)
+	}
+	if len(r.Parts) != len(parts()) {
+		t.Errorf("%d parts of %d", len(r.Parts), len(parts()))
+	}
+	status := map[string]string{}
+	for _, p := range r.Parts {
+		status[p.Name] = p.Status
+	}
+	for _, name := range []string{"device", "contract", "driver", "train-fp32", "train-bf16", "train-tf32", "train-fp16", "precision", "copies", "launches", "ops", "end-to-end", "starved"} {
+		if status[name] != statusOK {
+			t.Errorf("%s: %q", name, status[name])
+		}
+	}
+	_, table, _ := strings.Cut(stdout, "\n\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, l := range strings.Split(table, "\n") {
+		if !strings.HasPrefix(l, "emulated | ") {
+			t.Errorf("a line of the table does not say that it is emulated: %q", l)
+		}
+	}
+}

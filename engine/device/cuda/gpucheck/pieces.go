@@ -1,0 +1,302 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cuda"
+	"dev.gpustall/engine/device/nvml"
+	"dev.gpustall/kernels"
+)
+
+// pieces are the measurements that run in a process of their own. What they emit
+// on the way counts when they are cut off.
+var pieces = map[string]func(args []string, emit func(any)) (any, error){
+	"device": func([]string, func(any)) (any, error) { return describe() },
+	"copies": func(args []string, _ func(any)) (any, error) {
+		return onGPU(func(d device.Device) (any, error) { return copies(d, quickArg(args)) })
+	},
+	"launches": func(args []string, _ func(any)) (any, error) {
+		return onGPU(func(d device.Device) (any, error) { return launches(d, quickArg(args)) })
+	},
+	"train": func(args []string, emit func(any)) (any, error) {
+		return onGPU(func(d device.Device) (any, error) { return trainPiece(d, args, emit) })
+	},
+}
+
+func quickArg(args []string) bool { return slices.Contains(args, "quick") }
+
+// memo remembers tuned kernels for as long as the process lives.
+type memo struct {
+	mu sync.Mutex
+	m  map[string]string
+}
+
+func (c *memo) Get(key string) (string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.m[key]
+	return v, ok
+}
+
+func (c *memo) Set(key, config string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.m[key] = config
+}
+
+// onGPU opens the first GPU, with the kernels tuned for it, and calls f.
+func onGPU(f func(device.Device) (any, error)) (any, error) {
+	if err := cuda.Available(); err != nil {
+		return nil, err
+	}
+	d, err := cuda.Open(cuda.Config{Choices: &memo{m: map[string]string{}}})
+	if err != nil {
+		return nil, err
+	}
+	v, err := f(d)
+	return v, errors.Join(err, d.Close())
+}
+
+// facts are what the machine is.
+type facts struct {
+	Name     string   `json:"name"`
+	Memory   int64    `json:"memory_bytes"`
+	Types    []string `json:"types"`
+	Emulated bool     `json:"emulated"`
+	Driver   string   `json:"driver,omitempty"` // by NVML
+	NVML     string   `json:"nvml"`             // "ok", or why there is none
+	CPUs     int      `json:"cpus"`
+	Go       string   `json:"go"`
+}
+
+func describe() (any, error) {
+	return onGPU(func(d device.Device) (any, error) {
+		i := d.Info()
+		f := facts{
+			Name: i.Name, Memory: i.Memory, Types: i.Types, NVML: "ok", CPUs: runtime.NumCPU(), Go: runtime.Version(),
+			Emulated: i.Emulated || strings.HasPrefix(i.Name, "Emulated"),
+		}
+		s, err := nvml.Open(0)
+		if err != nil {
+			f.NVML = err.Error()
+			return f, nil
+		}
+		f.Driver = s.Driver()
+		return f, s.Close()
+	})
+}
+
+// copyRate is one direction, kind of host memory and size of a copy.
+type copyRate struct {
+	Direction string  `json:"direction"` // "h2d", "d2h"
+	Pinned    bool    `json:"pinned"`
+	Bytes     int     `json:"bytes"`
+	GBPerS    float64 `json:"gb_per_s"`      // copies back to back, by the device's events
+	Alone     float64 `json:"alone_us"`      // one copy and the wait for it, on the host's clock, median
+	Enqueue   float64 `json:"host_block_us"` // how long the call itself keeps the host, median
+}
+
+// copies measures bandwidth. The sizes are a float32 CIFAR batch of 128, one of
+// 1024, and one that hides all fixed costs.
+func copies(d device.Device, quick bool) ([]copyRate, error) {
+	sizes, rounds := []int{128 * 3072 * 4, 1024 * 3072 * 4, 64 << 20}, 20
+	if quick {
+		sizes, rounds = []int{4096}, 3
+	}
+	s, err := d.NewStream("copy")
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTimer(d)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	var out []copyRate
+	for _, n := range sizes {
+		buf, err := d.Alloc(n)
+		if err != nil {
+			return out, err
+		}
+		for _, pinned := range []bool{true, false} {
+			host := make([]byte, n)
+			if pinned {
+				if host, err = d.AllocHost(n); err != nil {
+					return out, err
+				}
+			}
+			for i := range host {
+				host[i] = byte(i) // every page is there before the clock runs
+			}
+			for _, dir := range []string{"h2d", "d2h"} {
+				move := func() error { return d.CopyIn(s, buf, host) }
+				if dir == "d2h" {
+					move = func() error { return d.CopyOut(s, host, buf) }
+				}
+				r := copyRate{Direction: dir, Pinned: pinned, Bytes: n}
+				if err := measureCopy(t, s, move, rounds, &r); err != nil {
+					return out, fmt.Errorf("%s of %d bytes, pinned %v: %w", dir, n, pinned, err)
+				}
+				out = append(out, r)
+			}
+			if pinned {
+				d.FreeHost(host)
+			}
+		}
+		d.Free(buf)
+	}
+	return out, nil
+}
+
+func measureCopy(t *timer, s device.Stream, move func() error, rounds int, r *copyRate) error {
+	var alone, enqueue []float64
+	for range rounds {
+		begin := time.Now()
+		if err := move(); err != nil {
+			return err
+		}
+		enqueue = append(enqueue, micro(time.Since(begin)))
+		if err := t.finish(s); err != nil {
+			return err
+		}
+		alone = append(alone, micro(time.Since(begin)))
+	}
+	r.Alone, r.Enqueue = median(alone), median(enqueue)
+	d, err := t.between(s, func() error {
+		for range rounds {
+			if err := move(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if d > 0 {
+		r.GBPerS = float64(r.Bytes) * float64(rounds) / d.Seconds() / 1e9
+	}
+	return err
+}
+
+// launchCost is what a launch costs.
+type launchCost struct {
+	Launches int     `json:"launches"` // in one program
+	Capture  bool    `json:"capture"`
+	Host     float64 `json:"host_ns"`   // per launch, the call that enqueues them, median
+	Device   float64 `json:"device_ns"` // per launch, back to back on the device: the kernel adds one number
+}
+
+// launches measures the cost of enqueueing from Go, with the device idle when
+// each round starts, so that no full queue is part of it.
+func launches(d device.Device, quick bool) ([]launchCost, error) {
+	rounds := 300
+	if quick {
+		rounds = 3
+	}
+	s, err := d.NewStream("launch")
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTimer(d)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	b, err := d.Alloc(4)
+	if err != nil {
+		return nil, err
+	}
+	var out []launchCost
+	for _, n := range []int{1, 64} {
+		op := device.Launch{Op: kernels.Add{N: 1}, Bufs: []device.Buffer{b, b, b}}
+		p, err := d.Prepare(slices.Repeat([]device.Launch{op}, n))
+		if err != nil {
+			return out, err
+		}
+		for _, capture := range []bool{false, true} {
+			if c, ok := d.(device.Capturer); ok {
+				if err := c.Capture(p, capture); err != nil {
+					return out, fmt.Errorf("capture %v: %w", capture, err)
+				}
+			} else if capture {
+				continue
+			}
+			var host []float64
+			var last time.Duration
+			for range rounds {
+				var spent time.Duration
+				last, err = t.between(s, func() error {
+					begin := time.Now()
+					err := d.Launch(s, p)
+					spent = time.Since(begin)
+					return err
+				})
+				if err != nil {
+					return out, err
+				}
+				host = append(host, float64(spent.Nanoseconds())/float64(n))
+			}
+			out = append(out, launchCost{n, capture, median(host), float64(last.Nanoseconds()) / float64(n)})
+		}
+		d.Release(p)
+	}
+	return out, nil
+}
+
+// timer is a pair of events.
+type timer struct {
+	d        device.Device
+	from, to device.Event
+}
+
+func newTimer(d device.Device) (*timer, error) {
+	from, err := d.NewEvent()
+	if err != nil {
+		return nil, err
+	}
+	to, err := d.NewEvent()
+	return &timer{d, from, to}, err
+}
+
+func (t *timer) close() {
+	t.d.FreeEvent(t.from)
+	t.d.FreeEvent(t.to)
+}
+
+// finish waits for all work on s.
+func (t *timer) finish(s device.Stream) error {
+	if err := t.d.Record(s, t.to); err != nil {
+		return err
+	}
+	return t.d.Sync(t.to)
+}
+
+// between is the device's time for what f enqueues on s.
+func (t *timer) between(s device.Stream, f func() error) (time.Duration, error) {
+	if err := t.d.Record(s, t.from); err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	if err := t.finish(s); err != nil {
+		return 0, err
+	}
+	return t.d.Elapsed(t.from, t.to)
+}
+
+func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// median sorts v; 0 of nothing.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}

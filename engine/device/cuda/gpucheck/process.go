@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// exitError is a process that ended with an error, with what it said last.
+type exitError struct {
+	name string
+	code int // -1: killed by a signal
+	why  string
+}
+
+func (e *exitError) Error() string {
+	if e.why == "" {
+		return fmt.Sprintf("%s: exit %d and no word", e.name, e.code)
+	}
+	return fmt.Sprintf("%s: exit %d: %s", e.name, e.code, e.why)
+}
+
+// process runs a program of the bundle with its scratch files in the check's own
+// folder, and returns its output. When ctx ends, the program and its children
+// are killed.
+func (c *check) process(ctx context.Context, program string, args ...string) ([]byte, error) {
+	path, err := c.find(program)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = c.tmp
+	cmd.Env = append(os.Environ(),
+		"GPUSTALL_TEST_CUDA=1", // to the test binaries: a driver must be there
+		"XDG_CACHE_HOME="+filepath.Join(c.tmp, "cache"), "XDG_STATE_HOME="+filepath.Join(c.tmp, "state"),
+		"TORCHINDUCTOR_CACHE_DIR="+filepath.Join(c.tmp, "inductor"), "TRITON_CACHE_DIR="+filepath.Join(c.tmp, "triton"))
+	ownGroup(cmd)
+	cmd.WaitDelay = 5 * time.Second // for pipes that a grandchild holds
+	var out bytes.Buffer
+	var said tail
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err = cmd.Run()
+	name := filepath.Base(program)
+	var x *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return out.Bytes(), fmt.Errorf("%s: stopped: %w; it had said: %s", name, context.Cause(ctx), said.last())
+	case errors.As(err, &x):
+		why := said.last()
+		if x.ExitCode() < 0 {
+			why = x.String() + ": " + why
+		}
+		return out.Bytes(), &exitError{name, x.ExitCode(), why}
+	case err != nil:
+		return out.Bytes(), fmt.Errorf("%s: %w", name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// find is where a program is: an absolute path, or one of the bundle, which may be
+// packed with gzip.
+func (c *check) find(program string) (string, error) {
+	path := program
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.dir, program)
+	}
+	if exists(path) {
+		return path, nil
+	}
+	unpacked := filepath.Join(c.tmp, program)
+	if exists(unpacked) {
+		return unpacked, nil
+	}
+	packed, err := os.Open(path + ".gz")
+	if err != nil {
+		return "", skip(fmt.Sprintf("the bundle has no %s", filepath.Base(program)))
+	}
+	defer packed.Close()
+	z, err := gzip.NewReader(packed)
+	if err == nil {
+		err = unpack(unpacked, z)
+	}
+	if err != nil {
+		return "", fmt.Errorf("unpack %s.gz: %w", path, err)
+	}
+	return unpacked, nil
+}
+
+// unpack writes a program; half of one is never left behind.
+func unpack(path string, r io.Reader) error {
+	f, err := os.OpenFile(path+".part", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".part", path)
+}
+
+// object runs a program whose last line of output is a JSON object, and decodes
+// it into v, also when the program then fails or is cut off.
+func (c *check) object(ctx context.Context, v any, program string, args ...string) error {
+	out, err := c.process(ctx, program, args...)
+	last := lastLine(out)
+	if err != nil {
+		if len(last) > 0 {
+			_ = json.Unmarshal(last, v) // the error is what matters
+		}
+		return err
+	}
+	if err := json.Unmarshal(last, v); err != nil {
+		return fmt.Errorf("%s: decode its answer: %w", filepath.Base(program), err)
+	}
+	return nil
+}
+
+// lastLine is the last line that was written to its end.
+func lastLine(out []byte) []byte {
+	i := bytes.LastIndexByte(out, '\n')
+	if i < 0 {
+		return nil
+	}
+	return out[bytes.LastIndexByte(out[:i], '\n')+1 : i]
+}
+
+// piece runs one of this program's own measurements in a new process.
+func (c *check) piece(ctx context.Context, v any, name string, args ...string) error {
+	return c.object(ctx, v, c.self, append([]string{"-piece", name}, args...)...)
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ b []byte }
+
+const tailBytes = 16 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if n := len(t.b) - tailBytes; n > 0 {
+		t.b = append(t.b[:0], t.b[n:]...)
+	}
+	return len(p), nil
+}
+
+// last is the line that most likely says what went wrong: the first of a Go
+// panic, else the last one.
+func (t *tail) last() string {
+	lines := strings.Split(strings.TrimSpace(string(t.b)), "\n")
+	for _, l := range lines {
+		if strings.HasPrefix(l, "panic:") || strings.HasPrefix(l, "fatal error:") || strings.HasPrefix(l, "SIG") {
+			return l
+		}
+	}
+	return lines[len(lines)-1]
+}
