@@ -77,10 +77,13 @@ func newData() *cobra.Command {
 			if make == nil {
 				return usageError{fmt.Errorf("data make %q: the kinds are cifar10 and imagefolder", args[0])}
 			}
+			if cmd.Flags().Changed("samples") && o.Samples < 10 {
+				return usageError{fmt.Errorf("--samples %d: ask for 10 or more", o.Samples)}
+			}
 			if exists(args[1]) {
 				return usageError{fmt.Errorf("data make: %s exists; name a new folder", args[1])}
 			}
-			ctx, got, stop := untilSignal(cmd.Context())
+			ctx, got, stop := untilSignal(cmd.Context(), nil)
 			defer stop()
 			progress := progressTo(os.Stderr)
 			o.Progress = func(done, total int) { progress("making "+args[0], done, total) }

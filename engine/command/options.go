@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -34,6 +35,7 @@ type options struct {
 	ascii   bool
 	noColor bool
 
+	endless  bool // --epochs 0 was written out
 	json     bool
 	session  string
 	interval float64
@@ -43,15 +45,19 @@ type options struct {
 // is checked where the flag is read, by the knob's own rules.
 type knobFlag struct {
 	name, value string
-	isBool, set bool
+	kind        string // of the knob's spec
+	set         bool
 }
 
 func (f *knobFlag) String() string { return f.value }
 func (f *knobFlag) Type() string {
-	if f.isBool {
+	switch f.kind {
+	case "bool":
 		return "on|off"
+	case "duration":
+		return "TIME"
 	}
-	return "value"
+	return "N"
 }
 
 func (f *knobFlag) Set(v string) error {
@@ -69,18 +75,18 @@ func newOptions(version string) *options {
 
 func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.SortFlags = false
-	fs.StringVar(&o.device, "device", "auto", "auto, cpu, cuda[:N] or emu:NAME (gpustall doctor lists them)")
+	fs.StringVar(&o.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
 	fs.StringVar(&o.model, "model", "", "cnn or resnet18 (default: cnn on the cpu, resnet18 elsewhere)")
 	fs.StringVar(&o.data, "data", "", "CIFAR-10 folder or tar.gz, or a folder of images by class (default: synthetic CIFAR-10)")
-	fs.IntVar(&o.epochs, "epochs", 0, "stop after this many epochs (default: run: 1; screen: no end)")
-	fs.IntVar(&o.steps, "steps", 0, "stop after this many steps (default: no limit)")
+	fs.IntVar(&o.epochs, "epochs", 0, "stop after N epochs, 0 for no limit (default: 1 without a screen, unless --steps is given)")
+	fs.IntVar(&o.steps, "steps", 0, "stop after N steps (default: no limit)")
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	for _, s := range loader.Specs() {
 		if s.Group == "inject" {
 			continue
 		}
-		f := &knobFlag{name: s.Name, isBool: s.Type == "bool"}
+		f := &knobFlag{name: s.Name, kind: s.Type}
 		for _, k := range engine.DefaultKnobs().Loader.List() {
 			if k.Name == s.Name {
 				f.value = k.Value
@@ -88,7 +94,8 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 		}
 		o.knobs = append(o.knobs, f)
 		flag := fs.VarPF(f, strings.ReplaceAll(s.Name, "_", "-"), "", s.Help)
-		if f.isBool {
+		setGroup(fs, flag.Name, groupLoader)
+		if s.Type == "bool" {
 			flag.NoOptDefVal = "on"
 		}
 	}
@@ -104,6 +111,9 @@ func (o *options) addScreen(fs *pflag.FlagSet) {
 	fs.StringVar(&o.theme, "theme", "default", "default, colorblind or mono")
 	fs.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	fs.BoolVar(&o.noColor, "no-color", false, "no colours (also NO_COLOR)")
+	for _, name := range []string{"fps", "theme", "ascii", "no-color"} {
+		setGroup(fs, name, groupScreen)
+	}
 }
 
 // engineKnobs gathers the knob flags; base holds the defaults of the device.
@@ -153,8 +163,10 @@ func (o *options) check(*cobra.Command) error {
 		return usageError{fmt.Errorf("--epochs %d: must be 0 (no limit) or more", o.epochs)}
 	case o.steps < 0:
 		return usageError{fmt.Errorf("--steps %d: must be 0 (no limit) or more", o.steps)}
-	case o.lr < 0:
-		return usageError{fmt.Errorf("--lr %g: must be positive", o.lr)}
+	case !(o.lr >= 0) || math.IsInf(o.lr, 1):
+		return usageError{fmt.Errorf("--lr %g: must be a positive number, or 0 for the default", o.lr)}
+	case !(o.interval >= 0.05 && o.interval <= 3600):
+		return usageError{fmt.Errorf("--interval %g: must be 0.05 to 3600 seconds", o.interval)}
 	case o.fps < 1 || o.fps > 60:
 		return usageError{fmt.Errorf("--fps %d: must be 1 to 60", o.fps)}
 	case o.theme != "default" && o.theme != "colorblind" && o.theme != "mono":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -40,13 +41,15 @@ runs. Without a command it opens the screen.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return runScreen(cmd.Context(), o) },
 	}
 	root.SetVersionTemplate("gpustall {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
+	root.SetUsageFunc(usage)
 	o.addTraining(root.Flags())
 	o.addScreen(root.Flags())
 	root.AddCommand(
 		newRun(version), newReplay(version), newReport(version), newSessions(),
 		newData(), newDoctor(version), newMan(),
 	)
+	complete(root)
 	return root
 }
 
@@ -54,6 +57,9 @@ runs. Without a command it opens the screen.`,
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
+	}
+	if slices.Contains([]string{"on", "off", "true", "false"}, args[0]) {
+		return usageError{fmt.Errorf("%s takes no argument %q; a switch takes its value after =, as in --pin-memory=%s", cmd.CommandPath(), args[0], args[0])}
 	}
 	if cmd.HasParent() {
 		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args[0])}

@@ -8,10 +8,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"dev.gpustall/engine/trace"
 )
 
 func newRun(version string) *cobra.Command {
@@ -24,22 +28,21 @@ with --json one JSON object a line, the last one the summary. Both write a
 session file for replay and report.`,
 		Args: noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if o.epochs == 0 && o.steps == 0 {
-				o.epochs = 1
-			}
+			o.endless = cmd.Flags().Changed("epochs")
 			return o.check(cmd)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runHeadless(cmd.Context(), o, os.Stdout, os.Stderr) },
 	}
 	o.addTraining(cmd.Flags())
 	cmd.Flags().BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object")
-	cmd.Flags().Float64Var(&o.interval, "interval", 1, "seconds between progress lines")
+	cmd.Flags().Float64Var(&o.interval, "interval", 1, "seconds between progress lines, 0.05 to 3600")
 	return cmd
 }
 
 // untilSignal returns a context that the first INT, TERM or HUP cancels; the
-// second one ends the process at once. got tells which came.
-func untilSignal(parent context.Context) (ctx context.Context, got func() error, stop func()) {
+// second one calls last, where there is one, and ends the process at once. got
+// tells which came.
+func untilSignal(parent context.Context, last func()) (ctx context.Context, got func() error, stop func()) {
 	if parent == nil {
 		parent = context.Background()
 	}
@@ -61,6 +64,9 @@ func untilSignal(parent context.Context) (ctx context.Context, got func() error,
 		select {
 		case s := <-ch:
 			n, _ := s.(syscall.Signal)
+			if last != nil {
+				last()
+			}
 			os.Exit(exitSignal + int(n))
 		case <-quit:
 		}
@@ -76,15 +82,23 @@ func untilSignal(parent context.Context) (ctx context.Context, got func() error,
 	return ctx, got, func() { signal.Stop(ch); close(quit); <-done; cancel() }
 }
 
-// runHeadless trains and prints; the summary is printed on every way out.
+// runHeadless trains and prints; the summary is printed on every way out. When
+// nobody reads it any more (run | head) the training stops as if by SIGPIPE, but
+// its session is completed.
 func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
-	ctx, got, stop := untilSignal(parent)
+	if o.epochs == 0 && o.steps == 0 && !o.endless {
+		o.epochs = 1
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, got, stop := untilSignal(parent, nil)
 	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	r, err := o.newRun(ctx, progressTo(log))
 	if err != nil {
 		return errors.Join(got(), err)
 	}
-	p := printer{run: r, opts: o, out: out}
+	p := printer{run: r, opts: o, out: out, log: log, unread: cancel}
 	p.start()
 	err = r.train(ctx)
 	p.stop()
@@ -93,6 +107,9 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	}
 	if !o.json {
 		fmt.Fprintf(out, "session  %s\nreport   gpustall report %s\n", r.file, r.id())
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		return signalError{syscall.SIGPIPE}
 	}
 	if sig := got(); sig != nil && err == nil {
 		return sig
@@ -105,8 +122,12 @@ type printer struct {
 	run  *run
 	opts *options
 	out  io.Writer
+	log  io.Writer
 	quit chan struct{}
 	done chan struct{}
+
+	unread func() // called when nobody reads out any more
+	noted  int    // notes already told
 }
 
 func (p *printer) start() {
@@ -133,16 +154,34 @@ func (p *printer) stop() {
 }
 
 func (p *printer) progress() {
-	g := measure(p.run.session.Snapshot(0, 0), p.opts)
+	s := p.run.session.Snapshot(0, 0)
+	p.tell(s, nil)
+	g := measure(s, p.opts)
+	var err error
 	if p.opts.json {
 		g.Type = "progress"
-		p.encode(g)
-		return
+		err = p.encode(g)
+	} else {
+		_, err = fmt.Fprintln(p.out, g.line())
 	}
-	fmt.Fprintln(p.out, g.line())
+	if errors.Is(err, syscall.EPIPE) {
+		p.unread()
+	}
+}
+
+// tell prints what the run noted meanwhile, but for the error that it ends with.
+func (p *printer) tell(s *trace.Snapshot, cause error) {
+	for ; p.noted < len(s.Notes); p.noted++ {
+		n := s.Notes[p.noted]
+		if n.Level == "info" || cause != nil && strings.Contains(cause.Error(), n.Text) {
+			continue
+		}
+		fmt.Fprintf(p.log, "gpustall: %s\n", n.Text)
+	}
 }
 
 func (p *printer) summary(cause error) error {
+	p.tell(p.run.session.Snapshot(0, 0), cause)
 	s := summarise(p.run, p.opts, cause)
 	if p.opts.json {
 		return p.encode(s)
@@ -160,5 +199,11 @@ func (p *printer) encode(v any) error {
 	return err
 }
 
-// id is what names the session on the command line.
-func (r *run) id() string { return baseName(r.file) }
+// id is what names the session on the command line: its file's base name in the
+// state directory, its path elsewhere.
+func (r *run) id() string {
+	if filepath.Dir(r.file) != sessionDir() {
+		return r.file
+	}
+	return baseName(r.file)
+}

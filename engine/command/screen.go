@@ -23,12 +23,9 @@ func runScreen(parent context.Context, o *options) error {
 		return err
 	}
 	if !term.IsTerminal(int(os.Stdout.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
-		if o.epochs == 0 && o.steps == 0 {
-			o.epochs = 1
-		}
 		return runHeadless(parent, o, os.Stdout, os.Stderr)
 	}
-	ctx, got, stop := untilSignal(parent)
+	ctx, got, stop := untilSignal(parent, restorer())
 	defer stop()
 	r, err := o.newRun(ctx, progressTo(os.Stderr))
 	if err != nil {
@@ -49,7 +46,7 @@ func runScreen(parent context.Context, o *options) error {
 	}()
 	screenErr := tui.Run(ctx, tui.Options{
 		Source: r.session, Control: r.engine, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme,
-		Export: func() (string, error) { return exportReport(r.session, r.id(), r.file) },
+		Export: func() (string, error) { return exportReport(r.session, baseName(r.file), r.file) },
 	})
 	cancel()
 	trainErr := <-trained
@@ -57,6 +54,21 @@ func runScreen(parent context.Context, o *options) error {
 	fmt.Print(sum.text())
 	fmt.Printf("session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
 	return ended(trainErr, screenErr, got())
+}
+
+// restorer remembers the terminal as it is and returns what brings it back, for
+// an end that leaves the screen no time to do so itself.
+func restorer() func() {
+	in := int(os.Stdin.Fd())
+	state, err := term.GetState(in)
+	if err != nil {
+		return nil
+	}
+	return func() {
+		_ = term.Restore(in, state)
+		// Off with mouse and bracketed paste, back from the alternate screen, cursor on.
+		fmt.Print("\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?2004l\x1b[?1049l\x1b[?25h\x1b[0m")
+	}
 }
 
 // ended is the one reason worth telling: a failure before a signal.
@@ -126,7 +138,7 @@ func newReplay(version string) *cobra.Command {
 			if !term.IsTerminal(int(os.Stdout.Fd())) {
 				return report.Markdown(os.Stdout, all(s), report.Options{Session: path})
 			}
-			ctx, got, stop := untilSignal(cmd.Context())
+			ctx, got, stop := untilSignal(cmd.Context(), restorer())
 			defer stop()
 			err = tui.Run(ctx, tui.Options{
 				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
@@ -161,6 +173,9 @@ func newReport(string) *cobra.Command {
 			}
 			w := os.Stdout
 			if out != "" {
+				if sameFile(out, path) {
+					return usageError{fmt.Errorf("--output %s: is the session itself; name another file", out)}
+				}
 				if w, err = os.Create(out); err != nil {
 					return fmt.Errorf("write the report: %w", err)
 				}
@@ -172,6 +187,12 @@ func newReport(string) *cobra.Command {
 	cmd.Flags().StringVar(&format, "format", "markdown", "markdown, csv or chrome (for chrome://tracing and Perfetto)")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write to (default: standard output)")
 	return cmd
+}
+
+func sameFile(a, b string) bool {
+	x, errx := os.Stat(a)
+	y, erry := os.Stat(b)
+	return errx == nil && erry == nil && os.SameFile(x, y)
 }
 
 func newSessions() *cobra.Command {

@@ -64,6 +64,9 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 	}
 	r.dataset = ds
 	info := ds.Info()
+	if err = knobs.Fits(info); err != nil {
+		return r, usageError{err}
+	}
 	model, fixed, err := o.openModel(r.device, info)
 	if err != nil {
 		return r, err

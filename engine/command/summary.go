@@ -49,6 +49,9 @@ func measure(s *trace.Snapshot, o *options) progress {
 	for from > 0 && steps[from-1].End > s.Now-int64(recent) {
 		from--
 	}
+	if from == len(steps) && from > 0 {
+		from-- // steps that take longer than that, or a pause
+	}
 	window := steps[from:]
 	b := stall.Sum(window)
 	g := progress{
@@ -213,7 +216,7 @@ func summarise(r *run, o *options, cause error) summary {
 		Stalls: map[string]number{}, Verdict: v.Class, Dominant: v.Dominant.String(), Segments: len(s.Segments),
 		Knobs: map[string]string{}, PeakBytes: s.Outcome.PeakBytes, Labels: labels(s), verdict: v,
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
-		Ops: opTable(s.Ops), Gauges: gaugeTable(s),
+		Ops: opTable(s.Ops), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
 	if cause != nil {
 		out.Error = cause.Error()

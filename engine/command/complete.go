@@ -1,0 +1,64 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/trace"
+)
+
+// complete gives the shell the words that flags and arguments take.
+func complete(cmd *cobra.Command) {
+	words := map[string][]string{
+		"model": nn.Names(), "precision": {"fp32", "tf32", "fp16", "bf16"},
+		"theme": {"default", "colorblind", "mono"}, "inject": {"read=", "cpu=", "straggler="},
+		"device": {"auto", "cpu", "cuda"},
+	}
+	for _, n := range emu.Names() {
+		words["device"] = append(words["device"], "emu:"+n)
+	}
+	for f := range report.Formats {
+		words["format"] = append(words["format"], f)
+	}
+	for _, c := range append(cmd.Commands(), cmd) {
+		for name, w := range words {
+			if c.Flags().Lookup(name) != nil {
+				_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp))
+			}
+		}
+		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval"} {
+			if c.Flags().Lookup(f) != nil {
+				_ = c.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
+			}
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() == "on|off" {
+				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions([]string{"on", "off"}, cobra.ShellCompDirectiveNoFileComp))
+			}
+		})
+		switch c.Name() {
+		case "report", "replay":
+			c.ValidArgsFunction = completeSession
+		case "run", "sessions", "doctor":
+			c.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
+}
+
+// completeSession offers the sessions of the state directory; files complete too.
+func completeSession(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := []string{"latest"}
+	list, err := trace.List(sessionDir())
+	if err == nil {
+		for _, s := range list {
+			names = append(names, baseName(s.Path))
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}

@@ -1,0 +1,145 @@
+package command
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/trace"
+)
+
+// TestNobodyReads is run | head -1: the training stops, quietly, and its session
+// is completed.
+func TestNobodyReads(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "unread"+trace.Ext)
+	cmd := exec.Command(binary, "run", "--device", "emu:cosmoflow-h100", "--steps", "1000000", "--interval", "0.05", "--session", file)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pipe.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	pipe.Close()
+	kill := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	defer kill.Stop()
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitSignal+int(syscall.SIGPIPE) || errs.Len() > 0 {
+		t.Errorf("exit code %d, and it says %q", code, errs.String())
+	}
+	s, err := trace.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Snapshot(0, 0).Outcome.Status; got != "stopped" {
+		t.Errorf("the session's status is %q", got)
+	}
+}
+
+// The printed commands find a session wherever it lies, and no report overwrites it.
+func TestSessionElsewhere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "my"+trace.Ext)
+	r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", file)
+	if r.code != 0 || !strings.Contains(r.stdout, "gpustall report "+file) {
+		t.Fatalf("exit %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", file); r.code != 2 {
+		t.Errorf("exit %d when the session exists", r.code)
+	}
+	if r := gpustall(t, "report", file, "--output", filepath.Join(filepath.Dir(file), ".", "my"+trace.Ext)); r.code != 2 {
+		t.Errorf("a report over its own session: exit %d", r.code)
+	}
+	if r := gpustall(t, "report", file); r.code != 0 {
+		t.Errorf("the session is lost: %s", r.stderr)
+	}
+}
+
+// What cannot be written is said, with the code of a failure.
+func TestFullOutput(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here")
+	}
+	defer full.Close()
+	cmd := exec.Command(binary, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--json")
+	cmd.Stdout = full
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != exitRuntime || !strings.Contains(errs.String(), "no space left") {
+		t.Errorf("exit code %d, and it says %q", code, errs.String())
+	}
+}
+
+// A run that never made a step has a summary of valid JSON.
+func TestSummaryOfNothing(t *testing.T) {
+	s := trace.NewSession(trace.Meta{Samples: 10})
+	b, err := json.Marshal(measure(s.Snapshot(0, 0), &options{epochs: 2}))
+	if err != nil || !strings.Contains(string(b), `"samples_per_s":null`) {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// Progress tells of the last step, however long ago it was.
+func TestProgressOfSlowSteps(t *testing.T) {
+	const second = int64(time.Second)
+	s := &trace.Snapshot{Now: 60 * second, Meta: trace.Meta{Samples: 100}, Steps: []trace.Step{
+		{Index: 0, End: 10 * second, Samples: 10, Busy: 10 * second},
+		{Index: 1, Epoch: 1, Start: 10 * second, End: 30 * second, Samples: 10, Busy: 20 * second},
+	}}
+	g := measure(s, &options{epochs: 2, steps: 4})
+	if g.Epoch != 1 || math.Abs(float64(g.SamplesPerSecond)-0.5) > 1e-9 {
+		t.Errorf("epoch %d, %v samples/s", g.Epoch, g.SamplesPerSecond)
+	}
+	if math.Abs(float64(g.ETA)-40) > 1e-9 { // two steps of 20 s
+		t.Errorf("ETA %v s", g.ETA)
+	}
+}
+
+func TestFlagMessages(t *testing.T) {
+	for _, tt := range []struct{ args, says string }{
+		{"run --epochs x", `--epochs "x": must be a whole number`},
+		{"run --interval 1e300", "0.05 to 3600"},
+		{"run --lr NaN", "--lr NaN"},
+		{"run --pin-memory off", "--pin-memory=off"},
+		{"run --drop-last --batch-size 4096 --data " + tiny(t), "leaves no batch"},
+		{"data make cifar10 nowhere --samples 3", "--samples 3"},
+	} {
+		if r := gpustall(t, strings.Fields(tt.args)...); r.code != exitUsage || !strings.Contains(r.stderr, tt.says) {
+			t.Errorf("%s: exit %d, %s", tt.args, r.code, r.stderr)
+		}
+	}
+}
+
+func TestHelpAndCompletion(t *testing.T) {
+	r := gpustall(t, "run", "--help")
+	for _, want := range []string{groupLoader, "--pin-memory[=on|off] ", "--num-workers N ", "--device NAME ", "--json "} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("the help lacks %q", want)
+		}
+	}
+	for _, l := range strings.Split(r.stdout, "\n") {
+		if len(l) > 100 {
+			t.Errorf("a line of %d columns: %s", len(l), l)
+		}
+	}
+	for _, tt := range []struct{ args, says string }{
+		{"run --device emu:", "emu:unet3d-h100"}, {"run --pin-memory=", "off"}, {"report l", "latest"},
+		{"run --model r", "resnet18"}, {"report x --format c", "csv"},
+	} {
+		if r := gpustall(t, append([]string{"__complete"}, strings.Fields(tt.args)...)...); !strings.Contains(r.stdout, tt.says+"\n") {
+			t.Errorf("%s completes to %s", tt.args, r.stdout)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// The groups of flags that the help shows apart.
+const (
+	groupLoader = "Loader knobs, as PyTorch's DataLoader has them; the screen changes them live:"
+	groupScreen = "Screen:"
+)
+
+const groupKey = "gpustall group"
+
+func setGroup(fs *pflag.FlagSet, name, group string) {
+	_ = fs.SetAnnotation(name, groupKey, []string{group}) // fails for an unknown flag only
+}
+
+// usage prints a command's usage, commands and flags, as wide as the terminal.
+func usage(cmd *cobra.Command) error {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	if cmd.Runnable() {
+		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s [command]\n\nCommands:\n", cmd.CommandPath())
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				fmt.Fprintf(&b, "  %-*s  %s\n", cmd.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	writeFlags(&b, cmd.LocalFlags(), width())
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n%s [command] --help says more about a command.\n", cmd.CommandPath())
+	}
+	_, err := cmd.OutOrStderr().Write([]byte(b.String()))
+	return err
+}
+
+// writeFlags prints the flags by group, in the order in which they were added.
+func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int) {
+	groups := []string{"Flags:", groupLoader, groupScreen}
+	sets := map[string]*pflag.FlagSet{}
+	fs.VisitAll(func(f *pflag.Flag) {
+		g := groups[0]
+		if a := f.Annotations[groupKey]; len(a) > 0 {
+			g = a[0]
+		}
+		if sets[g] == nil {
+			sets[g] = pflag.NewFlagSet(g, pflag.ContinueOnError)
+			sets[g].SortFlags = false
+		}
+		named := *f
+		named.Value = namedValue{f.Value, f.Name}
+		sets[g].AddFlag(&named)
+	})
+	for _, g := range groups {
+		if sets[g] != nil && sets[g].HasAvailableFlags() {
+			// pflag writes a switch's value as if it came after a space; both are as long.
+			text := strings.ReplaceAll(sets[g].FlagUsagesWrapped(width), " on|off[=on]", "[=on|off]   ")
+			fmt.Fprintf(b, "\n%s\n%s", g, text)
+		}
+	}
+}
+
+// namedValue calls a flag's value by what it is, not by its Go type.
+type namedValue struct {
+	pflag.Value
+	flag string
+}
+
+var valueNames = map[string]string{
+	"device": "NAME", "model": "NAME", "theme": "NAME", "data": "PATH", "session": "FILE", "output": "FILE",
+	"precision": "TYPE", "format": "FORMAT", "inject": "WHAT=TIME", "lr": "RATE", "interval": "SECONDS",
+}
+
+func (v namedValue) Type() string {
+	if name := valueNames[v.flag]; name != "" {
+		return name
+	}
+	switch t := v.Value.Type(); t {
+	case "int", "int64":
+		return "N"
+	default:
+		return t
+	}
+}
+
+// width is the terminal's, within what reads well.
+func width() int {
+	w, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 100
+	}
+	return max(60, min(w, 120))
+}
+
+// flagError says what a flag wanted, without the parser's words.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	want := ""
+	switch invalid.GetFlag().Value.Type() {
+	case "int", "int64":
+		want = "a whole number"
+	case "float64":
+		want = "a number"
+	case "bool":
+		want = "true or false"
+	default:
+		return err
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		want += " of 64 bits"
+	}
+	return fmt.Errorf("--%s %q: must be %s", invalid.GetFlag().Name, invalid.GetValue(), want)
+}
