@@ -187,7 +187,7 @@ func (m *Model) driverLine(p *pen) {
 	for i := range driverGauges {
 		if g := m.pic.driver[i]; g.n >= 2 {
 			d := &driverGauges[i]
-			p.text(stDim, d.name).plain(stNormal, int64(g.v+0.5)).text(stDim, d.unit).space(2)
+			p.text(stDim, d.name).plain(stNormal, int64(g.v*d.scale+0.5)).text(stDim, d.unit).space(2)
 		}
 	}
 }

@@ -51,10 +51,17 @@ type picture struct {
 }
 
 // driverGauges are what the driver tells beside its utilisation, where it does:
-// the GPM metrics (Hopper and later) in percent, then watts and degrees Celsius.
-var driverGauges = [...]struct{ gauge, name, unit string }{
-	{"gpm_sm", "SM ", "%"}, {"gpm_tensor", "tensor ", "%"}, {"gpm_dram", "DRAM ", "%"},
-	{"nvml_power", "", " W"}, {"nvml_temperature", "", " C"},
+// the GPM metrics (Hopper and later) in percent, then power, temperature, memory,
+// clocks and PCIe traffic, in the units of one screen.
+var driverGauges = [...]struct {
+	gauge, name, unit string
+	scale             float64
+}{
+	{"gpm_sm", "SM ", "%", 1}, {"gpm_tensor", "tensor ", "%", 1}, {"gpm_dram", "DRAM ", "%", 1},
+	{"nvml_power", "", " W", 1}, {"nvml_temperature", "", " C", 1},
+	{"nvml_memory_used", "memory ", " MiB", 1.0 / (1 << 20)},
+	{"nvml_sm_clock", "SM ", " MHz", 1e-6}, {"nvml_memory_clock", "DRAM ", " MHz", 1e-6},
+	{"nvml_pcie_rx", "PCIe in ", " MB/s", 1e-6}, {"nvml_pcie_tx", "out ", " MB/s", 1e-6},
 }
 
 // gauge is the newest sample of a named gauge.

@@ -33,7 +33,7 @@ func Run(ctx context.Context, o Options) error {
 	m := New(o)
 	m.shell = hasShell
 	p := tea.NewProgram(m, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())
-	s := watch(ctx, p)
+	s := watch(ctx, p, awayFunc(o.Control))
 	m.suspend = s.request
 	_, err := p.Run()
 	s.close()
@@ -60,6 +60,7 @@ type signals struct {
 	sig  chan os.Signal
 	stop chan os.Signal
 	ask  chan struct{} // to suspend; has room for one
+	away func(bool)    // told before the process stops and after it goes on
 	done chan struct{}
 	wg   sync.WaitGroup
 
@@ -67,10 +68,10 @@ type signals struct {
 	end os.Signal
 }
 
-func watch(ctx context.Context, p *tea.Program) *signals {
+func watch(ctx context.Context, p *tea.Program, away func(bool)) *signals {
 	s := &signals{
 		p: p, sig: make(chan os.Signal, 4), stop: make(chan os.Signal, 1),
-		ask: make(chan struct{}, 1), done: make(chan struct{}),
+		ask: make(chan struct{}, 1), done: make(chan struct{}), away: away,
 	}
 	signal.Notify(s.sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	catchStop(s.stop)
@@ -105,6 +106,15 @@ func (s *signals) loop(ctx context.Context) {
 			s.suspend()
 		}
 	}
+}
+
+// awayFunc tells a Control that wants to know when the process is suspended, so
+// that it does not blame the training for the time.
+func awayFunc(c Control) func(bool) {
+	if s, ok := c.(interface{ Suspend(on bool) }); ok {
+		return s.Suspend
+	}
+	return func(bool) {}
 }
 
 // request asks for a suspend, unless one is under way.

@@ -53,6 +53,11 @@ func (m *Model) drawStalls(r rect) {
 func (m *Model) drawOps(r rect) {
 	ops := m.pic.snap.Ops
 	p := m.c.pen(r.x, r.y, r.w)
+	if m.pic.driver != ([len(driverGauges)]gauge{}) && r.h > 2 {
+		m.driverLine(p.text(stDim, "driver: "))
+		r.y, r.h = r.y+1, r.h-1
+		p = m.c.pen(r.x, r.y, r.w)
+	}
 	if len(ops) == 0 {
 		p.text(stDim, "device operations: none profiled")
 		return
@@ -73,8 +78,8 @@ func (m *Model) drawOps(r rect) {
 		var b [24]byte
 		m.c.right(r.x+22, y, 8, stBold, appendPct(b[:0], float64(o.Total)/float64(max(total, 1))))
 		m.c.right(r.x+30, y, 10, stNormal, appendDur(b[:0], int64(one)))
-		m.c.right(r.x+40, y, 10, stNormal, appendRate(b[:0], o.FLOPs/max(one, 1)))
-		m.c.right(r.x+50, y, 9, stNormal, appendRate(b[:0], o.Bytes/max(one, 1)))
+		m.c.right(r.x+40, y, 10, stNormal, appendRate(b[:0], o.FLOPs/float64(max(o.Total, 1))))
+		m.c.right(r.x+50, y, 9, stNormal, appendRate(b[:0], o.Bytes/float64(max(o.Total, 1))))
 		m.c.pen(r.x+61, y, r.w-61).hint(stDim, o.Layer)
 	}
 }

@@ -23,9 +23,11 @@ func (s *signals) suspend() {
 	cont := make(chan os.Signal, 1)
 	signal.Notify(cont, syscall.SIGCONT)
 	signal.Ignore(syscall.SIGTSTP) // our own copy of the next line
+	s.away(true)
 	_ = syscall.Kill(0, syscall.SIGTSTP)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	<-cont // another thread may take the signal, and this one run on for a moment
+	s.away(false)
 	signal.Stop(cont)
 	signal.Notify(s.stop, syscall.SIGTSTP)
 	_ = s.p.RestoreTerminal()

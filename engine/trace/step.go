@@ -95,8 +95,8 @@ type OpTime struct {
 	Layer string // "layer1.0.conv1"
 	Calls int64
 	Total int64 // ns
-	FLOPs float64
-	Bytes float64
+	FLOPs float64 // of all calls together
+	Bytes float64 // of all calls together, the fewest that they can move
 }
 
 // Outcome is how the run ended.

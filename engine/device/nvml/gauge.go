@@ -5,7 +5,7 @@ import "errors"
 // ErrNoDriver means that there is no NVIDIA driver here.
 var ErrNoDriver = errors.New("no NVIDIA driver")
 
-// Gauge is one reading in SI units; shares are 0 to 1.
+// Gauge is one reading: SI units, and shares in percent, as NVML has them.
 type Gauge struct {
 	Name  string
 	Value float64

@@ -17,17 +17,17 @@ type gpm struct {
 	primed    bool
 }
 
-// gpmMetrics are what is asked for, with the factor to SI units. GPM counts PCIe
-// in MiB/s.
+// gpmMetrics are what is asked for, with the factor to this package's units.
+// GPM counts PCIe in MiB/s.
 var gpmMetrics = []struct {
 	id     nvml.GpmMetricId
 	name   string
 	factor float64
 }{
-	{nvml.GPM_METRIC_SM_UTIL, SMActivity, 0.01},
-	{nvml.GPM_METRIC_SM_OCCUPANCY, SMOccupancy, 0.01},
-	{nvml.GPM_METRIC_ANY_TENSOR_UTIL, TensorUtil, 0.01},
-	{nvml.GPM_METRIC_DRAM_BW_UTIL, DRAMUtil, 0.01},
+	{nvml.GPM_METRIC_SM_UTIL, SMActivity, 1},
+	{nvml.GPM_METRIC_SM_OCCUPANCY, SMOccupancy, 1},
+	{nvml.GPM_METRIC_ANY_TENSOR_UTIL, TensorUtil, 1},
+	{nvml.GPM_METRIC_DRAM_BW_UTIL, DRAMUtil, 1},
 	{nvml.GPM_METRIC_PCIE_RX_PER_SEC, GPMPCIeRx, 1 << 20},
 	{nvml.GPM_METRIC_PCIE_TX_PER_SEC, GPMPCIeTx, 1 << 20},
 }

@@ -71,8 +71,8 @@ func (s *Sampler) Read() []Gauge {
 		}
 	}
 	u, r := s.dev.GetUtilizationRates()
-	add(Util, float64(u.Gpu)/100, r)
-	add(MemoryUtil, float64(u.Memory)/100, r)
+	add(Util, float64(u.Gpu), r)
+	add(MemoryUtil, float64(u.Memory), r)
 	m, r := s.dev.GetMemoryInfo()
 	add(MemoryUsed, float64(m.Used), r)
 	add(MemoryTotal, float64(m.Total), r)

@@ -67,7 +67,7 @@ func TestRead(t *testing.T) {
 	defer s.Close()
 	got := readings(s)
 	for name, want := range map[string]float64{
-		Util: 0.97, MemoryUsed: 3 << 30, Power: 350.5, SMClock: 1980e6, PCIeRx: 1.5e6,
+		Util: 97, MemoryUsed: 3 << 30, Power: 350.5, SMClock: 1980e6, PCIeRx: 1.5e6,
 	} {
 		if got[name] != want {
 			t.Errorf("%s = %v, want %v", name, got[name], want)
@@ -80,7 +80,7 @@ func TestRead(t *testing.T) {
 		t.Error("GPM reported from one sample; it needs two")
 	}
 	got = readings(s)
-	if got[TensorUtil] != 0.5 || got[GPMPCIeRx] != 50<<20 {
+	if got[TensorUtil] != 50 || got[GPMPCIeRx] != 50<<20 {
 		t.Errorf("GPM tensor %v, PCIe %v", got[TensorUtil], got[GPMPCIeRx])
 	}
 	if _, ok := got[SMActivity]; ok {
