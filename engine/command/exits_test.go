@@ -143,3 +143,12 @@ func TestHelpAndCompletion(t *testing.T) {
 		}
 	}
 }
+
+// A switch that does nothing on the device says so, and keeps out of the JSON.
+func TestIdleKnob(t *testing.T) {
+	r := gpustall(t, "run", "--device", "cpu", "--data", tiny(t), "--steps", "1", "--pin-memory", "--json")
+	if r.code != 0 || !strings.Contains(r.stderr, "pin_memory=on has no effect") || strings.Contains(r.stderr, "capture") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	last(t, r.stdout)
+}

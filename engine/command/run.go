@@ -100,7 +100,9 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	}
 	p := printer{run: r, opts: o, out: out, log: log, unread: cancel}
 	p.start()
+	awake := watchStops(r.engine.Suspend)
 	err = r.train(ctx)
+	awake()
 	p.stop()
 	if perr := p.summary(err); err == nil {
 		err = perr

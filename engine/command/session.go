@@ -99,6 +99,9 @@ func (r *run) train(ctx context.Context) error {
 	if r.device.why != "" {
 		r.recorder.Note("info", r.device.why)
 	}
+	for _, w := range idleKnobs(engine.Specs(r.device.dev.Info()), r.engine.Requested()) {
+		r.recorder.Note("warn", w)
+	}
 	err := r.engine.Run(ctx)
 	status := "finished"
 	switch {
@@ -108,6 +111,17 @@ func (r *run) train(ctx context.Context) error {
 		status = "stopped"
 	}
 	return errors.Join(err, r.close(status, err))
+}
+
+// idleKnobs says which switches are on and have no effect on the device.
+func idleKnobs(specs []trace.KnobSpec, knobs []trace.Knob) []string {
+	var out []string
+	for i, s := range specs {
+		if s.NoEffect != "" && knobs[i].Value == "on" {
+			out = append(out, fmt.Sprintf("%s=on has no effect: %s", s.Name, s.NoEffect))
+		}
+	}
+	return out
 }
 
 // close stops what newRun started, in reverse, and completes the session file.

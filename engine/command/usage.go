@@ -61,6 +61,7 @@ func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int) {
 			sets[g].SortFlags = false
 		}
 		named := *f
+		named.DefValue = strings.TrimSuffix(f.DefValue, "[]")
 		named.Value = namedValue{f.Value, f.Name}
 		sets[g].AddFlag(&named)
 	})

@@ -1,0 +1,53 @@
+//go:build unix
+
+package command
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchStops tells the engine when the process is stopped as a whole (ctrl+z) and
+// when it goes on, so that the time asleep counts as a pause. The screen does that
+// for itself; this is for a run without one. end ends the watch.
+func watchStops(suspend func(on bool)) (end func()) {
+	stop, quit, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(stop, syscall.SIGTSTP)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-stop:
+				if hasShell() {
+					sleep(suspend)
+				}
+			}
+		}
+	}()
+	return func() { signal.Stop(stop); close(quit); <-done }
+}
+
+// sleep stops the process until someone continues it. It takes STOP for that: a
+// caught TSTP stops nobody.
+func sleep(suspend func(on bool)) {
+	cont := make(chan os.Signal, 1)
+	signal.Notify(cont, syscall.SIGCONT)
+	defer signal.Stop(cont)
+	suspend(true)
+	defer suspend(false)
+	if syscall.Kill(os.Getpid(), syscall.SIGSTOP) == nil {
+		<-cont // this thread may run on for a moment
+	}
+}
+
+// hasShell reports whether there is someone to continue the process: one that
+// leads its session (docker run, a pane of tmux) would sleep for ever.
+func hasShell() bool {
+	sid, err := unix.Getsid(0)
+	return err == nil && sid != unix.Getpgrp()
+}
