@@ -94,7 +94,7 @@ type OpTime struct {
 	Name  string // "conv_forward"
 	Layer string // "layer1.0.conv1"
 	Calls int64
-	Total int64 // ns
+	Total int64   // ns
 	FLOPs float64 // of all calls together
 	Bytes float64 // of all calls together, the fewest that they can move
 }
