@@ -58,6 +58,9 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 	if err = knobs.Check(r.device.dev.Info()); err != nil {
 		return r, err
 	}
+	if err = o.checkSession(); err != nil {
+		return r, err // before data is made, which may take a while
+	}
 	ds, tf, err := o.openData(ctx, r.device, progress)
 	if err != nil {
 		return r, err
@@ -181,18 +184,25 @@ func (o *options) createStore(m trace.Meta) (*trace.Store, string, error) {
 	path := o.session
 	if path == "" {
 		dir := sessionDir()
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, "", fmt.Errorf("make the session directory: %w; set XDG_STATE_HOME to a writable one", err)
-		}
 		path = filepath.Join(dir, m.ID+trace.Ext)
 		for n := 2; exists(path); n++ {
 			path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, trace.Ext))
 		}
-	} else if exists(path) {
-		return nil, "", usageError{fmt.Errorf("--session %s: the file exists; name another one", path)}
 	}
 	st, err := trace.CreateStore(path, m)
 	return st, path, err
+}
+
+// checkSession refuses a session file that cannot be made.
+func (o *options) checkSession() error {
+	if o.session == "" {
+		if err := os.MkdirAll(sessionDir(), 0o755); err != nil {
+			return fmt.Errorf("make the session directory: %w; set XDG_STATE_HOME to a writable one", err)
+		}
+	} else if exists(o.session) {
+		return usageError{fmt.Errorf("--session %s: the file exists; name another one", o.session)}
+	}
+	return nil
 }
 
 func exists(path string) bool {
