@@ -315,3 +315,44 @@ func TestClockDrift(t *testing.T) {
 		}
 	}
 }
+
+// TestLivePrecision changes the type under way and back, and once to one that
+// there is no memory for: the old one stays.
+func TestLivePrecision(t *testing.T) {
+	p, err := emu.Find("h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := &faulty{Device: emu.New(p, emu.NewRealClock()), calls: map[string]int{}}
+	d := stripes{n: 1 << 12}
+	m := cnn(t, d)
+	r := newRig(t, dev, engine.Config{Model: m, Dataset: d, Transform: transform.CIFARTrain(), Steps: 60, Knobs: small()})
+	full := 0 // allocations to refuse: the plan's, and that of the second try
+	dev.fail = func(c string, n, _ int) error {
+		if c == "alloc" && full > 0 {
+			full--
+			return device.ErrOutOfMemory
+		}
+		if value, ok := map[int]string{10: "bf16", 20: "fp32", 30: "fp16"}[n]; ok && c == "launch" {
+			if value == "fp16" {
+				full = 2
+			}
+			if err := r.engine.Set([]trace.Knob{{Name: "precision", Value: value}}); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}
+	s := r.run(t, context.Background())
+	checkSteps(t, s)
+	var reasons []string
+	for _, seg := range s.Segments[1:] {
+		reasons = append(reasons, seg.Reason)
+	}
+	if got := strings.Join(reasons, "; "); got != "precision fp32 -> bf16; precision bf16 -> fp32" || len(s.Steps) != 60 {
+		t.Errorf("segments %q, %d steps", got, len(s.Steps))
+	}
+	if full != 0 || len(s.Notes) != 1 || !strings.Contains(s.Notes[0].Text, "precision fp32 -> fp16 not applied") {
+		t.Errorf("notes %v", s.Notes)
+	}
+}
