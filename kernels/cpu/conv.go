@@ -42,15 +42,14 @@ func (pl *Plan) convBackwardData(op kernels.ConvBackwardData, dy, w, dx []float3
 	return pl.backwardData(op, dy, w, dx)
 }
 
-// privateFloats bounds the sums of the weights' gradient that threads keep of
-// their own, all together.
-const privateFloats = 4 << 20
+// sumFloats bounds the partial sums of a gradient of weights, all together.
+const sumFloats = 4 << 20
 
 func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbias []float32) func() {
 	switch {
 	case pl.winograd(op.Conv):
 		return pl.winoWeight(op.Conv, x, dy, dw, dbias)
-	case op.C%16 != 0 || pl.pool.threads*op.K*op.R*op.S*op.C <= privateFloats:
+	case op.C%16 != 0 || pl.pool.threads*op.K*op.R*op.S*op.C <= sumFloats:
 		return pl.weightByRow(op.Conv, x, dy, dw, dbias)
 	}
 	weight := pl.weightByTap(op.Conv, x, dy, dw)

@@ -46,16 +46,18 @@ func (b *byTap) item(worker, i int) {
 	}
 }
 
-// byRow gathers whole windows and lets each worker sum its own dw: x[q(p,t),c]
-// for all t and c is one row of a product over pixels. x is read once.
+// byRow gathers whole windows and sums dw over blocks of pixels: x[q(p,t),c] for
+// all t and c is one row of a product over pixels. x is read once. The blocks
+// fall into groups with a sum each, so that the order of additions, and with it
+// every bit of the result, does not depend on which thread comes first.
 type byRow struct {
 	pl             *Plan
 	c              kernels.Conv
 	g              window
 	pixels, kk, ld int // ld: kk rounded up to whole vectors
 	block, blocks  int // pixels of a block; how many blocks
+	groups         int
 	rows, sums     region
-	begun          []bool // the worker has a sum
 	x, dy, dw      []float32
 	bias           *biasSums
 }
@@ -64,54 +66,46 @@ func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	b := &byRow{pl: pl, c: c, pixels: c.N * c.OutH() * c.OutW(), kk: c.R * c.S * c.C, x: x, dy: dy, dw: dw}
 	b.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
 	b.ld = align(b.kk, 16)
-	// Each block reads and writes all sums: it must be long enough to pay for that.
+	// Each block reads and writes its group's sum: it must be long enough to pay for that.
 	b.block = min(max(2*blockFloats/b.ld, 128), 512)
 	b.blocks = ceil(b.pixels, b.block)
-	l := layout{pl: pl}
 	threads := pl.pool.threads
-	b.rows, b.sums = l.take((b.block*b.ld+gatherSlack)*threads), l.take(c.K*b.ld*threads)
-	b.begun = make([]bool, threads)
-	b.bias = newBiasSums(pl, threads, c.K, dbias)
-	work := b.item
-	reduce := pl.parallel(ceil(c.K*b.kk, spanFloats), c.K, b.reduce)
+	b.groups = min(8*threads, max(sumFloats/(c.K*b.ld), threads), b.blocks)
+	l := layout{pl: pl}
+	b.rows, b.sums = l.take((b.block*b.ld+gatherSlack)*min(threads, b.groups)), l.take(c.K*b.ld*b.groups)
+	b.bias = newBiasSums(pl, b.groups, c.K, dbias)
+	group, reduce := b.group, pl.parallel(ceil(c.K*b.kk, spanFloats), c.K, b.reduce)
 	return func() {
-		clear(b.begun)
 		b.bias.reset()
-		pl.pool.each(b.blocks, work)
+		pl.pool.each(b.groups, group)
 		reduce()
 		b.bias.finish()
 	}
 }
 
-func (b *byRow) item(worker, i int) {
+func (b *byRow) group(worker, i int) {
 	v := b.pl.pool.variant
-	lo, hi := i*b.block, min((i+1)*b.block, b.pixels)
+	first, end := split(b.blocks, b.groups, i)
 	rows := b.pl.part(b.rows, worker, b.block*b.ld+gatherSlack)
-	v.gather(&b.g, b.x, lo, hi, rows, b.ld)
-	for p := 0; b.ld > b.kk && p < hi-lo; p++ { // what gather leaves of a row is another step's scratch
-		clear(rows[p*b.ld+b.kk : (p+1)*b.ld])
+	for n := first; n < end; n++ {
+		lo, hi := n*b.block, min((n+1)*b.block, b.pixels)
+		v.gather(&b.g, b.x, lo, hi, rows, b.ld)
+		for p := 0; b.ld > b.kk && p < hi-lo; p++ { // what gather leaves of a row is another step's scratch
+			clear(rows[p*b.ld+b.kk : (p+1)*b.ld])
+		}
+		v.gemmTN(b.c.K, b.ld, hi-lo, b.dy[lo*b.c.K:], b.c.K, rows, b.ld,
+			b.pl.part(b.sums, i, b.c.K*b.ld), b.ld, flags(n > first, false))
+		b.bias.add(i, b.dy[lo*b.c.K:hi*b.c.K])
 	}
-	v.gemmTN(b.c.K, b.ld, hi-lo, b.dy[lo*b.c.K:], b.c.K, rows, b.ld,
-		b.pl.part(b.sums, worker, b.c.K*b.ld), b.ld, flags(b.begun[worker], false))
-	b.begun[worker] = true
-	b.bias.add(worker, b.dy[lo*b.c.K:hi*b.c.K])
 }
 
-// reduce adds up rows k0..k1 of the workers' sums.
+// reduce adds up rows k0..k1 of the groups' sums.
 func (b *byRow) reduce(k0, k1 int) {
 	for k := k0; k < k1; k++ {
-		row, first := b.dw[k*b.kk:(k+1)*b.kk], true
-		for w, begun := range b.begun {
-			if !begun {
-				continue
-			}
-			sum := b.pl.part(b.sums, w, b.c.K*b.ld)[k*b.ld:][:b.kk]
-			if first {
-				copy(row, sum)
-				first = false
-				continue
-			}
-			for j, x := range sum {
+		row := b.dw[k*b.kk : (k+1)*b.kk]
+		copy(row, b.pl.part(b.sums, 0, b.c.K*b.ld)[k*b.ld:])
+		for i := 1; i < b.groups; i++ {
+			for j, x := range b.pl.part(b.sums, i, b.c.K*b.ld)[k*b.ld:][:b.kk] {
 				row[j] += x
 			}
 		}

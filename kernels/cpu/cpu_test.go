@@ -93,13 +93,14 @@ func bindAll(t testing.TB, p *Pool, calls ...Call) *Plan {
 
 // compare runs op both ways and compares every output: the largest difference
 // relative to the largest magnitude must stay under tolerance, and bytes must be
-// equal. A second run must give the same.
+// equal. A second run must give the same bits, whichever thread did what.
 func compare(t *testing.T, p *Pool, op kernels.Op, bufs [][]byte, tolerance float64) {
 	t.Helper()
 	want := clone(bufs)
 	op.Reference(want)
 	got := clone(bufs)
 	pl := bindAll(t, p, Call{op, got})
+	var before [][]byte
 	for run := range 2 {
 		for i, b := range bufs { // restore what the first run overwrote, and dirty the scratch
 			copy(got[i], b)
@@ -108,6 +109,12 @@ func compare(t *testing.T, p *Pool, op kernels.Op, bufs [][]byte, tolerance floa
 			pl.mem[i] = float32(math.NaN())
 		}
 		pl.Run(0)
+		for i := range before {
+			if string(got[i]) != string(before[i]) {
+				t.Errorf("%s %+v: %s is not the same in a second run", op.Name(), op, op.Args()[i].Name)
+			}
+		}
+		before = clone(got)
 		for i, a := range op.Args() {
 			what := fmt.Sprintf("%s %+v: %s, run %d", op.Name(), op, a.Name, run)
 			if !guardIntact(got[i]) {
