@@ -241,6 +241,37 @@ func TestLiveKnobs(t *testing.T) {
 			t.Errorf("segment %d starts before segment %d ends", i+1, i)
 		}
 	}
+	checkSegments(t, s)
+}
+
+// checkSegments compares what the segments say of their steps with the steps.
+func checkSegments(t *testing.T, s *trace.Snapshot) {
+	t.Helper()
+	next := int32(0)
+	for i, seg := range s.Segments {
+		first, transition := int32(-1), int32(0)
+		for _, st := range s.Steps {
+			if st.Segment != int32(i) {
+				continue
+			}
+			if first < 0 {
+				first = st.Index
+			}
+			if st.Flags&trace.FlagTransition != 0 {
+				transition++
+			}
+			next = st.Index + 1
+		}
+		if seg.Index != int32(i) || first >= 0 && first != seg.FirstStep || seg.FirstStep > next {
+			t.Errorf("segment %d starts at step %d, its steps at %d", seg.Index, seg.FirstStep, first)
+		}
+		if transition != seg.TransitionSteps {
+			t.Errorf("segment %d counts %d steps of transition, %d are marked", i, seg.TransitionSteps, transition)
+		}
+		if seg.End < seg.Start {
+			t.Errorf("segment %d never ended", i)
+		}
+	}
 }
 
 // TestSuspend stops the clock's account, not the clock: what the process slept
