@@ -152,3 +152,17 @@ func TestIdleKnob(t *testing.T) {
 	}
 	last(t, r.stdout)
 }
+
+// A label does not wait for the first step.
+func TestLabelsBeforeSteps(t *testing.T) {
+	s := &trace.Snapshot{Segments: []trace.Segment{{Knobs: []trace.Knob{
+		{Name: "inject_read", Value: "50ms"}, {Name: "inject_cpu", Value: "off"}, {Name: "ceiling", Value: "off"},
+	}}}}
+	if got := strings.Join(labels(s), ","); got != "injected" {
+		t.Errorf("labels %q", got)
+	}
+	s.Segments[0].Knobs[0].Value, s.Segments[0].Knobs[2].Value = "off", "on"
+	if got := strings.Join(labels(s), ","); got != "ceiling" {
+		t.Errorf("labels %q", got)
+	}
+}

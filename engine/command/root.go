@@ -38,7 +38,10 @@ runs. Without a command it opens the screen.`,
 		Args:          noArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return runScreen(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.endless = cmd.Flags().Changed("epochs")
+			return runScreen(cmd.Context(), o)
+		},
 	}
 	root.SetVersionTemplate("gpustall {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })

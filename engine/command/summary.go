@@ -112,6 +112,16 @@ func labels(s *trace.Snapshot) []string {
 	for i := range s.Steps {
 		flags |= s.Steps[i].Flags
 	}
+	for i := range s.Segments { // also before the first step
+		for _, k := range s.Segments[i].Knobs {
+			switch {
+			case strings.HasPrefix(k.Name, "inject_") && k.Value != "off":
+				flags |= trace.FlagInjected
+			case k.Name == "ceiling" && k.Value == "on":
+				flags |= trace.FlagCeiling
+			}
+		}
+	}
 	if flags&trace.FlagInjected != 0 {
 		l = append(l, "injected")
 	}
