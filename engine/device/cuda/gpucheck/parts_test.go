@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -120,7 +124,7 @@ func openCPU(t *testing.T) device.Device {
 func TestTrain(t *testing.T) {
 	d := openCPU(t)
 	stages := 0
-	s := trainSpec{Model: "cnn", Side: 8, Type: "fp32", Batch: 16, Steps: judged, CPU: 3, CPUSize: 4, Rates: []int{8}}
+	s := trainSpec{Model: "cnn", Side: 8, Type: "fp32", Batch: 16, Steps: judged, CPU: 3, CPUSize: 4, Contrast: 1, Rates: []int{8}}
 	got, err := train(d, s, func(*training) { stages++ })
 	if err != nil {
 		t.Fatal(err)
@@ -196,5 +200,30 @@ func TestCeiling(t *testing.T) {
 	c.facts.Name = "A GPU to come"
 	if v, from := c.ceiling("fp16"); v != 0 || !strings.Contains(from, "unknown") {
 		t.Errorf("an unknown GPU: %v, %q", v, from)
+	}
+}
+
+// PyTorch's script answers in JSON whether there is a PyTorch or not.
+func TestPeerProbe(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("no python3")
+	}
+	t.Setenv("GPUSTALL_PYTHON", "python3")
+	c, _ := newCheck(t)
+	dir, err := filepath.Abs("bundle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.dir = dir
+	v, err := checkTorch(context.Background(), c)
+	var s skip
+	if f, ok := v.(torchFacts); !ok || !f.Usable && (!errors.As(err, &s) || f.Why == "") {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if c.torch.Usable {
+		return
+	}
+	if _, err := c.torchRun(context.Background(), "eager"); !errors.As(err, &s) {
+		t.Errorf("without PyTorch: %v, want a skip", err)
 	}
 }

@@ -85,7 +85,7 @@ func (c *check) lossRows(w io.Writer) {
 		}
 		n := len(t.Losses)
 		tenth := max(1, n/10)
-		s := fmt.Sprintf("%s %s, %d steps: %.4f -> %.4f", typ, t.Spec.Model, n, mean(t.Losses[:tenth]), mean(t.Losses[n-tenth:]))
+		s := fmt.Sprintf("%s %s, %d steps: %.4f -> %.4f", typ, t.Spec.Model, n, t.Losses[0], mean(t.Losses[n-tenth:]))
 		if m := len(t.Captured); m == n {
 			s += fmt.Sprintf("; captured -> %.4f", mean(t.Captured[n-tenth:]))
 		}

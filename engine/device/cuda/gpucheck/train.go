@@ -18,15 +18,18 @@ import (
 
 // trainSpec says what to train. It travels as JSON to the process that does it.
 type trainSpec struct {
-	Model   string  `json:"model"`
-	Side    int     `json:"side"` // of the pictures
-	Type    string  `json:"type"`
-	Batch   int     `json:"batch"`
-	Steps   int     `json:"steps"` // of the loss curve
-	CPU     int     `json:"cpu_steps"`
-	CPUSize int     `json:"cpu_batch"`
-	Rates   []int   `json:"rates"`        // batch sizes whose speed is measured
-	Seconds float64 `json:"rate_seconds"` // for each of them
+	Model   string `json:"model"`
+	Side    int    `json:"side"` // of the pictures
+	Type    string `json:"type"`
+	Batch   int    `json:"batch"`
+	Steps   int    `json:"steps"` // of the loss curve
+	CPU     int    `json:"cpu_steps"`
+	CPUSize int    `json:"cpu_batch"`
+	// Contrast is how far a class's pattern stands out of noise of variance 1. A
+	// little keeps the curve from falling within a few steps.
+	Contrast float64 `json:"contrast"`
+	Rates    []int   `json:"rates"`        // batch sizes whose speed is measured
+	Seconds  float64 `json:"rate_seconds"` // for each of them
 }
 
 // training is what came of it.
@@ -169,7 +172,7 @@ func (c curve) batches() [][]byte {
 			labels[i] = int32(label)
 			px := floats[i*n : (i+1)*n]
 			for j := range px {
-				v := rng.NormFloat64() + math.Sin(float64(label+1)*float64(j))
+				v := rng.NormFloat64() + c.Contrast*math.Sin(float64(label+1)*float64(j))
 				if k == 0 {
 					v *= 1 + c.nudge*math.Sin(float64(j*j))
 				}
