@@ -11,7 +11,8 @@ import (
 // explain puts the moment under the cursor into words, or, without a cursor, the
 // longest stall in view. It runs when one of them changes, not every frame.
 func (t *timeline) explain(m *Model) {
-	stall, at := -1, int64(-1)
+	var stall int
+	at := int64(-1)
 	if t.cursor >= 0 {
 		at = t.cursor / t.bin() * t.bin()
 		stall = t.stallIn(at, at+t.bin())

@@ -18,7 +18,7 @@ func limits() []finding {
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil {
 		f := finding{"ok", "memlock", "unlimited"}
 		if r.Max != unix.RLIM_INFINITY {
-			f = finding{"note", "memlock", humanize.IBytes(uint64(r.Cur)) + "; a driver's page-locked memory does not count against it"}
+			f = finding{"note", "memlock", humanize.IBytes(r.Cur) + "; a driver's page-locked memory does not count against it"}
 		}
 		out = append(out, f)
 	}

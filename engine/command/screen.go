@@ -106,11 +106,10 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("export the report to %s: %w", path, err)
 	}
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return path, nil
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
 	}
-	return full, nil
+	return path, nil
 }
 
 // all is the whole session.

@@ -260,12 +260,12 @@ func walkArchive(p string, fn func(name string, h *tar.Header, r io.Reader) (don
 func walkTar(p string, r io.Reader, fn func(name string, h *tar.Header, r io.Reader) (done bool, err error)) error {
 	z, err := gzip.NewReader(r)
 	if err != nil {
-		return fmt.Errorf("cifar: open %s: %w: not a gzip file (%v): give the folder or the tar.gz of CIFAR-10", p, ErrNotCIFAR, err)
+		return fmt.Errorf("cifar: open %s: %w: not a gzip file (%w): give the folder or the tar.gz of CIFAR-10", p, ErrNotCIFAR, err)
 	}
 	t := tar.NewReader(io.LimitReader(z, maxStream))
 	for {
 		h, err := t.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -87,7 +88,7 @@ func TestListing(t *testing.T) {
 				if err := d.Read(context.Background(), &s); err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, filepath.ToSlash(d.files[i].path)+":"+string('0'+rune(s.Label)))
+				got = append(got, filepath.ToSlash(d.files[i].path)+":"+strconv.Itoa(int(s.Label)))
 			}
 			if !slices.Equal(got, tt.files) {
 				t.Errorf("got %q, want %q", got, tt.files)

@@ -10,9 +10,6 @@ import (
 	"dev.gpustall/engine/device"
 )
 
-// alignment of device memory: a cache line, and an AVX-512 register.
-const alignment = 64
-
 // memory keeps the device's and the pinned host allocations. Both lie outside
 // the Go heap where the system allows it, so that the garbage collector neither
 // scans nor counts them.
@@ -55,7 +52,7 @@ func (m *memory) newBlock(n int) (*block, error) {
 	}
 	mp, err := mapMemory(n)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%v)", oom(n, m.held, m.total), err)
+		return nil, fmt.Errorf("%w (%w)", oom(n, m.held, m.total), err)
 	}
 	b := &block{addr: addressOf(mp.mem), size: n, m: mp}
 	i, _ := slices.BinarySearchFunc(m.dev, b.addr, func(x *block, a uint64) int { return compare(x.addr, a) })

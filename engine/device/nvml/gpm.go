@@ -84,7 +84,6 @@ func (g *gpm) read(out []Gauge) []Gauge {
 
 func (g *gpm) close() {
 	if g != nil {
-		g.prev.Free()
-		g.cur.Free()
+		_, _ = g.prev.Free(), g.cur.Free()
 	}
 }

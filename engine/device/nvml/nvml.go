@@ -38,7 +38,7 @@ func open(lib nvml.Interface, index int) (s *Sampler, err error) {
 	}
 	dev, r := lib.DeviceGetHandleByIndex(index)
 	if r != nvml.SUCCESS {
-		lib.Shutdown()
+		_ = lib.Shutdown()
 		return nil, fmt.Errorf("open GPU %d in NVML: %s", index, text(lib, r))
 	}
 	s = &Sampler{lib: lib, dev: dev}

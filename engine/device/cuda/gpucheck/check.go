@@ -82,7 +82,7 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 	if c.tmp, err = os.MkdirTemp("", "gpu-check-"); err != nil {
 		return fmt.Errorf("make a folder for scratch files: %w", err)
 	}
-	defer os.RemoveAll(c.tmp)
+	defer func() { _ = os.RemoveAll(c.tmp) }()
 	c.runs = map[string]*training{}
 	parts = slices.DeleteFunc(parts, func(p part) bool { // the device is always asked
 		return p.name != "device" && len(c.only) > 0 && !slices.Contains(c.only, p.name)
