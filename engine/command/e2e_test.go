@@ -95,6 +95,16 @@ func starved(t *testing.T) string {
 	return "--device cpu --model cnn --data " + tiny(t) + " --batch-size 32 --inject cpu=1ms"
 }
 
+// quit leaves the screen, which may ask back, and expects code 0.
+func (tm *terminalUnderTest) quit() {
+	tm.t.Helper()
+	tm.keys("q")
+	if s := tm.waitFor(`Quit\?|(?m)^code \d`); strings.Contains(s, "Quit?") {
+		tm.keys("y")
+	}
+	tm.waitFor(`(?m)^code 0`)
+}
+
 // TestEndToEnd is the reader's first minutes: the starved run, the knob that
 // fixes it, the proof in table and report, and the way out.
 func TestEndToEnd(t *testing.T) {
@@ -131,12 +141,7 @@ func TestEndToEnd(t *testing.T) {
 	tm.waitFor(`Stopped`)
 	tm.keys("fg", "Enter")
 	tm.waitFor(`Verdict`)
-	tm.keys("q")
-	time.Sleep(300 * time.Millisecond)
-	if !strings.Contains(tm.screen(), "code ") {
-		tm.keys("y")
-	}
-	tm.waitFor(`code 0`)
+	tm.quit()
 	tm.checkRestored()
 	tm.checkReport()
 }
@@ -181,11 +186,6 @@ func TestReplayScreen(t *testing.T) {
 	tm := openTerminal(t, 120, 40)
 	tm.keys(binary+" replay latest; echo code $?", "Enter")
 	tm.waitFor(`REPLAY`)
-	tm.keys("q")
-	time.Sleep(300 * time.Millisecond)
-	if !strings.Contains(tm.screen(), "code ") {
-		tm.keys("y")
-	}
-	tm.waitFor(`code 0`)
+	tm.quit()
 	tm.checkRestored()
 }
