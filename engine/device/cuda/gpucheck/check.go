@@ -100,7 +100,7 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 		}
 		c.report.Parts = append(c.report.Parts, r)
 		c.report.Seconds = time.Since(started).Seconds()
-		c.report.Complete = i == len(parts)-1
+		c.report.Complete = i == len(parts)-1 && !errors.Is(ctx.Err(), context.Canceled)
 		fmt.Fprintln(c.out, r.line())
 		// After each part: what was measured outlives a machine that is taken away.
 		if err := c.save(); err != nil {

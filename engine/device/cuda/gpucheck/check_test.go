@@ -110,6 +110,9 @@ func TestNoTimeLeft(t *testing.T) {
 		if ran || c.report.Parts[0].Status != statusSkipped {
 			t.Errorf("interrupt %v: ran %v, %+v", interrupt, ran, c.report.Parts)
 		}
+		if c.report.Complete == interrupt {
+			t.Errorf("interrupt %v: complete %v", interrupt, c.report.Complete)
+		}
 		if (err != nil) != interrupt {
 			t.Errorf("interrupt %v: error %v", interrupt, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,9 +30,6 @@ func tests(name string, limit time.Duration, binary string, args ...string) part
 		args = append(args, "-test.v")
 		if c.quick {
 			args = append(args, "-test.short")
-			if c.facts.Emulated && name != "contract" && name != "driver" {
-				return nil, skip("it takes long on the emulated driver; go test -tags cuda runs it")
-			}
 		}
 		out, err := c.process(ctx, binary, args...)
 		n := parseTests(out)
@@ -40,15 +38,11 @@ func tests(name string, limit time.Duration, binary string, args ...string) part
 		case errors.As(err, &s):
 			return nil, err
 		case len(n.Failed) > 0:
-			first := ""
-			for k, v := range n.Failed {
-				if line := k + ": " + v; first == "" || line < first {
-					first = line
-				}
-			}
-			return n, fmt.Errorf("%d of %d tests failed; %s", len(n.Failed), n.Passed+len(n.Failed), first)
+			return n, fmt.Errorf("%d of %d tests failed; %s", len(n.Failed), n.Passed+len(n.Failed), firstOf(n.Failed))
 		case err != nil:
 			return n, fmt.Errorf("after %d tests passed: %w", n.Passed, err)
+		case n.Passed == 0 && len(n.Skipped) > 0:
+			return n, skip(firstOf(n.Skipped))
 		case n.Passed == 0:
 			return n, errors.New("no test ran")
 		}
@@ -107,6 +101,12 @@ func parseTests(out []byte) testCounts {
 	}
 	n.Passed = len(passed)
 	return n
+}
+
+// firstOf is the value of the first key.
+func firstOf(m map[string]string) string {
+	keys := slices.Sorted(maps.Keys(m))
+	return keys[0] + ": " + m[keys[0]]
 }
 
 func ancestors(name string, into map[string]bool) {

@@ -45,7 +45,10 @@ func run(args []string, out, log io.Writer) int {
 	budget := fs.Duration("budget", 7*time.Minute+30*time.Second, "time for all parts; what does not fit is skipped")
 	only := fs.String("only", "", "run these parts alone: names with commas between")
 	piece := fs.String("piece", "", "internal: run one measurement in this process and print its JSON")
-	if err := fs.Parse(args); err != nil {
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
 		return exitUsage
 	}
 	if *piece != "" {

@@ -80,17 +80,25 @@ func describe() (any, error) {
 	return onGPU(func(d device.Device) (any, error) {
 		i := d.Info()
 		f := facts{
-			Name: i.Name, Memory: i.Memory, Types: i.Types, NVML: "ok", CPUs: runtime.NumCPU(), Go: runtime.Version(),
+			Name: i.Name, Memory: i.Memory, Types: i.Types, CPUs: runtime.NumCPU(), Go: runtime.Version(),
 			Emulated: i.Emulated || strings.HasPrefix(i.Name, "Emulated"),
 		}
-		s, err := nvml.Open(0)
-		if err != nil {
-			f.NVML = err.Error()
-			return f, nil
-		}
-		f.Driver = s.Driver()
-		return f, s.Close()
+		f.Driver, f.NVML = driverVersion()
+		return f, nil
 	})
+}
+
+// driverVersion asks NVML; note is "ok", or why there is no version.
+func driverVersion() (version, note string) {
+	s, err := nvml.Open(0)
+	if err != nil {
+		return "", err.Error()
+	}
+	version, note = s.Driver(), "ok"
+	if err := s.Close(); err != nil {
+		note = err.Error()
+	}
+	return version, note
 }
 
 // copyRate is one direction, kind of host memory and size of a copy.
