@@ -89,7 +89,7 @@ func (e *Engine) apply(k Knobs) error {
 	before := e.loader.Stats()
 	words := diff(e.applied.List(), k.List())
 	start := e.rec.Now()
-	typ, capture := e.plans.typ, e.plans.capture
+	was, capture := e.plans.form, e.plans.capture
 	err := e.plans.apply(k)
 	if err == nil {
 		err = e.loader.Set(k.Loader)
@@ -100,7 +100,7 @@ func (e *Engine) apply(k Knobs) error {
 		e.withdraw(k)
 		e.rec.Note("error", fmt.Sprintf("%s not applied: %v", words, err))
 		e.span(trace.KindRebuild, start, -1, 0)
-		if err := e.plans.restore(typ, capture); err != nil {
+		if err := e.plans.restore(was, capture); err != nil {
 			return fmt.Errorf("go back from %s: %w", words, err)
 		}
 		return nil

@@ -71,6 +71,7 @@ type Engine struct {
 	suspended suspension
 	wake      chan struct{} // a resume, capacity 1
 
+	micro        int // batches whose gradients wait for the optimizer
 	step         int32
 	firstInEpoch bool
 	tracks       struct{ step, copy, compute *trace.Track }
@@ -217,7 +218,7 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 		e.dev.Record(e.copyStream, f.copyEnd),
 		e.dev.Wait(e.computeStream, f.copyEnd),
 		e.dev.Record(e.computeStream, f.start),
-		e.dev.Launch(e.computeStream, plan.program(e.step)),
+		e.dev.Launch(e.computeStream, plan.program(e.step, e.micro+1 == e.applied.Accumulate)),
 		e.dev.Record(e.computeStream, f.end),
 		plan.readMetrics(e.dev, e.computeStream, e.step, f.metrics),
 		e.dev.Record(e.computeStream, f.done),
@@ -237,6 +238,7 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	e.head++
 	e.span(trace.KindEnqueue, start, b.Seq, b.Flags)
 	e.step++
+	e.micro = (e.micro + 1) % e.applied.Accumulate
 	e.change.delivered()
 	return nil
 }

@@ -291,6 +291,60 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
+// TestAccumulation: two batches of 16 whose gradients make one step follow one
+// batch of 32, as far as the order of sums allows, for a network without batch
+// norm.
+func TestAccumulation(t *testing.T) {
+	loss := func(batch, accumulate int) float64 {
+		k := engine.DefaultKnobs()
+		k.Loader.BatchSize, k.Accumulate, k.Loader.Shuffle = batch, accumulate, false
+		r := onCPU(t, stripes{n: 128}, k, 6)
+		s := r.run(t, context.Background())
+		e := stall.Epochs(s)
+		return e[len(e)-1].Loss
+	}
+	one, two := loss(32, 1), loss(16, 2)
+	if math.Abs(one-two) > 2e-3*one {
+		t.Errorf("last epoch's loss is %v with batches of 32 and %v with two of 16", one, two)
+	}
+	if other := loss(16, 1); math.Abs(one-other) <= 2e-3*one {
+		t.Errorf("batches of 16 without accumulation give the same loss %v: the test cannot fail", other)
+	}
+}
+
+// TestEngineKnobsLive changes the engine's own knobs while it trains.
+func TestEngineKnobsLive(t *testing.T) {
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize = 16
+	r := onCPU(t, stripes{n: 320}, k, 3)
+	changes := [][]trace.Knob{
+		{{Name: "gradient_accumulation", Value: "4"}},
+		{{Name: "checkpointing", Value: "on"}, {Name: "gradient_accumulation", Value: "2"}},
+		{{Name: "checkpointing", Value: "off"}, {Name: "gradient_accumulation", Value: "1"}},
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i, c := range changes {
+			if err := r.engine.Set(c); err != nil {
+				t.Error(err)
+			}
+			r.until(func(s *trace.Snapshot) bool { return len(s.Segments) >= i+2 })
+		}
+	}()
+	s := r.run(t, context.Background())
+	<-done
+	checkSteps(t, s)
+	if len(s.Segments) < 3 {
+		t.Errorf("%d segments", len(s.Segments))
+	}
+	for _, st := range s.Steps {
+		if math.IsNaN(float64(st.Loss)) {
+			t.Fatalf("step %d has no loss", st.Index)
+		}
+	}
+}
+
 func TestSetRefuses(t *testing.T) {
 	r := onCPU(t, stripes{n: 64}, engine.DefaultKnobs(), 1)
 	before := r.engine.Requested()
@@ -298,6 +352,8 @@ func TestSetRefuses(t *testing.T) {
 		{{Name: "num_workers", Value: "65"}},
 		{{Name: "num_workers", Value: "2"}, {Name: "batch_size", Value: "0"}},
 		{{Name: "precision", Value: "bf16"}},
+		{{Name: "gradient_accumulation", Value: "65"}},
+		{{Name: "checkpointing", Value: "maybe"}},
 		{{Name: "nonsense", Value: "1"}},
 		{{Name: "persistent_workers", Value: "on"}},
 	} {
@@ -325,7 +381,9 @@ func TestPauseAndCancel(t *testing.T) {
 		r.until(notes(1)) // paused
 		time.Sleep(30 * time.Millisecond)
 		r.engine.Pause(false)
-		r.until(func(s *trace.Snapshot) bool { return len(s.Steps) >= 2 })
+		r.until(notes(2)) // resumed
+		steps := len(r.session.Snapshot(0, 0).Steps)
+		r.until(func(s *trace.Snapshot) bool { return len(s.Steps) > steps })
 		r.engine.Pause(true)
 		r.until(notes(3)) // paused again: cancelled while paused
 	}()

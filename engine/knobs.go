@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"dev.gpustall/engine/device"
@@ -17,12 +18,18 @@ type Knobs struct {
 	Loader    loader.Knobs
 	Precision kernels.Type
 	Capture   bool // replay the step as a captured graph, where the device can
+
+	Accumulate int  // batches whose gradients make one optimizer step, 1 to 64
+	Checkpoint bool // keep fewer activations and compute the others again
 }
+
+// maxAccumulate bounds gradient_accumulation.
+const maxAccumulate = 64
 
 // DefaultKnobs are PyTorch's defaults, but for what every training script sets:
 // batches of 128, shuffled.
 func DefaultKnobs() Knobs {
-	k := Knobs{Loader: loader.DefaultKnobs()}
+	k := Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1}
 	k.Loader.BatchSize, k.Loader.Shuffle = 128, true
 	return k
 }
@@ -40,24 +47,39 @@ func (k *Knobs) Set(name, value string) error {
 			}
 		}
 		return fmt.Errorf("set precision: %q is not one of %s", value, strings.Join(precisions, ", "))
-	case "capture":
-		switch value {
-		case "on", "true":
-			k.Capture = true
-		case "off", "false":
-			k.Capture = false
-		default:
-			return fmt.Errorf("set capture: %q is neither on nor off", value)
+	case "gradient_accumulation":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > maxAccumulate {
+			return fmt.Errorf("gradient_accumulation=%q is out of range: choose 1 to %d batches", value, maxAccumulate)
 		}
+		k.Accumulate = n
 		return nil
+	case "checkpointing":
+		return setSwitch(&k.Checkpoint, name, value)
+	case "capture":
+		return setSwitch(&k.Capture, name, value)
 	}
 	return k.Loader.Set(name, value)
+}
+
+func setSwitch(b *bool, name, value string) error {
+	switch value {
+	case "on", "true":
+		*b = true
+	case "off", "false":
+		*b = false
+	default:
+		return fmt.Errorf("%s=%q: choose on or off", name, value)
+	}
+	return nil
 }
 
 // List returns all knobs as name/value pairs, in the order of Specs.
 func (k Knobs) List() []trace.Knob {
 	return append(k.Loader.List(),
 		trace.Knob{Name: "precision", Value: k.Precision.String()},
+		trace.Knob{Name: "gradient_accumulation", Value: strconv.Itoa(k.Accumulate)},
+		trace.Knob{Name: "checkpointing", Value: onOff(k.Checkpoint)},
 		trace.Knob{Name: "capture", Value: onOff(k.Capture)})
 }
 
@@ -88,13 +110,24 @@ func Specs(info device.Info) []trace.KnobSpec {
 	if info.Kind != "cuda" {
 		capture.NoEffect = "only CUDA devices capture graphs"
 	}
-	return append(specs, precision, capture)
+	accumulate := trace.KnobSpec{
+		Name: "gradient_accumulation", Type: "int", Min: 1, Max: maxAccumulate, Values: []string{"1", "2", "4", "8", "16", "32", "64"},
+		Applied: "next step", Group: "engine", Help: "batches whose gradients make one optimizer step",
+	}
+	checkpoint := trace.KnobSpec{
+		Name: "checkpointing", Type: "bool", Applied: "next step", Group: "engine",
+		Help: "keep fewer activations and compute the others again: less memory, more time",
+	}
+	return append(specs, precision, accumulate, checkpoint, capture)
 }
 
 // Check refuses what the loader or the device cannot do.
 func (k Knobs) Check(info device.Info) error {
 	if err := k.Loader.Validate(); err != nil {
 		return err
+	}
+	if k.Accumulate < 1 || k.Accumulate > maxAccumulate {
+		return fmt.Errorf("gradient_accumulation=%d is out of range: choose 1 to %d batches", k.Accumulate, maxAccumulate)
 	}
 	for _, t := range info.Types {
 		if t == k.Precision.String() {

@@ -31,8 +31,11 @@ func (t *opTable) watch(q *plan) error {
 	if t.timer == nil {
 		return nil
 	}
-	for _, p := range q.programs {
-		if err := t.timer.TimeOps(p, true); err != nil {
+	for _, p := range q.programs() {
+		if p.id == 0 {
+			continue
+		}
+		if err := t.timer.TimeOps(p.id, true); err != nil {
 			return err
 		}
 	}
@@ -46,16 +49,16 @@ func (t *opTable) add(to []trace.OpTime, at map[opKey]int, q *plan) []trace.OpTi
 	if t.timer == nil {
 		return to
 	}
-	for _, p := range q.programs {
-		if p == 0 {
+	for _, p := range q.programs() {
+		if p.id == 0 {
 			continue
 		}
-		t.times = t.timer.OpTimes(p, t.times[:0])
+		t.times = t.timer.OpTimes(p.id, t.times[:0])
 		for i, v := range t.times {
 			if v.Calls == 0 {
 				continue
 			}
-			l := q.launches[i]
+			l := p.launches[i]
 			key := opKey{l.Layer, l.Op.Name()}
 			j, ok := at[key]
 			if !ok {

@@ -28,17 +28,36 @@ type planKey struct {
 
 // plan is one step's launches, prepared once for each input slot.
 type plan struct {
-	key      planKey
-	inputs   [inputSlots]device.Buffer
-	programs [inputSlots]device.Program
-	nets     [inputSlots]*nn.Plan // nil without a network
-	launches []device.Launch      // of one input slot
-	used     int                  // for eviction
+	key     planKey
+	inputs  [inputSlots]device.Buffer
+	nets    [inputSlots]*nn.Plan // nil without a network
+	train   [inputSlots]program
+	partial [inputSlots]program // sums gradients only; zero without accumulation
+	used    int                 // for eviction
+}
+
+// program is a list of launches and what the device made of it.
+type program struct {
+	id       device.Program
+	launches []device.Launch
+}
+
+// programs are all that the plan has, for what treats them alike.
+func (p *plan) programs() []program {
+	return append(p.train[:len(p.train):len(p.train)], p.partial[:]...)
 }
 
 func (p *plan) input(step int32) device.Buffer { return p.inputs[step%inputSlots] }
 
-func (p *plan) program(step int32) device.Program { return p.programs[step%inputSlots] }
+// program is what a step runs: the whole step, or, when its batch is not the last
+// of those whose gradients are accumulated, all but the optimizer. A workload
+// without a network has one program for both.
+func (p *plan) program(step int32, last bool) device.Program {
+	if id := p.partial[step%inputSlots].id; id != 0 && !last {
+		return id
+	}
+	return p.train[step%inputSlots].id
+}
 
 // readMetrics brings the step's loss and hits to the host.
 func (p *plan) readMetrics(dev device.Device, s device.Stream, step int32, dst []byte) error {
@@ -49,21 +68,30 @@ func (p *plan) readMetrics(dev device.Device, s device.Stream, step int32, dst [
 	return dev.CopyOut(s, dst, net.Metrics)
 }
 
-// planner builds plans when a batch of a new shape arrives and keeps a few. All
-// its plans are of one type: the model's state is laid out for it.
+// form is what all plans have in common, because the model's state is laid out
+// for it.
+type form struct {
+	typ        kernels.Type
+	accumulate int
+	checkpoint bool
+}
+
+func (k Knobs) form() form { return form{k.Precision, k.Accumulate, k.Checkpoint} }
+
+// planner builds plans when a batch of a new shape arrives and keeps a few.
 type planner struct {
 	e       *Engine
 	state   *nn.State
 	arena   *nn.Arena
 	inputs  [inputSlots]device.Buffer
 	plans   []*plan
-	typ     kernels.Type
+	form    form
 	capture bool
 	clock   int
 }
 
 func (p *planner) open(e *Engine) (err error) {
-	p.e, p.typ, p.capture = e, e.applied.Precision, e.applied.Capture
+	p.e, p.form, p.capture = e, e.applied.form(), e.applied.Capture
 	if e.cfg.Model == nil {
 		return nil
 	}
@@ -163,28 +191,34 @@ func (p *planner) try(key planKey, labelsOff, augOff int) (*plan, error) {
 
 // prepare makes the program that reads input slot i.
 func (p *planner) prepare(q *plan, i, labelsOff, augOff int) (err error) {
-	var launches []device.Launch
 	if p.e.cfg.Model == nil {
-		launches = []device.Launch{{Op: p.e.cfg.Fixed(q.key.samples), Layer: "step"}}
-	} else {
-		mean, std := p.e.cfg.Transform.Normalisation()
-		cfg := nn.PlanConfig{
-			Batch: q.key.samples, Type: p.typ, DeviceTransforms: q.key.onDev, Mean: mean, Std: std,
-			Input: q.inputs[i], LabelsOff: labelsOff, AugOff: augOff,
-		}
-		if cfg.Arena, err = p.growArena(cfg); err != nil {
-			return err
-		}
-		if q.nets[i], err = p.e.cfg.Model.Plan(p.e.dev, p.state, cfg); err != nil {
-			return err
-		}
-		launches = q.nets[i].Train
+		return p.load(&q.train[i], []device.Launch{{Op: p.e.cfg.Fixed(q.key.samples), Layer: "step"}})
 	}
-	q.launches = launches
-	if q.programs[i], err = p.e.dev.Prepare(launches); err != nil {
+	mean, std := p.e.cfg.Transform.Normalisation()
+	cfg := nn.PlanConfig{
+		Batch: q.key.samples, DeviceTransforms: q.key.onDev, Mean: mean, Std: std,
+		Type: p.form.typ, Accumulate: p.form.accumulate, Checkpoint: p.form.checkpoint,
+		Input: q.inputs[i], LabelsOff: labelsOff, AugOff: augOff,
+	}
+	if cfg.Arena, err = p.growArena(cfg); err != nil {
 		return err
 	}
-	return p.setCapture(q.programs[i], p.capture)
+	if q.nets[i], err = p.e.cfg.Model.Plan(p.e.dev, p.state, cfg); err != nil {
+		return err
+	}
+	if err = p.load(&q.train[i], q.nets[i].Train); err != nil || p.form.accumulate == 1 {
+		return err
+	}
+	return p.load(&q.partial[i], q.nets[i].Accumulate)
+}
+
+// load has the device prepare launches.
+func (p *planner) load(prog *program, ls []device.Launch) (err error) {
+	prog.launches = ls
+	if prog.id, err = p.e.dev.Prepare(ls); err != nil {
+		return err
+	}
+	return p.setCapture(prog.id, p.capture)
 }
 
 // setCapture replays a program as one graph, or stops doing so, where the device
@@ -239,25 +273,28 @@ func (p *planner) apply(k Knobs) error {
 	}
 	n := min(k.Loader.BatchSize, p.e.cfg.Dataset.Info().Samples)
 	l := loader.NewLayout(p.e.cfg.Dataset.Info(), n, k.Loader.DeviceTransforms)
-	if k.Precision == p.typ && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
+	if k.form() == p.form && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
 		return p.ahead(k.Loader, n)
 	}
 	if err := p.e.finish(); err != nil {
 		return err
 	}
-	if k.Precision != p.typ {
+	if k.form() != p.form {
+		if k.Accumulate != p.form.accumulate {
+			p.e.micro = 0 // the state drops the sum it has begun
+		}
 		p.drop(len(p.plans))
-		p.typ = k.Precision
+		p.form = k.form()
 	}
 	return p.ahead(k.Loader, n)
 }
 
 // restore goes back to what was in force before an apply that failed, or whose
 // knobs the loader refused. Plans are built again when batches ask for them.
-func (p *planner) restore(typ kernels.Type, capture bool) error {
-	if p.typ != typ {
+func (p *planner) restore(f form, capture bool) error {
+	if p.form != f {
 		p.drop(len(p.plans))
-		p.typ = typ
+		p.form = f
 	}
 	if p.capture != capture {
 		return p.recapture(capture)
@@ -272,8 +309,11 @@ func (p *planner) recapture(on bool) error {
 	}
 	p.capture = on
 	for _, q := range p.plans {
-		for _, prog := range q.programs {
-			if err := p.setCapture(prog, on); err != nil {
+		for _, prog := range q.programs() {
+			if prog.id == 0 {
+				continue
+			}
+			if err := p.setCapture(prog.id, on); err != nil {
 				return err
 			}
 		}
@@ -297,12 +337,14 @@ func (p *planner) drop(n int) {
 
 func (p *planner) release(q *plan) {
 	p.e.ops.keep(q)
-	for i := range q.programs {
-		if q.programs[i] != 0 {
-			p.e.dev.Release(q.programs[i])
+	for _, prog := range q.programs() {
+		if prog.id != 0 {
+			p.e.dev.Release(prog.id)
 		}
-		if q.nets[i] != nil {
-			q.nets[i].Free()
+	}
+	for _, net := range q.nets {
+		if net != nil {
+			net.Free()
 		}
 	}
 }

@@ -16,19 +16,21 @@ import (
 
 // options are the flags of every command that trains.
 type options struct {
-	version   string
-	device    string
-	model     string
-	data      string
-	precision string
-	capture   bool
-	timeOps   bool
-	epochs    int
-	steps     int
-	seed      int64
-	lr        float64
-	knobs     []*knobFlag
-	inject    []string
+	version    string
+	device     string
+	model      string
+	data       string
+	precision  string
+	capture    bool
+	accumulate int
+	checkpoint bool
+	timeOps    bool
+	epochs     int
+	steps      int
+	seed       int64
+	lr         float64
+	knobs      []*knobFlag
+	inject     []string
 
 	fps     int
 	theme   string
@@ -100,6 +102,8 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 		}
 	}
 	fs.StringVar(&o.precision, "precision", "", "fp32, tf32, fp16 or bf16, where the device has it (default fp32)")
+	fs.IntVar(&o.accumulate, "gradient-accumulation", 1, "batches whose gradients make one optimizer step")
+	fs.BoolVar(&o.checkpoint, "checkpointing", false, "keep fewer activations and compute the others again")
 	fs.BoolVar(&o.capture, "capture", false, "replay the step as one captured graph (CUDA)")
 	fs.BoolVar(&o.timeOps, "time-ops", false, "time every kernel on CUDA too, at some cost (other devices always do)")
 	fs.StringArrayVar(&o.inject, "inject", nil, "slow the loader on purpose: read=5ms, cpu=2ms or straggler=3:50ms; may be repeated")
@@ -131,7 +135,7 @@ func (o *options) engineKnobs(base engine.Knobs) (engine.Knobs, error) {
 			return k, usageError{err}
 		}
 	}
-	k.Capture = o.capture
+	k.Capture, k.Accumulate, k.Checkpoint = o.capture, o.accumulate, o.checkpoint
 	var err error
 	if k.Loader.Inject, err = loader.ParseInject(strings.Join(o.inject, ",")); err != nil {
 		return k, usageError{err}
