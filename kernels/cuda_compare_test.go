@@ -121,7 +121,7 @@ func inputs(op Op, seed uint64) [][]byte {
 				binary.NativeEndian.PutUint32(bufs[i][4*j:], uint32(integer(op, r, j)))
 			}
 		case a.Name == "hyper":
-			copy(Floats(bufs[i]), []float32{0.1, 0.9, 5e-4, 1024, 0, 3})
+			copy(Floats(bufs[i]), []float32{0.1, 0.9, 5e-4, 1024, 0, 3, 512})
 		default:
 			v := make([]float32, a.Len)
 			for j := range v {

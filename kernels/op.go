@@ -166,13 +166,15 @@ const (
 	HyperLR = iota
 	HyperMomentum
 	HyperWeightDecay
-	HyperLossScale // multiplies dlogits; SGD divides it out
+	HyperLossScale // SoftmaxXent multiplies dlogits by it
 	HyperSkip      // SGD does nothing when non-zero: a gradient overflowed
 	HyperGrowth    // good steps since the loss scale last changed
+	HyperGradScale // the loss scale that the gradients were computed with; SGD divides by it
 	HyperLen       = 8
 )
 
-// SGD is PyTorch's: g = grad/scale + decay*w; m = momentum*m + g; w -= lr*m.
+// SGD is PyTorch's: g = grad/scale + decay*w; m = momentum*m + g; w -= lr*m, with
+// scale in HyperGradScale.
 // When Copy is a 16-bit type, the updated weights are also written in it.
 // Buffers: w, grad, momentum (all float32), hyper, and the copy when Copy != F32.
 type SGD struct {
@@ -180,8 +182,10 @@ type SGD struct {
 	Copy Type
 }
 
-// ScaleCheck looks for non-finite gradients, sets HyperSkip, and adapts the loss
-// scale: halved on overflow, doubled after 2000 good steps (PyTorch's GradScaler).
+// ScaleCheck looks for non-finite gradients, sets HyperSkip, keeps the loss scale
+// they were computed with in HyperGradScale for SGD, and adapts the loss scale for
+// the next ones: halved on overflow, doubled after 2000 good steps (PyTorch's
+// GradScaler). Without it, HyperGradScale is to be HyperLossScale.
 // Buffers: grad (float32[N]), hyper.
 type ScaleCheck struct{ N int }
 

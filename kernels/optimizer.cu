@@ -3,7 +3,7 @@
 // are those of the Hyper constants in op.go.
 #include "kd.h"
 
-enum { LR, MOMENTUM, DECAY, SCALE, SKIP, GROWTH };
+enum { LR, MOMENTUM, DECAY, SCALE, SKIP, GROWTH, GRAD_SCALE };
 enum { GROWTH_INTERVAL = 2000 }; // GrowthInterval in sgd.go
 
 struct sgd_hyper { float lr, mu, decay, inv_scale; };
@@ -18,7 +18,7 @@ KD_FN void sgd_step(float &w, float g, float &m, const sgd_hyper &h) {
 // w, g, m: float[n]; copy: T[n], or null when there is none.
 template <class T> KD_FN void sgd_all(float *w, const float *__restrict__ g, float *m, const float *hyper, T *copy, int n) {
   if (hyper[SKIP] != 0.f) return;
-  sgd_hyper h = {hyper[LR], hyper[MOMENTUM], hyper[DECAY], 1.f / hyper[SCALE]};
+  sgd_hyper h = {hyper[LR], hyper[MOMENTUM], hyper[DECAY], 1.f / hyper[GRAD_SCALE]};
   int at = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
   for (int i = at; i < n / 4; i += step) {
     float a[4], b[4], c[4];
@@ -70,16 +70,18 @@ KD_KERNEL __launch_bounds__(256) scale_check(const float *__restrict__ g, float 
   if (threadIdx.x != 0) return;
   uint32_t seen = kd_atomic_add(counters + 1, 0u);
   counters[1] = 0;
+  float scale = hyper[SCALE];
+  hyper[GRAD_SCALE] = scale; // of these gradients, for the step that follows
   if (seen) {
     hyper[SKIP] = 1.f;
-    hyper[SCALE] *= 0.5f;
+    hyper[SCALE] = scale * 0.5f;
     hyper[GROWTH] = 0.f;
     return;
   }
   hyper[SKIP] = 0.f;
   float good = hyper[GROWTH] + 1.f;
   if (good >= GROWTH_INTERVAL) {
-    hyper[SCALE] *= 2.f;
+    hyper[SCALE] = scale * 2.f;
     good = 0.f;
   }
   hyper[GROWTH] = good;

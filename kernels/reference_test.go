@@ -233,7 +233,8 @@ func TestLinearAndXent(t *testing.T) {
 
 func TestSGD(t *testing.T) {
 	hyper := make([]float32, HyperLen)
-	hyper[HyperLR], hyper[HyperMomentum], hyper[HyperWeightDecay], hyper[HyperLossScale] = 0.5, 0.5, 0.25, 4
+	hyper[HyperLR], hyper[HyperMomentum], hyper[HyperWeightDecay] = 0.5, 0.5, 0.25
+	hyper[HyperGradScale], hyper[HyperLossScale] = 4, 8 // the next step's loss scale does not matter
 	w, m := []float32{8}, []float32{2}
 	op := SGD{N: 1}
 	op.Ref(w, []float32{12}, m, hyper) // g = 3 + 2; m = 1 + 5
@@ -252,7 +253,7 @@ func TestScaleCheck(t *testing.T) {
 	hyper[HyperLossScale], hyper[HyperGrowth] = 64, GrowthInterval-1
 	op := ScaleCheck{N: 2}
 	op.Ref([]float32{1, 2}, hyper)
-	if hyper[HyperLossScale] != 128 || hyper[HyperGrowth] != 0 || hyper[HyperSkip] != 0 {
+	if hyper[HyperLossScale] != 128 || hyper[HyperGradScale] != 64 || hyper[HyperGrowth] != 0 || hyper[HyperSkip] != 0 {
 		t.Errorf("after the last good step: %v", hyper)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -263,8 +264,26 @@ func TestScaleCheck(t *testing.T) {
 		}
 	}
 	op.Ref([]float32{1, 2}, hyper)
-	if hyper[HyperSkip] != 0 || hyper[HyperGrowth] != 1 {
+	if hyper[HyperSkip] != 0 || hyper[HyperGrowth] != 1 || hyper[HyperGradScale] != 32 {
 		t.Errorf("after a good step: %v", hyper)
+	}
+}
+
+// A step that doubles the loss scale takes its own gradients in full.
+func TestScaleGrowth(t *testing.T) {
+	hyper := make([]float32, HyperLen)
+	hyper[HyperLR], hyper[HyperLossScale], hyper[HyperGrowth] = 1, 64, GrowthInterval-2
+	w, m := []float32{10}, []float32{0}
+	for step, want := range []float32{9, 8, 7} { // the second doubles it
+		grad := []float32{hyper[HyperLossScale]} // 1, scaled
+		ScaleCheck{N: 1}.Ref(grad, hyper)
+		SGD{N: 1}.Ref(w, grad, m, hyper)
+		if w[0] != want {
+			t.Errorf("step %d: w = %g, want %g", step, w[0], want)
+		}
+	}
+	if hyper[HyperLossScale] != 128 {
+		t.Errorf("the loss scale is %g, want 128", hyper[HyperLossScale])
 	}
 }
 

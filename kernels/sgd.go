@@ -29,7 +29,7 @@ func (op SGD) Ref(w, grad, m, hyper []float32) {
 		return
 	}
 	lr, mu := float64(hyper[HyperLR]), float64(hyper[HyperMomentum])
-	decay, scale := float64(hyper[HyperWeightDecay]), float64(hyper[HyperLossScale])
+	decay, scale := float64(hyper[HyperWeightDecay]), float64(hyper[HyperGradScale])
 	for i := range op.N {
 		v := mu*float64(m[i]) + float64(grad[i])/scale + decay*float64(w[i])
 		m[i] = float32(v)
@@ -50,8 +50,9 @@ func (op ScaleCheck) Args() []Arg {
 
 func (op ScaleCheck) Reference(bufs [][]byte) { op.Ref(Floats(bufs[0]), Floats(bufs[1])) }
 
-// Ref sets HyperSkip to 1 and halves the scale when a gradient is not finite;
-// otherwise it clears HyperSkip and counts towards doubling the scale.
+// Ref keeps the gradients' scale for SGD. It sets HyperSkip to 1 and halves the
+// loss scale when a gradient is not finite; otherwise it clears HyperSkip and
+// counts towards doubling the loss scale.
 func (op ScaleCheck) Ref(grad, hyper []float32) {
 	finite := true
 	for _, g := range grad[:op.N] {
@@ -59,6 +60,7 @@ func (op ScaleCheck) Ref(grad, hyper []float32) {
 			finite = false
 		}
 	}
+	hyper[HyperGradScale] = hyper[HyperLossScale]
 	if !finite {
 		hyper[HyperSkip] = 1
 		hyper[HyperLossScale] *= 0.5

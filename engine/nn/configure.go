@@ -44,6 +44,9 @@ func (s *State) configure(t kernels.Type, accumulate int) error {
 		if err := s.resetHyper(); err != nil {
 			return err
 		}
+		if err := s.dropSum(); err != nil { // it has the former type's loss scale
+			return err
+		}
 		if err := s.refreshCopy(); err != nil {
 			return err
 		}
@@ -121,7 +124,7 @@ func (s *State) setAccumulate(k int) error {
 			}
 			s.sum = b
 		}
-		if err := s.in(s.sum, make([]float32, s.elems)); err != nil {
+		if err := s.dropSum(); err != nil {
 			return err
 		}
 	}
@@ -140,11 +143,20 @@ func (s *State) setAccumulate(k int) error {
 	return s.resetHyper()
 }
 
+// dropSum clears the gradients accumulated so far, if there is room for any.
+func (s *State) dropSum() error {
+	if s.sum.Size == 0 {
+		return nil
+	}
+	return s.in(s.sum, make([]float32, s.elems))
+}
+
 // resetHyper writes the whole hyper buffer, the loss scale's state included.
 func (s *State) resetHyper() error {
 	h := make([]float32, kernels.HyperLen)
 	s.write(h, s.setting)
 	h[kernels.HyperLossScale] = lossScale(s.typ)
+	h[kernels.HyperGradScale] = lossScale(s.typ) // stays, in plans that do not adapt the scale
 	return s.in(s.hyper, h)
 }
 

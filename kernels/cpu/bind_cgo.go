@@ -31,7 +31,7 @@ func (pl *Plan) bindNative(c Call) func() {
 		return pl.spans(op.N, func(lo, hi int) {
 			if hyper[kernels.HyperSkip] == 0 {
 				pl.pool.variant.sgd(w[lo:hi], grad[lo:hi], m[lo:hi], hyper[kernels.HyperLR], hyper[kernels.HyperMomentum],
-					hyper[kernels.HyperWeightDecay], 1/hyper[kernels.HyperLossScale])
+					hyper[kernels.HyperWeightDecay], 1/hyper[kernels.HyperGradScale])
 			}
 		})
 	case kernels.MaxPool:

@@ -58,7 +58,7 @@ func TestElementwise(t *testing.T) {
 		r := rand.New(rand.NewPCG(4, 4))
 		hyper := func(name string, b []byte) bool {
 			if name == "hyper" {
-				copy(kernels.Floats(b), []float32{0.1, 0.9, 5e-4, 128, 0, 3})
+				copy(kernels.Floats(b), []float32{0.1, 0.9, 5e-4, 128, 0, 3, 64})
 			}
 			return name == "hyper"
 		}
@@ -76,7 +76,7 @@ func TestElementwise(t *testing.T) {
 		skip := kernels.SGD{N: 40}
 		compare(t, p, skip, buffers(r, skip, func(name string, b []byte) bool {
 			if name == "hyper" {
-				copy(kernels.Floats(b), []float32{0.1, 0.9, 5e-4, 1, 1})
+				copy(kernels.Floats(b), []float32{0.1, 0.9, 5e-4, 1, 1, 0, 1})
 			}
 			return name == "hyper"
 		}), 0)

@@ -264,7 +264,7 @@ func fill(rng *rand.Rand, a kernels.Arg, b []byte) {
 	case "hyper":
 		v[kernels.HyperLR], v[kernels.HyperMomentum], v[kernels.HyperWeightDecay] = 0.1, 0.9, 5e-4
 		v[kernels.HyperLossScale], v[kernels.HyperSkip], v[kernels.HyperGrowth] = 8, 0, 3
-		v[6], v[7] = 0, 0
+		v[kernels.HyperGradScale], v[7] = 4, 0 // as after a step that doubled the loss scale
 	}
 	kernels.Store(b, a.Type, v)
 }

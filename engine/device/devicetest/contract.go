@@ -32,6 +32,7 @@ var contract = []struct {
 	{"host memory reuse", true, hostReuse},
 	{"free in use", true, freeInUse},
 	{"programs on two streams", true, twoStreams},
+	{"loss scale", true, lossScale},
 	{"prepare errors", false, prepareErrors},
 	{"bad handles", false, badHandles},
 	{"time ops", false, timeOps},
