@@ -280,7 +280,7 @@ func (p *planner) apply(k Knobs) error {
 		return err
 	}
 	if k.form() != p.form {
-		if k.Accumulate != p.form.accumulate {
+		if k.Accumulate != p.form.accumulate || k.Precision != p.form.typ {
 			p.e.micro = 0 // the state drops the sum it has begun
 		}
 		p.drop(len(p.plans))
