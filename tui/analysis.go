@@ -109,3 +109,13 @@ func (a *analysis) current() *stall.SegmentStats {
 	}
 	return &a.segs[len(a.segs)-1]
 }
+
+// cost is the device's idle time in a segment's transition, once it is worked out.
+func (a *analysis) cost(index int32) (ns int64, known bool) {
+	for i := len(a.segs) - 1; i >= 0; i-- {
+		if g := &a.segs[i].Segment; g.Index == index {
+			return g.Transition, true
+		}
+	}
+	return 0, false
+}

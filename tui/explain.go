@@ -20,8 +20,14 @@ func (t *timeline) explain(m *Model) {
 		stall = t.longestStall()
 	}
 	key := [3]int64{at, -1, int64(t.cols)<<8 | int64(t.zoom)}
-	if stall >= 0 {
+	unknown := t.known <= t.first*t.bin()
+	switch {
+	case stall >= 0:
 		key[1] = t.spans[stall].Start
+	case unknown && m.paused:
+		key[1] = -2
+	case unknown:
+		key[1] = -3
 	}
 	if key == t.lineKey && len(t.lines) > 0 && at < 0 {
 		return
@@ -33,8 +39,12 @@ func (t *timeline) explain(m *Model) {
 		text = t.stallText(&t.spans[stall], at)
 	case at >= 0:
 		text = t.momentText(at)
+	case unknown && m.paused:
+		text = "paused: nothing runs on the device"
 	case len(t.spans) == 0:
 		text = "nothing recorded in this window yet"
+	case unknown:
+		text = "no step has ended in this window: its stalls are not known yet"
 	default:
 		text = "no stall in view: the device never waited"
 	}
@@ -125,6 +135,9 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 		o := &t.spans[w]
 		took, rank := t.rank(batch, o.Kind)
 		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + durText(took) + rank)
+		if cause == trace.CauseCollate && 2*(min(o.End, s.End)-max(o.Start, s.Start)) < s.End-s.Start {
+			b.WriteString(", then the step loop had yet to get the batch")
+		}
 	}
 	return b.String() + of
 }
@@ -145,7 +158,7 @@ func (t *timeline) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 // causeWords say what each cause means.
 var causeWords = [trace.NumCauses]string{
 	"the batch's worker was reading", "the batch's worker was decoding",
-	"the batch's worker was transforming", "the batch's worker was collating",
+	"the batch's worker was transforming", "the batch was being collated or handed over",
 	"the batch's worker was page-locking memory", "all workers were on other batches",
 	"the prefetch limit held the batch back", "workers were starting",
 	"it waited for the host-to-device copy", "the host was still enqueuing",

@@ -197,8 +197,8 @@ func (k *knobs) drawFoot(m *Model, r rect) {
 	seg := &m.pic.seg
 	if m.pic.next && seg.Index > 0 && len(k.staged) == 0 {
 		p.text(stDim, "#").plain(stDim, int64(seg.Index)).space(1)
-		if seg.TransitionSteps > 0 || seg.Transition > 0 {
-			p.text(stDim, "cost ").dur(stNormal, seg.Transition).text(stDim, " in ").
+		if cost, known := m.an.cost(seg.Index); known && seg.TransitionSteps > 0 {
+			p.text(stDim, "cost ").dur(stNormal, cost).text(stDim, " in ").
 				plain(stNormal, int64(seg.TransitionSteps)).text(stDim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
 		}
 		m.reason(&p, seg.Reason)

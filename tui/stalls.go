@@ -20,7 +20,7 @@ func (m *Model) worst() (hue, float64) {
 // drawStalls draws the breakdown: one bar of the whole wall time, then the causes.
 func (m *Model) drawStalls(r rect) {
 	p := m.box(r, "Stall breakdown", paneStalls)
-	p.text(stDim, "last ").int(stNormal, int64(len(m.pic.steps))).text(stDim, " steps, ").
+	p.text(stDim, "last ").int(stNormal, int64(len(m.pic.steps))).text(stDim, pick(len(m.pic.steps) == 1, " step, ", " steps, ")).
 		dur(stNormal, m.pic.sum.Active()).text(stDim, " ")
 	in := r.inner()
 	in.x++

@@ -116,6 +116,9 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 	}
 	from, _ := t.window(t.edge)
 	t.first = from / t.bin()
+	if t.cursor >= 0 {
+		t.holdCursor()
+	}
 	t.layLanes(p)
 	n := len(t.lanes) * t.cols * slots
 	if n > cap(t.acc) {
@@ -273,6 +276,11 @@ func (t *timeline) moveCursor(d int) {
 			d++
 		}
 	}
-	lo, hi := t.first*t.bin(), t.edge-1
-	t.cursor = max(min(max(t.cursor+int64(d)*t.bin(), lo), hi), 0)
+	t.cursor += int64(d) * t.bin()
+	t.holdCursor()
+}
+
+// holdCursor keeps the cursor in the window.
+func (t *timeline) holdCursor() {
+	t.cursor = max(min(max(t.cursor, t.first*t.bin()), t.edge-1), 0)
 }

@@ -108,6 +108,7 @@ func (m *Model) rewind(name string) tea.Cmd {
 		m.frozen, m.at = true, m.pic.at
 	}
 	d := max(m.tl.bin()*int64(m.tl.cols)/4, m.tl.bin())
+	from := m.at
 	switch name {
 	case "[":
 		m.at -= d
@@ -119,6 +120,9 @@ func (m *Model) rewind(name string) tea.Cmd {
 		m.at += 4 * d
 	}
 	m.at = max(m.at, 0)
+	if m.tl.cursor >= 0 { // it stays in its column
+		m.tl.cursor = max(0, m.tl.cursor+m.at-from)
+	}
 	if m.at >= m.live.Now {
 		m.toEnd()
 	}

@@ -34,7 +34,8 @@ func TestKnobStates(t *testing.T) {
 	s.mustShow("‹6› ✓ confirmed", "cfg #3")
 	advance(run, 20_000)
 	s.tick()
-	s.mustHide("confirmed")
+	s.mustHide("confirmed", "cost 0 ms")
+	s.mustShow("#3 cost ")
 	s.press("u")
 	if got := run.Requested()[0].Value; got != "4" {
 		t.Errorf("undo asked for %s, want 4", got)
@@ -230,9 +231,42 @@ func TestCursor(t *testing.T) {
 			t.Errorf("no moment is explained with %q:\n%s", want, all)
 		}
 	}
+	inView := func(after string) {
+		if from := s.tl.first * s.tl.bin(); s.tl.cursor < from || s.tl.cursor >= s.tl.edge {
+			t.Errorf("after %s the cursor is at %d, the window from %d to %d", after, s.tl.cursor, from, s.tl.edge)
+		}
+	}
+	for _, key := range []string{"{", "[", "z", "z", "}", "Z"} {
+		s.press(key)
+		inView(key)
+	}
 	s.press("esc")
 	if s.tl.cursor >= 0 {
 		t.Error("esc keeps the cursor")
+	}
+}
+
+// TestLateHandOver: a batch that was collated long before the step loop had it is
+// not explained by its collation alone, and a window without a step is no window
+// without stalls.
+func TestLateHandOver(t *testing.T) {
+	const ms = int64(1e6)
+	tl := timeline{cursor: -1, cols: 80, zoom: 3, edge: 40 * ms, known: 40 * ms, spans: []trace.Span{
+		{Start: 1 * ms, End: 1*ms + 900, Batch: 7, Kind: trace.KindCollate, Track: trace.Worker(0)},
+		{Start: 1 * ms, End: 30 * ms, Batch: 7, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseCollate)},
+	}}
+	tl.explain(&Model{})
+	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "then the step loop had yet to get the batch") {
+		t.Errorf("a late hand-over reads %q", got)
+	}
+	tl = timeline{cursor: -1, cols: 80, zoom: 3, first: 100, edge: 1e12, spans: []trace.Span{{Start: 1e12 - 5, End: 1e12, Track: trace.Worker(0)}}}
+	tl.explain(&Model{})
+	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "no step has ended") {
+		t.Errorf("an open window reads %q", got)
+	}
+	tl.explain(&Model{paused: true})
+	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "paused") {
+		t.Errorf("a pause reads %q", got)
 	}
 }
 

@@ -429,10 +429,7 @@ func (r *Run) account(b int32, samples, bytes, load int64) {
 	r.pending = append(r.pending, stalls...)
 	if st.Flags&trace.FlagTransition != 0 {
 		segs := slices.Clone(r.snap.Segments)
-		last := &segs[len(segs)-1]
-		last.TransitionSteps++
-		d := done[0]
-		last.Transition += d.End - d.Start - d.Busy
+		segs[len(segs)-1].TransitionSteps++
 		r.snap.Segments = segs
 	}
 }
