@@ -101,7 +101,7 @@ func (v *Verdict) adviseWorkers(c *context, workers int) {
 	}
 	per := ""
 	if c.b.Load > 0 && c.b.Steps > 0 {
-		per = fmt.Sprintf("a batch takes %s of worker time and %s on the device", ms(c.b.Load/int64(c.b.Steps)), ms(c.b.Busy/int64(c.b.Steps)))
+		per = fmt.Sprintf("a batch takes %s of worker time and %s on the device", span(c.b.Load/int64(c.b.Steps)), span(c.b.Busy/int64(c.b.Steps)))
 	}
 	switch {
 	case workers < most:
@@ -133,4 +133,10 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-func ms(ns int64) string { return fmt.Sprintf("%.3g ms", float64(ns)/1e6) }
+// span writes ns with three digits, in ms or, from 1000 ms, in s.
+func span(ns int64) string {
+	if ns < 999_500_000 {
+		return fmt.Sprintf("%.3g ms", float64(ns)/1e6)
+	}
+	return strconv.FormatFloat(math.Round(float64(ns)/1e7)/100, 'f', -1, 64) + " s"
+}

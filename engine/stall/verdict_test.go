@@ -198,3 +198,11 @@ func BenchmarkJudge(b *testing.B) {
 		Judge(snap, snap.Steps)
 	}
 }
+
+func TestSpan(t *testing.T) {
+	for ns, want := range map[int64]string{42_000_000: "42 ms", 57_940_000: "57.9 ms", 999_400_000: "999 ms", 999_600_000: "1 s", 12_123_456_789: "12.12 s", 2_480_000_000_000: "2480 s"} {
+		if got := span(ns); got != want {
+			t.Errorf("span(%d) = %q, want %q", ns, got, want)
+		}
+	}
+}
