@@ -105,6 +105,13 @@ func TestProgressOfSlowSteps(t *testing.T) {
 	if math.Abs(float64(g.ETA)-40) > 1e-9 { // two steps of 20 s
 		t.Errorf("ETA %v s", g.ETA)
 	}
+	if g.Late || float64(g.SinceStep) != 30 {
+		t.Errorf("late %v, %v s since the last step: 30 s are less than two steps", g.Late, g.SinceStep)
+	}
+	s.Now = 80 * second
+	if line := measure(s, &options{epochs: 2}).line(); !strings.Contains(line, "(no step for 50 s)") {
+		t.Errorf("a stalled run reads %q", line)
+	}
 }
 
 func TestFlagMessages(t *testing.T) {

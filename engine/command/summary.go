@@ -37,11 +37,17 @@ type progress struct {
 	Loss              number   `json:"loss"`
 	Top1              number   `json:"top1"`
 	ETA               number   `json:"eta_s"`
+	SinceStep         number   `json:"since_step_s"` // since the last step ended
+	Late              bool     `json:"-"`            // and that is long for these steps
 	Labels            []string `json:"labels,omitempty"`
 }
 
 // recent is how far back the progress line looks.
 const recent = 5 * time.Second
+
+// late is how long no step may end before the line says so: until one does, the
+// rates are those of the steps before.
+const late = 2 * time.Second
 
 func measure(s *trace.Snapshot, o *options) progress {
 	steps := s.Steps
@@ -57,12 +63,16 @@ func measure(s *trace.Snapshot, o *options) progress {
 	g := progress{
 		T: seconds(s.Now), Epochs: o.epochs, Step: len(steps), ETA: number(math.NaN()),
 		SamplesPerSecond: number(math.NaN()), DeviceUtilization: number(math.NaN()), DataShare: number(math.NaN()),
-		Loss: number(math.NaN()), Top1: number(math.NaN()), Labels: labels(s),
+		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()), Labels: labels(s),
 	}
 	if len(window) == 0 {
 		return g
 	}
-	g.Epoch = window[len(window)-1].Epoch
+	last := &window[len(window)-1]
+	g.Epoch = last.Epoch
+	since := max(0, s.Now-last.End)
+	g.SinceStep = seconds(since)
+	g.Late = since > int64(late) && since > 2*(last.End-last.Start)
 	g.SamplesPerSecond = number(b.SamplesPerSecond())
 	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
 	loss, top1 := learning(window)
@@ -147,6 +157,9 @@ func (g progress) line() string {
 		fmt.Fprintf(&b, "  %.4g samples/s  util %s  data %s  loss %s  top1 %s",
 			float64(g.SamplesPerSecond), percent(float64(g.DeviceUtilization)), percent(float64(g.DataShare)),
 			value(float64(g.Loss), "%.3f"), percent(float64(g.Top1)))
+	}
+	if g.Late {
+		fmt.Fprintf(&b, "  (no step for %.0f s)", float64(g.SinceStep))
 	}
 	if eta := float64(g.ETA); !math.IsNaN(eta) && !math.IsInf(eta, 0) {
 		fmt.Fprintf(&b, "  ETA %s", clock(eta))
