@@ -127,7 +127,7 @@ func (e *Engine) account(f *flight) error {
 	shift := correction(copyStart, end, f.enqueued, now)
 	copyStart, copyEnd, start, end = copyStart+shift, copyEnd+shift, start+shift, end+shift
 	flags := f.flags
-	if e.info.Emulated {
+	if e.info.Emulated && !e.info.Computes {
 		flags |= trace.FlagModelled
 	}
 	e.change.piece(e, now)

@@ -54,7 +54,7 @@ type Launch struct {
 type Info struct {
 	Kind     string // "cpu", "cuda", "emu"
 	Name     string // for people
-	Emulated bool   // its time is modelled, not measured
+	Emulated bool   // its time says nothing of the device it stands for: modelled, or an emulated driver's
 	Computes bool   // it does arithmetic: loss and gradients mean something
 	Memory   int64  // bytes in all; 0 when unknown
 	PinNote  string // why pin_memory has no effect here; empty when it has one

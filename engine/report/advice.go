@@ -85,7 +85,11 @@ func (m *markdown) caveats() {
 		m.line("- Imported: yes, from %s. gpustall did not run this training; it accounts for what the trace holds.", code(meta.Imported))
 	}
 	emulated := meta.Emulated || m.flags&trace.FlagModelled != 0
-	m.item("Device emulated", emulated, "the loader was real, the device's times come from a model of it; they are no measurement of that device, and nothing was learnt")
+	why := "the loader was real, the device's times come from a model of it; they are no measurement of that device, and nothing was learnt"
+	if meta.DeviceKind == "cuda" {
+		why = "the training was real, on the host behind an emulated driver; its times are no measurement of a GPU"
+	}
+	m.item("Device emulated", emulated, why)
 	m.item("Data synthetic", meta.Synthetic, "gpustall made it; how fast it is read and what accuracy is reached say nothing about real data")
 	m.item("Bottleneck injected", m.flags&trace.FlagInjected != 0, m.flaggedRows(trace.FlagInjected)+" ran with a slowness that was added on purpose")
 	m.item("Ceiling", m.flags&trace.FlagCeiling != 0, m.flaggedRows(trace.FlagCeiling)+" served cached batches, so that data cost nothing")

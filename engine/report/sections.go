@@ -135,7 +135,11 @@ func (m *markdown) environment() {
 	add("outcome", m.status())
 	device := meta.Device
 	if meta.Emulated {
-		device += " (emulated: its times are modelled, not measured)"
+		how := "its times are modelled, not measured"
+		if meta.DeviceKind == "cuda" {
+			how = "its times are the host's, not a GPU's"
+		}
+		device += " (emulated: " + how + ")"
 	}
 	add("device", device)
 	add("device kind", meta.DeviceKind)

@@ -61,7 +61,7 @@ type Meta struct {
 	Command    []string
 	Device     string // "NVIDIA H100 80GB HBM3", "cpu (AMD EPYC, 2 threads)", "emulated H100"
 	DeviceKind string // "cpu", "cuda", "emu"
-	Emulated   bool   // the device's time is modelled
+	Emulated   bool   // the device's time says nothing of a real one: modelled, or an emulated driver's
 	Model      string
 	Params     int64 // trainable parameters; 0 when there is no model
 	Dataset    string

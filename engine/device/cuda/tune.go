@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gorgonia.org/cu"
@@ -32,7 +31,7 @@ func (d *Device) choose(op kernels.Op, bufs []device.Buffer) string {
 		return c
 	}
 	// What the emulated driver takes says nothing about a GPU.
-	if strings.HasPrefix(d.info.Name, "Emulated") {
+	if d.info.Emulated {
 		return ""
 	}
 	best, err := d.tune(op, bufs, configs)

@@ -45,7 +45,7 @@ func info(r *rig) {
 	if i.Kind == "" || i.Name == "" || len(i.Types) == 0 {
 		r.Errorf("incomplete: %+v", i)
 	}
-	if i.Emulated && i.Computes {
+	if i.Kind == "emu" && i.Computes {
 		r.Error("a modelled device must not claim to compute")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -81,7 +80,7 @@ func describe() (any, error) {
 		i := d.Info()
 		f := facts{
 			Name: i.Name, Memory: i.Memory, Types: i.Types, CPUs: runtime.NumCPU(), Go: runtime.Version(),
-			Emulated: i.Emulated || strings.HasPrefix(i.Name, "Emulated"),
+			Emulated: i.Emulated,
 		}
 		f.Driver, f.NVML = driverVersion()
 		return f, nil
