@@ -35,15 +35,21 @@ func makeRing[T any](n int) []T {
 
 func (r *ring[T]) push(v T) {
 	h := r.head.Load()
-	if h-r.seen >= uint64(len(r.buf)) {
-		r.seen = r.tail.Load()
-		if h-r.seen >= uint64(len(r.buf)) {
-			r.dropped.Store(r.dropped.Load() + 1) // one writer: no need for a locked add
-			return
-		}
+	if h-r.seen >= uint64(len(r.buf)) && !r.room(h) {
+		return
 	}
 	r.buf[h&r.mask] = v
 	r.head.Store(h + 1)
+}
+
+// room looks again whether there is room for item h; if not, it counts the drop.
+func (r *ring[T]) room(h uint64) bool {
+	r.seen = r.tail.Load()
+	if h-r.seen < uint64(len(r.buf)) {
+		return true
+	}
+	r.dropped.Store(r.dropped.Load() + 1) // one writer: no need for a locked add
+	return false
 }
 
 // drain appends to dst what was pushed before the call.
@@ -81,8 +87,16 @@ func newTrack(id TrackID, capacity int) *Track {
 // allocates: when the collector has fallen behind, the span is dropped and
 // counted.
 func (t *Track) Record(s Span) {
-	s.Track = t.id
-	t.ring.push(s)
+	// ring.push in line: the span is written once, where it stays.
+	r := &t.ring
+	h := r.head.Load()
+	if h-r.seen >= uint64(len(r.buf)) && !r.room(h) {
+		return
+	}
+	b := &r.buf[h&r.mask]
+	*b = s
+	b.Track = t.id
+	r.head.Store(h + 1)
 }
 
 // Dropped returns how many spans did not fit.
