@@ -42,7 +42,7 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 		}
 	}()
 	l.retry()
-	for start := int64(-1); ; {
+	for start := (time.Time{}); ; {
 		if l.closed {
 			return nil, fmt.Errorf("loader: next: %w", ErrClosed)
 		}
@@ -76,8 +76,8 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 				continue
 			}
 		}
-		if start < 0 {
-			start = l.clock.Now()
+		if start.IsZero() {
+			start = time.Now()
 		}
 		if err := l.wait(ctx, start); err != nil {
 			return nil, err
@@ -116,11 +116,11 @@ func (l *Loader) loadInline(ctx context.Context, s *slot) {
 var errAborted = errors.New("the goroutine ended while it loaded")
 
 // wait blocks until something may have changed. start is when Next began to wait,
-// for the timeout.
-func (l *Loader) wait(ctx context.Context, start int64) error {
+// for the timeout, which keeps to the timer's clock.
+func (l *Loader) wait(ctx context.Context, start time.Time) error {
 	var timeout <-chan time.Time
 	if limit := l.k.Timeout; limit > 0 {
-		rest := limit - time.Duration(l.clock.Now()-start)
+		rest := limit - time.Since(start)
 		if rest <= 0 {
 			return l.timedOut()
 		}
