@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -52,9 +53,15 @@ func (w *worker) run() {
 	w.startUp()
 	var err error
 	for {
+		handed := s != nil
 		if s = l.exchange(w, s, err); s == nil {
 			ended = true
 			return
+		}
+		if handed {
+			// The step loop may wait for that batch. Where every processor has a busy
+			// goroutine it would get its turn only when one is preempted, 10 ms later.
+			runtime.Gosched()
 		}
 		l.sweep()
 		err = w.load(l.ctx, s)
