@@ -134,10 +134,10 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 	if w >= 0 {
 		o := &t.spans[w]
 		took, rank := t.rank(batch, o.Kind)
-		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + durText(took) + rank)
 		if cause == trace.CauseCollate && 2*(min(o.End, s.End)-max(o.Start, s.Start)) < s.End-s.Start {
-			b.WriteString(", then the step loop had yet to get the batch")
+			rank = ", then the hand-over"
 		}
+		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + durText(took) + rank)
 	}
 	return b.String() + of
 }

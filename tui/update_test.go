@@ -256,7 +256,7 @@ func TestLateHandOver(t *testing.T) {
 		{Start: 1 * ms, End: 30 * ms, Batch: 7, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseCollate)},
 	}}
 	tl.explain(&Model{})
-	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "then the step loop had yet to get the batch") {
+	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "then the hand-over") {
 		t.Errorf("a late hand-over reads %q", got)
 	}
 	tl = timeline{cursor: -1, cols: 80, zoom: 3, first: 100, edge: 1e12, spans: []trace.Span{{Start: 1e12 - 5, End: 1e12, Track: trace.Worker(0)}}}
