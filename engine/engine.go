@@ -74,6 +74,7 @@ type Engine struct {
 	micro        int // batches whose gradients wait for the optimizer
 	step         int32
 	firstInEpoch bool
+	broke        bool // a loss was no number, which was told
 	tracks       struct{ step, copy, compute *trace.Track }
 }
 

@@ -143,6 +143,7 @@ func (e *Engine) account(f *flight) error {
 	if e.info.Computes {
 		loss = math.Float32frombits(binary.LittleEndian.Uint32(f.metrics))
 		correct = int32(math.Float32frombits(binary.LittleEndian.Uint32(f.metrics[4:])))
+		e.checkLoss(f.step, loss)
 	}
 	e.rec.Step(trace.Step{
 		Index: f.step, Epoch: f.epoch, Segment: f.segment, Batch: f.seq,
@@ -151,6 +152,15 @@ func (e *Engine) account(f *flight) error {
 	})
 	e.clock.event, e.clock.t = f.end, end
 	return nil
+}
+
+// checkLoss says, once a run, that the training broke.
+func (e *Engine) checkLoss(step int32, loss float32) {
+	if e.broke || !math.IsNaN(float64(loss)) && !math.IsInf(float64(loss), 0) {
+		return
+	}
+	e.broke = true
+	e.rec.Note("warn", fmt.Sprintf("step %d: the loss is %v: the training diverged; lower the learning rate", step, loss))
 }
 
 // finish waits for what is in flight, at the end of a run.

@@ -52,7 +52,8 @@ func epoch(steps []trace.Step, samples int64) EpochStats {
 		if s.Segment != e.Segment {
 			e.Segment = -1
 		}
-		if l := float64(s.Loss); !math.IsNaN(l) {
+		// A step with arithmetic counts, NaN too: a loss that broke must show.
+		if l := float64(s.Loss); s.Correct >= 0 || !math.IsNaN(l) {
 			loss += l * float64(s.Samples)
 			lossOf += int64(s.Samples)
 		}
