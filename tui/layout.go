@@ -69,7 +69,7 @@ func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 // experimentRows gives the table a little more on tall screens.
 func experimentRows(h, base int) int { return base + max(0, h-34)/8 }
 
-// full is the layout of DESIGN's picture.
+// full is the layout of a large terminal.
 func (l *layout) full(b rect, gauges, verdict, experiments int) {
 	main := b.h - gauges - verdict - experiments
 	kw := max(50, b.w*2/5)
