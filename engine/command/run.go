@@ -98,6 +98,9 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	if err != nil {
 		return errors.Join(got(), err)
 	}
+	if r.device.why != "" {
+		fmt.Fprintln(log, r.device.why)
+	}
 	p := printer{run: r, opts: o, out: out, log: log, unread: cancel}
 	p.start()
 	awake := watchStops(r.engine.Suspend)
