@@ -65,13 +65,13 @@ var (
 func Available() error {
 	if err := driver.Load(); err != nil {
 		if errors.Is(err, driver.ErrNoDriver) {
-			return fmt.Errorf("cuda device: %w: %v; install NVIDIA's driver or take --device cpu", device.ErrNoDevice, err)
+			return fmt.Errorf("cuda device: %w: %w; install NVIDIA's driver or take --device cpu", device.ErrNoDevice, err)
 		}
-		return fmt.Errorf("cuda device: %w: the NVIDIA driver does not start: %v; see nvidia-smi, or take --device cpu", device.ErrNoDevice, err)
+		return fmt.Errorf("cuda device: %w: the NVIDIA driver does not start: %w; see nvidia-smi, or take --device cpu", device.ErrNoDevice, err)
 	}
 	n, err := cu.NumDevices()
 	if err != nil {
-		return fmt.Errorf("cuda device: %w: counting GPUs: %v", device.ErrNoDevice, err)
+		return fmt.Errorf("cuda device: %w: counting GPUs: %w", device.ErrNoDevice, err)
 	}
 	if n == 0 {
 		return fmt.Errorf("cuda device: %w: the driver sees no GPU; check CUDA_VISIBLE_DEVICES, or take --device cpu", device.ErrNoDevice)
