@@ -101,7 +101,7 @@ func Open(c Config) (device.Device, error) {
 
 func (d *Device) open(ordinal int) (err error) {
 	if d.gpu, err = cu.GetDevice(ordinal); err != nil {
-		return fmt.Errorf("%w: %v", device.ErrNoDevice, err)
+		return fmt.Errorf("%w: %w", device.ErrNoDevice, err)
 	}
 	if err = d.describe(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (d *Device) open(ordinal int) (err error) {
 	// Blocking waits leave the processor to the loader's workers.
 	_ = d.gpu.SetPrimaryCtxFlags(cu.SchedBlockingSync) // refused when another user of the context was first: no harm
 	if d.ctx, err = driver.Retain(d.gpu); err != nil {
-		return fmt.Errorf("%w: retaining the context: %v", device.ErrNoDevice, err)
+		return fmt.Errorf("%w: retaining the context: %w", device.ErrNoDevice, err)
 	}
 	d.mem.grow, d.mem.shrink = d.grow, d.shrink
 	err = d.ctx.Do(func() error {
