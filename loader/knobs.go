@@ -212,6 +212,6 @@ func Specs() []trace.KnobSpec {
 		toggle("ceiling", "next batch", "serve kept batches: what would the run do if data were free?"),
 		inject("inject_read", "duration", "injected: latency added to each sample's read"),
 		inject("inject_cpu", "duration", "injected: computation added to each sample's transform"),
-		inject("inject_straggler", "text", "injected: worker:delay, as in 3:50ms, added to each batch of that worker"),
+		inject("inject_straggler", "text", "injected: worker:delay added to each of its batches; 3:50ms slows the third worker, lane w2"),
 	}
 }
