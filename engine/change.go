@@ -106,6 +106,9 @@ func (e *Engine) apply(k Knobs) error {
 		return nil
 	}
 	e.span(trace.KindRebuild, start, -1, 0)
+	if k.Accumulate != e.applied.Accumulate || k.Precision != e.applied.Precision {
+		e.micro = 0 // the state has dropped the sum of gradients it had begun
+	}
 	e.applied = k
 	e.closeSegment()
 	e.openSegment(words)

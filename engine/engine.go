@@ -288,9 +288,6 @@ func (e *Engine) span(k trace.Kind, start int64, batch int32, flags uint16) {
 // Loader tells the loader's state, for gauges.
 func (e *Engine) Loader() loader.Stats { return e.loader.Stats() }
 
-// Steps returns the steps resolved so far; safe after Run has returned.
-func (e *Engine) Steps() int { return e.tail }
-
 // Close stops the loader and frees what the engine took from the device.
 func (e *Engine) Close() error {
 	var errs []error

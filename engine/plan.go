@@ -280,9 +280,6 @@ func (p *planner) apply(k Knobs) error {
 		return err
 	}
 	if k.form() != p.form {
-		if k.Accumulate != p.form.accumulate || k.Precision != p.form.typ {
-			p.e.micro = 0 // the state drops the sum it has begun
-		}
 		p.drop(len(p.plans))
 		p.form = k.form()
 	}

@@ -1,0 +1,141 @@
+package engine_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// TestLiveKnobs changes knobs while the engine trains: every sample of every
+// epoch is trained on once, and the trace confirms each change as a segment.
+func TestLiveKnobs(t *testing.T) {
+	d := stripes{n: 500}
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize = 16
+	r := onCPU(t, d, k, 6)
+	changes := [][]trace.Knob{
+		{{Name: "num_workers", Value: "3"}},
+		{{Name: "batch_size", Value: "50"}},
+		{{Name: "device_transforms", Value: "on"}, {Name: "pin_memory", Value: "on"}},
+		{{Name: "num_workers", Value: "1"}, {Name: "in_order", Value: "off"}},
+		{{Name: "batch_size", Value: "7"}, {Name: "device_transforms", Value: "off"}},
+		{{Name: "num_workers", Value: "0"}},
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, c := range changes {
+			time.Sleep(30 * time.Millisecond)
+			if err := r.engine.Set(c); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	s := r.run(t, context.Background())
+	<-done
+	checkSteps(t, s)
+	per := map[int32]int{}
+	for _, st := range s.Steps {
+		per[st.Epoch] += int(st.Samples)
+	}
+	for e, n := range per {
+		if n != d.n {
+			t.Errorf("epoch %d trained on %d of %d samples", e, n, d.n)
+		}
+	}
+	if len(per) != 6 {
+		t.Errorf("%d epochs, want 6", len(per))
+	}
+	if len(s.Segments) < 2 {
+		t.Fatalf("%d segments: no change was confirmed", len(s.Segments))
+	}
+	for i, seg := range s.Segments[1:] {
+		if seg.Start < s.Segments[i].End {
+			t.Errorf("segment %d starts before segment %d ends", i+1, i)
+		}
+	}
+	checkSegments(t, s)
+}
+
+// TestAccumulation: two batches of 16 whose gradients make one step follow one
+// batch of 32, as far as the order of sums allows, for a network without batch
+// norm.
+func TestAccumulation(t *testing.T) {
+	loss := func(batch, accumulate int) float64 {
+		k := engine.DefaultKnobs()
+		k.Loader.BatchSize, k.Accumulate, k.Loader.Shuffle = batch, accumulate, false
+		r := onCPU(t, stripes{n: 128}, k, 6)
+		s := r.run(t, context.Background())
+		e := stall.Epochs(s)
+		return e[len(e)-1].Loss
+	}
+	one, two := loss(32, 1), loss(16, 2)
+	if math.Abs(one-two) > 2e-3*one {
+		t.Errorf("last epoch's loss is %v with batches of 32 and %v with two of 16", one, two)
+	}
+	if other := loss(16, 1); math.Abs(one-other) <= 2e-3*one {
+		t.Errorf("batches of 16 without accumulation give the same loss %v: the test cannot fail", other)
+	}
+}
+
+// TestEngineKnobsLive changes the engine's own knobs while it trains.
+func TestEngineKnobsLive(t *testing.T) {
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize = 16
+	r := onCPU(t, stripes{n: 320}, k, 3)
+	changes := [][]trace.Knob{
+		{{Name: "gradient_accumulation", Value: "4"}},
+		{{Name: "checkpointing", Value: "on"}, {Name: "gradient_accumulation", Value: "2"}},
+		{{Name: "checkpointing", Value: "off"}, {Name: "gradient_accumulation", Value: "1"}},
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i, c := range changes {
+			if err := r.engine.Set(c); err != nil {
+				t.Error(err)
+			}
+			r.until(func(s *trace.Snapshot) bool { return len(s.Segments) >= i+2 })
+		}
+	}()
+	s := r.run(t, context.Background())
+	<-done
+	checkSteps(t, s)
+	if len(s.Segments) < 3 {
+		t.Errorf("%d segments", len(s.Segments))
+	}
+	for _, st := range s.Steps {
+		if math.IsNaN(float64(st.Loss)) {
+			t.Fatalf("step %d has no loss", st.Index)
+		}
+	}
+}
+
+func TestSetRefuses(t *testing.T) {
+	r := onCPU(t, stripes{n: 64}, engine.DefaultKnobs(), 1)
+	before := r.engine.Requested()
+	for _, c := range [][]trace.Knob{
+		{{Name: "num_workers", Value: "65"}},
+		{{Name: "num_workers", Value: "2"}, {Name: "batch_size", Value: "0"}},
+		{{Name: "precision", Value: "bf16"}},
+		{{Name: "gradient_accumulation", Value: "65"}},
+		{{Name: "checkpointing", Value: "maybe"}},
+		{{Name: "nonsense", Value: "1"}},
+		{{Name: "persistent_workers", Value: "on"}},
+	} {
+		if err := r.engine.Set(c); err == nil {
+			t.Errorf("%v was taken", c)
+		}
+	}
+	for i, k := range r.engine.Requested() {
+		if k != before[i] {
+			t.Errorf("%s is %s after a refusal, was %s", k.Name, k.Value, before[i].Value)
+		}
+	}
+	r.run(t, context.Background())
+}
