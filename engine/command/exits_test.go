@@ -114,6 +114,31 @@ func TestProgressOfSlowSteps(t *testing.T) {
 	}
 }
 
+// What is left of the epochs is what the knobs in force will deliver.
+func TestSamplesLeft(t *testing.T) {
+	const full, last = 32, trace.FlagLastOfEpoch
+	for _, tt := range []struct {
+		name, drop, batch string
+		steps             []trace.Step
+		want              float64
+	}{
+		{"whole epochs", "off", "32", []trace.Step{{Samples: full}}, 68 + 100},
+		{"drop_last leaves four", "on", "32", []trace.Step{{Samples: full}}, 64 + 96},
+		{"at the end of an epoch", "on", "32", []trace.Step{{Samples: full}, {Samples: full}, {Samples: full, Flags: last}}, 96},
+		{"an epoch that was cut short counts as done", "off", "32", []trace.Step{{Samples: full, Flags: last}}, 100},
+		{"in the last epoch", "on", "32", []trace.Step{{Samples: full, Flags: last}, {Epoch: 1, Samples: full}}, 64},
+		{"at the end", "on", "32", []trace.Step{{Epoch: 1, Samples: full, Flags: last}}, 0},
+		{"another batch size", "on", "30", []trace.Step{{Samples: full}}, 58 + 90},
+	} {
+		s := &trace.Snapshot{Meta: trace.Meta{Samples: 100}, Steps: tt.steps, Segments: []trace.Segment{{
+			Knobs: []trace.Knob{{Name: "batch_size", Value: tt.batch}, {Name: "drop_last", Value: tt.drop}},
+		}}}
+		if got := samplesLeft(s, 2); got != tt.want {
+			t.Errorf("%s: %v samples left, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestFlagMessages(t *testing.T) {
 	for _, tt := range []struct{ args, says string }{
 		{"run --epochs x", `--epochs "x": must be a whole number`},

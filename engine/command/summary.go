@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,13 +78,9 @@ func measure(s *trace.Snapshot, o *options) progress {
 	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
 	loss, top1 := learning(window)
 	g.Loss, g.Top1 = number(loss), number(top1)
-	var all int64
-	for i := range steps {
-		all += int64(steps[i].Samples)
-	}
 	left := math.Inf(1)
 	if o.epochs > 0 {
-		left = float64(int64(o.epochs)*s.Meta.Samples - all)
+		left = samplesLeft(s, o.epochs)
 	}
 	if o.steps > 0 {
 		g.Steps = int64(o.steps)
@@ -91,6 +88,35 @@ func measure(s *trace.Snapshot, o *options) progress {
 	}
 	g.ETA = number(max(0, left) / b.SamplesPerSecond())
 	return g
+}
+
+// samplesLeft is what epochs still have to deliver under the knobs in force:
+// drop_last leaves out what does not fill a batch.
+func samplesLeft(s *trace.Snapshot, epochs int) float64 {
+	each := s.Meta.Samples
+	if n := len(s.Segments); n > 0 && knob(s.Segments[n-1].Knobs, "drop_last") == "on" {
+		if batch, err := strconv.ParseInt(knob(s.Segments[n-1].Knobs, "batch_size"), 10, 64); err == nil && batch > 0 {
+			each -= each % batch
+		}
+	}
+	last := s.Steps[len(s.Steps)-1]
+	var done int64 // of the epoch under way
+	for i := len(s.Steps) - 1; i >= 0 && s.Steps[i].Epoch == last.Epoch; i-- {
+		done += int64(s.Steps[i].Samples)
+	}
+	if last.Flags&trace.FlagLastOfEpoch != 0 {
+		done = each
+	}
+	return float64(max(0, each-done) + int64(epochs-1-int(last.Epoch))*each)
+}
+
+func knob(knobs []trace.Knob, name string) string {
+	for _, k := range knobs {
+		if k.Name == name {
+			return k.Value
+		}
+	}
+	return ""
 }
 
 // learning is the mean loss and top-1 share over steps; NaN without arithmetic.
