@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -41,6 +42,8 @@ func Run(ctx context.Context, o Options) error {
 		o.Quit()
 	}
 	switch {
+	case s.failure() != nil:
+		return fmt.Errorf("show the screen: %w", s.failure())
 	case err != nil:
 		return fmt.Errorf("show the screen: %w", err)
 	case s.caught() != nil:
@@ -66,6 +69,7 @@ type signals struct {
 
 	mu  sync.Mutex
 	end os.Signal
+	err error // of the goroutine itself
 }
 
 func watch(ctx context.Context, p *tea.Program, away func(bool)) *signals {
@@ -78,7 +82,8 @@ func watch(ctx context.Context, p *tea.Program, away func(bool)) *signals {
 	s.wg.Go(func() {
 		defer func() {
 			if r := recover(); r != nil {
-				p.Kill() // restores the terminal; Run reports that it was killed
+				s.fail(fmt.Errorf("wait for signals: panic: %v\n%s", r, debug.Stack()))
+				p.Kill() // restores the terminal
 			}
 		}()
 		s.loop(ctx)
@@ -132,6 +137,18 @@ func (s *signals) caught() os.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end
+}
+
+func (s *signals) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func (s *signals) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 func (s *signals) close() {

@@ -33,7 +33,9 @@ func TestMain(m *testing.M) {
 	case "nothing":
 		os.Exit(0) // what a --version would do: only the inits ran
 	case "shell":
-		os.Exit(helperShell())
+		os.Exit(helperShell("run"))
+	case "shell of a panic":
+		os.Exit(helperShell("panic in suspend"))
 	default:
 		os.Exit(helperScreen(mode))
 	}
@@ -52,6 +54,8 @@ func helperScreen(mode string) int {
 		defer cancel()
 	case "panic":
 		o.Source = &panicSource{Run: run}
+	case "panic in suspend":
+		o.Control = panicControl{run}
 	}
 	err := Run(ctx, o)
 	fmt.Printf("RETURNED %v\n", err)
@@ -78,11 +82,16 @@ func (s *panicSource) Snapshot(from, to int64) *trace.Snapshot {
 	return s.Run.Snapshot(from, to)
 }
 
+// panicControl panics when it is told that the process is stopped.
+type panicControl struct{ *demo.Run }
+
+func (panicControl) Suspend(bool) { panic("the engine broke") }
+
 // helperShell runs the screen as a shell runs a job, continues it when it
 // stops, and says so.
-func helperShell() int {
+func helperShell(mode string) int {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), helperEnv+"=run")
+	cmd.Env = append(os.Environ(), helperEnv+"="+mode)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Foreground: true, Ctty: 0}
 	if err := cmd.Start(); err != nil {
@@ -262,6 +271,18 @@ func TestPanicRestores(t *testing.T) {
 	x.exit()
 	x.restored()
 	x.wait(altOff, "the source broke", "RETURNED show the screen: ")
+}
+
+// TestSuspendPanics: what breaks while stopping ends the screen, and is told.
+func TestSuspendPanics(t *testing.T) {
+	x := start(t, "shell of a panic")
+	x.wait(altOn, "Timeline")
+	_, _ = x.pty.WriteString("\x1a")
+	if code := x.exit(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	x.restored()
+	x.wait(altOff, "RETURNED show the screen: wait for signals: panic: the engine broke")
 }
 
 // TestSuspend: ctrl+z and TSTP stop the process with the terminal restored, CONT

@@ -2,5 +2,7 @@
 
 package command
 
+import "dev.gpustall/engine/trace"
+
 // watchStops has nothing to watch where processes are not stopped by a signal.
-func watchStops(func(on bool)) (end func()) { return func() {} }
+func watchStops(func(on bool), *trace.Recorder) (end func()) { return func() {} }

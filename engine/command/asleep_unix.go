@@ -8,24 +8,34 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/trace"
 )
 
 // watchStops tells the engine when the process is stopped as a whole (ctrl+z) and
 // when it goes on, so that the time asleep counts as a pause. The screen does that
 // for itself; this is for a run without one. end ends the watch.
-func watchStops(suspend func(on bool)) (end func()) {
+func watchStops(suspend func(on bool), r *trace.Recorder) (end func()) {
+	return onStop(r, func() {
+		if hasShell() {
+			sleep(suspend)
+		}
+	})
+}
+
+// onStop calls f for each TSTP until end.
+func onStop(r *trace.Recorder, f func()) (end func()) {
 	stop, quit, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(stop, syscall.SIGTSTP)
 	go func() {
 		defer close(done)
+		defer recoverTo(r, "wait for ctrl+z")
 		for {
 			select {
 			case <-quit:
 				return
 			case <-stop:
-				if hasShell() {
-					sleep(suspend)
-				}
+				f()
 			}
 		}
 	}()

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // binary is the program under test, built once.
@@ -31,9 +33,10 @@ func TestMain(m *testing.M) {
 	// One cache for all tests, so that the default data set is made once.
 	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
 }
 
 // tiny makes a small synthetic data set once a test.

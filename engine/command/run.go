@@ -39,49 +39,6 @@ session file for replay and report.`,
 	return cmd
 }
 
-// untilSignal returns a context that the first INT, TERM or HUP cancels; the
-// second one calls last, where there is one, and ends the process at once. got
-// tells which came.
-func untilSignal(parent context.Context, last func()) (ctx context.Context, got func() error, stop func()) {
-	if parent == nil {
-		parent = context.Background()
-	}
-	ctx, cancel := context.WithCancel(parent)
-	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	first := make(chan os.Signal, 1)
-	quit := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case s := <-ch:
-			first <- s
-			cancel()
-		case <-quit:
-			return
-		}
-		select {
-		case s := <-ch:
-			n, _ := s.(syscall.Signal)
-			if last != nil {
-				last()
-			}
-			os.Exit(exitSignal + int(n))
-		case <-quit:
-		}
-	}()
-	got = func() error {
-		select {
-		case s := <-first:
-			return signalError{s}
-		default:
-			return nil
-		}
-	}
-	return ctx, got, func() { signal.Stop(ch); close(quit); <-done; cancel() }
-}
-
 // runHeadless trains and prints; the summary is printed on every way out. When
 // nobody reads it any more (run | head) the training stops as if by SIGPIPE, but
 // its session is completed.
@@ -103,7 +60,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	}
 	p := printer{run: r, opts: o, out: out, log: log, unread: cancel}
 	p.start()
-	awake := watchStops(r.engine.Suspend)
+	awake := watchStops(r.engine.Suspend, r.recorder)
 	err = r.train(ctx)
 	awake()
 	p.stop()
