@@ -249,6 +249,8 @@ type epochSummary struct {
 	Loss     number `json:"loss"`
 	Top1     number `json:"top1"`
 	Complete bool   `json:"complete"`
+	Injected int    `json:"injected_steps"` // of the epoch's
+	Ceiling  int    `json:"ceiling_steps"`
 }
 
 func summarise(r *run, o *options, cause error) summary {
@@ -280,7 +282,7 @@ func summarise(r *run, o *options, cause error) summary {
 	for _, e := range stall.Epochs(s) {
 		out.EpochTimes = append(out.EpochTimes, epochSummary{
 			e.Epoch, seconds(e.Total), seconds(e.Load), seconds(e.Train), seconds(e.Wait),
-			number(e.Loss), number(e.Top1), e.Complete,
+			number(e.Loss), number(e.Top1), e.Complete, e.Injected, e.Ceiling,
 		})
 		loss, top1 = e.Loss, e.Top1
 	}

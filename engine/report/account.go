@@ -70,15 +70,15 @@ func (a *account) final() int {
 	return a.first
 }
 
-// flagged reports whether any step of a row has the flag.
-func (a *account) flagged(row int, flag uint16) bool {
+// flagsOf are the flags of any step of a row.
+func (a *account) flagsOf(row int) (flags uint16) {
 	for _, st := range a.steps[a.rows[row].Segment.Index] {
-		if st.Flags&flag != 0 {
-			return true
-		}
+		flags |= st.Flags
 	}
-	return false
+	return flags
 }
+
+func (a *account) flagged(row int, flag uint16) bool { return a.flagsOf(row)&flag != 0 }
 
 func (a *account) ceiling(row int) bool { return a.flagged(row, trace.FlagCeiling) }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -17,13 +18,7 @@ func (m *markdown) segmentTable() {
 	rows := [][]string{{"segment", "change", ">steps", ">left out", ">samples/s", ">step p50", ">p95", ">utilisation", ">data share", "throughput against A (95 % interval)", ">cost of change", "note"}}
 	for i := range m.rows {
 		r := &m.rows[i]
-		var notes []string
-		if m.flagged(i, trace.FlagInjected) {
-			notes = append(notes, "injected")
-		}
-		if m.ceiling(i) {
-			notes = append(notes, "ceiling")
-		}
+		note := flagNote(m.flagsOf(i))
 		row := []string{m.letter(i), or(r.Segment.Reason, "-"), grouped(int64(r.Steps)), grouped(int64(r.Excluded))}
 		if r.Steps == 0 {
 			row = append(row, "-", "-", "-", "-", "-")
@@ -35,11 +30,39 @@ func (m *markdown) segmentTable() {
 		} else {
 			row = append(row, compared(r.VsA))
 		}
-		row = append(row, seconds(r.Segment.Transition), strings.Join(notes, ", "))
+		row = append(row, seconds(r.Segment.Transition), note)
 		rows = append(rows, row)
 	}
 	m.table(rows)
 	m.para("A segment is a stretch of the run with constant knobs. Its numbers leave out the steps of its transition (from the change until the queue was refilled) and the first step of the run. The cost of a change is the idle device time in its transition.")
+}
+
+// flagNote names what makes a row's numbers other than a plain run's.
+func flagNote(flags uint16) string {
+	var notes []string
+	if flags&trace.FlagInjected != 0 {
+		notes = append(notes, "injected")
+	}
+	if flags&trace.FlagCeiling != 0 {
+		notes = append(notes, "ceiling")
+	}
+	return strings.Join(notes, ", ")
+}
+
+// epochNote marks an epoch of which some or all steps were not a plain run's.
+func epochNote(e stall.EpochStats) string {
+	var notes []string
+	add := func(what string, steps int) {
+		switch {
+		case steps == e.Steps:
+			notes = append(notes, what)
+		case steps > 0:
+			notes = append(notes, fmt.Sprintf("%s in %s of %s steps", what, grouped(int64(steps)), grouped(int64(e.Steps))))
+		}
+	}
+	add("injected", e.Injected)
+	add("ceiling", e.Ceiling)
+	return strings.Join(notes, ", ")
 }
 
 // epochTable lists load, train and total time per epoch.
@@ -49,8 +72,9 @@ func (m *markdown) epochTable() {
 		m.para("No epoch was begun.")
 		return
 	}
-	rows := [][]string{{">epoch", "segment", ">steps", ">samples", ">load", ">wait", ">train", ">total", ">full epoch", ">utilisation", ">loss", ">top-1"}}
+	rows := [][]string{{">epoch", "segment", ">steps", ">samples", ">load", ">wait", ">train", ">total", ">full epoch", ">utilisation", ">loss", ">top-1", "note"}}
 	projected := false
+	var injected, ceiling bool
 	for _, e := range m.epochs {
 		seg := "several"
 		for i := range m.rows {
@@ -77,10 +101,17 @@ func (m *markdown) epochTable() {
 			top1 = percent(e.Top1)
 		}
 		rows = append(rows, []string{itoa(int64(e.Epoch) + 1), seg, grouped(int64(e.Steps)), grouped(e.Samples),
-			seconds(e.Load), seconds(e.Wait), seconds(e.Train), seconds(e.Total), whole, percent(e.Utilisation), loss, top1})
+			seconds(e.Load), seconds(e.Wait), seconds(e.Train), seconds(e.Total), whole, percent(e.Utilisation), loss, top1, epochNote(e)})
+		injected, ceiling = injected || e.Injected > 0, ceiling || e.Ceiling > 0
 	}
 	m.table(rows)
 	m.para("Load is the time that all workers together spent on the epoch's batches; they work while the device does, so it may exceed the total. Wait is how long the step loop was blocked for a batch. Train is how long the device computed. Total is wall time without pauses. Loss and top-1 (the share of samples whose likeliest class was right) are means over the training samples%s.", m.noLoss())
+	if injected {
+		m.para("Injected: a bottleneck was added on purpose, so the epoch's load, wait and total say nothing about the machine.")
+	}
+	if ceiling {
+		m.para("Ceiling: cached batches were served, so the epoch's load and wait are not those of loading the data, and its loss and top-1 are those of the same few batches over and over.")
+	}
 	if projected {
 		m.para("Projected: the epoch was not run in full, so its time is that of the samples that were, scaled to all %s.", grouped(m.s.Meta.Samples))
 	}

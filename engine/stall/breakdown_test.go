@@ -127,6 +127,16 @@ func TestEpochs(t *testing.T) {
 	if a.Loss != 4.5 || a.Top1 != 0.5 || b.Loss != (145.0-12)/9 || b.Top1 != 0.5 || !math.IsNaN(c.Loss) || !math.IsNaN(c.Top1) {
 		t.Errorf("loss %v %v %v, top-1 %v %v %v", a.Loss, b.Loss, c.Loss, a.Top1, b.Top1, c.Top1)
 	}
+	snap.Steps[0].Flags |= trace.FlagInjected
+	snap.Steps[19].Flags |= trace.FlagInjected | trace.FlagCeiling
+	for i := 20; i < 25; i++ {
+		snap.Steps[i].Flags |= trace.FlagCeiling
+	}
+	for i, r := range Epochs(snap) {
+		if want := [3][2]int{{1, 0}, {1, 1}, {0, 5}}[i]; r.Injected != want[0] || r.Ceiling != want[1] {
+			t.Errorf("epoch %d: %d steps injected, %d on cached batches, want %v", i, r.Injected, r.Ceiling, want)
+		}
+	}
 	snap.Steps[3].Loss = nan // computed, and broken: no mean over the others
 	if a := Epochs(snap)[0]; !math.IsNaN(a.Loss) || a.Top1 != 0.5 {
 		t.Errorf("loss %v and top-1 %v of an epoch with a loss that broke", a.Loss, a.Top1)

@@ -22,6 +22,8 @@ type EpochStats struct {
 	Loss, Top1  float64 // means over the samples; NaN where the device does no arithmetic
 	Complete    bool    // it was run to its last batch
 	Projected   int64   // of a full epoch at the rate so far, when it is not complete; 0 when unknown
+	Injected    int     // steps with an injected bottleneck
+	Ceiling     int     // steps on cached batches
 }
 
 // Epochs returns one row an epoch, in order.
@@ -49,6 +51,12 @@ func epoch(steps []trace.Step, samples int64) EpochStats {
 	var lossOf, hitsOf int64
 	for i := range steps {
 		s := &steps[i]
+		if s.Flags&trace.FlagInjected != 0 {
+			e.Injected++
+		}
+		if s.Flags&trace.FlagCeiling != 0 {
+			e.Ceiling++
+		}
 		if s.Segment != e.Segment {
 			e.Segment = -1
 		}
