@@ -13,6 +13,7 @@ import (
 type gpm struct {
 	lib       nvml.Interface
 	dev       nvml.Device
+	part      int // the GPU instance (MIG); -1: the whole GPU
 	prev, cur nvml.GpmSample
 	primed    bool
 }
@@ -32,30 +33,43 @@ var gpmMetrics = []struct {
 	{nvml.GPM_METRIC_PCIE_TX_PER_SEC, GPMPCIeTx, 1 << 20},
 }
 
-// newGPM returns nil where the GPU has no GPM.
-func newGPM(lib nvml.Interface, dev nvml.Device) (g *gpm) {
-	defer func() {
-		if recover() != nil { // a library without the symbols
-			g = nil
+// newGPM returns nil where the GPU or the library has no GPM. part is the number
+// of a GPU instance, or -1 for the whole GPU.
+func newGPM(lib nvml.Interface, has func(symbol string) bool, dev nvml.Device, part int) *gpm {
+	get := "nvmlGpmSampleGet"
+	if part >= 0 {
+		get = "nvmlGpmMigSampleGet"
+	}
+	for _, symbol := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmMetricsGet", get} {
+		if !has(symbol) {
+			return nil
 		}
-	}()
+	}
 	support, r := dev.GpmQueryDeviceSupport()
 	if r != nvml.SUCCESS || support.IsSupportedDevice == 0 {
 		return nil
 	}
-	g = &gpm{lib: lib, dev: dev}
-	var r1, r2 nvml.Return
-	g.prev, r1 = lib.GpmSampleAlloc()
-	g.cur, r2 = lib.GpmSampleAlloc()
-	if r1 != nvml.SUCCESS || r2 != nvml.SUCCESS {
+	g := &gpm{lib: lib, dev: dev, part: part}
+	if g.prev, r = lib.GpmSampleAlloc(); r != nvml.SUCCESS {
+		return nil
+	}
+	if g.cur, r = lib.GpmSampleAlloc(); r != nvml.SUCCESS {
+		_ = g.prev.Free() // nothing is left of it
 		return nil
 	}
 	return g
 }
 
+func (g *gpm) sample() nvml.Return {
+	if g.part >= 0 {
+		return g.cur.MigGet(g.dev, g.part)
+	}
+	return g.cur.Get(g.dev)
+}
+
 // read appends the metrics since the last call; the first call gives none.
 func (g *gpm) read(out []Gauge) []Gauge {
-	if g == nil || g.cur.Get(g.dev) != nvml.SUCCESS {
+	if g == nil || g.sample() != nvml.SUCCESS {
 		return out
 	}
 	g.prev, g.cur = g.cur, g.prev

@@ -16,35 +16,117 @@ import (
 // Sampler reads the gauges of one GPU. It is not safe for concurrent use.
 type Sampler struct {
 	lib    nvml.Interface
-	dev    nvml.Device
+	dev    nvml.Device // what CUDA computes on: a GPU, or a part of one (MIG)
+	gpu    nvml.Device // the whole GPU
+	gauges []reader
 	name   string
 	driver string
 	gpm    *gpm
 }
 
-// Open loads the library and picks GPU number index. Without a driver the error
-// wraps ErrNoDriver.
-func Open(index int) (*Sampler, error) { return open(nvml.New(), index) }
+// reader is a gauge and the function of the library that it calls. A call of a
+// function that an old library lacks ends the process in the dynamic linker, so
+// every one is looked up first.
+type reader struct {
+	symbol string
+	read   func(s *Sampler, add func(name string, v float64, r nvml.Return))
+}
 
-func open(lib nvml.Interface, index int) (s *Sampler, err error) {
-	// go-nvml panics when a symbol is missing in an old library.
-	defer func() {
-		if p := recover(); p != nil {
-			s, err = nil, fmt.Errorf("open NVML: %v: %w", p, ErrNoDriver)
+var readers = []reader{
+	{"nvmlDeviceGetUtilizationRates", func(s *Sampler, add func(string, float64, nvml.Return)) {
+		u, r := s.dev.GetUtilizationRates() // a part of a GPU has none
+		add(Util, float64(u.Gpu), r)
+		add(MemoryUtil, float64(u.Memory), r)
+	}},
+	{"nvmlDeviceGetMemoryInfo", func(s *Sampler, add func(string, float64, nvml.Return)) {
+		m, r := s.dev.GetMemoryInfo()
+		add(MemoryUsed, float64(m.Used), r)
+		add(MemoryTotal, float64(m.Total), r)
+	}},
+	{"nvmlDeviceGetPowerUsage", func(s *Sampler, add func(string, float64, nvml.Return)) {
+		mw, r := s.gpu.GetPowerUsage()
+		add(Power, float64(mw)/1e3, r)
+	}},
+	{"nvmlDeviceGetTemperature", func(s *Sampler, add func(string, float64, nvml.Return)) {
+		t, r := s.gpu.GetTemperature(nvml.TEMPERATURE_GPU)
+		add(Temperature, float64(t), r)
+	}},
+	{"nvmlDeviceGetClockInfo", func(s *Sampler, add func(string, float64, nvml.Return)) {
+		sm, r := s.gpu.GetClockInfo(nvml.CLOCK_SM)
+		add(SMClock, float64(sm)*1e6, r)
+		mem, r := s.gpu.GetClockInfo(nvml.CLOCK_MEM)
+		add(MemoryClock, float64(mem)*1e6, r)
+	}},
+	// KB/s over 20 ms, which the call waits for (nvmlDeviceGetPcieThroughput).
+	{"nvmlDeviceGetPcieThroughput", func(s *Sampler, add func(string, float64, nvml.Return)) {
+		rx, r := s.gpu.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES)
+		add(PCIeRx, float64(rx)*1e3, r)
+		tx, r := s.gpu.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES)
+		add(PCIeTx, float64(tx)*1e3, r)
+	}},
+}
+
+// Open loads the library and picks GPU number index, in NVML's order: that of the
+// PCI bus, all GPUs counted. Without a driver the error wraps ErrNoDriver.
+func Open(index int) (*Sampler, error) {
+	return open(nvml.New(), func(lib nvml.Interface) (nvml.Device, error) {
+		dev, r := lib.DeviceGetHandleByIndex(index)
+		if r != nvml.SUCCESS {
+			return nil, fmt.Errorf("open GPU %d in NVML: %s", index, text(lib, r))
 		}
-	}()
+		return dev, nil
+	})
+}
+
+// OpenUUID picks the GPU, or the part of one, that CUDA computes on. CUDA's
+// numbers are not NVML's: CUDA_VISIBLE_DEVICES hides GPUs and orders them, and the
+// fastest may come first. uuid is 8-4-4-4-12 hexadecimal digits, as cuDeviceGetUuid
+// has them, without the prefix "GPU-" or "MIG-".
+func OpenUUID(uuid string) (*Sampler, error) { return openUUID(nvml.New(), uuid) }
+
+func openUUID(lib nvml.Interface, uuid string) (*Sampler, error) {
+	return open(lib, func(lib nvml.Interface) (nvml.Device, error) {
+		var r nvml.Return
+		for _, prefix := range []string{"GPU-", "MIG-"} {
+			var dev nvml.Device
+			if dev, r = lib.DeviceGetHandleByUUID(prefix + uuid); r == nvml.SUCCESS {
+				return dev, nil
+			}
+		}
+		return nil, fmt.Errorf("open GPU %s in NVML: %s", uuid, text(lib, r))
+	})
+}
+
+func open(lib nvml.Interface, pick func(nvml.Interface) (nvml.Device, error)) (*Sampler, error) {
 	if r := lib.Init(); r != nvml.SUCCESS {
 		return nil, fmt.Errorf("open NVML: %s: %w", text(lib, r), ErrNoDriver)
 	}
-	dev, r := lib.DeviceGetHandleByIndex(index)
-	if r != nvml.SUCCESS {
-		_ = lib.Shutdown()
-		return nil, fmt.Errorf("open GPU %d in NVML: %s", index, text(lib, r))
+	has := func(symbol string) bool { return lib.Extensions().LookupSymbol(symbol) == nil }
+	dev, err := pick(lib)
+	if err != nil {
+		_ = lib.Shutdown() // the first error is the one to tell
+		return nil, err
 	}
-	s = &Sampler{lib: lib, dev: dev}
+	s := &Sampler{lib: lib, dev: dev, gpu: dev}
+	part := -1 // the number of the GPU instance
+	if has("nvmlDeviceIsMigDeviceHandle") && has("nvmlDeviceGetGpuInstanceId") && has("nvmlDeviceGetDeviceHandleFromMigDeviceHandle") {
+		if mig, r := dev.IsMigDeviceHandle(); r == nvml.SUCCESS && mig {
+			if id, r := dev.GetGpuInstanceId(); r == nvml.SUCCESS {
+				part = id
+			}
+			if whole, r := dev.GetDeviceHandleFromMigDeviceHandle(); r == nvml.SUCCESS {
+				s.gpu = whole
+			}
+		}
+	}
+	for _, g := range readers {
+		if has(g.symbol) {
+			s.gauges = append(s.gauges, g)
+		}
+	}
 	s.name, _ = dev.GetName()
 	s.driver, _ = lib.SystemGetDriverVersion()
-	s.gpm = newGPM(lib, dev)
+	s.gpm = newGPM(lib, has, s.gpu, part)
 	return s, nil
 }
 
@@ -62,33 +144,17 @@ func (s *Sampler) Name() string { return s.name }
 // Driver returns the driver's version.
 func (s *Sampler) Driver() string { return s.driver }
 
-// Read takes one sample. A gauge that this GPU does not have is left out.
+// Read takes one sample, in about 40 ms. A gauge that this GPU does not have is
+// left out.
 func (s *Sampler) Read() []Gauge {
 	out := make([]Gauge, 0, 16)
-	add := func(name string, v float64, r nvml.Return) {
-		if r == nvml.SUCCESS {
-			out = append(out, Gauge{name, v})
-		}
+	for _, g := range s.gauges {
+		g.read(s, func(name string, v float64, r nvml.Return) {
+			if r == nvml.SUCCESS {
+				out = append(out, Gauge{name, v})
+			}
+		})
 	}
-	u, r := s.dev.GetUtilizationRates()
-	add(Util, float64(u.Gpu), r)
-	add(MemoryUtil, float64(u.Memory), r)
-	m, r := s.dev.GetMemoryInfo()
-	add(MemoryUsed, float64(m.Used), r)
-	add(MemoryTotal, float64(m.Total), r)
-	mw, r := s.dev.GetPowerUsage()
-	add(Power, float64(mw)/1e3, r)
-	t, r := s.dev.GetTemperature(nvml.TEMPERATURE_GPU)
-	add(Temperature, float64(t), r)
-	sm, r := s.dev.GetClockInfo(nvml.CLOCK_SM)
-	add(SMClock, float64(sm)*1e6, r)
-	mem, r := s.dev.GetClockInfo(nvml.CLOCK_MEM)
-	add(MemoryClock, float64(mem)*1e6, r)
-	// KB/s over the last 20 ms (nvmlDeviceGetPcieThroughput).
-	rx, r := s.dev.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES)
-	add(PCIeRx, float64(rx)*1e3, r)
-	tx, r := s.dev.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES)
-	add(PCIeTx, float64(tx)*1e3, r)
 	return s.gpm.read(out)
 }
 

@@ -23,11 +23,19 @@ func gpu(gpmSupport uint32) *mock.Device {
 		},
 		GetClockInfoFunc:      func(nvml.ClockType) (uint32, nvml.Return) { return 1980, nvml.SUCCESS },
 		GetPcieThroughputFunc: func(nvml.PcieUtilCounter) (uint32, nvml.Return) { return 1500, nvml.SUCCESS },
+		IsMigDeviceHandleFunc: func() (bool, nvml.Return) { return false, nvml.SUCCESS },
 		GpmQueryDeviceSupportFunc: func() (nvml.GpmSupport, nvml.Return) {
 			return nvml.GpmSupport{IsSupportedDevice: gpmSupport}, nvml.SUCCESS
 		},
 	}
 }
+
+const (
+	whole = "8e3c0b8a-0000-1111-2222-333344445555"
+	slice = "5a5a5a5a-0000-1111-2222-333344445555"
+)
+
+var everySymbol = &mock.ExtendedInterface{LookupSymbolFunc: func(string) error { return nil }}
 
 func library(dev nvml.Device) *mock.Interface {
 	sample := &mock.GpmSample{
@@ -39,8 +47,15 @@ func library(dev nvml.Device) *mock.Interface {
 		ShutdownFunc:               func() nvml.Return { return nvml.SUCCESS },
 		DeviceGetHandleByIndexFunc: func(int) (nvml.Device, nvml.Return) { return dev, nvml.SUCCESS },
 		SystemGetDriverVersionFunc: func() (string, nvml.Return) { return "580.1", nvml.SUCCESS },
-		ErrorStringFunc:            func(r nvml.Return) string { return "code" },
-		GpmSampleAllocFunc:         func() (nvml.GpmSample, nvml.Return) { return sample, nvml.SUCCESS },
+		DeviceGetHandleByUUIDFunc: func(uuid string) (nvml.Device, nvml.Return) {
+			if uuid != "GPU-"+whole && uuid != "MIG-"+slice {
+				return nil, nvml.ERROR_NOT_FOUND
+			}
+			return dev, nvml.SUCCESS
+		},
+		ErrorStringFunc:    func(r nvml.Return) string { return "code" },
+		ExtensionsFunc:     func() nvml.ExtendedInterface { return everySymbol },
+		GpmSampleAllocFunc: func() (nvml.GpmSample, nvml.Return) { return sample, nvml.SUCCESS },
 		GpmMetricsGetFunc: func(g *nvml.GpmMetricsGetType) nvml.Return {
 			for i := range g.Metrics[:g.NumMetrics] {
 				g.Metrics[i].Value = 50
@@ -60,7 +75,7 @@ func readings(s *Sampler) map[string]float64 {
 }
 
 func TestRead(t *testing.T) {
-	s, err := open(library(gpu(1)), 0)
+	s, err := openUUID(library(gpu(1)), whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +104,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestNoGPM(t *testing.T) {
-	s, err := open(library(gpu(0)), 0)
+	s, err := openUUID(library(gpu(0)), whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,11 +120,51 @@ func TestNoGPM(t *testing.T) {
 func TestNoDriver(t *testing.T) {
 	lib := library(nil)
 	lib.InitFunc = func() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }
-	if _, err := open(lib, 0); !errors.Is(err, ErrNoDriver) {
+	if _, err := openUUID(lib, whole); !errors.Is(err, ErrNoDriver) {
 		t.Errorf("got %v, want ErrNoDriver", err)
 	}
-	lib.InitFunc = func() nvml.Return { panic("undefined symbol") }
-	if _, err := open(lib, 0); !errors.Is(err, ErrNoDriver) {
-		t.Errorf("got %v, want ErrNoDriver", err)
+}
+
+func TestUnknownGPU(t *testing.T) {
+	lib := library(gpu(0))
+	if _, err := openUUID(lib, "00000000-0000-0000-0000-000000000000"); err == nil || errors.Is(err, ErrNoDriver) {
+		t.Errorf("got %v, want an error about the GPU alone", err)
+	}
+	if n := len(lib.ShutdownCalls()); n != 1 {
+		t.Errorf("%d shutdowns after the failure, want 1", n)
+	}
+}
+
+// A part of a GPU has memory and GPM of its own, and no utilisation; power is the
+// whole GPU's.
+func TestMIG(t *testing.T) {
+	part := gpu(0)
+	part.IsMigDeviceHandleFunc = func() (bool, nvml.Return) { return true, nvml.SUCCESS }
+	part.GetGpuInstanceIdFunc = func() (int, nvml.Return) { return 7, nvml.SUCCESS }
+	part.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, nvml.ERROR_NOT_SUPPORTED }
+	part.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 10 << 30}, nvml.SUCCESS }
+	part.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+	part.GetDeviceHandleFromMigDeviceHandleFunc = func() (nvml.Device, nvml.Return) { return gpu(1), nvml.SUCCESS }
+	lib := library(part)
+	asked := -1
+	lib.GpmSampleAllocFunc = func() (nvml.GpmSample, nvml.Return) {
+		return &mock.GpmSample{
+			MigGetFunc: func(_ nvml.Device, id int) nvml.Return { asked = id; return nvml.SUCCESS },
+			GetFunc:    func(nvml.Device) nvml.Return { return nvml.ERROR_NOT_SUPPORTED },
+			FreeFunc:   func() nvml.Return { return nvml.SUCCESS },
+		}, nvml.SUCCESS
+	}
+	s, err := openUUID(lib, slice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Read()
+	got := readings(s)
+	if got[MemoryTotal] != 10<<30 || got[Power] != 350.5 || got[TensorUtil] != 50 || asked != 7 {
+		t.Errorf("%v, GPU instance %d", got, asked)
+	}
+	if _, ok := got[Util]; ok {
+		t.Error("a part of a GPU has no utilisation of its own")
 	}
 }
