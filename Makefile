@@ -37,13 +37,14 @@ $(BUILD):
 # A libcuda.so.1 that runs the kernels on the host: the CUDA device is tested on it
 # end to end where there is no GPU.
 EMULATED       := $(BUILD)/emulated/libcuda.so.1
-EMULATED_FILES := $(wildcard engine/device/cuda/emulated/*) $(wildcard kernels/*.cu kernels/*.h kernels/emulation/*)
+EMULATED_FILES := $(wildcard engine/device/cuda/emulated/*) $(wildcard kernels/*.cu kernels/*.h kernels/emulation/* kernels/ptx/*) kernels/build.sh
 
 emulated: $(EMULATED)
 
 $(EMULATED): $(EMULATED_FILES)
 	mkdir -p $(@D)
-	g++ -std=c++17 -O2 -march=native -fPIC -shared -pthread -fvisibility=hidden -Wall -Wl,-soname,libcuda.so.1 \
+	engine/device/cuda/emulated/known.sh >$(@D)/known.h
+	g++ -I$(@D) -std=c++17 -O2 -march=native -fPIC -shared -pthread -fvisibility=hidden -Wall -Wl,-soname,libcuda.so.1 \
 	  -o $@ $(wildcard engine/device/cuda/emulated/*.cpp) kernels/emulation/registry.cpp
 
 test-cuda: $(BUILD)/libcuda.a $(EMULATED)

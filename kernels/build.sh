@@ -2,6 +2,7 @@
 # build.sh [DIR]: compiles the kernels to PTX in DIR (default: ptx, beside this
 # script). It needs clang 19 (CLANG=clang-19) and nothing of NVIDIA's.
 set -eu
+export LC_ALL=C # the order of names
 cd "$(dirname "$0")"
 out=${1:-ptx}
 clang=${CLANG:-clang-19}
@@ -33,3 +34,7 @@ for f in conv_forward conv_backward_data conv_backward_weight; do
   compile 80 $f.cu ${f}_tf32 -DKD_TYPES=2
   compile 75 $f.cu ${f}_fp16 -DKD_TYPES=4 -DKD_TURING # its tensor cores know fp16 alone
 done
+
+# What this was made of, for those who cannot make it again: sources_test.go and
+# the emulated driver refuse PTX that is older than its sources.
+sha256sum build.sh *.cu *.h >"$out/SOURCES"

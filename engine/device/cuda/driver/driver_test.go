@@ -6,26 +6,13 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"gorgonia.org/cu"
-)
 
-// vecadd stands for any kernel: the emulated driver knows package kernels' add.
-const vecadd = `.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry add_fp32(
-	.param .u64 a,
-	.param .u64 b,
-	.param .u64 y,
-	.param .u32 n
+	"dev.gpustall/kernels"
 )
-.maxntid 256, 1, 1
-{
-	ret;
-}
-`
 
 func open(tb testing.TB) (Context, cu.Function, cu.Stream) {
 	tb.Helper()
@@ -43,7 +30,7 @@ func open(tb testing.TB) (Context, cu.Function, cu.Stream) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m, err := ctx.LoadModule([]byte(vecadd))
+	m, err := ctx.LoadModule(elementwise(tb, dev))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -69,10 +56,50 @@ func open(tb testing.TB) (Context, cu.Function, cu.Stream) {
 	return ctx, f, s
 }
 
+// elementwise is the module that holds add_fp32, which stands for any kernel.
+func elementwise(tb testing.TB, dev cu.Device) []byte {
+	tb.Helper()
+	major, err := dev.Attribute(cu.ComputeCapabilityMajor)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	minor, err := dev.Attribute(cu.ComputeCapabilityMinor)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ptx, err := kernels.CUDAModule("elementwise", 10*major+minor)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return ptx
+}
+
 func TestBadPTX(t *testing.T) {
 	ctx, _, _ := open(t)
 	if _, err := ctx.LoadModule([]byte("this is not PTX")); err == nil {
 		t.Error("no error")
+	}
+}
+
+// The emulated driver runs the kernels it was built with, so PTX of other ones,
+// newer or older, must not pass for them.
+func TestOtherPTX(t *testing.T) {
+	ctx, _, _ := open(t)
+	dev, err := cu.GetDevice(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, err := dev.Name(); err != nil || !strings.HasPrefix(name, "Emulated") {
+		t.Skip("a real driver runs any PTX")
+	}
+	ptx := elementwise(t, dev)
+	at := bytes.Index(ptx, []byte("ret;"))
+	other := bytes.Clone(ptx)
+	copy(other[at:], "RET;")
+	for _, p := range [][]byte{other, append(bytes.Clone(ptx), '\n'), ptx[:len(ptx)-1]} {
+		if _, err := ctx.LoadModule(p); err == nil || !strings.Contains(err.Error(), "make emulated") {
+			t.Errorf("PTX that is not of the driver's sources: %v, want a refusal that says what to make", err)
+		}
 	}
 }
 

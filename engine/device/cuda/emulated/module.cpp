@@ -1,6 +1,6 @@
-// Modules, functions and launches. A module is real PTX text: entry points are
-// looked up in it, and their parameters are checked against the kernel that the
-// emulation will run.
+// Modules, functions and launches. A module is real PTX text, and must be what the
+// sources built in here were compiled to; entry points are looked up in it, and
+// their parameters are checked against the kernel that the emulation will run.
 #include "emulated.h"
 #include "../../../../kernels/emulation/registry.h"
 
@@ -44,6 +44,28 @@ std::vector<int> params(const std::string &list) {
   return sizes;
 }
 
+const struct { uint32_t sum; size_t size; const char *name; } known[] = {
+#include "known.h" // written by known.sh
+};
+
+// sum is the checksum of POSIX's cksum.
+uint32_t sum(const std::string &s) {
+  uint32_t crc = 0;
+  auto add = [&](uint8_t b) {
+    crc ^= (uint32_t)b << 24;
+    for (int i = 0; i < 8; i++) crc = crc << 1 ^ (crc >> 31 ? 0x04c11db7u : 0);
+  };
+  for (char c : s) add((uint8_t)c);
+  for (size_t n = s.size(); n; n >>= 8) add((uint8_t)n);
+  return ~crc;
+}
+
+bool is_known(const std::string &ptx) {
+  for (auto &k : known)
+    if (k.size == ptx.size() && k.sum == sum(ptx)) return true;
+  return false;
+}
+
 int load(void **m, const char *text, std::string *log) {
   if (int r = unsafe()) return r;
   auto mod = std::make_unique<Module>();
@@ -57,6 +79,11 @@ int load(void **m, const char *text, std::string *log) {
   if (mod->target > setting("GPUSTALL_EMU_SM", 80)) {
     *log = "SM version of the module is higher than the device's";
     return NO_BINARY_FOR_GPU;
+  }
+  if (!is_known(mod->ptx)) {
+    *log = "the emulated driver was built from other kernels than this PTX: run make emulated, and build the program again";
+    fprintf(stderr, "emulated driver: %s\n", log->c_str());
+    return INVALID_PTX;
   }
   *m = mod.release();
   return OK;
