@@ -72,64 +72,6 @@ func decode(s *loader.Sample) error {
 	return nil
 }
 
-// fromYCbCr converts by JFIF's equations in 16.16 fixed point:
-// R = Y + 1.402 Cr, G = Y - 0.344136 Cb - 0.714136 Cr, B = Y + 1.772 Cb.
-func fromYCbCr(dst []byte, img *image.YCbCr) {
-	w, h := img.Rect.Dx(), img.Rect.Dy()
-	double := img.SubsampleRatio == image.YCbCrSubsampleRatio420 || img.SubsampleRatio == image.YCbCrSubsampleRatio422
-	if img.Rect.Min != (image.Point{}) || (!double && img.SubsampleRatio != image.YCbCrSubsampleRatio444) {
-		fromAny(dst, img)
-		return
-	}
-	for y := range h {
-		out := dst[y*w*3 : (y+1)*w*3]
-		luma := img.Y[y*img.YStride:][:w]
-		at := img.COffset(0, y)
-		if double {
-			n := (w + 1) / 2
-			row420(out, luma, img.Cb[at:][:n], img.Cr[at:][:n])
-		} else {
-			row444(out, luma, img.Cb[at:][:w], img.Cr[at:][:w])
-		}
-	}
-}
-
-// row420 converts a row whose chroma counts for two pixels: the products are
-// computed once for both.
-func row420(out, luma, cb, cr []byte) {
-	cr = cr[:len(cb)]
-	for i, b := range cb {
-		u, v := int32(b)-128, int32(cr[i])-128
-		dr, dg, db := 91881*v+1<<15, 1<<15-22554*u-46802*v, 116130*u+1<<15
-		yy := int32(luma[0]) << 16
-		out[0], out[1], out[2] = clamp(yy+dr), clamp(yy+dg), clamp(yy+db)
-		if len(luma) < 2 {
-			return
-		}
-		yy = int32(luma[1]) << 16
-		out[3], out[4], out[5] = clamp(yy+dr), clamp(yy+dg), clamp(yy+db)
-		luma, out = luma[2:], out[6:]
-	}
-}
-
-func row444(out, luma, cb, cr []byte) {
-	cb, cr = cb[:len(luma)], cr[:len(luma)]
-	for i, l := range luma {
-		u, v := int32(cb[i])-128, int32(cr[i])-128
-		yy := int32(l)<<16 + 1<<15
-		o := out[i*3 : i*3+3 : i*3+3]
-		o[0], o[1], o[2] = clamp(yy+91881*v), clamp(yy-22554*u-46802*v), clamp(yy+116130*u)
-	}
-}
-
-// clamp takes 16.16 fixed point to a byte.
-func clamp(v int32) byte {
-	if uint32(v)&0xff000000 == 0 {
-		return byte(v >> 16)
-	}
-	return byte(^(v >> 31)) // negative to 0, the rest to 255
-}
-
 func fromGray(dst []byte, img *image.Gray) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	for y := range h {

@@ -3,8 +3,9 @@
 // root holds the splits train and val (or valid, or test), those hold the classes.
 //
 // Read fetches a file's bytes; Decode turns them into RGB pixels with the standard
-// library's decoders. Chroma is upsampled by repetition, where libjpeg-turbo, and
-// hence PIL, interpolates: pixels differ slightly from PIL's at coloured edges.
+// library's decoders, chroma upsampled and colours converted as libjpeg, and hence
+// PIL, does it. The inverse DCT rounds differently: some values differ from PIL's by
+// 1 or 2, 3 at the most on the images of testdata, 0.04 on average.
 package imagefolder
 
 import (
