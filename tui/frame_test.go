@@ -1,0 +1,111 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
+)
+
+// TestEverySizeAndKey draws every size while every key is pressed: nothing may
+// panic, and a frame has exactly the terminal's lines and columns.
+func TestEverySizeAndKey(t *testing.T) {
+	keys := []string{
+		"1", "left", "shift+left", "up", "down", "z", "Z", "2", "right", "down", "enter", "u", "3", "4", "5", "up", "a", "A",
+		"f", "f", "space", "[", "{", "]", "}", "g", "G", "t", "+", "-", "p", "p", "e", "n", "down", "esc", "?", "down", "esc", "/", "w", "enter", "esc", "q", "n", "tab", "shift+tab",
+	}
+	run := session().Meta(func(m *trace.Meta) { m.Model, m.Device = "残差网络18", "显卡 H100" })
+	for _, o := range []Options{{Control: run}, {Replay: true, ASCII: true}} {
+		s := newScreen(t, run, o, 1, 1)
+		for w := 0; w <= 210; w += 7 {
+			for h := 0; h <= 56; h += 5 {
+				s.send(tea.WindowSizeMsg{Width: w, Height: h})
+				s.press(keys[(w*8+h)%len(keys)], keys[(w+h)%len(keys)])
+				checkFrame(t, s, w, h)
+			}
+		}
+		for _, size := range sizes {
+			s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+			for _, k := range keys {
+				s.press(k)
+				checkFrame(t, s, size[0], size[1])
+			}
+		}
+	}
+}
+
+func checkFrame(t *testing.T, s *screen, w, h int) {
+	t.Helper()
+	if w == 0 || h == 0 {
+		s.View()
+		return
+	}
+	lines := strings.Split(s.plain(), "\n")
+	if len(lines) != h {
+		t.Fatalf("%dx%d: %d lines", w, h, len(lines))
+	}
+	for i, l := range lines {
+		if textWidth(l) != w {
+			t.Fatalf("%dx%d: line %d has %d columns: %q", w, h, i, textWidth(l), l)
+		}
+		if s.cs.ascii {
+			for _, r := range l {
+				if r > 0x7e && !strings.ContainsRune("残差网络显卡", r) {
+					t.Fatalf("%dx%d: line %d has %q in ASCII mode", w, h, i, r)
+				}
+			}
+		}
+	}
+}
+
+// TestLabelsAlwaysShow at every size.
+func TestLabelsAlwaysShow(t *testing.T) {
+	run := demo.New(nil)
+	_ = run.Set([]trace.Knob{{Name: "ceiling", Value: "on"}, {Name: "inject_read", Value: "2ms"}})
+	advance(run, 3000)
+	for _, size := range sizes {
+		for _, replay := range []bool{false, true} {
+			s := newScreen(t, run, Options{Control: run, Replay: replay}, size[0], size[1])
+			words := []string{"EMU", "SYN", "INJ", "CEIL"}
+			if replay {
+				words = append(words, "RPL")
+			}
+			frame := s.plain()
+			for _, w := range words {
+				if !strings.Contains(strings.ReplaceAll(frame, "REPLAY", "RPL"), w) {
+					t.Errorf("%v: the label %s is missing:\n%s", size, w, frame)
+				}
+			}
+		}
+	}
+}
+
+// TestQueueOfWorkers: many workers scroll, the rest is one merged row.
+func TestManyWorkers(t *testing.T) {
+	run := demo.New(nil)
+	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "64"}})
+	advance(run, 3000)
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.mustShow("w0 ", "more", "STALL", "compute")
+	s.press("1")
+	for range 100 {
+		s.press("down")
+	}
+	s.mustShow("w63", "STALL")
+	s.mustHide("+")
+}
+
+// TestThemeNames are those that the command line takes.
+func TestThemeNames(t *testing.T) {
+	for i, name := range []string{"default", "colorblind", "mono"} {
+		if m := New(Options{Theme: name}); m.theme != i || m.themes[i].name != name {
+			t.Errorf("theme %s is number %d, named %s", name, m.theme, m.themes[m.theme].name)
+		}
+	}
+	if m := New(Options{NoColor: true, Theme: "colorblind"}); !m.themes[m.theme].mono {
+		t.Error("NoColor does not win over the theme")
+	}
+}

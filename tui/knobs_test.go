@@ -1,0 +1,131 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
+)
+
+// TestKnobStates walks a change through staged, applied and confirmed.
+func TestKnobStates(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("right")
+	s.mustShow("‹4› →6 staged", "1 staged  enter apply")
+	if got := run.Requested()[0].Value; got != "4" {
+		t.Errorf("staging already asked for %s", got)
+	}
+	s.press("enter")
+	if got := run.Requested()[0].Value; got != "6" {
+		t.Errorf("enter asked for %s, want 6", got)
+	}
+	s.tick()
+	s.mustShow("‹4› →6 applied") // the engine accepted, the trace does not have it yet
+	s.mustHide("‹6›")
+	advance(run, 9600)
+	s.tick()
+	s.mustShow("‹6› ✓ confirmed", "cfg #3")
+	advance(run, 20_000)
+	s.tick()
+	s.mustHide("confirmed", "cost 0 ms")
+	s.mustShow("#3 cost ")
+	s.press("u")
+	if got := run.Requested()[0].Value; got != "4" {
+		t.Errorf("undo asked for %s, want 4", got)
+	}
+	s.press("u")
+	s.mustShow("nothing to undo")
+}
+
+// TestRefusedChange: the error shows and what was staged stays.
+func TestRefusedChange(t *testing.T) {
+	run := session()
+	run.Fail(errors.New("prefetch_factor needs workers"))
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("down", "right", "enter")
+	s.mustShow("prefetch_factor needs workers", "→3 staged")
+	for range 200 {
+		s.tick()
+	}
+	s.mustShow("prefetch_factor needs workers") // until a key
+	s.press("down")
+	s.mustHide("prefetch_factor needs workers")
+	s.press("esc")
+	s.mustHide("→3")
+}
+
+// TestPanicsInCommands: a panic of the engine or the report becomes a message.
+func TestPanicsInCommands(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: panicking{run}, Export: func() (string, error) { panic("no paper") }}, 120, 36)
+	s.press("right", "enter")
+	s.mustShow("apply the knobs: panic: out of order")
+	s.press("e")
+	s.mustShow("export: write the report: panic: no paper")
+}
+
+type panicking struct{ *demo.Run }
+
+func (panicking) Set([]trace.Knob) error { panic("out of order") }
+
+func TestStepping(t *testing.T) {
+	workers := &trace.KnobSpec{Type: "int", Max: 64, Values: []string{"0", "1", "2", "4", "8", "16", "32", "64"}}
+	prefetch := &trace.KnobSpec{Type: "int", Min: 1, Max: 16}
+	pin := &trace.KnobSpec{Type: "bool"}
+	precision := &trace.KnobSpec{Type: "enum", Values: []string{"fp32", "tf32", "bf16"}}
+	read := &trace.KnobSpec{Type: "duration"}
+	for _, c := range []struct {
+		spec    *trace.KnobSpec
+		from    string
+		d, size int
+		want    string
+	}{
+		{workers, "2", 1, 1, "4"}, {workers, "2", -1, 1, "1"}, {workers, "3", 1, 1, "4"}, {workers, "3", -1, 1, "2"},
+		{workers, "64", 1, 1, "64"}, {workers, "0", -1, 1, "0"}, {workers, "0", 1, 4, "8"}, {workers, "1", 1, 16, "64"},
+		{prefetch, "2", 1, 1, "3"}, {prefetch, "1", -1, 1, "1"}, {prefetch, "2", 1, 4, "6"}, {prefetch, "2", 1, 16, "16"},
+		{pin, "off", 1, 1, "on"}, {pin, "on", -1, 1, "off"}, {pin, "true", -1, 1, "false"},
+		{precision, "fp32", 1, 1, "tf32"}, {precision, "bf16", 1, 1, "bf16"}, {precision, "?", 1, 1, "fp32"},
+		{read, "0s", 1, 1, "1ms"}, {read, "5ms", -1, 4, "1ms"}, {read, "5ms", -1, 16, "off"}, {read, "off", 1, 1, "1ms"},
+	} {
+		if got := stepped(c.spec, c.from, c.d, c.size); got != c.want {
+			t.Errorf("%s %s stepped %d x %d = %s, want %s", c.spec.Type, c.from, c.d, c.size, got, c.want)
+		}
+	}
+}
+
+// TestTyping enters values as text.
+func TestTyping(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("enter", "1", "2", "backspace", "0", "enter")
+	s.mustShow("→10 staged")
+	s.press("esc", "enter", "9", "9", "enter")
+	s.mustShow("num_workers goes from 0 to 64, not 99")
+	s.press("down", "enter", "x", "enter")
+	s.mustShow(`"x" is not a whole number`)
+	for range 9 {
+		s.press("down")
+	}
+	s.press("enter", "5", "enter")
+	if got := s.kn.staged["inject_read"]; got != "5ms" {
+		t.Errorf("inject_read typed as 5 is %q, want 5ms", got)
+	}
+	s.press("down", "i", "2", "u", "s", "enter", "enter")
+	if got := fmt.Sprint(run.Requested()); !strings.Contains(got, "{inject_read 5ms} {inject_cpu 2µs}") {
+		t.Errorf("asked for %s", got)
+	}
+}
+
+// TestAdvice: enter in the verdict panel stages what it suggests.
+func TestAdvice(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("3", "enter")
+	if v := s.an.verdict; v.Knob == "" || s.kn.staged[v.Knob] != v.Value {
+		t.Errorf("staged %v, the verdict says %s %s", s.kn.staged, v.Knob, v.Value)
+	}
+}

@@ -1,0 +1,143 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/trace"
+)
+
+// TestReplay: time moves by keys, knobs do not.
+func TestReplay(t *testing.T) {
+	run := session()
+	run.End("finished")
+	s := newScreen(t, run, Options{Replay: true}, 120, 36)
+	s.mustShow("REPLAY", "FINISHED", "at 00:00:09 of 00:00:09", "read-only")
+	s.press("2", "right")
+	s.mustShow("a replay's knobs are read-only")
+	s.press("g")
+	s.mustShow("at 00:00:00", "waiting for the first step")
+	s.press("space")
+	s.mustShow("PLAYING")
+	t0 := time.Unix(100, 0)
+	s.advance(t0)
+	for i := 1; i <= 40; i++ {
+		s.advance(t0.Add(time.Duration(i) * 100 * time.Millisecond))
+	}
+	if s.at != 4e9 {
+		t.Errorf("after 4 s of playing it shows %d ns", s.at)
+	}
+	s.mustShow("PLAYING 00:00:04", "cfg #0")
+	s.press("G")
+	s.mustShow("cfg #2")
+	s.press("space") // from the end it begins again
+	if s.at != 0 || !s.play {
+		t.Errorf("space at the end: at %d, playing %v", s.at, s.play)
+	}
+}
+
+// TestFreeze: the run goes on, the screen does not.
+func TestFreeze(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("space")
+	frame := s.plain()
+	advance(run, 9500)
+	s.tick()
+	s.mustShow("FROZEN -500 ms")
+	if got := s.plain(); strings.Count(got, "\n") != strings.Count(frame, "\n") || !sameLine(got, frame, "STALL") {
+		t.Errorf("the frozen timeline moved:\n%s\n%s", frame, got)
+	}
+	s.press("[")
+	s.mustShow("FROZEN -565 ms")
+	s.press("]", "]")
+	if s.frozen && s.at < s.live.Now-440e6 {
+		t.Errorf("] did not move forward: at %d of %d", s.at, s.live.Now)
+	}
+	s.press("G")
+	s.mustHide("FROZEN")
+}
+
+func sameLine(a, b, word string) bool {
+	find := func(s string) string {
+		for _, l := range strings.Split(s, "\n") {
+			if strings.Contains(l, word) {
+				return l
+			}
+		}
+		return ""
+	}
+	return find(a) == find(b)
+}
+
+// TestCursor asks about moments: of a stall, and of computing.
+func TestCursor(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("1")
+	var seen []string
+	for range s.tl.cols {
+		s.press("left")
+		seen = append(seen, strings.Join(s.tl.lines, " "))
+	}
+	all := strings.Join(seen, "\n")
+	for _, want := range []string{"starved ", " transform took ", "computes batch ", "took ", "w1 transform #"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no moment is explained with %q:\n%s", want, all)
+		}
+	}
+	inView := func(after string) {
+		if from := s.tl.first * s.tl.bin(); s.tl.cursor < from || s.tl.cursor >= s.tl.edge {
+			t.Errorf("after %s the cursor is at %d, the window from %d to %d", after, s.tl.cursor, from, s.tl.edge)
+		}
+	}
+	for _, key := range []string{"{", "[", "z", "z", "}", "Z"} {
+		s.press(key)
+		inView(key)
+	}
+	s.press("esc")
+	if s.tl.cursor >= 0 {
+		t.Error("esc keeps the cursor")
+	}
+}
+
+// TestLateHandOver: a batch that was collated long before the step loop had it is
+// not explained by its collation alone, and a window without a step is no window
+// without stalls.
+func TestLateHandOver(t *testing.T) {
+	const ms = int64(1e6)
+	tl := timeline{cursor: -1, cols: 80, zoom: 3, edge: 40 * ms, known: 40 * ms, spans: []trace.Span{
+		{Start: 1 * ms, End: 1*ms + 900, Batch: 7, Kind: trace.KindCollate, Track: trace.Worker(0)},
+		{Start: 1 * ms, End: 30 * ms, Batch: 7, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseCollate)},
+	}}
+	tl.explain(&Model{})
+	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "then the hand-over") {
+		t.Errorf("a late hand-over reads %q", got)
+	}
+	tl = timeline{cursor: -1, cols: 80, zoom: 3, first: 100, edge: 1e12, spans: []trace.Span{{Start: 1e12 - 5, End: 1e12, Track: trace.Worker(0)}}}
+	tl.explain(&Model{})
+	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "no step has ended") {
+		t.Errorf("an open window reads %q", got)
+	}
+	tl.explain(&Model{paused: true})
+	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "paused") {
+		t.Errorf("a pause reads %q", got)
+	}
+}
+
+// TestFilter keeps lanes by name.
+func TestFilter(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("/", "w", "1", "enter")
+	if len(s.tl.lanes) != 1 || s.tl.lanes[0].label != "w1" {
+		t.Errorf("the filter w1 leaves %v", s.tl.lanes)
+	}
+	s.press("/", "z", "enter")
+	s.mustShow("no lane matches /z")
+	s.press("esc")
+	if len(s.tl.lanes) != 9 {
+		t.Errorf("without a filter there are %d lanes, want 9", len(s.tl.lanes))
+	}
+}
