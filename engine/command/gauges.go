@@ -25,7 +25,7 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 		defer recoverTo(r, "sample the gauges")
 		var sampler *nvml.Sampler
 		if d.index >= 0 {
-			s, err := nvml.Open(d.index)
+			s, err := openNVML(d.dev.Info().UUID, d.index)
 			if err != nil {
 				r.Note("warn", err.Error())
 			} else {
@@ -53,6 +53,15 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 		}
 	}()
 	return g
+}
+
+// openNVML asks for the GPU by its UUID, since NVML numbers GPUs otherwise than
+// CUDA; a driver that tells none is asked by number.
+func openNVML(uuid string, index int) (*nvml.Sampler, error) {
+	if uuid == "" {
+		return nvml.Open(index)
+	}
+	return nvml.OpenUUID(uuid)
 }
 
 func (g *gauges) stop() {

@@ -57,6 +57,7 @@ type Info struct {
 	Emulated bool   // its time says nothing of the device it stands for: modelled, or an emulated driver's
 	Computes bool   // it does arithmetic: loss and gradients mean something
 	Memory   int64  // bytes in all; 0 when unknown
+	UUID     string // a GPU's, 8-4-4-4-12 hexadecimal digits; empty when unknown
 	PinNote  string // why pin_memory has no effect here; empty when it has one
 	Types    []string
 	// Types lists the compute types it runs: "fp32", "tf32", "fp16", "bf16".

@@ -154,9 +154,13 @@ func (d *Device) describe() error {
 	if err != nil {
 		return fmt.Errorf("its memory: %w", err)
 	}
+	uuid, err := driver.UUID(d.gpu)
+	if err != nil {
+		uuid = "" // NVML is then asked by number
+	}
 	d.info = device.Info{
 		Kind: "cuda", Name: name, Computes: true, Memory: total,
-		Emulated: strings.HasPrefix(name, "Emulated"), // this project's own driver, which runs the kernels on the host
+		UUID: uuid, Emulated: strings.HasPrefix(name, "Emulated"), // this project's own driver, which runs the kernels on the host
 	}
 	for _, t := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
 		probe := kernels.ConvForward{Conv: kernels.Conv{N: 1, H: 8, W: 8, C: 8, K: 8, R: 3, S: 3, Stride: 1, Pad: 1}, Type: t}

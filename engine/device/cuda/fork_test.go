@@ -34,7 +34,7 @@ func TestDriverRefuses(t *testing.T) {
 	for _, c := range []struct{ name, env, want string }{
 		{"it is there", "GPUSTALL_EMU_DELAY=0", "opened"},
 		{"no library", "GPUSTALL_LIBCUDA=/nonexistent/libcuda.so.1", "install NVIDIA's driver"},
-		{"cuInit fails", "GPUSTALL_EMU_INIT=100", "does not start"},
+		{"cuInit fails", "GPUSTALL_EMU_INIT=100", "does not start: cuInit: CUDA_ERROR_NO_DEVICE"},
 		{"no GPU", "GPUSTALL_EMU_DEVICES=0", "CUDA_VISIBLE_DEVICES"},
 		{"an old GPU", "GPUSTALL_EMU_SM=61", "7.0 (Volta)"},
 	} {

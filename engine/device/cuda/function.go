@@ -20,7 +20,8 @@ type function struct {
 	shared int
 }
 
-// Without an opt-in a launch may have this much dynamic shared memory.
+// Without an opt-in a block may have this much shared memory, the kernel's own
+// included.
 const defaultShared = 48 << 10
 
 // function returns a kernel, loading its module at its first use.
@@ -31,13 +32,15 @@ func (d *Device) function(module, name string, shared int) (cu.Function, error) 
 		if err != nil {
 			return cu.Function{}, err
 		}
-		f = &function{shared: defaultShared}
+		f = &function{}
 		if err := d.ctx.Do(func() (err error) {
-			if f.cu, err = m.Function(name); err == nil {
-				// Asking loads the kernel now, where the driver loads lazily: doing so at
-				// the first launch would synchronise, which a capture does not allow.
-				_, err = f.cu.Attribute(cu.NumRegs)
+			if f.cu, err = m.Function(name); err != nil {
+				return err
 			}
+			// Asking loads the kernel now, where the driver loads lazily: doing so at
+			// the first launch would synchronise, which a capture does not allow.
+			static, err := f.cu.Attribute(cu.SharedSizeBytes)
+			f.shared = defaultShared - static
 			return err
 		}); err != nil {
 			return cu.Function{}, fmt.Errorf("kernel %s of module %s: %w", name, module, err)

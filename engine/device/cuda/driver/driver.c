@@ -65,6 +65,7 @@ CUresult gs_capture(CUcontext c, const gs_command *cmd, int n, CUstream s, CUgra
   CUresult end = cuStreamEndCapture(s, &g);
   if (!r) r = end;
   if (!r) r = cuGraphInstantiateWithFlags(x, g, 0);
+  if (r == CUDA_ERROR_NOT_FOUND && g) r = cuGraphInstantiateLog(x, g, NULL, NULL, 0); /* before CUDA 11.4 */
   if (g) cuGraphDestroy(g);
   return r;
 }

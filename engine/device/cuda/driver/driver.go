@@ -183,6 +183,18 @@ func SharedOptin(d cu.Device) (int, error) {
 	return int(v), err
 }
 
+// UUID names d as NVML does: 8-4-4-4-12 hexadecimal digits, without a prefix. With
+// a part of a GPU (MIG) it is the part's, where the driver knows (CUDA 11.4).
+func UUID(d cu.Device) (string, error) {
+	var u C.CUuuid
+	r := C.cuDeviceGetUuidV2(&u, C.CUdevice(d))
+	if r == C.CUDA_ERROR_NOT_FOUND {
+		r = C.cuDeviceGetUuid(&u, C.CUdevice(d))
+	}
+	b := C.GoBytes(unsafe.Pointer(&u), C.int(unsafe.Sizeof(u)))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), result(r)
+}
+
 // Record records e on s.
 func (c Context) Record(e cu.Event, s cu.Stream) error {
 	return result(C.gs_record(c.c, event(e), stream(s)))

@@ -45,6 +45,7 @@ API cuDeviceGetUuid(char *u, int) {
   memset(u, 0xee, 16);
   return OK;
 }
+API cuDeviceGetUuid_v2(char *u, int d) { return cuDeviceGetUuid(u, d); }
 API cuDeviceTotalMem_v2(size_t *n, int) {
   *n = (size_t)setting("GPUSTALL_EMU_MEMORY", 4096) << 20;
   return OK;

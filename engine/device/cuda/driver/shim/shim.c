@@ -16,8 +16,10 @@ static const char *why = "";
 
 static void load(void) {
   const char *own = getenv("GPUSTALL_LIBCUDA"); /* tests and unusual installations */
-  const char *names[] = {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
-  int n = 2;
+  /* Where the loader does not look: WSL, containers that mount the driver. */
+  const char *names[] = {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1",
+                         "/usr/lib64-nvidia/libcuda.so.1"};
+  int n = sizeof names / sizeof *names;
   if (own && *own) {
     names[0] = own;
     n = 1;
@@ -53,7 +55,8 @@ CUresult cuInit(unsigned flags) {
 
 static void *resolve(_Atomic(void *) *slot, const char *symbol, CUresult *err) {
   CUresult r = cudashim_load(NULL);
-  if (r != CUDA_SUCCESS) {
+  int tells = lib && !strncmp(symbol, "cuGetError", 10); /* names and texts need no cuInit */
+  if (r != CUDA_SUCCESS && !tells) {
     *err = r == CUDA_ERROR_STUB_LIBRARY ? CUDA_ERROR_NO_DEVICE : r;
     return NULL;
   }
