@@ -79,6 +79,6 @@ func open(path string, of func(kind) (func(string) (loader.Dataset, error), load
 			break // only CIFAR-10 comes as a file
 		}
 	}
-	return nil, nil, fmt.Errorf("open data %s: %w: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for records (a folder of %s files) and for an image folder (a folder for each class with .jpg or .png files): name one of those, or make one with gpustall data make",
+	return nil, nil, fmt.Errorf("open data %s: %w: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for records (a folder of %s files) and for an image folder (a folder for each class with images): name one of those, or make one with gpustall data make",
 		path, ErrUnknown, records.Ext)
 }

@@ -91,7 +91,7 @@ func TestErrors(t *testing.T) {
 		text:                       "looked for CIFAR-10",
 		bare:                       "looked for CIFAR-10",
 		damaged:                    "5 bytes is not a whole number",
-		empty:                      "cats holds no .jpg",
+		empty:                      "cats holds no image",
 	} {
 		d, tr, err := Open(path)
 		if err == nil || d != nil || tr != nil {

@@ -5,113 +5,154 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"image/color"
-	"image/draw"
 	"image/jpeg"
 	"image/png"
 	"io"
 
 	"dev.gpustall/loader"
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/tiff"
+	"golang.org/x/image/webp"
 )
 
 // maxPixels bounds an image, as PIL's bomb check does (178,956,970 there).
 const maxPixels = 178956970
 
-// decode turns the JPEG or PNG in s.Raw, told apart by content, into RGB pixels.
-// Alpha is dropped, as PIL's convert("RGB") drops it; 16 bits become 8.
+// codec is a form of image, known by how the file begins, whatever its name.
+type codec struct {
+	name   string
+	magic  string // ? stands for any byte
+	config func(io.Reader) (image.Config, error)
+	decode func(io.Reader) (image.Image, error)
+}
+
+var codecs = []codec{
+	{"JPEG", "\xff\xd8", jpeg.DecodeConfig, jpeg.Decode},
+	{"PNG", "\x89PNG", png.DecodeConfig, png.Decode},
+	{"WebP", "RIFF????WEBP", webp.DecodeConfig, webp.Decode},
+	{"BMP", "BM", bmp.DecodeConfig, bmp.Decode},
+	{"TIFF", "II*\x00", tiff.DecodeConfig, tiff.Decode},
+	{"TIFF", "MM\x00*", tiff.DecodeConfig, tiff.Decode},
+}
+
+var errUnknown = errors.New("neither a JPEG, PNG, WebP, BMP, TIFF, PPM nor PGM")
+
+func (c *codec) matches(b []byte) bool {
+	if len(b) < len(c.magic) {
+		return false
+	}
+	for i := range len(c.magic) {
+		if c.magic[i] != '?' && c.magic[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// decode turns the image in s.Raw into RGB pixels, as PIL's convert("RGB") does.
 func decode(s *loader.Sample) error {
 	b := s.Raw
-	var config func(io.Reader) (image.Config, error)
-	var full func(io.Reader) (image.Image, error)
-	switch {
-	case bytes.HasPrefix(b, []byte("\xff\xd8")):
-		config, full = jpeg.DecodeConfig, jpeg.Decode
-	case bytes.HasPrefix(b, []byte("\x89PNG")):
-		config, full = png.DecodeConfig, png.Decode
-	case len(b) == 0:
+	if len(b) == 0 {
 		return errors.New("the file is empty")
-	default:
-		return errors.New("neither a JPEG nor a PNG")
 	}
-	c, err := config(bytes.NewReader(b))
+	if len(b) > 2 && b[0] == 'P' && '1' <= b[1] && b[1] <= '6' {
+		if err := netpbm(s); err != nil {
+			return fmt.Errorf("damaged PPM or PGM: %w", err)
+		}
+		return nil
+	}
+	for i := range codecs {
+		if c := &codecs[i]; c.matches(b) {
+			return c.read(s)
+		}
+	}
+	return errUnknown
+}
+
+func (c *codec) read(s *loader.Sample) error {
+	if c.name == "WebP" && animated(s.Raw) {
+		return errAnimated
+	}
+	cfg, err := c.config(bytes.NewReader(s.Raw))
+	if err == nil {
+		err = checkSize(cfg.Width, cfg.Height)
+	}
+	var img image.Image
+	if err == nil {
+		img, err = c.guarded(s.Raw)
+	}
 	if err != nil {
-		return fmt.Errorf("damaged image: %w", err)
-	}
-	if c.Width <= 0 || c.Height <= 0 || c.Width > maxPixels/c.Height {
-		return fmt.Errorf("an image of %d x %d pixels, more than the %d allowed", c.Width, c.Height, maxPixels)
-	}
-	img, err := full(bytes.NewReader(b))
-	if err != nil {
-		return fmt.Errorf("damaged image: %w", err)
+		return fmt.Errorf("cannot read this %s: %w", c.name, err)
 	}
 	r := img.Bounds()
-	s.H, s.W, s.C = r.Dy(), r.Dx(), 3
-	n := s.H * s.W * 3
-	if cap(s.Pixels) < n {
-		s.Pixels = make([]byte, n+n/4)
+	if err := checkSize(r.Dx(), r.Dy()); err != nil {
+		return fmt.Errorf("cannot read this %s: %w", c.name, err)
 	}
-	s.Pixels = s.Pixels[:n]
-	switch img := img.(type) {
+	prepare(s, r.Dx(), r.Dy())
+	switch m := img.(type) {
 	case *image.YCbCr:
-		fromYCbCr(s.Pixels, img)
+		if c.name == "WebP" {
+			fromVP8(s.Pixels, m)
+			return nil
+		}
+	case *image.NYCbCrA: // a WebP's
+		fromVP8(s.Pixels, &m.YCbCr)
+		return nil
 	case *image.Gray:
-		fromGray(s.Pixels, img)
-	case *image.RGBA:
-		for y := range s.H {
-			from4(s.Pixels[y*s.W*3:(y+1)*s.W*3], img.Pix[y*img.Stride:])
+		if c.name == "TIFF" {
+			unreverse(s.Raw, m)
 		}
-	case *image.NRGBA:
-		for y := range s.H {
-			from4(s.Pixels[y*s.W*3:(y+1)*s.W*3], img.Pix[y*img.Stride:])
+	}
+	convert(s.Pixels, img)
+	return nil
+}
+
+// guarded turns a decoder's panic into an error, so that the file is named.
+func (c *codec) guarded(b []byte) (img image.Image, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("its decoder panicked: %v", p)
 		}
-	case *image.Paletted:
-		fromPaletted(s.Pixels, img)
-	default:
-		fromAny(s.Pixels, img)
+	}()
+	return c.decode(bytes.NewReader(b))
+}
+
+// mend says what to do about a file that decode refuses.
+func mend(err error) string {
+	if _, ok := errors.AsType[jpeg.UnsupportedError](err); ok {
+		return mendKind
+	}
+	if _, ok := errors.AsType[png.UnsupportedError](err); ok {
+		return mendKind
+	}
+	if _, ok := errors.AsType[tiff.UnsupportedError](err); ok {
+		return mendKind
+	}
+	if errors.Is(err, bmp.ErrUnsupported) || errors.Is(err, errAnimated) || errors.Is(err, errUnknown) {
+		return mendKind
+	}
+	return "replace or remove the file"
+}
+
+const mendKind = "save it as a plain RGB PNG or JPEG, or remove the file"
+
+// checkSize refuses what cannot be held in memory.
+func checkSize(w, h int) error {
+	if w <= 0 || h <= 0 {
+		return fmt.Errorf("%d x %d pixels: there is nothing in it", w, h)
+	}
+	if w > maxPixels/h {
+		return fmt.Errorf("%d x %d pixels, more than the %d allowed, which is PIL's limit too: scale it down", w, h, maxPixels)
 	}
 	return nil
 }
 
-func fromGray(dst []byte, img *image.Gray) {
-	w, h := img.Rect.Dx(), img.Rect.Dy()
-	for y := range h {
-		out := dst[y*w*3 : (y+1)*w*3]
-		for i, v := range img.Pix[y*img.Stride:][:w] {
-			o := out[i*3 : i*3+3 : i*3+3]
-			o[0], o[1], o[2] = v, v, v
-		}
+// prepare makes s an RGB image of that size.
+func prepare(s *loader.Sample, w, h int) {
+	s.H, s.W, s.C = h, w, 3
+	n := h * w * 3
+	if cap(s.Pixels) < n {
+		s.Pixels = make([]byte, n+n/4)
 	}
-}
-
-// from4 drops the fourth channel of a row.
-func from4(dst, src []byte) {
-	for len(dst) >= 3 && len(src) >= 4 {
-		dst[0], dst[1], dst[2] = src[0], src[1], src[2]
-		dst, src = dst[3:], src[4:]
-	}
-}
-
-func fromPaletted(dst []byte, img *image.Paletted) {
-	var lut [256][3]byte // an index beyond the palette is black
-	for i, c := range img.Palette {
-		n := color.NRGBAModel.Convert(c).(color.NRGBA)
-		lut[i&255] = [3]byte{n.R, n.G, n.B}
-	}
-	w, h := img.Rect.Dx(), img.Rect.Dy()
-	for y := range h {
-		out := dst[y*w*3 : (y+1)*w*3]
-		for i, v := range img.Pix[y*img.Stride:][:w] {
-			copy(out[i*3:i*3+3], lut[v][:])
-		}
-	}
-}
-
-// fromAny is the slow way: CMYK, 16 bits, and rare subsamplings.
-func fromAny(dst []byte, img image.Image) {
-	r := img.Bounds()
-	n := image.NewNRGBA(image.Rect(0, 0, r.Dx(), r.Dy()))
-	draw.Draw(n, n.Rect, img, r.Min, draw.Src)
-	for y := range r.Dy() {
-		from4(dst[y*r.Dx()*3:(y+1)*r.Dx()*3], n.Pix[y*n.Stride:])
-	}
+	s.Pixels = s.Pixels[:n]
 }

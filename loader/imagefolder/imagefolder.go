@@ -1,11 +1,22 @@
-// Package imagefolder reads a folder of JPEG and PNG images with a folder for
-// each class, as torchvision's ImageFolder does: root/class/…/image.jpg. Where
-// root holds the splits train and val (or valid, or test), those hold the classes.
+// Package imagefolder reads a folder of images with a folder for each class, as
+// torchvision's ImageFolder does: root/class/…/image.jpg. Where root holds the
+// splits train and val (or valid, or test), those hold the classes. Files count by
+// torchvision's extensions: .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp; what a
+// file is, its first bytes say.
 //
-// Read fetches a file's bytes; Decode turns them into RGB pixels with the standard
-// library's decoders, chroma upsampled and colours converted as libjpeg, and hence
-// PIL, does it. The inverse DCT rounds differently: some values differ from PIL's by
-// 1 or 2, 3 at the most on the images of testdata, 0.04 on average.
+// Read fetches a file's bytes; Decode turns them into RGB pixels with the decoders of
+// the standard library and golang.org/x/image. The pixels are those of PIL's
+// Image.open(f).convert("RGB"), which torchvision's loader calls: alpha is dropped,
+// of 16 bits a colour the upper 8 count, 16-bit grey is clipped at 255, JPEG's chroma
+// is upsampled and converted as libjpeg does it, WebP's as libwebp does it. They are
+// PIL's exactly except for JPEG, whose inverse DCT rounds differently: values differ
+// by 1 or 2, by 3 at the most on the images of testdata, by 0.04 on average.
+//
+// As with torchvision, an EXIF orientation is ignored: a photograph taken with the
+// camera on its side lies on its side. Not read, where PIL does: animated WebP, BMP
+// with run-length coding or 16 bits, TIFF with JPEG inside, CMYK or floating point, and
+// GIF or any other form behind one of the extensions. Decode's error names the file
+// and says so.
 package imagefolder
 
 import (
@@ -15,6 +26,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
@@ -76,7 +88,7 @@ func open(path string, splits ...string) (*Dataset, error) {
 			return nil, err
 		}
 		if len(d.files) == before {
-			return nil, fmt.Errorf("imagefolder: open %s: the class folder %s holds no .jpg, .jpeg or .png: put images there or remove it", root, c)
+			return nil, fmt.Errorf("imagefolder: open %s: the class folder %s holds no image (%s): put some there or remove it", root, c, strings.Join(extensions, " "))
 		}
 	}
 	name := filepath.Base(path)
@@ -134,7 +146,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 // Decode turns the image in s.Raw into RGB pixels.
 func (d *Dataset) Decode(s *loader.Sample) error {
 	if err := decode(s); err != nil {
-		return fmt.Errorf("imagefolder: decode %s: %w: replace or remove the file", d.Path(s.Index), err)
+		return fmt.Errorf("imagefolder: decode %s: %w: %s", d.Path(s.Index), err, mend(err))
 	}
 	return nil
 }

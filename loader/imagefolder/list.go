@@ -32,7 +32,7 @@ func classesOf(root string) ([]string, error) {
 		}
 	}
 	if len(classes) == 0 {
-		return nil, fmt.Errorf("imagefolder: open %s: %w: give a folder with a folder of .jpg, .jpeg or .png images for each class", root, ErrNotFolder)
+		return nil, fmt.Errorf("imagefolder: open %s: %w: give a folder with a folder of images for each class", root, ErrNotFolder)
 	}
 	slices.Sort(classes)
 	return classes, nil
@@ -102,11 +102,10 @@ func walk(dir string, above []fs.FileInfo, out *[]string) error {
 	return nil
 }
 
+// extensions are torchvision's IMG_EXTENSIONS.
+var extensions = []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
+
 // isImage goes by the extension, whatever its case.
 func isImage(name string) bool {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".jpg", ".jpeg", ".png":
-		return true
-	}
-	return false
+	return slices.Contains(extensions, strings.ToLower(filepath.Ext(name)))
 }

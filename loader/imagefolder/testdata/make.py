@@ -5,6 +5,9 @@ Run: python make.py (needs Pillow, numpy and simplejpeg; made with Pillow 13.0.0
 libjpeg-turbo 3.2.0 and libwebp 1.6.0, and simplejpeg 1.9.0)
 """
 import os
+import struct
+import zlib
+
 import numpy as np
 import simplejpeg
 from PIL import Image
@@ -28,7 +31,9 @@ def golden(name):
     """Saves what Pillow reads in a file."""
     path = os.path.join(HERE, name)
     with Image.open(path) as image:
-        image.convert("RGB").save(path + ".png", optimize=True)
+        rgb = image.convert("RGB")
+    rgb.info.clear()  # a transparent colour would be stored with it
+    rgb.save(path + ".png", optimize=True)
 
 
 def save(name, image, **options):
@@ -59,5 +64,61 @@ def jpegs():
     save("narrow3x5.jpg", Image.fromarray(picture(3, 5, 3)), quality=95, subsampling="4:2:2")
 
 
+def png16(name, image, colour):
+    """16 bits a colour, which Pillow does not write: colour 0 grey, 2 RGB, 4 grey and alpha, 6 RGBA."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    h, w = image.shape[:2]
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in image)
+    write(name, b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 16, colour, 0, 0, 0))
+          + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def alpha(image):
+    image = image.convert("RGBA")
+    image.putalpha(Image.linear_gradient("L").resize(image.size))
+    return image
+
+
+def others():
+    image = Image.fromarray(picture(31, 19))
+    wide = np.random.default_rng(4).integers(0, 65536, (7, 9, 4))
+    dark = wide[:, :, 0] // 128  # around 255, where Pillow clips
+    clear = image.quantize(5)
+    clear.info["transparency"] = 2
+    for name, one in {"bilevel": image.convert("1"), "grey": image.convert("L"), "palette": image.quantize(5),
+                      "clear": clear, "rgb": image, "rgba": alpha(image)}.items():
+        save(name + ".PNG", one)
+        if name != "clear":
+            save(name + ".bmp", one)
+            save(name + ".tif", one, compression={"bilevel": "group4", "grey": "packbits", "palette": "tiff_lzw",
+                                                  "rgb": "tiff_adobe_deflate", "rgba": None}[name])
+    save("greyalpha.PNG", image.convert("LA"))
+    save("interlaced.PNG", image)
+    for name, colour, channels in [("16rgb", 2, slice(3)), ("16rgba", 6, slice(4)), ("16greyalpha", 4, slice(2))]:
+        png16(name + ".PNG", wide[:, :, channels], colour)
+    png16("16grey.PNG", dark, 0)
+    save("16grey.tiff", Image.fromarray(dark.astype(np.uint16)))
+    save("premultiplied.tif", alpha(image), tiffinfo={338: 1})
+    save("fax.tif", image.convert("1"), compression="group3", tiffinfo={262: 0})
+    for w, h in [(31, 19), (32, 20), (1, 1), (2, 2), (3, 4)]:
+        save("lossy%dx%d.webp" % (w, h), Image.fromarray(picture(w, h)), quality=80)
+    save("lossyalpha.webp", alpha(image), quality=80)
+    save("lossless.webp", image, lossless=True)
+    save("losslessalpha.webp", alpha(image), lossless=True)
+    grey = np.asarray(image.convert("L"))
+    save("grey.pgm", image.convert("L"))
+    save("rgb.ppm", image)
+    save("bilevel.pbm", image.convert("1"))
+    write("7bit.pgm", b"P5 31\t19 # wide, high\n100\n" + (grey // 3).astype(np.uint8).tobytes())
+    write("16grey.pgm", b"P5\n9 7\n65535\n" + dark.astype(">u2").tobytes())
+    write("10grey.pgm", b"P5\n9 7\n1000\n" + (dark % 1001).astype(">u2").tobytes())
+    write("12rgb.ppm", b"P6\n9 7\n4095\n" + (wide[:, :, :3] % 4096).astype(">u2").tobytes())
+    write("plain.pbm", b"P1\n# bits\n9 7\n" + "".join("%d" % (v & 1) for v in dark.ravel()).encode() + b"\n")
+    write("plain.pgm", b"P2\n9 7 31\n" + " ".join("%d" % (v % 32) for v in dark.ravel()).encode())
+    write("plain.ppm", b"P3 9 7 255\n" + "\n".join("%d" % (v % 256) for v in wide[:, :, :3].ravel()).encode())
+
+
 if __name__ == "__main__":
     jpegs()
+    others()

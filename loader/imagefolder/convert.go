@@ -1,0 +1,120 @@
+package imagefolder
+
+import (
+	"image"
+	"image/color"
+	"image/draw"
+)
+
+// convert writes an image as RGB, as PIL's convert("RGB") does: alpha is dropped,
+// palettes are looked up, of 16 bits a colour the upper 8 count. Of 16 bits grey
+// the lower 8 do: see grey16.
+func convert(dst []byte, img image.Image) {
+	r := img.Bounds()
+	w := r.Dx()
+	rows := func(pix []byte, stride int, row func(dst, src []byte)) {
+		for y := range r.Dy() {
+			row(dst[y*w*3:(y+1)*w*3], pix[y*stride:])
+		}
+	}
+	switch m := img.(type) {
+	case *image.YCbCr:
+		fromYCbCr(dst, m)
+	case *image.Gray:
+		rows(m.Pix, m.Stride, grey)
+	case *image.Gray16:
+		rows(m.Pix, m.Stride, grey16)
+	case *image.NRGBA:
+		rows(m.Pix, m.Stride, rgbx)
+	case *image.RGBA:
+		rows(m.Pix, m.Stride, premultiplied)
+	case *image.NRGBA64:
+		rows(m.Pix, m.Stride, rgbx16)
+	case *image.RGBA64:
+		rows(m.Pix, m.Stride, rgbx16)
+	case *image.CMYK:
+		rows(m.Pix, m.Stride, cmyk)
+	case *image.Paletted:
+		rows(m.Pix, m.Stride, lookup(m.Palette))
+	default: // none of the decoders makes others
+		n := image.NewNRGBA(image.Rect(0, 0, w, r.Dy()))
+		draw.Draw(n, n.Rect, img, r.Min, draw.Src)
+		rows(n.Pix, n.Stride, rgbx)
+	}
+}
+
+func grey(dst, src []byte) {
+	for i := range len(dst) / 3 {
+		d, v := dst[3*i:3*i+3:3*i+3], src[i]
+		d[0], d[1], d[2] = v, v, v
+	}
+}
+
+// grey16 takes 16 bits, high byte first. PIL clips them: whatever is above 255 is
+// white. A data set of such images is better stored with 8 bits.
+func grey16(dst, src []byte) {
+	for i := range len(dst) / 3 {
+		v := src[2*i+1]
+		if src[2*i] != 0 {
+			v = 255
+		}
+		d := dst[3*i : 3*i+3 : 3*i+3]
+		d[0], d[1], d[2] = v, v, v
+	}
+}
+
+// rgbx drops the fourth channel.
+func rgbx(dst, src []byte) {
+	for len(dst) >= 3 && len(src) >= 4 {
+		dst[0], dst[1], dst[2] = src[0], src[1], src[2]
+		dst, src = dst[3:], src[4:]
+	}
+}
+
+// rgbx16 takes four channels of 16 bits, high byte first.
+func rgbx16(dst, src []byte) {
+	for len(dst) >= 3 && len(src) >= 8 {
+		dst[0], dst[1], dst[2] = src[0], src[2], src[4]
+		dst, src = dst[3:], src[8:]
+	}
+}
+
+// premultiplied divides by the alpha, where there is one.
+func premultiplied(dst, src []byte) {
+	for len(dst) >= 3 && len(src) >= 4 {
+		dst[0], dst[1], dst[2] = src[0], src[1], src[2]
+		if a := int(src[3]); a != 255 && a != 0 {
+			for c := range 3 {
+				dst[c] = byte(min(int(src[c])*255/a, 255))
+			}
+		}
+		dst, src = dst[3:], src[4:]
+	}
+}
+
+// cmyk takes ink, 255 being full: a colour is what the black ink lets through, less
+// its ink's share of that.
+func cmyk(dst, src []byte) {
+	for len(dst) >= 3 && len(src) >= 4 {
+		light := 255 - int(src[3])
+		for c := range 3 {
+			v := int(src[c])*light + 128
+			dst[c] = byte(light - (v+v>>8)>>8) // v/255, rounded
+		}
+		dst, src = dst[3:], src[4:]
+	}
+}
+
+// lookup returns the conversion of a row of indices. One beyond the palette is black.
+func lookup(p color.Palette) func(dst, src []byte) {
+	var lut [256][3]byte
+	for i, c := range p {
+		n := color.NRGBAModel.Convert(c).(color.NRGBA)
+		lut[i&255] = [3]byte{n.R, n.G, n.B}
+	}
+	return func(dst, src []byte) {
+		for i := range len(dst) / 3 {
+			copy(dst[3*i:3*i+3], lut[src[i]][:])
+		}
+	}
+}
