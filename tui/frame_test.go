@@ -83,6 +83,32 @@ func TestLabelsAlwaysShow(t *testing.T) {
 	}
 }
 
+// TestDiverged: a loss that broke shows at every size, but not before it did.
+func TestDiverged(t *testing.T) {
+	run := session()
+	run.Diverge(int32(len(run.Snapshot(0, 0).Steps)) + 5)
+	run.Advance(run.Now() + 2e9)
+	for _, size := range sizes {
+		s := newScreen(t, run, Options{Control: run}, size[0], size[1])
+		word := "DIVERGED"
+		if size[0] < 100 {
+			word = "DIV"
+		}
+		if size[0] < 40 {
+			word = "D"
+		}
+		s.mustShow(word)
+	}
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.mustShow("loss NaN")
+	s.press("g")
+	s.mustHide("DIVERGED", "NaN")
+	s.press("G")
+	s.mustShow("DIVERGED")
+	s = newScreen(t, session(), Options{}, 120, 36)
+	s.mustHide("DIVERGED")
+}
+
 // TestQueueOfWorkers: many workers scroll, the rest is one merged row.
 func TestManyWorkers(t *testing.T) {
 	run := demo.New(nil)

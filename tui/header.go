@@ -12,7 +12,7 @@ type badge struct {
 }
 
 // badges lists the labels that are true, in buf.
-func (m *Model) badges(buf *[5]badge) []badge {
+func (m *Model) badges(buf *[6]badge) []badge {
 	out := buf[:0]
 	if m.o.Replay {
 		out = append(out, badge{"REPLAY", "RPL", stBadge})
@@ -28,6 +28,9 @@ func (m *Model) badges(buf *[5]badge) []badge {
 	}
 	if m.pic.ceiling {
 		out = append(out, badge{"CEILING", "CEIL", stBadge})
+	}
+	if m.pic.diverged {
+		out = append(out, badge{"DIVERGED", "DIV", stBadgeBad})
 	}
 	return out
 }
@@ -65,7 +68,7 @@ func (m *Model) state() (glyph rune, word string, st style) {
 // drawHeader draws the top line: what must be known always on the left, the
 // screen's own numbers on the right, and of the rest what fits.
 func (m *Model) drawHeader(r rect) {
-	var bb [5]badge
+	var bb [6]badge
 	badges := m.badges(&bb)
 	short := r.w < 100
 	need := 0
@@ -102,9 +105,12 @@ func (m *Model) drawHeader(r rect) {
 		}
 		if item(10) {
 			p.text(stDim, "loss ")
-			if math.IsNaN(m.pic.loss) {
+			switch {
+			case last.Diverged():
+				p.text(stBad, pick(math.IsNaN(m.pic.loss), "NaN", "inf"))
+			case math.IsNaN(m.pic.loss):
 				p.text(stNormal, "-")
-			} else {
+			default:
 				p.float(stNormal, m.pic.loss, 3)
 			}
 			p.space(2)
@@ -157,7 +163,7 @@ func (m *Model) drawHeaderRight(r rect, used int) int {
 
 // drawOneLine is the screen below 40x8.
 func (m *Model) drawOneLine() {
-	var bb [5]badge
+	var bb [6]badge
 	badges := m.badges(&bb)
 	p := m.c.pen(0, 0, m.w)
 	glyph, _, st := m.state()

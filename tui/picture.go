@@ -33,6 +33,10 @@ type picture struct {
 	floor    int64   // ns of compute a step
 	rate     float64 // samples a second
 
+	broke    int  // index of the first step that diverged, -1
+	searched int  // steps looked at for it
+	diverged bool // by the moment shown
+
 	loss, top1 float64 // of the last step, and over the window; NaN when the device does no arithmetic
 
 	nvml              gauge
@@ -87,6 +91,7 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	if n := len(s.Steps); n > 0 {
 		p.edge = max(s.Steps[n-1].End, at-500e6)
 	}
+	p.divergence()
 	p.next = len(s.Segments) > 0
 	p.seg = trace.Segment{}
 	if p.next {
@@ -116,6 +121,21 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 		p.injected = p.injected || p.steps[i].Flags&trace.FlagInjected != 0
 		p.ceiling = p.ceiling || p.steps[i].Flags&trace.FlagCeiling != 0
 	}
+}
+
+// divergence looks at each step once: a session's steps are only ever added to,
+// and those of an earlier moment are the first of them.
+func (p *picture) divergence() {
+	steps := p.snap.Steps
+	if p.searched == 0 {
+		p.broke = -1
+	}
+	for ; p.searched < len(steps); p.searched++ {
+		if p.broke < 0 && steps[p.searched].Diverged() {
+			p.broke = p.searched
+		}
+	}
+	p.diverged = p.broke >= 0 && p.broke < len(steps)
 }
 
 // truncate drops what happened after the moment shown.

@@ -2,19 +2,22 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/trace"
 )
 
 // Exit codes.
 const (
-	exitOK      = 0
-	exitRuntime = 1
-	exitUsage   = 2
-	exitDevice  = 3
-	exitSignal  = 128 // plus the signal's number
+	exitOK       = 0
+	exitRuntime  = 1
+	exitUsage    = 2
+	exitDevice   = 3
+	exitDiverged = 4   // the run went on to its end, but its loss is not a number
+	exitSignal   = 128 // plus the signal's number
 )
 
 // usageError marks what the user typed as the reason.
@@ -26,6 +29,22 @@ func (e usageError) Unwrap() error { return e.error }
 type signalError struct{ os.Signal }
 
 func (e signalError) Error() string { return "ended by " + e.String() }
+
+// divergedError says that a run came to its end and its training did not. The
+// summary tells so; it is not printed again.
+type divergedError struct{ step int32 }
+
+func (e divergedError) Error() string {
+	return fmt.Sprintf("the training diverged at step %d; lower --lr", e.step)
+}
+
+// diverged is the error of a run whose loss broke, nil for any other.
+func diverged(steps []trace.Step) error {
+	if step, n := trace.Diverged(steps); n > 0 {
+		return divergedError{step}
+	}
+	return nil
+}
 
 func exitCode(err error) int {
 	var usage usageError
@@ -42,6 +61,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, device.ErrNoDevice):
 		return exitDevice
+	case errors.As(err, new(divergedError)):
+		return exitDiverged
 	}
 	return exitRuntime
 }

@@ -114,6 +114,35 @@ func TestProgressOfSlowSteps(t *testing.T) {
 	}
 }
 
+// A training that diverges goes on; its code, its JSON, its lines and its report
+// say so.
+func TestDiverged(t *testing.T) {
+	data, file := tiny(t), filepath.Join(t.TempDir(), "x"+trace.Ext)
+	args := []string{"run", "--device", "cpu", "--data", data, "--batch-size", "32", "--steps", "6", "--session", file}
+	r := gpustall(t, append(args, "--lr", "1e30", "--json")...)
+	if r.code != exitDiverged || strings.Count(r.stderr, "diverged") != 1 {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	m := last(t, r.stdout)
+	if step, ok := m["diverged"].(float64); !ok || step > 5 || m["status"] != "finished" || m["steps"] != 6.0 || m["loss"] != nil {
+		t.Errorf("diverged %v, status %v, %v steps, loss %v", m["diverged"], m["status"], m["steps"], m["loss"])
+	}
+	if r := gpustall(t, "report", file); r.code != 0 || !strings.Contains(r.stdout, "**Note: synthetic data, the training diverged at step ") {
+		t.Errorf("report: exit %d, %.300s", r.code, r.stdout)
+	}
+	if r := gpustall(t, "report", file, "--format", "csv"); !strings.Contains(r.stdout, ",NaN,") {
+		t.Errorf("the loss is missing in the CSV: %.600s", r.stdout)
+	}
+	os.Remove(file)
+	if r := gpustall(t, append(args, "--lr", "1e30")...); r.code != exitDiverged || !strings.Contains(r.stdout, "\ndiverged ") || !strings.Contains(r.stdout, "loss NaN") {
+		t.Errorf("exit %d: %s", r.code, r.stdout)
+	}
+	os.Remove(file)
+	if r := gpustall(t, append(args, "--json")...); r.code != 0 || last(t, r.stdout)["diverged"] != nil {
+		t.Errorf("a sound run: exit %d, %s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
 // What is left of the epochs is what the knobs in force will deliver.
 func TestSamplesLeft(t *testing.T) {
 	const full, last = 32, trace.FlagLastOfEpoch

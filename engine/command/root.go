@@ -17,7 +17,7 @@ func Main(version string) int {
 	root := newRoot(version)
 	err := root.Execute()
 	code := exitCode(err)
-	if err != nil && code < exitSignal {
+	if err != nil && code < exitSignal && code != exitDiverged {
 		fmt.Fprintf(os.Stderr, "gpustall: %v\n", err)
 	}
 	if code == exitUsage {

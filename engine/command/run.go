@@ -25,7 +25,10 @@ func newRun(version string) *cobra.Command {
 		Short: "Train without a screen: one line a second, or JSON",
 		Long: `Train without a screen. Progress goes to standard output, one line a second;
 with --json one JSON object a line, the last one the summary. Both write a
-session file for replay and report.`,
+session file for replay and report.
+
+A training whose loss is no longer a number goes on, because what the device
+waits for can still be measured; the summary says so, and the exit code is 4.`,
 		Args: noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.endless = cmd.Flags().Changed("epochs")
@@ -75,6 +78,9 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	}
 	if sig := got(); sig != nil && err == nil {
 		return sig
+	}
+	if err == nil {
+		err = diverged(r.session.Snapshot(0, 0).Steps)
 	}
 	return err
 }

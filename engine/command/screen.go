@@ -53,7 +53,10 @@ func runScreen(parent context.Context, o *options) error {
 	sum := summarise(r, o, trainErr)
 	fmt.Print(sum.text())
 	fmt.Printf("session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
-	return ended(trainErr, screenErr, got())
+	if err := ended(trainErr, screenErr, got()); err != nil {
+		return err
+	}
+	return diverged(r.session.Snapshot(0, 0).Steps)
 }
 
 // restorer remembers the terminal as it is and returns what brings it back, for

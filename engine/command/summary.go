@@ -40,6 +40,7 @@ type progress struct {
 	ETA               number   `json:"eta_s"`
 	SinceStep         number   `json:"since_step_s"` // since the last step ended
 	Late              bool     `json:"-"`            // and that is long for these steps
+	Diverged          *int32   `json:"diverged"`     // the first step whose loss is not a number
 	Labels            []string `json:"labels,omitempty"`
 }
 
@@ -69,6 +70,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 	if len(window) == 0 {
 		return g
 	}
+	g.Diverged = brokeAt(steps)
 	last := &window[len(window)-1]
 	g.Epoch = last.Epoch
 	since := max(0, s.Now-last.End)
@@ -135,6 +137,14 @@ func learning(steps []trace.Step) (loss, top1 float64) {
 	return sum / n, hits / n
 }
 
+// brokeAt is the first step whose loss is not a number, nil when there is none.
+func brokeAt(steps []trace.Step) *int32 {
+	if step, n := trace.Diverged(steps); n > 0 {
+		return &step
+	}
+	return nil
+}
+
 // labels are what must never be forgotten about the numbers.
 func labels(s *trace.Snapshot) []string {
 	var l []string
@@ -182,7 +192,10 @@ func (g progress) line() string {
 	} else {
 		fmt.Fprintf(&b, "  %.4g samples/s  util %s  data %s  loss %s  top1 %s",
 			float64(g.SamplesPerSecond), percent(float64(g.DeviceUtilization)), percent(float64(g.DataShare)),
-			value(float64(g.Loss), "%.3f"), percent(float64(g.Top1)))
+			lossText(g.Loss, g.Top1), percent(float64(g.Top1)))
+	}
+	if g.Diverged != nil {
+		fmt.Fprintf(&b, "  (diverged at step %d)", *g.Diverged)
 	}
 	if g.Late {
 		fmt.Fprintf(&b, "  (no step for %.0f s)", float64(g.SinceStep))
@@ -224,6 +237,7 @@ type summary struct {
 	Train             number            `json:"train_s"`
 	Loss              number            `json:"loss"`
 	Top1              number            `json:"top1"`
+	Diverged          *int32            `json:"diverged"` // the first step whose loss is not a number; null when there is none
 	Stalls            map[string]number `json:"stalls"`
 	Verdict           string            `json:"verdict"`
 	Dominant          string            `json:"dominant_cause"`
@@ -269,6 +283,7 @@ func summarise(r *run, o *options, cause error) summary {
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
 		Ops: opTable(s.Ops), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
+	out.Diverged = brokeAt(s.Steps)
 	if cause != nil {
 		out.Error = cause.Error()
 	}
@@ -311,7 +326,10 @@ func (s summary) text() string {
 	}
 	fmt.Fprintf(&b, "\n%d steps, %d samples in %.3g s: %.4g samples/s, device utilisation %s, loss %s, top-1 %s\n",
 		s.Steps, s.Samples, float64(s.Wall), float64(s.SamplesPerSecond), percent(float64(s.DeviceUtilization)),
-		value(float64(s.Loss), "%.3f"), percent(float64(s.Top1)))
+		lossText(s.Loss, s.Top1), percent(float64(s.Top1)))
+	if s.Diverged != nil {
+		fmt.Fprintf(&b, "diverged the loss is not a number since step %d: lower --lr; what the device waited for was measured all the same\n", *s.Diverged)
+	}
 	if s.verdict.Text != "" {
 		fmt.Fprintf(&b, "verdict  %s\n", s.verdict.Text)
 	}
@@ -332,11 +350,12 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.1f%%", 100*share)
 }
 
-func value(v float64, format string) string {
-	if math.IsNaN(v) {
+// lossText is "-" where nothing was computed, which top1 tells from a loss that broke.
+func lossText(loss, top1 number) string {
+	if math.IsNaN(float64(loss)) && math.IsNaN(float64(top1)) {
 		return "-"
 	}
-	return fmt.Sprintf(format, v)
+	return fmt.Sprintf("%.3f", float64(loss))
 }
 
 // clock prints seconds as h:mm:ss or m:ss.

@@ -10,20 +10,21 @@ import (
 
 // account is everything that the sections draw on, worked out once.
 type account struct {
-	s       *trace.Snapshot
-	rows    []stall.SegmentStats
-	steps   map[int32][]trace.Step // by segment
-	epochs  []stall.EpochStats
-	whole   stall.Breakdown
-	flags   uint16 // of any step
-	first   int    // the baseline's row, -1 without segments
-	last    int    // the final row that counts as a result
-	drops   int64
-	badLoss int32 // first step whose loss is not a number though the device computes; -1
+	s      *trace.Snapshot
+	rows   []stall.SegmentStats
+	steps  map[int32][]trace.Step // by segment
+	epochs []stall.EpochStats
+	whole  stall.Breakdown
+	flags  uint16 // of any step
+	first  int    // the baseline's row, -1 without segments
+	last   int    // the final row that counts as a result
+	drops  int64
+	broke  int32 // the first step whose loss is not a number, -1
+	broken int   // how many
 }
 
 func newAccount(s *trace.Snapshot, o Options) *account {
-	a := &account{s: s, steps: map[int32][]trace.Step{}, first: -1, last: -1, badLoss: -1}
+	a := &account{s: s, steps: map[int32][]trace.Step{}, first: -1, last: -1}
 	a.rows = stall.Segments(s, o.Baseline)
 	a.epochs = stall.Epochs(s)
 	a.whole = stall.Whole(s)
@@ -31,10 +32,8 @@ func newAccount(s *trace.Snapshot, o Options) *account {
 		st := &s.Steps[i]
 		a.steps[st.Segment] = append(a.steps[st.Segment], *st)
 		a.flags |= st.Flags
-		if a.badLoss < 0 && st.Correct >= 0 && !finite(float64(st.Loss)) {
-			a.badLoss = st.Index
-		}
 	}
+	a.broke, a.broken = trace.Diverged(s.Steps)
 	for _, n := range s.Outcome.Drops {
 		a.drops += n
 	}
@@ -184,6 +183,9 @@ func (a *account) labels() []string {
 	}
 	if a.flags&trace.FlagCeiling != 0 {
 		l = append(l, "ceiling (cached batches)")
+	}
+	if a.broken > 0 {
+		l = append(l, "the training diverged at step "+grouped(int64(a.broke)))
 	}
 	return l
 }

@@ -17,6 +17,9 @@ func (m *markdown) recommendations() {
 		m.line("- Run it again until at least %d steps are finished.", enough)
 		return
 	}
+	if m.broken > 0 {
+		m.line("- The training diverged at step %s: lower the learning rate before anything else.", grouped(int64(m.broke)))
+	}
 	judged := m.steps[m.rows[m.last].Segment.Index]
 	v := stall.Judge(m.s, judged)
 	m.line("- With the final settings (segment %s): %s.", m.letter(m.last), v.Text)
@@ -102,8 +105,9 @@ func (m *markdown) caveats() {
 	if m.whole.Paused > 0 {
 		m.line("- The run was paused for %s, which is in no number but this one.", seconds(m.whole.Paused))
 	}
-	if m.badLoss >= 0 {
-		m.line("- The loss is not a number from step %s on: the training diverged. Times are not affected.", grouped(int64(m.badLoss)))
+	if m.broken > 0 {
+		m.line("- The training diverged: the loss is not a number in %s of %s, first in step %s. The times were measured all the same; nothing was learnt.",
+			grouped(int64(m.broken)), plural(len(m.s.Steps), "step", "steps"), grouped(int64(m.broke)))
 	}
 	m.line("- One session on one machine: confidence intervals speak of the spread within it, not of other runs or machines.")
 	notes := 0

@@ -43,7 +43,7 @@ func CSV(w io.Writer, s *trace.Snapshot, _ Options) error {
 	for i := range s.Steps {
 		st := &s.Steps[i]
 		row := []string{itoa(int64(st.Index)), itoa(int64(st.Epoch)), itoa(int64(st.Segment)), itoa(int64(st.Batch)), itoa(int64(st.Samples)),
-			number(st.Correct >= 0, itoa(int64(st.Correct))), number(finite(float64(st.Loss)), strconv.FormatFloat(float64(st.Loss), 'g', -1, 32)),
+			number(st.Correct >= 0, itoa(int64(st.Correct))), number(st.Correct >= 0 || finite(float64(st.Loss)), strconv.FormatFloat(float64(st.Loss), 'g', -1, 32)),
 			exact(st.Start), exact(st.End), exact(st.Busy), exact(st.Wait), exact(st.Load), exact(st.Copy), itoa(st.Bytes)}
 		for _, ns := range st.Stall {
 			row = append(row, exact(ns))

@@ -129,7 +129,7 @@ func (m *markdown) noLoss() string {
 // lossBroke reports whether a computed loss of the epoch is not a number.
 func (m *markdown) lossBroke(epoch int32) bool {
 	for i := range m.s.Steps {
-		if s := &m.s.Steps[i]; s.Epoch == epoch && s.Correct >= 0 && !finite(float64(s.Loss)) {
+		if s := &m.s.Steps[i]; s.Epoch == epoch && s.Diverged() {
 			return true
 		}
 	}

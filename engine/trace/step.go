@@ -1,6 +1,9 @@
 package trace
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Step is one training step's account, kept for ever. Its window runs from the
 // end of the previous step's compute to the end of its own, so the windows tile
@@ -22,6 +25,26 @@ type Step struct {
 	Copy       int64            // ns of host-to-device copy
 	Bytes      int64            // bytes copied to the device
 	Stall      [NumCauses]int64 // ns
+}
+
+// Diverged reports whether the step computed a loss and it is not a number, or
+// infinite.
+func (s *Step) Diverged() bool {
+	l := float64(s.Loss)
+	return s.Correct >= 0 && (math.IsNaN(l) || math.IsInf(l, 0))
+}
+
+// Diverged returns the Index of the first step that diverged, and how many did.
+func Diverged(steps []Step) (first int32, n int) {
+	first = -1
+	for i := range steps {
+		if steps[i].Diverged() {
+			if n++; n == 1 {
+				first = steps[i].Index
+			}
+		}
+	}
+	return first, n
 }
 
 // Knob is one setting as text, so that old files replay after knobs are added.

@@ -37,6 +37,7 @@ type Run struct {
 	pausedAt     int64
 	pending      []trace.Span // of later than the time simulated
 	inTransition int32
+	breaks       int32 // the first step without a loss, 0 for none
 }
 
 // New begins a run. now is a clock in ns, or nil to drive it with Advance.
@@ -100,6 +101,9 @@ func (r *Run) Now() int64 { return r.snap.Now }
 func (r *Run) Gauge(name string, t int64, v float64) {
 	r.snap.Gauges[name] = append(r.snap.Gauges[name], trace.Point{T: t, V: v})
 }
+
+// Diverge makes the loss NaN from a step on.
+func (r *Run) Diverge(step int32) { r.breaks = step }
 
 // Drop counts spans as dropped.
 func (r *Run) Drop(n int64) { r.snap.Outcome.Drops[trace.TrackStep] = n }

@@ -196,6 +196,9 @@ func (r *Run) account(b int32, samples, bytes, load int64) {
 	if r.snap.Meta.Emulated {
 		st.Loss, st.Correct = float32(math.NaN()), -1
 	}
+	if r.breaks > 0 && b >= r.breaks {
+		st.Loss = float32(math.NaN())
+	}
 	if r.inTransition > 0 {
 		st.Flags |= trace.FlagTransition
 		r.inTransition--
