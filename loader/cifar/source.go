@@ -11,6 +11,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+
+	"dev.gpustall/loader"
 )
 
 // Limits on what is taken in, far above the real files (31 MB each), so that a
@@ -76,13 +78,17 @@ func detect(p string) (source, error) {
 		return source{}, fmt.Errorf("cifar: open %s: there is no such file or folder: check the path: %w", p, fs.ErrNotExist)
 	}
 	if err != nil {
-		return source{}, fmt.Errorf("cifar: open %s: %w", p, err)
+		return source{}, loader.FileError("cifar: open", p, err, "check the path")
 	}
 	if !st.IsDir() {
 		return detectArchive(p)
 	}
 	for _, dir := range []string{p, filepath.Join(p, DirBinary), filepath.Join(p, DirPython)} {
-		if format := folderFormat(dir); format != "" {
+		format, err := folderFormat(dir)
+		if err != nil {
+			return source{}, loader.FileError("cifar: open", dir, err, pickleMend)
+		}
+		if format != "" {
 			return source{path: dir, dir: dir, format: format}, nil
 		}
 	}
@@ -96,16 +102,20 @@ func detect(p string) (source, error) {
 }
 
 // folderFormat recognises a folder by any of its batch files, so that a missing
-// one is reported by name.
-func folderFormat(dir string) string {
+// one is reported by name. One that may not be looked into is an error.
+func folderFormat(dir string) (string, error) {
 	for _, format := range []string{FormatBinary, FormatPython} {
 		for _, f := range append(trainFiles(format), testFiles(format)...) {
-			if isFile(filepath.Join(dir, f)) {
-				return format
+			st, err := os.Stat(filepath.Join(dir, f))
+			if errors.Is(err, fs.ErrPermission) {
+				return "", err
+			}
+			if err == nil && st.Mode().IsRegular() {
+				return format, nil
 			}
 		}
 	}
-	return ""
+	return "", nil
 }
 
 func isFile(p string) bool {
@@ -126,7 +136,7 @@ func (s source) load(want []string, optional string) (map[string]*content, error
 			continue // the caller names what is missing
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cifar: open %s: %w", full, err)
+			return nil, loader.FileError("cifar: open", full, err, pickleMend)
 		}
 		size := int64(-1)
 		if st, err := f.Stat(); err == nil {
@@ -153,7 +163,7 @@ func parse(name, format string, r io.Reader, size int64) (*content, error) {
 	}
 	n, err := buf.ReadFrom(io.LimitReader(r, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("%w, so it is truncated or damaged: download or unpack it again", err)
+		return nil, fmt.Errorf("%w: %s", err, loader.Mend(err, "it is truncated or damaged: download or unpack it again"))
 	}
 	if n > maxFile {
 		return nil, fmt.Errorf("more than the %d bytes that a CIFAR-10 file may have: check that it is one", maxFile)
@@ -251,7 +261,7 @@ func (s source) loadArchive(want []string, optional string) (map[string]*content
 func walkArchive(p string, fn func(name string, h *tar.Header, r io.Reader) (done bool, err error)) error {
 	f, err := os.Open(p)
 	if err != nil {
-		return fmt.Errorf("cifar: open %s: %w", p, err)
+		return loader.FileError("cifar: open", p, err, pickleMend)
 	}
 	defer f.Close()
 	return walkTar(p, f, fn)

@@ -4,8 +4,10 @@ package format
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/cifar"
@@ -61,7 +63,11 @@ func open(path string, of func(kind) (func(string) (loader.Dataset, error), load
 		return nil, nil, fmt.Errorf("open data %s: there is no such file or folder: check the path, or make a data set with gpustall data make: %w", path, fs.ErrNotExist)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("open data %s: %w", path, err)
+		return nil, nil, loader.FileError("open data", path, err, "check the path")
+	}
+	// What cannot be looked into is not yet something else.
+	if err := readable(path, st.IsDir()); err != nil {
+		return nil, nil, loader.FileError("open data", path, err, "check the disk")
 	}
 	for _, k := range kinds() {
 		open, t := of(k)
@@ -81,4 +87,25 @@ func open(path string, of func(kind) (func(string) (loader.Dataset, error), load
 	}
 	return nil, nil, fmt.Errorf("open data %s: %w: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for records (a folder of %s files) and for an image folder (a folder for each class with images): name one of those, or make one with gpustall data make",
 		path, ErrUnknown, records.Ext)
+}
+
+// readable tries to open a file, or to list a folder and reach what is in it.
+func readable(path string, dir bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if !dir {
+		return nil
+	}
+	names, err := f.Readdirnames(1)
+	if err != nil || len(names) == 0 {
+		if errors.Is(err, io.EOF) {
+			return nil // empty
+		}
+		return err
+	}
+	_, err = os.Lstat(filepath.Join(path, names[0]))
+	return err
 }

@@ -65,7 +65,7 @@ func open(path string, splits ...string) (*Dataset, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("imagefolder: open %s: there is no such folder: check the path: %w", path, os.ErrNotExist)
 	} else if err != nil {
-		return nil, fmt.Errorf("imagefolder: open %s: %w", path, err)
+		return nil, loader.FileError("imagefolder: open", path, err, "check the path")
 	}
 	root := path
 	for _, s := range splits {
@@ -121,12 +121,12 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	path := d.Path(s.Index)
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("imagefolder: read %s: %w: was the folder changed since it was opened?", path, err)
+		return loader.FileError("imagefolder: read", path, err, "put it back, or start again if the folder has changed")
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("imagefolder: read %s: %w", path, err)
+		return loader.FileError("imagefolder: read", path, err, "replace or remove the file")
 	}
 	n := int(st.Size())
 	if !st.Mode().IsRegular() || n > maxFile {
@@ -136,8 +136,8 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		s.Raw = make([]byte, n+n/4)
 	}
 	s.Raw = s.Raw[:n]
-	if _, err := io.ReadFull(f, s.Raw); err != nil {
-		return fmt.Errorf("imagefolder: read %s: %w: it shrank while it was read", path, err)
+	if got, err := io.ReadFull(f, s.Raw); err != nil {
+		return fmt.Errorf("imagefolder: read %s: %w after %d of %d bytes: %s", path, err, got, n, loader.Mend(err, "it shrank while it was read: wait until it is written"))
 	}
 	s.Label = d.files[s.Index].class
 	return nil

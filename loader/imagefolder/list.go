@@ -1,17 +1,20 @@
 package imagefolder
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"dev.gpustall/loader"
 )
 
 // maxDepth bounds how deep a class folder is followed.
 const maxDepth = 64
+
+const mendFolder = "start again if the folder has changed"
 
 func isDir(p string) bool {
 	st, err := os.Stat(p) // follows links
@@ -23,7 +26,7 @@ func isDir(p string) bool {
 func classesOf(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return nil, fmt.Errorf("imagefolder: open %s: %w: give a folder with a folder of images for each class", root, err)
+		return nil, loader.FileError("imagefolder: open", root, err, "give a folder with a folder of images for each class")
 	}
 	var classes []string
 	for _, e := range entries {
@@ -53,7 +56,7 @@ func (d *Dataset) add(root, class string, index int32) error {
 		}
 		entries, err := os.ReadDir(dir) // sorted by name
 		if err != nil {
-			return fmt.Errorf("imagefolder: list %s: %w: make it readable or remove it", dir, err)
+			return loader.FileError("imagefolder: list", dir, err, mendFolder)
 		}
 		for _, e := range entries {
 			if !isImage(e.Name()) {
@@ -73,7 +76,7 @@ func (d *Dataset) add(root, class string, index int32) error {
 func walk(dir string, above []fs.FileInfo, out *[]string) error {
 	st, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("imagefolder: list %s: %w: make it readable or remove it", dir, err)
+		return loader.FileError("imagefolder: list", dir, err, mendFolder)
 	}
 	for _, a := range above {
 		if os.SameFile(a, st) {
@@ -85,11 +88,8 @@ func walk(dir string, above []fs.FileInfo, out *[]string) error {
 	}
 	*out = append(*out, dir)
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("imagefolder: list %s: %w: make it readable or remove it", dir, err)
-	}
 	if err != nil {
-		return fmt.Errorf("imagefolder: list %s: %w", dir, err)
+		return loader.FileError("imagefolder: list", dir, err, mendFolder)
 	}
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())

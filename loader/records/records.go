@@ -81,7 +81,7 @@ var ErrNotRecords = errors.New("no records here")
 func Open(dir string) (*Dataset, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("records: open %s: %w: give a folder of %s files", dir, err, Ext)
+		return nil, loader.FileError("records: open", dir, err, "give a folder of "+Ext+" files")
 	}
 	d := &Dataset{dir: dir}
 	for _, e := range entries { // sorted
@@ -90,7 +90,7 @@ func Open(dir string) (*Dataset, error) {
 		}
 		st, err := e.Info()
 		if err != nil {
-			return nil, fmt.Errorf("records: open %s: %w", filepath.Join(dir, e.Name()), err)
+			return nil, loader.FileError("records: open", filepath.Join(dir, e.Name()), err, "start again if the folder has changed")
 		}
 		if d.bytes == 0 {
 			d.bytes = int(min(st.Size(), maxBytes))
@@ -151,11 +151,11 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	path := filepath.Join(d.dir, d.names[s.Index])
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("records: read %s: %w: was the folder changed since it was opened?", path, err)
+		return loader.FileError("records: read", path, err, "put it back, or start again if the folder has changed")
 	}
 	defer f.Close()
-	if _, err := io.ReadFull(f, s.Raw); err != nil {
-		return fmt.Errorf("records: read %s: %w, so it is truncated: make the records again", path, err)
+	if got, err := io.ReadFull(f, s.Raw); err != nil {
+		return fmt.Errorf("records: read %s: %w after %d of %d bytes: %s", path, err, got, d.bytes, loader.Mend(err, "it is truncated: make the records again"))
 	}
 	return nil
 }

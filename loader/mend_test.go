@@ -1,0 +1,47 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestMend: the operating system's errors, as package os wraps them.
+func TestMend(t *testing.T) {
+	dir := t.TempDir()
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink("loop", loop); err != nil {
+		t.Fatal(err)
+	}
+	_, looped := os.Open(loop)
+	_, missing := os.Open(filepath.Join(dir, "none"))
+	for err, want := range map[error]string{
+		looped:  "remove the link",
+		missing: "something else",
+		fmt.Errorf("wrapped: %w", &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}): "chmod",
+		fmt.Errorf("wrapped: %w", &fs.PathError{Op: "open", Path: "x", Err: syscall.EMFILE}): "ulimit -n",
+		fmt.Errorf("wrapped: %w", &fs.PathError{Op: "read", Path: "x", Err: syscall.EIO}):    "check the disk",
+	} {
+		if got := Mend(err, "something else"); !strings.Contains(got, want) {
+			t.Errorf("%v: %q does not say %q", err, got, want)
+		}
+	}
+}
+
+// TestFileError: the path is said once, and the reason is kept.
+func TestFileError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none")
+	_, err := os.Open(path)
+	err = FileError("numbers: open", path, err, "check the path")
+	if want := "numbers: open " + path + ": no such file or directory: check the path"; err.Error() != want {
+		t.Errorf("%q, want %q", err, want)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the reason is lost")
+	}
+}
