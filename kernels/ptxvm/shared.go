@@ -1,0 +1,97 @@
+package ptxvm
+
+import "fmt"
+
+// sharedMemory is a block's. Words of 4 bytes know who touched them last, so that
+// accesses of two threads, one of them a write, need a barrier between.
+type sharedMemory struct {
+	data   []byte // from sharedBase on
+	state  []byte // of each byte
+	writer []touch
+	reader []touch
+}
+
+const (
+	written  = 1
+	underWay = 2 // an asynchronous copy or product has it
+)
+
+// touch packs a thread and the block's epoch, which starts at 1.
+type touch uint64
+
+func newTouch(epoch, thread int) touch { return touch(epoch)<<(threadBits+1) | touch(thread) }
+func (t touch) epoch() int             { return int(t >> (threadBits + 1)) }
+func (t touch) thread() int            { return int(t & (1<<(threadBits+1) - 1)) }
+
+const manyThreads = 1 << threadBits
+
+func newShared(n int) *sharedMemory {
+	words := (n + 3) / 4
+	return &sharedMemory{make([]byte, n), make([]byte, n), make([]touch, words), make([]touch, words)}
+}
+
+// shared is n bytes at addr for lane l, nil when the access is an error.
+func (w *warp) shared(l int, addr uint64, n int, k accessKind) []byte {
+	s, at, ok := w.sharedRange(l, addr, n)
+	if !ok {
+		return nil
+	}
+	me, epoch := w.first+l, w.block.epoch
+	for i := at; i < at+n; i++ {
+		switch {
+		case s.state[i] == underWay:
+			w.fail(l, "shared memory at %#x is touched while an asynchronous copy to it is under way", addr)
+			return nil
+		case k == load && s.state[i] != written:
+			w.fail(l, "shared memory at %#x is read, but was never written", addr)
+			return nil
+		}
+		if k == store {
+			s.state[i] = written
+		}
+	}
+	if why := s.touch(at, n, me, epoch, k); why != "" {
+		w.fail(l, "shared memory at %#x: %s", addr, why)
+		return nil
+	}
+	return s.data[at : at+n]
+}
+
+func (w *warp) sharedRange(l int, addr uint64, n int) (s *sharedMemory, at int, ok bool) {
+	s = w.block.memory
+	at = int(int64(addr) - sharedBase)
+	if at < 0 || at+n > len(s.data) {
+		w.fail(l, "%d bytes at %#x are outside of the block's shared memory, %#x to %#x", n, addr, sharedBase, sharedBase+len(s.data))
+		return nil, 0, false
+	}
+	if addr&uint64(n-1) != 0 {
+		w.fail(l, "an access of %d bytes to shared memory at %#x, which is not aligned", n, addr)
+		return nil, 0, false
+	}
+	return s, at, true
+}
+
+// touch notes an access and says what it is in conflict with.
+func (s *sharedMemory) touch(at, n, me, epoch int, k accessKind) string {
+	for i := at / 4; i <= (at+n-1)/4; i++ {
+		if t := s.writer[i]; t.epoch() == epoch && t.thread() != me {
+			return fmt.Sprintf("thread %d wrote it, with no barrier since", t.thread())
+		}
+		t := s.reader[i]
+		switch {
+		case k == store:
+			if t.epoch() == epoch && t.thread() != me {
+				if t.thread() == manyThreads {
+					return "several threads read it, with no barrier since"
+				}
+				return fmt.Sprintf("thread %d read it, with no barrier since", t.thread())
+			}
+			s.writer[i] = newTouch(epoch, me)
+		case t.epoch() != epoch:
+			s.reader[i] = newTouch(epoch, me)
+		case t.thread() != me:
+			s.reader[i] = newTouch(epoch, manyThreads)
+		}
+	}
+	return ""
+}
