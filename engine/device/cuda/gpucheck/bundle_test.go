@@ -40,6 +40,30 @@ func TestBundleNoDriver(t *testing.T) {
 	}
 }
 
+// A copy that lost its modes still runs.
+func TestBundleWithoutModes(t *testing.T) {
+	dir := os.Getenv("GPUSTALL_BUNDLE")
+	if dir == "" {
+		t.Skip("no bundle: make test-gpu-bundle makes it and runs this")
+	}
+	plain := t.TempDir()
+	for _, name := range []string{"gpu-check.sh", "gpucheck"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(plain, name), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("/bin/sh", filepath.Join(plain, "gpu-check.sh"))
+	cmd.Env = append(os.Environ(), "GPUSTALL_LIBCUDA=/nonexistent/libcuda.so.1", "OUT="+t.TempDir(), "TMPDIR="+t.TempDir())
+	out, _ := cmd.CombinedOutput() // its status is looked at
+	if code := cmd.ProcessState.ExitCode(); code != exitNoDevice || !strings.Contains(string(out), "install NVIDIA's driver") {
+		t.Errorf("exit %d, said %q", code, out)
+	}
+}
+
 func TestBundleEmulated(t *testing.T) {
 	r, stdout, stderr, code := bundle(t, os.Getenv("GPUSTALL_EMULATED"))
 	t.Logf("%s%s", stdout, stderr)
@@ -53,7 +77,7 @@ func TestBundleEmulated(t *testing.T) {
 	for _, p := range r.Parts {
 		status[p.Name] = p.Status
 	}
-	for _, name := range []string{"device", "contract", "kernels", "device-rest", "follows-cpu", "driver", "train-fp32", "train-bf16", "train-tf32", "train-fp16", "precision", "copies", "launches", "ops", "end-to-end", "starved"} {
+	for _, name := range []string{"device", "compile", "contract", "kernels", "device-rest", "follows-cpu", "driver", "train-fp32", "train-bf16", "train-tf32", "train-fp16", "precision", "copies", "launches", "ops", "end-to-end", "starved"} {
 		if status[name] != statusOK {
 			t.Errorf("%s: %q", name, status[name])
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"dev.gpustall/engine/device"
@@ -79,8 +80,8 @@ const noteEmulated = "EMULATED: the kernels ran on the CPU; no number here was m
 // all runs the parts and writes the table and the JSON. Its error wraps
 // device.ErrNoDevice when there is no GPU.
 func (c *check) all(ctx context.Context, parts []part) (err error) {
-	if c.tmp, err = os.MkdirTemp("", "gpu-check-"); err != nil {
-		return fmt.Errorf("make a folder for scratch files: %w", err)
+	if c.tmp, err = scratch(os.TempDir(), "/tmp", "/dev/shm", filepath.Dir(c.file)); err != nil {
+		return fmt.Errorf("make a folder for scratch files: %w; name one in TMPDIR", err)
 	}
 	defer func() { _ = os.RemoveAll(c.tmp) }()
 	c.runs = map[string]*training{}
@@ -89,14 +90,10 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 	})
 	started := time.Now()
 	c.report = report{Type: "gpu-check", Version: version, Started: started.UTC().Truncate(time.Second), Quick: c.quick}
-	failed := 0
 	for i, p := range parts {
 		r, err := c.one(ctx, p)
 		if errors.Is(err, device.ErrNoDevice) {
 			return err
-		}
-		if r.Status == statusFailed {
-			failed++
 		}
 		c.report.Parts = append(c.report.Parts, r)
 		c.report.Seconds = time.Since(started).Seconds()
@@ -115,6 +112,12 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 	fmt.Fprintf(c.out, "\nJSON: %s\n", c.file)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return errors.New("interrupted: the parts after that were skipped")
+	}
+	failed := 0
+	for _, r := range c.report.Parts {
+		if r.Status == statusFailed {
+			failed++
+		}
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d parts failed; the table above says why", failed, len(c.report.Parts))
@@ -144,12 +147,16 @@ func (c *check) one(ctx context.Context, p part) (r result, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return r, skip("interrupted")
 	}
-	if left := remaining(ctx); left < min(p.limit/8, 5*time.Second) {
+	left := remaining(ctx)
+	if left < min(p.limit/8, 5*time.Second) {
 		return r, skip("no time was left")
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	r.Value, err = p.run(ctx, c)
+	if left < p.limit && errors.Is(err, context.DeadlineExceeded) { // not its own limit
+		err = skip("the time for all parts ran out: " + err.Error())
+	}
 	return r, err
 }
 
@@ -166,7 +173,17 @@ func remaining(ctx context.Context) time.Duration {
 func (r result) line() string {
 	s := fmt.Sprintf("%-16s %-7s %6.1f s", r.Name, r.Status, r.Seconds)
 	if r.Why != "" {
-		s += "  " + r.Why
+		s += "  " + r.short()
+	}
+	return s
+}
+
+// short is the reason in one line that leaves room for the others; the JSON file
+// has all of it.
+func (r result) short() string {
+	s, _, _ := strings.Cut(r.Why, "\n")
+	if runes := []rune(s); len(runes) > 200 {
+		s = string(runes[:200]) + "..."
 	}
 	return s
 }
@@ -174,8 +191,12 @@ func (r result) line() string {
 // save writes the JSON file; a reader never sees half of one.
 func (c *check) save() error {
 	b, err := json.MarshalIndent(c.report, "", " ")
-	if err != nil {
-		return fmt.Errorf("encode the results: %w", err)
+	if err != nil { // a NaN, say: the others must not go with it
+		last := &c.report.Parts[len(c.report.Parts)-1]
+		last.Value, last.Status, last.Why = nil, statusFailed, strings.TrimSpace(fmt.Sprintf("%s its result cannot be encoded: %v", last.Why, err))
+		if b, err = json.MarshalIndent(c.report, "", " "); err != nil {
+			return fmt.Errorf("encode the results: %w", err)
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(c.file), 0o755); err != nil {
 		return fmt.Errorf("make the folder of the JSON file: %w; name another with -out", err)

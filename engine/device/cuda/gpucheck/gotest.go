@@ -40,6 +40,9 @@ func tests(name string, limit time.Duration, binary string, args ...string) part
 		case len(n.Failed) > 0:
 			return n, fmt.Errorf("%d of %d tests failed; %s", len(n.Failed), n.Passed+len(n.Failed), firstOf(n.Failed))
 		case err != nil:
+			if bytes.Contains(out, []byte("panic: test timed out")) || strings.Contains(err.Error(), "test timed out") {
+				err = fmt.Errorf("%w: %w", err, context.DeadlineExceeded)
+			}
 			return n, fmt.Errorf("after %d tests passed: %w", n.Passed, err)
 		case n.Passed == 0 && len(n.Skipped) > 0:
 			return n, skip(firstOf(n.Skipped))

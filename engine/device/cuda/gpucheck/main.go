@@ -92,9 +92,9 @@ func (c *check) prepare() error {
 		c.dir = filepath.Dir(self)
 	}
 	if c.file == "" {
-		dir := os.Getenv("OUT")
-		if dir == "" {
-			dir = c.dir
+		dir, err := writable(os.Getenv("OUT"), c.dir, ".", os.TempDir())
+		if err != nil {
+			return fmt.Errorf("JSON file: %w; name one with -out", err)
 		}
 		c.file = filepath.Join(dir, "gpu-check.json")
 	}

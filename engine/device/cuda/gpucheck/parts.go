@@ -11,13 +11,14 @@ import (
 // parts are in the order of their worth, since time may run out.
 func parts() []part {
 	train := func(typ string) part {
-		return part{"train-" + typ, 75 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.train(ctx, typ) }}
+		return part{"train-" + typ, 90 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.train(ctx, typ) }}
 	}
 	torch := func(mode string, limit time.Duration) part {
 		return part{"torch-" + mode, limit, func(ctx context.Context, c *check) (any, error) { return c.torchRun(ctx, mode) }}
 	}
 	return []part{
-		{"device", 30 * time.Second, checkDevice},
+		{"device", 45 * time.Second, checkDevice},
+		{"compile", 100 * time.Second, checkCompile},
 		tests("contract", 60*time.Second, "cuda.test", "-test.run=^TestDevice$/^contract$"),
 		tests("kernels", 90*time.Second, "cuda.test", "-test.run=^TestDevice$/^(op|gradient)$"),
 		train("fp32"),
@@ -46,6 +47,30 @@ func parts() []part {
 		tests("driver", 30*time.Second, "driver.test"),
 		tests("variants", 120*time.Second, "cuda.test", "-test.run=^TestVariants$"),
 	}
+}
+
+// compiles is the kernels' preparation twice: the second time the driver has what
+// it compiled in its cache.
+type compiles struct {
+	First []compiled `json:"first"`
+	Again []compiled `json:"again"`
+}
+
+// checkCompile has the driver compile the kernels, before anything is timed.
+func checkCompile(ctx context.Context, c *check) (any, error) {
+	var v compiles
+	if _, err := pieceOf(ctx, c, &v.First, "compile"); err != nil {
+		return v, err
+	}
+	_, err := pieceOf(ctx, c, &v.Again, "compile")
+	return v, err
+}
+
+func total(v []compiled) (s float64) {
+	for _, t := range v {
+		s += t.Seconds
+	}
+	return s
 }
 
 // pieceOf runs a piece and returns what it measured.

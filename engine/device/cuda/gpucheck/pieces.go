@@ -1,16 +1,17 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda"
-	"dev.gpustall/engine/device/nvml"
 	"dev.gpustall/kernels"
 )
 
@@ -18,23 +19,39 @@ import (
 // on the way counts when they are cut off.
 var pieces = map[string]func(args []string, emit func(any)) (any, error){
 	"device": func([]string, func(any)) (any, error) { return describe() },
+	"compile": func(args []string, emit func(any)) (any, error) { // nothing is tuned
+		return onGPU(nil, func(d device.Device) (any, error) { return compile(d, quickArg(args), emit) })
+	},
 	"copies": func(args []string, _ func(any)) (any, error) {
-		return onGPU(func(d device.Device) (any, error) { return copies(d, quickArg(args)) })
+		return onGPU(nil, func(d device.Device) (any, error) { return copies(d, quickArg(args)) })
 	},
 	"launches": func(args []string, _ func(any)) (any, error) {
-		return onGPU(func(d device.Device) (any, error) { return launches(d, quickArg(args)) })
+		return onGPU(nil, func(d device.Device) (any, error) { return launches(d, quickArg(args)) })
 	},
 	"train": func(args []string, emit func(any)) (any, error) {
-		return onGPU(func(d device.Device) (any, error) { return trainPiece(d, args, emit) })
+		return onGPU(tuned(), func(d device.Device) (any, error) { return trainPiece(d, args, emit) })
 	},
 }
 
 func quickArg(args []string) bool { return slices.Contains(args, "quick") }
 
-// memo remembers tuned kernels for as long as the process lives.
+// memo remembers tuned kernels, in the file where gpustall keeps them too, so that
+// a shape is tuned once in a check.
 type memo struct {
-	mu sync.Mutex
-	m  map[string]string
+	mu   sync.Mutex
+	path string
+	m    map[string]string
+}
+
+func tuned() *memo {
+	c := &memo{m: map[string]string{}}
+	if dir := os.Getenv("XDG_CACHE_HOME"); dir != "" {
+		c.path = filepath.Join(dir, "gpustall", "autotune.json")
+		if b, err := os.ReadFile(c.path); err != nil || json.Unmarshal(b, &c.m) != nil {
+			c.m = map[string]string{} // tuned again
+		}
+	}
+	return c
 }
 
 func (c *memo) Get(key string) (string, bool) {
@@ -48,14 +65,22 @@ func (c *memo) Set(key, config string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.m[key] = config
+	if b, err := json.Marshal(c.m); err == nil && c.path != "" && os.MkdirAll(filepath.Dir(c.path), 0o755) == nil {
+		_ = os.WriteFile(c.path, b, 0o644) // what is not kept is tuned again
+	}
 }
 
-// onGPU opens the first GPU, with the kernels tuned for it, and calls f.
-func onGPU(f func(device.Device) (any, error)) (any, error) {
+// onGPU opens the first GPU, with the kernels tuned for it when there is a store,
+// and calls f.
+func onGPU(store *memo, f func(device.Device) (any, error)) (any, error) {
 	if err := cuda.Available(); err != nil {
 		return nil, err
 	}
-	d, err := cuda.Open(cuda.Config{Choices: &memo{m: map[string]string{}}})
+	var c cuda.Config
+	if store != nil {
+		c.Choices = store
+	}
+	d, err := cuda.Open(c)
 	if err != nil {
 		return nil, err
 	}
@@ -63,41 +88,33 @@ func onGPU(f func(device.Device) (any, error)) (any, error) {
 	return v, errors.Join(err, d.Close())
 }
 
-// facts are what the machine is.
-type facts struct {
-	Name     string   `json:"name"`
-	Memory   int64    `json:"memory_bytes"`
-	Types    []string `json:"types"`
-	Emulated bool     `json:"emulated"`
-	Driver   string   `json:"driver,omitempty"` // by NVML
-	NVML     string   `json:"nvml"`             // "ok", or why there is none
-	CPUs     int      `json:"cpus"`
-	Go       string   `json:"go"`
+// compiled is how long the kernels of training in one type took to prepare. What
+// types share falls to the first.
+type compiled struct {
+	Type    string  `json:"type"`
+	Seconds float64 `json:"seconds"`
 }
 
-func describe() (any, error) {
-	return onGPU(func(d device.Device) (any, error) {
-		i := d.Info()
-		f := facts{
-			Name: i.Name, Memory: i.Memory, Types: i.Types, CPUs: runtime.NumCPU(), Go: runtime.Version(),
-			Emulated: i.Emulated,
+// compile prepares training in each type: the driver compiles the kernels.
+func compile(d device.Device, quick bool, emit func(any)) ([]compiled, error) {
+	s := trainSpec{Model: "resnet18", Side: 32, Batch: 128, Steps: 1}
+	if quick {
+		s = trainSpec{Model: "cnn", Side: 8, Batch: 4, Steps: 1}
+	}
+	var out []compiled
+	for i, name := range types {
+		if !slices.Contains(d.Info().Types, name) {
+			continue
 		}
-		f.Driver, f.NVML = driverVersion()
-		return f, nil
-	})
-}
-
-// driverVersion asks NVML; note is "ok", or why there is no version.
-func driverVersion() (version, note string) {
-	s, err := nvml.Open(0)
-	if err != nil {
-		return "", err.Error()
+		r, err := curve{trainSpec: s, typ: kernels.Type(i)}.rig(d)
+		if err != nil {
+			return out, fmt.Errorf("%s: %w", name, err)
+		}
+		out = append(out, compiled{name, r.prepare.Seconds()})
+		r.close()
+		emit(out)
 	}
-	version, note = s.Driver(), "ok"
-	if err := s.Close(); err != nil {
-		note = err.Error()
-	}
-	return version, note
+	return out, nil
 }
 
 // copyRate is one direction, kind of host memory and size of a copy.

@@ -41,6 +41,10 @@ func (c *check) process(ctx context.Context, program string, args ...string) ([]
 	cmd.Dir = c.tmp
 	cmd.Env = append(os.Environ(),
 		"GPUSTALL_TEST_CUDA=1", // to the test binaries: a driver must be there
+		// The driver keeps what it compiled here, for all parts, whatever the home
+		// folder is like.
+		"CUDA_CACHE_PATH="+filepath.Join(c.tmp, "compute-cache"), "CUDA_CACHE_DISABLE=0",
+		"CUDA_LAUNCH_BLOCKING=0", // its other value makes every launch wait
 		"XDG_CACHE_HOME="+filepath.Join(c.tmp, "cache"), "XDG_STATE_HOME="+filepath.Join(c.tmp, "state"),
 		"TORCHINDUCTOR_CACHE_DIR="+filepath.Join(c.tmp, "inductor"), "TRITON_CACHE_DIR="+filepath.Join(c.tmp, "triton"))
 	ownGroup(cmd)
@@ -76,7 +80,7 @@ func (c *check) find(program string) (string, error) {
 	if exists(path) {
 		return path, nil
 	}
-	unpacked := filepath.Join(c.tmp, program)
+	unpacked := filepath.Join(c.tmp, program) // a name without a folder
 	if exists(unpacked) {
 		return unpacked, nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"time"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
@@ -18,6 +19,7 @@ type rig struct {
 	compute, copy device.Stream
 	copied, done  device.Event
 	host, metrics []byte
+	prepare       time.Duration // what Prepare took: compiling and tuning kernels
 }
 
 func (c curve) rig(d device.Device) (_ *rig, err error) {
@@ -40,9 +42,11 @@ func (c curve) rig(d device.Device) (_ *rig, err error) {
 	if r.plan, err = m.Plan(d, r.st, nn.PlanConfig{Batch: c.Batch, Type: c.typ, Input: r.input, LabelsOff: c.labels()}); err != nil {
 		return nil, err
 	}
+	begin := time.Now()
 	if r.program, err = d.Prepare(r.plan.Train); err != nil {
 		return nil, err
 	}
+	r.prepare = time.Since(begin)
 	if capturer, ok := d.(device.Capturer); ok && c.capture {
 		if err = capturer.Capture(r.program, true); err != nil {
 			return nil, err

@@ -31,8 +31,7 @@ func (c *check) table(w io.Writer) {
 	row(w, "parts", "%d ok, %d failed, %d skipped, in %.0f s", count[statusOK], count[statusFailed], count[statusSkipped], r.Seconds)
 	for _, p := range r.Parts {
 		if p.Status != statusOK {
-			first, _, _ := strings.Cut(p.Why, "\n")
-			row(w, "  "+p.Status, "%s: %s", p.Name, first)
+			row(w, "  "+p.Status, "%s: %s", p.Name, p.short())
 		}
 	}
 	c.testRows(w)
@@ -103,6 +102,7 @@ func (c *check) lossRows(w io.Writer) {
 	}
 }
 
+// types are in the order of kernels.Type.
 var types = []string{"fp32", "tf32", "fp16", "bf16"}
 
 // speedRows are training steps on data that lies on the GPU, all in samples/s.
@@ -211,13 +211,23 @@ func (c *check) runRows(w io.Writer) {
 		}
 		nvml := "NVML gave none"
 		if g, ok := s.Gauges["nvml_util"]; ok {
-			nvml = fmt.Sprintf("NVML %.0f %%", 100*g.Mean)
+			nvml = fmt.Sprintf("NVML %.0f %% (%d samples)", g.Mean, g.Samples) // it is in per cent already
 		}
 		row(w, "utilisation", "%s: measured %.0f %%, %s", name, 100*s.Utilisation, nvml)
 	}
 }
 
 func (c *check) costRows(w io.Writer) {
+	if v, ok := c.value("compile").(compiles); ok && len(v.First) > 0 {
+		s := fmt.Sprintf("the driver took %.1f s for the kernels of", total(v.First))
+		for _, t := range v.First {
+			s += " " + t.Type
+		}
+		if len(v.Again) > 0 {
+			s += fmt.Sprintf("; %.1f s with its cache", total(v.Again))
+		}
+		row(w, "compile", "%s", s)
+	}
 	if rates, ok := c.value("copies").([]copyRate); ok {
 		for _, r := range rates {
 			kind := "pageable"

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // torchFacts is the PyTorch that is there, if any.
@@ -16,7 +17,7 @@ type torchFacts struct {
 	Device  string `json:"device"`
 	Usable  bool   `json:"usable"` // torch.cuda.is_available(), or --device cpu
 	Why     string `json:"why,omitempty"`
-	python  string
+	Python  string `json:"python,omitempty"`
 }
 
 // torchRun is an answer of torch_peer.py.
@@ -41,28 +42,72 @@ type torchRow struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// checkTorch looks for a Python with a PyTorch that can use the GPU.
-// GPUSTALL_PYTHON names another than python3.
+// checkTorch looks for a Python with a PyTorch that can use the GPU. Of those that
+// cannot, the first with any PyTorch tells why.
 func checkTorch(ctx context.Context, c *check) (any, error) {
-	name := os.Getenv("GPUSTALL_PYTHON")
-	if name == "" {
-		name = "python3"
+	found := pythons()
+	if len(found) == 0 {
+		return nil, skip("no python3 here, so PyTorch is not measured; GPUSTALL_PYTHON names one elsewhere")
 	}
-	python, err := exec.LookPath(name)
-	if err != nil {
-		return nil, skip("no " + name + " here, so PyTorch is not measured")
+	var failed error
+	for i, python := range found {
+		var f torchFacts
+		if err := c.object(ctx, &f, python, c.peerArgs("probe")...); err != nil {
+			failed = err
+			continue
+		}
+		f.Python = python
+		if i == 0 || f.Usable || c.torch.Version == "" && f.Version != "" {
+			c.torch = f
+		}
+		if f.Usable {
+			return c.torch, nil
+		}
 	}
-	if python, err = filepath.Abs(python); err != nil {
-		return nil, err
+	if c.torch.Python == "" {
+		return nil, failed
 	}
-	c.torch.python = python
-	if err := c.object(ctx, &c.torch, python, c.peerArgs("probe")...); err != nil {
-		return nil, err
+	return c.torch, skip(c.torch.Why)
+}
+
+// pythons are the interpreters to ask: GPUSTALL_PYTHON alone, or those that are
+// usual, since the python3 of the path is often not the one with PyTorch.
+func pythons() []string {
+	if name := os.Getenv("GPUSTALL_PYTHON"); name != "" {
+		return existing(name)
 	}
-	if !c.torch.Usable {
-		return c.torch, skip(c.torch.Why)
+	names := []string{"python3", "python"}
+	for _, v := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if dir := os.Getenv(v); dir != "" {
+			names = append(names, filepath.Join(dir, "bin", "python"))
+		}
 	}
-	return c.torch, nil
+	places := []string{"/opt/conda/bin/python", "/opt/*/bin/python3", "/venv/*/bin/python", "/workspace/*/bin/python", "/usr/local/bin/python3", "/usr/bin/python3"}
+	if home, err := os.UserHomeDir(); err == nil {
+		places = append(places, filepath.Join(home, "*conda*/bin/python"), filepath.Join(home, "*venv*/bin/python"))
+	}
+	for _, pattern := range places {
+		more, _ := filepath.Glob(pattern) // the patterns are well formed
+		names = append(names, more...)
+	}
+	return existing(names...)
+}
+
+// existing are the programs of these names that are there, once each. A link is
+// not followed: a virtual environment is told by its name.
+func existing(names ...string) []string {
+	const most = 8
+	var out []string
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if path, err = filepath.Abs(path); err == nil && !slices.Contains(out, path) && len(out) < most {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 func (c *check) peerArgs(mode string) []string {
@@ -82,7 +127,10 @@ func (c *check) torchRun(ctx context.Context, mode string) (any, error) {
 		return nil, skip("no PyTorch that can use the GPU; see the part torch")
 	}
 	var r torchRun
-	if err := c.object(ctx, &r, c.torch.python, c.peerArgs(mode)...); err != nil {
+	if err := c.object(ctx, &r, c.torch.Python, c.peerArgs(mode)...); err != nil {
+		if len(r.Rows) > 0 { // what it said before counts
+			return r, err
+		}
 		return nil, err
 	}
 	if r.Skipped != "" {

@@ -58,7 +58,8 @@ type rate struct {
 	Steps   int     `json:"steps"`
 	StepMS  float64 `json:"step_ms"` // median over rounds of steps
 	Samples float64 `json:"samples_per_s"`
-	TFLOPs  float64 `json:"tflops"` // of the model's own work
+	TFLOPs  float64 `json:"tflops"`    // of the model's own work
+	Prepare float64 `json:"prepare_s"` // compiling and tuning the kernels, where it was not done before
 	Error   string  `json:"error,omitempty"`
 }
 
@@ -72,7 +73,7 @@ func trainPiece(d device.Device, args []string, emit func(any)) (any, error) {
 
 // train emits what it has after each stage, the weightiest first.
 func train(d device.Device, s trainSpec, emit func(*training)) (*training, error) {
-	typ := kernels.Type(slices.Index([]string{"fp32", "tf32", "fp16", "bf16"}, s.Type))
+	typ := kernels.Type(slices.Index(types, s.Type))
 	if !slices.Contains(d.Info().Types, s.Type) {
 		return nil, fmt.Errorf("train in %s: %w", s.Type, device.ErrUnsupported)
 	}
@@ -223,6 +224,7 @@ func speed(d device.Device, s trainSpec, typ kernels.Type, batch int, capture bo
 		return fail(err)
 	}
 	defer r.close()
+	out.Prepare = r.prepare.Seconds()
 	copy(r.host, c.batches()[0])
 	if err := r.st.SetHyper(r.compute, nn.Hyper{LR: 1e-4, Momentum: 0.9, WeightDecay: 5e-4}); err != nil {
 		return fail(err)

@@ -3,8 +3,8 @@
 
     python3 torch_peer.py --mode probe|matmul|eager|compile|end-to-end [--workers N]
 
-Prints one JSON object on one line. A case that fails has an "error" and no
-numbers; the others are still measured. --device cpu --quick tries the script
+Prints a JSON object on one line after each case; the last has all of them. A case
+that fails has an "error" and no numbers; the others are still measured. --device cpu --quick tries the script
 itself on a machine without a GPU.
 """
 import argparse
@@ -17,6 +17,11 @@ import time
 def say(v):
     sys.stdout.write(json.dumps(v) + "\n")
     sys.stdout.flush()
+
+
+def answer(a, rows):
+    """What there is so far: a case that hangs or is killed costs itself alone."""
+    say({"device": a.device, "rows": rows})
 
 
 def probe(a):
@@ -91,7 +96,10 @@ def trainer(a, compiled):
     opt = torch.optim.SGD(model.parameters(), 0.02, momentum=0.9, weight_decay=5e-4)
     net = model
     if compiled:
-        net = torch.compile(model)
+        # Each batch size has shapes of its own. Without this the second one is
+        # compiled for any size, and is slower for it.
+        torch._dynamo.reset()
+        net = torch.compile(model, dynamic=False)
 
     def step(x, y):
         opt.zero_grad(set_to_none=True)
@@ -150,7 +158,7 @@ def train(a, case):
         except Exception as e:
             row["error"] = "%s: %s" % (type(e).__name__, (str(e).strip().splitlines() or [""])[0])
         rows.append(row)
-    return rows
+        answer(a, rows)
 
 
 def matmul(a):
@@ -172,7 +180,7 @@ def matmul(a):
         except Exception as e:
             row["error"] = "%s: %s" % (type(e).__name__, (str(e).strip().splitlines() or [""])[0])
         rows.append(row)
-    return rows
+        answer(a, rows)
 
 
 def make_dataset(n):
@@ -227,7 +235,7 @@ def end_to_end(a):
         row.update(steps=steps - warm, step_ms=1e3 * t, samples_per_s=batch / t)
     except Exception as e:
         row["error"] = "%s: %s" % (type(e).__name__, (str(e).strip().splitlines() or [""])[0])
-    return [row]
+    answer(a, [row])
 
 
 def main():
@@ -243,8 +251,12 @@ def main():
         import torch
         if not hasattr(torch, "compile"):
             return say({"rows": [], "skipped": "PyTorch %s has no torch.compile" % torch.__version__})
-    rows = matmul(a) if a.mode == "matmul" else end_to_end(a) if a.mode == "end-to-end" else train(a, a.mode)
-    say({"device": a.device, "rows": rows})
+    if a.mode == "matmul":
+        matmul(a)
+    elif a.mode == "end-to-end":
+        end_to_end(a)
+    else:
+        train(a, a.mode)
 
 
 if __name__ == "__main__":
