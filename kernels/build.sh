@@ -34,6 +34,11 @@ for f in conv_forward conv_backward_data conv_backward_weight; do
   compile 80 $f.cu ${f}_tf32 -DKD_TYPES=2
   compile 75 $f.cu ${f}_fp16 -DKD_TYPES=4 -DKD_TURING # its tensor cores know fp16 alone
 done
+# Hopper's own instructions, for compute capability 9.0 alone.
+for d in forward backward_data backward_weight; do
+  compile 90a conv_wgmma_$d.cu conv_${d}_fp16_wgmma -DKD_TYPES=4
+  compile 90a conv_wgmma_$d.cu conv_${d}_bf16_wgmma -DKD_TYPES=8
+done
 
 # What this was made of, for those who cannot make it again: sources_test.go and
 # the emulated driver refuse PTX that is older than its sources.

@@ -128,6 +128,17 @@ struct phase {
   }
 };
 
+// The element that row r of the tile at m0 starts with, or -1.
+struct phase_row {
+  const conv &g;
+  const phase &f;
+  int m0;
+  KD_METHOD int operator()(int r) const {
+    int n, h, w;
+    return f.pixel(g, m0 + r, n, h, w) ? ((n * g.h + h) * g.w + w) * g.c : -1;
+  }
+};
+
 // Where the depth of backward data stands: tap (u, v), then k in steps of BK; a
 // tile never crosses a tap. The same in all threads.
 template <int BK> struct tap_walk {
@@ -183,6 +194,16 @@ template <class T, int V, int N, int BK> struct data_w {
     return w + ((k * taps + tap) * C + col);
   }
   KD_METHOD void next() { at_tap.next(); }
+};
+
+// The output pixels of a block of backward weight: blockIdx.y takes a part.
+struct pixel_range {
+  int begin, end;
+  KD_METHOD pixel_range(const conv &g, int per) {
+    int all = g.n * g.p * g.q;
+    begin = (int)blockIdx.y * per;
+    end = begin + per < all ? begin + per : all;
+  }
 };
 
 // Backward weight's dy: rows are output pixels from begin to end, columns k. Wide.

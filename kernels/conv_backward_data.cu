@@ -5,17 +5,6 @@
 #include "conv_mma.h"
 #include "conv_simt.h"
 
-// The element that row r of the tile at m0 starts with, or -1.
-struct phase_row {
-  const conv &g;
-  const phase &f;
-  int m0;
-  KD_METHOD int operator()(int r) const {
-    int n, h, w;
-    return f.pixel(g, m0 + r, n, h, w) ? ((n * g.h + h) * g.w + w) * g.c : -1;
-  }
-};
-
 template <class L> KD_FN void data_simt(const typename L::T *dy, const typename L::T *w, typename L::T *dx, const conv &g, bool accumulate) {
   typedef typename L::T T;
   typedef simt_operand<L, L::BM, true> A;

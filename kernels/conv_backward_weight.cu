@@ -4,16 +4,6 @@
 #include "conv_mma.h"
 #include "conv_simt.h"
 
-// The output pixels of this block.
-struct pixel_range {
-  int begin, end;
-  KD_METHOD pixel_range(const conv &g, int per) {
-    int all = g.n * g.p * g.q;
-    begin = (int)blockIdx.y * per;
-    end = begin + per < all ? begin + per : all;
-  }
-};
-
 template <class L> KD_FN void weight_simt(const typename L::T *x, const typename L::T *dy, float *dw, const conv &g, int per) {
   typedef typename L::T T;
   typedef simt_operand<L, L::BM, false> A;

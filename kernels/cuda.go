@@ -115,8 +115,14 @@ var ptx embed.FS
 
 // CUDAModule returns the PTX of a module for a device of compute capability sm.
 // The driver compiles it for the device; it takes the newest PTX that the device
-// can run. It fails below sm_70.
+// can run. PTX for sm_90a runs on 9.0 alone, not on what comes after. It fails
+// below sm_70.
 func CUDAModule(name string, sm int) ([]byte, error) {
+	if sm == 90 {
+		if b, err := ptx.ReadFile("ptx/" + name + ".sm_90a.ptx"); err == nil {
+			return b, nil
+		}
+	}
 	for _, arch := range []int{80, 75, 70} {
 		if sm < arch {
 			continue

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -14,44 +15,56 @@ type tile struct {
 	threads  int     // of a block
 	resident int     // blocks a multiprocessor holds, by their registers
 	rate     float64 // how near a warp's tile comes to the peak; an estimate
+	wgmma    bool    // by Hopper's wgmma: cuda_wgmma.go
 }
 
 func (t tile) String() string {
-	if t.stages == 0 {
+	switch {
+	case t.wgmma:
+		return fmt.Sprintf("wgmma%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
+	case t.stages == 0:
 		return fmt.Sprintf("simt%dx%dv%d", t.M, t.N, t.vector)
 	}
 	return fmt.Sprintf("mma%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
 }
 
+func mma(m, n, k, stages, threads, resident int, rate float64) tile {
+	return tile{M: m, N: n, K: k, stages: stages, threads: threads, resident: resident, rate: rate}
+}
+
+func simt(m, n, vector, threads, resident int, rate float64) tile {
+	return tile{M: m, N: n, K: 8, vector: vector, threads: threads, resident: resident, rate: rate}
+}
+
 // The tiles of conv_tiles.h and conv_tiles_simt.h.
 var (
 	tiles16 = []tile{
-		{128, 128, 32, 4, 0, 128, 2, 1},
-		{128, 128, 64, 3, 0, 256, 1, 0.9},
-		{128, 256, 32, 3, 0, 256, 1, 1},
-		{256, 64, 32, 4, 0, 128, 2, 1},
-		{128, 64, 32, 4, 0, 128, 3, 0.85},
-		{128, 64, 64, 3, 0, 128, 3, 0.85},
-		{64, 64, 32, 4, 0, 128, 5, 0.65},
+		mma(128, 128, 32, 4, 128, 2, 1),
+		mma(128, 128, 64, 3, 256, 1, 0.9),
+		mma(128, 256, 32, 3, 256, 1, 1),
+		mma(256, 64, 32, 4, 128, 2, 1),
+		mma(128, 64, 32, 4, 128, 3, 0.85),
+		mma(128, 64, 64, 3, 128, 3, 0.85),
+		mma(64, 64, 32, 4, 128, 5, 0.65),
 	}
 	tilesTuring = []tile{
-		{128, 128, 32, 2, 0, 256, 1, 0.9},
-		{128, 64, 32, 2, 0, 128, 2, 0.85},
-		{64, 64, 32, 2, 0, 128, 4, 0.65},
+		mma(128, 128, 32, 2, 256, 1, 0.9),
+		mma(128, 64, 32, 2, 128, 2, 0.85),
+		mma(64, 64, 32, 2, 128, 4, 0.65),
 	}
-	wideTile16 = tile{64, 128, 32, 4, 0, 128, 3, 0.85} // weight gradients only
+	wideTile16 = mma(64, 128, 32, 4, 128, 3, 0.85) // weight gradients only
 	tilesTF32  = []tile{
-		{128, 128, 16, 4, 0, 128, 2, 1},
-		{128, 64, 16, 4, 0, 128, 3, 0.85},
-		{64, 64, 16, 4, 0, 128, 5, 0.65},
+		mma(128, 128, 16, 4, 128, 2, 1),
+		mma(128, 64, 16, 4, 128, 3, 0.85),
+		mma(64, 64, 16, 4, 128, 5, 0.65),
 	}
 	simtTiles32 = []tile{
-		{128, 128, 8, 0, 4, 256, 1, 1},
-		{128, 64, 8, 0, 4, 128, 3, 0.95},
-		{64, 64, 8, 0, 4, 64, 6, 0.9},
+		simt(128, 128, 4, 256, 1, 1),
+		simt(128, 64, 4, 128, 3, 0.95),
+		simt(64, 64, 4, 64, 6, 0.9),
 	}
-	simtTile16 = tile{128, 64, 8, 0, 4, 128, 3, 0.95}
-	simtTile1  = tile{64, 64, 8, 0, 1, 64, 6, 0.5} // any number of channels
+	simtTile16 = simt(128, 64, 4, 128, 3, 0.95)
+	simtTile1  = simt(64, 64, 1, 64, 6, 0.5) // any number of channels
 )
 
 // direction is one of the three products of a convolution.
@@ -121,16 +134,14 @@ func newConvPlan(g Conv, dir direction, typ Type, t CUDATarget) convPlan {
 		c.tiles = append(slices.Clone(simtTiles32), simtTile1)
 	}
 	c.tiles = slices.DeleteFunc(slices.Clone(c.tiles), func(l tile) bool { return c.shared(l) > t.sharedLimit() })
-	slices.SortStableFunc(c.tiles, func(a, b tile) int {
-		switch x, y := c.cost(a), c.cost(b); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	c.sort(c.tiles)
+	c.tiles = append(c.tiles, c.wgmmaTiles(tensor)...)
 	return c
+}
+
+// sort puts the tile that is estimated to be the fastest first.
+func (c convPlan) sort(tiles []tile) {
+	slices.SortStableFunc(tiles, func(a, b tile) int { return cmp.Compare(c.cost(a), c.cost(b)) })
 }
 
 func (c convPlan) configs() []string {
@@ -156,6 +167,9 @@ func (c convPlan) shared(l tile) int {
 	pipeline := l.stages * (operand(l.M, c.dir != convBackwardWeight) + operand(l.N, c.dir == convForward))
 	if size == 2 {
 		pipeline = max(pipeline, l.M*(l.N+8)*size) // the results, gathered
+	}
+	if l.wgmma {
+		pipeline += wgmmaAlign
 	}
 	return pipeline
 }
@@ -244,8 +258,12 @@ func (c convPlan) scalars() []CUDAArg {
 func (p *cudaPlanner) conv(c convPlan, l tile, gridY int, bufs []CUDAArg, last ...CUDAArg) {
 	m, n, _ := c.matrix()
 	name := c.dir.String() + "_" + c.typ.String()
+	module := name
+	if l.wgmma {
+		module += "_wgmma"
+	}
 	args := slices.Concat(bufs, c.scalars(), last)
-	launch := p.launch(name, name+"_"+l.String(), [3]int{ceil(m, l.M) * ceil(n, l.N), gridY, 1}, l.threads, args...)
+	launch := p.launch(module, name+"_"+l.String(), [3]int{ceil(m, l.M) * ceil(n, l.N), gridY, 1}, l.threads, args...)
 	launch.Shared = uint32(c.shared(l))
 }
 

@@ -50,7 +50,7 @@ func registerTable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	arches := []string{"70", "75", "80", "90", "100"}
+	arches := []string{"70", "75", "80", "90", "90a", "100"}
 	regs, shared := map[string]map[string]string{}, map[string]string{}
 	var names []string
 	var b strings.Builder
@@ -76,7 +76,7 @@ func registerTable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	slices.Sort(names)
-	b.WriteString("| kernel | static shared, bytes | sm_70 | sm_75 | sm_80 | sm_90 | sm_100 |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| kernel | static shared, bytes | sm_70 | sm_75 | sm_80 | sm_90 | sm_90a | sm_100 |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, n := range names {
 		fmt.Fprintf(&b, "| %s | %s |", n, shared[n])
 		for _, a := range arches {

@@ -118,3 +118,6 @@ KD_FN void kd_ldsm_t(uint32_t r[4], kd_sptr s) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(s) : "memory");
 }
 #endif
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#include "kd_sm90a.h"
+#endif

@@ -9,7 +9,9 @@
 #include <atomic>
 #include <mutex>
 #include <thread>
+#include <memory>
 #include <vector>
+#include "fault.h"
 // The switch between fibers is a few instructions on x86-64; elsewhere, or with
 // KD_UCONTEXT defined, it is the C library's.
 #if !defined(__x86_64__) && !defined(KD_UCONTEXT)
@@ -27,9 +29,12 @@ struct dim3 {
 
 namespace kd {
 
-enum Op { NONE, SHFL_XOR, MMA_F16, MMA_BF16, MMA_TF32, LDSM, LDSM_T };
+enum Op { NONE, SHFL_XOR, MMA_F16, MMA_BF16, MMA_TF32, LDSM, LDSM_T, WGMMA, WGMMA_FENCE, WGMMA_COMMIT, WGMMA_WAIT };
 
 struct Copy { unsigned char *dst; const void *src; int n; }; // a cp.async under way
+
+struct Worker;
+struct Async; // wgmma.h
 
 struct Fiber {
   void *sp;
@@ -42,6 +47,8 @@ struct Fiber {
   void *arg;
   Copy copies[64];
   int ncopies, groups[64], ngroups; // groups: copies in each committed group, oldest first
+  unsigned char *arrivals[64];      // copies that arrived since the last proxy fence: the last 64
+  unsigned narrived;
 #if defined(KD_UCONTEXT)
   ucontext_t ctx;
 #endif
@@ -64,6 +71,9 @@ struct Worker {
   unsigned char *dynamic, *fixed; // shared memory
   std::vector<unsigned char> memory;
   size_t dynamic_size, fixed_used;
+  std::vector<unsigned char> proxy; // dynamic shared memory as the asynchronous proxy sees it
+  std::shared_ptr<Async> async;
+  void (*finish)(Worker &); // to call when a block has ended
   uint64_t serial; // of the block
   const char *name;
   void (*fn)(void *);
@@ -164,6 +174,7 @@ inline void entry() {
 
 inline void barrier() {
   Worker *w = W;
+  if (fault == NO_BARRIER) return;
   if (++w->arrived == w->live) { w->arrived = 0; w->barrier++; return; }
   w->current->gate = &w->barrier;
   w->current->ticket = w->barrier;
@@ -196,6 +207,9 @@ inline void run_block(Worker &w, kd_idx block, size_t dynamic) {
   w.fixed_used = 0;
   w.dynamic = w.fixed + STATIC_SHARED;
   w.dynamic_size = dynamic;
+  w.proxy.assign(dynamic, 0xff);
+  w.async = nullptr;
+  w.finish = nullptr;
   for (unsigned i = 0; i < w.n; i++) {
     Fiber &f = w.fibers[i];
     kd_idx d = w.block_dim;
@@ -204,6 +218,7 @@ inline void run_block(Worker &w, kd_idx block, size_t dynamic) {
     f.done = false;
     f.gate = nullptr;
     f.ncopies = f.ngroups = 0;
+    f.narrived = 0;
     f.op = NONE;
     prepare(w, i);
   }
@@ -211,6 +226,7 @@ inline void run_block(Worker &w, kd_idx block, size_t dynamic) {
   w.current = &w.fibers[w.reverse ? w.n - 1 : 0];
   start(&w);
   w.current = nullptr;
+  if (w.finish) w.finish(w);
   for (size_t i = 0; i < 512; i++)
     if (w.dynamic[dynamic + i] != 0xff) die("a write behind the dynamic shared memory");
 }

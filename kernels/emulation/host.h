@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include "registry.h"
 #include "warp.h"
+#include "wgmma.h"
 
 #define __launch_bounds__(...)
 #define KD_FN static inline
@@ -17,6 +18,7 @@
 #define KD_DYN_SHARED(name) unsigned char *name = kd::W->dynamic
 #define KD_ENTRY(name) static kd::Entry kd_entry_##name(#name, name);
 #define KD_TENSOR 1
+#define KD_WGMMA 1
 
 #define threadIdx (kd::W->current->tid)
 #define blockIdx (kd::W->block)
@@ -52,3 +54,17 @@ KD_FN uint32_t kd_to_tf32(uint32_t u) { return (u & 0x7f800000) == 0x7f800000 ? 
 KD_FN uint32_t kd_lds(kd_sptr s) { kd::check_shared((const unsigned char *)s, 4); return *(const uint32_t *)s; }
 KD_FN void kd_ldsm(uint32_t r[4], kd_sptr s) { kd::LdsmArg x{r, (const unsigned char *)s}; kd::check_shared(x.row, 16); kd::warp_op(kd::LDSM, &x); }
 KD_FN void kd_ldsm_t(uint32_t r[4], kd_sptr s) { kd::LdsmArg x{r, (const unsigned char *)s}; kd::check_shared(x.row, 16); kd::warp_op(kd::LDSM_T, &x); }
+
+KD_FN uint32_t kd_window(kd_sptr s) { return kd::window(s); }
+KD_FN int kd_uniform(int v) { return v; }
+KD_FN void kd_proxy_fence() { kd::proxy_fence(); }
+KD_FN void kd_wgmma_fence() { kd::meet(kd::WGMMA_FENCE, nullptr, [](kd::Fiber *) { kd::wgmma_fence(); }); }
+KD_FN void kd_wgmma_commit() { kd::meet(kd::WGMMA_COMMIT, nullptr, [](kd::Fiber *) { kd::wgmma_commit(); }); }
+template <int N> KD_FN void kd_wgmma_wait() { kd::meet(kd::WGMMA_WAIT, nullptr, [](kd::Fiber *) { kd::wgmma_wait(N); }); }
+template <int J> KD_FN void kd_wgmma_touched(float (&)[J][4]) { kd::async_warp().fenced = false; }
+KD_FN kd::Op kd_wgmma_type(f16) { return kd::MMA_F16; }
+KD_FN kd::Op kd_wgmma_type(bf16) { return kd::MMA_BF16; }
+template <int TA, int TB, int J, class T> KD_FN void kd_wgmma(float (&d)[J][4], uint64_t a, uint64_t b, T t) {
+  kd::WgmmaArg x{&d[0][0], a, b, kd_wgmma_type(t), J * 8, TA != 0, TB != 0};
+  kd::meet(kd::WGMMA, &x, kd::wgmma_issue);
+}

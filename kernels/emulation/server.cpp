@@ -6,6 +6,7 @@
 //   R address size                read: the bytes
 //   F                             free everything
 //   C                             bank conflicts of ldmatrix since the last C
+//   X fault                       inject a fault (fault.h) from now on
 //   L name grid[3] block[3] shared reverse n (size value)[n]
 //                                 launch: 0, or 1 and what is wrong
 //
@@ -121,6 +122,7 @@ int main() {
       for (const Buffer &b : buffers) munmap(b.map, b.mapped);
       buffers.clear();
       break;
+    case 'X': kd::fault = (int)number(); break;
     case 'C': put(kd::bank_conflicts.exchange(0)); break;
     case 'L': {
       std::string why = launch();

@@ -110,8 +110,9 @@ inline void ldsm(Fiber *f, bool transpose) {
     }
 }
 
-// All lanes of a warp meet; the last to arrive does the operation for them.
-inline void warp_op(Op op, void *arg) {
+// All lanes of a warp meet; the last to arrive does the operation for them: run,
+// with the warp's fibers.
+template <class F> inline void meet(Op op, void *arg, F run) {
   Worker *w = W;
   Fiber *c = w->current;
   Warp &wp = w->warps[c->warp];
@@ -130,20 +131,26 @@ inline void warp_op(Op op, void *arg) {
   for (unsigned l = 0; l < wp.size; l++)
     if (f[l].op != op) die("lanes of a warp are in different warp operations");
   if (wp.size != 32) die("a warp operation needs a full warp");
-  switch (op) {
-  case MMA_F16: mma_16816(f, f16_float); break;
-  case MMA_BF16: mma_16816(f, bf16_float); break;
-  case MMA_TF32: mma_1688_tf32(f); break;
-  case LDSM: ldsm(f, false); break;
-  case LDSM_T: ldsm(f, true); break;
-  case SHFL_XOR:
-    for (unsigned l = 0; l < 32; l++) {
-      ShflArg *a = (ShflArg *)f[l].arg;
-      a->r = ((ShflArg *)f[l ^ a->mask].arg)->v;
+  run(f);
+}
+
+inline void warp_op(Op op, void *arg) {
+  meet(op, arg, [=](Fiber *f) {
+    switch (op) {
+    case MMA_F16: mma_16816(f, f16_float); break;
+    case MMA_BF16: mma_16816(f, bf16_float); break;
+    case MMA_TF32: mma_1688_tf32(f); break;
+    case LDSM: ldsm(f, false); break;
+    case LDSM_T: ldsm(f, true); break;
+    case SHFL_XOR:
+      for (unsigned l = 0; l < 32; l++) {
+        ShflArg *a = (ShflArg *)f[l].arg;
+        a->r = ((ShflArg *)f[l ^ a->mask].arg)->v;
+      }
+      break;
+    default: die("unknown warp operation");
     }
-    break;
-  default: die("unknown warp operation");
-  }
+  });
 }
 
 // check_shared dies when p is outside the block's dynamic shared memory.
@@ -157,6 +164,7 @@ inline void copy_async(unsigned char *dst, const void *src, bool ok) {
   Fiber *f = W->current;
   if (f->ncopies == 64) die("more than 64 cp.async under way in a thread");
   memset(dst, 0xff, 16); // poison until waited for
+  memset(W->proxy.data() + (dst - W->dynamic), 0xff, 16);
   f->copies[f->ncopies++] = {dst, src, ok ? 16 : 0};
 }
 inline void copy_commit() {
@@ -169,11 +177,13 @@ inline void copy_commit() {
 // copy_wait completes the oldest groups, but for the last keep.
 inline void copy_wait(int keep) {
   Fiber *f = W->current;
+  if (fault == EARLY_PRODUCT) keep++;
   while (f->ngroups > keep) {
     int n = f->groups[0];
     for (int i = 0; i < n; i++) {
       memset(f->copies[i].dst, 0, 16);
       memcpy(f->copies[i].dst, f->copies[i].src, f->copies[i].n);
+      f->arrivals[f->narrived++ % 64] = f->copies[i].dst;
     }
     memmove(f->copies, f->copies + n, (f->ncopies - n) * sizeof(Copy));
     f->ncopies -= n;
