@@ -21,10 +21,11 @@ var (
 //   - ctx's error when ctx ends first, also while loading inline,
 //   - an error wrapping ErrTimeout when the timeout knob runs out,
 //   - a *SampleError when a sample of the batch could not be loaded,
-//   - ErrClosed after Close.
+//   - ErrClosed after Close,
+//   - the panic of a worker that no sample is to blame for, for good.
 //
-// None of them loses a batch: the next call goes on where this one ended, and
-// after a SampleError has the batch loaded again.
+// But for the last, none of them loses a batch: the next call goes on where this one ended,
+// and after a SampleError has the batch loaded again.
 //
 // The caller releases batches so that it holds at most Options.Hold-1 when it
 // calls Next. One that holds more waits until another goroutine releases one.
@@ -45,6 +46,9 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	for start := (time.Time{}); ; {
 		if l.closed {
 			return nil, fmt.Errorf("loader: next: %w", ErrClosed)
+		}
+		if l.broken != nil {
+			return nil, l.broken
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -319,3 +319,32 @@ func TestReleaseAfterClose(t *testing.T) {
 		t.Error(s, l.Stats())
 	}
 }
+
+// TestWorkerPanicOutsideABatch: a worker that cannot even start is Next's error, for
+// good, not the end of the process nor a loader that hangs.
+func TestWorkerPanicOutsideABatch(t *testing.T) {
+	l := open(t, Options{Dataset: &numbers{samples: 40}, Knobs: Knobs{BatchSize: 4, InOrder: true}})
+	b, err := l.Next(soon(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Release()
+	l.info.Bytes = -1 << 40 // the scratch of a new worker cannot be made
+	if err := l.Set(Knobs{BatchSize: 4, InOrder: true, NumWorkers: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := l.Next(soon(t)); err == nil || !strings.Contains(err.Error(), "panicked: runtime error: makeslice") {
+			t.Fatalf("err = %v", err)
+		}
+	}
+	if err := l.Set(Knobs{BatchSize: 4, NumWorkers: 2, PersistentWorkers: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s := l.Stats(); s.Workers != 0 {
+		t.Errorf("%d workers after Close", s.Workers)
+	}
+}

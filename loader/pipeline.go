@@ -35,6 +35,7 @@ type Loader struct {
 	mu     sync.Mutex
 	k      Knobs // in force
 	closed bool
+	broken error // a worker's panic, for good
 
 	// Epochs: current is being delivered; those before opened have an order.
 	ep              [2]epoch // by parity

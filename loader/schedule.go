@@ -43,7 +43,7 @@ func (l *Loader) wanted() int {
 	if e := l.dispatching(); e != nil && !e.closed {
 		busy = true
 	}
-	if l.closed || !busy {
+	if l.closed || l.broken != nil || !busy {
 		return 0
 	}
 	return l.k.NumWorkers

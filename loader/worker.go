@@ -44,6 +44,10 @@ func (w *worker) run() {
 	var s *slot
 	ended := false
 	defer func() {
+		if p := recover(); p != nil {
+			l.fail(w, fmt.Errorf("loader: worker %d panicked: %v\n%s", w.id, p, debug.Stack()))
+			return
+		}
 		// A data set that calls runtime.Goexit takes the goroutine with it; its batch
 		// goes back, and a new worker takes over.
 		if !ended {
@@ -79,6 +83,20 @@ func (l *Loader) bury(w *worker, s *slot) {
 		l.complete(s, w.failure(s, errAborted, nil))
 	}
 	l.reconcile()
+}
+
+// fail ends the loader's work after a panic that no batch is to blame for (load
+// recovers those): Next returns err from now on.
+func (l *Loader) fail(w *worker, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.workers[w.id] = nil
+	l.running--
+	if l.broken == nil {
+		l.broken = err
+	}
+	l.wakeAll()
+	l.wakeNext()
 }
 
 // startUp allocates the worker's scratch memory.
