@@ -4,6 +4,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -15,8 +16,13 @@ import (
 // Main runs the command line and returns the exit code.
 func Main(version string) int {
 	root := newRoot(version)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	code := exitCode(err)
+	if err != nil && asksJSON(cmd.Name(), os.Args[1:]) && !errors.As(err, new(summarised)) {
+		if jerr := summariseFailure(os.Stdout, err); jerr != nil {
+			fmt.Fprintf(os.Stderr, "gpustall: %v\n", jerr)
+		}
+	}
 	if err != nil && code < exitSignal && code != exitDiverged {
 		fmt.Fprintf(os.Stderr, "gpustall: %v\n", err)
 	}

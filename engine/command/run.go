@@ -24,7 +24,8 @@ func newRun(version string) *cobra.Command {
 		Use:   "run",
 		Short: "Train without a screen: one line a second, or JSON",
 		Long: `Train without a screen. Progress goes to standard output, one line a second;
-with --json one JSON object a line, the last one the summary. Both write a
+with --json one JSON object a line, the last one the summary, whatever happens;
+of a failure it tells operation, object, reason and mend. Both write a
 session file for replay and report.
 
 A training whose loss is no longer a number goes on, because what the device
@@ -73,16 +74,18 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	if !o.json {
 		fmt.Fprintf(out, "session  %s\nreport   gpustall report %s\n", r.file, r.id())
 	}
-	if errors.Is(err, syscall.EPIPE) {
-		return signalError{syscall.SIGPIPE}
-	}
-	if sig := got(); sig != nil && err == nil {
-		return sig
-	}
-	if err == nil {
+	switch sig := got(); {
+	case errors.Is(err, syscall.EPIPE):
+		err = signalError{syscall.SIGPIPE}
+	case err == nil && sig != nil:
+		err = sig
+	case err == nil:
 		err = diverged(r.session.Snapshot(0, 0).Steps)
 	}
-	return err
+	if err == nil {
+		return nil
+	}
+	return summarised{err}
 }
 
 // printer writes progress on a ticker of its own.

@@ -32,6 +32,7 @@ type run struct {
 	collector *trace.Collector
 	engine    *engine.Engine
 	file      string
+	model     string
 	gauges    *gauges
 
 	once sync.Once
@@ -49,7 +50,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		}
 	}()
 	if r.device, err = openDevice(o.device, r.clock); err != nil {
-		return r, err
+		return r, during("open device", o.device, "gpustall doctor lists the devices", err)
 	}
 	knobs, err := o.engineKnobs(r.device.defaults())
 	if err != nil {
@@ -59,11 +60,11 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		return r, err
 	}
 	if err = o.checkSession(); err != nil {
-		return r, err // before data is made, which may take a while
+		return r, during("create session file", or(o.session, sessionDir()), mendSession, err) // before data is made, which may take a while
 	}
 	ds, tf, err := o.openData(ctx, r.device, progress)
 	if err != nil {
-		return r, err
+		return r, during("open data", or(o.data, "the default data set"), "check the path given to --data, or make a data set with gpustall data make", err)
 	}
 	r.dataset = ds
 	info := ds.Info()
@@ -74,6 +75,9 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 	if err != nil {
 		return r, err
 	}
+	if r.model = "a modelled step"; model != nil {
+		r.model = model.Name
+	}
 	r.recorder = trace.NewRecorder(r.clock, 1<<14)
 	r.engine, err = engine.New(engine.Config{
 		Device: r.device.dev, Recorder: r.recorder, Model: model, Fixed: fixed,
@@ -82,12 +86,12 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		TimeOps: o.timeOps || r.device.dev.Info().Kind != "cuda", // event pairs around each kernel slow a GPU
 	})
 	if err != nil {
-		return r, err
+		return r, during("prepare the training", r.trains(), "lower batch_size, or choose another model or device", err)
 	}
 	meta := o.meta(r, model, info, started)
 	store, file, err := o.createStore(meta)
 	if err != nil {
-		return r, err
+		return r, during("create session file", file, mendSession, err)
 	}
 	r.file = file
 	r.session = trace.NewSession(meta)
@@ -105,7 +109,7 @@ func (r *run) train(ctx context.Context) error {
 	for _, w := range idleKnobs(engine.Specs(r.device.dev.Info()), r.engine.Requested()) {
 		r.recorder.Note("warn", w)
 	}
-	err := r.engine.Run(ctx)
+	err := during("train", r.trains(), "run it again; gpustall report says how far it came", r.engine.Run(ctx))
 	status := "finished"
 	switch {
 	case err != nil:
@@ -114,6 +118,19 @@ func (r *run) train(ctx context.Context) error {
 		status = "stopped"
 	}
 	return errors.Join(err, r.close(status, err))
+}
+
+// mendSession is the way out when the session file cannot be made.
+const mendSession = "name a file in a folder that can be written to with --session"
+
+// trains says what is trained on what.
+func (r *run) trains() string { return r.model + " on " + r.device.dev.Info().Name }
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
 }
 
 // idleKnobs says which switches are on and have no effect on the device.

@@ -215,6 +215,7 @@ type summary struct {
 	Session           string            `json:"session"`
 	Status            string            `json:"status"`
 	Error             string            `json:"error,omitempty"`
+	Failure           *failure          `json:"failure,omitempty"` // the error, taken apart
 	Device            string            `json:"device"`
 	DeviceKind        string            `json:"device_kind"`
 	Model             string            `json:"model"`
@@ -285,7 +286,8 @@ func summarise(r *run, o *options, cause error) summary {
 	}
 	out.Diverged = brokeAt(s.Steps)
 	if cause != nil {
-		out.Error = cause.Error()
+		f := explain(cause)
+		out.Error, out.Failure = cause.Error(), &f
 	}
 	if au, ok := stall.AU(s.Steps); ok {
 		out.AU = number(au)
