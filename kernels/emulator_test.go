@@ -20,7 +20,7 @@ import (
 // emulator runs the CUDA kernels on the host, in a process of its own
 // (emulation/server.cpp), so that one that goes astray fails one test.
 type emulator struct {
-	t      *testing.T
+	t      testing.TB
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
@@ -29,7 +29,7 @@ type emulator struct {
 }
 
 // newEmulator skips the test where there is no C++ compiler.
-func newEmulator(t *testing.T) *emulator {
+func newEmulator(t testing.TB) *emulator {
 	t.Helper()
 	path, err := buildEmulator()
 	if errors.Is(err, exec.ErrNotFound) {

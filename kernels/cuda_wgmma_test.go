@@ -1,0 +1,169 @@
+package kernels
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Depths of many tiles, so that every place of a pipeline is filled more than once,
+// and results that no tile divides.
+var wgmmaConvs = []Conv{
+	{N: 2, H: 7, W: 9, C: 72, K: 136, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 3, H: 11, W: 8, C: 136, K: 88, R: 3, S: 3, Stride: 2, Pad: 1},
+	{N: 5, H: 12, W: 13, C: 264, K: 72, R: 1, S: 1, Stride: 1},
+	{N: 3, H: 17, W: 15, C: 40, K: 272, R: 1, S: 1, Stride: 2},
+}
+
+func wgmmaOps(g Conv, typ Type, flag bool) []Op {
+	return []Op{
+		ConvForward{Conv: g, Type: typ, Bias: flag, ReLU: flag},
+		ConvBackwardData{Conv: g, Type: typ, Accumulate: flag},
+		ConvBackwardWeight{Conv: g, Type: typ, Bias: flag},
+	}
+}
+
+func wgmmaConfigs(op Op, target CUDATarget) []string {
+	return slices.DeleteFunc(CUDAConfigs(op, target), func(c string) bool { return !strings.HasPrefix(c, "wgmma") })
+}
+
+// Every wgmma tile against the references, both lane orders, depths split in parts
+// and not.
+func TestCUDAWgmma(t *testing.T) {
+	e := newEmulator(t)
+	shapes := wgmmaConvs
+	if testing.Short() {
+		shapes = shapes[:1]
+	}
+	for i, g := range shapes {
+		for _, op := range append(wgmmaOps(g, BF16, i%2 == 0), wgmmaOps(g, F16, i%2 == 1)...) {
+			want := inputs(op, 1)
+			op.Reference(want)
+			for j, config := range wgmmaConfigs(op, CUDATarget{SM: 90}) {
+				plan, err := CUDA(op, CUDATarget{SM: 90, Processors: 1 + j%2*7}, config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				name := fmt.Sprintf("%s %+v %s", op.Name(), op, config)
+				got, again := inputs(op, 1), inputs(op, 1)
+				e.run(op, plan, got, identity(len(got)), false)
+				compare(t, name, op, got, want)
+				e.run(op, plan, again, identity(len(got)), true)
+				for k, a := range op.Args() {
+					if a.Role != In && !bytes.Equal(got[k], again[k]) {
+						t.Errorf("%s: %s depends on the order of lanes and blocks", name, a.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// They are further variants: for bf16 and fp16, on compute capability 9.0 alone,
+// behind all others.
+func TestCUDAWgmmaIsNeverTheDefault(t *testing.T) {
+	g := Conv{N: 128, H: 16, W: 16, C: 128, K: 128, R: 3, S: 3, Stride: 1, Pad: 1}
+	odd := g
+	odd.C = 12
+	for _, sm := range []int{70, 75, 80, 86, 89, 90, 100, 103, 120} {
+		for _, typ := range floatTypes {
+			for i, op := range append(wgmmaOps(g, typ, false), wgmmaOps(odd, typ, false)...) {
+				configs := CUDAConfigs(op, CUDATarget{SM: sm, Processors: 132})
+				first := slices.IndexFunc(configs, func(c string) bool { return strings.HasPrefix(c, "wgmma") })
+				if want := sm == 90 && typ.Size() == 2 && i < 3; (first >= 0) != want {
+					t.Errorf("sm_%d %+v: %q", sm, op, configs)
+				}
+				if first == 0 || first > 0 && slices.ContainsFunc(configs[first:], func(c string) bool { return !strings.HasPrefix(c, "wgmma") }) {
+					t.Errorf("sm_%d %s: wgmma is not behind all others: %q", sm, op.Name(), configs)
+				}
+			}
+		}
+	}
+}
+
+// attempt is a testing.TB that keeps what stopped it to itself.
+type attempt struct {
+	testing.TB
+	why string
+}
+
+func (a *attempt) Fatalf(format string, args ...any) {
+	a.why = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// fails runs op with an injected fault and says what was wrong with it, or nothing.
+func fails(t *testing.T, fault int, op Op, plan CUDAPlan, want [][]byte, reverse bool) string {
+	a := &attempt{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e := newEmulator(a)
+		e.send(byte('X'), fault)
+		got := inputs(op, 1)
+		e.run(op, plan, got, identity(len(got)), reverse)
+		for i, arg := range op.Args() {
+			if arg.Role == In {
+				continue
+			}
+			rel, abs := tolerance(op, arg)
+			w := Load(want[i], arg.Type)
+			for j, v := range Load(got[i], arg.Type) {
+				if !(math.Abs(float64(v-w[j])) <= abs+rel*math.Abs(float64(w[j]))) {
+					a.Fatalf("%s[%d] is %g, want %g", arg.Name, j, v, w[j])
+				}
+			}
+		}
+	}()
+	<-done
+	return a.why
+}
+
+// Each instruction of the pipeline and each field of a descriptor is needed, and the
+// emulation finds it when it is missing or wrong: emulation/fault.h.
+func TestWgmmaFaultsAreCaught(t *testing.T) {
+	const forward, data, weight = 1, 2, 4
+	faults := []struct {
+		name   string
+		spares int // directions it does not hurt
+	}{
+		{"none", forward | data | weight},
+		{"no proxy fence", 0},
+		{"no wgmma.fence", 0},
+		{"no commit", 0},
+		{"no barrier", 0},
+		{"a place filled one tile early", 0},
+		{"no last wait", 0},
+		{"a product before its copies", 0},
+		{"leading and stride offset swapped", 0},
+		{"wrong leading offset", forward}, // not used by deep operands
+		{"wrong stride offset", 0},
+		{"wrong transposition of a", 0},
+		{"wrong transposition of b", 0},
+		{"wrong swizzle", 0},
+		{"tiles not aligned", 0},
+	}
+	g := Conv{N: 2, H: 12, W: 13, C: 136, K: 200, R: 2, S: 1, Stride: 1}
+	for d, op := range wgmmaOps(g, BF16, false) {
+		want := inputs(op, 1)
+		op.Reference(want)
+		plan, err := CUDA(op, CUDATarget{SM: 90, Processors: 1}, "wgmma128x128x64s3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range faults {
+			for _, reverse := range []bool{false, true} {
+				why := fails(t, i, op, plan, want, reverse)
+				if harmless := f.spares>>d&1 != 0; harmless != (why == "") {
+					t.Errorf("%s, %s: %q", op.Name(), f.name, why)
+				} else if testing.Verbose() {
+					t.Logf("%s, %s: %s", op.Name(), f.name, why)
+				}
+			}
+		}
+	}
+}
