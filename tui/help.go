@@ -105,7 +105,7 @@ func (m *Model) drawHelp(r rect) {
 	p.text(stNormal, "util ").text(stGood, "ok from 85%").text(stNormal, ", ").text(stWarn, "! from 60%").text(stNormal, ", ").text(stBad, "!! below").
 		text(stNormal, "; stall ").text(stGood, "under 5%").text(stNormal, ", ").text(stWarn, "to 20%").text(stNormal, ", ").text(stBad, "over")
 	p = line()
-	p.text(stNormal, "A knob shows the value that the trace confirms: staged, applied, confirmed.")
+	p.text(stNormal, "A knob shows the value that the trace confirms: staged, requested, confirmed.")
 }
 
 // drawNotes draws the session's log, newest first, back lines further up.

@@ -16,7 +16,7 @@ type knobState uint8
 const (
 	knobSteady    knobState = iota
 	knobStaged              // chosen on the screen only
-	knobApplied             // accepted by the engine, not yet in a segment
+	knobRequested           // asked of the engine, not yet in a segment
 	knobConfirmed           // the newest segment has it
 )
 
@@ -26,25 +26,27 @@ const confirmedFor = int64(8 * time.Second)
 // knobs is the panel that edits settings. Its rows are Meta.Specs in the order
 // of their groups.
 type knobs struct {
-	specs   []trace.KnobSpec
-	sel     int // index into specs
-	scroll  int
-	staged  map[string]string
-	applied map[string]string
-	since   map[string]int64 // ns of the confirmation
-	undo    [][]trace.Knob   // values before each applied change
-	editing bool
-	edit    string
+	specs     []trace.KnobSpec
+	sel       int // index into specs
+	scroll    int
+	staged    map[string]string
+	requested map[string]string
+	since     map[string]int64 // ns of the confirmation
+	undo      [][]trace.Knob   // values before each requested change
+	editing   bool
+	edit      string
 }
 
 func (k *knobs) init() {
-	k.staged, k.applied, k.since = map[string]string{}, map[string]string{}, map[string]int64{}
+	k.staged, k.requested, k.since = map[string]string{}, map[string]string{}, map[string]int64{}
 }
 
 var groupOrder = []string{"loader", "engine", "inject"}
 
-// update takes over the specs and what the newest segment confirms.
-func (k *knobs) update(live *trace.Snapshot) {
+// update takes over the specs and what the newest segment confirms, and forgets
+// the changes that c, nil in a replay, no longer wants: those that were refused
+// when they were tried, out of memory say. The note that says why is the engine's.
+func (k *knobs) update(live *trace.Snapshot, c Control) {
 	if len(k.specs) != len(live.Meta.Specs) {
 		k.specs = slices.Clone(live.Meta.Specs)
 		rank := func(s trace.KnobSpec) int {
@@ -59,11 +61,17 @@ func (k *knobs) update(live *trace.Snapshot) {
 	if len(live.Segments) == 0 {
 		return
 	}
+	if len(k.requested) == 0 || c == nil {
+		return
+	}
 	last := &live.Segments[len(live.Segments)-1]
-	for name, want := range k.applied {
+	wanted := c.Requested()
+	for name, want := range k.requested {
 		if sameValue(knobValue(last.Knobs, name), want) {
-			delete(k.applied, name)
+			delete(k.requested, name)
 			k.since[name] = live.Now
+		} else if !sameValue(knobValue(wanted, name), want) {
+			delete(k.requested, name)
 		}
 	}
 }
@@ -72,8 +80,8 @@ func (k *knobs) state(name string, now int64) knobState {
 	if _, ok := k.staged[name]; ok {
 		return knobStaged
 	}
-	if _, ok := k.applied[name]; ok {
-		return knobApplied
+	if _, ok := k.requested[name]; ok {
+		return knobRequested
 	}
 	if t, ok := k.since[name]; ok && now-t < confirmedFor {
 		return knobConfirmed
@@ -90,12 +98,12 @@ func (k *knobs) selected() *trace.KnobSpec {
 
 func (k *knobs) move(d int) { k.sel = min(max(k.sel+d, 0), max(0, len(k.specs)-1)) }
 
-// target is the value a further step starts from: staged, applied or in force.
+// target is the value a further step starts from: staged, requested or in force.
 func (k *knobs) target(name, inForce string) string {
 	if v, ok := k.staged[name]; ok {
 		return v
 	}
-	if v, ok := k.applied[name]; ok {
+	if v, ok := k.requested[name]; ok {
 		return v
 	}
 	return inForce
@@ -104,7 +112,7 @@ func (k *knobs) target(name, inForce string) string {
 // stage records a value, or forgets it when nothing would change.
 func (k *knobs) stage(name, value, inForce string) {
 	base := inForce
-	if v, ok := k.applied[name]; ok {
+	if v, ok := k.requested[name]; ok {
 		base = v
 	}
 	if sameValue(value, base) {
@@ -253,13 +261,13 @@ func (k *knobs) changes() []trace.Knob {
 	return out
 }
 
-// accepted moves changes from staged to applied.
+// accepted moves changes from staged to requested.
 func (k *knobs) accepted(changes []trace.Knob) {
 	for _, c := range changes {
 		if k.staged[c.Name] == c.Value {
 			delete(k.staged, c.Name)
 		}
-		k.applied[c.Name] = c.Value
+		k.requested[c.Name] = c.Value
 		delete(k.since, c.Name)
 	}
 }

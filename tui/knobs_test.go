@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/tui/internal/demo"
 )
 
-// TestKnobStates walks a change through staged, applied and confirmed.
+// TestKnobStates walks a change through staged, requested and confirmed.
 func TestKnobStates(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
@@ -24,7 +24,7 @@ func TestKnobStates(t *testing.T) {
 		t.Errorf("enter asked for %s, want 6", got)
 	}
 	s.tick()
-	s.mustShow("‹4› →6 applied") // the engine accepted, the trace does not have it yet
+	s.mustShow("‹4› →6 requested") // the engine accepted, the trace does not have it yet
 	s.mustHide("‹6›")
 	advance(run, 9600)
 	s.tick()
@@ -39,6 +39,22 @@ func TestKnobStates(t *testing.T) {
 	}
 	s.press("u")
 	s.mustShow("nothing to undo")
+}
+
+// TestChangeRefusedLater: the engine took the change and could not put it in
+// force; the row goes back, and the same value can be asked for again.
+func TestChangeRefusedLater(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("right", "enter")
+	s.tick()
+	s.mustShow("‹4› →6 requested")
+	run.Withdraw("num_workers", "4")
+	s.tick()
+	s.mustShow("‹4›")
+	s.mustHide("requested", "confirmed")
+	s.press("right")
+	s.mustShow("‹4› →6 staged")
 }
 
 // TestRefusedChange: the error shows and what was staged stays.

@@ -124,8 +124,8 @@ func (k *knobs) drawKnob(m *Model, r rect, i int) {
 	switch k.state(s.Name, m.live.Now) {
 	case knobStaged:
 		p.rune(stStaged, m.cs.arrow).text(stStaged, k.staged[s.Name]).text(stStaged, " staged")
-	case knobApplied:
-		p.rune(stWarn, m.cs.arrow).text(stWarn, k.applied[s.Name]).text(stWarn, " applied")
+	case knobRequested:
+		p.rune(stWarn, m.cs.arrow).text(stWarn, k.requested[s.Name]).text(stWarn, " requested")
 	case knobConfirmed:
 		p.rune(stConfirmed, m.cs.tick).text(stConfirmed, " confirmed")
 	default:

@@ -54,7 +54,7 @@ func (m *Model) picture(at int64) {
 	if m.o.Control != nil {
 		m.paused = m.o.Control.Paused()
 	}
-	m.kn.update(m.live)
+	m.kn.update(m.live, m.o.Control)
 	m.pic.compute(m.live, min(at, m.live.Now))
 }
 

@@ -68,6 +68,19 @@ func (r *Run) Set(changes []trace.Knob) error {
 	return nil
 }
 
+// Withdraw takes back what was asked for, as an engine does that cannot put a
+// change in force. It must come before the next Advance.
+func (r *Run) Withdraw(name, value string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.want = slices.Clone(r.want)
+	for i := range r.want {
+		if r.want[i].Name == name {
+			r.want[i].Value = value
+		}
+	}
+}
+
 // Requested implements the screen's Control.
 func (r *Run) Requested() []trace.Knob { r.mu.Lock(); defer r.mu.Unlock(); return r.want }
 
