@@ -93,28 +93,6 @@ type Device interface {
 	Close() error
 }
 
-// OpTimer is a Device that can time the launches of a program one by one.
-type OpTimer interface {
-	// TimeOps turns the timing on or off for later launches of p.
-	TimeOps(p Program, on bool) error
-	// OpTimes returns the accumulated time and count of each launch since timing
-	// was turned on, in the order given to Prepare, resolved without blocking.
-	OpTimes(p Program, dst []OpTime) []OpTime
-}
-
-// Capturer is a Device that can replay a program as one unit (a CUDA graph)
-// instead of enqueuing its launches.
-type Capturer interface {
-	// Capture turns the replay on or off for later launches of p.
-	Capture(p Program, on bool) error
-}
-
-// OpTime is one launch's accumulated device time.
-type OpTime struct {
-	Calls int64
-	Total time.Duration
-}
-
 // Errors that devices wrap.
 var (
 	ErrNoDevice    = errors.New("no such device")       // exit code 3

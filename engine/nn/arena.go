@@ -31,6 +31,11 @@ func NewArena(dev device.Device, m *Model, plans ...PlanConfig) (*Arena, error) 
 	if size == 0 {
 		return nil, fmt.Errorf("nn: arena for model %q: no plan given", m.Name)
 	}
+	return m.NewArena(dev, size)
+}
+
+// NewArena allocates an arena of size bytes.
+func (m *Model) NewArena(dev device.Device, size int) (*Arena, error) {
 	buf, err := dev.Alloc(size)
 	if err != nil {
 		return nil, fmt.Errorf("nn: activations of model %q, %d bytes (lower batch_size): %w", m.Name, size, err)
@@ -40,6 +45,9 @@ func NewArena(dev device.Device, m *Model, plans ...PlanConfig) (*Arena, error) 
 
 // Size is the arena's bytes.
 func (a *Arena) Size() int { return a.buf.Size }
+
+// Buffer is the arena's memory.
+func (a *Arena) Buffer() device.Buffer { return a.buf }
 
 // Free returns the memory. No plan of it may be in flight.
 func (a *Arena) Free() {

@@ -135,9 +135,9 @@ func (p *planner) contribute(layer string, v int, d ref) {
 // optimize emits the update of the parameters from their gradients.
 func (p *planner) optimize() {
 	var w, g, mom, cp ref
-	n := 0
+	n := p.m.elems()
 	if s := p.st; s != nil {
-		w, g, mom, cp, n = fixed(s.weights), fixed(s.grads), fixed(s.moment), fixed(s.copy), s.elems
+		w, g, mom, cp = fixed(s.weights), fixed(s.grads), fixed(s.moment), fixed(s.copy)
 	}
 	if p.c.Accumulate > 1 {
 		p.sum()
@@ -163,9 +163,9 @@ func (p *planner) optimize() {
 
 // sum emits the addition of the batch's gradients to the accumulated ones.
 func (p *planner) sum() {
-	if p.st == nil {
-		return
+	var sum, grads ref
+	if s := p.st; s != nil {
+		sum, grads = fixed(s.sum), fixed(s.grads)
 	}
-	sum := fixed(p.st.sum)
-	p.emit("optimizer", kernels.Add{N: p.st.elems, Type: kernels.F32}, sum, fixed(p.st.grads), sum)
+	p.emit("optimizer", kernels.Add{N: p.m.elems(), Type: kernels.F32}, sum, grads, sum)
 }

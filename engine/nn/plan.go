@@ -89,7 +89,7 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 		return nil, err
 	}
 	p := &Plan{dev: dev}
-	if p.Metrics, err = dev.Alloc(8); err != nil {
+	if p.Metrics, err = dev.Alloc(MetricsSize); err != nil {
 		return nil, fmt.Errorf("nn: metrics of model %q: %w", m.Name, err)
 	}
 	lists := m.schedule(st, c, p.Metrics)

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,15 +12,17 @@ import (
 // kernels need 16.
 const alignment = 256
 
-// arena hands out parts of large pieces of device memory. The driver's own
-// allocations are slow and synchronise, so a run makes few: the arena asks for
-// pieces of at least minPiece bytes and returns those that empty.
+// arena hands out parts of large pieces of device memory. A run that has reserved
+// what it needs lives in one piece; without a reservation the arena asks for
+// pieces of at least minPiece bytes, because the driver's allocations are slow and
+// synchronise, and returns those that empty.
 type arena struct {
 	grow   func(n int64) (uint64, error) // takes memory from the driver
 	shrink func(addr uint64) error       // gives a piece back
 
 	pieces     []*piece
 	held, peak int64 // bytes handed out, now and at the most
+	reserved   bool  // pieces stay until trim
 }
 
 const minPiece = 64 << 20
@@ -51,12 +54,10 @@ func (a *arena) alloc(n int64) (*block, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("cuda device: allocate %d bytes: the size must be positive", n)
 	}
-	size := round(n, alignment)
-	for _, p := range a.pieces {
-		if b := p.take(size); b != nil {
-			return a.hand(b, n), nil
-		}
+	if b := a.inside(n); b != nil {
+		return b, nil
 	}
+	size := round(n, alignment)
 	want := round(max(size, minPiece), 2<<20)
 	addr, err := a.grow(want)
 	if err != nil && want > size {
@@ -69,6 +70,88 @@ func (a *arena) alloc(n int64) (*block, error) {
 	p := &piece{addr: addr, size: want}
 	a.pieces = append(a.pieces, p)
 	return a.hand(p.take(size), n), nil
+}
+
+// inside is alloc from what is held alone: nil when no gap is large enough.
+func (a *arena) inside(n int64) *block {
+	for _, p := range a.pieces {
+		if b := p.take(round(n, alignment)); b != nil {
+			return a.hand(b, n)
+		}
+	}
+	return nil
+}
+
+// reservedAlloc is alloc for what may be done without: once memory was reserved,
+// it takes none besides.
+func (a *arena) reservedAlloc(n int64) (*block, error) {
+	if !a.reserved {
+		return a.alloc(n)
+	}
+	if b := a.inside(n); b != nil {
+		return b, nil
+	}
+	return nil, errFull
+}
+
+var errFull = errors.New("cuda device: the reserved memory is full")
+
+// lacks is the size of the piece that allocating sizes, in this order, would take
+// from the driver once the blocks in instead were freed, and, with trimmed, idle
+// pieces given back.
+func (a *arena) lacks(sizes []int64, instead map[*block]bool, trimmed bool) int64 {
+	var gaps []int64
+	for _, p := range a.pieces {
+		if trimmed && len(p.blocks) == 0 {
+			continue
+		}
+		at := p.addr
+		for _, b := range p.blocks {
+			if !instead[b] {
+				gaps = append(gaps, int64(b.addr-at))
+				at = b.end()
+			}
+		}
+		gaps = append(gaps, int64(p.addr+uint64(p.size)-at))
+	}
+	var lacking int64
+	for _, n := range sizes {
+		size := round(n, alignment)
+		if i := slices.IndexFunc(gaps, func(g int64) bool { return g >= size }); i >= 0 {
+			gaps[i] -= size
+		} else {
+			lacking += size
+		}
+	}
+	return round(lacking, 2<<20)
+}
+
+// reserve takes a piece of n bytes, which stays until trim.
+func (a *arena) reserve(n int64) error {
+	addr, err := a.grow(n)
+	if err != nil {
+		return err
+	}
+	a.pieces = append(a.pieces, &piece{addr: addr, size: n})
+	a.reserved = true
+	return nil
+}
+
+// idle is the bytes of the pieces of which nothing is handed out.
+func (a *arena) idle() (n int64) {
+	for _, p := range a.pieces {
+		if len(p.blocks) == 0 {
+			n += p.size
+		}
+	}
+	return n
+}
+
+// trim gives the pieces back of which nothing is handed out.
+func (a *arena) trim() {
+	a.pieces = slices.DeleteFunc(a.pieces, func(p *piece) bool {
+		return len(p.blocks) == 0 && a.shrink(p.addr) == nil
+	})
 }
 
 func (a *arena) hand(b *block, asked int64) *block {
@@ -154,7 +237,7 @@ func (a *arena) collect(b *block) {
 		p.blocks = slices.Delete(p.blocks, j, j+1)
 		a.held -= b.size
 		// One empty piece is kept: a plan that is rebuilt needs it again at once.
-		if len(p.blocks) == 0 && len(a.pieces) > 1 {
+		if len(p.blocks) == 0 && len(a.pieces) > 1 && !a.reserved {
 			_ = a.shrink(p.addr) // a piece that will not go is merely not reused
 			a.pieces = slices.Delete(a.pieces, i, i+1)
 		}

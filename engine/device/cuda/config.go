@@ -9,13 +9,19 @@ type Config struct {
 	// Ordinal is the GPU's number, from 0, in the order of CUDA_VISIBLE_DEVICES.
 	Ordinal int
 	// Choices remembers the fastest variant of each kernel and shape. Nil: the
-	// likeliest variant is taken and nothing is timed.
+	// likeliest variant is taken and nothing is tried.
 	Choices Choices
+	// TuneEmulated tries variants on the emulated driver too, for tests: what they
+	// take there says nothing about a GPU.
+	TuneEmulated bool
 }
 
-// Choices is a store of autotuned kernel variants. The keys name the GPU, the
-// operation and its shape.
+// Choices is a store of what the autotuner found: the variants taken, those that
+// were wrong, and the one it is trying. The keys name the GPU, its driver, the
+// kernels and the operation with its shape. Set must have stored the value for
+// later runs when it returns, because what follows may end the process; an empty
+// value is as none.
 type Choices interface {
-	Get(key string) (config string, ok bool)
-	Set(key, config string)
+	Get(key string) (value string, ok bool)
+	Set(key, value string)
 }

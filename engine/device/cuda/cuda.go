@@ -17,15 +17,19 @@ import (
 
 var errClosed = errors.New("cuda device: it is closed")
 
-// Device is a GPU. It implements device.Device, device.OpTimer and
-// device.Capturer.
+// Device is a GPU. It implements device.Device and all of package device's
+// optional interfaces.
 type Device struct {
-	info    device.Info
-	gpu     cu.Device
-	ctx     driver.Context
-	target  kernels.CUDATarget
-	choices Choices
-	pick    func(op kernels.Op) string // tests: overrides the choice
+	info   device.Info
+	gpu    cu.Device
+	ctx    driver.Context
+	target kernels.CUDATarget
+
+	variants     *variants
+	ahead        bool // Tune was called: Prepare tries nothing itself
+	tuneEmulated bool
+	pick         func(op kernels.Op) string // tests: overrides the choice
+	tamper       func(*kernels.CUDAPlan)    // tests: spoils what a trial is going to run
 
 	modules   map[string]cu.Module
 	functions map[entry]*function
@@ -35,7 +39,7 @@ type Device struct {
 
 	mem     arena
 	scratch *block // shared by the programs prepared last
-	counter *block // kernels.CUDACounterBytes, cleared once
+	counter *block // kernels.CUDACounterBytes, cleared once; nil before the first kernel
 	setup   cu.Stream
 
 	// Programs share scratch memory and counters, so they take turns: a launch on
@@ -59,6 +63,8 @@ var (
 	_ device.Device   = (*Device)(nil)
 	_ device.OpTimer  = (*Device)(nil)
 	_ device.Capturer = (*Device)(nil)
+	_ device.Reserver = (*Device)(nil)
+	_ device.Tuner    = (*Device)(nil)
 )
 
 // Available says why there is no CUDA device, or nil when there is one.
@@ -90,12 +96,13 @@ func Open(c Config) (device.Device, error) {
 		return nil, fmt.Errorf("cuda device %d: %w: there are %d, numbered from 0", c.Ordinal, device.ErrNoDevice, n)
 	}
 	d := &Device{
-		choices: c.Choices,
-		modules: make(map[string]cu.Module), functions: make(map[entry]*function), host: make(map[*byte][]byte),
+		tuneEmulated: c.TuneEmulated,
+		modules:      make(map[string]cu.Module), functions: make(map[entry]*function), host: make(map[*byte][]byte),
 	}
 	if err := d.open(c.Ordinal); err != nil {
 		return nil, fmt.Errorf("cuda device %d: %w", c.Ordinal, err)
 	}
+	d.variants = newVariants(c.Choices, fmt.Sprintf("%s, sm_%d, driver %s", d.info.Name, d.target.SM, driverVersion(d.info.Emulated)))
 	return d, nil
 }
 
@@ -119,9 +126,6 @@ func (d *Device) open(ordinal int) (err error) {
 		d.turn, err = cu.MakeEvent(cu.DisableTiming)
 		return err
 	})
-	if err == nil {
-		err = d.clearCounters()
-	}
 	if err != nil {
 		_ = d.ctx.Release(d.gpu) // the first error is the one to tell
 		return err

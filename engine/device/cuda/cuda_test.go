@@ -22,13 +22,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // GPUSTALL_TEST_CUDA says that there must be one.
 func open(tb testing.TB) *Device {
 	tb.Helper()
+	return openWith(tb, Config{})
+}
+
+func openWith(tb testing.TB, c Config) *Device {
+	tb.Helper()
 	if err := Available(); err != nil {
 		if os.Getenv("GPUSTALL_TEST_CUDA") != "" {
 			tb.Fatal(err)
 		}
 		tb.Skip(err)
 	}
-	d, err := Open(Config{})
+	d, err := Open(c)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -238,71 +243,6 @@ func TestVariants(t *testing.T) {
 				c.Run(t, d)
 			})
 		}
-	}
-}
-
-// memory is Choices in memory.
-type memory map[string]string
-
-func (m memory) Get(key string) (string, bool) { v, ok := m[key]; return v, ok }
-func (m memory) Set(key, config string)        { m[key] = config }
-
-// Tuning takes each variant once, leaves the buffers alone and stores its choice.
-func TestTune(t *testing.T) {
-	d := open(t)
-	op := kernels.ConvForward{Conv: kernels.Conv{N: 2, H: 8, W: 8, C: 16, K: 32, R: 3, S: 3, Stride: 1, Pad: 1}}
-	configs := kernels.CUDAConfigs(op, d.target)
-	if len(configs) < 2 {
-		t.Skip("one variant only")
-	}
-	var bufs []device.Buffer
-	s, err := d.NewStream("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range op.Args() {
-		b, err := d.Alloc(a.Size())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.CopyIn(s, b, make([]byte, a.Size())); err != nil {
-			t.Fatal(err)
-		}
-		bufs = append(bufs, b)
-	}
-	held := d.mem.held
-	best, err := d.tune(op, bufs, configs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := false
-	for _, c := range configs {
-		found = found || c == best
-	}
-	if !found {
-		t.Errorf("chose %q of %q", best, configs)
-	}
-	if d.mem.held != held {
-		t.Errorf("tuning kept %d bytes", d.mem.held-held)
-	}
-	y := make([]byte, op.Args()[2].Size())
-	e, _ := d.NewEvent()
-	if err := errors.Join(d.CopyOut(s, y, bufs[2]), d.Record(s, e), d.Sync(e)); err != nil {
-		t.Fatal(err)
-	}
-	for i, v := range y {
-		if v != 0 {
-			t.Fatalf("tuning wrote the launch's own output at %d", i)
-		}
-	}
-	choices := memory{d.key(op): configs[1]}
-	d.choices = choices
-	if got := d.choose(op, bufs); got != configs[1] {
-		t.Errorf("took %q, stored is %q", got, configs[1])
-	}
-	choices[d.key(op)] = "a variant of an older version"
-	if got := d.choose(op, bufs); got == "a variant of an older version" {
-		t.Error("took a variant that does not exist")
 	}
 }
 

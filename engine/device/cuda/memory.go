@@ -39,8 +39,11 @@ func (d *Device) shrink(addr uint64) error {
 	return d.ctx.Do(func() error { return cu.MemFree(cu.DevicePtr(addr)) })
 }
 
-// clearCounters allocates and clears the kernels' counters.
+// clearCounters allocates and clears the kernels' counters, once.
 func (d *Device) clearCounters() (err error) {
+	if d.counter != nil {
+		return nil
+	}
 	if d.counter, err = d.mem.alloc(kernels.CUDACounterBytes); err != nil {
 		return err
 	}

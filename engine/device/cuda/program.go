@@ -45,6 +45,9 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 }
 
 func (d *Device) build(p *program, ls []device.Launch) error {
+	if err := d.clearCounters(); err != nil {
+		return fmt.Errorf("cuda device: prepare: the kernels' counters: %w", err)
+	}
 	plans := make([]kernels.CUDAPlan, len(ls))
 	scratch := 0
 	for i, l := range ls {
@@ -55,7 +58,7 @@ func (d *Device) build(p *program, ls []device.Launch) error {
 		plans[i] = plan
 		scratch = max(scratch, plan.Scratch)
 	}
-	base, err := d.claimScratch(p, scratch)
+	base, err := d.claimScratch(p, int64(scratch))
 	if err != nil {
 		return fmt.Errorf("cuda device: prepare: scratch memory: %w", err)
 	}
@@ -122,31 +125,11 @@ func (d *Device) plan(p *program, l device.Launch) (kernels.CUDAPlan, error) {
 		k.refs++
 		p.blocks = append(p.blocks, k)
 	}
-	return kernels.CUDA(op, d.target, d.choose(op, l.Bufs))
-}
-
-// claimScratch returns the address of n bytes that programs share. One that
-// needs more than there is gets a new block, which later ones share.
-func (d *Device) claimScratch(p *program, n int) (uint64, error) {
-	if n == 0 {
-		return 0, nil
+	config, err := d.choose(op, l.Layer)
+	if err != nil {
+		return kernels.CUDAPlan{}, err
 	}
-	if d.scratch == nil || d.scratch.size < int64(n) {
-		b, err := d.mem.alloc(int64(n))
-		if err != nil {
-			return 0, err
-		}
-		if d.scratch != nil {
-			if err := d.drain(); err != nil {
-				return 0, err
-			}
-			d.mem.free(d.scratch)
-		}
-		d.scratch = b
-	}
-	d.scratch.refs++
-	p.blocks = append(p.blocks, d.scratch)
-	return d.scratch.addr, nil
+	return kernels.CUDA(op, d.target, config)
 }
 
 // resolve turns a planned kernel launch into one with a function and arguments.

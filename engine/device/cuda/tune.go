@@ -3,172 +3,173 @@
 package cuda
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"gorgonia.org/cu"
-
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
 )
 
-// choose returns the variant of op to run: the stored one, or the one that is
-// fastest on this GPU now, or "" for the likeliest. bufs are op's buffers; they
-// are read and not written.
-func (d *Device) choose(op kernels.Op, bufs []device.Buffer) string {
+// tunes reports whether variants are tried at all.
+func (d *Device) tunes() bool {
+	return d.variants.choices != nil && (!d.info.Emulated || d.tuneEmulated)
+}
+
+// choose returns the variant of l to run: the one decided on, or "" for the
+// likeliest. A device whose caller never tunes by itself does so here.
+func (d *Device) choose(op kernels.Op, layer string) (string, error) {
 	if d.pick != nil {
-		return d.pick(op)
+		return d.pick(op), nil
 	}
 	configs := kernels.CUDAConfigs(op, d.target)
-	if d.choices == nil || len(configs) < 2 {
-		return ""
+	if len(configs) < 2 || !d.tunes() {
+		return "", nil
 	}
-	key := d.key(op)
-	if c, ok := d.choices.Get(key); ok && slices.Contains(configs, c) {
-		return c
-	}
-	// What the emulated driver takes says nothing about a GPU.
-	if d.info.Emulated {
-		return ""
-	}
-	best, err := d.tune(op, bufs, configs)
-	if err != nil {
-		return "" // too little memory to try, say: the likeliest serves
-	}
-	d.choices.Set(key, best)
-	return best
-}
-
-// key names op and its shape on this GPU.
-func (d *Device) key(op kernels.Op) string {
-	return fmt.Sprintf("%s sm_%d %s %+v", d.info.Name, d.target.SM, op.Name(), op)
-}
-
-// tune times each variant of op and returns the fastest.
-func (d *Device) tune(op kernels.Op, bufs []device.Buffer, configs []string) (best string, err error) {
-	own, free, err := d.spare(op, bufs)
-	defer free()
-	if err != nil {
-		return "", err
-	}
-	var marks [2]cu.Event
-	if err := d.ctx.Do(func() (err error) {
-		for i := range marks {
-			if marks[i], err = cu.MakeEvent(cu.DefaultEvent); err != nil {
-				return err
-			}
+	t := d.known(op, layer, configs)
+	if t == nil && !d.ahead {
+		var err error
+		if t, err = d.decide(op, layer, configs, d.mem.alloc); err != nil && !errors.Is(err, errNoRoom) {
+			return "", err
 		}
+	}
+	if t == nil {
+		return "", nil
+	}
+	return t.Variant, nil
+}
+
+// untuned are the operations in ls, each once, that have variants and no decision.
+func (d *Device) untuned(ls []device.Launch) (out []device.Launch) {
+	if !d.tunes() {
 		return nil
-	}); err != nil {
-		return "", err
 	}
-	defer func() {
-		_ = d.ctx.Do(func() error { return errors.Join(cu.DestroyEvent(&marks[0]), cu.DestroyEvent(&marks[1])) })
-	}()
-	var least time.Duration
-	for _, c := range configs {
-		t, err := d.time(op, own, c, marks)
-		if err != nil {
-			return "", fmt.Errorf("variant %s: %w", c, err)
-		}
-		if best == "" || t < least {
-			best, least = c, t
-		}
-	}
-	return best, nil
-}
-
-// spare replaces the buffers that op writes by others of the same size.
-func (d *Device) spare(op kernels.Op, bufs []device.Buffer) (own []device.Buffer, free func(), err error) {
-	var blocks []*block
-	free = func() {
-		_ = d.drain()
-		for _, b := range blocks {
-			d.mem.free(b)
-		}
-	}
-	own = slices.Clone(bufs)
-	for i, a := range op.Args() {
-		if a.Role == kernels.In {
+	seen := map[string]bool{}
+	for _, l := range ls {
+		op, ok := l.Op.(kernels.Op)
+		if !ok {
 			continue
 		}
-		b, err := d.mem.alloc(int64(a.Size()))
-		if err != nil {
-			return nil, free, err
+		configs := kernels.CUDAConfigs(op, d.target)
+		if len(configs) < 2 {
+			continue
 		}
-		blocks = append(blocks, b)
-		own[i] = device.Buffer{Addr: b.addr, Size: a.Size()}
+		if key := d.variants.key(op, d.target); !seen[key] && d.known(op, l.Layer, configs) == nil {
+			seen[key] = true
+			out = append(out, l)
+		}
 	}
-	return own, free, nil
+	return out
 }
 
-// Rounds of a variant that are timed; the least of them counts.
-const tuneRounds = 4
+// Untuned is the number of operations in ls whose variant is not decided yet.
+func (d *Device) Untuned(ls []device.Launch) int { return len(d.untuned(ls)) }
 
-// time returns the device time of one launch of op.
-func (d *Device) time(op kernels.Op, bufs []device.Buffer, config string, marks [2]cu.Event) (time.Duration, error) {
-	plan, err := kernels.CUDA(op, d.target, config)
-	if err != nil {
-		return 0, err
+// Tune tries the variants of the operations in ls that are not decided, in memory
+// that is not handed out now. From the first Tune on, Prepare tries nothing itself.
+func (d *Device) Tune(ctx context.Context, ls []device.Launch, progress func(done, total int)) (notes []string, err error) {
+	if d.closed {
+		return nil, errClosed
 	}
-	var scratch *block
-	var base uint64
-	if plan.Scratch > 0 {
-		if scratch, err = d.mem.alloc(int64(plan.Scratch)); err != nil {
-			return 0, err
-		}
-		base = scratch.addr
-		defer d.mem.free(scratch)
-	}
-	cmds, err := driver.NewCommands(len(plan.Launches))
-	if err != nil {
-		return 0, err
-	}
-	defer cmds.Free()
-	for i := range plan.Launches {
-		k, err := d.resolve(&plan.Launches[i], bufs, base)
-		if err == nil {
-			err = cmds.Launch(&k)
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	run := func(n int) (time.Duration, error) {
-		if err := d.ctx.Record(marks[0], d.setup); err != nil {
-			return 0, err
-		}
-		for range n {
-			if _, err := d.ctx.Run(cmds, d.setup); err != nil {
-				return 0, err
+	d.ahead = true
+	start := time.Now()
+	var roomless, done int
+	all := d.untuned(ls)
+	for todo := all; len(todo) > 0; todo = d.untuned(ls) { // again for what took a variant that was found wrong later
+		for i, l := range todo {
+			if ctx.Err() != nil {
+				break
 			}
+			if progress != nil {
+				progress(i, len(todo))
+			}
+			op := l.Op.(kernels.Op)
+			_, err := d.decide(op, l.Layer, kernels.CUDAConfigs(op, d.target), d.mem.reservedAlloc)
+			if errors.Is(err, errNoRoom) {
+				roomless++
+			} else if err != nil {
+				return d.takeNotes(), err
+			}
+			done++
 		}
-		if err := errors.Join(d.ctx.Record(marks[1], d.setup), d.ctx.Sync(marks[1])); err != nil {
-			return 0, err
+		if progress != nil {
+			progress(len(todo), len(todo))
 		}
-		t, err := d.ctx.Elapsed(marks[0], marks[1])
-		return t / time.Duration(n), err
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	if err := d.drain(); err != nil { // nothing else runs beside it
-		return 0, err
+	notes = d.takeNotes()
+	if len(all) == 0 {
+		return notes, nil
 	}
-	least, err := run(1) // the first also loads the code
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		notes = append(notes, fmt.Sprintf("autotune: stopped after %s with %d of %d kernels tried: the others take the planner's guess, and the next run goes on",
+			time.Since(start).Round(time.Second), done, len(all)))
+	}
+	if roomless > 0 {
+		notes = append(notes, fmt.Sprintf("autotune: %d of %d kernels take the planner's guess, because the memory left is too little to try them in; lower batch_size to tune them",
+			roomless, len(all)))
+	}
+	return notes, nil
+}
+
+// takeNotes tells of each variant that was found wrong, once.
+func (d *Device) takeNotes() (notes []string) {
+	for _, mark := range d.variants.told {
+		notes = append(notes, "autotune: "+mark+" is not used: "+d.variants.wrong[mark])
+	}
+	d.variants.told = nil
+	return notes
+}
+
+// decide tries each variant of op: what the first one computes is right, and of
+// those that agree with it the fastest is taken. An error other than errNoRoom
+// leaves the device unusable.
+func (d *Device) decide(op kernels.Op, layer string, configs []string, alloc func(int64) (*block, error)) (*device.Tuned, error) {
+	v := d.variants
+	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0]}
+	r, err := d.newTrial(op, alloc)
+	if errors.Is(err, errNoRoom) {
+		v.decide(v.key(op, d.target), t) // for this run
+		return t, err
+	}
 	if err != nil {
-		return 0, err
+		return nil, fmt.Errorf("cuda device: autotune %s: %w", op.Name(), err)
 	}
-	n := 1
-	if least < 200*time.Microsecond { // several, so that the launch itself does not count
-		n = 8
-	}
-	for range tuneRounds {
-		t, err := run(n)
-		if err != nil {
-			return 0, err
+	defer r.free()
+	for i, config := range configs {
+		mark := v.mark(op, d.target, config)
+		if i > 0 {
+			if v.isWrong(mark) {
+				continue
+			}
+			v.trying(mark)
 		}
-		least = min(least, t)
+		took, err := r.run(config, i == 0)
+		switch {
+		case err == nil && i == 0:
+			t.Time, t.FirstTime = took, took
+		case err == nil:
+			if took < t.Time {
+				t.Variant, t.Time = config, took
+			}
+		case d.drain() != nil:
+			// The context is gone, and the mark stays for the next start.
+			return nil, fmt.Errorf("cuda device: autotune: variant %s of %s broke the GPU's context: start again, and it is left out: %w", config, op.Name(), err)
+		case i == 0:
+			return nil, fmt.Errorf("cuda device: autotune: %s, the planner's variant %s: %w", op.Name(), config, err)
+		default:
+			v.condemn(mark, err.Error())
+			v.told = append(v.told, mark)
+		}
+		if i > 0 {
+			v.tried()
+		}
 	}
-	return least, nil
+	key := v.key(op, d.target)
+	v.decide(key, t)
+	v.choices.Set(key, encode(t))
+	return t, nil
 }

@@ -1,0 +1,287 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gorgonia.org/cu"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/kernels"
+)
+
+// errNoRoom says that there is too little memory to try an operation's variants in.
+var errNoRoom = errors.New("too little memory")
+
+// margin surrounds what a trial's kernels write, so that writing past it is seen.
+const margin = 256
+
+// poison is what outputs and scratch memory hold before a variant runs: NaNs.
+const poison = 0xff
+
+// trial runs variants of an operation on memory of its own: inputs of fixed random
+// numbers, outputs that hold NaNs at first.
+type trial struct {
+	d       *Device
+	op      kernels.Op
+	args    []kernels.Arg
+	blocks  []*block
+	bufs    []device.Buffer
+	scratch *block
+	marks   [2]cu.Event
+	want    [][]byte // what the first variant left in each output, margins included
+	got     []byte
+}
+
+// newTrial takes the memory with alloc.
+func (d *Device) newTrial(op kernels.Op, alloc func(int64) (*block, error)) (*trial, error) {
+	r := &trial{d: d, op: op, args: op.Args()}
+	r.want = make([][]byte, len(r.args))
+	need := int64(0)
+	for _, config := range kernels.CUDAConfigs(op, d.target) {
+		if p, err := kernels.CUDA(op, d.target, config); err == nil {
+			need = max(need, int64(p.Scratch))
+		}
+	}
+	take := func(n int64) *block {
+		b, err := alloc(n)
+		if err == nil {
+			r.blocks = append(r.blocks, b)
+		}
+		return b
+	}
+	for _, a := range r.args {
+		b := take(int64(a.Size()) + 2*margin)
+		if b == nil {
+			r.free()
+			return nil, errNoRoom
+		}
+		r.bufs = append(r.bufs, device.Buffer{Addr: b.addr + margin, Size: a.Size()})
+	}
+	if need > 0 {
+		if r.scratch = take(need); r.scratch == nil {
+			r.free()
+			return nil, errNoRoom
+		}
+	}
+	err := d.ctx.Do(func() (err error) {
+		for i := range r.marks {
+			if r.marks[i], err = cu.MakeEvent(cu.DefaultEvent); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for i, a := range r.args {
+		if err == nil && a.Role == kernels.In {
+			err = r.fill(i)
+		}
+	}
+	if err != nil {
+		r.free()
+		return nil, err
+	}
+	return r, nil
+}
+
+// period is the length in elements of the random numbers that a buffer repeats. A
+// prime, so that rows and tiles of any width see other numbers each.
+const period = 1<<20 - 3
+
+// fill writes random numbers, uniform in -1 to 1, into argument i. Integers are zero.
+func (r *trial) fill(i int) error {
+	a, size := r.args[i], r.args[i].Type.Size()
+	pattern := make([]byte, min(a.Len, period)*size)
+	if a.Type != kernels.U8 && a.Type != kernels.I32 {
+		rng := rand.New(rand.NewPCG(uint64(i), 1))
+		v := make([]float32, len(pattern)/size)
+		for j := range v {
+			v[j] = 2*rng.Float32() - 1
+		}
+		kernels.Store(pattern, a.Type, v)
+	}
+	for at := 0; at < a.Size(); at += len(pattern) {
+		part := pattern[:min(len(pattern), a.Size()-at)]
+		if err := r.d.ctx.CopyIn(r.bufs[i].Addr+uint64(at), part, r.d.setup); err != nil {
+			return err
+		}
+	}
+	return r.sync()
+}
+
+// sync waits for the trial's stream alone.
+func (r *trial) sync() error {
+	return r.d.ctx.Do(r.d.setup.Synchronize)
+}
+
+// reset brings what the kernels write back to where it was before they ran.
+func (r *trial) reset() error {
+	for i, a := range r.args {
+		if a.Role == kernels.In {
+			continue
+		}
+		if err := r.set(r.bufs[i].Addr-margin, int64(a.Size())+2*margin); err != nil {
+			return err
+		}
+		if a.Role == kernels.InOut {
+			if err := r.fill(i); err != nil {
+				return err
+			}
+		}
+	}
+	if r.scratch != nil {
+		return r.set(r.scratch.addr, r.scratch.size)
+	}
+	return nil
+}
+
+func (r *trial) set(addr uint64, n int64) error {
+	return r.d.ctx.Do(func() error { return cu.MemsetD8Async(cu.DevicePtr(addr), poison, n, r.d.setup) })
+}
+
+// run checks a variant, times it and returns the time of one launch. The first
+// variant's results are what those of the others must be like.
+func (r *trial) run(config string, first bool) (time.Duration, error) {
+	cmds, err := r.commands(config)
+	if err != nil {
+		return 0, err
+	}
+	defer cmds.Free()
+	if err := r.d.drain(); err != nil { // nothing else runs beside it
+		return 0, err
+	}
+	if err := r.reset(); err != nil {
+		return 0, err
+	}
+	if _, err := r.d.ctx.Run(cmds, r.d.setup); err != nil {
+		return 0, fmt.Errorf("it does not launch: %w", err)
+	}
+	if err := r.sync(); err != nil {
+		return 0, fmt.Errorf("it fails: %w", err)
+	}
+	for i, a := range r.args {
+		if a.Role == kernels.In {
+			continue
+		}
+		if err := r.check(i, a, first); err != nil {
+			return 0, err
+		}
+	}
+	return r.time(cmds)
+}
+
+// check compares output i with the first variant's, and looks for writes outside.
+func (r *trial) check(i int, a kernels.Arg, first bool) error {
+	n := a.Size() + 2*margin
+	if cap(r.got) < n {
+		r.got = make([]byte, n)
+	}
+	got := r.got[:n]
+	if err := errors.Join(r.d.ctx.CopyOut(got, r.bufs[i].Addr-margin, r.d.setup), r.sync()); err != nil {
+		return err
+	}
+	for j, v := range got {
+		if j == margin {
+			break
+		}
+		if v != poison || got[n-1-j] != poison {
+			return fmt.Errorf("it writes outside of %s", a.Name)
+		}
+	}
+	if first {
+		r.want[i], r.got = got, nil
+		return nil
+	}
+	if err := compare(got[margin:n-margin], r.want[i][margin:n-margin], a.Type).within(tolerance(r.op, a)); err != nil {
+		return fmt.Errorf("it computes %s as %w", a.Name, err)
+	}
+	return nil
+}
+
+// commands prepares a variant's launches.
+func (r *trial) commands(config string) (*driver.Commands, error) {
+	plan, err := kernels.CUDA(r.op, r.d.target, config)
+	if err != nil {
+		return nil, err
+	}
+	if r.d.tamper != nil {
+		r.d.tamper(&plan)
+	}
+	var base uint64
+	if r.scratch != nil {
+		base = r.scratch.addr
+	}
+	cmds, err := driver.NewCommands(len(plan.Launches))
+	if err != nil {
+		return nil, err
+	}
+	for i := range plan.Launches {
+		k, err := r.d.resolve(&plan.Launches[i], r.bufs, base)
+		if err == nil {
+			err = cmds.Launch(&k)
+		}
+		if err != nil {
+			cmds.Free()
+			return nil, err
+		}
+	}
+	return cmds, nil
+}
+
+// Rounds of a variant that are timed; the least of them counts.
+const tuneRounds = 4
+
+// time returns the device time of one launch, after one that has loaded the code.
+func (r *trial) time(cmds *driver.Commands) (least time.Duration, err error) {
+	ctx, s := r.d.ctx, r.d.setup
+	run := func(n int) (time.Duration, error) {
+		if err := ctx.Record(r.marks[0], s); err != nil {
+			return 0, err
+		}
+		for range n {
+			if _, err := ctx.Run(cmds, s); err != nil {
+				return 0, err
+			}
+		}
+		if err := errors.Join(ctx.Record(r.marks[1], s), ctx.Sync(r.marks[1])); err != nil {
+			return 0, err
+		}
+		t, err := ctx.Elapsed(r.marks[0], r.marks[1])
+		return t / time.Duration(n), err
+	}
+	if least, err = run(1); err != nil {
+		return 0, err
+	}
+	n := 1
+	if least < 200*time.Microsecond { // several, so that the launch itself does not count
+		n = 8
+	}
+	for range tuneRounds {
+		t, err := run(n)
+		if err != nil {
+			return 0, err
+		}
+		least = min(least, t)
+	}
+	return least, nil
+}
+
+// free gives everything back.
+func (r *trial) free() {
+	_ = r.d.drain() // a device that failed says so at its next call
+	for _, b := range r.blocks {
+		r.d.mem.free(b)
+	}
+	r.blocks = nil
+	_ = r.d.ctx.Do(func() error {
+		for i := range r.marks {
+			_ = cu.DestroyEvent(&r.marks[i]) // what cannot be destroyed goes with the context
+		}
+		return nil
+	})
+}

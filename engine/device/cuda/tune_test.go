@@ -1,0 +1,272 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+// memory is Choices in memory.
+type memory map[string]string
+
+func (m memory) Get(key string) (string, bool) { v, ok := m[key]; return v, ok && v != "" }
+func (m memory) Set(key, config string)        { m[key] = config }
+
+// tuned is a convolution with several variants on every GPU, in float32 and small.
+var tuned = kernels.ConvForward{Conv: kernels.Conv{N: 4, H: 8, W: 8, C: 16, K: 32, R: 3, S: 3, Stride: 1, Pad: 1}}
+
+func openTuner(t *testing.T, store Choices) (*Device, []string) {
+	t.Helper()
+	d := openWith(t, Config{Choices: store, TuneEmulated: true})
+	configs := kernels.CUDAConfigs(tuned, d.target)
+	if len(configs) < 3 {
+		t.Fatalf("%d variants: too few to test with", len(configs))
+	}
+	return d, configs
+}
+
+func tune(t *testing.T, d *Device, ops ...kernels.Op) []string {
+	t.Helper()
+	var ls []device.Launch
+	for _, op := range ops {
+		ls = append(ls, device.Launch{Op: op, Layer: "layer"})
+	}
+	notes, err := d.Tune(t.Context(), ls, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := d.Untuned(ls); n != 0 {
+		t.Errorf("after Tune %d operations are untuned", n)
+	}
+	return notes
+}
+
+// Tuning tries each variant, gives its memory back and stores its choice, which a
+// later run takes without trying.
+func TestTune(t *testing.T) {
+	store := memory{}
+	d, configs := openTuner(t, store)
+	tried := map[string]int{}
+	d.tamper = func(p *kernels.CUDAPlan) { tried[p.Config]++ }
+	back := kernels.ConvBackwardWeight{Conv: tuned.Conv}
+	accumulate := kernels.ConvBackwardData{Conv: tuned.Conv, Accumulate: true}
+	if notes := tune(t, d, tuned, back, tuned, accumulate); len(notes) != 0 {
+		t.Errorf("notes: %q", notes)
+	}
+	for _, c := range configs {
+		if tried[c] != 3 {
+			t.Errorf("variant %s was tried %d times for 3 operations", c, tried[c])
+		}
+	}
+	if d.mem.held != 0 {
+		t.Errorf("tuning kept %d bytes", d.mem.held)
+	}
+	got := d.Tuned()
+	if len(got) != 3 || got[0].Op != "conv_forward" || got[0].Layer != "layer" || got[0].Cached || got[0].First != configs[0] ||
+		!slices.Contains(configs, got[0].Variant) || got[0].Time <= 0 || got[0].Time > got[0].FirstTime {
+		t.Errorf("%+v", got)
+	}
+	for key, v := range store {
+		if v != "" && (!strings.Contains(key, "driver ") || !strings.Contains(key, "kernels ")) {
+			t.Errorf("key %q names no driver or kernels", key)
+		}
+	}
+	again, _ := openTuner(t, store)
+	again.tamper = func(*kernels.CUDAPlan) { t.Error("a stored choice was tried again") }
+	tune(t, again, tuned, back, accumulate)
+	if c, err := again.choose(tuned, ""); err != nil || c != got[0].Variant {
+		t.Errorf("took %q, %v; stored is %q", c, err, got[0].Variant)
+	}
+	if a := again.Tuned(); len(a) != 3 || !a[0].Cached || a[0].Time != got[0].Time {
+		t.Errorf("from the store: %+v", a)
+	}
+}
+
+// Where a GPU has wgmma, its variants are tried and agree with those of mma.sync.
+func TestTuneHopper(t *testing.T) {
+	if !emulated(open(t)) {
+		t.Skip("a real GPU is what it is")
+	}
+	t.Setenv("GPUSTALL_EMU_SM", "90")
+	d := openWith(t, Config{Choices: memory{}, TuneEmulated: true})
+	tried := map[string]bool{}
+	d.tamper = func(p *kernels.CUDAPlan) { tried[p.Config] = true }
+	g := kernels.Conv{N: 3, H: 8, W: 8, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
+	for _, op := range []kernels.Op{
+		kernels.ConvForward{Conv: g, Type: kernels.BF16}, kernels.ConvBackwardData{Conv: g, Type: kernels.BF16},
+		kernels.ConvBackwardWeight{Conv: g, Type: kernels.F16},
+	} {
+		clear(tried)
+		if notes := tune(t, d, op); len(notes) != 0 {
+			t.Errorf("%s: %q", op.Name(), notes)
+		}
+		n := 0
+		for config := range tried {
+			if strings.HasPrefix(config, "wgmma") {
+				n++
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s: no wgmma among %v", op.Name(), tried)
+		}
+	}
+}
+
+// A choice of variants that are no more, or were found wrong since, is made anew.
+func TestTuneForgets(t *testing.T) {
+	store := memory{}
+	d, configs := openTuner(t, store)
+	key := d.variants.key(tuned, d.target)
+	for _, v := range []string{"a variant of an older version 5 6", "nonsense", configs[1] + " 5"} {
+		store.Set(key, v)
+		if d.Untuned([]device.Launch{{Op: tuned}}) != 1 {
+			t.Errorf("took %q", v)
+		}
+	}
+	store.Set(key, configs[1]+" 5 6")
+	if c, _ := d.choose(tuned, ""); c != configs[1] {
+		t.Errorf("took %q, stored is %q", c, configs[1])
+	}
+	// A second shape shows that this variant is wrong.
+	other := tuned
+	other.N = 3
+	d.tamper = func(p *kernels.CUDAPlan) {
+		if l := &p.Launches[0]; p.Config == configs[1] && l.Args[4].Value == 3 {
+			l.Args[len(l.Args)-1].Value = 1 // as if it had a ReLU
+		}
+	}
+	notes := tune(t, d, tuned, other)
+	if len(notes) != 1 {
+		t.Errorf("notes: %q", notes)
+	}
+	for _, got := range d.Tuned() {
+		if got.Variant == configs[1] {
+			t.Errorf("still takes the wrong variant: %+v", got)
+		}
+	}
+}
+
+// A variant that computes something else, or does not run, is never taken, is told
+// of once and stays out in later runs.
+func TestTuneWrongVariant(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(l *kernels.CUDALaunch)
+		says  string
+	}{
+		{"another result", func(l *kernels.CUDALaunch) { l.Args[len(l.Args)-1].Value = 1 }, "it computes y as"},
+		{"less than all", func(l *kernels.CUDALaunch) { l.Grid[0] = 1 }, "NaN instead of"},
+		{"too many threads", func(l *kernels.CUDALaunch) { l.Block[0] = 4096 }, "it does not launch"},
+		{"a write outside", func(l *kernels.CUDALaunch) { l.Args[2].Value += 64 }, "outside of y"},
+		{"no such kernel", func(l *kernels.CUDALaunch) { l.Entry = "missing" }, "kernel missing"},
+		{"no such module", func(l *kernels.CUDALaunch) { l.Module = "missing" }, "no PTX of module"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := memory{}
+			d, configs := openTuner(t, store)
+			bad := configs[len(configs)-1]
+			d.tamper = func(p *kernels.CUDAPlan) {
+				if p.Config == bad {
+					c.spoil(&p.Launches[0])
+				}
+			}
+			notes := tune(t, d, tuned)
+			if len(notes) != 1 || !strings.Contains(notes[0], c.says) || !strings.Contains(notes[0], bad) || !strings.Contains(notes[0], "conv_forward fp32") {
+				t.Errorf("notes %q, want one that names %s and says %q", notes, bad, c.says)
+			}
+			if got := d.Tuned(); len(got) != 1 || got[0].Variant == bad {
+				t.Errorf("%+v", got)
+			}
+			if d.mem.held != 0 && d.mem.held != kernels.CUDACounterBytes {
+				t.Errorf("%d bytes are held", d.mem.held)
+			}
+			// Another shape, in another run: neither tried nor told again.
+			again, _ := openTuner(t, store)
+			other := tuned
+			other.N = 3
+			again.tamper = func(p *kernels.CUDAPlan) {
+				if p.Config == bad {
+					t.Error("the wrong variant was tried again")
+				}
+			}
+			if notes := tune(t, again, other); len(notes) != 0 {
+				t.Errorf("later: %q", notes)
+			}
+		})
+	}
+}
+
+// A variant that an earlier process did not survive is not tried again.
+func TestTuneRecovers(t *testing.T) {
+	const dead = "999999999 "
+	store := memory{}
+	d, configs := openTuner(t, store)
+	mark := d.variants.mark(tuned, d.target, configs[1])
+	store.Set(d.variants.tryingKey(), dead+mark)
+	again, _ := openTuner(t, store)
+	again.tamper = func(p *kernels.CUDAPlan) {
+		if p.Config == configs[1] {
+			t.Error("it was tried again")
+		}
+	}
+	if notes := tune(t, again, tuned); len(notes) != 1 || !strings.Contains(notes[0], "an earlier run ended while it tried") {
+		t.Errorf("notes: %q", notes)
+	}
+	if v, ok := store.Get(d.variants.tryingKey()); ok {
+		t.Errorf("%q is still being tried", v)
+	}
+	// One that a living process is at is nobody's fault.
+	store = memory{d.variants.tryingKey(): "1 " + mark}
+	if again, _ = openTuner(t, store); again.variants.isWrong(mark) {
+		t.Error("a variant that another process is trying counts as wrong")
+	}
+}
+
+// The memory left bounds what can be tried; nothing is taken from the driver.
+func TestTuneWithoutRoom(t *testing.T) {
+	store := memory{}
+	d, _ := openTuner(t, store)
+	large := tuned
+	large.N = 4096
+	if _, err := d.Reserve(device.Reservation{Sizes: []int{1 << 20}}); err != nil {
+		t.Fatal(err)
+	}
+	pieces := len(d.mem.pieces)
+	notes := tune(t, d, large, tuned)
+	if len(notes) != 1 || !strings.Contains(notes[0], "1 of 2 kernels") || !strings.Contains(notes[0], "batch_size") {
+		t.Errorf("notes: %q", notes)
+	}
+	if len(d.mem.pieces) != pieces {
+		t.Errorf("tuning took %d pieces from the driver", len(d.mem.pieces)-pieces)
+	}
+	if len(store) != 2 { // the small one, and the mark of trying
+		t.Errorf("stored: %v", store)
+	}
+}
+
+// Tuning stops when its time is up; what is left is not decided.
+func TestTuneStops(t *testing.T) {
+	d, _ := openTuner(t, memory{})
+	ctx, cancel := context.WithTimeout(t.Context(), 1)
+	defer cancel()
+	<-ctx.Done()
+	ls := []device.Launch{{Op: tuned}}
+	notes, err := d.Tune(ctx, ls, nil)
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "0 of 1 kernels") {
+		t.Errorf("%q, %v", notes, err)
+	}
+	if d.Untuned(ls) != 1 {
+		t.Error("the operation counts as decided")
+	}
+	// Prepare leaves it at that.
+	d.tamper = func(*kernels.CUDAPlan) { t.Error("tried at Prepare") }
+	if c, err := d.choose(tuned, ""); err != nil || c != "" {
+		t.Errorf("took %q, %v", c, err)
+	}
+}

@@ -1,0 +1,192 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"gorgonia.org/cu"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+// variants is what is known of the kernels' variants, here and in the store.
+type variants struct {
+	choices Choices
+	gpu     string                   // with its driver
+	decided map[string]*device.Tuned // by key
+	order   []string                 // of decided
+	wrong   map[string]string        // by mark: why
+	modules map[string]string        // hash by module
+	told    []string                 // marks found wrong since notes were last taken
+}
+
+func newVariants(c Choices, gpu string) *variants {
+	v := &variants{
+		choices: c, gpu: gpu,
+		decided: map[string]*device.Tuned{}, wrong: map[string]string{}, modules: map[string]string{},
+	}
+	if c != nil {
+		v.recover()
+	}
+	return v
+}
+
+// driverVersion is the driver's release where its kernel module tells it, else the
+// version of the API.
+func driverVersion(emulated bool) string {
+	if text, err := os.ReadFile("/proc/driver/nvidia/version"); err == nil && !emulated {
+		if v := regexp.MustCompile(`\b\d+\.\d+(\.\d+)?\b`).Find(text); v != nil {
+			return string(v)
+		}
+	}
+	return "API " + strconv.Itoa(cu.Version())
+}
+
+// hash is of the PTX of all modules that op's variants are in: with other kernels,
+// what was found does not hold.
+func (v *variants) hash(op kernels.Op, t kernels.CUDATarget) string {
+	var names []string
+	for _, config := range kernels.CUDAConfigs(op, t) {
+		if plan, err := kernels.CUDA(op, t, config); err == nil {
+			for _, l := range plan.Launches {
+				names = append(names, l.Module)
+			}
+		}
+	}
+	slices.Sort(names)
+	all := sha256.New()
+	for _, name := range slices.Compact(names) {
+		sum, ok := v.modules[name]
+		if !ok {
+			ptx, _ := kernels.CUDAModule(name, t.SM) // loading it will tell the error
+			sum = fmt.Sprintf("%x", sha256.Sum256(ptx))
+			v.modules[name] = sum
+		}
+		fmt.Fprintf(all, "%s %s\n", name, sum)
+	}
+	return fmt.Sprintf("%.6x", all.Sum(nil))
+}
+
+// key names op and its shape on this GPU, with this driver and these kernels.
+func (v *variants) key(op kernels.Op, t kernels.CUDATarget) string {
+	return fmt.Sprintf("%s, kernels %s: %s %+v", v.gpu, v.hash(op, t), op.Name(), op)
+}
+
+// mark names a variant of op's kernel, whatever the shape: one that was wrong once
+// is never taken again.
+func (v *variants) mark(op kernels.Op, t kernels.CUDATarget, config string) string {
+	return fmt.Sprintf("%s, kernels %s: %s %s variant %s", v.gpu, v.hash(op, t), op.Name(), op.Args()[0].Type, config)
+}
+
+// isWrong reports whether a variant was found wrong, by this run or an earlier one.
+func (v *variants) isWrong(mark string) bool {
+	if _, ok := v.wrong[mark]; ok {
+		return true
+	}
+	if v.choices == nil {
+		return false
+	}
+	why, ok := v.choices.Get(mark)
+	if ok && why != "" {
+		v.wrong[mark] = why
+		return true
+	}
+	return false
+}
+
+// condemn remembers that a variant must not be used.
+func (v *variants) condemn(mark, why string) {
+	v.wrong[mark] = why
+	v.choices.Set(mark, why)
+}
+
+// The variant being tried is written down before it runs: one that ends the process,
+// or leaves the GPU's context unusable, is known at the next start.
+
+func (v *variants) tryingKey() string { return v.gpu + ": trying" }
+
+func (v *variants) trying(mark string) {
+	v.choices.Set(v.tryingKey(), fmt.Sprintf("%d %s", os.Getpid(), mark))
+}
+
+func (v *variants) tried() { v.choices.Set(v.tryingKey(), "") }
+
+// recover condemns the variant that an earlier process did not survive. One that
+// is still alive is trying it now.
+func (v *variants) recover() {
+	text, _ := v.choices.Get(v.tryingKey())
+	pid, mark, ok := strings.Cut(text, " ")
+	n, err := strconv.Atoi(pid)
+	if !ok || err != nil || n != os.Getpid() && !errors.Is(syscall.Kill(n, 0), syscall.ESRCH) {
+		return
+	}
+	v.condemn(mark, "an earlier run ended while it tried this variant")
+	v.told = append(v.told, mark)
+	v.tried()
+}
+
+// A choice is stored as the variant and two times in ns: its own and the first
+// variant's.
+
+func encode(t *device.Tuned) string {
+	return fmt.Sprintf("%s %d %d", t.Variant, t.Time, t.FirstTime)
+}
+
+func decode(text string) (variant string, took, first time.Duration, ok bool) {
+	n, err := fmt.Sscanf(text, "%s %d %d", &variant, &took, &first)
+	return variant, took, first, err == nil && n == 3
+}
+
+// known returns the decision on op, if there is one that still holds.
+func (d *Device) known(op kernels.Op, layer string, configs []string) *device.Tuned {
+	v := d.variants
+	key := v.key(op, d.target)
+	if t := v.decided[key]; t != nil {
+		if t.Variant == configs[0] || !v.isWrong(v.mark(op, d.target, t.Variant)) {
+			return t
+		}
+		v.forget(key)
+		return nil
+	}
+	text, ok := v.choices.Get(key)
+	if !ok {
+		return nil
+	}
+	variant, took, first, ok := decode(text)
+	if !ok || !slices.Contains(configs, variant) || variant != configs[0] && v.isWrong(v.mark(op, d.target, variant)) {
+		return nil
+	}
+	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: variant, First: configs[0], Time: took, FirstTime: first, Cached: true}
+	v.decide(key, t)
+	return t
+}
+
+func (v *variants) decide(key string, t *device.Tuned) {
+	v.decided[key] = t
+	v.order = append(v.order, key)
+}
+
+func (v *variants) forget(key string) {
+	delete(v.decided, key)
+	v.order = slices.DeleteFunc(v.order, func(k string) bool { return k == key })
+}
+
+// Tuned lists the decisions so far.
+func (d *Device) Tuned() []device.Tuned {
+	out := make([]device.Tuned, 0, len(d.variants.order))
+	for _, key := range d.variants.order {
+		out = append(out, *d.variants.decided[key])
+	}
+	return out
+}

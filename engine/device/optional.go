@@ -1,0 +1,75 @@
+package device
+
+import (
+	"context"
+	"time"
+)
+
+// What some devices can do besides the contract. A caller asks for it with a type
+// assertion.
+
+// OpTimer is a Device that can time the launches of a program one by one.
+type OpTimer interface {
+	// TimeOps turns the timing on or off for later launches of p.
+	TimeOps(p Program, on bool) error
+	// OpTimes returns the accumulated time and count of each launch since timing
+	// was turned on, in the order given to Prepare, resolved without blocking.
+	OpTimes(p Program, dst []OpTime) []OpTime
+}
+
+// OpTime is one launch's accumulated device time.
+type OpTime struct {
+	Calls int64
+	Total time.Duration
+}
+
+// Capturer is a Device that can replay a program as one unit (a CUDA graph)
+// instead of enqueuing its launches.
+type Capturer interface {
+	// Capture turns the replay on or off for later launches of p.
+	Capture(p Program, on bool) error
+}
+
+// Reserver is a Device that can take all memory of a run from its driver at once,
+// before the run allocates any.
+type Reserver interface {
+	// Reserve takes what the reservation lacks from the driver in one piece, and
+	// returns that piece's bytes: 0 when what is held suffices. It fails with
+	// ErrOutOfMemory, having changed nothing.
+	Reserve(Reservation) (int64, error)
+	// Fits reports whether Reserve would succeed.
+	Fits(Reservation) bool
+	// Overhead is the bytes of its own that the device needs for these launches:
+	// its kernels' scratch memory. Reserve counts them in.
+	Overhead([]Launch) int64
+}
+
+// Reservation is memory that is about to be allocated.
+type Reservation struct {
+	Sizes    []int    // of the allocations, in their order, in bytes
+	Launches []Launch // what will be prepared, without buffers
+	Instead  []Buffer // allocated now, and freed before the first of Sizes is allocated
+}
+
+// Tuner is a Device with several variants of some kernels, which can find out
+// which of them are right and the fastest.
+type Tuner interface {
+	// Untuned is the number of operations in ls whose variant is not decided yet.
+	Untuned(ls []Launch) int
+	// Tune decides on the variants of the operations in ls, until ctx is done. It
+	// needs memory besides what is allocated. Notes say what a person should know.
+	// After an error the device is of no further use.
+	Tune(ctx context.Context, ls []Launch, progress func(done, total int)) (notes []string, err error)
+	// Tuned lists the decisions so far.
+	Tuned() []Tuned
+}
+
+// Tuned is a decision between the variants of a kernel.
+type Tuned struct {
+	Layer, Op string // of the first launch that asked
+	Variant   string // taken
+	First     string // the planner's guess, which the others are compared with
+	// Time and FirstTime are those of one launch.
+	Time, FirstTime time.Duration
+	Cached          bool // found by an earlier run
+}

@@ -1,0 +1,76 @@
+package nn
+
+import (
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+// What a plan will ask of a device can be known before anything is allocated.
+
+// MetricsSize is the bytes of Plan.Metrics.
+const MetricsSize = 8
+
+// Launches are those of a plan's Train and Accumulate, without buffers.
+func (m *Model) Launches(c PlanConfig) ([]device.Launch, error) {
+	c, err := m.check(c)
+	if err != nil {
+		return nil, err
+	}
+	lists := m.schedule(nil, c, device.Buffer{})
+	out := lists.train.operations(nil)
+	if c.Accumulate > 1 {
+		out = lists.accumulate.operations(out)
+	}
+	return out, nil
+}
+
+func (l *list) operations(to []device.Launch) []device.Launch {
+	for _, c := range l.calls {
+		to = append(to, device.Launch{Op: c.op, Layer: c.layer})
+	}
+	return to
+}
+
+// elems is the length of each of the state's flat buffers.
+func (m *Model) elems() int {
+	n := 0
+	for _, p := range m.params {
+		n += p.room()
+	}
+	return n
+}
+
+// StateSizes are the bytes of each allocation of a State that plans of type t and
+// accumulation use, in their order.
+func (m *Model) StateSizes(t kernels.Type, accumulate int) []int {
+	elems, stats := m.elems(), 0
+	for _, p := range m.stats {
+		stats += p.room()
+	}
+	sizes := []int{4 * elems, 4 * elems, 4 * elems, 4 * max(stats, 1), 4 * kernels.HyperLen}
+	if t.Size() == 2 {
+		sizes = append(sizes, 2*elems)
+	}
+	if accumulate > 1 {
+		sizes = append(sizes, 4*elems)
+	}
+	return sizes
+}
+
+// Missing are the bytes of each allocation that Configure will make, in their order.
+func (s *State) Missing(t kernels.Type, accumulate int) []int {
+	var sizes []int
+	if t.Size() == 2 && s.copy.Size == 0 {
+		sizes = append(sizes, 2*s.elems)
+	}
+	if accumulate > 1 && s.sum.Size == 0 {
+		sizes = append(sizes, 4*s.elems)
+	}
+	return sizes
+}
+
+// Configure lays the state out for plans of a type and accumulation, as the next
+// plan would. The earlier ones, of others, must not be in flight, nor run again.
+func (s *State) Configure(t kernels.Type, accumulate int) error {
+	return s.configure(t, max(accumulate, 1))
+}
