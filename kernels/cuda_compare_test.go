@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -11,6 +12,12 @@ import (
 // its type and its sums allow.
 func compare(t *testing.T, name string, op Op, got, want [][]byte) {
 	t.Helper()
+	if err := differ(op, got, want); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+func differ(op Op, got, want [][]byte) error {
 	for i, a := range op.Args() {
 		if a.Role == In {
 			continue
@@ -18,8 +25,7 @@ func compare(t *testing.T, name string, op Op, got, want [][]byte) {
 		if a.Type == U8 {
 			for j := range want[i] {
 				if got[i][j] != want[i][j] {
-					t.Errorf("%s: %s[%d] is %d, want %d", name, a.Name, j, got[i][j], want[i][j])
-					return
+					return fmt.Errorf("%s[%d] is %d, want %d", a.Name, j, got[i][j], want[i][j])
 				}
 			}
 			continue
@@ -32,11 +38,11 @@ func compare(t *testing.T, name string, op Op, got, want [][]byte) {
 				continue
 			}
 			if !(math.Abs(x-y) <= abs+rel*math.Abs(y)) {
-				t.Errorf("%s: %s[%d] is %g, want %g (tolerance %.2g)", name, a.Name, j, x, y, abs+rel*math.Abs(y))
-				return
+				return fmt.Errorf("%s[%d] is %g, want %g (tolerance %.2g)", a.Name, j, x, y, abs+rel*math.Abs(y))
 			}
 		}
 	}
+	return nil
 }
 
 // tolerance is the relative and absolute error an output may have: the rounding

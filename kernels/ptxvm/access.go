@@ -223,7 +223,10 @@ func fences(b *builder) {
 	b.must("acq_rel", "gpu")
 	b.in.run = b.lanes(func(w *warp, l int) {
 		f := &w.block.fences[w.first+l]
-		f.count++
-		f.epoch = w.block.epoch
+		if len(*f) == 1<<fenceBits-1 {
+			w.fail(l, "more fences than this package counts")
+			return
+		}
+		*f = append(*f, w.block.epoch)
 	})
 }

@@ -17,7 +17,7 @@ type Launch struct {
 
 // budget is the instructions of warps that a launch may take: far more than a
 // test's. A kernel that waits for what never comes ends so.
-const budget = 500 << 20
+const budget = 20 << 20
 
 // grid is a launch under way.
 type grid struct {
@@ -37,9 +37,9 @@ type block struct {
 	grid   *grid
 	number uint64
 	at     [3]int
-	epoch  int // barriers passed, and one
-	atomic int // epoch of the last atomic; -1: none
-	fences []fence
+	epoch  int     // barriers passed, and one
+	atomic int     // epoch of the last atomic; -1: none
+	fences [][]int // of each thread, the epochs in which it passed one
 	memory *sharedMemory
 }
 
@@ -71,7 +71,7 @@ func (m *Module) Run(l Launch, mem *Memory) error {
 			i = n - 1 - i
 		}
 		b := &block{
-			grid: g, number: g.first + uint64(i), epoch: 1, atomic: -1, fences: make([]fence, threads),
+			grid: g, number: g.first + uint64(i), epoch: 1, atomic: -1, fences: make([][]int, threads),
 			at:     [3]int{i % l.Grid[0], i / l.Grid[0] % l.Grid[1], i / l.Grid[0] / l.Grid[1]},
 			memory: newShared(g.sharedBytes()),
 		}

@@ -130,7 +130,7 @@ func (w *warp) global(l int, addr uint64, n int, k accessKind) []byte {
 		w.fail(l, "an access of %d bytes at offset %d of buffer %s, which is not aligned", n, at, r.name)
 		return nil
 	}
-	me := newWriter(w.block.number, w.block.epoch, w.first+l, w.block.fences[w.first+l].count)
+	me := newWriter(w.block.number, w.block.epoch, w.first+l, len(w.block.fences[w.first+l]))
 	first := w.block.grid.first
 	for i := at; i < at+n; i++ {
 		s := r.state[i]
@@ -177,22 +177,16 @@ func (b *block) unordered(was, me writer) string {
 		return fmt.Sprintf("thread %d touches what thread %d wrote, with no barrier between", me.thread(), was.thread())
 	}
 	other := b.grid.done[was.block()-b.grid.first]
-	f := other.fences[was.thread()]
-	switch mine := b.fences[me.thread()]; {
-	case f.count <= was.fences():
+	theirs, mine := other.fences[was.thread()], b.fences[me.thread()]
+	switch {
+	case len(theirs) <= was.fences():
 		return fmt.Sprintf("another block wrote it, whose thread %d passed no fence since", was.thread())
-	case other.atomic <= f.epoch:
+	case other.atomic <= theirs[was.fences()]:
 		return "another block wrote it, which did no atomic behind its fence and a barrier"
 	case b.atomic < 0 || b.epoch <= b.atomic:
 		return "another block wrote it, and there was no atomic and barrier since in this one"
-	case mine.count == 0 || mine.epoch <= b.atomic:
+	case len(mine) == 0 || mine[len(mine)-1] <= b.atomic:
 		return "another block wrote it, and this thread passed no fence behind its block's atomic"
 	}
 	return ""
-}
-
-// fence is the last one that a thread passed.
-type fence struct {
-	count int
-	epoch int
 }
