@@ -201,13 +201,14 @@ func (d *Device) Close() error {
 			d.programs[i] = nil
 		}
 	}
+	var errs []error
 	d.hostMu.Lock()
 	for _, b := range d.host {
-		err = errors.Join(err, d.ctx.HostFree(b))
+		errs = append(errs, d.ctx.HostFree(b))
 	}
 	d.host = nil
 	d.hostMu.Unlock()
-	err = errors.Join(err, d.ctx.Do(func() error {
+	errs = append(errs, d.ctx.Do(func() error {
 		d.mem.close()
 		var errs []error
 		for i := range d.events {
@@ -225,7 +226,11 @@ func (d *Device) Close() error {
 		}
 		return errors.Join(errs...)
 	}))
-	if err = errors.Join(err, d.ctx.Release(d.gpu)); err != nil {
+	errs = append(errs, d.ctx.Release(d.gpu))
+	if err == nil { // else the others say the same again
+		err = errors.Join(errs...)
+	}
+	if err != nil {
 		return fmt.Errorf("cuda device: close: %w", err)
 	}
 	return nil

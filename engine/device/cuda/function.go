@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"gorgonia.org/cu"
@@ -65,6 +66,9 @@ func (d *Device) module(name string) (cu.Module, error) {
 		return cu.Module{}, err
 	}
 	m, err := d.ctx.LoadModule(ptx)
+	if errors.Is(err, driver.OldDriver) {
+		return cu.Module{}, fmt.Errorf("module %s: the driver is older than the kernels: %w; update NVIDIA's driver", name, err)
+	}
 	if err != nil {
 		return cu.Module{}, fmt.Errorf("module %s: the driver does not compile it: %w", name, err)
 	}

@@ -92,8 +92,8 @@ func hostMemory(r *rig) {
 					r.Error(err)
 					return
 				}
-				if len(b) != n || uintptr(unsafe.Pointer(&b[0]))%4096 != 0 {
-					r.Errorf("AllocHost(%d): %d bytes at %p, want that many on a page", n, len(b), &b[0])
+				if len(b) != n || uintptr(unsafe.Pointer(&b[0]))%64 != 0 {
+					r.Errorf("AllocHost(%d): %d bytes at %p, want that many at a multiple of 64", n, len(b), &b[0])
 				}
 				b[0], b[n-1] = byte(i), byte(i)
 				r.dev.FreeHost(b)

@@ -52,6 +52,7 @@ const (
 	OutOfMemory Error = C.CUDA_ERROR_OUT_OF_MEMORY
 	NoDevice    Error = C.CUDA_ERROR_NO_DEVICE
 	NotReady    Error = C.CUDA_ERROR_NOT_READY
+	OldDriver   Error = C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 )
 
 // Error gives the driver's name and text of the status.

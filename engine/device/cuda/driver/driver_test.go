@@ -40,6 +40,9 @@ func open(tb testing.TB) (Context, cu.Function, cu.Stream) {
 		if f, err = m.Function("add_fp32"); err != nil {
 			return err
 		}
+		if _, err = f.Attribute(cu.NumRegs); err != nil { // loads it: a capture cannot
+			return err
+		}
 		s, err = cu.MakeStream(cu.NonBlocking)
 		return err
 	}); err != nil {
@@ -146,8 +149,8 @@ func TestAllocAsync(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if _, err := ctx.AllocAsync(1<<60, s); !errors.Is(err, OutOfMemory) {
-		t.Errorf("an exabyte: %v", err)
+	if _, err := ctx.AllocAsync(1<<44, s); !errors.Is(err, OutOfMemory) {
+		t.Errorf("16 TiB: %v", err)
 	}
 }
 

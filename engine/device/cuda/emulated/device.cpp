@@ -5,15 +5,19 @@ namespace emu {
 
 static std::atomic<bool> started{false};
 static std::atomic<int> retained{0};
-static std::atomic<uintptr_t> generation{0}; // of the primary context
+std::atomic<uintptr_t> generation{0};
+static std::atomic<int> fault{0};
 static thread_local uintptr_t current = 0;
 
 static uintptr_t context() { return 0x10000 + generation * 16; }
 
 int check() {
   if (!started) return NOT_INITIALIZED;
-  return retained > 0 && current == context() ? OK : INVALID_CONTEXT;
+  if (retained <= 0 || current != context()) return INVALID_CONTEXT;
+  return fault;
 }
+
+void fail(int status) { fault = status; }
 
 } // namespace emu
 
@@ -25,7 +29,7 @@ API cuInit(unsigned) {
   return r;
 }
 API cuDriverGetVersion(int *v) {
-  *v = 12040;
+  *v = (int)setting("GPUSTALL_EMU_DRIVER", 12040);
   return OK;
 }
 API cuDeviceGetCount(int *n) {
@@ -34,6 +38,7 @@ API cuDeviceGetCount(int *n) {
   return OK;
 }
 API cuDeviceGet(int *d, int i) {
+  if (!started) return NOT_INITIALIZED;
   *d = i;
   return i == 0 ? OK : INVALID_DEVICE;
 }
@@ -76,7 +81,11 @@ API cuDevicePrimaryCtxRetain(void **c, int d) {
 API cuDevicePrimaryCtxRelease_v2(int) {
   if (retained <= 0) return INVALID_CONTEXT;
   drain_all();
-  if (--retained == 0) generation++; // whoever still has it bound has nothing
+  if (--retained == 0) { // whoever still has it bound has nothing
+    generation++;
+    fault = 0;
+    memory().clear();
+  }
   return OK;
 }
 API cuCtxSetCurrent(void *c) {
@@ -90,7 +99,7 @@ API cuCtxGetCurrent(void **c) {
 API cuCtxSynchronize(void) {
   if (int r = unsafe()) return r;
   drain_all();
-  return OK;
+  return check();
 }
 
 static const struct { int code; const char *name, *text; } errors[] = {
@@ -103,6 +112,10 @@ static const struct { int code; const char *name, *text; } errors[] = {
     {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
     {INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
+    {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream"},
+    {CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread"},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},

@@ -7,7 +7,15 @@
 // Environment: GPUSTALL_EMU_DELAY (longest delay before a command, us; 200),
 // GPUSTALL_EMU_SEED (1), GPUSTALL_EMU_MEMORY (MiB; 4096), GPUSTALL_EMU_SM (80),
 // GPUSTALL_EMU_PROCESSORS (4), GPUSTALL_EMU_NOOP (launches return at once),
-// GPUSTALL_EMU_INIT (what cuInit returns).
+// GPUSTALL_EMU_INIT (what cuInit returns), GPUSTALL_EMU_DRIVER (its CUDA version;
+// 12040), GPUSTALL_EMU_FAULT (the launch, from 1, that fails like a kernel that
+// touches a wrong address).
+//
+// Where NVIDIA's driver refuses or may refuse, this one does: handles of what was
+// destroyed, or of a context that is gone; more shared memory than was opted in,
+// a kernel's own included; a kernel whose first use is in a capture (lazy loading
+// would have to synchronise); PTX that is newer than the driver. Small page-locked
+// blocks do not begin at a page.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -32,8 +40,9 @@
 // Statuses of the driver API.
 enum {
   OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-  NO_BINARY_FOR_GPU = 209, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
-  CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_ISOLATION = 905, ILLEGAL_STATE = 401
+  NO_BINARY_FOR_GPU = 209, INVALID_PTX = 218, UNSUPPORTED_PTX_VERSION = 222, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
+  ILLEGAL_ADDRESS = 700, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_ISOLATION = 905,
+  CAPTURED_EVENT = 907, CAPTURE_WRONG_THREAD = 908, ILLEGAL_STATE = 401
 };
 
 namespace emu {
@@ -41,6 +50,21 @@ namespace emu {
 inline long setting(const char *name, long otherwise) {
   const char *v = getenv(name);
   return v && *v ? atol(v) : otherwise;
+}
+
+extern std::atomic<uintptr_t> generation; // of the primary context
+
+// An Object is what a handle points to. One that is destroyed is marked and not
+// given back, so that a later use is found.
+enum Kind : uint32_t { GONE = 0, STREAM = 0x5354524d, EVENT = 0x45564e54, MODULE = 0x4d4f4455, FUNCTION = 0x46554e43, GRAPH = 0x47524150, EXEC = 0x45584543 };
+struct Object {
+  uint32_t kind;
+  uintptr_t born = generation;
+  explicit Object(Kind k) : kind(k) {}
+};
+inline bool live(const void *p, Kind k) {
+  const Object *o = (const Object *)p;
+  return o && o->kind == k && o->born == generation;
 }
 
 // A Record is one passing of an event. Waits keep the one they were made for.
@@ -55,7 +79,8 @@ struct Record {
 };
 using RecordPtr = std::shared_ptr<Record>;
 
-struct Event {
+struct Event : Object {
+  Event() : Object(EVENT) {}
   RecordPtr latest;    // null: never recorded
   bool timed = true;
   bool captured = false; // recorded into a graph last: cannot be waited for from outside
@@ -63,10 +88,13 @@ struct Event {
 
 using Command = std::function<void()>;
 
-struct Graph { std::vector<Command> nodes; };
+struct Graph : Object {
+  Graph() : Object(GRAPH) {}
+  std::vector<Command> nodes;
+};
 
 // A Stream is a thread that runs commands in order.
-struct Stream {
+struct Stream : Object {
   std::mutex mu;
   std::condition_variable ready, idle;
   std::deque<Command> queue;
@@ -78,7 +106,7 @@ struct Stream {
   std::thread thread;
 
   explicit Stream(unsigned seed);
-  ~Stream();
+  void end(); // after what is queued
   void push(Command c); // or adds it to the capture
   void drain();
   bool empty();
@@ -87,9 +115,14 @@ struct Stream {
 
 // check returns why no call is possible on this thread: no cuInit, no context.
 int check();
+// fail makes every later call fail, as a kernel's fault does, until the context goes.
+void fail(int status);
+// spoil is what a call does that this thread's capture forbids.
+int spoil();
 // unsafe is check for calls that a capture of this thread forbids; it spoils it.
 int unsafe();
 Stream *stream(void *s); // null is the default stream
+bool is_stream(void *s);
 void drain_all();
 double now_ms();
 
@@ -99,6 +132,7 @@ struct Memory {
   size_t held = 0;
   bool on_device(uint64_t p, size_t n);
   bool pinned(const void *p, size_t n);
+  void clear(); // with the context
 };
 Memory &memory();
 

@@ -59,6 +59,18 @@ static int release(uint64_t p) {
   return OK;
 }
 
+// Small blocks lie in a piece with others, away from its start.
+static size_t offset(size_t n) { return n < (1 << 20) ? 512 : 0; }
+
+void Memory::clear() {
+  std::lock_guard<std::mutex> l(mu);
+  for (auto &d : device) munmap((void *)d.first, d.second);
+  for (auto &h : host) munmap((void *)(h.first - offset(h.second)), h.second + offset(h.second));
+  device.clear();
+  host.clear();
+  held = 0;
+}
+
 } // namespace emu
 
 using namespace emu;
@@ -78,6 +90,7 @@ API cuMemAllocAsync(uint64_t *p, size_t n, void *) {
 }
 API cuMemFreeAsync(uint64_t p, void *s) {
   if (int r = check()) return r;
+  if (!is_stream(s)) return INVALID_HANDLE;
   if (!memory().on_device(p, 1)) return INVALID_VALUE;
   stream(s)->push([p] { release(p); });
   return OK;
@@ -95,7 +108,8 @@ API cuMemHostAlloc(void **p, size_t n, unsigned) {
   Memory &m = memory();
   std::lock_guard<std::mutex> l(m.mu);
   if (!n) return INVALID_VALUE;
-  if (!(*p = map(n))) return OUT_OF_MEMORY;
+  if (!(*p = map(n + offset(n)))) return OUT_OF_MEMORY;
+  *p = (char *)*p + offset(n);
   m.host[(uint64_t)*p] = n;
   return OK;
 }
@@ -106,12 +120,13 @@ API cuMemFreeHost(void *p) {
   std::lock_guard<std::mutex> l(m.mu);
   auto it = m.host.find((uint64_t)p);
   if (it == m.host.end()) return INVALID_VALUE;
-  munmap(p, it->second);
+  munmap((char *)p - offset(it->second), it->second + offset(it->second));
   m.host.erase(it);
   return OK;
 }
 API cuMemsetD8Async(uint64_t p, unsigned char v, size_t n, void *s) {
   if (int r = check()) return r;
+  if (!is_stream(s)) return INVALID_HANDLE;
   if (!memory().on_device(p, n)) return INVALID_VALUE;
   stream(s)->push([=] { memset((void *)p, v, n); });
   return OK;
@@ -127,6 +142,7 @@ API cuMemsetD8_v2(uint64_t p, unsigned char v, size_t n) {
 // be synchronous"), and a caller that reuses the memory early must be found out.
 API cuMemcpyHtoDAsync_v2(uint64_t d, const void *p, size_t n, void *s) {
   if (int r = check()) return r;
+  if (!is_stream(s)) return INVALID_HANDLE;
   if (!memory().on_device(d, n)) return INVALID_VALUE;
   stream(s)->push([=] { memcpy((void *)d, p, n); });
   return OK;
@@ -135,6 +151,7 @@ API cuMemcpyHtoDAsync_v2(uint64_t d, const void *p, size_t n, void *s) {
 API cuMemcpyDtoHAsync_v2(void *p, uint64_t d, size_t n, void *s) {
   bool pinned = memory().pinned(p, n);
   if (int r = pinned ? check() : unsafe()) return r;
+  if (!is_stream(s)) return INVALID_HANDLE;
   if (!memory().on_device(d, n)) return INVALID_VALUE;
   stream(s)->push([=] { memcpy(p, (void *)d, n); });
   if (!pinned) stream(s)->drain();
@@ -142,6 +159,7 @@ API cuMemcpyDtoHAsync_v2(void *p, uint64_t d, size_t n, void *s) {
 }
 API cuMemcpyDtoDAsync_v2(uint64_t d, uint64_t p, size_t n, void *s) {
   if (int r = check()) return r;
+  if (!is_stream(s)) return INVALID_HANDLE;
   if (!memory().on_device(d, n) || !memory().on_device(p, n)) return INVALID_VALUE;
   stream(s)->push([=] { memcpy((void *)d, (void *)p, n); });
   return OK;

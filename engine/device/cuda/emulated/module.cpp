@@ -8,16 +8,10 @@ using namespace emu;
 
 namespace {
 
-struct Module {
+struct Module : Object {
+  Module() : Object(MODULE) {}
   std::string ptx;
   int target = 0;
-};
-
-struct Function {
-  const kd::Kernel *kernel;
-  unsigned max_threads = 1024; // .maxntid
-  int max_dynamic = 48 << 10;
-  int optin;
 };
 
 // param_bytes is the size of a .param declaration: ".param .u64 name" or
@@ -32,6 +26,39 @@ int param_bytes(const std::string &decl) {
   for (const char *t : {".u16", ".s16", ".b16", ".f16"})
     if (decl.find(t) != std::string::npos) return 2 * n;
   return n;
+}
+
+struct Function : Object {
+  Function(const kd::Kernel *k, const Module *m) : Object(FUNCTION), kernel(k), module(m) {}
+  const kd::Kernel *kernel;
+  const Module *module;
+  unsigned max_threads = 1024; // .maxntid
+  int fixed = 0;               // shared memory that the kernel itself declares
+  int max_dynamic = 48 << 10;
+  int optin = 0;
+  bool loaded = false; // the first use loads it, unless something asked for it before
+};
+
+bool usable(const void *f) { return live(f, FUNCTION) && live(((const Function *)f)->module, MODULE); }
+
+// declared is the shared memory that a piece of PTX declares.
+int declared(const std::string &ptx) {
+  int n = 0;
+  for (size_t at = 0; (at = ptx.find("\t.shared ", at)) != std::string::npos; at++) {
+    int align = 1;
+    if (const char *a = strstr(ptx.c_str() + at, ".align ")) align = atoi(a + 7);
+    n = (n + align - 1) / align * align + param_bytes(ptx.substr(at + 9, ptx.find(';', at) - at - 9));
+  }
+  return n;
+}
+
+// newest is the PTX version, times ten, that a driver of this CUDA version compiles
+// (PTX ISA, release notes): 7.0 came with CUDA 11.0, 8.0 with 12.0, 9.0 with 13.0;
+// 12.4 and 12.5 differ from the later minor ones.
+int newest(int driver) {
+  int major = driver / 1000, minor = driver % 1000 / 10;
+  if (major == 12 && minor > 5) minor--;
+  return 10 * (major - 4) + minor;
 }
 
 std::vector<int> params(const std::string &list) {
@@ -75,8 +102,17 @@ int load(void **m, const char *text, std::string *log) {
     *log = "no .version and .target: not PTX";
     return INVALID_PTX;
   }
+  int major = 0, minor = 0, sm = (int)setting("GPUSTALL_EMU_SM", 80);
+  sscanf(mod->ptx.c_str() + mod->ptx.find(".version "), ".version %d.%d", &major, &minor);
+  if (10 * major + minor > newest((int)setting("GPUSTALL_EMU_DRIVER", 12040))) {
+    *log = "the PTX is newer than the driver";
+    return UNSUPPORTED_PTX_VERSION;
+  }
+  // sm_90a and its like run on that very capability alone.
+  size_t digits = mod->ptx.find_first_not_of("0123456789", at + 11);
+  bool exact = mod->ptx[digits] == 'a';
   mod->target = atoi(mod->ptx.c_str() + at + 11);
-  if (mod->target > setting("GPUSTALL_EMU_SM", 80)) {
+  if (mod->target > sm || (exact && mod->target != sm)) {
     *log = "SM version of the module is higher than the device's";
     return NO_BINARY_FOR_GPU;
   }
@@ -109,12 +145,15 @@ API cuModuleLoadDataEx(void **m, const void *image, unsigned n, int *options, vo
 }
 API cuModuleUnload(void *m) {
   if (int r = check()) return r;
-  delete (Module *)m;
+  if (!live(m, MODULE)) return INVALID_HANDLE;
+  ((Module *)m)->kind = GONE;
+  ((Module *)m)->ptx.clear();
   return OK;
 }
 
 API cuModuleGetFunction(void **f, void *m, const char *name) {
   if (int r = check()) return r;
+  if (!live(m, MODULE)) return INVALID_HANDLE;
   const std::string &ptx = ((Module *)m)->ptx;
   size_t at = ptx.find(std::string(".entry ") + name + "(");
   if (at == std::string::npos) return NOT_FOUND;
@@ -131,7 +170,7 @@ API cuModuleGetFunction(void **f, void *m, const char *name) {
     fprintf(stderr, "emulated driver: %s has other parameters in the PTX (%zu) than in the source (%d): rebuild the PTX\n", name, sizes.size(), k->params);
     return INVALID_PTX;
   }
-  auto fn = new Function{k};
+  auto fn = new Function(k, (Module *)m);
   size_t max = ptx.find(".maxntid", close);
   if (max != std::string::npos && max < body) {
     unsigned x = 1, y = 1, z = 1;
@@ -139,21 +178,27 @@ API cuModuleGetFunction(void **f, void *m, const char *name) {
     fn->max_threads = x * y * z;
   }
   int sm = (int)setting("GPUSTALL_EMU_SM", 80);
+  size_t end = ptx.find("\n}", body);
+  fn->fixed = declared(ptx.substr(body, end - body));
+  fn->max_dynamic -= fn->fixed;
   fn->optin = (sm >= 90 ? 227 : sm == 80 ? 163 : sm == 70 ? 96 : sm == 75 ? 64 : 99) << 10;
   *f = fn;
   return OK;
 }
 API cuFuncGetAttribute(int *v, int a, void *f) {
   if (int r = check()) return r;
+  if (!usable(f)) return INVALID_HANDLE;
   Function *fn = (Function *)f;
-  *v = a == 0 ? (int)fn->max_threads : a == 8 ? fn->max_dynamic : 0;
+  fn->loaded = true;
+  *v = a == 0 ? (int)fn->max_threads : a == 1 ? fn->fixed : a == 8 ? fn->max_dynamic : 0;
   return OK;
 }
 API cuFuncSetAttribute(void *f, int a, int v) {
   if (int r = check()) return r;
+  if (!usable(f)) return INVALID_HANDLE;
   Function *fn = (Function *)f;
   if (a != 8) return OK;
-  if (v < 0 || v > fn->optin) return INVALID_VALUE;
+  if (v < 0 || v > fn->optin - fn->fixed) return INVALID_VALUE;
   fn->max_dynamic = v;
   return OK;
 }
@@ -161,11 +206,21 @@ API cuFuncSetAttribute(void *f, int a, int v) {
 API cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **p, void **extra) {
   static const bool noop = setting("GPUSTALL_EMU_NOOP", 0) != 0;
   if (int r = check()) return r;
-  if (!f) return INVALID_HANDLE;
-  Function *fn = (Function *)f;
-  if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || !bx || !by || !bz || bx * by * bz > fn->max_threads || extra || (int)shared > fn->max_dynamic)
-    return INVALID_VALUE;
   if (noop) return OK;
+  if (!usable(f) || !is_stream(s)) return INVALID_HANDLE;
+  Function *fn = (Function *)f;
+  if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || !bx || !by || !bz || bx * by * bz > fn->max_threads || extra || (int)shared > fn->max_dynamic || bz > 64)
+    return INVALID_VALUE;
+  if (!fn->loaded) {
+    if (int r = spoil()) return r;
+    fn->loaded = true;
+  }
+  static const long bad = setting("GPUSTALL_EMU_FAULT", 0);
+  static std::atomic<long> launches{0};
+  if (bad > 0 && ++launches == bad) {
+    stream(s)->push([] { fail(ILLEGAL_ADDRESS); });
+    return OK;
+  }
   const kd::Kernel *k = fn->kernel;
   // The arguments are copied now, as the driver does.
   auto args = std::make_shared<std::vector<uint64_t>>();

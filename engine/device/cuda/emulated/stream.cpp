@@ -23,13 +23,14 @@ bool Record::query() {
 static std::mutex streams_mu;
 static std::vector<Stream *> streams;
 
-Stream::Stream(unsigned seed) : random(seed) {
+Stream::Stream(unsigned seed) : Object(STREAM), random(seed) {
   thread = std::thread([this] { run(); });
   std::lock_guard<std::mutex> l(streams_mu);
   streams.push_back(this);
 }
 
-Stream::~Stream() {
+void Stream::end() {
+  kind = GONE;
   {
     std::lock_guard<std::mutex> l(streams_mu);
     for (auto &s : streams)
@@ -90,6 +91,8 @@ Stream *stream(void *s) {
   return zero;
 }
 
+bool is_stream(void *s) { return !s || live(s, STREAM); }
+
 void drain_all() {
   std::vector<Stream *> all;
   {
@@ -101,6 +104,10 @@ void drain_all() {
 
 int unsafe() {
   if (int r = check()) return r;
+  return spoil();
+}
+
+int spoil() {
   std::lock_guard<std::mutex> l(streams_mu);
   for (auto s : streams)
     if (s->capture && s->capturer == std::this_thread::get_id()) {
@@ -123,22 +130,24 @@ API cuStreamCreate(void **s, unsigned) {
 API cuStreamCreateWithPriority(void **s, unsigned f, int) { return cuStreamCreate(s, f); }
 API cuStreamDestroy_v2(void *s) {
   if (int r = check()) return r;
-  if (!s) return INVALID_HANDLE;
-  delete (Stream *)s;
+  if (!live(s, STREAM)) return INVALID_HANDLE;
+  ((Stream *)s)->end();
   return OK;
 }
 API cuStreamSynchronize(void *s) {
   if (int r = unsafe()) return r;
+  if (!is_stream(s)) return INVALID_HANDLE;
   stream(s)->drain();
-  return OK;
+  return check();
 }
 API cuStreamQuery(void *s) {
   if (int r = unsafe()) return r;
+  if (!is_stream(s)) return INVALID_HANDLE;
   return stream(s)->empty() ? OK : NOT_READY;
 }
 API cuStreamWaitEvent(void *s, void *e, unsigned) {
   if (int r = check()) return r;
-  if (!e) return INVALID_HANDLE;
+  if (!live(e, EVENT) || !is_stream(s)) return INVALID_HANDLE;
   Stream *st = stream(s);
   Event *ev = (Event *)e;
   if (st->capture && !ev->captured) return CAPTURE_ISOLATION;
@@ -155,13 +164,14 @@ API cuEventCreate(void **e, unsigned flags) {
 }
 API cuEventDestroy_v2(void *e) {
   if (int r = check()) return r;
-  if (!e) return INVALID_HANDLE;
-  delete (Event *)e; // Records under way live on
+  if (!live(e, EVENT)) return INVALID_HANDLE;
+  ((Event *)e)->kind = GONE; // Records under way live on
+  ((Event *)e)->latest = nullptr;
   return OK;
 }
 API cuEventRecord(void *e, void *s) {
   if (int r = check()) return r;
-  if (!e) return INVALID_HANDLE;
+  if (!live(e, EVENT) || !is_stream(s)) return INVALID_HANDLE;
   Stream *st = stream(s);
   Event *ev = (Event *)e;
   auto rec = std::make_shared<Record>();
@@ -172,35 +182,38 @@ API cuEventRecord(void *e, void *s) {
 }
 API cuEventQuery(void *e) {
   if (int r = check()) return r;
-  if (!e) return INVALID_HANDLE;
+  if (!live(e, EVENT)) return INVALID_HANDLE;
   Event *ev = (Event *)e;
-  if (ev->captured) return CAPTURE_UNSUPPORTED;
+  if (ev->captured) return CAPTURED_EVENT;
   return !ev->latest || ev->latest->query() ? OK : NOT_READY;
 }
 API cuEventSynchronize(void *e) {
   if (int r = unsafe()) return r;
-  if (!e) return INVALID_HANDLE;
+  if (!live(e, EVENT)) return INVALID_HANDLE;
   Event *ev = (Event *)e;
-  if (ev->captured) return CAPTURE_UNSUPPORTED;
+  if (ev->captured) return CAPTURED_EVENT;
   if (RecordPtr rec = ev->latest) rec->wait();
-  return OK;
+  return check();
 }
 API cuEventElapsedTime(float *ms, void *a, void *b) {
   if (int r = check()) return r;
+  if (!live(a, EVENT) || !live(b, EVENT)) return INVALID_HANDLE;
   Event *x = (Event *)a, *y = (Event *)b;
-  if (!x || !y || !x->latest || !y->latest || !x->timed || !y->timed) return INVALID_HANDLE;
+  if (x->captured || y->captured || !x->latest || !y->latest || !x->timed || !y->timed) return INVALID_HANDLE;
   if (!x->latest->query() || !y->latest->query()) return NOT_READY;
   *ms = (float)(y->latest->ms - x->latest->ms);
   return OK;
 }
 API cuLaunchHostFunc(void *s, void (*fn)(void *), void *u) {
   if (int r = check()) return r;
+  if (!is_stream(s)) return INVALID_HANDLE;
   stream(s)->push([fn, u] { fn(u); });
   return OK;
 }
 
 API cuStreamBeginCapture_v2(void *s, int) {
   if (int r = check()) return r;
+  if (s && !live(s, STREAM)) return INVALID_HANDLE;
   Stream *st = stream(s);
   if (!s || st->capture) return ILLEGAL_STATE;
   std::lock_guard<std::mutex> l(st->mu);
@@ -211,10 +224,12 @@ API cuStreamBeginCapture_v2(void *s, int) {
 }
 API cuStreamEndCapture(void *s, void **g) {
   if (int r = check()) return r;
+  if (!live(s, STREAM)) return INVALID_HANDLE;
   Stream *st = stream(s);
   std::lock_guard<std::mutex> l(st->mu);
   *g = nullptr;
   if (!st->capture) return ILLEGAL_STATE;
+  if (st->capturer != std::this_thread::get_id()) return CAPTURE_WRONG_THREAD;
   auto graph = std::move(st->capture);
   if (st->spoilt) return CAPTURE_INVALIDATED;
   *g = graph.release();
@@ -225,24 +240,39 @@ API cuStreamIsCapturing(void *s, int *v) {
   *v = stream(s)->capture ? 1 : 0;
   return OK;
 }
-API cuGraphInstantiateWithFlags(void **x, void *g, unsigned long long) {
+
+namespace {
+// What is launched outlives its handle.
+struct Exec : Object {
+  explicit Exec(const Graph &g) : Object(EXEC), graph(std::make_shared<Graph>(g)) {}
+  std::shared_ptr<Graph> graph;
+};
+} // namespace
+
+API cuGraphInstantiateWithFlags(void **x, void *g, unsigned long long flags) {
   if (int r = unsafe()) return r;
-  *x = new std::shared_ptr<Graph>(new Graph(*(Graph *)g));
+  if (!live(g, GRAPH)) return INVALID_HANDLE;
+  if (flags & ~15ull) return INVALID_VALUE;
+  *x = new Exec(*(Graph *)g);
   return OK;
 }
 API cuGraphDestroy(void *g) {
-  delete (Graph *)g;
+  if (!live(g, GRAPH)) return INVALID_HANDLE;
+  ((Graph *)g)->kind = GONE;
+  ((Graph *)g)->nodes.clear();
   return OK;
 }
 API cuGraphExecDestroy(void *x) {
-  delete (std::shared_ptr<Graph> *)x; // replays under way hold it
+  if (!live(x, EXEC)) return INVALID_HANDLE;
+  ((Exec *)x)->kind = GONE;
+  ((Exec *)x)->graph = nullptr; // replays under way hold it
   return OK;
 }
 API cuGraphUpload(void *, void *) { return check(); }
 API cuGraphLaunch(void *x, void *s) {
   if (int r = check()) return r;
-  if (!x) return INVALID_HANDLE;
-  auto graph = *(std::shared_ptr<Graph> *)x;
+  if (!live(x, EXEC) || !is_stream(s)) return INVALID_HANDLE;
+  auto graph = ((Exec *)x)->graph;
   stream(s)->push([graph] {
     for (auto &n : graph->nodes) n();
   });
