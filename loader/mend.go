@@ -4,17 +4,32 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"syscall"
+	"unicode/utf8"
 )
 
 // FileError is an error of the file system at path: what was done, to what, why it
 // failed and what to do about it; otherwise is for reasons that Mend does not know.
 func FileError(op, path string, err error, otherwise string) error {
 	mend := Mend(err, otherwise)
-	if e, ok := errors.AsType[*fs.PathError](err); ok && e.Path == path {
-		err = e.Err // says the path a second time
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		if err = e.Err; e.Path != path {
+			err = fmt.Errorf("%s %s: %w", e.Op, Path(e.Path), e.Err)
+		}
 	}
-	return fmt.Errorf("%s %s: %w: %s", op, path, err, mend)
+	return fmt.Errorf("%s %s: %w: %s", op, Path(path), err, mend)
+}
+
+// Path is a path as errors show it: quoted where it has bytes that are not
+// printable text, so that an error is one line and does nothing to a terminal.
+func Path(path string) string {
+	for _, r := range path {
+		if r == utf8.RuneError || !strconv.IsPrint(r) {
+			return strconv.Quote(path)
+		}
+	}
+	return path
 }
 
 // Mend says what to do about an error of the file system; otherwise is for those

@@ -45,3 +45,13 @@ func TestFileError(t *testing.T) {
 		t.Error("the reason is lost")
 	}
 }
+
+func TestPath(t *testing.T) {
+	for path, want := range map[string]string{
+		"a/b c/ü.jpg": "a/b c/ü.jpg", "a\nb": `"a\nb"`, "caf\xe9.jpg": `"caf\xe9.jpg"`, "\x1b[2J": `"\x1b[2J"`, "": "",
+	} {
+		if got := Path(path); got != want {
+			t.Errorf("Path(%q) = %s, want %s", path, got, want)
+		}
+	}
+}

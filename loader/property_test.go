@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,6 +62,21 @@ func exactlyOnce(t *rapid.T) int64 {
 	n := rapid.IntRange(10, 60).Draw(t, "changes")
 	knobs := rapid.SliceOfN(drawKnobs, n, n).Draw(t, "knobs")
 	keepOrder := rapid.Bool().Draw(t, "always in_order")
+	// The rest of a run's knobs stay as they are, so that each combination of the
+	// switches meets changes of one kind over whole epochs, too.
+	switch only := rapid.SampledFrom([]string{"any", "any", "batch_size", "num_workers", "batch_size, num_workers"}).Draw(t, "changing"); only {
+	case "any":
+	default:
+		for i, k := range knobs {
+			knobs[i] = first
+			if strings.Contains(only, "batch_size") {
+				knobs[i].BatchSize = k.BatchSize
+			}
+			if strings.Contains(only, "num_workers") && first.NumWorkers > 0 {
+				knobs[i].NumWorkers = max(k.NumWorkers, 1)
+			}
+		}
+	}
 	gap := rapid.SampledFrom([]int{0, 1, 50, 300}).Draw(t, "microseconds between changes")
 	cancels := rapid.SampledFrom([]int{0, 0, 7}).Draw(t, "cancel every")
 

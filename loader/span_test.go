@@ -262,7 +262,7 @@ func TestBlockedSaysWhy(t *testing.T) {
 		return got
 	}
 	knobs := Knobs{BatchSize: 2, InOrder: true, NumWorkers: 2, PrefetchFactor: 1, PersistentWorkers: true}
-	wait := func(*Loader, *Batch) { time.Sleep(time.Millisecond) }
+	wait := func(*Loader, *Batch) { time.Sleep(2 * time.Millisecond) }
 
 	got := reasons(record(t, Options{Dataset: &numbers{samples: 40}, Epochs: 1, Hold: 4, Knobs: knobs}, wait))
 	if got[trace.BlockPrefetch] == 0 || got[trace.BlockSlot] > 0 {
@@ -286,7 +286,7 @@ func TestBlockedSaysWhy(t *testing.T) {
 			}
 			more = append(more, b)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the workers park meanwhile, on a busy machine too
 		for _, b := range more {
 			b.Release()
 		}

@@ -19,6 +19,7 @@ type worker struct {
 	wake    chan struct{}
 	timer   *time.Timer
 	scratch []Sample // one chunk
+	seen    int      // bytes of the largest recent sample, stored and decoded
 	labels  []int32
 	rng     RNG // of the sample at hand; here so that it does not escape
 	sink    uint64
@@ -122,13 +123,40 @@ func (w *worker) grow(n int) {
 	}
 }
 
+// Bounds on a worker's scratch, in bytes.
+const (
+	chunkBytes = 4 << 20  // of samples that go through a phase together, but for one
+	keepBytes  = 64 << 20 // of a sample's memory that is kept for the next: 17 Mpixel
+)
+
 // chunk is how many samples go through a phase together: a sixteenth of the
 // batch, so that a lane shows the phases as they were and a batch costs some 50
-// spans whatever its size, but not more than 4 MiB of samples at once.
+// spans whatever its size, but not more than chunkBytes of samples at once, as far
+// as can be told before they are read.
 func (w *worker) chunk(n int) int {
-	info := &w.l.info
-	sample := info.Bytes/int64(info.Samples) + int64(info.H*info.W*info.C)
-	return max(1, min((n+15)/16, int((4<<20)/sample)))
+	return max(1, min((n+15)/16, chunkBytes/max(w.l.info.sample(), w.seen, 1)))
+}
+
+// sample is what the data set says of a sample's bytes, stored and decoded: at
+// least 1. Of images of various sizes it knows neither.
+func (i *Info) sample() int { return int(i.Bytes/int64(i.Samples)) + i.H*i.W*i.C }
+
+// settle learns from the samples of a chunk how large samples are, and gives back
+// the memory of the very large ones.
+func (w *worker) settle(c []Sample) {
+	w.seen -= w.seen / 16 // a large one is remembered for some chunks
+	one := max(keepBytes, 2*w.l.info.sample())
+	for j := range c {
+		s := &c[j]
+		w.seen = max(w.seen, len(s.Raw)+len(s.Pixels))
+		keep := chunkBytes
+		if j == 0 { // the only one of a chunk of large samples
+			keep = one
+		}
+		if cap(s.Raw)+cap(s.Pixels) > keep {
+			s.Raw, s.Pixels = nil, nil
+		}
+	}
 }
 
 // park waits until woken; why is what the worker waits for.
@@ -197,60 +225,71 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 			return err
 		}
 	}
-	size := w.chunk(s.N)
-	for i := 0; i < s.N; i += size {
+	for i := 0; i < s.N; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		c := w.scratch[:min(size, s.N-i)]
+		c := w.scratch[:min(w.chunk(s.N), len(w.scratch), s.N-i)]
 		for j := range c {
 			c[j].Index = int(s.Samples[i+j])
 		}
-		if err := w.read(ctx, s, c); err != nil {
+		n, err := w.read(ctx, s, c)
+		if err != nil {
 			return err
 		}
-		if err := w.decode(c); err != nil {
+		if n, err = w.decode(c[:n]); err != nil {
 			return err
 		}
-		if err := w.transform(ctx, s, c, i); err != nil {
+		if err := w.transform(ctx, s, c[:n], i); err != nil {
 			return err
 		}
+		w.settle(c[:n])
+		i += n
 	}
 	w.collate(s)
 	return nil
 }
 
-func (w *worker) read(ctx context.Context, s *slot, c []Sample) (err error) {
+// read fetches the samples of a chunk, or as many as make it chunkBytes.
+func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err error) {
 	w.op = "read"
 	w.lane.inject(s, s.inject.Read)
 	defer w.lane.end(trace.KindRead)
 	for j := range c {
 		w.index = c[j].Index
 		if err = w.l.dataset.Read(ctx, &c[j]); err != nil {
-			return err
+			return 0, err
 		}
 		if d := s.inject.Read; d > 0 {
 			if err = w.sleep(ctx, d); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		w.lane.lap(trace.KindRead)
+		if n += len(c[j].Raw); n >= chunkBytes {
+			return j + 1, nil
+		}
 	}
-	return nil
+	return len(c), nil
 }
 
-func (w *worker) decode(c []Sample) error {
+// decode decodes the samples of a chunk, or as many as make it chunkBytes. The rest
+// is read again with the next chunk, which is then smaller.
+func (w *worker) decode(c []Sample) (n int, err error) {
 	w.op = "decode"
 	w.lane.flags = 0
 	defer w.lane.end(trace.KindDecode)
 	for j := range c {
 		w.index = c[j].Index
 		if err := w.l.dataset.Decode(&c[j]); err != nil {
-			return err
+			return 0, err
 		}
 		w.lane.lap(trace.KindDecode)
+		if n += len(c[j].Pixels); n >= chunkBytes {
+			return j + 1, nil
+		}
 	}
-	return nil
+	return len(c), nil
 }
 
 // transform writes the samples c, which start at row of the batch, into the slot.

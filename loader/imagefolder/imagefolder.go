@@ -88,7 +88,7 @@ func open(path string, splits ...string) (*Dataset, error) {
 			return nil, err
 		}
 		if len(d.files) == before {
-			return nil, fmt.Errorf("imagefolder: open %s: the class folder %s holds no image (%s): put some there or remove it", root, c, strings.Join(extensions, " "))
+			return nil, fmt.Errorf("imagefolder: open %s: the class folder %s holds no image (%s): put some there or remove it", loader.Path(root), loader.Path(c), strings.Join(extensions, " "))
 		}
 	}
 	name := filepath.Base(path)
@@ -130,14 +130,14 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	}
 	n := int(st.Size())
 	if !st.Mode().IsRegular() || n > maxFile {
-		return fmt.Errorf("imagefolder: read %s: it is not a regular file of at most %d bytes: remove it from the folder", path, maxFile)
+		return fmt.Errorf("imagefolder: read %s: it is not a regular file of at most %d bytes: remove it from the folder", loader.Path(path), maxFile)
 	}
 	if cap(s.Raw) < n {
 		s.Raw = make([]byte, n+n/4)
 	}
 	s.Raw = s.Raw[:n]
 	if got, err := io.ReadFull(f, s.Raw); err != nil {
-		return fmt.Errorf("imagefolder: read %s: %w after %d of %d bytes: %s", path, err, got, n, loader.Mend(err, "it shrank while it was read: wait until it is written"))
+		return fmt.Errorf("imagefolder: read %s: %w after %d of %d bytes: %s", loader.Path(path), err, got, n, loader.Mend(err, "it shrank while it was read: wait until it is written"))
 	}
 	s.Label = d.files[s.Index].class
 	return nil
@@ -146,7 +146,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 // Decode turns the image in s.Raw into RGB pixels.
 func (d *Dataset) Decode(s *loader.Sample) error {
 	if err := decode(s); err != nil {
-		return fmt.Errorf("imagefolder: decode %s: %w: %s", d.Path(s.Index), err, mend(err))
+		return fmt.Errorf("imagefolder: decode %s: %w: %s", loader.Path(d.Path(s.Index)), err, mend(err))
 	}
 	return nil
 }

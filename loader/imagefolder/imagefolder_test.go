@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/jpeg"
@@ -15,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"dev.gpustall/loader"
 )
@@ -340,6 +343,70 @@ func TestDamaged(t *testing.T) {
 	cancel()
 	if err := d.Read(ctx, &loader.Sample{Index: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// TestStrangeNames: Linux takes any bytes in a name but / and NUL. They are read as
+// any other, and an error about one is a line of plain text.
+func TestStrangeNames(t *testing.T) {
+	names := []string{"new\nline.png", "latin1-caf\xe9.png", "esc\x1b[2J.png", " .png", "-n.png", "ünïcode 日本.png"}
+	root := t.TempDir()
+	for _, n := range names {
+		tree(t, root, "c\nlass/"+n)
+	}
+	d, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Info().Samples != len(names) || d.Info().Classes[0] != "c\nlass" {
+		t.Fatalf("Info = %+v", d.Info())
+	}
+	for i := range names {
+		s := loader.Sample{Index: i}
+		if err := errors.Join(d.Read(t.Context(), &s), d.Decode(&s)); err != nil || s.W != 2 {
+			t.Errorf("%q: %v", d.Path(i), err)
+		}
+		s.Raw = s.Raw[:10]
+		err := d.Decode(&s)
+		for _, r := range err.Error() {
+			if r == utf8.RuneError || !unicode.IsPrint(r) {
+				t.Errorf("%q has %U in it", err, r)
+			}
+		}
+	}
+}
+
+// TestLinkedFolders: folders that link to one another in every order are an error
+// that says so, soon, and not a list without end.
+func TestLinkedFolders(t *testing.T) {
+	root := t.TempDir()
+	const n = 10 // 10! paths
+	for i := range n {
+		for j := range n {
+			if i != j {
+				tree(t, root, fmt.Sprintf("c/%d/to%d -> ../%d", i, j, j))
+			}
+		}
+	}
+	_, err := Open(root)
+	if err == nil || !strings.Contains(err.Error(), "remove links") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// TestBrokenLinks: as with torchvision they are listed, and reading says why not.
+func TestBrokenLinks(t *testing.T) {
+	root := t.TempDir()
+	tree(t, root, "c/round.png -> round.png", "c/gone.png -> nowhere.png")
+	d, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"no such file or directory: put it back", "too many levels of symbolic links: remove the link"} {
+		err := d.Read(t.Context(), &loader.Sample{Index: i})
+		if err == nil || !strings.Contains(err.Error(), d.Path(i)+": "+want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
 	}
 }
 

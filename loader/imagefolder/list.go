@@ -11,8 +11,12 @@ import (
 	"dev.gpustall/loader"
 )
 
-// maxDepth bounds how deep a class folder is followed.
-const maxDepth = 64
+// Bounds on a class: how deep its folders are followed, and how many. Links among
+// a dozen folders are enough for millions of paths.
+const (
+	maxDepth   = 64
+	maxFolders = 1 << 14
+)
 
 const mendFolder = "start again if the folder has changed"
 
@@ -84,7 +88,10 @@ func walk(dir string, above []fs.FileInfo, out *[]string) error {
 		}
 	}
 	if len(above) == maxDepth {
-		return fmt.Errorf("imagefolder: list %s: folders are nested more than %d deep: flatten them", dir, maxDepth)
+		return fmt.Errorf("imagefolder: list %s: folders are nested more than %d deep: flatten them", loader.Path(dir), maxDepth)
+	}
+	if len(*out) == maxFolders {
+		return fmt.Errorf("imagefolder: list %s: more than %d folders, links followed: remove links that lead to one another", loader.Path(dir), maxFolders)
 	}
 	*out = append(*out, dir)
 	entries, err := os.ReadDir(dir)
