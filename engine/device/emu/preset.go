@@ -70,28 +70,35 @@ func card(c Card, link, pageable float64) Card {
 	return c
 }
 
-// The cards.
+// The cards. A test derives the rates again from multiprocessors and clocks.
 var (
-	// NVIDIA H100 Tensor Core GPU datasheet, SXM column (sparse figures halved).
+	// NVIDIA H100 Tensor Core GPU datasheet, SXM column: 67 (FP32), 989 (TF32) and
+	// 1,979 (FP16 and BF16) TFLOP/s, the last two with sparsity, hence halved; 80 GB;
+	// 3.35 TB/s; PCIe Gen5. The decimals are the Hopper architecture whitepaper's
+	// (494.7 and 989.4 dense).
 	h100 = card(Card{Name: "H100 SXM 80GB", Memory: 80 * gib,
 		FP32: 67 * tera, TF32: 494.7 * tera, FP16: 989.4 * tera, BF16: 989.4 * tera, Bandwidth: 3350 * giga}, pcie5, 10*giga)
-	// NVIDIA A100 Tensor Core GPU datasheet, 80GB SXM column.
+	// NVIDIA A100 Tensor Core GPU datasheet (1758950-r4), 80GB SXM column: 19.5, 156
+	// and 312 TFLOP/s without sparsity; 2,039 GB/s; PCIe Gen4.
 	a100 = card(Card{Name: "A100 SXM 80GB", Memory: 80 * gib,
 		FP32: 19.5 * tera, TF32: 156 * tera, FP16: 312 * tera, BF16: 312 * tera, Bandwidth: 2039 * giga}, pcie4, 8*giga)
-	// NVIDIA Ada GPU Architecture whitepaper, appendix A: GeForce RTX 4090, with FP32 accumulation.
+	// NVIDIA Ada GPU Architecture whitepaper, appendix A: GeForce RTX 4090, dense and
+	// with FP32 accumulation, which runs at half the rate of FP16 accumulation.
 	rtx4090 = card(Card{Name: "RTX 4090", Memory: 24 * gib,
 		FP32: 82.6 * tera, TF32: 82.6 * tera, FP16: 165.2 * tera, BF16: 165.2 * tera, Bandwidth: 1008 * giga}, pcie4, 10*giga)
 	// GeForce RTX 4070 specifications: 5888 cores at 2.475 GHz boost, 504.2 GB/s;
 	// the tensor rates scale from the same whitepaper by cores and clock.
 	rtx4070 = card(Card{Name: "RTX 4070", Memory: 12 * gib,
 		FP32: 29.15 * tera, TF32: 29.15 * tera, FP16: 58.3 * tera, BF16: 58.3 * tera, Bandwidth: 504.2 * giga}, pcie4, 10*giga)
-	// NVIDIA T4 Tensor Core GPU datasheet. Turing has no TF32 and no BF16.
+	// NVIDIA T4 Tensor Core GPU datasheet: 8.1 TFLOP/s single precision, 65 mixed
+	// (FP16 products, FP32 sums), 320 GB/s, PCIe Gen3. Turing has no TF32 and no BF16.
 	t4 = card(Card{Name: "T4", Memory: 16 * gib,
 		FP32: 8.1 * tera, FP16: 65 * tera, Bandwidth: 320 * giga}, pcie3, 6*giga)
 )
 
 // workload is one of MLPerf Storage v1.0, with its published batch size, mean
-// sample size and computation time per accelerator.
+// sample size and computation time per accelerator (mlcommons/storage,
+// storage-conf/workload/*.yaml: batch_size, record_length, computation_time).
 type workload struct {
 	name        string
 	batch       int
