@@ -148,7 +148,7 @@ func TestCSV(t *testing.T) {
 		}
 	}
 	last := rows[len(rows)-1]
-	if last[col["loss"]] != "" || last[col["knob_inject_cpu"]] != "0s" || rows[1][col["injected"]] != "yes" || last[col["injected"]] != "no" || last[col["dropped_spans"]] == "0" {
+	if last[col["loss"]] != "NaN" || last[col["knob_inject_cpu"]] != "0s" || rows[1][col["injected"]] != "yes" || last[col["injected"]] != "no" || last[col["dropped_spans"]] == "0" {
 		t.Errorf("last row %v", last)
 	}
 }
