@@ -19,6 +19,11 @@ func (m *Model) refresh(now time.Time, force bool) {
 		if m.o.Replay {
 			m.at = m.live.Now
 		}
+		if n := len(m.live.Damage); n == 1 {
+			m.say("error", m.live.Damage[0])
+		} else if n > 1 {
+			m.say("error", m.live.Damage[0]+" (n shows what else is)")
+		}
 	}
 	m.tl.cols = timelineCols(m.timelineWidth())
 	at := m.at

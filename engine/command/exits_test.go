@@ -1,6 +1,7 @@
 package command
 
 import (
+	"database/sql"
 	"encoding/json"
 	"math"
 	"os"
@@ -140,6 +141,37 @@ func TestDiverged(t *testing.T) {
 	os.Remove(file)
 	if r := gpustall(t, append(args, "--json")...); r.code != 0 || last(t, r.stdout)["diverged"] != nil {
 		t.Errorf("a sound run: exit %d, %s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// A number that changed in the session's file is told by all who read it.
+func TestDamagedSession(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x"+trace.Ext)
+	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "12", "--session", file); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	if r := gpustall(t, "report", file); r.code != 0 || r.stderr != "" {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`UPDATE steps SET busy = busy * 2 WHERE idx = 5`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"report", file}, {"replay", file}} {
+		r := gpustall(t, args...)
+		if r.code != 0 || !strings.Contains(r.stderr, "the session file is damaged: left out 1 of 12 steps that are not what was written, the first of them step 5:") ||
+			!strings.Contains(r.stdout, "a damaged session file") || !strings.Contains(r.stdout, "left out 1 of 12 steps") {
+			t.Errorf("%v: exit %d, %s\n%.500s", args, r.code, r.stderr, r.stdout)
+		}
+	}
+	if r := gpustall(t, "report", file, "--format", "csv"); r.code != 0 || !strings.Contains(r.stderr, "damaged") || strings.Contains(r.stdout, "\n5,") {
+		t.Errorf("csv: exit %d, %s\n%.500s", r.code, r.stderr, r.stdout)
 	}
 }
 

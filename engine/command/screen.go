@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -138,6 +139,7 @@ func newReplay(version string) *cobra.Command {
 				return err
 			}
 			if !term.IsTerminal(int(os.Stdout.Fd())) {
+				complain(os.Stderr, s)
 				return report.Markdown(os.Stdout, all(s), report.Options{Session: path})
 			}
 			ctx, got, stop := untilSignal(cmd.Context(), restorer())
@@ -151,6 +153,13 @@ func newReplay(version string) *cobra.Command {
 	}
 	o.addScreen(cmd.Flags())
 	return cmd
+}
+
+// complain says what is wrong with a session's file.
+func complain(w io.Writer, s snapshotter) {
+	for _, text := range s.Snapshot(0, 0).Damage {
+		fmt.Fprintf(w, "gpustall: %s\n", text)
+	}
 }
 
 func newReport(string) *cobra.Command {
@@ -173,6 +182,7 @@ func newReport(string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			complain(os.Stderr, s)
 			w := os.Stdout
 			if out != "" {
 				if sameFile(out, path) {

@@ -184,6 +184,9 @@ func (a *account) labels() []string {
 	if a.flags&trace.FlagCeiling != 0 {
 		l = append(l, "ceiling (cached batches)")
 	}
+	if len(a.s.Damage) > 0 {
+		l = append(l, "a damaged session file")
+	}
 	if a.broken > 0 {
 		l = append(l, "the training diverged at step "+grouped(int64(a.broke)))
 	}

@@ -138,10 +138,10 @@ func TestOpenRefuses(t *testing.T) {
 		{name: "no table", data: data, sql: []string{"DROP TABLE steps"}, target: ErrDamaged, says: "steps"},
 		{name: "no meta", data: data, sql: []string{"DELETE FROM doc"}, target: ErrDamaged, says: "meta"},
 		{name: "bad outcome", data: data, sql: []string{"UPDATE doc SET value='{' WHERE key='outcome'"}, target: ErrDamaged, says: "outcome"},
-		{name: "bad number", data: data, sql: []string{"UPDATE steps SET busy='much' WHERE idx=3"}, target: ErrDamaged, says: "busy"},
-		{name: "bad stalls", data: data, sql: []string{"UPDATE steps SET stalls='decode' WHERE idx=3"}, target: ErrDamaged, says: "step 3"},
+		{name: "bad number, no checksums", data: data, sql: []string{oldSteps, "UPDATE steps SET busy='much' WHERE idx=3"}, target: ErrDamaged, says: "busy"},
+		{name: "bad stalls, no checksums", data: data, sql: []string{oldSteps, "UPDATE steps SET stalls='decode' WHERE idx=3"}, target: ErrDamaged, says: "step 3"},
 		{name: "lost segment", data: data, sql: []string{"DELETE FROM segments"}, target: ErrDamaged, says: "segment 0"},
-		{name: "huge index", data: data, sql: []string{"UPDATE steps SET idx=1<<40 WHERE idx=3"}, target: ErrDamaged, says: "damaged"},
+		{name: "huge index, no checksums", data: data, sql: []string{oldSteps, "UPDATE steps SET idx=1<<40 WHERE idx=3"}, target: ErrDamaged, says: "damaged"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(dir, c.name+Ext)
@@ -216,7 +216,7 @@ func TestDamagedChunkIsLeftOut(t *testing.T) {
 	}
 	warned := false
 	for _, n := range snap.Notes {
-		warned = warned || n.Level == "warn" && strings.Contains(n.Text, "1 of the file's span chunks")
+		warned = warned || n.Level == "warn" && strings.Contains(n.Text, "left out 1 of its span chunks")
 	}
 	if !warned {
 		t.Errorf("nothing says so: %+v", snap.Notes)

@@ -3,6 +3,7 @@ package trace
 import (
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,6 +26,78 @@ func parseStalls(text string, stall *[NumCauses]int64) error {
 		stall[c] += ns
 	}
 	return nil
+}
+
+func (l *loader) segments() {
+	var sums []sql.NullInt64
+	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition, `+l.sumColumn("segments")+` FROM segments ORDER BY idx`, func(r *sql.Rows) error {
+		var s Segment
+		var sum sql.NullInt64
+		err := r.Scan(&s.Index, &s.Start, &s.End, &s.FirstStep, &s.Reason, &s.TransitionSteps, &s.Transition, &sum)
+		l.s.segments, sums = append(l.s.segments, s), append(sums, sum)
+		return err
+	})
+	l.rows(`SELECT segment, name, value FROM knobs ORDER BY segment, pos`, func(r *sql.Rows) error {
+		var index int32
+		var k Knob
+		if err := r.Scan(&index, &k.Name, &k.Value); err != nil {
+			return err
+		}
+		i, ok := slices.BinarySearchFunc(l.s.segments, index, func(s Segment, i int32) int { return int(s.Index) - int(i) })
+		if !ok {
+			return fmt.Errorf("a knob of segment %d, which is missing: %w", index, ErrDamaged)
+		}
+		l.s.segments[i].Knobs = append(l.s.segments[i].Knobs, k)
+		return nil
+	})
+	if l.err != nil {
+		return
+	}
+	for i := range l.s.segments {
+		if s := &l.s.segments[i]; sums[i].Valid && sums[i].Int64 != l.sum.segment(s) {
+			l.harmed("a knob, a time or a number of segment %d is not what was written; do not trust its settings", s.Index)
+		}
+	}
+}
+
+// steps leaves out those that are not what was written.
+func (l *loader) steps() {
+	damaged, first := 0, int32(-1)
+	summed := l.summed("steps")
+	l.rows(`SELECT idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls, `+l.sumColumn("steps")+`
+		FROM steps ORDER BY idx`, func(r *sql.Rows) error {
+		var s Step
+		var loss sql.NullFloat64 // NaN is stored as NULL
+		var stalls string
+		var sum sql.NullInt64
+		err := r.Scan(&s.Index, &s.Epoch, &s.Segment, &s.Batch, &s.Samples, &s.Correct, &loss, &s.Flags,
+			&s.Start, &s.End, &s.Busy, &s.Wait, &s.Load, &s.Copy, &s.Bytes, &stalls, &sum)
+		if err == nil {
+			s.Loss = float32(orNaN(loss))
+			if err = parseStalls(stalls, &s.Stall); err != nil {
+				err = fmt.Errorf("step %d: %w", s.Index, err)
+			}
+		}
+		if summed && (err != nil || sum.Valid && sum.Int64 != l.sum.step(&s, stalls)) {
+			if damaged++; damaged == 1 {
+				first = int32(len(l.s.steps))
+				if len(l.s.steps) > 0 {
+					first = l.s.steps[len(l.s.steps)-1].Index + 1
+				}
+			}
+			return nil
+		}
+		if err == nil {
+			l.s.steps = append(l.s.steps, s)
+		}
+		return err
+	})
+	if damaged > 0 {
+		l.harmed("left out %d of %d steps that are not what was written, the first of them step %d: totals, epochs and rates lack them", damaged, damaged+len(l.s.steps), first)
+	}
+	if lost := l.wrote - int64(damaged+len(l.s.steps)); lost > 0 {
+		l.harmed("of %d steps that were written %d can no longer be found: totals, epochs and rates lack them", l.wrote, lost)
+	}
 }
 
 // spans reads the newest chunks, as many as memory keeps, oldest first.
@@ -66,8 +139,7 @@ func (l *loader) spans() {
 		return nil
 	})
 	if damaged > 0 {
-		l.s.notes = append(l.s.notes, Note{l.s.now, "warn",
-			fmt.Sprintf("%d of the file's span chunks are damaged and left out; the steps are complete", damaged)})
+		l.harmed("left out %d of its span chunks that are not what was written: the timeline has holes", damaged)
 	}
 }
 
@@ -94,12 +166,22 @@ func (l *loader) gauges() {
 }
 
 func (l *loader) ops() {
-	l.rows(`SELECT name, layer, calls, total, flops, bytes FROM ops ORDER BY pos`, func(r *sql.Rows) error {
+	damaged := 0
+	l.rows(`SELECT pos, name, layer, calls, total, flops, bytes, `+l.sumColumn("ops")+` FROM ops ORDER BY pos`, func(r *sql.Rows) error {
+		var pos int64
 		var o OpTime
 		var flops, bytes sql.NullFloat64
-		err := r.Scan(&o.Name, &o.Layer, &o.Calls, &o.Total, &flops, &bytes)
+		var sum sql.NullInt64
+		err := r.Scan(&pos, &o.Name, &o.Layer, &o.Calls, &o.Total, &flops, &bytes, &sum)
 		o.FLOPs, o.Bytes = orNaN(flops), orNaN(bytes)
+		if l.summed("ops") && (err != nil || sum.Valid && sum.Int64 != l.sum.op(pos, &o)) {
+			damaged++
+			return nil
+		}
 		l.s.ops = append(l.s.ops, o)
 		return err
 	})
+	if damaged > 0 {
+		l.harmed("left out %d of its device ops that are not what was written", damaged)
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -34,7 +33,8 @@ const (
 
 // Open reads a session's file, which another process may be writing. A run that
 // was killed has the status "killed" and ends where its file does. Spans in a
-// damaged chunk are left out, and a note says so.
+// damaged chunk, and steps that are not what was written, are left out, and notes
+// say so.
 func Open(path string) (*Session, error) {
 	var s *Session
 	err := guard("read", func() (err error) {
@@ -138,6 +138,7 @@ func load(path string, all bool, mode string) (*Session, error) {
 	l := loader{tx: tx, s: s}
 	l.docs()
 	if all {
+		l.columns()
 		l.names()
 		l.segments()
 		l.steps()
@@ -145,6 +146,7 @@ func load(path string, all bool, mode string) (*Session, error) {
 		l.notes()
 		l.gauges()
 		l.ops()
+		l.report()
 	}
 	return s, l.err
 }
@@ -155,7 +157,36 @@ type loader struct {
 	s     *Session
 	kind  [256]Kind
 	cause map[uint32]Cause
+	sums  []string // tables with checksums
+	sum   rowSum
+	wrote int64 // steps, as far as the file knows
 	err   error
+}
+
+// columns learns which tables have checksums.
+func (l *loader) columns() {
+	for _, table := range []string{"steps", "segments", "ops"} {
+		l.rows(`SELECT 1 FROM pragma_table_info('`+table+`') WHERE name = 'crc'`, func(*sql.Rows) error {
+			l.sums = append(l.sums, table)
+			return nil
+		})
+	}
+}
+
+// harmed notes what is wrong with the file, for report.
+func (l *loader) harmed(format string, args ...any) {
+	l.s.damage = append(l.s.damage, "the session file is damaged: "+fmt.Sprintf(format, args...))
+}
+
+// report adds what is wrong to the session's log, as the last that is known of it.
+func (l *loader) report() {
+	at := l.s.now
+	for _, n := range l.s.notes {
+		at = max(at, n.T)
+	}
+	for _, text := range l.s.damage {
+		l.s.notes = append(l.s.notes, Note{at, "warn", text})
+	}
 }
 
 // rows calls scan for each row of the query.
@@ -194,7 +225,7 @@ func (l *loader) docs() {
 		must bool
 	}{
 		{"meta", &s.meta, true}, {"outcome", &s.outcome, true},
-		{"drops", &drops, false}, {"now", &s.now, false}, {"beat", &beat, false},
+		{"drops", &drops, false}, {"now", &s.now, false}, {"beat", &beat, false}, {"steps", &l.wrote, false},
 	} {
 		text, ok := docs[d.key]
 		if l.err != nil {
@@ -236,48 +267,6 @@ func (l *loader) names() {
 		case "cause":
 			l.cause[uint32(id)], _ = ParseCause(name)
 		}
-		return nil
-	})
-}
-
-func (l *loader) segments() {
-	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition FROM segments ORDER BY idx`, func(r *sql.Rows) error {
-		var s Segment
-		err := r.Scan(&s.Index, &s.Start, &s.End, &s.FirstStep, &s.Reason, &s.TransitionSteps, &s.Transition)
-		l.s.segments = append(l.s.segments, s)
-		return err
-	})
-	l.rows(`SELECT segment, name, value FROM knobs ORDER BY segment, pos`, func(r *sql.Rows) error {
-		var index int32
-		var k Knob
-		if err := r.Scan(&index, &k.Name, &k.Value); err != nil {
-			return err
-		}
-		i, ok := slices.BinarySearchFunc(l.s.segments, index, func(s Segment, i int32) int { return int(s.Index) - int(i) })
-		if !ok {
-			return fmt.Errorf("a knob of segment %d, which is missing: %w", index, ErrDamaged)
-		}
-		l.s.segments[i].Knobs = append(l.s.segments[i].Knobs, k)
-		return nil
-	})
-}
-
-func (l *loader) steps() {
-	l.rows(`SELECT idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls
-		FROM steps ORDER BY idx`, func(r *sql.Rows) error {
-		var s Step
-		var loss sql.NullFloat64 // NaN is stored as NULL
-		var stalls string
-		err := r.Scan(&s.Index, &s.Epoch, &s.Segment, &s.Batch, &s.Samples, &s.Correct, &loss, &s.Flags,
-			&s.Start, &s.End, &s.Busy, &s.Wait, &s.Load, &s.Copy, &s.Bytes, &stalls)
-		if err != nil {
-			return err
-		}
-		s.Loss = float32(orNaN(loss))
-		if err := parseStalls(stalls, &s.Stall); err != nil {
-			return fmt.Errorf("step %d: %w", s.Index, err)
-		}
-		l.s.steps = append(l.s.steps, s)
 		return nil
 	})
 }

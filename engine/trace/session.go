@@ -19,6 +19,7 @@ type Session struct {
 	notes    []Note             // only ever appended to
 	gauges   map[string][]Point // replaced when a point arrives; the slices are only appended to
 	ops      []OpTime           // replaced
+	damage   []string           // of the file it was read from
 	spans    spanLog
 }
 
@@ -39,6 +40,7 @@ type Snapshot struct {
 	Notes    []Note
 	Gauges   map[string][]Point
 	Ops      []OpTime
+	Damage   []string // what is wrong with the file it was read from, a sentence each; the notes have them too
 }
 
 // NewSession returns an empty session that keeps MaxSpans spans.
@@ -72,7 +74,7 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 	snap := &Snapshot{
 		Now: s.now, Meta: s.meta, Outcome: s.outcome,
 		Segments: clip(s.segments), Steps: clip(s.steps), Notes: clip(s.notes),
-		Gauges: s.gauges, Ops: clip(s.ops),
+		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
 	}
 	blocks, open := s.spans.window(from, to)
 	s.mu.RUnlock()

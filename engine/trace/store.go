@@ -31,21 +31,21 @@ const (
 
 // Causes and kinds are stored by number in the spans and named here, so that a
 // file still means the same after some were added. doc holds JSON documents:
-// meta, outcome, drops, and the plain numbers now (ns) and beat (Unix ms of the
-// last write).
+// meta, outcome, drops, and the plain numbers now (ns), beat (Unix ms of the last
+// write) and steps (how many were written). For crc see checksum.go.
 const schema = `
 CREATE TABLE doc(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE names(enum TEXT, id INTEGER, name TEXT NOT NULL, PRIMARY KEY(enum, id)) WITHOUT ROWID;
 CREATE TABLE segments(idx INTEGER PRIMARY KEY, start INTEGER, "end" INTEGER, first_step INTEGER, reason TEXT,
-	transition_steps INTEGER, transition INTEGER);
+	transition_steps INTEGER, transition INTEGER, crc INTEGER);
 CREATE TABLE knobs(segment INTEGER, pos INTEGER, name TEXT, value TEXT, PRIMARY KEY(segment, pos)) WITHOUT ROWID;
 CREATE TABLE steps(idx INTEGER PRIMARY KEY, epoch INTEGER, segment INTEGER, batch INTEGER, samples INTEGER,
 	correct INTEGER, loss REAL, flags INTEGER, start INTEGER, "end" INTEGER, busy INTEGER, wait INTEGER,
-	load INTEGER, copy INTEGER, bytes INTEGER, stalls TEXT);
+	load INTEGER, copy INTEGER, bytes INTEGER, stalls TEXT, crc INTEGER);
 CREATE TABLE spans(id INTEGER PRIMARY KEY, first INTEGER, last INTEGER, n INTEGER, data BLOB);
 CREATE TABLE notes(id INTEGER PRIMARY KEY, t INTEGER, level TEXT, text TEXT);
 CREATE TABLE gauges(id INTEGER PRIMARY KEY, name TEXT, t INTEGER, v REAL);
-CREATE TABLE ops(pos INTEGER PRIMARY KEY, name TEXT, layer TEXT, calls INTEGER, total INTEGER, flops REAL, bytes REAL);
+CREATE TABLE ops(pos INTEGER PRIMARY KEY, name TEXT, layer TEXT, calls INTEGER, total INTEGER, flops REAL, bytes REAL, crc INTEGER);
 `
 
 // Store is the file of one session: a SQLite database in WAL mode, to which a
@@ -59,6 +59,8 @@ type Store struct {
 	bytes int64
 	sizes []int64 // of the chunks in the file, oldest first
 	first int64   // id of sizes[0]
+	steps int64   // in the file
+	sum   rowSum
 
 	closeOnce sync.Once
 	closeErr  error

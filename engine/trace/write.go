@@ -9,10 +9,10 @@ import (
 
 // write adds a batch in one transaction.
 func (st *Store) write(b *batch) error {
-	bytes, sizes, first := st.bytes, st.sizes, st.first
+	bytes, sizes, first, steps := st.bytes, st.sizes, st.first, st.steps
 	err := st.transact(func(tx *sql.Tx) error {
 		for _, f := range []func(*sql.Tx, *batch) error{
-			putSegments, putSteps, st.putSpans, putNotes, putGauges, putOps, putState,
+			st.putSegments, st.putSteps, st.putSpans, putNotes, putGauges, st.putOps, st.putState,
 		} {
 			if err := f(tx, b); err != nil {
 				return err
@@ -21,7 +21,7 @@ func (st *Store) write(b *batch) error {
 		return nil
 	})
 	if err != nil {
-		st.bytes, st.sizes, st.first = bytes, sizes, first
+		st.bytes, st.sizes, st.first, st.steps = bytes, sizes, first, steps
 		return fmt.Errorf("write session file %s: %w", st.path, err)
 	}
 	return nil
@@ -45,16 +45,19 @@ func insert(tx *sql.Tx, query string, n int, row func(i int) []any) error {
 	return nil
 }
 
-func putSegments(tx *sql.Tx, b *batch) error {
-	err := insert(tx, `INSERT OR REPLACE INTO segments VALUES(?,?,?,?,?,?,?)`, len(b.segments), func(i int) []any {
+func (st *Store) putSegments(tx *sql.Tx, b *batch) error {
+	err := insert(tx, `INSERT OR REPLACE INTO segments VALUES(?,?,?,?,?,?,?,?)`, len(b.segments), func(i int) []any {
 		s := &b.segments[i]
-		return []any{s.Index, s.Start, s.End, s.FirstStep, s.Reason, s.TransitionSteps, s.Transition}
+		return []any{s.Index, s.Start, s.End, s.FirstStep, s.Reason, s.TransitionSteps, s.Transition, st.sum.segment(s)}
 	})
 	if err != nil {
 		return err
 	}
 	for _, s := range b.segments {
-		err := insert(tx, `INSERT OR REPLACE INTO knobs VALUES(?,?,?,?)`, len(s.Knobs), func(i int) []any {
+		if _, err := tx.Exec(`DELETE FROM knobs WHERE segment = ?`, s.Index); err != nil {
+			return err
+		}
+		err := insert(tx, `INSERT INTO knobs VALUES(?,?,?,?)`, len(s.Knobs), func(i int) []any {
 			return []any{s.Index, i, s.Knobs[i].Name, s.Knobs[i].Value}
 		})
 		if err != nil {
@@ -64,14 +67,16 @@ func putSegments(tx *sql.Tx, b *batch) error {
 	return nil
 }
 
-func putSteps(tx *sql.Tx, b *batch) error {
+func (st *Store) putSteps(tx *sql.Tx, b *batch) error {
 	var text []byte
-	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.steps), func(i int) []any {
+	st.steps += int64(len(b.steps))
+	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.steps), func(i int) []any {
 		s := &b.steps[i]
 		text = appendStalls(text[:0], &s.Stall)
+		stalls := string(text)
 		return []any{
 			s.Index, s.Epoch, s.Segment, s.Batch, s.Samples, s.Correct, float64(s.Loss), s.Flags,
-			s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes, string(text),
+			s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes, stalls, st.sum.step(s, stalls),
 		}
 	})
 }
@@ -140,29 +145,29 @@ func putGauges(tx *sql.Tx, b *batch) error {
 	})
 }
 
-func putOps(tx *sql.Tx, b *batch) error {
+func (st *Store) putOps(tx *sql.Tx, b *batch) error {
 	if b.ops == nil {
 		return nil
 	}
 	if _, err := tx.Exec(`DELETE FROM ops`); err != nil {
 		return err
 	}
-	return insert(tx, `INSERT INTO ops VALUES(?,?,?,?,?,?,?)`, len(b.ops), func(i int) []any {
+	return insert(tx, `INSERT INTO ops VALUES(?,?,?,?,?,?,?,?)`, len(b.ops), func(i int) []any {
 		o := &b.ops[i]
-		return []any{i, o.Name, o.Layer, o.Calls, o.Total, o.FLOPs, o.Bytes}
+		return []any{i, o.Name, o.Layer, o.Calls, o.Total, o.FLOPs, o.Bytes, st.sum.op(int64(i), o)}
 	})
 }
 
 // putState writes what changes all the time: how far the session is known, the
-// drop counts, and a heartbeat by which a reader knows that the writer lives.
-func putState(tx *sql.Tx, b *batch) error {
+// counts, and a heartbeat by which a reader knows that the writer lives.
+func (st *Store) putState(tx *sql.Tx, b *batch) error {
 	drops := map[int]int64{}
 	for i, n := range b.drops {
 		if n > 0 {
 			drops[i] = n
 		}
 	}
-	for key, v := range map[string]any{"drops": drops, "now": b.now, "beat": time.Now().UnixMilli()} {
+	for key, v := range map[string]any{"drops": drops, "now": b.now, "steps": st.steps, "beat": time.Now().UnixMilli()} {
 		if err := putDoc(tx, key, v); err != nil {
 			return err
 		}

@@ -1,0 +1,166 @@
+package trace
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// oldSteps makes a file's steps those of a gpustall without checksums.
+const oldSteps = "ALTER TABLE steps DROP COLUMN crc"
+
+func alter(t *testing.T, path string, queries ...string) {
+	t.Helper()
+	db, err := openDB(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, q := range queries {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+}
+
+// someSession stores steps, two segments with knobs and ops.
+func someSession(t *testing.T, path string) {
+	t.Helper()
+	b := someBatch(0, 50)
+	b.segments = []Segment{
+		{Index: 0, Knobs: []Knob{{"num_workers", "2"}, {"pin_memory", "off"}}, Reason: "start"},
+		{Index: 1, Start: 25e6, FirstStep: 25, Knobs: []Knob{{"num_workers", "4"}}, Reason: "num_workers 2 -> 4"},
+	}
+	b.ops = []OpTime{{"conv_forward", "conv1", 50, 123456, 1e9, 2e6}, {"sgd", "optimizer", 50, 999, 5, 7}}
+	for i := range b.steps {
+		b.steps[i].Stall[CauseDecode] = int64(1000 + i)
+	}
+	s := NewSession(Meta{ID: "x"})
+	s.add(b)
+	if err := Save(path, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A row that is not what was written is noticed, told, and left out where the rest
+// can do without it.
+func TestFlippedNumbers(t *testing.T) {
+	const steps, segment, ops = " of 50 steps that are not what was written, the first of them step ", "of segment 1 is not what was written", "left out 1 of its device ops"
+	for _, tt := range []struct {
+		name, query, says string
+		steps, ops        int
+	}{
+		{"nothing", "SELECT 1", "", 50, 2},
+		{"a time", "UPDATE steps SET busy = busy + 64 WHERE idx = 3", "left out 1" + steps + "3:", 49, 2},
+		{"a loss", "UPDATE steps SET loss = 0.25 WHERE idx = 0", "left out 1" + steps + "0:", 49, 2},
+		{"no loss", "UPDATE steps SET loss = NULL WHERE idx = 0", "left out 1" + steps + "0:", 49, 2},
+		{"a stall", "UPDATE steps SET stalls = replace(stalls, '1007', '9007')", "left out 1" + steps + "7:", 49, 2},
+		{"a cause", "UPDATE steps SET stalls = replace(stalls, 'decode', 'pin') WHERE idx > 47", "left out 2" + steps + "48:", 48, 2},
+		{"no number", "UPDATE steps SET busy = 'much' WHERE idx = 3", "left out 1" + steps + "3:", 49, 2},
+		{"no stalls", "UPDATE steps SET stalls = 'decode' WHERE idx = 3", "left out 1" + steps + "3:", 49, 2},
+		{"an index", "UPDATE steps SET idx = 1 << 40 WHERE idx = 3", "left out 1" + steps + "50:", 49, 2},
+		{"the checksum", "UPDATE steps SET crc = crc + 1 WHERE idx = 3", "left out 1" + steps + "3:", 49, 2},
+		{"a step that is gone", "DELETE FROM steps WHERE idx = 3", "of 50 steps that were written 1 can no longer be found", 49, 2},
+		{"a knob", "UPDATE knobs SET value = '8' WHERE segment = 1", segment, 50, 2},
+		{"a knob that is gone", "DELETE FROM knobs WHERE segment = 1", segment, 50, 2},
+		{"a start", "UPDATE segments SET start = 0 WHERE idx = 1", segment, 50, 2},
+		{"a kernel's time", "UPDATE ops SET total = 5 WHERE pos = 0", ops, 50, 1},
+		{"a kernel's name", "UPDATE ops SET name = 'adam' WHERE pos = 1", ops, 50, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x"+Ext)
+			someSession(t, path)
+			alter(t, path, tt.query)
+			s, err := Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			snap := snapshotOf(s)
+			if len(snap.Steps) != tt.steps || len(snap.Ops) != tt.ops {
+				t.Errorf("%d steps and %d ops, want %d and %d", len(snap.Steps), len(snap.Ops), tt.steps, tt.ops)
+			}
+			warned := slices.ContainsFunc(snap.Notes, func(n Note) bool {
+				return n.Level == "warn" && strings.Contains(n.Text, "the session file is damaged: ")
+			})
+			text := fmt.Sprint(snap.Notes)
+			if warned != (tt.says != "") || warned != (len(snap.Damage) > 0) || !strings.Contains(text, tt.says) {
+				t.Errorf("the notes do not say %q: %v", tt.says, text)
+			}
+			if !slices.IsSortedFunc(snap.Notes, func(a, b Note) int { return int(a.T - b.T) }) {
+				t.Errorf("the notes are out of order: %v", text)
+			}
+		})
+	}
+}
+
+// A file of before there were checksums reads as ever, and is not complained of.
+func TestNoChecksums(t *testing.T) {
+	dir := t.TempDir()
+	with, without := filepath.Join(dir, "with"+Ext), filepath.Join(dir, "without"+Ext)
+	someSession(t, with)
+	someSession(t, without)
+	alter(t, without, oldSteps, "ALTER TABLE segments DROP COLUMN crc", "ALTER TABLE ops DROP COLUMN crc", "DELETE FROM doc WHERE key = 'steps'")
+	var snaps [2]*Snapshot
+	for i, path := range []string{with, without} {
+		s, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snaps[i] = snapshotOf(s)
+	}
+	if d := cmp.Diff(snaps[0], snaps[1], sameSnapshot); d != "" {
+		t.Error(d)
+	}
+}
+
+// Whatever single bit flips, steps, settings and ops are those that were written,
+// or the session says that something is wrong, or does not open.
+func TestNoFlipGoesUnnoticed(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good"+Ext)
+	someSession(t, good)
+	data, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := snapshotOf(s)
+	r := rand.New(rand.NewPCG(3, 4))
+	noticed := 0
+	for range 400 {
+		at, bit := r.IntN(len(data)), byte(1)<<r.IntN(8)
+		d := slices.Clone(data)
+		d[at] ^= bit
+		path := filepath.Join(dir, "flipped"+Ext)
+		if err := os.WriteFile(path, d, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path)
+		if err != nil {
+			continue
+		}
+		got := snapshotOf(s)
+		if len(got.Notes) > len(want.Notes) {
+			noticed++
+			continue
+		}
+		for _, part := range [][2]any{{want.Steps, got.Steps}, {want.Segments, got.Segments}, {want.Ops, got.Ops}} {
+			if d := cmp.Diff(part[0], part[1], sameSnapshot); d != "" {
+				t.Fatalf("bit %08b of byte %d: %s", bit, at, d)
+			}
+		}
+	}
+	t.Logf("%d flips were told", noticed)
+	if noticed == 0 {
+		t.Error("no flip was noticed")
+	}
+}
