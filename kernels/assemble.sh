@@ -7,6 +7,7 @@ set -eu
 cd "$(dirname "$0")"
 out=${1:-ptx/resources.tsv}
 ptxas=${PTXAS:-ptxas}
+command -v "$ptxas" >/dev/null || { echo "assemble.sh: no $ptxas: name the assembler in PTXAS" >&2; exit 1; }
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
 

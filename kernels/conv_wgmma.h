@@ -23,7 +23,7 @@
 //   of a transposed tile the bytes of 64 columns; 16 elements of depth further on
 //   are 32 bytes (K-major) or 2048 bytes (MN-major) in the start address.
 #pragma once
-#include "conv.h"
+#include "conv_mma.h"
 #ifdef KD_WGMMA
 
 template <class T_, int BM_, int BN_, int STAGES_, int GROUPS_M, int GROUPS_N> struct wgmma_tile {
@@ -157,31 +157,12 @@ template <class L, class F> KD_FN void each_wgmma_pair(float (&acc)[L::MT][L::NT
     }
 }
 
-// wgmma_store writes the block's tile: row r goes to out + at(r) (nowhere if
-// negative), columns n0 on below width, which is a multiple of V. With accumulate it
-// adds. The results pass through shared memory, so that 16 bytes go out at a time.
+// wgmma_store is store of conv_mma.h for the results of wgmma_product.
 template <class L, class Y, class F>
 KD_FN void wgmma_store(typename L::T *out, float (&acc)[L::MT][L::NT][4], int n0, int width, bool accumulate, unsigned char *smem, F at) {
   typedef typename L::T T;
   each_wgmma_pair<L>(acc, [&](int r, int c, float *v) { *(uint32_t *)(smem + r * Y::out_pitch + c * 2) = kd_pack2(v[0], v[1], T{}); });
-  kd_sync();
-  const int CHUNKS = L::BN / L::V, STEP = L::threads / CHUNKS;
-  int c = (int)threadIdx.x % CHUNKS * L::V;
-  for (int i = 0; i < L::BM / STEP; i++) {
-    int r = (int)threadIdx.x / CHUNKS + i * STEP, to = at(r);
-    if (to < 0 || n0 + c >= width) continue;
-    u32x4 w = *(const u32x4 *)(smem + r * Y::out_pitch + c * 2);
-    u32x4 *p = (u32x4 *)(out + to + n0 + c);
-    if (accumulate) {
-      float u[L::V], v[L::V];
-      kd_unpack<T>(u, w);
-      kd_unpack<T>(v, *p);
-      KD_UNROLL
-      for (int e = 0; e < L::V; e++) u[e] += v[e];
-      w = kd_pack<T>(u);
-    }
-    *p = w;
-  }
+  store_gathered<L, Y>(out, n0, width, accumulate, smem, at);
 }
 
 #endif

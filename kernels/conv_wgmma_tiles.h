@@ -5,10 +5,10 @@
   CONV_WGMMA(type, T, 128, 128, 3, 2, 1, 2)   \
   CONV_WGMMA(type, T, 128, 256, 4, 2, 1, 1)   \
   CONV_WGMMA(type, T, 256, 128, 4, 2, 1, 1)   \
-  CONV_WGMMA(type, T, 256, 64, 5, 2, 1, 1)    \
+  CONV_WGMMA(type, T, 256, 64, 4, 2, 1, 1)    \
   CONV_WGMMA(type, T, 128, 64, 4, 2, 1, 2)
 #define CONV_WGMMA_TILES_WIDE(type, T)        \
-  CONV_WGMMA(type, T, 64, 256, 5, 1, 2, 1)    \
+  CONV_WGMMA(type, T, 64, 256, 4, 1, 2, 1)    \
   CONV_WGMMA(type, T, 64, 128, 4, 1, 2, 2)
 #if KD_TYPES & KD_FP16
 CONV_WGMMA_TILES(fp16, f16)
