@@ -21,6 +21,7 @@ func parts() []part {
 		{"compile", 100 * time.Second, checkCompile},
 		tests("contract", 60*time.Second, "cuda.test", "-test.run=^TestDevice$/^contract$"),
 		tests("kernels", 90*time.Second, "cuda.test", "-test.run=^TestDevice$/^(op|gradient)$"),
+		{"tune", 120 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.tune(ctx) }},
 		train("fp32"),
 		train("bf16"),
 		{"precision", time.Second, func(_ context.Context, c *check) (any, error) { return c.precision() }},

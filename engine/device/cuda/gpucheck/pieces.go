@@ -22,6 +22,9 @@ var pieces = map[string]func(args []string, emit func(any)) (any, error){
 	"compile": func(args []string, emit func(any)) (any, error) { // nothing is tuned
 		return onGPU(nil, func(d device.Device) (any, error) { return compile(d, quickArg(args), emit) })
 	},
+	"tune": func(args []string, emit func(any)) (any, error) {
+		return onGPU(tuned(), func(d device.Device) (any, error) { return tunePiece(d, args, emit) })
+	},
 	"copies": func(args []string, _ func(any)) (any, error) {
 		return onGPU(nil, func(d device.Device) (any, error) { return copies(d, quickArg(args)) })
 	},
@@ -65,9 +68,26 @@ func (c *memo) Set(key, config string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.m[key] = config
-	if b, err := json.Marshal(c.m); err == nil && c.path != "" && os.MkdirAll(filepath.Dir(c.path), 0o755) == nil {
-		_ = os.WriteFile(c.path, b, 0o644) // what is not kept is tuned again
+	_ = c.save() // what is not kept is tuned again
+}
+
+// save writes the file at once or not at all: the process may end while a variant
+// is tried, and the next one must find which it was.
+func (c *memo) save() error {
+	if c.path == "" {
+		return nil
 	}
+	b, err := json.Marshal(c.m)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(c.path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.path+".part", b, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(c.path+".part", c.path)
 }
 
 // onGPU opens the first GPU, with the kernels tuned for it when there is a store,

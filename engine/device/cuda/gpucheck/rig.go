@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -19,10 +20,23 @@ type rig struct {
 	compute, copy device.Stream
 	copied, done  device.Event
 	host, metrics []byte
-	prepare       time.Duration // what Prepare took: compiling and tuning kernels
+	prepare       time.Duration // what Prepare took: compiling kernels
+	notes         []string      // of the tuning
 }
 
-func (c curve) rig(d device.Device) (_ *rig, err error) {
+func (c curve) rig(d device.Device) (*rig, error) {
+	r, err := c.planned(d)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.ready(c); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// planned is a rig up to the plan and the choice between kernels' variants.
+func (c curve) planned(d device.Device) (_ *rig, err error) {
 	r := &rig{d: d}
 	defer func() {
 		if err != nil {
@@ -42,14 +56,32 @@ func (c curve) rig(d device.Device) (_ *rig, err error) {
 	if r.plan, err = m.Plan(d, r.st, nn.PlanConfig{Batch: c.Batch, Type: c.typ, Input: r.input, LabelsOff: c.labels()}); err != nil {
 		return nil, err
 	}
+	if tuner, ok := d.(device.Tuner); ok && c.tune > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), c.tune)
+		defer cancel()
+		if r.notes, err = tuner.Tune(ctx, r.plan.Train, nil); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// ready prepares the program and all that a step needs.
+func (r *rig) ready(c curve) (err error) {
+	d := r.d
+	defer func() {
+		if err != nil {
+			r.close()
+		}
+	}()
 	begin := time.Now()
 	if r.program, err = d.Prepare(r.plan.Train); err != nil {
-		return nil, err
+		return err
 	}
 	r.prepare = time.Since(begin)
 	if capturer, ok := d.(device.Capturer); ok && c.capture {
 		if err = capturer.Capture(r.program, true); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	var errs [6]error
@@ -59,7 +91,7 @@ func (c curve) rig(d device.Device) (_ *rig, err error) {
 	r.done, errs[3] = d.NewEvent()
 	r.host, errs[4] = d.AllocHost(c.inputBytes())
 	r.metrics, errs[5] = d.AllocHost(8)
-	return r, errors.Join(errs[:]...)
+	return errors.Join(errs[:]...)
 }
 
 // step brings the batch in host, trains on it, waits, and returns its loss.

@@ -237,6 +237,7 @@ func (c *check) costRows(w io.Writer) {
 			row(w, "copy", "%s %-8s %9s: %6.2f GB/s, alone %.0f us", r.Direction, kind, bytesText(int64(r.Bytes)), r.GBPerS, r.Alone)
 		}
 	}
+	c.tuneRows(func(name, format string, args ...any) { row(w, name, format, args...) })
 	if costs, ok := c.value("launches").([]launchCost); ok {
 		for _, l := range costs {
 			row(w, "launch", "%2d in a program, capture %-3s: host %.0f ns, device %.0f ns a launch", l.Launches, onOff(l.Capture), l.Host, l.Device)

@@ -59,7 +59,7 @@ type rate struct {
 	StepMS  float64 `json:"step_ms"` // median over rounds of steps
 	Samples float64 `json:"samples_per_s"`
 	TFLOPs  float64 `json:"tflops"`    // of the model's own work
-	Prepare float64 `json:"prepare_s"` // compiling and tuning the kernels, where it was not done before
+	Prepare float64 `json:"prepare_s"` // compiling the kernels, where it was not done before
 	Error   string  `json:"error,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func train(d device.Device, s trainSpec, emit func(*training)) (*training, error
 		return nil, fmt.Errorf("train in %s: %w", s.Type, device.ErrUnsupported)
 	}
 	t := &training{Spec: s}
-	c := curve{trainSpec: s, typ: typ, lr: defaultRate}
+	c := curve{trainSpec: s, typ: typ, lr: defaultRate, tune: tuneLeft}
 	var err error
 	if s.Steps > 0 {
 		if t.Losses, err = c.losses(d); err != nil {
@@ -107,6 +107,9 @@ func train(d device.Device, s trainSpec, emit func(*training)) (*training, error
 	t.Peak = d.MemoryPeak()
 	return t, nil
 }
+
+// tuneLeft is what a measurement may spend on what the part tune left over.
+const tuneLeft = 5 * time.Second
 
 // The loss check's learning rate: below the usual 0.1, so that no warm-up is
 // needed and the runs of different types stay comparable.
@@ -152,6 +155,7 @@ type curve struct {
 	trainSpec
 	typ     kernels.Type
 	capture bool
+	tune    time.Duration // for trying variants of kernels that the part tune did not come to; 0: none
 	lr      float64
 	nudge   float64 // relative noise on the first batch's pixels
 }
@@ -218,7 +222,7 @@ func speed(d device.Device, s trainSpec, typ kernels.Type, batch int, capture bo
 	out = rate{Batch: batch, Capture: capture}
 	fail := func(err error) rate { out.Error = err.Error(); return out }
 	s.Batch, s.Steps = batch, 1
-	c := curve{trainSpec: s, typ: typ, capture: capture, lr: defaultRate}
+	c := curve{trainSpec: s, typ: typ, capture: capture, lr: defaultRate, tune: tuneLeft}
 	r, err := c.rig(d)
 	if err != nil {
 		return fail(err)
