@@ -1,0 +1,172 @@
+package kernels
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every kernel of every module, interpreted. -short leaves most of the shapes out,
+// and does not ask that every kernel ran.
+func TestPTX(t *testing.T) {
+	whole := t.Run("op", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){
+			"elementwise": testPTXElementwise, "batchnorm": testPTXBatchNorm, "pooling": testPTXPooling, "head": testPTXHead,
+			"conv_forward":         func(t *testing.T) { testPTXConv(t, convForward) },
+			"conv_backward_data":   func(t *testing.T) { testPTXConv(t, convBackwardData) },
+			"conv_backward_weight": func(t *testing.T) { testPTXConv(t, convBackwardWeight) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
+	if whole && !testing.Short() {
+		checkPTXCoverage(t)
+	}
+}
+
+// few is the first n of the shapes under -short.
+func few[T any](shapes []T, n int) []T {
+	if testing.Short() {
+		return shapes[:n]
+	}
+	return shapes
+}
+
+func testPTXElementwise(t *testing.T) {
+	for _, n := range few([]int{7, 1003, 1, 64}, 2) {
+		for _, typ := range floatTypes {
+			checkPTX(t, Add{N: n, Type: typ})
+			checkPTX(t, ReLUBackward{N: n, Type: typ}, 2, 0)
+			checkPTX(t, Cast{N: n, Type: typ})
+			checkPTX(t, SGD{N: n, Copy: typ})
+		}
+		checkPTX(t, Zero{N: n})
+		checkPTX(t, ScaleCheck{N: n})
+	}
+	for _, c := range few([][2]int{{3, 8}, {3, 4}, {1, 16}, {4, 6}, {4, 4}, {8, 16}, {16, 32}}, 1) {
+		for _, typ := range floatTypes {
+			checkPTX(t, PadChannels{Rows: 101, C: c[0], CPad: c[1], Type: typ})
+			if c[0] > 4 {
+				continue // Augment knows up to 4
+			}
+			checkPTX(t, Augment{N: 3, H: 9, W: 7, C: c[0], CPad: c[1], Type: typ,
+				Mean: [4]float32{0.49, 0.48, 0.45, 0.5}, Std: [4]float32{0.2, 0.19, 0.21, 0.25}})
+		}
+	}
+}
+
+func testPTXBatchNorm(t *testing.T) {
+	for i, s := range few([][2]int{{37, 16}, {50, 5}, {1, 8}, {300, 72}, {2100, 8}, {1500, 5}, {7, 33}}, 2) {
+		for _, typ := range floatTypes {
+			for _, relu := range []bool{false, true} {
+				residual := relu == (i%2 == 0)
+				for _, train := range []bool{false, true} {
+					checkPTX(t, BatchNormForward{Rows: s[0], C: s[1], Type: typ, Eps: 1e-5, Momentum: 0.1, Train: train, ReLU: relu, Residual: residual})
+				}
+				checkPTX(t, BatchNormBackward{Rows: s[0], C: s[1], Type: typ, ReLU: relu, Residual: residual}, 6, 0)
+			}
+		}
+	}
+}
+
+func testPTXPooling(t *testing.T) {
+	for _, p := range few([]MaxPool{
+		{N: 2, H: 8, W: 6, C: 16, Size: 2, Stride: 2},
+		{N: 3, H: 5, W: 5, C: 3, Size: 3, Stride: 1},
+		{N: 1, H: 7, W: 9, C: 8, Size: 3, Stride: 2, Pad: 1},
+		{N: 1, H: 9, W: 9, C: 5, Size: 2, Stride: 3},
+	}, 2) {
+		for _, typ := range floatTypes {
+			p.Type = typ
+			a := AvgPool{N: p.N, H: p.H, W: p.W, C: p.C, Type: typ}
+			for _, op := range []Op{p, MaxPoolBackward{p}, a, AvgPoolBackward{a}} {
+				checkPTX(t, op)
+			}
+		}
+	}
+}
+
+func testPTXHead(t *testing.T) {
+	for _, s := range few([][3]int{{5, 512, 10}, {7, 67, 100}, {1, 1, 1}, {133, 40, 3}}, 2) {
+		for _, typ := range floatTypes {
+			l := Linear{N: s[0], In: s[1], Out: s[2], Type: typ}
+			checkPTX(t, l)
+			checkPTX(t, LinearBackward{l})
+		}
+		checkPTX(t, SoftmaxXent{N: s[0], C: s[2]})
+		checkPTX(t, SoftmaxXent{N: s[1], C: s[2]})
+	}
+}
+
+func testPTXConv(t *testing.T, dir direction) {
+	// More of those for CUDA cores, the other way round with bias and accumulation;
+	// and many pixels for few weights, so that the sum over parts is long.
+	shapes := append(slices.Clone(cudaConvs),
+		Conv{N: 1, H: 5, W: 6, C: 12, K: 20, R: 3, S: 3, Stride: 2, Pad: 1},
+		Conv{N: 1, H: 6, W: 7, C: 5, K: 3, R: 2, S: 3, Stride: 1, Pad: 1},
+		Conv{N: 5, H: 20, W: 20, C: 4, K: 4, R: 1, S: 1, Stride: 1})
+	for i, g := range few(shapes, 1) {
+		if dir == convBackwardData && g.K > 256 {
+			g.K = 40 // the wide tiles run along C
+		}
+		for _, typ := range floatTypes {
+			odd := i%2 == 1
+			switch dir {
+			case convForward:
+				checkPTX(t, ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: i%3 == 0})
+			case convBackwardData:
+				checkPTX(t, ConvBackwardData{Conv: g, Type: typ, Accumulate: odd})
+			default:
+				checkPTX(t, ConvBackwardWeight{Conv: g, Type: typ, Bias: odd})
+			}
+		}
+	}
+}
+
+var ptxFile = regexp.MustCompile(`^(.*)\.sm_(\d+)a?\.ptx$`)
+
+// checkPTXCoverage fails where an entry point never ran, and says how many of the
+// instructions did.
+func checkPTXCoverage(t *testing.T) {
+	files, err := fs.ReadDir(ptx, "ptx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, of := 0, 0
+	var least []string
+	for _, f := range files {
+		var sm int
+		name := ptxFile.FindStringSubmatch(f.Name())
+		if strings.Contains(f.Name(), "sm_90a") {
+			continue // not interpreted yet
+		}
+		if _, err := fmt.Sscan(name[2], &sm); err != nil {
+			t.Fatal(err)
+		}
+		m := ptxModule(t, name[1], sm)
+		for _, entry := range m.Entries() {
+			ran, all, missed := m.Coverage(entry)
+			if ran == 0 {
+				t.Errorf("%s: %s never ran", f.Name(), entry)
+			}
+			sum, of = sum+ran, of+all
+			if ran < all {
+				least = append(least, fmt.Sprintf("%5.1f%% of %s %s, not lines %v", 100*float64(ran)/float64(all), f.Name(), entry, missed[:min(8, len(missed))]))
+			}
+		}
+	}
+	slices.Sort(least)
+	t.Logf("%d of %d instructions ran", sum, of)
+	if sum*100 < of*95 {
+		t.Errorf("%d of %d instructions ran, of which 95%% should", sum, of)
+	}
+	for _, s := range least {
+		t.Log(s)
+	}
+}

@@ -1,0 +1,187 @@
+package kernels
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dev.gpustall/kernels/ptxvm"
+)
+
+// Faults of the kind that only running the PTX shows, put into it one at a time:
+// each must make the interpreter fail, or the comparison.
+
+// mutation changes one place of an entry's text.
+type mutation struct {
+	name   string
+	op     Op
+	config string
+	entry  string // part of the name of the launch's kernel that is changed
+	match  *regexp.Regexp
+	with   string // as in ReplaceAllString
+}
+
+func ptxMutations() []mutation {
+	// A tile's every column is used: what a warp does wrong must show.
+	g := Conv{N: 2, H: 9, W: 7, C: 16, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
+	forward := ConvForward{Conv: g, Type: F16, Bias: true, ReLU: true}
+	data := ConvBackwardData{Conv: Conv{N: 2, H: 9, W: 7, C: 64, K: 16, R: 3, S: 3, Stride: 1, Pad: 1}, Type: BF16, Accumulate: true}
+	weight := ConvBackwardWeight{Conv: g, Type: BF16}
+	tf32 := ConvForward{Conv: g, Type: TF32}
+	// 24 channels of a tile's 64, so that there are copies of nothing; and a depth of
+	// 6 tiles, so that the last group lands where the results are gathered.
+	narrow := ConvForward{Conv: Conv{N: 2, H: 9, W: 7, C: 16, K: 24, R: 3, S: 3, Stride: 1, Pad: 1}, Type: F16}
+	deep := ConvForward{Conv: Conv{N: 2, H: 9, W: 8, C: 16, K: 64, R: 3, S: 4, Stride: 1, Pad: 1}, Type: F16}
+	// Few channels, so that several blocks sum each.
+	norm := BatchNormForward{Rows: 300, C: 8, Type: F16, Eps: 1e-5, Momentum: 0.1, Train: true, ReLU: true, Residual: true}
+	linear := Linear{N: 5, In: 512, Out: 10, Type: F32}
+	pool := MaxPool{N: 1, H: 7, W: 9, C: 5, Size: 3, Stride: 2, Pad: 1, Type: F32}
+	const tile16, tile32 = "mma64x64x32s4", "mma64x64x16s4"
+	m := func(name string, op Op, config, entry, match, with string) mutation {
+		return mutation{name, op, config, entry, regexp.MustCompile(match), with}
+	}
+	return []mutation{
+		m("halves of a conversion", forward, tile16, "conv", `(cvt\.rn\.f16x2\.f32\s+%r\d+), (%f\d+), (%f\d+)`, "$1, $3, $2"),
+		m("halves of a conversion", data, tile16, "conv", `(cvt\.rn\.bf16x2\.f32\s+%r\d+), (%f\d+), (%f\d+)`, "$1, $3, $2"),
+		m("no barrier", forward, tile16, "conv", `bar\.sync 0;`, ""),
+		m("no barrier", norm, "", "stats", `bar\.sync 0;`, ""),
+		m("a group too few waited for", forward, tile16, "conv", `wait_group 2;`, "wait_group 3;"),
+		m("a group too few waited for", deep, tile16, "conv", `wait_group 0;`, "wait_group 1;"),
+		m("no wait", forward, tile16, "conv", `cp\.async\.wait_group \d;`, ""),
+		m("no commit", forward, tile16, "conv", `cp\.async\.commit_group;`, ""),
+		m("registers of ldmatrix", forward, tile16, "conv", `(ldmatrix\S+ \{%r\d+),(%r\d+),(%r\d+)`, "$1,$3,$2"),
+		m("registers of ldmatrix", weight, tile16, "conv", `(ldmatrix\S+ )\{(%r\d+),(%r\d+)`, "$1{$3,$2"),
+		m("ldmatrix not transposed", weight, tile16, "conv", `\.trans`, ""),
+		m("registers of mma's a", tf32, tile32, "conv", `(mma\S+ \{\S+\}, )\{(%r\d+),(%r\d+),(%r\d+)`, "$1{$2,$4,$3"),
+		m("registers of mma's b", forward, tile16, "conv", `(mma\S+ \{\S+\}, \{\S+\}, )\{(%r\d+),(%r\d+)\}`, "$1{$3,$2}"),
+		m("registers of mma's result", forward, tile16, "conv", `(mma\S+ )\{(%f\d+),(%f\d+)`, "$1{$3,$2"),
+		m("copies of what is outside", narrow, tile16, "conv", `(cp\.async\.c\S+ \[%r\d+\], \[%rd\d+\], 16), %r\d+`, "$1"),
+		m("another parameter", forward, tile16, "conv", `(ld\.param\.u32 .*_param_)(\d)\]`, "${1}1$2]"),
+		m("a parameter's other half", pool, "", "maxpool", `(ld\.param\.u32 .*_param_\d+)\]`, "$1+4]"),
+		m("no fence", norm, "", "stats", `fence\.acq_rel\.gpu;`, ""),
+		m("a count too many", norm, "", "stats", `(atom\.global\.add\.u32 %r\d+, \[%rd\d+\]), %r\d+`, "$1, 2"),
+		m("another lane", linear, "", "linear", `(shfl\.sync\.bfly\.b32 %f\d+, %f\d+), %r\d+`, "$1, 0"),
+		m("a shorter vector", norm, "", "apply", `(st\.global)\.v4\.b32(\s+\[\S+\], \{%r\d+, %r\d+), %r\d+, %r\d+`, "$1.v2.b32$2"),
+		m("a shifted load", norm, "", "apply", `(ld\.global\.v4\.u32.*\[%rd\d+)\]`, "$1+16]"),
+		m("a sign", pool, "", "maxpool", `setp\.ge\.s32`, "setp.lt.s32"),
+	}
+}
+
+// onlyEntry is a module's text with one of its entries.
+func onlyEntry(t *testing.T, text []byte, entry string) string {
+	t.Helper()
+	const start = ".visible .entry "
+	head, _, _ := bytes.Cut(text, []byte(start))
+	_, body, ok := bytes.Cut(text, []byte(start+entry+"("))
+	if !ok {
+		t.Fatalf("no entry %s", entry)
+	}
+	body, _, _ = bytes.Cut(body, []byte(start))
+	return string(head) + start + entry + "(" + string(body)
+}
+
+func TestPTXMutations(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	target := ptxTargets[0]
+	for _, m := range ptxMutations() {
+		plan, err := CUDA(m.op, target, m.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var module, text string
+		for _, l := range plan.Launches {
+			if strings.Contains(l.Entry, m.entry) {
+				b, err := CUDAModule(l.Module, target.SM)
+				if err != nil {
+					t.Fatal(err)
+				}
+				module, text = l.Module, onlyEntry(t, b, l.Entry)
+			}
+		}
+		bufs := inputs(m.op, 1)
+		want := clone(bufs)
+		m.op.Reference(want)
+		run := func(text string) error {
+			changed, err := ptxvm.Parse(module, []byte(text))
+			if err != nil {
+				return err
+			}
+			got := clone(bufs)
+			err = runPTX(t, m.op, plan, func(l CUDALaunch) *ptxvm.Module {
+				if l.Module == module && strings.Contains(l.Entry, m.entry) {
+					return changed
+				}
+				return ptxModule(t, l.Module, target.SM)
+			}, got, identity(len(bufs)), false)
+			if err == nil {
+				err = differ(m.op, got, want)
+			}
+			return err
+		}
+		if err := run(text); err != nil {
+			t.Fatalf("%s: as it is: %v", plan.Config, err)
+		}
+		sites := m.match.FindAllStringIndex(text, -1)
+		if len(sites) == 0 {
+			t.Errorf("%s: nothing to change in %s", m.name, plan.Launches[0].Entry)
+		}
+		r.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
+		if testing.Short() && len(sites) > 2 {
+			sites = sites[:2]
+		}
+		for _, at := range sites {
+			old := text[at[0]:at[1]]
+			changed := m.match.ReplaceAllString(old, m.with)
+			if err := run(text[:at[0]] + changed + text[at[1]:]); err == nil {
+				t.Errorf("%s %s: %q instead of %q is not noticed", m.op.Name(), m.name, changed, old)
+			}
+		}
+	}
+}
+
+// Operands of tf32 products are converted: float32 as they are do not pass.
+func TestPTXMutationTF32(t *testing.T) {
+	t.Parallel()
+	op := ConvForward{Conv: Conv{N: 1, H: 8, W: 8, C: 16, K: 64, R: 1, S: 1, Stride: 1}, Type: TF32}
+	target := ptxTargets[0]
+	plan, err := CUDA(op, target, "mma64x64x16s4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bufs := inputs(op, 1)
+	r := rand.New(rand.NewPCG(5, 6))
+	for i := range 2 {
+		for j := range Floats(bufs[i]) {
+			Floats(bufs[i])[j] = 1 + r.Float32()
+		}
+	}
+	l := plan.Launches[0]
+	b, err := CUDAModule(l.Module, target.SM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := onlyEntry(t, b, l.Entry)
+	for i := -1; i < strings.Count(text, "cvt.rna.tf32.f32"); i++ {
+		n := 0
+		changed := regexp.MustCompile(`cvt\.rna\.tf32\.f32`).ReplaceAllStringFunc(text, func(s string) string {
+			if n++; n == i+1 {
+				return "mov.b32"
+			}
+			return s
+		})
+		m, err := ptxvm.Parse(l.Module, []byte(changed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = runPTX(t, op, plan, func(CUDALaunch) *ptxvm.Module { return m }, clone(bufs), identity(len(bufs)), false)
+		if i < 0 && err != nil {
+			t.Fatal(err)
+		}
+		if i >= 0 && (err == nil || !strings.Contains(err.Error(), "not tf32")) {
+			t.Errorf("without conversion %d: error %v", i, err)
+		}
+	}
+}
