@@ -85,6 +85,20 @@ func TestCUDAWgmmaIsNeverTheDefault(t *testing.T) {
 	}
 }
 
+// PTX for sm_90a runs on 9.0 and on nothing that came before or after.
+func TestCUDAWgmmaModules(t *testing.T) {
+	for _, sm := range []int{80, 89, 90, 100, 103, 120} {
+		for _, d := range []direction{convForward, convBackwardData, convBackwardWeight} {
+			for _, typ := range []Type{F16, BF16} {
+				b, err := CUDAModule(d.String()+"_"+typ.String()+"_wgmma", sm)
+				if (err == nil) != (sm == 90) || err == nil && !bytes.Contains(b, []byte("\n.target sm_90a\n")) {
+					t.Errorf("sm_%d %s %s: %v", sm, d, typ, err)
+				}
+			}
+		}
+	}
+}
+
 // attempt is a testing.TB that keeps what stopped it to itself.
 type attempt struct {
 	testing.TB
