@@ -95,11 +95,14 @@ func (e *Engine) apply(k Knobs) error {
 		err = e.loader.Set(k.Loader)
 	}
 	if err != nil {
-		// Impossible here (out of memory): the old knobs stay in force and the run
+		// Impossible here (too little memory): the old knobs stay in force and the run
 		// goes on.
 		e.withdraw(k)
 		e.rec.Note("error", fmt.Sprintf("%s not applied: %v", words, err))
 		e.span(trace.KindRebuild, start, -1, 0)
+		if e.plans.broken {
+			return fmt.Errorf("apply %s: %w", words, err)
+		}
 		if err := e.plans.restore(was, capture); err != nil {
 			return fmt.Errorf("go back from %s: %w", words, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
@@ -43,6 +44,12 @@ type Config struct {
 	Schedule  nn.Schedule
 	Knobs     Knobs
 	TimeOps   bool // time each launch of the step, where the device can
+
+	// TuneLimit is how long New may try variants of the kernels, where the device has
+	// several; 0: not at all.
+	TuneLimit time.Duration
+	Start     context.Context                    // ends a long New; nil: nothing does
+	Progress  func(what string, done, total int) // is told what takes New long; nil: nobody
 }
 
 // Engine runs the step loop. Set, Pause and Requested are for any goroutine; the

@@ -88,30 +88,10 @@ type planner struct {
 	form    form
 	capture bool
 	clock   int
-}
 
-func (p *planner) open(e *Engine) (err error) {
-	p.e, p.form, p.capture = e, e.applied.form(), e.applied.Capture
-	if e.cfg.Model == nil {
-		return nil
-	}
-	if p.state, err = nn.NewState(e.dev, e.cfg.Model, e.cfg.Seed); err != nil {
-		return fmt.Errorf("place the model's parameters on %s: %w", e.info.Name, err)
-	}
-	return nil
-}
-
-// warm builds the plans that the first epoch needs, before the run's clock starts.
-func (p *planner) warm() error {
-	k := p.e.applied.Loader
-	n := p.e.cfg.Dataset.Info().Samples
-	if err := p.ahead(k, min(k.BatchSize, n)); err != nil {
-		return err
-	}
-	if rest := n % k.BatchSize; rest != 0 && n > k.BatchSize && !k.DropLast {
-		return p.ahead(k, rest)
-	}
-	return nil
+	planned  Footprint // the largest so far
+	reserved int64     // taken from the driver at once
+	broken   bool      // the device failed for good
 }
 
 // ahead builds the plan for batches of n samples before one arrives.
@@ -194,12 +174,8 @@ func (p *planner) prepare(q *plan, i, labelsOff, augOff int) (err error) {
 	if p.e.cfg.Model == nil {
 		return p.load(&q.train[i], []device.Launch{{Op: p.e.cfg.Fixed(q.key.samples), Layer: "step"}})
 	}
-	mean, std := p.e.cfg.Transform.Normalisation()
-	cfg := nn.PlanConfig{
-		Batch: q.key.samples, DeviceTransforms: q.key.onDev, Mean: mean, Std: std,
-		Type: p.form.typ, Accumulate: p.form.accumulate, Checkpoint: p.form.checkpoint,
-		Input: q.inputs[i], LabelsOff: labelsOff, AugOff: augOff,
-	}
+	cfg := p.config(p.form, q.key.samples, q.key.onDev)
+	cfg.Input, cfg.LabelsOff, cfg.AugOff = q.inputs[i], labelsOff, augOff
 	if cfg.Arena, err = p.growArena(cfg); err != nil {
 		return err
 	}
@@ -254,68 +230,9 @@ func (p *planner) growArena(c nn.PlanConfig) (*nn.Arena, error) {
 		return p.arena, err
 	}
 	p.drop(len(p.plans))
-	if p.arena != nil {
-		p.arena.Free()
-		p.arena = nil
-	}
+	p.freeArena()
 	p.arena, err = nn.NewArena(p.e.dev, p.e.cfg.Model, c)
 	return p.arena, err
-}
-
-// apply puts the knobs in force and builds the plan they need, so that what does
-// not fit is refused now, with the old knobs still good. Parameters stay where
-// they are.
-func (p *planner) apply(k Knobs) error {
-	if k.Capture != p.capture {
-		if err := p.recapture(k.Capture); err != nil {
-			return err
-		}
-	}
-	n := min(k.Loader.BatchSize, p.e.cfg.Dataset.Info().Samples)
-	l := loader.NewLayout(p.e.cfg.Dataset.Info(), n, k.Loader.DeviceTransforms)
-	if k.form() == p.form && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
-		return p.ahead(k.Loader, n)
-	}
-	if err := p.e.finish(); err != nil {
-		return err
-	}
-	if k.form() != p.form {
-		p.drop(len(p.plans))
-		p.form = k.form()
-	}
-	return p.ahead(k.Loader, n)
-}
-
-// restore goes back to what was in force before an apply that failed, or whose
-// knobs the loader refused. Plans are built again when batches ask for them.
-func (p *planner) restore(f form, capture bool) error {
-	if p.form != f {
-		p.drop(len(p.plans))
-		p.form = f
-	}
-	if p.capture != capture {
-		return p.recapture(capture)
-	}
-	return nil
-}
-
-// recapture switches the plans there are; later ones follow p.capture.
-func (p *planner) recapture(on bool) error {
-	if err := p.e.finish(); err != nil {
-		return err
-	}
-	p.capture = on
-	for _, q := range p.plans {
-		for _, prog := range q.programs() {
-			if prog.id == 0 {
-				continue
-			}
-			if err := p.setCapture(prog.id, on); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // drop releases the n least recently used plans.
@@ -359,6 +276,10 @@ func (p *planner) freeInputs() {
 func (p *planner) freeAll() {
 	p.drop(len(p.plans))
 	p.freeInputs()
+	p.freeArena()
+}
+
+func (p *planner) freeArena() {
 	if p.arena != nil {
 		p.arena.Free()
 		p.arena = nil

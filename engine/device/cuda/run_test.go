@@ -1,0 +1,237 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/kernels"
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/transform"
+)
+
+// noise is a data set in memory of random pictures, 8 x 8.
+type noise struct{ n int }
+
+func (d noise) Info() loader.Info {
+	return loader.Info{Name: "noise", Format: "memory", Samples: d.n, H: 8, W: 8, C: 3, Classes: []string{"a", "b", "c"}, Synthetic: true}
+}
+
+func (d noise) Read(_ context.Context, s *loader.Sample) error {
+	s.Label = int32(s.Index % 3)
+	s.Raw = append(s.Raw[:0], byte(s.Label))
+	return nil
+}
+
+func (d noise) Decode(s *loader.Sample) error {
+	rng := loader.NewRNG(9, 0, s.Index)
+	s.H, s.W, s.C = 8, 8, 3
+	s.Pixels = s.Pixels[:0]
+	for range s.H * s.W * s.C {
+		s.Pixels = append(s.Pixels, byte(rng.IntN(256)))
+	}
+	return nil
+}
+
+func (noise) Close() error { return nil }
+
+// run is a training run of the engine on the CUDA device, which changes knobs after
+// given steps and counts what it takes from the driver.
+type run struct {
+	model   string
+	samples int // of the data set; 0: three batches and one
+	batch   int
+	typ     kernels.Type
+	steps   int
+	change  map[int]trace.Knob // by number of launched steps
+	tune    bool
+}
+
+type ran struct {
+	dev   *Device
+	snap  *trace.Snapshot
+	plan  engine.Footprint
+	taken []int64 // from the driver
+	err   error   // of New
+}
+
+// meter counts a device's launches and sets knobs.
+type meter struct {
+	*Device
+	n  int
+	at func(n int)
+}
+
+func (m *meter) Launch(s device.Stream, p device.Program) error {
+	m.n++
+	if m.at != nil {
+		m.at(m.n)
+	}
+	return m.Device.Launch(s, p)
+}
+
+func (c run) train(t *testing.T) (out ran) {
+	t.Helper()
+	if c.samples == 0 {
+		c.samples = 3*c.batch + 1
+	}
+	store := Choices(nil)
+	if c.tune {
+		store = memory{}
+	}
+	d := openWith(t, Config{Choices: store, TuneEmulated: c.tune})
+	out.dev = d
+	grow := d.mem.grow
+	d.mem.grow = func(n int64) (uint64, error) {
+		addr, err := grow(n)
+		if err == nil {
+			out.taken = append(out.taken, n)
+		}
+		return addr, err
+	}
+	m, err := nn.New(c.model, nn.Shape{H: 8, W: 8, C: 3}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize, k.Precision = c.batch, c.typ
+	rec := trace.NewRecorder(trace.NewClock(), 1<<14)
+	dev := &meter{Device: d}
+	cfg := engine.Config{
+		Device: dev, Recorder: rec, Model: m, Dataset: noise{c.samples}, Transform: transform.CIFARTrain(), Seed: 1,
+		Steps: c.steps, Schedule: m.DefaultSchedule(c.batch), Knobs: k,
+	}
+	if c.tune {
+		cfg.TuneLimit = 1 << 40
+	}
+	e, err := engine.New(cfg)
+	if err != nil {
+		out.err = err
+		return out
+	}
+	dev.at = func(n int) {
+		if k, ok := c.change[n]; ok {
+			if err := e.Set([]trace.Knob{k}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	s := trace.NewSession(trace.Meta{})
+	col := trace.NewCollector(rec, s, stall.NewAnalyzer(rec.Now()), nil)
+	col.Start()
+	err = e.Run(t.Context())
+	out.plan = e.Memory()
+	if err := errors.Join(err, e.Close(), col.Stop(trace.Outcome{Status: "finished"})); err != nil {
+		t.Fatal(err)
+	}
+	out.snap = s.Snapshot(0, math.MaxInt64)
+	return out
+}
+
+// A run lives in one allocation of the driver's, planned before the first; so it does
+// while knobs change to what needs no more, and while kernels are tuned.
+func TestOneAllocation(t *testing.T) {
+	cases := map[string]run{
+		"steady": {model: "cnn", batch: 16, steps: 6},
+		"smaller and back": {model: "cnn", batch: 16, steps: 24, change: map[int]trace.Knob{
+			3: {Name: "batch_size", Value: "5"}, 8: {Name: "batch_size", Value: "16"}, 12: {Name: "device_transforms", Value: "on"},
+			16: {Name: "batch_size", Value: "12"}, 20: {Name: "device_transforms", Value: "off"},
+		}},
+		"bf16 from the start": {model: "cnn", batch: 16, typ: kernels.BF16, steps: 10, change: map[int]trace.Knob{4: {Name: "capture", Value: "on"}}},
+		"tuned":               {model: "cnn", batch: 8, steps: 10, tune: true, change: map[int]trace.Knob{4: {Name: "batch_size", Value: "6"}}},
+	}
+	if !testing.Short() {
+		cases["resnet18"] = run{model: "resnet18", batch: 4, steps: 4}
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := c.train(t)
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			if len(r.taken) != 1 {
+				t.Errorf("took %v from the driver", r.taken)
+			}
+			if len(r.snap.Segments) != 1+len(c.change) || len(r.snap.Steps) != c.steps {
+				t.Errorf("%d segments and %d steps for %d changes: %+v", len(r.snap.Segments), len(r.snap.Steps), len(c.change), r.snap.Notes)
+			}
+			// What was planned is what was taken, but for roundings.
+			if total := r.plan.Total(); len(r.taken) > 0 && (total > r.taken[0] || r.taken[0]-total > 4<<20) {
+				t.Errorf("planned %d (%v), taken %d", total, r.plan, r.taken[0])
+			}
+			if peak := r.dev.MemoryPeak(); len(r.taken) > 0 && peak > r.taken[0] {
+				t.Errorf("a peak of %d in %d", peak, r.taken[0])
+			}
+			if c.tune {
+				if got := r.dev.Tuned(); len(got) < 4 {
+					t.Errorf("decided on %d kernels", len(got))
+				}
+			}
+		})
+	}
+}
+
+// A knob that needs more takes one further piece, or is refused while the run goes
+// on with what it has.
+func TestGrowsLive(t *testing.T) {
+	c := run{model: "cnn", samples: 100, batch: 8, steps: 16, change: map[int]trace.Knob{3: {Name: "batch_size", Value: "20"}, 9: {Name: "precision", Value: "bf16"}}}
+	r := c.train(t)
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	if len(r.taken) != 2 || len(r.snap.Segments) != 3 {
+		t.Errorf("took %v from the driver; %d segments", r.taken, len(r.snap.Segments))
+	}
+}
+
+func TestTooLargeLive(t *testing.T) {
+	if !emulated(open(t)) {
+		t.Skip("a real GPU has its own memory")
+	}
+	t.Setenv("GPUSTALL_EMU_MEMORY", "24")
+	c := run{model: "cnn", samples: 5000, batch: 8, steps: 20, change: map[int]trace.Knob{3: {Name: "batch_size", Value: "4096"}}}
+	r := c.train(t)
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	note := ""
+	for _, n := range r.snap.Notes {
+		if n.Level == "error" {
+			note = n.Text
+		}
+	}
+	if len(r.taken) != 1 || len(r.snap.Steps) != 20 || !strings.Contains(note, "not applied") || !strings.Contains(note, "lower batch_size to ") {
+		t.Errorf("took %v, %d steps, note %q", r.taken, len(r.snap.Steps), note)
+	}
+}
+
+func TestTooLargeAtStart(t *testing.T) {
+	if !emulated(open(t)) {
+		t.Skip("a real GPU has its own memory")
+	}
+	t.Setenv("GPUSTALL_EMU_MEMORY", "24")
+	r := run{model: "cnn", batch: 4096, steps: 1}.train(t)
+	if !errors.Is(r.err, device.ErrOutOfMemory) || len(r.taken) != 0 {
+		t.Fatalf("%v, taken %v", r.err, r.taken)
+	}
+	for _, says := range []string{"activations", "inputs", "parameters", "kernels", "22 of the GPU's 24 MiB are free", "lower batch_size to "} {
+		if !strings.Contains(r.err.Error(), says) {
+			t.Errorf("%v: does not say %q", r.err, says)
+		}
+	}
+	// The device is as it was.
+	s, _, p := rig(t, r.dev, 1000)
+	e, _ := r.dev.NewEvent()
+	if err := errors.Join(r.dev.Launch(s, p), r.dev.Record(s, e), r.dev.Sync(e)); err != nil {
+		t.Error(err)
+	}
+}

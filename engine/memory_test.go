@@ -1,0 +1,210 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader/transform"
+)
+
+// bank is a device of a given size that reserves. It keeps books alone: what is
+// allocated beyond the reservation is an overdraft.
+type bank struct {
+	device.Device
+	size, reserved, held int
+	taken                []int64 // each Reserve that took something
+	overdrafts           int
+	onLaunch             func(n int)
+	launches             int
+}
+
+func newBank(t *testing.T, size int) *bank {
+	t.Helper()
+	c, err := cpu.Open(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bank{Device: c, size: size}
+}
+
+func (b *bank) need(r device.Reservation) int {
+	n := b.held
+	for _, s := range r.Sizes {
+		n += s
+	}
+	for _, o := range r.Instead {
+		n -= o.Size
+	}
+	return n
+}
+
+func (b *bank) Overhead([]device.Launch) int64 { return 0 }
+func (b *bank) Fits(r device.Reservation) bool { return b.need(r) <= b.size }
+func (b *bank) Launch(s device.Stream, p device.Program) error {
+	b.launches++
+	if b.onLaunch != nil {
+		b.onLaunch(b.launches)
+	}
+	return b.Device.Launch(s, p)
+}
+
+func (b *bank) Reserve(r device.Reservation) (int64, error) {
+	need := b.need(r)
+	if need > b.size {
+		return 0, fmt.Errorf("bank: %d of %d: %w", need, b.size, device.ErrOutOfMemory)
+	}
+	if need <= b.reserved {
+		return 0, nil
+	}
+	took := int64(need - b.reserved)
+	b.reserved = need
+	b.taken = append(b.taken, took)
+	return took, nil
+}
+
+func (b *bank) Alloc(n int) (device.Buffer, error) {
+	buf, err := b.Device.Alloc(n)
+	if err == nil {
+		b.held += n
+		if b.held > b.reserved {
+			b.overdrafts++
+		}
+	}
+	return buf, err
+}
+
+func (b *bank) Free(buf device.Buffer) {
+	b.held -= buf.Size
+	b.Device.Free(buf)
+}
+
+func bankConfig(t *testing.T, d stripes, k engine.Knobs) engine.Config {
+	m := cnn(t, d)
+	return engine.Config{
+		Model: m, Dataset: d, Transform: transform.CIFARTrain(), Seed: 1, Epochs: 3,
+		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
+	}
+}
+
+// All that a run allocates is reserved before it allocates any; a change to smaller
+// batches needs nothing more, one to larger ones a further piece.
+func TestReserves(t *testing.T) {
+	dev := newBank(t, 1<<30)
+	r := newRig(t, dev, bankConfig(t, stripes{n: 200}, small()))
+	if len(dev.taken) != 1 {
+		t.Fatalf("reserved %d times before the first step", len(dev.taken))
+	}
+	first := r.engine.Memory()
+	if first.Total() == 0 || first.Total() < dev.taken[0] || first.Parameters == 0 || first.Inputs == 0 || first.Activations == 0 {
+		t.Errorf("planned %+v, reserved %d", first, dev.taken[0])
+	}
+	dev.onLaunch = func(n int) {
+		for at, v := range map[int]string{5: "8", 12: "64"} {
+			if n == at {
+				if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: v}}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	s := r.run(t, context.Background())
+	checkSteps(t, s)
+	if len(s.Segments) != 3 || dev.overdrafts != 0 || len(dev.taken) != 2 {
+		t.Errorf("%d segments, %d allocations beyond what was reserved, taken %v", len(s.Segments), dev.overdrafts, dev.taken)
+	}
+	if m := r.engine.Memory(); m.Total() <= first.Total() {
+		t.Errorf("planned %v after %v", m, first)
+	}
+	said := false
+	for _, n := range s.Notes {
+		said = said || strings.Contains(n.Text, "device memory: took")
+	}
+	if !said {
+		t.Errorf("no note of the second piece: %+v", s.Notes)
+	}
+}
+
+// A run that does not fit is refused before it allocates anything, with what it
+// needs by part and a batch_size that does fit.
+func TestRefusesUpFront(t *testing.T) {
+	const room = 6 << 20
+	d := stripes{n: 600}
+	dev := newBank(t, room)
+	k := small()
+	k.Loader.BatchSize = 256
+	cfg := bankConfig(t, d, k)
+	cfg.Device, cfg.Recorder = dev, trace.NewRecorder(trace.NewClock(), 1<<10)
+	_, err := engine.New(cfg)
+	if !errors.Is(err, device.ErrOutOfMemory) {
+		t.Fatalf("%v, want ErrOutOfMemory", err)
+	}
+	if dev.held != 0 || len(dev.taken) != 0 {
+		t.Errorf("%d bytes are held, %v taken", dev.held, dev.taken)
+	}
+	m := regexp.MustCompile(`batch_size=256 in fp32 needs \d+ MiB of device memory \(activations \d+ MiB, inputs \d+ MiB, parameters \d+ [KM]iB\), but .*; lower batch_size to (\d+)$`).FindStringSubmatch(err.Error())
+	if m == nil {
+		t.Fatalf("%v", err)
+	}
+	n, _ := strconv.Atoi(m[1])
+	for _, c := range []struct {
+		batch int
+		fits  bool
+	}{{n, true}, {n + 1, false}} {
+		cfg.Knobs.Loader.BatchSize = c.batch
+		e, err := engine.New(cfg)
+		if (err == nil) != c.fits {
+			t.Errorf("batch_size=%d: %v, fits %v", c.batch, err, c.fits)
+		}
+		if err == nil {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := dev.Device.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A change that does not fit leaves the old plan in force, untouched.
+func TestRefusesLive(t *testing.T) {
+	dev := newBank(t, 6<<20)
+	r := newRig(t, dev, bankConfig(t, stripes{n: 300}, small()))
+	held := 0
+	dev.onLaunch = func(n int) {
+		switch n {
+		case 5:
+			held = dev.held
+			if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "256"}}); err != nil {
+				t.Error(err)
+			}
+		case 8:
+			if dev.held != held || len(dev.taken) != 1 {
+				t.Errorf("%d bytes held after the refusal, %d before; taken %v", dev.held, held, dev.taken)
+			}
+		}
+	}
+	s := r.run(t, context.Background())
+	checkSteps(t, s)
+	if len(s.Segments) != 1 || len(s.Steps) != 3*19 {
+		t.Errorf("%d segments, %d steps", len(s.Segments), len(s.Steps))
+	}
+	note := ""
+	for _, n := range s.Notes {
+		if n.Level == "error" {
+			note = n.Text
+		}
+	}
+	if !strings.Contains(note, "batch_size 16 -> 256 not applied") || !strings.Contains(note, "lower batch_size to ") {
+		t.Errorf("the note says %q", note)
+	}
+}
