@@ -8,8 +8,10 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"sync"
 
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/imagefolder/baseline"
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 	"golang.org/x/image/webp"
@@ -61,12 +63,43 @@ func decode(s *loader.Sample) error {
 		}
 		return nil
 	}
+	if handled, err := decodeBaseline(s); handled {
+		return err
+	}
 	for i := range codecs {
 		if c := &codecs[i]; c.matches(b) {
 			return c.read(s)
 		}
 	}
 	return errUnknown
+}
+
+// decoders are at rest here between images.
+var decoders = sync.Pool{New: func() any { return new(baseline.Decoder) }}
+
+// decodeBaseline decodes the usual JPEG; handled is false if s holds something else,
+// or if it is damaged, which image/jpeg says in words.
+func decodeBaseline(s *loader.Sample) (handled bool, err error) {
+	d := decoders.Get().(*baseline.Decoder)
+	defer decoders.Put(d)
+	if d.Header(s.Raw) != nil {
+		return false, nil
+	}
+	if err := checkSize(d.Width, d.Height); err != nil {
+		return true, fmt.Errorf("cannot read this JPEG: %w", err)
+	}
+	if d.Decode() != nil {
+		return false, nil
+	}
+	prepare(s, d.Width, d.Height)
+	if d.Gray != nil {
+		for y := range s.H {
+			grey(s.Pixels[y*s.W*3:(y+1)*s.W*3], d.Gray.Pix[y*d.Gray.Stride:])
+		}
+		return true, nil
+	}
+	fromYCbCr(s.Pixels, d.YCbCr)
+	return true, nil
 }
 
 func (c *codec) read(s *loader.Sample) error {

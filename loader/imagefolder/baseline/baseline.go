@@ -1,0 +1,175 @@
+// Package baseline decodes the JPEGs that nearly all image data sets are made of,
+// sequential ones with Huffman coding, 8 bits and one scan, grey or YCbCr, into
+// planes: bit by bit what libjpeg-turbo decodes by default, and without allocating
+// once its memory has the size of the images. Everything else, damaged files
+// included, is Unsupported: package image/jpeg is there for the rest.
+//
+// References: ITU-T T.81 (the standard; its sections are named in comments), JFIF
+// 1.02, and for the inverse DCT the paper named there.
+package baseline
+
+import (
+	"errors"
+	"image"
+)
+
+// ErrUnsupported is the answer to an image that this decoder leaves to others.
+var ErrUnsupported = errors.New("not a whole baseline JPEG of one scan")
+
+// Decoder decodes one image after another. Its memory is reused.
+type Decoder struct {
+	// Width and Height are the image's, after Header.
+	Width, Height int
+	// Gray or YCbCr is the image, after Decode; the other is nil. The planes are
+	// overwritten by the next image.
+	Gray  *image.Gray
+	YCbCr *image.YCbCr
+
+	b     []byte
+	pos   int
+	comp  [3]component
+	comps int
+	jfif  bool
+	adobe int // the colour transform of the Adobe segment; -1 without one
+	ratio image.YCbCrSubsampleRatio
+	quant [4][64]int32 // in natural order; [0] is 0 where there is none
+	dc    [4]dcTable
+	ac    [4]acTable
+	every int // MCUs in a restart interval; 0: none
+
+	bits   bits
+	block  [64]int32
+	planes []byte
+	gray   image.Gray
+	ycbcr  image.YCbCr
+}
+
+// component is a plane.
+type component struct {
+	id           byte
+	h, v         int // sampling factors
+	q, dc, ac    byte
+	pred         int32 // the last DC value
+	pix          []byte
+	stride       int
+	width, lines int // in blocks
+}
+
+// Markers (T.81, table B.1).
+const (
+	sof0  = 0xc0 // baseline
+	sof1  = 0xc1 // extended sequential; the same but for more tables
+	dht   = 0xc4
+	rst0  = 0xd0
+	soi   = 0xd8
+	sos   = 0xda
+	dqt   = 0xdb
+	dri   = 0xdd
+	app0  = 0xe0
+	app14 = 0xee
+	com   = 0xfe
+)
+
+// Header reads up to the frame's header, and so learns the size. The bytes are
+// kept until Decode.
+func (d *Decoder) Header(b []byte) error {
+	d.b, d.pos = b, 2
+	d.comps, d.jfif, d.adobe, d.every = 0, false, -1, 0
+	d.Gray, d.YCbCr = nil, nil
+	for i := range 4 {
+		d.quant[i][0], d.dc[i].ok, d.ac[i].ok = 0, false, false
+	}
+	if len(b) < 4 || b[0] != 0xff || b[1] != soi {
+		return ErrUnsupported
+	}
+	return d.segments(func() bool { return d.comps > 0 })
+}
+
+// Decode decodes the image whose header was read.
+func (d *Decoder) Decode() error {
+	if d.comps == 0 {
+		return ErrUnsupported
+	}
+	scan := false
+	if err := d.segments(func() bool { scan = d.peek() == sos; return scan }); err != nil {
+		return err
+	}
+	_, data := d.segment()
+	if !d.scanHeader(data) {
+		return ErrUnsupported
+	}
+	d.layout()
+	if !d.scan() {
+		return ErrUnsupported
+	}
+	if d.comps == 1 {
+		d.gray = image.Gray{Pix: d.comp[0].pix, Stride: d.comp[0].stride, Rect: image.Rect(0, 0, d.Width, d.Height)}
+		d.Gray = &d.gray
+		return nil
+	}
+	d.ycbcr = image.YCbCr{
+		Y: d.comp[0].pix, Cb: d.comp[1].pix, Cr: d.comp[2].pix, YStride: d.comp[0].stride, CStride: d.comp[1].stride,
+		SubsampleRatio: d.ratio, Rect: image.Rect(0, 0, d.Width, d.Height),
+	}
+	d.YCbCr = &d.ycbcr
+	return nil
+}
+
+// layout gives each component a plane of whole MCUs.
+func (d *Decoder) layout() {
+	mw, mh := 8*d.comp[0].h, 8*d.comp[0].v // of an MCU in pixels
+	across, down := (d.Width+mw-1)/mw, (d.Height+mh-1)/mh
+	need := 0
+	for i := range d.comp[:d.comps] {
+		c := &d.comp[i]
+		c.width, c.lines = across*c.h, down*c.v
+		c.stride = 8 * c.width
+		need += 64 * c.width * c.lines
+	}
+	if cap(d.planes) < need {
+		d.planes = make([]byte, need+need/4)
+	}
+	rest := d.planes[:need]
+	for i := range d.comp[:d.comps] {
+		c := &d.comp[i]
+		n := 64 * c.width * c.lines
+		c.pix, rest = rest[:n:n], rest[n:]
+	}
+}
+
+// scan decodes the entropy-coded segments (T.81, F.2).
+func (d *Decoder) scan() bool {
+	d.bits.reset(d.b, d.pos)
+	left, next := d.every, byte(rst0)
+	across, down := d.comp[0].width/d.comp[0].h, d.comp[0].lines/d.comp[0].v
+	for my := range down {
+		for mx := range across {
+			if d.every > 0 {
+				if left == 0 {
+					if !d.bits.restart(next) {
+						return false
+					}
+					left, next = d.every, rst0+(next+1)&7
+					for i := range d.comp {
+						d.comp[i].pred = 0
+					}
+				}
+				left--
+			}
+			for i := range d.comp[:d.comps] {
+				c := &d.comp[i]
+				for v := range c.v {
+					for h := range c.h {
+						if !d.decodeBlock(c, (my*c.v+v)*8*c.stride+(mx*c.h+h)*8) {
+							return false
+						}
+					}
+				}
+			}
+		}
+		if d.bits.overrun() {
+			return false
+		}
+	}
+	return true
+}

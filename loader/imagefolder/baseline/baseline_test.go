@@ -1,0 +1,218 @@
+package baseline
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"image"
+	"image/jpeg"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// others are the files of testdata that this decoder leaves alone.
+var others = []string{"progressive.jpg", "rgb.jpg", "cmyk.jpg"}
+
+// files are the images of testdata, those that are decoded here and the others.
+func files(t testing.TB) (mine, theirs map[string][]byte) {
+	t.Helper()
+	names, err := filepath.Glob("../testdata/*.jpg")
+	if err != nil || len(names) < 15 {
+		t.Fatalf("%d files, %v", len(names), err)
+	}
+	mine, theirs = map[string][]byte{}, map[string][]byte{}
+	for _, n := range names {
+		b, err := os.ReadFile(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if base := filepath.Base(n); strings.Contains(strings.Join(others, " "), base) {
+			theirs[base] = b
+		} else {
+			mine[base] = b
+		}
+	}
+	return mine, theirs
+}
+
+func decode(d *Decoder, b []byte) error {
+	if err := d.Header(b); err != nil {
+		return err
+	}
+	return d.Decode()
+}
+
+// TestPlanes compares with image/jpeg, whose inverse DCT rounds differently. That
+// the colours are libjpeg's exactly is package imagefolder's to test.
+func TestPlanes(t *testing.T) {
+	mine, _ := files(t)
+	for name, b := range mine {
+		var d Decoder
+		if err := decode(&d, b); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		m, err := jpeg.Decode(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Bounds() != image.Rect(0, 0, d.Width, d.Height) {
+			t.Errorf("%s: %d x %d, want %v", name, d.Width, d.Height, m.Bounds())
+			continue
+		}
+		switch m := m.(type) {
+		case *image.Gray:
+			checkPlane(t, name, d.Gray.Pix, m.Pix, d.Gray.Stride, m.Stride, d.Width, d.Height)
+		case *image.YCbCr:
+			if d.YCbCr.SubsampleRatio != m.SubsampleRatio {
+				t.Errorf("%s: %v, want %v", name, d.YCbCr.SubsampleRatio, m.SubsampleRatio)
+				continue
+			}
+			checkPlane(t, name, d.YCbCr.Y, m.Y, d.YCbCr.YStride, m.YStride, d.Width, d.Height)
+			w := d.YCbCr.COffset(d.Width-1, 0) + 1
+			h := d.YCbCr.COffset(0, d.Height-1)/d.YCbCr.CStride + 1
+			checkPlane(t, name, d.YCbCr.Cb, m.Cb, d.YCbCr.CStride, m.CStride, w, h)
+			checkPlane(t, name, d.YCbCr.Cr, m.Cr, d.YCbCr.CStride, m.CStride, w, h)
+		}
+	}
+}
+
+func checkPlane(t *testing.T, name string, got, want []byte, gotStride, wantStride, w, h int) {
+	t.Helper()
+	for y := range h {
+		for x := range w {
+			if a, b := int(got[y*gotStride+x]), int(want[y*wantStride+x]); a-b > 1 || b-a > 1 {
+				t.Errorf("%s: (%d,%d) is %d, want about %d", name, x, y, a, b)
+				return
+			}
+		}
+	}
+}
+
+// TestUnsupported: other kinds, and files cut off anywhere, are left to others.
+func TestUnsupported(t *testing.T) {
+	mine, theirs := files(t)
+	var d Decoder
+	for name, b := range theirs {
+		if err := decode(&d, b); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"jpeg420.jpg", "restart.jpg", "grey.jpg"} {
+		b := mine[name]
+		for n := range len(b) - 2 { // less the end of the image, which nobody needs
+			if decode(&d, b[:n:n]) == nil && n < len(b)-3 {
+				t.Errorf("%s: the first %d of %d bytes are enough", name, n, len(b))
+			}
+		}
+	}
+	// A lost restart marker.
+	b := bytes.Clone(mine["restart.jpg"])
+	i := bytes.Index(b, []byte{0xff, 0xd3})
+	b = append(b[:i:i], b[i+2:]...)
+	if err := decode(&d, b); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("without a restart marker: %v", err)
+	}
+	if err := new(Decoder).Decode(); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("without a header: %v", err)
+	}
+}
+
+// TestReuse: what one image leaves behind does not show in the next, and memory is
+// allocated for the largest only.
+func TestReuse(t *testing.T) {
+	mine, theirs := files(t)
+	sum := func(d *Decoder, b []byte) uint32 {
+		if err := decode(d, b); err != nil {
+			t.Fatal(err)
+		}
+		if d.Gray != nil {
+			return crc32.ChecksumIEEE(d.Gray.Pix)
+		}
+		s := crc32.NewIEEE()
+		for _, p := range [][]byte{d.YCbCr.Y, d.YCbCr.Cb, d.YCbCr.Cr} {
+			_, _ = s.Write(p)
+		}
+		return s.Sum32()
+	}
+	var d Decoder
+	all := func() {
+		for name, b := range mine {
+			_ = decode(&d, theirs["progressive.jpg"])
+			_ = decode(&d, b[:len(b)/2])
+			if got, want := sum(&d, b), sum(new(Decoder), b); got != want {
+				t.Errorf("%s decodes differently the second time", name)
+			}
+		}
+	}
+	all()
+	all()
+	b := mine["jpeg420.jpg"]
+	if n := testing.AllocsPerRun(10, func() { _ = decode(&d, b) }); n != 0 {
+		t.Errorf("%v allocations an image", n)
+	}
+}
+
+// FuzzDecode: nothing panics, and where image/jpeg reads the same file, it has that
+// size.
+func FuzzDecode(f *testing.F) {
+	mine, theirs := files(f)
+	for _, m := range []map[string][]byte{mine, theirs} {
+		for _, b := range m {
+			f.Add(b)
+		}
+	}
+	var d Decoder
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if d.Header(b) != nil || d.Width*d.Height > 1<<20 || d.Decode() != nil {
+			return
+		}
+		if (d.Gray == nil) == (d.YCbCr == nil) {
+			t.Fatal("not one image")
+		}
+		if m, err := jpeg.Decode(bytes.NewReader(b)); err == nil && m.Bounds() != image.Rect(0, 0, d.Width, d.Height) {
+			t.Errorf("%d x %d, want %v", d.Width, d.Height, m.Bounds())
+		}
+	})
+}
+
+// BenchmarkDecode decodes 500 x 375 pixels with much detail, as photographs have it,
+// and with little.
+func BenchmarkDecode(b *testing.B) {
+	for name, noise := range map[string]uint32{"detailed": 64, "smooth": 1} {
+		m := image.NewYCbCr(image.Rect(0, 0, 500, 375), image.YCbCrSubsampleRatio420)
+		state := uint32(1)
+		for _, p := range [][]byte{m.Y, m.Cb, m.Cr} {
+			for i := range p {
+				state = state*1664525 + 1013904223
+				p[i] = byte(uint32(i/512%100) + uint32(i%512/4) + state>>24%noise)
+			}
+		}
+		var buf bytes.Buffer
+		if err := jpeg.Encode(&buf, m, &jpeg.Options{Quality: 85}); err != nil {
+			b.Fatal(err)
+		}
+		raw := buf.Bytes()
+		b.Run(name+"/here", func(b *testing.B) {
+			var d Decoder
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := decode(&d, raw); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/image-jpeg", func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := jpeg.Decode(bytes.NewReader(raw)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
