@@ -145,6 +145,12 @@ func (m *Model) drawHeaderRight(r rect, used int) int {
 		t = appendCount(t, m.pic.drops)
 		t = append(t, "  "...)
 	}
+	lost := m.live.Outcome.Unsaved
+	if lost.Any() {
+		t = append(t, "unsaved "...)
+		t = appendCount(t, lost.Steps+lost.Spans)
+		t = append(t, "  "...)
+	}
 	if m.pic.next {
 		t = append(t, "cfg #"...)
 		t = strconv.AppendInt(t, int64(m.pic.seg.Index), 10)
@@ -154,7 +160,7 @@ func (m *Model) drawHeaderRight(r rect, used int) int {
 		return r.x + r.w
 	}
 	st := stDim
-	if m.pic.drops > 0 {
+	if m.pic.drops > 0 || lost.Any() {
 		st = stWarn
 	}
 	m.c.pen(x, r.y, len(t)).raw(st, t)

@@ -83,7 +83,6 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		Device: r.device.dev, Recorder: r.recorder, Model: model, Fixed: fixed,
 		Dataset: ds, Transform: tf, Seed: o.seed, Epochs: o.epochs, Steps: o.steps,
 		Schedule: o.schedule(model, knobs), Knobs: knobs,
-		TimeOps: o.timeOps || r.device.dev.Info().Kind != "cuda", // event pairs around each kernel slow a GPU
 	})
 	if err != nil {
 		return r, during("prepare the training", r.trains(), "lower batch_size, or choose another model or device", err)
@@ -157,7 +156,8 @@ func (r *run) close(status string, cause error) error {
 			r.recorder.Note("error", out.Error)
 		}
 		err := r.engine.Close()
-		r.err = errors.Join(err, r.collector.Stop(out), r.dataset.Close(), r.device.dev.Close())
+		stored := during("write session file", r.file, "free some space, or name a file elsewhere with --session", r.collector.Stop(out))
+		r.err = errors.Join(err, stored, r.dataset.Close(), r.device.dev.Close())
 	})
 	return r.err
 }

@@ -246,6 +246,7 @@ type summary struct {
 	Segments          int               `json:"segments"`
 	Knobs             map[string]string `json:"knobs"`
 	DroppedSpans      int64             `json:"dropped_spans"`
+	Unsaved           *unsaved          `json:"unsaved,omitempty"` // what the session's file lacks
 	PeakBytes         int64             `json:"peak_memory_bytes"`
 	CopyIn            number            `json:"h2d_s"`     // copies to the device, hidden behind compute or not
 	CopyInShare       number            `json:"h2d_share"` // of the wall time
@@ -253,6 +254,14 @@ type summary struct {
 	Gauges            map[string]gauge  `json:"gauges"`
 	Labels            []string          `json:"labels,omitempty"`
 	verdict           stall.Verdict
+}
+
+// unsaved is what could not be written to the session's file.
+type unsaved struct {
+	Steps int64  `json:"steps"`
+	Spans int64  `json:"spans"`
+	From  number `json:"from_s"`
+	To    number `json:"to_s"`
 }
 
 type epochSummary struct {
@@ -285,6 +294,9 @@ func summarise(r *run, o *options, cause error) summary {
 		Ops: opTable(s.Ops), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
 	out.Diverged = brokeAt(s.Steps)
+	if u := s.Outcome.Unsaved; u.Any() {
+		out.Unsaved = &unsaved{u.Steps, u.Spans, seconds(u.From), seconds(u.To)}
+	}
 	if cause != nil {
 		f := explain(cause)
 		out.Error, out.Failure = cause.Error(), &f
@@ -340,6 +352,10 @@ func (s summary) text() string {
 	}
 	if s.DroppedSpans > 0 {
 		fmt.Fprintf(&b, "dropped  %d spans: the shares above may be off\n", s.DroppedSpans)
+	}
+	if u := s.Unsaved; u != nil {
+		fmt.Fprintf(&b, "unsaved  %d steps and %d spans, of %.3g s to %.3g s after the start, are not in the session's file\n",
+			u.Steps, u.Spans, float64(u.From), float64(u.To))
 	}
 	return b.String()
 }

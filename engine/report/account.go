@@ -184,6 +184,9 @@ func (a *account) labels() []string {
 	if a.flags&trace.FlagCeiling != 0 {
 		l = append(l, "ceiling (cached batches)")
 	}
+	if a.s.Outcome.Unsaved.Any() {
+		l = append(l, "an incomplete session file")
+	}
 	if len(a.s.Damage) > 0 {
 		l = append(l, "a damaged session file")
 	}

@@ -97,6 +97,17 @@ func (m *markdown) caveats() {
 	m.item("Bottleneck injected", m.flags&trace.FlagInjected != 0, m.flaggedRows(trace.FlagInjected)+" ran with a slowness that was added on purpose")
 	m.item("Ceiling", m.flags&trace.FlagCeiling != 0, m.flaggedRows(trace.FlagCeiling)+" served cached batches, so that data cost nothing")
 	m.item("Spans dropped", m.drops > 0, m.dropText())
+	if u := m.s.Outcome.Unsaved; u.Any() {
+		what := plural(int(u.Spans), "span", "spans")
+		switch {
+		case u.Spans == 0:
+			what = plural(int(u.Steps), "step", "steps")
+		case u.Steps > 0:
+			what = plural(int(u.Steps), "step", "steps") + " and " + what
+		}
+		m.line("- Unsaved: yes; %s of the time from %s to %s after the start (%s) could not be written to the session's file.",
+			what, seconds(u.From), seconds(u.To), seconds(u.To-u.From))
+	}
 	m.item("Projected", m.projects(), "times called projected were worked out from a rate, not run in full")
 	m.line("- Outcome: %s", m.status())
 	if u := m.whole.Share(trace.CauseUnknown); u >= 0.05 {

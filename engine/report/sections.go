@@ -112,7 +112,7 @@ func (m *markdown) status() string {
 	case "failed":
 		return fmt.Sprintf("the run failed%s: %s.", at, strings.TrimSuffix(or(o.Error, "no reason was recorded"), "."))
 	case "killed":
-		return "the run was killed: its file has no end, and at most its last second is missing."
+		return "the run was killed, or had no room left to write to: its file has no end, and what came after " + seconds(m.s.Now) + " is missing."
 	case "", "running":
 		return "the run was still going on when this was written, " + seconds(m.s.Now) + " after its start."
 	}

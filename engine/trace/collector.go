@@ -46,8 +46,11 @@ type Collector struct {
 	drained batch  // of the current drain
 	pending *batch // for the file, since the last write
 
-	mu  sync.Mutex
-	err error
+	left *batch // taken by the writer and not written when it stopped
+
+	mu      sync.Mutex
+	err     error
+	unsaved Unsaved
 }
 
 // NewCollector returns a collector. a may be nil (steps then pass unanalysed)
@@ -64,6 +67,7 @@ func NewCollector(r *Recorder, s *Session, a Analyzer, st *Store) *Collector {
 func (c *Collector) Start() {
 	c.group.Go(c.drainLoop)
 	if c.store != nil {
+		c.store.keepRoom()
 		c.written <- new(batch)
 		c.group.Go(c.writeLoop)
 	}
@@ -103,14 +107,43 @@ func (c *Collector) finish(o Outcome) {
 		}
 		return nil
 	})
-	c.session.finish(o)
-	if c.store == nil {
-		return
+	if c.store != nil {
+		c.fail(guard("store the session", func() error { return c.storeEnd(&o) }))
 	}
-	c.fail(guard("store the session", func() error {
-		o.Drops = c.rec.Drops()
-		return errors.Join(c.store.write(c.pending), c.store.finish(o), c.store.Close())
-	}))
+	c.session.finish(o)
+}
+
+// storeEnd writes what is left and how the run ended. Where there is no room for
+// all of it, the spans go first; steps and outcome have some room set aside.
+func (c *Collector) storeEnd(o *Outcome) error {
+	b := c.pending
+	if c.left != nil {
+		b = c.left
+		b.append(c.pending)
+	}
+	err := c.store.write(b)
+	if err != nil {
+		c.store.makeRoom()
+		c.lose(nil, b.spans)
+		b.spans = nil
+		if c.store.write(b) != nil {
+			c.lose(b.steps, nil)
+		}
+	}
+	o.Drops = c.rec.Drops()
+	c.mu.Lock()
+	o.Unsaved = c.unsaved
+	c.mu.Unlock()
+	return errors.Join(err, c.store.finish(*o), c.store.Close())
+}
+
+// lose counts what the file will never have, and shows it.
+func (c *Collector) lose(steps []Step, spans []Span) {
+	c.mu.Lock()
+	c.unsaved.add(steps, spans)
+	u := c.unsaved
+	c.mu.Unlock()
+	c.session.lost(u)
 }
 
 // collect runs f and, when it fails, says so in the session itself.
@@ -161,6 +194,7 @@ func (c *Collector) keep(b *batch) {
 		return
 	}
 	if len(c.pending.spans) > MaxSpans {
+		c.lose(nil, c.pending.spans)
 		c.pending.spans = c.pending.spans[:0]
 	}
 	c.pending.append(b)
@@ -189,19 +223,22 @@ func (c *Collector) writeLoop() {
 		for {
 			select {
 			case <-c.quit:
-				return c.lastWrite()
+				c.lastWrite()
+				return nil
 			case b := <-c.writes:
 				if err := c.store.write(b); err != nil {
 					if c.fail(err) {
-						c.rec.Note("error", err.Error()+"; the run goes on, its file is incomplete")
+						c.rec.Note("error", err.Error()+"; the run goes on, its file is incomplete: make room")
 					}
+					c.lose(nil, b.spans)
 				} else {
 					b.reset()
 				}
 				b.spans = b.spans[:0]
 				select {
 				case <-c.quit:
-					return c.store.write(b)
+					c.left = b
+					return nil
 				case <-tick.C:
 				}
 				c.written <- b
@@ -210,13 +247,11 @@ func (c *Collector) writeLoop() {
 	}))
 }
 
-// lastWrite writes a batch that was handed over but not yet taken.
-func (c *Collector) lastWrite() error {
+// lastWrite takes a batch that was handed over but not yet taken.
+func (c *Collector) lastWrite() {
 	select {
-	case b := <-c.writes:
-		return c.store.write(b)
+	case c.left = <-c.writes:
 	default:
-		return nil
 	}
 }
 

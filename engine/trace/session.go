@@ -114,6 +114,13 @@ func (s *Session) add(b *batch) {
 	s.spans.add(b.spans)
 }
 
+// lost publishes what the session's file lacks so far.
+func (s *Session) lost(u Unsaved) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcome.Unsaved = u
+}
+
 // finish publishes how the run ended; the drop counts are the session's own.
 func (s *Session) finish(o Outcome) {
 	s.mu.Lock()

@@ -111,17 +111,6 @@ type Point struct {
 	V float64
 }
 
-// OpTime is the device time of one launch of the plan, accumulated over the
-// profiled steps.
-type OpTime struct {
-	Name  string // "conv_forward"
-	Layer string // "layer1.0.conv1"
-	Calls int64
-	Total int64   // ns
-	FLOPs float64 // of all calls together
-	Bytes float64 // of all calls together, the fewest that they can move
-}
-
 // Outcome is how the run ended.
 type Outcome struct {
 	Ended     int64  // ns; 0 while running
@@ -129,4 +118,33 @@ type Outcome struct {
 	Error     string
 	PeakBytes int64 // device memory
 	Drops     [NumTracks]int64
+	Unsaved   Unsaved
+}
+
+// Unsaved is what the session's file lacks because it could not be written, when
+// the disk was full, say. What was shown while the run went on had it all.
+type Unsaved struct {
+	Steps, Spans int64
+	From, To     int64 // ns, the time that they are of
+}
+
+// Any reports whether anything is missing.
+func (u Unsaved) Any() bool { return u.Steps > 0 || u.Spans > 0 }
+
+// add counts what a batch holds as missing.
+func (u *Unsaved) add(steps []Step, spans []Span) {
+	if len(steps)+len(spans) == 0 {
+		return
+	}
+	if !u.Any() {
+		u.From, u.To = maxTime, minTime
+	}
+	u.Steps += int64(len(steps))
+	u.Spans += int64(len(spans))
+	for i := range steps {
+		u.From, u.To = min(u.From, steps[i].Start), max(u.To, steps[i].End)
+	}
+	for i := range spans {
+		u.From, u.To = min(u.From, spans[i].Start), max(u.To, spans[i].End)
+	}
 }

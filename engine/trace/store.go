@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -61,6 +62,7 @@ type Store struct {
 	first int64   // id of sizes[0]
 	steps int64   // in the file
 	sum   rowSum
+	room  *os.File // set aside on the disk; see keepRoom
 
 	closeOnce sync.Once
 	closeErr  error
@@ -171,10 +173,42 @@ func (st *Store) finish(o Outcome) error {
 	return nil
 }
 
+// reserve is the room that is set aside for the last words of a run, in bytes:
+// some thousand steps and the outcome.
+const reserve = 1 << 20
+
+// keepRoom takes some room on the session's disk, in a file without a name, which
+// goes when the process does. Where that fails there is none.
+func (st *Store) keepRoom() {
+	f, err := os.CreateTemp(filepath.Dir(st.path), ".gpustall-*")
+	if err != nil {
+		return
+	}
+	_ = os.Remove(f.Name())
+	noise := make([]byte, reserve) // zeros may take no room
+	_, _ = rand.Read(noise)
+	_, err = f.Write(noise)
+	if _, there := os.Lstat(f.Name()); err != nil || there == nil {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+		return
+	}
+	st.room = f
+}
+
+// makeRoom gives the room back.
+func (st *Store) makeRoom() {
+	if st.room != nil {
+		_ = st.room.Close()
+		st.room = nil
+	}
+}
+
 // Close leaves one self-contained file, without a write-ahead log beside it,
 // unless another process is reading the session just then.
 func (st *Store) Close() error {
 	st.closeOnce.Do(func() {
+		st.makeRoom()
 		for range 50 {
 			var mode string
 			if err := st.db.QueryRow("PRAGMA journal_mode=DELETE").Scan(&mode); err == nil && mode == "delete" {

@@ -20,6 +20,7 @@ const (
 	TrackStall                  // gaps of the compute stream, written by the analysis: Arg is the Cause
 	TrackQueue                  // ready-queue samples: Arg is the number of ready batches
 	TrackInline                 // loading inside the step loop (num_workers=0)
+	TrackOps                    // the launches of timed steps, one by one: Arg is the index of Session.Ops
 	TrackWorker0 TrackID = 16   // worker i is TrackWorker0+i, i < MaxWorkers
 )
 
@@ -56,7 +57,7 @@ const (
 	KindPause           // step loop: paused by the user
 	KindCopy            // copy stream: host to device; Arg is KiB
 	KindCompute         // compute stream: one step's kernels
-	KindOp              // compute stream: one launch of a profiled step; Arg is the launch index
+	KindOp              // ops track: one launch of a timed step; Arg is the index of Session.Ops
 	KindStall           // stall track: Arg is the Cause
 	KindQueue           // queue track: an instant, Arg is ready batches, Flags is the capacity
 	NumKinds
@@ -91,6 +92,7 @@ const (
 	FlagFirstOfEpoch                    // first step of an epoch
 	FlagLastOfEpoch                     // last step of an epoch
 	FlagModelled                        // time from a model (emu), not measured
+	FlagTimed                           // the step's ops were timed one by one, which makes it longer
 )
 
 // Cause is why the compute stream was empty. Every gap has exactly one.
