@@ -222,7 +222,7 @@ func scripts() map[string]script {
 	all["tuned"] = tuned
 
 	em := script{meta: meta("emulated"), stretches: []stretch{{reason: "start", knobs: knobs("4"), steps: 30, workers: 4, read: 40 * ms, decode: ms, transform: ms, comp: 5 * ms}}, perEpoch: 60, outcome: trace.Outcome{Status: "stopped",
-		Unsaved: trace.Unsaved{Steps: 2, Spans: 3456, From: 400 * ms, To: 900 * ms}}}
+		Unsaved: trace.Unsaved{Steps: 2, Spans: 3456, From: 400e6, To: 900e6}}}
 	em.meta.Device, em.meta.DeviceKind, em.meta.Emulated, em.meta.Model, em.meta.Params = "emulated H100", "emu", true, "resnet18", 11_173_962
 	all["emulated"] = em
 
