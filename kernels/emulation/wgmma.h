@@ -53,16 +53,17 @@ struct Descriptor {
   }
 };
 
-// proxy_element reads 16 bits by the asynchronous proxy: all ones, a NaN in both
+// proxy_chunk reads 8 elements by the asynchronous proxy: all ones, a NaN in both
 // types, where this and the generic proxy do not see the same.
-inline uint16_t proxy_element(uint32_t a) {
+inline void proxy_chunk(uint16_t v[8], uint32_t a) {
   Worker *w = W;
   size_t at = (size_t)a - window_base();
-  if (a < window_base() || at + 2 > w->dynamic_size) die("wgmma reads outside the dynamic shared memory");
-  uint16_t v, u;
-  memcpy(&v, w->dynamic + at, 2);
-  memcpy(&u, w->proxy.data() + at, 2);
-  return u == v ? v : 0xffff;
+  if (a < window_base() || at + 16 > w->dynamic_size) die("wgmma reads outside the dynamic shared memory");
+  uint16_t u[8];
+  memcpy(v, w->dynamic + at, 16);
+  memcpy(u, w->proxy.data() + at, 16);
+  for (int i = 0; i < 8; i++)
+    if (u[i] != v[i]) v[i] = 0xffff;
 }
 
 // One warp's share of a wgmma.mma_async.
@@ -76,16 +77,28 @@ struct Product {
   bool read = false;
   std::vector<float> A, B; // 16 x 16, 16 x n
 
+  // operand reads n rows (or columns) from the first on, 16 deep; the element of row
+  // i and depth k goes to out[i*row + k*depth].
+  void operand(float *out, const Descriptor &x, bool transposed, int first, int n, int row, int depth) {
+    for (int c = 0; c < 2 * n; c++) {
+      int i = transposed ? c % (n / 8) * 8 : c / 2, k = transposed ? c / (n / 8) : c % 2 * 8;
+      uint16_t v[8];
+      proxy_chunk(v, x.at(first + i, k, transposed));
+      float *o = out + i * row + k * depth;
+      int step = transposed ? row : depth;
+      if (type == MMA_F16)
+        for (int e = 0; e < 8; e++) o[e * step] = f16_float(v[e]);
+      else
+        for (int e = 0; e < 8; e++) o[e * step] = bf16_float(v[e]);
+    }
+  }
   void load() {
     if (read) return;
     read = true;
-    auto value = [&](uint16_t u) { return type == MMA_F16 ? f16_float(u) : bf16_float(u); };
     A.resize(16 * 16);
     B.resize(16 * n);
-    for (int m = 0; m < 16; m++)
-      for (int k = 0; k < 16; k++) A[m * 16 + k] = value(proxy_element(a.at(row + m, k, ta)));
-    for (int k = 0; k < 16; k++)
-      for (int i = 0; i < n; i++) B[k * n + i] = value(proxy_element(b.at(i, k, tb)));
+    operand(A.data(), a, ta, row, 16, 16, 1);
+    operand(B.data(), b, tb, 0, n, 1, n);
   }
 };
 
