@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -143,9 +142,6 @@ func checkPTXCoverage(t *testing.T) {
 	for _, f := range files {
 		var sm int
 		name := ptxFile.FindStringSubmatch(f.Name())
-		if strings.Contains(f.Name(), "sm_90a") {
-			continue // not interpreted yet
-		}
 		if _, err := fmt.Sscan(name[2], &sm); err != nil {
 			t.Fatal(err)
 		}

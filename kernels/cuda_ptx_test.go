@@ -158,4 +158,4 @@ func checkPTX(t *testing.T, op Op, alias ...int) {
 
 // One target for each set of PTX files, with few processors, so that loops over
 // the grid turn and depths are split.
-var ptxTargets = []CUDATarget{{SM: 80, Processors: 3}, {SM: 75, Processors: 7}, {SM: 70, Processors: 132}}
+var ptxTargets = []CUDATarget{{SM: 90, Processors: 3}, {SM: 80, Processors: 3}, {SM: 75, Processors: 7}, {SM: 70, Processors: 132}}

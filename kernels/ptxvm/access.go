@@ -218,8 +218,17 @@ func atomics(b *builder) {
 	})
 }
 
-// fences is "fence.acq_rel.gpu".
+// fences is "fence.acq_rel.gpu" and "fence.proxy.async.shared::cta", which makes
+// the thread's writes to shared memory visible to the asynchronous proxy.
 func fences(b *builder) {
+	if b.has("proxy") {
+		b.must("async", "shared::cta")
+		b.in.run = b.lanes(func(w *warp, l int) {
+			p := &w.block.proxies[w.first+l]
+			*p = append(*p, w.block.epoch)
+		})
+		return
+	}
 	b.must("acq_rel", "gpu")
 	b.in.run = b.lanes(func(w *warp, l int) {
 		f := &w.block.fences[w.first+l]

@@ -134,5 +134,6 @@ func (w *warp) land(l int, g []copying) {
 		for j := c.at / 4; j < (c.at+c.n)/4; j++ {
 			s.writer[j] = newTouch(w.block.epoch, w.first+l)
 		}
+		s.wrote(c.at, c.n, len(w.block.proxies[w.first+l]))
 	}
 }

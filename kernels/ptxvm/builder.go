@@ -20,7 +20,7 @@ var builders map[string]func(*builder)
 
 func init() {
 	builders = map[string]func(*builder){}
-	for _, chapter := range []map[string]func(*builder){accesses, control, collectives, asyncs} {
+	for _, chapter := range []map[string]func(*builder){accesses, control, collectives, asyncs, warpgroups} {
 		for name, f := range chapter {
 			builders[name] = f
 		}

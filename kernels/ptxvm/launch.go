@@ -41,6 +41,9 @@ type block struct {
 	atomic int     // epoch of the last atomic; -1: none
 	fences [][]int // of each thread, the epochs in which it passed one
 	memory *sharedMemory
+
+	proxies [][]int   // of each thread, the epochs in which it passed a fence.proxy.async
+	issues  [][]issue // of each warpgroup, its products
 }
 
 // Run runs a launch to its end. Errors of the kernel are of type *Fault.
@@ -71,7 +74,7 @@ func (m *Module) Run(l Launch, mem *Memory) error {
 			i = n - 1 - i
 		}
 		b := &block{
-			grid: g, number: g.first + uint64(i), epoch: 1, atomic: -1, fences: make([][]int, threads),
+			grid: g, number: g.first + uint64(i), epoch: 1, atomic: -1, fences: make([][]int, threads), proxies: make([][]int, threads), issues: make([][]issue, threads/128),
 			at:     [3]int{i % l.Grid[0], i / l.Grid[0] % l.Grid[1], i / l.Grid[0] / l.Grid[1]},
 			memory: newShared(g.sharedBytes()),
 		}

@@ -152,11 +152,11 @@ func choose(b *builder) {
 	guard := len(b.in.reads)
 	x, y := b.src(size), b.src(size)
 	p := b.src(0)
-	b.in.reads, b.in.writes = b.in.reads[:guard], nil
+	b.in.reads = b.in.reads[:guard]
 	b.in.run = func(w *warp, m uint32) {
 		known, p := w.defined[p.id], w.p[p.slot]
 		defined := known & (w.defined[x.id]&p | w.defined[y.id]&^p)
-		w.defined[d.id] = w.defined[d.id]&^m | defined&m
+		w.undefined = m &^ defined
 		if size == 8 {
 			D, X, Y := &w.r64[d.slot], &w.r64[x.slot], &w.r64[y.slot]
 			for ; m != 0; m &= m - 1 {

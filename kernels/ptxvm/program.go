@@ -15,6 +15,7 @@ type program struct {
 	shared  []variable // static arrays, by address
 	static  int        // bytes of them
 	dynamic *variable  // the array whose length the launch gives
+	async   bool       // it has instructions of warpgroups
 }
 
 type class uint8

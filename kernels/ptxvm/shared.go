@@ -9,6 +9,8 @@ type sharedMemory struct {
 	state  []byte // of each byte
 	writer []touch
 	reader []touch
+	async  []uint16 // products under way that read a word
+	proxy  []uint16 // fence.proxy.async that its writer had passed
 }
 
 const (
@@ -27,7 +29,7 @@ const manyThreads = 1 << threadBits
 
 func newShared(n int) *sharedMemory {
 	words := (n + 3) / 4
-	return &sharedMemory{make([]byte, n), make([]byte, n), make([]touch, words), make([]touch, words)}
+	return &sharedMemory{make([]byte, n), make([]byte, n), make([]touch, words), make([]touch, words), make([]uint16, words), make([]uint16, words)}
 }
 
 // shared is n bytes at addr for lane l, nil when the access is an error.
@@ -54,7 +56,17 @@ func (w *warp) shared(l int, addr uint64, n int, k accessKind) []byte {
 		w.fail(l, "shared memory at %#x: %s", addr, why)
 		return nil
 	}
+	if k == store {
+		s.wrote(at, n, len(w.block.proxies[me]))
+	}
 	return s.data[at : at+n]
+}
+
+// wrote notes how many fences for the asynchronous proxy the writer had passed.
+func (s *sharedMemory) wrote(at, n, fences int) {
+	for i := at / 4; i <= (at+n-1)/4; i++ {
+		s.proxy[i] = uint16(fences)
+	}
 }
 
 func (w *warp) sharedRange(l int, addr uint64, n int) (s *sharedMemory, at int, ok bool) {
@@ -79,6 +91,8 @@ func (s *sharedMemory) touch(at, n, me, epoch int, k accessKind) string {
 		}
 		t := s.reader[i]
 		switch {
+		case k == store && s.async[i] > 0:
+			return "a product under way reads it"
 		case k == store:
 			if t.epoch() == epoch && t.thread() != me {
 				if t.thread() == manyThreads {

@@ -20,7 +20,10 @@ type warp struct {
 	r64     [][32]uint64
 	p       []uint32 // predicates, a bit for each lane
 	defined []uint32 // by register id, likewise
-	copies  [32]copies
+
+	undefined uint32 // lanes whose result is not, of the instruction that runs
+	copies    [32]copies
+	flight    flight // of a program with instructions of warpgroups
 
 	lane  int
 	error string
@@ -54,6 +57,10 @@ func (w *warp) start(b *block, p *program, first, threads int) {
 	}
 	clear(w.defined)
 	clear(w.copies[:])
+	w.flight = flight{}
+	if p.async {
+		w.flight.stamps, w.flight.flying = make([]int, p.ids), make([]int, p.ids)
+	}
 	for _, c := range p.constants {
 		w.defined[c.id] = full
 		if c.class == predicate {
@@ -177,9 +184,17 @@ func (w *warp) run() error {
 // execute runs an instruction for the lanes in m; its results are not defined
 // where operands are not.
 func (w *warp) execute(in *instruction, m, undefined uint32) {
+	w.undefined = undefined
 	in.run(w, m)
+	undefined = w.undefined // selp knows better
 	for _, id := range in.writes {
 		w.defined[id] = (w.defined[id] | m) &^ undefined
+	}
+	if w.flight.stamps != nil {
+		w.flight.clock++
+		for _, id := range in.writes {
+			w.flight.stamps[id] = w.flight.clock
+		}
 	}
 }
 

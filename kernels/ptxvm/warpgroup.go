@@ -1,0 +1,320 @@
+package ptxvm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// "Asynchronous Warpgroup Level Matrix Instructions", of sm_90a. Each of the four
+// warps of a warpgroup computes its own 16 rows of the 64, when the instruction is
+// met; but the results are there, and the shared memory that was read is free,
+// only when the warp has waited for the group.
+var warpgroups = map[string]func(*builder){
+	"wgmma": func(b *builder) {
+		switch b.one("mma_async", "fence", "commit_group", "wait_group") {
+		case "mma_async":
+			multiplyAsync(b)
+		case "fence":
+			b.must("sync", "aligned")
+			b.in.kind = together
+			b.in.run = func(w *warp, _ uint32) { w.flight.fenced = w.flight.clock }
+		case "commit_group":
+			b.must("sync", "aligned")
+			b.in.kind = together
+			b.in.run = func(w *warp, _ uint32) {
+				f := &w.flight
+				f.groups = append(f.groups, f.open)
+				f.open = nil
+			}
+		default:
+			b.must("sync", "aligned")
+			o := b.operand()
+			if o.kind != isNumber || o.value > 1<<20 {
+				b.fail("no number of groups")
+				return
+			}
+			b.in.kind = together
+			b.in.run = func(w *warp, _ uint32) {
+				f := &w.flight
+				for len(f.groups) > int(o.value) {
+					for _, p := range f.groups[0] {
+						w.arrive(p)
+					}
+					f.groups = f.groups[1:]
+				}
+			}
+		}
+		b.p.async = true
+	},
+}
+
+// flight is what a warp knows of its asynchronous products.
+type flight struct {
+	open   []asyncProduct
+	groups [][]asyncProduct
+	issued int // of all products
+
+	// A clock of the warp's instructions, and when each register was written last;
+	// accumulators must be fenced against other uses.
+	clock, fenced int
+	stamps        []int
+	flying        []int // products under way, by register id
+}
+
+// asyncProduct is one under way.
+type asyncProduct struct {
+	at    int // clock
+	accum []register
+	words []int // of shared memory that it reads
+}
+
+// issue is one product as all warps of the warpgroup must issue it.
+type issue struct {
+	line int
+	a, b uint64
+}
+
+// multiplyAsync is "wgmma.mma_async" of 16-bit floats, both operands in shared
+// memory, accumulators in float32: d, a, b, scale-d, scale-a, scale-b, and whether
+// a and b are "transposed": major along M and N instead of K.
+func multiplyAsync(b *builder) {
+	b.must("sync", "aligned")
+	shape := ""
+	if len(b.mods) > 0 {
+		shape = b.mods[0]
+	}
+	columns, ok := strings.CutPrefix(shape, "m64n")
+	columns, ok2 := strings.CutSuffix(columns, "k16")
+	n, err := strconv.Atoi(columns)
+	if !ok || !ok2 || err != nil || n%8 != 0 || n < 8 || n > 256 {
+		b.fail("unknown shape .%s", shape)
+		return
+	}
+	b.must(shape, "f32")
+	typ := b.one("f16", "bf16")
+	b.must(typ)
+	widen := half
+	if typ == "bf16" {
+		widen = bfloat
+	}
+	accum := b.registers(n/2, 4, func(o operand, size int) register {
+		if o.kind != isRegister || o.reg.size != size {
+			b.fail("an accumulator that is no register of %d bytes", size)
+		}
+		return o.reg
+	})
+	a, c := b.src(8), b.src(8)
+	scale := b.src(0)
+	negA, negB := b.choice("-1", "1"), b.choice("-1", "1")
+	transA, transB := b.choice("1", "0"), b.choice("1", "0")
+	sign := 1.0
+	if negA != negB {
+		sign = -1
+	}
+	line := b.in.line
+	b.in.kind = together
+	b.in.run = func(w *warp, _ uint32) {
+		da, db, ok := w.uniform(a, c)
+		if !ok || !w.joins(issue{line, da, db}) {
+			return
+		}
+		p := asyncProduct{at: w.flight.clock, accum: accum}
+		add := w.p[scale.slot]
+		if add != 0 && add != full {
+			w.fail(-1, "scale-d differs between lanes")
+			return
+		}
+		for _, r := range accum {
+			switch {
+			case w.flight.flying[r.id] > 0: // in order behind the one under way
+			case add != 0 && w.defined[r.id] != full:
+				w.fail(-1, "an accumulator that was never given a value")
+				return
+			case w.flight.stamps[r.id] > w.flight.fenced:
+				w.fail(-1, "an accumulator was written with no wgmma.fence since")
+				return
+			}
+		}
+		var A [16][16]float64
+		B := make([][16]float64, n)
+		rows := w.first / 32 % 4 * 16
+		w.matrix(&p, da, transA, rows, 16, func(r, k int, v uint32) { A[r][k] = sign * widen(v) })
+		w.matrix(&p, db, transB, 0, n, func(r, k int, v uint32) { B[r][k] = widen(v) })
+		if w.error != "" {
+			return
+		}
+		for l := range 32 {
+			for i, d := range accum {
+				// "Accumulator D": rows by warp and lane, two of them 8 apart; columns in
+				// groups of 8.
+				row, col := l/4+i/2%2*8, i/4*8+l%4*2+i%2
+				sum := 0.0
+				if add != 0 {
+					sum = float64(float32of(w.r32[d.slot][l]))
+				}
+				for k := range 16 {
+					sum += A[row][k] * B[col][k]
+				}
+				w.r32[d.slot][l] = canonical(float32(sum))
+			}
+		}
+		for _, r := range accum {
+			w.flight.flying[r.id]++
+			w.defined[r.id] = 0
+		}
+		for _, i := range p.words {
+			w.block.memory.async[i]++
+		}
+		w.flight.open = append(w.flight.open, p)
+	}
+}
+
+// choice takes an immediate that is one of two; true for the first.
+func (b *builder) choice(yes, no string) bool {
+	o := b.operand()
+	s := strconv.FormatInt(int64(o.value), 10)
+	if o.kind != isNumber || s != yes && s != no {
+		b.fail("neither %s nor %s", yes, no)
+	}
+	return s == yes
+}
+
+// uniform is the values of descriptors, which are the same in all lanes.
+func (w *warp) uniform(a, b register) (uint64, uint64, bool) {
+	x, y := w.r64[a.slot], w.r64[b.slot]
+	for l := range 32 {
+		if x[l] != x[0] || y[l] != y[0] {
+			w.fail(l, "a matrix descriptor that differs between lanes")
+			return 0, 0, false
+		}
+	}
+	return x[0], y[0], true
+}
+
+// joins says whether the warp's warpgroup is whole and executes the same products
+// in the same order.
+func (w *warp) joins(i issue) bool {
+	b := w.block
+	group := w.first / 128
+	if (group+1)*128 > len(b.fences) {
+		w.fail(-1, "a warpgroup of less than 4 warps")
+		return false
+	}
+	n := w.flight.issued
+	w.flight.issued++
+	if n == len(b.issues[group]) {
+		b.issues[group] = append(b.issues[group], i)
+	}
+	if was := b.issues[group][n]; was != i {
+		w.fail(-1, "product %d of this warp is %v, of another of its warpgroup %v", n, i, was)
+		return false
+	}
+	return true
+}
+
+// matrix reads rows first to first+count of an operand, 16 elements deep, as a
+// descriptor says ("Shared Memory Matrix Layout", "Matrix Descriptor Format").
+// Rows are those of A and the columns of B.
+//
+// 16 bytes (a chunk) hold 8 elements that follow one another along K, or, of what
+// is transposed, along the rows. With S chunks in a swizzled line (1, 2, 4 or 8),
+// the chunk of element (row, k) begins at
+//
+//	K-major:   row%8 * S chunks + row/8 * stride + k/8 * (1 chunk; of S = 1 leading)
+//	MN-major:  k%8 * S chunks + row/8%S chunks + k/8 * stride + row/(8S) * leading
+//	           (of S = 1 stride and leading change places)
+//
+// and then bits 4 to 6 of its address are exchanged by an exclusive or with bits
+// 7 to 9, as many of them as S needs.
+func (w *warp) matrix(p *asyncProduct, desc uint64, transposed bool, first, count int, to func(row, k int, v uint32)) {
+	const spare = 3<<14 | 3<<30 | 7<<46 | 0x3ff<<52
+	if desc&spare != 0 || desc>>49&7 != 0 {
+		w.fail(-1, "matrix descriptor %#x with an offset, or with bits that mean nothing", desc)
+		return
+	}
+	start, leading, stride := desc&0x3fff<<4, desc>>16&0x3fff<<4, desc>>32&0x3fff<<4
+	chunks := [4]uint64{1, 8, 4, 2}[desc>>62]
+	at := func(row, k uint64) uint64 {
+		var off uint64
+		switch {
+		case !transposed && chunks == 1:
+			off = row%8*16 + row/8*stride + k/8*leading
+		case !transposed:
+			off = row%8*chunks*16 + row/8*stride + k/8*16
+		case chunks == 1:
+			off = k%8*16 + row/8*stride + k/8*leading
+		default:
+			off = k%8*chunks*16 + row/8%chunks*16 + k/8*stride + row/(8*chunks)*leading
+		}
+		addr := start + off
+		return addr ^ (addr>>7&(chunks-1))<<4
+	}
+	read := func(row, k uint64) []byte { return w.asyncRead(p, at(row, k)) }
+	for i := 0; i < count*2; i++ {
+		row, k := first+i/2, i%2*8 // the first element of a chunk
+		if transposed {
+			row, k = first+i/16*8, i%16
+		}
+		chunk := read(uint64(row), uint64(k))
+		if chunk == nil {
+			return
+		}
+		for e := range 8 {
+			v := uint32(get(chunk[2*e:], 2))
+			if transposed {
+				to(row-first+e, k, v)
+			} else {
+				to(row-first, k+e, v)
+			}
+		}
+	}
+}
+
+// asyncRead is 16 bytes as the asynchronous proxy reads them: what threads wrote
+// must have been fenced by them for that proxy, then passed a barrier.
+func (w *warp) asyncRead(p *asyncProduct, addr uint64) []byte {
+	s, at, ok := w.sharedRange(-1, addr, 16)
+	if !ok {
+		return nil
+	}
+	for i := at; i < at+16; i++ {
+		if s.state[i] != written {
+			w.fail(-1, "shared memory at %#x is read, but was never written, or a copy is under way", addr)
+			return nil
+		}
+	}
+	for i := at / 4; i < (at+16)/4; i++ {
+		t := s.writer[i]
+		if passed := w.block.proxies[t.thread()]; len(passed) <= int(s.proxy[i]) || passed[s.proxy[i]] == w.block.epoch {
+			w.fail(-1, "shared memory at %#x is read through the asynchronous proxy: thread %d, which wrote it, passed no fence.proxy.async and barrier since", addr, t.thread())
+			return nil
+		}
+		p.words = append(p.words, i)
+	}
+	if why := s.touch(at, 16, manyThreads, w.block.epoch, load); why != "" {
+		w.fail(-1, "shared memory at %#x: %s", addr, why)
+		return nil
+	}
+	return s.data[at : at+16]
+}
+
+// arrive ends a product: its results are there, and it reads no more.
+func (w *warp) arrive(p asyncProduct) {
+	s, f := w.block.memory, &w.flight
+	for _, i := range p.words {
+		s.async[i]--
+		s.reader[i] = newTouch(w.block.epoch, manyThreads)
+	}
+	for _, r := range p.accum {
+		if f.stamps[r.id] > p.at {
+			w.fail(-1, "an accumulator was written while its product was under way")
+			return
+		}
+		if f.flying[r.id]--; f.flying[r.id] == 0 {
+			w.defined[r.id] = full
+		}
+	}
+}
+
+func (i issue) String() string { return fmt.Sprintf("line %d of %#x and %#x", i.line, i.a, i.b) }
