@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,11 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("GPUCHECK_TEST") {
 	case "crash":
 		fmt.Println(`{"seconds": 1}`)
+		for range 100 {
+			go func() { select {} }() // their stacks come after the reason
+		}
+		time.Sleep(50 * time.Millisecond)
+		debug.SetTraceback("all")
 		panic("out of luck")
 	case "hang":
 		fmt.Println(`{"seconds": 2}`)

@@ -43,7 +43,7 @@ func parts() []part {
 		torch("end-to-end", 60*time.Second),
 		train("tf32"),
 		train("fp16"),
-		tests("follows-cpu", 60*time.Second, "cuda.test", "-test.run=^TestTrainingFollowsCPU$"),
+		tests("follows-cpu", 90*time.Second, "cuda.test", "-test.run=^TestTrainingFollowsCPU$"),
 		tests("device-rest", 60*time.Second, "cuda.test", "-test.skip=^(TestDevice|TestVariants|TestTrainingFollowsCPU)$"),
 		tests("driver", 30*time.Second, "driver.test"),
 		tests("variants", 120*time.Second, "cuda.test", "-test.run=^TestVariants$"),

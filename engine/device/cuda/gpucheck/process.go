@@ -143,8 +143,13 @@ func (c *check) piece(ctx context.Context, v any, name string, args ...string) e
 	return c.object(ctx, v, c.self, append([]string{"-piece", name}, args...)...)
 }
 
-// tail keeps the end of what is written to it.
-type tail struct{ b []byte }
+// tail keeps the end of what is written to it, and the line that a Go program's
+// end begins with, which a dump of many goroutines pushes out of the end.
+type tail struct {
+	b     []byte
+	line  []byte // not ended yet
+	fatal string
+}
 
 const tailBytes = 16 << 10
 
@@ -153,17 +158,29 @@ func (t *tail) Write(p []byte) (int, error) {
 	if n := len(t.b) - tailBytes; n > 0 {
 		t.b = append(t.b[:0], t.b[n:]...)
 	}
+	for _, piece := range bytes.SplitAfter(p, []byte("\n")) {
+		t.line = append(t.line, piece...)
+		if !bytes.HasSuffix(piece, []byte("\n")) {
+			continue
+		}
+		if line := strings.TrimSpace(string(t.line)); t.fatal == "" && isFatal(line) {
+			t.fatal = line
+		}
+		t.line = t.line[:0]
+	}
 	return len(p), nil
+}
+
+func isFatal(line string) bool {
+	return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "SIG")
 }
 
 // last is the line that most likely says what went wrong: the first of a Go
 // panic, else the last one.
 func (t *tail) last() string {
-	lines := strings.Split(strings.TrimSpace(string(t.b)), "\n")
-	for _, l := range lines {
-		if strings.HasPrefix(l, "panic:") || strings.HasPrefix(l, "fatal error:") || strings.HasPrefix(l, "SIG") {
-			return l
-		}
+	if t.fatal != "" {
+		return t.fatal
 	}
+	lines := strings.Split(strings.TrimSpace(string(t.b)), "\n")
 	return lines[len(lines)-1]
 }
