@@ -1,7 +1,7 @@
 package transform
 
 import (
-	"math"
+	"encoding/binary"
 
 	"dev.gpustall/loader"
 )
@@ -9,57 +9,25 @@ import (
 // rect is a rectangle of pixels.
 type rect struct{ x, y, w, h int }
 
-// weightBits is the fixed-point precision of the filter's weights. With bytes and
-// weights that sum to one, sums stay below 2^30.
-const weightBits = 22
-
 // resizer is the scratch of one resize; its slices are reused.
 type resizer struct {
 	cols, rows taps
-	mid        []byte  // the crop's rows, resized horizontally
-	acc        []int32 // one row of sums
+	mid        []byte // the crop's rows, resized horizontally
+	last       []byte // the image's last row, with room to read on
 	out        []byte
 }
 
-// taps is a one-dimensional resampling filter: output i is the sum of width[i]
-// inputs from first[i] on, weighted by weight[i*size:].
-type taps struct {
-	size         int
-	first, width []int
-	weight       []int32
-	real         []float64
-}
+// lanes are the two halves of a word, a byte in each: the sums of a filter need 30
+// bits, so that one multiplication does for two bytes. The loops below read 4 or 8
+// bytes at a time and spread them over such words.
+const lanes = 0x000000ff_000000ff
 
-// set computes the triangle filter that resamples in positions to outs ones, for
-// the outputs [from,from+n). The filter is as wide as an output pixel, or an
-// input pixel when that is wider: that is the antialiasing. See P. Heckbert,
-// "Fundamentals of Texture Mapping and Image Warping", 1989, section 3.5.
-func (t *taps) set(in, outs, from, n int) {
-	scale := float64(in) / float64(outs)
-	support := max(scale, 1)
-	t.size = int(math.Ceil(support))*2 + 1
-	t.first, t.width = grow(t.first, n), grow(t.width, n)
-	t.weight, t.real = grow(t.weight, n*t.size), grow(t.real, t.size)
-	for i := range n {
-		centre := float64((float64(from+i) + 0.5) * scale) // the conversions forbid fused rounding
-		lo := max(int(centre-support+0.5), 0)
-		hi := min(int(centre+support+0.5), in)
-		sum := 0.0
-		for k := lo; k < hi; k++ {
-			w := max(1-math.Abs(float64((float64(k)-centre+0.5)*(1/support))), 0)
-			t.real[k-lo] = w
-			sum += w
-		}
-		t.first[i], t.width[i] = lo, hi-lo
-		for k := range hi - lo {
-			w := t.real[k]
-			if sum != 0 {
-				w /= sum
-			}
-			t.weight[i*t.size+k] = int32(float64(w*(1<<weightBits)) + 0.5)
-		}
-	}
-}
+// half rounds both lanes.
+const half = 1<<(weightBits-1) | 1<<(weightBits-1+32)
+
+// wide is the number of taps up to which rounding of the weights cannot carry a sum
+// of bytes to 256: each is off by half at the most.
+const wide = 1 << (weightBits - 8)
 
 // resize cuts c out of the RGB image s, resizes it to w x h, and writes the
 // window of the result to dst: first along rows, then along columns, rounding to
@@ -68,57 +36,97 @@ func (z *resizer) resize(s *loader.Sample, c rect, w, h int, window rect, dst []
 	z.cols.set(c.w, w, window.x, window.w)
 	z.rows.set(c.h, h, window.y, window.h)
 	// Only the rows that the second pass reads.
-	top := z.rows.first[0]
-	bottom := z.rows.first[window.h-1] + z.rows.width[window.h-1]
+	top, bottom := z.rows.span()
 	stride := window.w * 3
 	z.mid = grow(z.mid, (bottom-top)*stride)
-	for r := top; r < bottom; r++ {
-		at := ((c.y+r)*s.W + c.x) * 3
-		z.horizontal(z.mid[(r-top)*stride:(r-top+1)*stride], s.Pixels[at:at+c.w*3])
+	for r := top; r < bottom; r += 2 {
+		q := min(r+1, bottom-1) // the last one may be alone
+		z.horizontal(z.mid[(r-top)*stride:(r-top+1)*stride], z.mid[(q-top)*stride:(q-top+1)*stride],
+			z.source(s, c, r), z.source(s, c, q))
 	}
-	z.acc = grow(z.acc, stride)
 	for i := range window.h {
 		z.vertical(dst[i*stride:(i+1)*stride], i, top, stride)
 	}
 }
 
-func (z *resizer) horizontal(dst, src []byte) {
+// source returns row r of the crop, and one byte more to be read with its last pixel.
+func (z *resizer) source(s *loader.Sample, c rect, r int) []byte {
+	at := ((c.y+r)*s.W + c.x) * 3
+	end := at + c.w*3
+	if end < len(s.Pixels) {
+		return s.Pixels[at : end+1]
+	}
+	z.last = append(append(z.last[:0], s.Pixels[at:end]...), 0)
+	return z.last
+}
+
+// horizontal resizes two rows, whose pixels share the words: red of both, green of
+// both, blue of both.
+func (z *resizer) horizontal(out, out2, in, in2 []byte) {
 	t := &z.cols
+	if t.size > wide {
+		t.plain(out, in)
+		t.plain(out2, in2)
+		return
+	}
 	for i, lo := range t.first {
-		r, g, b := int32(1)<<(weightBits-1), int32(1)<<(weightBits-1), int32(1)<<(weightBits-1)
-		in := src[lo*3 : (lo+t.width[i])*3]
+		r, g, b := uint64(half), uint64(half), uint64(half)
+		at := 3 * lo
 		for _, w := range t.weight[i*t.size : i*t.size+t.width[i]] {
-			if len(in) < 3 {
-				break
-			}
-			r += int32(in[0]) * w
-			g += int32(in[1]) * w
-			b += int32(in[2]) * w
-			in = in[3:]
+			v := uint64(binary.LittleEndian.Uint32(in[at:])) | uint64(binary.LittleEndian.Uint32(in2[at:]))<<32
+			r += v & lanes * uint64(w)
+			g += v >> 8 & lanes * uint64(w)
+			b += v >> 16 & lanes * uint64(w)
+			at += 3
 		}
-		d := dst[i*3 : i*3+3 : i*3+3]
-		d[0], d[1], d[2] = clip(r), clip(g), clip(b)
+		v := r>>weightBits&lanes | g>>weightBits&lanes<<8 | b>>weightBits&lanes<<16
+		o, o2 := out[3*i:3*i+3:3*i+3], out2[3*i:3*i+3:3*i+3]
+		o[0], o[1], o[2] = byte(v), byte(v>>8), byte(v>>16)
+		o2[0], o2[1], o2[2] = byte(v>>32), byte(v>>40), byte(v>>48)
 	}
 }
 
+// plain is horizontal for one row and any number of taps.
+func (t *taps) plain(out, in []byte) {
+	for i, lo := range t.first {
+		for c := range 3 {
+			sum := int32(1) << (weightBits - 1)
+			for k, w := range t.weight[i*t.size : i*t.size+t.width[i]] {
+				sum += int32(in[(lo+k)*3+c]) * w
+			}
+			out[3*i+c] = clip(sum)
+		}
+	}
+}
+
+// vertical makes row i of the result of rows of mid, eight bytes at a time.
 func (z *resizer) vertical(dst []byte, i, top, stride int) {
 	t := &z.rows
-	acc := z.acc[:len(dst)]
-	for k := range acc {
-		acc[k] = 1 << (weightBits - 1)
-	}
-	for k, w := range t.weight[i*t.size : i*t.size+t.width[i]] {
-		if w == 0 {
-			continue
+	weights := t.weight[i*t.size : i*t.size+t.width[i]]
+	from := (t.first[i] - top) * stride
+	x := 0
+	if t.size <= wide {
+		for ; x+8 <= stride; x += 8 {
+			a, b, c, d := uint64(half), uint64(half), uint64(half), uint64(half)
+			at := from + x
+			for _, w := range weights {
+				v := binary.LittleEndian.Uint64(z.mid[at:])
+				a += v & lanes * uint64(w)
+				b += v >> 8 & lanes * uint64(w)
+				c += v >> 16 & lanes * uint64(w)
+				d += v >> 24 & lanes * uint64(w)
+				at += stride
+			}
+			binary.LittleEndian.PutUint64(dst[x:], a>>weightBits&lanes|b>>weightBits&lanes<<8|
+				c>>weightBits&lanes<<16|d>>weightBits&lanes<<24)
 		}
-		at := (t.first[i] + k - top) * stride
-		in := z.mid[at : at+stride][:len(acc)]
-		for x := range acc {
-			acc[x] += int32(in[x]) * w
-		}
 	}
-	for x, v := range acc {
-		dst[x] = clip(v)
+	for ; x < stride; x++ {
+		sum := int32(1) << (weightBits - 1)
+		for k, w := range weights {
+			sum += int32(z.mid[from+k*stride+x]) * w
+		}
+		dst[x] = clip(sum)
 	}
 }
 

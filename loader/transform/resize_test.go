@@ -1,0 +1,73 @@
+package transform
+
+import (
+	"bytes"
+	"testing"
+
+	"dev.gpustall/loader"
+)
+
+// TestWords: two bytes in a word make what each makes by itself.
+func TestWords(t *testing.T) {
+	rng := loader.NewRNG(1, 2, 3)
+	for range 300 {
+		in, out := 1+rng.IntN(90), 1+rng.IntN(90)
+		var z resizer
+		z.cols.set(in, out, 0, out)
+		z.rows.set(in, out, 0, out)
+		row := func(n int) []byte {
+			b := make([]byte, n)
+			for i := range b {
+				b[i] = byte(rng.Uint64())
+				if rng.IntN(4) > 0 {
+					b[i] = byte(255 * rng.IntN(2)) // sums at the limits
+				}
+			}
+			return b
+		}
+		a, b := row(3*in+1), row(3*in+1)
+		got, got2, want, want2 := make([]byte, 3*out), make([]byte, 3*out), make([]byte, 3*out), make([]byte, 3*out)
+		z.horizontal(got, got2, a, b)
+		z.cols.plain(want, a)
+		z.cols.plain(want2, b)
+		if !bytes.Equal(got, want) || !bytes.Equal(got2, want2) {
+			t.Fatalf("rows of %d to %d pixels: words make something else", in, out)
+		}
+		// Columns 0 to 7 go through words, 8 to 14, the same ones again, do not.
+		const stride = 15
+		z.mid = make([]byte, in*stride)
+		for y := range in {
+			copy(z.mid[y*stride:], row(8))
+			copy(z.mid[y*stride+8:(y+1)*stride], z.mid[y*stride:])
+		}
+		dst := make([]byte, stride)
+		for i := range out {
+			z.vertical(dst, i, 0, stride)
+			if !bytes.Equal(dst[:7], dst[8:]) {
+				t.Fatalf("columns of %d to %d pixels: words make %v, bytes %v", in, out, dst[:7], dst[8:])
+			}
+		}
+	}
+}
+
+// TestManyTaps: a strip of so many pixels that rounding of the weights adds up:
+// white stays white, and grey its shade.
+func TestManyTaps(t *testing.T) {
+	for _, v := range []byte{255, 100} {
+		for _, size := range [][2]int{{50_000, 2}, {2, 50_000}} {
+			s := &loader.Sample{W: size[0], H: size[1], C: 3, Pixels: bytes.Repeat([]byte{v}, 3*size[0]*size[1])}
+			dst := make([]byte, 3*4)
+			var z resizer
+			z.resize(s, rect{0, 0, s.W, s.H}, 2, 2, rect{0, 0, 2, 2}, dst)
+			if max(z.cols.size, z.rows.size) <= wide {
+				t.Fatal("not so many taps")
+			}
+			for _, got := range dst {
+				if d := int(got) - int(v); d < -1 || d > 1 {
+					t.Errorf("%v: %v of %d", size, dst, v)
+					break
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package transform
+
+import "math"
+
+// weightBits is the fixed-point precision of the filter's weights. With bytes and
+// weights that sum to one, sums stay below 2^30.
+const weightBits = 22
+
+// taps is a one-dimensional resampling filter: output i is the sum of width[i]
+// inputs from first[i] on, weighted by weight[i*size:].
+type taps struct {
+	size         int
+	first, width []int
+	weight       []int32
+	real         []float64
+}
+
+// set computes the triangle filter that resamples in positions to outs ones, for
+// the outputs [from,from+n). The filter is as wide as an output pixel, or an
+// input pixel when that is wider: that is the antialiasing. See P. Heckbert,
+// "Fundamentals of Texture Mapping and Image Warping", 1989, section 3.5.
+func (t *taps) set(in, outs, from, n int) {
+	scale := float64(in) / float64(outs)
+	support := max(scale, 1)
+	t.size = int(math.Ceil(support))*2 + 1
+	t.first, t.width = grow(t.first, n), grow(t.width, n)
+	t.weight, t.real = grow(t.weight, n*t.size), grow(t.real, t.size)
+	for i := range n {
+		centre := float64((float64(from+i) + 0.5) * scale) // the conversions forbid fused rounding
+		lo := max(int(centre-support+0.5), 0)
+		hi := min(int(centre+support+0.5), in)
+		sum := 0.0
+		for k := lo; k < hi; k++ {
+			w := max(1-math.Abs(float64((float64(k)-centre+0.5)*(1/support))), 0)
+			t.real[k-lo] = w
+			sum += w
+		}
+		t.first[i], t.width[i] = lo, hi-lo
+		for k := range hi - lo {
+			w := t.real[k]
+			if sum != 0 {
+				w /= sum
+			}
+			t.weight[i*t.size+k] = int32(float64(w*(1<<weightBits)) + 0.5)
+		}
+		t.trim(i)
+	}
+}
+
+// trim leaves out weights of zero at the ends; one tap stays.
+func (t *taps) trim(i int) {
+	w := t.weight[i*t.size : i*t.size+t.width[i]]
+	skip := 0
+	for len(w) > 1 && w[len(w)-1] == 0 {
+		w = w[:len(w)-1]
+	}
+	for len(w) > skip+1 && w[skip] == 0 {
+		skip++
+	}
+	copy(w, w[skip:])
+	t.first[i] += skip
+	t.width[i] = len(w) - skip
+}
+
+// span returns the inputs [from,to) that the outputs need.
+func (t *taps) span() (from, to int) {
+	from, to = t.first[0], 0
+	for i, f := range t.first {
+		from, to = min(from, f), max(to, f+t.width[i])
+	}
+	return from, to
+}
