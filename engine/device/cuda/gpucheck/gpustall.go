@@ -108,6 +108,9 @@ func (c *check) endToEnd(ctx context.Context, starve float64) (any, error) {
 		}
 	}
 	workers := c.workers()
+	if n, err := strconv.Atoi(workers); err == nil {
+		speed = min(speed, 5000*float64(n)) // more than a loader's worker gives: the run must end in time
+	}
 	args := []string{"--model", "resnet18", "--batch-size", strconv.Itoa(size), "--steps", strconv.Itoa(int(speed*seconds/size) + 50)}
 	if starve > 0 {
 		n, _ := strconv.Atoi(workers) // it was made from a number
