@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"gorgonia.org/cu"
@@ -111,7 +112,9 @@ func (r *trial) fill(i int) error {
 			return err
 		}
 	}
-	return r.sync()
+	err := r.sync()
+	runtime.KeepAlive(pattern) // the driver may read it until now
+	return err
 }
 
 // sync waits for the trial's stream alone.
