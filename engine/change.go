@@ -58,7 +58,7 @@ func (e *Engine) boundary(ctx context.Context) error {
 		}
 	}
 	e.change.update(e)
-	e.publishOps(e.rec.Now())
+	e.publish(e.rec.Now())
 	if want := e.wanted.Load(); *want != e.applied {
 		return e.apply(*want)
 	}
@@ -142,6 +142,8 @@ func (e *Engine) withdraw(refused Knobs) {
 }
 
 func (e *Engine) openSegment(reason string) {
+	e.memory.publish(e.rec, e.dev, e.Memory().Total()) // before the segment's start, to be known from there on
+	e.ops.begin(e.applied.TimeOps)
 	e.segment = trace.Segment{
 		Index: e.segment.Index, Start: e.rec.Now(), FirstStep: e.step,
 		Knobs: e.applied.List(), Reason: reason,
@@ -152,6 +154,7 @@ func (e *Engine) openSegment(reason string) {
 // closeSegment ends the open segment; the next one takes the next index.
 func (e *Engine) closeSegment() {
 	e.change.end(e)
+	e.publishNow(e.rec.Now())
 	e.segment.End = e.rec.Now()
 	e.rec.Segment(e.segment)
 	e.segment.Index++

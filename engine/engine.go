@@ -17,6 +17,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 )
 
@@ -43,7 +44,6 @@ type Config struct {
 	Steps     int // 0: no limit
 	Schedule  nn.Schedule
 	Knobs     Knobs
-	TimeOps   bool // time each launch of the step, where the device can
 
 	// TuneLimit is how long New may try variants of the kernels, where the device has
 	// several; 0: not at all.
@@ -62,6 +62,8 @@ type Engine struct {
 	loader *loader.Loader
 	plans  planner
 	ops    opTable
+	memory memoryGauge
+	scale  lossScale
 
 	copyStream, computeStream device.Stream
 	ring                      [Depth + 2]flight
@@ -121,7 +123,7 @@ func (e *Engine) prepare() (err error) {
 			return fmt.Errorf("create events on %s: %w", e.info.Name, err)
 		}
 	}
-	e.ops.open(e.dev, e.cfg.TimeOps)
+	e.ops.open(e.dev)
 	if err = e.plans.open(e); err != nil {
 		return err
 	}
@@ -217,6 +219,7 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	start := e.rec.Now()
 	f.begin(b, e.step, e.segment.Index)
 	in := plan.input(e.step)
+	f.prog = plan.program(e.step, e.micro+1 == e.applied.Accumulate)
 	prev := e.ring[(e.head+len(e.ring)-inputSlots)%len(e.ring)]
 	if err = errors.Join(
 		e.setHyper(),
@@ -226,9 +229,10 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 		e.dev.Record(e.copyStream, f.copyEnd),
 		e.dev.Wait(e.computeStream, f.copyEnd),
 		e.dev.Record(e.computeStream, f.start),
-		e.dev.Launch(e.computeStream, plan.program(e.step, e.micro+1 == e.applied.Accumulate)),
+		e.launch(f),
 		e.dev.Record(e.computeStream, f.end),
 		plan.readMetrics(e.dev, e.computeStream, e.step, f.metrics),
+		e.readScale(f),
 		e.dev.Record(e.computeStream, f.done),
 	); err != nil {
 		e.abort()
@@ -244,11 +248,26 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 		f.flags |= trace.FlagLastOfEpoch
 	}
 	e.head++
-	e.span(trace.KindEnqueue, start, b.Seq, b.Flags)
+	f.host = e.span(trace.KindEnqueue, start, b.Seq, b.Flags)
 	e.step++
 	e.micro = (e.micro + 1) % e.applied.Accumulate
 	e.change.delivered()
 	return nil
+}
+
+// launch enqueues the step's program. An error of the timing alone is the step's.
+func (e *Engine) launch(f *flight) (err error) {
+	f.timing, err = e.ops.launch(e, f.prog)
+	return err
+}
+
+// readScale brings the loss scale of fp16 to the host, behind an update.
+func (e *Engine) readScale(f *flight) error {
+	f.scaled = e.applied.Precision == kernels.F16 && e.micro+1 == e.applied.Accumulate && e.plans.state != nil && e.info.Computes
+	if !f.scaled {
+		return nil
+	}
+	return e.plans.state.ReadScale(e.computeStream, f.metrics[nn.MetricsSize:])
 }
 
 // abort gives up a step that was enqueued in part: its batch and the device's
@@ -285,11 +304,12 @@ func (e *Engine) waitInput(prev flight) error {
 	return e.dev.Wait(e.copyStream, prev.end)
 }
 
-// span records what the step loop did from start until now.
-func (e *Engine) span(k trace.Kind, start int64, batch int32, flags uint16) {
-	e.tracks.step.Record(trace.Span{
-		Start: start, End: e.rec.Now(), Step: e.step, Batch: batch, Kind: k, Flags: flags,
-	})
+// span records what the step loop did from start until now, and returns how long
+// that was, in ns.
+func (e *Engine) span(k trace.Kind, start int64, batch int32, flags uint16) int64 {
+	now := e.rec.Now()
+	e.tracks.step.Record(trace.Span{Start: start, End: now, Step: e.step, Batch: batch, Kind: k, Flags: flags})
+	return now - start
 }
 
 // Loader tells the loader's state, for gauges.

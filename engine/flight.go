@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 )
@@ -16,7 +17,7 @@ import (
 // its account so far. Flights live in a ring and are reused.
 type flight struct {
 	copyStart, copyEnd, start, end, done device.Event
-	metrics                              []byte // float32 mean loss, float32 hits; page-locked
+	metrics                              []byte // float32 mean loss, hits, and for fp16 loss scale, skipped; page-locked
 
 	batch    *loader.Batch // nil once released
 	step     int32
@@ -27,7 +28,12 @@ type flight struct {
 	bytes    int64
 	load     int64
 	enqueued int64 // host time before the first call
+	host     int64 // ns spent enqueuing
 	flags    uint16
+
+	prog   *program
+	timing device.Timing // 0 when the ops are not timed
+	scaled bool          // the loss scale is read too
 }
 
 func (f *flight) prepare(dev device.Device) (err error) {
@@ -36,7 +42,7 @@ func (f *flight) prepare(dev device.Device) (err error) {
 			return err
 		}
 	}
-	f.metrics, err = dev.AllocHost(8)
+	f.metrics, err = dev.AllocHost(nn.MetricsSize + nn.ScaleSize)
 	return err
 }
 
@@ -130,6 +136,15 @@ func (e *Engine) account(f *flight) error {
 	if e.info.Emulated && !e.info.Computes {
 		flags |= trace.FlagModelled
 	}
+	timed := f.timing != 0
+	if timed {
+		flags |= trace.FlagTimed
+		if err := e.ops.read(e, f, start, flags); err != nil {
+			return fmt.Errorf("read the op times of step %d: %w", f.step, err)
+		}
+		f.host += e.rec.Now() - now
+	}
+	e.ops.sample.learn(f.prog, timed, end-start, f.host)
 	e.change.piece(e, now)
 	e.suspended.record(e.tracks.step, now)
 	e.tracks.copy.Record(trace.Span{
@@ -144,6 +159,9 @@ func (e *Engine) account(f *flight) error {
 		loss = math.Float32frombits(binary.LittleEndian.Uint32(f.metrics))
 		correct = int32(math.Float32frombits(binary.LittleEndian.Uint32(f.metrics[4:])))
 		e.checkLoss(f.step, loss)
+	}
+	if f.scaled {
+		e.scale.account(e.rec, f.step, f.metrics[nn.MetricsSize:])
 	}
 	e.rec.Step(trace.Step{
 		Index: f.step, Epoch: f.epoch, Segment: f.segment, Batch: f.seq,

@@ -21,6 +21,7 @@ type Knobs struct {
 
 	Accumulate int  // batches whose gradients make one optimizer step, 1 to 64
 	Checkpoint bool // keep fewer activations and compute the others again
+	TimeOps    OpTiming
 }
 
 // maxAccumulate bounds gradient_accumulation.
@@ -58,6 +59,12 @@ func (k *Knobs) Set(name, value string) error {
 		return setSwitch(&k.Checkpoint, name, value)
 	case "capture":
 		return setSwitch(&k.Capture, name, value)
+	case "time_ops":
+		t, err := parseOpTiming(value)
+		if err == nil {
+			k.TimeOps = t
+		}
+		return err
 	}
 	return k.Loader.Set(name, value)
 }
@@ -80,7 +87,8 @@ func (k Knobs) List() []trace.Knob {
 		trace.Knob{Name: "precision", Value: k.Precision.String()},
 		trace.Knob{Name: "gradient_accumulation", Value: strconv.Itoa(k.Accumulate)},
 		trace.Knob{Name: "checkpointing", Value: onOff(k.Checkpoint)},
-		trace.Knob{Name: "capture", Value: onOff(k.Capture)})
+		trace.Knob{Name: "capture", Value: onOff(k.Capture)},
+		trace.Knob{Name: "time_ops", Value: k.TimeOps.String()})
 }
 
 // Specs describes the knobs for a device: what has no effect there says why.
@@ -118,7 +126,11 @@ func Specs(info device.Info) []trace.KnobSpec {
 		Name: "checkpointing", Type: "bool", Applied: "next step", Group: "engine",
 		Help: "keep fewer activations and compute the others again: less memory, more time",
 	}
-	return append(specs, precision, accumulate, checkpoint, capture)
+	ops := trace.KnobSpec{
+		Name: "time_ops", Type: "enum", Values: []string{"off", "sampled", "every"}, Applied: "next step", Group: "engine",
+		Help: "steps whose ops are timed one by one: none, 1 in 32 or fewer (under 1 % of the time), or every one; a timed step is never a captured graph",
+	}
+	return append(specs, precision, accumulate, checkpoint, capture, ops)
 }
 
 // Check refuses what the loader or the device cannot do.

@@ -1,102 +1,147 @@
 package engine
 
 import (
+	"slices"
+	"time"
+
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 )
 
-// opsPeriod is how often the table of device ops is published, in ns.
-const opsPeriod = 2e9
+const (
+	// opsPeriod is how often the table of device ops is published, in ns.
+	opsPeriod = 2e9
+	// opSteps is how many timed steps of a segment leave their ops as spans; the
+	// others count in the table alone.
+	opSteps = 64
+)
 
-// opTable accumulates device time per launch over plans, those dropped included.
+// opTable is the device time of every launch of the step, by segment. Its rows
+// are only ever appended and added to, so a row's index names it for good.
 type opTable struct {
-	timer device.OpTimer // nil when the device cannot time launches, or should not
-	past  []trace.OpTime // of plans that are gone
-	at    map[opKey]int  // index in past
-	next  int64          // when to publish
-	times []device.OpTime
+	timer   device.OpTimer // nil when the device cannot time launches
+	chooser device.Chooser // nil when it has one kernel for each operation
+	sample  sampler
+	rows    []trace.OpTime
+	at      map[opKey]int32
+	spans   int // timed steps of the segment that left spans
+	track   *trace.Track
+	dirty   bool  // rows changed since they were published
+	next    int64 // when to publish
+
+	times    []time.Duration
+	variants []string
 }
 
-type opKey struct{ layer, name string }
-
-func (t *opTable) open(dev device.Device, on bool) {
-	t.at = map[opKey]int{}
-	if on {
-		t.timer, _ = dev.(device.OpTimer)
-	}
+type opKey struct {
+	segment                     int32
+	name, layer, phase, variant string
 }
 
-// watch turns the timing of a new plan on.
-func (t *opTable) watch(q *plan) error {
-	if t.timer == nil {
-		return nil
+func (t *opTable) open(dev device.Device) {
+	t.at = map[opKey]int32{}
+	t.timer, _ = dev.(device.OpTimer)
+	t.chooser, _ = dev.(device.Chooser)
+}
+
+// begin starts a segment.
+func (t *opTable) begin(mode OpTiming) {
+	t.sample.begin(mode)
+	t.spans = 0
+}
+
+// launch enqueues the step's program, timed when it is its turn.
+func (t *opTable) launch(e *Engine, p *program) (device.Timing, error) {
+	if t.timer == nil || !t.sample.due() {
+		return 0, e.dev.Launch(e.computeStream, p.id)
 	}
-	for _, p := range q.programs() {
-		if p.id == 0 {
-			continue
+	return t.timer.LaunchTimed(e.computeStream, p.id)
+}
+
+// read adds up the ops of a timed step, whose compute began at start.
+func (t *opTable) read(e *Engine, f *flight, start int64, flags uint16) (err error) {
+	if t.times, err = t.timer.OpTimes(f.timing, t.times); err != nil {
+		return err
+	}
+	f.timing = 0
+	t.locate(e, f.prog, f.segment)
+	t.dirty = true
+	keep := t.spans < opSteps
+	if keep {
+		t.spans++
+		if t.track == nil {
+			t.track = e.rec.Track(trace.TrackOps)
 		}
-		if err := t.timer.TimeOps(p.id, true); err != nil {
-			return err
+	}
+	for i, d := range t.times {
+		at := f.prog.rows[i]
+		row, op := &t.rows[at], f.prog.launches[i].Op
+		if row.Calls == 0 || int64(d) < row.Min {
+			row.Min = int64(d)
 		}
+		row.Max = max(row.Max, int64(d))
+		row.Calls++
+		row.Total += int64(d)
+		row.FLOPs += op.FLOPs()
+		row.Bytes += op.Bytes()
+		if keep {
+			t.track.Record(trace.Span{
+				Start: start, End: start + int64(d), Step: f.step, Batch: f.seq,
+				Kind: trace.KindOp, Flags: flags, Arg: uint32(at),
+			})
+		}
+		start += int64(d)
 	}
 	return nil
 }
 
-// keep adds a plan's times to those of the past, before it is released.
-func (t *opTable) keep(q *plan) { t.past = t.add(t.past, t.at, q) }
-
-func (t *opTable) add(to []trace.OpTime, at map[opKey]int, q *plan) []trace.OpTime {
-	if t.timer == nil {
-		return to
+// locate finds the rows of a program's launches under a segment, and makes those
+// that are missing.
+func (t *opTable) locate(e *Engine, p *program, segment int32) {
+	if p.rows != nil && p.segment == segment {
+		return
 	}
-	for _, p := range q.programs() {
-		if p.id == 0 {
-			continue
-		}
-		t.times = t.timer.OpTimes(p.id, t.times[:0])
-		for i, v := range t.times {
-			if v.Calls == 0 {
-				continue
-			}
-			l := p.launches[i]
-			key := opKey{l.Layer, l.Op.Name()}
-			j, ok := at[key]
-			if !ok {
-				j = len(to)
-				at[key] = j
-				to = append(to, trace.OpTime{Name: key.name, Layer: key.layer})
-			}
-			to[j].Calls += v.Calls
-			to[j].Total += int64(v.Total)
-			to[j].FLOPs += float64(v.Calls) * l.Op.FLOPs()
-			to[j].Bytes += float64(v.Calls) * l.Op.Bytes()
-		}
+	p.rows, p.segment = slices.Grow(p.rows[:0], len(p.launches)), segment
+	t.variants = t.variants[:0]
+	if t.chooser != nil {
+		t.variants = t.chooser.Variants(p.id, t.variants)
 	}
-	return to
+	for i, l := range p.launches {
+		key := opKey{segment: segment, name: l.Op.Name(), layer: l.Layer, phase: l.Phase}
+		if i < len(t.variants) {
+			key.variant = t.variants[i]
+		}
+		at, ok := t.at[key]
+		if !ok {
+			at = int32(len(t.rows))
+			t.at[key] = at
+			t.rows = append(t.rows, trace.OpTime{
+				Segment: segment, Name: key.name, Layer: key.layer, Phase: key.phase, Variant: key.variant,
+			})
+		}
+		p.rows = append(p.rows, at)
+	}
 }
 
-// Ops returns the device time of every op so far, in the order of the step.
-// FLOPs and Bytes are totals over the calls. It belongs to the step loop's
-// goroutine, or to anyone once Run has returned.
-func (e *Engine) Ops() []trace.OpTime {
-	t := &e.ops
-	at := make(map[opKey]int, len(t.at))
-	for k, v := range t.at {
-		at[k] = v
+// Ops returns the device time of every op so far, by segment and in the order of
+// the step. It belongs to the step loop's goroutine, or to anyone once Run has
+// returned.
+func (e *Engine) Ops() []trace.OpTime { return slices.Clone(e.ops.rows) }
+
+// publish hands the session, now and then, what the engine knows beside its spans:
+// the table of ops and the device's memory.
+func (e *Engine) publish(now int64) {
+	if now < e.ops.next {
+		return
 	}
-	out := append([]trace.OpTime(nil), t.past...)
-	for _, q := range e.plans.plans {
-		out = t.add(out, at, q)
-	}
-	return out
+	e.publishNow(now)
 }
 
-// publishOps hands the table to the session now and then.
-func (e *Engine) publishOps(now int64) {
-	if e.ops.timer != nil && now >= e.ops.next {
-		e.ops.next = now + opsPeriod
-		if ops := e.Ops(); len(ops) > 0 {
-			e.rec.Ops(ops)
-		}
+func (e *Engine) publishNow(now int64) {
+	e.ops.next = now + opsPeriod
+	if e.ops.dirty {
+		e.ops.dirty = false
+		e.rec.Ops(e.ops.rows)
 	}
+	e.memory.publish(e.rec, e.dev, e.Memory().Total())
 }

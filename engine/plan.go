@@ -40,6 +40,13 @@ type plan struct {
 type program struct {
 	id       device.Program
 	launches []device.Launch
+
+	// Of the table of ops: the row of each launch under a segment, and the usual
+	// device and host time of a step, in ns.
+	rows        []int32
+	segment     int32
+	usual, host float64
+	timed       bool // a step was
 }
 
 // programs are all that the plan has, for what treats them alike.
@@ -52,11 +59,11 @@ func (p *plan) input(step int32) device.Buffer { return p.inputs[step%inputSlots
 // program is what a step runs: the whole step, or, when its batch is not the last
 // of those whose gradients are accumulated, all but the optimizer. A workload
 // without a network has one program for both.
-func (p *plan) program(step int32, last bool) device.Program {
-	if id := p.partial[step%inputSlots].id; id != 0 && !last {
-		return id
+func (p *plan) program(step int32, last bool) *program {
+	if q := &p.partial[step%inputSlots]; q.id != 0 && !last {
+		return q
 	}
-	return p.train[step%inputSlots].id
+	return &p.train[step%inputSlots]
 }
 
 // readMetrics brings the step's loss and hits to the host.
@@ -65,7 +72,7 @@ func (p *plan) readMetrics(dev device.Device, s device.Stream, step int32, dst [
 	if net == nil {
 		return nil
 	}
-	return dev.CopyOut(s, dst, net.Metrics)
+	return dev.CopyOut(s, dst[:nn.MetricsSize], net.Metrics)
 }
 
 // form is what all plans have in common, because the model's state is laid out
@@ -161,10 +168,6 @@ func (p *planner) try(key planKey, labelsOff, augOff int) (*plan, error) {
 			return nil, err
 		}
 	}
-	if err := p.e.ops.watch(q); err != nil {
-		p.release(q)
-		return nil, fmt.Errorf("time the ops: %w", err)
-	}
 	p.plans = append(p.plans, q)
 	return q, nil
 }
@@ -250,7 +253,6 @@ func (p *planner) drop(n int) {
 }
 
 func (p *planner) release(q *plan) {
-	p.e.ops.keep(q)
 	for _, prog := range q.programs() {
 		if prog.id != 0 {
 			p.e.dev.Release(prog.id)

@@ -24,7 +24,7 @@ type options struct {
 	capture    bool
 	accumulate int
 	checkpoint bool
-	timeOps    bool
+	timeOps    string
 	epochs     int
 	steps      int
 	seed       int64
@@ -105,7 +105,8 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.IntVar(&o.accumulate, "gradient-accumulation", 1, "batches whose gradients make one optimizer step")
 	fs.BoolVar(&o.checkpoint, "checkpointing", false, "keep fewer activations and compute the others again")
 	fs.BoolVar(&o.capture, "capture", false, "replay the step as one captured graph (CUDA)")
-	fs.BoolVar(&o.timeOps, "time-ops", false, "time every kernel on CUDA too, at some cost (other devices always do)")
+	fs.StringVar(&o.timeOps, "time-ops", "sampled", "time each op of the step: in a step now and then (sampled), in every step, or off; alone it means every")
+	fs.Lookup("time-ops").NoOptDefVal = "every"
 	fs.StringArrayVar(&o.inject, "inject", nil, "slow the loader on purpose: read=5ms, cpu=2ms or straggler=3:50ms; may be repeated")
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 }
@@ -136,6 +137,11 @@ func (o *options) engineKnobs(base engine.Knobs) (engine.Knobs, error) {
 		}
 	}
 	k.Capture, k.Accumulate, k.Checkpoint = o.capture, o.accumulate, o.checkpoint
+	if o.timeOps != "" {
+		if err := k.Set("time_ops", o.timeOps); err != nil {
+			return k, usageError{err}
+		}
+	}
 	var err error
 	if k.Loader.Inject, err = loader.ParseInject(strings.Join(o.inject, ",")); err != nil {
 		return k, usageError{err}

@@ -48,7 +48,18 @@ type Launch struct {
 	Op    Operation
 	Bufs  []Buffer
 	Layer string // "layer1.0.conv1", for the table of device ops
+	Phase string // one of the Phases, for the same; may be empty
 }
+
+// Phases of a training step.
+const (
+	PhaseInput     = "input" // the transforms that the device makes
+	PhaseForward   = "forward"
+	PhaseLoss      = "loss"
+	PhaseBackward  = "backward"
+	PhaseRecompute = "recompute" // forward again, for the backward pass of a checkpointed block
+	PhaseOptimizer = "optimizer"
+)
 
 // Info describes a device.
 type Info struct {

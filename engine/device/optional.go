@@ -8,19 +8,33 @@ import (
 // What some devices can do besides the contract. A caller asks for it with a type
 // assertion.
 
+// Timing is a timed launch of a program whose times have not been read. The zero
+// value is none.
+type Timing int32
+
+// TimedRuns is how many timed launches of one program may be unread.
+const TimedRuns = 4
+
 // OpTimer is a Device that can time the launches of a program one by one.
 type OpTimer interface {
-	// TimeOps turns the timing on or off for later launches of p.
-	TimeOps(p Program, on bool) error
-	// OpTimes returns the accumulated time and count of each launch since timing
-	// was turned on, in the order given to Prepare, resolved without blocking.
-	OpTimes(p Program, dst []OpTime) []OpTime
+	// LaunchTimed is Launch with the time noted before p's first launch and behind
+	// each. It replays no graph. While TimedRuns of p are unread it is a plain
+	// Launch and returns no Timing.
+	LaunchTimed(s Stream, p Program) (Timing, error)
+	// OpTimes appends the device time of each of t's launches, in the order given
+	// to Prepare, to dst[:0] and forgets t. It does not block: ErrNotReady says
+	// that t has not completed. A Timing ends with its Program.
+	OpTimes(t Timing, dst []time.Duration) ([]time.Duration, error)
 }
 
-// OpTime is one launch's accumulated device time.
-type OpTime struct {
-	Calls int64
-	Total time.Duration
+// MemoryMeter is a Device that tells how much memory is allocated now, in bytes.
+type MemoryMeter interface{ MemoryHeld() int64 }
+
+// Chooser is a Device that chooses between several kernels for an operation.
+type Chooser interface {
+	// Variants appends, for each launch of p, the name of the kernel chosen to
+	// dst[:0]; empty where there is one kernel only.
+	Variants(p Program, dst []string) []string
 }
 
 // Capturer is a Device that can replay a program as one unit (a CUDA graph)

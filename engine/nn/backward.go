@@ -1,9 +1,13 @@
 package nn
 
-import "dev.gpustall/kernels"
+import (
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
 
 // backward emits the gradients of all parameters, from the logits' gradient.
 func (p *planner) backward() {
+	p.phase = device.PhaseBackward
 	for i := len(p.m.nodes) - 1; i >= 0; i-- {
 		n := p.m.nodes[i]
 		d := p.grads[i+1]
@@ -63,6 +67,8 @@ func (p *planner) poolMasks(v int) bool {
 // twice, so the layer's gradients, which the backward pass is about to write, take
 // that place.
 func (p *planner) recompute(last int) {
+	p.phase = device.PhaseRecompute
+	defer func() { p.phase = device.PhaseBackward }()
 	for i := p.m.nodes[last].begin; i < last; i++ {
 		switch n := p.m.nodes[i]; {
 		case n.kind == convNode:
@@ -134,6 +140,7 @@ func (p *planner) contribute(layer string, v int, d ref) {
 
 // optimize emits the update of the parameters from their gradients.
 func (p *planner) optimize() {
+	p.phase = device.PhaseOptimizer
 	var w, g, mom, cp ref
 	n := p.m.elems()
 	if s := p.st; s != nil {
@@ -163,6 +170,7 @@ func (p *planner) optimize() {
 
 // sum emits the addition of the batch's gradients to the accumulated ones.
 func (p *planner) sum() {
+	p.phase = device.PhaseOptimizer
 	var sum, grads ref
 	if s := p.st; s != nil {
 		sum, grads = fixed(s.sum), fixed(s.grads)

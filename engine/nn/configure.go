@@ -96,7 +96,7 @@ func (s *State) refreshCopy() error {
 	if s.typ.Size() != 2 {
 		return nil
 	}
-	cast := device.Launch{Op: kernels.Cast{N: s.elems, Type: s.typ}, Bufs: []device.Buffer{s.weights, s.copy}, Layer: "weights"}
+	cast := device.Launch{Op: kernels.Cast{N: s.elems, Type: s.typ}, Bufs: []device.Buffer{s.weights, s.copy}, Layer: "weights", Phase: device.PhaseOptimizer}
 	p, err := s.dev.Prepare([]device.Launch{cast})
 	if err != nil {
 		return fmt.Errorf("nn: cast the weights of model %q to %s: %w", s.m.Name, s.typ, err)
@@ -186,3 +186,14 @@ func (s *State) SetHyper(stream device.Stream, h Hyper) error {
 
 // Hyper returns the settings last set.
 func (s *State) Hyper() Hyper { return s.setting }
+
+// ReadScale brings, behind the work enqueued on stream so far, the loss scale of
+// the next step and whether the last update was skipped to dst: float32[2], the
+// second not 0 when it was. It means something for F16 alone.
+func (s *State) ReadScale(stream device.Stream, dst []byte) error {
+	from := s.hyper.Slice(4*kernels.HyperLossScale, ScaleSize) // HyperSkip is the next
+	if err := s.dev.CopyOut(stream, dst[:ScaleSize], from); err != nil {
+		return fmt.Errorf("nn: read the loss scale: %w", err)
+	}
+	return nil
+}

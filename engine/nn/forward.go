@@ -1,6 +1,9 @@
 package nn
 
-import "dev.gpustall/kernels"
+import (
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
 
 // Batch norm's constants, PyTorch's defaults.
 const (
@@ -27,7 +30,9 @@ func (p *planner) activation(v int) ref { return p.tensor(p.rows(v)*p.cols(v), p
 
 // forward emits the network, from the input buffer to the logits.
 func (p *planner) forward() {
+	p.phase = device.PhaseInput
 	p.values[0] = p.samples()
+	p.phase = device.PhaseForward
 	for i, n := range p.m.nodes {
 		v := i + 1
 		switch n.kind {
@@ -103,6 +108,7 @@ func (p *planner) loss() ref {
 	last := len(p.m.nodes)
 	n, c := p.c.Batch, p.m.Classes
 	d := p.tensor(n*c, kernels.F32)
+	p.phase = device.PhaseLoss
 	p.emit("loss", kernels.SoftmaxXent{N: n, C: c},
 		p.values[last], p.input(p.c.LabelsOff, 4*n), fixed(p.metrics), d, p.hyper())
 	return d

@@ -10,6 +10,9 @@ import (
 // MetricsSize is the bytes of Plan.Metrics.
 const MetricsSize = 8
 
+// ScaleSize is the bytes that State.ReadScale writes.
+const ScaleSize = 8
+
 // Launches are those of a plan's Train and Accumulate, without buffers.
 func (m *Model) Launches(c PlanConfig) ([]device.Launch, error) {
 	c, err := m.check(c)
@@ -26,7 +29,7 @@ func (m *Model) Launches(c PlanConfig) ([]device.Launch, error) {
 
 func (l *list) operations(to []device.Launch) []device.Launch {
 	for _, c := range l.calls {
-		to = append(to, device.Launch{Op: c.op, Layer: c.layer})
+		to = append(to, device.Launch{Op: c.op, Layer: c.layer, Phase: c.phase})
 	}
 	return to
 }

@@ -19,12 +19,14 @@ type call struct {
 	op    kernels.Op
 	refs  []ref
 	layer string
+	phase string
 }
 
 // list is a sequence of launches before their tensors have a place.
 type list struct {
 	calls   []call
 	tensors []tensor
+	phase   string // of what is emitted
 }
 
 // tensor adds n elements of type t.
@@ -45,7 +47,7 @@ func (l *list) emit(layer string, op kernels.Op, refs ...ref) {
 		}
 		t.last = len(l.calls)
 	}
-	l.calls = append(l.calls, call{op, refs, layer})
+	l.calls = append(l.calls, call{op, refs, layer, l.phase})
 }
 
 // resolve turns the list into launches on an arena, after pack.
@@ -60,7 +62,7 @@ func (l *list) resolve(arena device.Buffer) []device.Launch {
 				bufs[j] = arena.Slice(t.off, t.size)
 			}
 		}
-		out[i] = device.Launch{Op: c.op, Bufs: bufs, Layer: c.layer}
+		out[i] = device.Launch{Op: c.op, Bufs: bufs, Layer: c.layer, Phase: c.phase}
 	}
 	return out
 }

@@ -68,10 +68,12 @@ func (r *rowSum) segment(s *Segment) int64 {
 }
 
 func (r *rowSum) op(pos int64, o *OpTime) int64 {
-	r.ints(pos)
+	r.ints(pos, int64(o.Segment))
 	r.text(o.Name)
 	r.text(o.Layer)
-	r.ints(o.Calls, o.Total)
+	r.text(o.Phase)
+	r.text(o.Variant)
+	r.ints(o.Calls, o.Total, o.Min, o.Max)
 	r.float(o.FLOPs)
 	r.float(o.Bytes)
 	return r.crc()

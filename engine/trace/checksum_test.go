@@ -37,7 +37,10 @@ func someSession(t *testing.T, path string) {
 		{Index: 0, Knobs: []Knob{{"num_workers", "2"}, {"pin_memory", "off"}}, Reason: "start"},
 		{Index: 1, Start: 25e6, FirstStep: 25, Knobs: []Knob{{"num_workers", "4"}}, Reason: "num_workers 2 -> 4"},
 	}
-	b.ops = []OpTime{{"conv_forward", "conv1", 50, 123456, 1e9, 2e6}, {"sgd", "optimizer", 50, 999, 5, 7}}
+	b.ops = []OpTime{
+		{Name: "conv_forward", Layer: "conv1", Phase: "forward", Variant: "128x128", Calls: 50, Total: 123456, Min: 7, Max: 9, FLOPs: 1e9, Bytes: 2e6},
+		{Segment: 1, Name: "sgd", Layer: "optimizer", Calls: 50, Total: 999, FLOPs: 5, Bytes: 7},
+	}
 	for i := range b.steps {
 		b.steps[i].Stall[CauseDecode] = int64(1000 + i)
 	}

@@ -3,6 +3,7 @@ package trace
 import (
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,9 @@ func (l *loader) spans() {
 		for i := range spans {
 			s := &spans[i]
 			s.Kind = l.kind[s.Kind]
+			if s.Kind == KindOp {
+				s.Arg = l.op(s.Arg)
+			}
 			if s.Kind == KindStall {
 				if c, ok := l.cause[s.Arg]; ok {
 					s.Arg = uint32(c)
@@ -141,6 +145,17 @@ func (l *loader) spans() {
 	if damaged > 0 {
 		l.harmed("left out %d of its span chunks that are not what was written: the timeline has holes", damaged)
 	}
+}
+
+// op is where a row of the table of ops went.
+func (l *loader) op(pos uint32) uint32 {
+	if l.opAt == nil {
+		return pos
+	}
+	if at, ok := l.opAt[pos]; ok {
+		return at
+	}
+	return math.MaxUint32 // left out
 }
 
 func (l *loader) notes() {
@@ -165,23 +180,33 @@ func (l *loader) gauges() {
 	})
 }
 
+// ops reads the table of device ops. Files of before it had segments have the
+// same columns without them, nor checksums of all of them.
 func (l *loader) ops() {
 	damaged := 0
-	l.rows(`SELECT pos, name, layer, calls, total, flops, bytes, `+l.sumColumn("ops")+` FROM ops ORDER BY pos`, func(r *sql.Rows) error {
+	sums := l.summed("ops")
+	columns := `segment, phase, variant, min, max, ` + l.sumColumn("ops")
+	if !l.hasColumn("ops", "segment") {
+		columns, sums = `0, '', '', 0, 0, NULL`, false
+	}
+	at := map[uint32]uint32{}
+	l.rows(`SELECT pos, name, layer, calls, total, flops, bytes, `+columns+` FROM ops ORDER BY pos`, func(r *sql.Rows) error {
 		var pos int64
 		var o OpTime
 		var flops, bytes sql.NullFloat64
 		var sum sql.NullInt64
-		err := r.Scan(&pos, &o.Name, &o.Layer, &o.Calls, &o.Total, &flops, &bytes, &sum)
+		err := r.Scan(&pos, &o.Name, &o.Layer, &o.Calls, &o.Total, &flops, &bytes, &o.Segment, &o.Phase, &o.Variant, &o.Min, &o.Max, &sum)
 		o.FLOPs, o.Bytes = orNaN(flops), orNaN(bytes)
-		if l.summed("ops") && (err != nil || sum.Valid && sum.Int64 != l.sum.op(pos, &o)) {
+		if sums && (err != nil || sum.Valid && sum.Int64 != l.sum.op(pos, &o)) {
 			damaged++
 			return nil
 		}
+		at[uint32(pos)] = uint32(len(l.s.ops))
 		l.s.ops = append(l.s.ops, o)
 		return err
 	})
 	if damaged > 0 {
+		l.opAt = at
 		l.harmed("left out %d of its device ops that are not what was written", damaged)
 	}
 }

@@ -142,10 +142,10 @@ func load(path string, all bool, mode string) (*Session, error) {
 		l.names()
 		l.segments()
 		l.steps()
-		l.spans()
+		l.ops()
+		l.spans() // some name ops
 		l.notes()
 		l.gauges()
-		l.ops()
 		l.report()
 	}
 	return s, l.err
@@ -157,7 +157,8 @@ type loader struct {
 	s     *Session
 	kind  [256]Kind
 	cause map[uint32]Cause
-	sums  []string // tables with checksums
+	opAt  map[uint32]uint32 // when some are damaged: where a row of ops is, by its number in the file
+	sums  []string          // tables with checksums
 	sum   rowSum
 	wrote int64 // steps, as far as the file knows
 	err   error
@@ -166,11 +167,18 @@ type loader struct {
 // columns learns which tables have checksums.
 func (l *loader) columns() {
 	for _, table := range []string{"steps", "segments", "ops"} {
-		l.rows(`SELECT 1 FROM pragma_table_info('`+table+`') WHERE name = 'crc'`, func(*sql.Rows) error {
+		if l.hasColumn(table, "crc") {
 			l.sums = append(l.sums, table)
-			return nil
-		})
+		}
 	}
+}
+
+func (l *loader) hasColumn(table, name string) (has bool) {
+	l.rows(`SELECT 1 FROM pragma_table_info('`+table+`') WHERE name = '`+name+`'`, func(*sql.Rows) error {
+		has = true
+		return nil
+	})
+	return has
 }
 
 // harmed notes what is wrong with the file, for report.

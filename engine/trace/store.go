@@ -46,7 +46,8 @@ CREATE TABLE steps(idx INTEGER PRIMARY KEY, epoch INTEGER, segment INTEGER, batc
 CREATE TABLE spans(id INTEGER PRIMARY KEY, first INTEGER, last INTEGER, n INTEGER, data BLOB);
 CREATE TABLE notes(id INTEGER PRIMARY KEY, t INTEGER, level TEXT, text TEXT);
 CREATE TABLE gauges(id INTEGER PRIMARY KEY, name TEXT, t INTEGER, v REAL);
-CREATE TABLE ops(pos INTEGER PRIMARY KEY, name TEXT, layer TEXT, calls INTEGER, total INTEGER, flops REAL, bytes REAL, crc INTEGER);
+CREATE TABLE ops(pos INTEGER PRIMARY KEY, segment INTEGER, name TEXT, layer TEXT, phase TEXT, variant TEXT,
+	calls INTEGER, total INTEGER, min INTEGER, max INTEGER, flops REAL, bytes REAL, crc INTEGER);
 `
 
 // Store is the file of one session: a SQLite database in WAL mode, to which a
@@ -58,9 +59,10 @@ type Store struct {
 	enc   chunkEncoder
 	limit int64 // bytes of packed spans
 	bytes int64
-	sizes []int64 // of the chunks in the file, oldest first
-	first int64   // id of sizes[0]
-	steps int64   // in the file
+	sizes []int64  // of the chunks in the file, oldest first
+	first int64    // id of sizes[0]
+	steps int64    // in the file
+	ops   []OpTime // in the file
 	sum   rowSum
 	room  *os.File // set aside on the disk; see keepRoom
 

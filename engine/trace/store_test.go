@@ -69,7 +69,11 @@ func sessionGen() *rapid.Generator[*Session] {
 			})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "ops") {
-			b.ops = append(b.ops, OpTime{text("name"), text("layer"), rapid.Int64().Draw(t, "calls"), rapid.Int64().Draw(t, "ns"), rapid.Float64().Draw(t, "flops"), math.NaN()})
+			b.ops = append(b.ops, OpTime{
+				Segment: rapid.Int32().Draw(t, "segment"), Name: text("name"), Layer: text("layer"), Phase: text("phase"), Variant: text("variant"),
+				Calls: rapid.Int64().Draw(t, "calls"), Total: rapid.Int64().Draw(t, "ns"), Min: rapid.Int64().Draw(t, "min"), Max: rapid.Int64().Draw(t, "max"),
+				FLOPs: rapid.Float64().Draw(t, "flops"), Bytes: math.NaN(),
+			})
 		}
 		b.drops[rapid.IntRange(0, NumTracks-1).Draw(t, "track")] = rapid.Int64Range(0, 1<<50).Draw(t, "drops")
 		s.add(&b)

@@ -24,6 +24,9 @@ func (st *Store) write(b *batch) error {
 		st.bytes, st.sizes, st.first, st.steps = bytes, sizes, first, steps
 		return fmt.Errorf("write session file %s: %w", st.path, err)
 	}
+	if b.ops != nil {
+		st.ops = b.ops
+	}
 	return nil
 }
 
@@ -145,16 +148,27 @@ func putGauges(tx *sql.Tx, b *batch) error {
 	})
 }
 
+// putOps writes the rows that are new or not what the file has: those of earlier
+// segments stay as they are.
 func (st *Store) putOps(tx *sql.Tx, b *batch) error {
 	if b.ops == nil {
 		return nil
 	}
-	if _, err := tx.Exec(`DELETE FROM ops`); err != nil {
-		return err
+	if len(b.ops) < len(st.ops) {
+		if _, err := tx.Exec(`DELETE FROM ops WHERE pos >= ?`, len(b.ops)); err != nil {
+			return err
+		}
 	}
-	return insert(tx, `INSERT INTO ops VALUES(?,?,?,?,?,?,?,?)`, len(b.ops), func(i int) []any {
+	var changed []int
+	for i := range b.ops {
+		if i >= len(st.ops) || b.ops[i] != st.ops[i] {
+			changed = append(changed, i)
+		}
+	}
+	return insert(tx, `INSERT OR REPLACE INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(changed), func(i int) []any {
+		i = changed[i]
 		o := &b.ops[i]
-		return []any{i, o.Name, o.Layer, o.Calls, o.Total, o.FLOPs, o.Bytes, st.sum.op(int64(i), o)}
+		return []any{i, o.Segment, o.Name, o.Layer, o.Phase, o.Variant, o.Calls, o.Total, o.Min, o.Max, o.FLOPs, o.Bytes, st.sum.op(int64(i), o)}
 	})
 }
 

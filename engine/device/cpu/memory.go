@@ -162,6 +162,13 @@ func (m *memory) close() {
 	m.dev, m.host, m.held = nil, nil, 0
 }
 
+// MemoryHeld returns the bytes of device memory allocated now.
+func (d *Device) MemoryHeld() int64 {
+	d.mem.mu.Lock()
+	defer d.mem.mu.Unlock()
+	return d.mem.held
+}
+
 // Alloc returns n zeroed bytes, aligned to a cache line.
 func (d *Device) Alloc(n int) (device.Buffer, error) {
 	d.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"dev.gpustall/engine/device"
 	compute "dev.gpustall/kernels/cpu"
@@ -14,15 +13,9 @@ import (
 // that running it allocates nothing.
 type program struct {
 	plan     *compute.Plan
-	times    []opTime
 	blocks   []*block // references to the memory it uses
 	inFlight atomic.Int64
-	timing   atomic.Bool
-}
-
-type opTime struct {
-	calls atomic.Int64
-	total atomic.Int64 // ns
+	timed    [device.TimedRuns]*timing // made when they are first needed
 }
 
 var errProgram = errors.New("take one from Prepare")
@@ -38,7 +31,7 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 	if err := d.err(); err != nil {
 		return 0, err
 	}
-	p := &program{times: make([]opTime, len(ls))}
+	p := &program{}
 	if err := p.bind(d, ls); err != nil {
 		p.drop(d)
 		return 0, err
@@ -60,23 +53,24 @@ func (p *program) drop(d *Device) {
 	p.blocks = nil
 }
 
-// run executes the launches in order on a stream's goroutine. Programs of
-// different streams take turns: each uses all threads and the shared scratch.
-func (p *program) run(d *Device) {
+// run executes the launches in order on a stream's goroutine, and notes their
+// times in t unless it is nil. Programs of different streams take turns: each uses
+// all threads and the shared scratch.
+func (p *program) run(d *Device, t *timing) {
 	d.turn.Lock()
 	defer d.turn.Unlock()
-	if !p.timing.Load() {
+	if t == nil {
 		for i := range p.plan.Len() {
 			p.plan.Run(i)
 		}
 		return
 	}
+	t.marks[0] = d.now()
 	for i := range p.plan.Len() {
-		t := d.now()
 		p.plan.Run(i)
-		p.times[i].total.Add(d.now() - t)
-		p.times[i].calls.Add(1)
+		t.marks[i+1] = d.now()
 	}
+	t.done.Store(true)
 }
 
 func (d *Device) program(op string, p device.Program) (*program, error) {
@@ -114,35 +108,4 @@ func (d *Device) Release(p device.Program) {
 	}
 	d.programs[p-1] = nil
 	pr.drop(d)
-}
-
-// TimeOps turns the timing of p's launches on or off for later launches of p.
-// Turning it on starts from zero.
-func (d *Device) TimeOps(p device.Program, on bool) error {
-	pr, err := d.program("time ops", p)
-	if err != nil {
-		return err
-	}
-	if on && !pr.timing.Load() {
-		for i := range pr.times {
-			pr.times[i].calls.Store(0)
-			pr.times[i].total.Store(0)
-		}
-	}
-	pr.timing.Store(on)
-	return nil
-}
-
-// OpTimes appends the time and count of each launch of p to dst[:0].
-func (d *Device) OpTimes(p device.Program, dst []device.OpTime) []device.OpTime {
-	dst = dst[:0]
-	pr, err := d.program("op times", p)
-	if err != nil {
-		return dst
-	}
-	for i := range pr.times {
-		s := &pr.times[i]
-		dst = append(dst, device.OpTime{Calls: s.calls.Load(), Total: time.Duration(s.total.Load())})
-	}
-	return dst
 }

@@ -24,6 +24,7 @@ type command struct {
 	op       opcode
 	dst, src []byte   // opCopy
 	prog     *program // opLaunch
+	timing   *timing  // opLaunch: where to note the times, or nil
 	event    *event   // opRecord
 	gen      int64    // opRecord: which Record of the event this is
 	on       *stream  // opWait: the stream to wait for …
@@ -101,7 +102,7 @@ func (s *stream) execute(c *command) {
 		}
 	case opLaunch:
 		if !faulted {
-			c.prog.run(s.dev)
+			c.prog.run(s.dev, c.timing)
 		}
 		c.prog.inFlight.Add(-1)
 	case opRecord:

@@ -150,3 +150,6 @@ func (d *Device) CopyOut(s device.Stream, dst []byte, src device.Buffer) error {
 	}
 	return nil
 }
+
+// MemoryHeld returns the bytes allocated now, scratch included.
+func (d *Device) MemoryHeld() int64 { return d.mem.held }

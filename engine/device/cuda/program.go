@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"gorgonia.org/cu"
+
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
@@ -19,7 +21,9 @@ type program struct {
 	list   []driver.Launch
 	blocks []*block // references to the memory it uses
 	graph  *driver.Graph
-	timer  *timer
+	timed  [device.TimedRuns]*timedRun // made when they are first needed
+
+	variants []string // of each launch
 }
 
 // Prepare resolves each launch into kernel launches with scratch memory. It
@@ -71,6 +75,7 @@ func (d *Device) build(p *program, ls []device.Launch) error {
 			p.list = append(p.list, k)
 		}
 		p.ops = append(p.ops, len(plans[i].Launches))
+		p.variants = append(p.variants, d.variant(l.Op, plans[i].Config))
 	}
 	if p.cmds, err = driver.NewCommands(len(p.list)); err != nil {
 		return fmt.Errorf("cuda device: prepare: %w", err)
@@ -174,9 +179,11 @@ func (p *program) free() {
 		_ = p.graph.Destroy() // it is known to exist
 		p.graph = nil
 	}
-	if p.timer != nil {
-		p.timer.free()
-		p.timer = nil
+	for i, r := range p.timed {
+		if r != nil {
+			r.free()
+			p.timed[i] = nil
+		}
 	}
 	if p.cmds != nil {
 		p.cmds.Free()
@@ -194,27 +201,34 @@ func (d *Device) program(op string, p device.Program) (*program, error) {
 	return d.programs[p-1], nil
 }
 
+// turnTo finds the stream and the program of a launch, and orders it after the
+// launch before it.
+func (d *Device) turnTo(s device.Stream, p device.Program) (st cu.Stream, pr *program, err error) {
+	if st, err = d.stream("launch", s); err != nil {
+		return st, nil, err
+	}
+	if pr, err = d.program("launch", p); err != nil || d.last == s {
+		return st, pr, err
+	}
+	if d.last != 0 {
+		if err := errors.Join(d.ctx.Record(d.turn, d.streams[d.last-1]), d.ctx.Wait(st, d.turn)); err != nil {
+			return st, nil, fmt.Errorf("cuda device: launch: waiting for stream %d: %w", d.last, err)
+		}
+	}
+	d.last = s
+	return st, pr, nil
+}
+
 // Launch enqueues all of p.
 func (d *Device) Launch(s device.Stream, p device.Program) error {
-	st, err := d.stream("launch", s)
+	st, pr, err := d.turnTo(s, p)
 	if err != nil {
 		return err
 	}
-	pr, err := d.program("launch", p)
-	if err != nil {
-		return err
-	}
-	if d.last != s {
-		if d.last != 0 {
-			if err := errors.Join(d.ctx.Record(d.turn, d.streams[d.last-1]), d.ctx.Wait(st, d.turn)); err != nil {
-				return fmt.Errorf("cuda device: launch: waiting for stream %d: %w", d.last, err)
-			}
-		}
-		d.last = s
-	}
-	if pr.timer != nil && pr.timer.on {
-		return pr.timer.launch(d, st)
-	}
+	return d.launch(st, pr)
+}
+
+func (d *Device) launch(st cu.Stream, pr *program) error {
 	if pr.graph != nil {
 		if err := d.ctx.Replay(pr.graph, st); err != nil {
 			return fmt.Errorf("cuda device: launch a graph of %d kernels: %w", pr.cmds.Len(), err)

@@ -5,65 +5,38 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"gorgonia.org/cu"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/kernels"
 )
 
-// timedRuns is how many timed launches of a program may be in flight. One that
-// finds none free runs untimed.
-const timedRuns = 4
-
-// timer times the operations of a program with an event between each two.
-type timer struct {
-	on    bool
-	ctx   driver.Context
-	runs  [timedRuns]timedRun
-	plain *driver.Commands
-	times []device.OpTime
-}
-
-// timedRun is a command buffer with its events: one before the first operation
-// and one behind each.
+// timedRun is a program's launches as a command buffer with events between them:
+// one before the first operation and one behind each.
 type timedRun struct {
-	cmds    *driver.Commands
-	events  []cu.Event
-	pending bool
+	ctx    driver.Context
+	cmds   *driver.Commands
+	events []cu.Event
+	taken  bool // launched and not read yet
 }
 
-func (d *Device) newTimer(p *program) (*timer, error) {
-	t := &timer{ctx: d.ctx, plain: p.cmds, times: make([]device.OpTime, len(p.ops))}
-	for i := range t.runs {
-		if err := t.runs[i].build(d.ctx, p); err != nil {
-			t.free()
-			return nil, err
-		}
+func newTimedRun(ctx driver.Context, p *program) (*timedRun, error) {
+	r := &timedRun{ctx: ctx, events: make([]cu.Event, 0, len(p.ops)+1)}
+	if err := r.build(p); err != nil {
+		r.free()
+		return nil, err
 	}
-	return t, nil
+	return r, nil
 }
 
-func (r *timedRun) build(ctx driver.Context, p *program) error {
-	var err error
+func (r *timedRun) build(p *program) (err error) {
 	if r.cmds, err = driver.NewCommands(len(p.list) + len(p.ops) + 1); err != nil {
 		return err
 	}
-	r.events = make([]cu.Event, 0, len(p.ops)+1)
-	mark := func() error {
-		err := ctx.Do(func() error {
-			e, err := cu.MakeEvent(cu.DefaultEvent)
-			if err == nil {
-				r.events = append(r.events, e)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		return r.cmds.Record(r.events[len(r.events)-1])
-	}
-	if err := mark(); err != nil {
+	if err := r.mark(); err != nil {
 		return err
 	}
 	next := 0
@@ -74,101 +47,109 @@ func (r *timedRun) build(ctx driver.Context, p *program) error {
 			}
 			next++
 		}
-		if err := mark(); err != nil {
+		if err := r.mark(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// launch runs the program with events, or without when all are in flight.
-func (t *timer) launch(d *Device, s cu.Stream) error {
-	cmds := t.plain
-	t.resolve()
-	for i := range t.runs {
-		if r := &t.runs[i]; !r.pending {
-			r.pending = true
-			cmds = r.cmds
-			break
+// mark appends a Record of a new event.
+func (r *timedRun) mark() error {
+	err := r.ctx.Do(func() error {
+		e, err := cu.MakeEvent(cu.DefaultEvent)
+		if err == nil {
+			r.events = append(r.events, e)
 		}
-	}
-	if i, err := d.ctx.Run(cmds, s); err != nil {
-		return fmt.Errorf("cuda device: launch command %d of %d, timed: %w", i, cmds.Len(), err)
-	}
-	return nil
-}
-
-// resolve adds up the runs that have completed.
-func (t *timer) resolve() {
-	for i := range t.runs {
-		r := &t.runs[i]
-		if !r.pending {
-			continue
-		}
-		if done, err := t.ctx.Query(r.events[len(r.events)-1]); err != nil || !done {
-			continue
-		}
-		r.pending = false
-		for j := range t.times {
-			if e, err := t.ctx.Elapsed(r.events[j], r.events[j+1]); err == nil {
-				t.times[j].Total += e
-				t.times[j].Calls++
-			}
-		}
-	}
-}
-
-func (t *timer) free() {
-	_ = t.ctx.Do(func() error {
-		var errs []error
-		for i := range t.runs {
-			for j := range t.runs[i].events {
-				errs = append(errs, cu.DestroyEvent(&t.runs[i].events[j]))
-			}
-		}
-		return errors.Join(errs...)
-	}) // what cannot be destroyed goes with the context
-	for i := range t.runs {
-		if t.runs[i].cmds != nil {
-			t.runs[i].cmds.Free()
-		}
-	}
-}
-
-// TimeOps turns the timing of p's launches on, from zero, or off. A timed launch
-// is not replayed as a graph, and an event between two kernels keeps them from
-// overlapping, so it is a little slower.
-func (d *Device) TimeOps(p device.Program, on bool) error {
-	pr, err := d.program("time ops", p)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if !on {
-		if pr.timer != nil {
-			pr.timer.on = false
-		}
-		return nil
-	}
-	if pr.timer == nil {
-		if pr.timer, err = d.newTimer(pr); err != nil {
-			return fmt.Errorf("cuda device: time ops: %w", err)
-		}
-	}
-	if !pr.timer.on {
-		pr.timer.resolve()
-		clear(pr.timer.times)
-	}
-	pr.timer.on = true
-	return nil
+	return r.cmds.Record(r.events[len(r.events)-1])
 }
 
-// OpTimes appends the time and count of each launch of p to dst[:0].
-func (d *Device) OpTimes(p device.Program, dst []device.OpTime) []device.OpTime {
-	dst = dst[:0]
-	pr, err := d.program("op times", p)
-	if err != nil || pr.timer == nil {
-		return dst
+func (r *timedRun) free() {
+	_ = r.ctx.Do(func() error {
+		var errs []error
+		for i := range r.events {
+			errs = append(errs, cu.DestroyEvent(&r.events[i]))
+		}
+		return errors.Join(errs...)
+	}) // what cannot be destroyed goes with the context
+	if r.cmds != nil {
+		r.cmds.Free()
 	}
-	pr.timer.resolve()
-	return append(dst, pr.timer.times...)
+}
+
+// LaunchTimed enqueues all of p with an event between each two operations. The
+// first launches make the events. Events keep the operations from overlapping at
+// their ends, and the launches are never a graph's, so a timed launch takes longer
+// than another.
+func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, error) {
+	st, pr, err := d.turnTo(s, p)
+	if err != nil {
+		return 0, err
+	}
+	for i, r := range pr.timed {
+		if r == nil {
+			if r, err = newTimedRun(d.ctx, pr); err != nil {
+				return 0, fmt.Errorf("cuda device: launch timed: %w", err)
+			}
+			pr.timed[i] = r
+		}
+		if r.taken {
+			continue
+		}
+		if i, err := d.ctx.Run(r.cmds, st); err != nil {
+			return 0, fmt.Errorf("cuda device: launch command %d of %d, timed: %w", i, r.cmds.Len(), err)
+		}
+		r.taken = true
+		return device.Timing(int(p)*device.TimedRuns + i), nil
+	}
+	return 0, d.launch(st, pr)
+}
+
+// OpTimes appends the device time of each launch of t to dst[:0].
+func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration, error) {
+	dst = dst[:0]
+	pr, err := d.program("op times", device.Program(t/device.TimedRuns))
+	if err != nil {
+		return dst, err
+	}
+	r := pr.timed[t%device.TimedRuns]
+	if r == nil || !r.taken {
+		return dst, fmt.Errorf("cuda device: op times: timing %d does not exist; take one from LaunchTimed", t)
+	}
+	done, err := d.ctx.Query(r.events[len(r.events)-1])
+	if err == nil && !done {
+		err = device.ErrNotReady
+	}
+	for i := 1; i < len(r.events) && err == nil; i++ {
+		var e time.Duration
+		e, err = d.ctx.Elapsed(r.events[i-1], r.events[i])
+		dst = append(dst, e)
+	}
+	if err != nil {
+		return dst[:0], fmt.Errorf("cuda device: op times: %w", err)
+	}
+	r.taken = false
+	return dst, nil
+}
+
+// variant is the name of the kernel chosen for op; empty where there is one only.
+func (d *Device) variant(op device.Operation, config string) string {
+	if o, ok := op.(kernels.Op); !ok || len(kernels.CUDAConfigs(o, d.target)) < 2 {
+		return ""
+	}
+	return config
+}
+
+// Variants appends the name of the kernel chosen for each launch of p to dst[:0].
+func (d *Device) Variants(p device.Program, dst []string) []string {
+	dst = dst[:0]
+	if pr, err := d.program("variants", p); err == nil {
+		dst = append(dst, pr.variants...)
+	}
+	return dst
 }

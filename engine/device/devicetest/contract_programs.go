@@ -3,6 +3,7 @@ package devicetest
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
@@ -131,25 +132,59 @@ func timeOps(r *rig) {
 	const n = 100_000
 	y := r.alloc(4 * n)
 	p := doubling(r, y, n, 3)
-	r.must(r.dev.Launch(r.main, p)) // not counted
+	ones := make([]float32, n)
+	for i := range ones {
+		ones[i] = 1
+	}
+	r.put(y, floatBytes(ones))
+	r.must(r.dev.Launch(r.main, p))
+	var timings [device.TimedRuns]device.Timing
+	for i := range timings {
+		var err error
+		if timings[i], err = timer.LaunchTimed(r.main, p); err != nil || timings[i] == 0 {
+			r.Fatalf("timed launch %d: timing %d, %v", i, timings[i], err)
+		}
+	}
+	if t, err := timer.LaunchTimed(r.main, p); t != 0 || err != nil {
+		r.Errorf("one timed launch more than may be unread: timing %d, %v", t, err)
+	}
 	r.finish(r.main)
-	r.must(timer.TimeOps(p, true))
-	for range 4 {
-		r.must(r.dev.Launch(r.main, p))
+	times := make([]time.Duration, 0, 3)
+	for range 2 {
+		for i, t := range timings {
+			var err error
+			if times, err = timer.OpTimes(t, times); err != nil || len(times) != 3 {
+				r.Fatalf("timing %d: %d times for 3 launches, %v", i, len(times), err)
+			}
+			for j, d := range times {
+				if d <= 0 {
+					r.Errorf("timing %d: launch %d took %v", i, j, d)
+				}
+			}
+			if _, err := timer.OpTimes(t, times); err == nil {
+				r.Errorf("timing %d can be read twice", i)
+			}
+			if timings[i], err = timer.LaunchTimed(r.main, p); err != nil || timings[i] == 0 {
+				r.Errorf("a timing that was read cannot be used again: %v", err)
+			}
+		}
 		r.finish(r.main)
 	}
-	times := timer.OpTimes(p, nil)
-	r.must(timer.TimeOps(p, false))
-	r.must(r.dev.Launch(r.main, p)) // not counted
-	r.finish(r.main)
-	times = timer.OpTimes(p, times)
-	if len(times) != 3 {
-		r.Fatalf("%d times for 3 launches", len(times))
-	}
-	for i, o := range times {
-		if o.Calls != 4 || o.Total <= 0 {
-			r.Errorf("launch %d: %d calls, %v; want 4 and some time", i, o.Calls, o.Total)
+	if r.dev.Info().Computes { // all of them ran: 1 + 4 + 1 + 8 launches doubled y three times each
+		if got := kernels.Floats(r.get(y))[n-1]; got != 1<<(3*14) {
+			r.Errorf("1 became %g in 14 launches, want 2^42", got)
 		}
+	}
+	for _, bad := range []device.Timing{0, 1, -1, 1 << 20} {
+		if _, err := timer.OpTimes(bad, nil); err == nil {
+			r.Errorf("the times of timing %d, which does not exist", bad)
+		}
+	}
+	if _, err := timer.LaunchTimed(r.main, 0); err == nil {
+		r.Error("a timed launch of no program")
+	}
+	if _, err := timer.LaunchTimed(0, p); err == nil {
+		r.Error("a timed launch on no stream")
 	}
 }
 
@@ -184,5 +219,22 @@ func noAllocation(r *rig) {
 	step()
 	if a := testing.AllocsPerRun(50, step); a >= 1 {
 		r.Errorf("a step allocates %v times", a)
+	}
+	timer, ok := r.dev.(device.OpTimer)
+	if !ok {
+		return
+	}
+	var times []time.Duration
+	timed := func() {
+		t, _ := timer.LaunchTimed(r.main, p)
+		_ = r.dev.Record(r.main, to)
+		_ = r.dev.Sync(to)
+		times, _ = timer.OpTimes(t, times)
+	}
+	for range device.TimedRuns + 1 { // what a timing needs is made once
+		timed()
+	}
+	if a := testing.AllocsPerRun(50, timed); a >= 1 {
+		r.Errorf("a timed launch allocates %v times", a)
 	}
 }

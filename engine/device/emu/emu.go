@@ -43,10 +43,15 @@ type event struct {
 }
 
 type program struct {
-	ops    []time.Duration
-	total  time.Duration
-	calls  int64
-	timing bool
+	ops   []time.Duration
+	total time.Duration
+	timed [device.TimedRuns]timing
+}
+
+// timing is a timed launch: when it ends on the clock, until it is read.
+type timing struct {
+	taken bool
+	end   int64
 }
 
 var (
@@ -180,19 +185,55 @@ func (d *Device) program(op string, p device.Program) (*program, error) {
 
 // Launch lays p's modelled time on the stream.
 func (d *Device) Launch(s device.Stream, p device.Program) error {
+	_, _, err := d.launch(s, p)
+	return err
+}
+
+// launch returns the program and when it ends.
+func (d *Device) launch(s device.Stream, p device.Program) (*program, int64, error) {
 	tail, err := d.tail("launch", s)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	pr, err := d.program("launch", p)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	d.run(tail, &d.compute, pr.total)
-	if pr.timing {
-		pr.calls++
+	return pr, *tail, nil
+}
+
+// LaunchTimed lays p's modelled time on the stream, and remembers it.
+func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, error) {
+	pr, end, err := d.launch(s, p)
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	for i := range pr.timed {
+		if t := &pr.timed[i]; !t.taken {
+			*t = timing{taken: true, end: end}
+			return device.Timing(int(p)*device.TimedRuns + i), nil
+		}
+	}
+	return 0, nil
+}
+
+// OpTimes appends the modelled time of each launch of t to dst[:0].
+func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration, error) {
+	dst = dst[:0]
+	pr, err := d.program("op times", device.Program(t/device.TimedRuns))
+	if err != nil {
+		return dst, err
+	}
+	r := &pr.timed[t%device.TimedRuns]
+	if !r.taken {
+		return dst, fmt.Errorf("emulated device: op times: timing %d does not exist; take one from LaunchTimed", t)
+	}
+	if d.clock.Now() < r.end {
+		return dst, fmt.Errorf("emulated device: op times: %w: the launch has not completed", device.ErrNotReady)
+	}
+	r.taken = false
+	return append(dst, pr.ops...), nil
 }
 
 // Release gives p back.
@@ -293,30 +334,6 @@ func (d *Device) Elapsed(from, to device.Event) (time.Duration, error) {
 		t[i] = ev.time
 	}
 	return time.Duration(t[1] - t[0]), nil
-}
-
-// TimeOps turns the account of p's launches on, from zero, or off.
-func (d *Device) TimeOps(p device.Program, on bool) error {
-	pr, err := d.program("time ops", p)
-	if err != nil {
-		return err
-	}
-	if on && !pr.timing {
-		pr.calls = 0
-	}
-	pr.timing = on
-	return nil
-}
-
-// OpTimes appends the modelled time of each launch of p to dst[:0].
-func (d *Device) OpTimes(p device.Program, dst []device.OpTime) []device.OpTime {
-	dst = dst[:0]
-	if pr, err := d.program("op times", p); err == nil {
-		for _, t := range pr.ops {
-			dst = append(dst, device.OpTime{Calls: pr.calls, Total: t * time.Duration(pr.calls)})
-		}
-	}
-	return dst
 }
 
 // Close ends the device.

@@ -104,6 +104,9 @@ func (d *Device) Free(b device.Buffer) { d.mem.free(b) }
 // MemoryPeak returns the most bytes accounted for at once.
 func (d *Device) MemoryPeak() int64 { return d.mem.peak }
 
+// MemoryHeld returns the bytes allocated now.
+func (d *Device) MemoryHeld() int64 { return d.mem.held }
+
 // pinned is a range of host memory from AllocHost.
 type pinned struct{ from, to uintptr }
 

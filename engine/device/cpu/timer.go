@@ -1,0 +1,68 @@
+package cpu
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"dev.gpustall/engine/device"
+)
+
+// timing holds the times of one timed launch of a program: before its first
+// operation and behind each.
+type timing struct {
+	marks []int64     // ns on the device's clock, written by the stream
+	done  atomic.Bool // the stream has written them all
+	taken bool        // launched and not read yet
+}
+
+// LaunchTimed enqueues all of p's launches and has the stream note the time
+// between them: two readings of the clock a launch. It allocates at the first
+// timed launches of p only.
+func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, error) {
+	st, err := d.stream("launch timed", s)
+	if err != nil {
+		return 0, err
+	}
+	pr, err := d.program("launch timed", p)
+	if err != nil {
+		return 0, err
+	}
+	c, id := command{op: opLaunch, prog: pr}, device.Timing(0)
+	for i, t := range pr.timed {
+		if t == nil {
+			t = &timing{marks: make([]int64, pr.plan.Len()+1)}
+			pr.timed[i] = t
+		}
+		if !t.taken {
+			t.taken = true
+			t.done.Store(false)
+			c.timing, id = t, device.Timing(int(p)*device.TimedRuns+i)
+			break
+		}
+	}
+	pr.inFlight.Add(1)
+	st.send(c)
+	return id, nil
+}
+
+// OpTimes appends the time of each launch of t to dst[:0].
+func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration, error) {
+	dst = dst[:0]
+	pr, err := d.program("op times", device.Program(t/device.TimedRuns))
+	if err != nil {
+		return dst, err
+	}
+	r := pr.timed[t%device.TimedRuns]
+	if r == nil || !r.taken {
+		return dst, fmt.Errorf("cpu device: op times: timing %d does not exist; take one from LaunchTimed", t)
+	}
+	if !r.done.Load() {
+		return dst, fmt.Errorf("cpu device: op times: %w: the launch has not completed", device.ErrNotReady)
+	}
+	for i := 1; i < len(r.marks); i++ {
+		dst = append(dst, time.Duration(r.marks[i]-r.marks[i-1]))
+	}
+	r.taken = false
+	return dst, nil
+}

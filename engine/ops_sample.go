@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// OpTiming says which steps time their ops one by one.
+type OpTiming uint8
+
+// The values of the knob time_ops.
+const (
+	TimeSampled OpTiming = iota // a step now and then
+	TimeOff
+	TimeEvery
+)
+
+var opTimings = [...]string{TimeSampled: "sampled", TimeOff: "off", TimeEvery: "every"}
+
+func (t OpTiming) String() string { return opTimings[t] }
+
+// parseOpTiming is the inverse of String. "on" is what --time-ops alone means.
+func parseOpTiming(s string) (OpTiming, error) {
+	switch s {
+	case "on", "true":
+		return TimeEvery, nil
+	case "false":
+		return TimeOff, nil
+	}
+	if i := slices.Index(opTimings[:], s); i >= 0 {
+		return OpTiming(i), nil
+	}
+	return 0, fmt.Errorf("time_ops=%q: choose sampled, every or off", s)
+}
+
+// A timed step takes longer than another: an event between each two kernels keeps
+// them from overlapping, its launches are not replayed as a graph, and the host
+// reads an event for each. So one step in samplePeriod is timed, or as few as keep
+// what was measured to come on top under sampleShare of the steps' time.
+const (
+	samplePeriod = 32
+	sampleMost   = 2048 // the longest period
+	sampleShare  = 0.01
+	sampleFirst  = 3 // the first timed step of a segment; the next follow at growing distances
+	sampleGap    = 8
+)
+
+// sampler chooses the steps that are timed.
+type sampler struct {
+	mode OpTiming
+	left int // steps until the next timed one
+	gap  int
+	turn int
+
+	extra [5]float64 // what the latest timed steps took on top, in steps; a ring
+	n     int        // ever entered
+}
+
+// begin starts a segment: its first timed steps come early, so that a short one
+// has some.
+func (s *sampler) begin(mode OpTiming) {
+	s.mode, s.left, s.gap = mode, sampleFirst, sampleGap/2
+}
+
+// due reports whether the step about to be launched is to be timed.
+func (s *sampler) due() bool {
+	switch s.mode {
+	case TimeOff:
+		return false
+	case TimeEvery:
+		return true
+	}
+	if s.left--; s.left > 0 {
+		return false
+	}
+	period := s.period()
+	s.gap = min(2*s.gap, period)
+	if period > samplePeriod {
+		s.gap = period
+	}
+	// Not always the same distance: the two input slots and the batches whose
+	// gradients are accumulated take turns, and all of them are to be seen.
+	s.left = s.gap + s.turn
+	s.turn = (s.turn + 1) % 7
+	return true
+}
+
+// period is the distance between timed steps that keeps their cost down.
+func (s *sampler) period() int {
+	if s.n < 3 {
+		return samplePeriod
+	}
+	var sorted [len(s.extra)]float64
+	v := sorted[:copy(sorted[:], s.extra[:min(s.n, len(s.extra))])]
+	slices.Sort(v)
+	return int(max(samplePeriod, min(sampleMost, math.Ceil(v[len(v)/2]/sampleShare))))
+}
+
+// learn compares a step with the usual one of its program. compute is its device
+// time, host what the step loop spent enqueuing and reading it, in ns.
+func (s *sampler) learn(p *program, timed bool, compute, host int64) {
+	c, h := float64(compute), float64(host)
+	switch {
+	case !timed && p.usual == 0:
+		p.usual, p.host = c, h
+	case !timed:
+		p.usual += (c - p.usual) / 8
+		p.host += (h - p.host) / 8
+	case !p.timed: // the first makes the events
+		p.timed = true
+	case p.usual > 0:
+		s.extra[s.n%len(s.extra)] = (c - p.usual + h - p.host) / p.usual
+		s.n++
+	}
+}
