@@ -5,60 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 )
-
-// Footprint is the device memory that a run plans for, in bytes, before it
-// allocates any.
-type Footprint struct {
-	Activations int64 // and their gradients
-	Parameters  int64 // with their gradients, momentum, statistics and 16-bit copy
-	Inputs      int64 // the batches that lie on the device
-	Kernels     int64 // scratch memory, where the device says how much
-}
-
-// Total is the sum of the parts.
-func (f Footprint) Total() int64 { return f.Activations + f.Parameters + f.Inputs + f.Kernels }
-
-// String lists the parts, the largest first.
-func (f Footprint) String() string {
-	parts := []struct {
-		name string
-		n    int64
-	}{{"activations", f.Activations}, {"parameters", f.Parameters}, {"inputs", f.Inputs}, {"kernels", f.Kernels}}
-	sort.SliceStable(parts, func(i, j int) bool { return parts[i].n > parts[j].n })
-	var b strings.Builder
-	for _, p := range parts {
-		if p.n == 0 {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(p.name + " " + size(p.n))
-	}
-	return b.String()
-}
-
-// size writes bytes for people.
-func size(n int64) string {
-	switch f := float64(n); {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", f/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.0f MiB", f/(1<<20))
-	}
-	return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
-}
 
 // demand is what the plans of some knobs need: those of the full batch and of the
 // epoch's last one.
 type demand struct {
-	Footprint
+	trace.Memory
 	form        form
 	input       int             // bytes of an input slot
 	activations int             // bytes of the arena
@@ -184,12 +141,12 @@ func (p *planner) reserve(k Knobs, d demand, again bool) error {
 			return err
 		}
 		if took > 0 && p.reserved > 0 {
-			p.e.rec.Note("info", fmt.Sprintf("device memory: took %s more beside %s", size(took), size(p.reserved)))
+			p.e.rec.Note("info", fmt.Sprintf("device memory: took %s more beside %s", trace.Bytes(took), trace.Bytes(p.reserved)))
 		}
 		p.reserved += took
 	}
 	if d.Total() > p.planned.Total() {
-		p.planned = d.Footprint
+		p.planned = d.Memory
 	}
 	return nil
 }
@@ -209,7 +166,7 @@ func (p *planner) refusal(k Knobs, d demand, again bool, cause error) error {
 		_, cause = r.Reserve(p.reservation(d, again)) // it says how much is free
 	}
 	if cause == nil {
-		cause = fmt.Errorf("%s has %s: %w", p.e.info.Name, size(p.e.info.Memory), device.ErrOutOfMemory)
+		cause = fmt.Errorf("%s has %s: %w", p.e.info.Name, trace.Bytes(p.e.info.Memory), device.ErrOutOfMemory)
 	}
 	advice := "lower batch_size"
 	full := k.Loader.BatchSize
@@ -222,7 +179,7 @@ func (p *planner) refusal(k Knobs, d demand, again bool, cause error) error {
 		advice += ", or turn checkpointing on"
 	}
 	return fmt.Errorf("batch_size=%d in %s needs %s of device memory (%s), but %w; %s",
-		full, k.Precision, size(d.Total()), d.Footprint, cause, advice)
+		full, k.Precision, trace.Bytes(d.Total()), d.Memory, cause, advice)
 }
 
 func (p *planner) wouldFit(k Knobs, batch int, checkpoint, again bool) bool {
@@ -232,4 +189,4 @@ func (p *planner) wouldFit(k Knobs, batch int, checkpoint, again bool) bool {
 }
 
 // Memory is the most device memory that the run has planned for.
-func (e *Engine) Memory() Footprint { return e.plans.planned }
+func (e *Engine) Memory() trace.Memory { return e.plans.planned }

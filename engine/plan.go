@@ -96,9 +96,9 @@ type planner struct {
 	capture bool
 	clock   int
 
-	planned  Footprint // the largest so far
-	reserved int64     // taken from the driver at once
-	broken   bool      // the device failed for good
+	planned  trace.Memory // the largest so far
+	reserved int64        // taken from the driver at once
+	broken   bool         // the device failed for good
 }
 
 // ahead builds the plan for batches of n samples before one arrives.

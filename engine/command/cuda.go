@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/adrg/xdg"
 
@@ -13,17 +14,53 @@ import (
 	"dev.gpustall/engine/device/cuda"
 )
 
+// Values of --autotune.
+const (
+	tuneOn    = "on"
+	tuneOff   = "off"
+	tuneAgain = "again"
+)
+
+// tuneLimit is how long a run may try kernels before it starts.
+const tuneLimit = time.Minute
+
+// choicesFile is where the kernel variants found right and fast are kept.
+func choicesFile() string { return filepath.Join(xdg.CacheHome, "gpustall", "autotune.json") }
+
 // openCUDA opens GPU number n, with the kernel variants that earlier runs found
-// fastest.
-func openCUDA(n int) (device.Device, error) {
+// fastest, without them, or with none known yet. GPUSTALL_EMU_TUNE has the
+// emulated driver tune too.
+func openCUDA(n int, autotune string) (device.Device, error) {
 	if err := cuda.Available(); err != nil {
 		return nil, err
 	}
-	return cuda.Open(cuda.Config{Ordinal: n, Choices: loadChoices(filepath.Join(xdg.CacheHome, "gpustall", "autotune.json"))})
+	c := cuda.Config{Ordinal: n, TuneEmulated: os.Getenv("GPUSTALL_EMU_TUNE") != ""}
+	if autotune != tuneOff {
+		store := loadChoices(choicesFile())
+		if autotune == tuneAgain {
+			clear(store.m)
+		}
+		c.Choices = store
+	}
+	return cuda.Open(c)
+}
+
+// tuning is the doctor's finding: what is known of kernel variants.
+func tuning() []finding {
+	c := loadChoices(choicesFile())
+	decided, wrong := cuda.Describe(c.m)
+	if decided+len(wrong) == 0 {
+		return []finding{{"ok", "autotune", "no kernel has been tried on a GPU yet; the first run does it"}}
+	}
+	out := []finding{{"ok", "autotune", fmt.Sprintf("%d kernel shapes tried before, kept in %s; --autotune again tries anew", decided, c.path)}}
+	for _, w := range wrong {
+		out = append(out, finding{"note", "autotune", "not used: " + w})
+	}
+	return out
 }
 
 // choices keeps autotuned kernel variants in a JSON file. A file that cannot be
-// read or written costs the tuning again, not the run.
+// read or written costs the tuning again, not the run. An empty value is dropped.
 type choices struct {
 	mu   sync.Mutex
 	path string
@@ -50,7 +87,11 @@ func (c *choices) Get(key string) (string, bool) {
 func (c *choices) Set(key, config string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.m[key] = config
+	if config == "" {
+		delete(c.m, key)
+	} else {
+		c.m[key] = config
+	}
 	_ = c.save()
 }
 

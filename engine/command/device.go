@@ -28,10 +28,10 @@ type opened struct {
 
 // openDevice opens what --device names. An emulated device is chosen by name
 // only, never as a fallback.
-func openDevice(name string, clock trace.Clock) (*opened, error) {
+func openDevice(name, autotune string, clock trace.Clock) (*opened, error) {
 	switch {
 	case name == "auto":
-		dev, err := openCUDA(0)
+		dev, err := openCUDA(0, autotune)
 		if err == nil {
 			return &opened{dev: dev, why: "device auto: took the first NVIDIA GPU"}, nil
 		}
@@ -48,7 +48,7 @@ func openDevice(name string, clock trace.Clock) (*opened, error) {
 				return nil, usageError{fmt.Errorf("--device %s: write cuda or cuda:N with N counting from 0", name)}
 			}
 		}
-		dev, err := openCUDA(n)
+		dev, err := openCUDA(n, autotune)
 		if err != nil {
 			return nil, fmt.Errorf("open device %s: %w", name, err)
 		}

@@ -58,12 +58,13 @@ func diagnose(w io.Writer, version string) error {
 
 func devices() []finding {
 	var out []finding
-	if dev, err := openCUDA(0); err != nil {
+	if dev, err := openCUDA(0, tuneOff); err != nil {
 		out = append(out, finding{"note", "cuda", err.Error()})
 	} else {
 		i := dev.Info()
 		out = append(out, finding{"ok", "cuda", fmt.Sprintf("%s, %s, types %s", i.Name, humanize.IBytes(uint64(i.Memory)), strings.Join(i.Types, " "))})
 		_ = dev.Close()
+		out = append(out, tuning()...)
 	}
 	switch s, err := nvml.Open(0); {
 	case errors.Is(err, nvml.ErrNoDriver):

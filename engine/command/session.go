@@ -49,7 +49,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 			r = nil
 		}
 	}()
-	if r.device, err = openDevice(o.device, r.clock); err != nil {
+	if r.device, err = openDevice(o.device, o.autotune, r.clock); err != nil {
 		return r, during("open device", o.device, "gpustall doctor lists the devices", err)
 	}
 	knobs, err := o.engineKnobs(r.device.defaults())
@@ -83,6 +83,11 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		Device: r.device.dev, Recorder: r.recorder, Model: model, Fixed: fixed,
 		Dataset: ds, Transform: tf, Seed: o.seed, Epochs: o.epochs, Steps: o.steps,
 		Schedule: o.schedule(model, knobs), Knobs: knobs,
+<<<<<<< Updated upstream
+=======
+		TimeOps:   o.timeOps || r.device.dev.Info().Kind != "cuda", // event pairs around each kernel slow a GPU
+		TuneLimit: tuneLimit, Start: ctx, Progress: progress,
+>>>>>>> Stashed changes
 	})
 	if err != nil {
 		return r, during("prepare the training", r.trains(), "lower batch_size, or choose another model or device", err)
@@ -150,7 +155,7 @@ func (r *run) close(status string, cause error) error {
 		if ops := r.engine.Ops(); len(ops) > 0 {
 			r.recorder.Ops(ops)
 		}
-		out := trace.Outcome{Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak()}
+		out := trace.Outcome{Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak(), Planned: r.engine.Memory()}
 		if cause != nil {
 			out.Error = cause.Error()
 			r.recorder.Note("error", out.Error)

@@ -248,6 +248,8 @@ type summary struct {
 	DroppedSpans      int64             `json:"dropped_spans"`
 	Unsaved           *unsaved          `json:"unsaved,omitempty"` // what the session's file lacks
 	PeakBytes         int64             `json:"peak_memory_bytes"`
+	Planned           planned           `json:"planned_memory"`
+	Autotune          []tunedKernel     `json:"autotune,omitempty"`
 	CopyIn            number            `json:"h2d_s"`     // copies to the device, hidden behind compute or not
 	CopyInShare       number            `json:"h2d_share"` // of the wall time
 	Ops               []opSummary       `json:"ops"`
@@ -291,6 +293,7 @@ func summarise(r *run, o *options, cause error) summary {
 		Stalls: map[string]number{}, Verdict: v.Class, Dominant: v.Dominant.String(), Segments: len(s.Segments),
 		Knobs: map[string]string{}, PeakBytes: s.Outcome.PeakBytes, Labels: labels(s), verdict: v,
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
+		Planned: planMemory(s.Outcome.Planned), Autotune: tunedKernels(r.engine.Tuned()),
 		Ops: opTable(s.Ops), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
 	out.Diverged = brokeAt(s.Steps)
@@ -349,6 +352,9 @@ func (s summary) text() string {
 	}
 	if s.verdict.Advice != "" {
 		fmt.Fprintf(&b, "advice   %s\n", s.verdict.Advice)
+	}
+	if text := tunedText(s.Autotune); text != "" {
+		fmt.Fprintf(&b, "autotune %s\n", text)
 	}
 	if s.DroppedSpans > 0 {
 		fmt.Fprintf(&b, "dropped  %d spans: the shares above may be off\n", s.DroppedSpans)

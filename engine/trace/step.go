@@ -116,7 +116,8 @@ type Outcome struct {
 	Ended     int64  // ns; 0 while running
 	Status    string // "running", "finished", "stopped", "failed", "killed"
 	Error     string
-	PeakBytes int64 // device memory
+	PeakBytes int64  // device memory
+	Planned   Memory // the most that was planned for
 	Drops     [NumTracks]int64
 	Unsaved   Unsaved
 }

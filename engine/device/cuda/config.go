@@ -4,6 +4,11 @@
 // libcuda.so.1 when it runs.
 package cuda
 
+import (
+	"sort"
+	"strings"
+)
+
 // Config says how to open a device.
 type Config struct {
 	// Ordinal is the GPU's number, from 0, in the order of CUDA_VISIBLE_DEVICES.
@@ -24,4 +29,26 @@ type Config struct {
 type Choices interface {
 	Get(key string) (value string, ok bool)
 	Set(key, value string)
+}
+
+// Keys of a store are choices but for these two.
+const (
+	tryingSuffix = ": trying"  // the variant being tried
+	variantInfix = " variant " // a variant that is not used; the value says why
+)
+
+// Describe tells what a store holds: how many choices, and the variants that are
+// not used, with the reason.
+func Describe(store map[string]string) (choices int, wrong []string) {
+	for key, value := range store {
+		switch {
+		case value == "" || strings.HasSuffix(key, tryingSuffix):
+		case strings.Contains(key, variantInfix):
+			wrong = append(wrong, key+": "+value)
+		default:
+			choices++
+		}
+	}
+	sort.Strings(wrong)
+	return choices, wrong
 }

@@ -59,7 +59,7 @@ type run struct {
 type ran struct {
 	dev   *Device
 	snap  *trace.Snapshot
-	plan  engine.Footprint
+	plan  trace.Memory
 	taken []int64 // from the driver
 	err   error   // of New
 }

@@ -86,7 +86,7 @@ func (v *variants) key(op kernels.Op, t kernels.CUDATarget) string {
 // mark names a variant of op's kernel, whatever the shape: one that was wrong once
 // is never taken again.
 func (v *variants) mark(op kernels.Op, t kernels.CUDATarget, config string) string {
-	return fmt.Sprintf("%s, kernels %s: %s %s variant %s", v.gpu, v.hash(op, t), op.Name(), op.Args()[0].Type, config)
+	return fmt.Sprintf("%s, kernels %s: %s %s"+variantInfix+"%s", v.gpu, v.hash(op, t), op.Name(), op.Args()[0].Type, config)
 }
 
 // isWrong reports whether a variant was found wrong, by this run or an earlier one.
@@ -114,7 +114,7 @@ func (v *variants) condemn(mark, why string) {
 // The variant being tried is written down before it runs: one that ends the process,
 // or leaves the GPU's context unusable, is known at the next start.
 
-func (v *variants) tryingKey() string { return v.gpu + ": trying" }
+func (v *variants) tryingKey() string { return v.gpu + tryingSuffix }
 
 func (v *variants) trying(mark string) {
 	v.choices.Set(v.tryingKey(), fmt.Sprintf("%d %s", os.Getpid(), mark))
