@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"dev.gpustall/engine/device"
@@ -138,7 +139,9 @@ func (s *State) in(dst device.Buffer, v []float32) error {
 	if err := s.dev.CopyIn(s.stream, dst.Slice(0, 4*len(v)), bytesOf(v)); err != nil {
 		return fmt.Errorf("nn: write the state of model %q: %w", s.m.Name, err)
 	}
-	return s.sync()
+	err := s.sync()
+	runtime.KeepAlive(v) // the device may read it until now
+	return err
 }
 
 func (s *State) out(v []float32, src device.Buffer) error {
