@@ -121,7 +121,11 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 		of = ", batch " + countText(int64(batch))
 	}
 	if !cause.IsData() {
-		return b.String() + "device idle " + long + ": " + causeWords[cause] + of
+		words := causeWords[cause]
+		if cause == trace.CauseLaunch && t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) < 0 {
+			words = "its work was enqueued, this is what the device takes to begin (launch overhead)"
+		}
+		return b.String() + "device idle " + long + ": " + words + of
 	}
 	b.WriteString("starved " + long)
 	w := -1

@@ -126,6 +126,24 @@ func TestLateHandOver(t *testing.T) {
 	}
 }
 
+// TestLaunchOverhead: what the device takes to begin is told from slow enqueuing.
+func TestLaunchOverhead(t *testing.T) {
+	const us = int64(1e3)
+	stall := trace.Span{Start: 100 * us, End: 108 * us, Step: 4, Batch: 4, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseLaunch)}
+	for enqueued, want := range map[int64]string{
+		90 * us:  "device idle 8.00 us: its work was enqueued, this is what the device takes to begin (launch overhead)",
+		107 * us: "device idle 8.00 us: the host was still enqueuing",
+	} {
+		tl := timeline{cursor: -1, cols: 80, zoom: 0, edge: 1000 * us, known: 1000 * us, spans: []trace.Span{
+			{Start: 80 * us, End: enqueued, Step: 4, Batch: 4, Kind: trace.KindEnqueue, Track: trace.TrackStep}, stall,
+		}}
+		tl.explain(&Model{})
+		if got := strings.Join(tl.lines, " "); !strings.Contains(got, want) {
+			t.Errorf("enqueued until %d: %q", enqueued, got)
+		}
+	}
+}
+
 // TestFilter keeps lanes by name.
 func TestFilter(t *testing.T) {
 	run := session()

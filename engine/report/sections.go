@@ -269,7 +269,7 @@ var causeText = [trace.NumCauses]string{
 	trace.CausePrefetch:   "data: not begun, the prefetch limit held it back",
 	trace.CauseStartup:    "data: workers were starting",
 	trace.CauseCopy:       "the batch was being copied to the device",
-	trace.CauseLaunch:     "the host was still enqueuing work",
+	trace.CauseLaunch:     "the host was still enqueuing work, or the device had not yet begun it (launch overhead)",
 	trace.CauseSync:       "the host was waiting for the device or for results",
 	trace.CauseTransition: "a setting was being changed",
 	trace.CauseUnknown:    "no recorded cause",

@@ -35,6 +35,7 @@ type account struct {
 	wait, copy       int64 // ns
 	bytes            int64
 	compute, enqueue int64 // end of the last compute, start of the first enqueue; ns
+	begun, ready     int64 // start of the first compute, end of the last enqueue and copy; ns
 	computed, queued bool
 }
 
@@ -104,8 +105,12 @@ func (a *Analyzer) take(s *trace.Span) {
 		acc.wait += s.End - s.Start
 	case trace.KindCopy:
 		acc.copy += s.End - s.Start
+		acc.ready = max(acc.ready, s.End)
 		acc.bytes += int64(s.Arg) << 10
 	case trace.KindCompute:
+		if !acc.computed || s.Start < acc.begun {
+			acc.begun = s.Start
+		}
 		if !acc.computed || s.End > acc.compute {
 			acc.compute, acc.computed = s.End, true
 		}
@@ -113,6 +118,7 @@ func (a *Analyzer) take(s *trace.Span) {
 		if !acc.queued || s.Start < acc.enqueue {
 			acc.enqueue, acc.queued = s.Start, true
 		}
+		acc.ready = max(acc.ready, s.End)
 	}
 	if s.End > a.cursor {
 		acc.spans = append(acc.spans, *s)
@@ -135,7 +141,7 @@ func (a *Analyzer) account(step int32) *account {
 	} else {
 		acc = new(account)
 	}
-	acc.step = step
+	acc.step, acc.ready = step, math.MinInt64
 	a.accounts = slices.Insert(a.accounts, i, acc)
 	return acc
 }

@@ -57,7 +57,9 @@ func chaos(t *rapid.T) (spans []trace.Span, steps []trace.Step) {
 // Every instant has exactly one cause or is busy, and it is the one that the
 // definition names: Attribute agrees with the oracle ns by ns.
 func TestAttributeFollowsTheDefinition(t *testing.T) {
+	defer func(was int64) { launchLatency = was }(launchLatency)
 	rapid.Check(t, func(t *rapid.T) {
+		launchLatency = rapid.Int64Range(0, 40).Draw(t, "latency")
 		spans, steps := chaos(t)
 		from := rapid.Int64Range(-5, 30).Draw(t, "from")
 		to := from + rapid.Int64Range(-2, 120).Draw(t, "length")
@@ -241,6 +243,10 @@ func TestRules(t *testing.T) {
 			host(trace.KindEnqueue, 1, 5, 8), host(trace.KindCopy, 1, 8, 90), host(trace.KindNext, 2, 8, 95), load(trace.KindRead, w0, 2, 8, 95),
 		}, 0, sum{trace.CauseCopy: 80}},
 		{"launch", []trace.Span{host(trace.KindEnqueue, 1, 10, 90)}, 0, sum{trace.CauseLaunch: 80}},
+		{"launch overhead", []trace.Span{host(trace.KindEnqueue, 1, 0, 20), host(trace.KindCopy, 1, 20, 40)}, 0,
+			sum{trace.CauseLaunch: 10 + 50, trace.CauseCopy: 20}},
+		{"enqueued before the window", []trace.Span{host(trace.KindEnqueue, 1, 0, 3), host(trace.KindCopy, 1, 3, 5)}, trace.FlagTransition, sum{trace.CauseLaunch: 80}},
+		{"another step's enqueue", []trace.Span{host(trace.KindEnqueue, 0, 0, 20)}, 0, sum{trace.CauseLaunch: 10, trace.CauseUnknown: 70}},
 		{"sync of the step before", []trace.Span{host(trace.KindSync, 0, 5, 60), host(trace.KindEnqueue, 1, 60, 90)}, 0, sum{trace.CauseSync: 50, trace.CauseLaunch: 30}},
 		{"pause hides everything", []trace.Span{host(trace.KindPause, 1, 20, 60), host(trace.KindNext, 1, 10, 90)}, 0, sum{trace.CausePaused: 40, trace.CauseWorkers: 40}},
 		{"rebuild", []trace.Span{host(trace.KindRebuild, 1, 10, 40), host(trace.KindTransition, -1, 40, 70)}, 0, sum{trace.CauseTransition: 60, trace.CauseUnknown: 20}},
@@ -261,6 +267,20 @@ func TestRules(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// What the device takes to begin is little: beyond that, nothing explains the gap.
+func TestLateBeginning(t *testing.T) {
+	const us = 1000
+	spans := []trace.Span{
+		{Start: 0, End: 10 * us, Step: 0, Kind: trace.KindCompute, Track: trace.TrackCompute},
+		{Start: 0, End: 5 * us, Step: 1, Kind: trace.KindEnqueue, Track: trace.TrackStep},
+		{Start: 900 * us, End: 950 * us, Step: 1, Kind: trace.KindCompute, Track: trace.TrackCompute},
+	}
+	tl := Attribute(spans, []trace.Step{{Index: 0}, {Index: 1}}, 0, 950*us)
+	if s := tl.Steps[1].Stall; s[trace.CauseLaunch] != 100*us || s[trace.CauseUnknown] != 790*us {
+		t.Errorf("%d ns are launch, %d unknown", s[trace.CauseLaunch], s[trace.CauseUnknown])
 	}
 }
 

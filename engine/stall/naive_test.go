@@ -57,7 +57,7 @@ func (n *naive) attribute(steps []trace.Step, from, to int64) (done []trace.Step
 		}
 		s.Start, s.End = cursor, end
 		for t := cursor; t < end; t++ {
-			c := n.at(t, s.Index, s.Index, s.Flags&trace.FlagTransition != 0)
+			c := n.at(t, cursor, s.Index, s.Index, s.Flags&trace.FlagTransition != 0)
 			instants = append(instants, c)
 			if c < 0 {
 				s.Busy++
@@ -69,14 +69,14 @@ func (n *naive) attribute(steps []trace.Step, from, to int64) (done []trace.Step
 		cursor = end
 	}
 	for t := cursor; t < to; t++ {
-		instants = append(instants, n.at(t, math.MaxInt32, -1, false))
+		instants = append(instants, n.at(t, cursor, math.MaxInt32, -1, false))
 	}
 	return done, instants
 }
 
-// at classifies one instant of the window of step, in which spans of steps up to
-// upTo count.
-func (n *naive) at(t int64, upTo, step int32, transition bool) int {
+// at classifies one instant of the window of step that begins at from; spans of
+// steps up to upTo count.
+func (n *naive) at(t, from int64, upTo, step int32, transition bool) int {
 	covers := func(kinds ...trace.Kind) []trace.Span {
 		return n.filter(func(s trace.Span) bool {
 			return slices.Contains(kinds, s.Kind) && s.Start <= t && t < s.End && s.Step <= upTo
@@ -117,10 +117,33 @@ func (n *naive) at(t int64, upTo, step int32, transition bool) int {
 			return int(trace.CauseCopy)
 		}
 	}
+	if step >= 0 && n.launched(t, from, step) {
+		return int(trace.CauseLaunch)
+	}
 	if transition {
 		return int(trace.CauseTransition)
 	}
 	return int(trace.CauseUnknown)
+}
+
+// launched reports whether the step could have begun by t, and not long before.
+func (n *naive) launched(t, from int64, step int32) bool {
+	of := func(kinds ...trace.Kind) []trace.Span {
+		return n.filter(func(s trace.Span) bool { return s.Step == step && slices.Contains(kinds, s.Kind) })
+	}
+	if len(of(trace.KindEnqueue)) == 0 || len(of(trace.KindCompute)) == 0 {
+		return false
+	}
+	ready := from
+	for _, s := range of(trace.KindEnqueue, trace.KindCopy) {
+		ready = max(ready, s.End)
+	}
+	for _, s := range of(trace.KindCompute) {
+		if s.Start <= t {
+			return false
+		}
+	}
+	return t >= ready && t < ready+launchLatency
 }
 
 func (n *naive) data(t int64, batch int32) trace.Cause {

@@ -26,6 +26,8 @@
 //   - sync: a KindSync span covers it.
 //   - transition: a KindTransition or KindRebuild span covers it.
 //   - copy, again: this step's copy is enqueued but has not begun.
+//   - launch, again: the step is enqueued and its batch copied, but its compute has
+//     not begun, for at most 100 us: what the device takes to begin.
 //   - transition, again: the step is flagged as part of a transition.
 //   - unknown: the rest.
 //

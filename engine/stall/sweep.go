@@ -18,7 +18,8 @@ const (
 	classLaunch
 	classSync
 	classTransition
-	classCopyDue // enqueued, not begun
+	classCopyDue   // enqueued, not begun
+	classLaunchDue // the same of the compute
 	numClasses
 )
 
@@ -47,6 +48,12 @@ type edge struct {
 	delta int8
 	span  int32 // index into live
 }
+
+// launchLatency is how long a device may take, in ns, to begin what is enqueued on
+// it: a launch through the driver takes some microseconds, and so does what the
+// stream does between two steps, such as copying the loss back. What takes longer
+// has another cause. It is a variable for the tests.
+var launchLatency int64 = 100_000
 
 // sweep is the scratch of one pass over a window.
 type sweep struct {
@@ -113,6 +120,7 @@ var classCause = [numClasses]trace.Cause{
 	classSync:       trace.CauseSync,
 	classTransition: trace.CauseTransition,
 	classCopyDue:    trace.CauseCopy,
+	classLaunchDue:  trace.CauseLaunch,
 }
 
 // edges collects, in order of time, where the live spans begin and end to hold
@@ -132,6 +140,10 @@ func (a *Analyzer) edges(step int32, acc *account, end int64) {
 		if s.Kind == trace.KindCopy && s.Step == step && acc != nil && acc.queued {
 			add(acc.enqueue, s.Start, classCopyDue, i)
 		}
+	}
+	if acc != nil && acc.queued && acc.computed {
+		ready := max(acc.ready, a.cursor)
+		add(ready, min(acc.begun, ready+launchLatency), classLaunchDue, -1)
 	}
 	slices.SortFunc(w.edges, func(a, b edge) int { return cmp.Compare(a.t, b.t) })
 }

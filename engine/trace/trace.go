@@ -109,7 +109,7 @@ const (
 	CausePrefetch                // data: not started, the prefetch limit held it
 	CauseStartup                 // data: workers starting
 	CauseCopy                    // compute waited for this batch's copy
-	CauseLaunch                  // the host was still enqueuing
+	CauseLaunch                  // the host was still enqueuing, or the device had not yet begun what was
 	CauseSync                    // the host was blocked on the device or on metrics
 	CauseTransition              // a knob change, until the queue was refilled
 	CauseUnknown                 // the rest
