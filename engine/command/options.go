@@ -24,12 +24,8 @@ type options struct {
 	capture    bool
 	accumulate int
 	checkpoint bool
-<<<<<<< Updated upstream
 	timeOps    string
-=======
-	timeOps    bool
 	autotune   string
->>>>>>> Stashed changes
 	epochs     int
 	steps      int
 	seed       int64
@@ -110,13 +106,9 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.IntVar(&o.accumulate, "gradient-accumulation", 1, "batches whose gradients make one optimizer step")
 	fs.BoolVar(&o.checkpoint, "checkpointing", false, "keep fewer activations and compute the others again")
 	fs.BoolVar(&o.capture, "capture", false, "replay the step as one captured graph (CUDA)")
-<<<<<<< Updated upstream
+	fs.StringVar(&o.autotune, "autotune", tuneOn, "on, off or again: try the variants of each kernel once on a GPU, take the planner's, or try anew (CUDA)")
 	fs.StringVar(&o.timeOps, "time-ops", "sampled", "time each op of the step: in a step now and then (sampled), in every step, or off; alone it means every")
 	fs.Lookup("time-ops").NoOptDefVal = "every"
-=======
-	fs.StringVar(&o.autotune, "autotune", tuneOn, "on, off or again: try the variants of each kernel once on a GPU, take the planner's, or try anew (CUDA)")
-	fs.BoolVar(&o.timeOps, "time-ops", false, "time every kernel on CUDA too, at some cost (other devices always do)")
->>>>>>> Stashed changes
 	fs.StringArrayVar(&o.inject, "inject", nil, "slow the loader on purpose: read=5ms, cpu=2ms or straggler=3:50ms; may be repeated")
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 }

@@ -83,11 +83,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		Device: r.device.dev, Recorder: r.recorder, Model: model, Fixed: fixed,
 		Dataset: ds, Transform: tf, Seed: o.seed, Epochs: o.epochs, Steps: o.steps,
 		Schedule: o.schedule(model, knobs), Knobs: knobs,
-<<<<<<< Updated upstream
-=======
-		TimeOps:   o.timeOps || r.device.dev.Info().Kind != "cuda", // event pairs around each kernel slow a GPU
 		TuneLimit: tuneLimit, Start: ctx, Progress: progress,
->>>>>>> Stashed changes
 	})
 	if err != nil {
 		return r, during("prepare the training", r.trains(), "lower batch_size, or choose another model or device", err)
