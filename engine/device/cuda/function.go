@@ -69,6 +69,9 @@ func (d *Device) module(name string) (cu.Module, error) {
 	if errors.Is(err, driver.OldDriver) {
 		return cu.Module{}, fmt.Errorf("module %s: the driver is older than the kernels: %w; update NVIDIA's driver", name, err)
 	}
+	if errors.Is(err, driver.NoCompiler) {
+		return cu.Module{}, fmt.Errorf("module %s: the driver's compiler is not here: %w; install libnvidia-ptxjitcompiler.so.1, or give the container the driver capability compute", name, err)
+	}
 	if err != nil {
 		return cu.Module{}, fmt.Errorf("module %s: the driver does not compile it: %w", name, err)
 	}

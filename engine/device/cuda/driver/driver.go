@@ -53,6 +53,7 @@ const (
 	NoDevice    Error = C.CUDA_ERROR_NO_DEVICE
 	NotReady    Error = C.CUDA_ERROR_NOT_READY
 	OldDriver   Error = C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+	NoCompiler  Error = C.CUDA_ERROR_JIT_COMPILER_NOT_FOUND
 )
 
 // Error gives the driver's name and text of the status.

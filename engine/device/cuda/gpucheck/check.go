@@ -84,6 +84,9 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 		return fmt.Errorf("make a folder for scratch files: %w; name one in TMPDIR", err)
 	}
 	defer func() { _ = os.RemoveAll(c.tmp) }()
+	if err := os.MkdirAll(filepath.Join(c.tmp, computeCache), 0o700); err != nil {
+		return fmt.Errorf("make the driver's cache: %w", err)
+	}
 	c.runs = map[string]*training{}
 	parts = slices.DeleteFunc(parts, func(p part) bool { // the device is always asked
 		return p.name != "device" && len(c.only) > 0 && !slices.Contains(c.only, p.name)
