@@ -114,6 +114,9 @@ func (c *codec) read(s *loader.Sample) error {
 	if err == nil {
 		img, err = c.guarded(s.Raw)
 	}
+	if err != nil && truncated(err) {
+		return fmt.Errorf("this %s is truncated: %w", c.name, err)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot read this %s: %w", c.name, err)
 	}
@@ -138,6 +141,11 @@ func (c *codec) read(s *loader.Sample) error {
 	}
 	convert(s.Pixels, img)
 	return nil
+}
+
+// truncated reports whether a decoder ran out of data. image/jpeg pads its own error.
+func truncated(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, jpeg.FormatError("short Huffman data"))
 }
 
 // guarded turns a decoder's panic into an error, so that the file is named.
@@ -180,12 +188,15 @@ func checkSize(w, h int) error {
 	return nil
 }
 
+// spare bounds the bytes allocated on top, for a somewhat larger image to come.
+const spare = 1 << 20
+
 // prepare makes s an RGB image of that size.
 func prepare(s *loader.Sample, w, h int) {
 	s.H, s.W, s.C = h, w, 3
 	n := h * w * 3
 	if cap(s.Pixels) < n {
-		s.Pixels = make([]byte, n+n/4)
+		s.Pixels = make([]byte, n+min(n/4, spare))
 	}
 	s.Pixels = s.Pixels[:n]
 }

@@ -14,6 +14,9 @@
 // values differ by 1 or 2, by 3 at the most on the images of testdata, by 0.03 on
 // average.
 //
+// An image may have as many pixels as PIL allows, 178,956,970. While it is decoded it
+// takes 5 to 12 bytes a pixel, in each worker that has one.
+//
 // As with torchvision, an EXIF orientation is ignored: a photograph taken with the
 // camera on its side lies on its side. Not read, where PIL does: animated WebP, BMP
 // with run-length coding or 16 bits, TIFF with JPEG inside, CMYK or floating point, and

@@ -305,16 +305,28 @@ func TestDamaged(t *testing.T) {
 	root := t.TempDir()
 	whole := encodeJPEG(t, gradient(64, 64))
 	for name, b := range map[string][]byte{
-		"a.jpg": whole[:len(whole)/2],
-		"b.png": []byte("GIF89a not an image at all"),
-		"c.jpg": {},
-		"d.png": encodePNG(t, gradient(64, 64))[:100],
-		"e.png": []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x02\x00\x00\x00\xa6\x4f\x32\x11"),
+		"a.jpg":  whole[:len(whole)/2],
+		"f.bmp":  []byte("BM"),
+		"g.tif":  []byte("II*\x00\x08\x00\x00\x00"),
+		"h.webp": []byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+		"i.ppm":  []byte("P6 3 2 255\n12345"),
+		"j.pgm":  []byte("P2 2 1 7 3 8"),
+		"k.pgm":  []byte("P5 99999 99999 255\n"),
+		"l.pgm":  []byte("P5 0 1 255\n"),
+		"b.png":  []byte("GIF89a not an image at all"),
+		"c.jpg":  {},
+		"d.png":  encodePNG(t, gradient(64, 64))[:100],
+		"e.png":  []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x02\x00\x00\x00\xa6\x4f\x32\x11"),
 	} {
 		tree(t, root, "c/")
 		if err := os.WriteFile(filepath.Join(root, "c", name), b, 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	reasons := map[string]string{
+		"a.jpg": "truncated", "b.png": "neither a JPEG", "c.jpg": "is empty", "d.png": "not enough pixel data", "e.png": "dimension overflow",
+		"f.bmp": "truncated", "g.tif": "TIFF", "h.webp": "animated WebP: save it as", "i.ppm": "EOF", "j.pgm": "8 above the greatest, 7",
+		"k.pgm": "more than the 178956970 allowed", "l.pgm": "nothing in it",
 	}
 	d, err := Open(root)
 	if err != nil {
@@ -325,8 +337,11 @@ func TestDamaged(t *testing.T) {
 		if err := d.Read(context.Background(), &s); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Decode(&s); err == nil || !strings.Contains(err.Error(), d.Path(i)) || !strings.Contains(err.Error(), "remove the file") {
-			t.Errorf("%s: err = %v", d.Path(i), err)
+		err := d.Decode(&s)
+		for _, want := range []string{d.Path(i), "remove the file", reasons[filepath.Base(d.Path(i))]} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: err = %v, want it to say %q", d.Path(i), err, want)
+			}
 		}
 	}
 	if err := os.Remove(d.Path(0)); err != nil {

@@ -127,7 +127,7 @@ func (d *Decoder) layout() {
 		need += 64 * c.width * c.lines
 	}
 	if cap(d.planes) < need {
-		d.planes = make([]byte, need+need/4)
+		d.planes = make([]byte, need+min(need/4, 1<<20)) // the next may be somewhat larger
 	}
 	rest := d.planes[:need]
 	for i := range d.comp[:d.comps] {
