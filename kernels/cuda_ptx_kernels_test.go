@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Every kernel of every module, interpreted. -short leaves most of the shapes out,
-// and does not ask that every kernel ran.
+// Every kernel of every module, interpreted. A brief run leaves most of the shapes
+// out, and does not ask that every kernel ran.
 func TestPTX(t *testing.T) {
 	whole := t.Run("op", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
@@ -24,14 +24,16 @@ func TestPTX(t *testing.T) {
 			})
 		}
 	})
-	if whole && !testing.Short() {
+	if whole && !brief() {
 		checkPTXCoverage(t)
 	}
 }
 
-// few is the first n of the shapes under -short.
+func brief() bool { return testing.Short() || raceEnabled }
+
+// few is the first n of the shapes in a brief run.
 func few[T any](shapes []T, n int) []T {
-	if testing.Short() {
+	if brief() {
 		return shapes[:n]
 	}
 	return shapes

@@ -38,7 +38,7 @@ func ptxMutations() []mutation {
 	norm := BatchNormForward{Rows: 300, C: 8, Type: F16, Eps: 1e-5, Momentum: 0.1, Train: true, ReLU: true, Residual: true}
 	linear := Linear{N: 5, In: 512, Out: 10, Type: F32}
 	pool := MaxPool{N: 1, H: 7, W: 9, C: 5, Size: 3, Stride: 2, Pad: 1, Type: F32}
-	const tile16, tile32 = "mma64x64x32s4", "mma64x64x16s4"
+	const tile16, tile32, wgmma = "mma64x64x32s4", "mma64x64x16s4", "wgmma128x64x64s4"
 	m := func(name string, op Op, config, entry, match, with string) mutation {
 		return mutation{name, op, config, entry, regexp.MustCompile(match), with}
 	}
@@ -58,14 +58,27 @@ func ptxMutations() []mutation {
 		m("registers of mma's b", forward, tile16, "conv", `(mma\S+ \{\S+\}, \{\S+\}, )\{(%r\d+),(%r\d+)\}`, "$1{$3,$2}"),
 		m("registers of mma's result", forward, tile16, "conv", `(mma\S+ )\{(%f\d+),(%f\d+)`, "$1{$3,$2"),
 		m("copies of what is outside", narrow, tile16, "conv", `(cp\.async\.c\S+ \[%r\d+\], \[%rd\d+\], 16), %r\d+`, "$1"),
-		m("another parameter", forward, tile16, "conv", `(ld\.param\.u32 .*_param_)(\d)\]`, "${1}1$2]"),
-		m("a parameter's other half", pool, "", "maxpool", `(ld\.param\.u32 .*_param_\d+)\]`, "$1+4]"),
+		m("another parameter", forward, tile16, "conv", `(ld\.param\.u32 .*_param_)[4-8]\]`, "${1}9]"),
+		m("a longer parameter", pool, "", "maxpool", `\.param \.u32`, ".param .u64"),
 		m("no fence", norm, "", "stats", `fence\.acq_rel\.gpu;`, ""),
 		m("a count too many", norm, "", "stats", `(atom\.global\.add\.u32 %r\d+, \[%rd\d+\]), %r\d+`, "$1, 2"),
 		m("another lane", linear, "", "linear", `(shfl\.sync\.bfly\.b32 %f\d+, %f\d+), %r\d+`, "$1, 0"),
 		m("a shorter vector", norm, "", "apply", `(st\.global)\.v4\.b32(\s+\[\S+\], \{%r\d+, %r\d+), %r\d+, %r\d+`, "$1.v2.b32$2"),
 		m("a shifted load", norm, "", "apply", `(ld\.global\.v4\.u32.*\[%rd\d+)\]`, "$1+16]"),
 		m("a sign", pool, "", "maxpool", `setp\.ge\.s32`, "setp.lt.s32"),
+		m("another stride in a descriptor", deep, wgmma, "conv", `4611686293305360384`, "4611686155866406912"), // 512 bytes for 1024
+		m("another half of a swizzled line", deep, wgmma, "conv", `(add\.s64 .*), 4;`, "$1, 2;"),
+		m("operands exchanged", deep, wgmma, "conv", `(mma_async.*\}), (%rd\d+), (%rd\d+)`, "$1, $3, $2"),
+		m("an operand transposed", deep, wgmma, "conv", `1, 1, 1, 0, 0;`, "1, 1, 1, 0, 1;"),
+		m("an operand not transposed", weight, wgmma, "conv", `1, 1, 1, 1, 1;`, "1, 1, 1, 0, 1;"),
+		m("no accumulation", deep, wgmma, "conv", `1, 1, 1, 0, 0;`, "0, 1, 1, 0, 0;"),
+		m("accumulators exchanged", deep, wgmma, "conv", `(mma_async\S+ )\{(%f\d+),(%f\d+),(%f\d+)`, "$1{$2,$4,$3"),
+		m("no fence of accumulators", deep, wgmma, "conv", `wgmma\.fence\.sync\.aligned;`, ""),
+		m("no fence of shared memory", deep, wgmma, "conv", `fence\.proxy\.async\.shared::cta;`, ""),
+		m("no commit", deep, wgmma, "conv", `wgmma\.commit_group\.sync\.aligned;`, ""),
+		m("a group too few waited for", deep, wgmma, "conv", `(wgmma\.wait_group\S+) 0;`, "$1 1;"),
+		m("a group too few waited for", deep, wgmma, "conv", `(wgmma\.wait_group\S+) 1;`, "$1 2;"),
+		m("no barrier", deep, wgmma, "conv", `bar\.sync 0;`, ""),
 	}
 }
 
@@ -86,6 +99,7 @@ func TestPTXMutations(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	target := ptxTargets[0]
+	made := 0
 	for _, m := range ptxMutations() {
 		plan, err := CUDA(m.op, target, m.config)
 		if err != nil {
@@ -106,8 +120,11 @@ func TestPTXMutations(t *testing.T) {
 		m.op.Reference(want)
 		run := func(text string) error {
 			changed, err := ptxvm.Parse(module, []byte(text))
+			if err == nil {
+				err = changed.Compile()
+			}
 			if err != nil {
-				return err
+				t.Fatalf("%s: %v", m.name, err)
 			}
 			got := clone(bufs)
 			err = runPTX(t, m.op, plan, func(l CUDALaunch) *ptxvm.Module {
@@ -129,17 +146,19 @@ func TestPTXMutations(t *testing.T) {
 			t.Errorf("%s: nothing to change in %s", m.name, plan.Launches[0].Entry)
 		}
 		r.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
-		if testing.Short() && len(sites) > 2 {
-			sites = sites[:2]
+		if brief() && len(sites) > 1 {
+			sites = sites[:1]
 		}
 		for _, at := range sites {
 			old := text[at[0]:at[1]]
+			made++
 			changed := m.match.ReplaceAllString(old, m.with)
 			if err := run(text[:at[0]] + changed + text[at[1]:]); err == nil {
 				t.Errorf("%s %s: %q instead of %q is not noticed", m.op.Name(), m.name, changed, old)
 			}
 		}
 	}
+	t.Logf("%d mutations", made)
 }
 
 // Operands of tf32 products are converted: float32 as they are do not pass.

@@ -161,6 +161,17 @@ func (b *block) run(threads int) error {
 	}
 }
 
+// Compile resolves all of the module's entries: what is not known to this package
+// is an error, whether it would run or not.
+func (m *Module) Compile() error {
+	for _, name := range m.Entries() {
+		if _, err := m.entries[name].compile(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Coverage says how many of an entry's instructions ran in any launch, and the
 // lines of those that never did.
 func (m *Module) Coverage(entry string) (ran, all int, missed []int) {

@@ -10,13 +10,13 @@ import (
 
 // kernel runs code in blocks of threads. %r1 is the thread, %r2 the lane, %r3 the
 // block; %rd1 points to in, %rd2 to out, which has 64 bytes for each thread of a
-// block, %rd3 to the thread's own. 2 KB of shared memory begin at %r4.
+// block, %rd3 to the thread's own. 16 KB of shared memory begin at %r4.
 func kernel(t *testing.T, code string, blocks, threads int, in []uint32) ([]uint32, error) {
 	t.Helper()
 	text := header + fmt.Sprintf(`.visible .entry k(.param .u64 in, .param .u64 out) .maxntid %d, 1, 1
 {
 .reg .pred %%p<10>; .reg .b32 %%r<40>; .reg .f32 %%f<40>; .reg .b64 %%rd<10>;
-.shared .align 128 .b8 mem[2048];
+.shared .align 1024 .b8 mem[16384];
 ld.param.u64 %%rd1, [in];
 ld.param.u64 %%rd2, [out];
 mov.u32 %%r1, %%tid.x;
@@ -137,7 +137,7 @@ func TestRaces(t *testing.T) {
 		{own + "st.shared.u32 [%r5], %r1; bar.sync 0; ld.shared.u32 %r7, [%r6]; st.shared.u32 [%r5], %r7;", "with no barrier since"},
 		{own + "st.shared.u32 [%r4], %r1;", "wrote it, with no barrier since"},
 		{own + "st.shared.u32 [%r5], %r1; bar.sync 0; ld.shared.v2.u32 {%r7, %r8}, [%r4+4];", "not aligned"},
-		{own + "ld.shared.u32 %r7, [%r4+2048];", "outside of the block's shared memory"},
+		{own + "ld.shared.u32 %r7, [%r4+16384];", "outside of the block's shared memory"},
 		{"st.global.u32 [%rd3], %r1; bar.sync 0; ld.global.u32 %r7, [%rd2];", ""},
 		{"st.global.u32 [%rd3], %r1; ld.global.u32 %r7, [%rd2+128];", "with no barrier between"},
 		{"st.global.u32 [%rd2], %r1;", "with no barrier between"},

@@ -272,7 +272,8 @@ func (w *warp) matrix(p *asyncProduct, desc uint64, transposed bool, first, coun
 }
 
 // asyncRead is 16 bytes as the asynchronous proxy reads them: what threads wrote
-// must have been fenced by them for that proxy, then passed a barrier.
+// must have been fenced by them for that proxy, then passed a barrier. (The manual
+// would also have the fence behind the barrier, in the reading threads.)
 func (w *warp) asyncRead(p *asyncProduct, addr uint64) []byte {
 	s, at, ok := w.sharedRange(-1, addr, 16)
 	if !ok {
