@@ -14,7 +14,8 @@ type experiments struct {
 }
 
 // column of the table. Those with the highest drop number go first when the
-// terminal is narrow; the note takes what is left.
+// terminal is narrow; the note takes what is left. How sure a comparison is stays
+// longer than what was compared, which the note under the table says.
 type column struct {
 	title string
 	w     int
@@ -23,10 +24,10 @@ type column struct {
 }
 
 var columns = []column{
-	{"workers", 8, 0, knobCell("num_workers")},
-	{"pin", 4, 5, knobCell("pin_memory")},
-	{"pf", 3, 4, knobCell("prefetch_factor")},
-	{"batch", 6, 3, knobCell("batch_size")},
+	{"workers", 8, 2, knobCell("num_workers")},
+	{"pin", 4, 8, knobCell("pin_memory")},
+	{"pf", 3, 7, knobCell("prefetch_factor")},
+	{"batch", 6, 6, knobCell("batch_size")},
 	{"samples/s", 10, 0, func(_ *Model, p *pen, s *stall.SegmentStats) {
 		if s.Steps > 0 {
 			p.rate(stBold, s.SamplesPerSecond)
@@ -34,13 +35,13 @@ var columns = []column{
 			p.text(stDim, "-")
 		}
 	}},
-	{"p50", 8, 2, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P50) })},
-	{"p95", 8, 7, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P95) })},
-	{"util", 6, 1, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, s.Utilisation, utilStyle) }},
-	{"stall", 6, 1, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, 1-s.Utilisation, stallStyle) }},
+	{"p50", 8, 4, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P50) })},
+	{"p95", 8, 9, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P95) })},
+	{"util", 6, 3, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, s.Utilisation, utilStyle) }},
+	{"stall", 6, 10, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, 1-s.Utilisation, stallStyle) }},
 	{"vs A", 8, 0, versusCell},
-	{"95% CI", 15, 6, intervalCell},
-	{"steps/excl", 11, 2, func(_ *Model, p *pen, s *stall.SegmentStats) {
+	{"95% CI", 15, 1, intervalCell},
+	{"steps/excl", 11, 5, func(_ *Model, p *pen, s *stall.SegmentStats) {
 		p.int(stNormal, int64(s.Steps)).text(stDim, "/").int(stDim, int64(s.Excluded))
 	}},
 }
@@ -110,18 +111,16 @@ const rowMark = 5 // columns of "A#12"
 // newest rows.
 func (e *experiments) draw(m *Model, r rect) {
 	p := m.box(r, "Experiments", paneExperiments)
-	p.text(stDim, "one row a configuration, without its transition ")
+	if about := "one row a configuration, without its transition "; len(about) <= p.left() {
+		p.text(stDim, about)
+	}
 	in := r.inner()
 	in.x++
 	in.w -= 2
 	if in.empty() {
 		return
 	}
-	// Drop columns until a note of some width fits.
-	drop := 8
-	for drop > 1 && rowMark+tableWidth(drop)+14 > in.w {
-		drop--
-	}
+	drop, noted := fitColumns(in.w)
 	x := in.x + rowMark
 	m.c.pen(in.x, in.y, rowMark).hint(stDim, "#")
 	for i := range columns {
@@ -130,7 +129,9 @@ func (e *experiments) draw(m *Model, r rect) {
 			x += c.w
 		}
 	}
-	m.c.pen(x, in.y, in.x+in.w-x).hint(stDim, "note")
+	if noted {
+		m.c.pen(x, in.y, in.x+in.w-x).hint(stDim, "note")
+	}
 	segs := m.an.segs
 	rows := in.h - 1
 	if len(segs) == 0 {
@@ -140,6 +141,10 @@ func (e *experiments) draw(m *Model, r rect) {
 	sel := e.sel
 	if sel < 0 || sel >= len(segs) {
 		sel = len(segs) - 1
+	}
+	if !noted && rows >= 3 {
+		rows--
+		e.drawNote(m, rect{in.x, in.y + in.h - 1, in.w, 1}, &segs[sel])
 	}
 	y := in.y + 1
 	first := e.window(len(segs), rows, sel)
@@ -154,6 +159,33 @@ func (e *experiments) draw(m *Model, r rect) {
 		y++
 		rows--
 	}
+}
+
+// minNote is the least width of a note beside the numbers.
+const minNote = 14
+
+// fitColumns drops columns until a note fits beside them, or, where too few would
+// be left, all fit without it.
+func fitColumns(w int) (drop int, noted bool) {
+	drop = 11
+	for drop > 3 && rowMark+tableWidth(drop)+minNote > w {
+		drop--
+	}
+	if rowMark+tableWidth(drop)+minNote <= w {
+		return drop, true
+	}
+	for drop > 1 && rowMark+tableWidth(drop) > w+1 { // the last column's gap may be cut
+		drop--
+	}
+	return drop, false
+}
+
+// drawNote says under the table what the selected row's columns have no room for.
+func (e *experiments) drawNote(m *Model, r rect, s *stall.SegmentStats) {
+	p := m.c.pen(r.x, r.y, r.w)
+	p.text(stDim, "#").plain(stDim, int64(s.Segment.Index)).space(1)
+	m.reason(&p, s.Segment.Reason)
+	p.text(stDim, ", ").int(stNormal, int64(s.Steps)).text(stDim, pick(s.Steps == 1, " step", " steps"))
 }
 
 // window is the first row shown so that the selected one is visible.
@@ -206,8 +238,10 @@ func (e *experiments) drawRow(m *Model, r rect, s *stall.SegmentStats, drop int,
 		c.cell(m, &p, s)
 		x += c.w
 	}
-	p = m.c.pen(x, r.y, r.x+r.w-x)
-	m.reason(&p, s.Segment.Reason)
+	if r.x+r.w-x >= minNote {
+		p = m.c.pen(x, r.y, r.x+r.w-x)
+		m.reason(&p, s.Segment.Reason)
+	}
 	if selected {
 		for i := r.x; i < r.x+r.w; i++ {
 			m.c.restyle(i, r.y, stSelect)

@@ -109,6 +109,32 @@ func TestDiverged(t *testing.T) {
 	s.mustHide("DIVERGED")
 }
 
+// TestExperimentColumns: how sure a comparison is shows wherever the table does,
+// and what was changed does, too.
+func TestExperimentColumns(t *testing.T) {
+	run := session()
+	for _, size := range [][2]int{{80, 24}, {90, 28}, {100, 30}, {119, 30}, {120, 30}, {160, 50}} {
+		for _, expand := range []bool{false, true} {
+			s := newScreen(t, run, Options{Control: run}, size[0], size[1])
+			s.press("5")
+			if expand {
+				s.press("f")
+			}
+			s.frame()
+			s.mustShow("vs A", "95% CI", "+38.6%..+49.0%", "inject_cpu off")
+		}
+	}
+	s := newScreen(t, run, Options{Control: run}, 80, 24)
+	s.press("5", "up")
+	s.mustShow("#1 num_workers 2→4, ")
+	for w := 20; w < 200; w++ {
+		drop, noted := fitColumns(w)
+		if width := rowMark + tableWidth(drop); noted && width+minNote > w || !noted && width > w+1 && w >= 40 {
+			t.Errorf("a table of %d columns in %d, with a note: %v", width, w, noted)
+		}
+	}
+}
+
 // TestQueueOfWorkers: many workers scroll, the rest is one merged row.
 func TestManyWorkers(t *testing.T) {
 	run := demo.New(nil)
