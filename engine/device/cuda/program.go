@@ -155,6 +155,9 @@ func (d *Device) resolve(l *kernels.CUDALaunch, bufs []device.Buffer, scratch ui
 		case kernels.CUDAScratch:
 			v += scratch
 		case kernels.CUDACounter:
+			if err := d.clearCounters(); err != nil { // a trial may be the first to need them
+				return driver.Launch{}, err
+			}
 			v += d.counter.addr
 		case kernels.CUDANull:
 			v = 0

@@ -88,6 +88,28 @@ func TestTune(t *testing.T) {
 	}
 }
 
+// A kernel with counters can be the first that a device tries.
+func TestTuneCounters(t *testing.T) {
+	d, _ := openTuner(t, memory{})
+	bias := kernels.ConvBackwardWeight{Conv: tuned.Conv, Bias: true}
+	plan, err := kernels.CUDA(bias, d.target, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := false
+	for _, l := range plan.Launches {
+		for _, a := range l.Args {
+			counts = counts || a.Kind == kernels.CUDACounter
+		}
+	}
+	if !counts {
+		t.Fatal("this kernel has no counters: test another")
+	}
+	if notes := tune(t, d, bias); len(notes) != 0 {
+		t.Errorf("notes: %q", notes)
+	}
+}
+
 // Where a GPU has wgmma, its variants are tried and agree with those of mma.sync.
 func TestTuneHopper(t *testing.T) {
 	if !emulated(open(t)) {
