@@ -3,39 +3,112 @@ package command
 import (
 	"math"
 
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
-// opSummary is one launch of the step, over all its calls. The rates count the
-// operation's own work and the fewest bytes that it must move.
+// opSummary is one launch of the step, over the calls that were timed. The rates
+// count the operation's own work and the fewest bytes that it must move, both from
+// its shape.
 type opSummary struct {
-	Name   string `json:"name"`
-	Layer  string `json:"layer"`
-	Calls  int64  `json:"calls"`
-	Total  number `json:"total_s"`
-	Mean   number `json:"mean_s"`
-	Share  number `json:"share"` // of the time of all ops
-	TFLOPs number `json:"tflops"`
-	GBPerS number `json:"gb_per_s"`
+	Segment int32  `json:"segment"`
+	Name    string `json:"name"`
+	Layer   string `json:"layer"`
+	Phase   string `json:"phase"`
+	Variant string `json:"variant,omitempty"` // the kernel, where the device chose between several
+	Calls   int64  `json:"calls"`             // timed
+	Total   number `json:"total_s"`
+	Mean    number `json:"mean_s"`
+	Min     number `json:"min_s"`
+	Max     number `json:"max_s"`
+	Share   number `json:"share"`         // of the time of all ops
+	Step    number `json:"share_of_step"` // of the wall time of the timed steps
+	TFLOPs  number `json:"tflops"`
+	GBPerS  number `json:"gb_per_s"`
 }
 
-// opTable is the table of device ops, in the order of the step; empty where the
-// launches were not timed.
-func opTable(ops []trace.OpTime) []opSummary {
-	out := make([]opSummary, 0, len(ops))
-	var all float64
-	for _, o := range ops {
-		all += float64(o.Total) / 1e9
-	}
-	for _, o := range ops {
-		s := float64(o.Total) / 1e9
-		out = append(out, opSummary{
-			Name: o.Name, Layer: o.Layer, Calls: o.Calls, Total: number(s),
-			Mean: number(s / float64(o.Calls)), Share: number(s / all),
-			TFLOPs: number(o.FLOPs / s / 1e12), GBPerS: number(o.Bytes / s / 1e9),
-		})
+// segmentSummary is what is known of one setting of the knobs beside the stalls.
+type segmentSummary struct {
+	Index       int32       `json:"segment"`
+	Reason      string      `json:"reason"`
+	FirstStep   int32       `json:"first_step"`
+	Steps       int         `json:"steps"`
+	TimedSteps  int         `json:"timed_steps"`
+	TimedExtra  number      `json:"timed_step_extra"` // what a timed step took on top of the others, as a share
+	TimingCost  number      `json:"op_timing_cost"`   // of the segment's time
+	Memory      int64       `json:"memory_bytes"`     // of the device, held at the most in the segment
+	CopyIn      number      `json:"h2d_s"`            // copies to the device, hidden behind compute or not
+	CopyInShare number      `json:"h2d_share"`        // of the segment's time
+	CopyRate    number      `json:"h2d_gb_per_s"`     // while copying
+	Ops         []opSummary `json:"ops"`
+}
+
+// lossScale is the state of fp16's dynamic loss scale.
+type lossScale struct {
+	Scale        number `json:"scale"`
+	Skipped      int64  `json:"skipped_steps"`
+	LastOverflow *int32 `json:"last_overflow_step"` // null when no gradient overflowed
+}
+
+// opTable is the table of device ops, in the order of the step; empty where no
+// step was timed.
+func opTable(t *stall.OpTable) []opSummary {
+	out := make([]opSummary, 0, len(t.Rows))
+	for i := range t.Rows {
+		o := &t.Rows[i]
+		s := opSummary{
+			Segment: o.Segment, Name: o.Name, Layer: o.Layer, Phase: o.Phase, Variant: o.Variant, Calls: o.Calls,
+			Total: seconds(o.Total), Mean: number(o.Mean() / 1e9), Min: seconds(o.Min), Max: seconds(o.Max),
+			Share: number(o.Share), Step: number(o.Step), TFLOPs: number(o.TFLOPs()), GBPerS: number(o.GBs()),
+		}
+		if o.Max == 0 { // a session of before they were kept
+			s.Min, s.Max = number(math.NaN()), number(math.NaN())
+		}
+		out = append(out, s)
 	}
 	return out
+}
+
+// opTables lists the segments with their ops, and the ops of the last segment that
+// has any.
+func opTables(s *trace.Snapshot) (segments []segmentSummary, last []opSummary) {
+	segments, last = []segmentSummary{}, []opSummary{}
+	for i := range s.Segments {
+		g := s.Segments[i]
+		t := stall.Ops(s, g)
+		ops := opTable(&t)
+		segments = append(segments, segmentSummary{
+			Index: g.Index, Reason: g.Reason, FirstStep: g.FirstStep, Steps: t.Steps, TimedSteps: t.Timed,
+			TimedExtra: number(t.Extra), TimingCost: number(t.Cost()), Memory: s.HeldBytes(&g),
+			CopyIn: seconds(t.Copy), CopyInShare: number(t.CopyShare), CopyRate: number(float64(t.CopyBytes) / float64(t.Copy)),
+			Ops: ops,
+		})
+		if len(ops) > 0 {
+			last = ops
+		}
+	}
+	return segments, last
+}
+
+func scaleSummary(s *trace.Snapshot) *lossScale {
+	l, ok := s.LossScale()
+	if !ok {
+		return nil
+	}
+	out := &lossScale{Scale: number(l.Scale), Skipped: l.Skipped}
+	if l.LastOverflow >= 0 {
+		out.LastOverflow = &l.LastOverflow
+	}
+	return out
+}
+
+// dominant names the verdict's largest cause: "none" where the device, not the
+// host, is what takes the time, or where there is no verdict.
+func dominant(v stall.Verdict) string {
+	if v.Class == stall.DeviceBound || v.Class == stall.NotEnoughSteps {
+		return "none"
+	}
+	return v.Dominant.String()
 }
 
 // gauge sums up the samples of a gauge that were taken while steps ran.
@@ -55,6 +128,9 @@ func gaugeTable(s *trace.Snapshot) map[string]gauge {
 	to := s.Steps[len(s.Steps)-1].End
 	from := s.Steps[0].Start + (to-s.Steps[0].Start)/5
 	for name, points := range s.Gauges {
+		if trace.IsEventGauge(name) {
+			continue
+		}
 		sum, top, n := 0.0, math.Inf(-1), 0
 		for _, p := range points {
 			if p.T >= from && p.T <= to {

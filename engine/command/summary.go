@@ -250,9 +250,11 @@ type summary struct {
 	PeakBytes         int64             `json:"peak_memory_bytes"`
 	Planned           planned           `json:"planned_memory"`
 	Autotune          []tunedKernel     `json:"autotune,omitempty"`
-	CopyIn            number            `json:"h2d_s"`     // copies to the device, hidden behind compute or not
-	CopyInShare       number            `json:"h2d_share"` // of the wall time
-	Ops               []opSummary       `json:"ops"`
+	CopyIn            number            `json:"h2d_s"`                // copies to the device, hidden behind compute or not
+	CopyInShare       number            `json:"h2d_share"`            // of the wall time
+	Ops               []opSummary       `json:"ops"`                  // of the last segment that has any
+	SegmentTable      []segmentSummary  `json:"segment_table"`        // each with its own ops
+	LossScale         *lossScale        `json:"loss_scale,omitempty"` // fp16
 	Gauges            map[string]gauge  `json:"gauges"`
 	Labels            []string          `json:"labels,omitempty"`
 	verdict           stall.Verdict
@@ -290,12 +292,13 @@ func summarise(r *run, o *options, cause error) summary {
 		Steps: len(s.Steps), Samples: b.Samples, Wall: seconds(b.Wall), Busy: seconds(b.Busy),
 		SamplesPerSecond: number(b.SamplesPerSecond()), DeviceUtilization: number(b.Utilisation()),
 		AU: number(math.NaN()), DataWait: seconds(b.Wait), Load: seconds(b.Load), Train: seconds(b.Busy),
-		Stalls: map[string]number{}, Verdict: v.Class, Dominant: v.Dominant.String(), Segments: len(s.Segments),
-		Knobs: map[string]string{}, PeakBytes: s.Outcome.PeakBytes, Labels: labels(s), verdict: v,
+		Stalls: map[string]number{}, Verdict: v.Class, Dominant: dominant(v), Segments: len(s.Segments),
+		Knobs: map[string]string{}, PeakBytes: s.PeakBytes(), Labels: labels(s), verdict: v,
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
 		Planned: planMemory(s.Outcome.Planned), Autotune: tunedKernels(r.engine.Tuned()),
-		Ops: opTable(s.Ops), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
+		LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
+	out.SegmentTable, out.Ops = opTables(s)
 	out.Diverged = brokeAt(s.Steps)
 	if u := s.Outcome.Unsaved; u.Any() {
 		out.Unsaved = &unsaved{u.Steps, u.Spans, seconds(u.From), seconds(u.To)}

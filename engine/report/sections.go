@@ -170,7 +170,7 @@ func (m *markdown) environment() {
 	if p := m.s.Outcome.Planned; p.Total() > 0 {
 		add("planned device memory", fmt.Sprintf("%.1f MiB: %s", float64(p.Total())/(1<<20), p))
 	}
-	if p := m.s.Outcome.PeakBytes; p > 0 {
+	if p := m.s.PeakBytes(); p > 0 {
 		add("peak device memory", fmt.Sprintf("%.1f MiB", float64(p)/(1<<20)))
 	}
 	add("gpustall", meta.Version)

@@ -26,6 +26,16 @@ const (
 	GaugeLastOverflow = "last_overflow_step"          // fp16
 )
 
+// IsEventGauge reports whether a gauge is recorded when it changes only, so that a
+// mean of its samples says nothing.
+func IsEventGauge(name string) bool {
+	switch name {
+	case GaugePeakBytes, GaugeHeldBytes, GaugePlannedBytes, GaugeLossScale, GaugeSkippedSteps, GaugeLastOverflow:
+		return true
+	}
+	return false
+}
+
 // PeakBytes is the most device memory that was held, as far as it is known: a run
 // that was killed told it while it ran.
 func (s *Snapshot) PeakBytes() int64 {
@@ -51,4 +61,46 @@ func (s *Snapshot) HeldBytes(g *Segment) int64 {
 		}
 	}
 	return max(before, held)
+}
+
+// LossScale is the dynamic loss scale of fp16 as it was last known.
+type LossScale struct {
+	Scale        float64
+	Skipped      int64 // updates, because a gradient overflowed
+	LastOverflow int32 // the step of the latest; -1 when there was none
+}
+
+// LossScale returns the state of fp16's loss scale, and whether there is one.
+func (s *Snapshot) LossScale() (LossScale, bool) {
+	l := LossScale{LastOverflow: -1}
+	last := func(name string) (float64, bool) {
+		p := s.Gauges[name]
+		if len(p) == 0 {
+			return 0, false
+		}
+		return p[len(p)-1].V, true
+	}
+	var ok bool
+	if l.Scale, ok = last(GaugeLossScale); !ok {
+		return l, false
+	}
+	if n, ok := last(GaugeSkippedSteps); ok {
+		l.Skipped = int64(n)
+	}
+	if n, ok := last(GaugeLastOverflow); ok {
+		l.LastOverflow = int32(n)
+	}
+	return l, true
+}
+
+// PlannedBytes is the most device memory that the run planned for until t, in ns;
+// 0 when unknown.
+func (s *Snapshot) PlannedBytes(t int64) int64 {
+	var planned int64
+	for _, p := range s.Gauges[GaugePlannedBytes] {
+		if p.T <= t || planned == 0 {
+			planned = int64(p.V)
+		}
+	}
+	return planned
 }
