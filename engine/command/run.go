@@ -133,7 +133,7 @@ func (p *printer) progress() {
 		g.Type = "progress"
 		err = p.encode(g)
 	} else {
-		_, err = fmt.Fprintln(p.out, g.line())
+		_, err = fmt.Fprintln(p.out, fold(g.line(), columnsOf(p.out)))
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		p.unread()
@@ -157,7 +157,7 @@ func (p *printer) summary(cause error) error {
 	if p.opts.json {
 		return p.encode(s)
 	}
-	_, err := io.WriteString(p.out, s.text())
+	_, err := io.WriteString(p.out, fold(s.text(), columnsOf(p.out)))
 	return err
 }
 
