@@ -71,12 +71,21 @@ type meter struct {
 	at func(n int)
 }
 
-func (m *meter) Launch(s device.Stream, p device.Program) error {
+func (m *meter) count() {
 	m.n++
 	if m.at != nil {
 		m.at(m.n)
 	}
+}
+
+func (m *meter) Launch(s device.Stream, p device.Program) error {
+	m.count()
 	return m.Device.Launch(s, p)
+}
+
+func (m *meter) LaunchTimed(s device.Stream, p device.Program) (device.Timing, error) {
+	m.count()
+	return m.Device.LaunchTimed(s, p)
 }
 
 func (c run) train(t *testing.T) (out ran) {

@@ -292,3 +292,36 @@ func TestTuneStops(t *testing.T) {
 		t.Errorf("took %q, %v", c, err)
 	}
 }
+
+// A variant that breaks the GPU's context is named, and left out from the next
+// start on.
+func TestTuneFault(t *testing.T) {
+	// Each variant is launched six times: once to check it and five times to time
+	// it. The seventh launch is the second variant's first.
+	child(t, "TestTuneFault", "GPUSTALL_EMU_FAULT=7", func() {
+		store := memory{}
+		dev, err := Open(Config{Choices: store, TuneEmulated: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := dev.(*Device)
+		bad := kernels.CUDAConfigs(tuned, d.target)[1]
+		ls := []device.Launch{{Op: tuned, Layer: "layer"}}
+		_, err = d.Tune(t.Context(), ls, nil)
+		if err == nil || !strings.Contains(err.Error(), "variant "+bad+" of conv_forward broke the GPU's context") || !strings.Contains(err.Error(), "start again") {
+			t.Errorf("%v, want an error that names %s", err, bad)
+		}
+		if err := d.Close(); err == nil {
+			t.Error("closing a broken device gave no error")
+		}
+		again := openWith(t, Config{Choices: store, TuneEmulated: true})
+		again.tamper = func(p *kernels.CUDAPlan) {
+			if p.Config == bad {
+				t.Error("it was tried again")
+			}
+		}
+		if notes := tune(t, again, tuned); len(notes) != 1 || !strings.Contains(notes[0], bad) {
+			t.Errorf("notes: %q", notes)
+		}
+	})
+}
