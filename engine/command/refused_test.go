@@ -1,0 +1,154 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/transform"
+)
+
+// dots is a data set in memory; before its n-th read (from 0) it calls ask.
+type dots struct {
+	reads *int
+	ask   func(n int)
+}
+
+func (d dots) Info() loader.Info {
+	return loader.Info{Name: "dots", Format: "memory", Samples: 512, H: 32, W: 32, C: 3, Classes: []string{"a", "b"}, Synthetic: true}
+}
+
+func (d dots) Read(_ context.Context, s *loader.Sample) error {
+	d.ask(*d.reads)
+	*d.reads++
+	s.Label = int32(s.Index % 2)
+	return nil
+}
+
+func (d dots) Decode(s *loader.Sample) error {
+	rng := loader.NewRNG(5, 0, s.Index)
+	s.H, s.W, s.C = 32, 32, 3
+	s.Pixels = s.Pixels[:0]
+	for range 32 * 32 * 3 {
+		s.Pixels = append(s.Pixels, byte(100*int(s.Label)+rng.IntN(120)))
+	}
+	return nil
+}
+
+func (dots) Close() error { return nil }
+
+// little is a device without room for large batches.
+type little struct {
+	device.Device
+	most int // bytes in one piece
+}
+
+func (d little) Alloc(n int) (device.Buffer, error) {
+	if n > d.most {
+		return device.Buffer{}, fmt.Errorf("allocate %d bytes: %w; lower batch_size", n, device.ErrOutOfMemory)
+	}
+	return d.Device.Alloc(n)
+}
+
+// lossesOf trains 16 batches of 8, four to an optimizer step, and asks for changes
+// before batch number at is read.
+func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, refused error, s *trace.Snapshot) {
+	t.Helper()
+	const batch = 8
+	c, err := cpu.Open(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := little{c, 64 << 20}
+	var e *engine.Engine
+	data := dots{reads: new(int), ask: func(n int) {
+		if n == at*batch && changes != nil {
+			refused = e.Set(changes)
+		}
+	}}
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize, k.Accumulate = batch, 4
+	info := data.Info()
+	m, err := nn.New("cnn", nn.Shape{H: info.H, W: info.W, C: info.C}, len(info.Classes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := trace.NewRecorder(trace.NewClock(), 0)
+	e, err = engine.New(engine.Config{
+		Device: dev, Recorder: rec, Model: m, Dataset: data, Transform: transform.CIFARTrain(), Seed: 1, Steps: 16,
+		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := trace.NewSession(trace.Meta{Samples: int64(info.Samples)})
+	col := trace.NewCollector(rec, session, stall.NewAnalyzer(rec.Now()), nil)
+	col.Start()
+	if err := errors.Join(e.Run(context.Background()), e.Close(), col.Stop(trace.Outcome{Status: "finished"}), dev.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = session.Snapshot(0, 1<<62)
+	for i := range s.Steps {
+		losses = append(losses, s.Steps[i].Loss)
+	}
+	return losses, refused, s
+}
+
+// A change that is refused while gradients are being summed up costs nothing: the
+// sum goes on, and the losses are those of a run in which nobody asked.
+func TestRefusedWhileAccumulating(t *testing.T) {
+	want, _, _ := lossesOf(t, 0, nil)
+	if len(want) != 16 || want[0] == want[15] || math.IsNaN(float64(want[15])) {
+		t.Fatalf("the run to compare with has the losses %v", want)
+	}
+	big := trace.Knob{Name: "batch_size", Value: "512"} // fits the data, not the device
+	for _, tt := range []struct {
+		name    string
+		at      int // within the four: 0 is their boundary
+		changes []trace.Knob
+		asked   bool // Set takes it, and the device refuses later
+	}{
+		{"by its value", 6, []trace.Knob{{Name: "batch_size", Value: "0"}}, false},
+		{"by another knob", 6, []trace.Knob{{Name: "num_workers", Value: "0"}, {Name: "prefetch_factor", Value: "2"}}, false},
+		{"by its name", 5, []trace.Knob{{Name: "gradient_accumulation", Value: "2"}, {Name: "nonsense", Value: "1"}}, false},
+		{"by the device, in the middle", 6, []trace.Knob{big}, true},
+		{"by the device, at the last", 7, []trace.Knob{big}, true},
+		{"by the device, at the boundary", 8, []trace.Knob{big}, true},
+		{"by the device, with checkpointing", 6, []trace.Knob{big, {Name: "checkpointing", Value: "on"}}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err, s := lossesOf(t, tt.at, tt.changes)
+			if (err == nil) != tt.asked {
+				t.Fatalf("Set says %v", err)
+			}
+			told := false
+			for _, n := range s.Notes {
+				told = told || n.Level == "error" && strings.Contains(n.Text, "not applied") && strings.Contains(n.Text, "lower batch_size")
+			}
+			if told != tt.asked {
+				t.Errorf("notes %v", s.Notes)
+			}
+			if len(s.Segments) != 1 {
+				t.Errorf("%d segments: the change is in force", len(s.Segments))
+			}
+			if len(got) != len(want) {
+				t.Fatalf("%d steps, want %d", len(got), len(want))
+			}
+			for i := range want {
+				if got[i] != want[i] {
+					t.Fatalf("losses differ from step %d on: %v, want %v", i, got[i:], want[i:])
+				}
+			}
+		})
+	}
+}
