@@ -190,6 +190,8 @@ func trackName(t trace.TrackID) string {
 		return "compute"
 	case trace.TrackStall:
 		return "STALL"
+	case trace.TrackOps:
+		return "ops of timed steps"
 	case trace.TrackQueue:
 		return "queue"
 	case trace.TrackInline:

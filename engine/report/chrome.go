@@ -10,12 +10,12 @@ import (
 )
 
 // Chrome writes the spans in Chrome's trace event format ("Trace Event Format",
-// JSON object form), for chrome://tracing and Perfetto: a thread for each lane, a
-// counter for the queue, and an instant for each segment and note. Times are in
+// JSON object form), for chrome://tracing and Perfetto: a thread for each lane, one
+// for the ops of timed steps, a counter for the queue, and an instant for each segment and note. Times are in
 // microseconds since the session's start.
 func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	b := bufio.NewWriterSize(w, 1<<16)
-	e := &events{w: b}
+	e := &events{w: b, ops: s.Ops}
 	meta := &s.Meta
 	head := map[string]any{
 		"session": or(o.Session, meta.ID), "device": meta.Device, "model": meta.Model, "dataset": meta.Dataset, "gpustall": meta.Version,
@@ -69,6 +69,7 @@ const transitionLane = 200
 
 type events struct {
 	w    *bufio.Writer
+	ops  []trace.OpTime
 	next bool
 }
 
@@ -98,8 +99,17 @@ func (e *events) span(s *trace.Span) {
 		}
 	case trace.KindTransition:
 		lane = transitionLane
+	case trace.KindOp:
+		if int(s.Arg) < len(e.ops) {
+			o := &e.ops[s.Arg]
+			name = o.Name
+			args = fmt.Sprintf(`,"layer":%s,"phase":%s,"kernel":%s`, text(o.Layer), text(o.Phase), text(o.Variant))
+		}
 	case trace.KindCopy:
 		args = fmt.Sprintf(`,"KiB":%d`, s.Arg)
+	}
+	if s.Flags&trace.FlagTimed != 0 {
+		args += `,"timed":true`
 	}
 	if s.Flags&trace.FlagInjected != 0 {
 		args += `,"injected":true`
@@ -107,8 +117,8 @@ func (e *events) span(s *trace.Span) {
 	if s.Flags&trace.FlagCeiling != 0 {
 		args += `,"ceiling":true`
 	}
-	e.emit(`{"ph":"X","pid":1,"tid":%d,"ts":%s,"dur":%s,"name":"%s","args":{"step":%d,"batch":%d%s}}`,
-		lane, micros(s.Start), micros(s.End-s.Start), name, s.Step, s.Batch, args)
+	e.emit(`{"ph":"X","pid":1,"tid":%d,"ts":%s,"dur":%s,"name":%s,"args":{"step":%d,"batch":%d%s}}`,
+		lane, micros(s.Start), micros(s.End-s.Start), text(name), s.Step, s.Batch, args)
 }
 
 func micros(ns int64) string {

@@ -9,31 +9,23 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// CSV writes one row a step: its times in seconds, its stalls by cause, and its
+// CSV writes the table that o names. That of steps has one row a step: its times in seconds, its stalls by cause, and its
 // segment's knobs. Every row says whether the device was emulated, the data
 // synthetic, the bottleneck injected, the batch cached, and how many spans the
 // session dropped.
-func CSV(w io.Writer, s *trace.Snapshot, _ Options) error {
+func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
+	if o.Table == "ops" {
+		return opsCSV(w, s)
+	}
 	c := csv.NewWriter(w)
 	head := []string{"step", "epoch", "segment", "batch", "samples", "correct", "loss", "start_s", "end_s", "busy_s", "wait_s", "load_s", "copy_s", "bytes"}
 	for i := range trace.NumCauses {
 		head = append(head, "stall_"+trace.Cause(i).String()+"_s")
 	}
-	head = append(head, "transition", "injected", "ceiling", "emulated", "synthetic", "dropped_spans")
-	// Knobs by order of appearance: older segments may lack newer ones.
-	var knobs []string
-	seen := map[string]bool{}
-	values := map[int32]map[string]string{}
-	for _, g := range s.Segments {
-		values[g.Index] = map[string]string{}
-		for _, k := range g.Knobs {
-			values[g.Index][k.Name] = k.Value
-			if !seen[k.Name] {
-				seen[k.Name] = true
-				knobs = append(knobs, k.Name)
-				head = append(head, "knob_"+k.Name)
-			}
-		}
+	head = append(head, "transition", "timed", "injected", "ceiling", "emulated", "synthetic", "dropped_spans")
+	knobs, values := knobColumns(s)
+	for _, k := range knobs {
+		head = append(head, "knob_"+k)
 	}
 	_ = c.Write(head) // errors stay until Flush
 	var drops int64
@@ -48,7 +40,7 @@ func CSV(w io.Writer, s *trace.Snapshot, _ Options) error {
 		for _, ns := range st.Stall {
 			row = append(row, exact(ns))
 		}
-		for _, f := range []uint16{trace.FlagTransition, trace.FlagInjected, trace.FlagCeiling} {
+		for _, f := range []uint16{trace.FlagTransition, trace.FlagTimed, trace.FlagInjected, trace.FlagCeiling} {
 			row = append(row, yesNo(st.Flags&f != 0))
 		}
 		row = append(row, yesNo(s.Meta.Emulated || st.Flags&trace.FlagModelled != 0), yesNo(s.Meta.Synthetic), itoa(drops))

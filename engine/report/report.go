@@ -15,6 +15,7 @@ import (
 type Options struct {
 	Session  string // the file or name that is shown; Meta.ID when empty
 	Baseline int32  // Index of segment A; the first segment when there is none such
+	Table    string // of CSV, one of Tables; steps when empty
 }
 
 // Formats are the writers by the names of --format.
@@ -37,6 +38,7 @@ func Markdown(w io.Writer, s *trace.Snapshot, o Options) error {
 	m.validation()
 	m.segmentTable()
 	m.epochTable()
+	m.operations()
 	m.recommendations()
 	m.caveats()
 	if err := b.Flush(); err != nil {

@@ -47,7 +47,7 @@ func golden(t *testing.T, name string, got []byte) {
 // sections of every report, in order.
 var sections = []string{
 	"Problem and goal", "Environment", "Baseline", "What was changed and why it was a bottleneck", "Validation",
-	"All segments", "Epochs", "Recommendations", "Caveats",
+	"All segments", "Epochs", "Device operations", "Recommendations", "Caveats",
 }
 
 // TestMarkdown: save, load, render.

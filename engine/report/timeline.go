@@ -152,7 +152,7 @@ func laneOrder(t trace.TrackID) int {
 		return 1000
 	case trace.TrackCopy:
 		return 1001
-	case trace.TrackCompute:
+	case trace.TrackCompute, trace.TrackOps:
 		return 1002
 	case trace.TrackStall:
 		return 1003

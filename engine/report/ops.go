@@ -1,0 +1,325 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// opsShown is how many ops of a segment the report lists; the CSV table has all.
+const opsShown = 20
+
+// operations tells where the device's own time went: the ops of the baseline and
+// of the final settings, side by side, and the memory.
+func (m *markdown) operations() {
+	m.heading(2, "Device operations")
+	a, b := m.opSegments()
+	if a == nil {
+		m.para("No operation was timed: %s.", m.noOps())
+	} else {
+		m.para("%s", m.opsMeaning())
+		m.opTable(a)
+		if b != nil {
+			m.opTable(b)
+			m.opChanges(a, b)
+		}
+	}
+	m.memoryTable()
+	m.lossScale()
+}
+
+// noOps says why there is no table.
+func (m *markdown) noOps() string {
+	for i := len(m.s.Segments) - 1; i >= 0; i-- {
+		switch knobOf(m.s.Segments[i].Knobs, "time_ops") {
+		case "off":
+			return "time_ops was off; --time-ops times them"
+		case "":
+			return "the session does not say that any step was to be timed"
+		}
+	}
+	return "no timed step was finished; run longer, or with --time-ops"
+}
+
+// opSegments are the tables of the baseline and of the final settings: the nearest
+// segments that have one.
+func (m *markdown) opSegments() (a, b *stall.OpTable) {
+	tables := make([]*stall.OpTable, len(m.rows))
+	table := func(i int) *stall.OpTable {
+		if tables[i] == nil {
+			t := stall.Ops(m.s, m.rows[i].Segment)
+			tables[i] = &t
+		}
+		return tables[i]
+	}
+	from, to := -1, -1
+	for i := max(m.first, 0); i < len(m.rows) && from < 0; i++ {
+		if len(table(i).Rows) > 0 {
+			from = i
+		}
+	}
+	if from < 0 {
+		return nil, nil
+	}
+	for i := max(m.last, from); i >= 0 && to < 0; i-- {
+		if i == from || len(table(i).Rows) > 0 {
+			to = i
+		}
+	}
+	if to == from {
+		return tables[from], nil
+	}
+	return tables[from], tables[to]
+}
+
+// opsMeaning says what the times are, and what they are not.
+func (m *markdown) opsMeaning() string {
+	text := "A row is one launch of the training step, over the steps that were timed. Total, mean, least and most are device time, between two events on the compute stream. " +
+		"TFLOP/s and GB/s are computed: the floating-point operations, and the fewest bytes, that the op's shape asks for, over its time. " +
+		"Copies run on a stream of their own, beside the computing, so their share is on top."
+	if m.s.Meta.Emulated {
+		why := "the times come from a model of the device"
+		if m.s.Meta.DeviceKind == "cuda" {
+			why = "the times are the host's, of an emulated driver, and say nothing of a GPU"
+		}
+		text = "**Emulated: " + why + ".** " + text
+	}
+	return text
+}
+
+// opTable lists a segment's ops.
+func (m *markdown) opTable(t *stall.OpTable) {
+	name := m.segmentName(t.Segment.Index)
+	m.heading(3, fmt.Sprintf("Segment %s: top operations by device time", name))
+	m.para("%s", m.timedSteps(t))
+	rows := [][]string{{"op", "layer", "phase", "kernel", ">calls", ">total", ">mean", ">least", ">most", ">of ops", ">of step", ">TFLOP/s", ">GB/s"}}
+	ops := t.Group(stall.ByOp)
+	stall.SortOps(ops)
+	var rest stall.OpRow
+	for i := range ops {
+		r := &ops[i]
+		if i >= opsShown {
+			rest.Ops++
+			rest.Calls += r.Calls
+			rest.Total += r.Total
+			rest.FLOPs += r.FLOPs
+			rest.Bytes += r.Bytes
+			rest.Share += r.Share
+			rest.Step += r.Step
+			continue
+		}
+		rows = append(rows, opCells(r, r.Name))
+	}
+	if rest.Ops > 0 {
+		rows = append(rows, opCells(&rest, plural(rest.Ops, "op more", "ops more")))
+	}
+	rows = append(rows, m.copyCells(t))
+	m.table(rows)
+	for _, g := range []struct {
+		by   stall.OpGroup
+		head string
+		name func(*stall.OpRow) string
+	}{
+		{stall.ByKind, "by op", func(r *stall.OpRow) string { return r.Name }},
+		{stall.ByPhase, "by phase", func(r *stall.OpRow) string { return r.Phase }},
+	} {
+		m.opGroups(t, g.by, g.head, g.name)
+	}
+}
+
+func (m *markdown) opGroups(t *stall.OpTable, by stall.OpGroup, head string, name func(*stall.OpRow) string) {
+	groups := t.Group(by)
+	if len(groups) < 2 {
+		return
+	}
+	stall.SortOps(groups)
+	rows := [][]string{{head, ">ops", ">calls", ">total", ">of ops", ">of step", ">TFLOP/s", ">GB/s"}}
+	for i := range groups {
+		r := &groups[i]
+		rows = append(rows, []string{or(name(r), "-"), itoa(int64(r.Ops)), grouped(r.Calls), seconds(r.Total), percent(r.Share), percent(r.Step), figures(r.TFLOPs()), figures(r.GBs())})
+	}
+	m.table(rows)
+}
+
+func opCells(r *stall.OpRow, name string) []string {
+	least, most := "-", "-"
+	if r.Max > 0 {
+		least, most = seconds(r.Min), seconds(r.Max)
+	}
+	return []string{name, or(r.Layer, "-"), or(r.Phase, "-"), or(r.Variant, "-"), grouped(r.Calls), seconds(r.Total),
+		seconds(int64(math.Round(r.Mean()))), least, most, percent(r.Share), percent(r.Step), figures(r.TFLOPs()), figures(r.GBs())}
+}
+
+// copyCells is the row of the copies to the device, over all steps of the segment.
+func (m *markdown) copyCells(t *stall.OpTable) []string {
+	c := []string{"copy to the device (H2D)", "-", "beside", "-", grouped(int64(t.Steps)), seconds(t.Copy), "-", "-", "-", "-", percent(t.CopyShare), "-", "-"}
+	if t.Steps > 0 {
+		c[6] = seconds(t.Copy / int64(t.Steps))
+	}
+	if t.Copy > 0 && t.CopyBytes > 0 {
+		c[12] = figures(float64(t.CopyBytes) / float64(t.Copy))
+	}
+	return c
+}
+
+// timedSteps says what the table rests on and what it cost.
+func (m *markdown) timedSteps(t *stall.OpTable) string {
+	knobs := t.Segment.Knobs
+	s := fmt.Sprintf("Timed: %s of %s", grouped(int64(t.Timed)), plural(t.Steps, "step", "steps"))
+	if how := knobOf(knobs, "time_ops"); how != "" {
+		s += " (time_ops=" + how + ")"
+	}
+	if p := knobOf(knobs, "precision"); p != "" {
+		s += ", " + p
+	}
+	if n := knobOf(knobs, "batch_size"); n != "" {
+		s += ", batch_size " + n
+	}
+	s += "."
+	if finite(t.Extra) {
+		s += fmt.Sprintf(" By the medians, a timed step took %+.1f %% against the others, which makes %s of the segment's time.", 100*t.Extra, percent(max(0, t.Cost())))
+	}
+	if knobOf(knobs, "capture") == "on" && m.s.Meta.DeviceKind == "cuda" {
+		s += " The other steps replayed a captured graph; a timed step launches its kernels one by one."
+		if t.Timed == t.Steps {
+			s = strings.Replace(s, "The other steps replayed a captured graph; a timed step launches its kernels one by one.",
+				"Every step was timed, so none replayed the captured graph that was asked for.", 1)
+		}
+	}
+	return s
+}
+
+// opChanges sets the two segments side by side.
+func (m *markdown) opChanges(a, b *stall.OpTable) {
+	na, nb := m.segmentName(a.Segment.Index), m.segmentName(b.Segment.Index)
+	m.heading(3, fmt.Sprintf("What the change bought, by operation: segment %s against %s", nb, na))
+	var words []string
+	for _, k := range changed(a.Segment.Knobs, b.Segment.Knobs) {
+		words = append(words, k.Name+" "+or(knobOf(a.Segment.Knobs, k.Name), "-")+" -> "+k.Value)
+	}
+	m.para("%s. The ratio is %s's device time for a sample over %s's: under 1 is faster.", or(strings.Join(words, ", "), "The same knobs"), nb, na)
+	head := []string{"op", "layer", "phase", ">" + na + ", per step", ">" + nb + ", per step", ">ratio", "kernel"}
+	for _, by := range []stall.OpGroup{stall.ByKind, stall.ByOp} {
+		changes := stall.CompareOps(a, b, by)
+		slices.SortStableFunc(changes, func(x, y stall.OpChange) int {
+			return cmp.Compare(max(y.A, y.B), max(x.A, x.B))
+		})
+		rows := [][]string{slices.Clone(head)}
+		if by == stall.ByKind {
+			rows[0] = []string{"op", head[3], head[4], head[5]}
+			all := stall.OpChange{A: a.StepOps(), B: b.StepOps()}
+			rows = append(rows, []string{"all ops", seconds(int64(all.A)), seconds(int64(all.B)), ratio(all.Ratio(a, b))})
+		}
+		for i := range changes[:min(opsShown, len(changes))] {
+			c := &changes[i]
+			if by == stall.ByKind {
+				rows = append(rows, []string{c.Name, span(c.A), span(c.B), ratio(c.Ratio(a, b))})
+				continue
+			}
+			kernel := c.VariantB
+			if c.VariantA != c.VariantB {
+				kernel = or(c.VariantA, "-") + " -> " + or(c.VariantB, "-")
+			}
+			rows = append(rows, []string{c.Name, or(c.Layer, "-"), or(c.Phase, "-"), span(c.A), span(c.B), ratio(c.Ratio(a, b)), or(kernel, "-")})
+		}
+		m.table(rows)
+	}
+}
+
+// span is a time that may be missing.
+func span(ns float64) string {
+	if ns <= 0 {
+		return "-"
+	}
+	return seconds(int64(math.Round(ns)))
+}
+
+func ratio(v float64) string {
+	if !finite(v) {
+		return "-"
+	}
+	return fmt.Sprintf("x%.2f", v)
+}
+
+// figures is a rate with three figures; "-" where there is none.
+func figures(v float64) string {
+	switch {
+	case !finite(v):
+		return "-"
+	case v >= 1000:
+		return grouped(int64(math.Round(v)))
+	case v < 1e-4:
+		return fmt.Sprintf("%.2g", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// segmentName is a segment's letter or number.
+func (m *markdown) segmentName(index int32) string {
+	for i := range m.rows {
+		if m.rows[i].Segment.Index == index {
+			return m.letter(i)
+		}
+	}
+	return "#" + itoa(int64(index))
+}
+
+// memoryTable is the device memory by segment.
+func (m *markdown) memoryTable() {
+	rows := [][]string{{"segment", "change", ">memory held", ">memory planned"}}
+	for i := range m.s.Segments {
+		g := &m.s.Segments[i]
+		held := m.s.HeldBytes(g)
+		if held == 0 {
+			continue
+		}
+		planned := "-"
+		if p := m.s.PlannedBytes(g.Start); p > 0 {
+			planned = mebibytes(p)
+		}
+		rows = append(rows, []string{m.segmentName(g.Index), or(g.Reason, "-"), mebibytes(held), planned})
+	}
+	peak := m.s.PeakBytes()
+	if len(rows) == 1 && peak == 0 {
+		return
+	}
+	m.heading(3, "Device memory")
+	if peak > 0 {
+		m.para("Peak over the whole run: %s.", mebibytes(peak))
+	}
+	if len(rows) > 1 {
+		m.table(rows)
+		m.para("Held is the most that was allocated under these settings, planned the most that the run had planned for until then, before it allocated any.")
+	}
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// lossScale tells how fp16's dynamic loss scale fared.
+func (m *markdown) lossScale() {
+	l, ok := m.s.LossScale()
+	if !ok {
+		return
+	}
+	m.heading(3, "Loss scale (fp16)")
+	if l.Skipped == 0 {
+		m.para("The loss scale is %g; no gradient overflowed, so no update was skipped.", l.Scale)
+		return
+	}
+	m.para("The loss scale is %g; %s skipped because a gradient overflowed, the latest in step %s.",
+		l.Scale, plural(int(l.Skipped), "update was", "updates were"), grouped(int64(l.LastOverflow)))
+}
+
+func knobOf(knobs []trace.Knob, name string) string {
+	for _, k := range knobs {
+		if k.Name == name {
+			return k.Value
+		}
+	}
+	return ""
+}
