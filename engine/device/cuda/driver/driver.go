@@ -12,6 +12,8 @@ package driver
 
 /*
 #cgo LDFLAGS: -lcuda -ldl
+#cgo noescape gs_bind
+#cgo nocallback gs_bind
 #cgo noescape gs_run
 #cgo nocallback gs_run
 #cgo noescape gs_record
@@ -119,11 +121,14 @@ func (c Context) Release(d cu.Device) error {
 	return d.ReleasePrimaryCtx()
 }
 
+// bind makes the context current on the calling thread.
+func (c Context) bind() error { return result(C.gs_bind(c.c)) }
+
 // Do runs f with the context current, on one OS thread.
 func (c Context) Do(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := result(C.gs_bind(c.c)); err != nil {
+	if err := c.bind(); err != nil {
 		return err
 	}
 	return f()

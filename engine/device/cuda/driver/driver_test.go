@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -215,5 +216,72 @@ func BenchmarkLaunch(b *testing.B) {
 		for range b.N {
 			Noop()
 		}
+	})
+}
+
+// What it would save to have one OS thread locked to the context instead of making
+// the context current at each call: the binding by itself, and a launch in four ways.
+func BenchmarkContext(b *testing.B) {
+	ctx, f, s := open(b)
+	if os.Getenv("GPUSTALL_EMU_NOOP") == "" {
+		b.Skip("set GPUSTALL_EMU_NOOP=1, and use the emulated driver")
+	}
+	c := commands(b, f, 1)
+	launch := func() error {
+		_, err := ctx.Run(c, s)
+		return err
+	}
+	b.Run("crossing to C and back", func(b *testing.B) {
+		for range b.N {
+			Noop()
+		}
+	})
+	b.Run("crossing and binding", func(b *testing.B) {
+		for range b.N {
+			if err := ctx.bind(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("launch from any thread", func(b *testing.B) {
+		for range b.N {
+			if err := launch(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("launch from a locked thread", func(b *testing.B) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for range b.N {
+			if err := launch(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("launch in Do", func(b *testing.B) { // as calls of gorgonia.org/cu are made
+		for range b.N {
+			if err := ctx.Do(launch); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("launch through a locked thread", func(b *testing.B) {
+		calls, results := make(chan func() error), make(chan error)
+		go func() {
+			runtime.LockOSThread() // the thread ends with the goroutine
+			for call := range calls {
+				results <- call()
+			}
+			close(results)
+		}()
+		for range b.N {
+			calls <- launch
+			if err := <-results; err != nil {
+				b.Fatal(err)
+			}
+		}
+		close(calls)
+		<-results
 	})
 }
