@@ -137,6 +137,50 @@ func TestRunOps(t *testing.T) {
 	}
 }
 
+// Ops are timed in a step now and then, by segment, and a report has them; with
+// time_ops off there are none.
+func TestRunOpsSampled(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.gpustall")
+	r := gpustall(t, "run", "--device", "cpu", "--model", "cnn", "--data", tiny(t), "--steps", "20", "--batch-size", "16", "--session", file, "--json")
+	m := last(t, r.stdout)
+	if r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	table := m["segment_table"].([]any)
+	g := table[0].(map[string]any)
+	if len(table) != 1 || g["steps"] != 20.0 || g["timed_steps"] != 2.0 || g["memory_bytes"].(float64) <= 0 {
+		t.Errorf("%d segments, %v steps, %v of them timed, %v bytes", len(table), g["steps"], g["timed_steps"], g["memory_bytes"])
+	}
+	phases := map[any]bool{}
+	for _, v := range g["ops"].([]any) {
+		op := v.(map[string]any)
+		phases[op["phase"]] = true
+		if lo, hi, mean := op["min_s"].(float64), op["max_s"].(float64), op["mean_s"].(float64); op["calls"] != 2.0 || lo > mean || hi < mean || lo <= 0 {
+			t.Errorf("%v", op)
+		}
+	}
+	if !phases["forward"] || !phases["loss"] || !phases["backward"] || !phases["optimizer"] {
+		t.Errorf("phases %v", phases)
+	}
+	out := gpustall(t, "report", file, "--format", "csv", "--table", "ops")
+	if n := strings.Count(out.stdout, "\n"); out.code != 0 || n != len(g["ops"].([]any))+1 {
+		t.Errorf("exit %d, %d lines: %s", out.code, n, out.stderr)
+	}
+	if out = gpustall(t, "report", file); !strings.Contains(out.stdout, "top operations by device time") {
+		t.Error("the report has no table of ops")
+	}
+	for _, args := range [][]string{{"--table", "ops"}, {"--format", "csv", "--table", "layers"}} {
+		if out = gpustall(t, append([]string{"report", file}, args...)...); out.code != 2 {
+			t.Errorf("%v: exit %d", args, out.code)
+		}
+	}
+	m = last(t, gpustall(t, "run", "--device", "cpu", "--model", "cnn", "--data", tiny(t), "--steps", "5", "--batch-size", "16", "--time-ops=off", "--json").stdout)
+	if n := len(m["ops"].([]any)); n != 0 {
+		t.Errorf("%d ops with time_ops off", n)
+	}
+}
+
 // TestSameSeed trains twice with different workers: the same losses.
 func TestSameSeed(t *testing.T) {
 	data := tiny(t)

@@ -1,8 +1,12 @@
 package command
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 
+	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -100,6 +104,19 @@ func scaleSummary(s *trace.Snapshot) *lossScale {
 		out.LastOverflow = &l.LastOverflow
 	}
 	return out
+}
+
+// checkTable refuses a table that --format cannot write.
+func checkTable(format, table string) error {
+	switch {
+	case table == "":
+		return nil
+	case !slices.Contains(report.Tables, table):
+		return usageError{fmt.Errorf("--table %q: the tables are %s", table, strings.Join(report.Tables, " and "))}
+	case format != "csv":
+		return usageError{fmt.Errorf("--table %s: only --format csv writes one table; the markdown report has them all", table)}
+	}
+	return nil
 }
 
 // dominant names the verdict's largest cause: "none" where the device, not the

@@ -163,7 +163,7 @@ func complain(w io.Writer, s snapshotter) {
 }
 
 func newReport(string) *cobra.Command {
-	var format, out string
+	var format, table, out string
 	cmd := &cobra.Command{
 		Use:   "report SESSION",
 		Short: "Write a session's report",
@@ -173,6 +173,9 @@ func newReport(string) *cobra.Command {
 			write, ok := report.Formats[format]
 			if !ok {
 				return usageError{fmt.Errorf("--format %q: the formats are markdown, csv and chrome", format)}
+			}
+			if err := checkTable(format, table); err != nil {
+				return err
 			}
 			path, err := findSession(args[0])
 			if err != nil {
@@ -193,10 +196,11 @@ func newReport(string) *cobra.Command {
 				}
 				defer func() { err = errors.Join(err, w.Close()) }()
 			}
-			return write(w, all(s), report.Options{Session: path})
+			return write(w, all(s), report.Options{Session: path, Table: table})
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "markdown", "markdown, csv or chrome (for chrome://tracing and Perfetto)")
+	cmd.Flags().StringVar(&table, "table", "", "the table of --format csv: steps (the default), or ops, the time of each device op by segment")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write to (default: standard output)")
 	return cmd
 }
