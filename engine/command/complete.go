@@ -14,7 +14,7 @@ import (
 func complete(cmd *cobra.Command) {
 	words := map[string][]string{
 		"model": nn.Names(), "precision": {"fp32", "tf32", "fp16", "bf16"},
-		"theme": {"default", "colorblind", "mono"}, "autotune": {tuneOn, tuneOff, tuneAgain}, "inject": {"read=", "cpu=", "straggler="},
+		"theme": {"default", "colorblind", "mono"}, "table": report.Tables, "time-ops": {"off", "sampled", "every"}, "autotune": {tuneOn, tuneOff, tuneAgain}, "inject": {"read=", "cpu=", "straggler="},
 		"device": {"auto", "cpu", "cuda"},
 	}
 	for _, n := range emu.Names() {
