@@ -112,11 +112,15 @@ func testPTXConv(t *testing.T, dir direction) {
 		Conv{N: 1, H: 5, W: 6, C: 12, K: 20, R: 3, S: 3, Stride: 2, Pad: 1},
 		Conv{N: 1, H: 6, W: 7, C: 5, K: 3, R: 2, S: 3, Stride: 1, Pad: 1},
 		Conv{N: 5, H: 20, W: 20, C: 4, K: 4, R: 1, S: 1, Stride: 1})
+	types := floatTypes
+	if raceEnabled {
+		types = []Type{F32, F16}
+	}
 	for i, g := range few(shapes, 1) {
 		if dir == convBackwardData && g.K > 256 {
 			g.K = 40 // the wide tiles run along C
 		}
-		for _, typ := range floatTypes {
+		for _, typ := range types {
 			odd := i%2 == 1
 			switch dir {
 			case convForward:

@@ -113,60 +113,65 @@ func multiplyMatrices(b *builder) {
 	bs := b.registers(len(s.b(0, 0)), 4, b.read)
 	cs := b.registers(4, 4, b.read)
 	b.in.kind = together
-	gatherA, gatherB, gatherC := s.gather(s.a), s.gather(s.b), gather(s.c, 32, single)
-	results := spread(s.c)
+	at := [3]spread{spreadOf(s.a, false), spreadOf(s.b, true), spreadOf(s.c, false)}
 	k := s.k
 	b.in.run = func(w *warp, _ uint32) {
 		// Products are exact in float64 and so nearly are their sums; the manual
 		// leaves order and rounding of the accumulation open.
-		var A, C [16][16]float64
-		var B [16][16]float64 // transposed
-		gatherA(w, as, func(c cell, v float64) { A[c.row][c.col] = v })
-		gatherB(w, bs, func(c cell, v float64) { B[c.col][c.row] = v })
-		gatherC(w, cs, func(c cell, v float64) { C[c.row][c.col] = v })
+		var A, B, C [16][16]float64 // B by columns
+		at[0].gather(w, as, s.bits, s.widen, &A)
+		at[1].gather(w, bs, s.bits, s.widen, &B)
+		at[2].gather(w, cs, 32, single, &C)
 		if typ == "tf32" {
 			s.lowBits(w, as)
 			s.lowBits(w, bs)
 		}
-		for row := range A {
-			for col := range 8 {
+		for i, d := range ds {
+			D := &w.r32[d.slot]
+			for l, c := range at[2][i] {
+				a, b := &A[c[0].row], &B[c[0].col]
+				sum := C[c[0].row][c[0].col]
 				for j := range k {
-					C[row][col] += A[row][j] * B[col][j]
+					sum += a[j] * b[j]
 				}
-			}
-		}
-		for l := range results {
-			for i, c := range results[l] {
-				w.r32[ds[i].slot][l] = canonical(float32(C[c[0].row][c[0].col]))
+				D[l] = canonical(float32(sum))
 			}
 		}
 	}
 }
 
-// gather gives each element of a fragment that is spread over the warp.
-func (s mmaShape) gather(f fragment) func(w *warp, rs []register, to func(cell, float64)) {
-	return gather(f, s.bits, s.widen)
-}
+// spread is a fragment over the warp: for each register and lane, the places of
+// its elements.
+type spread [][32][2]cell
 
-// spread is a fragment over the warp's lanes.
-func spread(f fragment) (cells [32][][]cell) {
-	for l := range cells {
-		cells[l] = f(l/4, l%4)
-	}
-	return cells
-}
-
-func gather(f fragment, bits int, widen func(uint32) float64) func(w *warp, rs []register, to func(cell, float64)) {
-	cells := spread(f)
-	return func(w *warp, rs []register, to func(cell, float64)) {
-		for l := range cells {
-			for i, held := range cells[l] {
-				v := w.r32[rs[i].slot][l]
-				for _, c := range held {
-					to(c, widen(v&(1<<(bits-1)<<1-1)))
-					v = v >> (bits - 1) >> 1
+// spreadOf lists f's cells, exchanging rows and columns if asked to.
+func spreadOf(f fragment, exchange bool) spread {
+	s := make(spread, len(f(0, 0)))
+	for l := range 32 {
+		for i, cells := range f(l/4, l%4) {
+			for j, c := range cells {
+				if exchange {
+					c.row, c.col = c.col, c.row
 				}
+				s[i][l][j] = c
 			}
+		}
+	}
+	return s
+}
+
+// gather collects the matrix whose fragments are in rs.
+func (s spread) gather(w *warp, rs []register, bits int, widen func(uint32) float64, to *[16][16]float64) {
+	for i, r := range rs {
+		R := &w.r32[r.slot]
+		for l := range R {
+			c := &s[i][l]
+			if bits == 32 {
+				to[c[0].row][c[0].col] = widen(R[l])
+				continue
+			}
+			to[c[0].row][c[0].col] = widen(R[l] & 0xffff)
+			to[c[1].row][c[1].col] = widen(R[l] >> 16)
 		}
 	}
 }
