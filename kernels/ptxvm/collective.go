@@ -7,7 +7,7 @@ import (
 // "Control Flow Instructions".
 var control = map[string]func(*builder){
 	"bra": func(b *builder) {
-		b.has("uni") // a promise that the scheduler does not need
+		b.in.uniform = b.has("uni")
 		o := b.operand()
 		if o.kind != isName {
 			b.fail("a branch to what is no label")

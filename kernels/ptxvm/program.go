@@ -58,14 +58,15 @@ const (
 
 // instruction is one instruction with its operands resolved.
 type instruction struct {
-	line   int
-	kind   kind
-	guard  int // slot of the guard predicate; -1: none
-	negate bool
-	target int      // of a branch
-	mask   register // of members
-	reads  []int    // ids that must be defined, the guard's first
-	writes []int    // ids that then are
+	line    int
+	kind    kind
+	guard   int // slot of the guard predicate; -1: none
+	negate  bool
+	target  int      // of a branch
+	uniform bool     // all lanes that come to it take it, or none (bra.uni)
+	mask    register // of members
+	reads   []int    // ids that must be defined, the guard's first
+	writes  []int    // ids that then are
 	// Arithmetic on what is not defined gives what is not defined, and no error:
 	// compilers compute such values and drop them.
 	passes bool

@@ -155,6 +155,9 @@ func (w *warp) run() error {
 				g.pc++
 				moved = len(w.groups) > 1 && w.merge(i)
 			case branch:
+				if in.uniform && m != 0 && m != g.lanes {
+					w.fail(bits.TrailingZeros32(m), "lanes part at a branch that is said to be uniform")
+				}
 				moved = w.branch(i, in.target, m)
 			case exit:
 				w.live &^= m

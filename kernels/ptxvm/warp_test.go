@@ -148,6 +148,7 @@ func TestRaces(t *testing.T) {
 		{"setp.lt.u32 %p1, %r2, 8; @%p1 bra end; shfl.sync.bfly.b32 %r9, %r2, 1, 31, 0xffffff00; end: bar.sync 0;", ""},
 		{"setp.lt.u32 %p1, %r2, 7; @%p1 bra end; shfl.sync.bfly.b32 %r9, %r2, 1, 31, 0xffffff80; end: bar.sync 0;", "from lane 6, which takes no part"},
 		{"shfl.sync.bfly.b32 %r9, %r2, 1, 31, 0xffff;", "not among the members"},
+		{"setp.lt.u32 %p1, %r2, 7; @%p1 bra.uni end; end:", "said to be uniform"},
 		{"setp.lt.u32 %p1, %r1, 32; @%p1 ret; shfl.sync.bfly.b32 %r9, %r2, 1, 31, 0xffffffff;", ""},
 		// Asynchronous copies:
 		{own + "cp.async.ca.shared.global [%r5], [%rd1], 4; cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 %r7, [%r5];", ""},
