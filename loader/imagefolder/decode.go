@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"image/jpeg"
+	stdjpeg "image/jpeg"
 	"image/png"
 	"io"
 	"sync"
 
 	"dev.gpustall/loader"
-	"dev.gpustall/loader/imagefolder/baseline"
+	"dev.gpustall/loader/imagefolder/jpeg"
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 	"golang.org/x/image/webp"
@@ -29,7 +29,7 @@ type codec struct {
 }
 
 var codecs = []codec{
-	{"JPEG", "\xff\xd8", jpeg.DecodeConfig, jpeg.Decode},
+	{"JPEG", "\xff\xd8", stdjpeg.DecodeConfig, stdjpeg.Decode},
 	{"PNG", "\x89PNG", png.DecodeConfig, png.Decode},
 	{"WebP", "RIFF????WEBP", webp.DecodeConfig, webp.Decode},
 	{"BMP", "BM", bmp.DecodeConfig, bmp.Decode},
@@ -63,7 +63,7 @@ func decode(s *loader.Sample) error {
 		}
 		return nil
 	}
-	if handled, err := decodeBaseline(s); handled {
+	if handled, err := decodeJPEG(s); handled {
 		return err
 	}
 	for i := range codecs {
@@ -75,12 +75,12 @@ func decode(s *loader.Sample) error {
 }
 
 // decoders are at rest here between images.
-var decoders = sync.Pool{New: func() any { return new(baseline.Decoder) }}
+var decoders = sync.Pool{New: func() any { return new(jpeg.Decoder) }}
 
-// decodeBaseline decodes the usual JPEG; handled is false if s holds something else,
+// decodeJPEG decodes the usual JPEG; handled is false if s holds something else,
 // or if it is damaged, which image/jpeg says in words.
-func decodeBaseline(s *loader.Sample) (handled bool, err error) {
-	d := decoders.Get().(*baseline.Decoder)
+func decodeJPEG(s *loader.Sample) (handled bool, err error) {
+	d := decoders.Get().(*jpeg.Decoder)
 	defer decoders.Put(d)
 	if d.Header(s.Raw) != nil {
 		return false, nil
@@ -145,7 +145,7 @@ func (c *codec) read(s *loader.Sample) error {
 
 // truncated reports whether a decoder ran out of data. image/jpeg pads its own error.
 func truncated(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, jpeg.FormatError("short Huffman data"))
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, stdjpeg.FormatError("short Huffman data"))
 }
 
 // guarded turns a decoder's panic into an error, so that the file is named.
@@ -160,7 +160,7 @@ func (c *codec) guarded(b []byte) (img image.Image, err error) {
 
 // mend says what to do about a file that decode refuses.
 func mend(err error) string {
-	if _, ok := errors.AsType[jpeg.UnsupportedError](err); ok {
+	if _, ok := errors.AsType[stdjpeg.UnsupportedError](err); ok {
 		return mendKind
 	}
 	if _, ok := errors.AsType[png.UnsupportedError](err); ok {

@@ -54,6 +54,10 @@ def jpegs():
     for sub in ["440", "411"]:
         write("jpeg%s.jpg" % sub, simplejpeg.encode_jpeg(picture(53, 37), 85, colorsubsampling=sub))
     save("progressive.jpg", image, quality=75, progressive=True)
+    save("progressive444.jpg", image.crop((0, 0, 50, 30)), quality=95, progressive=True, subsampling="4:4:4")
+    save("progressivegrey.jpg", image.convert("L"), quality=60, progressive=True)
+    # image/jpeg of Go 1.26 takes some of these for damaged.
+    save("progressiverestart.jpg", image, quality=85, progressive=True, restart_marker_blocks=3)
     save("restart.jpg", image, quality=95, restart_marker_blocks=2, optimize=True)
     save("rgb.jpg", image, quality=85, keep_rgb=True)
     save("grey.jpg", image.convert("L"), quality=85)

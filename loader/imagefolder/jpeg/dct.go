@@ -1,4 +1,4 @@
-package baseline
+package jpeg
 
 // The inverse DCT of C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D
 // DCT algorithms with 11 multiplications", ICASSP 1989, in the variant with 12

@@ -1,4 +1,4 @@
-package baseline
+package jpeg
 
 import "encoding/binary"
 

@@ -1,12 +1,12 @@
-// Package baseline decodes the JPEGs that nearly all image data sets are made of,
-// sequential ones with Huffman coding, 8 bits and one scan, grey or YCbCr, into
+// Package jpeg decodes the JPEGs that nearly all image data sets are made of, with
+// Huffman coding and 8 bits, sequential in one scan or progressive, grey or YCbCr, into
 // planes: bit by bit what libjpeg-turbo decodes by default, and without allocating
 // once its memory has the size of the images. Everything else, damaged files
-// included, is Unsupported: package image/jpeg is there for the rest.
+// included, is ErrUnsupported: the standard library's image/jpeg is there for the rest.
 //
 // References: ITU-T T.81 (the standard; its sections are named in comments), JFIF
 // 1.02, and for the inverse DCT the paper named there.
-package baseline
+package jpeg
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 )
 
 // ErrUnsupported is the answer to an image that this decoder leaves to others.
-var ErrUnsupported = errors.New("not a whole baseline JPEG of one scan")
+var ErrUnsupported = errors.New("not a JPEG of a usual kind, or damaged")
 
 // Decoder decodes one image after another. Its memory is reused.
 type Decoder struct {
@@ -29,6 +29,7 @@ type Decoder struct {
 	pos   int
 	comp  [3]component
 	comps int
+	prog  bool // progressive
 	jfif  bool
 	adobe int // the colour transform of the Adobe segment; -1 without one
 	ratio image.YCbCrSubsampleRatio
@@ -40,6 +41,9 @@ type Decoder struct {
 	bits   bits
 	block  [64]int32
 	planes []byte
+	coefs  []int16 // of a progressive image
+	begun  bool    // a scan of it has been read
+	run    int     // blocks of this scan that hold nothing more (EOBRUN)
 	gray   image.Gray
 	ycbcr  image.YCbCr
 }
@@ -52,16 +56,19 @@ type component struct {
 	pred         int32 // the last DC value
 	pix          []byte
 	stride       int
-	width, lines int // in blocks
+	width, lines int     // in blocks, of whole MCUs
+	coef         []int16 // blocks of 64 in natural order, if progressive
 }
 
 // Markers (T.81, table B.1).
 const (
 	sof0  = 0xc0 // baseline
 	sof1  = 0xc1 // extended sequential; the same but for more tables
+	sof2  = 0xc2 // progressive
 	dht   = 0xc4
 	rst0  = 0xd0
 	soi   = 0xd8
+	eoi   = 0xd9
 	sos   = 0xda
 	dqt   = 0xdb
 	dri   = 0xdd
@@ -74,8 +81,8 @@ const (
 // kept until Decode.
 func (d *Decoder) Header(b []byte) error {
 	d.b, d.pos = b, 2
-	d.comps, d.jfif, d.adobe, d.every = 0, false, -1, 0
-	d.Gray, d.YCbCr = nil, nil
+	d.comps, d.prog, d.jfif, d.adobe, d.every = 0, false, false, -1, 0
+	d.Gray, d.YCbCr, d.begun = nil, nil, false
 	for i := range 4 {
 		d.quant[i][0], d.dc[i].ok, d.ac[i].ok = 0, false, false
 	}
@@ -90,16 +97,11 @@ func (d *Decoder) Decode() error {
 	if d.comps == 0 {
 		return ErrUnsupported
 	}
-	scan := false
-	if err := d.segments(func() bool { scan = d.peek() == sos; return scan }); err != nil {
-		return err
+	decode := d.sequential
+	if d.prog {
+		decode = d.progressive
 	}
-	_, data := d.segment()
-	if !d.scanHeader(data) {
-		return ErrUnsupported
-	}
-	d.layout()
-	if !d.scan() {
+	if !decode() {
 		return ErrUnsupported
 	}
 	if d.comps == 1 {
@@ -113,6 +115,19 @@ func (d *Decoder) Decode() error {
 	}
 	d.YCbCr = &d.ycbcr
 	return nil
+}
+
+// sequential decodes an image of one scan.
+func (d *Decoder) sequential() bool {
+	if d.segments(func() bool { return d.peek() == sos }) != nil {
+		return false
+	}
+	_, data := d.segment()
+	if !d.scanHeader(data) {
+		return false
+	}
+	d.layout()
+	return d.scan()
 }
 
 // layout gives each component a plane of whole MCUs.

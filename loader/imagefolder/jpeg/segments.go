@@ -1,4 +1,4 @@
-package baseline
+package jpeg
 
 import (
 	"encoding/binary"
@@ -37,12 +37,13 @@ func (d *Decoder) segments(enough func() bool) error {
 		marker, data := d.segment()
 		ok := true
 		switch marker {
-		case sof0, sof1:
+		case sof0, sof1, sof2:
+			d.prog = marker == sof2
 			ok = d.frame(data)
 		case dht:
 			ok = d.huffman(data)
 		case dqt:
-			ok = d.quantization(data)
+			ok = !d.begun && d.quantization(data) // what it would apply to is a question
 		case dri:
 			if ok = len(data) == 2; ok {
 				d.every = int(binary.BigEndian.Uint16(data))
