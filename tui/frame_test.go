@@ -135,6 +135,15 @@ func TestExperimentColumns(t *testing.T) {
 	}
 }
 
+// TestNotesWrap: a long note is read to its end.
+func TestNotesWrap(t *testing.T) {
+	run := session()
+	run.Note("warn", "a note that begins here and, because what it has to say takes more than one line of a small terminal, ends there")
+	s := newScreen(t, run, Options{Control: run}, 80, 24)
+	s.press("n")
+	s.mustShow("a note that begins", "ends there")
+}
+
 // TestQueueOfWorkers: many workers scroll, the rest is one merged row.
 func TestManyWorkers(t *testing.T) {
 	run := demo.New(nil)

@@ -14,7 +14,6 @@ var helpKeys = [][2]string{
 	{"esc", "drop what is staged, close what is open"},
 	{"u", "undo the last applied change"},
 	{"a", "make this configuration (or the selected row) baseline A"},
-	{"A", "paired A-B-A test (not built yet)"},
 	{"space", "freeze the screen, the run goes on; replay: play or stop"},
 	{"[ ]", "rewind and forward; { } by a whole window; g G start, end"},
 	{"z Z", "timeline: zoom in, out"},
@@ -127,7 +126,16 @@ func (m *Model) drawNotes(r rect, back int) {
 		case "warn":
 			p.text(stWarn, "! ")
 		}
-		p.text(stNormal, n.Text)
-		y++
+		if textWidth(n.Text) <= p.left() {
+			p.text(stNormal, n.Text)
+			y++
+			continue
+		}
+		for _, line := range wrap(n.Text, p.left()) {
+			if y < r.y+r.h {
+				m.c.pen(p.x, y, p.left()).hint(stNormal, line)
+			}
+			y++
+		}
 	}
 }

@@ -6,6 +6,34 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
+// keys handles a key message. Keys typed faster than the terminal is read come as
+// one message of several runes: each is a key press.
+func (m *Model) keys(k tea.KeyMsg) tea.Cmd {
+	if k.Type != tea.KeyRunes || len(k.Runes) < 2 || k.Paste {
+		return m.key(k)
+	}
+	var cmds []tea.Cmd
+	for _, r := range k.Runes {
+		one := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt}
+		if r == ' ' {
+			one.Type = tea.KeySpace
+		}
+		if cmd := m.key(one); cmd != nil {
+			cmds = append(cmds, cmd)
+		}
+		if m.quit {
+			break
+		}
+	}
+	switch len(cmds) {
+	case 0:
+		return nil
+	case 1:
+		return cmds[0]
+	}
+	return tea.Sequence(cmds...)
+}
+
 // key handles a key press.
 func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	m.dirty = true

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
@@ -134,6 +136,42 @@ func TestTyping(t *testing.T) {
 	if got := fmt.Sprint(run.Requested()); !strings.Contains(got, "{inject_read 5ms} {inject_cpu 2µs}") {
 		t.Errorf("asked for %s", got)
 	}
+}
+
+// TestFastKeys: keys that arrive together are pressed one after the other; a pasted
+// text stays one.
+func TestFastKeys(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("?n2ll")}) // help, closed by n, then two steps
+	s.mustHide("esc closes")
+	s.mustShow("→8 staged")
+	s.press("esc")
+	s.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("i12")})
+	s.press("enter")
+	s.mustShow("→12 staged")
+	s.press("esc")
+	s.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("qy?")})
+	if !s.quit || s.overlay != overlayNone {
+		t.Error("q and y together do not quit")
+	}
+	s = newScreen(t, run, Options{Control: run}, 120, 36)
+	s.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("qy"), Paste: true})
+	if s.quit || s.asking {
+		t.Error("a pasted text is taken for keys")
+	}
+}
+
+// TestKnobWords: the selected knob's help is whole where there is room, and its
+// range stays when a change was made.
+func TestKnobWords(t *testing.T) {
+	run := session()
+	long := "how many samples the device works on at once, which is what fills it and what its memory has to hold"
+	run.Meta(func(m *trace.Meta) { m.Specs[0].Help = long })
+	s := newScreen(t, run, Options{Control: run}, 160, 50)
+	s.mustShow("how many samples", " hold ", "0 to 64  applied at the next batch", "#2 ")
+	s = newScreen(t, run, Options{Control: run}, 80, 24)
+	s.mustShow("persistent_workers")
 }
 
 // TestAdvice: enter in the verdict panel stages what it suggests.

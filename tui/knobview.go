@@ -2,6 +2,7 @@ package tui
 
 import (
 	"strconv"
+	"strings"
 
 	"dev.gpustall/engine/trace"
 )
@@ -18,6 +19,8 @@ func (k *knobs) draw(m *Model, r rect) {
 	}
 	foot := 0
 	switch {
+	case r.h >= 14:
+		foot = 4
 	case r.h >= 8:
 		foot = 2
 	case r.h >= 4:
@@ -80,8 +83,8 @@ func (k *knobs) drawRows(m *Model, r rect) {
 	}
 }
 
-// nameWidth is the column of the values.
-func nameWidth(w int) int { return min(20, max(10, w-16)) }
+// nameWidth is the column of the values: where there is room, no name is cut.
+func nameWidth(w int) int { return min(22, max(10, w-14)) }
 
 // drawKnob draws one row: mark, name, value, change, measured effect.
 func (k *knobs) drawKnob(m *Model, r rect, i int) {
@@ -121,16 +124,24 @@ func (k *knobs) drawKnob(m *Model, r rect, i int) {
 		p.rune(stKey, m.cs.right)
 	}
 	p.space(1)
+	word := func(st style, s string) { // where there is room for it
+		if textWidth(s) <= p.left() {
+			p.text(st, s)
+		}
+	}
 	switch k.state(s.Name, m.live.Now) {
 	case knobStaged:
-		p.rune(stStaged, m.cs.arrow).text(stStaged, k.staged[s.Name]).text(stStaged, " staged")
+		p.rune(stStaged, m.cs.arrow).text(stStaged, k.staged[s.Name])
+		word(stStaged, " staged")
 	case knobRequested:
-		p.rune(stWarn, m.cs.arrow).text(stWarn, k.requested[s.Name]).text(stWarn, " requested")
+		p.rune(stWarn, m.cs.arrow).text(stWarn, k.requested[s.Name])
+		word(stWarn, " requested")
 	case knobConfirmed:
-		p.rune(stConfirmed, m.cs.tick).text(stConfirmed, " confirmed")
+		p.rune(stConfirmed, m.cs.tick)
+		word(stConfirmed, " confirmed")
 	default:
 		if s.NoEffect != "" {
-			p.text(stDim, "no effect")
+			word(stDim, "no effect")
 		}
 	}
 	if r.w >= 100 { // expanded: what every knob is
@@ -175,36 +186,72 @@ func (k *knobs) drawEffect(m *Model, r rect, s *trace.KnobSpec, used int) {
 	m.c.right(r.x+r.w-9, r.y, 8, st, text)
 }
 
-// drawFoot says what the selected knob is, and what enter would do.
+// drawFoot says what the selected knob is, what its values are and when they take
+// effect, and what enter would do, or what the last change cost: the first of them
+// that have room.
 func (k *knobs) drawFoot(m *Model, r rect) {
 	s := k.selected()
 	if r.h == 0 || s == nil {
 		return
 	}
-	p := m.c.pen(r.x+1, r.y, r.w-2)
+	at := func(row int) pen { return m.c.pen(r.x+1, r.y+row, r.w-2) }
+	row := 0
+	tall := r.h >= 4
 	if n := len(k.staged); n > 0 {
+		p := at(row)
 		p.text(stStaged, strconv.Itoa(n)).text(stStaged, " staged  ").text(stKey, "enter").text(stNormal, " apply  ").
 			text(stKey, "esc").text(stNormal, " drop")
-	} else if s.NoEffect != "" {
-		p.text(stWarn, "no effect: ").text(stNormal, s.NoEffect)
-	} else {
-		p.text(stNormal, s.Help)
+		row++
+	} else if changed := m.pic.next && m.pic.seg.Index > 0; changed && (tall || r.h == 2) {
+		p := at(r.h - 1)
+		k.drawChange(m, &p)
+		r.h--
 	}
-	if r.h < 2 {
-		return
+	if row < r.h && (row == 0 || tall) {
+		row += k.drawHelp(m, rect{r.x, r.y + row, r.w, r.h - row})
 	}
-	p = m.c.pen(r.x+1, r.y+1, r.w-2)
-	seg := &m.pic.seg
-	if m.pic.next && seg.Index > 0 && len(k.staged) == 0 {
-		p.text(stDim, "#").plain(stDim, int64(seg.Index)).space(1)
-		if cost, known := m.an.cost(seg.Index); known && seg.TransitionSteps > 0 {
-			p.text(stDim, "cost ").dur(stNormal, cost).text(stDim, " in ").
-				plain(stNormal, int64(seg.TransitionSteps)).text(stDim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
+	if row < r.h {
+		p := at(row)
+		p.text(stDim, rangeText(s)).text(stDim, "  applied at the ").text(stDim, s.Applied)
+	}
+}
+
+// drawHelp says what the selected knob is, and leaves a line where it can. It
+// returns the lines used.
+func (k *knobs) drawHelp(m *Model, r rect) int {
+	s := k.selected()
+	head, text := "", s.Help
+	if s.NoEffect != "" {
+		head, text = "no effect: ", s.NoEffect
+	}
+	p := m.c.pen(r.x+1, r.y, r.w-2)
+	room := p.left()
+	p.text(stWarn, head)
+	if r.h < 3 || textWidth(head+text) <= room {
+		p.text(stNormal, text)
+		return 1
+	}
+	lines := wrap(head+text, room)
+	for i, line := range lines[:min(len(lines), r.h-1)] {
+		q := m.c.pen(r.x+1, r.y+i, r.w-2)
+		if i == 0 && strings.HasPrefix(line, head) {
+			q.text(stWarn, head)
+			line = line[len(head):]
 		}
-		m.reason(&p, seg.Reason)
-		return
+		q.text(stNormal, line)
 	}
-	p.text(stDim, rangeText(s)).text(stDim, "  applied at the ").text(stDim, s.Applied)
+	return min(len(lines), r.h-1)
+}
+
+// drawChange says what the newest configuration's change was, and cost.
+func (k *knobs) drawChange(m *Model, p *pen) {
+	seg := &m.pic.seg
+	p.text(stDim, "#").plain(stDim, int64(seg.Index)).space(1)
+	if cost, known := m.an.cost(seg.Index); known && seg.TransitionSteps > 0 {
+		p.text(stDim, "cost ").dur(stNormal, cost).text(stDim, " in ").
+			plain(stNormal, int64(seg.TransitionSteps)).text(stDim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
+	}
+	m.reason(p, seg.Reason)
 }
 
 // rangeText is a knob's range or choices.

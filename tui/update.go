@@ -21,7 +21,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		return m, tea.Batch(m.advance(msg.now), m.tick())
 	case tea.KeyMsg:
-		return m, m.key(msg)
+		return m, m.keys(msg)
 	case analysedMsg:
 		m.analysed(msg)
 		if m.frozen && msg.at != m.pic.snap.Now || msg.baseline != m.an.baseline {

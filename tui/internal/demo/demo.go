@@ -102,6 +102,9 @@ func (r *Run) Gauge(name string, t int64, v float64) {
 	r.snap.Gauges[name] = append(r.snap.Gauges[name], trace.Point{T: t, V: v})
 }
 
+// Note adds a line to the log.
+func (r *Run) Note(level, text string) { r.note(r.snap.Now, level, text) }
+
 // Diverge makes the loss NaN from a step on.
 func (r *Run) Diverge(step int32) { r.breaks = step }
 
