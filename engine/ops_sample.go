@@ -51,7 +51,7 @@ type sampler struct {
 	mode OpTiming
 	left int // steps until the next timed one
 	gap  int
-	turn int
+	turn uint32 // pseudo-random
 
 	extra [5]float64 // what the latest timed steps took on top, in steps; a ring
 	n     int        // ever entered
@@ -81,8 +81,8 @@ func (s *sampler) due() bool {
 	}
 	// Not always the same distance: the two input slots and the batches whose
 	// gradients are accumulated take turns, and all of them are to be seen.
-	s.left = s.gap + s.turn
-	s.turn = (s.turn + 1) % 7
+	s.left = s.gap + int(s.turn>>29)
+	s.turn = s.turn*1664525 + 1013904223 // Numerical Recipes' linear congruential generator
 	return true
 }
 
