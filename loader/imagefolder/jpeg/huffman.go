@@ -1,7 +1,5 @@
 package jpeg
 
-import "encoding/binary"
-
 // lookBits is how many bits of the input select an entry of a table. Longer codes,
 // which are rare, are found length by length.
 const lookBits = 10
@@ -98,73 +96,6 @@ func extend(v int32, size int) int32 {
 	return v + low&(-1<<size+1)
 }
 
-// bits is the input, bit by bit: left-aligned in acc, n of them certain.
-type bits struct {
-	acc uint64
-	n   int
-	pad int // bits of n that were added past the end of the data
-	b   []byte
-	pos int
-}
-
-func (r *bits) reset(b []byte, pos int) { *r = bits{b: b, pos: pos} }
-
-// fill makes n at least 48.
-func (r *bits) fill() {
-	if r.pos+8 <= len(r.b) {
-		v := binary.BigEndian.Uint64(r.b[r.pos:])
-		// No byte of 0xff, that is, no byte of 0 in its complement. What goes into acc
-		// beyond the whole bytes will be put there once more.
-		if (^v-0x0101010101010101)&v&0x8080808080808080 == 0 {
-			r.acc |= v >> r.n
-			k := (64 - r.n) >> 3
-			r.pos += k
-			r.n += 8 * k
-			return
-		}
-	}
-	r.fillSlowly()
-}
-
-// fillSlowly drops the 0 after each 0xff; at a marker it goes on with zeros.
-func (r *bits) fillSlowly() {
-	for r.n <= 56 {
-		var c byte
-		switch {
-		case r.pos >= len(r.b):
-			r.pad += 8
-		case r.b[r.pos] != 0xff:
-			c = r.b[r.pos]
-			r.pos++
-		case r.pos+1 < len(r.b) && r.b[r.pos+1] == 0:
-			c = 0xff
-			r.pos += 2
-		default:
-			r.pad += 8
-		}
-		r.acc |= uint64(c) << (56 - r.n)
-		r.n += 8
-	}
-}
-
-// overrun reports whether more was read than there was.
-func (r *bits) overrun() bool { return r.pad > r.n }
-
-// restart goes past a restart marker, which has to come next.
-func (r *bits) restart(marker byte) bool {
-	if r.overrun() || r.n-r.pad >= 8 {
-		return false
-	}
-	for r.pos+1 < len(r.b) && r.b[r.pos] == 0xff && r.b[r.pos+1] == 0xff {
-		r.pos++
-	}
-	if r.pos+1 >= len(r.b) || r.b[r.pos] != 0xff || r.b[r.pos+1] != marker {
-		return false
-	}
-	r.reset(r.b, r.pos+2)
-	return true
-}
-
 // long finds a symbol whose code has more than lookBits bits; length 0 is none.
 func (t *codes) long(acc uint64) (symbol byte, length int) {
 	code := uint32(acc >> 48)
@@ -174,91 +105,4 @@ func (t *codes) long(acc uint64) (symbol byte, length int) {
 		}
 	}
 	return 0, 0
-}
-
-// decodeBlock decodes the next block of a component, dequantizes and transforms it
-// to the pixels at offset at of its plane (T.81, F.2.2).
-func (d *Decoder) decodeBlock(c *component, at int) bool {
-	r := &d.bits
-	if r.n < 48 {
-		r.fill()
-	}
-	acc, n := r.acc, r.n
-	dc, ac, q := &d.dc[c.dc&3], &d.ac[c.ac&3], &d.quant[c.q&3]
-
-	e := dc.look[acc>>(64-lookBits)]
-	size, length := int(e&255), int(e>>8)
-	if e == 0 {
-		s, l := dc.long(acc)
-		size, length = int(s), l
-	}
-	if size > 11 || length == 0 {
-		return false
-	}
-	acc <<= length & 63
-	if n -= length + size; size > 0 {
-		c.pred += extend(int32(acc>>((64-size)&63)), size)
-		acc <<= size & 63
-	}
-	block := &d.block
-	dcValue := c.pred * q[0]
-	any, cols := false, uint32(1)
-	for k := 1; k < 64; k++ {
-		if n < 32 {
-			r.acc, r.n = acc, n
-			r.fill()
-			acc, n = r.acc, r.n
-		}
-		i := acc >> (64 - lookBits)
-		var value int32
-		if e := ac.whole[i]; e != 0 {
-			k += int(e >> 8 & 255)
-			acc <<= e & 63
-			n -= int(e & 63)
-			value = e >> 16
-		} else {
-			e := ac.look[i]
-			symbol, length := int(e&255), int(e>>8)
-			if e == 0 {
-				s, l := ac.long(acc)
-				if symbol, length = int(s), l; l == 0 {
-					return false
-				}
-			}
-			acc <<= length & 63
-			n -= length
-			size := symbol & 15
-			if k += symbol >> 4; size == 0 {
-				if symbol == 0 { // the end of the block
-					break
-				}
-				if symbol != 0xf0 { // sixteen zeros
-					return false
-				}
-				continue
-			}
-			value = extend(int32(acc>>((64-size)&63)), size)
-			acc <<= size & 63
-			n -= size
-		}
-		if k > 63 {
-			return false
-		}
-		if !any {
-			any = true
-			clear(block[:])
-		}
-		z := natural[k&63]
-		block[z] = value * q[z]
-		cols |= 1 << (z & 7)
-	}
-	r.acc, r.n = acc, n
-	out := c.pix[at:]
-	if !any {
-		flat(out, c.stride, dcValue)
-		return true
-	}
-	block[0] = dcValue
-	inverse(block, cols, out, c.stride)
-	return true
 }

@@ -1,0 +1,88 @@
+package jpeg
+
+// decodeBlock decodes the next block of a component, dequantizes and transforms it
+// to the pixels at offset at of its plane (T.81, F.2.2).
+func (d *Decoder) decodeBlock(c *component, at int) bool {
+	r := &d.bits
+	if r.n < 48 {
+		r.fill()
+	}
+	acc, n := r.acc, r.n
+	dc, ac, q := &d.dc[c.dc&3], &d.ac[c.ac&3], &d.quant[c.q&3]
+
+	e := dc.look[acc>>(64-lookBits)]
+	size, length := int(e&255), int(e>>8)
+	if e == 0 {
+		s, l := dc.long(acc)
+		size, length = int(s), l
+	}
+	if size > 11 || length == 0 {
+		return false
+	}
+	acc <<= length & 63
+	if n -= length + size; size > 0 {
+		c.pred += extend(int32(acc>>((64-size)&63)), size)
+		acc <<= size & 63
+	}
+	block := &d.block
+	dcValue := c.pred * q[0]
+	any, cols := false, uint32(1)
+	for k := 1; k < 64; k++ {
+		if n < 32 {
+			r.acc, r.n = acc, n
+			r.fill()
+			acc, n = r.acc, r.n
+		}
+		i := acc >> (64 - lookBits)
+		var value int32
+		if e := ac.whole[i]; e != 0 {
+			k += int(e >> 8 & 255)
+			acc <<= e & 63
+			n -= int(e & 63)
+			value = e >> 16
+		} else {
+			e := ac.look[i]
+			symbol, length := int(e&255), int(e>>8)
+			if e == 0 {
+				s, l := ac.long(acc)
+				if symbol, length = int(s), l; l == 0 {
+					return false
+				}
+			}
+			acc <<= length & 63
+			n -= length
+			size := symbol & 15
+			if k += symbol >> 4; size == 0 {
+				if symbol == 0 { // the end of the block
+					break
+				}
+				if symbol != 0xf0 { // sixteen zeros
+					return false
+				}
+				continue
+			}
+			value = extend(int32(acc>>((64-size)&63)), size)
+			acc <<= size & 63
+			n -= size
+		}
+		if k > 63 {
+			return false
+		}
+		if !any {
+			any = true
+			clear(block[:])
+		}
+		z := natural[k&63]
+		block[z] = value * q[z]
+		cols |= 1 << (z & 7)
+	}
+	r.acc, r.n = acc, n
+	out := c.pix[at:]
+	if !any {
+		flat(out, c.stride, dcValue)
+		return true
+	}
+	block[0] = dcValue
+	inverse(block, cols, out, c.stride)
+	return true
+}
