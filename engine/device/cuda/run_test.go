@@ -151,7 +151,7 @@ func (c run) train(t *testing.T) (out ran) {
 func TestOneAllocation(t *testing.T) {
 	cases := map[string]run{
 		"steady": {model: "cnn", batch: 16, steps: 6},
-		"smaller and back": {model: "cnn", batch: 16, steps: 24, change: map[int]trace.Knob{
+		"smaller and back": {model: "cnn", batch: 16, steps: 40, change: map[int]trace.Knob{
 			3: {Name: "batch_size", Value: "5"}, 8: {Name: "batch_size", Value: "16"}, 12: {Name: "device_transforms", Value: "on"},
 			16: {Name: "batch_size", Value: "12"}, 20: {Name: "device_transforms", Value: "off"},
 		}},
