@@ -62,7 +62,7 @@ func (t *OpTable) Cost() float64 {
 }
 
 // fewSteps is how many steps a median of timed or other steps wants.
-const fewSteps = 3
+const fewSteps = 5
 
 // Ops returns the table of one segment. It has no rows when none of its steps was
 // timed.
