@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"gorgonia.org/cu"
 
@@ -15,7 +17,10 @@ import (
 	"dev.gpustall/kernels"
 )
 
-var errClosed = errors.New("cuda device: it is closed")
+var (
+	errClosed = errors.New("cuda device: it is closed")
+	errHung   = errors.New("a kernel does not end; it goes with the process")
+)
 
 // Device is a GPU. It implements device.Device and all of package device's
 // optional interfaces.
@@ -26,7 +31,8 @@ type Device struct {
 	target kernels.CUDATarget
 
 	variants     *variants
-	ahead        bool // Tune was called: Prepare tries nothing itself
+	ahead        bool          // Tune was called: Prepare tries nothing itself
+	patience     time.Duration // with a launch of a variant that is tried
 	tuneEmulated bool
 	pick         func(op kernels.Op) string // tests: overrides the choice
 	tamper       func(*kernels.CUDAPlan)    // tests: spoils what a trial is going to run
@@ -50,6 +56,7 @@ type Device struct {
 	hostMu sync.Mutex
 	host   map[*byte][]byte
 	closed bool
+	hung   atomic.Bool // a kernel does not end
 }
 
 type event struct {
@@ -101,6 +108,10 @@ func Open(c Config) (device.Device, error) {
 	}
 	if err := d.open(c.Ordinal); err != nil {
 		return nil, fmt.Errorf("cuda device %d: %w", c.Ordinal, err)
+	}
+	d.patience = 10 * time.Second
+	if d.info.Emulated {
+		d.patience = 10 * time.Minute
 	}
 	d.variants = newVariants(c.Choices, fmt.Sprintf("%s, sm_%d, driver %s", d.info.Name, d.target.SM, driverVersion(d.info.Emulated)))
 	return d, nil
@@ -184,8 +195,13 @@ func (d *Device) Info() device.Info { return d.info }
 // MemoryPeak returns the most bytes of device memory handed out at once.
 func (d *Device) MemoryPeak() int64 { return d.mem.peak }
 
-// drain waits for all work on the GPU.
-func (d *Device) drain() error { return d.ctx.Do(cu.Synchronize) }
+// drain waits for all work on the GPU, but for a kernel that never ends.
+func (d *Device) drain() error {
+	if d.hung.Load() {
+		return errHung
+	}
+	return d.ctx.Do(cu.Synchronize)
+}
 
 // Close finishes the work already enqueued and gives everything back, the
 // page-locked memory included.
@@ -195,6 +211,9 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	err := d.drain()
+	if errors.Is(err, errHung) { // whatever gives memory back would wait for it
+		return fmt.Errorf("cuda device: close: %w", err)
+	}
 	for i, p := range d.programs {
 		if p != nil {
 			p.free()

@@ -117,9 +117,28 @@ func (r *trial) fill(i int) error {
 	return err
 }
 
-// sync waits for the trial's stream alone.
+// sync waits for the trial's stream, and not for ever.
 func (r *trial) sync() error {
-	return r.d.ctx.Do(r.d.setup.Synchronize)
+	if err := r.d.ctx.Record(r.marks[1], r.d.setup); err != nil {
+		return err
+	}
+	return r.await()
+}
+
+// await waits for the second mark. The wait is a poll: what the driver offers cannot
+// be left once a kernel hangs.
+func (r *trial) await() error {
+	deadline := time.Now().Add(r.d.patience)
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+		if done, err := r.d.ctx.Query(r.marks[1]); done || err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			r.d.hung.Store(true)
+			return fmt.Errorf("it has not ended after %v: %w", r.d.patience, errHung)
+		}
+		time.Sleep(pause)
+	}
 }
 
 // reset brings what the kernels write back to where it was before they ran.
@@ -251,7 +270,7 @@ func (r *trial) time(cmds *driver.Commands) (least time.Duration, err error) {
 				return 0, err
 			}
 		}
-		if err := errors.Join(ctx.Record(r.marks[1], s), ctx.Sync(r.marks[1])); err != nil {
+		if err := errors.Join(ctx.Record(r.marks[1], s), r.await()); err != nil {
 			return 0, err
 		}
 		t, err := ctx.Elapsed(r.marks[0], r.marks[1])
@@ -276,6 +295,9 @@ func (r *trial) time(cmds *driver.Commands) (least time.Duration, err error) {
 
 // free gives everything back.
 func (r *trial) free() {
+	if r.d.hung.Load() {
+		return
+	}
 	_ = r.d.drain() // a device that failed says so at its next call
 	for _, b := range r.blocks {
 		r.d.mem.free(b)

@@ -157,7 +157,11 @@ func (d *Device) decide(op kernels.Op, layer string, configs []string, alloc fun
 			}
 		case d.drain() != nil:
 			// The context is gone, and the mark stays for the next start.
-			return nil, fmt.Errorf("cuda device: autotune: variant %s of %s broke the GPU's context: start again, and it is left out: %w", config, op.Name(), err)
+			what := "broke the GPU's context"
+			if errors.Is(err, errHung) {
+				what = "hangs"
+			}
+			return nil, fmt.Errorf("cuda device: autotune: variant %s of %s %s: start again, and it is left out: %w", config, op.Name(), what, err)
 		case i == 0:
 			return nil, fmt.Errorf("cuda device: autotune: %s, the planner's variant %s: %w", op.Name(), config, err)
 		default:

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -322,6 +323,48 @@ func TestTuneFault(t *testing.T) {
 		}
 		if notes := tune(t, again, tuned); len(notes) != 1 || !strings.Contains(notes[0], bad) {
 			t.Errorf("notes: %q", notes)
+		}
+	})
+}
+
+// A variant that never ends is left alone: the error names it, nothing waits for it,
+// and the next start leaves it out.
+func TestTuneHang(t *testing.T) {
+	child(t, "TestTuneHang", "GPUSTALL_EMU_DELAY=50000", func() {
+		store := memory{}
+		dev, err := Open(Config{Choices: store, TuneEmulated: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := dev.(*Device)
+		host, err := d.AllocHost(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := kernels.CUDAConfigs(tuned, d.target)[1]
+		d.tamper = func(p *kernels.CUDAPlan) {
+			if p.Config == bad {
+				d.patience = 1 // it takes longer than that
+			}
+		}
+		ls := []device.Launch{{Op: tuned, Layer: "layer"}}
+		_, err = d.Tune(t.Context(), ls, nil)
+		if !errors.Is(err, errHung) || !strings.Contains(err.Error(), "variant "+bad+" of conv_forward hangs") {
+			t.Errorf("%v, want an error that says that %s hangs", err, bad)
+		}
+		d.FreeHost(host)
+		if err := d.Close(); !errors.Is(err, errHung) {
+			t.Errorf("close: %v", err)
+		}
+		again, err := Open(Config{Choices: store, TuneEmulated: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !again.(*Device).variants.isWrong(d.variants.mark(tuned, d.target, bad)) {
+			t.Error("the next start would try it again")
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }
