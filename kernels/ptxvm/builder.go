@@ -138,16 +138,6 @@ func binary32(d, a, c register, f func(a, c uint32) uint32) func(*warp, uint32) 
 	}
 }
 
-func ternary32(d, a, c, e register, f func(a, c, e uint32) uint32) func(*warp, uint32) {
-	return func(w *warp, m uint32) {
-		D, A, C, E := &w.r32[d.slot], &w.r32[a.slot], &w.r32[c.slot], &w.r32[e.slot]
-		for ; m != 0; m &= m - 1 {
-			l := bits.TrailingZeros32(m) & 31
-			D[l] = f(A[l], C[l], E[l])
-		}
-	}
-}
-
 func unary64(d, a register, f func(a uint64) uint64) func(*warp, uint32) {
 	return func(w *warp, m uint32) {
 		D, A := &w.r64[d.slot], &w.r64[a.slot]
