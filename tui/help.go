@@ -5,7 +5,7 @@ import "dev.gpustall/engine/trace"
 // helpKeys is the help screen's first part: keys and what they do.
 var helpKeys = [][2]string{
 	{"tab 1-5", "focus a panel: timeline, knobs, verdict, stalls, experiments"},
-	{"f", "expand the focused panel, and back"},
+	{"f", "expand the focused panel, and back; stalls: with the device ops"},
 	{"up down / j k", "knobs, experiments: select; timeline: scroll the workers"},
 	{"left right / h l", "knobs: stage a step; timeline: move the cursor"},
 	{"shift, ctrl", "with left or right (or H L): bigger steps"},

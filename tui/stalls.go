@@ -38,50 +38,14 @@ func (m *Model) drawStalls(r rect) {
 		y++
 	}
 	rest := rect{in.x, y, in.w, in.y + in.h - y}
-	if m.expanded && rest.h > trace.NumCauses+4 {
+	if m.expanded && rest.h >= 10 {
 		list := rest
-		list.h = trace.NumCauses + 1
+		list.h = min(m.causes()+2, rest.h/2) // compute, all data, the causes
 		m.drawCauses(list)
-		m.drawOps(rect{rest.x, rest.y + list.h, rest.w, rest.h - list.h})
+		m.drawOps(rect{rest.x, rest.y + list.h + 1, rest.w, rest.h - list.h - 1})
 		return
 	}
 	m.drawCauses(rest)
-}
-
-// drawOps draws the device's operations by the time they take, when the run was
-// profiled.
-func (m *Model) drawOps(r rect) {
-	ops := m.pic.snap.Ops
-	p := m.c.pen(r.x, r.y, r.w)
-	if m.pic.driver != ([len(driverGauges)]gauge{}) && r.h > 2 {
-		m.driverLine(p.text(stDim, "driver: "))
-		r.y, r.h = r.y+1, r.h-1
-		p = m.c.pen(r.x, r.y, r.w)
-	}
-	if len(ops) == 0 {
-		p.text(stDim, "device operations: none profiled")
-		return
-	}
-	var total int64
-	order := make([]int, len(ops))
-	for i := range ops {
-		order[i] = i
-		total += ops[i].Total
-	}
-	sort.SliceStable(order, func(i, j int) bool { return ops[order[i]].Total > ops[order[j]].Total })
-	p.text(stBold, "device operations").text(stDim, "  share, time of one call, GFLOP/s, GB/s, layer")
-	for row, i := range order[:min(len(order), r.h-1)] {
-		o := &ops[i]
-		y := r.y + 1 + row
-		one := float64(o.Total) / float64(max(o.Calls, 1))
-		m.c.pen(r.x, y, 22).hint(stNormal, o.Name)
-		var b [24]byte
-		m.c.right(r.x+22, y, 8, stBold, appendPct(b[:0], float64(o.Total)/float64(max(total, 1))))
-		m.c.right(r.x+30, y, 10, stNormal, appendDur(b[:0], int64(one)))
-		m.c.right(r.x+40, y, 10, stNormal, appendRate(b[:0], o.FLOPs/float64(max(o.Total, 1))))
-		m.c.right(r.x+50, y, 9, stNormal, appendRate(b[:0], o.Bytes/float64(max(o.Total, 1))))
-		m.c.pen(r.x+61, y, r.w-61).hint(stDim, o.Layer)
-	}
 }
 
 // drawStack draws busy and every cause as one bar. Parts below half a column
@@ -115,6 +79,16 @@ func (m *Model) busyLetter() rune {
 		return '█'
 	}
 	return ' '
+}
+
+// causes counts those that are worth a line.
+func (m *Model) causes() (n int) {
+	for c := range trace.Cause(trace.NumCauses) {
+		if m.share(c) >= 0.0005 && c != trace.CausePaused {
+			n++
+		}
+	}
+	return n
 }
 
 // causeList is the fixed order of the list: busy, data first, then the rest, so

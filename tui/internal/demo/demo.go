@@ -102,6 +102,15 @@ func (r *Run) Gauge(name string, t int64, v float64) {
 	r.snap.Gauges[name] = append(r.snap.Gauges[name], trace.Point{T: t, V: v})
 }
 
+// Knob adds a knob to the newest segment.
+func (r *Run) Knob(name, value string) {
+	g := &r.snap.Segments[len(r.snap.Segments)-1]
+	g.Knobs = append(slices.Clone(g.Knobs), trace.Knob{Name: name, Value: value})
+}
+
+// Ops sets the table of device ops.
+func (r *Run) Ops(ops []trace.OpTime) { r.snap.Ops = ops }
+
 // Note adds a line to the log.
 func (r *Run) Note(level, text string) { r.note(r.snap.Now, level, text) }
 
