@@ -37,6 +37,7 @@ type result struct {
 	Status  string  `json:"status"`
 	Why     string  `json:"why,omitempty"`
 	Seconds float64 `json:"seconds"`
+	Log     string  `json:"log,omitempty"` // a file beside this one: what a part that failed said
 	Value   any     `json:"result,omitempty"`
 }
 
@@ -68,10 +69,11 @@ type check struct {
 	quick     bool
 	only      []string
 
-	report report
-	facts  facts
-	torch  torchFacts
-	runs   map[string]*training // by type, of those that trained
+	report     report
+	facts      facts
+	torch      torchFacts
+	runs       map[string]*training // by type, of those that trained
+	transcript transcript           // of the part that runs
 }
 
 // noteEmulated stands wherever the results of an emulated driver are shown.
@@ -94,7 +96,11 @@ func (c *check) all(ctx context.Context, parts []part) (err error) {
 	started := time.Now()
 	c.report = report{Type: "gpu-check", Version: version, Started: started.UTC().Truncate(time.Second), Quick: c.quick}
 	for i, p := range parts {
+		c.transcript.Reset()
 		r, err := c.one(ctx, p)
+		if r.Status == statusFailed {
+			r.Log = c.keepTranscript(p.name)
+		}
 		if errors.Is(err, device.ErrNoDevice) {
 			return err
 		}

@@ -102,6 +102,31 @@ func TestPartialFailure(t *testing.T) {
 	}
 }
 
+// A part that failed leaves all that its processes said beside the JSON file.
+func TestTranscript(t *testing.T) {
+	c, _ := newCheck(t)
+	t.Setenv("GPUCHECK_TEST", "crash")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	crash := func(ctx context.Context, c *check) (any, error) {
+		var v struct{ Seconds float64 }
+		return nil, c.object(ctx, &v, c.self)
+	}
+	if err := c.all(ctx, []part{{"crash", time.Minute, crash}}); err == nil {
+		t.Error("no failure")
+	}
+	r := c.report.Parts[0]
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(c.file), r.Log))
+	if err != nil || r.Log != "check-crash.log" {
+		t.Fatalf("%q: %v", r.Log, err)
+	}
+	for _, want := range []string{`{"seconds": 1}`, "panic: out of luck", "goroutine 1 ["} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("the log lacks %q:\n%s", want, b)
+		}
+	}
+}
+
 func TestNoTimeLeft(t *testing.T) {
 	ran := false
 	later := part{"later", time.Minute, func(context.Context, *check) (any, error) { ran = true; return nil, nil }}

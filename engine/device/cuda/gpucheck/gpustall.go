@@ -28,7 +28,8 @@ type runSummary struct {
 		Max     float64 `json:"max"`
 		Samples int     `json:"samples"`
 	} `json:"gauges"`
-	Knobs map[string]string `json:"knobs"`
+	Knobs   map[string]string `json:"knobs"`
+	Session string            `json:"session,omitempty"` // a file beside this one
 }
 
 // opRow is a row of the table of device ops.
@@ -44,7 +45,7 @@ type opRow struct {
 }
 
 // gpustall trains on the GPU with the program itself, on synthetic CIFAR-10.
-func (c *check) gpustall(ctx context.Context, args ...string) (*runSummary, error) {
+func (c *check) gpustall(ctx context.Context, name string, args ...string) (*runSummary, error) {
 	data := filepath.Join(c.tmp, "cifar")
 	if !exists(data) {
 		make := []string{"data", "make", "cifar10", data}
@@ -55,10 +56,12 @@ func (c *check) gpustall(ctx context.Context, args ...string) (*runSummary, erro
 			return nil, err
 		}
 	}
-	all := append([]string{"run", "--device", "cuda", "--data", data, "--json", "--interval", "5",
-		"--session", filepath.Join(c.tmp, fmt.Sprintf("run-%d.gpustall", len(c.report.Parts)))}, args...)
+	session := filepath.Join(c.tmp, name+".gpustall")
+	all := append([]string{"run", "--device", "cuda", "--data", data, "--json", "--interval", "5", "--session", session}, args...)
 	var s runSummary
-	if err := c.object(ctx, &s, "gpustall", all...); err != nil {
+	err := c.object(ctx, &s, "gpustall", all...)
+	s.Session = c.keepSession(session, name)
+	if err != nil {
 		return nil, err
 	}
 	if s.Type != "summary" || s.Status != "finished" {
@@ -78,7 +81,7 @@ func (c *check) ops(ctx context.Context) (any, error) {
 		args = append(args, "--precision", "bf16")
 	}
 	for _, n := range sizes {
-		s, err := c.gpustall(ctx, append(args, "--time-ops", "--pin-memory", "--num-workers", c.workers(), "--batch-size", n)...)
+		s, err := c.gpustall(ctx, "ops-"+n, append(args, "--time-ops", "--pin-memory", "--num-workers", c.workers(), "--batch-size", n)...)
 		if err != nil {
 			return out, fmt.Errorf("batch size %s: %w", n, err)
 		}
@@ -124,7 +127,11 @@ func (c *check) endToEnd(ctx context.Context, starve float64) (any, error) {
 			args = append(args, "--inject", "cpu=1ms")
 		}
 	}
-	s, err := c.gpustall(ctx, append(args, "--precision", typ, "--num-workers", workers, "--pin-memory", "--capture")...)
+	name := "end-to-end"
+	if starve > 0 {
+		name = "starved"
+	}
+	s, err := c.gpustall(ctx, name, append(args, "--precision", typ, "--num-workers", workers, "--pin-memory", "--capture")...)
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,7 @@ func (c *check) process(ctx context.Context, program string, args ...string) ([]
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err = cmd.Run()
 	name := filepath.Base(program)
+	c.transcript.add(name, args, out.Bytes(), said.b, err)
 	var x *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -154,7 +155,7 @@ type tail struct {
 	fatal string
 }
 
-const tailBytes = 16 << 10
+const tailBytes = 128 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.b = append(t.b, p...)
