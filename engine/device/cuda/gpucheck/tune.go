@@ -91,9 +91,9 @@ func (c *check) tune(ctx context.Context) (any, error) {
 			if !c.has(typ) {
 				continue
 			}
-			t, err := c.tuneOne(ctx, tuneSpec{model, side, typ, n, (tuneTry - 10*time.Second).Seconds()})
-			if err != nil && ctx.Err() != nil {
-				return out, nil // the rest takes the planner's guesses
+			t := c.tuneOne(ctx, tuneSpec{model, side, typ, n, (tuneTry - 10*time.Second).Seconds()})
+			if ctx.Err() != nil {
+				return out, nil // what is left takes the planner's guesses
 			}
 			out = append(out, t)
 			wrong = append(wrong, t.Errors...)
@@ -110,25 +110,27 @@ func (c *check) tune(ctx context.Context) (any, error) {
 	return out, nil
 }
 
-func (c *check) tuneOne(ctx context.Context, s tuneSpec) (t tuning, err error) {
+// tuneOne starts again after a failure, which it notes.
+func (c *check) tuneOne(ctx context.Context, s tuneSpec) (t tuning) {
 	arg, err := json.Marshal(s)
 	if err != nil {
-		return t, err
+		return tuning{Spec: s, Errors: []string{err.Error()}}
 	}
-	for try := 1; try <= tuneTries; try++ {
+	for try := 1; try <= tuneTries && ctx.Err() == nil; try++ {
 		var got tuning
-		err = func() error {
+		err := func() error {
 			ctx, cancel := context.WithTimeout(ctx, tuneTry)
 			defer cancel()
 			return c.piece(ctx, &got, "tune", string(arg))
 		}()
 		got.Spec, got.Tries, got.Errors, got.Notes = s, try, t.Errors, append(t.Notes, got.Notes...)
-		if t = got; err == nil || ctx.Err() != nil {
-			return t, err
+		t = got
+		if err == nil {
+			break
 		}
 		t.Errors = append(t.Errors, err.Error())
 	}
-	return t, err
+	return t
 }
 
 // tuneRows say how much the tuning gave, and what it found wrong.
