@@ -92,7 +92,7 @@ func (c *check) tune(ctx context.Context) (any, error) {
 				continue
 			}
 			t := c.tuneOne(ctx, tuneSpec{model, side, typ, n, (tuneTry - 10*time.Second).Seconds()})
-			if ctx.Err() != nil {
+			if over(ctx) {
 				return out, nil // what is left takes the planner's guesses
 			}
 			out = append(out, t)
