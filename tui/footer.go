@@ -57,18 +57,21 @@ func (m *Model) drawFooter(r rect) {
 	case m.focus == paneVerdict && m.an.verdict.Knob != "":
 		own = hintsTry
 	}
-	for _, h := range own {
-		m.drawHint(&p, h)
-	}
 	all := hintsAll
 	if m.o.Replay {
 		all = hintsFile
+	}
+	always := hintWidth(all[len(all)-2]) + hintWidth(all[len(all)-1])
+	for _, h := range own {
+		if hintWidth(h)+always <= p.left() {
+			m.drawHint(&p, h)
+		}
 	}
 	// Help and quit are always there; the others give way from the left.
 	need := 0
 	skip := len(all)
 	for i := len(all) - 1; i >= 0; i-- {
-		need += len(all[i].key) + len(all[i].text) + 3
+		need += hintWidth(all[i])
 		if need > p.left()+2 {
 			break
 		}
@@ -78,6 +81,9 @@ func (m *Model) drawFooter(r rect) {
 		m.drawHint(&p, h)
 	}
 }
+
+// hintWidth is what a hint takes, with the space after it.
+func hintWidth(h hint) int { return len(h.key) + len(h.text) + 3 }
 
 func (m *Model) drawHint(p *pen, h hint) {
 	n := len(h.key) + 1 + len(h.text)

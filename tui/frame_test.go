@@ -144,6 +144,43 @@ func TestNotesWrap(t *testing.T) {
 	s.mustShow("a note that begins", "ends there")
 }
 
+// TestSmallScreens: help is not cut, help and quit are offered, and a panel can be
+// expanded, where not much fits; below that a question still shows.
+func TestSmallScreens(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 60, 16)
+	s.mustShow("? help  q quit")
+	for _, k := range []string{"1", "2", "3", "4", "5"} {
+		s.press(k, "f")
+		s.mustShow(map[string]string{"1": "Timeline", "2": "Knobs", "3": "Verdict", "4": "Stall breakdown", "5": "95% CI"}[k])
+		s.mustHide("rate ")
+		s.press("f")
+		s.mustShow("rate ")
+	}
+	s.press("?")
+	var seen strings.Builder
+	for range 70 {
+		seen.WriteString(strings.Join(strings.Fields(strings.ReplaceAll(s.plain(), "│", " ")), " ") + " ")
+		s.press("down")
+	}
+	for _, words := range []string{"the session's log", "start, end", "R read", "? unknown", "staged, requested, confirmed."} {
+		if !strings.Contains(seen.String(), words) {
+			t.Errorf("the help never shows %q", words)
+		}
+	}
+	if strings.Contains(s.plain(), "~") {
+		t.Errorf("the help is cut:\n%s", s.plain())
+	}
+	s = newScreen(t, run, Options{Control: run}, 30, 8)
+	s.press("q")
+	s.mustShow("Quit? y or n")
+	s.press("n", "A")
+	s.mustShow("is not")
+	s = newScreen(t, run, Options{Control: run}, 30, 1)
+	s.press("q")
+	s.mustShow("Quit? y or n")
+}
+
 // TestQueueOfWorkers: many workers scroll, the rest is one merged row.
 func TestManyWorkers(t *testing.T) {
 	run := demo.New(nil)

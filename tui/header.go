@@ -124,7 +124,7 @@ func (m *Model) drawHeader(r rect) {
 	}
 }
 
-func pick(c bool, a, b string) string {
+func pick[T any](c bool, a, b T) T {
 	if c {
 		return a
 	}
@@ -172,6 +172,17 @@ func (m *Model) drawOneLine() {
 	var bb [6]badge
 	badges := m.badges(&bb)
 	p := m.c.pen(0, 0, m.w)
+	switch { // below it there is room that nothing else needs
+	case m.asking && m.h > 1:
+		m.c.pen(0, 1, m.w).hint(stWarnBold, "Quit? y or n")
+	case m.asking:
+		p.text(stWarnBold, "Quit? y or n")
+		return
+	case m.msg.text != "":
+		for i, line := range wrap(m.msg.text, m.w) {
+			m.c.pen(0, 1+i, pick(1+i < m.h, m.w, 0)).hint(pick(m.msg.level == "error", stBad, stNormal), line)
+		}
+	}
 	glyph, _, st := m.state()
 	p.rune(st, glyph).space(1)
 	need := 0

@@ -1,11 +1,15 @@
 package tui
 
-import "dev.gpustall/engine/trace"
+import (
+	"strings"
+
+	"dev.gpustall/engine/trace"
+)
 
 // helpKeys is the help screen's first part: keys and what they do.
 var helpKeys = [][2]string{
 	{"tab 1-5", "focus a panel: timeline, knobs, verdict, stalls, experiments"},
-	{"f", "expand the focused panel, and back; stalls: with the device ops"},
+	{"f", "expand the focused panel, and back; stalls: also device ops"},
 	{"up down / j k", "knobs, experiments: select; timeline: scroll the workers"},
 	{"left right / h l", "knobs: stage a step; timeline: move the cursor"},
 	{"shift, ctrl", "with left or right (or H L): bigger steps"},
@@ -32,7 +36,7 @@ func (m *Model) drawOverlay(b rect) {
 	r := b
 	if m.overlay == overlayHelp {
 		r.w = min(b.w, 84)
-		r.h = min(b.h, len(helpKeys)+helpLegend+3)
+		r.h = min(b.h, helpLines(r.w-2)+2)
 	} else {
 		r.w = min(b.w, 110)
 	}
@@ -50,12 +54,65 @@ func (m *Model) drawOverlay(b rect) {
 		m.drawNotes(in, m.scroll)
 		return
 	}
-	m.scroll = max(0, min(m.scroll, len(helpKeys)+helpLegend+1-in.h))
+	m.scroll = max(0, min(m.scroll, helpLines(in.w)-in.h))
 	m.drawHelp(in)
 }
 
-// helpLegend is the number of lines of the legend under the keys.
-const helpLegend = 9
+// helpText is the help's first part, wrapped: a key, or nothing, and words.
+func helpText(w int) [][2]string {
+	kw := helpKeyWidth(w)
+	var out [][2]string
+	for _, k := range helpKeys {
+		for i, line := range wrap(k[1], w-2-kw) {
+			key := k[0]
+			if i > 0 {
+				key = ""
+			}
+			out = append(out, [2]string{key, line})
+		}
+	}
+	return out
+}
+
+// helpKeyWidth is the column of the words.
+func helpKeyWidth(w int) int {
+	if w < 44 {
+		return 10
+	}
+	return 18
+}
+
+// helpWords are told after the letters.
+var helpWords = []string{
+	"host lane: N waits for a batch, L enqueues, Y synchronises, X applies a knob",
+	"ready q, H2D, compute: the height is how full or busy the column is",
+	"util: ok from 85%, ! from 60%, !! below; stall: ok under 5%, ! to 20%, !! over",
+	"A knob shows the value that the trace confirms: staged, requested, confirmed.",
+}
+
+// helpStyle gives the marks of a level its colour, and the host's letters weight.
+func helpStyle(word string, i int) style {
+	switch w := strings.TrimSpace(word); {
+	case w == "ok":
+		return stGood
+	case w == "!":
+		return stWarn
+	case w == "!!":
+		return stBad
+	case len(w) == 1 && i > 0 && w >= "A" && w <= "Z":
+		return stBold
+	}
+	return stNormal
+}
+
+// helpLines is how many lines the help has at a width.
+func helpLines(w int) int {
+	n := len(helpText(w)) + 2 + 4
+	for _, s := range helpWords {
+		n += len(wrap(s, w-2))
+	}
+	return n
+}
 
 func (m *Model) drawHelp(r rect) {
 	y := r.y - m.scroll
@@ -67,24 +124,22 @@ func (m *Model) drawHelp(r rect) {
 		y++
 		return p
 	}
-	kw := 18
-	if r.w < 60 {
-		kw = 10
-	}
-	for _, k := range helpKeys {
+	kw := helpKeyWidth(r.w)
+	for _, k := range helpText(r.w) {
 		p := line()
 		if p.limit == 0 {
 			continue
 		}
 		head := p
-		head.limit = p.x + kw
+		head.limit = p.x + kw - 1
 		head.text(stKey, k[0])
 		p.to(p.x + kw)
 		p.text(stNormal, k[1])
 	}
 	line()
 	p := line()
-	p.text(stBold, "The lanes. ").text(stNormal, "Workers and STALL share these letters; small: under half a column.")
+	p.text(stBold, "The letters ").text(stNormal, "of workers and STALL; small: under half a column.")
+	each := min(17, max(13, (r.w-2)/4))
 	for row := range 4 {
 		p = line()
 		if p.limit == 0 {
@@ -92,19 +147,17 @@ func (m *Model) drawHelp(r rect) {
 		}
 		for i := row; i < trace.NumCauses-1; i += 4 {
 			p.rune(hue(i).solid(), causeLetter[i]).space(1).text(stNormal, trace.Cause(i).String())
-			p.to(r.x + 1 + (i/4+1)*17)
+			p.to(r.x + 1 + (i/4+1)*each)
 		}
 	}
-	p = line()
-	p.text(stNormal, "host lane: ").text(stBold, "N").text(stNormal, " waits for a batch  ").text(stBold, "L").text(stNormal, " enqueues  ").
-		text(stBold, "Y").text(stNormal, " synchronises  ").text(stBold, "X").text(stNormal, " applies a knob")
-	p = line()
-	p.text(stNormal, "ready q, H2D, compute: the height is how full or busy the column is")
-	p = line()
-	p.text(stNormal, "util ").text(stGood, "ok from 85%").text(stNormal, ", ").text(stWarn, "! from 60%").text(stNormal, ", ").text(stBad, "!! below").
-		text(stNormal, "; stall ").text(stGood, "under 5%").text(stNormal, ", ").text(stWarn, "to 20%").text(stNormal, ", ").text(stBad, "over")
-	p = line()
-	p.text(stNormal, "A knob shows the value that the trace confirms: staged, requested, confirmed.")
+	for _, s := range helpWords {
+		for _, l := range wrap(s, r.w-2) {
+			p = line()
+			for i, word := range strings.SplitAfter(l, " ") {
+				p.text(helpStyle(word, i), word)
+			}
+		}
+	}
 }
 
 // drawNotes draws the session's log, newest first, back lines further up.

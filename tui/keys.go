@@ -188,7 +188,7 @@ func (m *Model) overlayKey(name string) tea.Cmd {
 
 func (m *Model) overlayLines() int {
 	if m.overlay == overlayHelp {
-		return len(helpKeys) + helpLegend + 1
+		return helpLines(min(m.w, 84) - 2)
 	}
 	return len(m.pic.snap.Notes)
 }

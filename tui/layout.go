@@ -45,7 +45,11 @@ func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 		l.header, l.footer = rect{0, 0, w, 1}, rect{}
 		return l
 	case sizeSmall:
-		l.gauges = body
+		if expanded {
+			*l.panel(focus) = body
+		} else {
+			l.gauges = body
+		}
 		return l
 	}
 	if expanded {

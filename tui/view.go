@@ -27,7 +27,7 @@ func (m *Model) render() {
 	switch {
 	case l.class == sizeLine:
 		m.drawOneLine()
-	case l.class == sizeSmall:
+	case l.class == sizeSmall && !m.expanded:
 		m.drawHeader(l.header)
 		m.drawSmall(l.gauges)
 		m.drawFooter(l.footer)
