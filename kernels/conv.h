@@ -14,6 +14,10 @@
 // The conditions are joined with &, so that no branch comes of them.
 //
 // x is NHWC, w KRSC, y and dy NPQK. Offsets are 32-bit: the planner refuses more.
+//
+// The depth may be split over blocks ("split K"): those of blockIdx.z sum a part
+// of it each, in tiles from the given one on, into parts[z], and a second launch
+// (reduce.cu) adds the parts in their order.
 #pragma once
 #include "kd.h"
 
@@ -45,6 +49,17 @@ struct block_tile {
   }
 };
 
+// The tiles of depth that a block of blockIdx.z sums: its share of all of them,
+// none where there are more shares than tiles.
+struct depth_part {
+  int begin, tiles;
+  KD_METHOD depth_part(int all) {
+    int z = blockIdx.z, count = gridDim.z, each = all / count, more = all - each * count;
+    begin = each * z + (z < more ? z : more);
+    tiles = each + (z < more);
+  }
+};
+
 enum { OUTSIDE = -(1 << 24) }; // a coordinate that no tap brings inside
 
 // Forward's x: rows are output pixels, depth is (r, s, c). Deep.
@@ -54,7 +69,7 @@ template <class T, int V, int N, int BK> struct forward_x {
   int base[N], h[N], w[N]; // of the first tap
   int r, s, c, H, W, C, R, S;
   int dr, ds, dc; // BK on, in filter rows, columns and channels
-  KD_METHOD forward_x(const T *x, const conv &g, int row, int step, int col) : x(x), H(g.h), W(g.w), C(g.c), R(g.r), S(g.s) {
+  KD_METHOD forward_x(const T *x, const conv &g, int row, int step, int col, int tile = 0) : x(x), H(g.h), W(g.w), C(g.c), R(g.r), S(g.s) {
     int pq = g.p * g.q;
     KD_UNROLL
     for (int i = 0; i < N; i++) {
@@ -63,6 +78,7 @@ template <class T, int V, int N, int BK> struct forward_x {
       w[i] = q * g.stride - g.pad;
       base[i] = n < g.n ? ((n * H + h[i]) * W + w[i]) * C : 0;
     }
+    col += tile * BK;
     int tap = col / C;
     c = col - tap * C;
     r = tap / S;
@@ -92,7 +108,8 @@ template <class T, int V, int N, int BK> struct forward_w {
   static const bool cached = true;
   const T *w;
   int row, step, col, K, depth;
-  KD_METHOD forward_w(const T *w, const conv &g, int row, int step, int col) : w(w), row(row), step(step), col(col), K(g.k), depth(g.depth()) {}
+  KD_METHOD forward_w(const T *w, const conv &g, int row, int step, int col, int tile = 0)
+      : w(w), row(row), step(step), col(col + tile * BK), K(g.k), depth(g.depth()) {}
   KD_METHOD const T *at(int i, bool &ok) const {
     int k = row + i * step;
     ok = (k < K) & (col < depth);
@@ -104,16 +121,19 @@ template <class T, int V, int N, int BK> struct forward_w {
 // The pixels of dx that the same taps reach: those with h % stride == a and
 // w % stride == b (Fractionally strided convolution without its zeros). Row m is
 // pixel (n, a + stride*i, b + stride*j); tap (u, v) is filter position
-// (r0 + stride*u, s0 + stride*v) and output position (p0 - u, q0 - v).
+// (r0 + stride*u, s0 + stride*v) and output position (p0 - u, q0 - v). They are
+// numbered by (r0, s0), so that those with the most taps come first: blocks that
+// start last should be short.
 struct phase {
   int a, b, rows, cols, r0, s0, nr, ns;
   KD_METHOD phase(const conv &g, int index) {
-    a = index / g.stride;
-    b = index - a * g.stride;
+    r0 = index / g.stride;
+    s0 = index - r0 * g.stride;
+    int back = g.pad * (g.stride - 1); // -pad, but not negative
+    a = (r0 + back) % g.stride;
+    b = (s0 + back) % g.stride;
     rows = (g.h - a + g.stride - 1) / g.stride;
     cols = (g.w - b + g.stride - 1) / g.stride;
-    r0 = (a + g.pad) % g.stride;
-    s0 = (b + g.pad) % g.stride;
     nr = r0 < g.r ? (g.r - r0 + g.stride - 1) / g.stride : 0;
     ns = s0 < g.s ? (g.s - s0 + g.stride - 1) / g.stride : 0;
   }
@@ -143,7 +163,13 @@ struct phase_row {
 // tile never crosses a tap. The same in all threads.
 template <int BK> struct tap_walk {
   int u, v, k, ns, K;
-  KD_METHOD tap_walk(const phase &f, int K) : u(0), v(0), k(0), ns(f.ns), K(K) {}
+  KD_METHOD tap_walk(const phase &f, int K, int tile) : u(0), v(0), k(0), ns(f.ns), K(K) {
+    if (tile == 0) return;
+    int each = (K + BK - 1) / BK, tap = tile / each;
+    k = (tile - tap * each) * BK;
+    u = tap / ns;
+    v = tap - u * ns;
+  }
   KD_METHOD void next() {
     k += BK;
     bool over = k >= K;
@@ -163,7 +189,8 @@ template <class T, int V, int N, int BK> struct data_dy {
   int base[N], p[N], q[N];
   int col, P, Q, K;
   tap_walk<BK> at_tap;
-  KD_METHOD data_dy(const T *dy, const conv &g, const phase &f, int row, int step, int col) : dy(dy), col(col), P(g.p), Q(g.q), K(g.k), at_tap(f, g.k) {
+  KD_METHOD data_dy(const T *dy, const conv &g, const phase &f, int row, int step, int col, int tile = 0)
+      : dy(dy), col(col), P(g.p), Q(g.q), K(g.k), at_tap(f, g.k, tile) {
     KD_UNROLL
     for (int i = 0; i < N; i++) {
       int n, h, w;
@@ -186,8 +213,8 @@ template <class T, int V, int N, int BK> struct data_w {
   const T *w;
   int row, step, col, r0, s0, stride, K, C, S, taps;
   tap_walk<BK> at_tap;
-  KD_METHOD data_w(const T *w, const conv &g, const phase &f, int row, int step, int col)
-      : w(w), row(row), step(step), col(col), r0(f.r0), s0(f.s0), stride(g.stride), K(g.k), C(g.c), S(g.s), taps(g.taps()), at_tap(f, g.k) {}
+  KD_METHOD data_w(const T *w, const conv &g, const phase &f, int row, int step, int col, int tile = 0)
+      : w(w), row(row), step(step), col(col), r0(f.r0), s0(f.s0), stride(g.stride), K(g.k), C(g.c), S(g.s), taps(g.taps()), at_tap(f, g.k, tile) {}
   KD_METHOD const T *at(int i, bool &ok) const {
     int k = at_tap.k + row + i * step, tap = (r0 + at_tap.u * stride) * S + s0 + at_tap.v * stride;
     ok = (k < K) & (col < C);

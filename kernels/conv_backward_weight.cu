@@ -46,7 +46,7 @@ template <class L> KD_FN void weight_mma(const typename L::T *x, const typename 
 
 // At least one block a multiprocessor: left to itself ptxas may spill to fit more.
 #define CONV_MMA(type, T, BM, BN, BK, S, WM, WN)                                                                            \
-  KD_KERNEL __launch_bounds__(WM *WN * 32, 1)                                                                               \
+  KD_KERNEL __launch_bounds__(WM *WN * 32, MMA_BLOCKS(BM, BN, BK, S)) \
   conv_backward_weight_##type##_mma##BM##x##BN##x##BK##s##S(const T *x, const T *dy, float *dw, CONV_PARAMS, int per) {     \
     weight_mma<mma_tile<T, BM, BN, BK, S, WM, WN>>(x, dy, dw, CONV_ARGS, per);                                              \
   }                                                                                                                         \

@@ -9,6 +9,11 @@
 #pragma once
 #include "conv.h"
 #ifdef KD_TENSOR
+#ifdef __CUDA__
+#define KD_LOOP _Pragma("unroll 1")
+#else
+#define KD_LOOP
+#endif
 
 template <class T_, int BM_, int BN_, int BK_, int STAGES_, int WARPS_M, int WARPS_N> struct mma_tile {
   typedef T_ T;
@@ -19,6 +24,10 @@ template <class T_, int BM_, int BN_, int BK_, int STAGES_, int WARPS_M, int WAR
   static const int STEPS = BK / V / 2; // one mma deep: two chunks
   static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % (2 * V) == 0, "shape of a warp's tile");
 };
+
+// Blocks that a multiprocessor should hold, so that ptxas keeps to their share of
+// the registers; where it would have to spill, one.
+#define MMA_BLOCKS(BM, BN, BK, S) ((BM) * (BN) == 128 * 64 && (BK) == 32 && (S) == 4 ? 3 : 1)
 
 // Chunk index of a chunk in a tile whose rows have CHUNKS of them.
 template <int CHUNKS> KD_FN int swizzled(int row, int chunk) {
@@ -163,6 +172,33 @@ template <class L, class F> KD_FN void each_pair(float (&acc)[L::MT][L::NT][4], 
       f(wm + i * 16, wn + j * 8, &acc[i][j][0]);
       f(wm + i * 16 + 8, wn + j * 8, &acc[i][j][2]);
     }
+}
+
+// store_part writes the block's tile in float32: row r goes to out + at(r)
+// (nowhere if negative), columns n0 on below width, which is a multiple of 4. It
+// passes through shared memory, 16 rows of each warp at a time: 16 bytes go out at
+// a time, and few addresses are in registers at once.
+template <class L, class F> KD_FN void store_part(float *out, float (&acc)[L::MT][L::NT][4], int n0, int width, unsigned char *smem, F at) {
+  const int ROWS = L::BM / L::MT, PITCH = L::BN + 8, CHUNKS = L::BN / 4;
+  static_assert(ROWS * PITCH * 4 <= L::STAGES * (L::BM + L::BN) * L::BK * (int)sizeof(typename L::T), "room");
+  int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, c = (int)threadIdx.x % CHUNKS * 4;
+  float *s = (float *)smem;
+  float *own = s + (warp % (L::BM / L::WM) * 16 + (lane >> 2)) * PITCH + warp / (L::BM / L::WM) * L::WN + (lane & 3) * 2;
+  KD_UNROLL
+  for (int i = 0; i < L::MT; i++) {
+    KD_UNROLL
+    for (int j = 0; j < L::NT; j++) {
+      *(f32x2 *)(own + j * 8) = f32x2{acc[i][j][0], acc[i][j][1]};
+      *(f32x2 *)(own + 8 * PITCH + j * 8) = f32x2{acc[i][j][2], acc[i][j][3]};
+    }
+    kd_sync();
+    KD_LOOP
+    for (int r = (int)threadIdx.x / CHUNKS; r < ROWS; r += L::threads / CHUNKS) {
+      int to = at(r / 16 * L::WM + i * 16 + r % 16);
+      if (to >= 0 && n0 + c < width) *(f32x4 *)(out + to + n0 + c) = *(const f32x4 *)(s + r * PITCH + c);
+    }
+    if (i + 1 < L::MT) kd_sync();
+  }
 }
 
 // store_gathered writes 16-bit results that all threads have put in shared memory,

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // tile is the shape of a convolution kernel's blocks: M x N results, the depth in
@@ -44,8 +46,8 @@ var (
 		mma(128, 256, 32, 3, 256, 1, 1),
 		mma(256, 64, 32, 4, 128, 2, 1),
 		mma(128, 64, 32, 4, 128, 3, 0.85),
-		mma(128, 64, 64, 3, 128, 3, 0.85),
-		mma(64, 64, 32, 4, 128, 5, 0.65),
+		mma(128, 64, 64, 3, 128, 2, 0.85),
+		mma(64, 64, 32, 4, 128, 4, 0.65),
 	}
 	tilesTuring = []tile{
 		mma(128, 128, 32, 2, 256, 1, 0.9),
@@ -56,7 +58,7 @@ var (
 	tilesTF32  = []tile{
 		mma(128, 128, 16, 4, 128, 2, 1),
 		mma(128, 64, 16, 4, 128, 3, 0.85),
-		mma(64, 64, 16, 4, 128, 5, 0.65),
+		mma(64, 64, 16, 4, 128, 4, 0.65),
 	}
 	simtTiles32 = []tile{
 		simt(128, 128, 4, 256, 1, 1),
@@ -66,6 +68,12 @@ var (
 	simtTile16 = simt(128, 64, 4, 128, 3, 0.95)
 	simtTile1  = simt(64, 64, 1, 64, 6, 0.5) // any number of channels
 )
+
+// variant is a tile, and the number of parts that each result's depth is summed in.
+type variant struct {
+	tile
+	parts int
+}
 
 // direction is one of the three products of a convolution.
 type direction uint8
@@ -87,6 +95,8 @@ type convPlan struct {
 	typ   Type // of the kernels
 	tiles []tile
 	t     CUDATarget
+
+	variants []variant // the likeliest to be the fastest first
 }
 
 // sharedLimit is the shared memory a block may opt in to (CUDA C++ Programming
@@ -107,7 +117,7 @@ func (t CUDATarget) sharedLimit() int {
 	return 96 << 10
 }
 
-// newConvPlan lists the tiles that fit g, the estimated fastest first.
+// newConvPlan lists the variants that fit g, the estimated fastest first.
 func newConvPlan(g Conv, dir direction, typ Type, t CUDATarget) convPlan {
 	c := convPlan{Conv: g, dir: dir, typ: typ, t: t}
 	vector := 16 / typ.Size()
@@ -134,22 +144,66 @@ func newConvPlan(g Conv, dir direction, typ Type, t CUDATarget) convPlan {
 		c.tiles = append(slices.Clone(simtTiles32), simtTile1)
 	}
 	c.tiles = slices.DeleteFunc(slices.Clone(c.tiles), func(l tile) bool { return c.shared(l) > t.sharedLimit() })
-	c.sort(c.tiles)
-	c.tiles = append(c.tiles, c.wgmmaTiles(tensor)...)
+	for _, l := range c.tiles {
+		c.variants = append(c.variants, c.whole(l))
+	}
+	if dir != convBackwardWeight {
+		c.variants = append(c.variants, c.splits()...)
+	}
+	slices.SortStableFunc(c.variants, func(a, b variant) int { return cmp.Compare(c.cost(a), c.cost(b)) })
+	for _, l := range c.wgmmaTiles(tensor) {
+		c.tiles, c.variants = append(c.tiles, l), append(c.variants, c.whole(l))
+	}
 	return c
+}
+
+// whole is the variant of a tile that splits no depth but a weight gradient's.
+func (c convPlan) whole(l tile) variant {
+	if c.dir == convBackwardWeight {
+		return variant{l, c.weightParts(l)}
+	}
+	return variant{l, 1}
 }
 
 // sort puts the tile that is estimated to be the fastest first.
 func (c convPlan) sort(tiles []tile) {
-	slices.SortStableFunc(tiles, func(a, b tile) int { return cmp.Compare(c.cost(a), c.cost(b)) })
+	slices.SortStableFunc(tiles, func(a, b tile) int { return cmp.Compare(c.cost(c.whole(a)), c.cost(c.whole(b))) })
+}
+
+// name is the tile's, with the number of parts where that may be chosen.
+func (c convPlan) name(v variant) string {
+	if c.dir == convBackwardWeight || v.parts == 1 {
+		return v.tile.String()
+	}
+	return fmt.Sprintf("%sk%d", v.tile, v.parts)
 }
 
 func (c convPlan) configs() []string {
-	names := make([]string, len(c.tiles))
-	for i, l := range c.tiles {
-		names[i] = l.String()
+	names := make([]string, len(c.variants))
+	for i, v := range c.variants {
+		names[i] = c.name(v)
 	}
 	return names
+}
+
+// find returns the variant of a name, listed or not: the tests try others.
+func (c convPlan) find(config string) variant {
+	for _, v := range c.variants {
+		if c.name(v) == config {
+			return v
+		}
+	}
+	for _, l := range c.tiles {
+		if l.wgmma {
+			continue // its kernels do not split a depth
+		}
+		if k, ok := strings.CutPrefix(config, l.String()+"k"); ok {
+			if parts, err := strconv.Atoi(k); err == nil && parts > 0 {
+				return variant{l, parts}
+			}
+		}
+	}
+	return c.variants[0]
 }
 
 // shared is the dynamic shared memory of a block: mma_layout in conv_mma.h.
@@ -183,119 +237,92 @@ func (c convPlan) resident(l tile) int {
 	return l.resident
 }
 
-// matrix is the product's shape: the results' rows and columns, and the depth.
-func (c convPlan) matrix() (m, n, k int) {
-	switch c.dir {
-	case convForward:
-		return c.pixels(), c.K, c.R * c.S * c.C
-	case convBackwardData:
-		// Of the largest phase; the depth of the average one.
-		rows, cols := ceil(c.H, c.Stride), ceil(c.W, c.Stride)
-		return c.N * rows * cols, c.C, ceil(c.R*c.S*c.K, c.phases())
-	}
-	return c.K, c.R * c.S * c.C, c.pixels()
-}
-
-// phases is the number of classes of input pixels that see different taps.
-func (c convPlan) phases() int { return c.Stride * c.Stride }
-
-func (c convPlan) tileCount(l tile) int {
-	m, n, _ := c.matrix()
-	count := ceil(m, l.M) * ceil(n, l.N)
-	if c.dir == convBackwardData {
-		count *= c.phases()
-	}
-	return count
-}
-
-// split is the number of output pixels that one block of a weight gradient sums,
-// and the number of blocks that share a tile. Enough to fill the GPU, but no less
-// than 8 steps a block.
-func (c convPlan) split(l tile) (per, parts int) {
-	_, _, depth := c.matrix()
-	steps := ceil(depth, l.K)
-	room := max(c.t.Processors, 1) * c.resident(l)
-	parts = max(1, min(room/c.tileCount(l), steps/8))
-	per = ceil(steps, parts) * l.K
-	return per, ceil(depth, per)
-}
-
-// cost estimates the time of a tile, in multiply-adds of one multiprocessor: how
-// often the GPU must be filled, by what a filling takes. For ordering only.
-func (c convPlan) cost(l tile) float64 {
-	m, n, depth := c.matrix()
-	blocks, sum := c.tileCount(l), 0.0
-	if c.dir == convBackwardWeight {
-		per, parts := c.split(l)
-		depth = per
-		blocks *= parts
-		if parts > 1 { // the parts are written and read: about 100 multiply-adds in 4 bytes' time
-			sum = 200 * float64(parts) * float64(m*n) / float64(max(c.t.Processors, 1))
-		}
-	}
-	processors := max(c.t.Processors, 1)
-	resident := min(c.resident(l), ceil(blocks, processors))
-	waves := ceil(blocks, processors*resident)
-	return float64(waves*resident)*float64(l.M*l.N)*float64(ceil(depth, l.K)*l.K)/l.rate + sum
-}
-
-func (c convPlan) find(config string) tile {
-	for _, l := range c.tiles {
-		if l.String() == config {
-			return l
-		}
-	}
-	return c.tiles[0]
-}
-
 // scalars are the parameters CONV_PARAMS of conv.h.
 func (c convPlan) scalars() []CUDAArg {
 	return scalars(nil, c.N, c.H, c.W, c.C, c.K, c.R, c.S, c.OutH(), c.OutW(), c.Stride, c.Pad)
 }
 
 // conv appends the launch of c's kernel with the chosen tile. The buffers come
-// before the geometry, the last arguments after it.
-func (p *cudaPlanner) conv(c convPlan, l tile, gridY int, bufs []CUDAArg, last ...CUDAArg) {
-	m, n, _ := c.matrix()
+// before the geometry, the last arguments after it; the memory for parts of the
+// sums is the last of the buffers.
+func (p *cudaPlanner) conv(c convPlan, l tile, gridY, gridZ int, parts CUDAArg, bufs []CUDAArg, last ...CUDAArg) {
+	m, n := c.results()
 	name := c.dir.String() + "_" + c.typ.String()
 	module := name
 	if l.wgmma {
 		module += "_wgmma"
 	}
+	if c.dir != convBackwardWeight && !l.wgmma {
+		bufs = append(bufs, parts)
+	}
 	args := slices.Concat(bufs, c.scalars(), last)
-	launch := p.launch(module, name+"_"+l.String(), [3]int{ceil(m, l.M) * ceil(n, l.N), gridY, 1}, l.threads, args...)
+	launch := p.launch(module, name+"_"+l.String(), [3]int{ceil(m, l.M) * ceil(n, l.N), gridY, gridZ}, l.threads, args...)
 	launch.Shared = uint32(c.shared(l))
 }
 
 func (p *cudaPlanner) convForward(op ConvForward) {
 	c := newConvPlan(op.Conv, convForward, op.Type, p.t)
-	p.conv(c, c.find(p.plan.Config), 1,
-		[]CUDAArg{buffer(0), buffer(1), buffer(2), optional(op.Bias, 3)}, boolean(op.ReLU))
+	v, bias := c.find(p.plan.Config), optional(op.Bias, 3)
+	parts := p.parts(v.parts, op.out())
+	p.conv(c, v.tile, 1, v.parts, parts, []CUDAArg{buffer(0), buffer(1), buffer(2), bias}, boolean(op.ReLU))
+	if v.parts > 1 {
+		p.sumParts(partSum{parts, buffer(2), bias, op.Type, op.out(), op.K, v.parts}, op.ReLU, false)
+	}
 }
 
 func (p *cudaPlanner) convBackwardData(op ConvBackwardData) {
 	c := newConvPlan(op.Conv, convBackwardData, op.Type, p.t)
-	p.conv(c, c.find(p.plan.Config), c.phases(),
-		[]CUDAArg{buffer(0), buffer(1), buffer(2)}, boolean(op.Accumulate))
+	v := c.find(p.plan.Config)
+	parts := p.parts(v.parts, op.in())
+	p.conv(c, v.tile, c.phases(), v.parts, parts, []CUDAArg{buffer(0), buffer(1), buffer(2)}, boolean(op.Accumulate))
+	if v.parts > 1 {
+		p.sumParts(partSum{parts, buffer(2), CUDAArg{Kind: CUDANull}, op.Type, op.in(), op.C, v.parts}, false, op.Accumulate)
+	}
 }
 
-// convBackwardWeight sums each tile's depth in parts, and these in their order.
+// convBackwardWeight's kernels write their only part where they are told, too.
 func (p *cudaPlanner) convBackwardWeight(op ConvBackwardWeight) {
 	c := newConvPlan(op.Conv, convBackwardWeight, op.Type, p.t)
-	l := c.find(p.plan.Config)
-	per, parts := c.split(l)
+	v := c.find(p.plan.Config)
 	out := buffer(2)
-	if parts > 1 {
-		out = scratchAt(p.scratch(4 * parts * op.weights()))
+	if v.parts > 1 {
+		out = p.parts(v.parts, op.weights())
 	}
-	p.conv(c, l, parts, []CUDAArg{buffer(0), buffer(1), out}, scalar(per))
-	if parts > 1 {
-		p.launch("reduce", "sum_parts", p.stride(ceil(op.weights(), 4)), elementThreads,
-			out, buffer(2), scalar(op.weights()), scalar(parts))
+	per := ceil(c.steps(v.tile), v.parts) * v.K
+	p.conv(c, v.tile, v.parts, 1, CUDAArg{}, []CUDAArg{buffer(0), buffer(1), out}, scalar(per))
+	if v.parts > 1 {
+		p.sumParts(partSum{out, buffer(2), CUDAArg{Kind: CUDANull}, F32, op.weights(), op.weights(), v.parts}, false, false)
 	}
 	if op.Bias {
 		s := p.columns(op.pixels(), op.K, op.Type)
 		p.launch("reduce", "sum_rows_"+s.name, s.sums, sumThreads,
 			buffer(1), buffer(3), scratchAt(p.scratch(4*s.parts*op.K)), counterAt(0), scalar(op.pixels()), scalar(op.K))
 	}
+}
+
+// parts reserves memory for parts of n sums, if there are several.
+func (p *cudaPlanner) parts(parts, n int) CUDAArg {
+	if parts == 1 {
+		return CUDAArg{Kind: CUDANull}
+	}
+	return scratchAt(p.scratch(4 * parts * n))
+}
+
+// partSum is what sum_parts needs: n sums, in rows of width, in some parts.
+type partSum struct {
+	from, out, bias CUDAArg
+	typ             Type // of out
+	n, width, parts int
+}
+
+// sumParts adds the parts in their order, and does what was left to do with the
+// results. Where many parts are of few results, the threads of a block share them.
+func (p *cudaPlanner) sumParts(s partSum, relu, accumulate bool) {
+	name, vector := vectored(s.typ, s.width)
+	turns, slices := s.n/vector, 1
+	for slices < 16 && s.parts/slices >= 16 && ceil(turns*slices, elementThreads) < 2*p.t.Processors {
+		slices *= 2
+	}
+	p.launch("reduce", "sum_parts_"+name, p.stride(turns*slices), elementThreads, s.from, s.out, s.bias,
+		scalar(s.n), scalar(s.width), scalar(s.parts), scalar(slices), boolean(relu), boolean(accumulate))
 }

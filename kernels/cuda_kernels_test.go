@@ -216,24 +216,29 @@ func checkCUDA(t *testing.T, e *emulator, op Op, alias ...int) {
 				continue // the same kernel, ran already
 			}
 			seen[plan.Launches[0].Entry] = true
-			name := fmt.Sprintf("%s %+v sm_%d %s", op.Name(), op, target.SM, config)
-			bufs := inputs(op, 1)
-			want := clone(bufs)
-			op.Reference(want)
-			shared := identity(len(bufs))
-			for i := 0; i < len(alias); i += 2 {
-				shared[alias[i]] = alias[i+1]
-			}
-			got, again := clone(bufs), clone(bufs)
-			e.run(op, plan, got, shared, false)
-			compare(t, name, op, got, want)
-			// Backwards: the same, to the bit.
-			e.run(op, plan, again, shared, true)
-			for i, a := range op.Args() {
-				if a.Role != In && !bytes.Equal(got[i], again[i]) {
-					t.Errorf("%s: %s depends on the order of lanes and blocks", name, a.Name)
-				}
-			}
+			checkPlan(t, e, op, plan, fmt.Sprintf("%s %+v sm_%d %s", op.Name(), op, target.SM, config), alias...)
+		}
+	}
+}
+
+// checkPlan compares a plan's results with op's reference.
+func checkPlan(t *testing.T, e *emulator, op Op, plan CUDAPlan, name string, alias ...int) {
+	t.Helper()
+	bufs := inputs(op, 1)
+	want := clone(bufs)
+	op.Reference(want)
+	shared := identity(len(bufs))
+	for i := 0; i < len(alias); i += 2 {
+		shared[alias[i]] = alias[i+1]
+	}
+	got, again := clone(bufs), clone(bufs)
+	e.run(op, plan, got, shared, false)
+	compare(t, name, op, got, want)
+	// Backwards: the same, to the bit.
+	e.run(op, plan, again, shared, true)
+	for i, a := range op.Args() {
+		if a.Role != In && !bytes.Equal(got[i], again[i]) {
+			t.Errorf("%s: %s depends on the order of lanes and blocks", name, a.Name)
 		}
 	}
 }

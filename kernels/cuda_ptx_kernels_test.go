@@ -17,6 +17,7 @@ func TestPTX(t *testing.T) {
 			"conv_forward":         func(t *testing.T) { testPTXConv(t, convForward) },
 			"conv_backward_data":   func(t *testing.T) { testPTXConv(t, convBackwardData) },
 			"conv_backward_weight": func(t *testing.T) { testPTXConv(t, convBackwardWeight) },
+			"conv_split":           testPTXSplit,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

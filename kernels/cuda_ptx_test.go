@@ -144,16 +144,21 @@ func checkPTX(t *testing.T, op Op, alias ...int) {
 				continue // the same text, ran already
 			}
 			seen[key] = true
-			name := fmt.Sprintf("%s %+v sm_%d %s", op.Name(), op, target.SM, config)
-			got := clone(bufs)
-			err = runPTX(t, op, plan, func(l CUDALaunch) *ptxvm.Module { return ptxModule(t, l.Module, target.SM) }, got, shared, (i+j)%2 == 1)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			compare(t, name, op, got, want)
+			checkPTXPlan(t, op, plan, target.SM, bufs, want, shared, (i+j)%2 == 1)
 		}
 	}
+}
+
+func checkPTXPlan(t *testing.T, op Op, plan CUDAPlan, sm int, bufs, want [][]byte, shared []int, reverse bool) {
+	t.Helper()
+	name := fmt.Sprintf("%s %+v sm_%d %s", op.Name(), op, sm, plan.Config)
+	got := clone(bufs)
+	err := runPTX(t, op, plan, func(l CUDALaunch) *ptxvm.Module { return ptxModule(t, l.Module, sm) }, got, shared, reverse)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	compare(t, name, op, got, want)
 }
 
 // One target for each set of PTX files, with few processors, so that loops over

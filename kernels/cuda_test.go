@@ -47,6 +47,9 @@ func everyOp() []Op {
 	var ops []Op
 	shapes := append(slices.Clone(cudaConvs), Conv{N: 64, H: 56, W: 56, C: 64, K: 256, R: 3, S: 3, Stride: 1, Pad: 1},
 		Conv{N: 1024, H: 32, W: 32, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}, Conv{N: 256, H: 112, W: 112, C: 128, K: 64, R: 3, S: 3, Stride: 2, Pad: 1})
+	for _, c := range []int{512, 508, 511} { // few results and much depth, which is split
+		shapes = append(shapes, Conv{N: 8, H: 4, W: 4, C: c, K: c, R: 3, S: 3, Stride: 1, Pad: 1})
+	}
 	for _, typ := range floatTypes {
 		for _, g := range shapes {
 			ops = append(ops, ConvForward{Conv: g, Type: typ, Bias: true}, ConvBackwardData{Conv: g, Type: typ}, ConvBackwardWeight{Conv: g, Type: typ, Bias: true})

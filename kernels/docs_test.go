@@ -210,7 +210,7 @@ func configTable(t *testing.T) string {
 				t.Fatal(err)
 			}
 			g := plan.Launches[0].Grid
-			fmt.Fprintf(&b, " %s | %d |", plan.Config, g[0]*g[1])
+			fmt.Fprintf(&b, " %s | %d |", plan.Config, g[0]*g[1]*g[2])
 		}
 		b.WriteString("\n")
 	}

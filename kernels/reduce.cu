@@ -1,27 +1,77 @@
-// reduce.cu: sums of parts, for the weight gradient, and of rows, for its bias.
+// reduce.cu: sums of parts, for convolutions whose depth is split over blocks, and
+// of rows, for the bias gradient.
 #include "columns.h"
 
-// out[i] = sum over s of parts[s][i], s in order.
-KD_KERNEL __launch_bounds__(256) sum_parts(const float *__restrict__ parts, float *__restrict__ out, int n, int count) {
-  int at = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
-  if (n % 4 == 0) {
-    for (int i = at; i < n / 4; i += step) {
-      f32x4 u = {0, 0, 0, 0};
+enum { PART_THREADS = 256 };
+
+// out[i] = sum over s of parts[s][i] [+ bias[i % width]] [then ReLU] [+ out[i]].
+// A thread has V elements and one of the slices of the parts, which it adds in
+// their order; its block adds the slices in theirs. slices divides PART_THREADS;
+// n is a multiple of width, and width of V.
+template <class T, int V>
+KD_FN void sum_parts(const float *__restrict__ parts, T *out, const float *__restrict__ bias, int n, int width, int count, int slices, bool relu,
+                     bool accumulate) {
+  const int W = V < 4 ? V : 4;      // floats a load brings
+  const int AHEAD = V == 8 ? 4 : 8; // parts that are loaded at a time
+  KD_SHARED(f32x4, shared, PART_THREADS * V / 4);
+  float *sums = (float *)shared; // [slices][across][V]
+  int across = PART_THREADS / slices, x = threadIdx.x % across, slice = threadIdx.x / across;
+  int begin = count * slice / slices, end = count * (slice + 1) / slices;
+  for (int first = (int)blockIdx.x * across; first < n / V; first += (int)gridDim.x * across) {
+    int i = (first + x) * V;
+    bool live = first + x < n / V;
+    float v[V] = {};
+    if (live) {
 #ifdef __CUDA__
-#pragma unroll 8
+#pragma unroll AHEAD
 #endif
-      for (int s = 0; s < count; s++) u += *(const f32x4 *)(parts + (long)s * n + 4 * (long)i);
-      *(f32x4 *)(out + 4 * (long)i) = u;
+      for (int s = begin; s < end; s++) {
+        KD_UNROLL
+        for (int j = 0; j < V; j += W) {
+          float u[W];
+          kd_load<float, W>(u, parts + (long)s * n + i + j);
+          KD_UNROLL
+          for (int e = 0; e < W; e++) v[j + e] += u[e];
+        }
+      }
     }
-    return;
-  }
-  for (int i = at; i < n; i += step) {
-    float u = 0;
-    for (int s = 0; s < count; s++) u += parts[(long)s * n + i];
-    out[i] = u;
+    if (slices > 1) {
+      KD_UNROLL
+      for (int j = 0; j < V; j++) sums[(int)threadIdx.x * V + j] = v[j];
+      kd_sync();
+      if (slice == 0) {
+        for (int s = 1; s < slices; s++)
+          KD_UNROLL
+          for (int j = 0; j < V; j++) v[j] += sums[(s * across + x) * V + j];
+      }
+      kd_sync();
+    }
+    if (!live || slice) continue;
+    if (bias) {
+      int c = i % width;
+      KD_UNROLL
+      for (int j = 0; j < V; j++) v[j] += bias[c + j];
+    }
+    float u[V] = {};
+    if (accumulate) kd_load<T, V>(u, out + i);
+    KD_UNROLL
+    for (int j = 0; j < V; j++) v[j] = (relu ? kd_relu(v[j]) : v[j]) + u[j];
+    kd_store<T, V>(out + i, v);
   }
 }
-KD_ENTRY(sum_parts)
+
+#define SUM_PARTS(name, T, V)                                                                                               \
+  KD_KERNEL __launch_bounds__(PART_THREADS)                                                                                 \
+  name(const float *parts, T *out, const float *bias, int n, int width, int count, int slices, int relu, int accumulate) {  \
+    sum_parts<T, V>(parts, out, bias, n, width, count, slices, relu, accumulate);                                           \
+  }                                                                                                                         \
+  KD_ENTRY(name)
+SUM_PARTS(sum_parts_fp32, float, 4)
+SUM_PARTS(sum_parts_fp32_v1, float, 1)
+SUM_PARTS(sum_parts_fp16, f16, 8)
+SUM_PARTS(sum_parts_fp16_v1, f16, 1)
+SUM_PARTS(sum_parts_bf16, bf16, 8)
+SUM_PARTS(sum_parts_bf16_v1, bf16, 1)
 
 // out[c] = sum over rows of x[rows][C].
 template <class T, int V> KD_FN void sum_rows(const T *x, float *out, float *parts, uint32_t *counters, int rows, int C) {

@@ -1,0 +1,185 @@
+package kernels
+
+import (
+	"cmp"
+	"slices"
+)
+
+// What a variant of a convolution may cost: for the order in which an autotuner
+// tries them, and for the one that runs when nothing was timed. The figures are
+// an H100's; a GPU of another size has others, in about the same proportions.
+const (
+	wgmmaRate    = 2.4e6 // multiply-adds a microsecond of one multiprocessor
+	tensorRate16 = 1.8e6 // by mma.sync
+	tensorRate32 = 0.9e6 // tf32
+	coreRate     = 0.2e6 // CUDA cores, float32
+	memoryRate   = 23e3  // bytes a microsecond: a multiprocessor's share of 3.0 TB/s
+	waveStart    = 1.5   // microseconds until a block's first loads are there and its last results gone
+	secondLaunch = 3.0   // microseconds of one more kernel, which must wait for the first
+
+	maxSplit      = 16       // parts of the depth, weight gradients aside
+	maxSplitBytes = 64 << 20 // of device memory for them
+	minSplitSteps = 8        // tiles of depth in a part
+	maxWaves      = 4        // of the blocks of a weight gradient
+	maxVariants   = 4        // with a split depth, of one operation
+	promising     = 1.15     // times the cost of the best without: the estimate is rough
+)
+
+// results are the rows and columns of the product; of the largest phase.
+func (c convPlan) results() (m, n int) {
+	switch c.dir {
+	case convForward:
+		return c.pixels(), c.K
+	case convBackwardData:
+		return c.N * ceil(c.H, c.Stride) * ceil(c.W, c.Stride), c.C
+	}
+	return c.K, c.R * c.S * c.C
+}
+
+// phases is the number of classes of input pixels that see different taps.
+func (c convPlan) phases() int { return c.Stride * c.Stride }
+
+// sums is the number of results of all phases.
+func (c convPlan) sums() int {
+	switch c.dir {
+	case convForward:
+		return c.out()
+	case convBackwardData:
+		return c.in()
+	}
+	return c.weights()
+}
+
+// steps is the number of depth tiles of a result; of the average phase. A data
+// gradient's tiles never cross a tap.
+func (c convPlan) steps(l tile) int {
+	switch c.dir {
+	case convForward:
+		return ceil(c.R*c.S*c.C, l.K)
+	case convBackwardData:
+		return ceil(c.R*c.S*ceil(c.K, l.K), c.phases())
+	}
+	return ceil(c.pixels(), l.K)
+}
+
+// longest is that of the phase with the most taps.
+func (c convPlan) longest(l tile) int {
+	if c.dir != convBackwardData {
+		return c.steps(l)
+	}
+	return ceil(c.R, c.Stride) * ceil(c.S, c.Stride) * ceil(c.Conv.K, l.K)
+}
+
+// blocks of a launch in which no depth is split.
+func (c convPlan) blocks(l tile) int {
+	m, n := c.results()
+	count := ceil(m, l.M) * ceil(n, l.N)
+	if c.dir == convBackwardData {
+		count *= c.phases()
+	}
+	return count
+}
+
+// weightParts is the number of blocks that share a tile of a weight gradient, whose
+// depth is all pixels: so many that they fill the GPU a whole number of times, and
+// that their parts cost less than it saves.
+func (c convPlan) weightParts(l tile) int {
+	steps, best := c.steps(l), variant{l, 1}
+	for each := 1; each <= maxWaves*c.resident(l); each++ { // blocks of a multiprocessor
+		parts := max(1, min(each*c.processors()/c.blocks(l), steps/minSplitSteps))
+		parts = ceil(steps, ceil(steps, parts)) // none empty
+		if v := (variant{l, parts}); c.cost(v) < c.cost(best) {
+			best = v
+		}
+	}
+	return best.parts
+}
+
+// splits lists the variants with a split depth that may be worth it: for each
+// tile the best number of parts, if that comes near the best undivided tile.
+func (c convPlan) splits() []variant {
+	if len(c.tiles) == 0 {
+		return nil
+	}
+	whole := c.cost(variant{c.tiles[0], 1})
+	for _, l := range c.tiles {
+		whole = min(whole, c.cost(variant{l, 1}))
+	}
+	var vs []variant
+	for _, l := range c.tiles {
+		best := variant{l, 1}
+		most := min(maxSplit, c.steps(l)/minSplitSteps, maxSplitBytes/(4*c.sums()))
+		for parts := 2; parts <= most; parts++ {
+			if v := (variant{l, parts}); c.cost(v) < c.cost(best) {
+				best = v
+			}
+		}
+		if best.parts > 1 && c.cost(best) < promising*whole {
+			vs = append(vs, best)
+		}
+	}
+	slices.SortStableFunc(vs, func(a, b variant) int { return cmp.Compare(c.cost(a), c.cost(b)) })
+	return vs[:min(len(vs), maxVariants)]
+}
+
+func (c convPlan) processors() int { return max(c.t.Processors, 1) }
+
+// cost estimates the microseconds of a variant: how often its blocks fill the GPU,
+// by what a filling takes; then, if there are parts, the second launch and writing
+// and reading them.
+func (c convPlan) cost(v variant) float64 {
+	l, p := v.tile, c.processors()
+	steps, longest := ceil(c.steps(l), v.parts), ceil(c.longest(l), v.parts)
+	resident := c.resident(l)
+	// time of r blocks that share a multiprocessor.
+	time := func(r, steps int) float64 {
+		work := float64(r*steps) * float64(l.M*l.N*l.K)
+		return waveStart + work/(c.rate(l)*busy(r*l.threads)/busy(resident*l.threads))
+	}
+	blocks := c.blocks(l) * v.parts
+	t := float64(blocks/(p*resident)) * time(resident, steps)
+	if rest := blocks % (p * resident); rest > 0 {
+		t += time(ceil(rest, p), steps)
+	}
+	t = max(t, time(1, longest))
+	if v.parts > 1 {
+		t += secondLaunch + float64(2*4*v.parts*c.sums())/(float64(p)*c.partRate(v))
+	}
+	return t
+}
+
+// busy is how near a multiprocessor comes to its rate with the warps of that many
+// threads to choose from. A guess: a half with two, four fifths with eight.
+func busy(threads int) float64 {
+	warps := float64(threads) / 32
+	return warps / (warps + 2)
+}
+
+// rate is a full multiprocessor's, in multiply-adds a microsecond.
+func (c convPlan) rate(l tile) float64 {
+	switch {
+	case l.wgmma:
+		return wgmmaRate * l.rate
+	case l.stages == 0:
+		return coreRate * l.rate
+	case c.typ == TF32:
+		return tensorRate32 * l.rate
+	}
+	return tensorRate16 * l.rate
+}
+
+// partRate is the speed, in bytes a microsecond of one multiprocessor, at which
+// parts are written and read: twice memory's if they fit in half of the L2 cache.
+func (c convPlan) partRate(v variant) float64 {
+	cache := 6 << 20 // V100 and the smaller GPUs of later generations
+	switch c.t.SM {
+	case 80:
+		cache = 40 << 20
+	case 90, 100, 103:
+		cache = 50 << 20
+	}
+	if 4*v.parts*c.sums() <= cache/2 {
+		return 2 * memoryRate
+	}
+	return memoryRate
+}
