@@ -108,6 +108,9 @@ func Specs(info device.Info) []trace.KnobSpec {
 		Name: "precision", Type: "enum", Values: info.Types, Applied: "next step", Group: "engine",
 		Help: "type of activations and of the matrix products; parameters stay fp32",
 	}
+	if info.TypeNote != "" {
+		precision.Help += "; " + info.TypeNote
+	}
 	if len(info.Types) < 2 {
 		precision.NoEffect = "this device computes in fp32 only"
 	}

@@ -14,6 +14,13 @@ type CUDATarget struct {
 	Shared     int // bytes of shared memory that one block may opt in to; 0: what SM guarantees
 }
 
+// TensorCores says whether matrix products of a type run on tensor cores, given
+// channels in multiples of 16 bytes. On others they run on CUDA cores, in float32
+// arithmetic. Volta's tensor cores are not used.
+func (t CUDATarget) TensorCores(typ Type) bool {
+	return t.SM >= 80 && typ != F32 || t.SM >= 75 && typ == F16
+}
+
 // CUDAPlan is how an operation runs on a GPU: its launches, in order, on one
 // stream.
 type CUDAPlan struct {

@@ -26,6 +26,14 @@ type opened struct {
 	why    string      // why auto chose it
 }
 
+// explain adds to a device's refusal how auto came to take that device.
+func (o *opened) explain(err error) error {
+	if o.why == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, o.why)
+}
+
 // openDevice opens what --device names. An emulated device is chosen by name
 // only, never as a fallback.
 func openDevice(name, autotune string, clock trace.Clock) (*opened, error) {

@@ -39,7 +39,7 @@ func diagnose(w io.Writer, version string) error {
 		found = append(found, finding{"ok", k.Name, k.Value})
 	}
 	found = append(found, devices()...)
-	found = append(found, finding{"ok", "codecs", "CIFAR-10 binary and python (folder or tar.gz), JPEG, PNG"})
+	found = append(found, finding{"ok", "codecs", "CIFAR-10 binary and python (folder or tar.gz); image folders of JPEG, PNG, WebP, BMP, TIFF, PPM, PGM"})
 	found = append(found, limits()...)
 	found = append(found, directories()...)
 	found = append(found, terminal())
@@ -58,13 +58,22 @@ func diagnose(w io.Writer, version string) error {
 
 func devices() []finding {
 	var out []finding
-	if dev, err := openCUDA(0, tuneOff); err != nil {
-		out = append(out, finding{"note", "cuda", err.Error()})
-	} else {
+	for n := 0; ; n++ {
+		dev, err := openCUDA(n, tuneOff)
+		if err != nil {
+			if n == 0 {
+				out = append(out, finding{"note", "cuda", err.Error()})
+			} else {
+				out = append(out, tuning()...)
+			}
+			break // behind the last GPU
+		}
 		i := dev.Info()
-		out = append(out, finding{"ok", "cuda", fmt.Sprintf("%s, %s, types %s", i.Name, humanize.IBytes(uint64(i.Memory)), strings.Join(i.Types, " "))})
 		_ = dev.Close()
-		out = append(out, tuning()...)
+		out = append(out, finding{"ok", fmt.Sprintf("cuda:%d", n), fmt.Sprintf("%s, %s, types %s", i.Name, humanize.IBytes(uint64(i.Memory)), strings.Join(i.Types, " "))})
+		if i.TypeNote != "" {
+			out = append(out, finding{"note", fmt.Sprintf("cuda:%d", n), i.TypeNote})
+		}
 	}
 	switch s, err := nvml.Open(0); {
 	case errors.Is(err, nvml.ErrNoDriver):

@@ -57,7 +57,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		return r, err
 	}
 	if err = knobs.Check(r.device.dev.Info()); err != nil {
-		return r, err
+		return r, r.device.explain(err)
 	}
 	if err = o.checkSession(); err != nil {
 		return r, during("create session file", or(o.session, sessionDir()), mendSession, err) // before data is made, which may take a while

@@ -177,11 +177,22 @@ func (d *Device) describe() error {
 		Kind: "cuda", Name: name, Computes: true, Memory: total,
 		UUID: uuid, Emulated: strings.HasPrefix(name, "Emulated"), // this project's own driver, which runs the kernels on the host
 	}
+	var slow []string
 	for _, t := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
+		fast := d.target.TensorCores(t)
+		if t == kernels.TF32 && !fast {
+			continue // it would be fp32 by another name
+		}
 		probe := kernels.ConvForward{Conv: kernels.Conv{N: 1, H: 8, W: 8, C: 8, K: 8, R: 3, S: 3, Stride: 1, Pad: 1}, Type: t}
 		if len(kernels.CUDAConfigs(probe, d.target)) > 0 {
 			d.info.Types = append(d.info.Types, t.String())
+			if t != kernels.F32 && !fast {
+				slow = append(slow, t.String())
+			}
 		}
+	}
+	if len(slow) > 0 {
+		d.info.TypeNote = fmt.Sprintf("on compute capability %d.%d %s without tensor cores: less memory and traffic, no faster arithmetic", major, minor, strings.Join(slow, " and "))
 	}
 	if d.target.SM < 70 || len(d.info.Types) == 0 {
 		return fmt.Errorf("%w: %s has compute capability %d.%d and the kernels need 7.0 (Volta) or later; take --device cpu", device.ErrNoDevice, name, major, minor)

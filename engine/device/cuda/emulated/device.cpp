@@ -40,14 +40,15 @@ API cuDeviceGetCount(int *n) {
 API cuDeviceGet(int *d, int i) {
   if (!started) return NOT_INITIALIZED;
   *d = i;
-  return i == 0 ? OK : INVALID_DEVICE;
+  return i >= 0 && i < setting("GPUSTALL_EMU_DEVICES", 1) ? OK : INVALID_DEVICE;
 }
 API cuDeviceGetName(char *s, int n, int) {
   snprintf(s, (size_t)n, "Emulated GPU (sm_%ld, on the CPU)", setting("GPUSTALL_EMU_SM", 80));
   return OK;
 }
-API cuDeviceGetUuid(char *u, int) {
+API cuDeviceGetUuid(char *u, int d) {
   memset(u, 0xee, 16);
+  u[15] = (char)(0xee + d);
   return OK;
 }
 API cuDeviceGetUuid_v2(char *u, int d) { return cuDeviceGetUuid(u, d); }
@@ -73,8 +74,8 @@ API cuDeviceGetAttribute(int *v, int a, int) {
 API cuDevicePrimaryCtxSetFlags_v2(int, unsigned) { return OK; }
 API cuDevicePrimaryCtxRetain(void **c, int d) {
   if (!started) return NOT_INITIALIZED;
-  if (d != 0) return INVALID_DEVICE;
-  retained++;
+  if (d < 0 || d >= setting("GPUSTALL_EMU_DEVICES", 1)) return INVALID_DEVICE;
+  retained++; // one context serves all: a process opens one GPU at a time
   *c = (void *)context();
   return OK;
 }
