@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -185,6 +186,21 @@ func TestTableLabels(t *testing.T) {
 		if !strings.HasPrefix(l, "emulated | ") || strings.Contains(l, "of the ceiling") {
 			t.Errorf("%q", l)
 		}
+	}
+}
+
+// NVML counts in per cent, gpustall in shares.
+func TestUtilisationRow(t *testing.T) {
+	var s runSummary
+	if err := json.Unmarshal([]byte(`{"device_utilization": 0.5, "gauges": {"nvml_util": {"mean": 97, "samples": 30}}}`), &s); err != nil {
+		t.Fatal(err)
+	}
+	c := &check{}
+	c.report.Parts = []result{{Name: "starved", Status: statusOK, Value: &s}}
+	var out strings.Builder
+	c.table(&out)
+	if want := "measured 50 %, NVML 97 % (30 samples)"; !strings.Contains(out.String(), want) {
+		t.Errorf("the table lacks %q:\n%s", want, &out)
 	}
 }
 
