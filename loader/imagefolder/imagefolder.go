@@ -21,6 +21,11 @@
 // with run-length coding or 16 bits, TIFF with JPEG inside, CMYK or floating point, and
 // GIF or any other form behind one of the extensions. Decode's error names the file
 // and says so.
+//
+// A file that cannot be read or decoded, one of no bytes or cut off among them, is an
+// error when its turn comes, as it is in PyTorch. One whose data are damaged inside is
+// not, if it is a sequential JPEG: libjpeg makes something of it and so does package
+// jpeg. Damaged progressive ones, which PIL takes too, are errors here.
 package imagefolder
 
 import (

@@ -6,9 +6,10 @@ import "encoding/binary"
 type bits struct {
 	acc uint64
 	n   int
-	pad int // bits of n that were added past the end of the data
+	pad int // bits of n, and of those before, that were added at a marker
 	b   []byte
 	pos int
+	end bool // the file ended
 }
 
 func (r *bits) reset(b []byte, pos int) { *r = bits{b: b, pos: pos} }
@@ -35,14 +36,18 @@ func (r *bits) fillSlowly() {
 	for r.n <= 56 {
 		var c byte
 		switch {
-		case r.pos >= len(r.b):
+		case r.pos+1 >= len(r.b): // not even a marker
 			r.pad += 8
+			r.end = true
 		case r.b[r.pos] != 0xff:
 			c = r.b[r.pos]
 			r.pos++
-		case r.pos+1 < len(r.b) && r.b[r.pos+1] == 0:
+		case r.b[r.pos+1] == 0:
 			c = 0xff
 			r.pos += 2
+		case r.b[r.pos+1] == 0xff: // a fill byte
+			r.pos++
+			continue
 		default:
 			r.pad += 8
 		}
@@ -54,20 +59,52 @@ func (r *bits) fillSlowly() {
 // overrun reports whether more was read than there was.
 func (r *bits) overrun() bool { return r.pad > r.n }
 
-// restart goes past a restart marker, which has to come next.
-func (r *bits) restart(marker byte) bool {
-	if r.overrun() || r.n-r.pad >= 8 {
-		return false
+// restart goes past a restart marker, want, which should come next. If it does not, it
+// does what libjpeg does by default (jpeg_resync_to_restart in jdmarker.c): markers
+// that were due before are skipped; one of the next two stays where it is, so that
+// this interval has no data; any other restart marker is taken for the right one.
+// It reports whether there is data now; end tells whether the file ended.
+func (r *bits) restart(want byte) bool {
+	for ; ; r.pos += 2 {
+		i := r.pos
+		for i+1 < len(r.b) && (r.b[i] != 0xff || r.b[i+1] == 0 || r.b[i+1] == 0xff) {
+			i++
+		}
+		r.reset(r.b, i)
+		if i+1 >= len(r.b) {
+			r.end = true
+			return false
+		}
+		switch m := r.b[i+1]; {
+		case m < sof0: // no marker at all
+		case m < rst0 || m > rst7, m == after(want, 1), m == after(want, 2):
+			return false
+		case m == after(want, 6), m == after(want, 7):
+		default:
+			r.pos += 2
+			return true
+		}
 	}
-	for r.pos+1 < len(r.b) && r.b[r.pos] == 0xff && r.b[r.pos+1] == 0xff {
-		r.pos++
+}
+
+// trailer reports whether libjpeg knows the marker that comes next, or there is none.
+// Data that end too early with another are an error to it.
+func (r *bits) trailer() bool {
+	for i := r.pos; i+1 < len(r.b); i++ {
+		if r.b[i] != 0xff {
+			continue
+		}
+		switch m := r.b[i+1]; {
+		case m == 0, m == 0xff, m >= rst0 && m <= rst7: // and go on
+		default:
+			return m == eoi || m == sos || m == dht || m == dqt || m == dri || m == com || m >= app0 && m < app0+16
+		}
 	}
-	if r.pos+1 >= len(r.b) || r.b[r.pos] != 0xff || r.b[r.pos+1] != marker {
-		return false
-	}
-	r.reset(r.b, r.pos+2)
 	return true
 }
+
+// after is the restart marker n places after another.
+func after(marker byte, n byte) byte { return rst0 + (marker+n)&7 }
 
 // take reads up to 16 bits.
 func (r *bits) take(n int) int32 {
@@ -99,11 +136,9 @@ func (r *bits) symbol(t *codes) (byte, bool) {
 	e := t.look[r.acc>>(64-lookBits)]
 	symbol, length := byte(e), int(e>>8)
 	if e == 0 {
-		if symbol, length = t.long(r.acc); length == 0 {
-			return 0, false
-		}
+		symbol, length = t.long(r.acc)
 	}
 	r.acc <<= length & 63
 	r.n -= length
-	return symbol, true
+	return symbol, length != badCode
 }

@@ -1,8 +1,10 @@
 package jpeg
 
 // decodeBlock decodes the next block of a component, dequantizes and transforms it
-// to the pixels at offset at of its plane (T.81, F.2.2).
-func (d *Decoder) decodeBlock(c *component, at int) bool {
+// to the pixels at offset at of its plane (T.81, F.2.2). Of damaged data it makes what
+// libjpeg makes of it: a code that is none stands for 0 and has 17 bits, and what
+// would come after the last coefficient is the last.
+func (d *Decoder) decodeBlock(c *component, at int) {
 	r := &d.bits
 	if r.n < 48 {
 		r.fill()
@@ -16,16 +18,13 @@ func (d *Decoder) decodeBlock(c *component, at int) bool {
 		s, l := dc.long(acc)
 		size, length = int(s), l
 	}
-	if size > 11 || length == 0 {
-		return false
-	}
 	acc <<= length & 63
 	if n -= length + size; size > 0 {
 		c.pred += extend(int32(acc>>((64-size)&63)), size)
 		acc <<= size & 63
 	}
 	block := &d.block
-	dcValue := c.pred * q[0]
+	dcValue := int32(int16(c.pred * q[0])) // SIMD code has 16 bits
 	any, cols := false, uint32(1)
 	for k := 1; k < 64; k++ {
 		if n < 32 {
@@ -45,44 +44,35 @@ func (d *Decoder) decodeBlock(c *component, at int) bool {
 			symbol, length := int(e&255), int(e>>8)
 			if e == 0 {
 				s, l := ac.long(acc)
-				if symbol, length = int(s), l; l == 0 {
-					return false
-				}
+				symbol, length = int(s), l
 			}
 			acc <<= length & 63
 			n -= length
 			size := symbol & 15
 			if k += symbol >> 4; size == 0 {
-				if symbol == 0 { // the end of the block
-					break
+				if symbol == 0xf0 { // sixteen zeros
+					continue
 				}
-				if symbol != 0xf0 { // sixteen zeros
-					return false
-				}
-				continue
+				break // the end of the block
 			}
 			value = extend(int32(acc>>((64-size)&63)), size)
 			acc <<= size & 63
 			n -= size
 		}
-		if k > 63 {
-			return false
-		}
 		if !any {
 			any = true
 			clear(block[:])
 		}
-		z := natural[k&63]
-		block[z] = value * q[z]
+		z := natural[k&127]
+		block[z] = int32(int16(value * q[z]))
 		cols |= 1 << (z & 7)
 	}
 	r.acc, r.n = acc, n
 	out := c.pix[at:]
 	if !any {
 		flat(out, c.stride, dcValue)
-		return true
+		return
 	}
 	block[0] = dcValue
 	inverse(block, cols, out, c.stride)
-	return true
 }

@@ -1,5 +1,7 @@
 package jpeg
 
+import "slices"
+
 // lookBits is how many bits of the input select an entry of a table. Longer codes,
 // which are rare, are found length by length.
 const lookBits = 10
@@ -37,7 +39,7 @@ func (d *Decoder) huffman(b []byte) bool {
 			return false
 		}
 		if class == 0 {
-			if !d.dc[id].set(b[1:17], b[17:17+n]) {
+			if !d.dc[id].set(b[1:17], b[17:17+n]) || slices.Max(b[17:17+n]) > 15 {
 				return false
 			}
 		} else if !d.ac[id].set(b[1:17], b[17:17+n]) {
@@ -96,7 +98,8 @@ func extend(v int32, size int) int32 {
 	return v + low&(-1<<size+1)
 }
 
-// long finds a symbol whose code has more than lookBits bits; length 0 is none.
+// long finds a symbol whose code has more than lookBits bits. Where there is none it
+// is 0, with the length badCode.
 func (t *codes) long(acc uint64) (symbol byte, length int) {
 	code := uint32(acc >> 48)
 	for length = lookBits + 1; length <= 16; length++ {
@@ -104,5 +107,8 @@ func (t *codes) long(acc uint64) (symbol byte, length int) {
 			return t.symbol[byte(int32(code>>(16-length))+t.offset[length])], length
 		}
 	}
-	return 0, 0
+	return 0, badCode
 }
+
+// badCode is how many bits libjpeg takes before it gives up.
+const badCode = 17

@@ -1,8 +1,12 @@
 // Package jpeg decodes the JPEGs that nearly all image data sets are made of, with
 // Huffman coding and 8 bits, sequential in one scan or progressive, grey or YCbCr, into
 // planes: bit by bit what libjpeg-turbo decodes by default, and without allocating
-// once its memory has the size of the images. Everything else, damaged files
-// included, is ErrUnsupported: the standard library's image/jpeg is there for the rest.
+// once its memory has the size of the images. Everything else is ErrUnsupported: the
+// standard library's image/jpeg is there for the rest.
+//
+// Damaged data in a sequential image are no error, as long as the file does not end
+// in them: libjpeg warns, which few programs hear, and makes something of them, and so
+// does this package, the same up to the damage and nearly the same after it.
 //
 // References: ITU-T T.81 (the standard; its sections are named in comments), JFIF
 // 1.02, and for the inverse DCT the paper named there.
@@ -67,6 +71,7 @@ const (
 	sof2  = 0xc2 // progressive
 	dht   = 0xc4
 	rst0  = 0xd0
+	rst7  = 0xd7
 	soi   = 0xd8
 	eoi   = 0xd9
 	sos   = 0xda
@@ -152,19 +157,18 @@ func (d *Decoder) layout() {
 	}
 }
 
-// scan decodes the entropy-coded segments (T.81, F.2).
+// scan decodes the entropy-coded segments (T.81, F.2). Where they end too early, at a
+// marker, the rest is grey, as libjpeg has it; where the file ends, it is damaged.
 func (d *Decoder) scan() bool {
 	d.bits.reset(d.b, d.pos)
-	left, next := d.every, byte(rst0)
+	left, next, over := d.every, byte(rst0), false
 	across, down := d.comp[0].width/d.comp[0].h, d.comp[0].lines/d.comp[0].v
 	for my := range down {
 		for mx := range across {
 			if d.every > 0 {
 				if left == 0 {
-					if !d.bits.restart(next) {
-						return false
-					}
-					left, next = d.every, rst0+(next+1)&7
+					over = !d.bits.restart(next) && over
+					left, next = d.every, after(next, 1)
 					for i := range d.comp {
 						d.comp[i].pred = 0
 					}
@@ -175,16 +179,20 @@ func (d *Decoder) scan() bool {
 				c := &d.comp[i]
 				for v := range c.v {
 					for h := range c.h {
-						if !d.decodeBlock(c, (my*c.v+v)*8*c.stride+(mx*c.h+h)*8) {
-							return false
+						at := (my*c.v+v)*8*c.stride + (mx*c.h+h)*8
+						if over {
+							flat(c.pix[at:], c.stride, 0)
+						} else {
+							d.decodeBlock(c, at)
 						}
 					}
 				}
 			}
+			over = over || d.bits.overrun()
 		}
-		if d.bits.overrun() {
+		if d.bits.end {
 			return false
 		}
 	}
-	return true
+	return d.bits.trailer()
 }

@@ -55,8 +55,8 @@ func TestPlanes(t *testing.T) {
 			continue
 		}
 		m, err := stdjpeg.Decode(bytes.NewReader(b))
-		if name == "progressiverestart.jpg" && err != nil {
-			continue // Go 1.26's decoder trips over restart markers there
+		if err != nil && (name == "progressiverestart.jpg" || strings.HasPrefix(name, "damaged")) {
+			continue // Go 1.26's decoder trips over the former's restart markers
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -111,12 +111,11 @@ func TestUnsupported(t *testing.T) {
 			}
 		}
 	}
-	// A lost restart marker.
-	b := bytes.Clone(mine["restart.jpg"])
-	i := bytes.Index(b, []byte{0xff, 0xd3})
-	b = append(b[:i:i], b[i+2:]...)
+	// A marker in the data that libjpeg does not know.
+	b := bytes.Clone(mine["jpeg420.jpg"])
+	copy(b[len(b)/2:], []byte{0xff, 0x10})
 	if err := decode(&d, b); !errors.Is(err, ErrUnsupported) {
-		t.Errorf("without a restart marker: %v", err)
+		t.Errorf("with a marker that is none: %v", err)
 	}
 	if err := new(Decoder).Decode(); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("without a header: %v", err)

@@ -119,10 +119,10 @@ func (d *Decoder) progressiveScan(comps []int, s band) bool {
 		for mx := range across {
 			if d.every > 0 {
 				if left == 0 {
-					if !d.bits.restart(next) {
+					if d.bits.overrun() || !d.bits.restart(next) {
 						return false
 					}
-					left, next, d.run = d.every, rst0+(next+1)&7, 0
+					left, next, d.run = d.every, after(next, 1), 0
 					for i := range d.comp {
 						d.comp[i].pred = 0
 					}
@@ -146,7 +146,7 @@ func (d *Decoder) progressiveScan(comps []int, s band) bool {
 				}
 			}
 		}
-		if d.bits.overrun() {
+		if d.bits.overrun() || d.bits.end {
 			return false
 		}
 	}

@@ -68,6 +68,38 @@ def jpegs():
     save("narrow3x5.jpg", Image.fromarray(picture(3, 5, 3)), quality=95, subsampling="4:2:2")
 
 
+def damage(name, of, change):
+    """A file that libjpeg decodes with a warning, which Pillow does not pass on."""
+    with open(os.path.join(HERE, of), "rb") as f:
+        data = bytearray(f.read())
+    change(data)
+    write(name, bytes(data))
+
+
+def damaged():
+    def bit(data):
+        data[len(data) // 2] ^= 4
+
+    def zeros(data):
+        data[len(data) - 500: len(data) - 300] = bytes(200)
+
+    def early(data):
+        data[len(data) * 2 // 3: len(data) - 2] = b""
+
+    def no_restart(data):
+        at = data.index(b"\xff\xd2", len(data) // 3)
+        data[at: at + 2] = b""
+
+    def wrong_restart(data):
+        data[data.index(b"\xff\xd2", len(data) // 3) + 1] = 0xD5
+
+    damage("damagedbit.jpg", "jpeg420.jpg", bit)
+    damage("damagedzeros.jpg", "jpeg444.jpg", zeros)
+    damage("damagedend.jpg", "jpeg422.jpg", early)
+    damage("damagedrestart.jpg", "restart.jpg", no_restart)
+    damage("damagedrestart2.jpg", "restart.jpg", wrong_restart)
+
+
 def png16(name, image, colour):
     """16 bits a colour, which Pillow does not write: colour 0 grey, 2 RGB, 4 grey and alpha, 6 RGBA."""
     def chunk(kind, data):
@@ -125,4 +157,5 @@ def others():
 
 if __name__ == "__main__":
     jpegs()
+    damaged()
     others()
