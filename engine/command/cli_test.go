@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -300,6 +301,26 @@ func TestSignal(t *testing.T) {
 	r := gpustall(t, "report", m["session"].(string))
 	if r.code != 0 || !strings.Contains(r.stdout, "emulated") {
 		t.Errorf("report: exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// The list of sessions says how each ended, and which cannot be opened.
+func TestSessionList(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gpustall", "sessions")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", filepath.Dir(filepath.Dir(dir)))
+	if err := os.WriteFile(filepath.Join(dir, "broken.gpustall"), []byte("not a session"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2"); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	r := gpustall(t, "sessions")
+	if !regexp.MustCompile(`(?m)^\S+-cosmoflow-emu +\S+ \S+ +finished +cosmoflow on emulated`).MatchString(r.stdout) ||
+		!regexp.MustCompile(`(?m)^broken +cannot be opened: .*not a gpustall session`).MatchString(r.stdout) {
+		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }
 

@@ -225,7 +225,11 @@ func newSessions() *cobra.Command {
 				fmt.Printf("no sessions in %s; gpustall run makes one\n", sessionDir())
 			}
 			for _, s := range list {
-				fmt.Printf("%-40s  %s  %s on %s\n", baseName(s.Path), s.Meta.Started.Format("2006-01-02 15:04:05"), s.Meta.Model, s.Meta.Device)
+				if s.Err != nil {
+					fmt.Printf("%-36s  cannot be opened: %v\n", baseName(s.Path), s.Err)
+					continue
+				}
+				fmt.Printf("%-36s  %s  %-8s  %s on %s\n", baseName(s.Path), s.Meta.Started.Format("2006-01-02 15:04:05"), s.Outcome.Status, s.Meta.Model, s.Meta.Device)
 			}
 			return nil
 		},

@@ -82,7 +82,7 @@ type namedValue struct {
 
 var valueNames = map[string]string{
 	"device": "NAME", "model": "NAME", "theme": "NAME", "data": "PATH", "session": "FILE", "output": "FILE",
-	"precision": "TYPE", "format": "FORMAT", "table": "TABLE", "time-ops": "WHEN", "inject": "WHAT=TIME", "lr": "RATE", "interval": "SECONDS",
+	"precision": "TYPE", "format": "FORMAT", "table": "TABLE", "time-ops": "WHEN", "inject": "WHAT=TIME", "lr": "RATE", "autotune": "MODE", "interval": "SECONDS",
 }
 
 func (v namedValue) Type() string {
