@@ -128,3 +128,86 @@ func TestArenaExhausted(t *testing.T) {
 		t.Errorf("after an allocation failed: %v", err)
 	}
 }
+
+// A reservation holds: once what it lacks was taken in one piece, and the blocks it
+// counts on were freed, its allocations ask the driver for nothing. What it takes is
+// no more than they need together.
+func TestArenaReservation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 3))
+	for range 300 {
+		a, bank := newArena(1 << 40)
+		grow, asked := a.grow, 0
+		a.grow = func(n int64) (uint64, error) { asked++; return grow(n) }
+		var live []*block
+		for range 1 + rng.IntN(4) { // changes, one after the other
+			instead := map[*block]bool{}
+			var keep []*block
+			for _, b := range live {
+				if rng.IntN(2) == 0 {
+					instead[b] = true
+				} else {
+					keep = append(keep, b)
+				}
+			}
+			var sizes []int64
+			total := int64(0)
+			for range 1 + rng.IntN(8) {
+				n := 1 + rng.Int64N(1<<uint(8+rng.IntN(20)))
+				sizes = append(sizes, n)
+				total += round(n, alignment)
+			}
+			if a.lacks(sizes, instead, false) > 0 {
+				idle := a.idle()
+				piece := a.lacks(sizes, instead, true)
+				if piece < a.lacks(sizes, instead, false) || piece > round(total, 2<<20) {
+					t.Fatalf("a piece of %d for sizes of %d", piece, total)
+				}
+				held := len(bank.live)
+				a.trim()
+				if a.idle() != 0 || idle > 0 && len(bank.live) >= held {
+					t.Fatalf("%d bytes stay idle", a.idle())
+				}
+				if err := a.reserve(piece); err != nil {
+					t.Fatal(err)
+				}
+			}
+			asked = 0
+			for b := range instead {
+				a.free(b)
+			}
+			live = keep
+			for _, n := range sizes {
+				b, err := a.alloc(n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				live = append(live, b)
+			}
+			if asked != 0 {
+				t.Fatalf("the driver was asked %d times after the reservation of %v", asked, sizes)
+			}
+		}
+		a.close()
+		if len(bank.live) != 0 {
+			t.Fatal("close kept memory")
+		}
+	}
+}
+
+// What may be done without takes nothing from the driver once memory was reserved.
+func TestArenaReservedAlloc(t *testing.T) {
+	a, bank := newArena(1 << 40)
+	if b, err := a.reservedAlloc(1000); err != nil || b == nil || len(bank.live) != 1 {
+		t.Errorf("without a reservation: %v, %v", b, err)
+	}
+	a, bank = newArena(1 << 40)
+	if err := a.reserve(2 << 20); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.reservedAlloc(1 << 20); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.reservedAlloc(2 << 20); !errors.Is(err, errFull) || len(bank.live) != 1 {
+		t.Errorf("%v, and %d pieces", err, len(bank.live))
+	}
+}

@@ -279,11 +279,14 @@ func (r *trial) time(cmds *driver.Commands) (least time.Duration, err error) {
 	if least, err = run(1); err != nil {
 		return 0, err
 	}
-	n := 1
-	if least < 200*time.Microsecond { // several, so that the launch itself does not count
+	n, rounds := 1, tuneRounds
+	switch {
+	case least < 200*time.Microsecond: // several, so that the launch itself does not count
 		n = 8
+	case least > 100*time.Millisecond: // noise is small beside it
+		rounds = 1
 	}
-	for range tuneRounds {
+	for range rounds {
 		t, err := run(n)
 		if err != nil {
 			return 0, err

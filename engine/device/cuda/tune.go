@@ -30,7 +30,7 @@ func (d *Device) choose(op kernels.Op, layer string) (string, error) {
 	t := d.known(op, layer, configs)
 	if t == nil && !d.ahead {
 		var err error
-		if t, err = d.decide(op, layer, configs, d.mem.alloc); err != nil && !errors.Is(err, errNoRoom) {
+		if t, err = d.decide(context.Background(), op, layer, configs, d.mem.alloc); err != nil && !errors.Is(err, errNoRoom) {
 			return "", err
 		}
 	}
@@ -74,45 +74,52 @@ func (d *Device) Tune(ctx context.Context, ls []device.Launch, progress func(don
 	}
 	d.ahead = true
 	start := time.Now()
-	var roomless, done int
+	var c tally
 	all := d.untuned(ls)
-	for todo := all; len(todo) > 0; todo = d.untuned(ls) { // again for what took a variant that was found wrong later
-		for i, l := range todo {
-			if ctx.Err() != nil {
-				break
-			}
-			if progress != nil {
-				progress(i, len(todo))
-			}
-			op := l.Op.(kernels.Op)
-			_, err := d.decide(op, l.Layer, kernels.CUDAConfigs(op, d.target), d.mem.reservedAlloc)
-			if errors.Is(err, errNoRoom) {
-				roomless++
-			} else if err != nil {
-				return d.takeNotes(), err
-			}
-			done++
-		}
-		if progress != nil {
-			progress(len(todo), len(todo))
-		}
-		if ctx.Err() != nil {
-			break
+	for todo := all; len(todo) > 0 && ctx.Err() == nil; todo = d.untuned(ls) { // again for what took a variant that was found wrong later
+		if err := d.tuneEach(ctx, todo, &c, progress); err != nil {
+			return d.takeNotes(), err
 		}
 	}
 	notes = d.takeNotes()
 	if len(all) == 0 {
 		return notes, nil
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && c.tried < len(all) {
 		notes = append(notes, fmt.Sprintf("autotune: stopped after %s with %d of %d kernels tried: the others take the planner's guess, and the next run goes on",
-			time.Since(start).Round(time.Second), done, len(all)))
+			time.Since(start).Round(time.Second), c.tried, len(all)))
 	}
-	if roomless > 0 {
+	if c.roomless > 0 {
 		notes = append(notes, fmt.Sprintf("autotune: %d of %d kernels take the planner's guess, because the memory left is too little to try them in; lower batch_size to tune them",
-			roomless, len(all)))
+			c.roomless, len(all)))
 	}
 	return notes, nil
+}
+
+// tally counts operations: decided on, and among them those without room to be tried.
+type tally struct{ tried, roomless int }
+
+// tuneEach decides on each of ls, until ctx is done.
+func (d *Device) tuneEach(ctx context.Context, ls []device.Launch, c *tally, progress func(done, total int)) error {
+	for i, l := range ls {
+		if progress != nil {
+			progress(i, len(ls))
+		}
+		op := l.Op.(kernels.Op)
+		switch _, err := d.decide(ctx, op, l.Layer, kernels.CUDAConfigs(op, d.target), d.mem.reservedAlloc); {
+		case errors.Is(err, errNoRoom):
+			c.roomless++
+		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return nil
+		case err != nil:
+			return err
+		}
+		c.tried++
+	}
+	if progress != nil {
+		progress(len(ls), len(ls))
+	}
+	return nil
 }
 
 // takeNotes tells of each variant that was found wrong, once.
@@ -125,9 +132,9 @@ func (d *Device) takeNotes() (notes []string) {
 }
 
 // decide tries each variant of op: what the first one computes is right, and of
-// those that agree with it the fastest is taken. An error other than errNoRoom
-// leaves the device unusable.
-func (d *Device) decide(op kernels.Op, layer string, configs []string, alloc func(int64) (*block, error)) (*device.Tuned, error) {
+// those that agree with it the fastest is taken. An error other than errNoRoom and
+// ctx's leaves the device unusable.
+func (d *Device) decide(ctx context.Context, op kernels.Op, layer string, configs []string, alloc func(int64) (*block, error)) (*device.Tuned, error) {
 	v := d.variants
 	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0]}
 	r, err := d.newTrial(op, alloc)
@@ -140,6 +147,9 @@ func (d *Device) decide(op kernels.Op, layer string, configs []string, alloc fun
 	}
 	defer r.free()
 	for i, config := range configs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		mark := v.mark(op, d.target, config)
 		if i > 0 {
 			if v.isWrong(mark) {
