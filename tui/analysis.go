@@ -17,8 +17,6 @@ type analysis struct {
 	segs     []stall.SegmentStats
 	effects  map[string]stall.Comparison // of each knob's last change, when it changed alone
 	baseline int32                       // segment A
-	ops      stall.OpTable               // of the segment shown
-	opRows   []stall.OpRow               // the same, longest first
 
 	wrapped          int // the verdict's text, broken into lines of this width
 	text, adviceText string
@@ -37,8 +35,8 @@ type analysedMsg struct {
 	segs     []stall.SegmentStats
 	effects  map[string]stall.Comparison
 	baseline int32
-	ops      stall.OpTable
-	opRows   []stall.OpRow
+	ops      stall.OpTable // of the segment shown
+	base     stall.OpTable // of the baseline
 	at       int64
 	took     time.Duration
 }
@@ -65,13 +63,15 @@ func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.
 	}
 	if n := len(steps); n > 0 {
 		for i := range s.Segments {
-			if g := s.Segments[i]; g.Index == steps[n-1].Segment {
+			g := s.Segments[i]
+			if g.Index == steps[n-1].Segment {
 				r.ops = stall.Ops(s, g)
+			}
+			if g.Index == baseline {
+				r.base = stall.Ops(s, g)
 			}
 		}
 	}
-	r.opRows = r.ops.Group(stall.ByOp)
-	stall.SortOps(r.opRows)
 	for i := len(s.Segments) - 1; i > 0; i-- {
 		name, alone := changed(s.Segments[i-1].Knobs, s.Segments[i].Knobs)
 		if _, done := r.effects[name]; !alone || done {
@@ -111,7 +111,7 @@ func (m *Model) analysed(r analysedMsg) {
 	if r.baseline != a.baseline { // it was changed meanwhile
 		a.pause = 0
 	}
-	a.ops, a.opRows = r.ops, r.opRows
+	m.op.set(r.ops, r.base)
 	a.verdict, a.segs, a.effects, a.at = r.verdict, r.segs, r.effects, r.at
 	m.dirty = true
 }

@@ -233,8 +233,12 @@ func (t *timeline) momentText(at int64) string {
 		return t.ago(at) + ": nothing recorded on the device"
 	}
 	s := &t.spans[i]
-	return t.ago(at) + ": step " + countText(int64(s.Step)) + " computes batch " + countText(int64(s.Batch)) +
+	text := t.ago(at) + ": step " + countText(int64(s.Step)) + " computes batch " + countText(int64(s.Batch)) +
 		" for " + durText(s.End-s.Start)
+	if s.Flags&trace.FlagTimed != 0 {
+		text += " (its ops were timed, which makes it longer)"
+	}
+	return text
 }
 
 // workersAt lists what each worker did in [from, to).

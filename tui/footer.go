@@ -8,9 +8,10 @@ var (
 	hintsKnobs = []hint{{"^v", "select"}, {"<>", "change"}, {"enter", "apply"}, {"esc", "drop"}, {"u", "undo"}}
 	hintsTime  = []hint{{"<>", "cursor"}, {"z Z", "zoom"}, {"[ ]", "rewind"}, {"/", "filter"}}
 	hintsTable = []hint{{"^v", "select"}, {"a", "baseline A"}}
+	hintsOps   = []hint{{"^v", "scroll"}, {"b", "group"}, {"s", "sort"}, {"a", "baseline A"}}
 	hintsTry   = []hint{{"enter", "stage the advice"}}
-	hintsAll   = []hint{{"p", "pause"}, {"f", "expand"}, {"tab", "focus"}, {"space", "freeze"}, {"e", "export"}, {"?", "help"}, {"q", "quit"}}
-	hintsFile  = []hint{{"<>", "cursor"}, {"z Z", "zoom"}, {"f", "expand"}, {"[ ]", "move"}, {"tab", "focus"}, {"space", "play"}, {"e", "export"}, {"?", "help"}, {"q", "quit"}}
+	hintsAll   = []hint{{"p", "pause"}, {"f", "expand"}, {"tab", "focus"}, {"space", "freeze"}, {"e", "export"}, {"6", "ops"}, {"?", "help"}, {"q", "quit"}}
+	hintsFile  = []hint{{"<>", "cursor"}, {"z Z", "zoom"}, {"f", "expand"}, {"[ ]", "move"}, {"tab", "focus"}, {"space", "play"}, {"e", "export"}, {"6", "ops"}, {"?", "help"}, {"q", "quit"}}
 )
 
 // drawFooter draws the question, the message, or the keys that matter now.
@@ -47,13 +48,15 @@ func (m *Model) drawFooter(r rect) {
 	}
 	var own []hint
 	switch {
-	case m.o.Control == nil && m.focus != paneExperiments:
+	case m.o.Control == nil && m.focus != paneExperiments && m.focus != paneOps:
 	case m.focus == paneKnobs:
 		own = hintsKnobs
 	case m.focus == paneTimeline:
 		own = hintsTime
 	case m.focus == paneExperiments:
 		own = hintsTable
+	case m.focus == paneOps:
+		own = hintsOps
 	case m.focus == paneVerdict && m.an.verdict.Knob != "":
 		own = hintsTry
 	}
@@ -71,6 +74,9 @@ func (m *Model) drawFooter(r rect) {
 	need := 0
 	skip := len(all)
 	for i := len(all) - 1; i >= 0; i-- {
+		if m.focus == paneOps && all[i].key == "6" { // they are there
+			continue
+		}
 		need += hintWidth(all[i])
 		if need > p.left()+2 {
 			break
@@ -78,7 +84,9 @@ func (m *Model) drawFooter(r rect) {
 		skip = i
 	}
 	for _, h := range all[skip:] {
-		m.drawHint(&p, h)
+		if m.focus != paneOps || h.key != "6" {
+			m.drawHint(&p, h)
+		}
 	}
 }
 

@@ -67,6 +67,8 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 		m.timelineKey(name)
 	case paneExperiments:
 		m.tableKey(name)
+	case paneOps:
+		m.op.key(name)
 	case paneVerdict:
 		if name == "enter" {
 			m.stageAdvice()
@@ -92,7 +94,7 @@ func (m *Model) globalKey(name string) (tea.Cmd, bool) {
 		m.setFocus(m.focus%lastPane + 1)
 	case "shift+tab":
 		m.setFocus((m.focus+lastPane-2)%lastPane + 1)
-	case "1", "2", "3", "4", "5":
+	case "1", "2", "3", "4", "5", "6":
 		m.setFocus(panel(name[0] - '0'))
 	case "f":
 		m.expanded = !m.expanded
@@ -144,7 +146,7 @@ func (m *Model) globalKey(name string) (tea.Cmd, bool) {
 
 func (m *Model) setFocus(p panel) {
 	m.focus = p
-	if p == paneVerdict || p == paneStalls || p == paneExperiments {
+	if p == paneVerdict || p == paneStalls || p == paneExperiments || p == paneOps {
 		m.side = p
 	}
 }

@@ -30,11 +30,11 @@ type layout struct {
 	class                                         sizeClass
 	header, gauges, footer                        rect
 	timeline, knobs, verdict, stalls, experiments rect
-	notes                                         rect
+	ops, notes                                    rect
 }
 
 // arrange lays the screen out. side is the panel that shares the lower right of
-// the compact layout; expanded gives the focused panel the whole body.
+// the compact layout; the device ops have the lower part of larger ones; expanded gives the focused panel the whole body.
 func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 	l.class = classOf(w, h)
 	l.header = rect{0, 0, w, 1}
@@ -45,7 +45,7 @@ func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 		l.header, l.footer = rect{0, 0, w, 1}, rect{}
 		return l
 	case sizeSmall:
-		if expanded {
+		if expanded || focus == paneOps {
 			*l.panel(focus) = body
 		} else {
 			l.gauges = body
@@ -66,6 +66,11 @@ func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 		nw := min(60, w/3)
 		l.experiments.w -= nw
 		l.notes = rect{l.experiments.w, l.experiments.y, nw, l.experiments.h}
+	}
+	if side == paneOps && l.class >= sizeFull { // the lower part is theirs, while they are looked at
+		h := body.y + body.h - l.verdict.y
+		l.ops = rect{body.x, l.verdict.y, body.w, h}
+		l.verdict, l.stalls, l.experiments, l.notes = rect{}, rect{}, rect{}, rect{}
 	}
 	return l
 }
@@ -118,6 +123,8 @@ func (l *layout) panel(p panel) *rect {
 		return &l.stalls
 	case paneExperiments:
 		return &l.experiments
+	case paneOps:
+		return &l.ops
 	}
 	return &l.verdict
 }

@@ -61,7 +61,8 @@ const (
 	paneVerdict
 	paneStalls
 	paneExperiments
-	lastPane = paneExperiments
+	paneOps
+	lastPane = paneOps
 )
 
 // overlay covers the body of the screen.
@@ -97,6 +98,7 @@ type Model struct {
 	tl   timeline
 	kn   knobs
 	ex   experiments
+	op   ops
 	an   analysis
 
 	spansAt    time.Time // when the timeline's spans were pulled last

@@ -5,52 +5,133 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
 )
 
-// TestOps: the ops of the configuration shown, longest first, at every width; the
-// rest is summed up.
-func TestOps(t *testing.T) {
+// timedSession is session with the ops of its first and its newest configuration.
+func timedSession() *demo.Run {
 	const ms = int64(1e6)
 	run := session()
-	ops := []trace.OpTime{
-		{Segment: 0, Name: "of_another_segment", Layer: "x", Calls: 10, Total: 900 * ms},
-		{Segment: 2, Name: "relu", Layer: "layer1.0", Calls: 10, Total: 10 * ms},
-		{Segment: 2, Name: "conv_forward", Layer: "layer4.0.downsample.conv", Calls: 10, Total: 60 * ms, Max: 9 * ms, FLOPs: 6e9, Bytes: 3e9},
+	var ops []trace.OpTime
+	op := func(segment int32, name, layer, phase, variant string, ns int64, flops, bytes float64) {
+		ops = append(ops, trace.OpTime{Segment: segment, Name: name, Layer: layer, Phase: phase, Variant: variant,
+			Calls: 12, Total: 12 * ns, Min: ns * 9 / 10, Max: ns * 3 / 2, FLOPs: 12 * flops, Bytes: 12 * bytes})
 	}
-	for i := range 40 {
-		ops = append(ops, trace.OpTime{Segment: 2, Name: fmt.Sprintf("small_%d", i), Calls: 10, Total: ms * 3 / 4})
+	for _, segment := range []int32{0, 2} {
+		f, variant := int64(2), "simt_64x64"
+		if segment == 2 {
+			f, variant = 1, "mma_128x128x32s4"
+		}
+		for i := range 8 {
+			layer := fmt.Sprintf("layer%d.%d.conv1", i/2+1, i%2)
+			op(segment, "conv_forward", layer, "forward", variant, f*ms, 3e10, 2e8)
+			op(segment, "conv_backward_data", layer, "backward", variant, f*ms*3/2, 3e10, 2e8)
+			op(segment, "conv_backward_weight", layer, "backward", variant, f*ms*2, 3e10, 2e8)
+			op(segment, "batchnorm_forward", layer, "forward", "", ms/4, 1e7, 5e8)
+		}
+		op(segment, "softmax_xent", "loss", "loss", "", 9000, 1e5, 1e5)
+		op(segment, "sgd", "optimizer", "optimizer", "", ms/2, 5e7, 3e8)
 	}
 	run.Ops(ops)
-	for _, size := range [][2]int{{80, 24}, {120, 36}, {200, 50}} {
+	run.Timed(8)
+	run.Gauge(trace.GaugePeakBytes, 0, 1.9e9)
+	run.Gauge(trace.GaugeHeldBytes, 0, 1.4e9)
+	run.Gauge(trace.GaugeLossScale, 0, 32768)
+	run.Gauge(trace.GaugeSkippedSteps, 0, 2)
+	run.Gauge(trace.GaugeLastOverflow, 0, 17)
+	return run
+}
+
+// TestOpsFrames has the panel at each size, and by the looks.
+func TestOpsFrames(t *testing.T) {
+	for _, size := range [][2]int{{200, 50}, {120, 36}, {80, 24}, {60, 16}} {
+		run := timedSession()
 		s := newScreen(t, run, Options{Control: run}, size[0], size[1])
-		s.press("4", "f")
-		s.mustShow("Device ops of #2", "conv_forward", "layer4.0.downsample.conv", "60.0%", "6.00 ms", "relu", "more, ")
-		s.mustHide("of_another_segment")
-		frame := s.plain()
-		if strings.Index(frame, "conv_forward") > strings.Index(frame, "relu") {
-			t.Errorf("the longest op is not the first:\n%s", frame)
-		}
-		if size[0] >= 120 {
-			s.mustShow("of step", "longest", "9.00 ms", "GFLOP/s", "100", "GB/s", "50.0")
-		}
+		s.press("6")
+		golden(t, fmt.Sprintf("ops-%dx%d", size[0], size[1]), s)
 	}
-	for _, tt := range []struct{ value, says string }{{"off", "not timed; set time_ops"}, {"sampled", "no step of this configuration was timed yet"}} {
+	for look, o := range map[string]Options{"mono": {NoColor: true}, "ascii": {ASCII: true}} {
+		run := timedSession()
+		o.Control = run
+		s := newScreen(t, run, o, 120, 36)
+		s.press("6", "f", "b")
+		golden(t, "ops-expanded-"+look, s)
+	}
+}
+
+// TestOps: only the configuration shown, its rows by group and in order, whatever
+// scrolls out of sight can be scrolled to.
+func TestOps(t *testing.T) {
+	run := timedSession()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("6")
+	s.mustShow("6 Device ops", "conv_backward_weight", "layer1.0.conv1", "x0.97", "TFLOP/s", "memory peak 1.90 GB", "loss scale 32768", "2 skipped")
+	s.mustHide("simt_64x64", "softmax_xent")
+	for range 40 {
+		s.press("down")
+	}
+	s.mustShow("softmax_xent", "loss")
+	s.press("s", "s") // by name
+	s.mustShow("x1.93")
+	if f := s.plain(); strings.Index(f, "batchnorm_forward") < 0 || strings.Contains(f, "softmax_xent") {
+		t.Errorf("sorted by name, from the top:\n%s", f)
+	}
+	s.press("b")
+	s.mustShow("batchnorm_forward", "8 launches", "sorted by name", "by op")
+	s.press("b", "b")
+	s.mustShow("backward", "16 launches", "optimizer")
+	s.press("b", "s", "k")
+	s.mustShow("by launch", "sorted by total")
+	if got := s.op.rows[0]; got.Name != "conv_backward_weight" || got.Segment != 2 {
+		t.Errorf("first is %+v", got)
+	}
+}
+
+// TestNoOps: an empty table says why, and what to press.
+func TestNoOps(t *testing.T) {
+	for _, tt := range []struct{ value, says string }{
+		{"off", "press 2, select time_ops"}, {"sampled", "was timed yet"}, {"", "no timed ops"},
+	} {
 		run := session()
-		run.Knob("time_ops", tt.value)
-		s := newScreen(t, run, Options{Control: run}, 120, 36)
-		s.press("4", "f")
-		s.mustShow(tt.says)
+		if tt.value != "" {
+			run.Knob("time_ops", tt.value)
+		}
+		s := newScreen(t, run, Options{Control: run}, 60, 16)
+		s.press("6")
+		if f := strings.Join(strings.Fields(strings.NewReplacer("│", "").Replace(s.plain())), " "); !strings.Contains(f, tt.says) {
+			t.Errorf("time_ops=%q: no %q in\n%s", tt.value, tt.says, s.plain())
+		}
 	}
-	for w := range 200 {
-		drop, sum := opsDrop(w), 0
-		for _, c := range opColumns {
-			if c.drop < drop {
-				sum += c.w + 1
+	run := demo.New(nil)
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("6")
+	s.mustShow("before the first step")
+}
+
+// TestOpColumns: whatever the width, the columns fit, and the op and its share are
+// there.
+func TestOpColumns(t *testing.T) {
+	for _, group := range opGroups {
+		for w := 25; w < 250; w++ {
+			o := ops{group: group, compared: true}
+			drop, short, bar := o.fit(w)
+			sum := -1
+			for i := range opColumns {
+				if c := &opColumns[i]; c.drop < drop && o.shows(c) {
+					sum += c.width(short) + 1
+				}
+			}
+			if bar > 0 {
+				sum += bar + 1
+			}
+			if sum > w || drop < 1 {
+				t.Errorf("by %s: columns of %d in %d, drop %d", groupWords[group], sum, w, drop)
 			}
 		}
-		if drop > 1 && sum > w+1 {
-			t.Errorf("columns of %d in %d", sum, w)
-		}
+	}
+	if o := (ops{group: stall.ByOp}); o.shows(&opColumns[len(opColumns)-2]) {
+		t.Error("vs A without a baseline")
 	}
 }

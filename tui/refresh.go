@@ -86,7 +86,7 @@ func (m *Model) spanWindow(at int64) (from, to int64) {
 func (m *Model) timelineWidth() int {
 	l := m.layout()
 	switch {
-	case l.class == sizeSmall && !m.expanded:
+	case l.class == sizeSmall && !l.gauges.empty():
 		return m.w
 	case !l.timeline.empty():
 		return l.timeline.inner().w

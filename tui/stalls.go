@@ -38,13 +38,6 @@ func (m *Model) drawStalls(r rect) {
 		y++
 	}
 	rest := rect{in.x, y, in.w, in.y + in.h - y}
-	if m.expanded && rest.h >= 10 {
-		list := rest
-		list.h = min(m.causes()+2, rest.h/2) // compute, all data, the causes
-		m.drawCauses(list)
-		m.drawOps(rect{rest.x, rest.y + list.h + 1, rest.w, rest.h - list.h - 1})
-		return
-	}
 	m.drawCauses(rest)
 }
 
@@ -79,16 +72,6 @@ func (m *Model) busyLetter() rune {
 		return '█'
 	}
 	return ' '
-}
-
-// causes counts those that are worth a line.
-func (m *Model) causes() (n int) {
-	for c := range trace.Cause(trace.NumCauses) {
-		if m.share(c) >= 0.0005 && c != trace.CausePaused {
-			n++
-		}
-	}
-	return n
 }
 
 // causeList is the fixed order of the list: busy, data first, then the rest, so

@@ -27,7 +27,7 @@ func (m *Model) render() {
 	switch {
 	case l.class == sizeLine:
 		m.drawOneLine()
-	case l.class == sizeSmall && !m.expanded:
+	case l.class == sizeSmall && !l.gauges.empty():
 		m.drawHeader(l.header)
 		m.drawSmall(l.gauges)
 		m.drawFooter(l.footer)
@@ -67,6 +67,9 @@ func (m *Model) drawPanels(l *layout) {
 	}
 	if !l.stalls.empty() {
 		m.drawStalls(l.stalls)
+	}
+	if !l.ops.empty() {
+		m.op.draw(m, l.ops)
 	}
 	if !l.experiments.empty() {
 		m.ex.draw(m, l.experiments)

@@ -111,6 +111,15 @@ func (r *Run) Knob(name, value string) {
 // Ops sets the table of device ops.
 func (r *Run) Ops(ops []trace.OpTime) { r.snap.Ops = ops }
 
+// Timed marks every nth step so far as one whose ops were timed.
+func (r *Run) Timed(n int) {
+	for i := range r.snap.Steps {
+		if i%n == n-1 {
+			r.snap.Steps[i].Flags |= trace.FlagTimed
+		}
+	}
+}
+
 // Note adds a line to the log.
 func (r *Run) Note(level, text string) { r.note(r.snap.Now, level, text) }
 
