@@ -8,10 +8,10 @@ import (
 
 // helpKeys is the help screen's first part: keys and what they do.
 var helpKeys = [][2]string{
-	{"tab 1-6", "focus a panel: timeline, knobs, verdict, stalls, experiments, device ops"},
+	{"tab 1-6", "focus: timeline, knobs, verdict, stalls, experiments, device ops"},
 	{"f", "expand the focused panel, and back"},
-	{"up down / j k", "knobs, experiments: select; timeline: scroll the workers; device ops: scroll"},
-	{"b s", "device ops: by launch, op, layer or phase; sort by total, mean or name"},
+	{"up down / j k", "knobs, experiments: select; timeline, device ops: scroll"},
+	{"b s", "device ops: group the rows; sort by total, mean or name"},
 	{"left right / h l", "knobs: stage a step; timeline: move the cursor"},
 	{"shift, ctrl", "with left or right (or H L): bigger steps"},
 	{"enter", "apply what is staged; with nothing staged, as i"},
