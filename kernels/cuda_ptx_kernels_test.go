@@ -13,7 +13,7 @@ import (
 func TestPTX(t *testing.T) {
 	whole := t.Run("op", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
-			"elementwise": testPTXElementwise, "batchnorm": testPTXBatchNorm, "pooling": testPTXPooling, "head": testPTXHead,
+			"elementwise": testPTXElementwise, "batchnorm": testPTXBatchNorm, "many_parts": testPTXManyParts, "pooling": testPTXPooling, "head": testPTXHead,
 			"conv_forward":         func(t *testing.T) { testPTXConv(t, convForward) },
 			"conv_backward_data":   func(t *testing.T) { testPTXConv(t, convBackwardData) },
 			"conv_backward_weight": func(t *testing.T) { testPTXConv(t, convBackwardWeight) },
@@ -41,7 +41,7 @@ func few[T any](shapes []T, n int) []T {
 }
 
 func testPTXElementwise(t *testing.T) {
-	for _, n := range few([]int{7, 1003, 1, 64}, 2) {
+	for _, n := range few([]int{7, 1003, 1, 30001}, 2) {
 		for _, typ := range floatTypes {
 			checkPTX(t, Add{N: n, Type: typ})
 			checkPTX(t, ReLUBackward{N: n, Type: typ}, 2, 0)
@@ -51,20 +51,24 @@ func testPTXElementwise(t *testing.T) {
 		checkPTX(t, Zero{N: n})
 		checkPTX(t, ScaleCheck{N: n})
 	}
-	for _, c := range few([][2]int{{3, 8}, {3, 4}, {1, 16}, {4, 6}, {4, 4}, {8, 16}, {16, 32}}, 1) {
+	size := 29
+	if brief() {
+		size = 7
+	}
+	for _, c := range few([][2]int{{3, 8}, {3, 4}, {1, 16}, {4, 6}, {9, 13}, {3, 9}, {16, 32}}, 1) {
 		for _, typ := range floatTypes {
-			checkPTX(t, PadChannels{Rows: 101, C: c[0], CPad: c[1], Type: typ})
+			checkPTX(t, PadChannels{Rows: 3 * size * size, C: c[0], CPad: c[1], Type: typ})
 			if c[0] > 4 {
 				continue // Augment knows up to 4
 			}
-			checkPTX(t, Augment{N: 3, H: 9, W: 7, C: c[0], CPad: c[1], Type: typ,
+			checkPTX(t, Augment{N: 3, H: size, W: size, C: c[0], CPad: c[1], Type: typ,
 				Mean: [4]float32{0.49, 0.48, 0.45, 0.5}, Std: [4]float32{0.2, 0.19, 0.21, 0.25}})
 		}
 	}
 }
 
 func testPTXBatchNorm(t *testing.T) {
-	for i, s := range few([][2]int{{37, 16}, {50, 5}, {1, 8}, {300, 72}, {2100, 8}, {1500, 5}, {7, 33}}, 2) {
+	for i, s := range few([][2]int{{37, 16}, {50, 5}, {1, 8}, {300, 72}, {2100, 8}, {4200, 5}, {7, 33}}, 2) {
 		for _, typ := range floatTypes {
 			for _, relu := range []bool{false, true} {
 				residual := relu == (i%2 == 0)
@@ -77,12 +81,27 @@ func testPTXBatchNorm(t *testing.T) {
 	}
 }
 
+// Rows enough for each of 132 processors to have some, so that the last block has
+// long sums of parts.
+func testPTXManyParts(t *testing.T) {
+	if brief() {
+		return
+	}
+	for _, op := range []BatchNormForward{{Rows: 16500, C: 4, Type: F32}, {Rows: 8300, C: 8, Type: F16}, {Rows: 8300, C: 8, Type: BF16}} {
+		op.Eps, op.Momentum, op.Train = 1e-5, 0.1, true
+		checkPTX(t, op)
+		checkPTX(t, BatchNormBackward{Rows: op.Rows, C: op.C, Type: op.Type})
+	}
+}
+
 func testPTXPooling(t *testing.T) {
 	for _, p := range few([]MaxPool{
 		{N: 2, H: 8, W: 6, C: 16, Size: 2, Stride: 2},
 		{N: 3, H: 5, W: 5, C: 3, Size: 3, Stride: 1},
 		{N: 1, H: 7, W: 9, C: 8, Size: 3, Stride: 2, Pad: 1},
 		{N: 1, H: 9, W: 9, C: 5, Size: 2, Stride: 3},
+		{N: 3, H: 23, W: 23, C: 13, Size: 3, Stride: 2, Pad: 1},
+		{N: 3, H: 23, W: 23, C: 64, Size: 3, Stride: 2, Pad: 1},
 	}, 2) {
 		for _, typ := range floatTypes {
 			p.Type = typ
@@ -95,7 +114,7 @@ func testPTXPooling(t *testing.T) {
 }
 
 func testPTXHead(t *testing.T) {
-	for _, s := range few([][3]int{{5, 512, 10}, {7, 67, 100}, {1, 1, 1}, {133, 40, 3}}, 2) {
+	for _, s := range few([][3]int{{5, 512, 10}, {7, 67, 100}, {1, 1, 1}, {133, 264, 3}}, 2) {
 		for _, typ := range floatTypes {
 			l := Linear{N: s[0], In: s[1], Out: s[2], Type: typ}
 			checkPTX(t, l)
@@ -112,7 +131,8 @@ func testPTXConv(t *testing.T, dir direction) {
 	shapes := append(slices.Clone(cudaConvs),
 		Conv{N: 1, H: 5, W: 6, C: 12, K: 20, R: 3, S: 3, Stride: 2, Pad: 1},
 		Conv{N: 1, H: 6, W: 7, C: 5, K: 3, R: 2, S: 3, Stride: 1, Pad: 1},
-		Conv{N: 5, H: 20, W: 20, C: 4, K: 4, R: 1, S: 1, Stride: 1})
+		Conv{N: 5, H: 20, W: 20, C: 4, K: 4, R: 1, S: 1, Stride: 1},
+		Conv{N: 3, H: 20, W: 20, C: 3, K: 3, R: 1, S: 1, Stride: 1})
 	types := floatTypes
 	if raceEnabled {
 		types = []Type{F32, F16}
