@@ -160,7 +160,7 @@ func TestTuneForgets(t *testing.T) {
 	other := tuned
 	other.N = 3
 	d.tamper = func(p *kernels.CUDAPlan) {
-		if l := &p.Launches[0]; p.Config == configs[1] && l.Args[4].Value == 3 {
+		if l := &p.Launches[0]; p.Config == configs[1] && l.Args[5].Value == 3 {
 			l.Args[len(l.Args)-1].Value = 1 // as if it had a ReLU
 		}
 	}
