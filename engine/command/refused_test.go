@@ -62,7 +62,7 @@ func (d little) Alloc(n int) (device.Buffer, error) {
 
 // lossesOf trains 16 batches of 8, four to an optimizer step, and asks for changes
 // before batch number at is read.
-func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, refused error, s *trace.Snapshot) {
+func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, s *trace.Snapshot, refused error) {
 	t.Helper()
 	const batch = 8
 	c, err := cpu.Open(2)
@@ -101,7 +101,7 @@ func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, ref
 	for i := range s.Steps {
 		losses = append(losses, s.Steps[i].Loss)
 	}
-	return losses, refused, s
+	return losses, s, refused
 }
 
 // A change that is refused while gradients are being summed up costs nothing: the
@@ -127,7 +127,7 @@ func TestRefusedWhileAccumulating(t *testing.T) {
 		{"by the device, with checkpointing", 6, []trace.Knob{big, {Name: "checkpointing", Value: "on"}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err, s := lossesOf(t, tt.at, tt.changes)
+			got, s, err := lossesOf(t, tt.at, tt.changes)
 			if (err == nil) != tt.asked {
 				t.Fatalf("Set says %v", err)
 			}

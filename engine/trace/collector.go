@@ -227,10 +227,10 @@ func (c *Collector) writeLoop() {
 				return nil
 			case b := <-c.writes:
 				if err := c.store.write(b); err != nil {
+					c.lose(nil, b.spans)
 					if c.fail(err) {
 						c.rec.Note("error", err.Error()+"; the run goes on, its file is incomplete: make room")
 					}
-					c.lose(nil, b.spans)
 				} else {
 					b.reset()
 				}

@@ -199,10 +199,11 @@ func (l *loader) ops() {
 		o.FLOPs, o.Bytes = orNaN(flops), orNaN(bytes)
 		if sums && (err != nil || sum.Valid && sum.Int64 != l.sum.op(pos, &o)) {
 			damaged++
-			return nil
+			err = nil
+		} else {
+			at[uint32(pos)] = uint32(len(l.s.ops))
+			l.s.ops = append(l.s.ops, o)
 		}
-		at[uint32(pos)] = uint32(len(l.s.ops))
-		l.s.ops = append(l.s.ops, o)
 		return err
 	})
 	if damaged > 0 {
