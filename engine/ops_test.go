@@ -19,7 +19,9 @@ func TestOpsBySegment(t *testing.T) {
 		if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "16"}, {Name: "time_ops", Value: "sampled"}}); err != nil {
 			t.Error(err)
 		}
-		r.until(func(s *trace.Snapshot) bool { return len(s.Segments) > 1 && len(s.Steps) >= int(s.Segments[1].FirstStep)+20 })
+		r.until(func(s *trace.Snapshot) bool {
+			return len(s.Segments) > 1 && len(s.Steps) >= int(s.Segments[1].FirstStep)+20
+		})
 		if err := r.engine.Set([]trace.Knob{{Name: "time_ops", Value: "off"}}); err != nil {
 			t.Error(err)
 		}
