@@ -20,7 +20,7 @@ func bundle(t *testing.T, libcuda string, args ...string) (r report, stdout, std
 	cmd := exec.Command(filepath.Join(dir, "gpu-check.sh"), args...)
 	cmd.Dir = out
 	cmd.Env = append(os.Environ(), "OUT="+out, "GPUSTALL_LIBCUDA="+libcuda, "GPUSTALL_EMU_DELAY=50",
-		"GPUSTALL_EMU_SM=90", "GPUSTALL_TUNE_EMULATED=1") // as much of an H100 as there is
+		"GPUSTALL_EMU_SM=90", "GPUSTALL_EMU_TUNE=1") // as much of an H100 as there is
 	var so, se strings.Builder
 	cmd.Stdout, cmd.Stderr = &so, &se
 	_ = cmd.Run() // its status is looked at

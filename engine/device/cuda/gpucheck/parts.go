@@ -33,9 +33,10 @@ func parts() []part {
 			var v []launchCost
 			return pieceOf(ctx, c, &v, "launches")
 		}},
-		{"ops", 60 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.ops(ctx) }},
-		{"end-to-end", 60 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.endToEnd(ctx, 0) }},
-		{"starved", 60 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.endToEnd(ctx, 0.5) }},
+		// gpustall tunes for a minute at most what the part tune did not come to.
+		{"ops", 160 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.ops(ctx) }},
+		{"end-to-end", 120 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.endToEnd(ctx, 0) }},
+		{"starved", 120 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.endToEnd(ctx, 0.5) }},
 		{"torch", 60 * time.Second, checkTorch},
 		torch("matmul", 45*time.Second),
 		torch("eager", 60*time.Second),

@@ -99,7 +99,7 @@ func onGPU(store *memo, f func(device.Device) (any, error)) (any, error) {
 	var c cuda.Config
 	if store != nil {
 		c.Choices = store
-		c.TuneEmulated = os.Getenv("GPUSTALL_TUNE_EMULATED") != "" // this program's own tests
+		c.TuneEmulated = os.Getenv("GPUSTALL_EMU_TUNE") != "" // this program's own tests
 	}
 	d, err := cuda.Open(c)
 	if err != nil {
