@@ -8,7 +8,7 @@ var (
 	hintsKnobs = []hint{{"^v", "select"}, {"<>", "change"}, {"enter", "apply"}, {"esc", "drop"}, {"u", "undo"}}
 	hintsTime  = []hint{{"<>", "cursor"}, {"z Z", "zoom"}, {"[ ]", "rewind"}, {"/", "filter"}}
 	hintsTable = []hint{{"^v", "select"}, {"a", "baseline A"}}
-	hintsOps   = []hint{{"^v", "scroll"}, {"b", "group"}, {"s", "sort"}, {"a", "baseline A"}}
+	hintsOps   = []hint{{"^v", "scroll"}, {"b", "group"}, {"s", "sort"}, {"esc", "back"}, {"a", "baseline A"}}
 	hintsTry   = []hint{{"enter", "stage the advice"}}
 	hintsAll   = []hint{{"p", "pause"}, {"f", "expand"}, {"tab", "focus"}, {"space", "freeze"}, {"e", "export"}, {"6", "ops"}, {"?", "help"}, {"q", "quit"}}
 	hintsFile  = []hint{{"<>", "cursor"}, {"z Z", "zoom"}, {"f", "expand"}, {"[ ]", "move"}, {"tab", "focus"}, {"space", "play"}, {"e", "export"}, {"6", "ops"}, {"?", "help"}, {"q", "quit"}}

@@ -167,6 +167,8 @@ func (m *Model) escape() {
 		m.refreshTimeline()
 	case m.expanded:
 		m.expanded = false
+	case m.focus == paneOps: // what they stand in for comes back
+		m.setFocus(paneVerdict)
 	case m.msg.text != "":
 		m.msg = message{}
 	}

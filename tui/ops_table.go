@@ -53,6 +53,8 @@ var opColumns = []opColumn{
 const (
 	opDrops   = 12 // above the highest drop number
 	opBarDrop = 9  // the columns from this number on go before the bar does
+
+	opShortDrop = 7 // those from this number on go before names are short
 )
 
 // appendFine writes a rate of any size with two or three digits.
@@ -118,8 +120,8 @@ func (o *ops) fit(w int) (drop int, short bool, bar int) {
 				}
 				return drop, short, bar
 			}
-			if drop > 3 {
-				break // a column less rather than a short name
+			if drop > opShortDrop {
+				break // a column less rather than short names
 			}
 		}
 	}

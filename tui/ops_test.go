@@ -51,6 +51,10 @@ func TestOpsFrames(t *testing.T) {
 		s := newScreen(t, run, Options{Control: run}, size[0], size[1])
 		s.press("6")
 		golden(t, fmt.Sprintf("ops-%dx%d", size[0], size[1]), s)
+		if size[0] == 80 {
+			s.press("f")
+			golden(t, "ops-80x24-expanded", s)
+		}
 	}
 	for look, o := range map[string]Options{"mono": {NoColor: true}, "ascii": {ASCII: true}} {
 		run := timedSession()
@@ -84,6 +88,9 @@ func TestOps(t *testing.T) {
 	s.mustShow("backward", "16 launches", "optimizer")
 	s.press("b", "s", "k")
 	s.mustShow("by launch", "sorted by total")
+	s.press("esc")
+	s.mustShow("3 Verdict", "5 Experiments")
+	s.mustHide("6 Device ops")
 	if got := s.op.rows[0]; got.Name != "conv_backward_weight" || got.Segment != 2 {
 		t.Errorf("first is %+v", got)
 	}
