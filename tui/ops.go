@@ -156,12 +156,7 @@ func (o *ops) draw(m *Model, r rect) {
 // opsSummary is the line under the table: copies, memory, fp16's loss scale.
 func (m *Model) opsSummary(p pen) {
 	t := &m.op.table
-	part := func(need int) bool {
-		if p.left() < need {
-			return false
-		}
-		return true
-	}
+	part := func(need int) bool { return p.left() >= need }
 	if t.Steps > 0 && part(20) {
 		p.text(stDim, "H2D ").pct(stNormal, t.CopyShare).text(stDim, " of the time")
 		if t.Copy > 0 && part(14) {

@@ -167,11 +167,9 @@ func (o *ops) drawRow(m *Model, r rect, i, drop int, short bool, bar int) {
 		case c.cell == nil:
 			o.drawName(m, &p, c, i, short)
 		case c.left:
-			var b [64]byte
-			p.bytes(stDim, c.cell(o, i, b[:0]))
+			p.bytes(stDim, c.cell(o, i, m.c.num[:0]))
 		default:
-			var b [32]byte
-			m.c.right(x, r.y, cw, o.cellStyle(c, i), c.cell(o, i, b[:0]))
+			m.c.right(x, r.y, cw, o.cellStyle(c, i), c.cell(o, i, m.c.num[:0]))
 		}
 		x += cw + 1
 		if c.title == "of ops" && bar > 0 {

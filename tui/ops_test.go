@@ -79,7 +79,7 @@ func TestOps(t *testing.T) {
 	s.mustShow("softmax_xent", "loss")
 	s.press("s", "s") // by name
 	s.mustShow("x1.93")
-	if f := s.plain(); strings.Index(f, "batchnorm_forward") < 0 || strings.Contains(f, "softmax_xent") {
+	if f := s.plain(); !strings.Contains(f, "batchnorm_forward") || strings.Contains(f, "softmax_xent") {
 		t.Errorf("sorted by name, from the top:\n%s", f)
 	}
 	s.press("b")
@@ -140,5 +140,20 @@ func TestOpColumns(t *testing.T) {
 	}
 	if o := (ops{group: stall.ByOp}); o.shows(&opColumns[len(opColumns)-2]) {
 		t.Error("vs A without a baseline")
+	}
+}
+
+func TestOpsAllocations(t *testing.T) {
+	for _, size := range [][2]int{{200, 50}, {80, 24}} {
+		run := timedSession()
+		s := newScreen(t, run, Options{Control: run}, size[0], size[1])
+		s.press("6", "f")
+		n := testing.AllocsPerRun(20, func() {
+			s.dirty = true
+			s.View()
+		})
+		if n > 64 {
+			t.Errorf("%dx%d: %.0f allocations a frame", size[0], size[1], n)
+		}
 	}
 }
