@@ -64,10 +64,16 @@ func (p *planner) demand(k Knobs) (demand, error) {
 		}
 		d.Parameters += maxPlans * inputSlots * nn.MetricsSize
 	}
-	if r, ok := p.e.dev.(device.Reserver); ok {
+	return d, nil
+}
+
+// measured is demand with what the device takes itself.
+func (p *planner) measured(k Knobs) (demand, error) {
+	d, err := p.demand(k)
+	if r, ok := p.e.dev.(device.Reserver); ok && err == nil {
 		d.Kernels = r.Overhead(d.launches)
 	}
-	return d, nil
+	return d, err
 }
 
 // config is the plan of n samples, but for its buffers.
@@ -170,22 +176,24 @@ func (p *planner) refusal(k Knobs, d demand, again bool, cause error) error {
 	}
 	advice := "lower batch_size"
 	full := k.Loader.BatchSize
-	if n := sort.Search(full-1, func(i int) bool { return !p.wouldFit(k, i+1, k.Checkpoint, again) }); n > 0 {
+	// With the kernels' scratch memory of the plan refused, which is hardly less.
+	wouldFit := func(batch int, checkpoint bool) bool {
+		k := k
+		k.Loader.BatchSize, k.Checkpoint = batch, checkpoint
+		o, err := p.demand(k)
+		o.Kernels, o.launches = d.Kernels, d.launches
+		return err == nil && p.fits(o, again)
+	}
+	if n := sort.Search(full-1, func(i int) bool { return !wouldFit(i+1, k.Checkpoint) }); n > 0 {
 		advice += fmt.Sprintf(" to %d", n)
 	} else {
 		advice = "take a smaller model, or free memory of the device: not even batch_size=1 fits"
 	}
-	if !k.Checkpoint && p.wouldFit(k, full, true, again) {
+	if !k.Checkpoint && wouldFit(full, true) {
 		advice += ", or turn checkpointing on"
 	}
 	return fmt.Errorf("batch_size=%d in %s needs %s of device memory (%s), but %w; %s",
 		full, k.Precision, trace.Bytes(d.Total()), d.Memory, cause, advice)
-}
-
-func (p *planner) wouldFit(k Knobs, batch int, checkpoint, again bool) bool {
-	k.Loader.BatchSize, k.Checkpoint = batch, checkpoint
-	d, err := p.demand(k)
-	return err == nil && p.fits(d, again)
 }
 
 // Memory is the most device memory that the run has planned for.

@@ -13,7 +13,7 @@ import (
 // open plans the memory of the run, takes it, and places what lasts as long.
 func (p *planner) open(e *Engine) error {
 	p.e, p.form, p.capture = e, e.applied.form(), e.applied.Capture
-	d, err := p.demand(e.applied)
+	d, err := p.measured(e.applied)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (p *planner) apply(k Knobs) error {
 	if k.form() == p.form && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
 		return p.ahead(k.Loader, n)
 	}
-	d, err := p.demand(k)
+	d, err := p.measured(k)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ type Device struct {
 
 	modules   map[string]cu.Module
 	functions map[entry]*function
+	scratches map[kernels.Op]int64 // most bytes of scratch memory, by operation
 	streams   []cu.Stream
 	events    []event
 	programs  []*program
@@ -104,7 +105,7 @@ func Open(c Config) (device.Device, error) {
 	}
 	d := &Device{
 		tuneEmulated: c.TuneEmulated,
-		modules:      make(map[string]cu.Module), functions: make(map[entry]*function), host: make(map[*byte][]byte),
+		modules:      make(map[string]cu.Module), functions: make(map[entry]*function), scratches: make(map[kernels.Op]int64), host: make(map[*byte][]byte),
 	}
 	if err := d.open(c.Ordinal); err != nil {
 		return nil, fmt.Errorf("cuda device %d: %w", c.Ordinal, err)

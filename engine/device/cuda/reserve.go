@@ -20,17 +20,26 @@ func headroom(total int64) int64 { return min(256<<20, total/16) }
 func (d *Device) Overhead(ls []device.Launch) int64 {
 	n := int64(0)
 	for _, l := range ls {
-		op, ok := l.Op.(kernels.Op)
-		if !ok {
-			continue
-		}
-		for _, config := range kernels.CUDAConfigs(op, d.target) {
-			if p, err := kernels.CUDA(op, d.target, config); err == nil {
-				n = max(n, int64(p.Scratch))
-			}
+		if op, ok := l.Op.(kernels.Op); ok {
+			n = max(n, d.scratchOf(op))
 		}
 	}
 	return round(n, alignment) + kernels.CUDACounterBytes
+}
+
+// scratchOf is the most scratch memory that a variant of op needs.
+func (d *Device) scratchOf(op kernels.Op) int64 {
+	n, ok := d.scratches[op]
+	if ok {
+		return n
+	}
+	for _, config := range kernels.CUDAConfigs(op, d.target) {
+		if p, err := kernels.CUDA(op, d.target, config); err == nil {
+			n = max(n, int64(p.Scratch))
+		}
+	}
+	d.scratches[op] = n
+	return n
 }
 
 // lacking is a reservation in the arena's terms: the scratch memory that the device

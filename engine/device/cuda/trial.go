@@ -43,12 +43,7 @@ type trial struct {
 func (d *Device) newTrial(op kernels.Op, alloc func(int64) (*block, error)) (*trial, error) {
 	r := &trial{d: d, op: op, args: op.Args()}
 	r.want = make([][]byte, len(r.args))
-	need := int64(0)
-	for _, config := range kernels.CUDAConfigs(op, d.target) {
-		if p, err := kernels.CUDA(op, d.target, config); err == nil {
-			need = max(need, int64(p.Scratch))
-		}
-	}
+	need := d.scratchOf(op)
 	take := func(n int64) *block {
 		b, err := alloc(n)
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dev.gpustall/engine/device"
@@ -17,25 +18,40 @@ func (d *Device) tunes() bool {
 	return d.variants.choices != nil && (!d.info.Emulated || d.tuneEmulated)
 }
 
-// choose returns the variant of l to run: the one decided on, or "" for the
-// likeliest. A device whose caller never tunes by itself does so here.
+// usable are the variants of op that were not found wrong, the likeliest first: the
+// first of them is what the others are compared with.
+func (d *Device) usable(op kernels.Op) []string {
+	configs := kernels.CUDAConfigs(op, d.target)
+	if len(configs) < 2 {
+		return configs
+	}
+	left := slices.DeleteFunc(slices.Clone(configs), func(config string) bool {
+		return d.variants.isWrong(d.variants.mark(op, d.target, config))
+	})
+	if len(left) == 0 {
+		return configs[:1]
+	}
+	return left
+}
+
+// choose returns the variant of l to run: the one decided on, or the likeliest. A
+// device whose caller never tunes by itself does so here.
 func (d *Device) choose(op kernels.Op, layer string) (string, error) {
 	if d.pick != nil {
 		return d.pick(op), nil
 	}
-	configs := kernels.CUDAConfigs(op, d.target)
-	if len(configs) < 2 || !d.tunes() {
+	if !d.tunes() || len(kernels.CUDAConfigs(op, d.target)) < 2 {
 		return "", nil
 	}
-	t := d.known(op, layer, configs)
+	t := d.known(op, layer)
 	if t == nil && !d.ahead {
 		var err error
-		if t, err = d.decide(context.Background(), op, layer, configs, d.mem.alloc); err != nil && !errors.Is(err, errNoRoom) {
+		if t, err = d.decide(context.Background(), op, layer, d.mem.alloc); err != nil && !errors.Is(err, errNoRoom) {
 			return "", err
 		}
 	}
 	if t == nil {
-		return "", nil
+		return d.usable(op)[0], nil
 	}
 	return t.Variant, nil
 }
@@ -51,11 +67,10 @@ func (d *Device) untuned(ls []device.Launch) (out []device.Launch) {
 		if !ok {
 			continue
 		}
-		configs := kernels.CUDAConfigs(op, d.target)
-		if len(configs) < 2 {
+		if len(kernels.CUDAConfigs(op, d.target)) < 2 {
 			continue
 		}
-		if key := d.variants.key(op, d.target); !seen[key] && d.known(op, l.Layer, configs) == nil {
+		if key := d.variants.key(op, d.target); !seen[key] && d.known(op, l.Layer) == nil {
 			seen[key] = true
 			out = append(out, l)
 		}
@@ -106,7 +121,7 @@ func (d *Device) tuneEach(ctx context.Context, ls []device.Launch, c *tally, pro
 			progress(i, len(ls))
 		}
 		op := l.Op.(kernels.Op)
-		switch _, err := d.decide(ctx, op, l.Layer, kernels.CUDAConfigs(op, d.target), d.mem.reservedAlloc); {
+		switch _, err := d.decide(ctx, op, l.Layer, d.mem.reservedAlloc); {
 		case errors.Is(err, errNoRoom):
 			c.roomless++
 		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
@@ -134,8 +149,8 @@ func (d *Device) takeNotes() (notes []string) {
 // decide tries each variant of op: what the first one computes is right, and of
 // those that agree with it the fastest is taken. An error other than errNoRoom and
 // ctx's leaves the device unusable.
-func (d *Device) decide(ctx context.Context, op kernels.Op, layer string, configs []string, alloc func(int64) (*block, error)) (*device.Tuned, error) {
-	v := d.variants
+func (d *Device) decide(ctx context.Context, op kernels.Op, layer string, alloc func(int64) (*block, error)) (*device.Tuned, error) {
+	v, configs := d.variants, d.usable(op)
 	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0]}
 	r, err := d.newTrial(op, alloc)
 	if errors.Is(err, errNoRoom) {
@@ -152,9 +167,6 @@ func (d *Device) decide(ctx context.Context, op kernels.Op, layer string, config
 		}
 		mark := v.mark(op, d.target, config)
 		if i > 0 {
-			if v.isWrong(mark) {
-				continue
-			}
 			v.trying(mark)
 		}
 		took, err := r.run(config, i == 0)

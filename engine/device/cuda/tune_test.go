@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/nn"
 	"dev.gpustall/kernels"
 )
 
@@ -275,7 +276,7 @@ func TestTuneWithoutRoom(t *testing.T) {
 
 // Tuning stops when its time is up; what is left is not decided.
 func TestTuneStops(t *testing.T) {
-	d, _ := openTuner(t, memory{})
+	d, configs := openTuner(t, memory{})
 	ctx, cancel := context.WithTimeout(t.Context(), 1)
 	defer cancel()
 	<-ctx.Done()
@@ -289,7 +290,7 @@ func TestTuneStops(t *testing.T) {
 	}
 	// Prepare leaves it at that.
 	d.tamper = func(*kernels.CUDAPlan) { t.Error("tried at Prepare") }
-	if c, err := d.choose(tuned, ""); err != nil || c != "" {
+	if c, err := d.choose(tuned, ""); err != nil || c != configs[0] {
 		t.Errorf("took %q, %v", c, err)
 	}
 }
@@ -365,6 +366,51 @@ func TestTuneHang(t *testing.T) {
 		}
 		if err := again.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A variant found wrong is neither taken nor compared with where it would be the
+// planner's guess.
+func TestTuneWrongGuess(t *testing.T) {
+	store := memory{}
+	d, configs := openTuner(t, store)
+	d.variants.condemn(d.variants.mark(tuned, d.target, configs[0]), "it was wrong")
+	again, _ := openTuner(t, store)
+	if c, err := again.choose(tuned, ""); err != nil || c == configs[0] {
+		t.Errorf("took %q, %v", c, err)
+	}
+	again, _ = openTuner(t, store)
+	again.tamper = func(p *kernels.CUDAPlan) {
+		if p.Config == configs[0] {
+			t.Error("the wrong variant was tried")
+		}
+	}
+	tune(t, again, tuned)
+	if got := again.Tuned(); len(got) != 1 || got[0].First != configs[1] || got[0].Variant == configs[0] {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What is asked of every knob change and start must not be felt there.
+func BenchmarkDecisions(b *testing.B) {
+	d := openWith(b, Config{Choices: memory{}, TuneEmulated: true})
+	m, err := nn.New("resnet18", nn.Shape{H: 32, W: 32, C: 3}, 10)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ls, err := m.Launches(nn.PlanConfig{Batch: 128, Type: kernels.BF16})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("overhead", func(b *testing.B) {
+		for range b.N {
+			d.Overhead(ls)
+		}
+	})
+	b.Run("untuned", func(b *testing.B) {
+		for range b.N {
+			d.Untuned(ls)
 		}
 	})
 }

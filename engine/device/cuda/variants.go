@@ -28,6 +28,7 @@ type variants struct {
 	order   []string                 // of decided
 	wrong   map[string]string        // by mark: why
 	modules map[string]string        // hash by module
+	hashes  map[kernels.Op]string    // of the modules that an operation uses
 	told    []string                 // marks found wrong since notes were last taken
 }
 
@@ -35,6 +36,7 @@ func newVariants(c Choices, gpu string) *variants {
 	v := &variants{
 		choices: c, gpu: gpu,
 		decided: map[string]*device.Tuned{}, wrong: map[string]string{}, modules: map[string]string{},
+		hashes: map[kernels.Op]string{},
 	}
 	if c != nil {
 		v.recover()
@@ -56,6 +58,9 @@ func driverVersion(emulated bool) string {
 // hash is of the PTX of all modules that op's variants are in: with other kernels,
 // what was found does not hold.
 func (v *variants) hash(op kernels.Op, t kernels.CUDATarget) string {
+	if h, ok := v.hashes[op]; ok {
+		return h
+	}
 	var names []string
 	for _, config := range kernels.CUDAConfigs(op, t) {
 		if plan, err := kernels.CUDA(op, t, config); err == nil {
@@ -75,7 +80,8 @@ func (v *variants) hash(op kernels.Op, t kernels.CUDATarget) string {
 		}
 		fmt.Fprintf(all, "%s %s\n", name, sum)
 	}
-	return fmt.Sprintf("%.6x", all.Sum(nil))
+	v.hashes[op] = fmt.Sprintf("%.6x", all.Sum(nil))
+	return v.hashes[op]
 }
 
 // key names op and its shape on this GPU, with this driver and these kernels.
@@ -149,11 +155,11 @@ func decode(text string) (variant string, took, first time.Duration, ok bool) {
 }
 
 // known returns the decision on op, if there is one that still holds.
-func (d *Device) known(op kernels.Op, layer string, configs []string) *device.Tuned {
-	v := d.variants
+func (d *Device) known(op kernels.Op, layer string) *device.Tuned {
+	v, usable := d.variants, d.usable(op)
 	key := v.key(op, d.target)
 	if t := v.decided[key]; t != nil {
-		if t.Variant == configs[0] || !v.isWrong(v.mark(op, d.target, t.Variant)) {
+		if slices.Contains(usable, t.Variant) {
 			return t
 		}
 		v.forget(key)
@@ -164,10 +170,10 @@ func (d *Device) known(op kernels.Op, layer string, configs []string) *device.Tu
 		return nil
 	}
 	variant, took, first, ok := decode(text)
-	if !ok || !slices.Contains(configs, variant) || variant != configs[0] && v.isWrong(v.mark(op, d.target, variant)) {
+	if !ok || !slices.Contains(usable, variant) {
 		return nil
 	}
-	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: variant, First: configs[0], Time: took, FirstTime: first, Cached: true}
+	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: variant, First: usable[0], Time: took, FirstTime: first, Cached: true}
 	v.decide(key, t)
 	return t
 }
