@@ -81,7 +81,7 @@ func (e *SampleError) Error() string {
 	if e.Index >= 0 {
 		what = fmt.Sprintf("sample %d", e.Index)
 	}
-	return fmt.Sprintf("loader: %s %s of %s for batch %d of epoch %d: %v", e.Op, what, e.Dataset, e.Batch, e.Epoch, e.Err)
+	return fmt.Sprintf("loader: %s %s of %s for batch %d of epoch %d: %v", e.Op, what, Path(e.Dataset), e.Batch, e.Epoch, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -11,11 +11,11 @@ import (
 	"dev.gpustall/loader"
 )
 
-// Bounds on a class: how deep its folders are followed, and how many. Links among
-// a dozen folders are enough for millions of paths.
+// Bounds on a class: how deep its folders are followed, and how many that links lead
+// to. Links among a dozen folders are enough for millions of paths.
 const (
-	maxDepth   = 64
-	maxFolders = 1 << 14
+	maxDepth  = 64
+	maxLinked = 1 << 14
 )
 
 const mendFolder = "start again if the folder has changed"
@@ -48,10 +48,11 @@ func classesOf(root string) ([]string, error) {
 // add lists the images of a class in torchvision's order: the folders by path,
 // in each the files by name.
 func (d *Dataset) add(root, class string, index int32) error {
-	var dirs []string
-	if err := walk(filepath.Join(root, class), nil, &dirs); err != nil {
+	var w walker
+	if err := w.walk(filepath.Join(root, class), nil, false); err != nil {
 		return err
 	}
+	dirs := w.dirs
 	slices.Sort(dirs)
 	for _, dir := range dirs {
 		rel, err := filepath.Rel(root, dir)
@@ -74,10 +75,16 @@ func (d *Dataset) add(root, class string, index int32) error {
 	return nil
 }
 
+// walker collects folders.
+type walker struct {
+	dirs   []string
+	linked int // how many of them were reached through a link
+}
+
 // walk collects dir and the folders below it, links followed. A link back to a
 // folder that leads here is left out: os.walk would go round until the path is
 // too long.
-func walk(dir string, above []fs.FileInfo, out *[]string) error {
+func (w *walker) walk(dir string, above []fs.FileInfo, linked bool) error {
 	st, err := os.Stat(dir)
 	if err != nil {
 		return loader.FileError("imagefolder: list", dir, err, mendFolder)
@@ -90,18 +97,21 @@ func walk(dir string, above []fs.FileInfo, out *[]string) error {
 	if len(above) == maxDepth {
 		return fmt.Errorf("imagefolder: list %s: folders are nested more than %d deep: flatten them", loader.Path(dir), maxDepth)
 	}
-	if len(*out) == maxFolders {
-		return fmt.Errorf("imagefolder: list %s: more than %d folders, links followed: remove links that lead to one another", loader.Path(dir), maxFolders)
+	if linked {
+		if w.linked++; w.linked > maxLinked {
+			return fmt.Errorf("imagefolder: list %s: links lead to more than %d folders: remove links that lead to one another", loader.Path(dir), maxLinked)
+		}
 	}
-	*out = append(*out, dir)
+	w.dirs = append(w.dirs, dir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return loader.FileError("imagefolder: list", dir, err, mendFolder)
 	}
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
-		if e.IsDir() || (e.Type()&fs.ModeSymlink != 0 && isDir(sub)) {
-			if err := walk(sub, append(above[:len(above):len(above)], st), out); err != nil {
+		link := e.Type()&fs.ModeSymlink != 0
+		if e.IsDir() || link && isDir(sub) {
+			if err := w.walk(sub, append(above[:len(above):len(above)], st), linked || link); err != nil {
 				return err
 			}
 		}
