@@ -81,8 +81,17 @@ func (m *Model) drawVerdict(r rect) {
 	}
 }
 
-// nbsp keeps a class of several words in one line.
-const nbsp = "_"
+// nbsp is a space at which no line breaks: within a class, before a percent sign.
+const nbsp = "\ue000"
+
+// wrapWords breaks s into lines and leaves numbers with their percent signs.
+func wrapWords(s string, w int) []string {
+	lines := wrap(strings.ReplaceAll(s, " %", nbsp+"%"), w)
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(lines[i], nbsp, " ")
+	}
+	return lines
+}
 
 // wrapVerdict breaks the verdict's text once per text and width.
 func (m *Model) wrapVerdict(w int) {
@@ -94,8 +103,7 @@ func (m *Model) wrapVerdict(w int) {
 	// The class leads, in capitals; the text that follows need not repeat it.
 	m.an.class, _ = cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
-	m.an.lines = wrap(strings.ReplaceAll(m.an.class, " ", nbsp)+" "+rest, w)
-	m.an.lines[0] = strings.ReplaceAll(m.an.lines[0], nbsp, " ")
+	m.an.lines = wrapWords(strings.ReplaceAll(m.an.class, " ", nbsp)+" "+rest, w)
 	m.an.advice = len(m.an.lines)
-	m.an.lines = append(m.an.lines, wrap(v.Advice, w)...)
+	m.an.lines = append(m.an.lines, wrapWords(v.Advice, w)...)
 }

@@ -35,6 +35,9 @@ session  /a/very/long/path/that/nobody/can/break/into/two.gpustall
 			t.Fatalf("at %d columns words are lost or broken:\n%s", columns, got)
 		}
 		for _, l := range strings.Split(got, "\n") {
+			if strings.HasPrefix(strings.TrimSpace(l), "%") {
+				t.Errorf("at %d columns a number and its sign part: %q", columns, l)
+			}
 			if runewidth.StringWidth(l) > columns && !strings.HasPrefix(l, "session") && strings.Contains(strings.TrimSpace(l), " ") {
 				t.Errorf("at %d columns: %q", columns, l)
 			}
