@@ -29,7 +29,7 @@ session  /a/very/long/path/that/nobody/can/break/into/two.gpustall
 	if got := columnsOf(new(bytes.Buffer)); got != 0 {
 		t.Errorf("a buffer is %d columns wide", got)
 	}
-	for columns := 1; columns < 120; columns++ {
+	for columns := 8; columns < 120; columns++ {
 		got := fold(text, columns)
 		if strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(text), " ") {
 			t.Fatalf("at %d columns words are lost or broken:\n%s", columns, got)
