@@ -1,0 +1,54 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/adrg/xdg"
+)
+
+// What the autotuner finds is in the file when Set returns, for a run that comes
+// after one that broke.
+func TestChoices(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sub", "autotune.json")
+	c := loadChoices(path)
+	c.Set("gpu, kernels 1: conv {N:1}", "mma 5 6")
+	c.Set("gpu: trying", "12 gpu, kernels 1: conv bf16 variant wgmma")
+	again := loadChoices(path)
+	if v, ok := again.Get("gpu, kernels 1: conv {N:1}"); !ok || v != "mma 5 6" {
+		t.Errorf("stored %q, %v", v, ok)
+	}
+	if v, ok := again.Get("gpu: trying"); !ok || !strings.HasPrefix(v, "12 ") {
+		t.Errorf("the variant being tried: %q, %v", v, ok)
+	}
+	again.Set("gpu: trying", "")
+	if v, ok := loadChoices(path).Get("gpu: trying"); ok {
+		t.Errorf("an empty value is kept as %q", v)
+	}
+	if err := os.WriteFile(path, []byte("{not JSON"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if c := loadChoices(path); c.m == nil || len(c.m) != 0 {
+		t.Errorf("from a damaged file: %v", c.m)
+	}
+}
+
+func TestTuningFindings(t *testing.T) {
+	dir := xdg.CacheHome
+	xdg.CacheHome = t.TempDir()
+	t.Cleanup(func() { xdg.CacheHome = dir })
+	if f := tuning(); len(f) != 1 || !strings.Contains(f[0].text, "no kernel has been tried") {
+		t.Errorf("with no file: %+v", f)
+	}
+	c := loadChoices(choicesFile())
+	c.Set("gpu, kernels 1: conv {N:1}", "mma 5 6")
+	c.Set("gpu, kernels 1: conv {N:2}", "mma 5 6")
+	c.Set("gpu, kernels 1: conv bf16 variant wgmma", "it computes y as 1 instead of 2")
+	c.Set("gpu: trying", "12 gpu, kernels 1: conv bf16 variant other")
+	f := tuning()
+	if len(f) != 2 || !strings.Contains(f[0].text, "2 kernel shapes") || f[1].state != "note" || !strings.Contains(f[1].text, "variant wgmma: it computes") {
+		t.Errorf("%+v", f)
+	}
+}
