@@ -130,11 +130,19 @@ func (t *timeline) drawMerged(m *Model, r rect, y int, lanes []int) {
 	t.drawShare(m, r, y, &sum)
 }
 
-// drawAxis draws times relative to the right edge, and the knob changes.
+// drawAxis draws where a step begins whose ops are timed, times relative to the
+// right edge, and the knob changes.
 func (t *timeline) drawAxis(m *Model, r rect, y int) {
 	x0 := r.x + laneLabel
 	for c := range t.cols {
 		m.c.set(x0+c, y, m.cs.hor, stBorder)
+	}
+	if li := t.busyAt[trace.TrackCompute]; li >= 0 && m.pic.value("time_ops") != "every" {
+		for c := range t.cols {
+			if t.acc[(int(li)*t.cols+c)*slots+timedSlot] > 0 {
+				m.c.set(x0+c, y, 't', stKey)
+			}
+		}
 	}
 	var b [32]byte
 	for c := 0; c < t.cols-6; c += 24 {

@@ -87,6 +87,7 @@ func helpKeyWidth(w int) int {
 var helpWords = []string{
 	"host lane: N waits for a batch, L enqueues, Y synchronises, X applies a knob",
 	"ready q, H2D, compute: the height is how full or busy the column is",
+	"t on the time axis: a step begins whose ops are timed, which makes it longer",
 	"util: ok from 85%, ! from 60%, !! below; stall: ok under 5%, ! to 20%, !! over",
 	"A knob shows the value that the trace confirms: staged, requested, confirmed.",
 }

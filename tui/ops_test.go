@@ -96,6 +96,35 @@ func TestOps(t *testing.T) {
 	}
 }
 
+// TestTimedSteps: the time axis marks where a timed step begins, unless all are.
+func TestTimedSteps(t *testing.T) {
+	axis := func(knob string) (marks int) {
+		run := session()
+		run.Knob("time_ops", knob)
+		s := newScreen(t, run, Options{Control: run}, 120, 36)
+		spans := append([]trace.Span(nil), s.tl.spans...)
+		for i := range spans {
+			if spans[i].Kind == trace.KindCompute && spans[i].Step%4 == 0 {
+				spans[i].Flags |= trace.FlagTimed
+			}
+		}
+		s.tl.update(&s.pic, spans)
+		for _, line := range strings.Split(s.plain(), "\n") {
+			if strings.Contains(line, " now ") {
+				line, _, _ = strings.Cut(line, " now ")
+				marks = strings.Count(line, "t")
+			}
+		}
+		return marks
+	}
+	if n := axis("sampled"); n < 1 || n > 4 {
+		t.Errorf("%d marks", n)
+	}
+	if n := axis("every"); n != 0 {
+		t.Errorf("%d marks where every step is timed", n)
+	}
+}
+
 // TestNoOps: an empty table says why, and what to press.
 func TestNoOps(t *testing.T) {
 	for _, tt := range []struct{ value, says string }{

@@ -108,6 +108,10 @@ var causeOf = [trace.NumKinds]int8{
 	trace.KindCopy: 0, trace.KindCompute: 0, trace.KindOp: -1, trace.KindStall: -1, trace.KindQueue: -1,
 }
 
+// timedSlot of the compute lane marks the columns in which a timed step begins;
+// its busy time is in slot 0.
+const timedSlot = 1
+
 // update aggregates the spans of the window that ends at edge.
 func (t *timeline) update(p *picture, spans []trace.Span) {
 	t.edge, t.spans, t.known = p.edge, spans, p.edge
@@ -166,6 +170,9 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 			l.busy += b - a
 		}
 		c := a/bin - t.first
+		if s.Kind == trace.KindCompute && s.Flags&trace.FlagTimed != 0 && s.Start >= from {
+			row[int(c)*slots+timedSlot] = 1 // a nanosecond is no width
+		}
 		for a < b {
 			next := min(b, (t.first+c+1)*bin)
 			row[int(c)*slots+int(slot)] += float32(next - a)
