@@ -92,16 +92,45 @@ func premultiplied(dst, src []byte) {
 	}
 }
 
-// cmyk takes ink, 255 being full: a colour is what the black ink lets through, less
-// its ink's share of that.
+// cmyk takes ink, 255 being full.
 func cmyk(dst, src []byte) {
 	for len(dst) >= 3 && len(src) >= 4 {
-		light := 255 - int(src[3])
-		for c := range 3 {
-			v := int(src[c])*light + 128
-			dst[c] = byte(light - (v+v>>8)>>8) // v/255, rounded
-		}
+		light := 255 - src[3]
+		dst[0], dst[1], dst[2] = absorb(light, src[0]), absorb(light, src[1]), absorb(light, src[2])
 		dst, src = dst[3:], src[4:]
+	}
+}
+
+// absorb is what the black ink lets through, less another ink's share of that.
+func absorb(light, ink byte) byte {
+	v := int(ink)*int(light) + 128
+	return light - byte((v+v>>8)>>8) // v/255, rounded
+}
+
+// printed takes a JPEG's row of cyan, magenta and yellow to RGB. Its black is the
+// light that is let through. So are the others, if they were stored as such; if they
+// were YCbCr, what that makes is ink: libjpeg turns YCCK into CMYK.
+func printed(row, black []byte, direct bool) {
+	flip := byte(0)
+	if direct {
+		flip = 255
+	}
+	for i := range len(row) / 3 {
+		o, light := row[3*i:3*i+3:3*i+3], black[i]
+		o[0], o[1], o[2] = absorb(light, o[0]^flip), absorb(light, o[1]^flip), absorb(light, o[2]^flip)
+	}
+}
+
+// interleave takes three planes as they are.
+func interleave(dst []byte, m *image.YCbCr) {
+	w := m.Rect.Dx()
+	for y := range m.Rect.Dy() {
+		out, at := dst[y*w*3:(y+1)*w*3], y*m.YStride
+		a, b, c := m.Y[at:at+w], m.Cb[at:at+w], m.Cr[at:at+w]
+		for x := range a {
+			o := out[3*x : 3*x+3 : 3*x+3]
+			o[0], o[1], o[2] = a[x], b[x], c[x]
+		}
 	}
 }
 

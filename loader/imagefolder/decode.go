@@ -98,7 +98,17 @@ func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 		}
 		return true, nil
 	}
-	fromYCbCr(s.Pixels, d.YCbCr)
+	if d.Direct {
+		interleave(s.Pixels, d.YCbCr)
+	} else {
+		fromYCbCr(s.Pixels, d.YCbCr)
+	}
+	if d.Black != nil {
+		for y := range s.H {
+			row := s.Pixels[y*s.W*3 : (y+1)*s.W*3]
+			printed(row, d.Black[y*d.YCbCr.YStride:], d.Direct)
+		}
+	}
 	return true, nil
 }
 

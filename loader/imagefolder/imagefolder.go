@@ -9,9 +9,8 @@
 // Image.open(f).convert("RGB"), which torchvision's loader calls: alpha is dropped,
 // of 16 bits a colour the upper 8 count, 16-bit grey is clipped at 255, JPEG's chroma
 // is upsampled and converted as libjpeg does it, WebP's as libwebp does it. They are
-// PIL's to the bit, except for the JPEGs that package jpeg leaves to the standard
-// library (CMYK, stored RGB and rarities): its inverse DCT rounds differently, so that
-// a value may differ by 1 or 2.
+// PIL's to the bit for every kind of file in testdata. The exception are JPEGs that
+// package jpeg leaves to the standard library, such as one with subsampled RGB.
 //
 // An image may have as many pixels as PIL allows, 178,956,970. While it is decoded it
 // takes 5 to 12 bytes a pixel, in each worker that has one.

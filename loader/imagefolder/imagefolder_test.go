@@ -228,3 +228,24 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	}
 }
+
+// TestStandardLibrary: a JPEG of a kind that package jpeg does not know is read all
+// the same: one with subsampled RGB.
+func TestStandardLibrary(t *testing.T) {
+	b, err := os.ReadFile("testdata/jpeg422.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = append(b[:2:2], b[20:]...) // without the JFIF segment
+	frame, scan := bytes.Index(b, []byte{0xff, 0xc0}), bytes.Index(b, []byte{0xff, 0xda})
+	for i, id := range []byte("RGB") {
+		b[frame+10+3*i], b[scan+5+2*i] = id, id
+	}
+	s := loader.Sample{Raw: b}
+	if handled, _ := decodeJPEG(&s); handled {
+		t.Fatal("it is known")
+	}
+	if err := decode(&s); err != nil || s.W != 53 || s.H != 37 {
+		t.Errorf("%d x %d, %v", s.W, s.H, err)
+	}
+}

@@ -1,6 +1,5 @@
 // Package jpeg decodes the JPEGs that nearly all image data sets are made of, with
-// Huffman coding and 8 bits, sequential in one scan or progressive, grey or YCbCr, into
-// planes: bit by bit what libjpeg-turbo decodes by default, and without allocating
+// Huffman coding and 8 bits, sequential in one scan or progressive, into planes: bit by bit what libjpeg-turbo decodes by default, and without allocating
 // once its memory has the size of the images. Everything else is ErrUnsupported: the
 // standard library's image/jpeg is there for the rest.
 //
@@ -28,10 +27,16 @@ type Decoder struct {
 	// overwritten by the next image.
 	Gray  *image.Gray
 	YCbCr *image.YCbCr
+	// Direct is set where the planes called Y, Cb and Cr are red, green and blue, or
+	// cyan, magenta and yellow, themselves. They are not subsampled then.
+	Direct bool
+	// Black is the fourth plane, with the stride of Y, or nil. With it, the other
+	// planes are inks; 255 is no ink.
+	Black []byte
 
 	b     []byte
 	pos   int
-	comp  [3]component
+	comp  [4]component
 	comps int
 	prog  bool // progressive
 	jfif  bool
@@ -87,7 +92,7 @@ const (
 func (d *Decoder) Header(b []byte) error {
 	d.b, d.pos = b, 2
 	d.comps, d.prog, d.jfif, d.adobe, d.every = 0, false, false, -1, 0
-	d.Gray, d.YCbCr, d.begun = nil, nil, false
+	d.Gray, d.YCbCr, d.Direct, d.Black, d.begun = nil, nil, false, nil, false
 	for i := range 4 {
 		d.quant[i][0], d.dc[i].ok, d.ac[i].ok = 0, false, false
 	}
@@ -119,6 +124,9 @@ func (d *Decoder) Decode() error {
 		SubsampleRatio: d.ratio, Rect: image.Rect(0, 0, d.Width, d.Height),
 	}
 	d.YCbCr = &d.ycbcr
+	if d.comps == 4 {
+		d.Black = d.comp[3].pix
+	}
 	return nil
 }
 

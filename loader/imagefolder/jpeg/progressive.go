@@ -13,7 +13,7 @@ type band struct{ from, to, high, low int }
 func (d *Decoder) progressive() bool {
 	d.layout()
 	d.clearCoefficients()
-	var known [3][64]int8 // the lowest bit known of each coefficient; 100: none
+	var known [4][64]int8 // the lowest bit known of each coefficient; 100: none
 	for i := range known {
 		for k := range known[i] {
 			known[i][k] = 100
@@ -73,7 +73,7 @@ func (d *Decoder) clearCoefficients() {
 }
 
 // progressiveHeader reads a scan's header: the indices of n components, and the band.
-func (d *Decoder) progressiveHeader(b []byte) (comps [3]int, n int, s band, ok bool) {
+func (d *Decoder) progressiveHeader(b []byte) (comps [4]int, n int, s band, ok bool) {
 	if len(b) < 6 || b[0] < 1 || int(b[0]) > d.comps || len(b) != 4+2*int(b[0]) {
 		return comps, 0, s, false
 	}

@@ -72,7 +72,7 @@ func (d *Decoder) frame(b []byte) bool {
 	}
 	d.Height, d.Width = int(binary.BigEndian.Uint16(b[1:])), int(binary.BigEndian.Uint16(b[3:]))
 	n := int(b[5])
-	if n != 1 && n != 3 || d.Width == 0 || d.Height == 0 {
+	if n != 1 && n != 3 && n != 4 || d.Width == 0 || d.Height == 0 {
 		return false
 	}
 	for i := range n {
@@ -86,9 +86,17 @@ func (d *Decoder) frame(b []byte) bool {
 		d.comp[0].h, d.comp[0].v = 1, 1 // a scan of one component has MCUs of one block
 		return true
 	}
-	// Colour is YCbCr unless something says that it is not, as libjpeg guesses.
-	rgb := d.comp[0].id == 'R' && d.comp[1].id == 'G' && d.comp[2].id == 'B'
-	if !d.jfif && (d.adobe == 0 || d.adobe < 0 && rgb) {
+	// Colours are coded as YCbCr or not as libjpeg guesses.
+	if n == 3 {
+		rgb := d.comp[0].id == 'R' && d.comp[1].id == 'G' && d.comp[2].id == 'B'
+		d.Direct = !d.jfif && (d.adobe == 0 || d.adobe < 0 && rgb)
+	} else {
+		d.Direct = d.adobe <= 0
+		if d.comp[3].h != d.comp[0].h || d.comp[3].v != d.comp[0].v {
+			return false
+		}
+	}
+	if d.Direct && (d.comp[0].h != 1 || d.comp[0].v != 1) {
 		return false
 	}
 	if d.comp[1].h != 1 || d.comp[1].v != 1 || d.comp[2].h != 1 || d.comp[2].v != 1 {

@@ -47,6 +47,13 @@ def write(name, data):
     golden(name)
 
 
+def change(name, of, how):
+    with open(os.path.join(HERE, of), "rb") as f:
+        data = bytearray(f.read())
+    how(data)
+    write(name, bytes(data))
+
+
 def jpegs():
     image = Image.fromarray(picture(53, 37))
     for sub in ["4:4:4", "4:2:2", "4:2:0"]:
@@ -61,22 +68,29 @@ def jpegs():
     save("restart.jpg", image, quality=95, restart_marker_blocks=2, optimize=True)
     save("rgb.jpg", image, quality=85, keep_rgb=True)
     save("grey.jpg", image.convert("L"), quality=85)
-    save("cmyk.jpg", image.convert("CMYK"), quality=95)
+    inks = np.array(image.convert("CMYK"))
+    inks[:, :, 3] = np.arange(inks[:, :, 3].size).reshape(inks.shape[:2]) % 90
+    inks = Image.fromarray(inks, "CMYK")
+    save("cmyk.jpg", inks, quality=95)
+    save("progressivecmyk.jpg", inks, quality=60, progressive=True)
+
+    def ycck(data):
+        data[data.index(b"Adobe") + 11] = 2
+
+    def unmarked(data):
+        at = data.index(b"\xff\xee\0\x0eAdobe")
+        data[at: at + 16] = b""
+
+    change("ycck.jpg", "cmyk.jpg", ycck)
+    change("cmykunmarked.jpg", "cmyk.jpg", unmarked)
     # Chroma of one and two columns is not interpolated; of three it is.
     for w, h in [(1, 1), (2, 3), (4, 4), (5, 2), (6, 17), (64, 1)]:
         save("narrow%dx%d.jpg" % (w, h), Image.fromarray(picture(w, h, 2)), quality=95, subsampling="4:2:0")
     save("narrow3x5.jpg", Image.fromarray(picture(3, 5, 3)), quality=95, subsampling="4:2:2")
 
 
-def damage(name, of, change):
-    """A file that libjpeg decodes with a warning, which Pillow does not pass on."""
-    with open(os.path.join(HERE, of), "rb") as f:
-        data = bytearray(f.read())
-    change(data)
-    write(name, bytes(data))
-
-
 def damaged():
+    """Files that libjpeg decodes with a warning, which Pillow does not pass on."""
     def bit(data):
         data[len(data) // 2] ^= 4
 
@@ -93,11 +107,11 @@ def damaged():
     def wrong_restart(data):
         data[data.index(b"\xff\xd2", len(data) // 3) + 1] = 0xD5
 
-    damage("damagedbit.jpg", "jpeg420.jpg", bit)
-    damage("damagedzeros.jpg", "jpeg444.jpg", zeros)
-    damage("damagedend.jpg", "jpeg422.jpg", early)
-    damage("damagedrestart.jpg", "restart.jpg", no_restart)
-    damage("damagedrestart2.jpg", "restart.jpg", wrong_restart)
+    change("damagedbit.jpg", "jpeg420.jpg", bit)
+    change("damagedzeros.jpg", "jpeg444.jpg", zeros)
+    change("damagedend.jpg", "jpeg422.jpg", early)
+    change("damagedrestart.jpg", "restart.jpg", no_restart)
+    change("damagedrestart2.jpg", "restart.jpg", wrong_restart)
 
 
 def png16(name, image, colour):
