@@ -178,9 +178,6 @@ func remaining(ctx context.Context) time.Duration {
 	return time.Until(d)
 }
 
-// over reports whether ctx has ended.
-func over(ctx context.Context) bool { return ctx.Err() != nil }
-
 // line is the result for the log.
 func (r result) line() string {
 	s := fmt.Sprintf("%-16s %-7s %6.1f s", r.Name, r.Status, r.Seconds)

@@ -71,10 +71,13 @@ func tunePiece(d device.Device, args []string, emit func(any)) (any, error) {
 	return out, nil
 }
 
-// Tries of a tuning, and the time of each. One that hangs is killed then.
+// Tries of a tuning, and the time of each. One that hangs is killed then; one that
+// does not has ended by itself before, for whatever variant a process is killed at
+// counts as wrong.
 const (
 	tuneTries = 3
 	tuneTry   = 40 * time.Second
+	tuneEnd   = 10 * time.Second // for what is being tried when the time is up
 )
 
 // tune tries the kernels' variants before anything else is measured: each in a
@@ -91,9 +94,9 @@ func (c *check) tune(ctx context.Context) (any, error) {
 			if !c.has(typ) {
 				continue
 			}
-			t := c.tuneOne(ctx, tuneSpec{model, side, typ, n, (tuneTry - 10*time.Second).Seconds()})
-			if over(ctx) {
-				return out, nil // what is left takes the planner's guesses
+			t := c.tuneOne(ctx, tuneSpec{Model: model, Side: side, Type: typ, Batch: n})
+			if t.Tries == 0 {
+				continue // no time: its kernels take the planner's guesses
 			}
 			out = append(out, t)
 			wrong = append(wrong, t.Errors...)
@@ -112,13 +115,18 @@ func (c *check) tune(ctx context.Context) (any, error) {
 
 // tuneOne starts again after a failure, which it notes.
 func (c *check) tuneOne(ctx context.Context, s tuneSpec) (t tuning) {
-	arg, err := json.Marshal(s)
-	if err != nil {
-		return tuning{Spec: s, Errors: []string{err.Error()}}
-	}
 	for try := 1; try <= tuneTries && ctx.Err() == nil; try++ {
+		left := min(tuneTry, remaining(ctx)) - tuneEnd
+		if left < tuneEnd/2 {
+			break
+		}
+		s.Seconds = left.Seconds()
+		arg, err := json.Marshal(s)
+		if err != nil {
+			return tuning{Spec: s, Tries: try, Errors: []string{err.Error()}}
+		}
 		var got tuning
-		err := func() error {
+		err = func() error {
 			ctx, cancel := context.WithTimeout(ctx, tuneTry)
 			defer cancel()
 			return c.piece(ctx, &got, "tune", string(arg))
