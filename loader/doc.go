@@ -36,6 +36,9 @@
 // A worker without work, or held back by the prefetch limit, parks; whoever makes
 // work possible wakes one.
 //
+// Beside the slots each worker has scratch for the samples at hand: some 4 MiB of them,
+// stored and decoded, or one where one is larger.
+//
 // # What is promised
 //
 // The same seed gives the same batches, contents included, whatever num_workers
