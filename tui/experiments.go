@@ -142,7 +142,8 @@ func (e *experiments) draw(m *Model, r rect) {
 	if sel < 0 || sel >= len(segs) {
 		sel = len(segs) - 1
 	}
-	if !noted && rows >= 3 {
+	cut := textWidth(segs[sel].Segment.Reason) > in.x+in.w-x
+	if !noted && rows >= 3 || cut && rows > len(segs) {
 		rows--
 		e.drawNote(m, rect{in.x, in.y + in.h - 1, in.w, 1}, &segs[sel])
 	}

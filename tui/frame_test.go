@@ -124,7 +124,10 @@ func TestExperimentColumns(t *testing.T) {
 			s.mustShow("vs A", "95% CI", "+38.6%..+49.0%", "inject_cpu off")
 		}
 	}
-	s := newScreen(t, run, Options{Control: run}, 80, 24)
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.frame()
+	s.mustShow("no diff v A") // the gauge is no surer than the table
+	s = newScreen(t, run, Options{Control: run}, 80, 24)
 	s.press("5", "up")
 	s.mustShow("#1 num_workers 2→4, ")
 	for w := 20; w < 200; w++ {

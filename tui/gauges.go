@@ -256,14 +256,15 @@ func (m *Model) versusA(p *pen) {
 		return
 	}
 	st := stDim
+	var b [16]byte
+	d := append(b[:0], "no diff"...)
 	if c.VsA.Different {
+		d = appendDelta(b[:0], c.VsA.Ratio)
 		st = stGoodBold
 		if c.VsA.Ratio < 1 {
 			st = stBadBold
 		}
 	}
-	var b [16]byte
-	d := appendDelta(b[:0], c.VsA.Ratio)
 	if p.left() < len(d)+7 {
 		return
 	}
