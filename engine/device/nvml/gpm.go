@@ -45,8 +45,10 @@ func newGPM(lib nvml.Interface, has func(symbol string) bool, dev nvml.Device, p
 			return nil
 		}
 	}
+	// go-nvml before its pull request 176 asks with a version that the library
+	// refuses: then the first sample tells.
 	support, r := dev.GpmQueryDeviceSupport()
-	if r != nvml.SUCCESS || support.IsSupportedDevice == 0 {
+	if r != nvml.ERROR_ARGUMENT_VERSION_MISMATCH && (r != nvml.SUCCESS || support.IsSupportedDevice == 0) {
 		return nil
 	}
 	g := &gpm{lib: lib, dev: dev, part: part}

@@ -103,6 +103,37 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// go-nvml's question about GPM is refused by real libraries for its version (its
+// issue 168). Samples are then tried.
+func TestGPMVersionMismatch(t *testing.T) {
+	for _, works := range []bool{true, false} {
+		dev := gpu(0)
+		dev.GpmQueryDeviceSupportFunc = func() (nvml.GpmSupport, nvml.Return) {
+			return nvml.GpmSupport{}, nvml.ERROR_ARGUMENT_VERSION_MISMATCH
+		}
+		lib := library(dev)
+		if !works {
+			lib.GpmSampleAllocFunc = func() (nvml.GpmSample, nvml.Return) {
+				return &mock.GpmSample{
+					GetFunc:  func(nvml.Device) nvml.Return { return nvml.ERROR_NOT_SUPPORTED },
+					FreeFunc: func() nvml.Return { return nvml.SUCCESS },
+				}, nvml.SUCCESS
+			}
+		}
+		s, err := openUUID(lib, whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Read()
+		if _, ok := readings(s)[TensorUtil]; ok != works {
+			t.Errorf("GPM works %v, was reported %v", works, ok)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestNoGPM(t *testing.T) {
 	s, err := openUUID(library(gpu(0)), whole)
 	if err != nil {
