@@ -265,10 +265,12 @@ func (m *Model) versusA(p *pen) {
 			st = stBadBold
 		}
 	}
-	if p.left() < len(d)+7 {
+	if p.left() < len(d)+2 {
 		return
 	}
-	p.space(2).bytes(st, d).text(stDim, " v A")
+	if p.space(2).bytes(st, d); p.left() >= 4 {
+		p.text(stDim, " v A")
+	}
 }
 
 func (m *Model) gaugeQueue(r rect) {
