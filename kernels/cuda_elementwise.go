@@ -10,6 +10,19 @@ func (p *cudaPlanner) stride(n int) [3]int {
 	return [3]int{max(blocks, 1), 1, 1}
 }
 
+// spread is stride for kernels whose threads have much to do: where they are few,
+// in smaller blocks, so that no multiprocessor is without.
+func (p *cudaPlanner) spread(n int) (grid [3]int, threads int) {
+	for threads = elementThreads; threads > 32 && ceil(n, threads) < p.t.Processors; {
+		threads /= 2
+	}
+	grid = p.stride(n)
+	if threads < elementThreads {
+		grid[0] = max(1, ceil(n, threads))
+	}
+	return grid, threads
+}
+
 func (p *cudaPlanner) zero(op Zero) {
 	p.launch("elementwise", "zero", p.stride(ceil(op.N, 16)), elementThreads, buffer(0), scalar(op.N))
 }

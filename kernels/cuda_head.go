@@ -18,7 +18,8 @@ func (p *cudaPlanner) maxPoolBackward(op MaxPoolBackward) {
 
 func (p *cudaPlanner) avgPool(op AvgPool) {
 	name, vector := vectored(op.Type, op.C)
-	p.launch("pool", "avgpool_"+name, p.stride(op.N*op.C/vector), elementThreads,
+	grid, threads := p.spread(op.N * op.C / vector)
+	p.launch("pool", "avgpool_"+name, grid, threads,
 		scalars([]CUDAArg{buffer(0), buffer(1)}, op.N, op.H*op.W, op.C)...)
 }
 
@@ -45,7 +46,8 @@ func (p *cudaPlanner) linear(op Linear) {
 
 func (p *cudaPlanner) linearBackward(op LinearBackward) {
 	name, vector := vectored(op.Type, op.In)
-	p.launch("linear", "linear_backward_data_"+name, p.stride(op.N*op.In/vector), elementThreads,
+	grid, threads := p.spread(op.N * op.In / vector)
+	p.launch("linear", "linear_backward_data_"+name, grid, threads,
 		scalars([]CUDAArg{buffer(0), buffer(2), buffer(3)}, op.N, op.In, op.Out)...)
 	p.launch("linear", "linear_backward_weight_"+stored(op.Type), [3]int{ceil(op.In, linearIns), op.Out, 1}, elementThreads,
 		scalars([]CUDAArg{buffer(0), buffer(1), buffer(4), buffer(5)}, op.N, op.In, op.Out)...)

@@ -20,9 +20,6 @@ func TestPTX(t *testing.T) {
 			"conv_split":           testPTXSplit,
 		} {
 			t.Run(name, func(t *testing.T) {
-				if raceEnabled && name == "conv_split" {
-					t.Skip("takes minutes under the race detector")
-				}
 				t.Parallel()
 				test(t)
 			})

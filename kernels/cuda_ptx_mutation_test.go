@@ -96,9 +96,6 @@ func onlyEntry(t *testing.T, text []byte, entry string) string {
 }
 
 func TestPTXMutations(t *testing.T) {
-	if raceEnabled {
-		t.Skip("takes minutes under the race detector")
-	}
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	target := CUDATarget{SM: 90, Processors: 3}

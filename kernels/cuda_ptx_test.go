@@ -133,11 +133,7 @@ func checkPTX(t *testing.T, op Op, alias ...int) {
 	}
 	seen := map[string]bool{}
 	for i, target := range ptxTargets {
-		configs := CUDAConfigs(op, target)
-		if raceEnabled {
-			configs = configs[:1]
-		}
-		for j, config := range configs {
+		for j, config := range CUDAConfigs(op, target) {
 			plan, err := CUDA(op, target, config)
 			if err != nil {
 				t.Fatalf("%+v: %v", op, err)

@@ -161,8 +161,8 @@ func TestCUDATilesResident(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tiles := slices.Concat(tiles16, tilesTuring, tilesTF32, simtTiles32, []tile{wideTile16, simtTile16, simtTile1})
-	entry := regexp.MustCompile(`(?m)^conv_\w+\tconv_[a-z_]+_(?:fp32|tf32|fp16|bf16)_(\w+)\t\d+\t(\d+)\t`)
+	tiles := slices.Concat(tiles16, tilesTuring, tilesTF32, simtTiles32, []tile{wideTile16, simtTile16, simtTile1}, wgmmaTiles, wgmmaWideTiles)
+	entry := regexp.MustCompile(`(?m)^conv_\w+\tconv_[a-z_]+_(?:fp32|tf32|fp16|bf16)_(\w+)\t\w+\t(\d+)\t`)
 	fits := map[string]int{}
 	for _, m := range entry.FindAllStringSubmatch(string(table), -1) {
 		registers, err := strconv.Atoi(m[2])

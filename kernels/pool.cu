@@ -6,6 +6,26 @@ struct pool { int n, h, w, c, size, stride, pad, p, q; };
 #define POOL_PARAMS int gn, int gh, int gw, int gc, int size, int stride, int pad, int gp, int gq
 #define POOL_ARGS pool{gn, gh, gw, gc, size, stride, pad, gp, gq}
 
+// V bytes, packed: one access each.
+template <int V> struct bytes { typedef unsigned char type; };
+template <> struct bytes<4> { typedef uint32_t type; };
+template <> struct bytes<8> { typedef u32x2 type; };
+template <int V> KD_FN void load_bytes(unsigned char *v, const unsigned char *p) {
+  typename bytes<V>::type w = *(const typename bytes<V>::type *)p;
+  KD_UNROLL
+  for (int j = 0; j < V; j++) {
+    if constexpr (V == 8) v[j] = (unsigned char)(w[j / 4] >> j % 4 * 8);
+    else v[j] = (unsigned char)(w >> j * 8);
+  }
+}
+template <int V> KD_FN void store_bytes(unsigned char *p, const unsigned char *v) {
+  uint32_t w[(V + 3) / 4] = {};
+  KD_UNROLL
+  for (int j = 0; j < V; j++) w[j / 4] |= (uint32_t)v[j] << j % 4 * 8;
+  if constexpr (V == 8) *(u32x2 *)p = u32x2{w[0], w[1]};
+  else *(typename bytes<V>::type *)p = (typename bytes<V>::type)w[0];
+}
+
 // index: uint8, the place in the window, row major, of the first maximum or of
 // the last NaN.
 template <class T, int V> KD_FN void maxpool(const T *x, T *y, unsigned char *index, const pool &g) {
@@ -27,8 +47,7 @@ template <class T, int V> KD_FN void maxpool(const T *x, T *y, unsigned char *in
         any = true;
       }
     kd_store<T, V>(y + (long)pos * g.c + c, best);
-    KD_UNROLL
-    for (int j = 0; j < V; j++) index[(long)pos * g.c + c + j] = where[j];
+    store_bytes<V>(index + (long)pos * g.c + c, where);
   }
 }
 
@@ -48,10 +67,12 @@ template <class T, int V> KD_FN void maxpool_backward(const T *dy, const unsigne
         int t = (h + g.pad - p * g.stride) * g.size + w + g.pad - q * g.stride;
         long o = ((long)(n * g.p + p) * g.q + q) * g.c + c;
         float v[V];
+        unsigned char from[V];
         kd_load<T, V>(v, dy + o);
+        load_bytes<V>(from, index + o);
         KD_UNROLL
         for (int j = 0; j < V; j++)
-          if (index[o + j] == t) sum[j] += v[j];
+          if (from[j] == t) sum[j] += v[j];
       }
     }
     kd_store<T, V>(dx + (long)pos * g.c + c, sum);
