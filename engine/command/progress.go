@@ -1,0 +1,141 @@
+package command
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// progress is where a run is, over the last seconds.
+type progress struct {
+	Type              string   `json:"type"`
+	T                 number   `json:"t_s"`
+	Epoch             int32    `json:"epoch"`
+	Epochs            int      `json:"epochs,omitempty"`
+	Step              int      `json:"step"`
+	Steps             int64    `json:"steps_total,omitempty"`
+	SamplesPerSecond  number   `json:"samples_per_s"`
+	DeviceUtilization number   `json:"device_utilization"`
+	DataShare         number   `json:"data_share"`
+	Loss              number   `json:"loss"`
+	Top1              number   `json:"top1"`
+	ETA               number   `json:"eta_s"`
+	SinceStep         number   `json:"since_step_s"` // since the last step ended
+	Late              bool     `json:"-"`            // and that is long for these steps
+	Diverged          *int32   `json:"diverged"`     // the first step whose loss is not a number
+	Labels            []string `json:"labels,omitempty"`
+}
+
+// recent is how far back the progress line looks.
+const recent = 5 * time.Second
+
+// late is how long no step may end before the line says so: until one does, the
+// rates are those of the steps before.
+const late = 2 * time.Second
+
+func measure(s *trace.Snapshot, o *options) progress {
+	steps := s.Steps
+	from := len(steps)
+	for from > 0 && steps[from-1].End > s.Now-int64(recent) {
+		from--
+	}
+	if from == len(steps) && from > 0 {
+		from-- // steps that take longer than that, or a pause
+	}
+	window := steps[from:]
+	b := stall.Sum(window)
+	g := progress{
+		T: seconds(s.Now), Epochs: o.epochs, Step: len(steps), ETA: number(math.NaN()),
+		SamplesPerSecond: number(math.NaN()), DeviceUtilization: number(math.NaN()), DataShare: number(math.NaN()),
+		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()), Labels: labels(s),
+	}
+	if len(window) == 0 {
+		return g
+	}
+	g.Diverged = brokeAt(steps)
+	last := &window[len(window)-1]
+	g.Epoch = last.Epoch
+	since := max(0, s.Now-last.End)
+	g.SinceStep = seconds(since)
+	g.Late = since > int64(late) && since > 2*(last.End-last.Start)
+	g.SamplesPerSecond = number(b.SamplesPerSecond())
+	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
+	loss, top1 := learning(window)
+	g.Loss, g.Top1 = number(loss), number(top1)
+	left := math.Inf(1)
+	if o.epochs > 0 {
+		left = samplesLeft(s, o.epochs)
+	}
+	if o.steps > 0 {
+		g.Steps = int64(o.steps)
+		left = min(left, float64(o.steps-len(steps))*float64(b.Samples)/float64(len(window)))
+	}
+	g.ETA = number(max(0, left) / b.SamplesPerSecond())
+	return g
+}
+
+// samplesLeft is what epochs still have to deliver under the knobs in force:
+// drop_last leaves out what does not fill a batch.
+func samplesLeft(s *trace.Snapshot, epochs int) float64 {
+	each := s.Meta.Samples
+	if n := len(s.Segments); n > 0 && knob(s.Segments[n-1].Knobs, "drop_last") == "on" {
+		if batch, err := strconv.ParseInt(knob(s.Segments[n-1].Knobs, "batch_size"), 10, 64); err == nil && batch > 0 {
+			each -= each % batch
+		}
+	}
+	last := s.Steps[len(s.Steps)-1]
+	var done int64 // of the epoch under way
+	for i := len(s.Steps) - 1; i >= 0 && s.Steps[i].Epoch == last.Epoch; i-- {
+		done += int64(s.Steps[i].Samples)
+	}
+	if last.Flags&trace.FlagLastOfEpoch != 0 {
+		done = each
+	}
+	return float64(max(0, each-done) + int64(epochs-1-int(last.Epoch))*each)
+}
+
+func knob(knobs []trace.Knob, name string) string {
+	for _, k := range knobs {
+		if k.Name == name {
+			return k.Value
+		}
+	}
+	return ""
+}
+
+func (g progress) line() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  epoch %d", clock(float64(g.T)), g.Epoch+1)
+	if g.Epochs > 0 {
+		fmt.Fprintf(&b, "/%d", g.Epochs)
+	}
+	fmt.Fprintf(&b, "  step %d", g.Step)
+	if g.Steps > 0 {
+		fmt.Fprintf(&b, "/%d", g.Steps)
+	}
+	if math.IsNaN(float64(g.SamplesPerSecond)) {
+		b.WriteString("  waiting for the first step")
+	} else {
+		fmt.Fprintf(&b, "  %.4g samples/s  util %s  data %s  loss %s  top1 %s",
+			float64(g.SamplesPerSecond), percent(float64(g.DeviceUtilization)), percent(float64(g.DataShare)),
+			lossText(g.Loss, g.Top1), percent(float64(g.Top1)))
+	}
+	if g.Diverged != nil {
+		fmt.Fprintf(&b, "  (diverged at step %d)", *g.Diverged)
+	}
+	if g.Late {
+		fmt.Fprintf(&b, "  (no step for %.0f s)", float64(g.SinceStep))
+	}
+	if eta := float64(g.ETA); !math.IsNaN(eta) && !math.IsInf(eta, 0) {
+		fmt.Fprintf(&b, "  ETA %s", clock(eta))
+	}
+	if len(g.Labels) > 0 {
+		fmt.Fprintf(&b, "  [%s]", strings.Join(g.Labels, ", "))
+	}
+	return b.String()
+}
