@@ -123,7 +123,7 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 	if !cause.IsData() {
 		words := causeWords[cause]
 		if cause == trace.CauseLaunch && t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) < 0 {
-			words = "its work was enqueued, this is what the device takes to begin (launch overhead)"
+			words = "launch overhead, which is what it takes to begin enqueued work"
 		}
 		return b.String() + "device idle " + long + ": " + words + of
 	}

@@ -131,7 +131,7 @@ func TestLaunchOverhead(t *testing.T) {
 	const us = int64(1e3)
 	stall := trace.Span{Start: 100 * us, End: 108 * us, Step: 4, Batch: 4, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseLaunch)}
 	for enqueued, want := range map[int64]string{
-		90 * us:  "device idle 8.00 us: its work was enqueued, this is what the device takes to begin (launch overhead)",
+		90 * us:  "device idle 8.00 us: launch overhead, which is what it takes to begin enqueued work",
 		107 * us: "device idle 8.00 us: the host was still enqueuing",
 	} {
 		tl := timeline{cursor: -1, cols: 80, zoom: 0, edge: 1000 * us, known: 1000 * us, spans: []trace.Span{
