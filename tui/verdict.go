@@ -28,7 +28,7 @@ func (m *Model) verdictLine(p *pen) {
 	}
 	p.text(classStyle(v.Class), strings.ToUpper(v.Class))
 	if v.Share > 0 && v.Class != stall.NotEnoughSteps && v.Class != stall.DeviceBound {
-		p.space(1).pct(stallStyle(v.Share), v.Share).text(stDim, " mostly ").text(stNormal, v.Dominant.String())
+		p.space(1).pct(stallStyle(v.Share), v.Share).text(stDim, " chiefly ").text(stNormal, v.Dominant.String())
 	}
 	if v.Knob != "" {
 		p.text(stDim, ": try ").text(stBold, v.Knob).space(1).text(stBold, v.Value)

@@ -119,18 +119,23 @@ func (v *Verdict) describe(b Breakdown) {
 	var t strings.Builder
 	switch v.Class {
 	case InputBound, ModeratelyInputBound:
-		fmt.Fprintf(&t, "%s: the device waits for data %s of the time, most of it for %s (%s)",
-			v.Class, percent(v.Share), causeWords[v.Dominant], percent(b.Share(v.Dominant)))
+		fmt.Fprintf(&t, "%s: the device waits for data %s of the time, %s for %s (%s)",
+			v.Class, percent(v.Share), part(b.Share(v.Dominant)/v.Share), causeWords[v.Dominant], percent(b.Share(v.Dominant)))
 	case CopyBound:
 		fmt.Fprintf(&t, "copy-bound: the device waits for host-to-device copies %s of the time", percent(v.Share))
 	case LaunchBound:
-		fmt.Fprintf(&t, "launch-bound: the device is empty %s of the time while the host enqueues work", percent(v.Share))
+		fmt.Fprintf(&t, "launch-bound: the device is empty %s of the time while its work is enqueued and begun", percent(v.Share))
 	case SyncBound:
 		fmt.Fprintf(&t, "sync-bound: the device is empty %s of the time while the host waits for results", percent(v.Share))
 	case Unexplained:
 		fmt.Fprintf(&t, "unexplained: the device is idle %s of the time for no recorded cause", percent(v.Share))
 	case DeviceBound:
-		fmt.Fprintf(&t, "device-bound: the device computes %s of the time and waits for data %s", percent(v.Share), percent(b.DataShare()))
+		fmt.Fprintf(&t, "device-bound: the device computes %s of the time and ", percent(v.Share))
+		if b.DataShare() < 0.0005 {
+			t.WriteString("does not wait for data")
+		} else {
+			fmt.Fprintf(&t, "waits for data %s", percent(b.DataShare()))
+		}
 	}
 	switch v.Queue {
 	case "":
@@ -141,6 +146,17 @@ func (v *Verdict) describe(b Breakdown) {
 	}
 	fmt.Fprintf(&t, "; %d steps%s", v.Steps, v.suffix())
 	v.Text = t.String()
+}
+
+// part is how much of the whole the largest of several parts is.
+func part(share float64) string {
+	switch {
+	case share >= 0.95:
+		return "nearly all of it"
+	case share > 0.5:
+		return "most of it"
+	}
+	return "the largest part of it"
 }
 
 var causeWords = [trace.NumCauses]string{
