@@ -23,6 +23,8 @@ type mutation struct {
 	with   string // as in ReplaceAllString
 }
 
+const tileTuring = "mma64x64x32s2"
+
 func ptxMutations() []mutation {
 	// A tile's every column is used: what a warp does wrong must show.
 	g := Conv{N: 2, H: 9, W: 7, C: 16, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
@@ -66,6 +68,10 @@ func ptxMutations() []mutation {
 		m("a shorter vector", norm, "", "apply", `(st\.global)\.v4\.b32(\s+\[\S+\], \{%r\d+, %r\d+), %r\d+, %r\d+`, "$1.v2.b32$2"),
 		m("a shifted load", norm, "", "apply", `(ld\.global\.v4\.u32.*\[%rd\d+)\]`, "$1+16]"),
 		m("a sign", pool, "", "maxpool", `setp\.ge\.s32`, "setp.lt.s32"),
+		m("registers of mma's a", forward, tileTuring, "conv", `(mma\S+ \{\S+\}, )\{(%r\d+),(%r\d+)\}`, "$1{$3,$2}"),
+		m("halves of mma's depth", forward, tileTuring, "conv", `(mma\S+ \{\S+\}, )\{(%r\d+),%r\d+\}`, "$1{$2,$2}"),
+		m("words of a plain copy", forward, tileTuring, "conv", `(st\.shared\.v4\.u32 \[%r\d+\], )\{(%r\d+),(%r\d+)`, "$1{$3,$2"),
+		m("no barrier", forward, tileTuring, "conv", `bar\.sync 0;`, ""),
 		m("another stride in a descriptor", deep, wgmma, "conv", `4611686293305360384`, "4611686155866406912"), // 512 bytes for 1024
 		m("another half of a swizzled line", deep, wgmma, "conv", `(add\.s64 .*), 4;`, "$1, 2;"),
 		m("operands exchanged", deep, wgmma, "conv", `(mma_async.*\}), (%rd\d+), (%rd\d+)`, "$1, $3, $2"),
@@ -101,6 +107,10 @@ func TestPTXMutations(t *testing.T) {
 	target := CUDATarget{SM: 90, Processors: 3}
 	made := 0
 	for _, m := range ptxMutations() {
+		target := target
+		if m.config == tileTuring {
+			target.SM = 75
+		}
 		plan, err := CUDA(m.op, target, m.config)
 		if err != nil {
 			t.Fatal(err)

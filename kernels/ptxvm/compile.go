@@ -152,6 +152,10 @@ func (c *compiler) declare() {
 		name := c.next()
 		if c.accept("<") {
 			n := c.number()
+			if n > 1<<16 {
+				c.fail("%d registers", n)
+				return
+			}
 			c.expect(">")
 			for i := range n {
 				c.register(name+strconv.Itoa(i), typ)

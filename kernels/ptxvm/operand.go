@@ -76,7 +76,7 @@ func (c *compiler) operand() operand {
 				o.kind, o.reg = isRegister, r
 			}
 		}
-		if o.kind == isName && !c.shared[o.name] && !wordByte(o.name[0]) {
+		if o.kind == isName && (o.name == "" || !wordByte(o.name[0])) {
 			c.fail("%q where an operand belongs", o.name)
 		}
 	}

@@ -133,7 +133,7 @@ func (m *Module) entry(c *cursor) {
 		}
 	}
 	start := c.at
-	for depth := 1; depth > 0 && c.more(); {
+	for depth := 1; depth > 0 && c.err == nil; {
 		switch c.next() {
 		case "{":
 			depth++
@@ -166,7 +166,7 @@ func declared(c *cursor) variable {
 	var v variable
 	align := 0
 	if c.accept(".align") {
-		if align = c.number(); align&(align-1) != 0 || align == 0 {
+		if align = c.number(); align&(align-1) != 0 || align == 0 || align > 1<<16 {
 			c.fail("alignment %d", align)
 		}
 	}
@@ -181,7 +181,11 @@ func declared(c *cursor) variable {
 			v.dynamic, v.size = true, 0
 			return v
 		}
-		v.size *= c.number()
+		n := c.number()
+		if n > 1<<20 {
+			c.fail("%d elements", n)
+		}
+		v.size *= n
 		c.expect("]")
 	}
 	return v
