@@ -160,10 +160,14 @@ func (c *check) one(ctx context.Context, p part) (r result, err error) {
 	if left < min(p.limit/8, 5*time.Second) {
 		return r, skip("no time was left")
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.limit)
+	limit := p.limit
+	if c.facts.Emulated {
+		limit *= 4 // the host does the GPU's work
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r.Value, err = p.run(ctx, c)
-	if left < p.limit && errors.Is(err, context.DeadlineExceeded) { // not its own limit
+	if left < limit && errors.Is(err, context.DeadlineExceeded) { // not its own limit
 		err = skip("the time for all parts ran out: " + err.Error())
 	}
 	return r, err
