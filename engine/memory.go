@@ -151,10 +151,16 @@ func (p *planner) reserve(k Knobs, d demand, again bool) error {
 		}
 		p.reserved += took
 	}
+	p.plan(d)
+	return nil
+}
+
+// plan notes the most that was planned for.
+func (p *planner) plan(d demand) {
+	p.launches = d.launches
 	if d.Total() > p.planned.Total() {
 		p.planned = d.Memory
 	}
-	return nil
 }
 
 // fits reports whether d can be had. Devices that reserve nothing know at least
@@ -182,7 +188,7 @@ func (p *planner) refusal(k Knobs, d demand, again bool, cause error) error {
 		k.Loader.BatchSize, k.Checkpoint = batch, checkpoint
 		o, err := p.demand(k)
 		o.Kernels, o.launches = d.Kernels, d.launches
-		return err == nil && p.fits(o, again)
+		return err == nil && (p.fits(o, again) || p.fitsAfresh(o))
 	}
 	if n := sort.Search(full-1, func(i int) bool { return !wouldFit(i+1, k.Checkpoint) }); n > 0 {
 		advice += fmt.Sprintf(" to %d", n)

@@ -23,6 +23,7 @@ type bank struct {
 	size, reserved, held int
 	taken                []int64 // each Reserve that took something
 	overdrafts           int
+	refuse               int // so many reservations afresh that Fits promised
 	onLaunch             func(n int)
 	launches             int
 }
@@ -36,19 +37,32 @@ func newBank(t *testing.T, size int) *bank {
 	return &bank{Device: c, size: size}
 }
 
-func (b *bank) need(r device.Reservation) int {
-	n := b.held
+// need is what would be taken, and held in all: what does not fit into what is
+// reserved takes a piece of its own.
+func (b *bank) need(r device.Reservation) (took, all int) {
+	sum := 0
 	for _, s := range r.Sizes {
-		n += s
+		sum += s
 	}
+	if r.Afresh {
+		return sum, sum
+	}
+	left := b.held + sum
 	for _, o := range r.Instead {
-		n -= o.Size
+		left -= o.Size
 	}
-	return n
+	if left <= b.reserved {
+		return 0, b.reserved
+	}
+	return sum, b.reserved + sum
 }
 
 func (b *bank) Overhead([]device.Launch) int64 { return 0 }
-func (b *bank) Fits(r device.Reservation) bool { return b.need(r) <= b.size }
+func (b *bank) Fits(r device.Reservation) bool {
+	_, all := b.need(r)
+	return all <= b.size
+}
+
 func (b *bank) Launch(s device.Stream, p device.Program) error {
 	b.launches++
 	if b.onLaunch != nil {
@@ -58,17 +72,25 @@ func (b *bank) Launch(s device.Stream, p device.Program) error {
 }
 
 func (b *bank) Reserve(r device.Reservation) (int64, error) {
-	need := b.need(r)
-	if need > b.size {
-		return 0, fmt.Errorf("bank: %d of %d: %w", need, b.size, device.ErrOutOfMemory)
+	took, all := b.need(r)
+	if r.Afresh {
+		if b.held > 0 {
+			return 0, fmt.Errorf("bank: %d bytes are held", b.held)
+		}
+		b.reserved = 0
+		if b.refuse > 0 {
+			b.refuse--
+			return 0, fmt.Errorf("bank: refused: %w", device.ErrOutOfMemory)
+		}
 	}
-	if need <= b.reserved {
-		return 0, nil
+	if all > b.size {
+		return 0, fmt.Errorf("bank: %d of %d: %w", all, b.size, device.ErrOutOfMemory)
 	}
-	took := int64(need - b.reserved)
-	b.reserved = need
-	b.taken = append(b.taken, took)
-	return took, nil
+	if took > 0 {
+		b.reserved = all
+		b.taken = append(b.taken, int64(took))
+	}
+	return int64(took), nil
 }
 
 func (b *bank) Alloc(n int) (device.Buffer, error) {
@@ -172,6 +194,41 @@ func TestRefusesUpFront(t *testing.T) {
 	}
 	if err := dev.Device.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A plan that fits alone, but not beside the one in force, takes its place. When the
+// driver breaks its word, the old plan comes back.
+func TestMoves(t *testing.T) {
+	losses := map[string][]float32{}
+	for name, c := range map[string]struct{ size, refuse, segments, taken int }{
+		"room for both": {1 << 30, 0, 2, 2}, "room for one": {18 << 20, 0, 2, 2}, "refused after all": {18 << 20, 1, 1, 2},
+	} {
+		dev := newBank(t, c.size)
+		dev.refuse = c.refuse
+		k := small()
+		k.Loader.BatchSize = 32
+		r := newRig(t, dev, bankConfig(t, stripes{n: 300}, k))
+		dev.onLaunch = func(n int) {
+			if n == 5 {
+				if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "48"}}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		s := r.run(t, context.Background())
+		checkSteps(t, s)
+		if len(s.Segments) != c.segments || len(dev.taken) != c.taken || dev.overdrafts != 0 {
+			t.Errorf("%s: %d segments, taken %v, %d allocations beyond it; notes %+v", name, len(s.Segments), dev.taken, dev.overdrafts, s.Notes)
+		}
+		for i := range s.Steps {
+			losses[name] = append(losses[name], s.Steps[i].Loss)
+		}
+	}
+	for i, want := range losses["room for both"] {
+		if got := losses["room for one"][i]; got != want {
+			t.Fatalf("step %d: loss %v after a move, %v without one", i, got, want)
+		}
 	}
 }
 

@@ -96,9 +96,10 @@ type planner struct {
 	capture bool
 	clock   int
 
-	planned  trace.Memory // the largest so far
-	reserved int64        // taken from the driver at once
-	broken   bool         // the device failed for good
+	planned  trace.Memory    // the largest so far
+	launches []device.Launch // of the plans that memory was reserved for last
+	reserved int64           // taken from the driver at once
+	broken   bool            // the device failed for good
 }
 
 // ahead builds the plan for batches of n samples before one arrives.

@@ -110,7 +110,11 @@ func (p *planner) apply(k Knobs) error {
 		return err
 	}
 	tune := p.untuned(d)
-	if err := p.reserve(k, d, tune); err != nil {
+	err = p.reserve(k, d, tune)
+	if errors.Is(err, device.ErrOutOfMemory) && p.fitsAfresh(d) {
+		err = p.move(d)
+	}
+	if err != nil {
 		return err
 	}
 	if err := p.e.finish(); err != nil {

@@ -63,6 +63,10 @@ type Reservation struct {
 	Sizes    []int    // of the allocations, in their order, in bytes
 	Launches []Launch // what will be prepared, without buffers
 	Instead  []Buffer // allocated now, and freed before the first of Sizes is allocated
+	// Afresh gives all memory back to the driver first and takes one piece for all
+	// of Sizes. When Reserve is called nothing is allocated and no program prepared;
+	// Fits may be asked before.
+	Afresh bool
 }
 
 // Tuner is a Device with several variants of some kernels, which can find out

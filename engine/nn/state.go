@@ -121,7 +121,7 @@ func (s *State) fill(seed int64) error {
 
 // Free returns the memory. No plan of the state may be in flight.
 func (s *State) Free() {
-	for _, b := range []*device.Buffer{&s.weights, &s.grads, &s.moment, &s.stats, &s.hyper, &s.sum, &s.copy} {
+	for _, b := range s.buffers() {
 		if b.Size > 0 {
 			s.dev.Free(*b)
 			*b = device.Buffer{}

@@ -147,6 +147,14 @@ func (a *arena) idle() (n int64) {
 	return n
 }
 
+// size is the bytes of all pieces.
+func (a *arena) size() (n int64) {
+	for _, p := range a.pieces {
+		n += p.size
+	}
+	return n
+}
+
 // trim gives the pieces back of which nothing is handed out.
 func (a *arena) trim() {
 	a.pieces = slices.DeleteFunc(a.pieces, func(p *piece) bool {

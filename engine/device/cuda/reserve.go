@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"gorgonia.org/cu"
@@ -47,15 +48,20 @@ func (d *Device) scratchOf(op kernels.Op) int64 {
 // the driver would give.
 func (d *Device) lacking(r device.Reservation) (scratch, piece, free int64, err error) {
 	var sizes []int64
-	if d.counter == nil {
+	if d.counter == nil || r.Afresh {
 		sizes = append(sizes, kernels.CUDACounterBytes)
 	}
 	scratch = d.Overhead(r.Launches) - kernels.CUDACounterBytes
-	if scratch > 0 && (d.scratch == nil || d.scratch.size < scratch) {
+	if scratch > 0 && (d.scratch == nil || d.scratch.size < scratch || r.Afresh) {
 		sizes = append(sizes, scratch)
 	}
 	for _, n := range r.Sizes {
 		sizes = append(sizes, int64(n))
+	}
+	if r.Afresh {
+		piece = (&arena{}).lacks(sizes, nil, true)
+		free, err = d.free(d.mem.size())
+		return scratch, piece, free, err
 	}
 	instead := make(map[*block]bool, len(r.Instead))
 	for _, b := range r.Instead {
@@ -67,15 +73,21 @@ func (d *Device) lacking(r device.Reservation) (scratch, piece, free int64, err 
 		return scratch, 0, 0, nil
 	}
 	piece = d.mem.lacks(sizes, instead, true)
+	free, err = d.free(d.mem.idle())
+	return scratch, piece, free, err
+}
+
+// free is what the driver would give after back bytes were given back to it.
+func (d *Device) free(back int64) (n int64, err error) {
 	err = d.ctx.Do(func() error {
 		left, total, err := cu.MemInfo()
-		free = max(0, left+d.mem.idle()-headroom(total))
+		n = max(0, left+back-headroom(total))
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("cuda device: ask for the free memory: %w", err)
+		return 0, fmt.Errorf("cuda device: ask for the free memory: %w", err)
 	}
-	return scratch, piece, free, err
+	return n, nil
 }
 
 // Fits reports whether Reserve would succeed.
@@ -88,6 +100,12 @@ func (d *Device) Fits(r device.Reservation) bool {
 func (d *Device) Reserve(r device.Reservation) (int64, error) {
 	if d.closed {
 		return 0, errClosed
+	}
+	if r.Afresh {
+		if err := d.giveBack(); err != nil {
+			return 0, err
+		}
+		r.Afresh = false
 	}
 	scratch, piece, free, err := d.lacking(r)
 	if err != nil {
@@ -107,6 +125,26 @@ func (d *Device) Reserve(r device.Reservation) (int64, error) {
 		return piece, err
 	}
 	return piece, d.growScratch(scratch)
+}
+
+// giveBack gives what the device itself has allocated back, and what nobody uses.
+func (d *Device) giveBack() error {
+	for _, p := range d.programs {
+		if p != nil {
+			return errors.New("cuda device: reserve afresh: programs are prepared; release them first")
+		}
+	}
+	if err := d.drain(); err != nil {
+		return err
+	}
+	for _, b := range []*block{d.counter, d.scratch} {
+		if b != nil {
+			d.mem.free(b)
+		}
+	}
+	d.counter, d.scratch = nil, nil
+	d.mem.trim()
+	return nil
 }
 
 // growScratch makes the memory that programs share hold n bytes. Programs prepared

@@ -244,3 +244,36 @@ func TestTooLargeAtStart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A plan that fits in place of the old one and not beside it moves everything there,
+// and training goes on as if nothing had been.
+func TestMovesLive(t *testing.T) {
+	if !emulated(open(t)) {
+		t.Skip("a real GPU has its own memory")
+	}
+	c := run{model: "cnn", samples: 600, batch: 100, steps: 4, change: map[int]trace.Knob{2: {Name: "batch_size", Value: "250"}}}
+	free := c.train(t)
+	if err := free.dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GPUSTALL_EMU_MEMORY", "8")
+	tight := c.train(t)
+	if err := errors.Join(free.err, tight.err); err != nil {
+		t.Fatal(err)
+	}
+	if len(tight.taken) != 2 || tight.taken[0]+tight.taken[1] <= 8<<20 || len(tight.dev.mem.pieces) != 1 {
+		t.Errorf("took %v, holds %d pieces", tight.taken, len(tight.dev.mem.pieces))
+	}
+	said := false
+	for _, n := range tight.snap.Notes {
+		said = said || strings.Contains(n.Text, "moved from 4.0 MiB")
+	}
+	if !said || len(tight.snap.Segments) != 2 {
+		t.Errorf("%d segments, notes %+v", len(tight.snap.Segments), tight.snap.Notes)
+	}
+	for i := range free.snap.Steps {
+		if a, b := free.snap.Steps[i].Loss, tight.snap.Steps[i].Loss; a != b || math.IsNaN(float64(a)) {
+			t.Errorf("step %d: loss %v with room, %v after a move", i, a, b)
+		}
+	}
+}
