@@ -111,7 +111,12 @@ func (e *Engine) apply(k Knobs) error {
 	}
 	e.span(trace.KindRebuild, start, -1, 0)
 	if k.Accumulate != e.applied.Accumulate || k.Precision != e.applied.Precision {
-		e.micro = 0 // the state has dropped the sum of gradients it had begun
+		e.micro = 0
+		if e.plans.state != nil {
+			if err := e.plans.state.DropSum(); err != nil {
+				return fmt.Errorf("clear the sum of gradients for %s: %w", words, err)
+			}
+		}
 	}
 	e.applied = k
 	e.closeSegment()

@@ -125,6 +125,7 @@ func TestRefusedWhileAccumulating(t *testing.T) {
 		{"by the device, at the last", 7, []trace.Knob{big}, true},
 		{"by the device, at the boundary", 8, []trace.Knob{big}, true},
 		{"by the device, with checkpointing", 6, []trace.Knob{big, {Name: "checkpointing", Value: "on"}}, true},
+		{"by the device, with another accumulation", 6, []trace.Knob{big, {Name: "gradient_accumulation", Value: "2"}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, s, err := lossesOf(t, tt.at, tt.changes)

@@ -28,8 +28,19 @@ func channels(c int, t kernels.Type) int {
 
 // configure lays the state out for plans of a compute type and accumulation.
 // Plans built for another one must not run any more.
+//
+// Nothing is lost that the former layout would need, were the change taken back:
+// the sum of gradients stays until DropSum, and a type's loss scale is kept for
+// when the type returns.
 func (s *State) configure(t kernels.Type, accumulate int) error {
-	if err := s.repack(channels(s.m.In.C, t)); err != nil {
+	cpad := channels(s.m.In.C, t)
+	if t == s.typ && accumulate == s.accumulate && cpad == s.cpad {
+		return nil
+	}
+	if err := s.keepScale(); err != nil {
+		return err
+	}
+	if err := s.repack(cpad); err != nil {
 		return err
 	}
 	if t != s.typ {
@@ -44,9 +55,6 @@ func (s *State) configure(t kernels.Type, accumulate int) error {
 		if err := s.resetHyper(); err != nil {
 			return err
 		}
-		if err := s.dropSum(); err != nil { // it has the former type's loss scale
-			return err
-		}
 		if err := s.refreshCopy(); err != nil {
 			return err
 		}
@@ -54,7 +62,7 @@ func (s *State) configure(t kernels.Type, accumulate int) error {
 	return s.setAccumulate(accumulate)
 }
 
-// repack moves the stem's weights and momentum to cpad channels.
+// repack moves the stem's weights, momentum and sum of gradients to cpad channels.
 func (s *State) repack(cpad int) error {
 	if cpad == s.cpad {
 		return nil
@@ -65,7 +73,10 @@ func (s *State) repack(cpad int) error {
 		}
 		v := make([]float32, p.Len())
 		room := make([]float32, p.room())
-		for _, flat := range []device.Buffer{s.weights, s.moment} {
+		for _, flat := range []device.Buffer{s.weights, s.moment, s.sum} {
+			if flat.Size == 0 {
+				continue
+			}
 			buf := flat.Slice(4*s.offsets[i], 4*p.room())
 			if err := s.out(room, buf); err != nil {
 				return err
@@ -78,13 +89,8 @@ func (s *State) repack(cpad int) error {
 			}
 		}
 		clear(room)
-		for _, flat := range []device.Buffer{s.grads, s.sum} {
-			if flat.Size == 0 {
-				continue
-			}
-			if err := s.in(flat.Slice(4*s.offsets[i], 4*p.room()), room); err != nil {
-				return err
-			}
+		if err := s.in(s.grads.Slice(4*s.offsets[i], 4*p.room()), room); err != nil {
+			return err
 		}
 	}
 	s.cpad = cpad
@@ -111,20 +117,18 @@ func (s *State) refreshCopy() error {
 // setAccumulate prepares for summing the gradients of k batches. SGD sees the
 // sum, k times the mean. Dividing the learning rate and multiplying the weight
 // decay by k makes its update the mean's exactly, with a momentum k times as
-// large; so the momentum is rescaled here when k changes. A partial sum is dropped.
+// large; so the momentum is rescaled here when k changes.
 func (s *State) setAccumulate(k int) error {
 	if k == s.accumulate {
 		return nil
 	}
-	if k > 1 {
-		if s.sum.Size == 0 {
-			b, err := s.alloc32(s.elems)
-			if err != nil {
-				return err
-			}
-			s.sum = b
+	if k > 1 && s.sum.Size == 0 {
+		b, err := s.alloc32(s.elems)
+		if err != nil {
+			return err
 		}
-		if err := s.dropSum(); err != nil {
+		s.sum = b
+		if err := s.DropSum(); err != nil {
 			return err
 		}
 	}
@@ -143,20 +147,40 @@ func (s *State) setAccumulate(k int) error {
 	return s.resetHyper()
 }
 
-// dropSum clears the gradients accumulated so far, if there is room for any.
-func (s *State) dropSum() error {
+// DropSum clears the gradients accumulated so far. A change of type or of
+// accumulation needs it once it is in force: the sum has the former type's loss
+// scale and the former number of batches. It waits for its own copy.
+func (s *State) DropSum() error {
 	if s.sum.Size == 0 {
 		return nil
 	}
 	return s.in(s.sum, make([]float32, s.elems))
 }
 
-// resetHyper writes the whole hyper buffer, the loss scale's state included.
+// keepScale remembers the loss scale of the type in force.
+func (s *State) keepScale() error {
+	h := make([]float32, kernels.HyperLen)
+	if err := s.out(h, s.hyper); err != nil {
+		return err
+	}
+	if s.scales == nil {
+		s.scales = make(map[kernels.Type][]float32)
+	}
+	s.scales[s.typ] = h
+	return nil
+}
+
+// resetHyper writes the whole hyper buffer: the settings, and the loss scale as
+// the type left it, or as it begins.
 func (s *State) resetHyper() error {
 	h := make([]float32, kernels.HyperLen)
+	if kept, ok := s.scales[s.typ]; ok {
+		copy(h, kept)
+	} else {
+		h[kernels.HyperLossScale] = lossScale(s.typ)
+		h[kernels.HyperGradScale] = lossScale(s.typ) // stays, in plans that do not adapt the scale
+	}
 	s.write(h, s.setting)
-	h[kernels.HyperLossScale] = lossScale(s.typ)
-	h[kernels.HyperGradScale] = lossScale(s.typ) // stays, in plans that do not adapt the scale
 	return s.in(s.hyper, h)
 }
 

@@ -65,8 +65,8 @@ type Plan struct {
 
 // Plan builds the launches of one batch size and type on st. A change of Type or
 // Accumulate changes st too (the 16-bit copy, the stem's padding, the units of
-// the momentum) and drops the gradients accumulated so far: no earlier plan may be
-// in flight, and none may run afterwards. It waits for its own copies.
+// the momentum): no earlier plan may be in flight, and none may run afterwards. The
+// gradients accumulated so far stay until State.DropSum. It waits for its own copies.
 func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) {
 	if st == nil || st.m != m {
 		return nil, fmt.Errorf("nn: plan of model %q: the state belongs to another model", m.Name)

@@ -59,7 +59,7 @@ func TestScaleGrowth(t *testing.T) {
 }
 
 // TestPrecisionDropsSum: gradients accumulated with one type's loss scale are not
-// taken into a step of another.
+// taken into a step of another, once the change is in force.
 func TestPrecisionDropsSum(t *testing.T) {
 	m, g := tiny(t)
 	var after [2]map[string][]float32
@@ -71,6 +71,7 @@ func TestPrecisionDropsSum(t *testing.T) {
 			tr.run(tr.part)
 		}
 		tr.rebuild(4, func(c *nn.PlanConfig) { c.Accumulate = 2 })
+		tr.check(tr.st.DropSum())
 		tr.load(g.batch(4, 0))
 		tr.run(tr.part)
 		tr.load(g.batch(4, 1))
@@ -79,5 +80,41 @@ func TestPrecisionDropsSum(t *testing.T) {
 	}
 	if d := differ(after[1], after[0]); d != 0 {
 		t.Errorf("a batch before the change moved the weights by %g", d)
+	}
+}
+
+// TestTakenBack: a change of type and accumulation that is tried and taken back in
+// the middle of a sum leaves no trace, in the sum or in the loss scale.
+func TestTakenBack(t *testing.T) {
+	m, g := tiny(t)
+	half := func(c *nn.PlanConfig) { c.Type, c.Accumulate = kernels.F16, 2 }
+	for name, other := range map[string]func(*nn.PlanConfig){
+		"type":         func(c *nn.PlanConfig) { c.Accumulate = 2 },
+		"accumulation": func(c *nn.PlanConfig) { c.Type, c.Accumulate = kernels.F16, 4 },
+		"both":         func(*nn.PlanConfig) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var after [2]map[string][]float32
+			for i := range after {
+				tr := newTrainer(t, newRefDevice(), m, 3, 4, half)
+				tr.check(tr.st.SetHyper(tr.stream, testHyper))
+				buf := hyperOf(tr)
+				hyper := tr.read(buf, kernels.HyperLen)
+				hyper[kernels.HyperLossScale] = 1024
+				tr.check(tr.dev.CopyIn(tr.stream, buf, asBytes(hyper)))
+				tr.load(g.batch(4, 0))
+				tr.run(tr.part)
+				if i == 1 {
+					tr.rebuild(4, other)
+					tr.rebuild(4, half)
+				}
+				tr.load(g.batch(4, 1))
+				tr.run(tr.train)
+				after[i] = weightsOf(tr)
+			}
+			if d := differ(after[1], after[0]); d != 0 {
+				t.Errorf("the weights differ by %g", d)
+			}
+		})
 	}
 }

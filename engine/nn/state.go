@@ -37,6 +37,7 @@ type State struct {
 	typ        kernels.Type
 	cpad       int // channels of the stem's weights
 	accumulate int
+	scales     map[kernels.Type][]float32 // hyper as a type left it, with its loss scale
 
 	setting Hyper
 	ring    hyperRing
