@@ -50,14 +50,14 @@ func checkTorch(ctx context.Context, c *check) (any, error) {
 		return nil, skip("no python3 here, so PyTorch is not measured; GPUSTALL_PYTHON names one elsewhere")
 	}
 	var failed error
-	for i, python := range found {
+	for _, python := range found {
 		var f torchFacts
 		if err := c.object(ctx, &f, python, c.peerArgs("probe")...); err != nil {
 			failed = err
 			continue
 		}
 		f.Python = python
-		if i == 0 || f.Usable || c.torch.Version == "" && f.Version != "" {
+		if c.torch.Python == "" || f.Usable || c.torch.Version == "" && f.Version != "" {
 			c.torch = f
 		}
 		if f.Usable {
@@ -65,7 +65,7 @@ func checkTorch(ctx context.Context, c *check) (any, error) {
 		}
 	}
 	if c.torch.Python == "" {
-		return nil, failed
+		return nil, skip("no Python here answers: " + failed.Error())
 	}
 	return c.torch, skip(c.torch.Why)
 }
