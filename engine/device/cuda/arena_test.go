@@ -183,6 +183,13 @@ func TestArenaReservation(t *testing.T) {
 				}
 				live = append(live, b)
 			}
+			inBank := int64(0)
+			for _, n := range bank.live {
+				inBank += n
+			}
+			if a.size() != inBank {
+				t.Fatalf("the pieces have %d bytes, the driver gave %d", a.size(), inBank)
+			}
 			if asked != 0 {
 				t.Fatalf("the driver was asked %d times after the reservation of %v", asked, sizes)
 			}
