@@ -1,11 +1,13 @@
 package cuda
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"unsafe"
 
 	"dev.gpustall/kernels"
 )
@@ -52,7 +54,6 @@ func depth(op kernels.Op) int {
 // difference is between a variant's result and the first variant's.
 type difference struct {
 	worst     float64 // the largest distance
-	scale     float64 // the largest magnitude of the first variant's result
 	at        int     // where it is; -1: nowhere
 	got, want float32
 	broken    bool // only one of the two is a number there
@@ -61,67 +62,130 @@ type difference struct {
 // compareChunk is how many elements a goroutine takes at a time.
 const compareChunk = 1 << 16
 
-// compare measures how far got is from want, both of type t. A NaN agrees with a
-// NaN alone and an infinity with itself.
-func compare(got, want []byte, t kernels.Type) difference {
-	all := difference{at: -1}
-	if bytes.Equal(got, want) {
-		return all
-	}
-	size := compareChunk * t.Size()
-	chunks := (len(want) + size - 1) / size
-	parts := make([]difference, chunks)
+// chunks calls f for each chunk of n elements, on all processors.
+func chunks(n int, f func(chunk, from, to int)) {
 	var wg sync.WaitGroup
-	next := make(chan int, chunks)
-	for i := range chunks {
-		next <- i
-	}
-	close(next)
-	for range min(chunks, runtime.GOMAXPROCS(0)) {
+	var next atomic.Int64
+	count := (n + compareChunk - 1) / compareChunk
+	for range min(count, runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
-			for i := range next {
-				from, to := i*size, min((i+1)*size, len(want))
-				parts[i] = compareFloats(kernels.Load(got[from:to], t), kernels.Load(want[from:to], t))
+			for i := int(next.Add(1)) - 1; i < count; i = int(next.Add(1)) - 1 {
+				f(i, i*compareChunk, min((i+1)*compareChunk, n))
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// bits is an element of one of the floating-point types, as an integer.
+type bits interface{ ~uint16 | ~uint32 }
+
+// format says how a type's bits are read: with the sign away the larger integer is
+// the larger number, and from inf on it is none.
+type format[B bits] struct {
+	sign, inf B
+	float     func(B) float32
+}
+
+var (
+	formatF16  = format[uint16]{0x8000, 0x7c00, kernels.F16Float}
+	formatBF16 = format[uint16]{0x8000, 0x7f80, kernels.BF16Float}
+	formatF32  = format[uint32]{0x80000000, 0x7f800000, math.Float32frombits}
+)
+
+// view is a tensor's memory as integers.
+func view[B bits](b []byte) []B {
+	var one B
+	return unsafe.Slice((*B)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(one)))
+}
+
+// magnitude is the largest finite absolute value in b, of type t.
+func magnitude(b []byte, t kernels.Type) float64 {
+	switch t {
+	case kernels.F16:
+		return largest(view[uint16](b), formatF16)
+	case kernels.BF16:
+		return largest(view[uint16](b), formatBF16)
+	}
+	return largest(view[uint32](b), formatF32)
+}
+
+func largest[B bits](v []B, f format[B]) float64 {
+	parts := make([]B, (len(v)+compareChunk-1)/compareChunk)
+	chunks(len(v), func(i, from, to int) {
+		var most B
+		for _, x := range v[from:to] {
+			if x &^= f.sign; x > most && x < f.inf {
+				most = x
+			}
+		}
+		parts[i] = most
+	})
+	if len(parts) == 0 {
+		return 0
+	}
+	return float64(f.float(slices.Max(parts)))
+}
+
+// compare measures how far got is from want, both of type t. A NaN agrees with a
+// NaN alone and an infinity with itself.
+func compare(got, want []byte, t kernels.Type) difference {
+	switch t {
+	case kernels.F16:
+		return farthest(view[uint16](got), view[uint16](want), formatF16)
+	case kernels.BF16:
+		return farthest(view[uint16](got), view[uint16](want), formatBF16)
+	}
+	return farthest(view[uint32](got), view[uint32](want), formatF32)
+}
+
+func farthest[B bits](got, want []B, f format[B]) difference {
+	parts := make([]difference, (len(want)+compareChunk-1)/compareChunk)
+	chunks(len(want), func(i, from, to int) {
+		parts[i] = f.compare(got[from:to], want[from:to])
+	})
+	all := difference{at: -1}
 	for i, p := range parts {
-		all.scale = max(all.scale, p.scale)
 		if p.at >= 0 && !all.broken && (p.broken || p.worst > all.worst) {
-			all.worst, all.at, all.got, all.want, all.broken = p.worst, i*compareChunk+p.at, p.got, p.want, p.broken
+			p.at += i * compareChunk
+			all = p
 		}
 	}
 	return all
 }
 
-func compareFloats(got, want []float32) difference {
+func (f format[B]) compare(got, want []B) difference {
 	d := difference{at: -1}
-	for i, w := range want {
-		if x := math.Abs(float64(w)); x > d.scale && !math.IsInf(x, 0) {
-			d.scale = x
+	for i, wb := range want {
+		gb := got[i]
+		if gb == wb {
+			continue // most are: the same sums in the same order
 		}
-		g := got[i]
-		if g == w || g != g && w != w || d.broken {
+		g, w := f.float(gb), f.float(wb)
+		if g == w || g != g && w != w {
 			continue
 		}
 		far := math.Abs(float64(g) - float64(w))
-		d.broken = math.IsNaN(far) || math.IsInf(far, 0)
-		if d.broken || far > d.worst {
-			d.worst, d.at, d.got, d.want = far, i, g, w
+		broken := math.IsNaN(far) || math.IsInf(far, 0)
+		if broken || far > d.worst {
+			d = difference{far, i, g, w, broken}
+		}
+		if broken {
+			return d
 		}
 	}
 	return d
 }
 
-// within is nil when d is a difference that right variants may have.
-func (d difference) within(tol float64) error {
+// within is nil when d is a difference that right variants may have; scale is the
+// largest magnitude of the first variant's result.
+func (d difference) within(tol, scale float64) error {
 	switch {
-	case d.at < 0 || !d.broken && d.worst <= tol*d.scale:
+	case d.at < 0 || !d.broken && d.worst <= tol*scale:
 		return nil
-	case d.broken || d.scale == 0:
+	case d.broken || scale == 0:
 		return fmt.Errorf("%v instead of %v at %d", d.got, d.want, d.at)
 	}
 	return fmt.Errorf("%.3g instead of %.3g at %d, off by %.2g of the largest value where %.2g is allowed",
-		d.got, d.want, d.at, d.worst/d.scale, tol)
+		d.got, d.want, d.at, d.worst/scale, tol)
 }

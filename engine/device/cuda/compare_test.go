@@ -41,7 +41,7 @@ func TestCompare(t *testing.T) {
 			g, w := make([]byte, n*typ.Size()), make([]byte, n*typ.Size())
 			kernels.Store(g, typ, got)
 			kernels.Store(w, typ, want)
-			err := compare(g, w, typ).within(0.02)
+			err := compare(g, w, typ).within(0.02, magnitude(w, typ))
 			if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, %s: %v; want %q", typ, c.name, err, c.says)
 			}
@@ -80,5 +80,40 @@ func TestTolerance(t *testing.T) {
 		if lost := math.Sqrt(c.step / float64(depth(c.op))); tol > lost/2 {
 			t.Errorf("%s %+v: %.2g passes a lost step of the depth, %.2g", c.op.Name(), c.op, tol, lost)
 		}
+	}
+}
+
+// A step's largest activations have 64 million elements; every variant of every
+// shape is compared once.
+func BenchmarkCompare(b *testing.B) {
+	const n = 1 << 24
+	rng := rand.New(rand.NewPCG(1, 1))
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = rng.Float32()
+	}
+	for _, typ := range []kernels.Type{kernels.F32, kernels.F16, kernels.BF16} {
+		want := make([]byte, n*typ.Size())
+		kernels.Store(want, typ, v)
+		same := append([]byte(nil), want...)
+		other := make([]byte, len(want))
+		for i := range v {
+			v[i] *= 1.01
+		}
+		kernels.Store(other, typ, v)
+		for name, got := range map[string][]byte{"same": same, "every element differs": other} {
+			b.Run(typ.String()+"/"+name, func(b *testing.B) {
+				b.SetBytes(int64(len(want)))
+				for range b.N {
+					compare(got, want, typ)
+				}
+			})
+		}
+		b.Run(typ.String()+"/magnitude", func(b *testing.B) {
+			b.SetBytes(int64(len(want)))
+			for range b.N {
+				magnitude(want, typ)
+			}
+		})
 	}
 }

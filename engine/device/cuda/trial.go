@@ -35,14 +35,15 @@ type trial struct {
 	bufs    []device.Buffer
 	scratch *block
 	marks   [2]cu.Event
-	want    [][]byte // what the first variant left in each output, margins included
+	want    [][]byte  // what the first variant left in each output, margins included
+	scale   []float64 // and its largest magnitude there
 	got     []byte
 }
 
 // newTrial takes the memory with alloc.
 func (d *Device) newTrial(op kernels.Op, alloc func(int64) (*block, error)) (*trial, error) {
 	r := &trial{d: d, op: op, args: op.Args()}
-	r.want = make([][]byte, len(r.args))
+	r.want, r.scale = make([][]byte, len(r.args)), make([]float64, len(r.args))
 	need := d.scratchOf(op)
 	take := func(n int64) *block {
 		b, err := alloc(n)
@@ -212,9 +213,10 @@ func (r *trial) check(i int, a kernels.Arg, first bool) error {
 	}
 	if first {
 		r.want[i], r.got = got, nil
+		r.scale[i] = magnitude(got[margin:n-margin], a.Type)
 		return nil
 	}
-	if err := compare(got[margin:n-margin], r.want[i][margin:n-margin], a.Type).within(tolerance(r.op, a)); err != nil {
+	if err := compare(got[margin:n-margin], r.want[i][margin:n-margin], a.Type).within(tolerance(r.op, a), r.scale[i]); err != nil {
 		return fmt.Errorf("it computes %s as %w", a.Name, err)
 	}
 	return nil
