@@ -11,8 +11,7 @@ enum { PART_THREADS = 256 };
 template <class T, int V>
 KD_FN void sum_parts(const float *__restrict__ parts, T *out, const float *__restrict__ bias, int n, int width, int count, int slices, bool relu,
                      bool accumulate) {
-  const int W = V < 4 ? V : 4;      // floats a load brings
-  const int AHEAD = V == 8 ? 4 : 8; // parts that are loaded at a time
+  const int W = V < 4 ? V : 4; // floats a load brings
   KD_SHARED(f32x4, shared, PART_THREADS * V / 4);
   float *sums = (float *)shared; // [slices][across][V]
   int across = PART_THREADS / slices, x = threadIdx.x % across, slice = threadIdx.x / across;
@@ -23,6 +22,7 @@ KD_FN void sum_parts(const float *__restrict__ parts, T *out, const float *__res
     float v[V] = {};
     if (live) {
 #ifdef __CUDA__
+      const int AHEAD = V == 8 ? 4 : 8; // parts that are loaded at a time
 #pragma unroll AHEAD
 #endif
       for (int s = begin; s < end; s++) {
