@@ -123,15 +123,15 @@ func (e *Engine) account(f *flight) error {
 		return err
 	}
 	now := e.rec.Now()
-	copyStart, err1 := e.clock.at(e.dev, f.copyStart)
-	copyEnd, err2 := e.clock.at(e.dev, f.copyEnd)
-	start, err3 := e.clock.at(e.dev, f.start)
-	end, err4 := e.clock.at(e.dev, f.end)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return fmt.Errorf("read step %d's events: %w", f.step, err)
+	var at [4]int64
+	for i, ev := range [...]device.Event{f.copyStart, f.copyEnd, f.start, f.end} {
+		var err error
+		if at[i], err = e.clock.at(e.dev, ev); err != nil {
+			return fmt.Errorf("read step %d's events: %w", f.step, err)
+		}
 	}
-	shift := correction(copyStart, end, f.enqueued, now)
-	copyStart, copyEnd, start, end = copyStart+shift, copyEnd+shift, start+shift, end+shift
+	within(&at, f.enqueued, now)
+	copyStart, copyEnd, start, end := at[0], at[1], at[2], at[3]
 	flags := f.flags
 	if e.info.Emulated && !e.info.Computes {
 		flags |= trace.FlagModelled
@@ -233,11 +233,15 @@ func (a *anchor) at(dev device.Device, e device.Event) (int64, error) {
 	return a.t + int64(d/time.Nanosecond), err
 }
 
-// correction is what to add to a step's times to keep them inside what the host
-// saw, in ns: no event of it completed before the host began to enqueue it, nor
-// after a query found it complete.
-func correction(first, last, enqueued, seen int64) int64 {
-	return min(max(0, enqueued-first), seen-last)
+// within moves a step's times, in ns and in their order, into what the host saw: no
+// event of it completed before the host began to enqueue it, nor after a query found
+// it complete. Of a device whose clock is so fast that more than that lies between
+// the first and the last, it cuts the beginning.
+func within(at *[4]int64, enqueued, seen int64) {
+	shift := min(max(0, enqueued-at[0]), seen-at[3])
+	for i := range at {
+		at[i] = max(at[i]+shift, enqueued)
+	}
 }
 
 func (a *anchor) close(dev device.Device) {
