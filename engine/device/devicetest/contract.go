@@ -20,6 +20,7 @@ var contract = []struct {
 	{"info", false, info},
 	{"alloc", false, alloc},
 	{"out of memory", false, outOfMemory},
+	{"reservation", false, reservation},
 	{"host memory", false, hostMemory},
 	{"round trip", true, roundTrip},
 	{"copy sizes", false, copySizes},
@@ -71,6 +72,45 @@ func alloc(r *rig) {
 		if _, err := r.dev.AllocHost(n); err == nil {
 			r.Errorf("AllocHost(%d) gave no error", n)
 		}
+	}
+}
+
+// reservation: what was reserved is there, once, and what is not to be had changes
+// nothing.
+func reservation(r *rig) {
+	d, ok := r.dev.(device.Reserver)
+	if !ok {
+		r.Skip("the device reserves nothing")
+	}
+	huge := device.Reservation{Sizes: []int{4096, 1 << 50}}
+	if d.Fits(huge) {
+		r.Error("a PiB fits")
+	}
+	if _, err := d.Reserve(huge); !errors.Is(err, device.ErrOutOfMemory) {
+		r.Errorf("Reserve of a PiB: %v, want ErrOutOfMemory", err)
+	}
+	op := kernels.ConvBackwardWeight{Conv: kernels.Conv{N: 4, H: 8, W: 8, C: 16, K: 16, R: 3, S: 3, Stride: 1, Pad: 1}}
+	res := device.Reservation{Sizes: []int{1 << 20, 300, 5 << 20}, Launches: []device.Launch{{Op: op}}}
+	if !d.Fits(res) {
+		r.Fatal("six MiB do not fit")
+	}
+	if _, err := d.Reserve(res); err != nil {
+		r.Fatal(err)
+	}
+	reserved := func(res device.Reservation, when string) {
+		r.Helper()
+		if took, err := d.Reserve(res); err != nil || took != 0 {
+			r.Errorf("%s: took %d bytes more, %v", when, took, err)
+		}
+	}
+	reserved(res, "again, with nothing allocated")
+	var bufs []device.Buffer
+	for _, n := range res.Sizes {
+		bufs = append(bufs, r.alloc(n))
+	}
+	reserved(device.Reservation{Sizes: res.Sizes, Instead: bufs, Launches: res.Launches}, "in place of what is allocated")
+	if n := d.Overhead(res.Launches); n < 0 {
+		r.Errorf("an overhead of %d bytes", n)
 	}
 }
 
