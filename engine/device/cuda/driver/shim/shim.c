@@ -35,6 +35,7 @@ static void load(void) {
   why = "";
   CUresult (*init)(unsigned) = (CUresult(*)(unsigned))dlsym(lib, "cuInit");
   loaded = init ? init(0) : CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
+  if (loaded == CUDA_ERROR_STUB_LIBRARY) why = "the libcuda.so.1 found is the CUDA toolkit's stub";
 }
 
 CUresult cudashim_load(const char **text) {
