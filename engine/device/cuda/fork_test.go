@@ -41,7 +41,7 @@ func TestDriverRefuses(t *testing.T) {
 		{"it is there", "0", "GPUSTALL_EMU_DELAY=0", "opened"},
 		{"no library", "0", "GPUSTALL_LIBCUDA=/nonexistent/libcuda.so.1", "install NVIDIA's driver"},
 		{"cuInit fails", "0", "GPUSTALL_EMU_INIT=100", "does not start: cuInit: CUDA_ERROR_NO_DEVICE"},
-		{"a stub", "GPUSTALL_EMU_INIT=34", "toolkit's stub"},
+		{"a stub", "0", "GPUSTALL_EMU_INIT=34", "toolkit's stub"},
 		{"no GPU", "0", "GPUSTALL_EMU_DEVICES=0", "CUDA_VISIBLE_DEVICES"},
 		{"the second GPU", "1", "GPUSTALL_EMU_DEVICES=2", "opened"},
 		{"no second GPU", "1", "GPUSTALL_EMU_DEVICES=1", "there are 1, numbered from 0"},
