@@ -34,7 +34,8 @@ type layout struct {
 }
 
 // arrange lays the screen out. side is the panel that shares the lower right of
-// the compact layout; the device ops have the lower part of larger ones; expanded gives the focused panel the whole body.
+// the compact layout; the device ops have the lower part of larger ones; expanded
+// gives the focused panel the whole body.
 func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 	l.class = classOf(w, h)
 	l.header = rect{0, 0, w, 1}

@@ -11,8 +11,8 @@ import (
 
 // Chrome writes the spans in Chrome's trace event format ("Trace Event Format",
 // JSON object form), for chrome://tracing and Perfetto: a thread for each lane, one
-// for the ops of timed steps, a counter for the queue, and an instant for each segment and note. Times are in
-// microseconds since the session's start.
+// for the ops of timed steps, a counter for the queue, and an instant for each segment
+// and note. Times are in microseconds since the session's start.
 func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	b := bufio.NewWriterSize(w, 1<<16)
 	e := &events{w: b, ops: s.Ops}

@@ -9,10 +9,10 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// CSV writes the table that o names. That of steps has one row a step: its times in seconds, its stalls by cause, and its
-// segment's knobs. Every row says whether the device was emulated, the data
-// synthetic, the bottleneck injected, the batch cached, and how many spans the
-// session dropped.
+// CSV writes the table that o names. That of steps has one row a step: its times in
+// seconds, its stalls by cause, and its segment's knobs. Every row says whether its ops
+// were timed, the device was emulated, the data synthetic, the bottleneck injected, the
+// batch cached, and how many spans the session dropped.
 func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 	if o.Table == "ops" {
 		return opsCSV(w, s)

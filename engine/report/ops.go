@@ -185,10 +185,10 @@ func (m *markdown) timedSteps(t *stall.OpTable) string {
 		s += fmt.Sprintf(" By the medians, a timed step took %+.1f %% against the others, which makes %s of the segment's time.", 100*t.Extra, percent(max(0, t.Cost())))
 	}
 	if knobOf(knobs, "capture") == "on" && m.s.Meta.DeviceKind == "cuda" {
-		s += " The other steps replayed a captured graph; a timed step launches its kernels one by one."
 		if t.Timed == t.Steps {
-			s = strings.Replace(s, "The other steps replayed a captured graph; a timed step launches its kernels one by one.",
-				"Every step was timed, so none replayed the captured graph that was asked for.", 1)
+			s += " Every step was timed, so none replayed the captured graph that was asked for."
+		} else {
+			s += " The other steps replayed a captured graph; a timed step launches its kernels one by one."
 		}
 	}
 	return s

@@ -1,7 +1,8 @@
 // Package jpeg decodes the JPEGs that nearly all image data sets are made of, with
-// Huffman coding and 8 bits, sequential in one scan or progressive, into planes: bit by bit what libjpeg-turbo decodes by default, and without allocating
-// once its memory has the size of the images. Everything else is ErrUnsupported: the
-// standard library's image/jpeg is there for the rest.
+// Huffman coding and 8 bits, sequential in one scan or progressive, into planes: bit by
+// bit what libjpeg-turbo decodes by default, and without allocating once its memory has
+// the size of the images. Everything else is ErrUnsupported: the standard library's
+// image/jpeg is there for the rest.
 //
 // Damaged data in a sequential image are no error, as long as the file does not end
 // in them: libjpeg warns, which few programs hear, and makes something of them, and so

@@ -82,8 +82,9 @@ func (d *Decoder) frame(b []byte) bool {
 			return false
 		}
 	}
-	if d.comps = n; n == 1 {
+	if n == 1 {
 		d.comp[0].h, d.comp[0].v = 1, 1 // a scan of one component has MCUs of one block
+		d.comps = n
 		return true
 	}
 	// Colours are coded as YCbCr or not as libjpeg guesses.
@@ -118,6 +119,7 @@ func (d *Decoder) frame(b []byte) bool {
 	default:
 		return false
 	}
+	d.comps = n
 	return true
 }
 
