@@ -22,7 +22,7 @@ const (
 	minSplitSteps = 8        // tiles of depth in a part
 	maxWaves      = 4        // of the blocks of a weight gradient
 	maxVariants   = 4        // with a split depth, of one operation
-	promising     = 1.15     // times the cost of the best without: the estimate is rough
+	promising     = 1.15     // times the best's cost: the estimate is rough
 )
 
 // results are the rows and columns of the product; of the largest phase.
@@ -119,6 +119,7 @@ func (c convPlan) splits() []variant {
 		}
 	}
 	slices.SortStableFunc(vs, func(a, b variant) int { return cmp.Compare(c.cost(a), c.cost(b)) })
+	vs = slices.DeleteFunc(vs, func(v variant) bool { return c.cost(v) > promising*c.cost(vs[0]) })
 	return vs[:min(len(vs), maxVariants)]
 }
 
