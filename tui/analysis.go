@@ -93,10 +93,10 @@ func segmentSteps(s *trace.Snapshot, i int) []trace.Step {
 // prefetch_factor means nothing without workers, so that it comes and goes with
 // them does not count.
 func changed(a, b []trace.Knob) (name string, alone bool) {
-	inline := isZero(knobValue(a, "num_workers")) != isZero(knobValue(b, "num_workers"))
+	inline := isZero(trace.KnobValue(a, "num_workers")) != isZero(trace.KnobValue(b, "num_workers"))
 	n := 0
 	for _, k := range b {
-		if knobValue(a, k.Name) != k.Value && !(inline && k.Name == "prefetch_factor") {
+		if trace.KnobValue(a, k.Name) != k.Value && !(inline && k.Name == "prefetch_factor") {
 			name = k.Name
 			n++
 		}

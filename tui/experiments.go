@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
 )
 
 // experiments is the table with one row a segment of constant knobs.
@@ -48,7 +49,7 @@ var columns = []column{
 
 func knobCell(name string) func(*Model, *pen, *stall.SegmentStats) {
 	return func(_ *Model, p *pen, s *stall.SegmentStats) {
-		v := knobValue(s.Segment.Knobs, name)
+		v := trace.KnobValue(s.Segment.Knobs, name)
 		switch v {
 		case "":
 			v = "-"

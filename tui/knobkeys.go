@@ -140,7 +140,7 @@ func (m *Model) inForce(name string) string {
 	if m.live == nil || len(m.live.Segments) == 0 {
 		return ""
 	}
-	return knobValue(m.live.Segments[len(m.live.Segments)-1].Knobs, name)
+	return trace.KnobValue(m.live.Segments[len(m.live.Segments)-1].Knobs, name)
 }
 
 // before are the values in force of the knobs that changes set.

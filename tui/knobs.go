@@ -67,10 +67,10 @@ func (k *knobs) update(live *trace.Snapshot, c Control) {
 	last := &live.Segments[len(live.Segments)-1]
 	wanted := c.Requested()
 	for name, want := range k.requested {
-		if sameValue(knobValue(last.Knobs, name), want) {
+		if sameValue(trace.KnobValue(last.Knobs, name), want) {
 			delete(k.requested, name)
 			k.since[name] = live.Now
-		} else if !sameValue(knobValue(wanted, name), want) {
+		} else if !sameValue(trace.KnobValue(wanted, name), want) {
 			delete(k.requested, name)
 		}
 	}

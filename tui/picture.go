@@ -252,16 +252,7 @@ func (p *picture) history() {
 }
 
 // value is a knob's value in force.
-func (p *picture) value(name string) string { return knobValue(p.seg.Knobs, name) }
-
-func knobValue(ks []trace.Knob, name string) string {
-	for i := range ks {
-		if ks[i].Name == name {
-			return ks[i].Value
-		}
-	}
-	return ""
-}
+func (p *picture) value(name string) string { return trace.KnobValue(p.seg.Knobs, name) }
 
 // last is the newest sample at or before t.
 func last(pts []trace.Point, t int64) gauge {

@@ -83,8 +83,8 @@ func measure(s *trace.Snapshot, o *options) progress {
 // drop_last leaves out what does not fill a batch.
 func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 	each := s.Meta.Samples
-	if n := len(s.Segments); n > 0 && knob(s.Segments[n-1].Knobs, "drop_last") == "on" {
-		if batch, err := strconv.ParseInt(knob(s.Segments[n-1].Knobs, "batch_size"), 10, 64); err == nil && batch > 0 {
+	if n := len(s.Segments); n > 0 && trace.KnobValue(s.Segments[n-1].Knobs, "drop_last") == "on" {
+		if batch, err := strconv.ParseInt(trace.KnobValue(s.Segments[n-1].Knobs, "batch_size"), 10, 64); err == nil && batch > 0 {
 			each -= each % batch
 		}
 	}
@@ -97,15 +97,6 @@ func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 		done = each
 	}
 	return float64(max(0, each-done) + int64(epochs-1-int(last.Epoch))*each)
-}
-
-func knob(knobs []trace.Knob, name string) string {
-	for _, k := range knobs {
-		if k.Name == name {
-			return k.Value
-		}
-	}
-	return ""
 }
 
 func (g progress) line() string {

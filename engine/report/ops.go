@@ -36,7 +36,7 @@ func (m *markdown) operations() {
 // noOps says why there is no table.
 func (m *markdown) noOps() string {
 	for i := len(m.s.Segments) - 1; i >= 0; i-- {
-		switch knobOf(m.s.Segments[i].Knobs, "time_ops") {
+		switch trace.KnobValue(m.s.Segments[i].Knobs, "time_ops") {
 		case "off":
 			return "time_ops was off; --time-ops times them"
 		case "":
@@ -171,20 +171,20 @@ func (m *markdown) copyCells(t *stall.OpTable) []string {
 func (m *markdown) timedSteps(t *stall.OpTable) string {
 	knobs := t.Segment.Knobs
 	s := fmt.Sprintf("Timed: %s of %s", grouped(int64(t.Timed)), plural(t.Steps, "step", "steps"))
-	if how := knobOf(knobs, "time_ops"); how != "" {
+	if how := trace.KnobValue(knobs, "time_ops"); how != "" {
 		s += " (time_ops=" + how + ")"
 	}
-	if p := knobOf(knobs, "precision"); p != "" {
+	if p := trace.KnobValue(knobs, "precision"); p != "" {
 		s += ", " + p
 	}
-	if n := knobOf(knobs, "batch_size"); n != "" {
+	if n := trace.KnobValue(knobs, "batch_size"); n != "" {
 		s += ", batch_size " + n
 	}
 	s += "."
 	if finite(t.Extra) {
 		s += fmt.Sprintf(" By the medians, a timed step took %+.1f %% against the others, which makes %s of the segment's time.", 100*t.Extra, percent(max(0, t.Cost())))
 	}
-	if knobOf(knobs, "capture") == "on" && m.s.Meta.DeviceKind == "cuda" {
+	if trace.KnobValue(knobs, "capture") == "on" && m.s.Meta.DeviceKind == "cuda" {
 		if t.Timed == t.Steps {
 			s += " Every step was timed, so none replayed the captured graph that was asked for."
 		} else {
@@ -200,7 +200,7 @@ func (m *markdown) opChanges(a, b *stall.OpTable) {
 	m.heading(3, fmt.Sprintf("What the change bought, by operation: segment %s against %s", nb, na))
 	var words []string
 	for _, k := range changed(a.Segment.Knobs, b.Segment.Knobs) {
-		words = append(words, k.Name+" "+or(knobOf(a.Segment.Knobs, k.Name), "-")+" -> "+k.Value)
+		words = append(words, k.Name+" "+or(trace.KnobValue(a.Segment.Knobs, k.Name), "-")+" -> "+k.Value)
 	}
 	m.para("%s. The ratio is %s's device time for a sample over %s's: under 1 is faster.", or(strings.Join(words, ", "), "The same knobs"), nb, na)
 	head := []string{"op", "layer", "phase", ">" + na + ", per step", ">" + nb + ", per step", ">ratio", "kernel"}
@@ -313,13 +313,4 @@ func (m *markdown) lossScale() {
 	}
 	m.para("The loss scale is %g; %s skipped because a gradient overflowed, the latest in step %s.",
 		l.Scale, plural(int(l.Skipped), "update was", "updates were"), grouped(int64(l.LastOverflow)))
-}
-
-func knobOf(knobs []trace.Knob, name string) string {
-	for _, k := range knobs {
-		if k.Name == name {
-			return k.Value
-		}
-	}
-	return ""
 }

@@ -147,14 +147,7 @@ func (c *context) reading() bool {
 }
 
 // knob returns the value in force; empty when it is unknown.
-func (c *context) knob(name string) string {
-	for _, k := range c.knobs {
-		if k.Name == name {
-			return k.Value
-		}
-	}
-	return ""
-}
+func (c *context) knob(name string) string { return trace.KnobValue(c.knobs, name) }
 
 // number returns an integer knob's value in force.
 func (c *context) number(name string) (int, bool) {

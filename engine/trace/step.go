@@ -50,6 +50,17 @@ func Diverged(steps []Step) (first int32, n int) {
 // Knob is one setting as text, so that old files replay after knobs are added.
 type Knob struct{ Name, Value string }
 
+// KnobValue returns the value of the knob of that name, empty when it is not among
+// them.
+func KnobValue(knobs []Knob, name string) string {
+	for i := range knobs {
+		if knobs[i].Name == name {
+			return knobs[i].Value
+		}
+	}
+	return ""
+}
+
 // Segment is an interval under constant knobs.
 type Segment struct {
 	Index     int32

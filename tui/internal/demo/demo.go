@@ -149,12 +149,7 @@ func (r *Run) note(t int64, level, text string) {
 
 // knob is a value in force.
 func (r *Run) knob(name string) string {
-	for _, k := range r.snap.Segments[len(r.snap.Segments)-1].Knobs {
-		if k.Name == name {
-			return k.Value
-		}
-	}
-	return ""
+	return trace.KnobValue(r.snap.Segments[len(r.snap.Segments)-1].Knobs, name)
 }
 
 func (r *Run) num(name string) int64 {
