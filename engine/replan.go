@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -30,15 +29,8 @@ func (p *planner) open(e *Engine) error {
 		return err
 	}
 	if p.untuned(d) {
-		ctx := e.cfg.Start
-		if ctx == nil {
-			ctx = context.Background()
-		}
-		if err := p.tune(ctx, d, e.cfg.TuneLimit); err != nil {
+		if err := p.tuneFirst(d); err != nil {
 			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("try the kernels on %s: %w", e.info.Name, err)
 		}
 	}
 	return p.place(d)
@@ -130,7 +122,7 @@ func (p *planner) apply(k Knobs) error {
 			d.activations = max(d.activations, p.arena.Size())
 		}
 		p.freeAll()
-		if err := p.tune(context.Background(), d, min(liveTune, p.e.cfg.TuneLimit)); err != nil {
+		if err := p.tuneLive(d); err != nil {
 			return err
 		}
 	}

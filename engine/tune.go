@@ -17,16 +17,38 @@ func (p *planner) untuned(d demand) bool {
 	return ok && p.e.cfg.TuneLimit > 0 && t.Untuned(d.full) > 0
 }
 
-// tune has the device try the variants of the full batch's kernels, in the memory
-// that the plan is about to take. After an error the device is of no further use.
-func (p *planner) tune(ctx context.Context, d demand, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	t := p.e.dev.(device.Tuner)
+// tuneFirst tunes before the run, where a person is told how far it is.
+func (p *planner) tuneFirst(d demand) error {
+	ctx := p.e.cfg.Start
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	var progress func(done, total int)
 	if f := p.e.cfg.Progress; f != nil {
 		progress = func(done, total int) { f("trying kernels on "+p.e.info.Name+" (once)", done, total) }
 	}
+	if err := p.tune(ctx, d, p.e.cfg.TuneLimit, progress); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("try the kernels on %s: %w", p.e.info.Name, err)
+	}
+	return nil
+}
+
+// tuneLive tunes while the run waits: the notes tell.
+func (p *planner) tuneLive(d demand) error {
+	limit := min(liveTune, p.e.cfg.TuneLimit)
+	p.e.rec.Note("info", fmt.Sprintf("autotune: trying %d kernels, for %s at the most", p.e.dev.(device.Tuner).Untuned(d.full), limit))
+	return p.tune(context.Background(), d, limit, nil)
+}
+
+// tune has the device try the variants of the full batch's kernels, in the memory
+// that the plan is about to take. After an error the device is of no further use.
+func (p *planner) tune(ctx context.Context, d demand, limit time.Duration, progress func(done, total int)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t := p.e.dev.(device.Tuner)
 	start, before := time.Now(), len(t.Tuned())
 	notes, err := t.Tune(ctx, d.full, progress)
 	for _, n := range notes {
