@@ -38,30 +38,33 @@ func (grey) Close() error { return nil }
 
 // TestStepAllocates counts the allocations of whole steps, the loader's, the
 // device's and those of the other goroutines included: in steady state there are
-// none. The collector is left out, the session grows for ever; here the rings
+// none, also where every step's ops are timed. The collector is left out, the session grows for ever; here the rings
 // run full and drop.
 func TestStepAllocates(t *testing.T) {
 	for _, name := range []string{"cpu", "emu:h100"} {
 		for _, workers := range []int{0, 2} {
-			t.Run(name, func(t *testing.T) {
-				e := stepper(t, name, workers)
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				step := func() {
-					if err := e.trainStep(ctx); err != nil {
-						t.Fatal(err)
+			for _, timing := range []OpTiming{TimeSampled, TimeEvery} {
+				t.Run(name, func(t *testing.T) {
+					e := stepper(t, name, workers)
+					e.ops.begin(timing)
+					ctx, cancel := context.WithCancel(context.Background())
+					defer cancel()
+					step := func() {
+						if err := e.trainStep(ctx); err != nil {
+							t.Fatal(err)
+						}
 					}
-				}
-				for range 20 {
-					step()
-				}
-				if n := testing.AllocsPerRun(50, step); n != 0 {
-					t.Errorf("%v allocations a step with %d workers", n, workers)
-				}
-				if err := e.finish(); err != nil {
-					t.Error(err)
-				}
-			})
+					for range 20 {
+						step()
+					}
+					if n := testing.AllocsPerRun(50, step); n != 0 {
+						t.Errorf("%v allocations a step with %d workers, time_ops=%v", n, workers, timing)
+					}
+					if err := e.finish(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
 		}
 	}
 }

@@ -33,6 +33,12 @@ type opTable struct {
 	variants []string
 }
 
+// opRow is where a launch counts, and what one call of it is.
+type opRow struct {
+	at           int32
+	flops, bytes float64
+}
+
 type opKey struct {
 	segment                     int32
 	name, layer, phase, variant string
@@ -74,20 +80,20 @@ func (t *opTable) read(e *Engine, f *flight, start int64, flags uint16) (err err
 		}
 	}
 	for i, d := range t.times {
-		at := f.prog.rows[i]
-		row, op := &t.rows[at], f.prog.launches[i].Op
+		op := &f.prog.rows[i]
+		row := &t.rows[op.at]
 		if row.Calls == 0 || int64(d) < row.Min {
 			row.Min = int64(d)
 		}
 		row.Max = max(row.Max, int64(d))
 		row.Calls++
 		row.Total += int64(d)
-		row.FLOPs += op.FLOPs()
-		row.Bytes += op.Bytes()
+		row.FLOPs += op.flops
+		row.Bytes += op.bytes
 		if keep {
 			t.track.Record(trace.Span{
 				Start: start, End: start + int64(d), Step: f.step, Batch: f.seq,
-				Kind: trace.KindOp, Flags: flags, Arg: uint32(at),
+				Kind: trace.KindOp, Flags: flags, Arg: uint32(op.at),
 			})
 		}
 		start += int64(d)
@@ -119,7 +125,7 @@ func (t *opTable) locate(e *Engine, p *program, segment int32) {
 				Segment: segment, Name: key.name, Layer: key.layer, Phase: key.phase, Variant: key.variant,
 			})
 		}
-		p.rows = append(p.rows, at)
+		p.rows = append(p.rows, opRow{at, l.Op.FLOPs(), l.Op.Bytes()})
 	}
 }
 

@@ -43,7 +43,7 @@ type program struct {
 
 	// Of the table of ops: the row of each launch under a segment, and the usual
 	// device and host time of a step, in ns.
-	rows        []int32
+	rows        []opRow
 	segment     int32
 	usual, host float64
 	timed       bool // a step was
