@@ -14,6 +14,7 @@ const module = "dev.gpustall/"
 var house = map[string][]string{
 	"kernels":                     {},
 	"kernels/cpu":                 {"kernels"},
+	"kernels/ptxvm":               {},
 	"engine/trace":                {},
 	"engine/device":               {},
 	"engine/device/cpu":           {"engine/device", "kernels"},
