@@ -74,14 +74,21 @@ func decode(s *loader.Sample) error {
 	return errUnknown
 }
 
-// decoders are at rest here between images.
+// decoders are at rest here between images, each with keptBytes at the most.
 var decoders = sync.Pool{New: func() any { return new(jpeg.Decoder) }}
+
+// keptBytes are the planes of 44 Mpixel with chroma of half the size, or of 14 Mpixel
+// if they are progressive.
+const keptBytes = 64 << 20
 
 // decodeJPEG decodes the usual JPEG; handled is false if s holds something else,
 // or if it is damaged, which image/jpeg says in words.
 func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 	d := decoders.Get().(*jpeg.Decoder)
-	defer decoders.Put(d)
+	defer func() {
+		d.Trim(keptBytes)
+		decoders.Put(d)
+	}()
 	if d.Header(s.Raw) != nil {
 		return false, nil
 	}

@@ -13,7 +13,7 @@
 // package jpeg leaves to the standard library, such as one with subsampled RGB.
 //
 // An image may have as many pixels as PIL allows, 178,956,970. While it is decoded it
-// takes 5 to 12 bytes a pixel, in each worker that has one.
+// takes 4 to 15 bytes a pixel, in each worker that has one.
 //
 // As with torchvision, an EXIF orientation is ignored: a photograph taken with the
 // camera on its side lies on its side. Not read, where PIL does: animated WebP, BMP

@@ -131,6 +131,16 @@ func (d *Decoder) Decode() error {
 	return nil
 }
 
+// Trim forgets the image, and gives the decoder's memory back if it is more than
+// limit bytes.
+func (d *Decoder) Trim(limit int) {
+	planes, coefs := d.planes, d.coefs
+	if cap(planes)+2*cap(coefs) > limit {
+		planes, coefs = nil, nil
+	}
+	*d = Decoder{planes: planes, coefs: coefs}
+}
+
 // sequential decodes an image of one scan.
 func (d *Decoder) sequential() bool {
 	if d.segments(func() bool { return d.peek() == sos }) != nil {

@@ -155,6 +155,37 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// TestTrim: what a large image took is given back, what a small one took is not, and
+// the decoder is as good as new. The large one is of the header alone.
+func TestTrim(t *testing.T) {
+	b := files(t)["progressivegrey.jpg"]
+	var d Decoder
+	if err := decode(&d, b); err != nil {
+		t.Fatal(err)
+	}
+	const limit = 1 << 20
+	held := cap(d.planes) + 2*cap(d.coefs)
+	if d.Trim(limit); d.Gray != nil || d.b != nil || cap(d.planes)+2*cap(d.coefs) != held || held == 0 {
+		t.Errorf("an image of %d bytes, %d of them kept", held, cap(d.planes)+2*cap(d.coefs))
+	}
+	if err := d.Decode(); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("no image: %v", err)
+	}
+	large := bytes.Clone(b)
+	at := bytes.Index(large, []byte{0xff, sof2}) + 5
+	copy(large[at:], []byte{0x10, 0, 0x10, 0})
+	_ = decode(&d, large)
+	if held := cap(d.planes) + 2*cap(d.coefs); held < 3*4096*4096 {
+		t.Fatalf("%d bytes for %d x %d", held, d.Width, d.Height)
+	}
+	if d.Trim(limit); cap(d.planes)+cap(d.coefs) > 0 {
+		t.Errorf("%d and %d kept", cap(d.planes), cap(d.coefs))
+	}
+	if err := decode(&d, b); err != nil || d.Gray == nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
 // FuzzDecode: nothing panics, and where image/jpeg reads the same file, it has that
 // size.
 func FuzzDecode(f *testing.F) {
