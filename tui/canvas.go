@@ -197,6 +197,8 @@ func (p *pen) float(st style, f float64, prec int) *pen {
 
 func (p *pen) size(st style, n float64) *pen { return p.bytes(st, appendSize(p.c.num[:0], n)) }
 
+func (p *pen) memory(st style, n int64) *pen { return p.bytes(st, appendMemory(p.c.num[:0], n)) }
+
 func (p *pen) rate(st style, v float64) *pen { return p.bytes(st, appendRate(p.c.num[:0], v)) }
 
 // right writes b so that it ends before column x+w.

@@ -111,6 +111,7 @@ func TestFormat(t *testing.T) {
 		{pctText(0.613), "61.3%"}, {pctText(1), "100%"}, {pctText(0), "0.0%"},
 		{deltaText(1.341), "+34.1%"}, {deltaText(0.9), "-10.0%"}, {deltaText(1), "0.0%"}, {deltaText(12), "x12.0"}, {deltaText(0), "-"},
 		{clockText(3_723e9), "01:02:03"}, {rateText(1553.4), "1,553"}, {rateText(12.13), "12.1"},
+		{string(appendMemory(nil, 364<<20/10)), "36.4 MiB"}, {string(appendMemory(nil, 1e9)), "953.7 MiB"}, {string(appendMemory(nil, 80<<30)), "81920 MiB"},
 		{string(appendSize(nil, 412e6)), "412 MB"}, {string(appendSize(nil, 12)), "12 B"},
 	} {
 		if c.got != c.want {

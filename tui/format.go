@@ -104,6 +104,16 @@ func appendSize(b []byte, n float64) []byte {
 	return append(appendSig(b, n), units[i]...)
 }
 
+// appendMemory writes device memory in MiB, as the report, the plan and
+// nvidia-smi do.
+func appendMemory(b []byte, n int64) []byte {
+	v, digits := float64(n)/(1<<20), 1
+	if v >= 1000 {
+		digits = 0
+	}
+	return append(strconv.AppendFloat(b, v, 'f', digits, 64), " MiB"...)
+}
+
 // appendRate writes a number of things a second: 1,553 or 12.1.
 func appendRate(b []byte, v float64) []byte {
 	if math.IsNaN(v) || math.IsInf(v, 0) {

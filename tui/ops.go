@@ -166,12 +166,12 @@ func (m *Model) opsSummary(p pen) {
 	}
 	snap := &m.pic.snap
 	if peak := snap.PeakBytes(); peak > 0 && part(18) {
-		p.text(stDim, "memory peak ").size(stNormal, float64(peak))
+		p.text(stDim, "memory peak ").memory(stNormal, peak)
 		if held := snap.HeldBytes(&m.pic.seg); held > 0 && part(14) {
-			p.text(stDim, ", held ").size(stNormal, float64(held))
+			p.text(stDim, ", held ").memory(stNormal, held)
 		}
 		if planned := snap.PlannedBytes(m.pic.at); planned > 0 && part(17) {
-			p.text(stDim, ", planned ").size(stNormal, float64(planned))
+			p.text(stDim, ", planned ").memory(stNormal, planned)
 		}
 		p.space(2)
 	}
