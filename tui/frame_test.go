@@ -83,6 +83,19 @@ func TestLabelsAlwaysShow(t *testing.T) {
 	}
 }
 
+// TestFrozenShows at every size and whatever is expanded: the numbers are old.
+func TestFrozenShows(t *testing.T) {
+	for _, size := range sizes {
+		run := session()
+		s := newScreen(t, run, Options{Control: run}, size[0], size[1])
+		s.mustHide("FROZEN", "FRZ")
+		s.press("5", "f", "space")
+		s.mustShow(pick(size[0] < 100, "FRZ", "FROZEN"))
+		s.press("space")
+		s.mustHide("FROZEN", "FRZ")
+	}
+}
+
 // TestDiverged: a loss that broke shows at every size, but not before it did.
 func TestDiverged(t *testing.T) {
 	run := session()

@@ -17,6 +17,9 @@ func (m *Model) badges(buf *[6]badge) []badge {
 	if m.o.Replay {
 		out = append(out, badge{"REPLAY", "RPL", stBadge})
 	}
+	if m.frozen && !m.o.Replay { // also where no timeline's title says so
+		out = append(out, badge{"FROZEN", "FRZ", stPause})
+	}
 	if m.live.Meta.Emulated {
 		out = append(out, badge{"EMULATED", "EMU", stBadge})
 	}
