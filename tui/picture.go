@@ -30,7 +30,7 @@ type picture struct {
 	util     float64
 	data     float64 // share of data stalls
 	p50, p95 int64   // ns a step
-	floor    int64   // ns of compute a step
+	floor    int64   // ns of compute in the median step, which is never over p50
 	rate     float64 // samples a second
 
 	broke    int  // index of the first step that diverged, -1
@@ -190,7 +190,12 @@ func (p *picture) window() {
 	}
 	slices.Sort(p.sorted)
 	p.p50, p.p95 = quantile(p.sorted, 0.50), quantile(p.sorted, 0.95)
-	p.floor = p.sum.Busy / int64(len(p.steps))
+	p.sorted = p.sorted[:0]
+	for i := range p.steps {
+		p.sorted = append(p.sorted, p.steps[i].Busy)
+	}
+	slices.Sort(p.sorted)
+	p.floor = quantile(p.sorted, 0.50)
 	if p.sum.Copy > 0 {
 		p.h2d = float64(p.sum.Bytes) / (float64(p.sum.Copy) / 1e9)
 	}

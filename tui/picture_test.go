@@ -50,6 +50,9 @@ func TestPictureOfAMoment(t *testing.T) {
 				t.Fatalf("at %d there is step %d, which ends at %d", at, i, p.snap.Steps[i].End)
 			}
 		}
+		if p.floor > p.p50 {
+			t.Fatalf("at %d the compute floor of a step, %d ns, is over its median, %d ns", at, p.floor, p.p50)
+		}
 		if p.next && p.seg.Start > at {
 			t.Fatalf("at %d configuration #%d is in force, which starts at %d", at, p.seg.Index, p.seg.Start)
 		}
