@@ -26,6 +26,8 @@ func (t *timeline) explain(m *Model) {
 		key[1] = t.spans[stall].Start
 	case unknown && m.paused:
 		key[1] = -2
+	case len(m.pic.snap.Steps) == 0:
+		key[1] = -4
 	case unknown:
 		key[1] = -3
 	}
@@ -43,6 +45,8 @@ func (t *timeline) explain(m *Model) {
 		text = "paused: nothing runs on the device"
 	case len(t.spans) == 0:
 		text = "nothing recorded in this window yet"
+	case len(m.pic.snap.Steps) == 0:
+		text = "no step has ended yet: time is charged to causes from the first one on"
 	case unknown:
 		text = "no step has ended in this window: its stalls are not known yet"
 	default:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
 )
 
 // TestReplay: time moves by keys, knobs do not.
@@ -34,6 +35,15 @@ func TestReplay(t *testing.T) {
 	s.press("space") // from the end it begins again
 	if s.at != 0 || !s.play {
 		t.Errorf("space at the end: at %d, playing %v", s.at, s.play)
+	}
+}
+
+// TestBeforeTheFirstStep nothing claims that the device never waited.
+func TestBeforeTheFirstStep(t *testing.T) {
+	run := demo.New(nil)
+	for run.Advance(1e6); len(run.Snapshot(0, 0).Steps) == 0 && run.Now() < 1e9; run.Advance(run.Now() + 1e6) {
+		s := newScreen(t, run, Options{Control: run}, 120, 36)
+		s.mustHide("the device never waited")
 	}
 }
 
