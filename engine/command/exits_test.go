@@ -217,6 +217,8 @@ func TestFlagMessages(t *testing.T) {
 		{"run --interval 1e300", "0.05 to 3600"},
 		{"run --lr NaN", "--lr NaN"},
 		{"run --pin-memory off", "--pin-memory=off"},
+		{"run --time-ops every", "--time-ops=every"},
+		{"run --gradient-accumulation 0 --data " + tiny(t), "choose 1 to 64"},
 		{"run --drop-last --batch-size 4096 --data " + tiny(t), "leaves no batch"},
 		{"data make cifar10 nowhere --samples 3", "--samples 3"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -138,7 +139,10 @@ func (o *options) engineKnobs(base engine.Knobs) (engine.Knobs, error) {
 			return k, usageError{err}
 		}
 	}
-	k.Capture, k.Accumulate, k.Checkpoint = o.capture, o.accumulate, o.checkpoint
+	k.Capture, k.Checkpoint = o.capture, o.checkpoint
+	if err := k.Set("gradient_accumulation", strconv.Itoa(o.accumulate)); err != nil {
+		return k, usageError{err}
+	}
 	if o.timeOps != "" {
 		if err := k.Set("time_ops", o.timeOps); err != nil {
 			return k, usageError{err}

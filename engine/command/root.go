@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Main runs the command line and returns the exit code.
@@ -67,8 +68,14 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if slices.Contains([]string{"on", "off", "true", "false"}, args[0]) {
-		return usageError{fmt.Errorf("%s takes no argument %q; a switch takes its value after =, as in --pin-memory=%s", cmd.CommandPath(), args[0], args[0])}
+	if slices.Contains([]string{"on", "off", "true", "false", "sampled", "every"}, args[0]) {
+		flag := "pin-memory"
+		cmd.Flags().Visit(func(f *pflag.Flag) { // one that was given alone
+			if f.NoOptDefVal != "" && f.Value.String() == f.NoOptDefVal {
+				flag = f.Name
+			}
+		})
+		return usageError{fmt.Errorf("%s takes no argument %q; a switch takes its value after =, as in --%s=%s", cmd.CommandPath(), args[0], flag, args[0])}
 	}
 	if cmd.HasParent() {
 		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args[0])}
