@@ -134,11 +134,13 @@ func (d *Decoder) Decode() error {
 // Trim forgets the image, and gives the decoder's memory back if it is more than
 // limit bytes.
 func (d *Decoder) Trim(limit int) {
-	planes, coefs := d.planes, d.coefs
-	if cap(planes)+2*cap(coefs) > limit {
-		planes, coefs = nil, nil
+	if cap(d.planes)+2*cap(d.coefs) > limit {
+		d.planes, d.coefs = nil, nil
 	}
-	*d = Decoder{planes: planes, coefs: coefs}
+	clear(d.comp[:])
+	d.b, d.bits, d.comps = nil, bits{}, 0
+	d.Gray, d.YCbCr, d.Black = nil, nil, nil
+	d.gray, d.ycbcr = image.Gray{}, image.YCbCr{}
 }
 
 // sequential decodes an image of one scan.
