@@ -39,6 +39,11 @@ var codecs = []codec{
 
 var errUnknown = errors.New("neither a JPEG, PNG, WebP, BMP, TIFF, PPM nor PGM")
 
+var (
+	startOfScan = []byte{0xff, 0xda} // which no coded data contain (T.81, B.1.1.5)
+	errScans    = fmt.Errorf("a progressive JPEG of more than %d scans", jpeg.MaxScans)
+)
+
 func (c *codec) matches(b []byte) bool {
 	if len(b) < len(c.magic) {
 		return false
@@ -96,6 +101,9 @@ func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 		return true, fmt.Errorf("cannot read this JPEG: %w", err)
 	}
 	if d.Decode() != nil {
+		if bytes.Count(s.Raw, startOfScan) > jpeg.MaxScans {
+			return true, errScans // image/jpeg would go through them all
+		}
 		return false, nil
 	}
 	prepare(s, d.Width, d.Height)
@@ -186,7 +194,7 @@ func mend(err error) string {
 	if _, ok := errors.AsType[tiff.UnsupportedError](err); ok {
 		return mendKind
 	}
-	if errors.Is(err, bmp.ErrUnsupported) || errors.Is(err, errAnimated) || errors.Is(err, errUnknown) {
+	if errors.Is(err, bmp.ErrUnsupported) || errors.Is(err, errAnimated) || errors.Is(err, errScans) || errors.Is(err, errUnknown) {
 		return mendKind
 	}
 	return "replace or remove the file"

@@ -17,8 +17,9 @@
 //
 // As with torchvision, an EXIF orientation is ignored: a photograph taken with the
 // camera on its side lies on its side. Not read, where PIL does: animated WebP, BMP
-// with run-length coding or 16 bits, TIFF with JPEG inside, CMYK or floating point, and
-// GIF or any other form behind one of the extensions. Decode's error names the file
+// with run-length coding or 16 bits, TIFF with JPEG inside, CMYK or floating point,
+// progressive JPEG of more than 100 scans, and GIF or any other form behind one of the
+// extensions. Decode's error names the file
 // and says so.
 //
 // A file that cannot be read or decoded, one of no bytes or cut off among them, is an

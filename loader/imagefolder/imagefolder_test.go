@@ -6,7 +6,7 @@ import (
 	"errors"
 	"image"
 	"image/color"
-	"image/jpeg"
+	stdjpeg "image/jpeg"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/imagefolder/jpeg"
 )
 
 var _ loader.Dataset = (*Dataset)(nil)
@@ -53,7 +54,7 @@ func gradient(w, h int) *image.NRGBA {
 
 func encodeJPEG(t testing.TB, m image.Image) []byte {
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, m, &jpeg.Options{Quality: 90}); err != nil {
+	if err := stdjpeg.Encode(&b, m, &stdjpeg.Options{Quality: 90}); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -226,6 +227,22 @@ func BenchmarkDecode(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestScans: one scan over and over is refused, by this package and by the standard
+// library's decoder, which it is not left to.
+func TestScans(t *testing.T) {
+	b, err := os.ReadFile("testdata/progressivegrey.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := bytes.Index(b, startOfScan)
+	to := from + 2 + bytes.Index(b[from+2:], []byte{0xff, 0xc4}) // the next one's codes
+	many := append(b[:to:to], bytes.Repeat(b[from:to], jpeg.MaxScans)...)
+	s := loader.Sample{Raw: append(many, b[to:]...)}
+	if err := decode(&s); !errors.Is(err, errScans) || mend(err) != mendKind {
+		t.Errorf("%d bytes: %v", len(s.Raw), err)
 	}
 }
 

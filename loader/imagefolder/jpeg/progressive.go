@@ -1,7 +1,8 @@
 package jpeg
 
-// maxScans bounds the work that a small file can ask for. Encoders write about ten.
-const maxScans = 200
+// MaxScans bounds the work that a small file can ask for: a scan of a few bytes goes
+// over the whole image. Encoders write about ten.
+const MaxScans = 100
 
 // band is what a scan of a progressive image brings: the coefficients from to, of
 // zigzag order, from bit high (exclusive; 0: from the top) down to bit low.
@@ -29,7 +30,7 @@ func (d *Decoder) progressive() bool {
 		}
 		_, data := d.segment()
 		comps, n, s, ok := d.progressiveHeader(data)
-		if !ok || scans == maxScans {
+		if !ok || scans == MaxScans {
 			return false
 		}
 		for _, i := range comps[:n] {
