@@ -112,8 +112,8 @@ func (g progress) line() string {
 	if math.IsNaN(float64(g.SamplesPerSecond)) {
 		b.WriteString("  waiting for the first step")
 	} else {
-		fmt.Fprintf(&b, "  %.4g samples/s  util %s  data %s  loss %s  top1 %s",
-			float64(g.SamplesPerSecond), percent(float64(g.DeviceUtilization)), percent(float64(g.DataShare)),
+		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s  loss %s  top1 %s",
+			rateText(g.SamplesPerSecond), percent(float64(g.DeviceUtilization)), percent(float64(g.DataShare)),
 			lossText(g.Loss, g.Top1), percent(float64(g.Top1)))
 	}
 	if g.Diverged != nil {

@@ -213,9 +213,12 @@ func (s summary) text() string {
 	if len(s.Labels) > 0 {
 		fmt.Fprintf(&b, "  [%s]", strings.Join(s.Labels, ", "))
 	}
-	fmt.Fprintf(&b, "\n%d steps, %d samples in %.3g s: %.4g samples/s, device utilisation %s, loss %s, top-1 %s\n",
-		s.Steps, s.Samples, float64(s.Wall), float64(s.SamplesPerSecond), percent(float64(s.DeviceUtilization)),
-		lossText(s.Loss, s.Top1), percent(float64(s.Top1)))
+	fmt.Fprintf(&b, "\n%d steps, %d samples in %s: %s samples/s, device utilisation %s, loss %s",
+		s.Steps, s.Samples, timeText(s.Wall), rateText(s.SamplesPerSecond), percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
+	if !math.IsNaN(float64(s.Top1)) { // the screen's loss is the last step's
+		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", percent(float64(s.Top1)), s.Epochs)
+	}
+	b.WriteByte('\n')
 	if s.Diverged != nil {
 		fmt.Fprintf(&b, "diverged the loss is not a number since step %d: lower --lr; what the device waited for was measured all the same\n", *s.Diverged)
 	}
@@ -232,8 +235,8 @@ func (s summary) text() string {
 		fmt.Fprintf(&b, "dropped  %d spans: the shares above may be off\n", s.DroppedSpans)
 	}
 	if u := s.Unsaved; u != nil {
-		fmt.Fprintf(&b, "unsaved  %d steps and %d spans, of %.3g s to %.3g s after the start, are not in the session's file\n",
-			u.Steps, u.Spans, float64(u.From), float64(u.To))
+		fmt.Fprintf(&b, "unsaved  %d steps and %d spans, of %s to %s after the start, are not in the session's file\n",
+			u.Steps, u.Spans, timeText(u.From), timeText(u.To))
 	}
 	return b.String()
 }
