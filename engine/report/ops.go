@@ -104,13 +104,7 @@ func (m *markdown) opTable(t *stall.OpTable) {
 	for i := range ops {
 		r := &ops[i]
 		if i >= opsShown {
-			rest.Ops++
-			rest.Calls += r.Calls
-			rest.Total += r.Total
-			rest.FLOPs += r.FLOPs
-			rest.Bytes += r.Bytes
-			rest.Share += r.Share
-			rest.Step += r.Step
+			rest.Add(r)
 			continue
 		}
 		rows = append(rows, opCells(r, r.Name))

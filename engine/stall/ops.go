@@ -33,6 +33,17 @@ type OpRow struct {
 	Step  float64 // of the timed steps' wall time, 0 to 1; NaN when unknown
 }
 
+// Add counts o in. Names and extremes stay r's.
+func (r *OpRow) Add(o *OpRow) {
+	r.Ops += o.Ops
+	r.Calls += o.Calls
+	r.Total += o.Total
+	r.FLOPs += o.FLOPs
+	r.Bytes += o.Bytes
+	r.Share += o.Share
+	r.Step += o.Step
+}
+
 // Mean is the time of one call, in ns; NaN without calls.
 func (r *OpRow) Mean() float64 { return float64(r.Total) / float64(r.Calls) }
 
@@ -173,13 +184,7 @@ func (t *OpTable) Group(by OpGroup) []OpRow {
 				*f.have = ""
 			}
 		}
-		g.Ops += r.Ops
-		g.Calls += r.Calls
-		g.Total += r.Total
-		g.FLOPs += r.FLOPs
-		g.Bytes += r.Bytes
-		g.Share += r.Share
-		g.Step += r.Step
+		g.Add(r)
 	}
 	return out
 }
