@@ -1,0 +1,92 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// opChanges sets the two segments side by side.
+func (m *markdown) opChanges(a, b *stall.OpTable) {
+	na, nb := m.segmentName(a.Segment.Index), m.segmentName(b.Segment.Index)
+	m.heading(3, fmt.Sprintf("What the change bought, by operation: segment %s against %s", nb, na))
+	var words []string
+	for _, k := range changed(a.Segment.Knobs, b.Segment.Knobs) {
+		words = append(words, k.Name+" "+or(trace.KnobValue(a.Segment.Knobs, k.Name), "-")+" -> "+k.Value)
+	}
+	few := min(a.Timed, b.Timed) < fewTimed
+	note := ""
+	if few {
+		note = fmt.Sprintf(" Only %d and %d steps were timed: where the ratio has a ~, the times of the two overlap (least to most), and it may be chance.", a.Timed, b.Timed)
+	}
+	m.para("%s. The ratio is %s's device time for a sample over %s's: under 1 is faster.%s", or(strings.Join(words, ", "), "The same knobs"), nb, na, note)
+	head := []string{"op", "layer", "phase", ">" + na + ", per step", ">" + nb + ", per step", ">ratio", "kernel"}
+	for _, by := range []stall.OpGroup{stall.ByKind, stall.ByOp} {
+		changes := stall.CompareOps(a, b, by)
+		slices.SortStableFunc(changes, func(x, y stall.OpChange) int {
+			return cmp.Compare(max(y.A, y.B), max(x.A, x.B))
+		})
+		rows := [][]string{slices.Clone(head)}
+		if by == stall.ByKind {
+			rows[0] = []string{"op", head[3], head[4], head[5]}
+			all := stall.OpChange{A: a.StepOps(), B: b.StepOps()}
+			rows = append(rows, []string{"all ops", seconds(int64(all.A)), seconds(int64(all.B)), ratio(all.Ratio(a, b))})
+		}
+		for i := range changes[:min(opsShown, len(changes))] {
+			c := &changes[i]
+			if by == stall.ByKind {
+				rows = append(rows, []string{c.Name, span(c.A), span(c.B), ratio(c.Ratio(a, b))})
+				continue
+			}
+			kernel := c.VariantB
+			if c.VariantA != c.VariantB {
+				kernel = or(c.VariantA, "-") + " -> " + or(c.VariantB, "-")
+			}
+			r := ratio(c.Ratio(a, b))
+			if few && r != "-" && overlap(c, a, b) {
+				r = "~" + r
+			}
+			rows = append(rows, []string{c.Name, or(c.Layer, "-"), or(c.Phase, "-"), span(c.A), span(c.B), r, or(kernel, "-")})
+		}
+		m.table(rows)
+	}
+}
+
+// overlap tells whether the least and most times of an op, for a sample, leave
+// room for the two segments to be alike.
+func overlap(c *stall.OpChange, a, b *stall.OpTable) bool {
+	reach := func(t *stall.OpTable) (least, most float64) {
+		for i := range t.Rows {
+			if o := &t.Rows[i]; o.Name == c.Name && o.Layer == c.Layer && o.Phase == c.Phase {
+				least, most = least+float64(o.Min), most+float64(o.Max)
+			}
+		}
+		return least / t.Samples, most / t.Samples
+	}
+	leastA, mostA := reach(a)
+	leastB, mostB := reach(b)
+	return mostA > 0 && mostB > 0 && leastA <= mostB && leastB <= mostA // 0: of before they were kept
+}
+
+// span is a time that may be missing.
+func span(ns float64) string {
+	if ns <= 0 {
+		return "-"
+	}
+	return seconds(int64(math.Round(ns)))
+}
+
+func ratio(v float64) string {
+	if !finite(v) {
+		return "-"
+	}
+	if v < 0.01 {
+		return fmt.Sprintf("x%.1g", v)
+	}
+	return fmt.Sprintf("x%.2f", v)
+}
