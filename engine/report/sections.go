@@ -268,7 +268,7 @@ var causeText = [trace.NumCauses]string{
 	trace.CauseWorkers:    "data: not begun, all workers were on other batches",
 	trace.CausePrefetch:   "data: not begun, the prefetch limit held it back",
 	trace.CauseStartup:    "data: workers were starting",
-	trace.CauseCopy:       "the batch was being copied to the device",
+	trace.CauseCopy:       "the batch was being copied to the device, or its copy was due and had not begun",
 	trace.CauseLaunch:     "the host was still enqueuing work, or the device had not yet begun it (launch overhead)",
 	trace.CauseSync:       "the host was waiting for the device or for results",
 	trace.CauseTransition: "a setting was being changed",
