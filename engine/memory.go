@@ -202,5 +202,6 @@ func (p *planner) refusal(k Knobs, d demand, again bool, cause error) error {
 		full, k.Precision, trace.Bytes(d.Total()), d.Memory, cause, advice)
 }
 
-// Memory is the most device memory that the run has planned for.
+// Memory is the most device memory that the run has planned for. It belongs to the
+// step loop's goroutine, or to anyone once Run has returned.
 func (e *Engine) Memory() trace.Memory { return e.plans.planned }
