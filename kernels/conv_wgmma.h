@@ -142,19 +142,45 @@ KD_FN void wgmma_product(float (&acc)[L::MT][L::NT][4], OA &a, OB &b, int tiles,
   kd_sync();
 }
 
-// each_pair calls f(row, column, pair) for each two neighbouring results of a
-// thread, within the block's tile. A warp has 16 rows of each slice of 64, laid out
-// as mma.sync's results are (PTX ISA manual, wgmma's register fragments).
+// The row and column, within the block's tile, of a thread's first result. A warp has
+// 16 rows of each slice of 64, laid out as mma.sync's results are (PTX ISA manual,
+// wgmma's register fragments).
+template <class L> struct wgmma_place {
+  int row, column;
+  KD_METHOD wgmma_place() {
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = warp >> 2;
+    row = group % (L::BM / L::WM) * L::WM + (warp & 3) * 16 + (lane >> 2);
+    column = group / (L::BM / L::WM) * L::WN + (lane & 3) * 2;
+  }
+};
+
+// each_wgmma_pair calls f(row, column, pair) for each two neighbouring results of a
+// thread, within the block's tile.
 template <class L, class F> KD_FN void each_wgmma_pair(float (&acc)[L::MT][L::NT][4], F f) {
-  int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = warp >> 2;
-  int wm = group % (L::BM / L::WM) * L::WM + (warp & 3) * 16 + (lane >> 2), wn = group / (L::BM / L::WM) * L::WN + (lane & 3) * 2;
+  wgmma_place<L> own;
   KD_UNROLL
   for (int i = 0; i < L::MT; i++)
     KD_UNROLL
     for (int j = 0; j < L::NT; j++) {
-      f(wm + i * 64, wn + j * 8, &acc[i][j][0]);
-      f(wm + i * 64 + 8, wn + j * 8, &acc[i][j][2]);
+      f(own.row + i * 64, own.column + j * 8, &acc[i][j][0]);
+      f(own.row + i * 64 + 8, own.column + j * 8, &acc[i][j][2]);
     }
+}
+
+// wgmma_store_part is store_part of conv_mma.h, without the way through shared
+// memory: the four lanes of a row write 32 bytes of it together, whole sectors, and a
+// thread has no more than four rows.
+template <class L, class F> KD_FN void wgmma_store_part(float *out, float (&acc)[L::MT][L::NT][4], int n0, int width, F at) {
+  wgmma_place<L> own;
+  KD_UNROLL
+  for (int i = 0; i < 2 * L::MT; i++) {
+    int to = at(own.row + i / 2 * 64 + i % 2 * 8);
+    if (to < 0) continue;
+    float *p = out + to + n0 + own.column;
+    KD_UNROLL
+    for (int j = 0; j < L::NT; j++)
+      if (n0 + own.column + j * 8 < width) *(f32x2 *)(p + j * 8) = f32x2{acc[i / 2][j][i % 2 * 2], acc[i / 2][j][i % 2 * 2 + 1]};
+  }
 }
 
 // wgmma_store is store of conv_mma.h for the results of wgmma_product.

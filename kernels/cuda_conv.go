@@ -144,17 +144,24 @@ func newConvPlan(g Conv, dir direction, typ Type, t CUDATarget) convPlan {
 		c.tiles = append(slices.Clone(simtTiles32), simtTile1)
 	}
 	c.tiles = slices.DeleteFunc(slices.Clone(c.tiles), func(l tile) bool { return c.shared(l) > t.sharedLimit() })
-	for _, l := range c.tiles {
-		c.variants = append(c.variants, c.whole(l))
-	}
-	if dir != convBackwardWeight {
-		c.variants = append(c.variants, c.splits()...)
-	}
-	slices.SortStableFunc(c.variants, func(a, b variant) int { return cmp.Compare(c.cost(a), c.cost(b)) })
-	for _, l := range c.wgmmaTiles(tensor) {
-		c.tiles, c.variants = append(c.tiles, l), append(c.variants, c.whole(l))
-	}
+	c.variants = c.list(c.tiles, maxVariants)
+	more := c.wgmmaTiles(tensor)
+	c.tiles, c.variants = append(c.tiles, more...), append(c.variants, c.list(more, maxWgmmaVariants)...)
 	return c
+}
+
+// list is the variants of some tiles, the estimated fastest first, with so many at
+// the most that split a depth.
+func (c convPlan) list(tiles []tile, splits int) []variant {
+	var vs []variant
+	for _, l := range tiles {
+		vs = append(vs, c.whole(l))
+	}
+	if c.dir != convBackwardWeight {
+		vs = append(vs, c.splits(tiles, splits)...)
+	}
+	slices.SortStableFunc(vs, func(a, b variant) int { return cmp.Compare(c.cost(a), c.cost(b)) })
+	return vs
 }
 
 // whole is the variant of a tile that splits no depth but a weight gradient's.
@@ -163,11 +170,6 @@ func (c convPlan) whole(l tile) variant {
 		return variant{l, c.weightParts(l)}
 	}
 	return variant{l, 1}
-}
-
-// sort puts the tile that is estimated to be the fastest first.
-func (c convPlan) sort(tiles []tile) {
-	slices.SortStableFunc(tiles, func(a, b tile) int { return cmp.Compare(c.cost(c.whole(a)), c.cost(c.whole(b))) })
 }
 
 // name is the tile's, with the number of parts where that may be chosen.
@@ -194,9 +196,6 @@ func (c convPlan) find(config string) variant {
 		}
 	}
 	for _, l := range c.tiles {
-		if l.wgmma {
-			continue // its kernels do not split a depth
-		}
 		if k, ok := strings.CutPrefix(config, l.String()+"k"); ok {
 			if parts, err := strconv.Atoi(k); err == nil && parts > 0 {
 				return variant{l, parts}
@@ -252,7 +251,7 @@ func (p *cudaPlanner) conv(c convPlan, l tile, gridY, gridZ int, parts CUDAArg, 
 	if l.wgmma {
 		module += "_wgmma"
 	}
-	if c.dir != convBackwardWeight && !l.wgmma {
+	if c.dir != convBackwardWeight {
 		bufs = append(bufs, parts)
 	}
 	args := slices.Concat(bufs, c.scalars(), last)

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -21,7 +22,7 @@ const (
 	maxSplitBytes = 64 << 20 // of device memory for them
 	minSplitSteps = 8        // tiles of depth in a part
 	maxWaves      = 4        // of the blocks of a weight gradient
-	maxVariants   = 4        // with a split depth, of one operation
+	maxVariants   = 4        // with a split depth, of one operation, wgmma's aside
 	promising     = 1.15     // times the best's cost: the estimate is rough
 )
 
@@ -95,18 +96,16 @@ func (c convPlan) weightParts(l tile) int {
 	return best.parts
 }
 
-// splits lists the variants with a split depth that may be worth it: for each
-// tile the best number of parts, if that comes near the best undivided tile.
-func (c convPlan) splits() []variant {
-	if len(c.tiles) == 0 {
-		return nil
-	}
-	whole := c.cost(variant{c.tiles[0], 1})
-	for _, l := range c.tiles {
+// splits lists the variants of some tiles with a split depth that may be worth it:
+// for each the best number of parts, if that comes near the best undivided one; so
+// many at the most.
+func (c convPlan) splits(tiles []tile, count int) []variant {
+	whole := math.Inf(1)
+	for _, l := range tiles {
 		whole = min(whole, c.cost(variant{l, 1}))
 	}
 	var vs []variant
-	for _, l := range c.tiles {
+	for _, l := range tiles {
 		best := variant{l, 1}
 		most := min(maxSplit, c.steps(l)/minSplitSteps, maxSplitBytes/(4*c.sums()))
 		for parts := 2; parts <= most; parts++ {
@@ -120,7 +119,7 @@ func (c convPlan) splits() []variant {
 	}
 	slices.SortStableFunc(vs, func(a, b variant) int { return cmp.Compare(c.cost(a), c.cost(b)) })
 	vs = slices.DeleteFunc(vs, func(v variant) bool { return c.cost(v) > promising*c.cost(vs[0]) })
-	return vs[:min(len(vs), maxVariants)]
+	return vs[:min(len(vs), count)]
 }
 
 func (c convPlan) processors() int { return max(c.t.Processors, 1) }

@@ -85,6 +85,8 @@ func ptxMutations() []mutation {
 		m("a group too few waited for", deep, wgmma, "conv", `(wgmma\.wait_group\S+) 0;`, "$1 1;"),
 		m("a group too few waited for", deep, wgmma, "conv", `(wgmma\.wait_group\S+) 1;`, "$1 2;"),
 		m("no barrier", deep, wgmma, "conv", `bar\.sync 0;`, ""),
+		m("another part of a depth", deep, wgmma, "conv", `%ctaid\.z`, "%ctaid.y"),
+		m("another part of a depth", forward, tile16, "conv", `%ctaid\.z`, "%ctaid.y"),
 	}
 }
 
@@ -149,7 +151,7 @@ func TestPTXMutations(t *testing.T) {
 			return err
 		}
 		plans := []CUDAPlan{plan}
-		if m.op.Name() == "conv_forward" && strings.HasPrefix(m.config, "mma") { // its kernels end in one of two ways
+		if m.op.Name() == "conv_forward" { // its kernels end in one of two ways
 			plans = append(plans, splitDepth(t, m.op, target, m.config+"k2"))
 		}
 		run := func(text string) error {

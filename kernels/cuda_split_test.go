@@ -31,7 +31,7 @@ func TestCUDASplitDepth(t *testing.T) {
 				for _, target := range testTargets {
 					for j, l := range splitPlan(op, target).tiles {
 						if l.wgmma {
-							continue // does not split a depth
+							continue // TestCUDAWgmmaSplitDepth
 						}
 						config := fmt.Sprintf("%sk%d", l, counts[(i+j)%len(counts)])
 						plan := splitDepth(t, op, target, config)
@@ -59,10 +59,10 @@ func testPTXSplit(t *testing.T) {
 				bufs := inputs(op, 1)
 				want := clone(bufs)
 				op.Reference(want)
-				for _, target := range ptxTargets[1:] {
+				for _, target := range ptxTargets {
 					for j, l := range splitPlan(op, target).tiles {
-						if l.wgmma {
-							continue
+						if l.wgmma != (target.SM == 90) {
+							continue // the others are those of sm_80
 						}
 						plan := splitDepth(t, op, target, fmt.Sprintf("%sk%d", l, counts[(i+j)%len(counts)]))
 						checkPTXPlan(t, op, plan, target.SM, bufs, want, identity(len(bufs)), j%2 == 1)
@@ -132,7 +132,7 @@ func TestCUDASplitVariants(t *testing.T) {
 			{ConvForward{Conv: many, Type: typ}, false}, {ConvBackwardData{Conv: many, Type: typ}, false},
 			{ConvBackwardWeight{Conv: few, Type: typ}, false},
 		} {
-			seen, n := map[string]bool{}, 0
+			seen, n, wgmma := map[string]bool{}, 0, 0
 			for _, config := range CUDAConfigs(c.op, target) {
 				if seen[config] {
 					t.Errorf("%s %+v: two variants are called %s", c.op.Name(), c.op, config)
@@ -141,7 +141,11 @@ func TestCUDASplitVariants(t *testing.T) {
 				if !split.MatchString(config) {
 					continue
 				}
-				n++
+				if strings.HasPrefix(config, "wgmma") {
+					wgmma++
+				} else {
+					n++
+				}
 				plan, err := CUDA(c.op, target, config)
 				if err != nil || plan.Scratch > maxSplitBytes {
 					t.Errorf("%s %+v %s: %d bytes of scratch memory, error %v", c.op.Name(), c.op, config, plan.Scratch, err)
@@ -149,6 +153,9 @@ func TestCUDASplitVariants(t *testing.T) {
 			}
 			if n > maxVariants || (n > 0) != c.wants {
 				t.Errorf("%s %+v: %d variants with a split depth, want some: %v, at most %d", c.op.Name(), c.op, n, c.wants, maxVariants)
+			}
+			if wgmma > maxWgmmaVariants || (wgmma > 0) != (c.wants && typ.Size() == 2) {
+				t.Errorf("%s %+v: %d wgmma variants with a split depth, at most %d", c.op.Name(), c.op, wgmma, maxWgmmaVariants)
 			}
 		}
 	}

@@ -7,8 +7,10 @@ import "slices"
 // have not run on a GPU yet, so they are taken only where an autotuner has found
 // them right and faster.
 
-// wgmmaAlign is the room to begin the tiles at a multiple of 1024 bytes.
-const wgmmaAlign = 1024
+const (
+	wgmmaAlign       = 1024 // room to begin the tiles at a multiple of as many bytes
+	maxWgmmaVariants = 3    // with a split depth, of one operation
+)
 
 func wgmma(m, n, stages, threads, resident int, rate float64) tile {
 	return tile{M: m, N: n, K: 64, stages: stages, threads: threads, resident: resident, rate: rate, wgmma: true}
@@ -29,8 +31,8 @@ var (
 	}
 )
 
-// wgmmaTiles lists the tiles that fit c, the estimated fastest first. tensor says
-// that its channels allow tensor cores.
+// wgmmaTiles is the tiles that fit c. tensor says that its channels allow tensor
+// cores.
 func (c convPlan) wgmmaTiles(tensor bool) []tile {
 	if c.t.SM != 90 || !tensor || c.typ.Size() != 2 {
 		return nil
@@ -39,7 +41,5 @@ func (c convPlan) wgmmaTiles(tensor bool) []tile {
 	if c.dir == convBackwardWeight {
 		tiles = append(tiles, wgmmaWideTiles...)
 	}
-	tiles = slices.DeleteFunc(tiles, func(l tile) bool { return c.shared(l) > c.t.sharedLimit() })
-	c.sort(tiles)
-	return tiles
+	return slices.DeleteFunc(tiles, func(l tile) bool { return c.shared(l) > c.t.sharedLimit() })
 }

@@ -58,18 +58,43 @@ func TestCUDAWgmma(t *testing.T) {
 	}
 }
 
+// Their depths in parts: uneven ones, more of them than there are depth tiles, and
+// phases of a data gradient that have no taps. The planner would split none of these
+// shapes, which are small. Once in each order of lanes and blocks: the same, to the
+// bit.
+func TestCUDAWgmmaSplitDepth(t *testing.T) {
+	e := newEmulator(t)
+	shapes := wgmmaConvs
+	if testing.Short() {
+		shapes = shapes[3:]
+	}
+	counts := []int{3, 7, 2, 4, 5} // of 1 to 27 depth tiles
+	for i, g := range shapes {
+		for n, op := range append(wgmmaOps(g, BF16, i%2 == 0)[:2], wgmmaOps(g, F16, i%2 == 1)[:2]...) {
+			target := CUDATarget{SM: 90, Processors: 3}
+			for j, l := range splitPlan(op, target).wgmmaTiles(true) {
+				if (i+j+n/2)%2 == 0 {
+					continue // the other type has it
+				}
+				config := fmt.Sprintf("%sk%d", l, counts[(i+j)%len(counts)])
+				checkPlan(t, e, op, splitDepth(t, op, target, config), fmt.Sprintf("%s %+v %s", op.Name(), op, config))
+			}
+		}
+	}
+}
+
 // They are further variants: for bf16 and fp16, on compute capability 9.0 alone,
 // behind all others.
 func TestCUDAWgmmaIsNeverTheDefault(t *testing.T) {
 	g := Conv{N: 128, H: 16, W: 16, C: 128, K: 128, R: 3, S: 3, Stride: 1, Pad: 1}
-	odd := g
-	odd.C = 12
+	odd, few := g, g
+	odd.C, few.H, few.W, few.C, few.K = 12, 4, 4, 512, 512 // and one whose depth is worth splitting
 	for _, sm := range []int{70, 75, 80, 86, 89, 90, 100, 103, 120} {
 		for _, typ := range floatTypes {
-			for i, op := range append(wgmmaOps(g, typ, false), wgmmaOps(odd, typ, false)...) {
+			for i, op := range slices.Concat(wgmmaOps(g, typ, false), wgmmaOps(few, typ, false), wgmmaOps(odd, typ, false)) {
 				configs := CUDAConfigs(op, CUDATarget{SM: sm, Processors: 132})
 				first := slices.IndexFunc(configs, func(c string) bool { return strings.HasPrefix(c, "wgmma") })
-				if want := sm == 90 && typ.Size() == 2 && i < 3; (first >= 0) != want {
+				if want := sm == 90 && typ.Size() == 2 && i < 6; (first >= 0) != want {
 					t.Errorf("sm_%d %+v: %q", sm, op, configs)
 				}
 				if first == 0 || first > 0 && slices.ContainsFunc(configs[first:], func(c string) bool { return !strings.HasPrefix(c, "wgmma") }) {
@@ -157,22 +182,31 @@ func TestWgmmaFaultsAreCaught(t *testing.T) {
 		{"tiles not aligned", 0},
 	}
 	g := Conv{N: 2, H: 12, W: 13, C: 136, K: 200, R: 2, S: 1, Stride: 1}
-	for d, op := range wgmmaOps(g, BF16, false) {
+	// A part of a depth has as many tiles as there are places, or more.
+	deep := Conv{N: 2, H: 7, W: 6, C: 136, K: 136, R: 3, S: 1, Stride: 1}
+	check := func(d int, op Op, plan CUDAPlan, reverse ...bool) {
 		want := inputs(op, 1)
 		op.Reference(want)
-		plan, err := CUDA(op, CUDATarget{SM: 90, Processors: 1}, "wgmma128x128x64s3")
-		if err != nil {
-			t.Fatal(err)
-		}
 		for i, f := range faults {
-			for _, reverse := range []bool{false, true} {
+			for _, reverse := range reverse {
 				why := fails(t, i, op, plan, want, reverse)
 				if harmless := f.spares>>d&1 != 0; harmless != (why == "") {
-					t.Errorf("%s, %s: %q", op.Name(), f.name, why)
+					t.Errorf("%s %s, %s: %q", op.Name(), plan.Config, f.name, why)
 				} else if testing.Verbose() {
-					t.Logf("%s, %s: %s", op.Name(), f.name, why)
+					t.Logf("%s %s, %s: %s", op.Name(), plan.Config, f.name, why)
 				}
 			}
 		}
+	}
+	target := CUDATarget{SM: 90, Processors: 1}
+	for d, op := range wgmmaOps(g, BF16, false) {
+		plan, err := CUDA(op, target, "wgmma128x128x64s3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(d, op, plan, false, true)
+	}
+	for d, op := range wgmmaOps(deep, BF16, false)[:2] {
+		check(d, op, splitDepth(t, op, target, "wgmma128x128x64s3k2"), d == 0)
 	}
 }
