@@ -16,6 +16,7 @@ import (
 // tunable is a cpu device that pretends to have variants.
 type tunable struct {
 	device.Device
+	device.Tuner // none: what is called of it is below
 	notes []string
 	err   error
 }
