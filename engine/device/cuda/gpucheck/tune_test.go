@@ -17,8 +17,8 @@ import (
 type tunable struct {
 	device.Device
 	device.Tuner // none: what is called of it is below
-	notes []string
-	err   error
+	notes        []string
+	err          error
 }
 
 func (t *tunable) Untuned([]device.Launch) int { return 1 }
