@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -50,7 +51,7 @@ func runScreen(parent context.Context, o *options) error {
 		Export: func() (string, error) { return exportReport(r.session, baseName(r.file), r.file) },
 	})
 	cancel()
-	trainErr := <-trained
+	trainErr := waitFor(trained, os.Stderr)
 	sum := summarise(r, o, trainErr)
 	fmt.Print(fold(sum.text(), columnsOf(os.Stdout)))
 	fmt.Printf("session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
@@ -58,6 +59,23 @@ func runScreen(parent context.Context, o *options) error {
 		return err
 	}
 	return diverged(r.session.Snapshot(0, 0).Steps)
+}
+
+// stopPause is how long a run that ends may take before a word about it.
+const stopPause = 500 * time.Millisecond
+
+// waitFor returns the training's error, and says on w what it waits for where that
+// takes long: the screen is closed by then, and there is nothing else to see.
+func waitFor(trained <-chan error, w io.Writer) error {
+	pause := time.NewTimer(stopPause)
+	defer pause.Stop()
+	select {
+	case err := <-trained:
+		return err
+	case <-pause.C:
+		fmt.Fprintln(w, "stopping: the step under way is finished first …")
+		return <-trained
+	}
 }
 
 // restorer remembers the terminal as it is and returns what brings it back, for
