@@ -22,6 +22,7 @@ type Knobs struct {
 	Accumulate int  // batches whose gradients make one optimizer step, 1 to 64
 	Checkpoint bool // keep fewer activations and compute the others again
 	TimeOps    OpTiming
+	Autotune   bool // take the kernels that trials found right and fastest, where the device has several
 }
 
 // maxAccumulate bounds gradient_accumulation.
@@ -30,7 +31,7 @@ const maxAccumulate = 64
 // DefaultKnobs are PyTorch's defaults, but for what every training script sets:
 // batches of 128, shuffled.
 func DefaultKnobs() Knobs {
-	k := Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1}
+	k := Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1, Autotune: true}
 	k.Loader.BatchSize, k.Loader.Shuffle = 128, true
 	return k
 }
@@ -59,6 +60,8 @@ func (k *Knobs) Set(name, value string) error {
 		return setSwitch(&k.Checkpoint, name, value)
 	case "capture":
 		return setSwitch(&k.Capture, name, value)
+	case "autotune":
+		return setSwitch(&k.Autotune, name, value)
 	case "time_ops":
 		t, err := parseOpTiming(value)
 		if err == nil {
@@ -88,6 +91,7 @@ func (k Knobs) List() []trace.Knob {
 		trace.Knob{Name: "gradient_accumulation", Value: strconv.Itoa(k.Accumulate)},
 		trace.Knob{Name: "checkpointing", Value: onOff(k.Checkpoint)},
 		trace.Knob{Name: "capture", Value: onOff(k.Capture)},
+		trace.Knob{Name: "autotune", Value: onOff(k.Autotune)},
 		trace.Knob{Name: "time_ops", Value: k.TimeOps.String()})
 }
 
@@ -129,11 +133,18 @@ func Specs(info device.Info) []trace.KnobSpec {
 		Name: "checkpointing", Type: "bool", Applied: "next step", Group: "engine",
 		Help: "keep fewer activations and compute the others again: less memory, more time",
 	}
+	tune := trace.KnobSpec{
+		Name: "autotune", Type: "bool", Applied: "next step", Group: "engine", NoEffect: info.TuneNote,
+		Help: "take the kernel variants that a trial on this GPU found right and fastest, trying those not tried yet; off: the planner's guesses",
+	}
+	if info.Kind != "cuda" {
+		tune.NoEffect = "only CUDA devices have kernels to choose from"
+	}
 	ops := trace.KnobSpec{
 		Name: "time_ops", Type: "enum", Values: []string{"off", "sampled", "every"}, Applied: "next step", Group: "engine",
 		Help: "steps whose ops are timed one by one: none, 1 in 32 or fewer (under 1 % of the time), or every one; a timed step is never a captured graph",
 	}
-	return append(specs, precision, accumulate, checkpoint, capture, ops)
+	return append(specs, precision, accumulate, checkpoint, capture, tune, ops)
 }
 
 // Check refuses what the loader or the device cannot do.

@@ -75,15 +75,16 @@ func (p *plan) readMetrics(dev device.Device, s device.Stream, step int32, dst [
 	return dev.CopyOut(s, dst[:nn.MetricsSize], net.Metrics)
 }
 
-// form is what all plans have in common, because the model's state is laid out
-// for it.
+// form is what all plans have in common: the model's state is laid out for it, and
+// their kernels are chosen by it.
 type form struct {
 	typ        kernels.Type
 	accumulate int
 	checkpoint bool
+	tuned      bool
 }
 
-func (k Knobs) form() form { return form{k.Precision, k.Accumulate, k.Checkpoint} }
+func (k Knobs) form() form { return form{k.Precision, k.Accumulate, k.Checkpoint, k.Autotune} }
 
 // planner builds plans when a batch of a new shape arrives and keeps a few.
 type planner struct {

@@ -12,6 +12,7 @@ import (
 // open plans the memory of the run, takes it, and places what lasts as long.
 func (p *planner) open(e *Engine) error {
 	p.e, p.form, p.capture = e, e.applied.form(), e.applied.Capture
+	p.useTuned(p.form.tuned)
 	d, err := p.measured(e.applied)
 	if err != nil {
 		return err
@@ -97,6 +98,7 @@ func (p *planner) apply(k Knobs) error {
 	if k.form() == p.form && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
 		return p.ahead(k.Loader, n)
 	}
+	p.useTuned(k.Autotune)
 	d, err := p.measured(k)
 	if err != nil {
 		return err
@@ -135,6 +137,7 @@ func (p *planner) apply(k Knobs) error {
 // restore goes back to what was in force before an apply that failed, or whose
 // knobs the loader refused. Plans are built again when batches ask for them.
 func (p *planner) restore(f form, capture bool) error {
+	p.useTuned(f.tuned)
 	if p.form != f {
 		p.drop(len(p.plans))
 		p.form = f

@@ -11,6 +11,13 @@ import (
 // liveTune bounds the tuning that a knob change may need while the run waits.
 const liveTune = 15 * time.Second
 
+// useTuned has later plans take the variants that tuning decided on, or not.
+func (p *planner) useTuned(on bool) {
+	if t, ok := p.e.dev.(device.Tuner); ok {
+		t.UseTuned(on)
+	}
+}
+
 // untuned reports whether the plans of d have kernels whose variant is not decided.
 func (p *planner) untuned(d demand) bool {
 	t, ok := p.e.dev.(device.Tuner)

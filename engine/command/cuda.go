@@ -28,20 +28,18 @@ const tuneLimit = time.Minute
 func choicesFile() string { return filepath.Join(xdg.CacheHome, "gpustall", "autotune.json") }
 
 // openCUDA opens GPU number n, with the kernel variants that earlier runs found
-// fastest, without them, or with none known yet. GPUSTALL_EMU_TUNE has the
-// emulated driver tune too.
+// fastest, or with none known yet. The knob autotune says whether they are used.
+// GPUSTALL_EMU_TUNE has the emulated driver tune too.
 func openCUDA(n int, autotune string) (device.Device, error) {
 	if err := cuda.Available(); err != nil {
 		return nil, err
 	}
 	c := cuda.Config{Ordinal: n, TuneEmulated: os.Getenv("GPUSTALL_EMU_TUNE") != ""}
-	if autotune != tuneOff {
-		store := loadChoices(choicesFile())
-		if autotune == tuneAgain {
-			clear(store.m)
-		}
-		c.Choices = store
+	store := loadChoices(choicesFile())
+	if autotune == tuneAgain {
+		clear(store.m)
 	}
+	c.Choices = store
 	return cuda.Open(c)
 }
 

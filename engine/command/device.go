@@ -79,6 +79,8 @@ func (d *opened) defaults() engine.Knobs {
 	if d.fixed() {
 		k.Loader.BatchSize = d.preset.Workload.BatchSize
 	}
+	info := d.dev.Info()
+	k.Autotune = info.Kind == "cuda" && info.TuneNote == ""
 	return k
 }
 

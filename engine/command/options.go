@@ -74,7 +74,7 @@ func (f *knobFlag) Set(v string) error {
 }
 
 func newOptions(version string) *options {
-	return &options{version: version, autotune: tuneOn, fps: 10, theme: "default", interval: 1}
+	return &options{version: version, fps: 10, theme: "default", interval: 1}
 }
 
 func (o *options) addTraining(fs *pflag.FlagSet) {
@@ -107,7 +107,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.IntVar(&o.accumulate, "gradient-accumulation", 1, "batches whose gradients make one optimizer step")
 	fs.BoolVar(&o.checkpoint, "checkpointing", false, "keep fewer activations and compute the others again")
 	fs.BoolVar(&o.capture, "capture", false, "replay the step as one captured graph (CUDA)")
-	fs.StringVar(&o.autotune, "autotune", tuneOn, "on, off or again: try the variants of each kernel once on a GPU, take the planner's, or try anew (CUDA)")
+	fs.StringVar(&o.autotune, "autotune", "", "on, off or again: try the variants of each kernel once on a GPU, take the planner's, or try anew (CUDA; default on)")
 	fs.StringVar(&o.timeOps, "time-ops", "sampled", "time each op of the step: in a step now and then (sampled), in every step, or off; alone it means every")
 	fs.Lookup("time-ops").NoOptDefVal = "every"
 	fs.StringArrayVar(&o.inject, "inject", nil, "slow the loader on purpose: read=5ms, cpu=2ms or straggler=3:50ms; may be repeated")
@@ -140,6 +140,9 @@ func (o *options) engineKnobs(base engine.Knobs) (engine.Knobs, error) {
 		}
 	}
 	k.Capture, k.Checkpoint = o.capture, o.checkpoint
+	if o.autotune != "" {
+		k.Autotune = o.autotune != tuneOff
+	}
 	if err := k.Set("gradient_accumulation", strconv.Itoa(o.accumulate)); err != nil {
 		return k, usageError{err}
 	}
@@ -181,7 +184,7 @@ func (o *options) check(*cobra.Command) error {
 		return usageError{fmt.Errorf("--steps %d: must be 0 (no limit) or more", o.steps)}
 	case !(o.lr >= 0) || math.IsInf(o.lr, 1):
 		return usageError{fmt.Errorf("--lr %g: must be a positive number, or 0 for the default", o.lr)}
-	case o.autotune != tuneOn && o.autotune != tuneOff && o.autotune != tuneAgain:
+	case o.autotune != "" && o.autotune != tuneOn && o.autotune != tuneOff && o.autotune != tuneAgain:
 		return usageError{fmt.Errorf("--autotune %q: choose on, off or again", o.autotune)}
 	case !(o.interval >= 0.05 && o.interval <= 3600):
 		return usageError{fmt.Errorf("--interval %g: must be 0.05 to 3600 seconds", o.interval)}

@@ -70,6 +70,7 @@ type Info struct {
 	Memory   int64  // bytes in all; 0 when unknown
 	UUID     string // a GPU's, 8-4-4-4-12 hexadecimal digits; empty when unknown
 	PinNote  string // why pin_memory has no effect here; empty when it has one
+	TuneNote string // why autotune has no effect here; empty when it has one
 	// Types lists the compute types it runs: "fp32", "tf32", "fp16", "bf16".
 	Types    []string
 	TypeNote string // which of them do not run on the device's fast units; empty when all do

@@ -78,6 +78,9 @@ type Tuner interface {
 	// needs memory besides what is allocated. Notes say what a person should know.
 	// After an error the device is of no further use.
 	Tune(ctx context.Context, ls []Launch, progress func(done, total int)) (notes []string, err error)
+	// UseTuned says whether later programs take the variants decided on, and more
+	// may be tried, or the planner's guesses, and nothing is tried.
+	UseTuned(on bool)
 	// Tuned lists the decisions so far.
 	Tuned() []Tuned
 }

@@ -32,6 +32,7 @@ type Device struct {
 
 	variants     *variants
 	ahead        bool          // Tune was called: Prepare tries nothing itself
+	guess        bool          // the planner's guesses are wanted: UseTuned(false)
 	patience     time.Duration // with a launch of a variant that is tried
 	tuneEmulated bool
 	pick         func(op kernels.Op) string // tests: overrides the choice
@@ -115,6 +116,12 @@ func Open(c Config) (device.Device, error) {
 		d.patience = 10 * time.Minute
 	}
 	d.variants = newVariants(c.Choices, fmt.Sprintf("%s, sm_%d, driver %s", d.info.Name, d.target.SM, driverVersion(d.info.Emulated)))
+	if !d.tunes() {
+		d.info.TuneNote = "no variants are tried: the emulated driver's times say nothing about a GPU"
+		if c.Choices == nil {
+			d.info.TuneNote = "no variants are tried: there is no store of what trials found"
+		}
+	}
 	return d, nil
 }
 

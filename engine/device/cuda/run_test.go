@@ -189,6 +189,41 @@ func TestOneAllocation(t *testing.T) {
 	}
 }
 
+// TestAutotuneLive: off brings the planner's guesses back, on what trials found, and
+// neither tries anything twice.
+func TestAutotuneLive(t *testing.T) {
+	c := run{model: "cnn", batch: 4, samples: 24, typ: kernels.BF16, steps: 18, tune: true, change: map[int]trace.Knob{
+		6: {Name: "autotune", Value: "off"}, 12: {Name: "autotune", Value: "on"},
+	}}
+	r := c.train(t)
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	if len(r.snap.Segments) != 3 || len(r.taken) != 1 {
+		t.Fatalf("%d segments, took %v: %+v", len(r.snap.Segments), r.taken, r.snap.Notes)
+	}
+	var used [3]map[string]string // by segment: op and layer to variant
+	for _, o := range r.snap.Ops {
+		if used[o.Segment] == nil {
+			used[o.Segment] = map[string]string{}
+		}
+		used[o.Segment][o.Name+" "+o.Layer] = o.Variant
+	}
+	differ := 0
+	for _, d := range r.dev.Tuned() {
+		key := d.Op + " " + d.Layer
+		if got, want := [3]string{used[0][key], used[1][key], used[2][key]}, [3]string{d.Variant, d.First, d.Variant}; got != want {
+			t.Errorf("%s ran %v, want %v", key, got, want)
+		}
+		if d.Variant != d.First {
+			differ++
+		}
+	}
+	if differ == 0 {
+		t.Skip("every guess of the planner's was the fastest this time, so off and on are the same")
+	}
+}
+
 // A knob that needs more takes one further piece, or is refused while the run goes
 // on with what it has.
 func TestGrowsLive(t *testing.T) {

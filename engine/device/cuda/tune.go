@@ -13,10 +13,13 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// tunes reports whether variants are tried at all.
+// tunes reports whether variants are tried now.
 func (d *Device) tunes() bool {
-	return d.variants.choices != nil && (!d.info.Emulated || d.tuneEmulated)
+	return d.variants.choices != nil && !d.guess && (!d.info.Emulated || d.tuneEmulated)
 }
+
+// UseTuned says whether later programs take the variants decided on.
+func (d *Device) UseTuned(on bool) { d.guess = !on }
 
 // usable are the variants of op that were not found wrong, the likeliest first: the
 // first of them is what the others are compared with.
