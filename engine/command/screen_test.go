@@ -19,7 +19,7 @@ func TestWaitFor(t *testing.T) {
 				trained <- want
 			}()
 			var out strings.Builder
-			if err := waitFor(trained, &out); err != want || !strings.HasPrefix(out.String(), says) || (says == "") != (out.Len() == 0) {
+			if err := waitFor(trained, &out); !errors.Is(err, want) || !strings.HasPrefix(out.String(), says) || (says == "") != (out.Len() == 0) {
 				t.Errorf("after %v: %v, %q", after, err, out.String())
 			}
 		})
