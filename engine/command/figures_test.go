@@ -22,6 +22,9 @@ func TestFigures(t *testing.T) {
 	if want := "3820 steps, 488528 samples in 3:25:45: 10,180 samples/s, device utilisation 0.0%, loss 0.708 and top-1 73.9% (means of epoch 2)\n"; !strings.Contains(text, want) {
 		t.Errorf("%s", text)
 	}
+	if text := (summary{Steps: 1}).text(); !strings.Contains(text, "\n1 step, ") {
+		t.Errorf("%s", text)
+	}
 	if text := (summary{Loss: number(math.NaN()), Top1: number(math.NaN())}).text(); !strings.Contains(text, "loss -\n") {
 		t.Errorf("%s", text)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -60,7 +61,37 @@ runs. Without a command it opens the screen.`,
 		newData(), newDoctor(version), newMan(),
 	)
 	complete(root)
+	strict(root)
 	return root
+}
+
+// strict refuses a shell or a topic that there is none of, where the parser's own
+// commands print their help and succeed.
+func strict(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return usageError{fmt.Errorf("completion %q: the shells are bash, zsh, fish and powershell", args[0])}
+				}
+				return nil
+			}
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+			for _, shell := range c.Commands() {
+				shell.Args = noArgs
+			}
+		case "help":
+			c.Args = func(c *cobra.Command, args []string) error {
+				if _, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
+					return usageError{fmt.Errorf("help %q: the commands are run, replay, report, sessions, data and doctor", strings.Join(args, " "))}
+				}
+				return nil
+			}
+		}
+	}
 }
 
 // noArgs refuses arguments in one sentence.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -213,8 +215,8 @@ func (s summary) text() string {
 	if len(s.Labels) > 0 {
 		fmt.Fprintf(&b, "  [%s]", strings.Join(s.Labels, ", "))
 	}
-	fmt.Fprintf(&b, "\n%d steps, %d samples in %s: %s samples/s, device utilisation %s, loss %s",
-		s.Steps, s.Samples, timeText(s.Wall), rateText(s.SamplesPerSecond), percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
+	fmt.Fprintf(&b, "\n%d %s, %d samples in %s: %s samples/s, device utilisation %s, loss %s",
+		s.Steps, english.PluralWord(s.Steps, "step", ""), s.Samples, timeText(s.Wall), rateText(s.SamplesPerSecond), percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
 	if !math.IsNaN(float64(s.Top1)) { // the screen's loss is the last step's
 		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", percent(float64(s.Top1)), s.Epochs)
 	}
