@@ -142,7 +142,7 @@ func Specs(info device.Info) []trace.KnobSpec {
 	}
 	ops := trace.KnobSpec{
 		Name: "time_ops", Type: "enum", Values: []string{"off", "sampled", "every"}, Applied: "next step", Group: "engine",
-		Help: "steps whose ops are timed one by one: none, 1 in 32 or fewer (under 1 % of the time), or every one; a timed step is never a captured graph",
+		Help: "steps whose ops are timed one by one: none, more often at first and then 1 in 32 or fewer (as few as keep the cost near 1 %), or every one; a timed step is never a captured graph",
 	}
 	return append(specs, precision, accumulate, checkpoint, capture, tune, ops)
 }
@@ -154,6 +154,9 @@ func (k Knobs) Check(info device.Info) error {
 	}
 	if k.Accumulate < 1 || k.Accumulate > maxAccumulate {
 		return fmt.Errorf("gradient_accumulation=%d is out of range: choose 1 to %d batches", k.Accumulate, maxAccumulate)
+	}
+	if k.TimeOps > TimeEvery {
+		return fmt.Errorf("time_ops=%s: choose sampled, every or off", k.TimeOps)
 	}
 	for _, t := range info.Types {
 		if t == k.Precision.String() {

@@ -18,7 +18,12 @@ const (
 
 var opTimings = [...]string{TimeSampled: "sampled", TimeOff: "off", TimeEvery: "every"}
 
-func (t OpTiming) String() string { return opTimings[t] }
+func (t OpTiming) String() string {
+	if int(t) >= len(opTimings) {
+		return fmt.Sprintf("OpTiming(%d)", uint8(t))
+	}
+	return opTimings[t]
+}
 
 // parseOpTiming is the inverse of String. "on" is what --time-ops alone means.
 func parseOpTiming(s string) (OpTiming, error) {

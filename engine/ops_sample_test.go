@@ -1,6 +1,11 @@
 package engine
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/device"
+)
 
 // walk returns the steps of n that a sampler times, each taking extra more than
 // the others, as a share of a step.
@@ -68,5 +73,10 @@ func TestSamplerModes(t *testing.T) {
 	}
 	if _, err := parseOpTiming("often"); err == nil {
 		t.Error("often is no value of time_ops")
+	}
+	k := DefaultKnobs()
+	k.TimeOps = 9
+	if err := k.Check(device.Info{Types: []string{"fp32"}}); err == nil || !strings.Contains(err.Error(), "time_ops=OpTiming(9)") {
+		t.Errorf("9 is no value of time_ops: %v", err)
 	}
 }
