@@ -18,6 +18,7 @@ func TestPTX(t *testing.T) {
 			"conv_backward_data":   func(t *testing.T) { testPTXConv(t, convBackwardData) },
 			"conv_backward_weight": func(t *testing.T) { testPTXConv(t, convBackwardWeight) },
 			"conv_split":           testPTXSplit,
+			"conv_split_wgmma":     testPTXWgmmaSplit,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -83,6 +83,32 @@ func TestCUDAWgmmaSplitDepth(t *testing.T) {
 	}
 }
 
+// testPTXWgmmaSplit is the same for the PTX: results of which every column is there,
+// and phases without taps.
+func testPTXWgmmaSplit(t *testing.T) {
+	wide := Conv{N: 2, H: 9, W: 8, C: 72, K: 264, R: 1, S: 1, Stride: 1}
+	back := wide
+	back.C, back.K = wide.K, wide.C
+	few := Conv{N: 2, H: 7, W: 5, C: 72, K: 72, R: 1, S: 1, Stride: 2}
+	target := ptxTargets[0]
+	for i, typ := range []Type{BF16, F16} {
+		for n, op := range []Op{
+			ConvForward{Conv: wide, Type: typ, Bias: true}, ConvBackwardData{Conv: back, Type: typ, Accumulate: true}, ConvBackwardData{Conv: few, Type: typ},
+		} {
+			bufs := inputs(op, 1)
+			want := clone(bufs)
+			op.Reference(want)
+			for j, l := range splitPlan(op, target).wgmmaTiles(true) {
+				if brief() && (i+j)%2 == 0 {
+					continue
+				}
+				plan := splitDepth(t, op, target, fmt.Sprintf("%sk%d", l, 2+(j+n)%2))
+				checkPTXPlan(t, op, plan, target.SM, bufs, want, identity(len(bufs)), j%2 == 1)
+			}
+		}
+	}
+}
+
 // They are further variants: for bf16 and fp16, on compute capability 9.0 alone,
 // behind all others.
 func TestCUDAWgmmaIsNeverTheDefault(t *testing.T) {
