@@ -34,7 +34,7 @@ func (p *planner) batches(k loader.Knobs) []int {
 }
 
 func (p *planner) demand(k Knobs) (demand, error) {
-	d := demand{form: k.form()}
+	d := demand{form: p.formOf(k)}
 	m := p.e.cfg.Model
 	for i, n := range p.batches(k.Loader) {
 		l := loader.NewLayout(p.e.cfg.Dataset.Info(), n, k.Loader.DeviceTransforms)

@@ -84,7 +84,10 @@ type form struct {
 	tuned      bool
 }
 
-func (k Knobs) form() form { return form{k.Precision, k.Accumulate, k.Checkpoint, k.Autotune} }
+func (p *planner) formOf(k Knobs) form {
+	_, chooses := p.e.dev.(device.Tuner) // where there is one kernel for all, autotune changes nothing
+	return form{k.Precision, k.Accumulate, k.Checkpoint, k.Autotune && chooses}
+}
 
 // planner builds plans when a batch of a new shape arrives and keeps a few.
 type planner struct {

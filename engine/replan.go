@@ -11,7 +11,8 @@ import (
 
 // open plans the memory of the run, takes it, and places what lasts as long.
 func (p *planner) open(e *Engine) error {
-	p.e, p.form, p.capture = e, e.applied.form(), e.applied.Capture
+	p.e, p.capture = e, e.applied.Capture
+	p.form = p.formOf(e.applied)
 	p.useTuned(p.form.tuned)
 	d, err := p.measured(e.applied)
 	if err != nil {
@@ -95,7 +96,7 @@ func (p *planner) apply(k Knobs) error {
 	}
 	n := min(k.Loader.BatchSize, p.e.cfg.Dataset.Info().Samples)
 	l := loader.NewLayout(p.e.cfg.Dataset.Info(), n, k.Loader.DeviceTransforms)
-	if k.form() == p.form && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
+	if p.formOf(k) == p.form && p.find(planKey{n, l.Size, k.Loader.DeviceTransforms}) != nil {
 		return p.ahead(k.Loader, n)
 	}
 	p.useTuned(k.Autotune)
@@ -114,9 +115,9 @@ func (p *planner) apply(k Knobs) error {
 	if err := p.e.finish(); err != nil {
 		return err
 	}
-	if k.form() != p.form {
+	if p.formOf(k) != p.form {
 		p.drop(len(p.plans))
-		p.form = k.form()
+		p.form = p.formOf(k)
 	}
 	if tune { // in the memory of the plans there are
 		d.input = max(d.input, p.inputs[0].Size)

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/device/cuda"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/device/nvml"
 )
@@ -58,15 +60,20 @@ func diagnose(w io.Writer, version string) error {
 
 func devices() []finding {
 	var out []finding
-	for n := 0; ; n++ {
-		dev, err := openCUDA(n, tuneOff)
+	if err := cuda.Available(); err != nil {
+		out = append(out, finding{"note", "cuda", err.Error()})
+	} else {
+		out = append(out, tuning()...)
+	}
+	for n := range cuda.Count() {
+		dev, err := openCUDA(n, tuneOn)
 		if err != nil {
-			if n == 0 {
-				out = append(out, finding{"note", "cuda", err.Error()})
-			} else {
-				out = append(out, tuning()...)
+			state := "bad"
+			if errors.Is(err, device.ErrNoDevice) {
+				state = "note" // too old, say: not this machine's fault
 			}
-			break // behind the last GPU
+			out = append(out, finding{state, fmt.Sprintf("cuda:%d", n), err.Error()})
+			continue
 		}
 		i := dev.Info()
 		_ = dev.Close()

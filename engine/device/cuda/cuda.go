@@ -94,6 +94,15 @@ func Available() error {
 	return nil
 }
 
+// Count is how many GPUs the driver sees: none where Available fails.
+func Count() int {
+	if Available() != nil {
+		return 0
+	}
+	n, _ := cu.NumDevices() // Available asked it before
+	return n
+}
+
 // Open opens a GPU. Errors wrap device.ErrNoDevice when there is no such GPU,
 // no driver, or the GPU is older than the kernels.
 func Open(c Config) (device.Device, error) {
