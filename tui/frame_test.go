@@ -96,6 +96,21 @@ func TestFrozenShows(t *testing.T) {
 	}
 }
 
+// TestSmallPanels: a small screen shows the panel that it has no line for when it
+// is asked for, and goes back.
+func TestSmallPanels(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 60, 16)
+	for key, title := range map[string]string{"4": "4 Stall breakdown", "5": "5 Experiments", "6": "6 Device ops"} {
+		s.mustHide(title)
+		s.press(key)
+		s.mustShow(title)
+		s.press("esc")
+		s.mustHide(title)
+		s.mustShow("samples/s")
+	}
+}
+
 // TestDiverged: a loss that broke shows at every size, but not before it did.
 func TestDiverged(t *testing.T) {
 	run := session()

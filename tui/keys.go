@@ -98,6 +98,9 @@ func (m *Model) globalKey(name string) (tea.Cmd, bool) {
 		m.setFocus(panel(name[0] - '0'))
 	case "f":
 		m.expanded = !m.expanded
+		if !m.expanded && m.alone() {
+			m.setFocus(paneVerdict)
+		}
 		return m.look(), true
 	case " ":
 		return m.freeze(), true
@@ -167,12 +170,16 @@ func (m *Model) escape() {
 		m.refreshTimeline()
 	case m.expanded:
 		m.expanded = false
-	case m.focus == paneOps: // what they stand in for comes back
+	case m.focus == paneOps, m.alone(): // what they stand in for comes back
 		m.setFocus(paneVerdict)
 	case m.msg.text != "":
 		m.msg = message{}
 	}
 }
+
+// alone: a small screen has no line for the focused panel, so it shows it instead
+// of all others.
+func (m *Model) alone() bool { return classOf(m.w, m.h) == sizeSmall && m.focus >= paneStalls }
 
 func (m *Model) overlayKey(name string) tea.Cmd {
 	switch name {

@@ -46,7 +46,7 @@ func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 		l.header, l.footer = rect{0, 0, w, 1}, rect{}
 		return l
 	case sizeSmall:
-		if expanded || focus == paneOps {
+		if expanded || focus >= paneStalls { // of these the small screen shows nothing
 			*l.panel(focus) = body
 		} else {
 			l.gauges = body
