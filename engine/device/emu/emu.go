@@ -27,7 +27,7 @@ type Device struct {
 	info   device.Info
 
 	streams           []int64 // tails
-	compute, h2d, d2h int64   // tails of the engines that streams share
+	compute, h2d, d2h engine
 	events            []event
 	freeEvents        []device.Event
 	programs          []*program
@@ -116,13 +116,6 @@ func (d *Device) event(op string, e device.Event) (*event, error) {
 	return &d.events[e-1], nil
 }
 
-// run lays work of the given duration on a stream and an engine.
-func (d *Device) run(tail, engine *int64, work time.Duration) {
-	start := max(d.clock.Now(), *tail, *engine)
-	*tail = start + int64(work)
-	*engine = *tail
-}
-
 // CopyIn models a copy to the device. From page-locked memory it returns at
 // once; from other memory it holds the caller until the copy is done, as the
 // driver does while it moves the bytes through its staging buffer.
@@ -135,7 +128,7 @@ func (d *Device) CopyOut(s device.Stream, dst []byte, src device.Buffer) error {
 	return d.copy("copy out", s, &d.d2h, src, dst)
 }
 
-func (d *Device) copy(op string, s device.Stream, engine *int64, b device.Buffer, host []byte) error {
+func (d *Device) copy(op string, s device.Stream, e *engine, b device.Buffer, host []byte) error {
 	tail, err := d.tail(op, s)
 	if err != nil {
 		return err
@@ -147,7 +140,7 @@ func (d *Device) copy(op string, s device.Stream, engine *int64, b device.Buffer
 		return fmt.Errorf("emulated device: %s: buffer %#x of %d bytes is not allocated here", op, b.Addr, b.Size)
 	}
 	locked := d.isPinned(host)
-	d.run(tail, engine, d.preset.Card.copyTime(len(host), locked))
+	e.run(d.clock.Now(), tail, d.preset.Card.copyTime(len(host), locked))
 	if !locked {
 		d.clock.Sleep(*tail)
 	}
@@ -199,7 +192,7 @@ func (d *Device) launch(s device.Stream, p device.Program) (*program, int64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	d.run(tail, &d.compute, pr.total)
+	d.compute.run(d.clock.Now(), tail, pr.total)
 	return pr, *tail, nil
 }
 

@@ -89,6 +89,34 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// A copy that waits for its stream does not keep the engine from others: the next
+// batch's copy is not behind a step that a small copy follows.
+func TestCopiesPassWaiting(t *testing.T) {
+	r := newRig(t, "emu:h100")
+	const n = 1 << 20
+	buf, err := r.Alloc(n)
+	r.must(err)
+	slot, err := r.AllocHost(n)
+	r.must(err)
+	r.must(r.Launch(r.compute, r.fixed(time.Millisecond)))
+	r.must(r.CopyIn(r.compute, buf, slot[:32])) // at 1 ms, 8.000597 us long
+	small := r.record(r.compute)
+	r.must(r.CopyIn(r.copy, buf, slot))
+	first := r.record(r.copy)
+	for range 40 { // 27.577 us each, up to the small copy and on behind it
+		r.must(r.CopyIn(r.copy, buf, slot))
+	}
+	last := r.record(r.copy)
+	if got, want := r.at(first), r.at(small)-time.Millisecond; got >= time.Millisecond || got < want {
+		t.Errorf("the batch's copy ends at %v, beside a step that ends at 1ms", got)
+	}
+	each := r.at(first)
+	fit := time.Millisecond / each
+	if got, want := r.at(last), r.at(small)+(41-fit)*each; got != want {
+		t.Errorf("41 copies of %v around one at %v end at %v, want %v", each, r.at(small), got, want)
+	}
+}
+
 // Work of different streams takes turns on one compute engine.
 func TestSharedEngine(t *testing.T) {
 	r := newRig(t, "h100")
