@@ -163,8 +163,8 @@ func (e *Engine) openSegment(reason string) {
 // closeSegment ends the open segment; the next one takes the next index.
 func (e *Engine) closeSegment() {
 	e.change.end(e)
-	e.publishNow(e.rec.Now())
 	e.segment.End = e.rec.Now()
+	e.publishNow(e.segment.End) // behind the end: the memory is the next segment's already
 	e.rec.Segment(e.segment)
 	e.segment.Index++
 }

@@ -75,3 +75,24 @@ func TestOpsBySegment(t *testing.T) {
 		t.Errorf("peak %d bytes, held %d in the first segment", s.PeakBytes(), s.HeldBytes(&s.Segments[0]))
 	}
 }
+
+// TestHeldBySegment: memory that a change takes is the new segment's.
+func TestHeldBySegment(t *testing.T) {
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize = 8
+	r := onCPU(t, stripes{n: 64 * 8}, k, 1)
+	go func() {
+		r.until(func(s *trace.Snapshot) bool { return len(s.Steps) >= 4 })
+		if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "64"}}); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := r.run(t, context.Background())
+	if len(s.Segments) != 2 {
+		t.Fatalf("%d segments", len(s.Segments))
+	}
+	small, large := s.HeldBytes(&s.Segments[0]), s.HeldBytes(&s.Segments[1])
+	if small <= 0 || large < small+small/2 {
+		t.Errorf("batches of 8 held %d bytes, of 64 %d", small, large)
+	}
+}

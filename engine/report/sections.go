@@ -168,7 +168,11 @@ func (m *markdown) environment() {
 		add(k.Name, k.Value)
 	}
 	if p := m.s.Outcome.Planned; p.Total() > 0 {
-		add("planned device memory", fmt.Sprintf("%.1f MiB: %s", float64(p.Total())/(1<<20), p))
+		parts := p.String()
+		if p.Kernels == 0 {
+			parts += "; without what this device's kernels take themselves"
+		}
+		add("planned device memory", fmt.Sprintf("%.1f MiB: %s", float64(p.Total())/(1<<20), parts))
 	}
 	if p := m.s.PeakBytes(); p > 0 {
 		add("peak device memory", fmt.Sprintf("%.1f MiB", float64(p)/(1<<20)))

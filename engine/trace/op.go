@@ -53,7 +53,7 @@ func (s *Snapshot) HeldBytes(g *Segment) int64 {
 	var before, held int64
 	for _, p := range s.Gauges[GaugeHeldBytes] {
 		switch {
-		case g.End > 0 && p.T > g.End:
+		case g.End > 0 && p.T >= g.End:
 		case p.T <= g.Start:
 			before = int64(p.V)
 		default:
