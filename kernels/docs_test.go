@@ -138,6 +138,34 @@ func resnet18(n int) []layer {
 		layer{"loss", 1, SoftmaxXent{N: n, C: 10}}, layer{"all", 1, SGD{N: weights + 512*10 + 10, Copy: typ}})
 }
 
+// parameters is the number of ResNet-18's.
+func parameters(ls []layer) int {
+	for _, l := range ls {
+		if s, ok := l.op.(SGD); ok {
+			return s.N
+		}
+	}
+	return 0
+}
+
+// besides lists what a step has under some knobs, or in the form for ImageNet, and
+// not in resnet18's.
+func besides(n int) []layer {
+	all := parameters(resnet18(n))
+	pool := MaxPool{N: n, H: 112, W: 112, C: 64, Size: 3, Stride: 2, Pad: 1, Type: BF16}
+	return []layer{
+		{"input, device_transforms=on", 1, Augment{N: n, H: 32, W: 32, C: 3, CPad: 8, Type: BF16}},
+		{"input, device_transforms=off", 1, PadChannels{Rows: n * 32 * 32, C: 3, CPad: 8, Type: BF16}},
+		{"all, precision=fp16", 1, ScaleCheck{N: all}},
+		{"all, gradient_accumulation", 1, Add{N: all, Type: F32}},
+		{"all, gradient_accumulation", 1, Zero{N: 4 * all}},
+		{"all, a change to bf16", 1, Cast{N: all, Type: BF16}},
+		{"a ReLU of its own, layer1's size", 1, ReLUBackward{N: n * 32 * 32 * 64, Type: BF16}},
+		{"stem's pooling, ImageNet form", 1, pool},
+		{"stem's pooling, ImageNet form", 1, MaxPoolBackward{pool}},
+	}
+}
+
 // The rates of the arithmetic: an H100's memory as it is seen to be reached, and
 // bfloat16 on its tensor cores likewise.
 const (
@@ -156,7 +184,7 @@ func limit(l layer) (us float64, bound string) {
 func rooflineTable() string {
 	var b strings.Builder
 	b.WriteString("| layer | times | operation | GFLOP, 128 | MB, 128 | us, 128 | bound | GFLOP, 1024 | MB, 1024 | us, 1024 | bound |\n|---|--:|---|--:|--:|--:|---|--:|--:|--:|---|\n")
-	small, large := resnet18(128), resnet18(1024)
+	small, large := append(resnet18(128), besides(128)...), append(resnet18(1024), besides(1024)...)
 	for i := range small {
 		fmt.Fprintf(&b, "| %s | %d | %s |", small[i].name, small[i].count, small[i].op.Name())
 		for _, l := range []layer{small[i], large[i]} {
