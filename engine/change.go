@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 )
 
@@ -155,9 +154,7 @@ func (e *Engine) openSegment(reason string) {
 		Knobs: e.applied.List(), Reason: reason,
 	}
 	e.rec.Segment(e.segment)
-	if _, can := e.dev.(device.Capturer); can && e.applied.Capture && e.applied.TimeOps == TimeEvery {
-		e.rec.Note("warn", "time_ops=every times every step, so none replays the captured graph that capture=on asks for; time_ops=sampled lets the others")
-	}
+	e.warn()
 }
 
 // closeSegment ends the open segment; the next one takes the next index.

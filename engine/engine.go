@@ -75,6 +75,7 @@ type Engine struct {
 	applied Knobs
 	segment trace.Segment
 	change  transition
+	warned  []string // of the segment: what the knobs ask for in vain
 
 	paused    atomic.Bool
 	suspended suspension

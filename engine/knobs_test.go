@@ -3,12 +3,14 @@ package engine_test
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
 )
 
 // TestLiveKnobs changes knobs while the engine trains: every sample of every
@@ -138,4 +140,42 @@ func TestSetRefuses(t *testing.T) {
 		}
 	}
 	r.run(t, context.Background())
+}
+
+// TestVainKnobs: a straggler that nobody is is told when it is asked for, and again
+// when it or the workers change, not with each change of another knob.
+func TestVainKnobs(t *testing.T) {
+	k := engine.DefaultKnobs()
+	k.Loader.BatchSize, k.Loader.NumWorkers = 16, 2
+	k.Loader.Inject = loader.Inject{Straggler: 9, Delay: time.Millisecond}
+	r := onCPU(t, stripes{n: 320}, k, 1000)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		for i, c := range []trace.Knob{
+			{Name: "gradient_accumulation", Value: "2"}, // not its business
+			{Name: "num_workers", Value: "1"},
+			{Name: "gradient_accumulation", Value: "1"},
+			{Name: "inject_straggler", Value: "off"},
+			{Name: "inject_straggler", Value: "9:1ms"},
+		} {
+			if err := r.engine.Set([]trace.Knob{c}); err != nil {
+				t.Error(err)
+			}
+			r.until(func(s *trace.Snapshot) bool { return len(s.Segments) >= i+2 })
+		}
+	}()
+	s := r.run(t, ctx)
+	<-done
+	var told []string
+	for _, n := range s.Notes {
+		if n.Level == "warn" && strings.Contains(n.Text, "inject_straggler=9:1ms has no effect") {
+			told = append(told, n.Text)
+		}
+	}
+	if len(told) != 3 || !strings.Contains(told[0], "there are 2") || !strings.Contains(told[1], "there is 1") {
+		t.Errorf("told %q", told)
+	}
 }

@@ -105,6 +105,25 @@ func (i Inject) validate() error {
 	return nil
 }
 
+// IdleStraggler says that the straggler names a worker that there is not; empty
+// when it names one, or when none is asked for. Without workers the step loop
+// stands in for the first.
+func (k Knobs) IdleStraggler() string {
+	i := k.Inject
+	if i.straggler() == "off" || i.Straggler <= max(1, k.NumWorkers) {
+		return ""
+	}
+	there := fmt.Sprintf("there are %d", k.NumWorkers)
+	mend := fmt.Sprintf("name one of 1 to %d, or raise num_workers", k.NumWorkers)
+	switch k.NumWorkers {
+	case 0:
+		there, mend = "there are none", "raise num_workers, or name 1 for the step loop, which loads without them"
+	case 1:
+		there, mend = "there is 1", "name worker 1, or raise num_workers"
+	}
+	return fmt.Sprintf("inject_straggler=%s has no effect: it names worker %d and %s; %s", i.straggler(), i.Straggler, there, mend)
+}
+
 // delay is what worker id's batches take longer.
 func (i Inject) delay(id int) time.Duration {
 	if i.Straggler == id+1 {

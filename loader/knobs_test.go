@@ -218,3 +218,30 @@ func FuzzKnobsSet(f *testing.F) {
 		}
 	})
 }
+
+// TestIdleStraggler: a straggler that nobody is says so.
+func TestIdleStraggler(t *testing.T) {
+	for _, tt := range []struct {
+		workers int
+		inject  string
+		says    string
+	}{
+		{2, "straggler=9:50ms", "it names worker 9 and there are 2; name one of 1 to 2, or raise num_workers"},
+		{1, "straggler=2:50ms", "it names worker 2 and there is 1"},
+		{0, "straggler=2:50ms", "it names worker 2 and there are none"},
+		{0, "straggler=1:50ms", ""}, // the step loop's own
+		{2, "straggler=2:50ms", ""},
+		{2, "read=5ms", ""},
+		{2, "", ""},
+	} {
+		k := DefaultKnobs()
+		k.NumWorkers = tt.workers
+		var err error
+		if k.Inject, err = ParseInject(tt.inject); err != nil {
+			t.Fatal(err)
+		}
+		if got := k.IdleStraggler(); (got == "") != (tt.says == "") || !strings.Contains(got, tt.says) {
+			t.Errorf("%d workers, %s: %q", tt.workers, tt.inject, got)
+		}
+	}
+}

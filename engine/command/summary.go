@@ -62,13 +62,11 @@ func labels(s *trace.Snapshot) []string {
 		flags |= s.Steps[i].Flags
 	}
 	for i := range s.Segments { // also before the first step
-		for _, k := range s.Segments[i].Knobs {
-			switch {
-			case strings.HasPrefix(k.Name, "inject_") && k.Value != "off":
-				flags |= trace.FlagInjected
-			case k.Name == "ceiling" && k.Value == "on":
-				flags |= trace.FlagCeiling
-			}
+		if s.Segments[i].Injects() {
+			flags |= trace.FlagInjected
+		}
+		if trace.KnobValue(s.Segments[i].Knobs, "ceiling") == "on" {
+			flags |= trace.FlagCeiling
 		}
 	}
 	if flags&trace.FlagInjected != 0 {

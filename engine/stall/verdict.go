@@ -186,6 +186,9 @@ func labels(s *trace.Snapshot, steps []trace.Step) []string {
 	for i := range steps {
 		flags |= steps[i].Flags
 	}
+	if injecting(s, steps) {
+		flags |= trace.FlagInjected
+	}
 	var l []string
 	for _, c := range []struct {
 		on   bool
@@ -201,4 +204,20 @@ func labels(s *trace.Snapshot, steps []trace.Step) []string {
 		}
 	}
 	return l
+}
+
+// injecting reports whether a segment of the steps was asked to inject, though it
+// may not have reached a step: its batches may lie in the queue, or its worker not
+// exist.
+func injecting(s *trace.Snapshot, steps []trace.Step) bool {
+	if len(steps) == 0 {
+		return false
+	}
+	first, last := steps[0].Segment, steps[len(steps)-1].Segment
+	for i := range s.Segments {
+		if g := &s.Segments[i]; first <= g.Index && g.Index <= last && g.Injects() {
+			return true
+		}
+	}
+	return false
 }

@@ -208,3 +208,19 @@ func TestSpan(t *testing.T) {
 		}
 	}
 }
+
+// TestLabelsOfKnobs: the verdict of a run that was asked to inject says so, also
+// where the injection reached no step, and of the segments that it judges alone.
+func TestLabelsOfKnobs(t *testing.T) {
+	for value, want := range map[string]bool{"9:50ms": true, "off": false, "0": false} {
+		s := uniform(20, nil, knob("inject_straggler", value))
+		if v := Judge(s, s.Steps); strings.HasSuffix(v.Text, "[injected]") != want {
+			t.Errorf("inject_straggler=%s: %q", value, v.Text)
+		}
+	}
+	s := uniform(20, nil, knob("inject_read", "off"))
+	s.Segments = append(s.Segments, trace.Segment{Index: 1, Knobs: []trace.Knob{knob("inject_read", "5ms")}})
+	if v := Judge(s, s.Steps); len(v.Labels) != 0 {
+		t.Errorf("a later segment's injection: %q", v.Text)
+	}
+}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"math"
+	"strings"
 	"time"
 )
 
@@ -73,6 +74,21 @@ type Segment struct {
 	// The measured cost of entering the segment.
 	TransitionSteps int32 // steps from the change until the queue was refilled, excluded from comparisons
 	Transition      int64 // ns of compute idle in those steps
+}
+
+// Injects reports whether the segment's knobs ask for an injected bottleneck.
+func (g *Segment) Injects() bool {
+	for i := range g.Knobs {
+		if !strings.HasPrefix(g.Knobs[i].Name, "inject_") {
+			continue
+		}
+		switch g.Knobs[i].Value {
+		case "", "off", "none", "0", "0s":
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 // KnobSpec describes a knob to the screen and to the flags.
