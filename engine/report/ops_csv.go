@@ -14,25 +14,27 @@ import (
 var Tables = []string{"steps", "ops"}
 
 // opsCSV writes one row for each op of each segment, in the order of the step: its
-// times in seconds over the timed steps, its shares, its rates from its shape, and
-// the segment's knobs.
+// times in seconds over the timed steps, its shares, its rates from its shape,
+// whether the segment's bottleneck was injected, the device emulated or the data
+// synthetic, and the segment's knobs.
 func opsCSV(w io.Writer, s *trace.Snapshot) error {
 	c := csv.NewWriter(w)
 	knobs, values := knobColumns(s)
 	head := []string{"segment", "name", "layer", "phase", "kernel", "calls", "total_s", "mean_s", "min_s", "max_s",
-		"share", "share_of_step", "tflops", "gb_per_s", "timed_steps", "steps", "emulated"}
+		"share", "share_of_step", "tflops", "gb_per_s", "timed_steps", "steps", "injected", "emulated", "synthetic"}
 	for _, k := range knobs {
 		head = append(head, "knob_"+k)
 	}
 	_ = c.Write(head) // errors stay until Flush
 	for _, g := range s.Segments {
 		t := stall.Ops(s, g)
+		injected := g.Injects() || injectedInto(s.Steps, g.Index)
 		for i := range t.Rows {
 			r := &t.Rows[i]
 			row := []string{itoa(int64(g.Index)), r.Name, r.Layer, r.Phase, r.Variant, itoa(r.Calls),
 				exact(r.Total), exact(r.Total / r.Calls), number(r.Max > 0, exact(r.Min)), number(r.Max > 0, exact(r.Max)),
 				float(r.Share), float(r.Step), float(r.TFLOPs()), float(r.GBs()),
-				itoa(int64(t.Timed)), itoa(int64(t.Steps)), yesNo(s.Meta.Emulated)}
+				itoa(int64(t.Timed)), itoa(int64(t.Steps)), yesNo(injected), yesNo(s.Meta.Emulated), yesNo(s.Meta.Synthetic)}
 			for _, k := range knobs {
 				row = append(row, values[g.Index][k])
 			}
@@ -44,6 +46,17 @@ func opsCSV(w io.Writer, s *trace.Snapshot) error {
 		return fmt.Errorf("write the ops as CSV: %w", err)
 	}
 	return nil
+}
+
+// injectedInto reports whether an injected batch reached a step of the segment, of
+// an earlier segment's injection, say.
+func injectedInto(steps []trace.Step, segment int32) bool {
+	for i := range steps {
+		if steps[i].Segment == segment && steps[i].Flags&trace.FlagInjected != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // float leaves the field empty where there is no number.

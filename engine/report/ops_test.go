@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -150,6 +151,43 @@ func TestOpsCSV(t *testing.T) {
 			t.Errorf("the shares of segment %s add up to %v", seg, sum)
 		}
 	}
+}
+
+// TestOpsCSVLabels: a row says what its segment's numbers are not.
+func TestOpsCSVLabels(t *testing.T) {
+	s := timedSession(t)
+	s.Meta.Emulated, s.Meta.Synthetic = false, true
+	s.Segments[1].Knobs = append(slices.Clone(s.Segments[1].Knobs), trace.Knob{Name: "inject_read", Value: "5ms"})
+	read := func() [][]string {
+		t.Helper()
+		var b bytes.Buffer
+		if err := CSV(&b, s, Options{Table: "ops"}); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(&b).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	check := func(injected map[string]string) {
+		t.Helper()
+		rows := read()
+		at := func(row []string, name string) string { return row[slices.Index(rows[0], name)] }
+		for _, r := range rows[1:] {
+			if at(r, "synthetic") != "yes" || at(r, "emulated") != "no" || at(r, "injected") != injected[at(r, "segment")] {
+				t.Errorf("%v\n%v", rows[0], r)
+			}
+		}
+	}
+	check(map[string]string{"0": "no", "1": "yes"})
+	for i := range s.Steps { // what was built under another segment's injection
+		if s.Steps[i].Segment == 0 {
+			s.Steps[i].Flags |= trace.FlagInjected
+			break
+		}
+	}
+	check(map[string]string{"0": "yes", "1": "yes"})
 }
 
 // TestOpSpans: the ops of timed steps are events of their own lane, by name.
