@@ -117,6 +117,10 @@ func (c *Collector) finish(o Outcome) {
 // all of it, the spans go first; steps and outcome have some room set aside.
 func (c *Collector) storeEnd(o *Outcome) error {
 	b := c.pending
+	select {
+	case c.left = <-c.writes: // the last drain's, which the writer did not wait for
+	default:
+	}
 	if c.left != nil {
 		b = c.left
 		b.append(c.pending)
@@ -223,8 +227,7 @@ func (c *Collector) writeLoop() {
 		for {
 			select {
 			case <-c.quit:
-				c.lastWrite()
-				return nil
+				return nil // what is handed over from here on, storeEnd takes
 			case b := <-c.writes:
 				if err := c.store.write(b); err != nil {
 					c.lose(nil, b.spans)
@@ -245,14 +248,6 @@ func (c *Collector) writeLoop() {
 			}
 		}
 	}))
-}
-
-// lastWrite takes a batch that was handed over but not yet taken.
-func (c *Collector) lastWrite() {
-	select {
-	case c.left = <-c.writes:
-	default:
-	}
 }
 
 // fail keeps the first error and reports whether err is it.

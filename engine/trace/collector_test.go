@@ -132,6 +132,29 @@ func TestCollectorHasEverySpanOfAStep(t *testing.T) {
 	}
 }
 
+// TestLastHandOver: what the last drain hands to a writer that has gone already is
+// in the file all the same.
+func TestLastHandOver(t *testing.T) {
+	s := NewSession(Meta{ID: "x"})
+	st, err := CreateStore(filepath.Join(t.TempDir(), "x"+Ext), s.Meta())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewCollector(NewRecorder(NewClock(), 0), s, nil, st) // not started: nobody writes
+	c.writes <- &batch{steps: []Step{{Index: 0, End: 1}}, spans: []Span{{End: 1}}}
+	c.pending = &batch{steps: []Step{{Index: 1, Start: 1, End: 2}}}
+	if err := c.Stop(Outcome{Status: "finished"}); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Open(st.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap := back.Snapshot(minTime, maxTime); len(snap.Steps) != 2 || len(snap.Spans) != 1 {
+		t.Errorf("%d steps and %d spans", len(snap.Steps), len(snap.Spans))
+	}
+}
+
 func TestCollectorCountsDrops(t *testing.T) {
 	r := NewRecorder(&manual{}, 8)
 	s := NewSession(Meta{})
