@@ -66,6 +66,25 @@ func TestSessionElsewhere(t *testing.T) {
 	}
 }
 
+// A session's folder is not made, since its name may be a slip, but for the one
+// where sessions are kept.
+func TestSessionFolder(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	kept := filepath.Join(state, "gpustall", "sessions")
+	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", filepath.Join(kept, "my"+trace.Ext)); r.code != 0 {
+		t.Errorf("in the folder of sessions: exit %d: %s", r.code, r.stderr)
+	}
+	missing := filepath.Join(t.TempDir(), "nowhere")
+	r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", filepath.Join(missing, "my"+trace.Ext))
+	if r.code != 2 || !strings.Contains(r.stderr, "there is no folder "+missing+"; make it") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	if _, err := os.Lstat(missing); err == nil {
+		t.Error("the folder was made")
+	}
+}
+
 // What cannot be written is said, with the code of a failure.
 func TestFullOutput(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -25,7 +25,11 @@ func TestFigures(t *testing.T) {
 	if text := (summary{Steps: 1}).text(); !strings.Contains(text, "\n1 step, ") {
 		t.Errorf("%s", text)
 	}
-	if text := (summary{Loss: number(math.NaN()), Top1: number(math.NaN())}).text(); !strings.Contains(text, "loss -\n") {
+	if text := (summary{Steps: 1, Loss: number(math.NaN()), Top1: number(math.NaN())}).text(); !strings.Contains(text, "loss -\n") {
+		t.Errorf("%s", text)
+	}
+	text = (summary{Loss: number(math.NaN()), Top1: number(math.NaN())}).text() // stopped before its first step
+	if !strings.Contains(text, "\nno step ended, so nothing was measured\n") || strings.Contains(text, "utilisation") {
 		t.Errorf("%s", text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -211,14 +212,29 @@ func (o *options) createStore(m trace.Meta) (*trace.Store, string, error) {
 	return st, path, err
 }
 
-// checkSession refuses a session file that cannot be made.
+// checkSession refuses a session file that cannot be made. Only the default folder
+// is made where it is missing: another one's name may be a slip.
 func (o *options) checkSession() error {
-	if o.session == "" {
-		if err := os.MkdirAll(sessionDir(), 0o755); err != nil {
+	dir := filepath.Dir(o.session)
+	if o.session == "" || filepath.Clean(dir) == filepath.Clean(sessionDir()) {
+		dir = sessionDir()
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make the session directory: %w; set XDG_STATE_HOME to a writable one", err)
 		}
-	} else if exists(o.session) {
+	}
+	if o.session == "" {
+		return nil
+	}
+	if exists(o.session) {
 		return usageError{fmt.Errorf("--session %s: the file exists; name another one", o.session)}
+	}
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return usageError{fmt.Errorf("--session %s: there is no folder %s; make it, or name a file in one that exists", o.session, dir)}
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("create session file %s: %s is not a folder; name a file in one with --session", o.session, dir)
 	}
 	return nil
 }

@@ -172,6 +172,9 @@ func summarise(r *run, o *options, cause error) summary {
 	if u := s.Outcome.Unsaved; u.Any() {
 		out.Unsaved = &unsaved{u.Steps, u.Spans, seconds(u.From), seconds(u.To)}
 	}
+	if out.Steps == 0 { // not measured, rather than 0
+		out.SamplesPerSecond, out.DeviceUtilization, out.CopyInShare = number(math.NaN()), number(math.NaN()), number(math.NaN())
+	}
 	if cause != nil {
 		f := explain(cause)
 		out.Error, out.Failure = cause.Error(), &f
@@ -213,9 +216,13 @@ func (s summary) text() string {
 	if len(s.Labels) > 0 {
 		fmt.Fprintf(&b, "  [%s]", strings.Join(s.Labels, ", "))
 	}
-	fmt.Fprintf(&b, "\n%d %s, %d samples in %s: %s samples/s, device utilisation %s, loss %s",
-		s.Steps, english.PluralWord(s.Steps, "step", ""), s.Samples, timeText(s.Wall), rateText(s.SamplesPerSecond), percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
-	if !math.IsNaN(float64(s.Top1)) { // the screen's loss is the last step's
+	if s.Steps == 0 {
+		b.WriteString("\nno step ended, so nothing was measured")
+	} else {
+		fmt.Fprintf(&b, "\n%d %s, %d samples in %s: %s samples/s, device utilisation %s, loss %s",
+			s.Steps, english.PluralWord(s.Steps, "step", ""), s.Samples, timeText(s.Wall), rateText(s.SamplesPerSecond), percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
+	}
+	if s.Steps > 0 && !math.IsNaN(float64(s.Top1)) { // the screen's loss is the last step's
 		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", percent(float64(s.Top1)), s.Epochs)
 	}
 	b.WriteByte('\n')
