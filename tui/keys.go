@@ -107,8 +107,7 @@ func (m *Model) globalKey(name string) (tea.Cmd, bool) {
 	case "[", "]", "{", "}":
 		return m.rewind(name), true
 	case "g", "home":
-		m.frozen, m.at = true, 0
-		return m.look(), true
+		return m.toStart(), true
 	case "G", "end":
 		m.toEnd()
 		return m.look(), true

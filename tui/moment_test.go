@@ -18,7 +18,8 @@ func TestReplay(t *testing.T) {
 	s.press("2", "right")
 	s.mustShow("a replay's knobs are read-only")
 	s.press("g")
-	s.mustShow("at 00:00:00", "waiting for the first step")
+	start := s.at
+	s.mustHide("waiting for the first step")
 	s.press("space")
 	s.mustShow("PLAYING")
 	t0 := time.Unix(100, 0)
@@ -26,8 +27,8 @@ func TestReplay(t *testing.T) {
 	for i := 1; i <= 40; i++ {
 		s.advance(t0.Add(time.Duration(i) * 100 * time.Millisecond))
 	}
-	if s.at != 4e9 {
-		t.Errorf("after 4 s of playing it shows %d ns", s.at)
+	if s.at != start+4e9 {
+		t.Errorf("after 4 s of playing from %d it shows %d ns", start, s.at)
 	}
 	s.mustShow("PLAYING 00:00:04", "cfg #0")
 	s.press("G")
@@ -35,6 +36,36 @@ func TestReplay(t *testing.T) {
 	s.press("space") // from the end it begins again
 	if s.at != 0 || !s.play {
 		t.Errorf("space at the end: at %d, playing %v", s.at, s.play)
+	}
+}
+
+// TestStart: g shows a timeline that is full from the recording's start, or has
+// the first step's end in it where that comes later.
+func TestStart(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("g")
+	if from, _ := s.tl.window(s.pic.at); !s.frozen || from != 0 || s.pic.at >= s.live.Now {
+		t.Errorf("frozen %v at %d, from %d", s.frozen, s.pic.at, from)
+	}
+	s.mustShow("FROZEN", "samples/s")
+	s.mustHide("waiting for the first step")
+	for range zooms { // to columns so narrow that the first step does not fit
+		s.press("z")
+	}
+	s.press("g")
+	first := s.live.Steps[0].End
+	if from, to := s.tl.window(s.pic.at); from >= first || first >= to {
+		t.Errorf("the first step ends at %d, the timeline shows %d to %d", first, from, to)
+	}
+	for range zooms { // and so wide that the recording does
+		s.press("Z")
+	}
+	s.press("g")
+	s.mustShow("from its start to now")
+	s.press("G")
+	if s.frozen {
+		t.Error("G does not go on")
 	}
 }
 

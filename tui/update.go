@@ -129,6 +129,26 @@ func (m *Model) rewind(name string) tea.Cmd {
 	return m.look()
 }
 
+// toStart goes to the first moment whose timeline is full: it begins where the
+// recording does, or, where the first step ends behind the middle of that, a quarter
+// of the columns before its end. At time 0 there would be nothing to see.
+func (m *Model) toStart() tea.Cmd {
+	if m.live == nil {
+		return nil
+	}
+	width := m.tl.bin() * int64(m.tl.cols)
+	at := width - 1 // the last of the columns that begin at 0
+	if len(m.live.Steps) > 0 && m.live.Steps[0].End > width/2 {
+		at = m.live.Steps[0].End + width*3/4
+	}
+	if at >= m.live.Now {
+		at = m.live.Now
+		m.say("info", "the timeline shows the recording from its start to now")
+	}
+	m.frozen, m.at, m.tl.cursor = true, at, -1
+	return m.look()
+}
+
 // toEnd goes to the newest moment and, in a live run, follows it.
 func (m *Model) toEnd() {
 	if m.live == nil {
