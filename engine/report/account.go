@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/stall"
@@ -178,7 +179,8 @@ func (a *account) labels() []string {
 	if m.Synthetic {
 		l = append(l, "synthetic data")
 	}
-	if a.flags&trace.FlagInjected != 0 {
+	asked := func(g trace.Segment) bool { return g.Injects() } // though no step may have felt it
+	if a.flags&trace.FlagInjected != 0 || slices.ContainsFunc(a.s.Segments, asked) {
 		l = append(l, "injected bottleneck")
 	}
 	if a.flags&trace.FlagCeiling != 0 {

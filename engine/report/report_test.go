@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -228,6 +229,26 @@ func TestBareSnapshots(t *testing.T) {
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+// TestInjectedInVain: an injection that reached no step is labelled all the same.
+func TestInjectedInVain(t *testing.T) {
+	s := scripts()["emulated"].run(t)
+	text := func() string {
+		var b strings.Builder
+		if err := Markdown(&b, s, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	if strings.Contains(text(), "injected bottleneck") {
+		t.Error("nothing was injected")
+	}
+	g := &s.Segments[len(s.Segments)-1]
+	g.Knobs = append(slices.Clone(g.Knobs), trace.Knob{Name: "inject_straggler", Value: "9:50ms"})
+	if !strings.Contains(text(), "injected bottleneck") {
+		t.Error("not labelled")
+	}
+}
 
 func TestWriteError(t *testing.T) {
 	s := scripts()["emulated"].run(t)

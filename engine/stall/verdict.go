@@ -210,8 +210,8 @@ func labels(s *trace.Snapshot, steps []trace.Step) []string {
 // may not have reached a step: its batches may lie in the queue, or its worker not
 // exist.
 func injecting(s *trace.Snapshot, steps []trace.Step) bool {
-	if len(steps) == 0 {
-		return false
+	if n := len(s.Segments); len(steps) == 0 { // what is in force says what is to come
+		return n > 0 && s.Segments[n-1].Injects()
 	}
 	first, last := steps[0].Segment, steps[len(steps)-1].Segment
 	for i := range s.Segments {

@@ -223,4 +223,7 @@ func TestLabelsOfKnobs(t *testing.T) {
 	if v := Judge(s, s.Steps); len(v.Labels) != 0 {
 		t.Errorf("a later segment's injection: %q", v.Text)
 	}
+	if v := Judge(s, nil); !strings.HasSuffix(v.Text, "[injected]") {
+		t.Errorf("before the first step: %q", v.Text)
+	}
 }
