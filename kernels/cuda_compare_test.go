@@ -83,6 +83,15 @@ func identity(n int) []int {
 	return v
 }
 
+// aliased is identity for n buffers, but that each first of a pair is the second's.
+func aliased(n int, pairs []int) []int {
+	v := identity(n)
+	for i := 0; i < len(pairs); i += 2 {
+		v[pairs[i]] = pairs[i+1]
+	}
+	return v
+}
+
 func allocate(op Op) [][]byte {
 	var bufs [][]byte
 	for _, a := range op.Args() {

@@ -227,10 +227,7 @@ func checkPlan(t *testing.T, e *emulator, op Op, plan CUDAPlan, name string, ali
 	bufs := inputs(op, 1)
 	want := clone(bufs)
 	op.Reference(want)
-	shared := identity(len(bufs))
-	for i := 0; i < len(alias); i += 2 {
-		shared[alias[i]] = alias[i+1]
-	}
+	shared := aliased(len(bufs), alias)
 	got, again := clone(bufs), clone(bufs)
 	e.run(op, plan, got, shared, false)
 	compare(t, name, op, got, want)

@@ -127,10 +127,7 @@ func checkPTX(t *testing.T, op Op, alias ...int) {
 	bufs := inputs(op, 1)
 	want := clone(bufs)
 	op.Reference(want)
-	shared := identity(len(bufs))
-	for i := 0; i < len(alias); i += 2 {
-		shared[alias[i]] = alias[i+1]
-	}
+	shared := aliased(len(bufs), alias)
 	seen := map[string]bool{}
 	for i, target := range ptxTargets {
 		for j, config := range CUDAConfigs(op, target) {

@@ -15,6 +15,12 @@ type Timing int32
 // TimedRuns is how many timed launches of one program may be unread.
 const TimedRuns = 4
 
+// NewTiming is run i of p, below TimedRuns, for the devices.
+func NewTiming(p Program, i int) Timing { return Timing(int(p)*TimedRuns + i) }
+
+// Run is the program that t timed, and which of its runs it is.
+func (t Timing) Run() (p Program, i int) { return Program(t / TimedRuns), int(t % TimedRuns) }
+
 // OpTimer is a Device that can time the launches of a program one by one.
 type OpTimer interface {
 	// LaunchTimed is Launch with the time noted before p's first launch and behind

@@ -108,18 +108,6 @@ func TestOpenRefuses(t *testing.T) {
 		copy(d[at:], b)
 		return d
 	}
-	sql := func(path string, queries ...string) {
-		db, err := openDB(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		for _, q := range queries {
-			if _, err := db.Exec(q); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	for _, c := range []struct {
 		name   string
 		data   []byte
@@ -149,7 +137,7 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.sql != nil {
-				sql(path, c.sql...)
+				alter(t, path, c.sql...)
 			}
 			_, err := Open(path)
 			if !errors.Is(err, c.target) {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,15 +26,7 @@ func (m Memory) String() string {
 		n    int64
 	}
 	parts := []part{{"activations", m.Activations}, {"parameters", m.Parameters}, {"inputs", m.Inputs}, {"kernels", m.Kernels}}
-	slices.SortStableFunc(parts, func(a, b part) int {
-		switch {
-		case a.n > b.n:
-			return -1
-		case a.n < b.n:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.n, a.n) })
 	var out []string
 	for _, p := range parts {
 		if p.n > 0 {

@@ -118,29 +118,29 @@ func (b *builder) src(size int) register { return b.read(b.operand(), size) }
 
 const full = ^uint32(0)
 
+// lanes32 and lanes64 are a register's values, one for each lane.
+func lanes32(w *warp, r register) *[32]uint32 { return &w.r32[r.slot] }
+func lanes64(w *warp, r register) *[32]uint64 { return &w.r64[r.slot] }
+
 func unary32(d, a register, f func(a uint32) uint32) func(*warp, uint32) {
-	return func(w *warp, m uint32) {
-		D, A := &w.r32[d.slot], &w.r32[a.slot]
-		for ; m != 0; m &= m - 1 {
-			l := bits.TrailingZeros32(m) & 31
-			D[l] = f(A[l])
-		}
-	}
+	return lanewise1(lanes32, d, a, f)
 }
 
 func binary32(d, a, c register, f func(a, c uint32) uint32) func(*warp, uint32) {
-	return func(w *warp, m uint32) {
-		D, A, C := &w.r32[d.slot], &w.r32[a.slot], &w.r32[c.slot]
-		for ; m != 0; m &= m - 1 {
-			l := bits.TrailingZeros32(m) & 31
-			D[l] = f(A[l], C[l])
-		}
-	}
+	return lanewise2(lanes32, d, a, c, f)
 }
 
 func unary64(d, a register, f func(a uint64) uint64) func(*warp, uint32) {
+	return lanewise1(lanes64, d, a, f)
+}
+
+func binary64(d, a, c register, f func(a, c uint64) uint64) func(*warp, uint32) {
+	return lanewise2(lanes64, d, a, c, f)
+}
+
+func lanewise1[T uint32 | uint64](lanes func(*warp, register) *[32]T, d, a register, f func(a T) T) func(*warp, uint32) {
 	return func(w *warp, m uint32) {
-		D, A := &w.r64[d.slot], &w.r64[a.slot]
+		D, A := lanes(w, d), lanes(w, a)
 		for ; m != 0; m &= m - 1 {
 			l := bits.TrailingZeros32(m) & 31
 			D[l] = f(A[l])
@@ -148,9 +148,9 @@ func unary64(d, a register, f func(a uint64) uint64) func(*warp, uint32) {
 	}
 }
 
-func binary64(d, a, c register, f func(a, c uint64) uint64) func(*warp, uint32) {
+func lanewise2[T uint32 | uint64](lanes func(*warp, register) *[32]T, d, a, c register, f func(a, c T) T) func(*warp, uint32) {
 	return func(w *warp, m uint32) {
-		D, A, C := &w.r64[d.slot], &w.r64[a.slot], &w.r64[c.slot]
+		D, A, C := lanes(w, d), lanes(w, a), lanes(w, c)
 		for ; m != 0; m &= m - 1 {
 			l := bits.TrailingZeros32(m) & 31
 			D[l] = f(A[l], C[l])

@@ -158,25 +158,21 @@ func choose(b *builder) {
 		defined := known & (w.defined[x.id]&p | w.defined[y.id]&^p)
 		w.undefined = m &^ defined
 		if size == 8 {
-			D, X, Y := &w.r64[d.slot], &w.r64[x.slot], &w.r64[y.slot]
-			for ; m != 0; m &= m - 1 {
-				l := bits.TrailingZeros32(m) & 31
-				v := Y[l]
-				if p>>l&1 != 0 {
-					v = X[l]
-				}
-				D[l] = v
-			}
-			return
+			pick(lanes64(w, d), lanes64(w, x), lanes64(w, y), p, m)
+		} else {
+			pick(lanes32(w, d), lanes32(w, x), lanes32(w, y), p, m)
 		}
-		D, X, Y := &w.r32[d.slot], &w.r32[x.slot], &w.r32[y.slot]
-		for ; m != 0; m &= m - 1 {
-			l := bits.TrailingZeros32(m) & 31
-			v := Y[l]
-			if p>>l&1 != 0 {
-				v = X[l]
-			}
-			D[l] = v
+	}
+}
+
+// pick is x where p is set and y where it is not, in the lanes of m.
+func pick[T uint32 | uint64](d, x, y *[32]T, p, m uint32) {
+	for ; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m) & 31
+		v := y[l]
+		if p>>l&1 != 0 {
+			v = x[l]
 		}
+		d[l] = v
 	}
 }

@@ -37,7 +37,7 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 		if !t.taken {
 			t.taken = true
 			t.done.Store(false)
-			c.timing, id = t, device.Timing(int(p)*device.TimedRuns+i)
+			c.timing, id = t, device.NewTiming(p, i)
 			break
 		}
 	}
@@ -49,11 +49,12 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 // OpTimes appends the time of each launch of t to dst[:0].
 func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration, error) {
 	dst = dst[:0]
-	pr, err := d.program("op times", device.Program(t/device.TimedRuns))
+	p, i := t.Run()
+	pr, err := d.program("op times", p)
 	if err != nil {
 		return dst, err
 	}
-	r := pr.timed[t%device.TimedRuns]
+	r := pr.timed[i]
 	if r == nil || !r.taken {
 		return dst, fmt.Errorf("cpu device: op times: timing %d does not exist; take one from LaunchTimed", t)
 	}

@@ -105,7 +105,7 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 			return 0, fmt.Errorf("cuda device: launch command %d of %d, timed: %w", i, r.cmds.Len(), err)
 		}
 		r.taken = true
-		return device.Timing(int(p)*device.TimedRuns + i), nil
+		return device.NewTiming(p, i), nil
 	}
 	return 0, d.launch(st, pr)
 }
@@ -113,11 +113,12 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 // OpTimes appends the device time of each launch of t to dst[:0].
 func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration, error) {
 	dst = dst[:0]
-	pr, err := d.program("op times", device.Program(t/device.TimedRuns))
+	p, i := t.Run()
+	pr, err := d.program("op times", p)
 	if err != nil {
 		return dst, err
 	}
-	r := pr.timed[t%device.TimedRuns]
+	r := pr.timed[i]
 	if r == nil || !r.taken {
 		return dst, fmt.Errorf("cuda device: op times: timing %d does not exist; take one from LaunchTimed", t)
 	}

@@ -205,7 +205,7 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 	for i := range pr.timed {
 		if t := &pr.timed[i]; !t.taken {
 			*t = timing{taken: true, end: end}
-			return device.Timing(int(p)*device.TimedRuns + i), nil
+			return device.NewTiming(p, i), nil
 		}
 	}
 	return 0, nil
@@ -214,11 +214,12 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 // OpTimes appends the modelled time of each launch of t to dst[:0].
 func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration, error) {
 	dst = dst[:0]
-	pr, err := d.program("op times", device.Program(t/device.TimedRuns))
+	p, i := t.Run()
+	pr, err := d.program("op times", p)
 	if err != nil {
 		return dst, err
 	}
-	r := &pr.timed[t%device.TimedRuns]
+	r := &pr.timed[i]
 	if !r.taken {
 		return dst, fmt.Errorf("emulated device: op times: timing %d does not exist; take one from LaunchTimed", t)
 	}

@@ -40,6 +40,15 @@ func (r *rig) must(err error) {
 	}
 }
 
+// pair is n bytes of device memory and as many that are page-locked.
+func (r *rig) pair(n int) (device.Buffer, []byte) {
+	buf, err := r.Alloc(n)
+	r.must(err)
+	slot, err := r.AllocHost(n)
+	r.must(err)
+	return buf, slot
+}
+
 func (r *rig) fixed(d time.Duration) device.Program {
 	p, err := r.Prepare([]device.Launch{{Op: Fixed{d}}})
 	r.must(err)
@@ -60,10 +69,7 @@ func (r *rig) at(e device.Event) time.Duration { return time.Duration(r.events[e
 func TestTimeline(t *testing.T) {
 	r := newRig(t, "emu:h100")
 	const n = 1 << 20
-	buf, err := r.Alloc(n)
-	r.must(err)
-	slot, err := r.AllocHost(n)
-	r.must(err)
+	buf, slot := r.pair(n)
 	p := r.fixed(time.Millisecond)
 	var got []string
 	for range 3 {
@@ -94,10 +100,7 @@ func TestTimeline(t *testing.T) {
 func TestCopiesPassWaiting(t *testing.T) {
 	r := newRig(t, "emu:h100")
 	const n = 1 << 20
-	buf, err := r.Alloc(n)
-	r.must(err)
-	slot, err := r.AllocHost(n)
-	r.must(err)
+	buf, slot := r.pair(n)
 	r.must(r.Launch(r.compute, r.fixed(time.Millisecond)))
 	r.must(r.CopyIn(r.compute, buf, slot[:32])) // at 1 ms, 8.000597 us long
 	small := r.record(r.compute)
@@ -132,10 +135,7 @@ func TestSharedEngine(t *testing.T) {
 func TestPinMemory(t *testing.T) {
 	r := newRig(t, "a100")
 	const n = 64 << 20
-	buf, err := r.Alloc(n)
-	r.must(err)
-	slot, err := r.AllocHost(n)
-	r.must(err)
+	buf, slot := r.pair(n)
 	r.must(r.CopyIn(r.copy, buf, slot))
 	if now := r.clock.Now(); now != 0 {
 		t.Errorf("a pinned copy held the caller for %d ns", now)

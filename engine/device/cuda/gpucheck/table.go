@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -262,15 +263,7 @@ func (c *check) opRows(w io.Writer) {
 		limit, source := c.ceiling(typ)
 		row(w, "ops", "batch %s, %s; copies to the GPU %.0f %% of the time; peak memory %s; ceiling %s", n, typ, 100*s.CopyShare, bytesText(s.Peak), source)
 		ops := slices.Clone(s.Ops)
-		slices.SortStableFunc(ops, func(a, b opRow) int {
-			switch {
-			case a.Total > b.Total:
-				return -1
-			case a.Total < b.Total:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(ops, func(a, b opRow) int { return cmp.Compare(b.Total, a.Total) })
 		for _, o := range ops[:min(12, len(ops))] {
 			of := ""
 			if limit > 0 && o.TFLOPs > 0 && strings.HasPrefix(o.Name, "conv") {
