@@ -16,6 +16,7 @@ var house = map[string][]string{
 	"kernels/cpu":                 {"kernels"},
 	"kernels/ptxvm":               {},
 	"engine/trace":                {},
+	"engine/figures":              {},
 	"engine/device":               {},
 	"engine/device/cpu":           {"engine/device", "kernels"},
 	"engine/device/cuda":          {"engine/device", "kernels"},
@@ -25,12 +26,12 @@ var house = map[string][]string{
 	"engine/device/devicetest":    {"engine/device", "kernels"},
 	"loader":                      {"engine/trace"},
 	"engine/nn":                   {"engine/device", "kernels"},
-	"engine":                      {"loader", "engine/device", "engine/nn", "engine/trace", "kernels"},
-	"engine/stall":                {"engine/trace"},
-	"engine/predict":              {"engine/trace", "engine/stall"},
-	"engine/report":               {"engine/trace", "engine/stall", "engine/predict"},
+	"engine":                      {"loader", "engine/device", "engine/figures", "engine/nn", "engine/trace", "kernels"},
+	"engine/stall":                {"engine/trace", "engine/figures"},
+	"engine/predict":              {"engine/trace", "engine/figures", "engine/stall"},
+	"engine/report":               {"engine/trace", "engine/figures", "engine/stall", "engine/predict"},
 	"engine/command":              nil, // composes: may import all
-	"tui":                         {"engine/trace", "engine/stall", "engine/predict"},
+	"tui":                         {"engine/trace", "engine/figures", "engine/stall", "engine/predict"},
 }
 
 // exact are rows whose permissions do not reach into sub-packages.
