@@ -38,15 +38,13 @@ type Collector struct {
 
 	quit     chan struct{}
 	writes   chan *batch // at most one in flight
-	written  chan *batch // and back, to be used again
+	written  chan *batch // and back, with the rows in it that could not be written
 	group    sync.WaitGroup
 	stopOnce sync.Once
 	stopErr  error
 
 	drained batch  // of the current drain
 	pending *batch // for the file, since the last write
-
-	left *batch // taken by the writer and not written when it stopped
 
 	mu      sync.Mutex
 	err     error
@@ -117,20 +115,17 @@ func (c *Collector) finish(o Outcome) {
 // all of it, the spans go first; steps and outcome have some room set aside.
 func (c *Collector) storeEnd(o *Outcome) error {
 	b := c.pending
-	select {
-	case c.left = <-c.writes: // the last drain's, which the writer did not wait for
-	default:
+	for _, ch := range []chan *batch{c.writes, c.written} { // one of them has the other batch, which is older
+		select {
+		case b = <-ch:
+			b.append(c.pending)
+		default:
+		}
 	}
-	if c.left != nil {
-		b = c.left
-		b.append(c.pending)
-	}
-	err := c.store.write(b)
+	err := c.write(b)
 	if err != nil {
 		c.store.makeRoom()
-		c.lose(nil, b.spans)
-		b.spans = nil
-		if c.store.write(b) != nil {
+		if c.write(b) != nil {
 			c.lose(b.steps, nil)
 		}
 	}
@@ -218,36 +213,39 @@ func (c *Collector) offer() {
 }
 
 // writeLoop writes what it is handed, in one transaction at most every
-// storeEvery. When a write fails the spans of that time are lost to the file;
-// the rest, which is small, is tried again.
+// storeEvery, and hands it back: empty, or with the rows that are to be tried again.
 func (c *Collector) writeLoop() {
-	c.fail(guard("store the session", func() error {
-		tick := time.NewTicker(storeEvery)
-		defer tick.Stop()
-		for {
+	tick := time.NewTicker(storeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.quit:
+			return // storeEnd takes what is handed over from here on
+		case b := <-c.writes:
+			if err := c.write(b); c.fail(err) {
+				line, _, _ := strings.Cut(err.Error(), "\n")
+				c.rec.Note("error", line+"; the run goes on, its file is incomplete: make room")
+			}
 			select {
 			case <-c.quit:
-				return nil // what is handed over from here on, storeEnd takes
-			case b := <-c.writes:
-				if err := c.store.write(b); err != nil {
-					c.lose(nil, b.spans)
-					if c.fail(err) {
-						c.rec.Note("error", err.Error()+"; the run goes on, its file is incomplete: make room")
-					}
-				} else {
-					b.reset()
-				}
-				b.spans = b.spans[:0]
-				select {
-				case <-c.quit:
-					c.left = b
-					return nil
-				case <-tick.C:
-				}
-				c.written <- b
+			case <-tick.C:
 			}
+			c.written <- b
 		}
-	}))
+	}
+}
+
+// write stores b and empties it. When that fails, also by a panic, the spans are
+// lost to the file and counted; the rest, which is small, stays in b.
+func (c *Collector) write(b *batch) error {
+	err := guard("store the session", func() error { return c.store.write(b) })
+	if err == nil {
+		b.reset()
+		return nil
+	}
+	c.lose(nil, b.spans)
+	b.spans = b.spans[:0]
+	return err
 }
 
 // fail keeps the first error and reports whether err is it.

@@ -85,6 +85,78 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestWriteFailsBeforeTheEnd ends a run at each point at which a batch whose write
+// failed can be: its steps are in the file or counted.
+func TestWriteFailsBeforeTheEnd(t *testing.T) {
+	const steps = 60
+	const full = `CREATE TRIGGER full BEFORE INSERT ON steps BEGIN SELECT RAISE(ABORT, 'no room'); END`
+	for _, at := range []struct {
+		name  string
+		until func(c *Collector) bool // the run ends; nil: there is no writer
+	}{
+		{"not handed over", nil},
+		{"with the writer", func(c *Collector) bool { return c.Err() != nil }},
+		{"handed back", func(c *Collector) bool { return c.Err() != nil && len(c.written) == 1 }},
+	} {
+		for _, mend := range []string{"room again", "still full", "panics"} {
+			t.Run(at.name+", "+mend, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "x"+Ext)
+				st, err := CreateStore(path, Meta{ID: "x"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := st.db.Exec(full); err != nil {
+					t.Fatal(err)
+				}
+				db := st.db
+				r, s := NewRecorder(&manual{}, 0), NewSession(Meta{})
+				c := NewCollector(r, s, nil, st)
+				c.written <- new(batch) // as Start does; the drains are this test's
+				record := func(from int32) {
+					for i := range int32(steps / 2) {
+						r.Step(Step{Index: from + i, Start: int64(from+i) * 1e6, End: int64(from+i+1) * 1e6})
+					}
+					c.drain()
+				}
+				record(0)
+				c.offer()
+				if at.until != nil {
+					c.group.Go(c.writeLoop)
+					for !at.until(c) {
+						time.Sleep(time.Millisecond)
+					}
+				}
+				record(steps / 2)
+				switch mend {
+				case "room again":
+					if _, err := st.db.Exec(`DROP TRIGGER full`); err != nil {
+						t.Fatal(err)
+					}
+				case "panics":
+					t.Cleanup(func() { _ = db.Close() })
+					st.db = nil
+				}
+				err = c.Stop(Outcome{Status: "finished", Ended: 1 << 41})
+				if failed := mend != "room again" || at.until != nil; (err != nil) != failed {
+					t.Errorf("the error is %v", err)
+				}
+				unsaved := s.Snapshot(0, 0).Outcome.Unsaved.Steps
+				back, err := Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stored := int64(len(snapshotOf(back).Steps))
+				if stored+unsaved != steps {
+					t.Errorf("%d steps in the file and %d unsaved, of %d", stored, unsaved, steps)
+				}
+				if mend == "room again" && unsaved > 0 {
+					t.Errorf("%d steps are unsaved, though there is room", unsaved)
+				}
+			})
+		}
+	}
+}
+
 // The room set aside has no name in the folder, and its size.
 func TestRoom(t *testing.T) {
 	dir := t.TempDir()

@@ -143,15 +143,28 @@ func (st *Store) initialise(m Meta) error {
 	return err
 }
 
+// transact runs f as one transaction: all of it or, when f fails or panics, nothing.
 func (st *Store) transact(f func(*sql.Tx) error) error {
 	tx, err := st.db.Begin()
 	if err != nil {
 		return err
 	}
-	if err := f(tx); err != nil {
+	open := true
+	defer func() {
+		if open { // f panicked; the only connection must not stay taken
+			_ = tx.Rollback()
+		}
+	}()
+	err = f(tx)
+	open = false
+	if err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		_, _ = st.db.Exec("ROLLBACK") // SQLite may have left the transaction open
+		return err
+	}
+	return nil
 }
 
 func putDoc(tx *sql.Tx, key string, v any) error {
