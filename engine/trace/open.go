@@ -142,6 +142,7 @@ func load(path string, all bool, mode string) (*Session, error) {
 		l.names()
 		l.segments()
 		l.steps()
+		s.digest = *Digested(s.steps)
 		l.ops()
 		l.spans() // some name ops
 		l.notes()

@@ -16,6 +16,7 @@ type Session struct {
 	outcome  Outcome
 	segments []Segment          // replaced, never changed, when a segment is updated
 	steps    []Step             // only ever appended to
+	digest   Digest             // of steps
 	notes    []Note             // only ever appended to
 	gauges   map[string][]Point // replaced when a point arrives; the slices are only appended to
 	ops      []OpTime           // replaced
@@ -27,6 +28,9 @@ type Session struct {
 // 64 MiB.
 const MaxSpans = 2 << 20
 
+// MaxRecent is the number of newest steps that a session keeps in memory.
+const MaxRecent = 8192
+
 // Snapshot is what a reader sees of a session at one moment. Its slices and its
 // map are shared and must not be written to, except Spans, which are the
 // reader's own.
@@ -36,6 +40,8 @@ type Snapshot struct {
 	Outcome  Outcome
 	Segments []Segment
 	Steps    []Step
+	Digest          // of all steps
+	Recent   []Step // the newest, see MaxRecent
 	Spans    []Span // those that overlap the window asked for, sorted by Start
 	Notes    []Note
 	Gauges   map[string][]Point
@@ -67,7 +73,7 @@ func (s *Session) Now() int64 {
 // Snapshot(0, math.MaxInt64) is everything still in memory. It copies the spans
 // of the window and nothing else.
 func (s *Session) Snapshot(from, to int64) *Snapshot {
-	s.mu.RLock()
+	s.mu.Lock()
 	if to <= 0 {
 		from, to = s.now+from, s.now+to
 	}
@@ -75,9 +81,10 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 		Now: s.now, Meta: s.meta, Outcome: s.outcome,
 		Segments: clip(s.segments), Steps: clip(s.steps), Notes: clip(s.notes),
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
+		Digest: s.digest.view(), Recent: clip(s.steps[max(0, len(s.steps)-MaxRecent):]),
 	}
 	blocks, open := s.spans.window(from, to)
-	s.mu.RUnlock()
+	s.mu.Unlock()
 	snap.Spans = gather(blocks, open, from, to)
 	return snap
 }
@@ -107,6 +114,9 @@ func (s *Session) add(b *batch) {
 	defer s.mu.Unlock()
 	s.now = max(s.now, b.now)
 	s.steps, s.notes, s.segments, s.gauges = steps, notes, segments, gauges
+	for i := range b.steps {
+		s.digest.Add(&b.steps[i])
+	}
 	if b.ops != nil {
 		s.ops = b.ops
 	}
@@ -160,6 +170,7 @@ func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome = snap.Now, snap.Outcome
 	s.segments, s.steps, s.notes, s.gauges, s.ops = snap.Segments, snap.Steps, snap.Notes, snap.Gauges, snap.Ops
+	s.digest = *Digested(snap.Steps)
 	sortSpans(snap.Spans)
 	s.spans.add(snap.Spans)
 	return s

@@ -1,0 +1,176 @@
+package trace
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+const (
+	// maxRows is how many segments and how many epochs a session keeps in memory.
+	// Beyond it those behind the first firstRows are forgotten, the oldest first:
+	// how a run began and what it does now are what is looked at.
+	maxRows   = 1000
+	firstRows = 100
+)
+
+// Digest is what a session keeps of its steps for ever, in bounded memory: it is
+// added up as steps arrive, and stored in the file, so that nobody needs to read
+// all steps again.
+type Digest struct {
+	Total      Totals
+	Flags      uint16 // of any step
+	First      Step   // the run's first step
+	Last       Step   // and its last so far
+	Learning   int64  // steps that computed a loss
+	Diverged   int64  // of them, those whose loss is not a number
+	DivergedAt int32  // the Index of the first of those
+
+	Tallies []*Tally // one a segment that has steps, in order of Segment
+	Epochs  []*Epoch // in the order in which they were run
+	History History
+
+	generation int64
+}
+
+// Epoch adds up the steps of one epoch, as far as it was run.
+type Epoch struct {
+	Epoch    int32
+	Segment  int32 // -1 when the knobs changed within it
+	Totals   Totals
+	Injected int64 // steps with an injected bottleneck
+	Ceiling  int64 // steps on cached batches
+	Diverged int64 // steps with a loss that is not a number
+	Complete bool  // it was run to its last batch
+
+	Loss, Hits     float64 // sums over the samples
+	LossOf, HitsOf int64   // how many samples those are of
+
+	generation int64
+}
+
+// Digested returns the digest of steps.
+func Digested(steps []Step) *Digest {
+	d := new(Digest)
+	for i := range steps {
+		d.Add(&steps[i])
+	}
+	return d
+}
+
+// Add counts a step in. Steps come in the order of Index.
+func (d *Digest) Add(s *Step) {
+	if d.Total.Steps == 0 {
+		d.First = *s
+	}
+	d.Last = *s
+	d.Total.Add(s)
+	d.Flags |= s.Flags
+	if s.Correct >= 0 {
+		d.Learning++
+	}
+	if s.Diverged() {
+		if d.Diverged++; d.Diverged == 1 {
+			d.DivergedAt = s.Index
+		}
+	}
+	t := d.tally(s.Segment)
+	t.Add(s)
+	d.History.add(s)
+	e := d.epoch(s)
+	e.add(s)
+	if e.Complete && e.Segment == s.Segment {
+		t.Epochs++
+		t.EpochTime += e.Totals.Active()
+	}
+}
+
+// Tally returns the tally of a segment, an empty one when it has no steps.
+func (d *Digest) Tally(segment int32) *Tally {
+	if i, ok := d.find(segment); ok {
+		return d.Tallies[i]
+	}
+	return &Tally{Segment: segment}
+}
+
+func (d *Digest) find(segment int32) (int, bool) {
+	return slices.BinarySearchFunc(d.Tallies, segment, func(t *Tally, s int32) int { return cmp.Compare(t.Segment, s) })
+}
+
+// view is the digest for a reader. What it shares with d is copied before d
+// changes it: once after each view, however many steps arrive.
+func (d *Digest) view() Digest {
+	d.generation++
+	return *d
+}
+
+// tally returns the tally of a segment for writing.
+func (d *Digest) tally(segment int32) *Tally {
+	i, found := d.find(segment)
+	if found && d.Tallies[i].generation == d.generation {
+		return d.Tallies[i]
+	}
+	d.Tallies = slices.Clone(d.Tallies)
+	if found {
+		d.Tallies[i] = d.Tallies[i].clone()
+	} else {
+		d.Tallies = slices.Insert(d.Tallies, i, &Tally{Segment: segment})
+	}
+	t := d.Tallies[i]
+	t.generation = d.generation
+	d.Tallies = forget(d.Tallies)
+	return t
+}
+
+// epoch returns the row of a step's epoch for writing.
+func (d *Digest) epoch(s *Step) *Epoch {
+	n := len(d.Epochs)
+	same := n > 0 && d.Epochs[n-1].Epoch == s.Epoch
+	if same && d.Epochs[n-1].generation == d.generation {
+		return d.Epochs[n-1]
+	}
+	e := &Epoch{Epoch: s.Epoch, Segment: s.Segment}
+	d.Epochs = slices.Clone(d.Epochs)
+	if same {
+		*e = *d.Epochs[n-1]
+		d.Epochs[n-1] = e
+	} else {
+		d.Epochs = forget(append(d.Epochs, e))
+	}
+	e.generation = d.generation
+	return e
+}
+
+// forget drops a row when there are too many; rows is the caller's own.
+func forget[T any](rows []T) []T {
+	if len(rows) > maxRows {
+		return slices.Delete(rows, firstRows, len(rows)-maxRows+firstRows)
+	}
+	return rows
+}
+
+func (e *Epoch) add(s *Step) {
+	e.Totals.Add(s)
+	if s.Flags&FlagInjected != 0 {
+		e.Injected++
+	}
+	if s.Flags&FlagCeiling != 0 {
+		e.Ceiling++
+	}
+	if s.Diverged() {
+		e.Diverged++
+	}
+	if s.Segment != e.Segment {
+		e.Segment = -1
+	}
+	e.Complete = s.Flags&FlagLastOfEpoch != 0
+	// A step with arithmetic counts, NaN too: a loss that broke must show.
+	if l := float64(s.Loss); s.Correct >= 0 || !math.IsNaN(l) {
+		e.Loss += l * float64(s.Samples)
+		e.LossOf += int64(s.Samples)
+	}
+	if s.Correct >= 0 {
+		e.Hits += float64(s.Correct)
+		e.HitsOf += int64(s.Samples)
+	}
+}

@@ -1,0 +1,68 @@
+package trace
+
+const (
+	historyBucket = int64(100e6) // ns of the first buckets
+	maxHistory    = 1 << 15      // buckets
+)
+
+// HistoryPoint is what the steps did in one bucket of time. A step that spans
+// several is shared out among them.
+type HistoryPoint struct {
+	Steps, Samples float32 // that is their parts in it
+	Busy           float32 // ns of compute
+	StepTime       float32 // ns; over Steps, the mean step time
+}
+
+func (p *HistoryPoint) add(o *HistoryPoint) {
+	p.Steps += o.Steps
+	p.Samples += o.Samples
+	p.Busy += o.Busy
+	p.StepTime += o.StepTime
+}
+
+// History is the run in buckets of equal time, of which the first begins at 0. It
+// is bounded: when there would be too many, they become twice as long.
+type History struct {
+	Bucket int64          // ns
+	Points []HistoryPoint // those that no later step can change
+	open   HistoryPoint   // the bucket after them
+}
+
+// add shares a step out. Steps come in order of time.
+func (h *History) add(s *Step) {
+	if h.Bucket == 0 {
+		h.Bucket = historyBucket
+	}
+	wall := s.End - s.Start
+	if s.Start < 0 || wall <= 0 {
+		return
+	}
+	for h.Bucket > 0 && (s.End-1)/h.Bucket >= maxHistory {
+		h.halve()
+	}
+	for b := max(s.Start/h.Bucket, int64(len(h.Points))); b <= (s.End-1)/h.Bucket; b++ {
+		for int64(len(h.Points)) < b {
+			h.Points = append(h.Points, h.open)
+			h.open = HistoryPoint{}
+		}
+		over := min(s.End, (b+1)*h.Bucket) - max(s.Start, b*h.Bucket)
+		f := float32(over) / float32(wall)
+		h.open.add(&HistoryPoint{Steps: f, Samples: f * float32(s.Samples), Busy: f * float32(s.Busy), StepTime: f * float32(wall)})
+	}
+}
+
+// halve makes the buckets twice as long. Readers keep the old ones.
+func (h *History) halve() {
+	n := len(h.Points)
+	points := make([]HistoryPoint, 0, n/2+1)
+	for i := 0; i+1 < n; i += 2 {
+		p := h.Points[i]
+		p.add(&h.Points[i+1])
+		points = append(points, p)
+	}
+	if n%2 == 1 {
+		h.open.add(&h.Points[n-1])
+	}
+	h.Points = points
+	h.Bucket *= 2
+}

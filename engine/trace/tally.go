@@ -1,0 +1,158 @@
+package trace
+
+import "slices"
+
+// Totals adds steps up: Wall = Busy + all of Stall.
+type Totals struct {
+	Steps, Samples     int64
+	Wall, Busy, Paused int64            // ns
+	Stall              [NumCauses]int64 // ns
+	Wait               int64            // ns the step loop was blocked in Loader.Next (data wait)
+	Load               int64            // ns of worker time spent on the batches (data loading time)
+	Copy               int64            // ns of host-to-device copies, hidden or not
+	Bytes              int64            // copied to the device
+}
+
+// Add counts a step in.
+func (t *Totals) Add(s *Step) {
+	t.Steps++
+	t.Samples += int64(s.Samples)
+	t.Wall += s.End - s.Start
+	t.Busy += s.Busy
+	t.Paused += s.Stall[CausePaused]
+	for c, ns := range s.Stall {
+		t.Stall[c] += ns
+	}
+	t.Wait += s.Wait
+	t.Load += s.Load
+	t.Copy += s.Copy
+	t.Bytes += s.Bytes
+}
+
+// Active is the wall time less the pauses, in ns.
+func (t *Totals) Active() int64 { return t.Wall - t.Paused }
+
+// Active is the step's wall time less the pauses in it, in ns.
+func (s *Step) Active() int64 { return s.End - s.Start - s.Stall[CausePaused] }
+
+// Tally is what is kept for ever of the steps of one segment, in bounded memory
+// however many they are.
+//
+// Steady steps are those that may stand for the segment's knobs: all but those of
+// a transition and a leading first step of an epoch, which waits for its batch.
+type Tally struct {
+	Segment     int32
+	Flags       uint16 // of any step
+	SteadyFlags uint16 // of any steady step
+	All, Steady Totals
+	Timed       Totals // of the steps, steady or not, whose ops were timed one by one
+	Transition  int64  // ns of compute idle in the steps of transitions
+	From, To    int64  // ns, from the start of the first steady step to the end of the last
+	Epochs      int64  // run in full under these knobs alone
+	EpochTime   int64  // ns of them together, without pauses
+
+	Plain, Probed Distribution // active times of the steady steps: of those not timed, and of those timed
+	Blocks        Blocks       // of the steady steps
+
+	generation int64 // of the digest that may change it
+}
+
+// Count makes the tally of steps that have one segment.
+func Count(steps []Step) *Tally {
+	t := new(Tally)
+	for i := range steps {
+		t.Add(&steps[i])
+	}
+	return t
+}
+
+// Add counts a step in. Steps come in the order of Index.
+func (t *Tally) Add(s *Step) {
+	transition := s.Flags&FlagTransition != 0
+	steady := !transition && (t.All.Steps > 0 || s.Flags&FlagFirstOfEpoch == 0)
+	t.Segment = s.Segment
+	t.Flags |= s.Flags
+	t.All.Add(s)
+	timed := s.Flags&FlagTimed != 0
+	if timed {
+		t.Timed.Add(s)
+	}
+	if transition {
+		t.Transition += s.Active() - s.Busy
+	}
+	if !steady {
+		return
+	}
+	if t.Steady.Steps == 0 {
+		t.From = s.Start
+	}
+	t.To = s.End
+	t.SteadyFlags |= s.Flags
+	t.Steady.Add(s)
+	if timed {
+		t.Probed.Add(s.Active())
+	} else {
+		t.Plain.Add(s.Active())
+	}
+	t.Blocks.Add(Block{Steps: 1, Samples: int64(s.Samples), Active: s.Active(), Busy: s.Busy})
+}
+
+// Excluded is the number of steps that are not steady.
+func (t *Tally) Excluded() int64 { return t.All.Steps - t.Steady.Steps }
+
+// Quantile is the active time in ns of which the share q of the steady steps take
+// no more; 0 when there are none.
+func (t *Tally) Quantile(q float64) int64 { return Quantile(q, &t.Plain, &t.Probed) }
+
+// clone is a tally that may be changed while readers keep t.
+func (t *Tally) clone() *Tally {
+	c := *t
+	c.Plain, c.Probed = t.Plain.clone(), t.Probed.clone()
+	c.Blocks.list = slices.Clone(t.Blocks.list)
+	return &c
+}
+
+// MaxBlocks is the largest number of blocks in a series.
+const MaxBlocks = 512
+
+// Block is a run of consecutive steady steps.
+type Block struct {
+	Steps, Samples int64
+	Active, Busy   int64 // ns
+}
+
+func (b *Block) add(o *Block) {
+	b.Steps += o.Steps
+	b.Samples += o.Samples
+	b.Active += o.Active
+	b.Busy += o.Busy
+}
+
+// Blocks is a series of blocks of equal length, in steps, of which only the last
+// may be shorter. While there are few steps a block is one step; whenever there
+// would be more than MaxBlocks, neighbours become one.
+type Blocks struct {
+	length int64 // steps in a block; 0 is 1
+	list   []Block
+}
+
+// Add appends the steps of b, which must not be more than one block's length.
+func (s *Blocks) Add(b Block) {
+	n := len(s.list)
+	if n > 0 && s.list[n-1].Steps < s.length {
+		s.list[n-1].add(&b)
+		return
+	}
+	if n == MaxBlocks {
+		for i := range n / 2 {
+			s.list[i] = s.list[2*i]
+			s.list[i].add(&s.list[2*i+1])
+		}
+		s.list = s.list[:n/2]
+		s.length = 2 * max(s.length, 1)
+	}
+	s.list = append(s.list, b)
+}
+
+// List returns the blocks, which must not be written to.
+func (s *Blocks) List() []Block { return s.list[:len(s.list):len(s.list)] }
