@@ -219,23 +219,8 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	f := &e.ring[e.head%len(e.ring)]
 	start := e.rec.Now()
 	f.begin(b, e.step, e.segment.Index)
-	in := plan.input(e.step)
 	f.prog = plan.program(e.step, e.micro+1 == e.applied.Accumulate)
-	prev := e.ring[(e.head+len(e.ring)-inputSlots)%len(e.ring)]
-	if err = errors.Join(
-		e.setHyper(),
-		e.waitInput(prev),
-		e.dev.Record(e.copyStream, f.copyStart),
-		e.dev.CopyIn(e.copyStream, in, b.Host),
-		e.dev.Record(e.copyStream, f.copyEnd),
-		e.dev.Wait(e.computeStream, f.copyEnd),
-		e.dev.Record(e.computeStream, f.start),
-		e.launch(f),
-		e.dev.Record(e.computeStream, f.end),
-		plan.readMetrics(e.dev, e.computeStream, e.step, f.metrics),
-		e.readScale(f),
-		e.dev.Record(e.computeStream, f.done),
-	); err != nil {
+	if err = e.send(f, plan); err != nil {
 		e.abort()
 		return fmt.Errorf("enqueue step %d on %s: %w", e.step, e.info.Name, err)
 	}
@@ -256,10 +241,56 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	return nil
 }
 
-// launch enqueues the step's program. An error of the timing alone is the step's.
-func (e *Engine) launch(f *flight) (err error) {
-	f.timing, err = e.ops.launch(e, f.prog)
-	return err
+// send makes the step's calls of the device, in their order. It stops at the
+// first that fails: a later one could run on data that is not there.
+func (e *Engine) send(f *flight, p *plan) error {
+	if err := e.setHyper(); err != nil {
+		return err
+	}
+	if err := e.copyIn(f, p.input(e.step)); err != nil {
+		return err
+	}
+	if err := e.compute(f); err != nil {
+		return err
+	}
+	if err := p.readMetrics(e.dev, e.computeStream, e.step, f.metrics); err != nil {
+		return err
+	}
+	if err := e.readScale(f); err != nil {
+		return err
+	}
+	return e.dev.Record(e.computeStream, f.done)
+}
+
+// copyIn enqueues the copy of the batch to its input slot.
+func (e *Engine) copyIn(f *flight, slot device.Buffer) error {
+	if e.head >= inputSlots { // an earlier step reads the same slot
+		earlier := &e.ring[(e.head-inputSlots)%len(e.ring)]
+		if err := e.dev.Wait(e.copyStream, earlier.end); err != nil {
+			return err
+		}
+	}
+	if err := e.dev.Record(e.copyStream, f.copyStart); err != nil {
+		return err
+	}
+	if err := e.dev.CopyIn(e.copyStream, slot, f.batch.Host); err != nil {
+		return err
+	}
+	return e.dev.Record(e.copyStream, f.copyEnd)
+}
+
+// compute enqueues the step's program, behind the copy of its batch.
+func (e *Engine) compute(f *flight) (err error) {
+	if err = e.dev.Wait(e.computeStream, f.copyEnd); err != nil {
+		return err
+	}
+	if err = e.dev.Record(e.computeStream, f.start); err != nil {
+		return err
+	}
+	if f.timing, err = e.ops.launch(e, f.prog); err != nil {
+		return err
+	}
+	return e.dev.Record(e.computeStream, f.end)
 }
 
 // readScale brings the loss scale of fp16 to the host, behind an update.
@@ -295,14 +326,6 @@ func (e *Engine) setHyper() error {
 		return e.plans.state.SetHyper(e.computeStream, h)
 	}
 	return nil
-}
-
-// waitInput orders the copy after the step that last read the same input slot.
-func (e *Engine) waitInput(prev flight) error {
-	if e.head < inputSlots {
-		return nil
-	}
-	return e.dev.Wait(e.copyStream, prev.end)
 }
 
 // span records what the step loop did from start until now, and returns how long

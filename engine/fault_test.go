@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -103,21 +104,26 @@ func (r *rig) end(t *testing.T, steps int, says ...string) {
 	checkSteps(t, s)
 }
 
-// A step that fails or panics half enqueued ends the run; what was enqueued of it
-// is waited for before its memory goes.
+// A step that fails or panics half enqueued ends the run: no later call of it is
+// made, and what was enqueued is waited for before its memory goes.
 func TestDeviceFails(t *testing.T) {
 	// How many launches the sixth step has made when the call comes.
 	after := map[string]int{"copy": 0, "launch": 1, "metrics": 1}
 	for _, call := range []string{"copy", "launch", "metrics"} {
 		t.Run(call, func(t *testing.T) {
 			r, dev := faultyCPU(t, stripes{n: 256}, small(), 0)
+			var made map[string]int // calls, when one failed
 			dev.fail = func(c string, n, _ int) error {
 				if c == call && dev.calls["launch"] == 5+after[call] && n > 5 {
+					made = maps.Clone(dev.calls)
 					return errors.New("the cable is loose")
 				}
 				return nil
 			}
 			r.end(t, 5, "step 5", "the cable is loose")
+			if !maps.Equal(dev.calls, made) {
+				t.Errorf("calls after the failed one: %v, were %v", dev.calls, made)
+			}
 		})
 	}
 	t.Run("panic", func(t *testing.T) {
