@@ -70,12 +70,13 @@ type Engine struct {
 	head, tail                int // flights [tail, head) are in flight; indices grow for ever
 	clock                     anchor
 
-	wanted  atomic.Pointer[Knobs]
-	setMu   sync.Mutex // orders Set's read-modify-write
-	applied Knobs
-	segment trace.Segment
-	change  transition
-	warned  []string // of the segment: what the knobs ask for in vain
+	wanted      atomic.Pointer[Knobs]
+	setMu       sync.Mutex // orders Set's read-modify-write
+	applied     Knobs
+	segment     trace.Segment
+	change      transition
+	ineffective []string // of the segment: what was said of knobs without effect
+	publishAt   int64    // when to publish next, in ns
 
 	paused    atomic.Bool
 	suspended suspension
@@ -84,7 +85,7 @@ type Engine struct {
 	micro        int // batches whose gradients wait for the optimizer
 	step         int32
 	firstInEpoch bool
-	broke        bool // a loss was no number, which was told
+	diverged     bool // a loss was no number, and a note said so
 	tracks       struct{ step, copy, compute *trace.Track }
 }
 

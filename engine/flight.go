@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
@@ -14,7 +13,7 @@ import (
 )
 
 // flight is a step that the device has not finished: its batch, its events and
-// its account so far. Flights live in a ring and are reused.
+// what the host noted of it so far. Flights live in a ring and are reused.
 type flight struct {
 	copyStart, copyEnd, start, end, done device.Event
 	metrics                              []byte // float32 mean loss, hits, and for fp16 loss scale, skipped; page-locked
@@ -99,7 +98,7 @@ func (e *Engine) resolve() error {
 				return err
 			}
 		}
-		if err := e.account(f); err != nil {
+		if err := e.record(f); err != nil {
 			return err
 		}
 		e.tail++
@@ -117,8 +116,8 @@ func (e *Engine) sync(f *flight) error {
 	return nil
 }
 
-// account turns a finished step's events into spans and its step record.
-func (e *Engine) account(f *flight) error {
+// record turns a finished step's events into spans and its step record.
+func (e *Engine) record(f *flight) error {
 	if err := f.release(e.dev); err != nil {
 		return err
 	}
@@ -130,7 +129,7 @@ func (e *Engine) account(f *flight) error {
 			return fmt.Errorf("read step %d's events: %w", f.step, err)
 		}
 	}
-	within(&at, f.enqueued, now)
+	clampToHost(&at, f.enqueued, now)
 	copyStart, copyEnd, start, end := at[0], at[1], at[2], at[3]
 	flags := f.flags
 	if e.info.Emulated && !e.info.Computes {
@@ -145,7 +144,7 @@ func (e *Engine) account(f *flight) error {
 		f.host += e.rec.Now() - now
 	}
 	e.ops.sample.learn(f.prog, timed, end-start, f.host)
-	e.change.piece(e, now)
+	e.change.record(e.tracks.step, now)
 	e.suspended.record(e.tracks.step, now)
 	e.tracks.copy.Record(trace.Span{
 		Start: copyStart, End: copyEnd, Step: f.step, Batch: f.seq,
@@ -161,7 +160,7 @@ func (e *Engine) account(f *flight) error {
 		e.checkLoss(f.step, loss)
 	}
 	if f.scaled {
-		e.scale.account(e.rec, f.step, f.metrics[nn.MetricsSize:])
+		e.scale.record(e.rec, f.step, f.metrics[nn.MetricsSize:])
 	}
 	e.rec.Step(trace.Step{
 		Index: f.step, Epoch: f.epoch, Segment: f.segment, Batch: f.seq,
@@ -172,12 +171,12 @@ func (e *Engine) account(f *flight) error {
 	return nil
 }
 
-// checkLoss says, once a run, that the training broke.
+// checkLoss notes, once a run, that the training diverged.
 func (e *Engine) checkLoss(step int32, loss float32) {
-	if e.broke || !math.IsNaN(float64(loss)) && !math.IsInf(float64(loss), 0) {
+	if e.diverged || !math.IsNaN(float64(loss)) && !math.IsInf(float64(loss), 0) {
 		return
 	}
-	e.broke = true
+	e.diverged = true
 	e.rec.Note("warn", fmt.Sprintf("step %d: the loss is %v: the training diverged; lower the learning rate", step, loss))
 }
 
@@ -188,7 +187,7 @@ func (e *Engine) finish() error {
 		f := &e.ring[e.tail%len(e.ring)]
 		err := e.sync(f)
 		if err == nil {
-			err = e.account(f)
+			err = e.record(f)
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -200,52 +199,4 @@ func (e *Engine) finish() error {
 		e.tail++
 	}
 	return errors.Join(errs...)
-}
-
-// anchor ties the device's clock to the host's: one event whose host time is
-// known. It moves to each resolved step's end, because an elapsed time is a
-// float32 of milliseconds on CUDA (cuEventElapsedTime) and loses resolution as
-// it grows, and because the two clocks drift apart.
-type anchor struct {
-	base  device.Event // recorded once, at the start
-	event device.Event
-	t     int64 // ns
-}
-
-func (a *anchor) start(dev device.Device, s device.Stream, c trace.Clock) (err error) {
-	if a.base, err = dev.NewEvent(); err != nil {
-		return err
-	}
-	if err = dev.Record(s, a.base); err != nil {
-		return err
-	}
-	before := c.Now()
-	if err = dev.Sync(a.base); err != nil {
-		return err
-	}
-	a.event, a.t = a.base, before+(c.Now()-before)/2
-	return nil
-}
-
-// at returns the host time of a completed event.
-func (a *anchor) at(dev device.Device, e device.Event) (int64, error) {
-	d, err := dev.Elapsed(a.event, e)
-	return a.t + int64(d/time.Nanosecond), err
-}
-
-// within moves a step's times, in ns and in their order, into what the host saw: no
-// event of it completed before the host began to enqueue it, nor after a query found
-// it complete. Of a device whose clock is so fast that more than that lies between
-// the first and the last, it cuts the beginning.
-func within(at *[4]int64, enqueued, seen int64) {
-	shift := min(max(0, enqueued-at[0]), seen-at[3])
-	for i := range at {
-		at[i] = max(at[i]+shift, enqueued)
-	}
-}
-
-func (a *anchor) close(dev device.Device) {
-	if a.base != 0 {
-		dev.FreeEvent(a.base)
-	}
 }

@@ -176,6 +176,19 @@ func (k Knobs) Fits(info loader.Info) error {
 	return nil
 }
 
+// ineffective says which knobs have no effect, or less of one, because of others.
+// captures: the device can replay a step as a captured graph.
+func (k Knobs) ineffective(captures bool) []string {
+	var out []string
+	if captures && k.Capture && k.TimeOps == TimeEvery {
+		out = append(out, "time_ops=every times every step, so none replays the captured graph that capture=on asks for; time_ops=sampled lets the others")
+	}
+	if w := k.Loader.IdleStraggler(); w != "" {
+		out = append(out, w)
+	}
+	return out
+}
+
 // diff says in words what changed: "num_workers 2 -> 4, pin_memory off -> on".
 func diff(from, to []trace.Knob) string {
 	old := make(map[string]string, len(from))

@@ -142,9 +142,9 @@ func TestSetRefuses(t *testing.T) {
 	r.run(t, context.Background())
 }
 
-// TestVainKnobs: a straggler that nobody is is told when it is asked for, and again
+// TestIneffectiveKnobs: an injected straggler that no worker is gives a warning when it is asked for, and again
 // when it or the workers change, not with each change of another knob.
-func TestVainKnobs(t *testing.T) {
+func TestIneffectiveKnobs(t *testing.T) {
 	k := engine.DefaultKnobs()
 	k.Loader.BatchSize, k.Loader.NumWorkers = 16, 2
 	k.Loader.Inject = loader.Inject{Straggler: 9, Delay: time.Millisecond}

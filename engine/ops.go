@@ -8,13 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-const (
-	// opsPeriod is how often the table of device ops is published, in ns.
-	opsPeriod = 2e9
-	// opSteps is how many timed steps of a segment leave their ops as spans; the
-	// others count in the table alone.
-	opSteps = 64
-)
+// opSteps is how many timed steps of a segment leave their ops as spans; the
+// others count in the table alone.
+const opSteps = 64
 
 // opTable is the device time of every launch of the step, by segment. Its rows
 // are only ever appended and added to, so a row's index names it for good.
@@ -26,8 +22,7 @@ type opTable struct {
 	at      map[opKey]int32
 	spans   int // timed steps of the segment that left spans
 	track   *trace.Track
-	dirty   bool  // rows changed since they were published
-	next    int64 // when to publish
+	dirty   bool // rows changed since they were published
 
 	times    []time.Duration
 	variants []string
@@ -134,20 +129,10 @@ func (t *opTable) locate(e *Engine, p *program, segment int32) {
 // returned.
 func (e *Engine) Ops() []trace.OpTime { return slices.Clone(e.ops.rows) }
 
-// publish hands the session, now and then, what the engine knows beside its spans:
-// the table of ops and the device's memory.
-func (e *Engine) publish(now int64) {
-	if now < e.ops.next {
-		return
+// publish hands the session the table, if it changed.
+func (t *opTable) publish(rec *trace.Recorder) {
+	if t.dirty {
+		t.dirty = false
+		rec.Ops(t.rows)
 	}
-	e.publishNow(now)
-}
-
-func (e *Engine) publishNow(now int64) {
-	e.ops.next = now + opsPeriod
-	if e.ops.dirty {
-		e.ops.dirty = false
-		e.rec.Ops(e.ops.rows)
-	}
-	e.memory.publish(e.rec, e.dev, e.Memory().Total())
 }

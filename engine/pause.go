@@ -1,15 +1,44 @@
 package engine
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
 	"dev.gpustall/engine/trace"
 )
 
-// suspension follows the process being stopped as a whole (ctrl+z in a shell).
+// Pause stops the step loop at its next boundary, or lets it go on.
+func (e *Engine) Pause(on bool) {
+	e.paused.Store(on)
+	e.nudge()
+}
+
+// Paused reports whether a pause is asked for.
+func (e *Engine) Paused() bool { return e.paused.Load() }
+
+func (e *Engine) pause(ctx context.Context) error {
+	if err := e.finish(); err != nil {
+		return err
+	}
+	start := e.rec.Now()
+	e.rec.Note("info", "paused")
+	for e.paused.Load() {
+		select {
+		case <-ctx.Done():
+			e.span(trace.KindPause, start, -1, 0)
+			return ctx.Err()
+		case <-e.wake:
+		}
+	}
+	e.span(trace.KindPause, start, -1, 0)
+	e.rec.Note("info", "resumed")
+	return nil
+}
+
+// suspension notes when the process as a whole was stopped (ctrl+z in a shell).
 // Nothing runs then, so nothing can be recorded; the time is charged to the
-// pause, not to whatever happened to be under way.
+// cause "paused", not to whatever happened to be under way.
 type suspension struct {
 	any  atomic.Bool // something to record
 	mu   sync.Mutex
@@ -34,8 +63,8 @@ func (e *Engine) Suspend(on bool) {
 	s.any.Store(true)
 }
 
-// record writes the suspensions down before a step that they may overlap is
-// accounted for.
+// record writes the suspensions down; it is called before each step is recorded,
+// which they may overlap.
 func (s *suspension) record(t *trace.Track, now int64) {
 	if !s.any.Load() {
 		return

@@ -2,23 +2,23 @@ package engine
 
 import "testing"
 
-// TestVain: timing every op against capture is told where a step can be captured,
+// TestIneffective: timing every op against capture is warned of where a step can be captured,
 // in one sentence that does not depend on other knobs.
-func TestVain(t *testing.T) {
+func TestIneffective(t *testing.T) {
 	k := DefaultKnobs()
 	k.Capture, k.TimeOps = true, TimeEvery
-	if got := k.vain(false); len(got) != 0 {
+	if got := k.ineffective(false); len(got) != 0 {
 		t.Errorf("where nothing is captured: %q", got)
 	}
-	was := k.vain(true)
+	was := k.ineffective(true)
 	k.Loader.BatchSize, k.Accumulate = 64, 4
-	if now := k.vain(true); len(was) != 1 || len(now) != 1 || now[0] != was[0] {
+	if now := k.ineffective(true); len(was) != 1 || len(now) != 1 || now[0] != was[0] {
 		t.Errorf("%q, then %q", was, now)
 	}
 	for _, change := range []func(*Knobs){func(k *Knobs) { k.Capture = false }, func(k *Knobs) { k.TimeOps = TimeSampled }} {
 		other := k
 		change(&other)
-		if got := other.vain(true); len(got) != 0 {
+		if got := other.ineffective(true); len(got) != 0 {
 			t.Errorf("%+v: %q", other, got)
 		}
 	}

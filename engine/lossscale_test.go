@@ -19,7 +19,7 @@ func TestLossScale(t *testing.T) {
 	var l lossScale
 	tell := func(step int32, scale, skip float32) {
 		b := binary.LittleEndian.AppendUint32(nil, math.Float32bits(scale))
-		l.account(rec, step, binary.LittleEndian.AppendUint32(b, math.Float32bits(skip)))
+		l.record(rec, step, binary.LittleEndian.AppendUint32(b, math.Float32bits(skip)))
 	}
 	tell(0, 65536, 0)
 	tell(1, 32768, 1)

@@ -2,9 +2,9 @@ package engine
 
 import "testing"
 
-// TestWithin: times are moved where the host saw them, in their order, and cut where
+// TestClampToHost: times are moved where the host saw them, in their order, and cut where
 // there is no room for them.
-func TestWithin(t *testing.T) {
+func TestClampToHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		at, want       [4]int64
 		enqueued, seen int64
@@ -17,7 +17,7 @@ func TestWithin(t *testing.T) {
 		"late and too long":        {[4]int64{50, 60, 90, 150}, [4]int64{20, 20, 30, 90}, 20, 90},
 		"long before":              {[4]int64{-100, -90, -10, 0}, [4]int64{20, 20, 80, 90}, 20, 90},
 	} {
-		within(&c.at, c.enqueued, c.seen)
+		clampToHost(&c.at, c.enqueued, c.seen)
 		if c.at != c.want {
 			t.Errorf("%s: %v, want %v", name, c.at, c.want)
 		}

@@ -17,10 +17,10 @@ type lossScale struct {
 	skipped int64   // updates
 }
 
-// account takes what the device wrote behind a step's update: the loss scale of
+// record takes what the device wrote behind a step's update: the loss scale of
 // the next step and whether this one's update was skipped, because a gradient was
 // not finite.
-func (l *lossScale) account(r *trace.Recorder, step int32, b []byte) {
+func (l *lossScale) record(r *trace.Recorder, step int32, b []byte) {
 	scale := math.Float32frombits(binary.LittleEndian.Uint32(b))
 	skip := math.Float32frombits(binary.LittleEndian.Uint32(b[4:])) != 0
 	if scale != l.scale {
