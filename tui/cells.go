@@ -4,20 +4,20 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 )
 
 // thicken repeats the blocks of the row above, so that a lane is two rows high.
 func (t *timeline) thicken(m *Model, x, y int) {
-	for i := x; i < min(x+t.cols, m.c.w); i++ {
-		above := m.c.cells[(y-1)*m.c.w+i]
-		if (above.style-stHue)%2 == 0 { // text, not a block
+	for i := x; i < min(x+t.cols, m.c.W); i++ {
+		r, st := m.c.At(i, y-1)
+		if !st.Solid() {
 			continue
 		}
-		r := ' '
-		if m.themes[m.theme].mono || m.cs.ascii {
-			r = above.r
+		if !m.c.Theme.Mono && !m.c.Glyphs.ASCII {
+			r = ' '
 		}
-		m.c.set(i, y, r, above.style)
+		m.c.Set(i, y, r, st)
 	}
 }
 
@@ -30,24 +30,19 @@ var hostLetter = [slots]rune{
 
 // drawArea draws the rows of a tall lane above its last one, which drawLane
 // draws.
-func (t *timeline) drawArea(m *Model, r rect, li, tall int) {
+func (t *timeline) drawArea(m *Model, r canvas.Rectangle, li, tall int) {
 	for c := range t.cols {
 		_, busy := t.column(li, c)
-		e := int(busy*float64(8*tall) + 0.5)
-		for row := range r.h {
-			if k := min(e-8*(tall-1-row), 8); k > 0 {
-				m.c.set(r.x+c, r.y+row, m.cs.levels[k], t.lanes[li].hue.text())
-			}
-		}
+		m.c.Column(r.X+c, r.Y, tall, busy, t.lanes[li].hue.Text())
 	}
 }
 
-func (t *timeline) barCell(m *Model, x, y int, busy float64, h hue) {
+func (t *timeline) barCell(m *Model, x, y int, busy float64, h canvas.Hue) {
 	if busy < 0.01 {
-		m.c.set(x, y, m.cs.idle, hueIdle.text())
+		m.c.Set(x, y, m.c.Glyphs.Idle, canvas.Idle.Text())
 		return
 	}
-	m.c.set(x, y, m.cs.levels[level(busy)], h.text())
+	m.c.Set(x, y, m.c.Glyphs.Levels[level(busy)], h.Text())
 }
 
 // level maps 0..1 to 1..8 eighths.
@@ -58,22 +53,22 @@ func level(f float64) int { return min(8, max(1, int(f*8+0.5))) }
 func (t *timeline) queueCell(m *Model, x, y int, v float32) {
 	switch {
 	case v == 0:
-		m.c.set(x, y, ' ', stNormal)
+		m.c.Set(x, y, ' ', canvas.Normal)
 	case v < 1.5:
-		m.c.set(x, y, '0', stBad)
-	case m.cs.ascii || t.capacity == 0:
+		m.c.Set(x, y, '0', canvas.Bad)
+	case m.c.Glyphs.ASCII || t.capacity == 0:
 		r := '+'
 		if v-1 < 10 {
 			r = '0' + rune(v-1)
 		}
-		m.c.set(x, y, r, hueTransfer.text())
+		m.c.Set(x, y, r, canvas.Transfer.Text())
 	default:
-		m.c.set(x, y, m.cs.levels[level(float64(v-1)/float64(t.capacity))], hueTransfer.text())
+		m.c.Set(x, y, m.c.Glyphs.Levels[level(float64(v-1)/float64(t.capacity))], canvas.Transfer.Text())
 	}
 }
 
 // drawShare prints the lane's busy share, or the queue's level.
-func (t *timeline) drawShare(m *Model, r rect, y int, l *lane) {
+func (t *timeline) drawShare(m *Model, r canvas.Rectangle, y int, l *lane) {
 	var b [24]byte
 	if l.typ == laneQueue {
 		n := strconv.AppendInt(b[:0], t.ready, 10)
@@ -83,7 +78,7 @@ func (t *timeline) drawShare(m *Model, r rect, y int, l *lane) {
 		if len(n) > laneShare-1 && t.capacity > 0 {
 			n = appendPct(b[:0], float64(t.ready)/float64(t.capacity))
 		}
-		m.c.right(r.x+r.w-laneShare, y, laneShare-1, stDim, n)
+		m.c.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, n)
 		return
 	}
 	end := t.edge
@@ -95,25 +90,25 @@ func (t *timeline) drawShare(m *Model, r rect, y int, l *lane) {
 		return
 	}
 	f := float64(l.busy) / float64(span)
-	st := stDim
+	st := canvas.Dim
 	switch l.typ {
 	case laneStall:
 		st = stallStyle(f)
 	case laneBar:
-		if l.hue == hueCompute {
+		if l.track == trace.TrackCompute {
 			st = utilStyle(f)
 		}
 	}
-	m.c.right(r.x+r.w-laneShare, y, laneShare-1, st, appendPct(b[:0], min(f, 1)))
+	m.c.Right(r.X+r.W-laneShare, y, laneShare-1, st, appendPct(b[:0], min(f, 1)))
 }
 
 // drawMerged draws several workers as one row of mean occupancy.
-func (t *timeline) drawMerged(m *Model, r rect, y int, lanes []int) {
-	p := m.c.pen(r.x+1, y, laneLabel-1)
+func (t *timeline) drawMerged(m *Model, r canvas.Rectangle, y int, lanes []int) {
+	p := m.c.Pen(r.X+1, y, laneLabel-1)
 	if t.lanes[lanes[0]].track == trace.TrackWorker0 { // all of them
-		p.text(stDim, "w0-").text(stDim, t.lanes[lanes[len(lanes)-1]].label)
+		p.Text(canvas.Dim, "w0-").Text(canvas.Dim, t.lanes[lanes[len(lanes)-1]].label)
 	} else {
-		p.text(stDim, "+").plain(stDim, int64(len(lanes))).text(stDim, " more")
+		p.Text(canvas.Dim, "+").Int(canvas.Dim, int64(len(lanes))).Text(canvas.Dim, " more")
 	}
 	sum := lane{typ: lanePhases}
 	for c := range t.cols {
@@ -122,7 +117,7 @@ func (t *timeline) drawMerged(m *Model, r rect, y int, lanes []int) {
 			_, busy := t.column(li, c)
 			total += busy
 		}
-		t.barCell(m, r.x+laneLabel+c, y, total/float64(len(lanes)), hueIdle)
+		t.barCell(m, r.X+laneLabel+c, y, total/float64(len(lanes)), canvas.Idle)
 	}
 	for _, li := range lanes {
 		sum.busy += t.lanes[li].busy / int64(len(lanes))
@@ -132,15 +127,15 @@ func (t *timeline) drawMerged(m *Model, r rect, y int, lanes []int) {
 
 // drawAxis draws where a step begins whose ops are timed, times relative to the
 // right edge, and the knob changes.
-func (t *timeline) drawAxis(m *Model, r rect, y int) {
-	x0 := r.x + laneLabel
+func (t *timeline) drawAxis(m *Model, r canvas.Rectangle, y int) {
+	x0 := r.X + laneLabel
 	for c := range t.cols {
-		m.c.set(x0+c, y, m.cs.hor, stBorder)
+		m.c.Set(x0+c, y, m.c.Glyphs.Hor, canvas.Border)
 	}
 	if li := t.busyAt[trace.TrackCompute]; li >= 0 && m.pic.value("time_ops") != "every" {
 		for c := range t.cols {
 			if t.acc[(int(li)*t.cols+c)*slots+timedSlot] > 0 {
-				m.c.set(x0+c, y, 't', stKey)
+				m.c.Set(x0+c, y, 't', canvas.Key)
 			}
 		}
 	}
@@ -150,11 +145,11 @@ func (t *timeline) drawAxis(m *Model, r rect, y int) {
 		if back > t.edge {
 			continue
 		}
-		p := m.c.pen(x0+c, y, t.cols-c)
-		p.bytes(stDim, appendDur(b[:0], -back))
+		p := m.c.Pen(x0+c, y, t.cols-c)
+		p.Bytes(canvas.Dim, appendDur(b[:0], -back))
 	}
-	if now := m.c.pen(x0+t.cols-4, y, 4); !m.frozen && t.cols > 12 {
-		now.text(stDim, " now")
+	if now := m.c.Pen(x0+t.cols-4, y, 4); !m.frozen && t.cols > 12 {
+		now.Text(canvas.Dim, " now")
 	}
 	segs := m.pic.snap.Segments
 	for i := len(segs) - 1; i > 0; i-- {
@@ -163,19 +158,19 @@ func (t *timeline) drawAxis(m *Model, r rect, y int) {
 			break
 		}
 		if c < int64(t.cols) {
-			p := m.c.pen(x0+int(c), y, t.cols-int(c))
-			p.rune(stStaged, m.cs.up).text(stStaged, "#").plain(stStaged, int64(segs[i].Index)).space(1)
+			p := m.c.Pen(x0+int(c), y, t.cols-int(c))
+			p.Rune(canvas.Staged, m.c.Glyphs.Up).Text(canvas.Staged, "#").Int(canvas.Staged, int64(segs[i].Index)).Space(1)
 		}
 	}
 }
 
-func (t *timeline) drawCursor(m *Model, r rect, y0, y1 int) {
+func (t *timeline) drawCursor(m *Model, r canvas.Rectangle, y0, y1 int) {
 	c := t.cursor/t.bin() - t.first
 	if c < 0 || c >= int64(t.cols) {
 		return
 	}
-	x := r.x + laneLabel + int(c)
+	x := r.X + laneLabel + int(c)
 	for y := y0; y < y1; y++ {
-		m.c.restyle(x, y, stCursor)
+		m.c.Restyle(x, y, canvas.Cursor)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 )
 
 // experiments is the table with one row a segment of constant knobs.
@@ -21,7 +22,7 @@ type column struct {
 	title string
 	w     int
 	drop  int
-	cell  func(m *Model, p *pen, s *stall.SegmentStats)
+	cell  func(m *Model, p *canvas.Pen, s *stall.SegmentStats)
 }
 
 var columns = []column{
@@ -29,26 +30,26 @@ var columns = []column{
 	{"pin", 4, 8, knobCell("pin_memory")},
 	{"pf", 3, 7, knobCell("prefetch_factor")},
 	{"batch", 6, 6, knobCell("batch_size")},
-	{"samples/s", 10, 0, func(_ *Model, p *pen, s *stall.SegmentStats) {
+	{"samples/s", 10, 0, func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) {
 		if s.Steps > 0 {
-			p.rate(stBold, s.SamplesPerSecond)
+			p.Bytes(canvas.Bold, appendRate(p.Buf(), s.SamplesPerSecond))
 		} else {
-			p.text(stDim, "-")
+			p.Text(canvas.Dim, "-")
 		}
 	}},
 	{"p50", 8, 4, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P50) })},
 	{"p95", 8, 9, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P95) })},
-	{"util", 6, 3, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, s.Utilisation, utilStyle) }},
-	{"stall", 6, 10, func(_ *Model, p *pen, s *stall.SegmentStats) { shareCell(p, s, 1-s.Utilisation, stallStyle) }},
+	{"util", 6, 3, func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) { shareCell(p, s, s.Utilisation, utilStyle) }},
+	{"stall", 6, 10, func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) { shareCell(p, s, 1-s.Utilisation, stallStyle) }},
 	{"vs A", 8, 0, versusCell},
 	{"95% CI", 15, 1, intervalCell},
-	{"steps/excl", 11, 5, func(_ *Model, p *pen, s *stall.SegmentStats) {
-		p.int(stNormal, int64(s.Steps)).text(stDim, "/").int(stDim, int64(s.Excluded))
+	{"steps/excl", 11, 5, func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) {
+		p.Bytes(canvas.Normal, appendCount(p.Buf(), int64(s.Steps))).Text(canvas.Dim, "/").Bytes(canvas.Dim, appendCount(p.Buf(), int64(s.Excluded)))
 	}},
 }
 
-func knobCell(name string) func(*Model, *pen, *stall.SegmentStats) {
-	return func(_ *Model, p *pen, s *stall.SegmentStats) {
+func knobCell(name string) func(*Model, *canvas.Pen, *stall.SegmentStats) {
+	return func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) {
 		v := trace.KnobValue(s.Segment.Knobs, name)
 		switch v {
 		case "":
@@ -58,106 +59,106 @@ func knobCell(name string) func(*Model, *pen, *stall.SegmentStats) {
 		case "false":
 			v = "off"
 		}
-		p.text(stNormal, v)
+		p.Text(canvas.Normal, v)
 	}
 }
 
-func durCell(f func(*stall.SegmentStats) int64) func(*Model, *pen, *stall.SegmentStats) {
-	return func(_ *Model, p *pen, s *stall.SegmentStats) {
+func durCell(f func(*stall.SegmentStats) int64) func(*Model, *canvas.Pen, *stall.SegmentStats) {
+	return func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) {
 		if s.Steps == 0 {
-			p.text(stDim, "-")
+			p.Text(canvas.Dim, "-")
 			return
 		}
-		p.dur(stNormal, f(s))
+		p.Bytes(canvas.Normal, appendDur(p.Buf(), f(s)))
 	}
 }
 
-func shareCell(p *pen, s *stall.SegmentStats, f float64, st func(float64) style) {
+func shareCell(p *canvas.Pen, s *stall.SegmentStats, f float64, st func(float64) canvas.Style) {
 	if s.Steps == 0 {
-		p.text(stDim, "-")
+		p.Text(canvas.Dim, "-")
 		return
 	}
-	p.pct(st(f), f)
+	p.Bytes(st(f), appendPct(p.Buf(), f))
 }
 
-func versusCell(m *Model, p *pen, s *stall.SegmentStats) {
+func versusCell(m *Model, p *canvas.Pen, s *stall.SegmentStats) {
 	c := s.VsA
 	switch {
 	case s.Segment.Index == m.an.baseline:
-		p.text(stDim, "is A")
+		p.Text(canvas.Dim, "is A")
 	case !c.OK:
-		p.text(stDim, "-")
+		p.Text(canvas.Dim, "-")
 	case !c.Different:
-		p.text(stDim, "no diff")
+		p.Text(canvas.Dim, "no diff")
 	default:
-		st := stGoodBold
+		st := canvas.GoodBold
 		if c.Ratio < 1 {
-			st = stBadBold
+			st = canvas.BadBold
 		}
-		p.bytes(st, appendDelta(p.c.num[:0], c.Ratio))
+		p.Bytes(st, appendDelta(p.Buf(), c.Ratio))
 	}
 }
 
-func intervalCell(m *Model, p *pen, s *stall.SegmentStats) {
+func intervalCell(m *Model, p *canvas.Pen, s *stall.SegmentStats) {
 	if s.Segment.Index == m.an.baseline || !s.VsA.OK {
-		p.text(stDim, "-")
+		p.Text(canvas.Dim, "-")
 		return
 	}
-	p.bytes(stNormal, appendDelta(p.c.num[:0], s.VsA.Lo)).text(stDim, "..").bytes(stNormal, appendDelta(p.c.num[:0], s.VsA.Hi))
+	p.Bytes(canvas.Normal, appendDelta(p.Buf(), s.VsA.Lo)).Text(canvas.Dim, "..").Bytes(canvas.Normal, appendDelta(p.Buf(), s.VsA.Hi))
 }
 
 const rowMark = 5 // columns of "A#12"
 
 // draw draws the table: the baseline first when it would scroll away, then the
 // newest rows.
-func (e *experiments) draw(m *Model, r rect) {
+func (e *experiments) draw(m *Model, r canvas.Rectangle) {
 	p := m.box(r, "Experiments", paneExperiments)
-	if about := "one row a configuration, without its transition "; len(about) <= p.left() {
-		p.text(stDim, about)
+	if about := "one row a configuration, without its transition "; len(about) <= p.Left() {
+		p.Text(canvas.Dim, about)
 	}
-	in := r.inner()
-	in.x++
-	in.w -= 2
-	if in.empty() {
+	in := r.Inner()
+	in.X++
+	in.W -= 2
+	if in.Empty() {
 		return
 	}
-	drop, noted := fitColumns(in.w)
-	x := in.x + rowMark
-	m.c.pen(in.x, in.y, rowMark).hint(stDim, "#")
+	drop, noted := fitColumns(in.W)
+	x := in.X + rowMark
+	m.c.Text(in.X, in.Y, rowMark, canvas.Dim, "#")
 	for i := range columns {
 		if c := &columns[i]; c.drop < drop {
-			m.c.pen(x, in.y, c.w-1).hint(stDim, c.title)
+			m.c.Text(x, in.Y, c.w-1, canvas.Dim, c.title)
 			x += c.w
 		}
 	}
 	if noted {
-		m.c.pen(x, in.y, in.x+in.w-x).hint(stDim, "note")
+		m.c.Text(x, in.Y, in.X+in.W-x, canvas.Dim, "note")
 	}
 	segs := m.an.segs
-	rows := in.h - 1
+	rows := in.H - 1
 	if len(segs) == 0 {
-		m.c.pen(in.x, in.y+1, in.w).hint(stDim, "nothing measured yet")
+		m.c.Text(in.X, in.Y+1, in.W, canvas.Dim, "nothing measured yet")
 		return
 	}
 	sel := e.sel
 	if sel < 0 || sel >= len(segs) {
 		sel = len(segs) - 1
 	}
-	cut := textWidth(segs[sel].Segment.Reason) > in.x+in.w-x
+	cut := canvas.Width(segs[sel].Segment.Reason) > in.X+in.W-x
 	if !noted && rows >= 3 || cut && rows > len(segs) {
 		rows--
-		e.drawNote(m, rect{in.x, in.y + in.h - 1, in.w, 1}, &segs[sel])
+		e.drawNote(m, canvas.Rect(in.X, in.Y+in.H-1, in.W, 1), &segs[sel])
 	}
-	y := in.y + 1
+	y := in.Y + 1
 	first := e.window(len(segs), rows, sel)
 	if base := m.baselineRow(); base >= 0 && base < first && rows >= 3 {
-		e.drawRow(m, rect{in.x, y, in.w, 1}, &segs[base], drop, false)
+		e.drawRow(m, canvas.Rect(in.X, y, in.W, 1), &segs[base], drop, false)
 		y++
 		rows--
 		first = e.window(len(segs), rows, sel)
 	}
 	for i := first; i < len(segs) && rows > 0; i++ {
-		e.drawRow(m, rect{in.x, y, in.w, 1}, &segs[i], drop, i == sel && m.focus == paneExperiments)
+		e.drawRow(m, canvas.Rect(in.X, y, in.W, 1), &segs[i], drop, i == sel && m.focus == paneExperiments)
 		y++
 		rows--
 	}
@@ -183,11 +184,11 @@ func fitColumns(w int) (drop int, noted bool) {
 }
 
 // drawNote says under the table what the selected row's columns have no room for.
-func (e *experiments) drawNote(m *Model, r rect, s *stall.SegmentStats) {
-	p := m.c.pen(r.x, r.y, r.w)
-	p.text(stDim, "#").plain(stDim, int64(s.Segment.Index)).space(1)
+func (e *experiments) drawNote(m *Model, r canvas.Rectangle, s *stall.SegmentStats) {
+	p := m.c.Pen(r.X, r.Y, r.W)
+	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
 	m.reason(&p, s.Segment.Reason)
-	p.text(stDim, ", ").int(stNormal, int64(s.Steps)).text(stDim, pick(s.Steps == 1, " step", " steps"))
+	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, appendCount(p.Buf(), int64(s.Steps))).Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
 }
 
 // window is the first row shown so that the selected one is visible.
@@ -219,34 +220,34 @@ func (m *Model) baselineRow() int {
 	return -1
 }
 
-func (e *experiments) drawRow(m *Model, r rect, s *stall.SegmentStats, drop int, selected bool) {
-	p := m.c.pen(r.x, r.y, rowMark-1)
+func (e *experiments) drawRow(m *Model, r canvas.Rectangle, s *stall.SegmentStats, drop int, selected bool) {
+	p := m.c.Pen(r.X, r.Y, rowMark-1)
 	switch {
 	case s.Segment.Index == m.an.baseline:
-		p.text(stKey, "A")
+		p.Text(canvas.Key, "A")
 	case m.pic.next && s.Segment.Index == m.pic.seg.Index:
-		p.rune(stRun, m.cs.play)
+		p.Rune(canvas.Running, m.c.Glyphs.Play)
 	default:
-		p.space(1)
+		p.Space(1)
 	}
-	p.text(stDim, "#").plain(stNormal, int64(s.Segment.Index))
-	x := r.x + rowMark
+	p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(s.Segment.Index))
+	x := r.X + rowMark
 	for i := range columns {
 		c := &columns[i]
 		if c.drop >= drop {
 			continue
 		}
-		p := m.c.pen(x, r.y, c.w-1)
+		p := m.c.Pen(x, r.Y, c.w-1)
 		c.cell(m, &p, s)
 		x += c.w
 	}
-	if r.x+r.w-x >= minNote {
-		p = m.c.pen(x, r.y, r.x+r.w-x)
+	if r.X+r.W-x >= minNote {
+		p = m.c.Pen(x, r.Y, r.X+r.W-x)
 		m.reason(&p, s.Segment.Reason)
 	}
 	if selected {
-		for i := r.x; i < r.x+r.w; i++ {
-			m.c.restyle(i, r.y, stSelect)
+		for i := r.X; i < r.X+r.W; i++ {
+			m.c.Restyle(i, r.Y, canvas.Selected)
 		}
 	}
 }
@@ -268,14 +269,14 @@ func (m *Model) setBaseline() {
 }
 
 // reason writes a segment's reason with the terminal's own arrow.
-func (m *Model) reason(p *pen, s string) {
+func (m *Model) reason(p *canvas.Pen, s string) {
 	for {
 		before, after, found := strings.Cut(s, " -> ")
-		p.text(stNormal, before)
+		p.Text(canvas.Normal, before)
 		if !found {
 			return
 		}
-		p.rune(stNormal, m.cs.arrow)
+		p.Rune(canvas.Normal, m.c.Glyphs.Arrow)
 		s = after
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 )
 
 // explain puts the moment under the cursor into words, or, without a cursor, the
@@ -53,11 +54,11 @@ func (t *timeline) explain(m *Model) {
 		text = "no stall in view: the device never waited"
 	}
 	w := t.cols + laneLabel + laneShare - 2
-	t.lines = wrap(text, w)
+	t.lines = canvas.Wrap(text, w)
 	t.said = len(t.lines)
 	switch {
 	case at >= 0:
-		t.lines = append(t.lines, wrap(t.workersAt(at, at+t.bin()), w)...)
+		t.lines = append(t.lines, canvas.Wrap(t.workersAt(at, at+t.bin()), w)...)
 	case m.focus == paneTimeline:
 		t.lines = append(t.lines, "left and right ask about a moment")
 	}

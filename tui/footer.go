@@ -1,5 +1,7 @@
 package tui
 
+import "dev.gpustall/tui/canvas"
+
 // hint is a key and a word for it in the bottom line.
 type hint struct{ key, text string }
 
@@ -15,34 +17,34 @@ var (
 )
 
 // drawFooter draws the question, the message, or the keys that matter now.
-func (m *Model) drawFooter(r rect) {
-	p := m.c.pen(r.x+1, r.y, r.w-1)
+func (m *Model) drawFooter(r canvas.Rectangle) {
+	p := m.c.Pen(r.X+1, r.Y, r.W-1)
 	switch {
 	case m.asking:
-		p.text(stWarnBold, "Quit? Training is still running and stops.  ").text(stKey, "y").text(stNormal, " quit  ").
-			text(stKey, "n").text(stNormal, " stay")
+		p.Text(canvas.WarnBold, "Quit? Training is still running and stops.  ").Text(canvas.Key, "y").Text(canvas.Normal, " quit  ").
+			Text(canvas.Key, "n").Text(canvas.Normal, " stay")
 		return
 	case m.msg.text != "":
-		st := stNormal
+		st := canvas.Normal
 		switch m.msg.level {
 		case "error":
-			p.text(stBadgeBad, " ! ").space(1)
-			st = stBad
+			p.Text(canvas.BadgeBad, " ! ").Space(1)
+			st = canvas.Bad
 		case "warn":
-			st = stWarn
+			st = canvas.Warn
 		}
-		if textWidth(m.msg.text) <= p.left() {
-			p.text(st, m.msg.text)
+		if canvas.Width(m.msg.text) <= p.Left() {
+			p.Text(st, m.msg.text)
 			return
 		}
-		lines := wrap(m.msg.text, p.left()) // upwards from the bottom line
-		m.c.fill(rect{r.x, r.y - len(lines) + 1, r.w, len(lines)}, ' ', stNormal)
+		lines := canvas.Wrap(m.msg.text, p.Left()) // upwards from the bottom line
+		m.c.Fill(canvas.Rect(r.X, r.Y-len(lines)+1, r.W, len(lines)), ' ', canvas.Normal)
 		for i, line := range lines {
-			y := r.y - len(lines) + 1 + i
+			y := r.Y - len(lines) + 1 + i
 			if i == 0 && m.msg.level == "error" {
-				m.c.pen(r.x+1, y, 3).hint(stBadgeBad, " ! ")
+				m.c.Text(r.X+1, y, 3, canvas.BadgeBad, " ! ")
 			}
-			m.c.pen(p.x, y, p.left()).hint(st, line)
+			m.c.Text(p.X, y, p.Left(), st, line)
 		}
 		return
 	}
@@ -66,7 +68,7 @@ func (m *Model) drawFooter(r rect) {
 	}
 	always := hintWidth(all[len(all)-2]) + hintWidth(all[len(all)-1])
 	for _, h := range own {
-		if hintWidth(h)+always <= p.left() {
+		if hintWidth(h)+always <= p.Left() {
 			m.drawHint(&p, h)
 		}
 	}
@@ -78,7 +80,7 @@ func (m *Model) drawFooter(r rect) {
 			continue
 		}
 		need += hintWidth(all[i])
-		if need > p.left()+2 {
+		if need > p.Left()+2 {
 			break
 		}
 		skip = i
@@ -93,13 +95,13 @@ func (m *Model) drawFooter(r rect) {
 // hintWidth is what a hint takes, with the space after it.
 func hintWidth(h hint) int { return len(h.key) + len(h.text) + 3 }
 
-func (m *Model) drawHint(p *pen, h hint) {
+func (m *Model) drawHint(p *canvas.Pen, h hint) {
 	n := len(h.key) + 1 + len(h.text)
-	if p.left() < n {
+	if p.Left() < n {
 		return
 	}
 	key := h.key
-	if !m.cs.ascii {
+	if !m.c.Glyphs.ASCII {
 		switch key {
 		case "^v":
 			key = "↑↓"
@@ -116,5 +118,5 @@ func (m *Model) drawHint(p *pen, h hint) {
 	case text == "play" && m.play:
 		text = "stop"
 	}
-	p.text(stKey, key).space(1).text(stDim, text).space(2)
+	p.Text(canvas.Key, key).Space(1).Text(canvas.Dim, text).Space(2)
 }

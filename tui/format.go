@@ -3,7 +3,6 @@ package tui
 import (
 	"math"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -146,48 +145,3 @@ func countText(v int64) string   { return string(appendCount(nil, v)) }
 func clockText(ns int64) string  { return string(appendClock(nil, ns)) }
 func rateText(f float64) string  { return string(appendRate(nil, f)) }
 func deltaText(f float64) string { return string(appendDelta(nil, f)) }
-
-// wrap breaks s into lines of at most w columns, at spaces where it can.
-func wrap(s string, w int) []string {
-	if w <= 0 {
-		return nil
-	}
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(s) {
-		for textWidth(word) > w {
-			if line != "" {
-				lines = append(lines, line)
-				line = ""
-			}
-			head, rest := cut(word, w)
-			lines = append(lines, head)
-			word = rest
-		}
-		switch {
-		case line == "":
-			line = word
-		case textWidth(line)+1+textWidth(word) <= w:
-			line += " " + word
-		default:
-			lines = append(lines, line)
-			line = word
-		}
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-// cut splits s after the last rune that fits in w columns, or after its first.
-func cut(s string, w int) (head, rest string) {
-	n := 0
-	for i, r := range s {
-		n += runeWidth(r)
-		if n > w && i > 0 {
-			return s[:i], s[i:]
-		}
-	}
-	return s, ""
-}

@@ -7,6 +7,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"
 )
 
@@ -48,10 +49,10 @@ func checkFrame(t *testing.T, s *screen, w, h int) {
 		t.Fatalf("%dx%d: %d lines", w, h, len(lines))
 	}
 	for i, l := range lines {
-		if textWidth(l) != w {
-			t.Fatalf("%dx%d: line %d has %d columns: %q", w, h, i, textWidth(l), l)
+		if canvas.Width(l) != w {
+			t.Fatalf("%dx%d: line %d has %d columns: %q", w, h, i, canvas.Width(l), l)
 		}
-		if s.cs.ascii {
+		if s.c.Glyphs.ASCII {
 			for _, r := range l {
 				if r > 0x7e && !strings.ContainsRune("残差网络显卡", r) {
 					t.Fatalf("%dx%d: line %d has %q in ASCII mode", w, h, i, r)
@@ -230,11 +231,11 @@ func TestManyWorkers(t *testing.T) {
 // TestThemeNames are those that the command line takes.
 func TestThemeNames(t *testing.T) {
 	for i, name := range []string{"default", "colorblind", "mono"} {
-		if m := New(Options{Theme: name}); m.theme != i || m.themes[i].name != name {
-			t.Errorf("theme %s is number %d, named %s", name, m.theme, m.themes[m.theme].name)
+		if m := New(Options{Theme: name}); m.theme != i || m.themes[i].Name != name {
+			t.Errorf("theme %s is number %d, named %s", name, m.theme, m.c.Theme.Name)
 		}
 	}
-	if m := New(Options{NoColor: true, Theme: "colorblind"}); !m.themes[m.theme].mono {
+	if m := New(Options{NoColor: true, Theme: "colorblind"}); !m.c.Theme.Mono {
 		t.Error("NoColor does not win over the theme")
 	}
 }

@@ -4,80 +4,59 @@ import (
 	"math"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 )
 
 // utilStyle and stallStyle are the thresholds of colour; levelMark says the same
 // without colour.
-func utilStyle(f float64) style {
+func utilStyle(f float64) canvas.Style {
 	switch {
 	case math.IsNaN(f):
-		return stDim
+		return canvas.Dim
 	case f < 0.60:
-		return stBad
+		return canvas.Bad
 	case f < 0.85:
-		return stWarn
+		return canvas.Warn
 	}
-	return stGood
+	return canvas.Good
 }
 
-func stallStyle(f float64) style {
+func stallStyle(f float64) canvas.Style {
 	switch {
 	case math.IsNaN(f):
-		return stDim
+		return canvas.Dim
 	case f < 0.05:
-		return stGood
+		return canvas.Good
 	case f < 0.20:
-		return stWarn
+		return canvas.Warn
 	}
-	return stBad
+	return canvas.Bad
 }
 
 // levelMark is the glyph that goes with a threshold's colour.
-func levelMark(st style) string {
+func levelMark(st canvas.Style) string {
 	switch st {
-	case stGood:
+	case canvas.Good:
 		return " ok"
-	case stWarn:
+	case canvas.Warn:
 		return " !"
-	case stBad:
+	case canvas.Bad:
 		return " !!"
 	}
 	return ""
 }
 
 // bold is the bold variant of a threshold's style.
-func bold(st style) style {
+func bold(st canvas.Style) canvas.Style {
 	switch st {
-	case stGood:
-		return stGoodBold
-	case stWarn:
-		return stWarnBold
-	case stBad:
-		return stBadBold
+	case canvas.Good:
+		return canvas.GoodBold
+	case canvas.Warn:
+		return canvas.WarnBold
+	case canvas.Bad:
+		return canvas.BadBold
 	}
-	return stBold
-}
-
-// drawBar fills w columns with f of a bar, in halves.
-func (m *Model) drawBar(x, y, w int, f float64, st style) {
-	if math.IsNaN(f) {
-		f = 0
-	}
-	f = min(max(f, 0), 1)
-	e := int(f*float64(2*w) + 0.5)
-	if e == 0 && f > 0.005 {
-		e = 1
-	}
-	for i := range w {
-		switch {
-		case e >= 2*i+2:
-			m.c.set(x+i, y, m.cs.bar, st)
-		case e == 2*i+1:
-			m.c.set(x+i, y, m.cs.half, st)
-		default:
-			m.c.set(x+i, y, m.cs.rest, stDim)
-		}
-	}
+	return canvas.Bold
 }
 
 // histKind is which history a sparkline draws.
@@ -92,11 +71,11 @@ const (
 
 // spark draws the newest history into r, which may be several rows high. The
 // scale starts at 0; top is its end, or 0 for the largest value in view.
-func (m *Model) spark(r rect, kind histKind, top float64) {
-	if r.empty() {
+func (m *Model) spark(r canvas.Rectangle, kind histKind, top float64) {
+	if r.Empty() {
 		return
 	}
-	n := min(r.w, histLen)
+	n := min(r.W, histLen)
 	h := m.pic.hist[histLen-n:]
 	value := func(p *point) float64 {
 		switch kind {
@@ -118,7 +97,7 @@ func (m *Model) spark(r rect, kind histKind, top float64) {
 		}
 	}
 	for i := range h {
-		x := r.x + r.w - n + i
+		x := r.X + r.W - n + i
 		if h[i].n <= 0 && kind != histQueue || top <= 0 {
 			if kind != histQueue {
 				continue
@@ -126,104 +105,96 @@ func (m *Model) spark(r rect, kind histKind, top float64) {
 			top = max(top, 1)
 		}
 		v := value(&h[i])
-		st := stGraph
+		st := canvas.Graph
 		if kind == histUtil {
 			st = utilStyle(v)
 		}
-		e := int(min(v/top, 1)*float64(r.h*8) + 0.5)
-		if e == 0 && v > 0 {
-			e = 1
-		}
-		for row := range r.h {
-			if k := min(e-8*(r.h-1-row), 8); k > 0 {
-				m.c.set(x, r.y+row, m.cs.levels[k], st)
-			}
-		}
+		m.c.Column(x, r.Y, r.H, min(v/top, 1), st)
 	}
 }
 
 // drawGauges draws the four boxes of the top row.
-func (m *Model) drawGauges(r rect) {
-	w := r.w / 4
-	extra := r.w - 4*w
-	x := r.x
-	for i, f := range [4]func(rect){m.gaugeUtil, m.gaugeStep, m.gaugeRate, m.gaugeQueue} {
+func (m *Model) drawGauges(r canvas.Rectangle) {
+	w := r.W / 4
+	extra := r.W - 4*w
+	x := r.X
+	for i, f := range [4]func(canvas.Rectangle){m.gaugeUtil, m.gaugeStep, m.gaugeRate, m.gaugeQueue} {
 		bw := w
 		if i < extra {
 			bw++
 		}
-		b := rect{x, r.y, bw, r.h}
+		b := canvas.Rect(x, r.Y, bw, r.H)
 		p := m.box(b, gaugeTitles[i], 0)
 		if i == 0 {
-			p.text(stDim, m.pic.snap.Meta.Device)
-			p.rune(stDim, ' ')
+			p.Text(canvas.Dim, m.pic.snap.Meta.Device)
+			p.Rune(canvas.Dim, ' ')
 		}
-		f(b.inner())
+		f(b.Inner())
 		x += bw
 	}
 }
 
 var gaugeTitles = [4]string{"Device util", "Step time", "Throughput", "Queue / pinned"}
 
-func (m *Model) gaugeUtil(r rect) {
-	p := m.c.pen(r.x+1, r.y, r.w-2)
+func (m *Model) gaugeUtil(r canvas.Rectangle) {
+	p := m.c.Pen(r.X+1, r.Y, r.W-2)
 	st := utilStyle(m.pic.util)
-	bar := max(4, r.w-13)
-	m.drawBar(p.x, p.y, bar, m.pic.util, st)
-	p.space(bar+1).pct(bold(st), m.pic.util).text(st, levelMark(st))
-	rows := r.h - 2
+	bar := max(4, r.W-13)
+	m.c.Bar(p.X, p.Y, bar, m.pic.util, st)
+	p.Space(bar+1).Bytes(bold(st), appendPct(p.Buf(), m.pic.util)).Text(st, levelMark(st))
+	rows := r.H - 2
 	if rows > 2 && m.pic.driver != ([len(driverGauges)]gauge{}) {
 		rows--
-		p = m.c.pen(r.x+1, r.y+1+rows, r.w-2)
+		p = m.c.Pen(r.X+1, r.Y+1+rows, r.W-2)
 		m.driverLine(&p)
 	}
-	m.spark(rect{r.x + 1, r.y + 1, r.w - 2, rows}, histUtil, 1)
-	p = m.c.pen(r.x+1, r.y+r.h-1, r.w-2)
+	m.spark(canvas.Rect(r.X+1, r.Y+1, r.W-2, rows), histUtil, 1)
+	p = m.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
 	m.nvmlLine(&p)
 }
 
 // driverLine prints the driver's other gauges, those that it has two samples of.
-func (m *Model) driverLine(p *pen) {
+func (m *Model) driverLine(p *canvas.Pen) {
 	for i := range driverGauges {
 		if g := m.pic.driver[i]; g.n >= 2 {
 			d := &driverGauges[i]
-			p.text(stDim, d.name).plain(stNormal, int64(g.v*d.scale+0.5)).text(stDim, d.unit).space(2)
+			p.Text(canvas.Dim, d.name).Int(canvas.Normal, int64(g.v*d.scale+0.5)).Text(canvas.Dim, d.unit).Space(2)
 		}
 	}
 }
 
 // nvmlLine prints the driver's own utilisation beside the measured one.
-func (m *Model) nvmlLine(p *pen) {
+func (m *Model) nvmlLine(p *canvas.Pen) {
 	g := m.pic.nvml
 	meta := &m.pic.snap.Meta
-	p.text(stDim, "NVML ")
+	p.Text(canvas.Dim, "NVML ")
 	switch {
 	case g.n >= 2:
 		f := g.v / 100
-		p.plain(stBold, int64(g.v+0.5)).text(stBold, "%")
+		p.Int(canvas.Bold, int64(g.v+0.5)).Text(canvas.Bold, "%")
 		if hides := f - m.pic.util; hides > 0.05 {
-			p.text(stNormal, "  hides ").plain(stWarn, int64(hides*100+0.5)).text(stWarn, "%").text(stNormal, " stall")
+			p.Text(canvas.Normal, "  hides ").Int(canvas.Warn, int64(hides*100+0.5)).Text(canvas.Warn, "%").Text(canvas.Normal, " stall")
 		}
 	case meta.DeviceKind == "cuda" || g.n == 1:
-		p.text(stNormal, "n/a").text(stDim, " (").plain(stDim, int64(g.n)).text(stDim, " samples)")
+		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (").Int(canvas.Dim, int64(g.n)).Text(canvas.Dim, " samples)")
 	case meta.Emulated:
-		p.text(stNormal, "n/a").text(stDim, " (emulated device)")
+		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (emulated device)")
 	default:
-		p.text(stNormal, "n/a").text(stDim, " (no NVIDIA GPU)")
+		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (no NVIDIA GPU)")
 	}
 }
 
-func (m *Model) gaugeStep(r rect) {
-	p := m.c.pen(r.x+1, r.y, r.w-2)
+func (m *Model) gaugeStep(r canvas.Rectangle) {
+	p := m.c.Pen(r.X+1, r.Y, r.W-2)
 	if len(m.pic.steps) == 0 {
-		p.text(stDim, m.noSteps())
+		p.Text(canvas.Dim, m.noSteps())
 	} else {
-		p.text(stDim, "p50 ").dur(stBold, m.pic.p50).text(stDim, "  p95 ").dur(stNormal, m.pic.p95)
+		p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, appendDur(p.Buf(), m.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.p95))
 	}
-	m.spark(rect{r.x + 1, r.y + 1, r.w - 2, r.h - 2}, histStep, 0)
-	p = m.c.pen(r.x+1, r.y+r.h-1, r.w-2)
+	m.spark(canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histStep, 0)
+	p = m.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
 	if len(m.pic.steps) > 0 {
-		p.text(stDim, "compute floor ").dur(stNormal, m.pic.floor)
+		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.floor))
 	}
 }
 
@@ -238,65 +209,65 @@ func (m *Model) noSteps() string {
 	return "waiting for a step"
 }
 
-func (m *Model) gaugeRate(r rect) {
-	p := m.c.pen(r.x+1, r.y, r.w-2)
-	p.rate(stBold, m.pic.rate).text(stDim, " samples/s")
+func (m *Model) gaugeRate(r canvas.Rectangle) {
+	p := m.c.Pen(r.X+1, r.Y, r.W-2)
+	p.Bytes(canvas.Bold, appendRate(p.Buf(), m.pic.rate)).Text(canvas.Dim, " samples/s")
 	m.versusA(&p)
-	m.spark(rect{r.x + 1, r.y + 1, r.w - 2, r.h - 2}, histRate, 0)
-	p = m.c.pen(r.x+1, r.y+r.h-1, r.w-2)
+	m.spark(canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histRate, 0)
+	p = m.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
 	if m.pic.util > 0 {
-		p.text(stDim, "if never starved ~").rate(stNormal, m.pic.rate/m.pic.util).text(stDim, "/s")
+		p.Text(canvas.Dim, "if never starved ~").Bytes(canvas.Normal, appendRate(p.Buf(), m.pic.rate/m.pic.util)).Text(canvas.Dim, "/s")
 	}
 }
 
 // versusA prints the change against the baseline, when one was measured.
-func (m *Model) versusA(p *pen) {
+func (m *Model) versusA(p *canvas.Pen) {
 	c := m.an.current()
 	if c == nil || c.Segment.Index == m.an.baseline || c.Segment.Index != m.pic.seg.Index || !c.VsA.OK {
 		return
 	}
-	st := stDim
+	st := canvas.Dim
 	var b [16]byte
 	d := append(b[:0], "no diff"...)
 	if c.VsA.Different {
 		d = appendDelta(b[:0], c.VsA.Ratio)
-		st = stGoodBold
+		st = canvas.GoodBold
 		if c.VsA.Ratio < 1 {
-			st = stBadBold
+			st = canvas.BadBold
 		}
 	}
-	if p.left() < len(d)+2 {
+	if p.Left() < len(d)+2 {
 		return
 	}
-	if p.space(2).bytes(st, d); p.left() >= 4 {
-		p.text(stDim, " v A")
+	if p.Space(2).Bytes(st, d); p.Left() >= 4 {
+		p.Text(canvas.Dim, " v A")
 	}
 }
 
-func (m *Model) gaugeQueue(r rect) {
-	p := m.c.pen(r.x+1, r.y, r.w-2)
+func (m *Model) gaugeQueue(r canvas.Rectangle) {
+	p := m.c.Pen(r.X+1, r.Y, r.W-2)
 	ready, capacity := m.queueLevel()
 	if capacity > 0 {
 		f := ready / capacity
-		st := hueTransfer.text()
+		st := canvas.Transfer.Text()
 		if ready == 0 {
-			st = stBad
+			st = canvas.Bad
 		}
-		bar := max(4, r.w-14)
-		m.drawBar(p.x, p.y, bar, f, st)
-		p.space(bar+1).plain(stBold, int64(ready)).text(stDim, "/").plain(stNormal, int64(capacity)).text(stDim, " ready")
+		bar := max(4, r.W-14)
+		m.c.Bar(p.X, p.Y, bar, f, st)
+		p.Space(bar+1).Int(canvas.Bold, int64(ready)).Text(canvas.Dim, "/").Int(canvas.Normal, int64(capacity)).Text(canvas.Dim, " ready")
 	} else {
-		p.text(stDim, m.noQueue())
+		p.Text(canvas.Dim, m.noQueue())
 	}
-	m.spark(rect{r.x + 1, r.y + 1, r.w - 2, r.h - 2}, histQueue, capacity)
-	p = m.c.pen(r.x+1, r.y+r.h-1, r.w-2)
+	m.spark(canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histQueue, capacity)
+	p = m.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
 	if m.pic.pinned.n > 0 && m.pic.pinned.v > 0 {
-		p.text(stDim, "pin ").size(stNormal, m.pic.pinned.v)
+		p.Text(canvas.Dim, "pin ").Bytes(canvas.Normal, appendSize(p.Buf(), m.pic.pinned.v))
 	} else {
-		p.text(stDim, "pin ").text(stNormal, "none")
+		p.Text(canvas.Dim, "pin ").Text(canvas.Normal, "none")
 	}
 	if m.pic.h2d > 0 {
-		p.text(stDim, "  H2D ").size(stNormal, m.pic.h2d).text(stDim, "/s")
+		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, appendSize(p.Buf(), m.pic.h2d)).Text(canvas.Dim, "/s")
 	}
 }
 
@@ -312,13 +283,13 @@ func (m *Model) queueLevel() (ready, capacity float64) {
 }
 
 // dataLine prints data wait and data loading time, the two that people mix up.
-func (m *Model) dataLine(p *pen) {
+func (m *Model) dataLine(p *canvas.Pen) {
 	n := int64(len(m.pic.steps))
 	if n == 0 {
 		return
 	}
-	p.text(stDim, "a step: data wait ").dur(stNormal, m.pic.sum.Wait/n).
-		text(stDim, ", loading ").dur(stNormal, m.pic.sum.Load/n).text(stDim, " (workers)")
+	p.Text(canvas.Dim, "a step: data wait ").Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.sum.Wait/n)).
+		Text(canvas.Dim, ", loading ").Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.sum.Load/n)).Text(canvas.Dim, " (workers)")
 }
 
 // share is a cause's share of the window's wall time, pauses left out.

@@ -15,6 +15,7 @@ import (
 
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"
 )
 
@@ -95,8 +96,10 @@ func keyMsg(k string) tea.KeyMsg {
 func (s *screen) plain() string {
 	s.dirty = true
 	s.View()
-	var none [numStyles]string
-	return s.c.frame(&none)
+	look := s.c.Theme
+	defer func() { s.c.Theme = look }()
+	s.c.Theme = &canvas.Theme{}
+	return s.c.Frame()
 }
 
 func (s *screen) mustShow(words ...string) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 )
 
 // helpKeys is the help screen's first part: keys and what they do.
@@ -33,29 +34,29 @@ var helpKeys = [][2]string{
 }
 
 // drawOverlay draws help or notes over the body.
-func (m *Model) drawOverlay(b rect) {
+func (m *Model) drawOverlay(b canvas.Rectangle) {
 	r := b
 	if m.overlay == overlayHelp {
-		r.w = min(b.w, 84)
-		r.h = min(b.h, helpLines(r.w-2)+2)
+		r.W = min(b.W, 84)
+		r.H = min(b.H, helpLines(r.W-2)+2)
 	} else {
-		r.w = min(b.w, 110)
+		r.W = min(b.W, 110)
 	}
-	r.x = b.x + (b.w-r.w)/2
-	r.y = b.y + (b.h-r.h)/2
-	m.c.fill(r, ' ', stNormal)
+	r.X = b.X + (b.W-r.W)/2
+	r.Y = b.Y + (b.H-r.H)/2
+	m.c.Fill(r, ' ', canvas.Normal)
 	title := "Help"
 	if m.overlay == overlayNotes {
 		title = "Notes"
 	}
 	p := m.box(r, title, 0)
-	p.text(stDim, "esc closes, up and down scroll ")
-	in := r.inner()
+	p.Text(canvas.Dim, "esc closes, up and down scroll ")
+	in := r.Inner()
 	if m.overlay == overlayNotes {
 		m.drawNotes(in, m.scroll)
 		return
 	}
-	m.scroll = max(0, min(m.scroll, helpLines(in.w)-in.h))
+	m.scroll = max(0, min(m.scroll, helpLines(in.W)-in.H))
 	m.drawHelp(in)
 }
 
@@ -64,7 +65,7 @@ func helpText(w int) [][2]string {
 	kw := helpKeyWidth(w)
 	var out [][2]string
 	for _, k := range helpKeys {
-		for i, line := range wrap(k[1], w-2-kw) {
+		for i, line := range canvas.Wrap(k[1], w-2-kw) {
 			key := k[0]
 			if i > 0 {
 				key = ""
@@ -93,102 +94,102 @@ var helpWords = []string{
 }
 
 // helpStyle gives the marks of a level its colour, and the host's letters weight.
-func helpStyle(word string, i int) style {
+func helpStyle(word string, i int) canvas.Style {
 	switch w := strings.TrimSpace(word); {
 	case w == "ok":
-		return stGood
+		return canvas.Good
 	case w == "!":
-		return stWarn
+		return canvas.Warn
 	case w == "!!":
-		return stBad
+		return canvas.Bad
 	case len(w) == 1 && i > 0 && w >= "A" && w <= "Z":
-		return stBold
+		return canvas.Bold
 	}
-	return stNormal
+	return canvas.Normal
 }
 
 // helpLines is how many lines the help has at a width.
 func helpLines(w int) int {
 	n := len(helpText(w)) + 2 + 4
 	for _, s := range helpWords {
-		n += len(wrap(s, w-2))
+		n += len(canvas.Wrap(s, w-2))
 	}
 	return n
 }
 
-func (m *Model) drawHelp(r rect) {
-	y := r.y - m.scroll
-	line := func() pen {
-		p := pen{c: &m.c, y: y, x: r.x + 1, limit: r.x + r.w - 1}
-		if y < r.y || y >= r.y+r.h {
-			p.limit = 0
+func (m *Model) drawHelp(r canvas.Rectangle) {
+	y := r.Y - m.scroll
+	line := func() canvas.Pen {
+		p := m.c.Pen(r.X+1, y, r.X+r.W-1)
+		if y < r.Y || y >= r.Y+r.H {
+			p.Limit = 0
 		}
 		y++
 		return p
 	}
-	kw := helpKeyWidth(r.w)
-	for _, k := range helpText(r.w) {
+	kw := helpKeyWidth(r.W)
+	for _, k := range helpText(r.W) {
 		p := line()
-		if p.limit == 0 {
+		if p.Limit == 0 {
 			continue
 		}
 		head := p
-		head.limit = p.x + kw - 1
-		head.text(stKey, k[0])
-		p.to(p.x + kw)
-		p.text(stNormal, k[1])
+		head.Limit = p.X + kw - 1
+		head.Text(canvas.Key, k[0])
+		p.To(p.X + kw)
+		p.Text(canvas.Normal, k[1])
 	}
 	line()
 	p := line()
-	p.text(stBold, "The letters ").text(stNormal, "of workers and STALL; small: under half a column.")
-	each := min(17, max(13, (r.w-2)/4))
+	p.Text(canvas.Bold, "The letters ").Text(canvas.Normal, "of workers and STALL; small: under half a column.")
+	each := min(17, max(13, (r.W-2)/4))
 	for row := range 4 {
 		p = line()
-		if p.limit == 0 {
+		if p.Limit == 0 {
 			continue
 		}
 		for i := row; i < trace.NumCauses-1; i += 4 {
-			p.rune(hue(i).solid(), causeLetter[i]).space(1).text(stNormal, trace.Cause(i).String())
-			p.to(r.x + 1 + (i/4+1)*each)
+			p.Rune(causeHue(i).Solid(), causeLetter[i]).Space(1).Text(canvas.Normal, trace.Cause(i).String())
+			p.To(r.X + 1 + (i/4+1)*each)
 		}
 	}
 	for _, s := range helpWords {
-		for _, l := range wrap(s, r.w-2) {
+		for _, l := range canvas.Wrap(s, r.W-2) {
 			p = line()
 			for i, word := range strings.SplitAfter(l, " ") {
-				p.text(helpStyle(word, i), word)
+				p.Text(helpStyle(word, i), word)
 			}
 		}
 	}
 }
 
 // drawNotes draws the session's log, newest first, back lines further up.
-func (m *Model) drawNotes(r rect, back int) {
+func (m *Model) drawNotes(r canvas.Rectangle, back int) {
 	notes := m.pic.snap.Notes
 	if len(notes) == 0 {
-		m.c.pen(r.x+1, r.y, r.w-2).hint(stDim, "no notes")
+		m.c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no notes")
 		return
 	}
-	y := r.y
-	for i := len(notes) - 1 - back; i >= 0 && y < r.y+r.h; i-- {
+	y := r.Y
+	for i := len(notes) - 1 - back; i >= 0 && y < r.Y+r.H; i-- {
 		n := &notes[i]
-		p := m.c.pen(r.x+1, y, r.w-2)
+		p := m.c.Pen(r.X+1, y, r.W-2)
 		var b [16]byte
-		p.bytes(stDim, appendClock(b[:0], n.T)).space(1)
+		p.Bytes(canvas.Dim, appendClock(b[:0], n.T)).Space(1)
 		switch n.Level {
 		case "error":
-			p.text(stBad, "!! ")
+			p.Text(canvas.Bad, "!! ")
 		case "warn":
-			p.text(stWarn, "! ")
+			p.Text(canvas.Warn, "! ")
 		}
-		if textWidth(n.Text) <= p.left() {
-			p.text(stNormal, n.Text)
+		if canvas.Width(n.Text) <= p.Left() {
+			p.Text(canvas.Normal, n.Text)
 			y++
 			continue
 		}
-		for _, line := range wrap(n.Text, p.left()) {
-			if y < r.y+r.h {
-				m.c.pen(p.x, y, p.left()).hint(stNormal, line)
+		for _, line := range canvas.Wrap(n.Text, p.Left()) {
+			if y < r.Y+r.H {
+				m.c.Text(p.X, y, p.Left(), canvas.Normal, line)
 			}
 			y++
 		}

@@ -126,7 +126,8 @@ func (m *Model) globalKey(name string) (tea.Cmd, bool) {
 		return m.refreshRate(-1), true
 	case "t":
 		m.theme = (m.theme + 1) % len(m.themes)
-		m.say("info", "theme: "+m.themes[m.theme].name)
+		m.c.Theme = &m.themes[m.theme]
+		m.say("info", "theme: "+m.c.Theme.Name)
 	case "p":
 		return m.pauseEngine(), true
 	case "e":

@@ -5,30 +5,31 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 )
 
 // draw draws the knobs, one a row under group headings, and two lines about the
 // selected one.
-func (k *knobs) draw(m *Model, r rect) {
-	if r.empty() {
+func (k *knobs) draw(m *Model, r canvas.Rectangle) {
+	if r.Empty() {
 		return
 	}
 	if len(k.specs) == 0 {
-		m.c.pen(r.x+1, r.y, r.w-2).hint(stDim, "no knobs: the trace names none")
+		m.c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no knobs: the trace names none")
 		return
 	}
 	foot := 0
 	switch {
-	case r.h >= 14:
+	case r.H >= 14:
 		foot = 4
-	case r.h >= 8:
+	case r.H >= 8:
 		foot = 2
-	case r.h >= 4:
+	case r.H >= 4:
 		foot = 1
 	}
-	body := rect{r.x, r.y, r.w, r.h - foot}
+	body := canvas.Rect(r.X, r.Y, r.W, r.H-foot)
 	k.drawRows(m, body)
-	k.drawFoot(m, rect{r.x, r.y + body.h, r.w, foot})
+	k.drawFoot(m, canvas.Rect(r.X, r.Y+body.H, r.W, foot))
 }
 
 // rows counts the rows before spec i, headings included.
@@ -43,43 +44,43 @@ func (k *knobs) row(i int) int {
 	return n
 }
 
-func (k *knobs) drawRows(m *Model, r rect) {
+func (k *knobs) drawRows(m *Model, r canvas.Rectangle) {
 	total := k.row(len(k.specs)-1) + 1
 	sel := k.row(k.sel)
 	if k.sel == 0 {
 		sel = 0 // with its heading
 	}
-	k.scroll = min(k.scroll, max(0, total-r.h))
+	k.scroll = min(k.scroll, max(0, total-r.H))
 	if sel < k.scroll {
 		k.scroll = sel
 	}
-	if row := k.row(k.sel); row >= k.scroll+r.h {
-		k.scroll = row - r.h + 1
+	if row := k.row(k.sel); row >= k.scroll+r.H {
+		k.scroll = row - r.H + 1
 	}
-	y, group := r.y-k.scroll, ""
+	y, group := r.Y-k.scroll, ""
 	for i := range k.specs {
 		s := &k.specs[i]
 		if s.Group != group {
 			group = s.Group
-			if y >= r.y && y < r.y+r.h {
-				p := m.c.pen(r.x+1, y, r.w-2)
-				p.text(stDim, group)
-				if i == 0 && r.w >= 44 {
-					m.c.pen(r.x+r.w-10, y, 9).hint(stDim, "measured")
+			if y >= r.Y && y < r.Y+r.H {
+				p := m.c.Pen(r.X+1, y, r.W-2)
+				p.Text(canvas.Dim, group)
+				if i == 0 && r.W >= 44 {
+					m.c.Text(r.X+r.W-10, y, 9, canvas.Dim, "measured")
 				}
 			}
 			y++
 		}
-		if y >= r.y && y < r.y+r.h {
-			k.drawKnob(m, rect{r.x, y, r.w, 1}, i)
+		if y >= r.Y && y < r.Y+r.H {
+			k.drawKnob(m, canvas.Rect(r.X, y, r.W, 1), i)
 		}
 		y++
 	}
 	if k.scroll > 0 {
-		m.c.set(r.x+r.w-1, r.y, m.cs.up, stKey)
+		m.c.Set(r.X+r.W-1, r.Y, m.c.Glyphs.Up, canvas.Key)
 	}
-	if total > k.scroll+r.h && r.h > 0 {
-		m.c.set(r.x+r.w-1, r.y+r.h-1, m.cs.down, stKey)
+	if total > k.scroll+r.H && r.H > 0 {
+		m.c.Set(r.X+r.W-1, r.Y+r.H-1, m.c.Glyphs.Down, canvas.Key)
 	}
 }
 
@@ -87,169 +88,169 @@ func (k *knobs) drawRows(m *Model, r rect) {
 func nameWidth(w int) int { return min(22, max(10, w-14)) }
 
 // drawKnob draws one row: mark, name, value, change, measured effect.
-func (k *knobs) drawKnob(m *Model, r rect, i int) {
+func (k *knobs) drawKnob(m *Model, r canvas.Rectangle, i int) {
 	s := &k.specs[i]
 	cur := m.pic.value(s.Name)
 	selected := i == k.sel
-	name, val := stNormal, stBold
+	name, val := canvas.Normal, canvas.Bold
 	if s.NoEffect != "" {
-		name, val = stDim, stDim
+		name, val = canvas.Dim, canvas.Dim
 	}
-	p := m.c.pen(r.x, r.y, r.w-1)
+	p := m.c.Pen(r.X, r.Y, r.W-1)
 	if selected {
-		mark := stBold
+		mark := canvas.Bold
 		if m.focus == paneKnobs {
-			mark = stKey
-			name = stBold
+			mark = canvas.Key
+			name = canvas.Bold
 		}
-		p.rune(mark, m.cs.mark)
+		p.Rune(mark, m.c.Glyphs.Mark)
 	}
-	p.to(r.x + 1).space(1)
+	p.To(r.X + 1).Space(1)
 	head := p
-	head.limit = min(p.limit, r.x+nameWidth(r.w)+1)
-	head.text(name, s.Name)
-	p.to(r.x + nameWidth(r.w) + 2)
+	head.Limit = min(p.Limit, r.X+nameWidth(r.W)+1)
+	head.Text(name, s.Name)
+	p.To(r.X + nameWidth(r.W) + 2)
 	if k.editing && selected {
-		p.rune(stKey, m.cs.mark).text(stSelect, k.edit).text(stCursor, " ")
+		p.Rune(canvas.Key, m.c.Glyphs.Mark).Text(canvas.Selected, k.edit).Text(canvas.Cursor, " ")
 		return
 	}
 	editable := selected && m.o.Control != nil && m.focus == paneKnobs
 	if editable {
-		p.rune(stKey, m.cs.left)
+		p.Rune(canvas.Key, m.c.Glyphs.Left)
 	} else {
-		p.space(1)
+		p.Space(1)
 	}
 	k.drawValue(m, &p, s, cur, val)
 	if editable {
-		p.rune(stKey, m.cs.right)
+		p.Rune(canvas.Key, m.c.Glyphs.Right)
 	}
-	p.space(1)
-	word := func(st style, s string) { // where there is room for it
-		if textWidth(s) <= p.left() {
-			p.text(st, s)
+	p.Space(1)
+	word := func(st canvas.Style, s string) { // where there is room for it
+		if canvas.Width(s) <= p.Left() {
+			p.Text(st, s)
 		}
 	}
 	switch k.state(s.Name, m.live.Now) {
 	case knobStaged:
-		p.rune(stStaged, m.cs.arrow).text(stStaged, k.staged[s.Name])
-		word(stStaged, " staged")
+		p.Rune(canvas.Staged, m.c.Glyphs.Arrow).Text(canvas.Staged, k.staged[s.Name])
+		word(canvas.Staged, " staged")
 	case knobRequested:
-		p.rune(stWarn, m.cs.arrow).text(stWarn, k.requested[s.Name])
-		word(stWarn, " requested")
+		p.Rune(canvas.Warn, m.c.Glyphs.Arrow).Text(canvas.Warn, k.requested[s.Name])
+		word(canvas.Warn, " requested")
 	case knobConfirmed:
-		p.rune(stConfirmed, m.cs.tick)
-		word(stConfirmed, " confirmed")
+		p.Rune(canvas.Confirmed, m.c.Glyphs.Tick)
+		word(canvas.Confirmed, " confirmed")
 	default:
 		if s.NoEffect != "" {
-			word(stDim, "no effect")
+			word(canvas.Dim, "no effect")
 		}
 	}
-	if r.w >= 100 { // expanded: what every knob is
-		wide := m.c.pen(r.x+58, r.y, r.w-58-10)
-		wide.text(stDim, s.Help)
+	if r.W >= 100 { // expanded: what every knob is
+		wide := m.c.Pen(r.X+58, r.Y, r.W-58-10)
+		wide.Text(canvas.Dim, s.Help)
 	}
-	k.drawEffect(m, r, s, p.x)
+	k.drawEffect(m, r, s, p.X)
 }
 
-func (k *knobs) drawValue(m *Model, p *pen, s *trace.KnobSpec, cur string, st style) {
+func (k *knobs) drawValue(m *Model, p *canvas.Pen, s *trace.KnobSpec, cur string, st canvas.Style) {
 	switch {
 	case cur == "":
-		p.text(stDim, "-")
+		p.Text(canvas.Dim, "-")
 	case s.Type == "bool" && isOn(cur):
-		p.text(st, "[x] on")
+		p.Text(st, "[x] on")
 	case s.Type == "bool":
-		p.text(st, "[ ] off")
+		p.Text(st, "[ ] off")
 	default:
-		p.text(st, cur)
+		p.Text(st, cur)
 	}
 }
 
 // drawEffect prints what the knob's last change did to the throughput, if it
 // was the only knob that changed.
-func (k *knobs) drawEffect(m *Model, r rect, s *trace.KnobSpec, used int) {
+func (k *knobs) drawEffect(m *Model, r canvas.Rectangle, s *trace.KnobSpec, used int) {
 	e, ok := m.an.effects[s.Name]
-	if !ok || r.w < 44 || used > r.x+r.w-9 {
+	if !ok || r.W < 44 || used > r.X+r.W-9 {
 		return
 	}
 	var b [16]byte
-	st, text := stDim, append(b[:0], "no diff"...)
+	st, text := canvas.Dim, append(b[:0], "no diff"...)
 	switch {
 	case !e.OK:
 		text = append(b[:0], "..."...)
 	case e.Different:
 		text = appendDelta(b[:0], e.Ratio)
-		st = stGood
+		st = canvas.Good
 		if e.Ratio < 1 {
-			st = stBad
+			st = canvas.Bad
 		}
 	}
-	m.c.right(r.x+r.w-9, r.y, 8, st, text)
+	m.c.Right(r.X+r.W-9, r.Y, 8, st, text)
 }
 
 // drawFoot says what the selected knob is, what its values are and when they take
 // effect, and what enter would do, or what the last change cost: the first of them
 // that have room.
-func (k *knobs) drawFoot(m *Model, r rect) {
+func (k *knobs) drawFoot(m *Model, r canvas.Rectangle) {
 	s := k.selected()
-	if r.h == 0 || s == nil {
+	if r.H == 0 || s == nil {
 		return
 	}
-	at := func(row int) pen { return m.c.pen(r.x+1, r.y+row, r.w-2) }
+	at := func(row int) canvas.Pen { return m.c.Pen(r.X+1, r.Y+row, r.W-2) }
 	row := 0
-	tall := r.h >= 4
+	tall := r.H >= 4
 	if n := len(k.staged); n > 0 {
 		p := at(row)
-		p.text(stStaged, strconv.Itoa(n)).text(stStaged, " staged  ").text(stKey, "enter").text(stNormal, " apply  ").
-			text(stKey, "esc").text(stNormal, " drop")
+		p.Text(canvas.Staged, strconv.Itoa(n)).Text(canvas.Staged, " staged  ").Text(canvas.Key, "enter").Text(canvas.Normal, " apply  ").
+			Text(canvas.Key, "esc").Text(canvas.Normal, " drop")
 		row++
-	} else if changed := m.pic.next && m.pic.seg.Index > 0; changed && (tall || r.h == 2) {
-		p := at(r.h - 1)
+	} else if changed := m.pic.next && m.pic.seg.Index > 0; changed && (tall || r.H == 2) {
+		p := at(r.H - 1)
 		k.drawChange(m, &p)
-		r.h--
+		r.H--
 	}
-	if row < r.h && (row == 0 || tall) {
-		row += k.drawHelp(m, rect{r.x, r.y + row, r.w, r.h - row})
+	if row < r.H && (row == 0 || tall) {
+		row += k.drawHelp(m, canvas.Rect(r.X, r.Y+row, r.W, r.H-row))
 	}
-	if row < r.h {
+	if row < r.H {
 		p := at(row)
-		p.text(stDim, rangeText(s)).text(stDim, "  applied at the ").text(stDim, s.Applied)
+		p.Text(canvas.Dim, rangeText(s)).Text(canvas.Dim, "  applied at the ").Text(canvas.Dim, s.Applied)
 	}
 }
 
 // drawHelp says what the selected knob is, and leaves a line where it can. It
 // returns the lines used.
-func (k *knobs) drawHelp(m *Model, r rect) int {
+func (k *knobs) drawHelp(m *Model, r canvas.Rectangle) int {
 	s := k.selected()
 	head, text := "", s.Help
 	if s.NoEffect != "" {
 		head, text = "no effect: ", s.NoEffect
 	}
-	p := m.c.pen(r.x+1, r.y, r.w-2)
-	room := p.left()
-	p.text(stWarn, head)
-	if r.h < 3 || textWidth(head+text) <= room {
-		p.text(stNormal, text)
+	p := m.c.Pen(r.X+1, r.Y, r.W-2)
+	room := p.Left()
+	p.Text(canvas.Warn, head)
+	if r.H < 3 || canvas.Width(head+text) <= room {
+		p.Text(canvas.Normal, text)
 		return 1
 	}
-	lines := wrap(head+text, room)
-	for i, line := range lines[:min(len(lines), r.h-1)] {
-		q := m.c.pen(r.x+1, r.y+i, r.w-2)
+	lines := canvas.Wrap(head+text, room)
+	for i, line := range lines[:min(len(lines), r.H-1)] {
+		q := m.c.Pen(r.X+1, r.Y+i, r.W-2)
 		if i == 0 && strings.HasPrefix(line, head) {
-			q.text(stWarn, head)
+			q.Text(canvas.Warn, head)
 			line = line[len(head):]
 		}
-		q.text(stNormal, line)
+		q.Text(canvas.Normal, line)
 	}
-	return min(len(lines), r.h-1)
+	return min(len(lines), r.H-1)
 }
 
 // drawChange says what the newest configuration's change was, and cost.
-func (k *knobs) drawChange(m *Model, p *pen) {
+func (k *knobs) drawChange(m *Model, p *canvas.Pen) {
 	seg := &m.pic.seg
-	p.text(stDim, "#").plain(stDim, int64(seg.Index)).space(1)
+	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(seg.Index)).Space(1)
 	if cost, known := m.an.cost(seg.Index); known && seg.TransitionSteps > 0 {
-		p.text(stDim, "cost ").dur(stNormal, cost).text(stDim, " in ").
-			plain(stNormal, int64(seg.TransitionSteps)).text(stDim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
+		p.Text(canvas.Dim, "cost ").Bytes(canvas.Normal, appendDur(p.Buf(), cost)).Text(canvas.Dim, " in ").
+			Int(canvas.Normal, int64(seg.TransitionSteps)).Text(canvas.Dim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
 	}
 	m.reason(p, seg.Reason)
 }

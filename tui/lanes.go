@@ -1,6 +1,9 @@
 package tui
 
-import "dev.gpustall/engine/trace"
+import (
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
+)
 
 // Widths of the timeline's margins: the label on the left, the share on the
 // right.
@@ -91,22 +94,22 @@ func (t *timeline) plan(h int, buf *[3][trace.NumTracks]int) (r rowPlan) {
 }
 
 // draw draws the lanes, the axis and the explanation into r.
-func (t *timeline) draw(m *Model, r rect) {
-	if r.empty() {
+func (t *timeline) draw(m *Model, r canvas.Rectangle) {
+	if r.Empty() {
 		return
 	}
 	var buf [3][trace.NumTracks]int
-	plan := t.plan(r.h, &buf)
-	y := r.y
+	plan := t.plan(r.H, &buf)
+	y := r.Y
 	for i, li := range plan.workers {
 		label := t.lanes[li].label
-		t.drawLabel(m, r, y, label, stNormal)
+		t.drawLabel(m, r, y, label, canvas.Normal)
 		if i == 0 && plan.hidden > 0 {
-			m.c.set(r.x+laneLabel-2, y, m.cs.up, stKey)
+			m.c.Set(r.X+laneLabel-2, y, m.c.Glyphs.Up, canvas.Key)
 		}
 		t.drawLane(m, r, y, li, 1)
 		if plan.each > 1 {
-			t.thicken(m, r.x+laneLabel, y+1)
+			t.thicken(m, r.X+laneLabel, y+1)
 		}
 		y += plan.each
 	}
@@ -115,12 +118,12 @@ func (t *timeline) draw(m *Model, r rect) {
 		y++
 	}
 	for _, li := range plan.fixed {
-		st := stNormal
+		st := canvas.Normal
 		if t.lanes[li].typ == laneStall {
-			st = stBadBold
+			st = canvas.BadBold
 		}
-		if t.lanes[li].hue == hueCompute {
-			t.drawArea(m, rect{r.x + laneLabel, y, t.cols, plan.tall - 1}, li, plan.tall)
+		if t.lanes[li].track == trace.TrackCompute {
+			t.drawArea(m, canvas.Rect(r.X+laneLabel, y, t.cols, plan.tall-1), li, plan.tall)
 			y += plan.tall - 1
 		}
 		t.drawLabel(m, r, y, t.lanes[li].label, st)
@@ -128,8 +131,8 @@ func (t *timeline) draw(m *Model, r rect) {
 		y++
 	}
 	if len(t.lanes) == 0 {
-		p := m.c.pen(r.x+1, y, r.w-1)
-		p.text(stDim, "no lane matches /").text(stBold, t.filter).text(stDim, "   / then enter shows all")
+		p := m.c.Pen(r.X+1, y, r.W-1)
+		p.Text(canvas.Dim, "no lane matches /").Text(canvas.Bold, t.filter).Text(canvas.Dim, "   / then enter shows all")
 		y++
 	}
 	if plan.axis {
@@ -137,31 +140,31 @@ func (t *timeline) draw(m *Model, r rect) {
 		y++
 	}
 	if t.cursor >= 0 {
-		t.drawCursor(m, r, r.y, y)
+		t.drawCursor(m, r, r.Y, y)
 	}
-	y = r.y + r.h - plan.lines
+	y = r.Y + r.H - plan.lines
 	for i := range min(plan.lines, len(t.lines)) {
-		st := stNormal
+		st := canvas.Normal
 		if i >= t.said {
-			st = stDim
+			st = canvas.Dim
 		}
-		p := m.c.pen(r.x+1, y+i, r.w-2)
-		p.text(st, t.lines[i])
+		p := m.c.Pen(r.X+1, y+i, r.W-2)
+		p.Text(st, t.lines[i])
 		if i == plan.lines-1 && i+1 < t.said {
-			p.text(st, " ~")
+			p.Text(st, " ~")
 		}
 	}
 }
 
-func (t *timeline) drawLabel(m *Model, r rect, y int, label string, st style) {
-	p := m.c.pen(r.x+1, y, laneLabel-1)
-	p.text(st, label)
+func (t *timeline) drawLabel(m *Model, r canvas.Rectangle, y int, label string, st canvas.Style) {
+	p := m.c.Pen(r.X+1, y, laneLabel-1)
+	p.Text(st, label)
 }
 
 // drawLane draws one lane's columns and its share of the window.
-func (t *timeline) drawLane(m *Model, r rect, y, li, tall int) {
+func (t *timeline) drawLane(m *Model, r canvas.Rectangle, y, li, tall int) {
 	l := &t.lanes[li]
-	x0 := r.x + laneLabel
+	x0 := r.X + laneLabel
 	prev := -1
 	for c := range t.cols {
 		x := x0 + c
@@ -178,29 +181,29 @@ func (t *timeline) drawLane(m *Model, r rect, y, li, tall int) {
 			t.queueCell(m, x, y, t.acc[(li*t.cols+c)*slots])
 			continue
 		case laneBar:
-			if l.hue == hueCompute {
+			if l.track == trace.TrackCompute {
 				busy = min(1, busy*float64(tall))
 			}
 			t.barCell(m, x, y, busy, l.hue)
 			continue
 		}
 		if busy < 0.01 {
-			m.c.set(x, y, m.cs.idle, hueIdle.text())
+			m.c.Set(x, y, m.c.Glyphs.Idle, canvas.Idle.Text())
 			prev = -1
 			continue
 		}
-		h, letter := hue(d), causeLetter[d]
+		h, letter := causeHue(d), causeLetter[d]
 		if l.typ == laneHost {
 			letter = hostLetter[d] // context, not news: a thin line
-			st := hueHost.text()
+			st := canvas.Host.Text()
 			if trace.Cause(d) == trace.CauseWorkers {
-				st = stWarn
+				st = canvas.Warn
 			}
-			if prev == d && !m.cs.ascii {
-				letter = m.cs.hor
+			if prev == d && !m.c.Glyphs.ASCII {
+				letter = m.c.Glyphs.Hor
 			}
 			prev = d
-			m.c.set(x, y, letter, st)
+			m.c.Set(x, y, letter, st)
 			continue
 		}
 		solid := busy >= 0.5
@@ -209,17 +212,17 @@ func (t *timeline) drawLane(m *Model, r rect, y, li, tall int) {
 		}
 		// In colour a run of one phase is a block that starts with its letter;
 		// without colour, and in part-filled columns, every cell has it.
-		if solid && prev == d && !m.themes[m.theme].mono && !m.cs.ascii {
+		if solid && prev == d && !m.c.Theme.Mono && !m.c.Glyphs.ASCII {
 			letter = ' '
 		}
-		st := h.text()
+		st := h.Text()
 		if solid {
-			st = h.solid()
+			st = h.Solid()
 			prev = d
 		} else {
 			prev = -1
 		}
-		m.c.set(x, y, letter, st)
+		m.c.Set(x, y, letter, st)
 	}
 	t.drawShare(m, r, y, l)
 }

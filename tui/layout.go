@@ -1,5 +1,7 @@
 package tui
 
+import "dev.gpustall/tui/canvas"
+
 // size classes of the screen. It never refuses to run.
 type sizeClass uint8
 
@@ -28,9 +30,9 @@ func classOf(w, h int) sizeClass {
 // layout is where everything goes. Empty rectangles are not drawn.
 type layout struct {
 	class                                         sizeClass
-	header, gauges, footer                        rect
-	timeline, knobs, verdict, stalls, experiments rect
-	ops, notes                                    rect
+	header, gauges, footer                        canvas.Rectangle
+	timeline, knobs, verdict, stalls, experiments canvas.Rectangle
+	ops, notes                                    canvas.Rectangle
 }
 
 // arrange lays the screen out. side is the panel that shares the lower right of
@@ -38,12 +40,12 @@ type layout struct {
 // gives the focused panel the whole body.
 func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 	l.class = classOf(w, h)
-	l.header = rect{0, 0, w, 1}
-	l.footer = rect{0, h - 1, w, 1}
-	body := rect{0, 1, w, h - 2}
+	l.header = canvas.Rect(0, 0, w, 1)
+	l.footer = canvas.Rect(0, h-1, w, 1)
+	body := canvas.Rect(0, 1, w, h-2)
 	switch l.class {
 	case sizeLine:
-		l.header, l.footer = rect{0, 0, w, 1}, rect{}
+		l.header, l.footer = canvas.Rect(0, 0, w, 1), canvas.Rectangle{}
 		return l
 	case sizeSmall:
 		if expanded || focus >= paneStalls { // of these the small screen shows nothing
@@ -61,17 +63,17 @@ func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 	case sizeCompact:
 		l.compact(body, side)
 	case sizeFull:
-		l.full(body, 5, 7, experimentRows(body.h, 7))
+		l.full(body, 5, 7, experimentRows(body.H, 7))
 	case sizeLarge:
-		l.full(body, 7, 8, experimentRows(body.h, 10))
+		l.full(body, 7, 8, experimentRows(body.H, 10))
 		nw := min(60, w/3)
-		l.experiments.w -= nw
-		l.notes = rect{l.experiments.w, l.experiments.y, nw, l.experiments.h}
+		l.experiments.W -= nw
+		l.notes = canvas.Rect(l.experiments.W, l.experiments.Y, nw, l.experiments.H)
 	}
 	if side == paneOps && l.class >= sizeFull { // the lower part is theirs, while they are looked at
-		h := body.y + body.h - l.verdict.y
-		l.ops = rect{body.x, l.verdict.y, body.w, h}
-		l.verdict, l.stalls, l.experiments, l.notes = rect{}, rect{}, rect{}, rect{}
+		h := body.Y + body.H - l.verdict.Y
+		l.ops = canvas.Rect(body.X, l.verdict.Y, body.W, h)
+		l.verdict, l.stalls, l.experiments, l.notes = canvas.Rectangle{}, canvas.Rectangle{}, canvas.Rectangle{}, canvas.Rectangle{}
 	}
 	return l
 }
@@ -80,41 +82,41 @@ func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
 func experimentRows(h, base int) int { return base + max(0, h-34)/8 }
 
 // full is the layout of a large terminal.
-func (l *layout) full(b rect, gauges, verdict, experiments int) {
-	main := b.h - gauges - verdict - experiments
-	kw := max(50, b.w*2/5)
-	if b.w >= 160 {
-		kw = max(56, b.w/3)
+func (l *layout) full(b canvas.Rectangle, gauges, verdict, experiments int) {
+	main := b.H - gauges - verdict - experiments
+	kw := max(50, b.W*2/5)
+	if b.W >= 160 {
+		kw = max(56, b.W/3)
 	}
-	y := b.y
-	l.gauges = rect{b.x, y, b.w, gauges}
+	y := b.Y
+	l.gauges = canvas.Rect(b.X, y, b.W, gauges)
 	y += gauges
-	l.timeline = rect{b.x, y, b.w - kw, main}
-	l.knobs = rect{b.w - kw, y, kw, main}
+	l.timeline = canvas.Rect(b.X, y, b.W-kw, main)
+	l.knobs = canvas.Rect(b.W-kw, y, kw, main)
 	y += main
-	vw := b.w / 2
-	l.verdict = rect{b.x, y, vw, verdict}
-	l.stalls = rect{vw, y, b.w - vw, verdict}
+	vw := b.W / 2
+	l.verdict = canvas.Rect(b.X, y, vw, verdict)
+	l.stalls = canvas.Rect(vw, y, b.W-vw, verdict)
 	y += verdict
-	l.experiments = rect{b.x, y, b.w, experiments}
+	l.experiments = canvas.Rect(b.X, y, b.W, experiments)
 }
 
 // compact keeps gauges, timeline and knobs, and one of the other panels.
-func (l *layout) compact(b rect, side panel) {
+func (l *layout) compact(b canvas.Rectangle, side panel) {
 	const gauges = 5
-	lower := max(8, (b.h-gauges)*2/5)
-	main := b.h - gauges - lower
-	y := b.y
-	l.gauges = rect{b.x, y, b.w, gauges}
+	lower := max(8, (b.H-gauges)*2/5)
+	main := b.H - gauges - lower
+	y := b.Y
+	l.gauges = canvas.Rect(b.X, y, b.W, gauges)
 	y += gauges
-	l.timeline = rect{b.x, y, b.w, main}
+	l.timeline = canvas.Rect(b.X, y, b.W, main)
 	y += main
-	kw := max(36, b.w*9/20)
-	l.knobs = rect{b.x, y, kw, lower}
-	*l.panel(side) = rect{kw, y, b.w - kw, lower}
+	kw := max(36, b.W*9/20)
+	l.knobs = canvas.Rect(b.X, y, kw, lower)
+	*l.panel(side) = canvas.Rect(kw, y, b.W-kw, lower)
 }
 
-func (l *layout) panel(p panel) *rect {
+func (l *layout) panel(p panel) *canvas.Rectangle {
 	switch p {
 	case paneTimeline:
 		return &l.timeline
@@ -130,33 +132,13 @@ func (l *layout) panel(p panel) *rect {
 	return &l.verdict
 }
 
-// box draws a border with a title; pane is the panel it belongs to, 0 for none.
-func (m *Model) box(r rect, title string, pane panel) pen {
-	if r.w < 2 || r.h < 2 {
-		return m.c.pen(r.x, r.y, 0)
-	}
-	bst, tst := stBorder, stTitle
-	if pane != 0 && pane == m.focus {
-		bst, tst = stBorderFocus, stTitleFocus
-	}
-	x1, y1 := r.x+r.w-1, r.y+r.h-1
-	for x := r.x + 1; x < x1; x++ {
-		m.c.set(x, r.y, m.cs.hor, bst)
-		m.c.set(x, y1, m.cs.hor, bst)
-	}
-	for y := r.y + 1; y < y1; y++ {
-		m.c.set(r.x, y, m.cs.vr, bst)
-		m.c.set(x1, y, m.cs.vr, bst)
-	}
-	m.c.set(r.x, r.y, m.cs.tl, bst)
-	m.c.set(x1, r.y, m.cs.tr, bst)
-	m.c.set(r.x, y1, m.cs.bl, bst)
-	m.c.set(x1, y1, m.cs.br, bst)
-	p := m.c.pen(r.x+2, r.y, r.w-4)
-	p.text(tst, " ")
+// box draws a panel's border and its title; pane is 0 for what has no focus.
+func (m *Model) box(r canvas.Rectangle, title string, pane panel) canvas.Pen {
+	key := ""
 	if pane != 0 {
-		p.plain(stKey, int64(pane)).text(tst, " ")
+		key = paneKeys[pane]
 	}
-	p.text(tst, title).text(tst, " ")
-	return p
+	return m.c.Box(r, key, title, pane != 0 && pane == m.focus)
 }
+
+var paneKeys = [...]string{"", "1", "2", "3", "4", "5", "6"}

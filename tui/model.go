@@ -15,6 +15,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 
 	_ "dev.gpustall/tui/quiet" // before bubbletea, see there
 )
@@ -77,10 +78,9 @@ const (
 // Model is the screen's state. Use it through bubbletea, or Run.
 type Model struct {
 	o      Options
-	themes []theme
-	theme  int
-	cs     *charset
-	c      canvas
+	themes []canvas.Theme
+	theme  int // of themes
+	c      canvas.Canvas
 	cached string
 	dirty  bool
 
@@ -131,24 +131,26 @@ type message struct {
 // New makes the screen. Its first frame comes with the first window size.
 func New(o Options) *Model {
 	m := &Model{
-		o: o, themes: themes(), cs: &unicodeSet, fps: o.FPS,
+		o: o, themes: canvas.Themes(), fps: o.FPS,
 		focus: paneKnobs, side: paneVerdict, dirty: true,
 	}
 	if m.fps <= 0 {
 		m.fps = 10
 	}
 	m.fps = min(m.fps, maxFPS)
+	m.c.Glyphs = &canvas.Unicode
 	if o.ASCII {
-		m.cs = &asciiSet
+		m.c.Glyphs = &canvas.ASCII
 	}
 	for i, t := range m.themes {
-		if t.name == o.Theme {
+		if t.Name == o.Theme {
 			m.theme = i
 		}
 	}
 	if o.NoColor {
 		m.theme = len(m.themes) - 1
 	}
+	m.c.Theme = &m.themes[m.theme]
 	if o.Replay {
 		m.focus = paneTimeline
 		m.frozen = true

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/stall"
+	"dev.gpustall/tui/canvas"
 )
 
 // opSort is what the table of device ops is sorted by.
@@ -113,39 +114,39 @@ func (o *ops) key(name string) {
 }
 
 // draw draws the panel.
-func (o *ops) draw(m *Model, r rect) {
+func (o *ops) draw(m *Model, r canvas.Rectangle) {
 	p := m.box(r, "Device ops", paneOps)
 	t := &o.table
 	if len(o.rows) > 0 {
 		if m.pic.snap.Meta.Emulated {
-			p.text(stBadge, " EMULATED ").text(stDim, " ")
+			p.Text(canvas.Badge, " EMULATED ").Text(canvas.Dim, " ")
 		}
-		p.text(stDim, "#").plain(stNormal, int64(t.Segment.Index)).text(stDim, ", ").int(stNormal, int64(t.Timed)).text(stDim, " of ").
-			int(stNormal, int64(t.Steps)).text(stDim, pick(t.Steps == 1, " step timed", " steps timed"))
-		if p.left() > 30 {
-			p.text(stDim, ", by ").text(stNormal, groupWords[o.group]).text(stDim, ", sorted by ").text(stNormal, sortWords[o.sort])
+		p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(t.Segment.Index)).Text(canvas.Dim, ", ").Bytes(canvas.Normal, appendCount(p.Buf(), int64(t.Timed))).Text(canvas.Dim, " of ").
+			Bytes(canvas.Normal, appendCount(p.Buf(), int64(t.Steps))).Text(canvas.Dim, pick(t.Steps == 1, " step timed", " steps timed"))
+		if p.Left() > 30 {
+			p.Text(canvas.Dim, ", by ").Text(canvas.Normal, groupWords[o.group]).Text(canvas.Dim, ", sorted by ").Text(canvas.Normal, sortWords[o.sort])
 		}
-		p.text(stDim, " ")
+		p.Text(canvas.Dim, " ")
 	}
-	in := r.inner()
-	in.x++
-	in.w -= 2
-	if in.empty() {
+	in := r.Inner()
+	in.X++
+	in.W -= 2
+	if in.Empty() {
 		return
 	}
-	if in.h >= 6 {
-		in.h--
-		m.opsSummary(m.c.pen(in.x, in.y+in.h, in.w))
+	if in.H >= 6 {
+		in.H--
+		m.opsSummary(m.c.Pen(in.X, in.Y+in.H, in.W))
 	}
-	if in.h >= 9 && m.pic.driver != ([len(driverGauges)]gauge{}) {
-		in.h--
-		p := m.c.pen(in.x, in.y+in.h, in.w)
-		m.driverLine(p.text(stDim, "driver: "))
+	if in.H >= 9 && m.pic.driver != ([len(driverGauges)]gauge{}) {
+		in.H--
+		p := m.c.Pen(in.X, in.Y+in.H, in.W)
+		m.driverLine(p.Text(canvas.Dim, "driver: "))
 	}
 	if len(o.rows) == 0 {
-		for i, line := range wrap(m.noOps(), in.w) {
-			if i < in.h {
-				m.c.pen(in.x, in.y+i, in.w).hint(stDim, line)
+		for i, line := range canvas.Wrap(m.noOps(), in.W) {
+			if i < in.H {
+				m.c.Text(in.X, in.Y+i, in.W, canvas.Dim, line)
 			}
 		}
 		return
@@ -154,41 +155,41 @@ func (o *ops) draw(m *Model, r rect) {
 }
 
 // opsSummary is the line under the table: copies, memory, fp16's loss scale.
-func (m *Model) opsSummary(p pen) {
+func (m *Model) opsSummary(p canvas.Pen) {
 	t := &m.op.table
-	part := func(need int) bool { return p.left() >= need }
+	part := func(need int) bool { return p.Left() >= need }
 	if t.Steps > 0 && part(20) {
-		p.text(stDim, "H2D ").pct(stNormal, t.CopyShare).text(stDim, " of the time")
+		p.Text(canvas.Dim, "H2D ").Bytes(canvas.Normal, appendPct(p.Buf(), t.CopyShare)).Text(canvas.Dim, " of the time")
 		if t.Copy > 0 && part(14) {
-			p.text(stDim, ", ").size(stNormal, float64(t.CopyBytes)/(float64(t.Copy)/1e9)).text(stDim, "/s")
+			p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, appendSize(p.Buf(), float64(t.CopyBytes)/(float64(t.Copy)/1e9))).Text(canvas.Dim, "/s")
 		}
-		p.space(2)
+		p.Space(2)
 	}
 	snap := &m.pic.snap
 	if peak := snap.PeakBytes(); peak > 0 && part(18) {
-		p.text(stDim, "memory peak ").memory(stNormal, peak)
+		p.Text(canvas.Dim, "memory peak ").Bytes(canvas.Normal, appendMemory(p.Buf(), peak))
 		if held := snap.HeldBytes(&m.pic.seg); held > 0 && part(14) {
-			p.text(stDim, ", held ").memory(stNormal, held)
+			p.Text(canvas.Dim, ", held ").Bytes(canvas.Normal, appendMemory(p.Buf(), held))
 		}
 		if planned := snap.PlannedBytes(m.pic.at); planned > 0 && part(17) {
-			p.text(stDim, ", planned ").memory(stNormal, planned)
+			p.Text(canvas.Dim, ", planned ").Bytes(canvas.Normal, appendMemory(p.Buf(), planned))
 		}
-		p.space(2)
+		p.Space(2)
 	}
 	if l, ok := snap.LossScale(); ok && part(18) {
-		p.text(stDim, "loss scale ").plain(stNormal, int64(l.Scale))
+		p.Text(canvas.Dim, "loss scale ").Int(canvas.Normal, int64(l.Scale))
 		if l.Skipped > 0 && part(14) {
-			p.text(stDim, ", ").int(stWarn, l.Skipped).text(stWarn, " skipped")
+			p.Text(canvas.Dim, ", ").Bytes(canvas.Warn, appendCount(p.Buf(), l.Skipped)).Text(canvas.Warn, " skipped")
 			if part(16) {
-				p.text(stDim, ", last in step ").int(stNormal, int64(l.LastOverflow))
+				p.Text(canvas.Dim, ", last in step ").Bytes(canvas.Normal, appendCount(p.Buf(), int64(l.LastOverflow)))
 			}
 		} else if part(12) {
-			p.text(stDim, ", none skipped")
+			p.Text(canvas.Dim, ", none skipped")
 		}
-		p.space(2)
+		p.Space(2)
 	}
 	if cost := t.Cost(); !math.IsNaN(cost) && part(22) {
-		p.text(stDim, "timing costs ").pct(stNormal, max(0, cost))
+		p.Text(canvas.Dim, "timing costs ").Bytes(canvas.Normal, appendPct(p.Buf(), max(0, cost)))
 	}
 }
 

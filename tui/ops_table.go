@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/stall"
+	"dev.gpustall/tui/canvas"
 )
 
 // opColumn is a column of the table of device ops. Those with the highest drop
@@ -129,52 +130,52 @@ func (o *ops) fit(w int) (drop int, short bool, bar int) {
 }
 
 // drawTable draws heads and rows; what scrolls out is marked at the right.
-func (o *ops) drawTable(m *Model, r rect) {
-	w := r.w - 1 // the marks' column
+func (o *ops) drawTable(m *Model, r canvas.Rectangle) {
+	w := r.W - 1 // the marks' column
 	drop, short, bar := o.fit(w)
-	rows := r.h - 1
+	rows := r.H - 1
 	o.scroll = max(0, min(o.scroll, len(o.rows)-rows))
-	o.drawRow(m, rect{r.x, r.y, w, 1}, -1, drop, short, bar)
+	o.drawRow(m, canvas.Rect(r.X, r.Y, w, 1), -1, drop, short, bar)
 	for i := range min(rows, len(o.rows)-o.scroll) {
-		o.drawRow(m, rect{r.x, r.y + 1 + i, w, 1}, o.scroll+i, drop, short, bar)
+		o.drawRow(m, canvas.Rect(r.X, r.Y+1+i, w, 1), o.scroll+i, drop, short, bar)
 	}
 	if rows <= 0 {
 		return
 	}
 	if o.scroll > 0 {
-		m.c.set(r.x+r.w-1, r.y+1, m.cs.up, stKey)
+		m.c.Set(r.X+r.W-1, r.Y+1, m.c.Glyphs.Up, canvas.Key)
 	}
 	if len(o.rows) > o.scroll+rows {
-		m.c.set(r.x+r.w-1, r.y+rows, m.cs.down, stKey)
+		m.c.Set(r.X+r.W-1, r.Y+rows, m.c.Glyphs.Down, canvas.Key)
 	}
 }
 
 // drawRow draws row i, or the heads where i is -1.
-func (o *ops) drawRow(m *Model, r rect, i, drop int, short bool, bar int) {
-	x := r.x
+func (o *ops) drawRow(m *Model, r canvas.Rectangle, i, drop int, short bool, bar int) {
+	x := r.X
 	for k := range opColumns {
 		c := &opColumns[k]
 		if c.drop >= drop || !o.shows(c) {
 			continue
 		}
-		cw := min(c.width(short), r.x+r.w-x)
+		cw := min(c.width(short), r.X+r.W-x)
 		if cw <= 0 {
 			return
 		}
-		switch p := m.c.pen(x, r.y, cw); {
+		switch p := m.c.Pen(x, r.Y, cw); {
 		case i < 0:
 			o.drawHead(m, &p, c)
 		case c.cell == nil:
 			o.drawName(m, &p, c, i, short)
 		case c.left:
-			p.bytes(stDim, c.cell(o, i, m.c.num[:0]))
+			p.Bytes(canvas.Dim, c.cell(o, i, p.Buf()))
 		default:
-			m.c.right(x, r.y, cw, o.cellStyle(c, i), c.cell(o, i, m.c.num[:0]))
+			m.c.Right(x, r.Y, cw, o.cellStyle(c, i), c.cell(o, i, p.Buf()))
 		}
 		x += cw + 1
 		if c.title == "of ops" && bar > 0 {
 			if i >= 0 {
-				m.drawBar(x, r.y, bar, o.rows[i].Share/max(o.most(), 1e-9), hueCompute.text())
+				m.c.Bar(x, r.Y, bar, o.rows[i].Share/max(o.most(), 1e-9), canvas.Compute.Text())
 			}
 			x += bar + 1
 		}
@@ -189,53 +190,53 @@ func (o *ops) most() (f float64) {
 	return f
 }
 
-func (o *ops) cellStyle(c *opColumn, i int) style {
+func (o *ops) cellStyle(c *opColumn, i int) canvas.Style {
 	switch c.title {
 	case "of ops":
-		return stBold
+		return canvas.Bold
 	case "vs A":
 		switch v := o.versus[i]; {
 		case v < 0.95:
-			return stGood
+			return canvas.Good
 		case v > 1.05:
-			return stBad
+			return canvas.Bad
 		}
 	}
-	return stNormal
+	return canvas.Normal
 }
 
 // drawHead draws a caption, marked where the table is sorted by it.
-func (o *ops) drawHead(m *Model, p *pen, c *opColumn) {
+func (o *ops) drawHead(m *Model, p *canvas.Pen, c *opColumn) {
 	sorted := c.title == sortWords[o.sort] || o.sort == sortName && c.title == "op"
-	st, n := stDim, len(c.title)
+	st, n := canvas.Dim, len(c.title)
 	if sorted {
-		st, n = stKey, n+1
+		st, n = canvas.Key, n+1
 	}
 	if !c.left {
-		p.space(p.left() - n)
+		p.Space(p.Left() - n)
 	}
 	if sorted && !c.left {
-		p.rune(st, m.cs.down)
+		p.Rune(st, m.c.Glyphs.Down)
 	}
-	p.text(st, c.title)
+	p.Text(st, c.title)
 	if sorted && c.left {
-		p.rune(st, m.cs.down)
+		p.Rune(st, m.c.Glyphs.Down)
 	}
 }
 
 // drawName draws the op or its layer; where rows are grouped, how many there are.
-func (o *ops) drawName(m *Model, p *pen, c *opColumn, i int, short bool) {
+func (o *ops) drawName(m *Model, p *canvas.Pen, c *opColumn, i int, short bool) {
 	r := &o.rows[i]
-	text, st, many := r.Name, stNormal, o.group == stall.ByLayer || o.group == stall.ByPhase
+	text, st, many := r.Name, canvas.Normal, o.group == stall.ByLayer || o.group == stall.ByPhase
 	if c.title == "layer" {
-		text, st, many = r.Layer, stDim, o.group == stall.ByKind || o.group == stall.ByPhase
+		text, st, many = r.Layer, canvas.Dim, o.group == stall.ByKind || o.group == stall.ByPhase
 	}
 	if o.group == stall.ByPhase && c.title == "op" {
 		text, many = r.Phase, false
 	}
 	switch {
 	case text == "" && many:
-		p.plain(stDim, int64(r.Ops)).text(stDim, pick(r.Ops == 1, " launch", " launches"))
+		p.Int(canvas.Dim, int64(r.Ops)).Text(canvas.Dim, pick(r.Ops == 1, " launch", " launches"))
 		return
 	case text == "":
 		text = "-"
@@ -243,18 +244,18 @@ func (o *ops) drawName(m *Model, p *pen, c *opColumn, i int, short bool) {
 		o.drawShort(p, text)
 		return
 	}
-	p.text(st, text)
+	p.Text(st, text)
 }
 
 // drawShort draws an op's name with "backward" and "forward" as bwd and fwd.
-func (o *ops) drawShort(p *pen, name string) {
+func (o *ops) drawShort(p *canvas.Pen, name string) {
 	if before, after, ok := strings.Cut(name, "backward"); ok {
-		p.text(stNormal, before).text(stNormal, "bwd").text(stNormal, after)
+		p.Text(canvas.Normal, before).Text(canvas.Normal, "bwd").Text(canvas.Normal, after)
 		return
 	}
 	if before, after, ok := strings.Cut(name, "forward"); ok {
-		p.text(stNormal, before).text(stNormal, "fwd").text(stNormal, after)
+		p.Text(canvas.Normal, before).Text(canvas.Normal, "fwd").Text(canvas.Normal, after)
 		return
 	}
-	p.text(stNormal, name)
+	p.Text(canvas.Normal, name)
 }

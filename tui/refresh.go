@@ -86,10 +86,10 @@ func (m *Model) spanWindow(at int64) (from, to int64) {
 func (m *Model) timelineWidth() int {
 	l := m.layout()
 	switch {
-	case l.class == sizeSmall && !l.gauges.empty():
+	case l.class == sizeSmall && !l.gauges.Empty():
 		return m.w
-	case !l.timeline.empty():
-		return l.timeline.inner().w
+	case !l.timeline.Empty():
+		return l.timeline.Inner().W
 	}
 	return m.w - 2
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/tui/canvas"
 )
 
 // Interrupted is the error of Run when a signal, or ctrl+c, ended it.
@@ -30,7 +32,7 @@ func (i Interrupted) ExitCode() int {
 // user quit, ctx's error, Interrupted for INT, TERM and HUP, and an error that
 // wraps tea.ErrProgramPanic when drawing panicked.
 func Run(ctx context.Context, o Options) error {
-	o.NoColor = o.NoColor || Plain()
+	o.NoColor = o.NoColor || canvas.Plain()
 	m := New(o)
 	m.shell = hasShell
 	p := tea.NewProgram(m, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())

@@ -4,81 +4,72 @@ import (
 	"sort"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 )
 
 // worst is the cause with the largest share, pauses aside.
-func (m *Model) worst() (hue, float64) {
+func (m *Model) worst() (trace.Cause, float64) {
 	best, share := trace.CauseUnknown, 0.0
 	for c := range trace.Cause(trace.NumCauses) {
 		if f := m.share(c); f > share && c != trace.CausePaused {
 			best, share = c, f
 		}
 	}
-	return hue(best), share
+	return best, share
 }
 
 // drawStalls draws the breakdown: one bar of the whole wall time, then the causes.
-func (m *Model) drawStalls(r rect) {
+func (m *Model) drawStalls(r canvas.Rectangle) {
 	p := m.box(r, "Stall breakdown", paneStalls)
-	p.text(stDim, "last ").int(stNormal, int64(len(m.pic.steps))).text(stDim, pick(len(m.pic.steps) == 1, " step, ", " steps, ")).
-		dur(stNormal, m.pic.sum.Active()).text(stDim, " ")
-	in := r.inner()
-	in.x++
-	in.w -= 2
-	if in.empty() {
+	p.Text(canvas.Dim, "last ").Bytes(canvas.Normal, appendCount(p.Buf(), int64(len(m.pic.steps)))).Text(canvas.Dim, pick(len(m.pic.steps) == 1, " step, ", " steps, ")).
+		Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.sum.Active())).Text(canvas.Dim, " ")
+	in := r.Inner()
+	in.X++
+	in.W -= 2
+	if in.Empty() {
 		return
 	}
 	if m.pic.sum.Active() <= 0 {
-		m.c.pen(in.x, in.y, in.w).hint(stDim, m.noSteps())
+		m.c.Text(in.X, in.Y, in.W, canvas.Dim, m.noSteps())
 		return
 	}
-	y := in.y
-	if in.h >= 3 {
-		m.drawStack(in.x, y, in.w)
+	y := in.Y
+	if in.H >= 3 {
+		m.drawStack(in.X, y, in.W)
 		y++
 	}
-	rest := rect{in.x, y, in.w, in.y + in.h - y}
+	rest := canvas.Rect(in.X, y, in.W, in.Y+in.H-y)
 	m.drawCauses(rest)
 }
 
 // drawStack draws busy and every cause as one bar. Parts below half a column
 // are left to the list.
 func (m *Model) drawStack(x, y, w int) {
-	at, f := 0.0, m.pic.util
-	part := func(h hue, letter rune, f float64) {
+	at, colour := 0.0, !m.c.Theme.Mono && !m.c.Glyphs.ASCII
+	part := func(h canvas.Hue, letter rune, f float64) {
 		a, b := int(at*float64(w)+0.5), int((at+f)*float64(w)+0.5)
 		for i := a; i < min(b, w); i++ {
 			r := letter
-			if i > a && !m.themes[m.theme].mono && !m.cs.ascii {
+			if colour && (i > a || h == canvas.Compute) { // the block says it
 				r = ' '
 			}
-			m.c.set(x+i, y, r, h.solid())
+			m.c.Set(x+i, y, r, h.Solid())
 		}
 		at += f
 	}
-	part(hueCompute, m.busyLetter(), f)
+	part(canvas.Compute, m.c.Glyphs.Block, m.pic.util)
 	for c := range trace.Cause(trace.NumCauses) {
 		if c != trace.CausePaused {
-			part(hue(c), causeLetter[c], m.share(c))
+			part(causeHue(c), causeLetter[c], m.share(c))
 		}
 	}
-}
-
-func (m *Model) busyLetter() rune {
-	if m.cs.ascii {
-		return '#'
-	}
-	if m.themes[m.theme].mono {
-		return '█'
-	}
-	return ' '
 }
 
 // causeList is the fixed order of the list: busy, data first, then the rest, so
 // that entries do not move about; causes under 0.05 % are left out when there is
 // no room.
-func (m *Model) drawCauses(r rect) {
-	if r.empty() {
+func (m *Model) drawCauses(r canvas.Rectangle) {
+	if r.Empty() {
 		return
 	}
 	const wide = 27
@@ -90,9 +81,9 @@ func (m *Model) drawCauses(r rect) {
 			n++
 		}
 	}
-	cols := min(max(1, r.w/wide), (n+1)/r.h+1)
-	cw := r.w / cols
-	room := cols * r.h
+	cols := min(max(1, r.W/wide), (n+1)/r.H+1)
+	cw := r.W / cols
+	room := cols * r.H
 	shown := list[:n]
 	if n+2 > room { // keep the largest, in the fixed order
 		keep := max(0, room-2)
@@ -101,27 +92,27 @@ func (m *Model) drawCauses(r rect) {
 		sort.Slice(shown, func(i, j int) bool { return shown[i] < shown[j] })
 	}
 	i := 0
-	entry := func(h hue, letter rune, name string, f float64, st style) {
+	entry := func(h canvas.Hue, letter rune, name string, f float64, st canvas.Style) {
 		if i >= room {
 			return
 		}
-		x, y := r.x+i/r.h*cw, r.y+i%r.h
+		x, y := r.X+i/r.H*cw, r.Y+i%r.H
 		i++
-		p := m.c.pen(x, y, cw-1)
-		p.rune(h.text(), letter).space(1)
+		p := m.c.Pen(x, y, cw-1)
+		p.Rune(h.Text(), letter).Space(1)
 		head := p
-		head.limit = min(p.limit, p.x+10)
-		head.text(stNormal, name)
-		p.to(x + 13)
+		head.Limit = min(p.Limit, p.X+10)
+		head.Text(canvas.Normal, name)
+		p.To(x + 13)
 		bar := max(2, cw-13-8)
-		m.drawBar(p.x, y, bar, f, h.text())
+		m.c.Bar(p.X, y, bar, f, h.Text())
 		var b [16]byte
-		m.c.right(x, y, cw-1, st, appendPct(b[:0], f))
+		m.c.Right(x, y, cw-1, st, appendPct(b[:0], f))
 	}
-	entry(hueCompute, m.cs.levels[8], "compute", m.pic.util, utilStyle(m.pic.util))
-	entry(hueHost, '=', "all data", m.pic.data, stallStyle(m.pic.data))
+	entry(canvas.Compute, m.c.Glyphs.Levels[8], "compute", m.pic.util, utilStyle(m.pic.util))
+	entry(canvas.Host, '=', "all data", m.pic.data, stallStyle(m.pic.data))
 	for _, c := range shown {
 		f := m.share(c)
-		entry(hue(c), causeLetter[c], c.String(), f, stNormal)
+		entry(causeHue(c), causeLetter[c], c.String(), f, canvas.Normal)
 	}
 }

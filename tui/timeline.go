@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 )
 
 // zooms are the widths of a timeline column, in ns.
@@ -20,6 +21,17 @@ var zoomNames = [...]string{
 
 // slots is how many kinds of time a lane tells apart in one column.
 const slots = trace.NumCauses
+
+// causeLetter is the letter of a cause in every lane and legend: the same
+// letters as the worker phases that they come from.
+var causeLetter = [trace.NumCauses]rune{
+	'R', 'D', 'T', 'C', 'P', 'W', 'F', 'S', 'H', 'L', 'Y', 'X', '?', '|',
+}
+
+// causeHue is the colour of a cause, and of the worker's phase that becomes it.
+func causeHue[C int | trace.Cause](c C) canvas.Hue { return canvas.Series + canvas.Hue(c) }
+
+var _ [canvas.SeriesLen - trace.NumCauses]struct{} // every cause has a colour of its own
 
 // laneType is how a lane is aggregated and drawn.
 type laneType uint8
@@ -37,7 +49,7 @@ type lane struct {
 	label string
 	track trace.TrackID
 	typ   laneType
-	hue   hue
+	hue   canvas.Hue
 	busy  int64 // ns in the window
 }
 
@@ -208,10 +220,10 @@ func (t *timeline) layLanes(p *picture) {
 	}
 	t.addLane(lane{label: "host", track: trace.TrackStep, typ: laneHost})
 	if workers > 0 { // there is no queue when loading inline
-		t.addLane(lane{label: "ready q", track: trace.TrackQueue, typ: laneQueue, hue: hueTransfer})
+		t.addLane(lane{label: "ready q", track: trace.TrackQueue, typ: laneQueue, hue: canvas.Transfer})
 	}
-	t.addLane(lane{label: "H2D", track: trace.TrackCopy, typ: laneBar, hue: hueTransfer})
-	t.addLane(lane{label: "compute", track: trace.TrackCompute, typ: laneBar, hue: hueCompute})
+	t.addLane(lane{label: "H2D", track: trace.TrackCopy, typ: laneBar, hue: canvas.Transfer})
+	t.addLane(lane{label: "compute", track: trace.TrackCompute, typ: laneBar, hue: canvas.Compute})
 	t.addLane(lane{label: "STALL", track: trace.TrackStall, typ: laneStall})
 }
 

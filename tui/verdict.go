@@ -4,80 +4,81 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/stall"
+	"dev.gpustall/tui/canvas"
 )
 
 // classStyle is the colour of a verdict's class.
-func classStyle(class string) style {
+func classStyle(class string) canvas.Style {
 	switch class {
 	case stall.ModeratelyInputBound, stall.Unexplained:
-		return stWarnBold
+		return canvas.WarnBold
 	case stall.DeviceBound:
-		return stGoodBold
+		return canvas.GoodBold
 	case stall.NotEnoughSteps, "":
-		return stDim
+		return canvas.Dim
 	}
-	return stBadBold
+	return canvas.BadBold
 }
 
 // verdictLine is the verdict in one line.
-func (m *Model) verdictLine(p *pen) {
+func (m *Model) verdictLine(p *canvas.Pen) {
 	v := &m.an.verdict
 	if v.Class == "" {
-		p.text(stDim, "no verdict yet")
+		p.Text(canvas.Dim, "no verdict yet")
 		return
 	}
-	p.text(classStyle(v.Class), strings.ToUpper(v.Class))
+	p.Text(classStyle(v.Class), strings.ToUpper(v.Class))
 	if v.Share > 0 && v.Class != stall.NotEnoughSteps && v.Class != stall.DeviceBound {
-		p.space(1).pct(stallStyle(v.Share), v.Share).text(stDim, " chiefly ").text(stNormal, v.Dominant.String())
+		p.Space(1).Bytes(stallStyle(v.Share), appendPct(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
 	}
 	if v.Knob != "" {
-		p.text(stDim, ": try ").text(stBold, v.Knob).space(1).text(stBold, v.Value)
+		p.Text(canvas.Dim, ": try ").Text(canvas.Bold, v.Knob).Space(1).Text(canvas.Bold, v.Value)
 	}
 }
 
-func (m *Model) drawVerdict(r rect) {
+func (m *Model) drawVerdict(r canvas.Rectangle) {
 	m.box(r, "Verdict", paneVerdict)
-	in := r.inner()
-	in.x++
-	in.w -= 2
-	if in.empty() {
+	in := r.Inner()
+	in.X++
+	in.W -= 2
+	if in.Empty() {
 		return
 	}
 	v := &m.an.verdict
-	y := in.y
-	p := m.c.pen(in.x, y, in.w)
+	y := in.Y
+	p := m.c.Pen(in.X, y, in.W)
 	if v.Class == "" {
-		p.text(stDim, "no verdict yet: it needs some steps")
+		p.Text(canvas.Dim, "no verdict yet: it needs some steps")
 		return
 	}
-	m.wrapVerdict(in.w)
-	bottom := in.y + in.h - 1
+	m.wrapVerdict(in.W)
+	bottom := in.Y + in.H - 1
 	for i, line := range m.an.lines {
 		if y > bottom {
 			break
 		}
-		st := stNormal
+		st := canvas.Normal
 		if i >= m.an.advice {
-			st = stBold
+			st = canvas.Bold
 		}
-		p = m.c.pen(in.x, y, in.w)
+		p = m.c.Pen(in.X, y, in.W)
 		if i == 0 {
-			p.text(classStyle(v.Class), m.an.class)
+			p.Text(classStyle(v.Class), m.an.class)
 			line = line[len(m.an.class):]
 		}
-		p.text(st, line)
+		p.Text(st, line)
 		if y == bottom && i < len(m.an.lines)-1 {
-			p.text(st, " ~") // there is more: f expands
+			p.Text(st, " ~") // there is more: f expands
 		}
 		y++
 	}
 	if y <= bottom { // the two numbers that people mix up, when there is room
-		p = m.c.pen(in.x, bottom, in.w)
+		p = m.c.Pen(in.X, bottom, in.W)
 		m.dataLine(&p)
 	}
-	if m.expanded && in.h > 12 {
-		m.rule(rect{in.x, 0, in.w, 0}, y+1)
-		m.drawNotes(rect{in.x - 1, y + 2, in.w, bottom - y - 3}, 0)
+	if m.expanded && in.H > 12 {
+		m.c.Rule(canvas.Rect(in.X, 0, in.W, 0), y+1)
+		m.drawNotes(canvas.Rect(in.X-1, y+2, in.W, bottom-y-3), 0)
 	}
 }
 
@@ -86,7 +87,7 @@ const nbsp = "\ue000"
 
 // wrapWords breaks s into lines and leaves numbers with their percent signs.
 func wrapWords(s string, w int) []string {
-	lines := wrap(strings.ReplaceAll(s, " %", nbsp+"%"), w)
+	lines := canvas.Wrap(strings.ReplaceAll(s, " %", nbsp+"%"), w)
 	for i := range lines {
 		lines[i] = strings.ReplaceAll(lines[i], nbsp, " ")
 	}
@@ -101,7 +102,7 @@ func (m *Model) wrapVerdict(w int) {
 	}
 	m.an.wrapped, m.an.text, m.an.adviceText = w, v.Text, v.Advice
 	// The class leads, in capitals; the text that follows need not repeat it.
-	m.an.class, _ = cut(strings.ToUpper(v.Class), w)
+	m.an.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
 	m.an.lines = wrapWords(strings.ReplaceAll(m.an.class, " ", nbsp)+" "+rest, w)
 	m.an.advice = len(m.an.lines)

@@ -1,11 +1,13 @@
 package tui
 
+import "dev.gpustall/tui/canvas"
+
 // View returns the frame. It is drawn again only when something changed:
 // bubbletea asks after every message.
 func (m *Model) View() string {
 	if m.dirty || m.cached == "" {
 		m.render()
-		m.cached = m.c.frame(&m.themes[m.theme].sgr)
+		m.cached = m.c.Frame()
 		m.dirty = false
 	}
 	return m.cached
@@ -14,20 +16,20 @@ func (m *Model) View() string {
 // render draws everything into the canvas.
 func (m *Model) render() {
 	if m.w <= 0 || m.h <= 0 {
-		m.c.resize(0, 0)
+		m.c.Resize(0, 0)
 		return
 	}
-	m.c.resize(m.w, m.h)
-	m.c.clear()
+	m.c.Resize(m.w, m.h)
+	m.c.Clear()
 	l := m.layout()
 	if m.live == nil {
-		m.c.pen(1, 0, m.w-2).hint(stDim, "gpustall: waiting for the session")
+		m.c.Text(1, 0, m.w-2, canvas.Dim, "gpustall: waiting for the session")
 		return
 	}
 	switch {
 	case l.class == sizeLine:
 		m.drawOneLine()
-	case l.class == sizeSmall && !l.gauges.empty():
+	case l.class == sizeSmall && !l.gauges.Empty():
 		m.drawHeader(l.header)
 		m.drawSmall(l.gauges)
 		m.drawFooter(l.footer)
@@ -37,71 +39,71 @@ func (m *Model) render() {
 		m.drawFooter(l.footer)
 	}
 	if m.overlay != overlayNone && l.class != sizeLine {
-		m.drawOverlay(rect{0, 1, m.w, m.h - 2})
+		m.drawOverlay(canvas.Rect(0, 1, m.w, m.h-2))
 	}
 }
 
 func (m *Model) layout() layout { return arrange(m.w, m.h, m.focus, m.side, m.expanded) }
 
 func (m *Model) drawPanels(l *layout) {
-	if !l.gauges.empty() {
+	if !l.gauges.Empty() {
 		if l.class == sizeCompact {
 			m.drawGaugesCompact(l.gauges)
 		} else {
 			m.drawGauges(l.gauges)
 		}
 	}
-	if !l.timeline.empty() {
+	if !l.timeline.Empty() {
 		m.drawTimeline(l.timeline)
 	}
-	if !l.knobs.empty() {
+	if !l.knobs.Empty() {
 		title := "Knobs"
 		if m.o.Control == nil {
 			title = "Knobs (read-only)"
 		}
 		m.box(l.knobs, title, paneKnobs)
-		m.kn.draw(m, l.knobs.inner())
+		m.kn.draw(m, l.knobs.Inner())
 	}
-	if !l.verdict.empty() {
+	if !l.verdict.Empty() {
 		m.drawVerdict(l.verdict)
 	}
-	if !l.stalls.empty() {
+	if !l.stalls.Empty() {
 		m.drawStalls(l.stalls)
 	}
-	if !l.ops.empty() {
+	if !l.ops.Empty() {
 		m.op.draw(m, l.ops)
 	}
-	if !l.experiments.empty() {
+	if !l.experiments.Empty() {
 		m.ex.draw(m, l.experiments)
 	}
-	if !l.notes.empty() {
+	if !l.notes.Empty() {
 		m.box(l.notes, "Notes", 0)
-		m.drawNotes(l.notes.inner(), 0)
+		m.drawNotes(l.notes.Inner(), 0)
 	}
 }
 
-func (m *Model) drawTimeline(r rect) {
+func (m *Model) drawTimeline(r canvas.Rectangle) {
 	p := m.box(r, "Timeline", paneTimeline)
-	in := r.inner()
-	p.dur(stNormal, int64(m.tl.cols)*m.tl.bin()).text(stDim, ", ").
-		text(stNormal, zoomNames[m.tl.zoom]).text(stDim, " a column ")
+	in := r.Inner()
+	p.Bytes(canvas.Normal, appendDur(p.Buf(), int64(m.tl.cols)*m.tl.bin())).Text(canvas.Dim, ", ").
+		Text(canvas.Normal, zoomNames[m.tl.zoom]).Text(canvas.Dim, " a column ")
 	switch {
 	case m.tl.typing:
-		p.text(stKey, " filter: /").text(stBold, m.tl.filter).text(stCursor, " ").text(stDim, " enter ")
+		p.Text(canvas.Key, " filter: /").Text(canvas.Bold, m.tl.filter).Text(canvas.Cursor, " ").Text(canvas.Dim, " enter ")
 	case m.tl.filter != "":
-		p.text(stKey, " /"+m.tl.filter).text(stDim, " ")
+		p.Text(canvas.Key, " /"+m.tl.filter).Text(canvas.Dim, " ")
 	}
 	m.drawMoment(r)
 	m.tl.draw(m, in)
 }
 
 // drawMoment says at the right of the timeline's title which moment is shown.
-func (m *Model) drawMoment(r rect) {
+func (m *Model) drawMoment(r canvas.Rectangle) {
 	var b [48]byte
-	t, st := b[:0], stPause
+	t, st := b[:0], canvas.Paused
 	switch {
 	case m.o.Replay && m.play:
-		t, st = append(t, " PLAYING "...), stRun
+		t, st = append(t, " PLAYING "...), canvas.Running
 	case m.o.Replay:
 		t = append(t, " at "...)
 	case m.frozen:
@@ -117,8 +119,8 @@ func (m *Model) drawMoment(r rect) {
 		t = appendDur(t, -back)
 	}
 	t = append(t, ' ')
-	if r.w < len(t)+30 {
+	if r.W < len(t)+30 {
 		return
 	}
-	m.c.right(r.x, r.y, r.w-2, st, t)
+	m.c.Right(r.X, r.Y, r.W-2, st, t)
 }

@@ -1,0 +1,80 @@
+package canvas
+
+import "math"
+
+// Box draws a border with a title and returns a pen behind the title. key is what
+// is pressed to focus the box; "" where it cannot have the focus.
+func (c *Canvas) Box(r Rectangle, key, title string, focused bool) Pen {
+	if r.W < 2 || r.H < 2 {
+		return c.Pen(r.X, r.Y, 0)
+	}
+	border, head := Border, Title
+	if focused {
+		border, head = BorderFocus, TitleFocus
+	}
+	g := c.Glyphs
+	x1, y1 := r.X+r.W-1, r.Y+r.H-1
+	for x := r.X + 1; x < x1; x++ {
+		c.Set(x, r.Y, g.Hor, border)
+		c.Set(x, y1, g.Hor, border)
+	}
+	for y := r.Y + 1; y < y1; y++ {
+		c.Set(r.X, y, g.Vert, border)
+		c.Set(x1, y, g.Vert, border)
+	}
+	c.Set(r.X, r.Y, g.TopLeft, border)
+	c.Set(x1, r.Y, g.TopRight, border)
+	c.Set(r.X, y1, g.BottomLeft, border)
+	c.Set(x1, y1, g.BottomRight, border)
+	p := c.Pen(r.X+2, r.Y, r.W-4)
+	p.Text(head, " ")
+	if key != "" {
+		p.Text(Key, key).Text(head, " ")
+	}
+	p.Text(head, title).Text(head, " ")
+	return p
+}
+
+// Rule draws a horizontal line over the columns of r.
+func (c *Canvas) Rule(r Rectangle, y int) {
+	for x := r.X; x < r.X+r.W; x++ {
+		c.Set(x, y, c.Glyphs.Hor, Border)
+	}
+}
+
+// Bar fills w columns with the share f of a bar, in halves. What is not zero
+// shows.
+func (c *Canvas) Bar(x, y, w int, f float64, st Style) {
+	if math.IsNaN(f) {
+		f = 0
+	}
+	f = min(max(f, 0), 1)
+	halves := int(f*float64(2*w) + 0.5)
+	if halves == 0 && f > 0.005 {
+		halves = 1
+	}
+	for i := range w {
+		switch {
+		case halves >= 2*i+2:
+			c.Set(x+i, y, c.Glyphs.Bar, st)
+		case halves == 2*i+1:
+			c.Set(x+i, y, c.Glyphs.Half, st)
+		default:
+			c.Set(x+i, y, c.Glyphs.Rest, Dim)
+		}
+	}
+}
+
+// Column draws a column that fills the share f of the h rows from y down, in
+// eighths of a row. What is not zero shows.
+func (c *Canvas) Column(x, y, h int, f float64, st Style) {
+	eighths := int(f*float64(8*h) + 0.5)
+	if eighths == 0 && f > 0 {
+		eighths = 1
+	}
+	for row := range h {
+		if k := min(eighths-8*(h-1-row), 8); k > 0 {
+			c.Set(x, y+row, c.Glyphs.Levels[k], st)
+		}
+	}
+}

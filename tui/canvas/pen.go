@@ -1,0 +1,163 @@
+package canvas
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// Pen writes a line of text from left to right and stops before its limit.
+type Pen struct {
+	X, Y  int // where it writes next
+	Limit int // the first column that it does not write
+
+	c        *Canvas
+	overflow bool
+}
+
+// Pen returns a pen for w columns from x.
+func (c *Canvas) Pen(x, y, w int) Pen { return Pen{c: c, X: x, Y: y, Limit: min(x+w, c.W)} }
+
+// Text writes s into w columns from x, where nothing else follows on the line.
+func (c *Canvas) Text(x, y, w int, st Style, s string) {
+	p := c.Pen(x, y, w)
+	p.Text(st, s)
+}
+
+// Right writes ASCII text so that it ends before column x+w.
+func (c *Canvas) Right(x, y, w int, st Style, b []byte) {
+	if len(b) > w {
+		b = b[:w]
+	}
+	p := c.Pen(x+w-len(b), y, len(b))
+	p.Bytes(st, b)
+}
+
+// Left is the number of columns that remain.
+func (p *Pen) Left() int { return max(0, p.Limit-p.X) }
+
+// Buf lends an empty buffer for a number, until the next call:
+// p.Bytes(st, appendNumber(p.Buf(), n)) allocates nothing.
+func (p *Pen) Buf() []byte { return p.c.scratch[:0] }
+
+// Text writes s; what does not fit ends in a tilde.
+func (p *Pen) Text(st Style, s string) *Pen {
+	for i, r := range s {
+		if p.X >= p.Limit || p.X+runeWidth(r) > p.Limit {
+			if i > 0 || p.X >= p.Limit {
+				p.cut(st)
+			}
+			return p
+		}
+		p.X = p.c.put(p.X, p.Y, p.Limit, r, st)
+	}
+	return p
+}
+
+// cut marks the last column: there was more. The mark is ASCII, the same with
+// all glyphs.
+func (p *Pen) cut(st Style) {
+	if !p.overflow && p.Limit > 0 {
+		p.overflow = true
+		p.c.Set(p.Limit-1, p.Y, '~', st)
+	}
+	p.X = p.Limit
+}
+
+// Bytes writes ASCII text.
+func (p *Pen) Bytes(st Style, b []byte) *Pen {
+	for _, ch := range b {
+		if p.X >= p.Limit {
+			p.cut(st)
+			return p
+		}
+		p.c.Set(p.X, p.Y, rune(ch), st)
+		p.X++
+	}
+	return p
+}
+
+// Rune writes r where it fits.
+func (p *Pen) Rune(st Style, r rune) *Pen {
+	if p.X < p.Limit {
+		p.X = p.c.put(p.X, p.Y, p.Limit, r, st)
+	}
+	return p
+}
+
+// Space leaves n columns as they are.
+func (p *Pen) Space(n int) *Pen { p.X = min(p.X+n, p.Limit); return p }
+
+// To moves on to column x of the canvas, never back.
+func (p *Pen) To(x int) *Pen { p.X = min(max(x, p.X), p.Limit); return p }
+
+// Int writes v without separators.
+func (p *Pen) Int(st Style, v int64) *Pen {
+	return p.Bytes(st, strconv.AppendInt(p.Buf(), v, 10))
+}
+
+// width is the number of columns a rune takes. East Asian ambiguous runes count
+// as one column, because our own glyphs are drawn as one.
+var width = &runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
+
+func runeWidth(r rune) int {
+	if r >= 0x20 && r < 0x7f {
+		return 1
+	}
+	return width.RuneWidth(r)
+}
+
+// Width is the number of columns that s takes.
+func Width(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+// Wrap breaks s into lines of at most w columns, at spaces where it can.
+func Wrap(s string, w int) []string {
+	if w <= 0 {
+		return nil
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(s) {
+		for Width(word) > w {
+			if line != "" {
+				lines = append(lines, line)
+				line = ""
+			}
+			head, rest := Cut(word, w)
+			lines = append(lines, head)
+			word = rest
+		}
+		switch {
+		case line == "":
+			line = word
+		case Width(line)+1+Width(word) <= w:
+			line += " " + word
+		default:
+			lines = append(lines, line)
+			line = word
+		}
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Cut splits s after the last rune that fits in w columns, or after its first.
+func Cut(s string, w int) (head, rest string) {
+	n := 0
+	for i, r := range s {
+		n += runeWidth(r)
+		if n > w && i > 0 {
+			return s[:i], s[i:]
+		}
+	}
+	return s, ""
+}
