@@ -31,6 +31,7 @@ var house = map[string][]string{
 	"engine/predict":              {"engine/trace", "engine/figures", "engine/stall"},
 	"engine/report":               {"engine/trace", "engine/figures", "engine/stall", "engine/predict"},
 	"engine/command":              nil, // composes: may import all
+	"tui/canvas":                  {},
 	"tui":                         {"engine/trace", "engine/figures", "engine/stall", "engine/predict"},
 }
 
