@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime/debug"
 	"sync"
@@ -149,7 +148,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	e.openSegment("start")
 	err := e.loop(ctx)
-	if ferr := e.finish(); ferr != nil && (err == nil || done(err)) {
+	if ferr := e.finish(); ferr != nil && done(err) {
 		err = ferr
 	}
 	e.closeSegment()
@@ -175,9 +174,11 @@ func (e *Engine) loop(ctx context.Context) (err error) {
 	return nil
 }
 
-// done reports whether err is an ordinary end.
+// done reports whether err is an ordinary end: the loader's, or that of the run's
+// context. Both come unwrapped; an error of the data set may wrap anything,
+// io.EOF and context.Canceled too, and is a failure.
 func done(err error) bool {
-	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled)
+	return err == nil || err == loader.ErrEnd || err == context.Canceled //nolint:errorlint // what wraps them is another error
 }
 
 // trainStep is one step as the data flows.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"strings"
 	"testing"
@@ -102,6 +103,29 @@ func (r *rig) end(t *testing.T, steps int, says ...string) {
 		t.Errorf("%d steps recorded, want %d", len(s.Steps), steps)
 	}
 	checkSteps(t, s)
+}
+
+// cut is a data set with one sample that ends too early.
+type cut struct {
+	stripes
+	err error
+}
+
+func (d cut) Read(ctx context.Context, s *loader.Sample) error {
+	if s.Index == 100 {
+		return fmt.Errorf("read 100: %w", d.err)
+	}
+	return d.stripes.Read(ctx, s)
+}
+
+// What a data set's error wraps never ends a run well.
+func TestDataEnds(t *testing.T) {
+	for _, err := range []error{io.EOF, context.Canceled, loader.ErrEnd} {
+		k := small()
+		k.Loader.Shuffle = false
+		r, _ := faultyCPU(t, cut{stripes{n: 256}, err}, k, 1)
+		r.end(t, 100/k.Loader.BatchSize, "sample 100", err.Error())
+	}
 }
 
 // A step that fails or panics half enqueued ends the run: no later call of it is

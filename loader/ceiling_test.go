@@ -3,7 +3,6 @@ package loader
 import (
 	"errors"
 	"fmt"
-	"io"
 	"testing"
 
 	"dev.gpustall/engine/trace"
@@ -21,7 +20,7 @@ func TestCeiling(t *testing.T) {
 			next, served, reads, epoch := 0, 0, int64(0), int32(0)
 			for {
 				b, err := l.Next(soon(t))
-				if errors.Is(err, io.EOF) {
+				if errors.Is(err, ErrEnd) {
 					break
 				}
 				if err != nil {

@@ -157,7 +157,7 @@ func TestBatchSizeMidEpoch(t *testing.T) {
 				mustSet(t, l, k)
 			}
 			b, err := l.Next(t.Context())
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, ErrEnd) {
 				break
 			}
 			if err != nil {
@@ -184,7 +184,7 @@ func TestDropLast(t *testing.T) {
 				batches, delivered := 0, 0
 				for {
 					b, err := l.Next(t.Context())
-					if errors.Is(err, io.EOF) {
+					if errors.Is(err, ErrEnd) {
 						break
 					}
 					if err != nil {

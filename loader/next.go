@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 )
 
 var (
+	// ErrEnd is Next's answer after the last epoch. It is returned as it is, so that
+	// == tells it from an error of the data set, whatever that one wraps.
+	ErrEnd = errors.New("no batch is left")
 	// ErrClosed is Next's and Set's answer after Close.
 	ErrClosed = errors.New("the loader is closed")
 	// ErrTimeout is wrapped by Next's error when the timeout knob has run out.
@@ -17,8 +19,8 @@ var (
 
 // Next returns the next batch, which is the caller's until its Release, or
 //
-//   - io.EOF after the last epoch,
-//   - ctx's error when ctx ends first, also while loading inline,
+//   - ErrEnd after the last epoch,
+//   - ctx's error as it is when ctx ends first, also while loading inline,
 //   - an error wrapping ErrTimeout when the timeout knob runs out,
 //   - a *SampleError when a sample of the batch could not be loaded,
 //   - ErrClosed after Close,
@@ -55,7 +57,7 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 		}
 		l.turn()
 		if l.epochs > 0 && l.current >= l.epochs {
-			return nil, io.EOF
+			return nil, ErrEnd
 		}
 		if s := l.pick(); s != nil {
 			if s.err != nil {
@@ -103,10 +105,11 @@ func (l *Loader) retry() {
 // batch is put back: Next returns ctx's error and nothing else.
 func (l *Loader) loadInline(ctx context.Context, s *slot) {
 	l.mu.Unlock()
-	err := errAborted
+	var err error
+	ended := false
 	defer func() {
 		l.mu.Lock()
-		if err != nil && (ctx.Err() != nil || errors.Is(err, errAborted)) {
+		if !ended || err != nil && ctx.Err() != nil { // runtime.Goexit, or the caller's end
 			s.state = redo
 			l.redo.push(s)
 			return
@@ -115,6 +118,7 @@ func (l *Loader) loadInline(ctx context.Context, s *slot) {
 	}()
 	l.sweep()
 	err = l.inline.load(l.joined.with(ctx, l.ctx), s)
+	ended = true
 }
 
 var errAborted = errors.New("the goroutine ended while it loaded")

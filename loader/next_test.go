@@ -26,7 +26,7 @@ func TestSameBatches(t *testing.T) {
 		}})
 		for {
 			b, err := l.Next(soon(t))
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, ErrEnd) {
 				return sums
 			}
 			if err != nil {
@@ -51,6 +51,27 @@ func TestSameBatches(t *testing.T) {
 			if got := run(workers, 1+workers%3, device, workers != 3); !slices.Equal(got, want) {
 				t.Errorf("device transforms %v: %d workers give other batches than none", device, workers)
 			}
+		}
+	}
+}
+
+// TestForeignEnd: whatever the error of a data set is or wraps, it is the sample's
+// and neither the end of the data nor that of the caller's context.
+func TestForeignEnd(t *testing.T) {
+	for _, foreign := range []error{io.EOF, context.Canceled, context.DeadlineExceeded, ErrEnd, ErrClosed, errAborted} {
+		for _, workers := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%v, %d workers", foreign, workers), func(t *testing.T) {
+				for _, set := range []*numbers{
+					{samples: 8, onRead: func(context.Context, int) error { return foreign }},
+					{samples: 8, onCode: func(int) error { return fmt.Errorf("cut off: %w", foreign) }},
+				} {
+					l := open(t, Options{Dataset: set, Epochs: 1, Knobs: Knobs{BatchSize: 2, InOrder: true, NumWorkers: workers}})
+					_, err := l.Next(soon(t))
+					if _, ok := errors.AsType[*SampleError](err); !ok || !errors.Is(err, foreign) {
+						t.Errorf("%#v is not the sample's error", err)
+					}
+				}
+			})
 		}
 	}
 }
@@ -101,7 +122,7 @@ func TestFailureSurfacesOnceInTurn(t *testing.T) {
 				var got []string
 				for {
 					b, err := l.Next(soon(t))
-					if errors.Is(err, io.EOF) {
+					if errors.Is(err, ErrEnd) {
 						break
 					}
 					var fault *SampleError
@@ -225,7 +246,7 @@ func TestCancelLosesNothing(t *testing.T) {
 			cancelled++
 			continue
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, ErrEnd) {
 			break
 		}
 		if err != nil {

@@ -3,7 +3,6 @@ package loader
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"unsafe"
@@ -85,7 +84,7 @@ func TestPinFails(t *testing.T) {
 		var got []int32
 		for failures := 0; ; {
 			b, err := l.Next(soon(t))
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, ErrEnd) {
 				break
 			}
 			if err != nil {
@@ -146,7 +145,7 @@ func TestPrefetchLimit(t *testing.T) {
 		}
 		seen = max(seen, s.InFlight)
 		b, err := l.Next(soon(t))
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, ErrEnd) {
 			break
 		}
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -175,7 +174,7 @@ func exactlyOnce(t *rapid.T) int64 {
 	return inTime
 }
 
-// consume takes every batch until io.EOF or enough, as a patient caller does: it calls Next
+// consume takes every batch until ErrEnd or enough, as a patient caller does: it calls Next
 // again after a passing error.
 func consume(l *Loader, check *ledger, seed int64, cancels int, out func(*Batch), wait func(), enough func(*Batch) bool) error {
 	watchdog := time.AfterFunc(30*time.Second, func() { panic(fmt.Sprintf("stuck: %+v, knobs %+v", l.Stats(), l.Knobs())) })
@@ -192,7 +191,7 @@ func consume(l *Loader, check *ledger, seed int64, cancels int, out func(*Batch)
 		cancel()
 		var fault *SampleError
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, ErrEnd):
 			return nil
 		case errors.As(err, &fault):
 			if fault.Index < 0 || fault.Index >= check.samples {

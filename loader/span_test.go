@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ func record(t *testing.T, o Options, step func(l *Loader, b *Batch)) map[trace.T
 	l := open(t, o)
 	for {
 		b, err := l.Next(soon(t))
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, ErrEnd) {
 			break
 		}
 		if err != nil {

@@ -140,6 +140,9 @@ func (c *codec) read(s *loader.Sample) error {
 		img, err = c.guarded(s.Raw)
 	}
 	if err != nil && truncated(err) {
+		if errors.Is(err, io.EOF) { // some decoders say so in the middle of an image
+			err = io.ErrUnexpectedEOF
+		}
 		return fmt.Errorf("this %s is truncated: %w", c.name, err)
 	}
 	if err != nil {
