@@ -153,7 +153,7 @@ func (p *printer) tell(s *trace.Snapshot, cause error) {
 
 func (p *printer) summary(cause error) error {
 	p.tell(p.run.session.Snapshot(0, 0), cause)
-	s := summarise(p.run, p.opts, cause)
+	s := summarise(p.run, cause)
 	if p.opts.json {
 		return p.encode(s)
 	}

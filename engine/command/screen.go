@@ -52,7 +52,7 @@ func runScreen(parent context.Context, o *options) error {
 	})
 	cancel()
 	trainErr := waitFor(trained, os.Stderr)
-	sum := summarise(r, o, trainErr)
+	sum := summarise(r, trainErr)
 	fmt.Print(fold(sum.text(), columnsOf(os.Stdout)))
 	fmt.Printf("session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
 	if err := ended(trainErr, screenErr, got()); err != nil {

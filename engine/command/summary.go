@@ -150,22 +150,33 @@ type epochSummary struct {
 	Ceiling  int    `json:"ceiling_steps"`
 }
 
-func summarise(r *run, o *options, cause error) summary {
-	s := r.session.Snapshot(0, 0)
+// summarise is what a run prints of itself: its session, the variants its kernels
+// were tuned to, and what ended it.
+func summarise(r *run, cause error) summary {
+	out := summaryOf(r.session.Snapshot(0, 0), r.file)
+	out.Autotune = tunedKernels(r.engine.Tuned())
+	if cause != nil {
+		f := explain(cause)
+		out.Error, out.Failure = cause.Error(), &f
+	}
+	return out
+}
+
+// summaryOf is what a session says of its run; file names it.
+func summaryOf(s *trace.Snapshot, file string) summary {
 	b := stall.Sum(s.Steps)
 	v := stall.Judge(s, s.Steps)
 	out := summary{
-		Type: "summary", Session: r.file, Status: s.Outcome.Status,
+		Type: "summary", Session: file, Status: s.Outcome.Status,
 		Device: s.Meta.Device, DeviceKind: s.Meta.DeviceKind, Model: s.Meta.Model, Dataset: s.Meta.Dataset,
-		Emulated: s.Meta.Emulated, Synthetic: s.Meta.Synthetic, Seed: o.seed,
+		Emulated: s.Meta.Emulated, Synthetic: s.Meta.Synthetic, Seed: s.Meta.Seed,
 		Steps: len(s.Steps), Samples: b.Samples, Wall: seconds(b.Wall), Busy: seconds(b.Busy),
 		SamplesPerSecond: number(b.SamplesPerSecond()), DeviceUtilization: number(b.Utilisation()),
 		AU: number(math.NaN()), DataWait: seconds(b.Wait), Load: seconds(b.Load), Train: seconds(b.Busy),
 		Stalls: map[string]number{}, Verdict: v.Class, Dominant: dominant(v), Segments: len(s.Segments),
 		Knobs: map[string]string{}, PeakBytes: s.PeakBytes(), Labels: labels(s), verdict: v,
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
-		Planned: planMemory(s.Outcome.Planned), Autotune: tunedKernels(r.engine.Tuned()),
-		LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
+		Planned: planMemory(s.Outcome.Planned), LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
 	out.SegmentTable, out.Ops = opTables(s)
 	out.Diverged = brokeAt(s.Steps)
@@ -174,10 +185,6 @@ func summarise(r *run, o *options, cause error) summary {
 	}
 	if out.Steps == 0 { // not measured, rather than 0
 		out.SamplesPerSecond, out.DeviceUtilization, out.CopyInShare = number(math.NaN()), number(math.NaN()), number(math.NaN())
-	}
-	if cause != nil {
-		f := explain(cause)
-		out.Error, out.Failure = cause.Error(), &f
 	}
 	if au, ok := stall.AU(s.Steps); ok {
 		out.AU = number(au)
