@@ -1,5 +1,6 @@
 # make        the binary at bin/gpustall, with the CUDA device in it
 # make run    the screen on real training
+# make quick  vet, imports, guards and what changed, in about a minute
 # make test   everything that can be tested on this machine
 # make bench  the benchmarks
 # Needs Go, gcc and make; .ci/install installs what the tests want on top.
@@ -20,7 +21,7 @@ SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
 CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
 
-.PHONY: all run test bench vet lint clean emulated test-cuda cuda-env
+.PHONY: all run quick test bench vet lint clean emulated test-cuda cuda-env
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -57,6 +58,9 @@ cuda-env: $(BUILD)/libcuda.a
 
 run: bin/gpustall
 	bin/gpustall
+
+quick:
+	.ci/quick
 
 test: bin/gpustall
 	.ci/test
