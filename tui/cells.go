@@ -21,13 +21,6 @@ func (t *timeline) thicken(m *Model, x, y int) {
 	}
 }
 
-// hostLetter is the step loop's letters: n waits in Next, l enqueues (launches),
-// y synchronises, x applies a knob, | is paused.
-var hostLetter = [slots]rune{
-	trace.CauseWorkers: 'N', trace.CauseLaunch: 'L', trace.CauseSync: 'Y',
-	trace.CauseTransition: 'X', trace.CausePaused: '|',
-}
-
 // drawArea draws the rows of a tall lane above its last one, which drawLane
 // draws.
 func (t *timeline) drawArea(m *Model, r canvas.Rectangle, li, tall int) {

@@ -103,7 +103,7 @@ func (t *timeline) ago(ns int64) string { return "-" + durText(max(0, t.edge-ns)
 // stallText explains a stall: of which batch, what its worker was doing and how
 // unusual that is, how long the device starved.
 func (t *timeline) stallText(s *trace.Span, at int64) string {
-	cause := trace.Cause(min(s.Arg, uint32(trace.CausePaused)))
+	cause := s.Cause()
 	var b strings.Builder
 	if at >= 0 {
 		b.WriteString(t.ago(at) + ": ")
@@ -126,7 +126,7 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 		of = ", batch " + countText(int64(batch))
 	}
 	if !cause.IsData() {
-		words := causeWords[cause]
+		words := cause.Info().Moment
 		if cause == trace.CauseLaunch && t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) < 0 {
 			words = "launch overhead, which is what it takes to begin enqueued work"
 		}
@@ -137,8 +137,8 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 	if batch >= 0 {
 		w = t.builder(s, batch, cause)
 	}
-	if w < 0 || causeOf[t.spans[w].Kind] != int8(cause) { // else the phase says it
-		b.WriteString(" by " + cause.String() + ", " + causeWords[cause])
+	if w < 0 || !becomes(t.spans[w].Kind, cause) { // else the phase says it
+		b.WriteString(" by " + cause.String() + ", " + cause.Info().Moment)
 	}
 	if w >= 0 {
 		o := &t.spans[w]
@@ -151,28 +151,23 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 	return b.String() + of
 }
 
+// becomes reports whether a stall during k is charged to the cause.
+func becomes(k trace.Kind, cause trace.Cause) bool {
+	c, ok := k.Cause()
+	return ok && c == cause
+}
+
 // builder finds what the worker of a batch was doing during a stall: the phase
 // that the cause names, or else the longest.
 func (t *timeline) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 	of := func(o *trace.Span) bool {
 		return o.Batch == batch && o.Track.IsWorker() && o.Kind != trace.KindBlocked
 	}
-	i := t.most(s.Start, s.End, func(o *trace.Span) bool { return of(o) && causeOf[o.Kind] == int8(cause) })
+	i := t.most(s.Start, s.End, func(o *trace.Span) bool { return of(o) && becomes(o.Kind, cause) })
 	if i < 0 {
 		i = t.most(s.Start, s.End, of)
 	}
 	return i
-}
-
-// causeWords say what each cause means.
-var causeWords = [trace.NumCauses]string{
-	"the batch's worker was reading", "the batch's worker was decoding",
-	"the batch's worker was transforming", "the batch was being collated or handed over",
-	"the batch's worker was page-locking memory", "all workers were on other batches",
-	"the prefetch limit held the batch back", "workers were starting",
-	"it waited for the host-to-device copy", "the host was still enqueuing",
-	"the host waited on the device or on metrics", "a knob change, until the queue was full again",
-	"no recorded activity explains it", "paused",
 }
 
 // awaited is the batch the step loop was blocked on during s, or -1.
@@ -265,7 +260,7 @@ func (t *timeline) workersAt(from, to int64) string {
 		}
 		s := &t.spans[i]
 		if s.Kind == trace.KindBlocked {
-			b.WriteString(" " + blockWords[min(int(s.Arg), len(blockWords)-1)])
+			b.WriteString(" " + trace.BlockReason(s.Arg).Info().Says)
 			continue
 		}
 		b.WriteString(" " + s.Kind.String())
@@ -275,8 +270,6 @@ func (t *timeline) workersAt(from, to int64) string {
 	}
 	return b.String()
 }
-
-var blockWords = [...]string{"idle", "held by prefetch", "no free slot", "parked"}
 
 func trackName(t trace.TrackID) string {
 	if t >= trace.TrackWorker0 {

@@ -154,7 +154,7 @@ func advance(r *demo.Run, t int64) {
 func (s *screen) frame() string {
 	if s.an.verdict.Class != stall.NotEnoughSteps {
 		s.an.verdict = stall.Verdict{
-			Class: stall.InputBound, Dominant: trace.CauseTransform, Share: 0.43, Knob: "num_workers", Value: "8",
+			Class: "input-bound", Group: trace.GroupData, Dominant: trace.CauseTransform, Share: 0.43, Knob: "num_workers", Value: "8",
 			Text:   "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 %); 23 steps",
 			Advice: "try num_workers 4 -> 8: a batch takes 198 ms of worker time and 26.1 ms on the device",
 		}

@@ -149,7 +149,8 @@ func (m *Model) drawHelp(r canvas.Rectangle) {
 			continue
 		}
 		for i := row; i < trace.NumCauses-1; i += 4 {
-			p.Rune(causeHue(i).Solid(), causeLetter[i]).Space(1).Text(canvas.Normal, trace.Cause(i).String())
+			c := trace.Cause(i)
+			p.Rune(causeHue(c).Solid(), c.Info().Letter).Space(1).Text(canvas.Normal, c.String())
 			p.To(r.X + 1 + (i/4+1)*each)
 		}
 	}

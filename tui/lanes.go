@@ -192,12 +192,12 @@ func (t *timeline) drawLane(m *Model, r canvas.Rectangle, y, li, tall int) {
 			prev = -1
 			continue
 		}
-		h, letter := causeHue(d), causeLetter[d]
+		cause := trace.Cause(d)
+		h, letter := causeHue(cause), cause.Info().Letter
 		if l.typ == laneHost {
-			letter = hostLetter[d] // context, not news: a thin line
-			st := canvas.Host.Text()
-			if trace.Cause(d) == trace.CauseWorkers {
-				st = canvas.Warn
+			st := canvas.Host.Text() // context, not news: a thin line
+			if cause == trace.CauseWorkers {
+				letter, st = 'N', canvas.Warn // waiting in Next, whatever that is charged to
 			}
 			if prev == d && !m.c.Glyphs.ASCII {
 				letter = m.c.Glyphs.Hor

@@ -60,7 +60,7 @@ func (m *Model) drawStack(x, y, w int) {
 	part(canvas.Compute, m.c.Glyphs.Block, m.pic.util)
 	for c := range trace.Cause(trace.NumCauses) {
 		if c != trace.CausePaused {
-			part(causeHue(c), causeLetter[c], m.share(c))
+			part(causeHue(c), c.Info().Letter, m.share(c))
 		}
 	}
 }
@@ -113,6 +113,6 @@ func (m *Model) drawCauses(r canvas.Rectangle) {
 	entry(canvas.Host, '=', "all data", m.pic.data, stallStyle(m.pic.data))
 	for _, c := range shown {
 		f := m.share(c)
-		entry(causeHue(c), causeLetter[c], c.String(), f, canvas.Normal)
+		entry(causeHue(c), c.Info().Letter, c.String(), f, canvas.Normal)
 	}
 }

@@ -22,14 +22,8 @@ var zoomNames = [...]string{
 // slots is how many kinds of time a lane tells apart in one column.
 const slots = trace.NumCauses
 
-// causeLetter is the letter of a cause in every lane and legend: the same
-// letters as the worker phases that they come from.
-var causeLetter = [trace.NumCauses]rune{
-	'R', 'D', 'T', 'C', 'P', 'W', 'F', 'S', 'H', 'L', 'Y', 'X', '?', '|',
-}
-
 // causeHue is the colour of a cause, and of the worker's phase that becomes it.
-func causeHue[C int | trace.Cause](c C) canvas.Hue { return canvas.Series + canvas.Hue(c) }
+func causeHue(c trace.Cause) canvas.Hue { return canvas.Series + canvas.Hue(c.Info().Colour) }
 
 var _ [canvas.SeriesLen - trace.NumCauses]struct{} // every cause has a colour of its own
 
@@ -108,16 +102,18 @@ func (t *timeline) autozoom(p *picture) bool {
 	return changed
 }
 
-// causeOf maps a worker's phase to the slot, and so the hue and the letter, of
-// the cause it becomes when the device waits for it.
-var causeOf = [trace.NumKinds]int8{
-	trace.KindNone: -1, trace.KindRead: int8(trace.CauseRead), trace.KindDecode: int8(trace.CauseDecode),
-	trace.KindTransform: int8(trace.CauseTransform), trace.KindCollate: int8(trace.CauseCollate),
-	trace.KindPin: int8(trace.CausePin), trace.KindStart: int8(trace.CauseStartup),
-	trace.KindBlocked: -1, trace.KindNext: int8(trace.CauseWorkers), trace.KindEnqueue: int8(trace.CauseLaunch),
-	trace.KindSync: int8(trace.CauseSync), trace.KindRebuild: int8(trace.CauseTransition),
-	trace.KindTransition: int8(trace.CauseTransition), trace.KindPause: int8(trace.CausePaused),
-	trace.KindCopy: 0, trace.KindCompute: 0, trace.KindOp: -1, trace.KindStall: -1, trace.KindQueue: -1,
+// slotOf is where the time of a span on a lane is added up: the slot, and so the
+// hue and the letter, of the cause that it is or becomes when the device waits for
+// it; 0 on a lane that has one kind of time only.
+func slotOf(s *trace.Span, l *lane) (slot int, ok bool) {
+	switch l.typ {
+	case laneStall:
+		return int(s.Cause()), true
+	case laneBar:
+		return 0, true
+	}
+	c, ok := s.Kind.Cause()
+	return int(c), ok
 }
 
 // timedSlot of the compute lane marks the columns in which a timed step begins;
@@ -167,11 +163,8 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 			}
 			continue
 		}
-		slot := causeOf[s.Kind]
-		if l.typ == laneStall && s.Arg < uint32(slots) {
-			slot = int8(s.Arg)
-		}
-		if slot < 0 {
+		slot, ok := slotOf(s, l)
+		if !ok {
 			continue
 		}
 		a, b := max(s.Start, from), min(s.End, end)
@@ -187,7 +180,7 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 		}
 		for a < b {
 			next := min(b, (t.first+c+1)*bin)
-			row[int(c)*slots+int(slot)] += float32(next - a)
+			row[int(c)*slots+slot] += float32(next - a)
 			a = next
 			c++
 		}

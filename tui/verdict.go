@@ -4,17 +4,18 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
 // classStyle is the colour of a verdict's class.
-func classStyle(class string) canvas.Style {
-	switch class {
-	case stall.ModeratelyInputBound, stall.Unexplained:
+func classStyle(v *stall.Verdict) canvas.Style {
+	switch {
+	case v.Moderate || v.Group == trace.GroupUnknown:
 		return canvas.WarnBold
-	case stall.DeviceBound:
+	case v.Class == stall.DeviceBound:
 		return canvas.GoodBold
-	case stall.NotEnoughSteps, "":
+	case v.Class == stall.NotEnoughSteps, v.Class == "":
 		return canvas.Dim
 	}
 	return canvas.BadBold
@@ -27,7 +28,7 @@ func (m *Model) verdictLine(p *canvas.Pen) {
 		p.Text(canvas.Dim, "no verdict yet")
 		return
 	}
-	p.Text(classStyle(v.Class), strings.ToUpper(v.Class))
+	p.Text(classStyle(v), strings.ToUpper(v.Class))
 	if v.Share > 0 && v.Class != stall.NotEnoughSteps && v.Class != stall.DeviceBound {
 		p.Space(1).Bytes(stallStyle(v.Share), appendPct(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
 	}
@@ -63,7 +64,7 @@ func (m *Model) drawVerdict(r canvas.Rectangle) {
 		}
 		p = m.c.Pen(in.X, y, in.W)
 		if i == 0 {
-			p.Text(classStyle(v.Class), m.an.class)
+			p.Text(classStyle(v), m.an.class)
 			line = line[len(m.an.class):]
 		}
 		p.Text(st, line)

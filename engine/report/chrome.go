@@ -89,14 +89,9 @@ func (e *events) span(s *trace.Span) {
 		e.emit(`{"ph":"C","pid":1,"ts":%s,"name":"queue","args":{"ready":%d}}`, micros(s.Start), s.Arg)
 		return
 	case trace.KindStall:
-		name = "unknown"
-		if int(s.Arg) < trace.NumCauses {
-			name = trace.Cause(s.Arg).String()
-		}
+		name = s.Cause().String()
 	case trace.KindBlocked:
-		if reasons := [...]string{"idle", "prefetch", "slot", "paused"}; int(s.Arg) < len(reasons) {
-			name = "blocked: " + reasons[s.Arg]
-		}
+		name = "blocked: " + trace.BlockReason(s.Arg).Info().Name
 	case trace.KindTransition:
 		lane = transitionLane
 	case trace.KindOp:

@@ -262,24 +262,6 @@ func (m *markdown) gauge(name string, r *stall.SegmentStats) (mean float64, n in
 	return mean / float64(max(n, 1)), n
 }
 
-// causeText says what each cause means.
-var causeText = [trace.NumCauses]string{
-	trace.CauseRead:       "data: the awaited batch was being read",
-	trace.CauseDecode:     "data: it was being decoded",
-	trace.CauseTransform:  "data: it was being augmented and normalised",
-	trace.CauseCollate:    "data: it was being put together or handed over",
-	trace.CausePin:        "data: its memory was being page-locked",
-	trace.CauseWorkers:    "data: not begun, all workers were on other batches",
-	trace.CausePrefetch:   "data: not begun, the prefetch limit held it back",
-	trace.CauseStartup:    "data: workers were starting",
-	trace.CauseCopy:       "the batch was being copied to the device, or its copy was due and had not begun",
-	trace.CauseLaunch:     "the host was still enqueuing work, or the device had not yet begun it (launch overhead)",
-	trace.CauseSync:       "the host was waiting for the device or for results",
-	trace.CauseTransition: "a setting was being changed",
-	trace.CauseUnknown:    "no recorded cause",
-	trace.CausePaused:     "paused by the user; in no share",
-}
-
 // breakdown is the account of time: computing and every cause of idleness.
 func (m *markdown) breakdown(b stall.Breakdown) {
 	if b.Wall <= 0 {
@@ -295,7 +277,7 @@ func (m *markdown) breakdown(b stall.Breakdown) {
 		if trace.Cause(c) == trace.CausePaused {
 			share = "-"
 		}
-		rows = append(rows, []string{trace.Cause(c).String(), seconds(ns), share, causeText[c]})
+		rows = append(rows, []string{trace.Cause(c).String(), seconds(ns), share, trace.Cause(c).Info().Means})
 	}
 	rows = append(rows, []string{"all", seconds(b.Wall), "100.0 %", "wall time of the steps: computing and all causes add up to it exactly"})
 	m.table(rows)

@@ -16,28 +16,16 @@ const (
 	nameWidth = 10
 )
 
-// glyphs of what a lane was doing.
-var glyphs = [trace.NumKinds]byte{
-	trace.KindRead: 'r', trace.KindDecode: 'd', trace.KindTransform: 't', trace.KindCollate: 'c', trace.KindPin: 'p',
-	trace.KindBlocked: '.', trace.KindStart: 's',
-	trace.KindNext: 'w', trace.KindEnqueue: 'e', trace.KindSync: 'y', trace.KindRebuild: 'b', trace.KindPause: 'z',
-	trace.KindCopy: '=', trace.KindCompute: '#',
-}
-
-// causeGlyphs of the STALL lane.
-var causeGlyphs = [trace.NumCauses]byte{
-	'R', 'D', 'T', 'C', 'P', 'W', 'F', 'S', 'H', 'L', 'Y', 'X', '?', 'Z',
-}
-
-// meanings of the glyphs, by lane.
-var meanings = []struct{ lane, glyph, text string }{
-	{"Loader (w0, w1, … are workers, inline is the step loop itself)", "r", "read"}, {"", "d", "decode"}, {"", "t", "transform"},
-	{"", "c", "collate"}, {"", "p", "page-lock"}, {"", "s", "start"}, {"", ".", "waiting for work"},
-	{"Step loop", "w", "waiting for data"}, {"", "e", "enqueuing"}, {"", "y", "waiting for the device"}, {"", "b", "changing a setting"}, {"", "z", "paused"},
-	{"Copy", "=", "host to device"}, {"Compute", "#", "busy"},
-	{"STALL (why compute was idle)", "R", "read"}, {"", "D", "decode"}, {"", "T", "transform"}, {"", "C", "collate"}, {"", "P", "page-lock"},
-	{"", "W", "all workers on other batches"}, {"", "F", "prefetch limit"}, {"", "S", "workers starting"}, {"", "H", "copy to the device"},
-	{"", "L", "launch"}, {"", "Y", "sync"}, {"", "X", "transition"}, {"", "?", "no recorded cause"}, {"", "Z", "paused"},
+// legends are the lanes whose glyphs are explained, each with the kinds it shows.
+var legends = []struct {
+	lane  string
+	kinds []trace.Kind
+}{
+	{"Loader (w0, w1, … are workers, inline is the step loop itself)", []trace.Kind{trace.KindRead, trace.KindDecode, trace.KindTransform,
+		trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
+	{"Step loop", []trace.Kind{trace.KindNext, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
+	{"Copy", []trace.Kind{trace.KindCopy}},
+	{"Compute", []trace.Kind{trace.KindCompute}},
 }
 
 // legend explains the glyphs that were drawn.
@@ -48,28 +36,40 @@ func legend(lanes map[trace.TrackID]*lane) string {
 			drawn[c] = true
 		}
 	}
-	var b strings.Builder
-	group, open := "", false
-	for _, e := range meanings {
-		if e.lane != "" {
-			group, open = e.lane, false
+	entry := func(l []string, glyph byte, says string) []string {
+		if drawn[glyph] {
+			l = append(l, code(string(glyph))+" "+says)
 		}
-		if !drawn[e.glyph[0]] {
-			continue
-		}
-		switch {
-		case open:
-			b.WriteString(", ")
-		case b.Len() > 0:
-			b.WriteString(". ")
-		}
-		if !open {
-			b.WriteString(group + ": ")
-			open = true
-		}
-		b.WriteString(code(e.glyph) + " " + e.text)
+		return l
 	}
-	return b.String()
+	var text []string
+	explain := func(lane string, entries []string) {
+		if len(entries) > 0 {
+			text = append(text, lane+": "+strings.Join(entries, ", "))
+		}
+	}
+	for _, g := range legends {
+		var l []string
+		for _, k := range g.kinds {
+			l = entry(l, k.Info().Letter, k.Info().Doing)
+		}
+		explain(g.lane, l)
+	}
+	var l []string
+	for c := range trace.Cause(trace.NumCauses) {
+		l = entry(l, causeGlyph(c), c.Info().Legend)
+	}
+	explain("STALL (why compute was idle)", l)
+	return strings.Join(text, ". ")
+}
+
+// causeGlyph is the letter of a cause. That of a pause would look like the lane's
+// end.
+func causeGlyph(c trace.Cause) byte {
+	if c == trace.CausePaused {
+		return 'Z'
+	}
+	return byte(c.Info().Letter)
 }
 
 // timeline draws a few steps from the middle of a row.
@@ -161,16 +161,10 @@ func laneOrder(t trace.TrackID) int {
 }
 
 func glyph(s *trace.Span) byte {
-	switch {
-	case s.Kind == trace.KindStall:
-		if int(s.Arg) < trace.NumCauses {
-			return causeGlyphs[s.Arg]
-		}
-		return '?'
-	case s.Kind < trace.NumKinds:
-		return glyphs[s.Kind]
+	if s.Kind == trace.KindStall {
+		return causeGlyph(s.Cause())
 	}
-	return 0
+	return s.Kind.Info().Letter
 }
 
 // lane is one row of the picture: in each column, ns by glyph.

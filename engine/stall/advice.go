@@ -11,10 +11,10 @@ import (
 // advise names one knob and a value for it, by rules that follow from what was
 // measured. It predicts no gain.
 func (v *Verdict) advise(c *context) {
-	switch v.Class {
-	case InputBound, ModeratelyInputBound:
+	switch v.Group {
+	case trace.GroupData:
 		v.adviseLoader(c)
-	case CopyBound:
+	case trace.GroupCopy:
 		switch {
 		case c.can("pin_memory"):
 			v.try(c, "pin_memory", "on", "page-locked memory is copied at full speed and while the host goes on")
@@ -23,7 +23,7 @@ func (v *Verdict) advise(c *context) {
 		default:
 			v.Advice = "copy less: smaller samples or a narrower type; the loader is not what is late"
 		}
-	case LaunchBound:
+	case trace.GroupLaunch:
 		batch, known := c.number("batch_size")
 		switch {
 		case c.can("capture"):
@@ -33,17 +33,17 @@ func (v *Verdict) advise(c *context) {
 		default:
 			v.Advice = "enqueue less: larger batches or fewer, fused launches"
 		}
-	case SyncBound:
+	case trace.GroupSync:
 		v.Advice = "look at results less often: the host waits for the device and then has nothing enqueued"
-	case Unexplained:
+	case trace.GroupUnknown:
 		v.Advice = "look at the timeline: the host was neither loading, copying, enqueuing nor waiting in these gaps"
-	case DeviceBound:
+	case trace.GroupNone:
 		v.Advice = "the loader keeps up and no setting of it can gain more than the share lost to data; a faster step must come from the model, its precision or the device"
 		if c.flags&trace.FlagCeiling != 0 {
 			v.Advice = "this is the ceiling, with cached batches: turn ceiling off to see how near the loader comes"
 		}
 	}
-	if c.flags&trace.FlagInjected != 0 && (v.Class == InputBound || v.Class == ModeratelyInputBound) {
+	if c.flags&trace.FlagInjected != 0 && v.Group == trace.GroupData {
 		v.Advice += "; part of this bottleneck is injected, so the other way is to stop injecting it"
 	}
 }

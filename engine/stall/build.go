@@ -147,7 +147,7 @@ func (a *Analyzer) data(from, to int64, batch int32) {
 			until = min(to, b.phases[i+1].start)
 		}
 		if until > from {
-			a.charge(from, until, batch, phaseCause(b.phases[i].kind))
+			a.charge(from, until, batch, b.phases[i].cause())
 			from = until
 		}
 	}
@@ -156,7 +156,7 @@ func (a *Analyzer) data(from, to int64, batch int32) {
 // notBegun charges the time before the awaited batch's first phase.
 func (a *Analyzer) notBegun(from, to int64, batch int32, first phase) {
 	if first.track == trace.TrackInline {
-		a.charge(from, to, batch, phaseCause(first.kind))
+		a.charge(from, to, batch, first.cause())
 		return
 	}
 	l := &a.lanes[first.track]
@@ -177,16 +177,8 @@ func (a *Analyzer) notBegun(from, to int64, batch int32, first phase) {
 	}
 }
 
-func phaseCause(k trace.Kind) trace.Cause {
-	switch k {
-	case trace.KindRead:
-		return trace.CauseRead
-	case trace.KindDecode:
-		return trace.CauseDecode
-	case trace.KindTransform:
-		return trace.CauseTransform
-	case trace.KindCollate:
-		return trace.CauseCollate
-	}
-	return trace.CausePin
+// cause is what a stall is charged to while the awaited batch's worker is in p.
+func (p *phase) cause() trace.Cause {
+	c, _ := p.kind.Cause()
+	return c
 }

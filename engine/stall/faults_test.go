@@ -31,29 +31,29 @@ var faults = []struct {
 	value    string
 }{
 	{"none", func(s *sim) {}, DeviceBound, trace.CauseUnknown, nil, "", "", ""},
-	{"slow read", func(s *sim) { s.read = 40 * msec }, InputBound, trace.CauseRead,
+	{"slow read", func(s *sim) { s.read = 40 * msec }, "input-bound", trace.CauseRead,
 		[]trace.Cause{trace.CauseRead, trace.CauseDecode, trace.CauseTransform, trace.CauseCollate, trace.CauseCopy}, QueueIO, "num_workers", "5"},
-	{"slow decode", func(s *sim) { s.decode = 40 * msec }, InputBound, trace.CauseDecode,
+	{"slow decode", func(s *sim) { s.decode = 40 * msec }, "input-bound", trace.CauseDecode,
 		[]trace.Cause{trace.CauseRead, trace.CauseDecode, trace.CauseTransform, trace.CauseCollate, trace.CauseCopy}, QueueCPU, "num_workers", "5"},
-	{"slow transform", func(s *sim) { s.transform = 40 * msec }, InputBound, trace.CauseTransform,
+	{"slow transform", func(s *sim) { s.transform = 40 * msec }, "input-bound", trace.CauseTransform,
 		[]trace.Cause{trace.CauseRead, trace.CauseDecode, trace.CauseTransform, trace.CauseCollate, trace.CauseCopy}, QueueCPU, "num_workers", "5"},
-	{"one straggler", func(s *sim) { s.workers, s.straggler, s.delay = 4, 3, 150*msec }, InputBound, trace.CauseTransform,
+	{"one straggler", func(s *sim) { s.workers, s.straggler, s.delay = 4, 3, 150*msec }, "input-bound", trace.CauseTransform,
 		[]trace.Cause{trace.CauseTransform, trace.CauseCollate, trace.CauseCopy}, QueueCPU, "in_order", "off"},
-	{"no overlap", func(s *sim) { s.workers = 0; s.sync = 1 }, InputBound, trace.CauseDecode,
+	{"no overlap", func(s *sim) { s.workers = 0; s.sync = 1 }, "input-bound", trace.CauseDecode,
 		[]trace.Cause{trace.CauseRead, trace.CauseDecode, trace.CauseTransform, trace.CauseCollate, trace.CauseCopy}, QueueCPU, "num_workers", "1"},
-	{"slow copy", func(s *sim) { s.copy = 15 * msec }, CopyBound, trace.CauseCopy,
+	{"slow copy", func(s *sim) { s.copy = 15 * msec }, "copy-bound", trace.CauseCopy,
 		[]trace.Cause{trace.CauseCopy}, "", "pin_memory", "on"},
-	{"slow enqueue", func(s *sim) { s.enqueue = 15 * msec }, LaunchBound, trace.CauseLaunch,
+	{"slow enqueue", func(s *sim) { s.enqueue = 15 * msec }, "launch-bound", trace.CauseLaunch,
 		[]trace.Cause{trace.CauseLaunch}, "", "capture", "on"},
-	{"slow metrics", func(s *sim) { s.sync = 4 * msec }, SyncBound, trace.CauseSync,
+	{"slow metrics", func(s *sim) { s.sync = 4 * msec }, "sync-bound", trace.CauseSync,
 		[]trace.Cause{trace.CauseSync, trace.CauseCopy}, "", "", ""},
 	{"paused", func(s *sim) { s.pauseAt, s.pause = 50, 5000*msec }, DeviceBound, trace.CauseUnknown,
 		[]trace.Cause{trace.CausePaused}, "", "", ""},
-	{"workers restarted every epoch", func(s *sim) { s.epoch, s.restart, s.start = 10, true, 80*msec }, InputBound, trace.CauseStartup,
+	{"workers restarted every epoch", func(s *sim) { s.epoch, s.restart, s.start = 10, true, 80*msec }, "input-bound", trace.CauseStartup,
 		[]trace.Cause{trace.CauseStartup, trace.CauseRead, trace.CauseDecode, trace.CauseTransform, trace.CauseCollate, trace.CauseCopy}, QueueCPU, "persistent_workers", "on"},
-	{"slots returned late", func(s *sim) { s.slots, s.lag = 1, 20*msec }, InputBound, trace.CausePrefetch,
+	{"slots returned late", func(s *sim) { s.slots, s.lag = 1, 20*msec }, "input-bound", trace.CausePrefetch,
 		[]trace.Cause{trace.CauseRead, trace.CauseDecode, trace.CauseTransform, trace.CauseCollate, trace.CausePrefetch, trace.CauseCopy}, QueueCPU, "prefetch_factor", "4"},
-	{"one worker on a steady load", func(s *sim) { s.workers, s.prefetch, s.transform = 1, 1, 22*msec }, InputBound, trace.CauseTransform,
+	{"one worker on a steady load", func(s *sim) { s.workers, s.prefetch, s.transform = 1, 1, 22*msec }, "input-bound", trace.CauseTransform,
 		[]trace.Cause{trace.CauseRead, trace.CauseDecode, trace.CauseTransform, trace.CauseCollate, trace.CauseCopy}, QueueCPU, "num_workers", "3"},
 }
 
@@ -148,7 +148,7 @@ func TestKnobChange(t *testing.T) {
 	if v := Judge(snap, snap.Steps); v.Class != DeviceBound || v.Excluded != 8 {
 		t.Errorf("after the change: %+v", v)
 	}
-	if v := Judge(snap, snap.Steps[:80]); v.Class != InputBound || v.Knob != "num_workers" || v.Value != "4" {
+	if v := Judge(snap, snap.Steps[:80]); v.Class != "input-bound" || v.Knob != "num_workers" || v.Value != "4" {
 		t.Errorf("before the change: %+v", v)
 	}
 	if v := Judge(snap, snap.Steps[:90]); v.Class != NotEnoughSteps || !strings.Contains(v.Text, "2 since the last change") {

@@ -17,16 +17,10 @@ const (
 	minSteps = 10 // a verdict on fewer would be on noise
 )
 
-// Classes of a verdict.
+// Classes of a verdict that are no group of causes; trace.GroupInfo has the others.
 const (
-	NotEnoughSteps       = "not enough steps"
-	InputBound           = "input-bound"
-	ModeratelyInputBound = "moderately input-bound"
-	CopyBound            = "copy-bound"
-	LaunchBound          = "launch-bound"
-	SyncBound            = "sync-bound"
-	DeviceBound          = "device-bound"
-	Unexplained          = "unexplained" // most of the idle time has no known cause
+	NotEnoughSteps = "not enough steps"
+	DeviceBound    = "device-bound"
 )
 
 // States of the ready queue; empty when there is nothing to tell them from.
@@ -40,7 +34,9 @@ const (
 // share or a ratio in it was measured.
 type Verdict struct {
 	Class    string
-	Dominant trace.Cause // the largest cause of the class; CauseUnknown where none is named
+	Group    trace.Group // that the class is named after; GroupNone where no cause is to blame
+	Moderate bool        // the share lost to data is not high yet, and the class says so
+	Dominant trace.Cause // the largest cause of the group; CauseUnknown where none is named
 	Share    float64     // of the active time lost to the class, 0 to 1
 	Queue    string
 	Steps    int      // it rests on
@@ -77,38 +73,41 @@ func Judge(s *trace.Snapshot, steps []trace.Step) Verdict {
 	return v
 }
 
-// classify picks the group of causes that costs most.
+// classify picks the group of causes that costs most. Groups of one class count
+// together.
 func (v *Verdict) classify(b Breakdown) {
 	v.Class, v.Share = DeviceBound, b.Utilisation()
 	best := moderate
-	for _, g := range []struct {
-		class string
-		share float64
-		cause trace.Cause
-	}{
-		{ModeratelyInputBound, b.DataShare(), trace.CauseUnknown},
-		{CopyBound, b.Share(trace.CauseCopy), trace.CauseCopy},
-		{LaunchBound, b.Share(trace.CauseLaunch), trace.CauseLaunch},
-		{SyncBound, b.Share(trace.CauseSync), trace.CauseSync},
-		{Unexplained, b.Share(trace.CauseUnknown) + b.Share(trace.CauseTransition), trace.CauseUnknown},
-	} {
-		if g.share >= best {
-			best, v.Class, v.Share, v.Dominant = g.share, g.class, g.share, g.cause
+	for g := range trace.NumGroups {
+		class := g.Info().Class
+		if class == "" {
+			continue
+		}
+		var lost int64
+		for c := range trace.Cause(trace.NumCauses) {
+			if c.Group().Info().Class == class {
+				lost += b.Stall[c]
+			}
+		}
+		if share := b.ratio(lost); share >= best {
+			best, v.Group, v.Class, v.Share = share, g, class, share
 		}
 	}
-	if v.Class == ModeratelyInputBound {
-		if v.Share >= high {
-			v.Class = InputBound
-		}
-		v.Dominant = dominantData(b)
+	if v.Group == trace.GroupNone {
+		return
+	}
+	v.Dominant = b.dominant(v.Group)
+	if v.Group == trace.GroupData && v.Share < high {
+		v.Moderate, v.Class = true, "moderately "+v.Class
 	}
 }
 
-func dominantData(b Breakdown) trace.Cause {
-	best := trace.CauseRead
-	for c := trace.CauseRead; c.IsData(); c++ {
-		if b.Stall[c] > b.Stall[best] {
-			best = c
+// dominant is the cause of a group that costs most.
+func (b *Breakdown) dominant(g trace.Group) trace.Cause {
+	best, most := trace.CauseUnknown, int64(-1)
+	for c := range trace.Cause(trace.NumCauses) {
+		if c.Group() == g && b.Stall[c] > most {
+			best, most = c, b.Stall[c]
 		}
 	}
 	return best
@@ -117,25 +116,20 @@ func dominantData(b Breakdown) trace.Cause {
 // describe writes the text.
 func (v *Verdict) describe(b Breakdown) {
 	var t strings.Builder
-	switch v.Class {
-	case InputBound, ModeratelyInputBound:
-		fmt.Fprintf(&t, "%s: the device waits for data %s of the time, %s for %s (%s)",
-			v.Class, percent(v.Share), part(b.Share(v.Dominant)/v.Share), causeWords[v.Dominant], percent(b.Share(v.Dominant)))
-	case CopyBound:
-		fmt.Fprintf(&t, "copy-bound: the device waits for host-to-device copies %s of the time", percent(v.Share))
-	case LaunchBound:
-		fmt.Fprintf(&t, "launch-bound: the device is empty %s of the time while its work is enqueued and begun", percent(v.Share))
-	case SyncBound:
-		fmt.Fprintf(&t, "sync-bound: the device is empty %s of the time while the host waits for results", percent(v.Share))
-	case Unexplained:
-		fmt.Fprintf(&t, "unexplained: the device is idle %s of the time for no recorded cause", percent(v.Share))
-	case DeviceBound:
-		fmt.Fprintf(&t, "device-bound: the device computes %s of the time and ", percent(v.Share))
+	fmt.Fprintf(&t, "%s: ", v.Class)
+	switch v.Group {
+	case trace.GroupNone:
+		fmt.Fprintf(&t, "the device computes %s of the time and ", percent(v.Share))
 		if b.DataShare() < 0.0005 {
 			t.WriteString("does not wait for data")
 		} else {
 			fmt.Fprintf(&t, "waits for data %s", percent(b.DataShare()))
 		}
+	default:
+		fmt.Fprintf(&t, v.Group.Info().Loses, percent(v.Share))
+	}
+	if v.Group == trace.GroupData {
+		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().Doing, percent(b.Share(v.Dominant)))
 	}
 	switch v.Queue {
 	case "":
@@ -157,12 +151,6 @@ func part(share float64) string {
 		return "most of it"
 	}
 	return "the largest part of it"
-}
-
-var causeWords = [trace.NumCauses]string{
-	trace.CauseRead: "reading", trace.CauseDecode: "decoding", trace.CauseTransform: "transforming",
-	trace.CauseCollate: "collating", trace.CausePin: "page-locking", trace.CauseWorkers: "a free worker",
-	trace.CausePrefetch: "the prefetch limit", trace.CauseStartup: "workers to start",
 }
 
 // suffix is " [injected, emulated]".

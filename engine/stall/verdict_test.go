@@ -41,14 +41,14 @@ func TestClasses(t *testing.T) {
 	}{
 		{stalls{}, DeviceBound, trace.CauseUnknown, "computes 100 % of the time and does not wait for data"},
 		{stalls{trace.CauseDecode: 4}, DeviceBound, trace.CauseUnknown, "and waits for data 4.0 %"},
-		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2}, ModeratelyInputBound, trace.CauseDecode, "5.0 % of the time, most of it for decoding (3.0 %)"},
-		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2, trace.CauseTransform: 2}, ModeratelyInputBound, trace.CauseDecode, "the largest part of it for decoding (3.0 %)"},
-		{stalls{trace.CauseDecode: 19}, ModeratelyInputBound, trace.CauseDecode, "nearly all of it for decoding (19 %)"},
-		{stalls{trace.CauseDecode: 9, trace.CauseWorkers: 11}, InputBound, trace.CauseWorkers, "most of it for a free worker"},
-		{stalls{trace.CauseCopy: 30, trace.CauseRead: 10}, CopyBound, trace.CauseCopy, "copies 30 %"},
-		{stalls{trace.CauseLaunch: 6, trace.CauseSync: 5}, LaunchBound, trace.CauseLaunch, "enqueued and begun"},
-		{stalls{trace.CauseSync: 6}, SyncBound, trace.CauseSync, "waits for results"},
-		{stalls{trace.CauseUnknown: 30, trace.CauseRead: 10}, Unexplained, trace.CauseUnknown, "no recorded cause"},
+		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2}, "moderately input-bound", trace.CauseDecode, "5.0 % of the time, most of it for decoding (3.0 %)"},
+		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2, trace.CauseTransform: 2}, "moderately input-bound", trace.CauseDecode, "the largest part of it for decoding (3.0 %)"},
+		{stalls{trace.CauseDecode: 19}, "moderately input-bound", trace.CauseDecode, "nearly all of it for decoding (19 %)"},
+		{stalls{trace.CauseDecode: 9, trace.CauseWorkers: 11}, "input-bound", trace.CauseWorkers, "most of it for a free worker"},
+		{stalls{trace.CauseCopy: 30, trace.CauseRead: 10}, "copy-bound", trace.CauseCopy, "copies 30 %"},
+		{stalls{trace.CauseLaunch: 6, trace.CauseSync: 5}, "launch-bound", trace.CauseLaunch, "enqueued and begun"},
+		{stalls{trace.CauseSync: 6}, "sync-bound", trace.CauseSync, "waits for results"},
+		{stalls{trace.CauseUnknown: 30, trace.CauseRead: 10}, "unexplained", trace.CauseUnknown, "no recorded cause"},
 	} {
 		s := uniform(20, c.stalls, knob("num_workers", "1"))
 		v := Judge(s, s.Steps)

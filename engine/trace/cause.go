@@ -1,0 +1,150 @@
+package trace
+
+// Cause is why the compute stream was empty. Every gap has exactly one.
+type Cause uint8
+
+// The causes, in the order in which they are listed. A cause is stored by its name,
+// so that a new one may stand anywhere in this list: it needs a constant here, a row
+// in causes, and the place in package stall that charges it.
+const (
+	CauseRead Cause = iota
+	CauseDecode
+	CauseTransform
+	CauseCollate
+	CausePin
+	CauseWorkers
+	CausePrefetch
+	CauseStartup
+	CauseCopy
+	CauseLaunch
+	CauseSync
+	CauseTransition
+	CauseUnknown
+	CausePaused // excluded from wall in every share
+	numCauses
+)
+
+// NumCauses is the size of an array indexed by Cause.
+const NumCauses = int(numCauses)
+
+// Group is what causes have in common: what to look at to be rid of them.
+type Group uint8
+
+// The groups. Where two cost the same, a verdict names the later one.
+const (
+	GroupNone Group = iota // of a verdict that no cause explains
+	GroupData
+	GroupCopy
+	GroupLaunch
+	GroupSync
+	GroupTransition
+	GroupUnknown
+	GroupPaused
+	NumGroups
+)
+
+// CauseInfo is what the screen, the report and the verdict say of a cause.
+type CauseInfo struct {
+	Name   string // on screen, in exports and in storage
+	Letter rune   // in lanes and legends; ASCII, upper case, unique
+	Group  Group
+	Doing  string // of a cause of data: the device waits for data, most of it for ...
+	Moment string // of one stall: what was going on then
+	Means  string // of a sum of them
+	Legend string // beside the letter
+	Colour uint8  // its number in the series of colours of the screen; each has its own
+}
+
+var causes = [NumCauses]CauseInfo{
+	CauseRead: {"read", 'R', GroupData, "reading", "the batch's worker was reading",
+		"data: the awaited batch was being read", "read", 0},
+	CauseDecode: {"decode", 'D', GroupData, "decoding", "the batch's worker was decoding",
+		"data: it was being decoded", "decode", 1},
+	CauseTransform: {"transform", 'T', GroupData, "transforming", "the batch's worker was transforming",
+		"data: it was being augmented and normalised", "transform", 2},
+	CauseCollate: {"collate", 'C', GroupData, "collating", "the batch was being collated or handed over",
+		"data: it was being put together or handed over", "collate", 3},
+	CausePin: {"pin", 'P', GroupData, "page-locking", "the batch's worker was page-locking memory",
+		"data: its memory was being page-locked", "page-lock", 4},
+	CauseWorkers: {"workers", 'W', GroupData, "a free worker", "all workers were on other batches",
+		"data: not begun, all workers were on other batches", "all workers on other batches", 5},
+	CausePrefetch: {"prefetch", 'F', GroupData, "the prefetch limit", "the prefetch limit held the batch back",
+		"data: not begun, the prefetch limit held it back", "prefetch limit", 6},
+	CauseStartup: {"startup", 'S', GroupData, "workers to start", "workers were starting",
+		"data: workers were starting", "workers starting", 7},
+	CauseCopy: {"copy", 'H', GroupCopy, "", "it waited for the host-to-device copy",
+		"the batch was being copied to the device, or its copy was due and had not begun", "copy to the device", 8},
+	CauseLaunch: {"launch", 'L', GroupLaunch, "", "the host was still enqueuing",
+		"the host was still enqueuing work, or the device had not yet begun it (launch overhead)", "launch", 9},
+	CauseSync: {"sync", 'Y', GroupSync, "", "the host waited on the device or on metrics",
+		"the host was waiting for the device or for results", "sync", 10},
+	CauseTransition: {"transition", 'X', GroupTransition, "", "a knob change, until the queue was full again",
+		"a setting was being changed", "transition", 11},
+	CauseUnknown: {"unknown", '?', GroupUnknown, "", "no recorded activity explains it",
+		"no recorded cause", "no recorded cause", 12},
+	CausePaused: {"paused", '|', GroupPaused, "", "paused",
+		"paused by the user; in no share", "paused", 13},
+}
+
+// GroupInfo is what a verdict says of a group.
+type GroupInfo struct {
+	Class string // of a run that loses most to it; empty where it is never judged
+	Loses string // the sentence that says so; %s is the share of the time
+}
+
+var groups = [NumGroups]GroupInfo{
+	GroupData:       {"input-bound", "the device waits for data %s of the time"},
+	GroupCopy:       {"copy-bound", "the device waits for host-to-device copies %s of the time"},
+	GroupLaunch:     {"launch-bound", "the device is empty %s of the time while its work is enqueued and begun"},
+	GroupSync:       {"sync-bound", "the device is empty %s of the time while the host waits for results"},
+	GroupTransition: {"unexplained", "the device is idle %s of the time for no recorded cause"},
+	GroupUnknown:    {"unexplained", "the device is idle %s of the time for no recorded cause"},
+}
+
+// Info is the row of a cause; one that this program does not know is unknown.
+func (c Cause) Info() *CauseInfo {
+	if c >= numCauses {
+		c = CauseUnknown
+	}
+	return &causes[c]
+}
+
+// String is the cause's name.
+func (c Cause) String() string {
+	if c >= numCauses {
+		return "invalid"
+	}
+	return causes[c].Name
+}
+
+// Group is the cause's group.
+func (c Cause) Group() Group { return c.Info().Group }
+
+// IsData reports whether c is a sub-cause of data.
+func (c Cause) IsData() bool { return c.Group() == GroupData }
+
+// ParseCause is the inverse of String.
+func ParseCause(s string) (Cause, bool) {
+	for c := range numCauses {
+		if causes[c].Name == s {
+			return c, true
+		}
+	}
+	return CauseUnknown, false
+}
+
+// Info is the row of a group.
+func (g Group) Info() *GroupInfo {
+	if g >= NumGroups {
+		g = GroupNone
+	}
+	return &groups[g]
+}
+
+// Cause is the cause of a stall span.
+func (s *Span) Cause() Cause {
+	if s.Arg >= uint32(numCauses) {
+		return CauseUnknown
+	}
+	return Cause(s.Arg)
+}

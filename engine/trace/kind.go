@@ -1,0 +1,107 @@
+package trace
+
+// Kind is what a span's track was doing.
+type Kind uint8
+
+// Kinds of loader tracks come first, then the step loop's, then the device's. A kind
+// is stored by its name.
+const (
+	KindNone       Kind = iota
+	KindRead            // worker: fetching stored bytes
+	KindDecode          // worker: bytes to pixels
+	KindTransform       // worker: augmenting and normalising
+	KindCollate         // worker: assembling the batch
+	KindPin             // worker: page-locking the slot (or copying to a locked one)
+	KindBlocked         // worker: waiting; Arg is a BlockReason
+	KindStart           // worker: starting up
+	KindNext            // step loop: blocked in Loader.Next for Batch
+	KindEnqueue         // step loop: enqueuing copies and launches
+	KindSync            // step loop: blocked on the device or on metrics
+	KindRebuild         // step loop: applying a knob (plan rebuild, buffers)
+	KindTransition      // step loop: from a knob's application until the queue is refilled
+	KindPause           // step loop: paused by the user
+	KindCopy            // copy stream: host to device; Arg is KiB
+	KindCompute         // compute stream: one step's kernels
+	KindOp              // ops track: one launch of a timed step; Arg is the index of Session.Ops
+	KindStall           // stall track: Arg is the Cause
+	KindQueue           // queue track: an instant, Arg is ready batches, Flags is the capacity
+	NumKinds
+)
+
+// KindInfo is what the screen and the report say of a kind.
+type KindInfo struct {
+	Name   string
+	Letter byte   // in the report's lanes; 0 where it is not drawn
+	Doing  string // beside the letter
+	Cause  Cause  // of a stall in which a loader track or the step loop did this; numCauses: none
+}
+
+var kinds = [NumKinds]KindInfo{
+	KindNone:       {"none", 0, "", numCauses},
+	KindRead:       {"read", 'r', "read", CauseRead},
+	KindDecode:     {"decode", 'd', "decode", CauseDecode},
+	KindTransform:  {"transform", 't', "transform", CauseTransform},
+	KindCollate:    {"collate", 'c', "collate", CauseCollate},
+	KindPin:        {"pin", 'p', "page-lock", CausePin},
+	KindBlocked:    {"blocked", '.', "waiting for work", numCauses},
+	KindStart:      {"start", 's', "start", CauseStartup},
+	KindNext:       {"next", 'w', "waiting for data", CauseWorkers},
+	KindEnqueue:    {"enqueue", 'e', "enqueuing", CauseLaunch},
+	KindSync:       {"sync", 'y', "waiting for the device", CauseSync},
+	KindRebuild:    {"rebuild", 'b', "changing a setting", CauseTransition},
+	KindTransition: {"transition", 0, "", CauseTransition},
+	KindPause:      {"pause", 'z', "paused", CausePaused},
+	KindCopy:       {"copy", '=', "host to device", numCauses},
+	KindCompute:    {"compute", '#', "busy", numCauses},
+	KindOp:         {"op", 0, "", numCauses},
+	KindStall:      {"stall", 0, "", numCauses},
+	KindQueue:      {"queue", 0, "", numCauses},
+}
+
+// Info is the row of a kind; one that this program does not know is none.
+func (k Kind) Info() *KindInfo {
+	if k >= NumKinds {
+		k = KindNone
+	}
+	return &kinds[k]
+}
+
+// String is the kind's name.
+func (k Kind) String() string {
+	if k >= NumKinds {
+		return "invalid"
+	}
+	return kinds[k].Name
+}
+
+// Cause is what a stall is charged to while a loader track or the step loop does
+// this; false where that follows from something else.
+func (k Kind) Cause() (Cause, bool) {
+	c := k.Info().Cause
+	return c, c < numCauses
+}
+
+// BlockReason says what a blocked worker waits for (Span.Arg of KindBlocked).
+type BlockReason uint32
+
+const (
+	BlockIdle     BlockReason = iota // no work: the epoch's batches are all taken
+	BlockPrefetch                    // the prefetch limit holds the next batch back
+	BlockSlot                        // no free slot: the device still owns them all
+	BlockPaused                      // parked
+	numReasons
+)
+
+// ReasonInfo is what the exports and the screen say of a reason to be blocked.
+type ReasonInfo struct{ Name, Says string }
+
+var reasons = [numReasons + 1]ReasonInfo{
+	BlockIdle:     {"idle", "idle"},
+	BlockPrefetch: {"prefetch", "held by prefetch"},
+	BlockSlot:     {"slot", "no free slot"},
+	BlockPaused:   {"paused", "parked"},
+	numReasons:    {"unknown", "blocked"},
+}
+
+// Info is the row of a reason; one that this program does not know is the last.
+func (r BlockReason) Info() *ReasonInfo { return &reasons[min(r, numReasons)] }
