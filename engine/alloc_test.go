@@ -8,6 +8,7 @@ import (
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
@@ -43,10 +44,10 @@ func (grey) Close() error { return nil }
 func TestStepAllocates(t *testing.T) {
 	for _, name := range []string{"cpu", "emu:h100"} {
 		for _, workers := range []int{0, 2} {
-			for _, timing := range []OpTiming{TimeSampled, TimeEvery} {
+			for _, timing := range []ops.Mode{ops.Sampled, ops.Every} {
 				t.Run(name, func(t *testing.T) {
 					e := stepper(t, name, workers)
-					e.ops.begin(timing)
+					e.ops.Begin(timing)
 					ctx, cancel := context.WithCancel(context.Background())
 					defer cancel()
 					step := func() {

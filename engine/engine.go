@@ -15,6 +15,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
@@ -60,7 +61,7 @@ type Engine struct {
 	rec    *trace.Recorder
 	loader *loader.Loader
 	plans  planner
-	ops    opTable
+	ops    *ops.Table
 	memory memoryGauge
 	scale  lossScale
 
@@ -97,6 +98,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, info: info, dev: cfg.Device, rec: cfg.Recorder,
+		ops:       ops.NewTable(cfg.Device, cfg.Recorder),
 		suspended: suspension{from: -1},
 		applied:   cfg.Knobs, wake: make(chan struct{}, 1), firstInEpoch: true,
 	}
@@ -124,7 +126,6 @@ func (e *Engine) prepare() (err error) {
 			return fmt.Errorf("create events on %s: %w", e.info.Name, err)
 		}
 	}
-	e.ops.open(e.dev)
 	if err = e.plans.open(e); err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ func (e *Engine) compute(f *flight) (err error) {
 	if err = e.dev.Record(e.computeStream, f.start); err != nil {
 		return err
 	}
-	if f.timing, err = e.ops.launch(e, f.prog); err != nil {
+	if f.timing, err = e.ops.Launch(e.computeStream, f.prog); err != nil {
 		return err
 	}
 	return e.dev.Record(e.computeStream, f.end)
@@ -340,6 +341,11 @@ func (e *Engine) span(k trace.Kind, start int64, batch int32, flags uint16) int6
 
 // Loader tells the loader's state, for gauges.
 func (e *Engine) Loader() loader.Stats { return e.loader.Stats() }
+
+// Ops returns the device time of every op so far, by segment and in the order of
+// the step. It belongs to the step loop's goroutine, or to anyone once Run has
+// returned.
+func (e *Engine) Ops() []trace.OpTime { return e.ops.Rows() }
 
 // Close stops the loader and frees what the engine took from the device.
 func (e *Engine) Close() error {

@@ -8,6 +8,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 )
@@ -30,7 +31,7 @@ type flight struct {
 	host     int64 // ns spent enqueuing
 	flags    uint16
 
-	prog   *program
+	prog   *ops.Program
 	timing device.Timing // 0 when the ops are not timed
 	scaled bool          // the loss scale is read too
 }
@@ -138,21 +139,25 @@ func (e *Engine) record(f *flight) error {
 	timed := f.timing != 0
 	if timed {
 		flags |= trace.FlagTimed
-		if err := e.ops.read(e, f, start, flags); err != nil {
+	}
+	compute := trace.Span{
+		Start: start, End: end, Step: f.step, Batch: f.seq, Kind: trace.KindCompute, Flags: flags,
+	}
+	if timed {
+		if err := e.ops.Read(f.prog, f.timing, f.segment, compute); err != nil {
 			return fmt.Errorf("read the op times of step %d: %w", f.step, err)
 		}
+		f.timing = 0
 		f.host += e.rec.Now() - now
 	}
-	e.ops.sample.learn(f.prog, timed, end-start, f.host)
+	e.ops.Learn(f.prog, timed, end-start, f.host)
 	e.change.record(e.tracks.step, now)
 	e.suspended.record(e.tracks.step, now)
 	e.tracks.copy.Record(trace.Span{
 		Start: copyStart, End: copyEnd, Step: f.step, Batch: f.seq,
 		Kind: trace.KindCopy, Flags: flags, Arg: uint32(f.bytes >> 10),
 	})
-	e.tracks.compute.Record(trace.Span{
-		Start: start, End: end, Step: f.step, Batch: f.seq, Kind: trace.KindCompute, Flags: flags,
-	})
+	e.tracks.compute.Record(compute)
 	loss, correct := nan32, int32(-1)
 	if e.info.Computes {
 		loss = math.Float32frombits(binary.LittleEndian.Uint32(f.metrics))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
@@ -21,7 +22,7 @@ type Knobs struct {
 
 	Accumulate int  // batches whose gradients make one optimizer step, 1 to 64
 	Checkpoint bool // keep fewer activations and compute the others again
-	TimeOps    OpTiming
+	TimeOps    ops.Mode
 	Autotune   bool // take the kernels that trials found right and fastest, where the device has several
 }
 
@@ -63,7 +64,7 @@ func (k *Knobs) Set(name, value string) error {
 	case "autotune":
 		return setSwitch(&k.Autotune, name, value)
 	case "time_ops":
-		t, err := parseOpTiming(value)
+		t, err := ops.ParseMode(value)
 		if err == nil {
 			k.TimeOps = t
 		}
@@ -140,11 +141,11 @@ func Specs(info device.Info) []trace.KnobSpec {
 	if info.Kind != "cuda" {
 		tune.NoEffect = "only CUDA devices have kernels to choose from"
 	}
-	ops := trace.KnobSpec{
+	timeOps := trace.KnobSpec{
 		Name: "time_ops", Type: "enum", Values: []string{"off", "sampled", "every"}, Applied: "next step", Group: "engine",
 		Help: "steps whose ops are timed one by one: none, more often at first and then 1 in 32 or fewer (as few as keep the cost near 1 %), or every one; a timed step is never a captured graph",
 	}
-	return append(specs, precision, accumulate, checkpoint, capture, tune, ops)
+	return append(specs, precision, accumulate, checkpoint, capture, tune, timeOps)
 }
 
 // Check refuses what the loader or the device cannot do.
@@ -155,7 +156,7 @@ func (k Knobs) Check(info device.Info) error {
 	if k.Accumulate < 1 || k.Accumulate > maxAccumulate {
 		return fmt.Errorf("gradient_accumulation=%d is out of range: choose 1 to %d batches", k.Accumulate, maxAccumulate)
 	}
-	if k.TimeOps > TimeEvery {
+	if k.TimeOps > ops.Every {
 		return fmt.Errorf("time_ops=%s: choose sampled, every or off", k.TimeOps)
 	}
 	for _, t := range info.Types {
@@ -180,7 +181,7 @@ func (k Knobs) Fits(info loader.Info) error {
 // captures: the device can replay a step as a captured graph.
 func (k Knobs) ineffective(captures bool) []string {
 	var out []string
-	if captures && k.Capture && k.TimeOps == TimeEvery {
+	if captures && k.Capture && k.TimeOps == ops.Every {
 		out = append(out, "time_ops=every times every step, so none replays the captured graph that capture=on asks for; time_ops=sampled lets the others")
 	}
 	if w := k.Loader.IdleStraggler(); w != "" {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine"
+	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
 )
 
@@ -12,7 +13,7 @@ import (
 // in the timed steps.
 func TestOpsBySegment(t *testing.T) {
 	k := engine.DefaultKnobs()
-	k.Loader.BatchSize, k.TimeOps = 32, engine.TimeEvery
+	k.Loader.BatchSize, k.TimeOps = 32, ops.Every
 	r := onCPU(t, stripes{n: 32 * 40}, k, 1)
 	go func() {
 		r.until(func(s *trace.Snapshot) bool { return len(s.Steps) >= 4 })

@@ -6,6 +6,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
@@ -31,26 +32,13 @@ type plan struct {
 	key     planKey
 	inputs  [inputSlots]device.Buffer
 	nets    [inputSlots]*nn.Plan // nil without a network
-	train   [inputSlots]program
-	partial [inputSlots]program // sums gradients only; zero without accumulation
-	used    int                 // for eviction
-}
-
-// program is a list of launches and what the device made of it.
-type program struct {
-	id       device.Program
-	launches []device.Launch
-
-	// Of the table of ops: the row of each launch under a segment, and the usual
-	// device and host time of a step, in ns.
-	rows        []opRow
-	segment     int32
-	usual, host float64
-	timed       bool // a step was
+	train   [inputSlots]ops.Program
+	partial [inputSlots]ops.Program // sums gradients only; zero without accumulation
+	used    int                     // for eviction
 }
 
 // programs are all that the plan has, for what treats them alike.
-func (p *plan) programs() []program {
+func (p *plan) programs() []ops.Program {
 	return append(p.train[:len(p.train):len(p.train)], p.partial[:]...)
 }
 
@@ -59,8 +47,8 @@ func (p *plan) input(step int32) device.Buffer { return p.inputs[step%inputSlots
 // program is what a step runs: the whole step, or, when its batch is not the last
 // of those whose gradients are accumulated, all but the optimizer. A workload
 // without a network has one program for both.
-func (p *plan) program(step int32, last bool) *program {
-	if q := &p.partial[step%inputSlots]; q.id != 0 && !last {
+func (p *plan) program(step int32, last bool) *ops.Program {
+	if q := &p.partial[step%inputSlots]; q.ID != 0 && !last {
 		return q
 	}
 	return &p.train[step%inputSlots]
@@ -197,12 +185,11 @@ func (p *planner) prepare(q *plan, i, labelsOff, augOff int) (err error) {
 }
 
 // load has the device prepare launches.
-func (p *planner) load(prog *program, ls []device.Launch) (err error) {
-	prog.launches = ls
-	if prog.id, err = p.e.dev.Prepare(ls); err != nil {
+func (p *planner) load(prog *ops.Program, ls []device.Launch) (err error) {
+	if *prog, err = ops.NewProgram(p.e.dev, ls); err != nil {
 		return err
 	}
-	return p.setCapture(prog.id, p.capture)
+	return p.setCapture(prog.ID, p.capture)
 }
 
 // setCapture replays a program as one graph, or stops doing so, where the device
@@ -259,8 +246,8 @@ func (p *planner) drop(n int) {
 
 func (p *planner) release(q *plan) {
 	for _, prog := range q.programs() {
-		if prog.id != 0 {
-			p.e.dev.Release(prog.id)
+		if prog.ID != 0 {
+			p.e.dev.Release(prog.ID)
 		}
 	}
 	for _, net := range q.nets {

@@ -157,10 +157,10 @@ func (p *planner) recapture(on bool) error {
 	p.capture = on
 	for _, q := range p.plans {
 		for _, prog := range q.programs() {
-			if prog.id == 0 {
+			if prog.ID == 0 {
 				continue
 			}
-			if err := p.setCapture(prog.id, on); err != nil {
+			if err := p.setCapture(prog.ID, on); err != nil {
 				return err
 			}
 		}

@@ -15,7 +15,7 @@ const publishPeriod = 2e9
 // before it starts, so that it is known from there on.
 func (e *Engine) openSegment(reason string) {
 	e.memory.publish(e.rec, e.dev, e.Memory().Total())
-	e.ops.begin(e.applied.TimeOps)
+	e.ops.Begin(e.applied.TimeOps)
 	e.segment = trace.Segment{
 		Index: e.segment.Index, Start: e.rec.Now(), FirstStep: e.step,
 		Knobs: e.applied.List(), Reason: reason,
@@ -55,6 +55,6 @@ func (e *Engine) publish(now int64) {
 
 func (e *Engine) publishNow(now int64) {
 	e.publishAt = now + publishPeriod
-	e.ops.publish(e.rec)
+	e.ops.Publish()
 	e.memory.publish(e.rec, e.dev, e.Memory().Total())
 }

@@ -1,16 +1,13 @@
-package engine
+package ops
 
 import (
-	"strings"
 	"testing"
-
-	"dev.gpustall/engine/device"
 )
 
 // walk returns the steps of n that a sampler times, each taking extra more than
 // the others, as a share of a step.
 func walk(s *sampler, n int, extra float64) (timed []int) {
-	p := &program{}
+	p := &Program{}
 	for i := range n {
 		compute := 1e6
 		due := s.due()
@@ -28,7 +25,7 @@ func walk(s *sampler, n int, extra float64) (timed []int) {
 func TestSamplerCost(t *testing.T) {
 	for _, extra := range []float64{-0.2, 0, 0.01, 0.1, 0.5, 4} {
 		var s sampler
-		s.begin(TimeSampled)
+		s.begin(Sampled)
 		const n = 20_000
 		timed := walk(&s, n, extra)
 		cost := extra * float64(len(timed)) / n
@@ -45,7 +42,7 @@ func TestSamplerCost(t *testing.T) {
 // out.
 func TestSamplerSeesAll(t *testing.T) {
 	var s sampler
-	s.begin(TimeSampled)
+	s.begin(Sampled)
 	timed := walk(&s, 40_000, 0)
 	for _, k := range []int{2, 3, 4, 5, 7, 8, 16, 32, 33, 35, 64} {
 		seen := map[int]bool{}
@@ -59,24 +56,19 @@ func TestSamplerSeesAll(t *testing.T) {
 }
 
 func TestSamplerModes(t *testing.T) {
-	for mode, want := range map[OpTiming]int{TimeOff: 0, TimeEvery: 50} {
+	for mode, want := range map[Mode]int{Off: 0, Every: 50} {
 		var s sampler
 		s.begin(mode)
 		if n := len(walk(&s, 50, 0)); n != want {
 			t.Errorf("time_ops=%s: %d of 50 steps are timed, want %d", mode, n, want)
 		}
 	}
-	for text, want := range map[string]OpTiming{"off": TimeOff, "sampled": TimeSampled, "every": TimeEvery, "on": TimeEvery, "true": TimeEvery, "false": TimeOff} {
-		if got, err := parseOpTiming(text); err != nil || got != want {
+	for text, want := range map[string]Mode{"off": Off, "sampled": Sampled, "every": Every, "on": Every, "true": Every, "false": Off} {
+		if got, err := ParseMode(text); err != nil || got != want {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}
-	if _, err := parseOpTiming("often"); err == nil {
+	if _, err := ParseMode("often"); err == nil {
 		t.Error("often is no value of time_ops")
-	}
-	k := DefaultKnobs()
-	k.TimeOps = 9
-	if err := k.Check(device.Info{Types: []string{"fp32"}}); err == nil || !strings.Contains(err.Error(), "time_ops=OpTiming(9)") {
-		t.Errorf("9 is no value of time_ops: %v", err)
 	}
 }

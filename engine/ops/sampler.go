@@ -1,4 +1,4 @@
-package engine
+package ops
 
 import (
 	"fmt"
@@ -6,35 +6,35 @@ import (
 	"slices"
 )
 
-// OpTiming says which steps time their ops one by one.
-type OpTiming uint8
+// Mode says which steps time their ops one by one.
+type Mode uint8
 
 // The values of the knob time_ops.
 const (
-	TimeSampled OpTiming = iota // a step now and then
-	TimeOff
-	TimeEvery
+	Sampled Mode = iota // a step now and then
+	Off
+	Every
 )
 
-var opTimings = [...]string{TimeSampled: "sampled", TimeOff: "off", TimeEvery: "every"}
+var modes = [...]string{Sampled: "sampled", Off: "off", Every: "every"}
 
-func (t OpTiming) String() string {
-	if int(t) >= len(opTimings) {
-		return fmt.Sprintf("OpTiming(%d)", uint8(t))
+func (m Mode) String() string {
+	if int(m) >= len(modes) {
+		return fmt.Sprintf("Mode(%d)", uint8(m))
 	}
-	return opTimings[t]
+	return modes[m]
 }
 
-// parseOpTiming is the inverse of String. "on" is what --time-ops alone means.
-func parseOpTiming(s string) (OpTiming, error) {
+// ParseMode is the inverse of String. "on" is what --time-ops alone means.
+func ParseMode(s string) (Mode, error) {
 	switch s {
 	case "on", "true":
-		return TimeEvery, nil
+		return Every, nil
 	case "false":
-		return TimeOff, nil
+		return Off, nil
 	}
-	if i := slices.Index(opTimings[:], s); i >= 0 {
-		return OpTiming(i), nil
+	if i := slices.Index(modes[:], s); i >= 0 {
+		return Mode(i), nil
 	}
 	return 0, fmt.Errorf("time_ops=%q: choose sampled, every or off", s)
 }
@@ -53,7 +53,7 @@ const (
 
 // sampler chooses the steps that are timed.
 type sampler struct {
-	mode OpTiming
+	mode Mode
 	left int // steps until the next timed one
 	gap  int
 	turn uint32 // pseudo-random
@@ -64,16 +64,16 @@ type sampler struct {
 
 // begin starts a segment: its first timed steps come early, so that a short one
 // has some.
-func (s *sampler) begin(mode OpTiming) {
+func (s *sampler) begin(mode Mode) {
 	s.mode, s.left, s.gap = mode, sampleFirst, sampleGap/2
 }
 
 // due reports whether the step about to be launched is to be timed.
 func (s *sampler) due() bool {
 	switch s.mode {
-	case TimeOff:
+	case Off:
 		return false
-	case TimeEvery:
+	case Every:
 		return true
 	}
 	if s.left--; s.left > 0 {
@@ -104,7 +104,7 @@ func (s *sampler) period() int {
 
 // learn compares a step with the usual one of its program. compute is its device
 // time, host what the step loop spent enqueuing and reading it, in ns.
-func (s *sampler) learn(p *program, timed bool, compute, host int64) {
+func (s *sampler) learn(p *Program, timed bool, compute, host int64) {
 	c, h := float64(compute), float64(host)
 	switch {
 	case !timed && p.usual == 0:

@@ -1,0 +1,148 @@
+// Package ops measures where the device's own time goes: the time of every launch
+// of a step, in a table by segment of the run. Timing a step costs something, so a
+// sampler chooses which steps are timed.
+package ops
+
+import (
+	"slices"
+	"time"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/trace"
+)
+
+// stepsWithSpans is how many timed steps of a segment leave their ops as spans; the
+// others count in the table alone.
+const stepsWithSpans = 64
+
+// Table is the device time of every launch of the step, by segment. Its rows are
+// only ever appended and added to, so a row's index names it for good. It belongs
+// to the step loop's goroutine.
+type Table struct {
+	dev     device.Device
+	rec     *trace.Recorder
+	timer   device.OpTimer // nil when the device cannot time launches
+	chooser device.Chooser // nil when it has one kernel for each operation
+	sample  sampler
+	rows    []trace.OpTime
+	index   map[key]int32 // of the rows
+	spans   int           // timed steps of the segment that left spans
+	track   *trace.Track
+	dirty   bool // rows changed since they were published
+
+	times    []time.Duration // the latest timed step's; reused
+	variants []string        // reused
+}
+
+type key struct {
+	segment                     int32
+	name, layer, phase, variant string
+}
+
+// NewTable returns an empty table of dev's ops, which records to rec.
+func NewTable(dev device.Device, rec *trace.Recorder) *Table {
+	t := &Table{dev: dev, rec: rec, index: map[key]int32{}}
+	t.timer, _ = dev.(device.OpTimer)
+	t.chooser, _ = dev.(device.Chooser)
+	return t
+}
+
+// Begin starts a segment.
+func (t *Table) Begin(mode Mode) {
+	t.sample.begin(mode)
+	t.spans = 0
+}
+
+// Launch enqueues the step's program. The Timing is 0 unless it was the step's turn
+// to be timed.
+func (t *Table) Launch(s device.Stream, p *Program) (device.Timing, error) {
+	if t.timer == nil || !t.sample.due() {
+		return 0, t.dev.Launch(s, p.ID)
+	}
+	return t.timer.LaunchTimed(s, p.ID)
+}
+
+// Learn takes the times of a step that ran p: compute is its device time, host what
+// the step loop spent enqueuing and reading it, in ns. What timing costs follows
+// from them.
+func (t *Table) Learn(p *Program, timed bool, compute, host int64) {
+	t.sample.learn(p, timed, compute, host)
+}
+
+// Read adds up the ops of a timed launch of p, which belongs to a segment. Their
+// spans begin where step, the span of the step's compute, begins, and are of the
+// same step.
+func (t *Table) Read(p *Program, timing device.Timing, segment int32, step trace.Span) (err error) {
+	if t.times, err = t.timer.OpTimes(timing, t.times); err != nil {
+		return err
+	}
+	t.locate(p, segment)
+	t.dirty = true
+	keep := t.spans < stepsWithSpans
+	if keep {
+		t.spans++
+		if t.track == nil {
+			t.track = t.rec.Track(trace.TrackOps)
+		}
+	}
+	start := step.Start
+	for i, d := range t.times {
+		op := &p.ops[i]
+		row := &t.rows[op.row]
+		if row.Calls == 0 || int64(d) < row.Min {
+			row.Min = int64(d)
+		}
+		row.Max = max(row.Max, int64(d))
+		row.Calls++
+		row.Total += int64(d)
+		row.FLOPs += op.flops
+		row.Bytes += op.bytes
+		if keep {
+			t.track.Record(trace.Span{
+				Start: start, End: start + int64(d), Step: step.Step, Batch: step.Batch,
+				Kind: trace.KindOp, Flags: step.Flags, Arg: uint32(op.row),
+			})
+		}
+		start += int64(d)
+	}
+	return nil
+}
+
+// locate finds the rows of a program's launches under a segment, and makes those
+// that are missing.
+func (t *Table) locate(p *Program, segment int32) {
+	if p.ops != nil && p.segment == segment {
+		return
+	}
+	p.ops, p.segment = slices.Grow(p.ops[:0], len(p.launches)), segment
+	t.variants = t.variants[:0]
+	if t.chooser != nil {
+		t.variants = t.chooser.Variants(p.ID, t.variants)
+	}
+	for i, l := range p.launches {
+		k := key{segment: segment, name: l.Op.Name(), layer: l.Layer, phase: l.Phase}
+		if i < len(t.variants) {
+			k.variant = t.variants[i]
+		}
+		row, ok := t.index[k]
+		if !ok {
+			row = int32(len(t.rows))
+			t.index[k] = row
+			t.rows = append(t.rows, trace.OpTime{
+				Segment: segment, Name: k.name, Layer: k.layer, Phase: k.phase, Variant: k.variant,
+			})
+		}
+		p.ops = append(p.ops, op{row, l.Op.FLOPs(), l.Op.Bytes()})
+	}
+}
+
+// Rows returns a copy of the table so far, by segment and in the order of the step.
+func (t *Table) Rows() []trace.OpTime { return slices.Clone(t.rows) }
+
+// Publish hands the session the table, if it changed.
+func (t *Table) Publish() {
+	if t.dirty {
+		t.dirty = false
+		t.rec.Ops(t.rows)
+	}
+}
