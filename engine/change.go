@@ -58,35 +58,35 @@ func (e *Engine) boundary(ctx context.Context) error {
 	return nil
 }
 
-// apply puts the wanted knobs in force and opens a new segment.
+// apply puts the wanted knobs in force and opens a new segment. Knobs that turn out
+// to be impossible (too little memory) are withdrawn: the old ones stay in force and
+// the run goes on.
 func (e *Engine) apply(k Knobs) error {
 	before := e.loader.Stats()
 	words := diff(e.applied.List(), k.List())
 	start := e.rec.Now()
-	was, capture := e.plans.form, e.plans.capture
-	err := e.plans.apply(k)
+	err := e.plans.Apply(k.Knobs)
 	if err == nil {
 		err = e.loader.Set(k.Loader)
 	}
 	if err != nil {
-		// Impossible here (too little memory): the old knobs stay in force and the run
-		// goes on.
 		e.withdraw(k)
 		e.rec.Note("error", fmt.Sprintf("%s not applied: %v", words, err))
-		e.span(trace.KindRebuild, start, -1, 0)
-		if e.plans.broken {
-			return fmt.Errorf("apply %s: %w", words, err)
-		}
-		if err := e.plans.restore(was, capture); err != nil {
+	}
+	e.span(trace.KindRebuild, start, -1, 0)
+	switch {
+	case err != nil && e.plans.Broken():
+		return fmt.Errorf("apply %s: %w", words, err)
+	case err != nil:
+		if err := e.plans.Revert(); err != nil {
 			return fmt.Errorf("go back from %s: %w", words, err)
 		}
 		return nil
 	}
-	e.span(trace.KindRebuild, start, -1, 0)
 	if k.Accumulate != e.applied.Accumulate || k.Precision != e.applied.Precision {
 		e.micro = 0
-		if e.plans.state != nil {
-			if err := e.plans.state.DropSum(); err != nil {
+		if state := e.plans.State(); state != nil {
+			if err := state.DropSum(); err != nil {
 				return fmt.Errorf("clear the sum of gradients for %s: %w", words, err)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/ops"
+	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
@@ -60,9 +61,8 @@ type Engine struct {
 	dev    device.Device
 	rec    *trace.Recorder
 	loader *loader.Loader
-	plans  planner
+	plans  *plan.Plans
 	ops    *ops.Table
-	memory memoryGauge
 	scale  lossScale
 
 	copyStream, computeStream device.Stream
@@ -126,7 +126,14 @@ func (e *Engine) prepare() (err error) {
 			return fmt.Errorf("create events on %s: %w", e.info.Name, err)
 		}
 	}
-	if err = e.plans.open(e); err != nil {
+	mean, std := e.cfg.Transform.Normalisation()
+	e.plans, err = plan.Open(plan.Config{
+		Device: e.dev, Recorder: e.rec, Quiesce: e.finish,
+		Model: e.cfg.Model, Fixed: e.cfg.Fixed, Seed: e.cfg.Seed,
+		Dataset: e.cfg.Dataset.Info(), Mean: mean, Std: std,
+		TuneLimit: e.cfg.TuneLimit, Start: e.cfg.Start, Progress: e.cfg.Progress,
+	}, e.applied.Knobs)
+	if err != nil {
 		return err
 	}
 	e.loader, err = loader.New(loader.Options{
@@ -137,7 +144,7 @@ func (e *Engine) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	return e.plans.warm()
+	return e.plans.Warm(e.applied.Knobs)
 }
 
 // Run trains until the epochs or steps are done, ctx is cancelled, or something
@@ -214,7 +221,7 @@ func (e *Engine) next(ctx context.Context) (*loader.Batch, error) {
 
 // enqueue sends the batch to the device and the step's launches after it.
 func (e *Engine) enqueue(b *loader.Batch) error {
-	plan, err := e.plans.get(b)
+	plan, err := e.planOf(b)
 	if err != nil {
 		b.Release()
 		return err
@@ -222,8 +229,9 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	f := &e.ring[e.head%len(e.ring)]
 	start := e.rec.Now()
 	f.begin(b, e.step, e.segment.Index)
-	f.prog = plan.program(e.step, e.micro+1 == e.applied.Accumulate)
-	if err = e.send(f, plan); err != nil {
+	slot := plan.Slot(e.step)
+	f.prog = slot.Program(e.micro+1 == e.applied.Accumulate)
+	if err = e.send(f, slot); err != nil {
 		e.abort()
 		return fmt.Errorf("enqueue step %d on %s: %w", e.step, e.info.Name, err)
 	}
@@ -244,19 +252,31 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	return nil
 }
 
+// planOf finds the plan of a batch, or builds it.
+func (e *Engine) planOf(b *loader.Batch) (*plan.Plan, error) {
+	key := plan.Key{Samples: b.N, DeviceTransforms: b.Device}
+	if p := e.plans.Find(key); p != nil {
+		return p, nil
+	}
+	start := e.rec.Now()
+	p, err := e.plans.Build(key)
+	e.span(trace.KindRebuild, start, b.Seq, 0)
+	return p, err
+}
+
 // send makes the step's calls of the device, in their order. It stops at the
 // first that fails: a later one could run on data that is not there.
-func (e *Engine) send(f *flight, p *plan) error {
+func (e *Engine) send(f *flight, slot *plan.Slot) error {
 	if err := e.setHyper(); err != nil {
 		return err
 	}
-	if err := e.copyIn(f, p.input(e.step)); err != nil {
+	if err := e.copyIn(f, slot.Input); err != nil {
 		return err
 	}
 	if err := e.compute(f); err != nil {
 		return err
 	}
-	if err := p.readMetrics(e.dev, e.computeStream, e.step, f.metrics); err != nil {
+	if err := slot.ReadMetrics(e.dev, e.computeStream, f.metrics); err != nil {
 		return err
 	}
 	if err := e.readScale(f); err != nil {
@@ -266,9 +286,9 @@ func (e *Engine) send(f *flight, p *plan) error {
 }
 
 // copyIn enqueues the copy of the batch to its input slot.
-func (e *Engine) copyIn(f *flight, slot device.Buffer) error {
-	if e.head >= inputSlots { // an earlier step reads the same slot
-		earlier := &e.ring[(e.head-inputSlots)%len(e.ring)]
+func (e *Engine) copyIn(f *flight, input device.Buffer) error {
+	if e.head >= plan.Slots { // an earlier step reads the same slot
+		earlier := &e.ring[(e.head-plan.Slots)%len(e.ring)]
 		if err := e.dev.Wait(e.copyStream, earlier.end); err != nil {
 			return err
 		}
@@ -276,7 +296,7 @@ func (e *Engine) copyIn(f *flight, slot device.Buffer) error {
 	if err := e.dev.Record(e.copyStream, f.copyStart); err != nil {
 		return err
 	}
-	if err := e.dev.CopyIn(e.copyStream, slot, f.batch.Host); err != nil {
+	if err := e.dev.CopyIn(e.copyStream, input, f.batch.Host); err != nil {
 		return err
 	}
 	return e.dev.Record(e.copyStream, f.copyEnd)
@@ -298,11 +318,11 @@ func (e *Engine) compute(f *flight) (err error) {
 
 // readScale brings the loss scale of fp16 to the host, behind an update.
 func (e *Engine) readScale(f *flight) error {
-	f.scaled = e.applied.Precision == kernels.F16 && e.micro+1 == e.applied.Accumulate && e.plans.state != nil && e.info.Computes
+	f.scaled = e.applied.Precision == kernels.F16 && e.micro+1 == e.applied.Accumulate && e.plans.State() != nil && e.info.Computes
 	if !f.scaled {
 		return nil
 	}
-	return e.plans.state.ReadScale(e.computeStream, f.metrics[nn.MetricsSize:])
+	return e.plans.State().ReadScale(e.computeStream, f.metrics[nn.MetricsSize:])
 }
 
 // abort gives up a step that was enqueued in part: its batch and the device's
@@ -322,11 +342,12 @@ func (e *Engine) abort() {
 
 // setHyper follows the schedule; it does nothing once the rate is constant.
 func (e *Engine) setHyper() error {
-	if e.plans.state == nil {
+	state := e.plans.State()
+	if state == nil {
 		return nil
 	}
-	if h := e.cfg.Schedule.At(int(e.step)); h != e.plans.state.Hyper() {
-		return e.plans.state.SetHyper(e.computeStream, h)
+	if h := e.cfg.Schedule.At(int(e.step)); h != state.Hyper() {
+		return state.SetHyper(e.computeStream, h)
 	}
 	return nil
 }
@@ -342,10 +363,18 @@ func (e *Engine) span(k trace.Kind, start int64, batch int32, flags uint16) int6
 // Loader tells the loader's state, for gauges.
 func (e *Engine) Loader() loader.Stats { return e.loader.Stats() }
 
+// Ops, Memory and Tuned belong to the step loop's goroutine, or to anyone once Run
+// has returned.
+
 // Ops returns the device time of every op so far, by segment and in the order of
-// the step. It belongs to the step loop's goroutine, or to anyone once Run has
-// returned.
+// the step.
 func (e *Engine) Ops() []trace.OpTime { return e.ops.Rows() }
+
+// Memory is the most device memory that the run has planned for.
+func (e *Engine) Memory() trace.Memory { return e.plans.Memory() }
+
+// Tuned lists the decisions between kernel variants, where the device makes any.
+func (e *Engine) Tuned() []device.Tuned { return e.plans.Tuned() }
 
 // Close stops the loader and frees what the engine took from the device.
 func (e *Engine) Close() error {
@@ -353,7 +382,9 @@ func (e *Engine) Close() error {
 	if e.loader != nil {
 		errs = append(errs, e.loader.Close())
 	}
-	e.plans.close()
+	if e.plans != nil {
+		e.plans.Close()
+	}
 	for i := range e.ring {
 		e.ring[i].close(e.dev)
 	}

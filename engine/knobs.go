@@ -7,6 +7,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/ops"
+	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
@@ -16,14 +17,8 @@ import (
 // the engine's own. It is a value; the engine holds the wanted one behind an
 // atomic pointer and applies it at a step boundary.
 type Knobs struct {
-	Loader    loader.Knobs
-	Precision kernels.Type
-	Capture   bool // replay the step as a captured graph, where the device can
-
-	Accumulate int  // batches whose gradients make one optimizer step, 1 to 64
-	Checkpoint bool // keep fewer activations and compute the others again
-	TimeOps    ops.Mode
-	Autotune   bool // take the kernels that trials found right and fastest, where the device has several
+	plan.Knobs
+	TimeOps ops.Mode
 }
 
 // maxAccumulate bounds gradient_accumulation.
@@ -32,7 +27,8 @@ const maxAccumulate = 64
 // DefaultKnobs are PyTorch's defaults, but for what every training script sets:
 // batches of 128, shuffled.
 func DefaultKnobs() Knobs {
-	k := Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1, Autotune: true}
+	var k Knobs
+	k.Loader, k.Accumulate, k.Autotune = loader.DefaultKnobs(), 1, true
 	k.Loader.BatchSize, k.Loader.Shuffle = 128, true
 	return k
 }

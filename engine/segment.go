@@ -14,7 +14,7 @@ const publishPeriod = 2e9
 // openSegment begins the segment of the knobs in force. The memory is published
 // before it starts, so that it is known from there on.
 func (e *Engine) openSegment(reason string) {
-	e.memory.publish(e.rec, e.dev, e.Memory().Total())
+	e.plans.Publish()
 	e.ops.Begin(e.applied.TimeOps)
 	e.segment = trace.Segment{
 		Index: e.segment.Index, Start: e.rec.Now(), FirstStep: e.step,
@@ -56,5 +56,5 @@ func (e *Engine) publish(now int64) {
 func (e *Engine) publishNow(now int64) {
 	e.publishAt = now + publishPeriod
 	e.ops.Publish()
-	e.memory.publish(e.rec, e.dev, e.Memory().Total())
+	e.plans.Publish()
 }

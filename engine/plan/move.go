@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"errors"
@@ -11,50 +11,46 @@ import (
 )
 
 // A plan that does not fit beside the one in force may fit in its place. Then
-// everything moves: the parameters to the host and back, the rest is built anew.
+// everything moves: the parameters to the host and back, and the rest is allocated
+// and built again.
 
 // afresh is the reservation of a state and of what lies beside it.
 func afresh(state []int, input, activations int, launches []device.Launch) device.Reservation {
-	sizes := slices.Concat(state, slices.Repeat([]int{input}, inputSlots))
+	sizes := slices.Concat(state, slices.Repeat([]int{input}, Slots))
 	if activations > 0 {
 		sizes = append(sizes, activations)
 	}
-	sizes = append(sizes, slices.Repeat([]int{nn.MetricsSize}, maxPlans*inputSlots)...)
+	sizes = append(sizes, slices.Repeat([]int{nn.MetricsSize}, maxPlans*Slots)...)
 	return device.Reservation{Sizes: sizes, Launches: launches, Afresh: true}
 }
 
-func (p *planner) moved(d demand) device.Reservation {
-	state := append(p.state.Sizes(), p.state.Missing(d.form.typ, d.form.accumulate)...)
+// moved is the reservation of d in place of all there is.
+func (p *Plans) moved(d demand) device.Reservation {
+	state := append(p.state.Sizes(), p.state.Missing(d.basis.typ, d.basis.accumulate)...)
 	return afresh(state, d.input, d.activations, d.launches)
 }
 
 // fitsAfresh reports whether d would fit if everything else were given back.
-func (p *planner) fitsAfresh(d demand) bool {
-	r, ok := p.e.dev.(device.Reserver)
-	return ok && p.state != nil && r.Fits(p.moved(d))
+func (p *Plans) fitsAfresh(d demand) bool {
+	return p.reserver != nil && p.state != nil && p.reserver.Fits(p.moved(d))
 }
 
 // move takes the memory for d in place of all there is. If the driver refuses, what
 // there was is taken again, and the old knobs are good.
-func (p *planner) move(d demand) error {
-	r := p.e.dev.(device.Reserver)
-	if err := p.e.finish(); err != nil {
+func (p *Plans) move(d demand) error {
+	if err := p.cfg.Quiesce(); err != nil {
 		return err
 	}
-	activations := 0
-	if p.arena != nil {
-		activations = p.arena.Size()
-	}
-	back := afresh(p.state.Sizes(), p.inputs[0].Size, activations, p.launches)
+	back := afresh(p.state.Sizes(), p.inputs[0].Size, p.arenaSize(), p.launches)
 	want := p.moved(d)
 	image, err := p.state.Unload()
 	if err != nil {
 		return err
 	}
 	p.freeAll()
-	took, err := r.Reserve(want)
+	took, err := p.reserver.Reserve(want)
 	if err != nil {
-		if _, again := r.Reserve(back); again != nil {
+		if _, again := p.reserver.Reserve(back); again != nil {
 			p.broken = true
 			return errors.Join(err, again)
 		}
@@ -66,8 +62,8 @@ func (p *planner) move(d demand) error {
 	if err != nil {
 		return err
 	}
-	p.e.rec.Note("info", fmt.Sprintf("device memory: moved from %s to a piece of %s", trace.Bytes(p.reserved), trace.Bytes(took)))
+	p.rec.Note("info", fmt.Sprintf("device memory: moved from %s to a piece of %s", trace.Bytes(p.reserved), trace.Bytes(took)))
 	p.reserved = took
-	p.plan(d)
+	p.planFor(d)
 	return nil
 }
