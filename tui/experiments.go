@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
@@ -44,7 +45,7 @@ var columns = []column{
 	{"vs A", 8, 0, versusCell},
 	{"95% CI", 15, 1, intervalCell},
 	{"steps/excl", 11, 5, func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) {
-		p.Bytes(canvas.Normal, appendCount(p.Buf(), int64(s.Steps))).Text(canvas.Dim, "/").Bytes(canvas.Dim, appendCount(p.Buf(), int64(s.Excluded)))
+		p.Bytes(canvas.Normal, figures.AppendCount(p.Buf(), s.Steps)).Text(canvas.Dim, "/").Bytes(canvas.Dim, figures.AppendCount(p.Buf(), s.Excluded))
 	}},
 }
 
@@ -188,7 +189,7 @@ func (e *experiments) drawNote(m *Model, r canvas.Rectangle, s *stall.SegmentSta
 	p := m.c.Pen(r.X, r.Y, r.W)
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
 	m.reason(&p, s.Segment.Reason)
-	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, appendCount(p.Buf(), int64(s.Steps))).Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
+	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), s.Steps)).Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
 }
 
 // window is the first row shown so that the selected one is visible.

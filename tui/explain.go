@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -110,7 +111,7 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 	} else {
 		b.WriteString("longest stall: ") // no time: it would be old by the next frame
 		if s.Step >= 0 {
-			b.WriteString("step " + countText(int64(s.Step)) + " ")
+			b.WriteString("step " + figures.Count(s.Step) + " ")
 		}
 	}
 	long := durText(s.End - s.Start)
@@ -123,7 +124,7 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 	}
 	of := ""
 	if batch >= 0 {
-		of = ", batch " + countText(int64(batch))
+		of = ", batch " + figures.Count(batch)
 	}
 	if !cause.IsData() {
 		words := cause.Info().Moment
@@ -233,7 +234,7 @@ func (t *timeline) momentText(at int64) string {
 		return t.ago(at) + ": nothing recorded on the device"
 	}
 	s := &t.spans[i]
-	text := t.ago(at) + ": step " + countText(int64(s.Step)) + " computes batch " + countText(int64(s.Batch)) +
+	text := t.ago(at) + ": step " + figures.Count(s.Step) + " computes batch " + figures.Count(s.Batch) +
 		" for " + durText(s.End-s.Start)
 	if s.Flags&trace.FlagTimed != 0 {
 		text += " (its ops were timed, which makes it longer)"

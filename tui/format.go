@@ -3,25 +3,9 @@ package tui
 import (
 	"math"
 	"strconv"
-	"time"
-)
 
-// appendCount writes v with thousands separators: 4,180.
-func appendCount(b []byte, v int64) []byte {
-	if v < 0 {
-		b = append(b, '-')
-		v = -v
-	}
-	var tmp [24]byte
-	d := strconv.AppendInt(tmp[:0], v, 10)
-	for i, ch := range d {
-		if i > 0 && (len(d)-i)%3 == 0 {
-			b = append(b, ',')
-		}
-		b = append(b, ch)
-	}
-	return b
-}
+	"dev.gpustall/engine/figures"
+)
 
 // appendDur writes ns with three significant digits and a unit: 41.2 ms.
 func appendDur(b []byte, ns int64) []byte {
@@ -55,7 +39,7 @@ func appendSig(b []byte, f float64) []byte {
 	case f < 99.95:
 		return strconv.AppendFloat(b, f, 'f', 1, 64)
 	}
-	return appendCount(b, int64(math.Round(f)))
+	return figures.AppendCount(b, int64(math.Round(f)))
 }
 
 // appendPct writes a fraction as a percentage: 61.3%; 100% has no decimal.
@@ -124,24 +108,7 @@ func appendRate(b []byte, v float64) []byte {
 	return appendSig(b, v)
 }
 
-// appendClock writes ns as h:mm:ss.
-func appendClock(b []byte, ns int64) []byte {
-	s := ns / int64(time.Second)
-	for i, v := range [3]int64{s / 3600, s / 60 % 60, s % 60} {
-		if i > 0 {
-			b = append(b, ':')
-		}
-		if v < 10 {
-			b = append(b, '0')
-		}
-		b = strconv.AppendInt(b, v, 10)
-	}
-	return b
-}
-
 func durText(ns int64) string    { return string(appendDur(nil, ns)) }
 func pctText(f float64) string   { return string(appendPct(nil, f)) }
-func countText(v int64) string   { return string(appendCount(nil, v)) }
-func clockText(ns int64) string  { return string(appendClock(nil, ns)) }
 func rateText(f float64) string  { return string(appendRate(nil, f)) }
 func deltaText(f float64) string { return string(appendDelta(nil, f)) }

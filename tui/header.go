@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/tui/canvas"
 )
 
@@ -98,15 +99,15 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 	}
 	if item(8) {
 		var b [16]byte
-		p.Bytes(canvas.Normal, appendClock(b[:0], m.pic.at)).Space(2)
+		p.Bytes(canvas.Normal, figures.AppendClock(b[:0], m.pic.at)).Space(2)
 	}
 	if n := len(s.Steps); n > 0 {
 		last := &s.Steps[n-1]
 		if item(12) {
-			p.Text(canvas.Dim, "step ").Bytes(canvas.Bold, appendCount(p.Buf(), int64(last.Index)+1)).Space(2)
+			p.Text(canvas.Dim, "step ").Bytes(canvas.Bold, figures.AppendCount(p.Buf(), last.Index+1)).Space(2)
 		}
 		if item(9) {
-			p.Text(canvas.Dim, "epoch ").Bytes(canvas.Normal, appendCount(p.Buf(), int64(last.Epoch)+1)).Space(2)
+			p.Text(canvas.Dim, "epoch ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), last.Epoch+1)).Space(2)
 		}
 		if item(10) {
 			p.Text(canvas.Dim, "loss ")
@@ -147,13 +148,13 @@ func (m *Model) drawHeaderRight(r canvas.Rectangle, used int) int {
 	}
 	if r.W >= 70 || m.pic.drops > 0 {
 		t = append(t, "drop "...)
-		t = appendCount(t, m.pic.drops)
+		t = figures.AppendCount(t, m.pic.drops)
 		t = append(t, "  "...)
 	}
 	lost := m.live.Outcome.Unsaved
 	if lost.Any() {
 		t = append(t, "unsaved "...)
-		t = appendCount(t, lost.Steps+lost.Spans)
+		t = figures.AppendCount(t, lost.Steps+lost.Spans)
 		t = append(t, "  "...)
 	}
 	if m.pic.next {

@@ -3,6 +3,7 @@ package tui
 import (
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -176,7 +177,7 @@ func (m *Model) drawNotes(r canvas.Rectangle, back int) {
 		n := &notes[i]
 		p := m.c.Pen(r.X+1, y, r.W-2)
 		var b [16]byte
-		p.Bytes(canvas.Dim, appendClock(b[:0], n.T)).Space(1)
+		p.Bytes(canvas.Dim, figures.AppendClock(b[:0], n.T)).Space(1)
 		switch n.Level {
 		case "error":
 			p.Text(canvas.Bad, "!! ")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/tui/canvas"
 )
@@ -121,8 +122,8 @@ func (o *ops) draw(m *Model, r canvas.Rectangle) {
 		if m.pic.snap.Meta.Emulated {
 			p.Text(canvas.Badge, " EMULATED ").Text(canvas.Dim, " ")
 		}
-		p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(t.Segment.Index)).Text(canvas.Dim, ", ").Bytes(canvas.Normal, appendCount(p.Buf(), int64(t.Timed))).Text(canvas.Dim, " of ").
-			Bytes(canvas.Normal, appendCount(p.Buf(), int64(t.Steps))).Text(canvas.Dim, pick(t.Steps == 1, " step timed", " steps timed"))
+		p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(t.Segment.Index)).Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Timed)).Text(canvas.Dim, " of ").
+			Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Steps)).Text(canvas.Dim, pick(t.Steps == 1, " step timed", " steps timed"))
 		if p.Left() > 30 {
 			p.Text(canvas.Dim, ", by ").Text(canvas.Normal, groupWords[o.group]).Text(canvas.Dim, ", sorted by ").Text(canvas.Normal, sortWords[o.sort])
 		}
@@ -179,9 +180,9 @@ func (m *Model) opsSummary(p canvas.Pen) {
 	if l, ok := snap.LossScale(); ok && part(18) {
 		p.Text(canvas.Dim, "loss scale ").Int(canvas.Normal, int64(l.Scale))
 		if l.Skipped > 0 && part(14) {
-			p.Text(canvas.Dim, ", ").Bytes(canvas.Warn, appendCount(p.Buf(), l.Skipped)).Text(canvas.Warn, " skipped")
+			p.Text(canvas.Dim, ", ").Bytes(canvas.Warn, figures.AppendCount(p.Buf(), l.Skipped)).Text(canvas.Warn, " skipped")
 			if part(16) {
-				p.Text(canvas.Dim, ", last in step ").Bytes(canvas.Normal, appendCount(p.Buf(), int64(l.LastOverflow)))
+				p.Text(canvas.Dim, ", last in step ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), l.LastOverflow))
 			}
 		} else if part(12) {
 			p.Text(canvas.Dim, ", none skipped")

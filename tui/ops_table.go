@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/tui/canvas"
 )
@@ -36,7 +37,7 @@ var opColumns = []opColumn{
 	{"phase", 9, true, 6, func(o *ops, i int, b []byte) []byte { return append(b, o.rows[i].Phase...) }},
 	{"of ops", 6, false, 0, func(o *ops, i int, b []byte) []byte { return appendPct(b, o.rows[i].Share) }},
 	{"of step", 7, false, 7, func(o *ops, i int, b []byte) []byte { return appendPct(b, o.rows[i].Step) }},
-	{"calls", 6, false, 8, func(o *ops, i int, b []byte) []byte { return appendCount(b, o.rows[i].Calls) }},
+	{"calls", 6, false, 8, func(o *ops, i int, b []byte) []byte { return figures.AppendCount(b, o.rows[i].Calls) }},
 	{"total", 8, false, 5, func(o *ops, i int, b []byte) []byte { return appendDur(b, o.rows[i].Total) }},
 	{"mean", 8, false, 2, func(o *ops, i int, b []byte) []byte { return appendDur(b, int64(math.Round(o.rows[i].Mean()))) }},
 	{"longest", 8, false, 10, func(o *ops, i int, b []byte) []byte {

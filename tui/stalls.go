@@ -3,6 +3,7 @@ package tui
 import (
 	"sort"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -21,7 +22,7 @@ func (m *Model) worst() (trace.Cause, float64) {
 // drawStalls draws the breakdown: one bar of the whole wall time, then the causes.
 func (m *Model) drawStalls(r canvas.Rectangle) {
 	p := m.box(r, "Stall breakdown", paneStalls)
-	p.Text(canvas.Dim, "last ").Bytes(canvas.Normal, appendCount(p.Buf(), int64(len(m.pic.steps)))).Text(canvas.Dim, pick(len(m.pic.steps) == 1, " step, ", " steps, ")).
+	p.Text(canvas.Dim, "last ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), len(m.pic.steps))).Text(canvas.Dim, pick(len(m.pic.steps) == 1, " step, ", " steps, ")).
 		Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.sum.Active())).Text(canvas.Dim, " ")
 	in := r.Inner()
 	in.X++

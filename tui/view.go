@@ -1,6 +1,9 @@
 package tui
 
-import "dev.gpustall/tui/canvas"
+import (
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/tui/canvas"
+)
 
 // View returns the frame. It is drawn again only when something changed:
 // bubbletea asks after every message.
@@ -112,9 +115,9 @@ func (m *Model) drawMoment(r canvas.Rectangle) {
 		return
 	}
 	if m.o.Replay {
-		t = appendClock(t, m.at)
+		t = figures.AppendClock(t, m.at)
 		t = append(t, " of "...)
-		t = appendClock(t, m.live.Now)
+		t = figures.AppendClock(t, m.live.Now)
 	} else if back := m.live.Now - m.at; back > 0 {
 		t = appendDur(t, -back)
 	}

@@ -92,8 +92,13 @@ func appendThree(b []byte, v float64) []byte {
 	return appendRounded(b, v, 0)
 }
 
+// Integer is any type of a number of things.
+type Integer interface {
+	~int | ~int32 | ~int64
+}
+
 // AppendCount writes a number of things: 4,180.
-func AppendCount(b []byte, n int64) []byte {
+func AppendCount[N Integer](b []byte, n N) []byte {
 	if n < 0 {
 		return appendGrouped(append(b, '-'), -uint64(n))
 	}
@@ -101,10 +106,10 @@ func AppendCount(b []byte, n int64) []byte {
 }
 
 // Count is AppendCount as a string.
-func Count(n int64) string { return string(AppendCount(nil, n)) }
+func Count[N Integer](n N) string { return string(AppendCount(nil, n)) }
 
 // Counted is a number of things with their name: "1 step", "4,180 steps".
-func Counted(n int64, one, many string) string {
+func Counted[N Integer](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}

@@ -86,8 +86,8 @@ func TestPercent(t *testing.T) {
 
 func TestCountAndRate(t *testing.T) {
 	check(t, []want{
-		{Count(0), "0"}, {Count(999), "999"}, {Count(4180), "4,180"}, {Count(-1234567), "-1,234,567"}, {Count(-100), "-100"},
-		{Count(math.MaxInt64), "9,223,372,036,854,775,807"}, {Count(math.MinInt64), "-9,223,372,036,854,775,808"},
+		{Count(0), "0"}, {Count(999), "999"}, {Count(4180), "4,180"}, {Count(-1234567), "-1,234,567"}, {Count(int32(math.MinInt32)), "-2,147,483,648"},
+		{Count(int64(math.MaxInt64)), "9,223,372,036,854,775,807"}, {Count(int64(math.MinInt64)), "-9,223,372,036,854,775,808"},
 		{Counted(1, "step", "steps"), "1 step"}, {Counted(0, "step", "steps"), "0 steps"}, {Counted(4180, "step", "steps"), "4,180 steps"},
 		{Rate(0), "0"}, {Rate(0.0004), "<0.001"}, {Rate(0.0123), "0.012"}, {Rate(0.5432), "0.543"}, {Rate(0.9996), "1.00"},
 		{Rate(9.996), "10.0"}, {Rate(12.13), "12.1"}, {Rate(99.96), "100"}, {Rate(226.42), "226"}, {Rate(999.6), "1,000"},

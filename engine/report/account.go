@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -193,7 +194,7 @@ func (a *account) labels() []string {
 		l = append(l, "a damaged session file")
 	}
 	if a.broken > 0 {
-		l = append(l, "the training diverged at step "+grouped(int64(a.broke)))
+		l = append(l, "the training diverged at step "+figures.Count(a.broke))
 	}
 	return l
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -18,7 +19,7 @@ func (m *markdown) recommendations() {
 		return
 	}
 	if m.broken > 0 {
-		m.line("- The training diverged at step %s: lower the learning rate before anything else.", grouped(int64(m.broke)))
+		m.line("- The training diverged at step %s: lower the learning rate before anything else.", figures.Count(m.broke))
 	}
 	judged := m.steps[m.rows[m.last].Segment.Index]
 	v := stall.Judge(m.s, judged)
@@ -98,12 +99,12 @@ func (m *markdown) caveats() {
 	m.item("Ceiling", m.flags&trace.FlagCeiling != 0, m.flaggedRows(trace.FlagCeiling)+" served cached batches, so that data cost nothing")
 	m.item("Spans dropped", m.drops > 0, m.dropText())
 	if u := m.s.Outcome.Unsaved; u.Any() {
-		what := plural(int(u.Spans), "span", "spans")
+		what := figures.Counted(u.Spans, "span", "spans")
 		switch {
 		case u.Spans == 0:
-			what = plural(int(u.Steps), "step", "steps")
+			what = figures.Counted(u.Steps, "step", "steps")
 		case u.Steps > 0:
-			what = plural(int(u.Steps), "step", "steps") + " and " + what
+			what = figures.Counted(u.Steps, "step", "steps") + " and " + what
 		}
 		m.line("- Unsaved: yes; %s of the time from %s to %s after the start (%s) could not be written to the session's file.",
 			what, seconds(u.From), seconds(u.To), seconds(u.To-u.From))
@@ -118,7 +119,7 @@ func (m *markdown) caveats() {
 	}
 	if m.broken > 0 {
 		m.line("- The training diverged: the loss is not a number in %s of %s, first in step %s. The times were measured all the same; nothing was learnt.",
-			grouped(int64(m.broken)), plural(len(m.s.Steps), "step", "steps"), grouped(int64(m.broke)))
+			figures.Count(m.broken), figures.Counted(len(m.s.Steps), "step", "steps"), figures.Count(m.broke))
 	}
 	m.line("- One session on one machine: confidence intervals speak of the spread within it, not of other runs or machines.")
 	notes := 0
@@ -160,10 +161,10 @@ func (m *markdown) dropText() string {
 	var l []string
 	for t, n := range m.s.Outcome.Drops {
 		if n > 0 {
-			l = append(l, fmt.Sprintf("%s on %s", grouped(n), trackName(trace.TrackID(t))))
+			l = append(l, fmt.Sprintf("%s on %s", figures.Count(n), trackName(trace.TrackID(t))))
 		}
 	}
-	return grouped(m.drops) + " (" + strings.Join(l, ", ") + "): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not"
+	return figures.Count(m.drops) + " (" + strings.Join(l, ", ") + "): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not"
 }
 
 // projects reports whether any epoch time in the report is projected.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -28,7 +29,7 @@ func (m *markdown) changes() {
 			m.line("")
 		}
 		m.heading(3, fmt.Sprintf("Change %d: %s", i, or(g.Reason, "unnamed")))
-		m.line("- When: %s after the start, before step %s.", seconds(g.Start), grouped(int64(g.FirstStep)))
+		m.line("- When: %s after the start, before step %s.", seconds(g.Start), figures.Count(g.FirstStep))
 		m.verdict("What held the device up before", i-1)
 		switch {
 		case len(m.steps[g.Index]) == 0:
@@ -43,7 +44,7 @@ func (m *markdown) changes() {
 		m.line("- Effect on throughput, against the settings before: %s. Utilisation %s -> %s, data share %s -> %s.",
 			compared(c), share(prev, prev.Utilisation), percent(r.Utilisation), share(prev, prev.DataShare), percent(r.DataShare))
 		m.line("- Cost of the change: %s and %s of idle device time until the queue was refilled.",
-			plural(int(g.TransitionSteps), "step", "steps"), seconds(g.Transition))
+			figures.Counted(g.TransitionSteps, "step", "steps"), seconds(g.Transition))
 		if note := m.changeNote(i); note != "" {
 			m.line("- Note: %s.", note)
 		}
@@ -133,7 +134,7 @@ func (m *markdown) confidence(c stall.Comparison) {
 	lo, hi := reduction(c.Lo), reduction(c.Hi)
 	if !c.Different {
 		m.para("**No difference measured.** The 95 %% confidence interval of the reduction in epoch time reaches from %s to %s and includes none (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
-			percent(lo), percent(hi), c.Windows, plural(c.Excluded, "step", "steps"))
+			percent(lo), percent(hi), c.Windows, figures.Counted(c.Excluded, "step", "steps"))
 		return
 	}
 	word, r := "reduction", reduction(c.Ratio)
@@ -141,7 +142,7 @@ func (m *markdown) confidence(c stall.Comparison) {
 		word, r, lo, hi = "increase", -r, -hi, -lo
 	}
 	m.para("**%s of epoch time: %s, 95 %% confidence interval %s to %s.** It rests on the time per sample in steady steps (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
-		strings.ToUpper(word[:1])+word[1:], percent(r), percent(lo), percent(hi), c.Windows, plural(c.Excluded, "step", "steps"))
+		strings.ToUpper(word[:1])+word[1:], percent(r), percent(lo), percent(hi), c.Windows, figures.Counted(c.Excluded, "step", "steps"))
 }
 
 // difference names the knobs in which two rows differ.

@@ -1,6 +1,10 @@
 package report
 
-import "fmt"
+import (
+	"fmt"
+
+	"dev.gpustall/engine/figures"
+)
 
 // memoryTable is the device memory by segment.
 func (m *markdown) memoryTable() {
@@ -45,5 +49,5 @@ func (m *markdown) lossScale() {
 		return
 	}
 	m.para("The loss scale is %g; %s skipped because a gradient overflowed, the latest in step %s.",
-		l.Scale, plural(int(l.Skipped), "update was", "updates were"), grouped(int64(l.LastOverflow)))
+		l.Scale, figures.Counted(l.Skipped, "update was", "updates were"), figures.Count(l.LastOverflow))
 }

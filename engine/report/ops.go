@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -107,7 +108,7 @@ func (m *markdown) opTable(t *stall.OpTable) {
 		rows = append(rows, opCells(r, r.Name))
 	}
 	if rest.Ops > 0 {
-		rows = append(rows, opCells(&rest, plural(rest.Ops, "op more", "ops more")))
+		rows = append(rows, opCells(&rest, figures.Counted(rest.Ops, "op more", "ops more")))
 	}
 	rows = append(rows, m.copyCells(t))
 	m.table(rows)
@@ -132,7 +133,7 @@ func (m *markdown) opGroups(t *stall.OpTable, by stall.OpGroup, head string, nam
 	rows := [][]string{{head, ">ops", ">calls", ">total", ">of ops", ">of step", ">TFLOP/s", ">GB/s"}}
 	for i := range groups {
 		r := &groups[i]
-		rows = append(rows, []string{or(name(r), "-"), itoa(int64(r.Ops)), grouped(r.Calls), seconds(r.Total), percent(r.Share), percent(r.Step), figures(r.TFLOPs()), figures(r.GBs())})
+		rows = append(rows, []string{or(name(r), "-"), itoa(int64(r.Ops)), figures.Count(r.Calls), seconds(r.Total), percent(r.Share), percent(r.Step), threeDigits(r.TFLOPs()), threeDigits(r.GBs())})
 	}
 	m.table(rows)
 }
@@ -142,18 +143,18 @@ func opCells(r *stall.OpRow, name string) []string {
 	if r.Max > 0 {
 		least, most = seconds(r.Min), seconds(r.Max)
 	}
-	return []string{name, or(r.Layer, "-"), or(r.Phase, "-"), or(r.Variant, "-"), grouped(r.Calls), seconds(r.Total),
-		seconds(int64(math.Round(r.Mean()))), least, most, percent(r.Share), percent(r.Step), figures(r.TFLOPs()), figures(r.GBs())}
+	return []string{name, or(r.Layer, "-"), or(r.Phase, "-"), or(r.Variant, "-"), figures.Count(r.Calls), seconds(r.Total),
+		seconds(int64(math.Round(r.Mean()))), least, most, percent(r.Share), percent(r.Step), threeDigits(r.TFLOPs()), threeDigits(r.GBs())}
 }
 
 // copyCells is the row of the copies to the device, over all steps of the segment.
 func (m *markdown) copyCells(t *stall.OpTable) []string {
-	c := []string{"copy to the device (H2D)", "-", "beside", "-", grouped(int64(t.Steps)), seconds(t.Copy), "-", "-", "-", "-", percent(t.CopyShare), "-", "-"}
+	c := []string{"copy to the device (H2D)", "-", "beside", "-", figures.Count(t.Steps), seconds(t.Copy), "-", "-", "-", "-", percent(t.CopyShare), "-", "-"}
 	if t.Steps > 0 {
 		c[6] = seconds(t.Copy / int64(t.Steps))
 	}
 	if t.Copy > 0 && t.CopyBytes > 0 {
-		c[12] = figures(float64(t.CopyBytes) / float64(t.Copy))
+		c[12] = threeDigits(float64(t.CopyBytes) / float64(t.Copy))
 	}
 	return c
 }
@@ -161,7 +162,7 @@ func (m *markdown) copyCells(t *stall.OpTable) []string {
 // timedSteps says what the table rests on and what it cost.
 func (m *markdown) timedSteps(t *stall.OpTable) string {
 	knobs := t.Segment.Knobs
-	s := fmt.Sprintf("Timed: %s of %s", grouped(int64(t.Timed)), plural(t.Steps, "step", "steps"))
+	s := fmt.Sprintf("Timed: %s of %s", figures.Count(t.Timed), figures.Counted(t.Steps, "step", "steps"))
 	if how := trace.KnobValue(knobs, "time_ops"); how != "" {
 		s += " (time_ops=" + how + ")"
 	}
@@ -189,13 +190,13 @@ func (m *markdown) timedSteps(t *stall.OpTable) string {
 // without a word about chance.
 const fewTimed = 30
 
-// figures is a rate with three figures; "-" where there is none.
-func figures(v float64) string {
+// threeDigits is a rate with three figures; "-" where there is none.
+func threeDigits(v float64) string {
 	switch {
 	case !finite(v):
 		return "-"
 	case v >= 1000:
-		return grouped(int64(math.Round(v)))
+		return figures.Count(int64(math.Round(v)))
 	case v < 1e-4:
 		return fmt.Sprintf("%.2g", v)
 	}

@@ -261,7 +261,6 @@ func TestWriteError(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for got, want := range map[string]string{
-		grouped(1234567): "1,234,567", grouped(-1234): "-1,234", grouped(12): "12",
 		seconds(0): "0 s", seconds(1500): "1.5 µs", seconds(41_200_000): "41.2 ms", seconds(12_340_000_000): "12.34 s", seconds(3_723_000_000_000): "1h2m3s",
 		percent(0.1234): "12.3 %", percent(math.NaN()): "-", rate(1552.6): "1,553", rate(0): "-",
 		cell("a|b\nc"): `a\|b c`, code("a`b"): "`` a`b ``", quote("it's"): `'it'\''s'`, quote("a=b"): "a=b",

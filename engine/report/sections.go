@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -145,7 +146,7 @@ func (m *markdown) environment() {
 	add("device kind", meta.DeviceKind)
 	add("model", meta.Model)
 	if meta.Params > 0 {
-		add("trainable parameters", grouped(meta.Params))
+		add("trainable parameters", figures.Count(meta.Params))
 	}
 	data := meta.Dataset
 	if meta.Synthetic {
@@ -154,7 +155,7 @@ func (m *markdown) environment() {
 	add("data set", data)
 	add("data format", meta.Format)
 	if meta.Samples > 0 {
-		add("samples in an epoch", grouped(meta.Samples))
+		add("samples in an epoch", figures.Count(meta.Samples))
 	}
 	if meta.Classes > 0 {
 		add("classes", itoa(int64(meta.Classes)))
@@ -227,7 +228,7 @@ func (m *markdown) measurements(row int) {
 	r := &m.rows[row]
 	if r.Steps == 0 {
 		m.para("All %s of these settings belong to a transition or a warm-up, so there is nothing steady to measure.",
-			plural(len(m.steps[r.Segment.Index]), "step", "steps"))
+			figures.Counted(len(m.steps[r.Segment.Index]), "step", "steps"))
 		return
 	}
 	rows := [][]string{
@@ -247,7 +248,7 @@ func (m *markdown) measurements(row int) {
 		{"data wait", seconds(r.Breakdown.Wait/int64(r.Steps)) + " a step", "time that the step loop was blocked for the next batch"},
 	}...)
 	m.table(rows)
-	m.para("Over %s; %s left out as transition or warm-up.", plural(r.Steps, "step", "steps"), grouped(int64(r.Excluded)))
+	m.para("Over %s; %s left out as transition or warm-up.", figures.Counted(r.Steps, "step", "steps"), figures.Count(r.Excluded))
 }
 
 // gauge is the mean of a gauge's samples within a row.

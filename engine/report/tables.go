@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -19,7 +20,7 @@ func (m *markdown) segmentTable() {
 	for i := range m.rows {
 		r := &m.rows[i]
 		note := flagNote(m.flagsOf(i))
-		row := []string{m.letter(i), or(r.Segment.Reason, "-"), grouped(int64(r.Steps)), grouped(int64(r.Excluded))}
+		row := []string{m.letter(i), or(r.Segment.Reason, "-"), figures.Count(r.Steps), figures.Count(r.Excluded)}
 		if r.Steps == 0 {
 			row = append(row, "-", "-", "-", "-", "-")
 		} else {
@@ -57,7 +58,7 @@ func epochNote(e stall.EpochStats) string {
 		case steps == e.Steps:
 			notes = append(notes, what)
 		case steps > 0:
-			notes = append(notes, fmt.Sprintf("%s in %s of %s steps", what, grouped(int64(steps)), grouped(int64(e.Steps))))
+			notes = append(notes, fmt.Sprintf("%s in %s of %s steps", what, figures.Count(steps), figures.Count(e.Steps)))
 		}
 	}
 	add("injected", e.Injected)
@@ -100,7 +101,7 @@ func (m *markdown) epochTable() {
 		if finite(e.Top1) {
 			top1 = percent(e.Top1)
 		}
-		rows = append(rows, []string{itoa(int64(e.Epoch) + 1), seg, grouped(int64(e.Steps)), grouped(e.Samples),
+		rows = append(rows, []string{itoa(int64(e.Epoch) + 1), seg, figures.Count(e.Steps), figures.Count(e.Samples),
 			seconds(e.Load), seconds(e.Wait), seconds(e.Train), seconds(e.Total), whole, percent(e.Utilisation), loss, top1, epochNote(e)})
 		injected, ceiling = injected || e.Injected > 0, ceiling || e.Ceiling > 0
 	}
@@ -113,7 +114,7 @@ func (m *markdown) epochTable() {
 		m.para("Ceiling: cached batches were served, so the epoch's load and wait are not those of loading the data, and its loss and top-1 are those of the same few batches over and over.")
 	}
 	if projected {
-		m.para("Projected: the epoch was not run in full, so its time is that of the samples that were, scaled to all %s.", grouped(m.s.Meta.Samples))
+		m.para("Projected: the epoch was not run in full, so its time is that of the samples that were, scaled to all %s.", figures.Count(m.s.Meta.Samples))
 	}
 }
 

@@ -7,21 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
-
-// grouped is 1234567 as 1,234,567.
-func grouped(n int64) string {
-	s := itoa(n)
-	neg := strings.TrimPrefix(s, "-")
-	sign := s[:len(s)-len(neg)]
-	for i := len(neg) - 3; i > 0; i -= 3 {
-		neg = neg[:i] + "," + neg[i:]
-	}
-	return sign + neg
-}
 
 // seconds is a time in the unit that shows it, with three or four digits.
 func seconds(ns int64) string {
@@ -52,7 +42,7 @@ func rate(v float64) string {
 	case v <= 0 || !finite(v):
 		return "-"
 	case v >= 1000:
-		return grouped(int64(math.Round(v)))
+		return figures.Count(int64(math.Round(v)))
 	}
 	return fmt.Sprintf("%.4g", v)
 }
@@ -108,13 +98,6 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return grouped(int64(n)) + " " + many
 }
 
 // heading, para and line write markdown; table rows are padded to line up in plain text.

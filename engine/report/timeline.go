@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
 
@@ -96,7 +97,7 @@ func (m *markdown) timeline(row int) {
 		l.add(g, max(s.Start, from)-from, min(s.End, to)-from, to-from)
 	}
 	slices.SortFunc(ids, func(a, b trace.TrackID) int { return laneOrder(a) - laneOrder(b) })
-	m.para("Steps %s to %s, %s in %d columns of %s:", grouped(int64(first)), grouped(int64(last)), seconds(to-from), columns, seconds((to-from)/columns))
+	m.para("Steps %s to %s, %s in %d columns of %s:", figures.Count(first), figures.Count(last), seconds(to-from), columns, seconds((to-from)/columns))
 	m.line("```")
 	workers, hidden := 0, 0
 	for _, id := range ids {
@@ -107,7 +108,7 @@ func (m *markdown) timeline(row int) {
 			}
 		}
 		if hidden > 0 && !id.IsWorker() {
-			m.line("… and %s", plural(hidden, "worker more", "workers more"))
+			m.line("… and %s", figures.Counted(hidden, "worker more", "workers more"))
 			hidden = 0
 		}
 		m.line("%-*s|%s| %3.0f %%", nameWidth, trackName(id), lanes[id].String(), 100*float64(lanes[id].active)/float64(to-from))
