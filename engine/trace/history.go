@@ -37,7 +37,7 @@ func (h *History) add(s *Step) {
 	if s.Start < 0 || wall <= 0 {
 		return
 	}
-	for h.Bucket > 0 && (s.End-1)/h.Bucket >= maxHistory {
+	for (s.End-1)/h.Bucket >= maxHistory {
 		h.halve()
 	}
 	for b := max(s.Start/h.Bucket, int64(len(h.Points))); b <= (s.End-1)/h.Bucket; b++ {
