@@ -146,12 +146,12 @@ func onCPU(t testing.TB, d loader.Dataset, k engine.Knobs, epochs int) *rig {
 
 func checkSteps(t *testing.T, s *trace.Snapshot) {
 	t.Helper()
-	for i, st := range s.Steps {
+	for i, st := range s.Recent {
 		if int(st.Index) != i {
 			t.Fatalf("step %d stands at %d", st.Index, i)
 		}
-		if i > 0 && st.Start != s.Steps[i-1].End {
-			t.Errorf("step %d starts at %d, the previous one ended at %d", i, st.Start, s.Steps[i-1].End)
+		if i > 0 && st.Start != s.Recent[i-1].End {
+			t.Errorf("step %d starts at %d, the previous one ended at %d", i, st.Start, s.Recent[i-1].End)
 		}
 		sum := st.Busy
 		for _, v := range st.Stall {
@@ -169,8 +169,8 @@ func TestTrains(t *testing.T) {
 	k.Loader.BatchSize, k.Loader.NumWorkers = 64, 2
 	s := onCPU(t, d, k, 3).run(t, context.Background())
 	checkSteps(t, s)
-	if want := 3 * 16; len(s.Steps) != want { // the last batch of an epoch has 40
-		t.Fatalf("%d steps, want %d", len(s.Steps), want)
+	if want := 3 * 16; len(s.Recent) != want { // the last batch of an epoch has 40
+		t.Fatalf("%d steps, want %d", len(s.Recent), want)
 	}
 	e := stall.Epochs(s)
 	if len(e) != 3 || e[0].Samples != 1000 || !e[0].Complete {
@@ -187,7 +187,7 @@ func TestDeviceTransformsAgree(t *testing.T) {
 		k := engine.DefaultKnobs()
 		k.Loader.BatchSize, k.Loader.DeviceTransforms = 32, on
 		s := onCPU(t, stripes{n: 128}, k, 1).run(t, context.Background())
-		loss[i] = s.Steps[len(s.Steps)-1].Loss
+		loss[i] = s.Recent[len(s.Recent)-1].Loss
 	}
 	if d := math.Abs(float64(loss[0] - loss[1])); !(d < 1e-4) {
 		t.Errorf("last loss %v with transforms on the host, %v on the device", loss[0], loss[1])
@@ -200,7 +200,7 @@ func checkSegments(t *testing.T, s *trace.Snapshot) {
 	next := int32(0)
 	for i, seg := range s.Segments {
 		first, transition := int32(-1), int32(0)
-		for _, st := range s.Steps {
+		for _, st := range s.Recent {
 			if st.Segment != int32(i) {
 				continue
 			}
@@ -236,7 +236,7 @@ func TestSuspend(t *testing.T) {
 	}()
 	s := r.run(t, context.Background())
 	checkSteps(t, s)
-	if b := stall.Sum(s.Steps); b.Paused < int64(asleep)/2 {
+	if b := stall.Sum(s.Recent); b.Paused < int64(asleep)/2 {
 		t.Errorf("paused %v, the process was away for %v of the first batch's time", time.Duration(b.Paused), asleep)
 	}
 }
@@ -254,14 +254,14 @@ func TestPauseAndCancel(t *testing.T) {
 		time.Sleep(30 * time.Millisecond)
 		r.engine.Pause(false)
 		r.until(notes(2)) // resumed
-		steps := len(r.session.Snapshot(0, 0).Steps)
-		r.until(func(s *trace.Snapshot) bool { return len(s.Steps) > steps })
+		steps := len(r.session.Snapshot(0, 0).Recent)
+		r.until(func(s *trace.Snapshot) bool { return len(s.Recent) > steps })
 		r.engine.Pause(true)
 		r.until(notes(3)) // paused again: cancelled while paused
 	}()
 	s := r.run(t, ctx)
 	checkSteps(t, s)
-	if b := stall.Sum(s.Steps); b.Paused < int64(30*time.Millisecond) {
+	if b := stall.Sum(s.Recent); b.Paused < int64(30*time.Millisecond) {
 		t.Errorf("paused %v, slept 30ms", time.Duration(b.Paused))
 	}
 }
@@ -302,17 +302,17 @@ func TestUnet3D(t *testing.T) {
 	for range 3 {
 		s = run()
 		checkSteps(t, s)
-		if au, _ = stall.AU(s.Steps); math.Abs(au-want) <= 0.01*want {
+		if au, _ = stall.AU(s); math.Abs(au-want) <= 0.01*want {
 			break
 		}
 	}
 	if !(math.Abs(au-want) <= 0.01*want) {
 		t.Errorf("AU %v, arithmetic says %v", au, want)
 	}
-	if b := stall.Sum(s.Steps[1:]); b.Share(trace.CauseRead) < 0.45 {
+	if b := stall.Sum(s.Recent[1:]); b.Share(trace.CauseRead) < 0.45 {
 		t.Errorf("read takes %v of the wall; half of it is waiting for storage", b.Share(trace.CauseRead))
 	}
-	for _, st := range s.Steps {
+	for _, st := range s.Recent {
 		if !math.IsNaN(float64(st.Loss)) || st.Correct != -1 {
 			t.Fatal("an emulated device reports a loss")
 		}

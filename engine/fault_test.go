@@ -99,8 +99,8 @@ func (r *rig) end(t *testing.T, steps int, says ...string) {
 		t.Error(err)
 	}
 	s := r.session.Snapshot(0, 1<<62)
-	if len(s.Steps) != steps {
-		t.Errorf("%d steps recorded, want %d", len(s.Steps), steps)
+	if len(s.Recent) != steps {
+		t.Errorf("%d steps recorded, want %d", len(s.Recent), steps)
 	}
 	checkSteps(t, s)
 }
@@ -379,8 +379,8 @@ func TestLivePrecision(t *testing.T) {
 	for _, seg := range s.Segments[1:] {
 		reasons = append(reasons, seg.Reason)
 	}
-	if got := strings.Join(reasons, "; "); got != "precision fp32 -> bf16; precision bf16 -> fp32" || len(s.Steps) != 60 {
-		t.Errorf("segments %q, %d steps", got, len(s.Steps))
+	if got := strings.Join(reasons, "; "); got != "precision fp32 -> bf16; precision bf16 -> fp32" || len(s.Recent) != 60 {
+		t.Errorf("segments %q, %d steps", got, len(s.Recent))
 	}
 	if full != 0 || len(s.Notes) != 1 || !strings.Contains(s.Notes[0].Text, "precision fp32 -> fp16 not applied") {
 		t.Errorf("notes %v", s.Notes)

@@ -42,7 +42,7 @@ func TestLiveKnobs(t *testing.T) {
 	<-done
 	checkSteps(t, s)
 	per := map[int32]int{}
-	for _, st := range s.Steps {
+	for _, st := range s.Recent {
 		per[st.Epoch] += int(st.Samples)
 	}
 	for e, n := range per {
@@ -111,7 +111,7 @@ func TestEngineKnobsLive(t *testing.T) {
 	if len(s.Segments) < 3 {
 		t.Errorf("%d segments", len(s.Segments))
 	}
-	for _, st := range s.Steps {
+	for _, st := range s.Recent {
 		if math.IsNaN(float64(st.Loss)) {
 			t.Fatalf("step %d has no loss", st.Index)
 		}

@@ -221,8 +221,8 @@ func TestMoves(t *testing.T) {
 		if len(s.Segments) != c.segments || len(dev.taken) != c.taken || dev.overdrafts != 0 {
 			t.Errorf("%s: %d segments, taken %v, %d allocations beyond it; notes %+v", name, len(s.Segments), dev.taken, dev.overdrafts, s.Notes)
 		}
-		for i := range s.Steps {
-			losses[name] = append(losses[name], s.Steps[i].Loss)
+		for i := range s.Recent {
+			losses[name] = append(losses[name], s.Recent[i].Loss)
 		}
 	}
 	for i, want := range losses["room for both"] {
@@ -252,8 +252,8 @@ func TestRefusesLive(t *testing.T) {
 	}
 	s := r.run(t, context.Background())
 	checkSteps(t, s)
-	if len(s.Segments) != 1 || len(s.Steps) != 3*19 {
-		t.Errorf("%d segments, %d steps", len(s.Segments), len(s.Steps))
+	if len(s.Segments) != 1 || len(s.Recent) != 3*19 {
+		t.Errorf("%d segments, %d steps", len(s.Segments), len(s.Recent))
 	}
 	note := ""
 	for _, n := range s.Notes {

@@ -16,12 +16,12 @@ func TestOpsBySegment(t *testing.T) {
 	k.Loader.BatchSize, k.TimeOps = 32, ops.Every
 	r := onCPU(t, stripes{n: 32 * 40}, k, 1)
 	go func() {
-		r.until(func(s *trace.Snapshot) bool { return len(s.Steps) >= 4 })
+		r.until(func(s *trace.Snapshot) bool { return len(s.Recent) >= 4 })
 		if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "16"}, {Name: "time_ops", Value: "sampled"}}); err != nil {
 			t.Error(err)
 		}
 		r.until(func(s *trace.Snapshot) bool {
-			return len(s.Segments) > 1 && len(s.Steps) >= int(s.Segments[1].FirstStep)+20
+			return len(s.Segments) > 1 && len(s.Recent) >= int(s.Segments[1].FirstStep)+20
 		})
 		if err := r.engine.Set([]trace.Knob{{Name: "time_ops", Value: "off"}}); err != nil {
 			t.Error(err)
@@ -33,7 +33,7 @@ func TestOpsBySegment(t *testing.T) {
 		t.Fatalf("%d segments", len(s.Segments))
 	}
 	timed, spans := make([]int64, 3), map[int32]int64{}
-	for _, st := range s.Steps {
+	for _, st := range s.Recent {
 		if st.Flags&trace.FlagTimed != 0 {
 			timed[st.Segment]++
 		}
@@ -63,7 +63,7 @@ func TestOpsBySegment(t *testing.T) {
 		if sp.Kind != trace.KindOp {
 			continue
 		}
-		st, o := &s.Steps[sp.Step], &s.Ops[sp.Arg]
+		st, o := &s.Recent[sp.Step], &s.Ops[sp.Arg]
 		if sp.Track != trace.TrackOps || st.Flags&trace.FlagTimed == 0 || o.Segment != st.Segment || sp.End > st.End {
 			t.Errorf("%+v of %+v", sp, o)
 		}
@@ -83,7 +83,7 @@ func TestHeldBySegment(t *testing.T) {
 	k.Loader.BatchSize = 8
 	r := onCPU(t, stripes{n: 64 * 8}, k, 1)
 	go func() {
-		r.until(func(s *trace.Snapshot) bool { return len(s.Steps) >= 4 })
+		r.until(func(s *trace.Snapshot) bool { return len(s.Recent) >= 4 })
 		if err := r.engine.Set([]trace.Knob{{Name: "batch_size", Value: "64"}}); err != nil {
 			t.Error(err)
 		}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -55,8 +56,9 @@ func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
 
 func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.Msg {
 	t0 := time.Now()
+	asOfNow(s)
 	r := analysedMsg{
-		verdict:  stall.Judge(s, steps),
+		verdict:  stall.Judge(s, trace.Count(steps)),
 		segs:     stall.Segments(s, baseline),
 		effects:  map[string]stall.Comparison{},
 		baseline: baseline, at: s.Now,
@@ -77,16 +79,21 @@ func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.
 		if _, done := r.effects[name]; !alone || done {
 			continue
 		}
-		r.effects[name] = stall.Compare(segmentSteps(s, i-1), segmentSteps(s, i))
+		r.effects[name] = stall.Compare(s.Tally(s.Segments[i-1].Index), s.Tally(s.Segments[i].Index))
 	}
 	r.took = time.Since(t0)
 	return r
 }
 
-// segmentSteps are the steps of segment i, its transition included.
-func segmentSteps(s *trace.Snapshot, i int) []trace.Step {
-	lo, hi := segmentRange(s.Steps, s.Segments[i].Index)
-	return s.Steps[lo:hi]
+// asOfNow counts the steps of the newest segment again when some of them end after
+// the moment shown.
+func asOfNow(s *trace.Snapshot) {
+	n := len(s.Tallies)
+	if n == 0 || s.Tallies[n-1].End <= s.Now {
+		return
+	}
+	s.Tallies = slices.Clone(s.Tallies)
+	s.Tallies[n-1], _ = s.TallyUntil(s.Tallies[n-1].Segment, s.Now) // of what can be read
 }
 
 // changed names the knob that differs between two settings, if it is only one.

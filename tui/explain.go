@@ -28,7 +28,7 @@ func (t *timeline) explain(m *Model) {
 		key[1] = t.spans[stall].Start
 	case unknown && m.paused:
 		key[1] = -2
-	case len(m.pic.snap.Steps) == 0:
+	case len(m.pic.snap.Recent) == 0:
 		key[1] = -4
 	case unknown:
 		key[1] = -3
@@ -47,7 +47,7 @@ func (t *timeline) explain(m *Model) {
 		text = "paused: nothing runs on the device"
 	case len(t.spans) == 0:
 		text = "nothing recorded in this window yet"
-	case len(m.pic.snap.Steps) == 0:
+	case len(m.pic.snap.Recent) == 0:
 		text = "no step has ended yet: time is charged to causes from the first one on"
 	case unknown:
 		text = "no step has ended in this window: its stalls are not known yet"

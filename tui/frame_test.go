@@ -115,7 +115,7 @@ func TestSmallPanels(t *testing.T) {
 // TestDiverged: a loss that broke shows at every size, but not before it did.
 func TestDiverged(t *testing.T) {
 	run := session()
-	run.Diverge(int32(len(run.Snapshot(0, 0).Steps)) + 5)
+	run.Diverge(int32(len(run.Snapshot(0, 0).Recent)) + 5)
 	run.Advance(run.Now() + 2e9)
 	for _, size := range sizes {
 		s := newScreen(t, run, Options{Control: run}, size[0], size[1])

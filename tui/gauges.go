@@ -203,7 +203,7 @@ func (m *Model) noSteps() string {
 	switch {
 	case m.pic.snap.Outcome.Ended != 0:
 		return "ended without a step"
-	case len(m.pic.snap.Steps) == 0:
+	case len(m.pic.snap.Recent) == 0:
 		return "waiting for the first step"
 	}
 	return "waiting for a step"

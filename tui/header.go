@@ -65,7 +65,7 @@ func (m *Model) state() (glyph rune, word string, st canvas.Style) {
 		return m.c.Glyphs.Pause, "PAUSED", canvas.Paused
 	case m.o.Replay:
 		return m.c.Glyphs.End, "UNFINISHED", canvas.Paused
-	case len(m.live.Steps) == 0:
+	case len(m.live.Recent) == 0:
 		return m.c.Glyphs.Play, "START", canvas.Paused
 	}
 	return m.c.Glyphs.Play, "RUN", canvas.Running
@@ -101,8 +101,8 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 		var b [16]byte
 		p.Bytes(canvas.Normal, figures.AppendClock(b[:0], m.pic.at)).Space(2)
 	}
-	if n := len(s.Steps); n > 0 {
-		last := &s.Steps[n-1]
+	if n := len(s.Recent); n > 0 {
+		last := &s.Recent[n-1]
 		if item(12) {
 			p.Text(canvas.Dim, "step ").Bytes(canvas.Bold, figures.AppendCount(p.Buf(), last.Index+1)).Space(2)
 		}

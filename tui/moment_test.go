@@ -54,7 +54,7 @@ func TestStart(t *testing.T) {
 		s.press("z")
 	}
 	s.press("g")
-	first := s.live.Steps[0].End
+	first := s.live.First.End
 	if from, to := s.tl.window(s.pic.at); from >= first || first >= to {
 		t.Errorf("the first step ends at %d, the timeline shows %d to %d", first, from, to)
 	}
@@ -72,7 +72,7 @@ func TestStart(t *testing.T) {
 // TestBeforeTheFirstStep nothing claims that the device never waited.
 func TestBeforeTheFirstStep(t *testing.T) {
 	run := demo.New(nil)
-	for run.Advance(1e6); len(run.Snapshot(0, 0).Steps) == 0 && run.Now() < 1e9; run.Advance(run.Now() + 1e6) {
+	for run.Advance(1e6); len(run.Snapshot(0, 0).Recent) == 0 && run.Now() < 1e9; run.Advance(run.Now() + 1e6) {
 		s := newScreen(t, run, Options{Control: run}, 120, 36)
 		s.mustHide("the device never waited")
 	}

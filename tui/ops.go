@@ -198,7 +198,7 @@ func (m *Model) opsSummary(p canvas.Pen) {
 func (m *Model) noOps() string {
 	can := m.o.Control != nil && m.live != nil && m.live.Outcome.Ended == 0
 	switch {
-	case len(m.pic.snap.Steps) == 0:
+	case len(m.pic.snap.Recent) == 0:
 		return "no device ops before the first step"
 	case m.pic.value("time_ops") == "off" && can:
 		return "the ops are not timed: time_ops is off; press 2, select time_ops, change it to sampled and press enter"

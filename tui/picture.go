@@ -33,8 +33,8 @@ type picture struct {
 	floor    int64   // ns of compute in the median step, which is never over p50
 	rate     float64 // samples a second
 
-	broke    int  // index of the first step that diverged, -1
-	searched int  // steps looked at for it
+	past     []trace.Step // the steps before a moment that is no longer in memory
+	pastAt   int64
 	diverged bool // by the moment shown
 
 	loss, top1 float64 // of the last step, and over the window; NaN when the device does no arithmetic
@@ -46,8 +46,6 @@ type picture struct {
 	h2d               float64 // bytes a second of copy time
 	bucket            int64   // ns of one history bucket
 	hist              [histLen]point
-	histEnd           int64 // the bucket after the last
-	histFinal         int64 // buckets before it do not change any more
 	injected, ceiling bool
 	drops             int64
 
@@ -88,10 +86,12 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	s = &p.snap
 
 	p.edge = at
-	if n := len(s.Steps); n > 0 {
-		p.edge = max(s.Steps[n-1].End, at-500e6)
+	if n := len(s.Recent); n > 0 {
+		p.edge = max(s.Recent[n-1].End, at-500e6)
+		p.diverged = s.Diverged > 0 && s.DivergedAt <= s.Recent[n-1].Index
+	} else {
+		p.diverged = false
 	}
-	p.divergence()
 	p.next = len(s.Segments) > 0
 	p.seg = trace.Segment{}
 	if p.next {
@@ -123,21 +123,6 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	}
 }
 
-// divergence looks at each step once: a session's steps are only ever added to,
-// and those of an earlier moment are the first of them.
-func (p *picture) divergence() {
-	steps := p.snap.Steps
-	if p.searched == 0 {
-		p.broke = -1
-	}
-	for ; p.searched < len(steps); p.searched++ {
-		if p.broke < 0 && steps[p.searched].Diverged() {
-			p.broke = p.searched
-		}
-	}
-	p.diverged = p.broke >= 0 && p.broke < len(steps)
-}
-
 // truncate drops what happened after the moment shown.
 func (p *picture) truncate() {
 	s, at := &p.snap, p.at
@@ -145,25 +130,40 @@ func (p *picture) truncate() {
 		return
 	}
 	s.Now = at
-	n := sort.Search(len(s.Steps), func(i int) bool { return s.Steps[i].End > at })
-	s.Steps = s.Steps[:n:n]
+	s.Recent = p.before(at)
 	k := sort.Search(len(s.Segments), func(i int) bool { return s.Segments[i].Start > at })
 	s.Segments = s.Segments[:k:k]
 	k = sort.Search(len(s.Notes), func(i int) bool { return s.Notes[i].T > at })
 	s.Notes = s.Notes[:k:k]
+	k = sort.Search(len(s.Tallies), func(i int) bool { return s.Tallies[i].Start >= at })
+	s.Tallies = s.Tallies[:k:k]
 	if s.Outcome.Ended > at {
 		s.Outcome.Ended = 0
 	}
 }
 
+// before returns the last steps before the moment at. Those that are no longer in
+// memory are read once.
+func (p *picture) before(at int64) []trace.Step {
+	if r := p.snap.Recent; len(r) > windowSteps && at >= r[windowSteps].End {
+		n := sort.Search(len(r), func(i int) bool { return r[i].End > at })
+		return r[:n:n]
+	}
+	if p.past == nil || p.pastAt != at {
+		p.past, _ = p.snap.Before(at, windowSteps) // what cannot be read is not shown
+		p.pastAt = at
+	}
+	return p.past
+}
+
 // window sums the last steps under the knobs in force.
 func (p *picture) window() {
-	steps := p.snap.Steps
+	steps := p.snap.Recent
 	from := max(0, len(steps)-windowSteps)
 	if n := len(steps); n > 0 { // the newest segment that has steps
 		lo, _ := segmentRange(steps, steps[n-1].Segment)
 		for i := range p.snap.Segments {
-			if g := &p.snap.Segments[i]; g.Index == steps[n-1].Segment && lo+int(g.TransitionSteps) < n {
+			if g := &p.snap.Segments[i]; g.Index == steps[n-1].Segment && steps[lo].Index <= g.FirstStep && lo+int(g.TransitionSteps) < n {
 				lo += int(g.TransitionSteps)
 			}
 		}
@@ -205,44 +205,30 @@ func (p *picture) window() {
 	}
 }
 
-// history fills the buckets up to the edge, newest last. A step that spans
-// several buckets is shared out among them. Buckets that the last step has
-// passed are final and are kept from picture to picture.
+// history fills the buckets up to the edge, newest last.
 func (p *picture) history() {
-	steps := p.snap.Steps
+	h := &p.snap.History
 	bucket := int64(500e6)
 	if p.at < 15e9 {
 		bucket = 100e6
 	}
+	fine := max(1, h.Bucket)
+	bucket = max(bucket, fine) / fine * fine
 	end := p.edge / bucket // the first bucket that is not complete
 	start := end - histLen
-	from := start // the first bucket to compute
-	if moved := end - p.histEnd; bucket == p.bucket && moved >= 0 && moved < histLen && p.histFinal > start {
-		copy(p.hist[:], p.hist[moved:])
-		from = min(p.histFinal, end)
-	}
-	clear(p.hist[from-start:])
-	p.bucket, p.histEnd, p.histFinal = bucket, end, start
-	if n := len(steps); n > 0 {
-		p.histFinal = min(end, steps[n-1].End/bucket)
-	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		st := &steps[i]
-		if st.End <= from*bucket {
-			break
-		}
-		wall := st.End - st.Start
-		if wall <= 0 {
-			continue
-		}
-		for b := max(st.Start/bucket, from); b <= (st.End-1)/bucket && b < end; b++ {
-			over := min(st.End, (b+1)*bucket) - max(st.Start, b*bucket)
-			f := float32(over) / float32(wall)
-			h := &p.hist[b-start]
-			h.util += f * float32(st.Busy) / float32(bucket)
-			h.rate += f * float32(st.Samples)
-			h.step += f * float32(wall)
-			h.n += f
+	p.bucket = bucket
+	clear(p.hist[:])
+	for i := range p.hist {
+		b := start + int64(i)
+		for k := max(0, b*bucket/fine); k < (b+1)*bucket/fine && k <= int64(len(h.Points)); k++ {
+			pt := &h.Open
+			if k < int64(len(h.Points)) {
+				pt = &h.Points[k]
+			}
+			p.hist[i].util += pt.Busy / float32(bucket)
+			p.hist[i].rate += pt.Samples
+			p.hist[i].step += pt.StepTime
+			p.hist[i].n += pt.Steps
 		}
 	}
 	for i, pts := len(p.hist)-1, p.snap.Gauges["queue_ready"]; i >= 0 && len(pts) > 0; i-- {

@@ -4,39 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"dev.gpustall/engine/trace"
-	"dev.gpustall/tui/internal/demo"
 )
-
-// TestHistoryIsKept: buckets kept from picture to picture are those that a
-// picture made from nothing has, through stalls of seconds and rewinds.
-func TestHistoryIsKept(t *testing.T) {
-	run := demo.New(nil)
-	var kept picture
-	check := func(at int64) {
-		t.Helper()
-		s := run.Snapshot(0, 0)
-		var fresh picture
-		kept.compute(s, at)
-		fresh.compute(s, at)
-		if diff := cmp.Diff(fresh.hist[:], kept.hist[:], cmp.AllowUnexported(point{})); diff != "" {
-			t.Fatalf("at %d ns (-fresh +kept):\n%s", at, diff)
-		}
-	}
-	for at := int64(70e6); at < 40e9; at += 170e6 {
-		if at > 5e9 && at < 5.2e9 {
-			_ = run.Set([]trace.Knob{{Name: "inject_read", Value: "20ms"}}) // steps of more than a second
-		}
-		run.Advance(at)
-		check(run.Now())
-		if at%1700e6 < 170e6 {
-			check(run.Now() / 2)
-			check(run.Now())
-		}
-	}
-}
 
 // TestPictureOfAMoment shows nothing later than the moment.
 func TestPictureOfAMoment(t *testing.T) {
@@ -45,9 +14,9 @@ func TestPictureOfAMoment(t *testing.T) {
 	var p picture
 	for at := int64(0); at <= s.Now; at += 250e6 {
 		p.compute(s, at)
-		for i := range p.snap.Steps {
-			if p.snap.Steps[i].End > at {
-				t.Fatalf("at %d there is step %d, which ends at %d", at, i, p.snap.Steps[i].End)
+		for i := range p.snap.Recent {
+			if p.snap.Recent[i].End > at {
+				t.Fatalf("at %d there is step %d, which ends at %d", at, i, p.snap.Recent[i].End)
 			}
 		}
 		if p.floor > p.p50 {
@@ -65,7 +34,7 @@ func TestPictureOfAMoment(t *testing.T) {
 	if len(p.steps) == 0 || p.util <= 0 || p.util > 1 {
 		t.Errorf("the last picture has %d steps and utilisation %v", len(p.steps), p.util)
 	}
-	if len(s.Steps) == len(p.snap.Steps) && len(s.Steps) == 0 {
+	if len(s.Recent) == len(p.snap.Recent) && len(s.Recent) == 0 {
 		t.Error("no steps at all")
 	}
 }

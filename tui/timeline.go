@@ -123,8 +123,8 @@ const timedSlot = 1
 // update aggregates the spans of the window that ends at edge.
 func (t *timeline) update(p *picture, spans []trace.Span) {
 	t.edge, t.spans, t.known = p.edge, spans, p.edge
-	if n := len(p.snap.Steps); n > 0 && p.snap.Outcome.Ended == 0 {
-		t.known = min(t.edge, p.snap.Steps[n-1].End)
+	if n := len(p.snap.Recent); n > 0 && p.snap.Outcome.Ended == 0 {
+		t.known = min(t.edge, p.snap.Recent[n-1].End)
 	}
 	from, _ := t.window(t.edge)
 	t.first = from / t.bin()

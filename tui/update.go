@@ -138,8 +138,8 @@ func (m *Model) toStart() tea.Cmd {
 	}
 	width := m.tl.bin() * int64(m.tl.cols)
 	at := width - 1 // the last of the columns that begin at 0
-	if len(m.live.Steps) > 0 && m.live.Steps[0].End > width/2 {
-		at = m.live.Steps[0].End + width*3/4
+	if m.live.Total.Steps > 0 && m.live.First.End > width/2 {
+		at = m.live.First.End + width*3/4
 	}
 	if at >= m.live.Now {
 		at = m.live.Now

@@ -39,9 +39,9 @@ func (e divergedError) Error() string {
 }
 
 // diverged is the error of a run whose loss broke, nil for any other.
-func diverged(steps []trace.Step) error {
-	if step, n := trace.Diverged(steps); n > 0 {
-		return divergedError{step}
+func diverged(s *trace.Snapshot) error {
+	if s.Diverged > 0 {
+		return divergedError{s.DivergedAt}
 	}
 	return nil
 }

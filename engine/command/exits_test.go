@@ -114,10 +114,11 @@ func TestSummaryOfNothing(t *testing.T) {
 // Progress tells of the last step, however long ago it was.
 func TestProgressOfSlowSteps(t *testing.T) {
 	const second = int64(time.Second)
-	s := &trace.Snapshot{Now: 60 * second, Meta: trace.Meta{Samples: 100}, Steps: []trace.Step{
+	s := &trace.Snapshot{Now: 60 * second, Meta: trace.Meta{Samples: 100}, Recent: []trace.Step{
 		{Index: 0, End: 10 * second, Samples: 10, Busy: 10 * second},
 		{Index: 1, Epoch: 1, Start: 10 * second, End: 30 * second, Samples: 10, Busy: 20 * second},
 	}}
+	s.Digest = *trace.Digested(s.Recent)
 	g := measure(s, &options{epochs: 2, steps: 4})
 	if g.Epoch != 1 || math.Abs(float64(g.SamplesPerSecond)-0.5) > 1e-9 {
 		t.Errorf("epoch %d, %v samples/s", g.Epoch, g.SamplesPerSecond)
@@ -221,7 +222,7 @@ func TestSamplesLeft(t *testing.T) {
 		{"at the end", "on", "32", []trace.Step{{Epoch: 1, Samples: full, Flags: last}}, 0},
 		{"another batch size", "on", "30", []trace.Step{{Samples: full}}, 58 + 90},
 	} {
-		s := &trace.Snapshot{Meta: trace.Meta{Samples: 100}, Steps: tt.steps, Segments: []trace.Segment{{
+		s := &trace.Snapshot{Meta: trace.Meta{Samples: 100}, Recent: tt.steps, Digest: *trace.Digested(tt.steps), Segments: []trace.Segment{{
 			Knobs: []trace.Knob{{Name: "batch_size", Value: tt.batch}, {Name: "drop_last", Value: tt.drop}},
 		}}}
 		if got := samplesLeft(s, 2); got != tt.want {

@@ -139,11 +139,11 @@ type gauge struct {
 // utilisation looks back up to a second, into the preparations.
 func gaugeTable(s *trace.Snapshot) map[string]gauge {
 	out := map[string]gauge{}
-	if len(s.Steps) == 0 {
+	if s.Total.Steps == 0 {
 		return out
 	}
-	to := s.Steps[len(s.Steps)-1].End
-	from := s.Steps[0].Start + (to-s.Steps[0].Start)/5
+	to := s.Last.End
+	from := s.First.Start + (to-s.First.Start)/5
 	for name, points := range s.Gauges {
 		if trace.IsEventGauge(name) {
 			continue

@@ -39,7 +39,7 @@ const recent = 5 * time.Second
 const late = 2 * time.Second
 
 func measure(s *trace.Snapshot, o *options) progress {
-	steps := s.Steps
+	steps := s.Recent
 	from := len(steps)
 	for from > 0 && steps[from-1].End > s.Now-int64(recent) {
 		from--
@@ -50,14 +50,14 @@ func measure(s *trace.Snapshot, o *options) progress {
 	window := steps[from:]
 	b := stall.Sum(window)
 	g := progress{
-		T: seconds(s.Now), Epochs: o.epochs, Step: len(steps), ETA: number(math.NaN()),
+		T: seconds(s.Now), Epochs: o.epochs, Step: int(s.Total.Steps), ETA: number(math.NaN()),
 		SamplesPerSecond: number(math.NaN()), DeviceUtilization: number(math.NaN()), DataShare: number(math.NaN()),
 		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()), Labels: labels(s),
 	}
 	if len(window) == 0 {
 		return g
 	}
-	g.Diverged = brokeAt(steps)
+	g.Diverged = brokeAt(s)
 	last := &window[len(window)-1]
 	g.Epoch = last.Epoch
 	since := max(0, s.Now-last.End)
@@ -73,7 +73,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 	}
 	if o.steps > 0 {
 		g.Steps = int64(o.steps)
-		left = min(left, float64(o.steps-len(steps))*float64(b.Samples)/float64(len(window)))
+		left = min(left, float64(o.steps-g.Step)*float64(b.Samples)/float64(len(window)))
 	}
 	g.ETA = number(max(0, left) / b.SamplesPerSecond())
 	return g
@@ -88,11 +88,8 @@ func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 			each -= each % batch
 		}
 	}
-	last := s.Steps[len(s.Steps)-1]
-	var done int64 // of the epoch under way
-	for i := len(s.Steps) - 1; i >= 0 && s.Steps[i].Epoch == last.Epoch; i-- {
-		done += int64(s.Steps[i].Samples)
-	}
+	last := &s.Last
+	done := s.Epochs[len(s.Epochs)-1].Totals.Samples // of the epoch under way
 	if last.Flags&trace.FlagLastOfEpoch != 0 {
 		done = each
 	}

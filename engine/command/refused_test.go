@@ -98,8 +98,8 @@ func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, s *
 		t.Fatal(err)
 	}
 	s = session.Snapshot(0, 1<<62)
-	for i := range s.Steps {
-		losses = append(losses, s.Steps[i].Loss)
+	for i := range s.Recent {
+		losses = append(losses, s.Recent[i].Loss)
 	}
 	return losses, s, refused
 }

@@ -80,7 +80,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	case err == nil && sig != nil:
 		err = sig
 	case err == nil:
-		err = diverged(r.session.Snapshot(0, 0).Steps)
+		err = diverged(r.session.Snapshot(0, 0))
 	}
 	if err == nil {
 		return nil

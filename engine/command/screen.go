@@ -58,7 +58,7 @@ func runScreen(parent context.Context, o *options) error {
 	if err := ended(trainErr, screenErr, got()); err != nil {
 		return err
 	}
-	return diverged(r.session.Snapshot(0, 0).Steps)
+	return diverged(r.session.Snapshot(0, 0))
 }
 
 // stopPause is how long a run that ends may take before a word about it.

@@ -41,11 +41,12 @@ func learning(steps []trace.Step) (loss, top1 float64) {
 }
 
 // brokeAt is the first step whose loss is not a number, nil when there is none.
-func brokeAt(steps []trace.Step) *int32 {
-	if step, n := trace.Diverged(steps); n > 0 {
-		return &step
+func brokeAt(s *trace.Snapshot) *int32 {
+	if s.Diverged == 0 {
+		return nil
 	}
-	return nil
+	step := s.DivergedAt
+	return &step
 }
 
 // labels are what must never be forgotten about the numbers.
@@ -57,10 +58,7 @@ func labels(s *trace.Snapshot) []string {
 	if s.Meta.Synthetic {
 		l = append(l, "synthetic")
 	}
-	var flags uint16
-	for i := range s.Steps {
-		flags |= s.Steps[i].Flags
-	}
+	flags := s.Flags
 	for i := range s.Segments { // also before the first step
 		if s.Segments[i].Injects() {
 			flags |= trace.FlagInjected
@@ -164,13 +162,13 @@ func summarise(r *run, cause error) summary {
 
 // summaryOf is what a session says of its run; file names it.
 func summaryOf(s *trace.Snapshot, file string) summary {
-	b := stall.Sum(s.Steps)
-	v := stall.Judge(s, s.Steps)
+	b := stall.Breakdown{Totals: s.Total}
+	v := stall.Judge(s, s.Tally(s.Last.Segment))
 	out := summary{
 		Type: "summary", Session: file, Status: s.Outcome.Status,
 		Device: s.Meta.Device, DeviceKind: s.Meta.DeviceKind, Model: s.Meta.Model, Dataset: s.Meta.Dataset,
 		Emulated: s.Meta.Emulated, Synthetic: s.Meta.Synthetic, Seed: s.Meta.Seed,
-		Steps: len(s.Steps), Samples: b.Samples, Wall: seconds(b.Wall), Busy: seconds(b.Busy),
+		Steps: int(b.Steps), Samples: b.Samples, Wall: seconds(b.Wall), Busy: seconds(b.Busy),
 		SamplesPerSecond: number(b.SamplesPerSecond()), DeviceUtilization: number(b.Utilisation()),
 		AU: number(math.NaN()), DataWait: seconds(b.Wait), Load: seconds(b.Load), Train: seconds(b.Busy),
 		Stalls: map[string]number{}, Verdict: v.Class, Dominant: dominant(v), Segments: len(s.Segments),
@@ -179,14 +177,14 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		Planned: planMemory(s.Outcome.Planned), LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
 	out.SegmentTable, out.Ops = opTables(s)
-	out.Diverged = brokeAt(s.Steps)
+	out.Diverged = brokeAt(s)
 	if u := s.Outcome.Unsaved; u.Any() {
 		out.Unsaved = &unsaved{u.Steps, u.Spans, seconds(u.From), seconds(u.To)}
 	}
 	if out.Steps == 0 { // not measured, rather than 0
 		out.SamplesPerSecond, out.DeviceUtilization, out.CopyInShare = number(math.NaN()), number(math.NaN()), number(math.NaN())
 	}
-	if au, ok := stall.AU(s.Steps); ok {
+	if au, ok := stall.AU(s); ok {
 		out.AU = number(au)
 	}
 	for c, ns := range b.Stall {

@@ -14,28 +14,18 @@ import (
 type account struct {
 	s      *trace.Snapshot
 	rows   []stall.SegmentStats
-	steps  map[int32][]trace.Step // by segment
 	epochs []stall.EpochStats
 	whole  stall.Breakdown
-	flags  uint16 // of any step
-	first  int    // the baseline's row, -1 without segments
-	last   int    // the final row that counts as a result
+	first  int // the baseline's row, -1 without segments
+	last   int // the final row that counts as a result
 	drops  int64
-	broke  int32 // the first step whose loss is not a number, -1
-	broken int   // how many
 }
 
 func newAccount(s *trace.Snapshot, o Options) *account {
-	a := &account{s: s, steps: map[int32][]trace.Step{}, first: -1, last: -1}
+	a := &account{s: s, first: -1, last: -1}
 	a.rows = stall.Segments(s, o.Baseline)
 	a.epochs = stall.Epochs(s)
 	a.whole = stall.Whole(s)
-	for i := range s.Steps {
-		st := &s.Steps[i]
-		a.steps[st.Segment] = append(a.steps[st.Segment], *st)
-		a.flags |= st.Flags
-	}
-	a.broke, a.broken = trace.Diverged(s.Steps)
 	for _, n := range s.Outcome.Drops {
 		a.drops += n
 	}
@@ -64,20 +54,18 @@ func (a *account) final() int {
 		}
 	}
 	for i := len(a.rows) - 1; i >= 0; i-- {
-		if len(a.steps[a.rows[i].Segment.Index]) > 0 {
+		if a.tally(i).All.Steps > 0 {
 			return i
 		}
 	}
 	return a.first
 }
 
+// tally is the account of a row's steps.
+func (a *account) tally(row int) *trace.Tally { return a.s.Tally(a.rows[row].Segment.Index) }
+
 // flagsOf are the flags of any step of a row.
-func (a *account) flagsOf(row int) (flags uint16) {
-	for _, st := range a.steps[a.rows[row].Segment.Index] {
-		flags |= st.Flags
-	}
-	return flags
-}
+func (a *account) flagsOf(row int) uint16 { return a.tally(row).Flags }
 
 func (a *account) flagged(row int, flag uint16) bool { return a.flagsOf(row)&flag != 0 }
 
@@ -101,14 +89,8 @@ type epochOf struct {
 func (a *account) epochOf(row int) epochOf {
 	var e epochOf
 	r := &a.rows[row]
-	for _, ep := range a.epochs {
-		if ep.Complete && ep.Segment == r.Segment.Index {
-			e.measured += ep.Total
-			e.runs++
-		}
-	}
-	if e.runs > 0 {
-		e.measured /= int64(e.runs)
+	if t := a.tally(row); t.Epochs > 0 {
+		e.runs, e.measured = int(t.Epochs), t.EpochTime/t.Epochs
 	}
 	if r.SamplesPerSecond > 0 && a.s.Meta.Samples > 0 {
 		e.projected = int64(float64(a.s.Meta.Samples) / r.SamplesPerSecond * 1e9)
@@ -174,17 +156,17 @@ func (a *account) labels() []string {
 	if m.Imported != "" {
 		l = append(l, "imported trace")
 	}
-	if m.Emulated || a.flags&trace.FlagModelled != 0 {
+	if m.Emulated || a.s.Flags&trace.FlagModelled != 0 {
 		l = append(l, "emulated device")
 	}
 	if m.Synthetic {
 		l = append(l, "synthetic data")
 	}
 	asked := func(g trace.Segment) bool { return g.Injects() } // though no step may have felt it
-	if a.flags&trace.FlagInjected != 0 || slices.ContainsFunc(a.s.Segments, asked) {
+	if a.s.Flags&trace.FlagInjected != 0 || slices.ContainsFunc(a.s.Segments, asked) {
 		l = append(l, "injected bottleneck")
 	}
-	if a.flags&trace.FlagCeiling != 0 {
+	if a.s.Flags&trace.FlagCeiling != 0 {
 		l = append(l, "ceiling (cached batches)")
 	}
 	if a.s.Outcome.Unsaved.Any() {
@@ -193,8 +175,8 @@ func (a *account) labels() []string {
 	if len(a.s.Damage) > 0 {
 		l = append(l, "a damaged session file")
 	}
-	if a.broken > 0 {
-		l = append(l, "the training diverged at step "+figures.Count(a.broke))
+	if a.s.Diverged > 0 {
+		l = append(l, "the training diverged at step "+figures.Count(a.s.DivergedAt))
 	}
 	return l
 }

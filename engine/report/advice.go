@@ -14,15 +14,14 @@ import (
 func (m *markdown) recommendations() {
 	m.heading(2, "Recommendations")
 	defer m.line("")
-	if len(m.s.Steps) == 0 || m.first < 0 {
+	if m.s.Total.Steps == 0 || m.first < 0 {
 		m.line("- Run it again until at least %d steps are finished.", enough)
 		return
 	}
-	if m.broken > 0 {
-		m.line("- The training diverged at step %s: lower the learning rate before anything else.", figures.Count(m.broke))
+	if m.s.Diverged > 0 {
+		m.line("- The training diverged at step %s: lower the learning rate before anything else.", figures.Count(m.s.DivergedAt))
 	}
-	judged := m.steps[m.rows[m.last].Segment.Index]
-	v := stall.Judge(m.s, judged)
+	v := stall.Judge(m.s, m.tally(m.last))
 	m.line("- With the final settings (segment %s): %s.", m.letter(m.last), v.Text)
 	if v.Advice != "" {
 		m.line("- Next: %s.", strings.TrimSuffix(v.Advice, "."))
@@ -88,15 +87,15 @@ func (m *markdown) caveats() {
 	if meta.Imported != "" {
 		m.line("- Imported: yes, from %s. gpustall did not run this training; it accounts for what the trace holds.", code(meta.Imported))
 	}
-	emulated := meta.Emulated || m.flags&trace.FlagModelled != 0
+	emulated := meta.Emulated || m.s.Flags&trace.FlagModelled != 0
 	why := "the loader was real, the device's times come from a model of it; they are no measurement of that device, and nothing was learnt"
 	if meta.DeviceKind == "cuda" {
 		why = "the training was real, on the host behind an emulated driver; its times are no measurement of a GPU"
 	}
 	m.item("Device emulated", emulated, why)
 	m.item("Data synthetic", meta.Synthetic, "gpustall made it; how fast it is read and what accuracy is reached say nothing about real data")
-	m.item("Bottleneck injected", m.flags&trace.FlagInjected != 0, m.flaggedRows(trace.FlagInjected)+" ran with a slowness that was added on purpose")
-	m.item("Ceiling", m.flags&trace.FlagCeiling != 0, m.flaggedRows(trace.FlagCeiling)+" served cached batches, so that data cost nothing")
+	m.item("Bottleneck injected", m.s.Flags&trace.FlagInjected != 0, m.flaggedRows(trace.FlagInjected)+" ran with a slowness that was added on purpose")
+	m.item("Ceiling", m.s.Flags&trace.FlagCeiling != 0, m.flaggedRows(trace.FlagCeiling)+" served cached batches, so that data cost nothing")
 	m.item("Spans dropped", m.drops > 0, m.dropText())
 	if u := m.s.Outcome.Unsaved; u.Any() {
 		what := figures.Counted(u.Spans, "span", "spans")
@@ -117,9 +116,9 @@ func (m *markdown) caveats() {
 	if m.whole.Paused > 0 {
 		m.line("- The run was paused for %s, which is in no number but this one.", seconds(m.whole.Paused))
 	}
-	if m.broken > 0 {
+	if m.s.Diverged > 0 {
 		m.line("- The training diverged: the loss is not a number in %s of %s, first in step %s. The times were measured all the same; nothing was learnt.",
-			figures.Count(m.broken), figures.Counted(len(m.s.Steps), "step", "steps"), figures.Count(m.broke))
+			figures.Count(m.s.Diverged), figures.Counted(m.s.Total.Steps, "step", "steps"), figures.Count(m.s.DivergedAt))
 	}
 	m.line("- One session on one machine: confidence intervals speak of the spread within it, not of other runs or machines.")
 	notes := 0
@@ -169,7 +168,7 @@ func (m *markdown) dropText() string {
 
 // projects reports whether any epoch time in the report is projected.
 func (m *markdown) projects() bool {
-	if m.first >= 0 && len(m.s.Steps) > 0 && m.epochOf(m.first).projected > 0 {
+	if m.first >= 0 && m.s.Total.Steps > 0 && m.epochOf(m.first).projected > 0 {
 		return true
 	}
 	for _, e := range m.epochs {

@@ -32,7 +32,7 @@ func (m *markdown) changes() {
 		m.line("- When: %s after the start, before step %s.", seconds(g.Start), figures.Count(g.FirstStep))
 		m.verdict("What held the device up before", i-1)
 		switch {
-		case len(m.steps[g.Index]) == 0:
+		case m.tally(i).All.Steps == 0:
 			m.line("- Effect: none seen, no step was finished with it.")
 			continue
 		case r.Steps == 0:
@@ -40,7 +40,7 @@ func (m *markdown) changes() {
 			continue
 		}
 		prev := &m.rows[i-1]
-		c := stall.Compare(m.steps[prev.Segment.Index], m.steps[g.Index])
+		c := stall.Compare(m.tally(i-1), m.tally(i))
 		m.line("- Effect on throughput, against the settings before: %s. Utilisation %s -> %s, data share %s -> %s.",
 			compared(c), share(prev, prev.Utilisation), percent(r.Utilisation), share(prev, prev.DataShare), percent(r.DataShare))
 		m.line("- Cost of the change: %s and %s of idle device time until the queue was refilled.",
@@ -62,12 +62,12 @@ func share(r *stall.SegmentStats, v float64) string {
 
 // verdict is the judgement of a row's steps.
 func (m *markdown) verdict(lead string, row int) {
-	steps := m.steps[m.rows[row].Segment.Index]
-	if len(steps) == 0 {
+	t := m.tally(row)
+	if t.All.Steps == 0 {
 		m.line("- %s: no step was finished.", lead)
 		return
 	}
-	m.line("- %s: %s.", lead, stall.Judge(m.s, steps).Text)
+	m.line("- %s: %s.", lead, stall.Judge(m.s, t).Text)
 }
 
 // changeNote warns of changes that do not compare like with like.
@@ -92,7 +92,7 @@ func (m *markdown) changeNote(row int) string {
 // validation sets the final settings against the baseline.
 func (m *markdown) validation() {
 	m.heading(2, "Validation")
-	if m.first < 0 || len(m.s.Steps) == 0 {
+	if m.first < 0 || m.s.Total.Steps == 0 {
 		m.para("There is nothing to validate: no step was finished.")
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 
 	"dev.gpustall/engine/trace"
@@ -32,8 +33,10 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 	for _, n := range s.Outcome.Drops {
 		drops += n
 	}
-	for i := range s.Steps {
-		st := &s.Steps[i]
+	for st, err := range s.Each(math.MinInt32, math.MaxInt32) {
+		if err != nil {
+			return fmt.Errorf("write report as CSV: %w", err)
+		}
 		row := []string{itoa(int64(st.Index)), itoa(int64(st.Epoch)), itoa(int64(st.Segment)), itoa(int64(st.Batch)), itoa(int64(st.Samples)),
 			number(st.Correct >= 0, itoa(int64(st.Correct))), number(st.Correct >= 0 || finite(float64(st.Loss)), strconv.FormatFloat(float64(st.Loss), 'g', -1, 32)),
 			exact(st.Start), exact(st.End), exact(st.Busy), exact(st.Wait), exact(st.Load), exact(st.Copy), itoa(st.Bytes)}

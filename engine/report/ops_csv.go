@@ -28,7 +28,7 @@ func opsCSV(w io.Writer, s *trace.Snapshot) error {
 	_ = c.Write(head) // errors stay until Flush
 	for _, g := range s.Segments {
 		t := stall.Ops(s, g)
-		injected := g.Injects() || injectedInto(s.Steps, g.Index)
+		injected := g.Injects() || s.Tally(g.Index).Flags&trace.FlagInjected != 0 // an earlier segment's injection may reach its steps
 		for i := range t.Rows {
 			r := &t.Rows[i]
 			row := []string{itoa(int64(g.Index)), r.Name, r.Layer, r.Phase, r.Variant, itoa(r.Calls),
@@ -46,17 +46,6 @@ func opsCSV(w io.Writer, s *trace.Snapshot) error {
 		return fmt.Errorf("write the ops as CSV: %w", err)
 	}
 	return nil
-}
-
-// injectedInto reports whether an injected batch reached a step of the segment, of
-// an earlier segment's injection, say.
-func injectedInto(steps []trace.Step, segment int32) bool {
-	for i := range steps {
-		if steps[i].Segment == segment && steps[i].Flags&trace.FlagInjected != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // float leaves the field empty where there is no number.

@@ -49,8 +49,9 @@ func timedSession(t *testing.T) *trace.Snapshot {
 		st.Busy, st.Stall[trace.CauseLaunch] = d-1e6, 1e6
 		at += d
 		st.End = at
-		s.Steps = append(s.Steps, st)
+		s.Recent = append(s.Recent, st)
 	}
+	s.Digest = *trace.Digested(s.Recent)
 	s.Now, s.Outcome = at, trace.Outcome{Ended: at, Status: "finished", PeakBytes: 140 << 20}
 	op := func(segment int32, name, layer, phase, variant string, ms, flops, bytes float64) {
 		ns := int64(ms * 1e6)
@@ -181,12 +182,13 @@ func TestOpsCSVLabels(t *testing.T) {
 		}
 	}
 	check(map[string]string{"0": "no", "1": "yes"})
-	for i := range s.Steps { // what was built under another segment's injection
-		if s.Steps[i].Segment == 0 {
-			s.Steps[i].Flags |= trace.FlagInjected
+	for i := range s.Recent { // what was built under another segment's injection
+		if s.Recent[i].Segment == 0 {
+			s.Recent[i].Flags |= trace.FlagInjected
 			break
 		}
 	}
+	s.Digest = *trace.Digested(s.Recent)
 	check(map[string]string{"0": "yes", "1": "yes"})
 }
 

@@ -123,8 +123,8 @@ func TestCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != len(s.Steps)+1 {
-		t.Fatalf("%d rows for %d steps", len(rows), len(s.Steps))
+	if len(rows) != len(s.Recent)+1 {
+		t.Fatalf("%d rows for %d steps", len(rows), len(s.Recent))
 	}
 	col := map[string]int{}
 	for i, h := range rows[0] {
@@ -207,13 +207,14 @@ func TestBareSnapshots(t *testing.T) {
 	nan := float32(math.NaN())
 	for name, s := range map[string]*trace.Snapshot{
 		"nothing":                   {},
-		"a step without a segment":  {Steps: []trace.Step{{Loss: nan, Correct: -1, Start: 0, End: 10, Busy: 10}}},
+		"a step without a segment":  {Recent: []trace.Step{{Loss: nan, Correct: -1, Start: 0, End: 10, Busy: 10}}},
 		"a segment without a step":  {Segments: []trace.Segment{{Index: 3, Reason: "start"}}},
-		"steps of no duration":      {Segments: []trace.Segment{{}}, Steps: make([]trace.Step, 30)},
-		"a second, empty segment":   {Segments: []trace.Segment{{}, {Index: 1, Reason: "x 1 -> 2"}}, Steps: make([]trace.Step, 3)},
+		"steps of no duration":      {Segments: []trace.Segment{{}}, Recent: make([]trace.Step, 30)},
+		"a second, empty segment":   {Segments: []trace.Segment{{}, {Index: 1, Reason: "x 1 -> 2"}}, Recent: make([]trace.Step, 3)},
 		"spans of unknown kinds":    {Spans: []trace.Span{{Kind: 250, Track: 255, End: 5}, {Kind: trace.KindStall, Arg: 99, End: 5}}},
-		"only spans of other times": {Segments: []trace.Segment{{}}, Steps: []trace.Step{{Start: 0, End: 5, Busy: 5, Samples: 1}}, Spans: []trace.Span{{Start: 50, End: 60, Kind: trace.KindCompute, Track: trace.TrackCompute}}},
+		"only spans of other times": {Segments: []trace.Segment{{}}, Recent: []trace.Step{{Start: 0, End: 5, Busy: 5, Samples: 1}}, Spans: []trace.Span{{Start: 50, End: 60, Kind: trace.KindCompute, Track: trace.TrackCompute}}},
 	} {
+		s.Digest = *trace.Digested(s.Recent)
 		for format, write := range Formats {
 			var b bytes.Buffer
 			if err := write(&b, s, Options{Session: "x", Baseline: 7}); err != nil || b.Len() == 0 {
@@ -276,8 +277,9 @@ func BenchmarkMarkdown(b *testing.B) {
 	s := &trace.Snapshot{Segments: []trace.Segment{{}}}
 	for i := range 100_000 {
 		t := int64(i) * 1e7
-		s.Steps = append(s.Steps, trace.Step{Index: int32(i), Epoch: int32(i / 1000), Start: t, End: t + 1e7, Busy: 5e6, Samples: 128})
+		s.Recent = append(s.Recent, trace.Step{Index: int32(i), Epoch: int32(i / 1000), Start: t, End: t + 1e7, Busy: 5e6, Samples: 128})
 	}
+	s.Digest = *trace.Digested(s.Recent)
 	for b.Loop() {
 		if err := Markdown(io.Discard, s, Options{}); err != nil {
 			b.Fatal(err)

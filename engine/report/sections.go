@@ -71,7 +71,7 @@ func (m *markdown) problem() {
 	data := or(m.s.Meta.Dataset, "a data set of unknown name")
 	m.para("%s was trained on %s with data from %s. Whenever the device has nothing to compute, it waits for something: data, a copy, the host. This report says what it waited for, what was changed about it, and what that bought.",
 		upper(m.modelName()), or(m.s.Meta.Device, "an unknown device"), data)
-	if m.first < 0 || len(m.s.Steps) == 0 {
+	if m.first < 0 || m.s.Total.Steps == 0 {
 		m.para("No training step was finished, so there is nothing to account for: %s", m.status())
 		return
 	}
@@ -202,7 +202,7 @@ func (m *markdown) baselineSection() {
 		}
 		m.table(rows)
 	}
-	if len(m.steps[r.Segment.Index]) == 0 {
+	if m.tally(m.first).All.Steps == 0 {
 		m.para("No step was finished with these settings.")
 		return
 	}
@@ -228,7 +228,7 @@ func (m *markdown) measurements(row int) {
 	r := &m.rows[row]
 	if r.Steps == 0 {
 		m.para("All %s of these settings belong to a transition or a warm-up, so there is nothing steady to measure.",
-			figures.Counted(len(m.steps[r.Segment.Index]), "step", "steps"))
+			figures.Counted(m.tally(row).All.Steps, "step", "steps"))
 		return
 	}
 	rows := [][]string{
@@ -253,9 +253,9 @@ func (m *markdown) measurements(row int) {
 
 // gauge is the mean of a gauge's samples within a row.
 func (m *markdown) gauge(name string, r *stall.SegmentStats) (mean float64, n int) {
-	steps := m.steps[r.Segment.Index]
+	t := m.s.Tally(r.Segment.Index)
 	for _, p := range m.s.Gauges[name] {
-		if p.T >= steps[0].Start && p.T <= steps[len(steps)-1].End {
+		if p.T >= t.Start && p.T <= t.End {
 			mean += p.V
 			n++
 		}

@@ -95,7 +95,7 @@ func (m *markdown) epochTable() {
 		if finite(e.Loss) {
 			loss = fmt.Sprintf("%.4f", e.Loss)
 		}
-		if m.lossBroke(e.Epoch) {
+		if e.Diverged > 0 {
 			loss = "NaN"
 		}
 		if finite(e.Top1) {
@@ -119,20 +119,8 @@ func (m *markdown) epochTable() {
 }
 
 func (m *markdown) noLoss() string {
-	for i := range m.s.Steps {
-		if m.s.Steps[i].Correct >= 0 {
-			return ""
-		}
+	if m.s.Learning > 0 {
+		return ""
 	}
 	return `; "-" means that nothing was computed to take them from`
-}
-
-// lossBroke reports whether a computed loss of the epoch is not a number.
-func (m *markdown) lossBroke(epoch int32) bool {
-	for i := range m.s.Steps {
-		if s := &m.s.Steps[i]; s.Epoch == epoch && s.Diverged() {
-			return true
-		}
-	}
-	return false
 }

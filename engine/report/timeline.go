@@ -124,10 +124,18 @@ func (m *markdown) window(row int) (from, to int64, first, last int32) {
 		return 0, 0, 0, 0
 	}
 	kept := m.s.Spans[0].Start // the snapshot's spans are in order
+	t := m.tally(row)
+	after, err := m.s.FirstAfter(kept)
+	if err != nil {
+		return 0, 0, 0, 0
+	}
 	var steps []trace.Step
-	for _, s := range m.steps[m.rows[row].Segment.Index] {
-		if s.Start >= kept && s.End > s.Start && s.Flags&trace.FlagTransition == 0 {
-			steps = append(steps, s)
+	for s, err := range m.s.Each(max(t.First, after), t.Last+1) {
+		if err != nil {
+			break // the picture is of what can be read
+		}
+		if s.Segment == t.Segment && s.Start >= kept && s.End > s.Start && s.Flags&trace.FlagTransition == 0 {
+			steps = append(steps, *s)
 		}
 	}
 	if len(steps) == 0 {

@@ -19,6 +19,11 @@ func step(i int32, busy int64, stalls map[trace.Cause]int64) trace.Step {
 	return s
 }
 
+// digested is a session of steps.
+func digested(steps ...trace.Step) *trace.Snapshot {
+	return &trace.Snapshot{Recent: steps, Digest: *trace.Digested(steps)}
+}
+
 func TestBreakdown(t *testing.T) {
 	b := Sum([]trace.Step{
 		step(0, 60, map[trace.Cause]int64{trace.CauseDecode: 20, trace.CauseRead: 5, trace.CauseCopy: 15, trace.CausePaused: 900}),
@@ -33,7 +38,7 @@ func TestBreakdown(t *testing.T) {
 	for name, c := range map[string]struct{ got, want float64 }{
 		"utilisation": {b.Utilisation(), 0.8}, "data": {b.DataShare(), 0.125}, "decode": {b.Share(trace.CauseDecode), 0.1},
 		"paused": {b.Share(trace.CausePaused), 0}, "invalid": {b.Share(200), 0}, "rate": {b.SamplesPerSecond(), 1e8},
-		"nothing": {Breakdown{}.Utilisation(), 0}, "no rate": {Breakdown{Samples: 4}.SamplesPerSecond(), 0},
+		"nothing": {Breakdown{}.Utilisation(), 0}, "no rate": {Breakdown{trace.Totals{Samples: 4}}.SamplesPerSecond(), 0},
 	} {
 		if math.Abs(c.got-c.want) > 1e-9*max(1, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.got, c.want)
@@ -44,10 +49,10 @@ func TestBreakdown(t *testing.T) {
 // AU leaves the first step out, in which the first batch is waited for.
 func TestAU(t *testing.T) {
 	first := step(0, 10, map[trace.Cause]int64{trace.CauseStartup: 990})
-	if _, ok := AU([]trace.Step{first}); ok {
+	if _, ok := AU(digested(first)); ok {
 		t.Error("one step has an AU")
 	}
-	au, ok := AU([]trace.Step{first, step(1, 90, map[trace.Cause]int64{trace.CauseRead: 10}), step(2, 80, map[trace.Cause]int64{trace.CauseRead: 20})})
+	au, ok := AU(digested(first, step(1, 90, map[trace.Cause]int64{trace.CauseRead: 10}), step(2, 80, map[trace.Cause]int64{trace.CauseRead: 20})))
 	if !ok || au != 0.85 {
 		t.Errorf("AU is %v, %v; want 0.85", au, ok)
 	}
@@ -71,12 +76,12 @@ func TestWhole(t *testing.T) {
 		if b.Wall != snap.Outcome.Ended || sum != b.Wall {
 			t.Errorf("%s: wall %d, parts %d, session %d", f.name, b.Wall, sum, snap.Outcome.Ended)
 		}
-		steps := Sum(snap.Steps)
+		steps := Sum(snap.Recent)
 		if got := b.Stall[trace.CauseUnknown] - steps.Stall[trace.CauseUnknown]; got < 12345 {
 			t.Errorf("%s: the tail's unexplained end is %d ns", f.name, got)
 		}
 	}
-	running := &trace.Snapshot{Now: 500, Steps: []trace.Step{step(0, 60, nil)}}
+	running := digested(step(0, 60, nil))
 	if b := Whole(running); b.Wall != 60 {
 		t.Errorf("a running session's wall is %d", b.Wall)
 	}
@@ -86,18 +91,22 @@ func TestEpochs(t *testing.T) {
 	s := healthy()
 	s.steps, s.epoch = 25, 10
 	snap, _ := s.snapshot()
-	for i := range snap.Steps {
-		snap.Steps[i].Loss = float32(i)
-		snap.Steps[i].Correct = 16
+	epochs := func() []EpochStats {
+		snap.Digest = *trace.Digested(snap.Recent)
+		return Epochs(snap)
+	}
+	for i := range snap.Recent {
+		snap.Recent[i].Loss = float32(i)
+		snap.Recent[i].Correct = 16
 	}
 	nan := float32(math.NaN())
-	snap.Steps[12].Loss, snap.Steps[12].Correct = nan, -1
+	snap.Recent[12].Loss, snap.Recent[12].Correct = nan, -1
 	for i := 20; i < 25; i++ {
-		snap.Steps[i].Loss, snap.Steps[i].Correct = nan, -1
-		snap.Steps[i].Segment = 1
+		snap.Recent[i].Loss, snap.Recent[i].Correct = nan, -1
+		snap.Recent[i].Segment = 1
 	}
-	snap.Steps[19].Segment = 1
-	rows := Epochs(snap)
+	snap.Recent[19].Segment = 1
+	rows := epochs()
 	if len(rows) != 3 {
 		t.Fatalf("%d epochs", len(rows))
 	}
@@ -111,8 +120,8 @@ func TestEpochs(t *testing.T) {
 		}
 		total += r.Total
 	}
-	if total != snap.Steps[24].End {
-		t.Errorf("the epochs take %d ns, the steps %d", total, snap.Steps[24].End)
+	if total != snap.Recent[24].End {
+		t.Errorf("the epochs take %d ns, the steps %d", total, snap.Recent[24].End)
 	}
 	a, b, c := rows[0], rows[1], rows[2]
 	if !a.Complete || !b.Complete || c.Complete || a.Projected != 0 {
@@ -127,18 +136,18 @@ func TestEpochs(t *testing.T) {
 	if a.Loss != 4.5 || a.Top1 != 0.5 || b.Loss != (145.0-12)/9 || b.Top1 != 0.5 || !math.IsNaN(c.Loss) || !math.IsNaN(c.Top1) {
 		t.Errorf("loss %v %v %v, top-1 %v %v %v", a.Loss, b.Loss, c.Loss, a.Top1, b.Top1, c.Top1)
 	}
-	snap.Steps[0].Flags |= trace.FlagInjected
-	snap.Steps[19].Flags |= trace.FlagInjected | trace.FlagCeiling
+	snap.Recent[0].Flags |= trace.FlagInjected
+	snap.Recent[19].Flags |= trace.FlagInjected | trace.FlagCeiling
 	for i := 20; i < 25; i++ {
-		snap.Steps[i].Flags |= trace.FlagCeiling
+		snap.Recent[i].Flags |= trace.FlagCeiling
 	}
-	for i, r := range Epochs(snap) {
+	for i, r := range epochs() {
 		if want := [3][2]int{{1, 0}, {1, 1}, {0, 5}}[i]; r.Injected != want[0] || r.Ceiling != want[1] {
 			t.Errorf("epoch %d: %d steps injected, %d on cached batches, want %v", i, r.Injected, r.Ceiling, want)
 		}
 	}
-	snap.Steps[3].Loss = nan // computed, and broken: no mean over the others
-	if a := Epochs(snap)[0]; !math.IsNaN(a.Loss) || a.Top1 != 0.5 {
+	snap.Recent[3].Loss = nan // computed, and broken: no mean over the others
+	if a := epochs()[0]; !math.IsNaN(a.Loss) || a.Top1 != 0.5 {
 		t.Errorf("loss %v and top-1 %v of an epoch with a loss that broke", a.Loss, a.Top1)
 	}
 	if Epochs(&trace.Snapshot{}) != nil {
@@ -158,8 +167,9 @@ func TestSegmentRows(t *testing.T) {
 			s.Flags, s.Stall[trace.CauseTransition] = trace.FlagTransition, 500
 			s.End += 500
 		}
-		snap.Steps = append(snap.Steps, s)
+		snap.Recent = append(snap.Recent, s)
 	}
+	snap.Digest = *trace.Digested(snap.Recent)
 	rows := Segments(snap, 77) // no such segment: the first is the baseline
 	var got []int
 	for _, r := range rows {

@@ -27,20 +27,16 @@ type Comparison struct {
 	Excluded  int     // steps left out, on both sides: transitions and warm-up
 }
 
-// Compare relates two sets of steps, each of one segment. It leaves out the steps
-// of transitions, and a leading first step of an epoch, which waits for the first
-// batch. The interval is Welch's (Biometrika 34, 1947, with Satterthwaite's
+// Compare relates the steady steps of two segments. The interval is Welch's (Biometrika 34, 1947, with Satterthwaite's
 // degrees of freedom) for the logarithm of the mean time per sample, whose
 // variance follows from the windows' by the delta method: var(log m) = var(m)/m².
-func Compare(a, b []trace.Step) Comparison {
-	a, xa := Steady(a)
-	b, xb := Steady(b)
-	wa, wb := windows(a), windows(b)
-	c := Comparison{Windows: min(len(wa), len(wb)), Excluded: xa + xb}
+func Compare(a, b *trace.Tally) Comparison {
+	wa, wb := windows(a.Blocks.List()), windows(b.Blocks.List())
+	c := Comparison{Windows: min(len(wa), len(wb)), Excluded: int(a.Excluded() + b.Excluded())}
 	if c.Windows < minWindows {
 		return c
 	}
-	ra, rb := Sum(a).SamplesPerSecond(), Sum(b).SamplesPerSecond()
+	ra, rb := Breakdown{a.Steady}.SamplesPerSecond(), Breakdown{b.Steady}.SamplesPerSecond()
 	if ra <= 0 || rb <= 0 {
 		return c
 	}
@@ -64,39 +60,19 @@ func logVariance(w []float64) float64 {
 	return variance / (mean * mean * float64(len(w)))
 }
 
-// Steady returns the steps that a comparison may use and how many it leaves out:
-// those of transitions, and the first, when it is the first of an epoch.
-func Steady(steps []trace.Step) (steady []trace.Step, excluded int) {
-	out := func(i int) bool {
-		f := steps[i].Flags
-		return f&trace.FlagTransition != 0 || i == 0 && f&trace.FlagFirstOfEpoch != 0
-	}
-	for i := range steps {
-		if out(i) {
-			excluded++
-		}
-	}
-	if excluded == 0 {
-		return steps, 0
-	}
-	steady = make([]trace.Step, 0, len(steps)-excluded)
-	for i := range steps {
-		if !out(i) {
-			steady = append(steady, steps[i])
-		}
-	}
-	return steady, excluded
-}
-
 // windows returns the time per sample, in ns, of up to maxWindows windows whose
-// step counts differ by at most one. Windows without time or samples are left out.
-func windows(steps []trace.Step) []float64 {
-	n := min(len(steps), maxWindows)
+// block counts differ by at most one. Windows without time or samples are left out.
+func windows(blocks []trace.Block) []float64 {
+	n := min(len(blocks), maxWindows)
 	w := make([]float64, 0, n)
 	for i := range n {
-		b := Sum(steps[i*len(steps)/n : (i+1)*len(steps)/n])
-		if b.Active() > 0 && b.Samples > 0 {
-			w = append(w, float64(b.Active())/float64(b.Samples))
+		var active, samples int64
+		for _, b := range blocks[i*len(blocks)/n : (i+1)*len(blocks)/n] {
+			active += b.Active
+			samples += b.Samples
+		}
+		if active > 0 && samples > 0 {
+			w = append(w, float64(active)/float64(samples))
 		}
 	}
 	return w

@@ -8,6 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
+// compare relates steps of two segments.
+func compare(a, b []trace.Step) Comparison { return Compare(trace.Count(a), trace.Count(b)) }
+
 // noisy makes n steps of about mean ns, with log-normal noise.
 func noisy(r *rand.Rand, n int, mean, sigma float64) []trace.Step {
 	steps := make([]trace.Step, n)
@@ -27,7 +30,7 @@ func TestCompareCoverage(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(n)))
 			covered, different := 0, 0
 			for range trials {
-				c := Compare(noisy(r, n, 1e6*ratio, 0.1), noisy(r, n, 1e6, 0.1))
+				c := compare(noisy(r, n, 1e6*ratio, 0.1), noisy(r, n, 1e6, 0.1))
 				if !c.OK || c.Windows < minWindows {
 					t.Fatalf("%d steps are not enough: %+v", n, c)
 				}
@@ -66,7 +69,7 @@ func TestCompareBursts(t *testing.T) {
 	truth := (2 + 160.0/1) / (2 + 160.0/12)
 	for range trials {
 		a, b := noisy(r, 12, 162e6, 0.05), burst(r, 125, 12)
-		c := Compare(a, b)
+		c := compare(a, b)
 		if !c.OK || !c.Different {
 			t.Fatalf("%+v", c)
 		}
@@ -86,16 +89,16 @@ func TestCompare(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	same := noisy(r, 100, 1e6, 0)
 	twice := noisy(r, 100, 5e5, 0)
-	if c := Compare(same, twice); !c.OK || math.Abs(c.Ratio-2) > 1e-9 || c.Lo != c.Ratio || c.Hi != c.Ratio || !c.Different {
+	if c := compare(same, twice); !c.OK || math.Abs(c.Ratio-2) > 1e-9 || c.Lo != c.Ratio || c.Hi != c.Ratio || !c.Different {
 		t.Errorf("without noise: %+v", c)
 	}
-	if c := Compare(same, same); !c.OK || c.Ratio != 1 || c.Different {
+	if c := compare(same, same); !c.OK || c.Ratio != 1 || c.Different {
 		t.Errorf("with itself: %+v", c)
 	}
-	if c := Compare(same, twice[:minWindows-1]); c.OK || c.Different || c.Windows != minWindows-1 {
+	if c := compare(same, twice[:minWindows-1]); c.OK || c.Different || c.Windows != minWindows-1 {
 		t.Errorf("too few steps: %+v", c)
 	}
-	if c := Compare(nil, nil); c.OK {
+	if c := compare(nil, nil); c.OK {
 		t.Errorf("of nothing: %+v", c)
 	}
 
@@ -104,7 +107,7 @@ func TestCompare(t *testing.T) {
 	for i := range big {
 		big[i].Samples = 64
 	}
-	if c := Compare(same, big); math.Abs(c.Ratio-1) > 1e-9 || c.Different {
+	if c := compare(same, big); math.Abs(c.Ratio-1) > 1e-9 || c.Different {
 		t.Errorf("a doubled batch: %+v", c)
 	}
 
@@ -114,12 +117,12 @@ func TestCompare(t *testing.T) {
 	odd[1].Flags, odd[1].End = trace.FlagTransition, 9e9
 	odd[50].End += 9e9
 	odd[50].Stall[trace.CausePaused] = 9e9
-	if c := Compare(odd, same); math.Abs(c.Ratio-1) > 1e-9 || c.Excluded != 2 {
+	if c := compare(odd, same); math.Abs(c.Ratio-1) > 1e-9 || c.Excluded != 2 {
 		t.Errorf("with a pause and a transition: %+v", c)
 	}
 	// The first step of a later epoch does: what it waits for is a real cost.
 	odd[40].Flags, odd[40].End = trace.FlagFirstOfEpoch, 9e9
-	if c := Compare(odd, same); c.Ratio <= 1 || c.Excluded != 2 {
+	if c := compare(odd, same); c.Ratio <= 1 || c.Excluded != 2 {
 		t.Errorf("with an epoch's start: %+v", c)
 	}
 }

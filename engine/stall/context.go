@@ -26,14 +26,10 @@ type context struct {
 	straggles     float64
 }
 
-func newContext(s *trace.Snapshot, steps []trace.Step, b Breakdown) *context {
-	from, to := steps[0].Start, steps[len(steps)-1].End
-	c := &context{b: b, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu", straggler: -1}
-	for i := range steps {
-		c.flags |= steps[i].Flags
-	}
+func newContext(s *trace.Snapshot, t *trace.Tally) *context {
+	c := &context{b: Breakdown{t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu", straggler: -1}
 	for _, g := range s.Segments {
-		if g.Index == steps[len(steps)-1].Segment {
+		if g.Index == t.Segment {
 			c.knobs = g.Knobs
 		}
 	}
@@ -42,8 +38,8 @@ func newContext(s *trace.Snapshot, steps []trace.Step, b Breakdown) *context {
 			c.threads, _ = strconv.Atoi(h.Value)
 		}
 	}
-	c.watchWorkers(s.Spans, from, to)
-	c.watchQueue(s, from, to)
+	c.watchWorkers(s.Spans, t.From, t.To)
+	c.watchQueue(s, t.From, t.To)
 	return c
 }
 

@@ -1,10 +1,6 @@
 package stall
 
-import (
-	"math"
-
-	"dev.gpustall/engine/trace"
-)
+import "dev.gpustall/engine/trace"
 
 // EpochStats is one epoch, as far as it was run. Times are active ns.
 type EpochStats struct {
@@ -24,55 +20,24 @@ type EpochStats struct {
 	Projected   int64   // of a full epoch at the rate so far, when it is not complete; 0 when unknown
 	Injected    int     // steps with an injected bottleneck
 	Ceiling     int     // steps on cached batches
+	Diverged    int     // steps with a loss that is not a number
 }
 
 // Epochs returns one row an epoch, in order.
 func Epochs(s *trace.Snapshot) []EpochStats {
 	var rows []EpochStats
-	for from := 0; from < len(s.Steps); {
-		to := from + 1
-		for to < len(s.Steps) && s.Steps[to].Epoch == s.Steps[from].Epoch {
-			to++
+	for _, e := range s.Epochs {
+		b := Breakdown{e.Totals}
+		row := EpochStats{
+			Epoch: e.Epoch, Segment: e.Segment, Steps: int(b.Steps), Samples: b.Samples,
+			Total: b.Active(), Load: b.Load, Train: b.Busy, Wait: b.Wait, Breakdown: b, Utilisation: b.Utilisation(),
+			Loss: e.Loss / float64(e.LossOf), Top1: e.Hits / float64(e.HitsOf), // 0/0 is NaN
+			Complete: e.Complete, Injected: int(e.Injected), Ceiling: int(e.Ceiling), Diverged: int(e.Diverged),
 		}
-		rows = append(rows, epoch(s.Steps[from:to], s.Meta.Samples))
-		from = to
+		if !row.Complete && b.Samples > 0 && s.Meta.Samples > b.Samples {
+			row.Projected = int64(float64(row.Total) * float64(s.Meta.Samples) / float64(b.Samples))
+		}
+		rows = append(rows, row)
 	}
 	return rows
-}
-
-func epoch(steps []trace.Step, samples int64) EpochStats {
-	b := Sum(steps)
-	e := EpochStats{
-		Epoch: steps[0].Epoch, Segment: steps[0].Segment, Steps: b.Steps, Samples: b.Samples,
-		Total: b.Active(), Load: b.Load, Train: b.Busy, Wait: b.Wait, Breakdown: b, Utilisation: b.Utilisation(),
-		Complete: steps[len(steps)-1].Flags&trace.FlagLastOfEpoch != 0,
-	}
-	var loss, hits float64
-	var lossOf, hitsOf int64
-	for i := range steps {
-		s := &steps[i]
-		if s.Flags&trace.FlagInjected != 0 {
-			e.Injected++
-		}
-		if s.Flags&trace.FlagCeiling != 0 {
-			e.Ceiling++
-		}
-		if s.Segment != e.Segment {
-			e.Segment = -1
-		}
-		// A step with arithmetic counts, NaN too: a loss that broke must show.
-		if l := float64(s.Loss); s.Correct >= 0 || !math.IsNaN(l) {
-			loss += l * float64(s.Samples)
-			lossOf += int64(s.Samples)
-		}
-		if s.Correct >= 0 {
-			hits += float64(s.Correct)
-			hitsOf += int64(s.Samples)
-		}
-	}
-	e.Loss, e.Top1 = loss/float64(lossOf), hits/float64(hitsOf) // 0/0 is NaN
-	if !e.Complete && b.Samples > 0 && samples > b.Samples {
-		e.Projected = int64(float64(e.Total) * float64(samples) / float64(b.Samples))
-	}
-	return e
 }

@@ -64,8 +64,8 @@ func TestInjectedFaultsAreFound(t *testing.T) {
 			f.inject(&s)
 			snap, tl := s.snapshot()
 			checkExact(t, tl, 0, snap.Now)
-			b := Sum(snap.Steps[1:])
-			v := Judge(snap, snap.Steps)
+			b := Sum(snap.Recent[1:])
+			v := judge(snap, snap.Recent)
 			t.Log(v.Text)
 			t.Log(v.Advice)
 			if v.Class != f.class || v.Dominant != f.dominant {
@@ -103,7 +103,7 @@ func TestAPauseChangesNoShare(t *testing.T) {
 		plain, _ := s.snapshot()
 		s.pauseAt, s.pause = 60, 100_000*msec
 		paused, _ := s.snapshot()
-		a, b := Sum(plain.Steps), Sum(paused.Steps)
+		a, b := Sum(plain.Recent), Sum(paused.Recent)
 		if b.Paused != s.pause {
 			t.Errorf("%s: %d ns are paused, want %d", f.name, b.Paused, s.pause)
 		}
@@ -123,7 +123,7 @@ func TestKnobChange(t *testing.T) {
 	s.changeAt, s.changeTo, s.rebuild = 80, 4, 25*msec
 	snap, tl := s.snapshot()
 	checkExact(t, tl, 0, snap.Now)
-	b := Sum(snap.Steps)
+	b := Sum(snap.Recent)
 	if got := b.Stall[trace.CauseTransition]; got < s.rebuild*9/10 || got > s.rebuild*2 {
 		t.Errorf("transition costs %d ns, the rebuild took %d", got, s.rebuild)
 	}
@@ -145,13 +145,13 @@ func TestKnobChange(t *testing.T) {
 	if a.DataShare < 0.65 || z.DataShare > 0.01 {
 		t.Errorf("data shares %.2f and %.2f", a.DataShare, z.DataShare)
 	}
-	if v := Judge(snap, snap.Steps); v.Class != DeviceBound || v.Excluded != 8 {
+	if v := judge(snap, snap.Recent); v.Class != DeviceBound || v.Excluded != 8 {
 		t.Errorf("after the change: %+v", v)
 	}
-	if v := Judge(snap, snap.Steps[:80]); v.Class != "input-bound" || v.Knob != "num_workers" || v.Value != "4" {
+	if v := judge(snap, snap.Recent[:80]); v.Class != "input-bound" || v.Knob != "num_workers" || v.Value != "4" {
 		t.Errorf("before the change: %+v", v)
 	}
-	if v := Judge(snap, snap.Steps[:90]); v.Class != NotEnoughSteps || !strings.Contains(v.Text, "2 since the last change") {
+	if v := judge(snap, snap.Recent[:90]); v.Class != NotEnoughSteps || !strings.Contains(v.Text, "2 since the last change") {
 		t.Errorf("right after the change: %+v", v)
 	}
 }

@@ -85,50 +85,22 @@ func Ops(s *trace.Snapshot, g trace.Segment) OpTable {
 			t.Total += o.Total
 		}
 	}
-	from, _ := slices.BinarySearchFunc(s.Steps, g.FirstStep, func(st trace.Step, first int32) int { return cmp.Compare(st.Index, first) })
-	var timed, other []int64
-	var wall, samples int64
-	for i := from; i < len(s.Steps) && s.Steps[i].Segment <= g.Index; i++ {
-		st := &s.Steps[i]
-		if st.Segment != g.Index {
-			continue
-		}
-		d := st.End - st.Start - st.Stall[trace.CausePaused]
-		t.Steps++
-		t.Copy += st.Copy
-		t.CopyBytes += st.Bytes
-		wall += d
-		steady := st.Flags&trace.FlagTransition == 0 && st.Index > 0
-		switch {
-		case st.Flags&trace.FlagTimed != 0:
-			t.Timed++
-			t.Busy += st.Busy
-			t.Wall += d
-			samples += int64(st.Samples)
-			if steady {
-				timed = append(timed, d)
-			}
-		case steady:
-			other = append(other, d)
-		}
-	}
-	if wall > 0 {
+	all := s.Tally(g.Index)
+	t.Steps, t.Timed = int(all.All.Steps), int(all.Timed.Steps)
+	t.Copy, t.CopyBytes = all.All.Copy, all.All.Bytes
+	t.Busy, t.Wall = all.Timed.Busy, all.Timed.Active()
+	if wall := all.All.Active(); wall > 0 {
 		t.CopyShare = float64(t.Copy) / float64(wall)
 	}
-	t.Samples = float64(samples) / float64(t.Timed)
-	if len(other) >= fewSteps {
-		t.StepTime = median(other)
-		if len(timed) >= fewSteps && t.StepTime > 0 {
-			t.Extra = float64(median(timed))/float64(t.StepTime) - 1
+	t.Samples = float64(all.Timed.Samples) / float64(t.Timed)
+	if all.Plain.N() >= fewSteps {
+		t.StepTime = trace.Quantile(0.5, &all.Plain)
+		if all.Probed.N() >= fewSteps && t.StepTime > 0 {
+			t.Extra = float64(trace.Quantile(0.5, &all.Probed))/float64(t.StepTime) - 1
 		}
 	}
 	t.shares()
 	return t
-}
-
-func median(ns []int64) int64 {
-	slices.Sort(ns)
-	return ns[len(ns)/2]
 }
 
 // shares fills in the rows' shares. The table may lag behind the steps, so that a

@@ -24,63 +24,26 @@ type SegmentStats struct {
 // Segments returns one row a segment, in order. baseline is the Index of segment
 // A; when there is none such, the first segment is.
 func Segments(s *trace.Snapshot, baseline int32) []SegmentStats {
-	bySegment := map[int32][]trace.Step{}
-	for from := 0; from < len(s.Steps); {
-		to := from + 1
-		for to < len(s.Steps) && s.Steps[to].Segment == s.Steps[from].Segment {
-			to++
-		}
-		seg := s.Steps[from].Segment
-		bySegment[seg] = append(bySegment[seg], s.Steps[from:to]...)
-		from = to
-	}
 	if !slices.ContainsFunc(s.Segments, func(g trace.Segment) bool { return g.Index == baseline }) && len(s.Segments) > 0 {
 		baseline = s.Segments[0].Index
 	}
+	a := s.Tally(baseline)
 	rows := make([]SegmentStats, 0, len(s.Segments))
 	for _, g := range s.Segments {
-		all := bySegment[g.Index]
-		steps, excluded := Steady(all)
+		t := s.Tally(g.Index)
 		if g.Transition == 0 {
-			g.Transition = transitionCost(all)
+			g.Transition = t.Transition
 		}
-		b := Sum(steps)
+		b := Breakdown{t.Steady}
 		row := SegmentStats{
-			Segment: g, Steps: len(steps), Excluded: excluded, Wall: b.Active(),
+			Segment: g, Steps: int(b.Steps), Excluded: int(t.Excluded()), Wall: b.Active(),
 			SamplesPerSecond: b.SamplesPerSecond(), Utilisation: b.Utilisation(), DataShare: b.DataShare(), Breakdown: b,
+			P50: time.Duration(t.Quantile(0.50)), P95: time.Duration(t.Quantile(0.95)),
 		}
-		row.P50, row.P95 = percentiles(steps)
 		if g.Index != baseline {
-			row.VsA = Compare(bySegment[baseline], all)
+			row.VsA = Compare(a, t)
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// transitionCost is the compute stream's idle time in the steps of a transition.
-func transitionCost(steps []trace.Step) int64 {
-	var ns int64
-	for i := range steps {
-		if s := &steps[i]; s.Flags&trace.FlagTransition != 0 {
-			ns += s.End - s.Start - s.Busy - s.Stall[trace.CausePaused]
-		}
-	}
-	return ns
-}
-
-// percentiles returns the median and the 95th percentile (nearest rank) of the
-// steps' active time.
-func percentiles(steps []trace.Step) (p50, p95 time.Duration) {
-	if len(steps) == 0 {
-		return 0, 0
-	}
-	d := make([]int64, len(steps))
-	for i := range steps {
-		s := &steps[i]
-		d[i] = s.End - s.Start - s.Stall[trace.CausePaused]
-	}
-	slices.Sort(d)
-	rank := func(p int) time.Duration { return time.Duration(d[(len(d)*p+99)/100-1]) }
-	return rank(50), rank(95)
 }

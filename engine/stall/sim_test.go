@@ -246,7 +246,7 @@ func (s sim) snapshot() (*trace.Snapshot, Timeline) {
 	spans, steps := split(log)
 	tl := Attribute(spans, steps, 0, end)
 	return &trace.Snapshot{
-		Now: end, Steps: tl.Steps, Spans: spans, Segments: segments,
+		Now: end, Recent: tl.Steps, Digest: *trace.Digested(tl.Steps), Spans: spans, Segments: segments,
 		Meta: trace.Meta{
 			Samples: int64(32 * max(s.epoch, 1)),
 			Host:    []trace.Knob{{Name: "threads", Value: "8"}},

@@ -48,25 +48,17 @@ type Verdict struct {
 	Value    string   // … its value; empty when no knob helps
 }
 
-// Judge looks at the last segment in steps, so that it speaks of the knobs in
-// force, without its transition and warm-up.
-func Judge(s *trace.Snapshot, steps []trace.Step) Verdict {
-	for i := len(steps) - 1; i >= 0; i-- {
-		if steps[i].Segment != steps[len(steps)-1].Segment {
-			steps = steps[i+1:]
-			break
-		}
-	}
-	steps, excluded := Steady(steps)
-	v := Verdict{Dominant: trace.CauseUnknown, Steps: len(steps), Excluded: excluded, Labels: labels(s, steps)}
-	if len(steps) < minSteps {
+// Judge looks at the steady steps of one segment: all of them, or a window.
+func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
+	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(t.Excluded()), Labels: labels(s, t)}
+	if v.Steps < minSteps {
 		v.Class = NotEnoughSteps
-		v.Text = fmt.Sprintf("not enough steps: %d since the last change, a verdict needs %d%s", len(steps), minSteps, v.suffix())
+		v.Text = fmt.Sprintf("not enough steps: %d since the last change, a verdict needs %d%s", v.Steps, minSteps, v.suffix())
 		return v
 	}
-	b := Sum(steps)
+	b := Breakdown{t.Steady}
 	v.classify(b)
-	c := newContext(s, steps, b)
+	c := newContext(s, t)
 	v.Queue = c.queue()
 	v.describe(b)
 	v.advise(c)
@@ -169,12 +161,9 @@ func percent(share float64) string {
 }
 
 // labels collects what makes the numbers other than a plain run's.
-func labels(s *trace.Snapshot, steps []trace.Step) []string {
-	var flags uint16
-	for i := range steps {
-		flags |= steps[i].Flags
-	}
-	if injecting(s, steps) {
+func labels(s *trace.Snapshot, t *trace.Tally) []string {
+	flags := t.SteadyFlags
+	if injecting(s, t) {
 		flags |= trace.FlagInjected
 	}
 	var l []string
@@ -194,17 +183,16 @@ func labels(s *trace.Snapshot, steps []trace.Step) []string {
 	return l
 }
 
-// injecting reports whether a segment of the steps was asked to inject, though it
-// may not have reached a step: its batches may lie in the queue, or its worker not
-// exist.
-func injecting(s *trace.Snapshot, steps []trace.Step) bool {
-	if n := len(s.Segments); len(steps) == 0 { // what is in force says what is to come
+// injecting reports whether the segment was asked to inject, though that may not
+// have reached a step: its batches may lie in the queue, or its worker not exist.
+func injecting(s *trace.Snapshot, t *trace.Tally) bool {
+	n := len(s.Segments)
+	if t.Steady.Steps == 0 { // what is in force says what is to come
 		return n > 0 && s.Segments[n-1].Injects()
 	}
-	first, last := steps[0].Segment, steps[len(steps)-1].Segment
 	for i := range s.Segments {
-		if g := &s.Segments[i]; first <= g.Index && g.Index <= last && g.Injects() {
-			return true
+		if s.Segments[i].Index == t.Segment {
+			return s.Segments[i].Injects()
 		}
 	}
 	return false

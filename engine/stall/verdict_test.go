@@ -7,6 +7,15 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
+// judge is the verdict on the last segment of steps.
+func judge(s *trace.Snapshot, steps []trace.Step) Verdict {
+	from := len(steps)
+	for from > 0 && steps[from-1].Segment == steps[len(steps)-1].Segment {
+		from--
+	}
+	return Judge(s, trace.Count(steps[from:]))
+}
+
 // uniform is a session of equal steps, each of 100 ns less what stalls.
 func uniform(n int, stalls map[trace.Cause]int64, knobs ...trace.Knob) *trace.Snapshot {
 	s := &trace.Snapshot{
@@ -23,7 +32,7 @@ func uniform(n int, stalls map[trace.Cause]int64, knobs ...trace.Knob) *trace.Sn
 		st.Start, st.End = t, t+100
 		st.Load = 3 * st.Busy
 		t += 100
-		s.Steps = append(s.Steps, st)
+		s.Recent = append(s.Recent, st)
 	}
 	return s
 }
@@ -51,7 +60,7 @@ func TestClasses(t *testing.T) {
 		{stalls{trace.CauseUnknown: 30, trace.CauseRead: 10}, "unexplained", trace.CauseUnknown, "no recorded cause"},
 	} {
 		s := uniform(20, c.stalls, knob("num_workers", "1"))
-		v := Judge(s, s.Steps)
+		v := judge(s, s.Recent)
 		if v.Class != c.class || v.Dominant != c.cause {
 			t.Errorf("%v: %s, %s; want %s, %s", c.stalls, v.Class, v.Dominant, c.class, c.cause)
 		}
@@ -63,10 +72,10 @@ func TestClasses(t *testing.T) {
 		}
 	}
 	s := uniform(9, stalls{trace.CauseRead: 50})
-	if v := Judge(s, s.Steps); v.Class != NotEnoughSteps || v.Advice != "" || v.Knob != "" {
+	if v := judge(s, s.Recent); v.Class != NotEnoughSteps || v.Advice != "" || v.Knob != "" {
 		t.Errorf("on 9 steps: %+v", v)
 	}
-	if v := Judge(&trace.Snapshot{}, nil); v.Class != NotEnoughSteps {
+	if v := judge(&trace.Snapshot{}, nil); v.Class != NotEnoughSteps {
 		t.Errorf("on no steps: %+v", v)
 	}
 }
@@ -75,8 +84,8 @@ func TestClasses(t *testing.T) {
 func TestLabels(t *testing.T) {
 	s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, knob("num_workers", "0"))
 	s.Meta.Emulated, s.Meta.Synthetic = true, true
-	s.Steps[7].Flags = trace.FlagInjected
-	v := Judge(s, s.Steps)
+	s.Recent[7].Flags = trace.FlagInjected
+	v := judge(s, s.Recent)
 	if !strings.HasSuffix(v.Text, "[injected, emulated, synthetic data]") {
 		t.Errorf("text %q", v.Text)
 	}
@@ -84,16 +93,16 @@ func TestLabels(t *testing.T) {
 		t.Errorf("advice %q", v.Advice)
 	}
 	s = uniform(20, nil)
-	for i := range s.Steps {
-		s.Steps[i].Flags = trace.FlagCeiling
+	for i := range s.Recent {
+		s.Recent[i].Flags = trace.FlagCeiling
 	}
-	v = Judge(s, s.Steps)
+	v = judge(s, s.Recent)
 	if !strings.HasSuffix(v.Text, "[ceiling]") || !strings.Contains(v.Advice, "ceiling") || v.Knob != "" {
 		t.Errorf("%+v", v)
 	}
 	s = uniform(5, nil)
 	s.Meta.Emulated = true
-	if v := Judge(s, s.Steps); !strings.Contains(v.Text, "emulated") {
+	if v := judge(s, s.Recent); !strings.Contains(v.Text, "emulated") {
 		t.Errorf("text %q", v.Text)
 	}
 }
@@ -137,7 +146,7 @@ func TestAdvice(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := uniform(30, c.stalls, c.knobs...)
 			s.Meta.Specs = c.specs
-			v := Judge(s, s.Steps)
+			v := judge(s, s.Recent)
 			if v.Knob != c.knob || v.Value != c.value {
 				t.Errorf("%s=%s, want %s=%s: %s", v.Knob, v.Value, c.knob, c.value, v.Advice)
 			}
@@ -148,12 +157,12 @@ func TestAdvice(t *testing.T) {
 	}
 	s := uniform(30, stalls{trace.CauseTransform: 50}, knob("num_workers", "4"), knob("device_transforms", off))
 	s.Meta.DeviceKind = "cpu"
-	if v := Judge(s, s.Steps); v.Knob != "" {
+	if v := judge(s, s.Recent); v.Knob != "" {
 		t.Errorf("on the host's own cores: %q", v.Advice)
 	}
 	s = uniform(30, stalls{trace.CauseDecode: 50})
 	s.Meta.Imported = "trace.json"
-	if v := Judge(s, s.Steps); !strings.Contains(v.Advice, "DataLoader") {
+	if v := judge(s, s.Recent); !strings.Contains(v.Advice, "DataLoader") {
 		t.Errorf("imported: %q", v.Advice)
 	}
 }
@@ -181,7 +190,7 @@ func TestQueueState(t *testing.T) {
 		s.Spans = append(s.Spans, trace.Span{Start: 99_999, End: 99_999, Kind: trace.KindQueue, Arg: 50, Flags: 100}) // outside
 		gauged.Gauges = map[string][]trace.Point{"queue_ready": {{T: 100, V: c.ready * 8}, {T: 9999, V: 4}}, "queue_cap": {{T: 100, V: 8}, {T: 9999, V: 8}}}
 		for name, s := range map[string]*trace.Snapshot{"spans": s, "gauges": &gauged} {
-			if v := Judge(s, s.Steps); v.Queue != c.want {
+			if v := judge(s, s.Recent); v.Queue != c.want {
 				t.Errorf("%s, from %s: %q, want %q", c.name, name, v.Queue, c.want)
 			}
 		}
@@ -197,7 +206,7 @@ func BenchmarkJudge(b *testing.B) {
 	snap.Spans, _ = split(shred(log, 12))
 	b.ReportAllocs()
 	for b.Loop() {
-		Judge(snap, snap.Steps)
+		judge(snap, snap.Recent)
 	}
 }
 
@@ -214,16 +223,16 @@ func TestSpan(t *testing.T) {
 func TestLabelsOfKnobs(t *testing.T) {
 	for value, want := range map[string]bool{"9:50ms": true, "off": false, "0": false} {
 		s := uniform(20, nil, knob("inject_straggler", value))
-		if v := Judge(s, s.Steps); strings.HasSuffix(v.Text, "[injected]") != want {
+		if v := judge(s, s.Recent); strings.HasSuffix(v.Text, "[injected]") != want {
 			t.Errorf("inject_straggler=%s: %q", value, v.Text)
 		}
 	}
 	s := uniform(20, nil, knob("inject_read", "off"))
 	s.Segments = append(s.Segments, trace.Segment{Index: 1, Knobs: []trace.Knob{knob("inject_read", "5ms")}})
-	if v := Judge(s, s.Steps); len(v.Labels) != 0 {
+	if v := judge(s, s.Recent); len(v.Labels) != 0 {
 		t.Errorf("a later segment's injection: %q", v.Text)
 	}
-	if v := Judge(s, nil); !strings.HasSuffix(v.Text, "[injected]") {
+	if v := judge(s, nil); !strings.HasSuffix(v.Text, "[injected]") {
 		t.Errorf("before the first step: %q", v.Text)
 	}
 }

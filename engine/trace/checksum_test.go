@@ -85,8 +85,8 @@ func TestFlippedNumbers(t *testing.T) {
 				t.Fatal(err)
 			}
 			snap := snapshotOf(s)
-			if len(snap.Steps) != tt.steps || len(snap.Ops) != tt.ops {
-				t.Errorf("%d steps and %d ops, want %d and %d", len(snap.Steps), len(snap.Ops), tt.steps, tt.ops)
+			if len(snap.Recent) != tt.steps || len(snap.Ops) != tt.ops {
+				t.Errorf("%d steps and %d ops, want %d and %d", len(snap.Recent), len(snap.Ops), tt.steps, tt.ops)
 			}
 			warned := slices.ContainsFunc(snap.Notes, func(n Note) bool {
 				return n.Level == "warn" && strings.Contains(n.Text, "the session file is damaged: ")
@@ -156,7 +156,7 @@ func TestNoFlipGoesUnnoticed(t *testing.T) {
 			noticed++
 			continue
 		}
-		for _, part := range [][2]any{{want.Steps, got.Steps}, {want.Segments, got.Segments}, {want.Ops, got.Ops}} {
+		for _, part := range [][2]any{{want.Recent, got.Recent}, {want.Segments, got.Segments}, {want.Ops, got.Ops}} {
 			if d := cmp.Diff(part[0], part[1], sameSnapshot); d != "" {
 				t.Fatalf("bit %08b of byte %d: %s", bit, at, d)
 			}

@@ -83,8 +83,8 @@ func TestCollectorHasEverySpanOfAStep(t *testing.T) {
 			seg = 1
 		}
 		r.Step(Step{Index: step, Start: int64(step), Segment: seg})
-		if snap := s.Snapshot(0, 0); len(snap.Steps) > 0 {
-			last := snap.Steps[len(snap.Steps)-1]
+		if snap := s.Snapshot(0, 0); len(snap.Recent) > 0 {
+			last := snap.Recent[len(snap.Recent)-1]
 			if int(last.Segment) >= len(snap.Segments) {
 				t.Fatalf("step %d is shown before its segment %d", last.Index, last.Segment)
 			}
@@ -117,8 +117,8 @@ func TestCollectorHasEverySpanOfAStep(t *testing.T) {
 				stalls++
 			}
 		}
-		if len(snap.Steps) != steps || stalls != steps+1 || len(snap.Segments) != 2 || len(snap.Notes) != 1 || len(snap.Ops) != 1 {
-			t.Errorf("%s: %d steps, %d stalls, %d segments, %d notes, %d ops", name, len(snap.Steps), stalls, len(snap.Segments), len(snap.Notes), len(snap.Ops))
+		if len(snap.Recent) != steps || stalls != steps+1 || len(snap.Segments) != 2 || len(snap.Notes) != 1 || len(snap.Ops) != 1 {
+			t.Errorf("%s: %d steps, %d stalls, %d segments, %d notes, %d ops", name, len(snap.Recent), stalls, len(snap.Segments), len(snap.Notes), len(snap.Ops))
 		}
 		if got := len(snap.Spans) - stalls; got != steps*(workers+1) {
 			t.Errorf("%s: %d spans, want %d", name, got, steps*(workers+1))
@@ -126,7 +126,7 @@ func TestCollectorHasEverySpanOfAStep(t *testing.T) {
 		if o := snap.Outcome; o.Status != "finished" || o.Ended != end || o.PeakBytes != 5 {
 			t.Errorf("%s: outcome %+v", name, o)
 		}
-		if snap.Steps[100].Busy != 100 {
+		if snap.Recent[100].Busy != 100 {
 			t.Errorf("%s: the analysis of step 100 is missing", name)
 		}
 	}
@@ -150,8 +150,8 @@ func TestLastHandOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if snap := back.Snapshot(minTime, maxTime); len(snap.Steps) != 2 || len(snap.Spans) != 1 {
-		t.Errorf("%d steps and %d spans", len(snap.Steps), len(snap.Spans))
+	if snap := back.Snapshot(minTime, maxTime); len(snap.Recent) != 2 || len(snap.Spans) != 1 {
+		t.Errorf("%d steps and %d spans", len(snap.Recent), len(snap.Spans))
 	}
 }
 
@@ -225,7 +225,7 @@ func TestCollectorOutlivesItsFile(t *testing.T) {
 		t.Errorf("Stop says %v", err)
 	}
 	snap := s.Snapshot(0, 0)
-	if n := len(snap.Steps); n == 0 || snap.Steps[n-1].Index != -7 {
+	if n := len(snap.Recent); n == 0 || snap.Recent[n-1].Index != -7 {
 		t.Errorf("the steps after the failure are missing")
 	}
 	if len(snap.Notes) == 0 || snap.Notes[0].Level != "error" {

@@ -66,7 +66,7 @@ func TestKilledRunLosesAtMostASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap := s.Snapshot(minTime, maxTime)
-	n := len(snap.Steps)
+	n := len(snap.Recent)
 	if n == 0 || len(snap.Spans) != n || len(snap.Segments) != 1 {
 		t.Fatalf("%d steps, %d spans, %d segments in the file; %d steps were run", n, len(snap.Spans), len(snap.Segments), steps)
 	}
@@ -89,7 +89,7 @@ func TestKilledRunLosesAtMostASecond(t *testing.T) {
 	if s, err = Open(path); err != nil {
 		t.Fatal(err)
 	}
-	if o := s.Snapshot(0, 0).Outcome; o.Status != "killed" || o.Ended < snap.Steps[n-1].End {
+	if o := s.Snapshot(0, 0).Outcome; o.Status != "killed" || o.Ended < snap.Recent[n-1].End {
 		t.Errorf("outcome of a killed run: %+v", o)
 	}
 }
@@ -199,8 +199,8 @@ func TestDamagedChunkIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap := snapshotOf(s)
-	if len(snap.Spans) != 160 || len(snap.Steps) != 30 {
-		t.Errorf("%d spans and %d steps, want 160 and 30", len(snap.Spans), len(snap.Steps))
+	if len(snap.Spans) != 160 || len(snap.Recent) != 30 {
+		t.Errorf("%d spans and %d steps, want 160 and 30", len(snap.Spans), len(snap.Recent))
 	}
 	warned := false
 	for _, n := range snap.Notes {

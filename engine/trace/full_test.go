@@ -60,8 +60,8 @@ func TestFullDisk(t *testing.T) {
 				t.Error("a full disk is no error")
 			}
 			live := s.Snapshot(minTime, maxTime)
-			if int64(len(live.Steps)) != steps || int64(len(live.Spans)) != spans {
-				t.Errorf("memory has %d steps and %d spans of %d and %d", len(live.Steps), len(live.Spans), steps, spans)
+			if int64(len(live.Recent)) != steps || int64(len(live.Spans)) != spans {
+				t.Errorf("memory has %d steps and %d spans of %d and %d", len(live.Recent), len(live.Spans), steps, spans)
 			}
 			back, err := Open(path)
 			if err != nil {
@@ -69,8 +69,8 @@ func TestFullDisk(t *testing.T) {
 			}
 			file := snapshotOf(back)
 			u := live.Outcome.Unsaved
-			if got := int64(len(file.Steps)) + u.Steps; got != steps {
-				t.Errorf("%d steps in the file and %d unsaved, of %d", len(file.Steps), u.Steps, steps)
+			if got := int64(len(file.Recent)) + u.Steps; got != steps {
+				t.Errorf("%d steps in the file and %d unsaved, of %d", len(file.Recent), u.Steps, steps)
 			}
 			if got := int64(len(file.Spans)) + u.Spans; got != spans || u.Spans == 0 {
 				t.Errorf("%d spans in the file and %d unsaved, of %d", len(file.Spans), u.Spans, spans)
@@ -145,7 +145,7 @@ func TestWriteFailsBeforeTheEnd(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				stored := int64(len(snapshotOf(back).Steps))
+				stored := int64(len(snapshotOf(back).Recent))
 				if stored+unsaved != steps {
 					t.Errorf("%d steps in the file and %d unsaved, of %d", stored, unsaved, steps)
 				}

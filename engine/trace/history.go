@@ -25,7 +25,7 @@ func (p *HistoryPoint) add(o *HistoryPoint) {
 type History struct {
 	Bucket int64          // ns
 	Points []HistoryPoint // those that no later step can change
-	open   HistoryPoint   // the bucket after them
+	Open   HistoryPoint   // the bucket after them
 }
 
 // add shares a step out. Steps come in order of time.
@@ -42,12 +42,12 @@ func (h *History) add(s *Step) {
 	}
 	for b := max(s.Start/h.Bucket, int64(len(h.Points))); b <= (s.End-1)/h.Bucket; b++ {
 		for int64(len(h.Points)) < b {
-			h.Points = append(h.Points, h.open)
-			h.open = HistoryPoint{}
+			h.Points = append(h.Points, h.Open)
+			h.Open = HistoryPoint{}
 		}
 		over := min(s.End, (b+1)*h.Bucket) - max(s.Start, b*h.Bucket)
 		f := float32(over) / float32(wall)
-		h.open.add(&HistoryPoint{Steps: f, Samples: f * float32(s.Samples), Busy: f * float32(s.Busy), StepTime: f * float32(wall)})
+		h.Open.add(&HistoryPoint{Steps: f, Samples: f * float32(s.Samples), Busy: f * float32(s.Busy), StepTime: f * float32(wall)})
 	}
 }
 
@@ -61,7 +61,7 @@ func (h *History) halve() {
 		points = append(points, p)
 	}
 	if n%2 == 1 {
-		h.open.add(&h.Points[n-1])
+		h.Open.add(&h.Points[n-1])
 	}
 	h.Points = points
 	h.Bucket *= 2

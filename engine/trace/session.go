@@ -28,9 +28,6 @@ type Session struct {
 // 64 MiB.
 const MaxSpans = 2 << 20
 
-// MaxRecent is the number of newest steps that a session keeps in memory.
-const MaxRecent = 8192
-
 // Snapshot is what a reader sees of a session at one moment. Its slices and its
 // map are shared and must not be written to, except Spans, which are the
 // reader's own.
@@ -39,14 +36,15 @@ type Snapshot struct {
 	Meta     Meta
 	Outcome  Outcome
 	Segments []Segment
-	Steps    []Step
 	Digest          // of all steps
-	Recent   []Step // the newest, see MaxRecent
+	Recent   []Step // the newest, at least MaxRecent of them when there are so many; for others see Each
 	Spans    []Span // those that overlap the window asked for, sorted by Start
 	Notes    []Note
 	Gauges   map[string][]Point
 	Ops      []OpTime
 	Damage   []string // what is wrong with the file it was read from, a sentence each; the notes have them too
+
+	older StepReader // of those before Recent
 }
 
 // NewSession returns an empty session that keeps MaxSpans spans.
@@ -79,9 +77,9 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 	}
 	snap := &Snapshot{
 		Now: s.now, Meta: s.meta, Outcome: s.outcome,
-		Segments: clip(s.segments), Steps: clip(s.steps), Notes: clip(s.notes),
+		Segments: clip(s.segments), Notes: clip(s.notes),
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
-		Digest: s.digest.view(), Recent: clip(s.steps[max(0, len(s.steps)-MaxRecent):]),
+		Digest: s.digest.view(), Recent: clip(s.steps[max(0, len(s.steps)-MaxRecent):]), older: stepList(clip(s.steps)),
 	}
 	blocks, open := s.spans.window(from, to)
 	s.mu.Unlock()
@@ -165,12 +163,13 @@ func mergeSegments(have, updates []Segment) []Segment {
 }
 
 // Restore makes a session of what a snapshot holds: the way in for a trace that
-// was not recorded here. It takes the snapshot's slices over and sorts its spans.
+// was not recorded here. All steps are in Recent. It takes the snapshot's slices
+// over and sorts its spans.
 func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome = snap.Now, snap.Outcome
-	s.segments, s.steps, s.notes, s.gauges, s.ops = snap.Segments, snap.Steps, snap.Notes, snap.Gauges, snap.Ops
-	s.digest = *Digested(snap.Steps)
+	s.segments, s.steps, s.notes, s.gauges, s.ops = snap.Segments, snap.Recent, snap.Notes, snap.Gauges, snap.Ops
+	s.digest = *Digested(snap.Recent)
 	sortSpans(snap.Spans)
 	s.spans.add(snap.Spans)
 	return s

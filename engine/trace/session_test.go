@@ -136,8 +136,8 @@ func TestSessionMemoryIsBounded(t *testing.T) {
 			t.Fatalf("span %d starts at %d, want %d: not the most recent ones", i, sp.Start, want)
 		}
 	}
-	if len(snap.Steps) != 100 {
-		t.Errorf("%d steps are kept, want all 100", len(snap.Steps))
+	if len(snap.Recent) != 100 {
+		t.Errorf("%d steps are kept, want all 100", len(snap.Recent))
 	}
 }
 
@@ -165,13 +165,13 @@ func TestSnapshotsAreStableWhileWritten(t *testing.T) {
 			deadline := time.Now().Add(100 * time.Millisecond)
 			for time.Now().Before(deadline) {
 				snap := s.Snapshot(-500, 0)
-				for i, st := range snap.Steps {
+				for i, st := range snap.Recent {
 					if int(st.Index) != i {
 						t.Errorf("step %d has index %d", i, st.Index)
 						return
 					}
 				}
-				if n := len(snap.Steps); n > 0 && int64(n-1) != snap.Now {
+				if n := len(snap.Recent); n > 0 && int64(n-1) != snap.Now {
 					t.Errorf("%d steps at now %d", n, snap.Now)
 					return
 				}

@@ -35,19 +35,6 @@ func (s *Step) Diverged() bool {
 	return s.Correct >= 0 && (math.IsNaN(l) || math.IsInf(l, 0))
 }
 
-// Diverged returns the Index of the first step that diverged, and how many did.
-func Diverged(steps []Step) (first int32, n int) {
-	first = -1
-	for i := range steps {
-		if steps[i].Diverged() {
-			if n++; n == 1 {
-				first = steps[i].Index
-			}
-		}
-	}
-	return first, n
-}
-
 // Knob is one setting as text, so that old files replay after knobs are added.
 type Knob struct{ Name, Value string }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -246,8 +247,14 @@ func Save(path string, s *Session) error {
 		return err
 	}
 	b := batch{
-		now: snap.Now, segments: snap.Segments, steps: snap.Steps, spans: snap.Spans,
+		now: snap.Now, segments: snap.Segments, spans: snap.Spans,
 		notes: snap.Notes, ops: snap.Ops, drops: snap.Outcome.Drops,
+	}
+	for step, err := range snap.Each(math.MinInt32, math.MaxInt32) {
+		if err != nil {
+			return errors.Join(err, st.Close())
+		}
+		b.steps = append(b.steps, *step)
 	}
 	for name, points := range snap.Gauges {
 		for _, p := range points {

@@ -87,7 +87,9 @@ func sessionGen() *rapid.Generator[*Session] {
 var sameSnapshot = cmp.Options{
 	cmpopts.EquateNaNs(), cmpopts.EquateEmpty(),
 	cmp.AllowUnexported(Digest{}, Tally{}, Epoch{}, Distribution{}, Blocks{}),
-	cmp.Comparer(func(a, b History) bool { return a.Bucket == b.Bucket && a.open == b.open && slices.Equal(a.Points, b.Points) }), // may be long
+	cmp.Comparer(func(a, b History) bool {
+		return a.Bucket == b.Bucket && a.Open == b.Open && slices.Equal(a.Points, b.Points)
+	}), // may be long
 	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".generation" }, cmp.Ignore()),
 }
 
@@ -204,8 +206,8 @@ func TestOpenWhileWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		snap := snapshotOf(s)
-		if len(snap.Steps) != 10*(i+1) || len(snap.Spans) != 80*(i+1) || snap.Outcome.Status != "running" {
-			t.Fatalf("after %d writes: %d steps, %d spans, status %s", i+1, len(snap.Steps), len(snap.Spans), snap.Outcome.Status)
+		if len(snap.Recent) != 10*(i+1) || len(snap.Spans) != 80*(i+1) || snap.Outcome.Status != "running" {
+			t.Fatalf("after %d writes: %d steps, %d spans, status %s", i+1, len(snap.Recent), len(snap.Spans), snap.Outcome.Status)
 		}
 	}
 	if err := st.Close(); err != nil {
@@ -236,8 +238,8 @@ func TestSpansAreForgottenByBytesAndStepsNever(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap := snapshotOf(s)
-	if len(snap.Steps) != 2000 {
-		t.Errorf("%d steps, want all 2000", len(snap.Steps))
+	if len(snap.Recent) != 2000 {
+		t.Errorf("%d steps, want all 2000", len(snap.Recent))
 	}
 	n := len(snap.Spans)
 	if n == 0 || n > 8000 {
@@ -285,7 +287,7 @@ func TestOldNumbersReplay(t *testing.T) {
 	if d := cmp.Diff(want, snap.Spans); d != "" {
 		t.Error(d)
 	}
-	if got := snap.Steps[0].Stall; got != [NumCauses]int64{CauseCopy: 10, CauseUnknown: 30, CauseDecode: 20} {
+	if got := snap.Recent[0].Stall; got != [NumCauses]int64{CauseCopy: 10, CauseUnknown: 30, CauseDecode: 20} {
 		t.Errorf("stalls %v", got)
 	}
 }

@@ -42,6 +42,8 @@ func (s *Step) Active() int64 { return s.End - s.Start - s.Stall[CausePaused] }
 // a transition and a leading first step of an epoch, which waits for its batch.
 type Tally struct {
 	Segment     int32
+	First, Last int32  // Index of its first and last step
+	Start, End  int64  // ns, of those
 	Flags       uint16 // of any step
 	SteadyFlags uint16 // of any steady step
 	All, Steady Totals
@@ -70,7 +72,10 @@ func Count(steps []Step) *Tally {
 func (t *Tally) Add(s *Step) {
 	transition := s.Flags&FlagTransition != 0
 	steady := !transition && (t.All.Steps > 0 || s.Flags&FlagFirstOfEpoch == 0)
-	t.Segment = s.Segment
+	if t.All.Steps == 0 {
+		t.Segment, t.First, t.Start = s.Segment, s.Index, s.Start
+	}
+	t.Last, t.End = s.Index, s.End
 	t.Flags |= s.Flags
 	t.All.Add(s)
 	timed := s.Flags&FlagTimed != 0

@@ -22,11 +22,11 @@ func (r *Run) Snapshot(from, to int64) *trace.Snapshot {
 	for k, v := range r.snap.Gauges {
 		s.Gauges[k] = v
 	}
-	n := len(s.Steps)
-	for n > 0 && s.Steps[n-1].End > s.Now { // known once their compute has ended
+	n := len(r.steps)
+	for n > 0 && r.steps[n-1].End > s.Now { // known once their compute has ended
 		n--
 	}
-	s.Steps = s.Steps[:n:n]
+	s.Recent, s.Digest = r.steps[:n:n], *trace.Digested(r.steps[:n])
 	n = len(s.Segments)
 	for n > 1 && s.Segments[n-1].Start > s.Now {
 		n--
@@ -92,7 +92,7 @@ func (r *Run) Pause(on bool) {
 		r.pausedAt = max(r.loop, r.snap.Now)
 	}
 	if !on && r.paused {
-		r.emit(trace.Span{Start: r.pausedAt, End: r.snap.Now, Step: int32(len(r.snap.Steps)), Batch: -1, Kind: trace.KindPause, Track: trace.TrackStep})
+		r.emit(trace.Span{Start: r.pausedAt, End: r.snap.Now, Step: int32(len(r.steps)), Batch: -1, Kind: trace.KindPause, Track: trace.TrackStep})
 		r.loop = max(r.loop, r.snap.Now)
 	}
 	r.paused = on

@@ -22,6 +22,7 @@ type Run struct {
 	mu    sync.Mutex
 	now   func() int64 // nil: time is what Advance says
 	snap  trace.Snapshot
+	steps []trace.Step
 	spans []trace.Span // sorted by Start up to sorted
 	an    *stall.Analyzer
 	want  []trace.Knob
@@ -113,9 +114,9 @@ func (r *Run) Ops(ops []trace.OpTime) { r.snap.Ops = ops }
 
 // Timed marks every nth step so far as one whose ops were timed.
 func (r *Run) Timed(n int) {
-	for i := range r.snap.Steps {
+	for i := range r.steps {
 		if i%n == n-1 {
-			r.snap.Steps[i].Flags |= trace.FlagTimed
+			r.steps[i].Flags |= trace.FlagTimed
 		}
 	}
 }
@@ -136,7 +137,7 @@ func (r *Run) segment(t int64, reason string) {
 		segs[n-1].End = t
 	}
 	r.snap.Segments = append(segs, trace.Segment{
-		Index: int32(n), Start: t, FirstStep: int32(len(r.snap.Steps)), Knobs: slices.Clone(r.want), Reason: reason,
+		Index: int32(n), Start: t, FirstStep: int32(len(r.steps)), Knobs: slices.Clone(r.want), Reason: reason,
 	})
 	if n > 0 {
 		r.inTransition = 6

@@ -210,7 +210,7 @@ func (r *Run) account(b int32, samples, bytes, load int64) {
 		}
 	}
 	done, stalls := r.an.Feed(own, []trace.Step{st})
-	r.snap.Steps = append(r.snap.Steps, done...)
+	r.steps = append(r.steps, done...)
 	r.pending = append(r.pending, stalls...)
 	if st.Flags&trace.FlagTransition != 0 {
 		segs := slices.Clone(r.snap.Segments)
