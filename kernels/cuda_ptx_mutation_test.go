@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/kernels/ptxvm"
+	"dev.gpustall/kernels/verify/ptxvm"
 )
 
 // Faults of the kind that only running the PTX shows, put into it one at a time:

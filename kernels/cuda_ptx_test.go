@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"dev.gpustall/kernels/ptxvm"
+	"dev.gpustall/kernels/verify/ptxvm"
 )
 
 // The embedded PTX itself, interpreted, against the references: what clang made of

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"dev.gpustall/kernels/ptxvm"
+	"dev.gpustall/kernels/verify/ptxvm"
 )
 
 // Values at the edges of the types: what is not a number, infinite, too large for
