@@ -38,15 +38,15 @@ $(BUILD):
 # A libcuda.so.1 that runs the kernels on the host: the CUDA device is tested on it
 # end to end where there is no GPU.
 EMULATED       := $(BUILD)/emulated/libcuda.so.1
-EMULATED_FILES := $(wildcard engine/device/cuda/emulated/*) $(wildcard kernels/*.cu kernels/*.h kernels/emulation/* kernels/ptx/*) kernels/build.sh
+EMULATED_FILES := $(wildcard engine/device/cuda/emulated/*) $(wildcard kernels/cuda/*.cu kernels/cuda/*.h kernels/cuda/ptx/* kernels/verify/emulation/*) kernels/cuda/build.sh
 
 emulated: $(EMULATED)
 
 $(EMULATED): $(EMULATED_FILES)
 	mkdir -p $(@D)
 	engine/device/cuda/emulated/known.sh >$(@D)/known.h
-	g++ -I$(@D) -std=c++17 -O2 -march=native -fPIC -shared -pthread -fvisibility=hidden -Wall -Wl,-soname,libcuda.so.1 \
-	  -o $@ $(wildcard engine/device/cuda/emulated/*.cpp) kernels/emulation/registry.cpp
+	g++ -I$(@D) -Ikernels/verify -std=c++17 -O2 -march=native -fPIC -shared -pthread -fvisibility=hidden -Wall -Wl,-soname,libcuda.so.1 \
+	  -o $@ $(wildcard engine/device/cuda/emulated/*.cpp) kernels/verify/emulation/registry.cpp
 
 test-cuda: $(BUILD)/libcuda.a $(EMULATED)
 	GPUSTALL_TEST_CUDA=1 LD_LIBRARY_PATH=$(BUILD)/emulated $(CUDA_ENV) \

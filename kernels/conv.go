@@ -1,6 +1,6 @@
 package kernels
 
-func (c Conv) pixels() int { return c.N * c.OutH() * c.OutW() }
+func (c Conv) Pixels() int { return c.N * c.OutH() * c.OutW() }
 
 // each calls f for every pair of an output pixel and an input pixel that a
 // filter position joins. p and q index pixels of y and x, t the filter position.
@@ -27,7 +27,7 @@ func (op ConvForward) FLOPs() float64 { return op.flops() }
 func (op ConvForward) Bytes() float64 { return traffic(op.Args()) }
 
 func (op ConvForward) Args() []Arg {
-	args := []Arg{{"x", In, op.Type, op.in()}, {"w", In, op.Type, op.weights()}, {"y", Out, op.Type, op.out()}}
+	args := []Arg{{"x", In, op.Type, op.InLen()}, {"w", In, op.Type, op.WeightLen()}, {"y", Out, op.Type, op.OutLen()}}
 	if op.Bias {
 		args = append(args, Arg{"bias", In, F32, op.K})
 	}
@@ -47,7 +47,7 @@ func (op ConvForward) Reference(bufs [][]byte) {
 // Ref computes y[p,k] = sum over filter positions t and channels c of
 // x[q(p,t),c] w[k,t,c], with bias and ReLU as asked.
 func (op ConvForward) Ref(x, w, y, bias []float32) {
-	sum := make([]float64, op.out())
+	sum := make([]float64, op.OutLen())
 	taps := op.R * op.S
 	op.each(func(p, q, t int) {
 		for k := range op.K {
@@ -76,7 +76,7 @@ func (op ConvBackwardData) Args() []Arg {
 	if op.Accumulate {
 		role = InOut
 	}
-	return []Arg{{"dy", In, op.Type, op.out()}, {"w", In, op.Type, op.weights()}, {"dx", role, op.Type, op.in()}}
+	return []Arg{{"dy", In, op.Type, op.OutLen()}, {"w", In, op.Type, op.WeightLen()}, {"dx", role, op.Type, op.InLen()}}
 }
 
 func (op ConvBackwardData) Reference(bufs [][]byte) {
@@ -87,7 +87,7 @@ func (op ConvBackwardData) Reference(bufs [][]byte) {
 
 // Ref computes dx[q,c] (+)= sum over p, t that meet q, and k of dy[p,k] w[k,t,c].
 func (op ConvBackwardData) Ref(dy, w, dx []float32) {
-	sum := make([]float64, op.in())
+	sum := make([]float64, op.InLen())
 	if op.Accumulate {
 		for i, v := range dx[:len(sum)] {
 			sum[i] = float64(v)
@@ -109,7 +109,7 @@ func (op ConvBackwardWeight) FLOPs() float64 { return op.flops() }
 func (op ConvBackwardWeight) Bytes() float64 { return traffic(op.Args()) }
 
 func (op ConvBackwardWeight) Args() []Arg {
-	args := []Arg{{"x", In, op.Type, op.in()}, {"dy", In, op.Type, op.out()}, {"dw", Out, F32, op.weights()}}
+	args := []Arg{{"x", In, op.Type, op.InLen()}, {"dy", In, op.Type, op.OutLen()}, {"dw", Out, F32, op.WeightLen()}}
 	if op.Bias {
 		args = append(args, Arg{"dbias", Out, F32, op.K})
 	}
@@ -127,7 +127,7 @@ func (op ConvBackwardWeight) Reference(bufs [][]byte) {
 // Ref computes dw[k,t,c] = sum over pixels of dy[p,k] x[q(p,t),c] and
 // dbias[k] = sum over pixels of dy[p,k].
 func (op ConvBackwardWeight) Ref(x, dy, dw, dbias []float32) {
-	sum := make([]float64, op.weights())
+	sum := make([]float64, op.WeightLen())
 	taps := op.R * op.S
 	op.each(func(p, q, t int) {
 		for k := range op.K {
@@ -138,7 +138,7 @@ func (op ConvBackwardWeight) Ref(x, dy, dw, dbias []float32) {
 	})
 	narrow(dw, sum)
 	if op.Bias {
-		sumRows(dbias, dy, op.pixels(), op.K)
+		sumRows(dbias, dy, op.Pixels(), op.K)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package kernels holds the operations of training: their shapes, costs and Go
-// references, and, for CUDA, the sources, the compiled PTX and the launch
-// geometry. The CPU device's kernels are in kernels/cpu.
+// references. The kernels that compute them on a device are in kernels/cpu and
+// kernels/cuda.
 //
 // Layouts: activations are NHWC, weights KRSC (output channel, row, column,
 // input channel), vectors dense. Float activations and weights have the
@@ -55,9 +55,9 @@ func (c Conv) OutW() int { return (c.W+2*c.Pad-c.S)/c.Stride + 1 }
 func (c Conv) flops() float64 {
 	return 2 * float64(c.N*c.OutH()*c.OutW()) * float64(c.K) * float64(c.R*c.S*c.C)
 }
-func (c Conv) in() int      { return c.N * c.H * c.W * c.C }
-func (c Conv) out() int     { return c.N * c.OutH() * c.OutW() * c.K }
-func (c Conv) weights() int { return c.K * c.R * c.S * c.C }
+func (c Conv) InLen() int     { return c.N * c.H * c.W * c.C }
+func (c Conv) OutLen() int    { return c.N * c.OutH() * c.OutW() * c.K }
+func (c Conv) WeightLen() int { return c.K * c.R * c.S * c.C }
 
 // ConvForward computes y = conv(x, w) [+ bias] [then ReLU].
 // Buffers: x, w, y, and bias (float32[K]) when Bias.

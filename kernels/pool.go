@@ -6,15 +6,15 @@ func (op MaxPool) OutH() int { return (op.H+2*op.Pad-op.Size)/op.Stride + 1 }
 // OutW returns the output's width.
 func (op MaxPool) OutW() int { return (op.W+2*op.Pad-op.Size)/op.Stride + 1 }
 
-func (op MaxPool) in() int  { return op.N * op.H * op.W * op.C }
-func (op MaxPool) out() int { return op.N * op.OutH() * op.OutW() * op.C }
+func (op MaxPool) InLen() int  { return op.N * op.H * op.W * op.C }
+func (op MaxPool) OutLen() int { return op.N * op.OutH() * op.OutW() * op.C }
 
 func (op MaxPool) Name() string   { return "maxpool" }
-func (op MaxPool) FLOPs() float64 { return float64(op.out()) * float64(op.Size*op.Size) }
+func (op MaxPool) FLOPs() float64 { return float64(op.OutLen()) * float64(op.Size*op.Size) }
 func (op MaxPool) Bytes() float64 { return traffic(op.Args()) }
 
 func (op MaxPool) Args() []Arg {
-	return []Arg{{"x", In, op.Type, op.in()}, {"y", Out, op.Type, op.out()}, {"index", Out, U8, op.out()}}
+	return []Arg{{"x", In, op.Type, op.InLen()}, {"y", Out, op.Type, op.OutLen()}, {"index", Out, U8, op.OutLen()}}
 }
 
 func (op MaxPool) Reference(bufs [][]byte) {
@@ -27,7 +27,7 @@ func (op MaxPool) Reference(bufs [][]byte) {
 // position there is t. Positions in the padding are left out.
 func (op MaxPool) each(f func(o, i, t int)) {
 	oh, ow := op.OutH(), op.OutW()
-	for o := range op.out() {
+	for o := range op.OutLen() {
 		c, j, i, n := o%op.C, o/op.C%ow, o/op.C/ow%oh, o/op.C/ow/oh
 		for r := range op.Size {
 			for s := range op.Size {
@@ -42,7 +42,7 @@ func (op MaxPool) each(f func(o, i, t int)) {
 
 // Ref takes the first of equal maxima, and a NaN as PyTorch does: it wins.
 func (op MaxPool) Ref(x, y []float32, index []uint8) {
-	empty := make([]bool, op.out()) // false once a position was seen
+	empty := make([]bool, op.OutLen()) // false once a position was seen
 	for o := range empty {
 		empty[o] = true
 	}
@@ -54,11 +54,11 @@ func (op MaxPool) Ref(x, y []float32, index []uint8) {
 }
 
 func (op MaxPoolBackward) Name() string   { return "maxpool_backward" }
-func (op MaxPoolBackward) FLOPs() float64 { return float64(op.out()) }
+func (op MaxPoolBackward) FLOPs() float64 { return float64(op.OutLen()) }
 func (op MaxPoolBackward) Bytes() float64 { return traffic(op.Args()) }
 
 func (op MaxPoolBackward) Args() []Arg {
-	return []Arg{{"dy", In, op.Type, op.out()}, {"index", In, U8, op.out()}, {"dx", Out, op.Type, op.in()}}
+	return []Arg{{"dy", In, op.Type, op.OutLen()}, {"index", In, U8, op.OutLen()}, {"dx", Out, op.Type, op.InLen()}}
 }
 
 func (op MaxPoolBackward) Reference(bufs [][]byte) {
@@ -69,7 +69,7 @@ func (op MaxPoolBackward) Reference(bufs [][]byte) {
 
 // Ref adds each dy to the element that its window's maximum came from.
 func (op MaxPoolBackward) Ref(dy []float32, index []uint8, dx []float32) {
-	sum := make([]float64, op.in())
+	sum := make([]float64, op.InLen())
 	op.each(func(o, i, t int) {
 		if t == int(index[o]) {
 			sum[i] += float64(dy[o])

@@ -53,8 +53,8 @@ var convs = []Conv{
 func TestConvGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, g := range convs {
-		x, w, bias, dy := random(r, g.in()), random(r, g.weights()), random(r, g.K), random(r, g.out())
-		y := make([]float32, g.out())
+		x, w, bias, dy := random(r, g.InLen()), random(r, g.WeightLen()), random(r, g.K), random(r, g.OutLen())
+		y := make([]float32, g.OutLen())
 		loss := func() float64 {
 			ConvForward{Conv: g, Bias: true}.Ref(x, w, y, bias)
 			return dot(y, dy)
@@ -178,18 +178,18 @@ func TestPools(t *testing.T) {
 		{N: 1, H: 5, W: 5, C: 2, Size: 3, Stride: 1}, // overlapping windows
 		{N: 1, H: 5, W: 6, C: 2, Size: 3, Stride: 2, Pad: 1},
 	} {
-		x, dy := random(r, p.in()), random(r, p.out())
+		x, dy := random(r, p.InLen()), random(r, p.OutLen())
 		for i, v := range r.Perm(len(x)) { // distinct values, far apart
 			x[i] = float32(v)
 		}
-		y, index, dx := make([]float32, p.out()), make([]uint8, p.out()), make([]float32, p.in())
+		y, index, dx := make([]float32, p.OutLen()), make([]uint8, p.OutLen()), make([]float32, p.InLen())
 		loss := func() float64 { p.Ref(x, y, index); return dot(y, dy) }
 		loss()
 		MaxPoolBackward{p}.Ref(dy, index, dx)
 		checkGradient(t, "maxpool dx", x, dx, loss)
 
 		a := AvgPool{N: p.N, H: p.H, W: p.W, C: p.C}
-		x, dy = random(r, p.in()), random(r, p.N*p.C)
+		x, dy = random(r, p.InLen()), random(r, p.N*p.C)
 		AvgPoolBackward{a}.Ref(dy, dx)
 		checkGradient(t, "avgpool dx", x, dx, func() float64 { a.Ref(x, y); return dot(y[:p.N*p.C], dy) })
 	}

@@ -14,6 +14,7 @@ const module = "dev.gpustall/"
 var house = map[string][]string{
 	"kernels":                     {},
 	"kernels/cpu":                 {"kernels"},
+	"kernels/cuda":                {"kernels"},
 	"kernels/verify":              {"kernels"}, // what only tests need
 	"engine/trace":                {},
 	"engine/figures":              {},

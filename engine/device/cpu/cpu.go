@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
-	compute "dev.gpustall/kernels/cpu"
+	cpukernels "dev.gpustall/kernels/cpu"
 )
 
 // queueDepth is how many commands a stream holds before an enqueue blocks, as
@@ -30,7 +30,7 @@ var errClosed = errors.New("cpu device: it is closed")
 type Device struct {
 	start time.Time // of the events' clock
 	info  device.Info
-	pool  *compute.Pool
+	pool  *cpukernels.Pool
 	mem   memory
 	turn  sync.Mutex // held by the program that runs
 
@@ -62,7 +62,7 @@ func Open(threads int) (*Device, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	d := &Device{start: time.Now(), pool: compute.NewPool(threads)}
+	d := &Device{start: time.Now(), pool: cpukernels.NewPool(threads)}
 	d.mem.total = totalMemory()
 	s := "s"
 	if threads == 1 {

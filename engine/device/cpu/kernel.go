@@ -6,42 +6,42 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
-	compute "dev.gpustall/kernels/cpu"
+	cpukernels "dev.gpustall/kernels/cpu"
 )
 
 // call checks a launch's buffers and returns it on host memory. The program
 // holds references to the memory from then on.
-func (p *program) call(d *Device, l device.Launch) (compute.Call, error) {
+func (p *program) call(d *Device, l device.Launch) (cpukernels.Call, error) {
 	if l.Op == nil {
-		return compute.Call{}, errors.New("a launch needs an operation")
+		return cpukernels.Call{}, errors.New("a launch needs an operation")
 	}
 	op, ok := l.Op.(kernels.Op)
 	if !ok {
-		return compute.Call{}, fmt.Errorf("%w: there is no kernel for %s", device.ErrUnsupported, l.Op.Name())
+		return cpukernels.Call{}, fmt.Errorf("%w: there is no kernel for %s", device.ErrUnsupported, l.Op.Name())
 	}
 	args := op.Args()
 	if len(l.Bufs) != len(args) {
-		return compute.Call{}, fmt.Errorf("it takes %d buffers, not %d", len(args), len(l.Bufs))
+		return cpukernels.Call{}, fmt.Errorf("it takes %d buffers, not %d", len(args), len(l.Bufs))
 	}
 	bufs := make([][]byte, len(args))
 	for i, a := range args {
 		if a.Type == kernels.F16 || a.Type == kernels.BF16 || a.Type == kernels.TF32 {
-			return compute.Call{}, fmt.Errorf("%w: buffer %d (%s) is %v and the cpu device computes in fp32", device.ErrUnsupported, i, a.Name, a.Type)
+			return cpukernels.Call{}, fmt.Errorf("%w: buffer %d (%s) is %v and the cpu device computes in fp32", device.ErrUnsupported, i, a.Name, a.Type)
 		}
 		if l.Bufs[i].Size < a.Size() {
-			return compute.Call{}, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, l.Bufs[i].Size, a.Size())
+			return cpukernels.Call{}, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, l.Bufs[i].Size, a.Size())
 		}
 		if n := uint64(a.Type.Size()); l.Bufs[i].Addr%n != 0 {
-			return compute.Call{}, fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, a.Name, n)
+			return cpukernels.Call{}, fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, a.Name, n)
 		}
 		mem, k, err := d.mem.retain(l.Bufs[i])
 		if err != nil {
-			return compute.Call{}, fmt.Errorf("buffer %d (%s): %w", i, a.Name, err)
+			return cpukernels.Call{}, fmt.Errorf("buffer %d (%s): %w", i, a.Name, err)
 		}
 		p.blocks = append(p.blocks, k)
 		bufs[i] = mem[:a.Size():a.Size()]
 	}
-	return compute.Call{Op: op, Bufs: bufs}, nil
+	return cpukernels.Call{Op: op, Bufs: bufs}, nil
 }
 
 // bind checks the launches and resolves them into a plan with scratch memory.
@@ -52,7 +52,7 @@ func (p *program) bind(d *Device, ls []device.Launch) (err error) {
 			err = fmt.Errorf("cpu device: prepare: a kernel refused its arguments: %v", r)
 		}
 	}()
-	calls := make([]compute.Call, len(ls))
+	calls := make([]cpukernels.Call, len(ls))
 	for i, l := range ls {
 		if calls[i], err = p.call(d, l); err != nil {
 			return fmt.Errorf("cpu device: prepare launch %d (%s): %w", i, describe(l), err)

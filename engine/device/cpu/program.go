@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 
 	"dev.gpustall/engine/device"
-	compute "dev.gpustall/kernels/cpu"
+	cpukernels "dev.gpustall/kernels/cpu"
 )
 
 // program is a list of bound kernels: everything a launch needs is resolved, so
 // that running it allocates nothing.
 type program struct {
-	plan     *compute.Plan
+	plan     *cpukernels.Plan
 	blocks   []*block // references to the memory it uses
 	inFlight atomic.Int64
 	timed    [device.TimedRuns]*timing // made when they are first needed

@@ -15,6 +15,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 var (
@@ -28,7 +29,7 @@ type Device struct {
 	info   device.Info
 	gpu    cu.Device
 	ctx    driver.Context
-	target kernels.CUDATarget
+	target cudakernels.Target
 
 	variants     *variants
 	ahead        bool          // Tune was called: Prepare tries nothing itself
@@ -36,7 +37,7 @@ type Device struct {
 	patience     time.Duration // with a launch of a variant that is tried
 	tuneEmulated bool
 	pick         func(op kernels.Op) string // tests: overrides the choice
-	tamper       func(*kernels.CUDAPlan)    // tests: spoils what a trial is going to run
+	tamper       func(*cudakernels.Plan)    // tests: spoils what a trial is going to run
 
 	modules   map[string]cu.Module
 	functions map[entry]*function
@@ -47,7 +48,7 @@ type Device struct {
 
 	mem     arena
 	scratch *block // shared by the programs prepared last
-	counter *block // kernels.CUDACounterBytes, cleared once; nil before the first kernel
+	counter *block // cudakernels.CounterBytes, cleared once; nil before the first kernel
 	setup   cu.Stream
 
 	// Programs share scratch memory and counters, so they take turns: a launch on
@@ -201,7 +202,7 @@ func (d *Device) describe() error {
 			continue // it would be fp32 by another name
 		}
 		probe := kernels.ConvForward{Conv: kernels.Conv{N: 1, H: 8, W: 8, C: 8, K: 8, R: 3, S: 3, Stride: 1, Pad: 1}, Type: t}
-		if len(kernels.CUDAConfigs(probe, d.target)) > 0 {
+		if len(cudakernels.Configs(probe, d.target)) > 0 {
 			d.info.Types = append(d.info.Types, t.String())
 			if t != kernels.F32 && !fast {
 				slow = append(slow, t.String())

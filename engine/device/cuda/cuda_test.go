@@ -14,6 +14,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/devicetest"
 	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -237,7 +238,7 @@ func TestVariants(t *testing.T) {
 	}
 	d := open(t)
 	for _, c := range devicetest.Cases() {
-		configs := kernels.CUDAConfigs(c.Op, d.target)
+		configs := cudakernels.Configs(c.Op, d.target)
 		if len(configs) < 2 {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 	"gorgonia.org/cu"
 
 	"dev.gpustall/engine/device/cuda/driver"
-	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // entry names a kernel.
@@ -61,7 +61,7 @@ func (d *Device) module(name string) (cu.Module, error) {
 	if m, ok := d.modules[name]; ok {
 		return m, nil
 	}
-	ptx, err := kernels.CUDAModule(name, d.target.SM)
+	ptx, err := cudakernels.PTX(name, d.target.SM)
 	if err != nil {
 		return cu.Module{}, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
-	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // grow takes a piece from the driver.
@@ -47,11 +47,11 @@ func (d *Device) clearCounters() (err error) {
 	if d.counter != nil {
 		return nil
 	}
-	if d.counter, err = d.mem.alloc(kernels.CUDACounterBytes); err != nil {
+	if d.counter, err = d.mem.alloc(cudakernels.CounterBytes); err != nil {
 		return err
 	}
 	return d.ctx.Do(func() error {
-		if err := cu.MemsetD8Async(cu.DevicePtr(d.counter.addr), 0, kernels.CUDACounterBytes, d.setup); err != nil {
+		if err := cu.MemsetD8Async(cu.DevicePtr(d.counter.addr), 0, cudakernels.CounterBytes, d.setup); err != nil {
 			return err
 		}
 		return d.setup.Synchronize()

@@ -11,6 +11,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // program is a command buffer of resolved kernel launches, run in one call, or
@@ -52,7 +53,7 @@ func (d *Device) build(p *program, ls []device.Launch) error {
 	if err := d.clearCounters(); err != nil {
 		return fmt.Errorf("cuda device: prepare: the kernels' counters: %w", err)
 	}
-	plans := make([]kernels.CUDAPlan, len(ls))
+	plans := make([]cudakernels.Plan, len(ls))
 	scratch := 0
 	for i, l := range ls {
 		plan, err := d.plan(p, l)
@@ -99,46 +100,46 @@ func describe(l device.Launch) string {
 }
 
 // plan checks a launch and asks package kernels how it runs here.
-func (d *Device) plan(p *program, l device.Launch) (kernels.CUDAPlan, error) {
+func (d *Device) plan(p *program, l device.Launch) (cudakernels.Plan, error) {
 	if l.Op == nil {
-		return kernels.CUDAPlan{}, errors.New("a launch needs an operation")
+		return cudakernels.Plan{}, errors.New("a launch needs an operation")
 	}
 	op, ok := l.Op.(kernels.Op)
-	if !ok || len(kernels.CUDAConfigs(op, d.target)) == 0 {
-		return kernels.CUDAPlan{}, fmt.Errorf("%w: there is no kernel for %s on sm_%d", device.ErrUnsupported, l.Op.Name(), d.target.SM)
+	if !ok || len(cudakernels.Configs(op, d.target)) == 0 {
+		return cudakernels.Plan{}, fmt.Errorf("%w: there is no kernel for %s on sm_%d", device.ErrUnsupported, l.Op.Name(), d.target.SM)
 	}
 	args := op.Args()
 	if len(args) != len(l.Bufs) {
-		return kernels.CUDAPlan{}, fmt.Errorf("it takes %d buffers, not %d", len(args), len(l.Bufs))
+		return cudakernels.Plan{}, fmt.Errorf("it takes %d buffers, not %d", len(args), len(l.Bufs))
 	}
 	for i, a := range args {
 		b := l.Bufs[i]
 		if b.Size < a.Size() {
-			return kernels.CUDAPlan{}, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, b.Size, a.Size())
+			return cudakernels.Plan{}, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, b.Size, a.Size())
 		}
 		align := uint64(16) // kernels move vectors of 16 bytes
 		if a.Type == kernels.I32 {
 			align = 4
 		}
 		if b.Addr%align != 0 {
-			return kernels.CUDAPlan{}, fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, a.Name, align)
+			return cudakernels.Plan{}, fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, a.Name, align)
 		}
 		k := d.mem.find(b)
 		if k == nil {
-			return kernels.CUDAPlan{}, fmt.Errorf("buffer %d (%s) at %#x is not allocated here", i, a.Name, b.Addr)
+			return cudakernels.Plan{}, fmt.Errorf("buffer %d (%s) at %#x is not allocated here", i, a.Name, b.Addr)
 		}
 		k.refs++
 		p.blocks = append(p.blocks, k)
 	}
 	config, err := d.choose(op, l.Layer)
 	if err != nil {
-		return kernels.CUDAPlan{}, err
+		return cudakernels.Plan{}, err
 	}
-	return kernels.CUDA(op, d.target, config)
+	return cudakernels.NewPlan(op, d.target, config)
 }
 
 // resolve turns a planned kernel launch into one with a function and arguments.
-func (d *Device) resolve(l *kernels.CUDALaunch, bufs []device.Buffer, scratch uint64) (driver.Launch, error) {
+func (d *Device) resolve(l *cudakernels.Launch, bufs []device.Buffer, scratch uint64) (driver.Launch, error) {
 	f, err := d.function(l.Module, l.Entry, int(l.Shared))
 	if err != nil {
 		return driver.Launch{}, err
@@ -147,19 +148,19 @@ func (d *Device) resolve(l *kernels.CUDALaunch, bufs []device.Buffer, scratch ui
 	for i, a := range l.Args {
 		v := a.Value
 		switch a.Kind {
-		case kernels.CUDABuffer:
+		case cudakernels.Buffer:
 			if int(a.Index) >= len(bufs) {
 				return driver.Launch{}, fmt.Errorf("%s: argument %d is buffer %d of %d", l.Entry, i, a.Index, len(bufs))
 			}
 			v += bufs[a.Index].Addr
-		case kernels.CUDAScratch:
+		case cudakernels.Scratch:
 			v += scratch
-		case kernels.CUDACounter:
+		case cudakernels.Counter:
 			if err := d.clearCounters(); err != nil { // a trial may be the first to need them
 				return driver.Launch{}, err
 			}
 			v += d.counter.addr
-		case kernels.CUDANull:
+		case cudakernels.Null:
 			v = 0
 		}
 		k.Args[i] = v

@@ -10,6 +10,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // headroom is what a reservation leaves to the driver, which puts the kernels'
@@ -25,7 +26,7 @@ func (d *Device) Overhead(ls []device.Launch) int64 {
 			n = max(n, d.scratchOf(op))
 		}
 	}
-	return round(n, alignment) + kernels.CUDACounterBytes
+	return round(n, alignment) + cudakernels.CounterBytes
 }
 
 // scratchOf is the most scratch memory that a variant of op needs.
@@ -34,8 +35,8 @@ func (d *Device) scratchOf(op kernels.Op) int64 {
 	if ok {
 		return n
 	}
-	for _, config := range kernels.CUDAConfigs(op, d.target) {
-		if p, err := kernels.CUDA(op, d.target, config); err == nil {
+	for _, config := range cudakernels.Configs(op, d.target) {
+		if p, err := cudakernels.NewPlan(op, d.target, config); err == nil {
 			n = max(n, int64(p.Scratch))
 		}
 	}
@@ -49,9 +50,9 @@ func (d *Device) scratchOf(op kernels.Op) int64 {
 func (d *Device) lacking(r device.Reservation) (scratch, piece, free int64, err error) {
 	var sizes []int64
 	if d.counter == nil || r.Afresh {
-		sizes = append(sizes, kernels.CUDACounterBytes)
+		sizes = append(sizes, cudakernels.CounterBytes)
 	}
-	scratch = d.Overhead(r.Launches) - kernels.CUDACounterBytes
+	scratch = d.Overhead(r.Launches) - cudakernels.CounterBytes
 	if scratch > 0 && (d.scratch == nil || d.scratch.size < scratch || r.Afresh) {
 		sizes = append(sizes, scratch)
 	}

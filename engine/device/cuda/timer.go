@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // timedRun is a program's launches as a command buffer with events between them:
@@ -140,7 +141,7 @@ func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration,
 
 // variant is the name of the kernel chosen for op; empty where there is one only.
 func (d *Device) variant(op device.Operation, config string) string {
-	if o, ok := op.(kernels.Op); !ok || len(kernels.CUDAConfigs(o, d.target)) < 2 {
+	if o, ok := op.(kernels.Op); !ok || len(cudakernels.Configs(o, d.target)) < 2 {
 		return ""
 	}
 	return config

@@ -14,6 +14,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
 	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // errNoRoom says that there is too little memory to try an operation's variants in.
@@ -224,7 +225,7 @@ func (r *trial) check(i int, a kernels.Arg, first bool) error {
 
 // commands prepares a variant's launches.
 func (r *trial) commands(config string) (*driver.Commands, error) {
-	plan, err := kernels.CUDA(r.op, r.d.target, config)
+	plan, err := cudakernels.NewPlan(r.op, r.d.target, config)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // tunes reports whether variants are tried now.
@@ -24,7 +25,7 @@ func (d *Device) UseTuned(on bool) { d.guess = !on }
 // usable are the variants of op that were not found wrong, the likeliest first: the
 // first of them is what the others are compared with.
 func (d *Device) usable(op kernels.Op) []string {
-	configs := kernels.CUDAConfigs(op, d.target)
+	configs := cudakernels.Configs(op, d.target)
 	if len(configs) < 2 {
 		return configs
 	}
@@ -43,7 +44,7 @@ func (d *Device) choose(op kernels.Op, layer string) (string, error) {
 	if d.pick != nil {
 		return d.pick(op), nil
 	}
-	if !d.tunes() || len(kernels.CUDAConfigs(op, d.target)) < 2 {
+	if !d.tunes() || len(cudakernels.Configs(op, d.target)) < 2 {
 		return "", nil
 	}
 	t := d.known(op, layer)
@@ -70,7 +71,7 @@ func (d *Device) untuned(ls []device.Launch) (out []device.Launch) {
 		if !ok {
 			continue
 		}
-		if len(kernels.CUDAConfigs(op, d.target)) < 2 {
+		if len(cudakernels.Configs(op, d.target)) < 2 {
 			continue
 		}
 		if key := d.variants.key(op, d.target); !seen[key] && d.known(op, l.Layer) == nil {

@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // memory is Choices in memory.
@@ -26,7 +27,7 @@ var tuned = kernels.ConvForward{Conv: kernels.Conv{N: 4, H: 8, W: 8, C: 16, K: 3
 func openTuner(t *testing.T, store Choices) (*Device, []string) {
 	t.Helper()
 	d := openWith(t, Config{Choices: store, TuneEmulated: true})
-	configs := kernels.CUDAConfigs(tuned, d.target)
+	configs := cudakernels.Configs(tuned, d.target)
 	if len(configs) < 3 {
 		t.Fatalf("%d variants: too few to test with", len(configs))
 	}
@@ -55,7 +56,7 @@ func TestTune(t *testing.T) {
 	store := memory{}
 	d, configs := openTuner(t, store)
 	tried := map[string]int{}
-	d.tamper = func(p *kernels.CUDAPlan) { tried[p.Config]++ }
+	d.tamper = func(p *cudakernels.Plan) { tried[p.Config]++ }
 	back := kernels.ConvBackwardWeight{Conv: tuned.Conv}
 	accumulate := kernels.ConvBackwardData{Conv: tuned.Conv, Accumulate: true}
 	if notes := tune(t, d, tuned, back, tuned, accumulate); len(notes) != 0 {
@@ -80,7 +81,7 @@ func TestTune(t *testing.T) {
 		}
 	}
 	again, _ := openTuner(t, store)
-	again.tamper = func(*kernels.CUDAPlan) { t.Error("a stored choice was tried again") }
+	again.tamper = func(*cudakernels.Plan) { t.Error("a stored choice was tried again") }
 	tune(t, again, tuned, back, accumulate)
 	if c, err := again.choose(tuned, ""); err != nil || c != got[0].Variant {
 		t.Errorf("took %q, %v; stored is %q", c, err, got[0].Variant)
@@ -94,14 +95,14 @@ func TestTune(t *testing.T) {
 func TestTuneCounters(t *testing.T) {
 	d, _ := openTuner(t, memory{})
 	bias := kernels.ConvBackwardWeight{Conv: tuned.Conv, Bias: true}
-	plan, err := kernels.CUDA(bias, d.target, "")
+	plan, err := cudakernels.NewPlan(bias, d.target, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	counts := false
 	for _, l := range plan.Launches {
 		for _, a := range l.Args {
-			counts = counts || a.Kind == kernels.CUDACounter
+			counts = counts || a.Kind == cudakernels.Counter
 		}
 	}
 	if !counts {
@@ -120,7 +121,7 @@ func TestTuneHopper(t *testing.T) {
 	t.Setenv("GPUSTALL_EMU_SM", "90")
 	d := openWith(t, Config{Choices: memory{}, TuneEmulated: true})
 	tried := map[string]bool{}
-	d.tamper = func(p *kernels.CUDAPlan) { tried[p.Config] = true }
+	d.tamper = func(p *cudakernels.Plan) { tried[p.Config] = true }
 	g := kernels.Conv{N: 3, H: 8, W: 8, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
 	for _, op := range []kernels.Op{
 		kernels.ConvForward{Conv: g, Type: kernels.BF16}, kernels.ConvBackwardData{Conv: g, Type: kernels.BF16},
@@ -160,7 +161,7 @@ func TestTuneForgets(t *testing.T) {
 	// A second shape shows that this variant is wrong.
 	other := tuned
 	other.N = 3
-	d.tamper = func(p *kernels.CUDAPlan) {
+	d.tamper = func(p *cudakernels.Plan) {
 		if l := &p.Launches[0]; p.Config == configs[1] && l.Args[5].Value == 3 {
 			l.Args[len(l.Args)-1].Value = 1 // as if it had a ReLU
 		}
@@ -181,21 +182,21 @@ func TestTuneForgets(t *testing.T) {
 func TestTuneWrongVariant(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		spoil func(l *kernels.CUDALaunch)
+		spoil func(l *cudakernels.Launch)
 		says  string
 	}{
-		{"another result", func(l *kernels.CUDALaunch) { l.Args[len(l.Args)-1].Value = 1 }, "it computes y as"},
-		{"less than all", func(l *kernels.CUDALaunch) { l.Grid[0] = 1 }, "NaN instead of"},
-		{"too many threads", func(l *kernels.CUDALaunch) { l.Block[0] = 4096 }, "it does not launch"},
-		{"a write outside", func(l *kernels.CUDALaunch) { l.Args[2].Value += 64 }, "outside of y"},
-		{"no such kernel", func(l *kernels.CUDALaunch) { l.Entry = "missing" }, "kernel missing"},
-		{"no such module", func(l *kernels.CUDALaunch) { l.Module = "missing" }, "no PTX of module"},
+		{"another result", func(l *cudakernels.Launch) { l.Args[len(l.Args)-1].Value = 1 }, "it computes y as"},
+		{"less than all", func(l *cudakernels.Launch) { l.Grid[0] = 1 }, "NaN instead of"},
+		{"too many threads", func(l *cudakernels.Launch) { l.Block[0] = 4096 }, "it does not launch"},
+		{"a write outside", func(l *cudakernels.Launch) { l.Args[2].Value += 64 }, "outside of y"},
+		{"no such kernel", func(l *cudakernels.Launch) { l.Entry = "missing" }, "kernel missing"},
+		{"no such module", func(l *cudakernels.Launch) { l.Module = "missing" }, "no PTX of module"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := memory{}
 			d, configs := openTuner(t, store)
 			bad := configs[len(configs)-1]
-			d.tamper = func(p *kernels.CUDAPlan) {
+			d.tamper = func(p *cudakernels.Plan) {
 				if p.Config == bad {
 					c.spoil(&p.Launches[0])
 				}
@@ -207,14 +208,14 @@ func TestTuneWrongVariant(t *testing.T) {
 			if got := d.Tuned(); len(got) != 1 || got[0].Variant == bad {
 				t.Errorf("%+v", got)
 			}
-			if d.mem.held != 0 && d.mem.held != kernels.CUDACounterBytes {
+			if d.mem.held != 0 && d.mem.held != cudakernels.CounterBytes {
 				t.Errorf("%d bytes are held", d.mem.held)
 			}
 			// Another shape, in another run: neither tried nor told again.
 			again, _ := openTuner(t, store)
 			other := tuned
 			other.N = 3
-			again.tamper = func(p *kernels.CUDAPlan) {
+			again.tamper = func(p *cudakernels.Plan) {
 				if p.Config == bad {
 					t.Error("the wrong variant was tried again")
 				}
@@ -234,7 +235,7 @@ func TestTuneRecovers(t *testing.T) {
 	mark := d.variants.mark(tuned, d.target, configs[1])
 	store.Set(d.variants.tryingKey(), dead+mark)
 	again, _ := openTuner(t, store)
-	again.tamper = func(p *kernels.CUDAPlan) {
+	again.tamper = func(p *cudakernels.Plan) {
 		if p.Config == configs[1] {
 			t.Error("it was tried again")
 		}
@@ -289,7 +290,7 @@ func TestTuneStops(t *testing.T) {
 		t.Error("the operation counts as decided")
 	}
 	// Prepare leaves it at that.
-	d.tamper = func(*kernels.CUDAPlan) { t.Error("tried at Prepare") }
+	d.tamper = func(*cudakernels.Plan) { t.Error("tried at Prepare") }
 	if c, err := d.choose(tuned, ""); err != nil || c != configs[0] {
 		t.Errorf("took %q, %v", c, err)
 	}
@@ -307,7 +308,7 @@ func TestTuneFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := dev.(*Device)
-		bad := kernels.CUDAConfigs(tuned, d.target)[1]
+		bad := cudakernels.Configs(tuned, d.target)[1]
 		ls := []device.Launch{{Op: tuned, Layer: "layer"}}
 		_, err = d.Tune(t.Context(), ls, nil)
 		if err == nil || !strings.Contains(err.Error(), "variant "+bad+" of conv_forward broke the GPU's context") || !strings.Contains(err.Error(), "start again") {
@@ -317,7 +318,7 @@ func TestTuneFault(t *testing.T) {
 			t.Error("closing a broken device gave no error")
 		}
 		again := openWith(t, Config{Choices: store, TuneEmulated: true})
-		again.tamper = func(p *kernels.CUDAPlan) {
+		again.tamper = func(p *cudakernels.Plan) {
 			if p.Config == bad {
 				t.Error("it was tried again")
 			}
@@ -342,8 +343,8 @@ func TestTuneHang(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bad := kernels.CUDAConfigs(tuned, d.target)[1]
-		d.tamper = func(p *kernels.CUDAPlan) {
+		bad := cudakernels.Configs(tuned, d.target)[1]
+		d.tamper = func(p *cudakernels.Plan) {
 			if p.Config == bad {
 				d.patience = 1 // it takes longer than that
 			}
@@ -381,7 +382,7 @@ func TestTuneWrongGuess(t *testing.T) {
 		t.Errorf("took %q, %v", c, err)
 	}
 	again, _ = openTuner(t, store)
-	again.tamper = func(p *kernels.CUDAPlan) {
+	again.tamper = func(p *cudakernels.Plan) {
 		if p.Config == configs[0] {
 			t.Error("the wrong variant was tried")
 		}

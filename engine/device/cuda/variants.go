@@ -18,6 +18,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 // variants is what is known of the kernels' variants, here and in the store.
@@ -57,13 +58,13 @@ func driverVersion(emulated bool) string {
 
 // hash is of the PTX of all modules that op's variants are in: with other kernels,
 // what was found does not hold.
-func (v *variants) hash(op kernels.Op, t kernels.CUDATarget) string {
+func (v *variants) hash(op kernels.Op, t cudakernels.Target) string {
 	if h, ok := v.hashes[op]; ok {
 		return h
 	}
 	var names []string
-	for _, config := range kernels.CUDAConfigs(op, t) {
-		if plan, err := kernels.CUDA(op, t, config); err == nil {
+	for _, config := range cudakernels.Configs(op, t) {
+		if plan, err := cudakernels.NewPlan(op, t, config); err == nil {
 			for _, l := range plan.Launches {
 				names = append(names, l.Module)
 			}
@@ -74,7 +75,7 @@ func (v *variants) hash(op kernels.Op, t kernels.CUDATarget) string {
 	for _, name := range slices.Compact(names) {
 		sum, ok := v.modules[name]
 		if !ok {
-			ptx, _ := kernels.CUDAModule(name, t.SM) // loading it will tell the error
+			ptx, _ := cudakernels.PTX(name, t.SM) // loading it will tell the error
 			sum = fmt.Sprintf("%x", sha256.Sum256(ptx))
 			v.modules[name] = sum
 		}
@@ -85,13 +86,13 @@ func (v *variants) hash(op kernels.Op, t kernels.CUDATarget) string {
 }
 
 // key names op and its shape on this GPU, with this driver and these kernels.
-func (v *variants) key(op kernels.Op, t kernels.CUDATarget) string {
+func (v *variants) key(op kernels.Op, t cudakernels.Target) string {
 	return fmt.Sprintf("%s, kernels %s: %s %+v", v.gpu, v.hash(op, t), op.Name(), op)
 }
 
 // mark names a variant of op's kernel, whatever the shape: one that was wrong once
 // is never taken again.
-func (v *variants) mark(op kernels.Op, t kernels.CUDATarget, config string) string {
+func (v *variants) mark(op kernels.Op, t cudakernels.Target, config string) string {
 	return fmt.Sprintf("%s, kernels %s: %s %s"+variantInfix+"%s", v.gpu, v.hash(op, t), op.Name(), op.Args()[0].Type, config)
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"gorgonia.org/cu"
 
-	"dev.gpustall/kernels"
+	cudakernels "dev.gpustall/kernels/cuda"
 )
 
 func open(tb testing.TB) (Context, cu.Function, cu.Stream) {
@@ -71,7 +71,7 @@ func elementwise(tb testing.TB, dev cu.Device) []byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ptx, err := kernels.CUDAModule("elementwise", 10*major+minor)
+	ptx, err := cudakernels.PTX("elementwise", 10*major+minor)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -4,9 +4,9 @@
 # and refuses any other PTX. It fails when the PTX is older than the sources.
 set -eu
 export LC_ALL=C # the order of names
-cd "$(dirname "$0")/../../../../kernels"
+cd "$(dirname "$0")/../../../../kernels/cuda"
 if [ "$(sha256sum build.sh *.cu *.h)" != "$(cat ptx/SOURCES)" ]; then
-  echo "emulated driver: kernels/ptx was made of other sources: run kernels/build.sh" >&2
+  echo "emulated driver: kernels/cuda/ptx was made of other sources: run kernels/cuda/build.sh" >&2
   exit 1
 fi
 cd ptx

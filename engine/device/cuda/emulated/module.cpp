@@ -2,7 +2,7 @@
 // sources built in here were compiled to; entry points are looked up in it, and
 // their parameters are checked against the kernel that the emulation will run.
 #include "emulated.h"
-#include "../../../../kernels/emulation/registry.h"
+#include "../../../../kernels/verify/emulation/registry.h"
 
 using namespace emu;
 

@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"bytes"
@@ -6,16 +6,18 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"dev.gpustall/kernels"
 )
 
 // Every CUDA kernel, emulated, against its operation's reference: all variants,
 // odd shapes, both lane orders.
 
 // A small GPU, so that loops over the grid turn and depths are split.
-var testTargets = []CUDATarget{{SM: 90, Processors: 3}, {SM: 75, Processors: 7}, {SM: 70, Processors: 132}}
+var testTargets = []Target{{SM: 90, Processors: 3}, {SM: 75, Processors: 7}, {SM: 70, Processors: 132}}
 
 // Shapes that no tile divides; channels for 16-byte loads, 8-byte loads, neither.
-var cudaConvs = []Conv{
+var testConvs = []kernels.Conv{
 	{N: 2, H: 9, W: 7, C: 16, K: 24, R: 3, S: 3, Stride: 1, Pad: 1},
 	{N: 3, H: 8, W: 9, C: 8, K: 72, R: 3, S: 3, Stride: 2, Pad: 1},
 	{N: 2, H: 7, W: 5, C: 136, K: 8, R: 1, S: 1, Stride: 2},
@@ -27,20 +29,20 @@ var cudaConvs = []Conv{
 	{N: 1, H: 1, W: 1, C: 1, K: 1, R: 1, S: 1, Stride: 1},
 }
 
-var floatTypes = []Type{F32, TF32, F16, BF16}
+var floatTypes = []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16}
 
-func TestCUDAConvolution(t *testing.T) {
+func TestConvolution(t *testing.T) {
 	e := newEmulator(t)
-	shapes := cudaConvs
+	shapes := testConvs
 	if testing.Short() {
 		shapes = shapes[:2]
 	}
 	for i, g := range shapes {
 		for _, typ := range floatTypes {
 			odd := i%2 == 1
-			checkCUDA(t, e, ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: i%3 == 0})
-			checkCUDA(t, e, ConvBackwardData{Conv: g, Type: typ, Accumulate: odd})
-			checkCUDA(t, e, ConvBackwardWeight{Conv: g, Type: typ, Bias: odd})
+			checkEmulated(t, e, kernels.ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: i%3 == 0})
+			checkEmulated(t, e, kernels.ConvBackwardData{Conv: g, Type: typ, Accumulate: odd})
+			checkEmulated(t, e, kernels.ConvBackwardWeight{Conv: g, Type: typ, Bias: odd})
 		}
 	}
 	e.send(byte('C'))
@@ -49,24 +51,24 @@ func TestCUDAConvolution(t *testing.T) {
 	}
 }
 
-func TestCUDABatchNorm(t *testing.T) {
+func TestBatchNorm(t *testing.T) {
 	e := newEmulator(t)
 	for i, s := range [][2]int{{1, 8}, {37, 16}, {300, 72}, {50, 5}, {7, 33}, {1000, 136}} {
 		for _, typ := range floatTypes {
 			relu, residual := i%2 == 0, i%3 != 0
 			for _, train := range []bool{false, true} {
-				checkCUDA(t, e, BatchNormForward{Rows: s[0], C: s[1], Type: typ, Eps: 1e-5, Momentum: 0.1, Train: train, ReLU: relu, Residual: residual})
+				checkEmulated(t, e, kernels.BatchNormForward{Rows: s[0], C: s[1], Type: typ, Eps: 1e-5, Momentum: 0.1, Train: train, ReLU: relu, Residual: residual})
 			}
-			op := BatchNormBackward{Rows: s[0], C: s[1], Type: typ, ReLU: relu, Residual: residual}
-			checkCUDA(t, e, op)
-			checkCUDA(t, e, op, 6, 0) // dx is dy
+			op := kernels.BatchNormBackward{Rows: s[0], C: s[1], Type: typ, ReLU: relu, Residual: residual}
+			checkEmulated(t, e, op)
+			checkEmulated(t, e, op, 6, 0) // dx is dy
 		}
 	}
 }
 
-func TestCUDAPooling(t *testing.T) {
+func TestPooling(t *testing.T) {
 	e := newEmulator(t)
-	for _, p := range []MaxPool{
+	for _, p := range []kernels.MaxPool{
 		{N: 2, H: 8, W: 6, C: 16, Size: 2, Stride: 2},
 		{N: 1, H: 7, W: 9, C: 8, Size: 3, Stride: 2, Pad: 1},
 		{N: 3, H: 5, W: 5, C: 3, Size: 3, Stride: 1},
@@ -74,46 +76,46 @@ func TestCUDAPooling(t *testing.T) {
 	} {
 		for _, typ := range floatTypes {
 			p.Type = typ
-			checkCUDA(t, e, p)
-			checkCUDA(t, e, MaxPoolBackward{p})
-			a := AvgPool{N: p.N, H: p.H, W: p.W, C: p.C, Type: typ}
-			checkCUDA(t, e, a)
-			checkCUDA(t, e, AvgPoolBackward{a})
+			checkEmulated(t, e, p)
+			checkEmulated(t, e, kernels.MaxPoolBackward{MaxPool: p})
+			a := kernels.AvgPool{N: p.N, H: p.H, W: p.W, C: p.C, Type: typ}
+			checkEmulated(t, e, a)
+			checkEmulated(t, e, kernels.AvgPoolBackward{AvgPool: a})
 		}
 	}
 }
 
-func TestCUDAHead(t *testing.T) {
+func TestHead(t *testing.T) {
 	e := newEmulator(t)
 	for _, s := range [][3]int{{1, 1, 1}, {5, 512, 10}, {33, 40, 3}, {7, 67, 100}, {70, 264, 9}} {
 		for _, typ := range floatTypes {
-			l := Linear{N: s[0], In: s[1], Out: s[2], Type: typ}
-			checkCUDA(t, e, l)
-			checkCUDA(t, e, LinearBackward{l})
+			l := kernels.Linear{N: s[0], In: s[1], Out: s[2], Type: typ}
+			checkEmulated(t, e, l)
+			checkEmulated(t, e, kernels.LinearBackward{Linear: l})
 		}
-		checkCUDA(t, e, SoftmaxXent{N: s[0], C: s[2]})
-		checkCUDA(t, e, SoftmaxXent{N: s[1], C: s[2]})
+		checkEmulated(t, e, kernels.SoftmaxXent{N: s[0], C: s[2]})
+		checkEmulated(t, e, kernels.SoftmaxXent{N: s[1], C: s[2]})
 	}
 }
 
-func TestCUDAElementwise(t *testing.T) {
+func TestElementwise(t *testing.T) {
 	e := newEmulator(t)
 	for _, n := range []int{1, 4, 7, 64, 1003, 30001} {
 		for _, typ := range floatTypes {
-			checkCUDA(t, e, Add{N: n, Type: typ})
-			checkCUDA(t, e, Add{N: n, Type: typ}, 2, 1)
-			checkCUDA(t, e, ReLUBackward{N: n, Type: typ})
-			checkCUDA(t, e, ReLUBackward{N: n, Type: typ}, 2, 0)
-			checkCUDA(t, e, Cast{N: n, Type: typ})
-			checkCUDA(t, e, SGD{N: n, Copy: typ})
+			checkEmulated(t, e, kernels.Add{N: n, Type: typ})
+			checkEmulated(t, e, kernels.Add{N: n, Type: typ}, 2, 1)
+			checkEmulated(t, e, kernels.ReLUBackward{N: n, Type: typ})
+			checkEmulated(t, e, kernels.ReLUBackward{N: n, Type: typ}, 2, 0)
+			checkEmulated(t, e, kernels.Cast{N: n, Type: typ})
+			checkEmulated(t, e, kernels.SGD{N: n, Copy: typ})
 		}
-		checkCUDA(t, e, Zero{N: n})
-		checkCUDA(t, e, ScaleCheck{N: n})
+		checkEmulated(t, e, kernels.Zero{N: n})
+		checkEmulated(t, e, kernels.ScaleCheck{N: n})
 	}
 	for _, c := range [][2]int{{3, 3}, {3, 4}, {3, 8}, {1, 16}, {4, 6}} {
 		for _, typ := range floatTypes {
-			checkCUDA(t, e, PadChannels{Rows: 101, C: c[0], CPad: c[1], Type: typ})
-			checkCUDA(t, e, Augment{N: 3, H: 9, W: 7, C: c[0], CPad: c[1], Type: typ,
+			checkEmulated(t, e, kernels.PadChannels{Rows: 101, C: c[0], CPad: c[1], Type: typ})
+			checkEmulated(t, e, kernels.Augment{N: 3, H: 9, W: 7, C: c[0], CPad: c[1], Type: typ,
 				Mean: [4]float32{0.49, 0.48, 0.45, 0.5}, Std: [4]float32{0.2, 0.19, 0.21, 0.25}})
 		}
 	}
@@ -121,27 +123,27 @@ func TestCUDAElementwise(t *testing.T) {
 
 // TF32 products must round their operands to 10 bits of mantissa, not cut them:
 // the mean error over many products would show.
-func TestCUDATF32Rounds(t *testing.T) {
+func TestTF32Rounds(t *testing.T) {
 	e := newEmulator(t)
-	g := Conv{N: 1, H: 8, W: 8, C: 64, K: 64, R: 1, S: 1, Stride: 1}
-	op := ConvForward{Conv: g, Type: TF32}
+	g := kernels.Conv{N: 1, H: 8, W: 8, C: 64, K: 64, R: 1, S: 1, Stride: 1}
+	op := kernels.ConvForward{Conv: g, Type: kernels.TF32}
 	r := rand.New(rand.NewPCG(5, 6))
 	bufs := allocate(op)
 	for i := range 2 {
-		for j := range Floats(bufs[i]) {
-			Floats(bufs[i])[j] = 1 + r.Float32()
+		for j := range kernels.Floats(bufs[i]) {
+			kernels.Floats(bufs[i])[j] = 1 + r.Float32()
 		}
 	}
 	want := clone(bufs)
 	op.Reference(want)
-	plan, err := CUDA(op, testTargets[0], "")
+	plan, err := NewPlan(op, testTargets[0], "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.run(op, plan, bufs, identity(len(bufs)), false)
 	var bias float64
-	for i, v := range Floats(bufs[2]) {
-		bias += (float64(v)/float64(Floats(want[2])[i]) - 1) / float64(g.out())
+	for i, v := range kernels.Floats(bufs[2]) {
+		bias += (float64(v)/float64(kernels.Floats(want[2])[i]) - 1) / float64(g.OutLen())
 	}
 	// Rounding leaves about 2^-12 / sqrt(64*2) an output and less in the mean;
 	// cutting would leave 2^-11.
@@ -152,11 +154,11 @@ func TestCUDATF32Rounds(t *testing.T) {
 
 // Gradients that are not finite are seen wherever they lie, and the scale grows
 // after enough good steps.
-func TestCUDAScaleCheck(t *testing.T) {
+func TestScaleCheck(t *testing.T) {
 	e := newEmulator(t)
 	const n = 4099
-	op := ScaleCheck{N: n}
-	plan, err := CUDA(op, testTargets[0], "")
+	op := kernels.ScaleCheck{N: n}
+	plan, err := NewPlan(op, testTargets[0], "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,15 +166,15 @@ func TestCUDAScaleCheck(t *testing.T) {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			bufs := allocate(op)
 			if at >= 0 {
-				Floats(bufs[0])[at] = float32(bad)
+				kernels.Floats(bufs[0])[at] = float32(bad)
 			}
-			copy(Floats(bufs[1]), []float32{0, 0, 0, 64, 1, GrowthInterval - 1})
+			copy(kernels.Floats(bufs[1]), []float32{0, 0, 0, 64, 1, kernels.GrowthInterval - 1})
 			want := clone(bufs)
 			op.Reference(want)
 			e.run(op, plan, bufs, identity(2), at == 5)
-			for i, v := range Floats(bufs[1]) {
-				if v != Floats(want[1])[i] {
-					t.Errorf("%g at %d: hyper-parameter %d is %g, want %g", bad, at, i, v, Floats(want[1])[i])
+			for i, v := range kernels.Floats(bufs[1]) {
+				if v != kernels.Floats(want[1])[i] {
+					t.Errorf("%g at %d: hyper-parameter %d is %g, want %g", bad, at, i, v, kernels.Floats(want[1])[i])
 				}
 			}
 		}
@@ -180,35 +182,35 @@ func TestCUDAScaleCheck(t *testing.T) {
 }
 
 // A mean far from zero must not cost the variance its digits.
-func TestCUDABatchNormMean(t *testing.T) {
+func TestBatchNormMean(t *testing.T) {
 	e := newEmulator(t)
-	op := BatchNormForward{Rows: 500, C: 8, Type: F32, Eps: 1e-5, Momentum: 0.1, Train: true}
+	op := kernels.BatchNormForward{Rows: 500, C: 8, Type: kernels.F32, Eps: 1e-5, Momentum: 0.1, Train: true}
 	bufs := inputs(op, 3)
-	for i := range Floats(bufs[0]) {
-		Floats(bufs[0])[i] += 3000
+	for i := range kernels.Floats(bufs[0]) {
+		kernels.Floats(bufs[0])[i] += 3000
 	}
 	want := clone(bufs)
 	op.Reference(want)
-	plan, err := CUDA(op, testTargets[0], "")
+	plan, err := NewPlan(op, testTargets[0], "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.run(op, plan, bufs, identity(len(bufs)), false)
-	for c, v := range Floats(bufs[7]) { // 1/sqrt(variance)
-		if w := Floats(want[7])[c]; math.Abs(float64(v/w)-1) > 1e-5 {
+	for c, v := range kernels.Floats(bufs[7]) { // 1/sqrt(variance)
+		if w := kernels.Floats(want[7])[c]; math.Abs(float64(v/w)-1) > 1e-5 {
 			t.Errorf("channel %d: 1/sqrt(variance) is %g, want %g", c, v, w)
 		}
 	}
 }
 
-// checkCUDA compares op's kernels with its reference, lanes and blocks forwards,
+// checkEmulated compares op's kernels with its reference, lanes and blocks forwards,
 // then backwards. alias: pairs of buffers that share memory, the second an input.
-func checkCUDA(t *testing.T, e *emulator, op Op, alias ...int) {
+func checkEmulated(t *testing.T, e *emulator, op kernels.Op, alias ...int) {
 	t.Helper()
 	seen := map[string]bool{}
 	for ti, target := range testTargets {
-		for _, config := range CUDAConfigs(op, target) {
-			plan, err := CUDA(op, target, config)
+		for _, config := range Configs(op, target) {
+			plan, err := NewPlan(op, target, config)
 			if err != nil {
 				t.Fatalf("%+v: %v", op, err)
 			}
@@ -222,7 +224,7 @@ func checkCUDA(t *testing.T, e *emulator, op Op, alias ...int) {
 }
 
 // checkPlan compares a plan's results with op's reference.
-func checkPlan(t *testing.T, e *emulator, op Op, plan CUDAPlan, name string, alias ...int) {
+func checkPlan(t *testing.T, e *emulator, op kernels.Op, plan Plan, name string, alias ...int) {
 	t.Helper()
 	bufs := inputs(op, 1)
 	want := clone(bufs)
@@ -234,7 +236,7 @@ func checkPlan(t *testing.T, e *emulator, op Op, plan CUDAPlan, name string, ali
 	// Backwards: the same, to the bit.
 	e.run(op, plan, again, shared, true)
 	for i, a := range op.Args() {
-		if a.Role != In && !bytes.Equal(got[i], again[i]) {
+		if a.Role != kernels.In && !bytes.Equal(got[i], again[i]) {
 			t.Errorf("%s: %s depends on the order of lanes and blocks", name, a.Name)
 		}
 	}

@@ -1,4 +1,6 @@
-package kernels
+package cuda
+
+import "dev.gpustall/kernels"
 
 // The blocks of columns.h: of a sum over rows, and of a pass over the elements.
 const (
@@ -15,15 +17,15 @@ type columnGrid struct {
 	parts int    // parts of each sum
 }
 
-func (p *cudaPlanner) columns(rows, c int, t Type) columnGrid {
+func (p *planner) columns(rows, c int, t kernels.Type) columnGrid {
 	name, vector := vectored(t, c)
 	across := 8
 	if vector == 1 {
 		across = 32
 	}
 	groups := ceil(c, across*vector)
-	if 4*groups > CUDACounterBytes {
-		p.fail("%d channels in rows are over the %d that its counters serve", c, CUDACounterBytes/4*across*vector)
+	if 4*groups > CounterBytes {
+		p.fail("%d channels in rows are over the %d that its counters serve", c, CounterBytes/4*across*vector)
 	}
 	// All blocks run at once, so that they sweep the rows together. Of a sum, one a
 	// multiprocessor suffices to read at full speed, and keeps the parts few for the
@@ -38,14 +40,14 @@ func (p *cudaPlanner) columns(rows, c int, t Type) columnGrid {
 
 // vectored names the variant of a kernel for rows of n elements of t, and how many
 // elements it loads at once.
-func vectored(t Type, n int) (name string, vector int) {
+func vectored(t kernels.Type, n int) (name string, vector int) {
 	if vector = 16 / t.Size(); n%vector == 0 {
 		return stored(t), vector
 	}
 	return stored(t) + "_v1", 1
 }
 
-func (p *cudaPlanner) batchNormForward(op BatchNormForward) {
+func (p *planner) batchNormForward(op kernels.BatchNormForward) {
 	g := p.columns(op.Rows, op.C, op.Type)
 	mean, spread := 4, 5 // running
 	if op.Train {
@@ -59,7 +61,7 @@ func (p *cudaPlanner) batchNormForward(op BatchNormForward) {
 		scalar(op.Rows), scalar(op.C), float(op.Eps), boolean(!op.Train), boolean(op.ReLU))
 }
 
-func (p *cudaPlanner) batchNormBackward(op BatchNormBackward) {
+func (p *planner) batchNormBackward(op kernels.BatchNormBackward) {
 	g := p.columns(op.Rows, op.C, op.Type)
 	y := optional(op.ReLU, 2)
 	p.launch("batchnorm", "batchnorm_grad_sums_"+g.name, g.sums, sumThreads,

@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"bufio"
@@ -15,10 +15,12 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"dev.gpustall/kernels"
 )
 
 // emulator runs the CUDA kernels on the host, in a process of its own
-// (emulation/server.cpp), so that one that goes astray fails one test.
+// (../verify/emulation/server.cpp), so that one that goes astray fails one test.
 type emulator struct {
 	t      testing.TB
 	cmd    *exec.Cmd
@@ -70,7 +72,7 @@ var buildEmulator = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	hash := sha256.New()
-	for _, pattern := range []string{"*.cu", "*.h", "emulation/*"} {
+	for _, pattern := range []string{"*.cu", "*.h", "../verify/emulation/*"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return "", err
@@ -96,7 +98,7 @@ var buildEmulator = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	tmp := fmt.Sprintf("%s.%d", path, os.Getpid())
-	args := []string{"-std=c++17", "-O2", "-pthread", "-o", tmp, "emulation/server.cpp", "emulation/registry.cpp"}
+	args := []string{"-std=c++17", "-O2", "-pthread", "-o", tmp, "-I../verify", "../verify/emulation/server.cpp", "../verify/emulation/registry.cpp"}
 	if exec.Command(compiler, "-march=native", "-E", "-x", "c", os.DevNull).Run() == nil {
 		args = append([]string{"-march=native"}, args...)
 	}
@@ -162,24 +164,24 @@ func (e *emulator) read(addr uint64, b []byte) {
 func (e *emulator) free() { e.send(byte('F')) }
 
 // launch runs one kernel; bufs, scratch and counters are addresses.
-func (e *emulator) launch(l CUDALaunch, reverse bool, bufs []uint64, scratch, counters uint64) {
+func (e *emulator) launch(l Launch, reverse bool, bufs []uint64, scratch, counters uint64) {
 	e.t.Helper()
 	e.send(byte('L'), l.Entry)
 	for _, v := range [][3]uint32{l.Grid, l.Block} {
 		e.send(v[0], v[1], v[2])
 	}
-	e.send(l.Shared, count(reverse), len(l.Args))
+	e.send(l.Shared, boolean(reverse).Value, len(l.Args))
 	for _, a := range l.Args {
 		switch a.Kind {
-		case CUDABuffer:
+		case Buffer:
 			e.send(8, bufs[a.Index]+a.Value)
-		case CUDAScratch:
+		case Scratch:
 			e.send(8, scratch+a.Value)
-		case CUDACounter:
+		case Counter:
 			e.send(8, counters+a.Value)
-		case CUDANull:
+		case Null:
 			e.send(8, 0)
-		case CUDAScalar:
+		case Scalar:
 			e.send(4, a.Value)
 		}
 	}
@@ -194,7 +196,7 @@ func (e *emulator) launch(l CUDALaunch, reverse bool, bufs []uint64, scratch, co
 // run computes op as the plan says. bufs hold the operation's buffers, alias says
 // which other buffer's memory a buffer shares (itself otherwise). Outputs start
 // poisoned. The results replace the contents of bufs.
-func (e *emulator) run(op Op, plan CUDAPlan, bufs [][]byte, alias []int, reverse bool) {
+func (e *emulator) run(op kernels.Op, plan Plan, bufs [][]byte, alias []int, reverse bool) {
 	e.t.Helper()
 	args := op.Args()
 	addr := make([]uint64, len(args))
@@ -204,21 +206,21 @@ func (e *emulator) run(op Op, plan CUDAPlan, bufs [][]byte, alias []int, reverse
 			continue
 		}
 		addr[i] = e.alloc(a.Size())
-		if a.Role != Out {
+		if a.Role != kernels.Out {
 			e.write(addr[i], bufs[i])
 		}
 	}
-	scratch, counters := e.alloc(plan.Scratch), e.alloc(CUDACounterBytes)
-	e.write(counters, make([]byte, CUDACounterBytes))
+	scratch, counters := e.alloc(plan.Scratch), e.alloc(CounterBytes)
+	e.write(counters, make([]byte, CounterBytes))
 	for _, l := range plan.Launches {
 		e.launch(l, reverse, addr, scratch, counters)
 	}
 	for i, a := range args {
-		if a.Role != In {
+		if a.Role != kernels.In {
 			e.read(addr[i], bufs[i])
 		}
 	}
-	left := make([]byte, CUDACounterBytes)
+	left := make([]byte, CounterBytes)
 	e.read(counters, left)
 	for i, b := range left {
 		if b != 0 {

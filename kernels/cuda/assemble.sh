@@ -32,7 +32,7 @@ assemble() {
 modules=$(ls ptx/*.ptx | sed 's,ptx/,,; s,[.].*,,' | sort -u)
 for sm in 70 75 80 90 100; do
   for module in $modules; do
-    # The driver takes the newest PTX that the GPU runs: CUDAModule in cuda.go.
+    # The driver takes the newest PTX that the GPU runs: PTX in plan.go.
     f=
     for arch in 70 75 80; do
       if [ "$arch" -le "$sm" ] && [ -f "ptx/$module.sm_$arch.ptx" ]; then f=ptx/$module.sm_$arch.ptx; fi

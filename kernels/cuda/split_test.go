@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"fmt"
@@ -8,14 +8,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"dev.gpustall/kernels"
 )
 
 // Depths split in parts that are uneven, and in more of them than there are depth
 // tiles; with phases of a data gradient that have no taps. The planner would split
 // none of these shapes, which are small.
-func TestCUDASplitDepth(t *testing.T) {
+func TestSplitDepth(t *testing.T) {
 	e := newEmulator(t)
-	shapes := cudaConvs
+	shapes := testConvs
 	if testing.Short() {
 		shapes = shapes[2:4]
 	}
@@ -23,15 +25,15 @@ func TestCUDASplitDepth(t *testing.T) {
 	for i, g := range shapes {
 		for _, typ := range floatTypes {
 			odd := i%2 == 1
-			for _, op := range []Op{
-				ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: i%3 == 0},
-				ConvBackwardData{Conv: g, Type: typ, Accumulate: odd},
+			for _, op := range []kernels.Op{
+				kernels.ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: i%3 == 0},
+				kernels.ConvBackwardData{Conv: g, Type: typ, Accumulate: odd},
 			} {
 				ran := map[string]bool{}
 				for _, target := range testTargets {
 					for j, l := range splitPlan(op, target).tiles {
 						if l.wgmma {
-							continue // TestCUDAWgmmaSplitDepth
+							continue // TestWgmmaSplitDepth
 						}
 						config := fmt.Sprintf("%sk%d", l, counts[(i+j)%len(counts)])
 						plan := splitDepth(t, op, target, config)
@@ -49,12 +51,12 @@ func TestCUDASplitDepth(t *testing.T) {
 // testPTXSplit is the same for the PTX.
 func testPTXSplit(t *testing.T) {
 	counts := []int{2, 3, 70}
-	for i, g := range few([]Conv{cudaConvs[2], cudaConvs[6], cudaConvs[7]}, 1) {
+	for i, g := range few([]kernels.Conv{testConvs[2], testConvs[6], testConvs[7]}, 1) {
 		for _, typ := range floatTypes {
 			odd := i%2 == 1
-			for _, op := range []Op{
-				ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: odd},
-				ConvBackwardData{Conv: g, Type: typ, Accumulate: odd},
+			for _, op := range []kernels.Op{
+				kernels.ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: odd},
+				kernels.ConvBackwardData{Conv: g, Type: typ, Accumulate: odd},
 			} {
 				bufs := inputs(op, 1)
 				want := clone(bufs)
@@ -70,20 +72,20 @@ func testPTXSplit(t *testing.T) {
 	}
 }
 
-func splitPlan(op Op, target CUDATarget) convPlan {
+func splitPlan(op kernels.Op, target Target) convPlan {
 	switch op := op.(type) {
-	case ConvForward:
+	case kernels.ConvForward:
 		return newConvPlan(op.Conv, convForward, op.Type, target)
-	case ConvBackwardData:
+	case kernels.ConvBackwardData:
 		return newConvPlan(op.Conv, convBackwardData, op.Type, target)
 	}
 	return convPlan{}
 }
 
-// splitDepth plans op with a config that CUDAConfigs need not list.
-func splitDepth(t *testing.T, op Op, target CUDATarget, config string) CUDAPlan {
+// splitDepth plans op with a config that Configs need not list.
+func splitDepth(t *testing.T, op kernels.Op, target Target, config string) Plan {
 	t.Helper()
-	p := cudaPlanner{t: target, plan: CUDAPlan{Config: config}}
+	p := planner{t: target, plan: Plan{Config: config}}
 	p.build(op)
 	if p.err != nil || len(p.plan.Launches) != 2 || p.plan.Scratch == 0 {
 		t.Fatalf("%+v %s: %d launches, %d bytes of scratch memory, error %v", op, config, len(p.plan.Launches), p.plan.Scratch, p.err)
@@ -92,15 +94,15 @@ func splitDepth(t *testing.T, op Op, target CUDATarget, config string) CUDAPlan 
 }
 
 // Many parts of few results: the threads of a block share them.
-func TestCUDAManyParts(t *testing.T) {
+func TestManyParts(t *testing.T) {
 	e := newEmulator(t)
-	target := CUDATarget{SM: 80, Processors: 132}
-	for _, g := range []Conv{
+	target := Target{SM: 80, Processors: 132}
+	for _, g := range []kernels.Conv{
 		{N: 9, H: 33, W: 31, C: 8, K: 16, R: 1, S: 1, Stride: 1},
 		{N: 3, H: 33, W: 31, C: 3, K: 5, R: 1, S: 1, Stride: 1},
 	} {
-		op := ConvBackwardWeight{Conv: g, Type: F32}
-		plan, err := CUDA(op, target, "")
+		op := kernels.ConvBackwardWeight{Conv: g, Type: kernels.F32}
+		plan, err := NewPlan(op, target, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,22 +117,22 @@ func TestCUDAManyParts(t *testing.T) {
 // The planner splits the depth of a layer with few results, and not that of one
 // that fills the GPU; it lists a handful of such variants at the most, in bounded
 // memory, under names that are all different.
-func TestCUDASplitVariants(t *testing.T) {
-	target := CUDATarget{SM: 90, Processors: 132}
-	few := Conv{N: 128, H: 4, W: 4, C: 512, K: 512, R: 3, S: 3, Stride: 1, Pad: 1}
-	many := Conv{N: 1024, H: 32, W: 32, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
+func TestSplitVariants(t *testing.T) {
+	target := Target{SM: 90, Processors: 132}
+	few := kernels.Conv{N: 128, H: 4, W: 4, C: 512, K: 512, R: 3, S: 3, Stride: 1, Pad: 1}
+	many := kernels.Conv{N: 1024, H: 32, W: 32, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
 	split := regexp.MustCompile(`k\d+$`)
 	for _, typ := range floatTypes {
 		for _, c := range []struct {
-			op    Op
+			op    kernels.Op
 			wants bool
 		}{
-			{ConvForward{Conv: few, Type: typ}, true}, {ConvBackwardData{Conv: few, Type: typ}, true},
-			{ConvForward{Conv: many, Type: typ}, false}, {ConvBackwardData{Conv: many, Type: typ}, false},
-			{ConvBackwardWeight{Conv: few, Type: typ}, false},
+			{kernels.ConvForward{Conv: few, Type: typ}, true}, {kernels.ConvBackwardData{Conv: few, Type: typ}, true},
+			{kernels.ConvForward{Conv: many, Type: typ}, false}, {kernels.ConvBackwardData{Conv: many, Type: typ}, false},
+			{kernels.ConvBackwardWeight{Conv: few, Type: typ}, false},
 		} {
 			seen, n, wgmma := map[string]bool{}, 0, 0
-			for _, config := range CUDAConfigs(c.op, target) {
+			for _, config := range Configs(c.op, target) {
 				if seen[config] {
 					t.Errorf("%s %+v: two variants are called %s", c.op.Name(), c.op, config)
 				}
@@ -143,7 +145,7 @@ func TestCUDASplitVariants(t *testing.T) {
 				} else {
 					n++
 				}
-				plan, err := CUDA(c.op, target, config)
+				plan, err := NewPlan(c.op, target, config)
 				if err != nil || plan.Scratch > maxSplitBytes {
 					t.Errorf("%s %+v %s: %d bytes of scratch memory, error %v", c.op.Name(), c.op, config, plan.Scratch, err)
 				}
@@ -160,7 +162,7 @@ func TestCUDASplitVariants(t *testing.T) {
 
 // What a tile is said to leave room for is what its registers leave room for:
 // 65536 of them in a multiprocessor, given out by 256 to a warp.
-func TestCUDATilesResident(t *testing.T) {
+func TestTilesResident(t *testing.T) {
 	table, err := os.ReadFile("ptx/resources.tsv")
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dev.gpustall/kernels"
 )
 
 // tile is the shape of a convolution kernel's blocks: M x N results, the depth in
@@ -90,18 +92,18 @@ func (d direction) String() string {
 
 // convPlan says which kernels can compute a convolution.
 type convPlan struct {
-	Conv
+	kernels.Conv
 	dir   direction
-	typ   Type // of the kernels
+	typ   kernels.Type // of the kernels
 	tiles []tile
-	t     CUDATarget
+	t     Target
 
 	variants []variant // the likeliest to be the fastest first
 }
 
 // sharedLimit is the shared memory a block may opt in to (CUDA C++ Programming
 // Guide, "Technical Specifications per Compute Capability").
-func (t CUDATarget) sharedLimit() int {
+func (t Target) sharedLimit() int {
 	switch {
 	case t.Shared > 0:
 		return t.Shared
@@ -118,16 +120,16 @@ func (t CUDATarget) sharedLimit() int {
 }
 
 // newConvPlan lists the variants that fit g, the estimated fastest first.
-func newConvPlan(g Conv, dir direction, typ Type, t CUDATarget) convPlan {
+func newConvPlan(g kernels.Conv, dir direction, typ kernels.Type, t Target) convPlan {
 	c := convPlan{Conv: g, dir: dir, typ: typ, t: t}
 	vector := 16 / typ.Size()
-	cores := t.SM >= 80 && typ != F32 || t.SM >= 75 && typ == F16
+	cores := t.SM >= 80 && typ != kernels.F32 || t.SM >= 75 && typ == kernels.F16
 	tensor := cores && g.C%vector == 0 && g.K%vector == 0
-	if typ == TF32 && !tensor {
-		c.typ = F32
+	if typ == kernels.TF32 && !tensor {
+		c.typ = kernels.F32
 	}
 	switch {
-	case tensor && typ == TF32:
+	case tensor && typ == kernels.TF32:
 		c.tiles = tilesTF32
 	case tensor && t.SM < 80:
 		c.tiles = tilesTuring
@@ -237,14 +239,14 @@ func (c convPlan) resident(l tile) int {
 }
 
 // scalars are the parameters CONV_PARAMS of conv.h.
-func (c convPlan) scalars() []CUDAArg {
+func (c convPlan) scalars() []Arg {
 	return scalars(nil, c.N, c.H, c.W, c.C, c.K, c.R, c.S, c.OutH(), c.OutW(), c.Stride, c.Pad)
 }
 
 // conv appends the launch of c's kernel with the chosen tile. The buffers come
 // before the geometry, the last arguments after it; the memory for parts of the
 // sums is the last of the buffers.
-func (p *cudaPlanner) conv(c convPlan, l tile, gridY, gridZ int, parts CUDAArg, bufs []CUDAArg, last ...CUDAArg) {
+func (p *planner) conv(c convPlan, l tile, gridY, gridZ int, parts Arg, bufs []Arg, last ...Arg) {
 	m, n := c.results()
 	name := c.dir.String() + "_" + c.typ.String()
 	module := name
@@ -259,64 +261,64 @@ func (p *cudaPlanner) conv(c convPlan, l tile, gridY, gridZ int, parts CUDAArg, 
 	launch.Shared = uint32(c.shared(l))
 }
 
-func (p *cudaPlanner) convForward(op ConvForward) {
+func (p *planner) convForward(op kernels.ConvForward) {
 	c := newConvPlan(op.Conv, convForward, op.Type, p.t)
 	v, bias := c.find(p.plan.Config), optional(op.Bias, 3)
-	parts := p.parts(v.parts, op.out())
-	p.conv(c, v.tile, 1, v.parts, parts, []CUDAArg{buffer(0), buffer(1), buffer(2), bias}, boolean(op.ReLU))
+	parts := p.parts(v.parts, op.OutLen())
+	p.conv(c, v.tile, 1, v.parts, parts, []Arg{buffer(0), buffer(1), buffer(2), bias}, boolean(op.ReLU))
 	if v.parts > 1 {
-		p.sumParts(partSum{parts, buffer(2), bias, op.Type, op.out(), op.K, v.parts}, op.ReLU, false)
+		p.sumParts(partSum{parts, buffer(2), bias, op.Type, op.OutLen(), op.K, v.parts}, op.ReLU, false)
 	}
 }
 
-func (p *cudaPlanner) convBackwardData(op ConvBackwardData) {
+func (p *planner) convBackwardData(op kernels.ConvBackwardData) {
 	c := newConvPlan(op.Conv, convBackwardData, op.Type, p.t)
 	v := c.find(p.plan.Config)
-	parts := p.parts(v.parts, op.in())
-	p.conv(c, v.tile, c.phases(), v.parts, parts, []CUDAArg{buffer(0), buffer(1), buffer(2)}, boolean(op.Accumulate))
+	parts := p.parts(v.parts, op.InLen())
+	p.conv(c, v.tile, c.phases(), v.parts, parts, []Arg{buffer(0), buffer(1), buffer(2)}, boolean(op.Accumulate))
 	if v.parts > 1 {
-		p.sumParts(partSum{parts, buffer(2), CUDAArg{Kind: CUDANull}, op.Type, op.in(), op.C, v.parts}, false, op.Accumulate)
+		p.sumParts(partSum{parts, buffer(2), Arg{Kind: Null}, op.Type, op.InLen(), op.C, v.parts}, false, op.Accumulate)
 	}
 }
 
 // convBackwardWeight's kernels write their only part where they are told, too.
-func (p *cudaPlanner) convBackwardWeight(op ConvBackwardWeight) {
+func (p *planner) convBackwardWeight(op kernels.ConvBackwardWeight) {
 	c := newConvPlan(op.Conv, convBackwardWeight, op.Type, p.t)
 	v := c.find(p.plan.Config)
 	out := buffer(2)
 	if v.parts > 1 {
-		out = p.parts(v.parts, op.weights())
+		out = p.parts(v.parts, op.WeightLen())
 	}
 	per := ceil(c.steps(v.tile), v.parts) * v.K
-	p.conv(c, v.tile, v.parts, 1, CUDAArg{}, []CUDAArg{buffer(0), buffer(1), out}, scalar(per))
+	p.conv(c, v.tile, v.parts, 1, Arg{}, []Arg{buffer(0), buffer(1), out}, scalar(per))
 	if v.parts > 1 {
-		p.sumParts(partSum{out, buffer(2), CUDAArg{Kind: CUDANull}, F32, op.weights(), op.weights(), v.parts}, false, false)
+		p.sumParts(partSum{out, buffer(2), Arg{Kind: Null}, kernels.F32, op.WeightLen(), op.WeightLen(), v.parts}, false, false)
 	}
 	if op.Bias {
-		s := p.columns(op.pixels(), op.K, op.Type)
+		s := p.columns(op.Pixels(), op.K, op.Type)
 		p.launch("reduce", "sum_rows_"+s.name, s.sums, sumThreads,
-			buffer(1), buffer(3), scratchAt(p.scratch(4*s.parts*op.K)), counterAt(0), scalar(op.pixels()), scalar(op.K))
+			buffer(1), buffer(3), scratchAt(p.scratch(4*s.parts*op.K)), counterAt(0), scalar(op.Pixels()), scalar(op.K))
 	}
 }
 
 // parts reserves memory for parts of n sums, if there are several.
-func (p *cudaPlanner) parts(parts, n int) CUDAArg {
+func (p *planner) parts(parts, n int) Arg {
 	if parts == 1 {
-		return CUDAArg{Kind: CUDANull}
+		return Arg{Kind: Null}
 	}
 	return scratchAt(p.scratch(4 * parts * n))
 }
 
 // partSum is what sum_parts needs: n sums, in rows of width, in some parts.
 type partSum struct {
-	from, out, bias CUDAArg
-	typ             Type // of out
+	from, out, bias Arg
+	typ             kernels.Type // of out
 	n, width, parts int
 }
 
 // sumParts adds the parts in their order, and does what was left to do with the
 // results. Where many parts are of few results, the threads of a block share them.
-func (p *cudaPlanner) sumParts(s partSum, relu, accumulate bool) {
+func (p *planner) sumParts(s partSum, relu, accumulate bool) {
 	name, vector := vectored(s.typ, s.width)
 	turns, slices := s.n/vector, 1
 	for slices < 16 && s.parts/slices >= 16 && ceil(turns*slices, elementThreads) < 2*p.t.Processors {

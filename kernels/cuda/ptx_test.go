@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"dev.gpustall/kernels"
 	"dev.gpustall/kernels/verify/ptxvm"
 )
 
@@ -17,7 +18,7 @@ var ptxModules sync.Map // of *ptxvm.Module, by name and .target
 
 func ptxModule(t *testing.T, name string, sm int) *ptxvm.Module {
 	t.Helper()
-	text, err := CUDAModule(name, sm)
+	text, err := PTX(name, sm)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ type device struct {
 	scratch, counters uint64
 }
 
-func newDevice(t *testing.T, op Op, plan CUDAPlan, bufs [][]byte, alias []int) *device {
+func newDevice(t *testing.T, op kernels.Op, plan Plan, bufs [][]byte, alias []int) *device {
 	t.Helper()
 	d := &device{bufs: make([]uint64, len(bufs))}
 	write := func(addr uint64, b []byte) {
@@ -56,31 +57,31 @@ func newDevice(t *testing.T, op Op, plan CUDAPlan, bufs [][]byte, alias []int) *
 			continue
 		}
 		d.bufs[i] = d.memory.Alloc(a.Name, a.Size(), 16)
-		if a.Role != Out {
+		if a.Role != kernels.Out {
 			write(d.bufs[i], bufs[i])
 		}
 	}
 	d.scratch = d.memory.Alloc("scratch", plan.Scratch, 256)
-	d.counters = d.memory.Alloc("counters", CUDACounterBytes, 256)
-	write(d.counters, make([]byte, CUDACounterBytes))
+	d.counters = d.memory.Alloc("counters", CounterBytes, 256)
+	write(d.counters, make([]byte, CounterBytes))
 	return d
 }
 
 // params are the bytes of a launch's parameters.
-func (d *device) params(l CUDALaunch) [][]byte {
+func (d *device) params(l Launch) [][]byte {
 	var ps [][]byte
 	for _, a := range l.Args {
 		v, size := a.Value, 8
 		switch a.Kind {
-		case CUDABuffer:
+		case Buffer:
 			v += d.bufs[a.Index]
-		case CUDAScratch:
+		case Scratch:
 			v += d.scratch
-		case CUDACounter:
+		case Counter:
 			v += d.counters
-		case CUDANull:
+		case Null:
 			v = 0
-		case CUDAScalar:
+		case Scalar:
 			size = 4
 		}
 		ps = append(ps, binary.LittleEndian.AppendUint64(nil, v)[:size])
@@ -92,7 +93,7 @@ func ints3(v [3]uint32) [3]int { return [3]int{int(v[0]), int(v[1]), int(v[2])} 
 
 // runPTX computes op as the plan says, on the modules that module gives. The
 // results replace the contents of bufs.
-func runPTX(t *testing.T, op Op, plan CUDAPlan, module func(CUDALaunch) *ptxvm.Module, bufs [][]byte, alias []int, reverse bool) error {
+func runPTX(t *testing.T, op kernels.Op, plan Plan, module func(Launch) *ptxvm.Module, bufs [][]byte, alias []int, reverse bool) error {
 	t.Helper()
 	d := newDevice(t, op, plan, bufs, alias)
 	for _, l := range plan.Launches {
@@ -104,25 +105,25 @@ func runPTX(t *testing.T, op Op, plan CUDAPlan, module func(CUDALaunch) *ptxvm.M
 		}
 	}
 	for i, a := range op.Args() {
-		if a.Role != In {
+		if a.Role != kernels.In {
 			if err := d.memory.Read(d.bufs[i], bufs[i]); err != nil {
 				return err
 			}
 		}
 	}
-	left := make([]byte, CUDACounterBytes)
+	left := make([]byte, CounterBytes)
 	if err := d.memory.Read(d.counters, left); err != nil {
 		return err
 	}
-	if !bytes.Equal(left, make([]byte, CUDACounterBytes)) {
+	if !bytes.Equal(left, make([]byte, CounterBytes)) {
 		return fmt.Errorf("%s leaves its counters set", op.Name())
 	}
 	return nil
 }
 
 // checkPTX compares op with its reference for the targets and their configs, in
-// both orders of blocks. alias: as in checkCUDA.
-func checkPTX(t *testing.T, op Op, alias ...int) {
+// both orders of blocks. alias: as in checkEmulated.
+func checkPTX(t *testing.T, op kernels.Op, alias ...int) {
 	t.Helper()
 	bufs := inputs(op, 1)
 	want := clone(bufs)
@@ -130,8 +131,8 @@ func checkPTX(t *testing.T, op Op, alias ...int) {
 	shared := aliased(len(bufs), alias)
 	seen := map[string]bool{}
 	for i, target := range ptxTargets {
-		for j, config := range CUDAConfigs(op, target) {
-			plan, err := CUDA(op, target, config)
+		for j, config := range Configs(op, target) {
+			plan, err := NewPlan(op, target, config)
 			if err != nil {
 				t.Fatalf("%+v: %v", op, err)
 			}
@@ -146,11 +147,11 @@ func checkPTX(t *testing.T, op Op, alias ...int) {
 	}
 }
 
-func checkPTXPlan(t *testing.T, op Op, plan CUDAPlan, sm int, bufs, want [][]byte, shared []int, reverse bool) {
+func checkPTXPlan(t *testing.T, op kernels.Op, plan Plan, sm int, bufs, want [][]byte, shared []int, reverse bool) {
 	t.Helper()
 	name := fmt.Sprintf("%s %+v sm_%d %s", op.Name(), op, sm, plan.Config)
 	got := clone(bufs)
-	err := runPTX(t, op, plan, func(l CUDALaunch) *ptxvm.Module { return ptxModule(t, l.Module, sm) }, got, shared, reverse)
+	err := runPTX(t, op, plan, func(l Launch) *ptxvm.Module { return ptxModule(t, l.Module, sm) }, got, shared, reverse)
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return
@@ -160,4 +161,4 @@ func checkPTXPlan(t *testing.T, op Op, plan CUDAPlan, sm int, bufs, want [][]byt
 
 // One target for each set of PTX files; those that share most of them have few
 // processors, so that loops over the grid turn, or many, so that sums are split.
-var ptxTargets = []CUDATarget{{SM: 90, Processors: 1}, {SM: 80, Processors: 132}, {SM: 75, Processors: 1}, {SM: 70, Processors: 132}}
+var ptxTargets = []Target{{SM: 90, Processors: 1}, {SM: 80, Processors: 132}, {SM: 75, Processors: 1}, {SM: 70, Processors: 132}}

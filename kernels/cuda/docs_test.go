@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"bufio"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dev.gpustall/kernels"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated parts of docs/kernels.md")
@@ -15,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite the generated parts of docs/ker
 // docs/kernels.md holds, between markers, tables that follow from the operations
 // and from ptx/resources.tsv.
 func TestKernelDocs(t *testing.T) {
-	const path = "../docs/kernels.md"
+	const path = "../../docs/kernels.md"
 	old, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +38,7 @@ func TestKernelDocs(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s is old: run go test ./kernels -run Docs -update", path)
+		t.Fatalf("%s is old: run go test ./kernels/cuda -run Docs -update", path)
 	}
 	if err := os.WriteFile(path, []byte(doc), 0o644); err != nil {
 		t.Fatal(err)
@@ -91,24 +93,24 @@ func registerTable(t *testing.T) string {
 type layer struct {
 	name  string
 	count int // of these in the network
-	op    Op
+	op    kernels.Op
 }
 
 // resnet18 lists a training step in bfloat16.
 func resnet18(n int) []layer {
-	const typ = BF16
+	const typ = kernels.BF16
 	var ls []layer
 	conv := func(name string, count, hw, c, k, rs, stride int) {
-		g := Conv{N: n, H: hw, W: hw, C: c, K: k, R: rs, S: rs, Stride: stride, Pad: rs / 2}
-		ls = append(ls, layer{name, count, ConvForward{Conv: g, Type: typ}})
+		g := kernels.Conv{N: n, H: hw, W: hw, C: c, K: k, R: rs, S: rs, Stride: stride, Pad: rs / 2}
+		ls = append(ls, layer{name, count, kernels.ConvForward{Conv: g, Type: typ}})
 		if name != "stem" {
-			ls = append(ls, layer{name, count, ConvBackwardData{Conv: g, Type: typ}})
+			ls = append(ls, layer{name, count, kernels.ConvBackwardData{Conv: g, Type: typ}})
 		}
-		ls = append(ls, layer{name, count, ConvBackwardWeight{Conv: g, Type: typ}})
+		ls = append(ls, layer{name, count, kernels.ConvBackwardWeight{Conv: g, Type: typ}})
 	}
 	norm := func(name string, count, hw, c int, relu, residual bool) {
-		f := BatchNormForward{Rows: n * hw * hw, C: c, Type: typ, Train: true, ReLU: relu, Residual: residual}
-		ls = append(ls, layer{name, count, f}, layer{name, count, BatchNormBackward{Rows: f.Rows, C: c, Type: typ, ReLU: relu, Residual: residual}})
+		f := kernels.BatchNormForward{Rows: n * hw * hw, C: c, Type: typ, Train: true, ReLU: relu, Residual: residual}
+		ls = append(ls, layer{name, count, f}, layer{name, count, kernels.BatchNormBackward{Rows: f.Rows, C: c, Type: typ, ReLU: relu, Residual: residual}})
 	}
 	conv("stem", 1, 32, 8, 64, 3, 1)
 	conv("layer1", 4, 32, 64, 64, 3, 1)
@@ -123,25 +125,25 @@ func resnet18(n int) []layer {
 		norm(name+" downsample bn", 1, hw, k, false, false)
 		norm(name+" bn2", 2, hw, k, true, true)
 	}
-	pool := AvgPool{N: n, H: 4, W: 4, C: 512, Type: typ}
-	fc := Linear{N: n, In: 512, Out: 10, Type: typ}
+	pool := kernels.AvgPool{N: n, H: 4, W: 4, C: 512, Type: typ}
+	fc := kernels.Linear{N: n, In: 512, Out: 10, Type: typ}
 	weights := 0
 	for _, l := range ls {
-		if w, ok := l.op.(ConvBackwardWeight); ok {
-			weights += l.count * w.weights()
+		if w, ok := l.op.(kernels.ConvBackwardWeight); ok {
+			weights += l.count * w.WeightLen()
 		}
-		if b, ok := l.op.(BatchNormBackward); ok {
+		if b, ok := l.op.(kernels.BatchNormBackward); ok {
 			weights += l.count * 2 * b.C
 		}
 	}
-	return append(ls, layer{"avgpool", 1, pool}, layer{"avgpool", 1, AvgPoolBackward{pool}}, layer{"fc", 1, fc}, layer{"fc", 1, LinearBackward{fc}},
-		layer{"loss", 1, SoftmaxXent{N: n, C: 10}}, layer{"all", 1, SGD{N: weights + 512*10 + 10, Copy: typ}})
+	return append(ls, layer{"avgpool", 1, pool}, layer{"avgpool", 1, kernels.AvgPoolBackward{AvgPool: pool}}, layer{"fc", 1, fc}, layer{"fc", 1, kernels.LinearBackward{Linear: fc}},
+		layer{"loss", 1, kernels.SoftmaxXent{N: n, C: 10}}, layer{"all", 1, kernels.SGD{N: weights + 512*10 + 10, Copy: typ}})
 }
 
 // parameters is the number of ResNet-18's.
 func parameters(ls []layer) int {
 	for _, l := range ls {
-		if s, ok := l.op.(SGD); ok {
+		if s, ok := l.op.(kernels.SGD); ok {
 			return s.N
 		}
 	}
@@ -152,17 +154,17 @@ func parameters(ls []layer) int {
 // not in resnet18's.
 func besides(n int) []layer {
 	all := parameters(resnet18(n))
-	pool := MaxPool{N: n, H: 112, W: 112, C: 64, Size: 3, Stride: 2, Pad: 1, Type: BF16}
+	pool := kernels.MaxPool{N: n, H: 112, W: 112, C: 64, Size: 3, Stride: 2, Pad: 1, Type: kernels.BF16}
 	return []layer{
-		{"input, device_transforms=on", 1, Augment{N: n, H: 32, W: 32, C: 3, CPad: 8, Type: BF16}},
-		{"input, device_transforms=off", 1, PadChannels{Rows: n * 32 * 32, C: 3, CPad: 8, Type: BF16}},
-		{"all, precision=fp16", 1, ScaleCheck{N: all}},
-		{"all, gradient_accumulation", 1, Add{N: all, Type: F32}},
-		{"all, gradient_accumulation", 1, Zero{N: 4 * all}},
-		{"all, a change to bf16", 1, Cast{N: all, Type: BF16}},
-		{"a ReLU of its own, layer1's size", 1, ReLUBackward{N: n * 32 * 32 * 64, Type: BF16}},
+		{"input, device_transforms=on", 1, kernels.Augment{N: n, H: 32, W: 32, C: 3, CPad: 8, Type: kernels.BF16}},
+		{"input, device_transforms=off", 1, kernels.PadChannels{Rows: n * 32 * 32, C: 3, CPad: 8, Type: kernels.BF16}},
+		{"all, precision=fp16", 1, kernels.ScaleCheck{N: all}},
+		{"all, gradient_accumulation", 1, kernels.Add{N: all, Type: kernels.F32}},
+		{"all, gradient_accumulation", 1, kernels.Zero{N: 4 * all}},
+		{"all, a change to bf16", 1, kernels.Cast{N: all, Type: kernels.BF16}},
+		{"a ReLU of its own, layer1's size", 1, kernels.ReLUBackward{N: n * 32 * 32 * 64, Type: kernels.BF16}},
 		{"stem's pooling, ImageNet form", 1, pool},
-		{"stem's pooling, ImageNet form", 1, MaxPoolBackward{pool}},
+		{"stem's pooling, ImageNet form", 1, kernels.MaxPoolBackward{MaxPool: pool}},
 	}
 }
 
@@ -223,7 +225,7 @@ func totalsTable() string {
 
 // configTable shows what the planner takes for each convolution on an H100.
 func configTable(t *testing.T) string {
-	target := CUDATarget{SM: 90, Processors: 132}
+	target := Target{SM: 90, Processors: 132}
 	var b strings.Builder
 	b.WriteString("| layer | operation | first config, 128 | blocks | first config, 1024 | blocks |\n|---|---|---|--:|---|--:|\n")
 	small, large := resnet18(128), resnet18(1024)
@@ -233,7 +235,7 @@ func configTable(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "| %s | %s |", small[i].name, small[i].op.Name())
 		for _, l := range []layer{small[i], large[i]} {
-			plan, err := CUDA(l.op, target, "")
+			plan, err := NewPlan(l.op, target, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"dev.gpustall/kernels"
 )
 
 // Every kernel of every module, interpreted. A brief run leaves most of the shapes
@@ -44,13 +46,13 @@ func few[T any](shapes []T, n int) []T {
 func testPTXElementwise(t *testing.T) {
 	for _, n := range few([]int{7, 1003, 1, 30001}, 2) {
 		for _, typ := range floatTypes {
-			checkPTX(t, Add{N: n, Type: typ})
-			checkPTX(t, ReLUBackward{N: n, Type: typ}, 2, 0)
-			checkPTX(t, Cast{N: n, Type: typ})
-			checkPTX(t, SGD{N: n, Copy: typ})
+			checkPTX(t, kernels.Add{N: n, Type: typ})
+			checkPTX(t, kernels.ReLUBackward{N: n, Type: typ}, 2, 0)
+			checkPTX(t, kernels.Cast{N: n, Type: typ})
+			checkPTX(t, kernels.SGD{N: n, Copy: typ})
 		}
-		checkPTX(t, Zero{N: n})
-		checkPTX(t, ScaleCheck{N: n})
+		checkPTX(t, kernels.Zero{N: n})
+		checkPTX(t, kernels.ScaleCheck{N: n})
 	}
 	size := 29
 	if brief() {
@@ -58,11 +60,11 @@ func testPTXElementwise(t *testing.T) {
 	}
 	for _, c := range few([][2]int{{3, 8}, {3, 4}, {1, 16}, {4, 6}, {9, 13}, {3, 9}, {16, 32}}, 1) {
 		for _, typ := range floatTypes {
-			checkPTX(t, PadChannels{Rows: 3 * size * size, C: c[0], CPad: c[1], Type: typ})
+			checkPTX(t, kernels.PadChannels{Rows: 3 * size * size, C: c[0], CPad: c[1], Type: typ})
 			if c[0] > 4 {
 				continue // Augment knows up to 4
 			}
-			checkPTX(t, Augment{N: 3, H: size, W: size, C: c[0], CPad: c[1], Type: typ,
+			checkPTX(t, kernels.Augment{N: 3, H: size, W: size, C: c[0], CPad: c[1], Type: typ,
 				Mean: [4]float32{0.49, 0.48, 0.45, 0.5}, Std: [4]float32{0.2, 0.19, 0.21, 0.25}})
 		}
 	}
@@ -74,9 +76,9 @@ func testPTXBatchNorm(t *testing.T) {
 			for _, relu := range []bool{false, true} {
 				residual := relu == (i%2 == 0)
 				for _, train := range []bool{false, true} {
-					checkPTX(t, BatchNormForward{Rows: s[0], C: s[1], Type: typ, Eps: 1e-5, Momentum: 0.1, Train: train, ReLU: relu, Residual: residual})
+					checkPTX(t, kernels.BatchNormForward{Rows: s[0], C: s[1], Type: typ, Eps: 1e-5, Momentum: 0.1, Train: train, ReLU: relu, Residual: residual})
 				}
-				checkPTX(t, BatchNormBackward{Rows: s[0], C: s[1], Type: typ, ReLU: relu, Residual: residual}, 6, 0)
+				checkPTX(t, kernels.BatchNormBackward{Rows: s[0], C: s[1], Type: typ, ReLU: relu, Residual: residual}, 6, 0)
 			}
 		}
 	}
@@ -88,15 +90,15 @@ func testPTXManyParts(t *testing.T) {
 	if brief() {
 		return
 	}
-	for _, op := range []BatchNormForward{{Rows: 16500, C: 4, Type: F32}, {Rows: 8300, C: 8, Type: F16}, {Rows: 8300, C: 8, Type: BF16}} {
+	for _, op := range []kernels.BatchNormForward{{Rows: 16500, C: 4, Type: kernels.F32}, {Rows: 8300, C: 8, Type: kernels.F16}, {Rows: 8300, C: 8, Type: kernels.BF16}} {
 		op.Eps, op.Momentum, op.Train = 1e-5, 0.1, true
 		checkPTX(t, op)
-		checkPTX(t, BatchNormBackward{Rows: op.Rows, C: op.C, Type: op.Type})
+		checkPTX(t, kernels.BatchNormBackward{Rows: op.Rows, C: op.C, Type: op.Type})
 	}
 }
 
 func testPTXPooling(t *testing.T) {
-	for _, p := range few([]MaxPool{
+	for _, p := range few([]kernels.MaxPool{
 		{N: 2, H: 8, W: 6, C: 16, Size: 2, Stride: 2},
 		{N: 3, H: 5, W: 5, C: 3, Size: 3, Stride: 1},
 		{N: 1, H: 7, W: 9, C: 8, Size: 3, Stride: 2, Pad: 1},
@@ -106,8 +108,8 @@ func testPTXPooling(t *testing.T) {
 	}, 2) {
 		for _, typ := range floatTypes {
 			p.Type = typ
-			a := AvgPool{N: p.N, H: p.H, W: p.W, C: p.C, Type: typ}
-			for _, op := range []Op{p, MaxPoolBackward{p}, a, AvgPoolBackward{a}} {
+			a := kernels.AvgPool{N: p.N, H: p.H, W: p.W, C: p.C, Type: typ}
+			for _, op := range []kernels.Op{p, kernels.MaxPoolBackward{MaxPool: p}, a, kernels.AvgPoolBackward{AvgPool: a}} {
 				checkPTX(t, op)
 			}
 		}
@@ -117,26 +119,26 @@ func testPTXPooling(t *testing.T) {
 func testPTXHead(t *testing.T) {
 	for _, s := range few([][3]int{{5, 512, 10}, {7, 67, 100}, {1, 1, 1}, {133, 264, 3}}, 2) {
 		for _, typ := range floatTypes {
-			l := Linear{N: s[0], In: s[1], Out: s[2], Type: typ}
+			l := kernels.Linear{N: s[0], In: s[1], Out: s[2], Type: typ}
 			checkPTX(t, l)
-			checkPTX(t, LinearBackward{l})
+			checkPTX(t, kernels.LinearBackward{Linear: l})
 		}
-		checkPTX(t, SoftmaxXent{N: s[0], C: s[2]})
-		checkPTX(t, SoftmaxXent{N: s[1], C: s[2]})
+		checkPTX(t, kernels.SoftmaxXent{N: s[0], C: s[2]})
+		checkPTX(t, kernels.SoftmaxXent{N: s[1], C: s[2]})
 	}
 }
 
 func testPTXConv(t *testing.T, dir direction) {
 	// More of those for CUDA cores, the other way round with bias and accumulation;
 	// and many pixels for few weights, so that the sum over parts is long.
-	shapes := append(slices.Clone(cudaConvs),
-		Conv{N: 1, H: 5, W: 6, C: 12, K: 20, R: 3, S: 3, Stride: 2, Pad: 1},
-		Conv{N: 1, H: 6, W: 7, C: 5, K: 3, R: 2, S: 3, Stride: 1, Pad: 1},
-		Conv{N: 5, H: 20, W: 20, C: 4, K: 4, R: 1, S: 1, Stride: 1},
-		Conv{N: 3, H: 20, W: 20, C: 3, K: 3, R: 1, S: 1, Stride: 1})
+	shapes := append(slices.Clone(testConvs),
+		kernels.Conv{N: 1, H: 5, W: 6, C: 12, K: 20, R: 3, S: 3, Stride: 2, Pad: 1},
+		kernels.Conv{N: 1, H: 6, W: 7, C: 5, K: 3, R: 2, S: 3, Stride: 1, Pad: 1},
+		kernels.Conv{N: 5, H: 20, W: 20, C: 4, K: 4, R: 1, S: 1, Stride: 1},
+		kernels.Conv{N: 3, H: 20, W: 20, C: 3, K: 3, R: 1, S: 1, Stride: 1})
 	types := floatTypes
 	if raceEnabled {
-		types = []Type{F32, F16}
+		types = []kernels.Type{kernels.F32, kernels.F16}
 	}
 	for i, g := range few(shapes, 1) {
 		if dir == convBackwardData && g.K > 256 {
@@ -146,11 +148,11 @@ func testPTXConv(t *testing.T, dir direction) {
 			odd := i%2 == 1
 			switch dir {
 			case convForward:
-				checkPTX(t, ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: i%3 == 0})
+				checkPTX(t, kernels.ConvForward{Conv: g, Type: typ, Bias: odd, ReLU: i%3 == 0})
 			case convBackwardData:
-				checkPTX(t, ConvBackwardData{Conv: g, Type: typ, Accumulate: odd})
+				checkPTX(t, kernels.ConvBackwardData{Conv: g, Type: typ, Accumulate: odd})
 			default:
-				checkPTX(t, ConvBackwardWeight{Conv: g, Type: typ, Bias: odd})
+				checkPTX(t, kernels.ConvBackwardWeight{Conv: g, Type: typ, Bias: odd})
 			}
 		}
 	}

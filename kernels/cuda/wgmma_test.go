@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"bytes"
@@ -8,44 +8,46 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dev.gpustall/kernels"
 )
 
 // Depths of many tiles, so that every place of a pipeline is filled more than once,
 // and results that no tile divides.
-var wgmmaConvs = []Conv{
+var wgmmaConvs = []kernels.Conv{
 	{N: 2, H: 7, W: 9, C: 72, K: 136, R: 3, S: 3, Stride: 1, Pad: 1},
 	{N: 3, H: 11, W: 8, C: 136, K: 88, R: 3, S: 3, Stride: 2, Pad: 1},
 	{N: 5, H: 12, W: 13, C: 264, K: 72, R: 1, S: 1, Stride: 1},
 	{N: 3, H: 17, W: 15, C: 40, K: 272, R: 1, S: 1, Stride: 2},
 }
 
-func wgmmaOps(g Conv, typ Type, flag bool) []Op {
-	return []Op{
-		ConvForward{Conv: g, Type: typ, Bias: flag, ReLU: flag},
-		ConvBackwardData{Conv: g, Type: typ, Accumulate: flag},
-		ConvBackwardWeight{Conv: g, Type: typ, Bias: flag},
+func wgmmaOps(g kernels.Conv, typ kernels.Type, flag bool) []kernels.Op {
+	return []kernels.Op{
+		kernels.ConvForward{Conv: g, Type: typ, Bias: flag, ReLU: flag},
+		kernels.ConvBackwardData{Conv: g, Type: typ, Accumulate: flag},
+		kernels.ConvBackwardWeight{Conv: g, Type: typ, Bias: flag},
 	}
 }
 
-func wgmmaConfigs(op Op, target CUDATarget) []string {
-	return slices.DeleteFunc(CUDAConfigs(op, target), func(c string) bool { return !strings.HasPrefix(c, "wgmma") })
+func wgmmaConfigs(op kernels.Op, target Target) []string {
+	return slices.DeleteFunc(Configs(op, target), func(c string) bool { return !strings.HasPrefix(c, "wgmma") })
 }
 
 // Every wgmma tile against the references, lanes and blocks forwards or backwards,
 // depths split in parts and not. That the order does not matter to the bit is shown
-// by TestCUDAConvolution, which has these tiles too.
-func TestCUDAWgmma(t *testing.T) {
+// by TestConvolution, which has these tiles too.
+func TestWgmma(t *testing.T) {
 	e := newEmulator(t)
 	shapes := wgmmaConvs
 	if testing.Short() {
 		shapes = shapes[:1]
 	}
 	for i, g := range shapes {
-		for _, op := range append(wgmmaOps(g, BF16, i%2 == 0), wgmmaOps(g, F16, i%2 == 1)...) {
+		for _, op := range append(wgmmaOps(g, kernels.BF16, i%2 == 0), wgmmaOps(g, kernels.F16, i%2 == 1)...) {
 			want := inputs(op, 1)
 			op.Reference(want)
-			for j, config := range wgmmaConfigs(op, CUDATarget{SM: 90}) {
-				plan, err := CUDA(op, CUDATarget{SM: 90, Processors: 1 + j%2*7}, config)
+			for j, config := range wgmmaConfigs(op, Target{SM: 90}) {
+				plan, err := NewPlan(op, Target{SM: 90, Processors: 1 + j%2*7}, config)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -62,7 +64,7 @@ func TestCUDAWgmma(t *testing.T) {
 // phases of a data gradient that have no taps. The planner would split none of these
 // shapes, which are small. Once in each order of lanes and blocks: the same, to the
 // bit.
-func TestCUDAWgmmaSplitDepth(t *testing.T) {
+func TestWgmmaSplitDepth(t *testing.T) {
 	e := newEmulator(t)
 	shapes := wgmmaConvs
 	if testing.Short() {
@@ -70,8 +72,8 @@ func TestCUDAWgmmaSplitDepth(t *testing.T) {
 	}
 	counts := []int{3, 7, 2, 4, 5} // of 1 to 27 depth tiles
 	for i, g := range shapes {
-		for n, op := range append(wgmmaOps(g, BF16, i%2 == 0)[:2], wgmmaOps(g, F16, i%2 == 1)[:2]...) {
-			target := CUDATarget{SM: 90, Processors: 3}
+		for n, op := range append(wgmmaOps(g, kernels.BF16, i%2 == 0)[:2], wgmmaOps(g, kernels.F16, i%2 == 1)[:2]...) {
+			target := Target{SM: 90, Processors: 3}
 			for j, l := range splitPlan(op, target).wgmmaTiles(true) {
 				if (i+j+n/2)%2 == 0 {
 					continue // the other type has it
@@ -86,14 +88,14 @@ func TestCUDAWgmmaSplitDepth(t *testing.T) {
 // testPTXWgmmaSplit is the same for the PTX: results of which every column is there,
 // and phases without taps.
 func testPTXWgmmaSplit(t *testing.T) {
-	wide := Conv{N: 2, H: 9, W: 8, C: 72, K: 264, R: 1, S: 1, Stride: 1}
+	wide := kernels.Conv{N: 2, H: 9, W: 8, C: 72, K: 264, R: 1, S: 1, Stride: 1}
 	back := wide
 	back.C, back.K = wide.K, wide.C
-	few := Conv{N: 2, H: 7, W: 5, C: 72, K: 72, R: 1, S: 1, Stride: 2}
+	few := kernels.Conv{N: 2, H: 7, W: 5, C: 72, K: 72, R: 1, S: 1, Stride: 2}
 	target := ptxTargets[0]
-	for i, typ := range []Type{BF16, F16} {
-		for n, op := range []Op{
-			ConvForward{Conv: wide, Type: typ, Bias: true}, ConvBackwardData{Conv: back, Type: typ, Accumulate: true}, ConvBackwardData{Conv: few, Type: typ},
+	for i, typ := range []kernels.Type{kernels.BF16, kernels.F16} {
+		for n, op := range []kernels.Op{
+			kernels.ConvForward{Conv: wide, Type: typ, Bias: true}, kernels.ConvBackwardData{Conv: back, Type: typ, Accumulate: true}, kernels.ConvBackwardData{Conv: few, Type: typ},
 		} {
 			bufs := inputs(op, 1)
 			want := clone(bufs)
@@ -111,14 +113,14 @@ func testPTXWgmmaSplit(t *testing.T) {
 
 // They are further variants: for bf16 and fp16, on compute capability 9.0 alone,
 // behind all others.
-func TestCUDAWgmmaIsNeverTheDefault(t *testing.T) {
-	g := Conv{N: 128, H: 16, W: 16, C: 128, K: 128, R: 3, S: 3, Stride: 1, Pad: 1}
+func TestWgmmaIsNeverTheDefault(t *testing.T) {
+	g := kernels.Conv{N: 128, H: 16, W: 16, C: 128, K: 128, R: 3, S: 3, Stride: 1, Pad: 1}
 	odd, few := g, g
 	odd.C, few.H, few.W, few.C, few.K = 12, 4, 4, 512, 512 // and one whose depth is worth splitting
 	for _, sm := range []int{70, 75, 80, 86, 89, 90, 100, 103, 120} {
 		for _, typ := range floatTypes {
 			for i, op := range slices.Concat(wgmmaOps(g, typ, false), wgmmaOps(few, typ, false), wgmmaOps(odd, typ, false)) {
-				configs := CUDAConfigs(op, CUDATarget{SM: sm, Processors: 132})
+				configs := Configs(op, Target{SM: sm, Processors: 132})
 				first := slices.IndexFunc(configs, func(c string) bool { return strings.HasPrefix(c, "wgmma") })
 				if want := sm == 90 && typ.Size() == 2 && i < 6; (first >= 0) != want {
 					t.Errorf("sm_%d %+v: %q", sm, op, configs)
@@ -132,11 +134,11 @@ func TestCUDAWgmmaIsNeverTheDefault(t *testing.T) {
 }
 
 // PTX for sm_90a runs on 9.0 and on nothing that came before or after.
-func TestCUDAWgmmaModules(t *testing.T) {
+func TestWgmmaModules(t *testing.T) {
 	for _, sm := range []int{80, 89, 90, 100, 103, 120} {
 		for _, d := range []direction{convForward, convBackwardData, convBackwardWeight} {
-			for _, typ := range []Type{F16, BF16} {
-				b, err := CUDAModule(d.String()+"_"+typ.String()+"_wgmma", sm)
+			for _, typ := range []kernels.Type{kernels.F16, kernels.BF16} {
+				b, err := PTX(d.String()+"_"+typ.String()+"_wgmma", sm)
 				if (err == nil) != (sm == 90) || err == nil && !bytes.Contains(b, []byte("\n.target sm_90a\n")) {
 					t.Errorf("sm_%d %s %s: %v", sm, d, typ, err)
 				}
@@ -157,7 +159,7 @@ func (a *attempt) Fatalf(format string, args ...any) {
 }
 
 // fails runs op with an injected fault and says what was wrong with it, or nothing.
-func fails(t *testing.T, fault int, op Op, plan CUDAPlan, want [][]byte, reverse bool) string {
+func fails(t *testing.T, fault int, op kernels.Op, plan Plan, want [][]byte, reverse bool) string {
 	a := &attempt{TB: t}
 	done := make(chan struct{})
 	go func() {
@@ -167,12 +169,12 @@ func fails(t *testing.T, fault int, op Op, plan CUDAPlan, want [][]byte, reverse
 		got := inputs(op, 1)
 		e.run(op, plan, got, identity(len(got)), reverse)
 		for i, arg := range op.Args() {
-			if arg.Role == In {
+			if arg.Role == kernels.In {
 				continue
 			}
 			rel, abs := tolerance(op, arg)
-			w := Load(want[i], arg.Type)
-			for j, v := range Load(got[i], arg.Type) {
+			w := kernels.Load(want[i], arg.Type)
+			for j, v := range kernels.Load(got[i], arg.Type) {
 				if !(math.Abs(float64(v-w[j])) <= abs+rel*math.Abs(float64(w[j]))) {
 					a.Fatalf("%s[%d] is %g, want %g", arg.Name, j, v, w[j])
 				}
@@ -184,7 +186,7 @@ func fails(t *testing.T, fault int, op Op, plan CUDAPlan, want [][]byte, reverse
 }
 
 // Each instruction of the pipeline and each field of a descriptor is needed, and the
-// emulation finds it when it is missing or wrong: emulation/fault.h.
+// emulation finds it when it is missing or wrong: verify/emulation/fault.h.
 func TestWgmmaFaultsAreCaught(t *testing.T) {
 	const forward, data, weight = 1, 2, 4
 	faults := []struct {
@@ -207,10 +209,10 @@ func TestWgmmaFaultsAreCaught(t *testing.T) {
 		{"wrong swizzle", 0},
 		{"tiles not aligned", 0},
 	}
-	g := Conv{N: 2, H: 12, W: 13, C: 136, K: 200, R: 2, S: 1, Stride: 1}
+	g := kernels.Conv{N: 2, H: 12, W: 13, C: 136, K: 200, R: 2, S: 1, Stride: 1}
 	// A part of a depth has as many tiles as there are places, or more.
-	deep := Conv{N: 2, H: 7, W: 6, C: 136, K: 136, R: 3, S: 1, Stride: 1}
-	check := func(d int, op Op, plan CUDAPlan, reverse ...bool) {
+	deep := kernels.Conv{N: 2, H: 7, W: 6, C: 136, K: 136, R: 3, S: 1, Stride: 1}
+	check := func(d int, op kernels.Op, plan Plan, reverse ...bool) {
 		want := inputs(op, 1)
 		op.Reference(want)
 		for i, f := range faults {
@@ -224,15 +226,15 @@ func TestWgmmaFaultsAreCaught(t *testing.T) {
 			}
 		}
 	}
-	target := CUDATarget{SM: 90, Processors: 1}
-	for d, op := range wgmmaOps(g, BF16, false) {
-		plan, err := CUDA(op, target, "wgmma128x128x64s3")
+	target := Target{SM: 90, Processors: 1}
+	for d, op := range wgmmaOps(g, kernels.BF16, false) {
+		plan, err := NewPlan(op, target, "wgmma128x128x64s3")
 		if err != nil {
 			t.Fatal(err)
 		}
 		check(d, op, plan, false, true)
 	}
-	for d, op := range wgmmaOps(deep, BF16, false)[:2] {
+	for d, op := range wgmmaOps(deep, kernels.BF16, false)[:2] {
 		check(d, op, splitDepth(t, op, target, "wgmma128x128x64s3k2"), d == 0)
 	}
 }

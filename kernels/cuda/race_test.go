@@ -1,6 +1,6 @@
 //go:build race
 
-package kernels
+package cuda
 
 // raceEnabled: interpreting takes about ten times as long.
 const raceEnabled = true

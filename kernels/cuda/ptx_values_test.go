@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"dev.gpustall/kernels"
 	"dev.gpustall/kernels/verify/ptxvm"
 )
 
@@ -20,39 +21,39 @@ func TestPTXEdgeValues(t *testing.T) {
 		0x1p-126, -0x1p-149, 1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1p-11, 1 + 0x3p-11, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
 	}
 	const n = 1003
-	var ops []Op
+	var ops []kernels.Op
 	for _, typ := range floatTypes {
-		pool := MaxPool{N: 2, H: 7, W: 6, C: 5, Size: 3, Stride: 2, Pad: 1, Type: typ}
+		pool := kernels.MaxPool{N: 2, H: 7, W: 6, C: 5, Size: 3, Stride: 2, Pad: 1, Type: typ}
 		wide := pool
 		wide.C = 16
-		ops = append(ops, Cast{N: n, Type: typ}, Add{N: n, Type: typ}, ReLUBackward{N: n, Type: typ}, PadChannels{Rows: 101, C: 3, CPad: 8, Type: typ},
-			pool, wide, SGD{N: n, Copy: typ})
+		ops = append(ops, kernels.Cast{N: n, Type: typ}, kernels.Add{N: n, Type: typ}, kernels.ReLUBackward{N: n, Type: typ}, kernels.PadChannels{Rows: 101, C: 3, CPad: 8, Type: typ},
+			pool, wide, kernels.SGD{N: n, Copy: typ})
 	}
 	for _, op := range ops {
 		r := rand.New(rand.NewPCG(7, 8))
 		bufs := inputs(op, 1)
 		for i, a := range op.Args() {
-			if a.Role == Out || a.Type == U8 || a.Type == I32 || a.Name == "hyper" {
+			if a.Role == kernels.Out || a.Type == kernels.U8 || a.Type == kernels.I32 || a.Name == "hyper" {
 				continue
 			}
-			v := Load(bufs[i], a.Type)
+			v := kernels.Load(bufs[i], a.Type)
 			for j := range v {
 				if r.IntN(2) == 0 {
 					v[j] = edges[r.IntN(len(edges))]
 				}
 			}
-			Store(bufs[i], a.Type, v)
+			kernels.Store(bufs[i], a.Type, v)
 		}
 		want := clone(bufs)
 		op.Reference(want)
 		for _, target := range ptxTargets {
-			plan, err := CUDA(op, target, "")
+			plan, err := NewPlan(op, target, "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			name := fmt.Sprintf("%s %+v sm_%d", op.Name(), op, target.SM)
 			got := clone(bufs)
-			err = runPTX(t, op, plan, func(l CUDALaunch) *ptxvm.Module { return ptxModule(t, l.Module, target.SM) }, got, identity(len(bufs)), false)
+			err = runPTX(t, op, plan, func(l Launch) *ptxvm.Module { return ptxModule(t, l.Module, target.SM) }, got, identity(len(bufs)), false)
 			if err == nil {
 				err = same(op, got, want)
 			}
@@ -67,9 +68,9 @@ func TestPTXEdgeValues(t *testing.T) {
 func TestPTXScaleCheck(t *testing.T) {
 	t.Parallel()
 	const n = 4099
-	op := ScaleCheck{N: n}
+	op := kernels.ScaleCheck{N: n}
 	for _, target := range ptxTargets {
-		plan, err := CUDA(op, target, "")
+		plan, err := NewPlan(op, target, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,16 +78,16 @@ func TestPTXScaleCheck(t *testing.T) {
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 				bufs := allocate(op)
 				if at >= 0 {
-					Floats(bufs[0])[at] = float32(bad)
+					kernels.Floats(bufs[0])[at] = float32(bad)
 				}
-				copy(Floats(bufs[1]), []float32{0, 0, 0, 64, 1, GrowthInterval - 1})
+				copy(kernels.Floats(bufs[1]), []float32{0, 0, 0, 64, 1, kernels.GrowthInterval - 1})
 				want := clone(bufs)
 				op.Reference(want)
-				if err := runPTX(t, op, plan, func(l CUDALaunch) *ptxvm.Module { return ptxModule(t, l.Module, target.SM) }, bufs, identity(2), at == 5); err != nil {
+				if err := runPTX(t, op, plan, func(l Launch) *ptxvm.Module { return ptxModule(t, l.Module, target.SM) }, bufs, identity(2), at == 5); err != nil {
 					t.Fatal(err)
 				}
 				if !bytes.Equal(bufs[1], want[1]) {
-					t.Errorf("sm_%d, %g at %d: hyper-parameters %v, want %v", target.SM, bad, at, Floats(bufs[1]), Floats(want[1]))
+					t.Errorf("sm_%d, %g at %d: hyper-parameters %v, want %v", target.SM, bad, at, kernels.Floats(bufs[1]), kernels.Floats(want[1]))
 				}
 			}
 		}
@@ -94,12 +95,12 @@ func TestPTXScaleCheck(t *testing.T) {
 }
 
 // same is differ where differences of infinities must not count as small.
-func same(op Op, got, want [][]byte) error {
+func same(op kernels.Op, got, want [][]byte) error {
 	for i, a := range op.Args() {
-		if a.Role == In || a.Type == U8 {
+		if a.Role == kernels.In || a.Type == kernels.U8 {
 			continue
 		}
-		g, w := Load(got[i], a.Type), Load(want[i], a.Type)
+		g, w := kernels.Load(got[i], a.Type), kernels.Load(want[i], a.Type)
 		for j := range w {
 			x, y := float64(g[j]), float64(w[j])
 			if math.IsNaN(x) != math.IsNaN(y) || (math.IsInf(x, 0) || math.IsInf(y, 0)) && x != y {
@@ -111,19 +112,19 @@ func same(op Op, got, want [][]byte) error {
 }
 
 // finite has zeros for infinities, which differ cannot compare.
-func finite(op Op, bufs [][]byte) [][]byte {
+func finite(op kernels.Op, bufs [][]byte) [][]byte {
 	c := clone(bufs)
 	for i, a := range op.Args() {
-		if a.Role == In || a.Type == U8 || a.Type == I32 {
+		if a.Role == kernels.In || a.Type == kernels.U8 || a.Type == kernels.I32 {
 			continue
 		}
-		v := Load(c[i], a.Type)
+		v := kernels.Load(c[i], a.Type)
 		for j, x := range v {
 			if math.IsInf(float64(x), 0) {
 				v[j] = 0
 			}
 		}
-		Store(c[i], a.Type, v)
+		kernels.Store(c[i], a.Type, v)
 	}
 	return c
 }

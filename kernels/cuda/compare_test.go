@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"encoding/binary"
@@ -6,23 +6,25 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"dev.gpustall/kernels"
 )
 
 // compare fails the test when an output of op is further from the reference than
 // its type and its sums allow.
-func compare(t *testing.T, name string, op Op, got, want [][]byte) {
+func compare(t *testing.T, name string, op kernels.Op, got, want [][]byte) {
 	t.Helper()
 	if err := differ(op, got, want); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
 }
 
-func differ(op Op, got, want [][]byte) error {
+func differ(op kernels.Op, got, want [][]byte) error {
 	for i, a := range op.Args() {
-		if a.Role == In {
+		if a.Role == kernels.In {
 			continue
 		}
-		if a.Type == U8 {
+		if a.Type == kernels.U8 {
 			for j := range want[i] {
 				if got[i][j] != want[i][j] {
 					return fmt.Errorf("%s[%d] is %d, want %d", a.Name, j, got[i][j], want[i][j])
@@ -31,7 +33,7 @@ func differ(op Op, got, want [][]byte) error {
 			continue
 		}
 		rel, abs := tolerance(op, a)
-		g, w := Load(got[i], a.Type), Load(want[i], a.Type)
+		g, w := kernels.Load(got[i], a.Type), kernels.Load(want[i], a.Type)
 		for j := range w {
 			x, y := float64(g[j]), float64(w[j])
 			if math.IsNaN(x) && math.IsNaN(y) {
@@ -47,29 +49,29 @@ func differ(op Op, got, want [][]byte) error {
 
 // tolerance is the relative and absolute error an output may have: the rounding
 // of its type, and of sums in float32 of terms of about one.
-func tolerance(op Op, a Arg) (rel, abs float64) {
+func tolerance(op kernels.Op, a kernels.Arg) (rel, abs float64) {
 	switch a.Type {
-	case F16:
+	case kernels.F16:
 		rel = 0x1p-10
-	case BF16:
+	case kernels.BF16:
 		rel = 0x1p-7
 	default:
 		rel = 1e-5
 	}
 	terms := 16.0
 	switch op := op.(type) {
-	case ConvForward:
+	case kernels.ConvForward:
 		terms = float64(op.R * op.S * op.C)
-	case ConvBackwardData:
+	case kernels.ConvBackwardData:
 		terms = float64(op.R * op.S * op.K)
 		if op.Accumulate && a.Type.Size() == 2 { // rounded before it is added
 			abs += rel * math.Sqrt(terms) * 3
 		}
-	case ConvBackwardWeight:
-		terms = float64(op.pixels())
-	case BatchNormBackward:
+	case kernels.ConvBackwardWeight:
+		terms = float64(op.Pixels())
+	case kernels.BatchNormBackward:
 		terms = float64(op.Rows)
-	case LinearBackward:
+	case kernels.LinearBackward:
 		terms = float64(op.N)
 	}
 	return rel, abs + 4e-6*math.Sqrt(terms)
@@ -92,7 +94,7 @@ func aliased(n int, pairs []int) []int {
 	return v
 }
 
-func allocate(op Op) [][]byte {
+func allocate(op kernels.Op) [][]byte {
 	var bufs [][]byte
 	for _, a := range op.Args() {
 		// Through float32, for the alignment.
@@ -119,36 +121,36 @@ func clone(bufs [][]byte) [][]byte {
 
 // inputs fills op's buffers with values that its types hold exactly (bfloat16's
 // 8 bits), so that products are exact and only sums and results are rounded.
-func inputs(op Op, seed uint64) [][]byte {
+func inputs(op kernels.Op, seed uint64) [][]byte {
 	r := rand.New(rand.NewPCG(seed, uint64(len(op.Name()))))
 	bufs := allocate(op)
 	for i, a := range op.Args() {
-		if a.Role == Out {
+		if a.Role == kernels.Out {
 			continue
 		}
 		switch {
-		case a.Type == U8:
+		case a.Type == kernels.U8:
 			for j := range bufs[i] {
 				bufs[i][j] = byte(r.Uint32())
 			}
-		case a.Type == I32:
+		case a.Type == kernels.I32:
 			for j := range a.Len {
 				binary.NativeEndian.PutUint32(bufs[i][4*j:], uint32(integer(op, r, j)))
 			}
 		case a.Name == "hyper":
-			copy(Floats(bufs[i]), []float32{0.1, 0.9, 5e-4, 1024, 0, 3, 512})
+			copy(kernels.Floats(bufs[i]), []float32{0.1, 0.9, 5e-4, 1024, 0, 3, 512})
 		default:
 			v := make([]float32, a.Len)
 			for j := range v {
-				v[j] = BF16Float(BF16Bits(float32(r.NormFloat64())))
+				v[j] = kernels.BF16Float(kernels.BF16Bits(float32(r.NormFloat64())))
 				if a.Name == "running var" || a.Name == "saved invstd" {
 					v[j] = float32(math.Abs(float64(v[j]))) + 0.5
 				}
 			}
-			Store(bufs[i], a.Type, v)
+			kernels.Store(bufs[i], a.Type, v)
 		}
 	}
-	if op, ok := op.(MaxPoolBackward); ok {
+	if op, ok := op.(kernels.MaxPoolBackward); ok {
 		forward := inputs(op.MaxPool, seed)
 		op.MaxPool.Reference(forward)
 		copy(bufs[1], forward[2])
@@ -157,14 +159,14 @@ func inputs(op Op, seed uint64) [][]byte {
 }
 
 // integer is a label, or part of an augmentation.
-func integer(op Op, r *rand.Rand, j int) int32 {
-	if op, ok := op.(SoftmaxXent); ok {
+func integer(op kernels.Op, r *rand.Rand, j int) int32 {
+	if op, ok := op.(kernels.SoftmaxXent); ok {
 		return r.Int32N(int32(op.C))
 	}
-	switch j % AugLen {
-	case AugFlip:
+	switch j % kernels.AugLen {
+	case kernels.AugFlip:
 		return r.Int32N(2)
-	case AugDY, AugDX:
+	case kernels.AugDY, kernels.AugDX:
 		return r.Int32N(9) - 4
 	}
 	return 0

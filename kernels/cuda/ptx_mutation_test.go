@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/kernels"
 	"dev.gpustall/kernels/verify/ptxvm"
 )
 
@@ -16,7 +17,7 @@ import (
 // mutation changes one place of an entry's text.
 type mutation struct {
 	name   string
-	op     Op
+	op     kernels.Op
 	config string
 	entry  string // part of the name of the launch's kernel that is changed
 	match  *regexp.Regexp
@@ -27,21 +28,21 @@ const tileTuring = "mma64x64x32s2"
 
 func ptxMutations() []mutation {
 	// A tile's every column is used: what a warp does wrong must show.
-	g := Conv{N: 2, H: 9, W: 7, C: 16, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
-	forward := ConvForward{Conv: g, Type: F16, Bias: true, ReLU: true}
-	data := ConvBackwardData{Conv: Conv{N: 2, H: 9, W: 7, C: 64, K: 16, R: 3, S: 3, Stride: 1, Pad: 1}, Type: BF16, Accumulate: true}
-	weight := ConvBackwardWeight{Conv: g, Type: BF16}
-	tf32 := ConvForward{Conv: g, Type: TF32}
+	g := kernels.Conv{N: 2, H: 9, W: 7, C: 16, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}
+	forward := kernels.ConvForward{Conv: g, Type: kernels.F16, Bias: true, ReLU: true}
+	data := kernels.ConvBackwardData{Conv: kernels.Conv{N: 2, H: 9, W: 7, C: 64, K: 16, R: 3, S: 3, Stride: 1, Pad: 1}, Type: kernels.BF16, Accumulate: true}
+	weight := kernels.ConvBackwardWeight{Conv: g, Type: kernels.BF16}
+	tf32 := kernels.ConvForward{Conv: g, Type: kernels.TF32}
 	// 24 channels of a tile's 64, so that there are copies of nothing; and a depth of
 	// 6 tiles, so that the last group lands where the results are gathered.
-	narrow := ConvForward{Conv: Conv{N: 2, H: 9, W: 7, C: 16, K: 24, R: 3, S: 3, Stride: 1, Pad: 1}, Type: F16}
-	deep := ConvForward{Conv: Conv{N: 2, H: 9, W: 8, C: 16, K: 64, R: 3, S: 4, Stride: 1, Pad: 1}, Type: F16}
+	narrow := kernels.ConvForward{Conv: kernels.Conv{N: 2, H: 9, W: 7, C: 16, K: 24, R: 3, S: 3, Stride: 1, Pad: 1}, Type: kernels.F16}
+	deep := kernels.ConvForward{Conv: kernels.Conv{N: 2, H: 9, W: 8, C: 16, K: 64, R: 3, S: 4, Stride: 1, Pad: 1}, Type: kernels.F16}
 	// Few channels, so that several blocks sum each.
-	norm := BatchNormForward{Rows: 300, C: 8, Type: F16, Eps: 1e-5, Momentum: 0.1, Train: true, ReLU: true, Residual: true}
-	linear := Linear{N: 5, In: 512, Out: 10, Type: F32}
-	pool := MaxPool{N: 1, H: 7, W: 9, C: 5, Size: 3, Stride: 2, Pad: 1, Type: F32}
+	norm := kernels.BatchNormForward{Rows: 300, C: 8, Type: kernels.F16, Eps: 1e-5, Momentum: 0.1, Train: true, ReLU: true, Residual: true}
+	linear := kernels.Linear{N: 5, In: 512, Out: 10, Type: kernels.F32}
+	pool := kernels.MaxPool{N: 1, H: 7, W: 9, C: 5, Size: 3, Stride: 2, Pad: 1, Type: kernels.F32}
 	const tile16, tile32, wgmma = "mma64x64x32s4", "mma64x64x16s4", "wgmma128x64x64s4"
-	m := func(name string, op Op, config, entry, match, with string) mutation {
+	m := func(name string, op kernels.Op, config, entry, match, with string) mutation {
 		return mutation{name, op, config, entry, regexp.MustCompile(match), with}
 	}
 	return []mutation{
@@ -106,21 +107,21 @@ func onlyEntry(t *testing.T, text []byte, entry string) string {
 func TestPTXMutations(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	target := CUDATarget{SM: 90, Processors: 3}
+	target := Target{SM: 90, Processors: 3}
 	made := 0
 	for _, m := range ptxMutations() {
 		target := target
 		if m.config == tileTuring {
 			target.SM = 75
 		}
-		plan, err := CUDA(m.op, target, m.config)
+		plan, err := NewPlan(m.op, target, m.config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var module, text string
 		for _, l := range plan.Launches {
 			if strings.Contains(l.Entry, m.entry) {
-				b, err := CUDAModule(l.Module, target.SM)
+				b, err := PTX(l.Module, target.SM)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -130,7 +131,7 @@ func TestPTXMutations(t *testing.T) {
 		bufs := inputs(m.op, 1)
 		want := clone(bufs)
 		m.op.Reference(want)
-		runPlan := func(plan CUDAPlan, text string) error {
+		runPlan := func(plan Plan, text string) error {
 			changed, err := ptxvm.Parse(module, []byte(text))
 			if err == nil {
 				err = changed.Compile()
@@ -139,7 +140,7 @@ func TestPTXMutations(t *testing.T) {
 				t.Fatalf("%s: %v", m.name, err)
 			}
 			got := clone(bufs)
-			err = runPTX(t, m.op, plan, func(l CUDALaunch) *ptxvm.Module {
+			err = runPTX(t, m.op, plan, func(l Launch) *ptxvm.Module {
 				if l.Module == module && strings.Contains(l.Entry, m.entry) {
 					return changed
 				}
@@ -150,7 +151,7 @@ func TestPTXMutations(t *testing.T) {
 			}
 			return err
 		}
-		plans := []CUDAPlan{plan}
+		plans := []Plan{plan}
 		if m.op.Name() == "conv_forward" { // its kernels end in one of two ways
 			plans = append(plans, splitDepth(t, m.op, target, m.config+"k2"))
 		}
@@ -188,21 +189,21 @@ func TestPTXMutations(t *testing.T) {
 // Operands of tf32 products are converted: float32 as they are do not pass.
 func TestPTXMutationTF32(t *testing.T) {
 	t.Parallel()
-	op := ConvForward{Conv: Conv{N: 1, H: 8, W: 8, C: 16, K: 64, R: 1, S: 1, Stride: 1}, Type: TF32}
+	op := kernels.ConvForward{Conv: kernels.Conv{N: 1, H: 8, W: 8, C: 16, K: 64, R: 1, S: 1, Stride: 1}, Type: kernels.TF32}
 	target := ptxTargets[0]
-	plan, err := CUDA(op, target, "mma64x64x16s4")
+	plan, err := NewPlan(op, target, "mma64x64x16s4")
 	if err != nil {
 		t.Fatal(err)
 	}
 	bufs := inputs(op, 1)
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 2 {
-		for j := range Floats(bufs[i]) {
-			Floats(bufs[i])[j] = 1 + r.Float32()
+		for j := range kernels.Floats(bufs[i]) {
+			kernels.Floats(bufs[i])[j] = 1 + r.Float32()
 		}
 	}
 	l := plan.Launches[0]
-	b, err := CUDAModule(l.Module, target.SM)
+	b, err := PTX(l.Module, target.SM)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +220,7 @@ func TestPTXMutationTF32(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = runPTX(t, op, plan, func(CUDALaunch) *ptxvm.Module { return m }, clone(bufs), identity(len(bufs)), false)
+		err = runPTX(t, op, plan, func(Launch) *ptxvm.Module { return m }, clone(bufs), identity(len(bufs)), false)
 		if i < 0 && err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dev.gpustall/kernels"
 )
 
 // function is a kernel as its PTX declares it.
@@ -23,7 +25,7 @@ var (
 
 func functions(t *testing.T, module string, sm int) map[string]function {
 	t.Helper()
-	b, err := CUDAModule(module, sm)
+	b, err := PTX(module, sm)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,43 +45,43 @@ func functions(t *testing.T, module string, sm int) map[string]function {
 }
 
 // everyOp has an operation for each kernel.
-func everyOp() []Op {
-	var ops []Op
-	shapes := append(slices.Clone(cudaConvs), Conv{N: 64, H: 56, W: 56, C: 64, K: 256, R: 3, S: 3, Stride: 1, Pad: 1},
-		Conv{N: 1024, H: 32, W: 32, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}, Conv{N: 256, H: 112, W: 112, C: 128, K: 64, R: 3, S: 3, Stride: 2, Pad: 1})
+func everyOp() []kernels.Op {
+	var ops []kernels.Op
+	shapes := append(slices.Clone(testConvs), kernels.Conv{N: 64, H: 56, W: 56, C: 64, K: 256, R: 3, S: 3, Stride: 1, Pad: 1},
+		kernels.Conv{N: 1024, H: 32, W: 32, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}, kernels.Conv{N: 256, H: 112, W: 112, C: 128, K: 64, R: 3, S: 3, Stride: 2, Pad: 1})
 	for _, c := range []int{512, 508, 511} { // few results and much depth, which is split
-		shapes = append(shapes, Conv{N: 8, H: 4, W: 4, C: c, K: c, R: 3, S: 3, Stride: 1, Pad: 1})
+		shapes = append(shapes, kernels.Conv{N: 8, H: 4, W: 4, C: c, K: c, R: 3, S: 3, Stride: 1, Pad: 1})
 	}
 	for _, typ := range floatTypes {
 		for _, g := range shapes {
-			ops = append(ops, ConvForward{Conv: g, Type: typ, Bias: true}, ConvBackwardData{Conv: g, Type: typ}, ConvBackwardWeight{Conv: g, Type: typ, Bias: true})
+			ops = append(ops, kernels.ConvForward{Conv: g, Type: typ, Bias: true}, kernels.ConvBackwardData{Conv: g, Type: typ}, kernels.ConvBackwardWeight{Conv: g, Type: typ, Bias: true})
 		}
 		for _, c := range []int{3, 64, 4096} {
-			pool := MaxPool{N: 256, H: 32, W: 32, C: c, Size: 2, Stride: 2, Type: typ}
-			avg := AvgPool{N: 256, H: 4, W: 4, C: c, Type: typ}
-			lin := Linear{N: 1000, In: c, Out: 1000, Type: typ}
-			ops = append(ops, BatchNormForward{Rows: 131072, C: c, Type: typ, Train: true}, BatchNormBackward{Rows: 131072, C: c, Type: typ},
-				pool, MaxPoolBackward{pool}, avg, AvgPoolBackward{avg}, lin, LinearBackward{lin})
+			pool := kernels.MaxPool{N: 256, H: 32, W: 32, C: c, Size: 2, Stride: 2, Type: typ}
+			avg := kernels.AvgPool{N: 256, H: 4, W: 4, C: c, Type: typ}
+			lin := kernels.Linear{N: 1000, In: c, Out: 1000, Type: typ}
+			ops = append(ops, kernels.BatchNormForward{Rows: 131072, C: c, Type: typ, Train: true}, kernels.BatchNormBackward{Rows: 131072, C: c, Type: typ},
+				pool, kernels.MaxPoolBackward{MaxPool: pool}, avg, kernels.AvgPoolBackward{AvgPool: avg}, lin, kernels.LinearBackward{Linear: lin})
 		}
-		ops = append(ops, Augment{N: 9, H: 32, W: 32, C: 3, CPad: 8, Type: typ}, PadChannels{Rows: 9, C: 3, CPad: 8, Type: typ},
-			Cast{N: 9, Type: typ}, Add{N: 9, Type: typ}, ReLUBackward{N: 9, Type: typ}, SGD{N: 9, Copy: typ})
+		ops = append(ops, kernels.Augment{N: 9, H: 32, W: 32, C: 3, CPad: 8, Type: typ}, kernels.PadChannels{Rows: 9, C: 3, CPad: 8, Type: typ},
+			kernels.Cast{N: 9, Type: typ}, kernels.Add{N: 9, Type: typ}, kernels.ReLUBackward{N: 9, Type: typ}, kernels.SGD{N: 9, Copy: typ})
 	}
-	return append(ops, Zero{N: 9}, ScaleCheck{N: 9}, SoftmaxXent{N: 1024, C: 10})
+	return append(ops, kernels.Zero{N: 9}, kernels.ScaleCheck{N: 9}, kernels.SoftmaxXent{N: 1024, C: 10})
 }
 
 // Every plan names a kernel that its module has, with the parameters and the
 // limits that the PTX declares; and there is no kernel that no plan names.
-func TestCUDAPlansFitThePTX(t *testing.T) {
+func TestPlansFitThePTX(t *testing.T) {
 	for _, sm := range []int{70, 75, 80, 86, 89, 90, 100, 120} {
-		target := CUDATarget{SM: sm, Processors: 132}
+		target := Target{SM: sm, Processors: 132}
 		modules, used := map[string]map[string]function{}, map[string]bool{}
 		for _, op := range everyOp() {
-			configs := CUDAConfigs(op, target)
+			configs := Configs(op, target)
 			if len(configs) == 0 {
 				t.Fatalf("%s has no config", op.Name())
 			}
 			for _, config := range configs {
-				plan, err := CUDA(op, target, config)
+				plan, err := NewPlan(op, target, config)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,16 +107,16 @@ func TestCUDAPlansFitThePTX(t *testing.T) {
 	}
 }
 
-func misfit(l CUDALaunch, fs map[string]function, target CUDATarget, scratch int) string {
+func misfit(l Launch, fs map[string]function, target Target, scratch int) string {
 	f, ok := fs[l.Entry]
 	var sizes []int
 	for _, a := range l.Args {
 		size := 8
-		if a.Kind == CUDAScalar {
+		if a.Kind == Scalar {
 			size = 4
 		}
 		sizes = append(sizes, size)
-		if a.Kind == CUDAScratch && a.Value >= uint64(scratch) || a.Kind == CUDACounter && a.Value >= CUDACounterBytes {
+		if a.Kind == Scratch && a.Value >= uint64(scratch) || a.Kind == Counter && a.Value >= CounterBytes {
 			return "an argument behind the scratch memory or the counters"
 		}
 	}
@@ -124,7 +126,7 @@ func misfit(l CUDALaunch, fs map[string]function, target CUDATarget, scratch int
 		return "not in module " + l.Module
 	case !slices.Equal(sizes, f.params):
 		return fmt.Sprintf("arguments of %v bytes for parameters of %v", sizes, f.params)
-	case len(l.Args) > CUDAMaxArgs:
+	case len(l.Args) > MaxArgs:
 		return fmt.Sprintf("%d arguments", len(l.Args))
 	case threads == 0 || int(threads) > f.threads:
 		return fmt.Sprintf("%d threads, at most %d", threads, f.threads)
@@ -136,39 +138,39 @@ func misfit(l CUDALaunch, fs map[string]function, target CUDATarget, scratch int
 	return ""
 }
 
-func TestCUDARefuses(t *testing.T) {
-	target := CUDATarget{SM: 80, Processors: 100}
+func TestRefuses(t *testing.T) {
+	target := Target{SM: 80, Processors: 100}
 	for _, c := range []struct {
-		op     Op
+		op     kernels.Op
 		config string
 		want   string
 	}{
-		{Add{N: 4, Type: F32}, "mma", `has no CUDA config "mma"`},
-		{Add{N: 1 << 31, Type: F32}, "", "lower batch_size"},
-		{BatchNormForward{Rows: 2, C: 1 << 20, Type: F32, Train: true}, "", "channels"},
+		{kernels.Add{N: 4, Type: kernels.F32}, "mma", `has no config "mma"`},
+		{kernels.Add{N: 1 << 31, Type: kernels.F32}, "", "lower batch_size"},
+		{kernels.BatchNormForward{Rows: 2, C: 1 << 20, Type: kernels.F32, Train: true}, "", "channels"},
 	} {
-		if _, err := CUDA(c.op, target, c.config); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("CUDA(%+v, %q): error %v, want %q in it", c.op, c.config, err, c.want)
+		if _, err := NewPlan(c.op, target, c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("NewPlan(%+v, %q): error %v, want %q in it", c.op, c.config, err, c.want)
 		}
 	}
-	if _, err := CUDAModule("reduce", 61); err == nil {
-		t.Error("CUDAModule gives PTX to sm_61")
+	if _, err := PTX("reduce", 61); err == nil {
+		t.Error("PTX gives PTX to sm_61")
 	}
-	if _, err := CUDAModule("absent", 90); err == nil {
-		t.Error("CUDAModule finds a module that does not exist")
+	if _, err := PTX("absent", 90); err == nil {
+		t.Error("PTX finds a module that does not exist")
 	}
 }
 
 // The same operation, target and config always give the same plan: an autotuner's
 // cache depends on it.
-func TestCUDAPlanIsStable(t *testing.T) {
-	op := ConvBackwardWeight{Conv: cudaConvs[0], Type: BF16, Bias: true}
-	target := CUDATarget{SM: 90, Processors: 132}
-	first := CUDAConfigs(op, target)
-	if again := CUDAConfigs(op, target); !slices.Equal(first, again) || len(first) < 5 {
+func TestPlanIsStable(t *testing.T) {
+	op := kernels.ConvBackwardWeight{Conv: testConvs[0], Type: kernels.BF16, Bias: true}
+	target := Target{SM: 90, Processors: 132}
+	first := Configs(op, target)
+	if again := Configs(op, target); !slices.Equal(first, again) || len(first) < 5 {
 		t.Errorf("configs %v, then %v", first, again)
 	}
-	a, err := CUDA(op, target, "")
+	a, err := NewPlan(op, target, "")
 	if err != nil || a.Config != first[0] {
 		t.Errorf("the empty config gives %q, %v; want %q", a.Config, err, first[0])
 	}

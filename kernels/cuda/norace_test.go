@@ -1,5 +1,5 @@
 //go:build !race
 
-package kernels
+package cuda
 
 const raceEnabled = false

@@ -16,7 +16,7 @@ if command -v "$clang" >/dev/null; then
   if diff -rq -x resources.tsv ptx "$work/ptx"; then
     echo "kernels: the PTX is what $("$clang" --version | head -n 1) makes of the sources"
   else
-    echo "kernels: the PTX is not what the sources give: run kernels/build.sh with clang 19.1.7 and commit it" >&2
+    echo "kernels: the PTX is not what the sources give: run kernels/cuda/build.sh with clang 19.1.7 and commit it" >&2
     exit 1
   fi
 else
@@ -46,6 +46,6 @@ if [ "$(head -n 1 "$work/resources.tsv")" != "$(head -n 1 ptx/resources.tsv)" ];
 elif diff ptx/resources.tsv "$work/resources.tsv"; then
   echo "kernels: $(grep -vc '^#' ptx/resources.tsv) assembled kernels, no spills"
 else
-  echo "kernels: ptx/resources.tsv is old: run kernels/assemble.sh and go test ./kernels -update" >&2
+  echo "kernels: ptx/resources.tsv is old: run kernels/cuda/assemble.sh and go test ./kernels/cuda -update" >&2
   exit 1
 fi

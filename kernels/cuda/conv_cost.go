@@ -1,9 +1,11 @@
-package kernels
+package cuda
 
 import (
 	"cmp"
 	"math"
 	"slices"
+
+	"dev.gpustall/kernels"
 )
 
 // What a variant of a convolution may cost: for the order in which an autotuner
@@ -30,7 +32,7 @@ const (
 func (c convPlan) results() (m, n int) {
 	switch c.dir {
 	case convForward:
-		return c.pixels(), c.K
+		return c.Pixels(), c.K
 	case convBackwardData:
 		return c.N * ceil(c.H, c.Stride) * ceil(c.W, c.Stride), c.C
 	}
@@ -44,11 +46,11 @@ func (c convPlan) phases() int { return c.Stride * c.Stride }
 func (c convPlan) sums() int {
 	switch c.dir {
 	case convForward:
-		return c.out()
+		return c.OutLen()
 	case convBackwardData:
-		return c.in()
+		return c.InLen()
 	}
-	return c.weights()
+	return c.WeightLen()
 }
 
 // steps is the number of depth tiles of a result; of the average phase. A data
@@ -60,7 +62,7 @@ func (c convPlan) steps(l tile) int {
 	case convBackwardData:
 		return ceil(c.R*c.S*ceil(c.K, l.K), c.phases())
 	}
-	return ceil(c.pixels(), l.K)
+	return ceil(c.Pixels(), l.K)
 }
 
 // longest is that of the phase with the most taps.
@@ -162,7 +164,7 @@ func (c convPlan) rate(l tile) float64 {
 		return wgmmaRate * l.rate
 	case l.stages == 0:
 		return coreRate * l.rate
-	case c.typ == TF32:
+	case c.typ == kernels.TF32:
 		return tensorRate32 * l.rate
 	}
 	return tensorRate16 * l.rate

@@ -1,4 +1,4 @@
-package kernels
+package cuda
 
 import (
 	"crypto/sha256"
@@ -35,6 +35,6 @@ func TestPTXIsOfTheSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now.String() != string(was) {
-		t.Errorf("the PTX was made of other sources: run kernels/build.sh and commit ptx/SOURCES with it\nwas:\n%snow:\n%s", was, &now)
+		t.Errorf("the PTX was made of other sources: run kernels/cuda/build.sh and commit ptx/SOURCES with it\nwas:\n%snow:\n%s", was, &now)
 	}
 }

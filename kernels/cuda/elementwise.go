@@ -1,18 +1,20 @@
-package kernels
+package cuda
+
+import "dev.gpustall/kernels"
 
 // The kernels of elementwise.cu and optimizer.cu stride over a grid that fills
 // the GPU, 16 bytes a thread and turn.
 const elementThreads = 256
 
 // stride returns the grid of a kernel that does n vectors of work.
-func (p *cudaPlanner) stride(n int) [3]int {
+func (p *planner) stride(n int) [3]int {
 	blocks := min(ceil(n, elementThreads), 8*max(p.t.Processors, 1))
 	return [3]int{max(blocks, 1), 1, 1}
 }
 
 // spread is stride for kernels whose threads have much to do: where they are few,
 // in smaller blocks, so that no multiprocessor is without.
-func (p *cudaPlanner) spread(n int) (grid [3]int, threads int) {
+func (p *planner) spread(n int) (grid [3]int, threads int) {
 	for threads = elementThreads; threads > 32 && ceil(n, threads) < p.t.Processors; {
 		threads /= 2
 	}
@@ -23,32 +25,32 @@ func (p *cudaPlanner) spread(n int) (grid [3]int, threads int) {
 	return grid, threads
 }
 
-func (p *cudaPlanner) zero(op Zero) {
+func (p *planner) zero(op kernels.Zero) {
 	p.launch("elementwise", "zero", p.stride(ceil(op.N, 16)), elementThreads, buffer(0), scalar(op.N))
 }
 
-func (p *cudaPlanner) cast(op Cast) {
+func (p *planner) cast(op kernels.Cast) {
 	p.launch("elementwise", "cast_"+stored(op.Type), p.stride(ceil(op.N, 8)), elementThreads,
 		buffer(0), buffer(1), scalar(op.N))
 }
 
-func (p *cudaPlanner) add(op Add) {
+func (p *planner) add(op kernels.Add) {
 	p.launch("elementwise", "add_"+stored(op.Type), p.stride(ceil(op.N, 16/op.Type.Size())), elementThreads,
 		buffer(0), buffer(1), buffer(2), scalar(op.N))
 }
 
-func (p *cudaPlanner) reluBackward(op ReLUBackward) {
+func (p *planner) reluBackward(op kernels.ReLUBackward) {
 	p.launch("elementwise", "relu_backward_"+stored(op.Type), p.stride(ceil(op.N, 16/op.Type.Size())), elementThreads,
 		buffer(0), buffer(1), buffer(2), scalar(op.N))
 }
 
-func (p *cudaPlanner) padChannels(op PadChannels) {
+func (p *planner) padChannels(op kernels.PadChannels) {
 	p.launch("elementwise", "pad_channels_"+stored(op.Type), p.stride(op.Rows), elementThreads,
 		buffer(0), buffer(1), scalar(op.Rows), scalar(op.C), scalar(op.CPad))
 }
 
-func (p *cudaPlanner) augment(op Augment) {
-	args := []CUDAArg{buffer(0), buffer(1), buffer(2)}
+func (p *planner) augment(op kernels.Augment) {
+	args := []Arg{buffer(0), buffer(1), buffer(2)}
 	args = scalars(args, op.N, op.H, op.W, op.C, op.CPad)
 	for c := range op.Mean {
 		args = append(args, float(op.Mean[c]))
@@ -65,18 +67,18 @@ func (p *cudaPlanner) augment(op Augment) {
 
 // sgd updates any number of parameters that lie one behind the other in one
 // launch.
-func (p *cudaPlanner) sgd(op SGD) {
+func (p *planner) sgd(op kernels.SGD) {
 	copied := op.Copy.Size() == 2
 	entry := "sgd"
 	if copied {
 		entry += "_" + op.Copy.String()
 	}
 	p.launch("optimizer", entry, p.stride(ceil(op.N, 4)), elementThreads,
-		buffer(0), buffer(1), buffer(2), buffer(3), optional(op.Copy != F32, 4), scalar(op.N))
+		buffer(0), buffer(1), buffer(2), buffer(3), optional(op.Copy != kernels.F32, 4), scalar(op.N))
 }
 
 // scaleCheck has the last block to finish update the hyper-parameters.
-func (p *cudaPlanner) scaleCheck(op ScaleCheck) {
+func (p *planner) scaleCheck(op kernels.ScaleCheck) {
 	p.launch("optimizer", "scale_check", p.stride(ceil(op.N, 4)), elementThreads,
 		buffer(0), buffer(1), counterAt(0), scalar(op.N))
 }

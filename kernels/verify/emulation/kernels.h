@@ -1,0 +1,16 @@
+// kernels.h: the sources of all kernels.
+#pragma once
+#include "../../cuda/kd.h"
+#include "../../cuda/batchnorm.cu"
+#include "../../cuda/conv_backward_data.cu"
+#include "../../cuda/conv_backward_weight.cu"
+#include "../../cuda/conv_forward.cu"
+#include "../../cuda/conv_wgmma_backward_data.cu"
+#include "../../cuda/conv_wgmma_backward_weight.cu"
+#include "../../cuda/conv_wgmma_forward.cu"
+#include "../../cuda/elementwise.cu"
+#include "../../cuda/linear.cu"
+#include "../../cuda/optimizer.cu"
+#include "../../cuda/pool.cu"
+#include "../../cuda/reduce.cu"
+#include "../../cuda/xent.cu"
