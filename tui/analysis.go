@@ -6,6 +6,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -14,7 +15,7 @@ import (
 // over the whole session. It is computed in a command, off the screen's
 // goroutine, about once a second and never for more than 1 % of a core.
 type analysis struct {
-	verdict  stall.Verdict
+	verdict  advice.Verdict
 	segs     []stall.SegmentStats
 	effects  map[string]stall.Comparison // of each knob's last change, when it changed alone
 	baseline int32                       // segment A
@@ -32,7 +33,7 @@ type analysis struct {
 }
 
 type analysedMsg struct {
-	verdict  stall.Verdict
+	verdict  advice.Verdict
 	segs     []stall.SegmentStats
 	effects  map[string]stall.Comparison
 	baseline int32
@@ -58,7 +59,7 @@ func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.
 	t0 := time.Now()
 	asOfNow(s)
 	r := analysedMsg{
-		verdict:  stall.Judge(s, trace.Count(steps)),
+		verdict:  advice.Judge(s, trace.Count(steps)),
 		segs:     stall.Segments(s, baseline),
 		effects:  map[string]stall.Comparison{},
 		baseline: baseline, at: s.Now,

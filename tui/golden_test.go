@@ -13,6 +13,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/google/go-cmp/cmp"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
@@ -152,8 +153,8 @@ func advance(r *demo.Run, t int64) {
 // frame draws the screen with a verdict and comparisons of our own: the wording
 // and the statistics are package stall's, not what these goldens keep.
 func (s *screen) frame() string {
-	if s.an.verdict.Class != stall.NotEnoughSteps {
-		s.an.verdict = stall.Verdict{
+	if s.an.verdict.Class != advice.NotEnoughSteps {
+		s.an.verdict = advice.Verdict{
 			Class: "input-bound", Group: trace.GroupData, Dominant: trace.CauseTransform, Share: 0.43, Knob: "num_workers", Value: "8",
 			Text:   "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 %); 23 steps",
 			Advice: "try num_workers 4 -> 8: a batch takes 198 ms of worker time and 26.1 ms on the device",

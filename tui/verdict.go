@@ -3,19 +3,19 @@ package tui
 import (
 	"strings"
 
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
 // classStyle is the colour of a verdict's class.
-func classStyle(v *stall.Verdict) canvas.Style {
+func classStyle(v *advice.Verdict) canvas.Style {
 	switch {
 	case v.Moderate || v.Group == trace.GroupUnknown:
 		return canvas.WarnBold
-	case v.Class == stall.DeviceBound:
+	case v.Class == advice.DeviceBound:
 		return canvas.GoodBold
-	case v.Class == stall.NotEnoughSteps, v.Class == "":
+	case v.Class == advice.NotEnoughSteps, v.Class == "":
 		return canvas.Dim
 	}
 	return canvas.BadBold
@@ -29,7 +29,7 @@ func (m *Model) verdictLine(p *canvas.Pen) {
 		return
 	}
 	p.Text(classStyle(v), strings.ToUpper(v.Class))
-	if v.Share > 0 && v.Class != stall.NotEnoughSteps && v.Class != stall.DeviceBound {
+	if v.Share > 0 && v.Class != advice.NotEnoughSteps && v.Class != advice.DeviceBound {
 		p.Space(1).Bytes(stallStyle(v.Share), appendPct(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
 	}
 	if v.Knob != "" {

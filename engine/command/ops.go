@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -121,8 +122,8 @@ func checkTable(format, table string) error {
 
 // dominant names the verdict's largest cause: "none" where the device, not the
 // host, is what takes the time, or where there is no verdict.
-func dominant(v stall.Verdict) string {
-	if v.Class == stall.DeviceBound || v.Class == stall.NotEnoughSteps {
+func dominant(v advice.Verdict) string {
+	if v.Class == advice.DeviceBound || v.Class == advice.NotEnoughSteps {
 		return "none"
 	}
 	return v.Dominant.String()

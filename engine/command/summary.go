@@ -7,6 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -124,7 +125,7 @@ type summary struct {
 	LossScale         *lossScale        `json:"loss_scale,omitempty"` // fp16
 	Gauges            map[string]gauge  `json:"gauges"`
 	Labels            []string          `json:"labels,omitempty"`
-	verdict           stall.Verdict
+	verdict           advice.Verdict
 }
 
 // unsaved is what could not be written to the session's file.
@@ -163,7 +164,7 @@ func summarise(r *run, cause error) summary {
 // summaryOf is what a session says of its run; file names it.
 func summaryOf(s *trace.Snapshot, file string) summary {
 	b := stall.Breakdown{Totals: s.Total}
-	v := stall.Judge(s, s.Tally(s.Last.Segment))
+	v := advice.Judge(s, s.Tally(s.Last.Segment))
 	out := summary{
 		Type: "summary", Session: file, Status: s.Outcome.Status,
 		Device: s.Meta.Device, DeviceKind: s.Meta.DeviceKind, Model: s.Meta.Model, Dataset: s.Meta.Dataset,

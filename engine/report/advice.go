@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -21,16 +21,16 @@ func (m *markdown) recommendations() {
 	if m.s.Diverged > 0 {
 		m.line("- The training diverged at step %s: lower the learning rate before anything else.", figures.Count(m.s.DivergedAt))
 	}
-	v := stall.Judge(m.s, m.tally(m.last))
+	v := advice.Judge(m.s, m.tally(m.last))
 	m.line("- With the final settings (segment %s): %s.", m.letter(m.last), v.Text)
 	if v.Advice != "" {
 		m.line("- Next: %s.", strings.TrimSuffix(v.Advice, "."))
 	}
-	if v.Class == stall.NotEnoughSteps {
+	if v.Class == advice.NotEnoughSteps {
 		m.line("- Next: run it longer; a verdict needs %d steady steps.", enough)
 	}
 	m.keep()
-	if v.Class == stall.DeviceBound {
+	if v.Class == advice.DeviceBound {
 		m.costly()
 	}
 }

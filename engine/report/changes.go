@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -67,7 +68,7 @@ func (m *markdown) verdict(lead string, row int) {
 		m.line("- %s: no step was finished.", lead)
 		return
 	}
-	m.line("- %s: %s.", lead, stall.Judge(m.s, t).Text)
+	m.line("- %s: %s.", lead, advice.Judge(m.s, t).Text)
 }
 
 // changeNote warns of changes that do not compare like with like.

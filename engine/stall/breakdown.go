@@ -42,7 +42,8 @@ func Whole(s *trace.Snapshot) Breakdown {
 	return b
 }
 
-func (b Breakdown) ratio(ns int64) float64 {
+// Of is what share ns is of the active time, 0 to 1.
+func (b Breakdown) Of(ns int64) float64 {
 	if b.Active() <= 0 {
 		return 0
 	}
@@ -51,7 +52,7 @@ func (b Breakdown) ratio(ns int64) float64 {
 
 // Utilisation is the share of the active time, 0 to 1, in which the compute stream
 // was busy.
-func (b Breakdown) Utilisation() float64 { return b.ratio(b.Busy) }
+func (b Breakdown) Utilisation() float64 { return b.Of(b.Busy) }
 
 // Share is the share of the active time, 0 to 1, lost to a cause. CausePaused has
 // none.
@@ -59,11 +60,11 @@ func (b Breakdown) Share(c trace.Cause) float64 {
 	if int(c) >= trace.NumCauses || c == trace.CausePaused {
 		return 0
 	}
-	return b.ratio(b.Stall[c])
+	return b.Of(b.Stall[c])
 }
 
 // DataShare is the share lost to all sub-causes of data.
-func (b Breakdown) DataShare() float64 { return b.ratio(b.Data()) }
+func (b Breakdown) DataShare() float64 { return b.Of(b.Data()) }
 
 // Data is the time lost to all sub-causes of data, in ns.
 func (b Breakdown) Data() int64 {
@@ -77,7 +78,7 @@ func (b Breakdown) Data() int64 {
 }
 
 // SamplesPerSecond is the rate over the active time; 0 when there was none.
-func (b Breakdown) SamplesPerSecond() float64 { return b.ratio(b.Samples) * 1e9 }
+func (b Breakdown) SamplesPerSecond() float64 { return b.Of(b.Samples) * 1e9 }
 
 // AU is MLPerf Storage's accelerator utilisation, total compute time over total
 // run time, 0 to 1, with the first step left out. It is false for fewer than two

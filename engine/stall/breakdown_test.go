@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dev.gpustall/engine/stall/stalltest"
 	"dev.gpustall/engine/trace"
 	"github.com/google/go-cmp/cmp"
 )
@@ -60,10 +61,10 @@ func TestAU(t *testing.T) {
 
 // The whole of a session is its steps and its tail, to the nanosecond.
 func TestWhole(t *testing.T) {
-	for _, f := range faults {
-		s := healthy()
-		f.inject(&s)
-		snap, tl := s.snapshot()
+	for _, f := range stalltest.Faults {
+		s := stalltest.Healthy()
+		f.Inject(&s)
+		snap, tl := snapshot(s)
 		snap.Outcome.Ended = snap.Now + 12345
 		for _, st := range tl.Stalls {
 			snap.Spans = append(snap.Spans, trace.Span{Start: st.Start, End: st.End, Step: st.Step, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(st.Cause)})
@@ -74,11 +75,11 @@ func TestWhole(t *testing.T) {
 			sum += ns
 		}
 		if b.Wall != snap.Outcome.Ended || sum != b.Wall {
-			t.Errorf("%s: wall %d, parts %d, session %d", f.name, b.Wall, sum, snap.Outcome.Ended)
+			t.Errorf("%s: wall %d, parts %d, session %d", f.Name, b.Wall, sum, snap.Outcome.Ended)
 		}
 		steps := Sum(snap.Recent)
 		if got := b.Stall[trace.CauseUnknown] - steps.Stall[trace.CauseUnknown]; got < 12345 {
-			t.Errorf("%s: the tail's unexplained end is %d ns", f.name, got)
+			t.Errorf("%s: the tail's unexplained end is %d ns", f.Name, got)
 		}
 	}
 	running := digested(step(0, 60, nil))
@@ -88,9 +89,9 @@ func TestWhole(t *testing.T) {
 }
 
 func TestEpochs(t *testing.T) {
-	s := healthy()
-	s.steps, s.epoch = 25, 10
-	snap, _ := s.snapshot()
+	s := stalltest.Healthy()
+	s.Steps, s.Epoch = 25, 10
+	snap, _ := snapshot(s)
 	epochs := func() []EpochStats {
 		snap.Digest = *trace.Digested(snap.Recent)
 		return Epochs(snap)
@@ -115,7 +116,7 @@ func TestEpochs(t *testing.T) {
 		if int(r.Epoch) != i {
 			t.Errorf("row %d is epoch %d", i, r.Epoch)
 		}
-		if r.Total != r.Breakdown.Wall || r.Train != int64(r.Steps)*s.compute || r.Load != int64(r.Steps)*8*msec {
+		if r.Total != r.Breakdown.Wall || r.Train != int64(r.Steps)*s.Compute || r.Load != int64(r.Steps)*8*stalltest.Msec {
 			t.Errorf("epoch %d: %+v", i, r)
 		}
 		total += r.Total

@@ -1,9 +1,10 @@
-package stall
+package advice
 
 import (
 	"fmt"
 	"strings"
 
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -56,9 +57,9 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 		v.Text = fmt.Sprintf("not enough steps: %d since the last change, a verdict needs %d%s", v.Steps, minSteps, v.suffix())
 		return v
 	}
-	b := Breakdown{t.Steady}
+	b := stall.Breakdown{Totals: t.Steady}
 	v.classify(b)
-	c := newContext(s, t)
+	c := newSituation(s, t)
 	v.Queue = c.queue()
 	v.describe(b)
 	v.advise(c)
@@ -67,7 +68,7 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 
 // classify picks the group of causes that costs most. Groups of one class count
 // together.
-func (v *Verdict) classify(b Breakdown) {
+func (v *Verdict) classify(b stall.Breakdown) {
 	v.Class, v.Share = DeviceBound, b.Utilisation()
 	best := moderate
 	for g := range trace.NumGroups {
@@ -81,21 +82,21 @@ func (v *Verdict) classify(b Breakdown) {
 				lost += b.Stall[c]
 			}
 		}
-		if share := b.ratio(lost); share >= best {
+		if share := b.Of(lost); share >= best {
 			best, v.Group, v.Class, v.Share = share, g, class, share
 		}
 	}
 	if v.Group == trace.GroupNone {
 		return
 	}
-	v.Dominant = b.dominant(v.Group)
+	v.Dominant = dominant(&b, v.Group)
 	if v.Group == trace.GroupData && v.Share < high {
 		v.Moderate, v.Class = true, "moderately "+v.Class
 	}
 }
 
 // dominant is the cause of a group that costs most.
-func (b *Breakdown) dominant(g trace.Group) trace.Cause {
+func dominant(b *stall.Breakdown, g trace.Group) trace.Cause {
 	best, most := trace.CauseUnknown, int64(-1)
 	for c := range trace.Cause(trace.NumCauses) {
 		if c.Group() == g && b.Stall[c] > most {
@@ -106,7 +107,7 @@ func (b *Breakdown) dominant(g trace.Group) trace.Cause {
 }
 
 // describe writes the text.
-func (v *Verdict) describe(b Breakdown) {
+func (v *Verdict) describe(b stall.Breakdown) {
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s: ", v.Class)
 	switch v.Group {
@@ -158,42 +159,4 @@ func percent(share float64) string {
 		return fmt.Sprintf("%.1f %%", 100*share)
 	}
 	return fmt.Sprintf("%.0f %%", 100*share)
-}
-
-// labels collects what makes the numbers other than a plain run's.
-func labels(s *trace.Snapshot, t *trace.Tally) []string {
-	flags := t.SteadyFlags
-	if injecting(s, t) {
-		flags |= trace.FlagInjected
-	}
-	var l []string
-	for _, c := range []struct {
-		on   bool
-		name string
-	}{
-		{flags&trace.FlagInjected != 0, "injected"},
-		{flags&trace.FlagCeiling != 0, "ceiling"},
-		{s.Meta.Emulated || flags&trace.FlagModelled != 0, "emulated"},
-		{s.Meta.Synthetic, "synthetic data"},
-	} {
-		if c.on {
-			l = append(l, c.name)
-		}
-	}
-	return l
-}
-
-// injecting reports whether the segment was asked to inject, though that may not
-// have reached a step: its batches may lie in the queue, or its worker not exist.
-func injecting(s *trace.Snapshot, t *trace.Tally) bool {
-	n := len(s.Segments)
-	if t.Steady.Steps == 0 { // what is in force says what is to come
-		return n > 0 && s.Segments[n-1].Injects()
-	}
-	for i := range s.Segments {
-		if s.Segments[i].Index == t.Segment {
-			return s.Segments[i].Injects()
-		}
-	}
-	return false
 }

@@ -1,4 +1,4 @@
-package stall
+package advice
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // advise names one knob and a value for it, by rules that follow from what was
 // measured. It predicts no gain.
-func (v *Verdict) advise(c *context) {
+func (v *Verdict) advise(c *situation) {
 	switch v.Group {
 	case trace.GroupData:
 		v.adviseLoader(c)
@@ -48,7 +48,7 @@ func (v *Verdict) advise(c *context) {
 	}
 }
 
-func (v *Verdict) try(c *context, knob, value, why string) {
+func (v *Verdict) try(c *situation, knob, value, why string) {
 	v.Knob, v.Value = knob, value
 	from := c.knob(knob)
 	if from != "" {
@@ -58,7 +58,7 @@ func (v *Verdict) try(c *context, knob, value, why string) {
 }
 
 // adviseLoader picks what would have the next batch ready in time.
-func (v *Verdict) adviseLoader(c *context) {
+func (v *Verdict) adviseLoader(c *situation) {
 	workers, known := c.number("num_workers")
 	prefetch, prefetched := c.number("prefetch_factor")
 	switch {
@@ -89,7 +89,7 @@ func (v *Verdict) adviseLoader(c *context) {
 // as the device uses them up. Work that computes needs a core for each worker;
 // work that waits for reads does not. Each worker holds batches in memory, so the
 // step is at most fourfold.
-func (v *Verdict) adviseWorkers(c *context, workers int) {
+func (v *Verdict) adviseWorkers(c *situation, workers int) {
 	need := 0
 	if c.b.Busy > 0 {
 		need = int(min(math.Ceil(float64(c.b.Load)/float64(c.b.Busy)), trace.MaxWorkers))

@@ -1,9 +1,10 @@
-package stall
+package advice
 
 import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/stall/stalltest"
 	"dev.gpustall/engine/trace"
 )
 
@@ -28,7 +29,10 @@ func uniform(n int, stalls map[trace.Cause]int64, knobs ...trace.Knob) *trace.Sn
 	}
 	t := int64(0)
 	for i := range int32(n) {
-		st := step(i, 100-idle, stalls)
+		st := trace.Step{Index: i, Samples: 32, Correct: -1, Busy: 100 - idle}
+		for c, ns := range stalls {
+			st.Stall[c] = ns
+		}
 		st.Start, st.End = t, t+100
 		st.Load = 3 * st.Busy
 		t += 100
@@ -199,11 +203,11 @@ func TestQueueState(t *testing.T) {
 
 // BenchmarkJudge is a verdict on 500 steps and a second of 64 workers' spans.
 func BenchmarkJudge(b *testing.B) {
-	s := healthy()
-	s.workers, s.steps = 64, 500
-	log, _, _ := s.run()
-	snap, _ := s.snapshot()
-	snap.Spans, _ = split(shred(log, 12))
+	s := stalltest.Healthy()
+	s.Workers, s.Steps = 64, 500
+	log, _, _ := s.Log()
+	snap := s.Snapshot(attribute)
+	snap.Spans, _ = stalltest.Split(stalltest.Shred(log, 12))
 	b.ReportAllocs()
 	for b.Loop() {
 		judge(snap, snap.Recent)

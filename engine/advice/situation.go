@@ -1,16 +1,17 @@
-package stall
+package advice
 
 import (
 	"slices"
 	"strconv"
 
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
-// context is what the advice rests on: the judged steps, the knobs in force, and
+// situation is what the advice rests on: the judged steps, the knobs in force, and
 // what the workers and the queue did meanwhile.
-type context struct {
-	b        Breakdown
+type situation struct {
+	b        stall.Breakdown
 	flags    uint16
 	imported bool
 
@@ -26,8 +27,8 @@ type context struct {
 	straggles     float64
 }
 
-func newContext(s *trace.Snapshot, t *trace.Tally) *context {
-	c := &context{b: Breakdown{t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu", straggler: -1}
+func newSituation(s *trace.Snapshot, t *trace.Tally) *situation {
+	c := &situation{b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu", straggler: -1}
 	for _, g := range s.Segments {
 		if g.Index == t.Segment {
 			c.knobs = g.Knobs
@@ -45,7 +46,7 @@ func newContext(s *trace.Snapshot, t *trace.Tally) *context {
 
 // watchWorkers adds up the workers' time and looks for one that is slower than
 // the others.
-func (c *context) watchWorkers(spans []trace.Span, from, to int64) {
+func (c *situation) watchWorkers(spans []trace.Span, from, to int64) {
 	type lane struct {
 		ns      int64
 		batches int   // whose phases follow each other on the lane
@@ -93,7 +94,7 @@ func (c *context) watchWorkers(spans []trace.Span, from, to int64) {
 
 // watchQueue finds how full the ready queue was, from its samples or, where the
 // window's spans are gone, from the gauges.
-func (c *context) watchQueue(s *trace.Snapshot, from, to int64) {
+func (c *situation) watchQueue(s *trace.Snapshot, from, to int64) {
 	var sum float64
 	n := 0
 	for i := range s.Spans {
@@ -118,7 +119,7 @@ func (c *context) watchQueue(s *trace.Snapshot, from, to int64) {
 
 // queue names the state of the ready queue: full from 80 %, empty under 20 %.
 // Without workers there is no queue, and the waiting itself tells.
-func (c *context) queue() string {
+func (c *situation) queue() string {
 	inline := c.knob("num_workers") == "0"
 	switch {
 	case c.flags&trace.FlagCeiling != 0:
@@ -134,7 +135,7 @@ func (c *context) queue() string {
 }
 
 // reading reports whether the loader's time goes to reads rather than computing.
-func (c *context) reading() bool {
+func (c *situation) reading() bool {
 	if c.read+c.compute > 0 {
 		return c.read > c.compute
 	}
@@ -143,16 +144,16 @@ func (c *context) reading() bool {
 }
 
 // knob returns the value in force; empty when it is unknown.
-func (c *context) knob(name string) string { return trace.KnobValue(c.knobs, name) }
+func (c *situation) knob(name string) string { return trace.KnobValue(c.knobs, name) }
 
 // number returns an integer knob's value in force.
-func (c *context) number(name string) (int, bool) {
+func (c *situation) number(name string) (int, bool) {
 	n, err := strconv.Atoi(c.knob(name))
 	return n, err == nil
 }
 
 // can reports whether turning the switch on is possible and would change something.
-func (c *context) can(name string) bool {
+func (c *situation) can(name string) bool {
 	switch c.knob(name) {
 	case "off", "false", "0":
 	default:
@@ -167,7 +168,7 @@ func (c *context) can(name string) bool {
 }
 
 // limit is the largest value of an integer knob.
-func (c *context) limit(name string, otherwise int) int {
+func (c *situation) limit(name string, otherwise int) int {
 	for _, s := range c.specs {
 		if s.Name == name && s.Max > 0 {
 			return s.Max

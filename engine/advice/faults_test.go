@@ -1,0 +1,68 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/stall/stalltest"
+	"dev.gpustall/engine/trace"
+)
+
+// found is what must be said of each of stalltest.Faults.
+var found = map[string]struct{ class, queue, knob, value string }{
+	"none":                          {DeviceBound, "", "", ""},
+	"slow read":                     {"input-bound", QueueIO, "num_workers", "5"},
+	"slow decode":                   {"input-bound", QueueCPU, "num_workers", "5"},
+	"slow transform":                {"input-bound", QueueCPU, "num_workers", "5"},
+	"one straggler":                 {"input-bound", QueueCPU, "in_order", "off"},
+	"no overlap":                    {"input-bound", QueueCPU, "num_workers", "1"},
+	"slow copy":                     {"copy-bound", "", "pin_memory", "on"},
+	"slow enqueue":                  {"launch-bound", "", "capture", "on"},
+	"slow metrics":                  {"sync-bound", "", "", ""},
+	"paused":                        {DeviceBound, "", "", ""},
+	"workers restarted every epoch": {"input-bound", QueueCPU, "persistent_workers", "on"},
+	"slots returned late":           {"input-bound", QueueCPU, "prefetch_factor", "4"},
+	"one worker on a steady load":   {"input-bound", QueueCPU, "num_workers", "3"},
+}
+
+func attribute(spans []trace.Span, steps []trace.Step, end int64) []trace.Step {
+	return stall.Attribute(spans, steps, 0, end).Steps
+}
+
+func TestInjectedFaultsAreFound(t *testing.T) {
+	for _, f := range stalltest.Faults {
+		t.Run(f.Name, func(t *testing.T) {
+			s := stalltest.Healthy()
+			f.Inject(&s)
+			snap := s.Snapshot(attribute)
+			want := found[f.Name]
+			v := judge(snap, snap.Recent)
+			t.Log(v.Text)
+			t.Log(v.Advice)
+			if v.Class != want.class || v.Dominant != f.Dominant {
+				t.Errorf("%s, dominant %s; want %s, %s", v.Class, v.Dominant, want.class, f.Dominant)
+			}
+			if v.Queue != want.queue || v.Knob != want.knob || v.Value != want.value {
+				t.Errorf("queue %q, knob %s=%s; want %q, %s=%s", v.Queue, v.Knob, v.Value, want.queue, want.knob, want.value)
+			}
+		})
+	}
+}
+
+// The verdict follows a knob change.
+func TestVerdictAfterAChange(t *testing.T) {
+	s := stalltest.Healthy()
+	s.Workers, s.Steps, s.Transform = 1, 160, 30*stalltest.Msec
+	s.ChangeAt, s.ChangeTo, s.Rebuild = 80, 4, 25*stalltest.Msec
+	snap := s.Snapshot(attribute)
+	if v := judge(snap, snap.Recent); v.Class != DeviceBound || v.Excluded != 8 {
+		t.Errorf("after the change: %+v", v)
+	}
+	if v := judge(snap, snap.Recent[:80]); v.Class != "input-bound" || v.Knob != "num_workers" || v.Value != "4" {
+		t.Errorf("before the change: %+v", v)
+	}
+	if v := judge(snap, snap.Recent[:90]); v.Class != NotEnoughSteps || !strings.Contains(v.Text, "2 since the last change") {
+		t.Errorf("right after the change: %+v", v)
+	}
+}
