@@ -59,7 +59,7 @@ func BenchmarkPicture(b *testing.B) {
 	for b.Loop() {
 		s.pic.compute(s.live, s.live.Now)
 		s.tl.update(&s.pic, s.live.Spans)
-		s.tl.explain(s.Model)
+		s.explain()
 	}
 }
 

@@ -4,54 +4,132 @@ import (
 	"strconv"
 	"strings"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
-// experiments is the table with one row a segment of constant knobs.
+// experiments is the panel with one row a segment of constant knobs.
 type experiments struct {
-	sel    int // row; -1 follows the newest
-	scroll int
+	sel   int // the row selected; -1 follows the newest
+	table canvas.Table[experiment]
+	rows  []experiment
 }
 
-// column of the table. Those with the highest drop number go first when the
-// terminal is narrow; the note takes what is left. How sure a comparison is stays
-// longer than what was compared, which the note under the table says.
-type column struct {
-	title string
-	w     int
-	drop  int
-	cell  func(m *Model, p *canvas.Pen, s *stall.SegmentStats)
+// experiment is a row: a segment, what it is compared with and where it stands.
+type experiment struct {
+	*stall.SegmentStats
+	baseline bool // it is A
+	current  bool // its knobs are those in force
 }
 
-var columns = []column{
-	{"workers", 8, 2, knobCell("num_workers")},
-	{"pin", 4, 8, knobCell("pin_memory")},
-	{"pf", 3, 7, knobCell("prefetch_factor")},
-	{"batch", 6, 6, knobCell("batch_size")},
-	{"samples/s", 10, 0, func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) {
-		if s.Steps > 0 {
-			p.Bytes(canvas.Bold, appendRate(p.Buf(), s.SamplesPerSecond))
-		} else {
+func (e *experiments) panel() panel {
+	e.sel = -1
+	e.table = canvas.Table[experiment]{Columns: experimentColumns}
+	return panel{
+		key: "5", name: "experiments", title: "Experiments", side: true,
+		place: func(s space) place {
+			if s.class == sizeCompact {
+				return place{band: lowerBand}
+			}
+			return place{band: lastBand, rows: experimentRows(s)}
+		},
+		about: func(_ *view, p *canvas.Pen) {
+			if about := "one row a configuration, without its transition "; len(about) <= p.Left() {
+				p.Text(canvas.Dim, about)
+			}
+		},
+		draw: e.draw,
+		keys: []binding{
+			{keys: upDownKeys, show: upDown, hint: "select", replay: "select", help: "select", do: func(m *Model, key string) tea.Cmd {
+				d, _ := direction(key)
+				e.move(d, len(m.an.segs))
+				return nil
+			}},
+			{keys: "a", hint: "baseline A", replay: "baseline A"},
+		},
+	}
+}
+
+// experimentRows is the height of the panel: a little more on tall screens.
+func experimentRows(s space) int {
+	base := 7
+	if s.class == sizeLarge {
+		base = 10
+	}
+	return base + max(0, s.h-34)/8
+}
+
+// experimentColumns: how sure a comparison is stays longer than what was compared,
+// which the note under the table says.
+var experimentColumns = []canvas.Column[experiment]{
+	{Title: "#", W: 4, Cell: func(p *canvas.Pen, e *experiment) {
+		switch {
+		case e.baseline:
+			p.Text(canvas.Key, "A")
+		case e.current:
+			p.Rune(canvas.Running, p.Glyphs().Play)
+		default:
+			p.Space(1)
+		}
+		p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(e.Segment.Index))
+	}},
+	{Title: "workers", W: 7, Drop: 2, Cell: knobCell("num_workers")},
+	{Title: "pin", W: 3, Drop: 8, Cell: knobCell("pin_memory")},
+	{Title: "pf", W: 2, Drop: 7, Cell: knobCell("prefetch_factor")},
+	{Title: "batch", W: 5, Drop: 6, Cell: knobCell("batch_size")},
+	{Title: "samples/s", W: 9, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		p.Bytes(canvas.Bold, appendRate(p.Buf(), e.SamplesPerSecond))
+	})},
+	{Title: "p50", W: 7, Drop: 4, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		p.Bytes(canvas.Normal, appendDur(p.Buf(), int64(e.P50)))
+	})},
+	{Title: "p95", W: 7, Drop: 9, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		p.Bytes(canvas.Normal, appendDur(p.Buf(), int64(e.P95)))
+	})},
+	{Title: "util", W: 5, Drop: 3, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		p.Bytes(utilStyle(e.Utilisation), appendPct(p.Buf(), e.Utilisation))
+	})},
+	{Title: "stall", W: 5, Drop: 10, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		p.Bytes(stallStyle(1-e.Utilisation), appendPct(p.Buf(), 1-e.Utilisation))
+	})},
+	{Title: "vs A", W: 7, Cell: func(p *canvas.Pen, e *experiment) {
+		c := e.VsA
+		switch {
+		case e.baseline:
+			p.Text(canvas.Dim, "is A")
+		case !c.OK:
 			p.Text(canvas.Dim, "-")
+		case !c.Different:
+			p.Text(canvas.Dim, "no diff")
+		default:
+			p.Bytes(gainStyle(c.Ratio), appendDelta(p.Buf(), c.Ratio))
 		}
 	}},
-	{"p50", 8, 4, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P50) })},
-	{"p95", 8, 9, durCell(func(s *stall.SegmentStats) int64 { return int64(s.P95) })},
-	{"util", 6, 3, func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) { shareCell(p, s, s.Utilisation, utilStyle) }},
-	{"stall", 6, 10, func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) { shareCell(p, s, 1-s.Utilisation, stallStyle) }},
-	{"vs A", 8, 0, versusCell},
-	{"95% CI", 15, 1, intervalCell},
-	{"steps/excl", 11, 5, func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) {
-		p.Bytes(canvas.Normal, figures.AppendCount(p.Buf(), s.Steps)).Text(canvas.Dim, "/").Bytes(canvas.Dim, figures.AppendCount(p.Buf(), s.Excluded))
+	{Title: "95% CI", W: 14, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
+		if e.baseline || !e.VsA.OK {
+			p.Text(canvas.Dim, "-")
+			return
+		}
+		p.Bytes(canvas.Normal, appendDelta(p.Buf(), e.VsA.Lo)).Text(canvas.Dim, "..").
+			Bytes(canvas.Normal, appendDelta(p.Buf(), e.VsA.Hi))
+	}},
+	{Title: "steps/excl", W: 10, Drop: 5, Cell: func(p *canvas.Pen, e *experiment) {
+		p.Bytes(canvas.Normal, figures.AppendCount(p.Buf(), e.Steps)).Text(canvas.Dim, "/").
+			Bytes(canvas.Dim, figures.AppendCount(p.Buf(), e.Excluded))
+	}},
+	{Title: "note", W: 14, Most: canvas.Stretch, Drop: 3, Cell: func(p *canvas.Pen, e *experiment) {
+		writeReason(p, e.Segment.Reason)
 	}},
 }
 
-func knobCell(name string) func(*Model, *canvas.Pen, *stall.SegmentStats) {
-	return func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) {
-		v := trace.KnobValue(s.Segment.Knobs, name)
+// knobCell writes a knob's value.
+func knobCell(name string) func(*canvas.Pen, *experiment) {
+	return func(p *canvas.Pen, e *experiment) {
+		v := trace.KnobValue(e.Segment.Knobs, name)
 		switch v {
 		case "":
 			v = "-"
@@ -64,196 +142,84 @@ func knobCell(name string) func(*Model, *canvas.Pen, *stall.SegmentStats) {
 	}
 }
 
-func durCell(f func(*stall.SegmentStats) int64) func(*Model, *canvas.Pen, *stall.SegmentStats) {
-	return func(_ *Model, p *canvas.Pen, s *stall.SegmentStats) {
-		if s.Steps == 0 {
+// measured writes a cell once the segment has steps.
+func measured(cell func(*canvas.Pen, *experiment)) func(*canvas.Pen, *experiment) {
+	return func(p *canvas.Pen, e *experiment) {
+		if e.Steps == 0 {
 			p.Text(canvas.Dim, "-")
 			return
 		}
-		p.Bytes(canvas.Normal, appendDur(p.Buf(), f(s)))
+		cell(p, e)
 	}
 }
 
-func shareCell(p *canvas.Pen, s *stall.SegmentStats, f float64, st func(float64) canvas.Style) {
-	if s.Steps == 0 {
-		p.Text(canvas.Dim, "-")
-		return
-	}
-	p.Bytes(st(f), appendPct(p.Buf(), f))
-}
-
-func versusCell(m *Model, p *canvas.Pen, s *stall.SegmentStats) {
-	c := s.VsA
-	switch {
-	case s.Segment.Index == m.an.baseline:
-		p.Text(canvas.Dim, "is A")
-	case !c.OK:
-		p.Text(canvas.Dim, "-")
-	case !c.Different:
-		p.Text(canvas.Dim, "no diff")
-	default:
-		st := canvas.GoodBold
-		if c.Ratio < 1 {
-			st = canvas.BadBold
-		}
-		p.Bytes(st, appendDelta(p.Buf(), c.Ratio))
-	}
-}
-
-func intervalCell(m *Model, p *canvas.Pen, s *stall.SegmentStats) {
-	if s.Segment.Index == m.an.baseline || !s.VsA.OK {
-		p.Text(canvas.Dim, "-")
-		return
-	}
-	p.Bytes(canvas.Normal, appendDelta(p.Buf(), s.VsA.Lo)).Text(canvas.Dim, "..").Bytes(canvas.Normal, appendDelta(p.Buf(), s.VsA.Hi))
-}
-
-const rowMark = 5 // columns of "A#12"
-
-// draw draws the table: the baseline first when it would scroll away, then the
-// newest rows.
-func (e *experiments) draw(m *Model, r canvas.Rectangle) {
-	p := m.box(r, "Experiments", paneExperiments)
-	if about := "one row a configuration, without its transition "; len(about) <= p.Left() {
-		p.Text(canvas.Dim, about)
-	}
-	in := r.Inner()
-	in.X++
-	in.W -= 2
+// draw draws the table, the baseline first when it would scroll away, and under it
+// what the selected row's columns have no room for.
+func (e *experiments) draw(v *view, r canvas.Rectangle) {
+	in := r.Indent()
 	if in.Empty() {
 		return
 	}
-	drop, noted := fitColumns(in.W)
-	x := in.X + rowMark
-	m.c.Text(in.X, in.Y, rowMark, canvas.Dim, "#")
-	for i := range columns {
-		if c := &columns[i]; c.drop < drop {
-			m.c.Text(x, in.Y, c.w-1, canvas.Dim, c.title)
-			x += c.w
+	e.fill(v)
+	e.table.Lit = v.focused
+	rows := in
+	if n := len(e.rows); n > 0 {
+		reason := e.rows[e.table.Cursor].Segment.Reason
+		room := e.table.Room(in.W)
+		if room == 0 && in.H >= 4 || canvas.Width(reason) > room && in.H > n+1 {
+			rows.H--
+			e.drawNote(v.c, canvas.Rect(in.X, in.Y+rows.H, in.W, 1), &e.rows[e.table.Cursor])
 		}
 	}
-	if noted {
-		m.c.Text(x, in.Y, in.X+in.W-x, canvas.Dim, "note")
+	e.table.Draw(v.c, rows, e.rows)
+	if len(e.rows) == 0 {
+		v.c.Text(in.X, in.Y+1, in.W, canvas.Dim, "nothing measured yet")
 	}
-	segs := m.an.segs
-	rows := in.H - 1
-	if len(segs) == 0 {
-		m.c.Text(in.X, in.Y+1, in.W, canvas.Dim, "nothing measured yet")
+}
+
+// fill makes the rows of the analysis.
+func (e *experiments) fill(v *view) {
+	e.rows = e.rows[:0]
+	e.table.Pinned = -1
+	for i := range v.an.segs {
+		s := &v.an.segs[i]
+		row := experiment{s, s.Segment.Index == v.an.baseline, v.pic.next && s.Segment.Index == v.pic.seg.Index}
+		if row.baseline {
+			e.table.Pinned = i
+		}
+		e.rows = append(e.rows, row)
+	}
+	e.table.Cursor = e.selected(len(e.rows))
+}
+
+// selected is the row selected among n, -1 where there is none.
+func (e *experiments) selected(n int) int {
+	if e.sel < 0 || e.sel >= n {
+		return n - 1
+	}
+	return e.sel
+}
+
+// move selects another row; the last one is the newest whichever that is.
+func (e *experiments) move(d, n int) {
+	if n == 0 {
 		return
 	}
-	sel := e.sel
-	if sel < 0 || sel >= len(segs) {
-		sel = len(segs) - 1
-	}
-	cut := canvas.Width(segs[sel].Segment.Reason) > in.X+in.W-x
-	if !noted && rows >= 3 || cut && rows > len(segs) {
-		rows--
-		e.drawNote(m, canvas.Rect(in.X, in.Y+in.H-1, in.W, 1), &segs[sel])
-	}
-	y := in.Y + 1
-	first := e.window(len(segs), rows, sel)
-	if base := m.baselineRow(); base >= 0 && base < first && rows >= 3 {
-		e.drawRow(m, canvas.Rect(in.X, y, in.W, 1), &segs[base], drop, false)
-		y++
-		rows--
-		first = e.window(len(segs), rows, sel)
-	}
-	for i := first; i < len(segs) && rows > 0; i++ {
-		e.drawRow(m, canvas.Rect(in.X, y, in.W, 1), &segs[i], drop, i == sel && m.focus == paneExperiments)
-		y++
-		rows--
+	if e.sel = max(0, e.selected(n)+d); e.sel >= n-1 && d > 0 {
+		e.sel = -1
 	}
 }
 
-// minNote is the least width of a note beside the numbers.
-const minNote = 14
-
-// fitColumns drops columns until a note fits beside them, or, where too few would
-// be left, all fit without it.
-func fitColumns(w int) (drop int, noted bool) {
-	drop = 11
-	for drop > 3 && rowMark+tableWidth(drop)+minNote > w {
-		drop--
-	}
-	if rowMark+tableWidth(drop)+minNote <= w {
-		return drop, true
-	}
-	for drop > 1 && rowMark+tableWidth(drop) > w+1 { // the last column's gap may be cut
-		drop--
-	}
-	return drop, false
-}
-
-// drawNote says under the table what the selected row's columns have no room for.
-func (e *experiments) drawNote(m *Model, r canvas.Rectangle, s *stall.SegmentStats) {
-	p := m.c.Pen(r.X, r.Y, r.W)
+func (e *experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experiment) {
+	p := c.Pen(r.X, r.Y, r.W)
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
-	m.reason(&p, s.Segment.Reason)
-	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), s.Steps)).Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
+	writeReason(&p, s.Segment.Reason)
+	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), s.Steps)).
+		Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
 }
 
-// window is the first row shown so that the selected one is visible.
-func (e *experiments) window(n, rows, sel int) int {
-	if rows <= 0 {
-		return n
-	}
-	e.scroll = min(max(e.scroll, sel-rows+1), sel)
-	e.scroll = max(0, min(e.scroll, n-rows))
-	return e.scroll
-}
-
-func tableWidth(drop int) int {
-	w := 0
-	for i := range columns {
-		if columns[i].drop < drop {
-			w += columns[i].w
-		}
-	}
-	return w
-}
-
-func (m *Model) baselineRow() int {
-	for i := range m.an.segs {
-		if m.an.segs[i].Segment.Index == m.an.baseline {
-			return i
-		}
-	}
-	return -1
-}
-
-func (e *experiments) drawRow(m *Model, r canvas.Rectangle, s *stall.SegmentStats, drop int, selected bool) {
-	p := m.c.Pen(r.X, r.Y, rowMark-1)
-	switch {
-	case s.Segment.Index == m.an.baseline:
-		p.Text(canvas.Key, "A")
-	case m.pic.next && s.Segment.Index == m.pic.seg.Index:
-		p.Rune(canvas.Running, m.c.Glyphs.Play)
-	default:
-		p.Space(1)
-	}
-	p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(s.Segment.Index))
-	x := r.X + rowMark
-	for i := range columns {
-		c := &columns[i]
-		if c.drop >= drop {
-			continue
-		}
-		p := m.c.Pen(x, r.Y, c.w-1)
-		c.cell(m, &p, s)
-		x += c.w
-	}
-	if r.X+r.W-x >= minNote {
-		p = m.c.Pen(x, r.Y, r.X+r.W-x)
-		m.reason(&p, s.Segment.Reason)
-	}
-	if selected {
-		for i := r.X; i < r.X+r.W; i++ {
-			m.c.Restyle(i, r.Y, canvas.Selected)
-		}
-	}
-}
-
-// setBaseline makes a row segment A.
+// setBaseline makes the selected row, or the newest where another panel has the
+// focus, segment A.
 func (m *Model) setBaseline() {
 	segs := m.an.segs
 	if len(segs) == 0 {
@@ -261,23 +227,23 @@ func (m *Model) setBaseline() {
 		return
 	}
 	i := len(segs) - 1
-	if m.focus == paneExperiments && m.ex.sel >= 0 && m.ex.sel < len(segs) {
-		i = m.ex.sel
+	if m.focus.name == "experiments" {
+		i = m.ex.selected(len(segs))
 	}
 	m.an.baseline = segs[i].Segment.Index
 	m.an.pause = 0
 	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(m.an.baseline)))
 }
 
-// reason writes a segment's reason with the terminal's own arrow.
-func (m *Model) reason(p *canvas.Pen, s string) {
+// writeReason writes a segment's reason with the terminal's own arrow.
+func writeReason(p *canvas.Pen, s string) {
 	for {
 		before, after, found := strings.Cut(s, " -> ")
 		p.Text(canvas.Normal, before)
 		if !found {
 			return
 		}
-		p.Rune(canvas.Normal, m.c.Glyphs.Arrow)
+		p.Rune(canvas.Normal, p.Glyphs().Arrow)
 		s = after
 	}
 }

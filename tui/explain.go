@@ -12,7 +12,7 @@ import (
 
 // explain puts the moment under the cursor into words, or, without a cursor, the
 // longest stall in view. It runs when one of them changes, not every frame.
-func (t *timeline) explain(m *Model) {
+func (t *timeline) explain(p *picture, paused, focused bool) {
 	var stall int
 	at := int64(-1)
 	if t.cursor >= 0 {
@@ -26,9 +26,9 @@ func (t *timeline) explain(m *Model) {
 	switch {
 	case stall >= 0:
 		key[1] = t.spans[stall].Start
-	case unknown && m.paused:
+	case unknown && paused:
 		key[1] = -2
-	case len(m.pic.snap.Recent) == 0:
+	case len(p.snap.Recent) == 0:
 		key[1] = -4
 	case unknown:
 		key[1] = -3
@@ -43,11 +43,11 @@ func (t *timeline) explain(m *Model) {
 		text = t.stallText(&t.spans[stall], at)
 	case at >= 0:
 		text = t.momentText(at)
-	case unknown && m.paused:
+	case unknown && paused:
 		text = "paused: nothing runs on the device"
 	case len(t.spans) == 0:
 		text = "nothing recorded in this window yet"
-	case len(m.pic.snap.Recent) == 0:
+	case len(p.snap.Recent) == 0:
 		text = "no step has ended yet: time is charged to causes from the first one on"
 	case unknown:
 		text = "no step has ended in this window: its stalls are not known yet"
@@ -60,7 +60,7 @@ func (t *timeline) explain(m *Model) {
 	switch {
 	case at >= 0:
 		t.lines = append(t.lines, canvas.Wrap(t.workersAt(at, at+t.bin()), w)...)
-	case m.focus == paneTimeline:
+	case focused:
 		t.lines = append(t.lines, "left and right ask about a moment")
 	}
 }

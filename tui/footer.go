@@ -2,20 +2,6 @@ package tui
 
 import "dev.gpustall/tui/canvas"
 
-// hint is a key and a word for it in the bottom line.
-type hint struct{ key, text string }
-
-// Keys with arrows are written as glyphs where the terminal has them.
-var (
-	hintsKnobs = []hint{{"^v", "select"}, {"<>", "change"}, {"enter", "apply"}, {"esc", "drop"}, {"u", "undo"}}
-	hintsTime  = []hint{{"<>", "cursor"}, {"z Z", "zoom"}, {"[ ]", "rewind"}, {"/", "filter"}}
-	hintsTable = []hint{{"^v", "select"}, {"a", "baseline A"}}
-	hintsOps   = []hint{{"^v", "scroll"}, {"b", "group"}, {"s", "sort"}, {"esc", "back"}, {"a", "baseline A"}}
-	hintsTry   = []hint{{"enter", "stage the advice"}}
-	hintsAll   = []hint{{"p", "pause"}, {"f", "expand"}, {"tab", "focus"}, {"space", "freeze"}, {"e", "export"}, {"6", "ops"}, {"?", "help"}, {"q", "quit"}}
-	hintsFile  = []hint{{"<>", "cursor"}, {"z Z", "zoom"}, {"f", "expand"}, {"[ ]", "move"}, {"tab", "focus"}, {"space", "play"}, {"e", "export"}, {"6", "ops"}, {"?", "help"}, {"q", "quit"}}
-)
-
 // drawFooter draws the question, the message, or the keys that matter now.
 func (m *Model) drawFooter(r canvas.Rectangle) {
 	p := m.c.Pen(r.X+1, r.Y, r.W-1)
@@ -48,75 +34,63 @@ func (m *Model) drawFooter(r canvas.Rectangle) {
 		}
 		return
 	}
-	var own []hint
-	switch {
-	case m.o.Control == nil && m.focus != paneExperiments && m.focus != paneOps:
-	case m.focus == paneKnobs:
-		own = hintsKnobs
-	case m.focus == paneTimeline:
-		own = hintsTime
-	case m.focus == paneExperiments:
-		own = hintsTable
-	case m.focus == paneOps:
-		own = hintsOps
-	case m.focus == paneVerdict && m.an.verdict.Knob != "":
-		own = hintsTry
+	// Help and quit, the last two, are always there. Before them come the keys of the
+	// panel in focus, then the others, of which the first give way.
+	always := 0
+	for i := max(0, len(m.globals)-2); i < len(m.globals); i++ {
+		always += m.hintWidth(&m.globals[i])
 	}
-	all := hintsAll
-	if m.o.Replay {
-		all = hintsFile
-	}
-	always := hintWidth(all[len(all)-2]) + hintWidth(all[len(all)-1])
-	for _, h := range own {
-		if hintWidth(h)+always <= p.Left() {
-			m.drawHint(&p, h)
+	for i := range m.focus.keys {
+		if b := &m.focus.keys[i]; m.hintWidth(b)+always <= p.Left() {
+			m.drawHint(&p, b)
 		}
 	}
-	// Help and quit are always there; the others give way from the left.
-	need := 0
-	skip := len(all)
-	for i := len(all) - 1; i >= 0; i-- {
-		if m.focus == paneOps && all[i].key == "6" { // they are there
-			continue
-		}
-		need += hintWidth(all[i])
+	need, skip := 0, len(m.globals)
+	for i := len(m.globals) - 1; i >= 0; i-- {
+		need += m.hintWidth(&m.globals[i])
 		if need > p.Left()+2 {
 			break
 		}
 		skip = i
 	}
-	for _, h := range all[skip:] {
-		if m.focus != paneOps || h.key != "6" {
-			m.drawHint(&p, h)
-		}
+	for i := skip; i < len(m.globals); i++ {
+		m.drawHint(&p, &m.globals[i])
 	}
 }
 
-// hintWidth is what a hint takes, with the space after it.
-func hintWidth(h hint) int { return len(h.key) + len(h.text) + 3 }
+// word is a binding's in the footer now, "" where it has none.
+func (m *Model) word(b *binding) string {
+	if b.when != nil && !b.when(m) {
+		return ""
+	}
+	return pick(m.o.Replay, b.replay, b.hint)
+}
 
-func (m *Model) drawHint(p *canvas.Pen, h hint) {
-	n := len(h.key) + 1 + len(h.text)
-	if p.Left() < n {
+func (b *binding) footerKey() string { return pick(b.show == "", b.keys, b.show) }
+
+// hintWidth is what a binding takes in the footer, with the space after it.
+func (m *Model) hintWidth(b *binding) int {
+	if word := m.word(b); word != "" {
+		return len(b.footerKey()) + len(word) + 3
+	}
+	return 0
+}
+
+func (m *Model) drawHint(p *canvas.Pen, b *binding) {
+	key, word := b.footerKey(), m.word(b)
+	if word == "" || p.Left() < len(key)+1+len(word) {
 		return
 	}
-	key := h.key
-	if !m.c.Glyphs.ASCII {
-		switch key {
-		case "^v":
-			key = "↑↓"
-		case "<>":
-			key = "←→"
+	switch key {
+	case upDown:
+		key = m.c.Glyphs.UpDown
+	case leftRight:
+		key = m.c.Glyphs.LeftRight
+	}
+	if b.now != nil {
+		if now := b.now(m); now != "" {
+			word = now
 		}
 	}
-	text := h.text
-	switch {
-	case text == "pause" && m.paused:
-		text = "resume"
-	case text == "freeze" && m.frozen:
-		text = "go on"
-	case text == "play" && m.play:
-		text = "stop"
-	}
-	p.Text(canvas.Key, key).Space(1).Text(canvas.Dim, text).Space(2)
+	p.Text(canvas.Key, key).Space(1).Text(canvas.Dim, word).Space(2)
 }

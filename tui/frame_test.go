@@ -159,12 +159,6 @@ func TestExperimentColumns(t *testing.T) {
 	s = newScreen(t, run, Options{Control: run}, 80, 24)
 	s.press("5", "up")
 	s.mustShow("#1 num_workers 2→4, ")
-	for w := 20; w < 200; w++ {
-		drop, noted := fitColumns(w)
-		if width := rowMark + tableWidth(drop); noted && width+minNote > w || !noted && width > w+1 && w >= 40 {
-			t.Errorf("a table of %d columns in %d, with a note: %v", width, w, noted)
-		}
-	}
 }
 
 // TestNotesWrap: a long note is read to its end.

@@ -3,7 +3,6 @@ package tui
 import (
 	"math"
 
-	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
@@ -46,6 +45,14 @@ func levelMark(st canvas.Style) string {
 	return ""
 }
 
+// gainStyle is the colour of a change, as a ratio.
+func gainStyle(ratio float64) canvas.Style {
+	if ratio < 1 {
+		return canvas.BadBold
+	}
+	return canvas.GoodBold
+}
+
 // bold is the bold variant of a threshold's style.
 func bold(st canvas.Style) canvas.Style {
 	switch st {
@@ -57,6 +64,15 @@ func bold(st canvas.Style) canvas.Style {
 		return canvas.BadBold
 	}
 	return canvas.Bold
+}
+
+// gaugesPanel shows how busy the device is and how fast the training.
+func gaugesPanel() panel {
+	return panel{
+		name:  "gauges",
+		place: func(s space) place { return place{band: gaugesBand, rows: pick(s.class == sizeLarge, 7, 5)} },
+		draw:  drawGauges,
+	}
 }
 
 // histKind is which history a sparkline draws.
@@ -71,12 +87,12 @@ const (
 
 // spark draws the newest history into r, which may be several rows high. The
 // scale starts at 0; top is its end, or 0 for the largest value in view.
-func (m *Model) spark(r canvas.Rectangle, kind histKind, top float64) {
+func spark(v *view, r canvas.Rectangle, kind histKind, top float64) {
 	if r.Empty() {
 		return
 	}
 	n := min(r.W, histLen)
-	h := m.pic.hist[histLen-n:]
+	h := v.pic.hist[histLen-n:]
 	value := func(p *point) float64 {
 		switch kind {
 		case histUtil:
@@ -104,59 +120,71 @@ func (m *Model) spark(r canvas.Rectangle, kind histKind, top float64) {
 			}
 			top = max(top, 1)
 		}
-		v := value(&h[i])
+		f := value(&h[i])
 		st := canvas.Graph
 		if kind == histUtil {
-			st = utilStyle(v)
+			st = utilStyle(f)
 		}
-		m.c.Column(x, r.Y, r.H, min(v/top, 1), st)
+		v.c.Height(x, r.Y, r.H, min(f/top, 1), st)
 	}
 }
 
-// drawGauges draws the four boxes of the top row.
-func (m *Model) drawGauges(r canvas.Rectangle) {
-	w := r.W / 4
-	extra := r.W - 4*w
+// drawGauges draws a box a gauge, side by side.
+func drawGauges(v *view, r canvas.Rectangle) {
+	if v.class == sizeCompact {
+		v.c.Box(r, "", "Gauges", false)
+		drawGaugeLines(v, r.Inner())
+		return
+	}
 	x := r.X
-	for i, f := range [4]func(canvas.Rectangle){m.gaugeUtil, m.gaugeStep, m.gaugeRate, m.gaugeQueue} {
-		bw := w
-		if i < extra {
-			bw++
+	for i := range gauges {
+		w := r.W / len(gauges)
+		if i < r.W%len(gauges) {
+			w++
 		}
-		b := canvas.Rect(x, r.Y, bw, r.H)
-		p := m.box(b, gaugeTitles[i], 0)
+		b := canvas.Rect(x, r.Y, w, r.H)
+		p := v.c.Box(b, "", gauges[i].title, false)
 		if i == 0 {
-			p.Text(canvas.Dim, m.pic.snap.Meta.Device)
-			p.Rune(canvas.Dim, ' ')
+			p.Text(canvas.Dim, v.pic.snap.Meta.Device).Rune(canvas.Dim, ' ')
 		}
-		f(b.Inner())
-		x += bw
+		gauges[i].draw(v, b.Inner())
+		x += w
 	}
 }
 
-var gaugeTitles = [4]string{"Device util", "Step time", "Throughput", "Queue / pinned"}
+var gauges = [...]struct {
+	title string
+	draw  func(v *view, r canvas.Rectangle)
+	line  func(v *view, p *canvas.Pen) // where there is one line for it
+}{
+	{"Device util", gaugeUtil, utilLine},
+	{"Step time", gaugeStep, stepLine},
+	{"Throughput", gaugeRate, rateLine},
+	{"Queue / pinned", gaugeQueue, queueLine},
+}
 
-func (m *Model) gaugeUtil(r canvas.Rectangle) {
-	p := m.c.Pen(r.X+1, r.Y, r.W-2)
-	st := utilStyle(m.pic.util)
+func gaugeUtil(v *view, r canvas.Rectangle) {
+	p := v.c.Pen(r.X+1, r.Y, r.W-2)
+	st := utilStyle(v.pic.util)
 	bar := max(4, r.W-13)
-	m.c.Bar(p.X, p.Y, bar, m.pic.util, st)
-	p.Space(bar+1).Bytes(bold(st), appendPct(p.Buf(), m.pic.util)).Text(st, levelMark(st))
+	p.Bar(st, bar, v.pic.util).Space(1).Bytes(bold(st), appendPct(p.Buf(), v.pic.util)).Text(st, levelMark(st))
 	rows := r.H - 2
-	if rows > 2 && m.pic.driver != ([len(driverGauges)]gauge{}) {
+	if rows > 2 && v.pic.hasDriver() {
 		rows--
-		p = m.c.Pen(r.X+1, r.Y+1+rows, r.W-2)
-		m.driverLine(&p)
+		p = v.c.Pen(r.X+1, r.Y+1+rows, r.W-2)
+		v.pic.driverLine(&p)
 	}
-	m.spark(canvas.Rect(r.X+1, r.Y+1, r.W-2, rows), histUtil, 1)
-	p = m.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
-	m.nvmlLine(&p)
+	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, rows), histUtil, 1)
+	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
+	v.pic.nvmlLine(&p)
 }
+
+func (p *picture) hasDriver() bool { return p.driver != [len(driverGauges)]gauge{} }
 
 // driverLine prints the driver's other gauges, those that it has two samples of.
-func (m *Model) driverLine(p *canvas.Pen) {
+func (pic *picture) driverLine(p *canvas.Pen) {
 	for i := range driverGauges {
-		if g := m.pic.driver[i]; g.n >= 2 {
+		if g := pic.driver[i]; g.n >= 2 {
 			d := &driverGauges[i]
 			p.Text(canvas.Dim, d.name).Int(canvas.Normal, int64(g.v*d.scale+0.5)).Text(canvas.Dim, d.unit).Space(2)
 		}
@@ -164,15 +192,15 @@ func (m *Model) driverLine(p *canvas.Pen) {
 }
 
 // nvmlLine prints the driver's own utilisation beside the measured one.
-func (m *Model) nvmlLine(p *canvas.Pen) {
-	g := m.pic.nvml
-	meta := &m.pic.snap.Meta
+func (pic *picture) nvmlLine(p *canvas.Pen) {
+	g := pic.nvml
+	meta := &pic.snap.Meta
 	p.Text(canvas.Dim, "NVML ")
 	switch {
 	case g.n >= 2:
 		f := g.v / 100
 		p.Int(canvas.Bold, int64(g.v+0.5)).Text(canvas.Bold, "%")
-		if hides := f - m.pic.util; hides > 0.05 {
+		if hides := f - pic.util; hides > 0.05 {
 			p.Text(canvas.Normal, "  hides ").Int(canvas.Warn, int64(hides*100+0.5)).Text(canvas.Warn, "%").Text(canvas.Normal, " stall")
 		}
 	case meta.DeviceKind == "cuda" || g.n == 1:
@@ -184,46 +212,46 @@ func (m *Model) nvmlLine(p *canvas.Pen) {
 	}
 }
 
-func (m *Model) gaugeStep(r canvas.Rectangle) {
-	p := m.c.Pen(r.X+1, r.Y, r.W-2)
-	if len(m.pic.steps) == 0 {
-		p.Text(canvas.Dim, m.noSteps())
+func gaugeStep(v *view, r canvas.Rectangle) {
+	p := v.c.Pen(r.X+1, r.Y, r.W-2)
+	if len(v.pic.steps) == 0 {
+		p.Text(canvas.Dim, v.pic.noSteps())
 	} else {
-		p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, appendDur(p.Buf(), m.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.p95))
+		p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, appendDur(p.Buf(), v.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, appendDur(p.Buf(), v.pic.p95))
 	}
-	m.spark(canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histStep, 0)
-	p = m.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
-	if len(m.pic.steps) > 0 {
-		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.floor))
+	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histStep, 0)
+	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
+	if len(v.pic.steps) > 0 {
+		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, appendDur(p.Buf(), v.pic.floor))
 	}
 }
 
 // noSteps says why there are no numbers yet.
-func (m *Model) noSteps() string {
+func (p *picture) noSteps() string {
 	switch {
-	case m.pic.snap.Outcome.Ended != 0:
+	case p.snap.Outcome.Ended != 0:
 		return "ended without a step"
-	case len(m.pic.snap.Recent) == 0:
+	case len(p.snap.Recent) == 0:
 		return "waiting for the first step"
 	}
 	return "waiting for a step"
 }
 
-func (m *Model) gaugeRate(r canvas.Rectangle) {
-	p := m.c.Pen(r.X+1, r.Y, r.W-2)
-	p.Bytes(canvas.Bold, appendRate(p.Buf(), m.pic.rate)).Text(canvas.Dim, " samples/s")
-	m.versusA(&p)
-	m.spark(canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histRate, 0)
-	p = m.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
-	if m.pic.util > 0 {
-		p.Text(canvas.Dim, "if never starved ~").Bytes(canvas.Normal, appendRate(p.Buf(), m.pic.rate/m.pic.util)).Text(canvas.Dim, "/s")
+func gaugeRate(v *view, r canvas.Rectangle) {
+	p := v.c.Pen(r.X+1, r.Y, r.W-2)
+	p.Bytes(canvas.Bold, appendRate(p.Buf(), v.pic.rate)).Text(canvas.Dim, " samples/s")
+	versusA(v, &p)
+	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histRate, 0)
+	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
+	if v.pic.util > 0 {
+		p.Text(canvas.Dim, "if never starved ~").Bytes(canvas.Normal, appendRate(p.Buf(), v.pic.rate/v.pic.util)).Text(canvas.Dim, "/s")
 	}
 }
 
 // versusA prints the change against the baseline, when one was measured.
-func (m *Model) versusA(p *canvas.Pen) {
-	c := m.an.current()
-	if c == nil || c.Segment.Index == m.an.baseline || c.Segment.Index != m.pic.seg.Index || !c.VsA.OK {
+func versusA(v *view, p *canvas.Pen) {
+	c := v.an.current()
+	if c == nil || c.Segment.Index == v.an.baseline || c.Segment.Index != v.pic.seg.Index || !c.VsA.OK {
 		return
 	}
 	st := canvas.Dim
@@ -231,10 +259,7 @@ func (m *Model) versusA(p *canvas.Pen) {
 	d := append(b[:0], "no diff"...)
 	if c.VsA.Different {
 		d = appendDelta(b[:0], c.VsA.Ratio)
-		st = canvas.GoodBold
-		if c.VsA.Ratio < 1 {
-			st = canvas.BadBold
-		}
+		st = gainStyle(c.VsA.Ratio)
 	}
 	if p.Left() < len(d)+2 {
 		return
@@ -244,9 +269,9 @@ func (m *Model) versusA(p *canvas.Pen) {
 	}
 }
 
-func (m *Model) gaugeQueue(r canvas.Rectangle) {
-	p := m.c.Pen(r.X+1, r.Y, r.W-2)
-	ready, capacity := m.queueLevel()
+func gaugeQueue(v *view, r canvas.Rectangle) {
+	p := v.c.Pen(r.X+1, r.Y, r.W-2)
+	ready, capacity := queueLevel(v)
 	if capacity > 0 {
 		f := ready / capacity
 		st := canvas.Transfer.Text()
@@ -254,51 +279,113 @@ func (m *Model) gaugeQueue(r canvas.Rectangle) {
 			st = canvas.Bad
 		}
 		bar := max(4, r.W-14)
-		m.c.Bar(p.X, p.Y, bar, f, st)
-		p.Space(bar+1).Int(canvas.Bold, int64(ready)).Text(canvas.Dim, "/").Int(canvas.Normal, int64(capacity)).Text(canvas.Dim, " ready")
+		p.Bar(st, bar, f).Space(1).Int(canvas.Bold, int64(ready)).Text(canvas.Dim, "/").Int(canvas.Normal, int64(capacity)).Text(canvas.Dim, " ready")
 	} else {
-		p.Text(canvas.Dim, m.noQueue())
+		p.Text(canvas.Dim, v.pic.noQueue())
 	}
-	m.spark(canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histQueue, capacity)
-	p = m.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
-	if m.pic.pinned.n > 0 && m.pic.pinned.v > 0 {
-		p.Text(canvas.Dim, "pin ").Bytes(canvas.Normal, appendSize(p.Buf(), m.pic.pinned.v))
+	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histQueue, capacity)
+	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
+	if v.pic.pinned.n > 0 && v.pic.pinned.v > 0 {
+		p.Text(canvas.Dim, "pin ").Bytes(canvas.Normal, appendSize(p.Buf(), v.pic.pinned.v))
 	} else {
 		p.Text(canvas.Dim, "pin ").Text(canvas.Normal, "none")
 	}
-	if m.pic.h2d > 0 {
-		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, appendSize(p.Buf(), m.pic.h2d)).Text(canvas.Dim, "/s")
+	if v.pic.h2d > 0 {
+		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, appendSize(p.Buf(), v.pic.h2d)).Text(canvas.Dim, "/s")
 	}
 }
 
 // queueLevel is the number of ready batches and the capacity.
-func (m *Model) queueLevel() (ready, capacity float64) {
-	if m.pic.capacity.n > 0 {
-		return m.pic.ready.v, m.pic.capacity.v
+func queueLevel(v *view) (ready, capacity float64) {
+	if v.pic.capacity.n > 0 {
+		return v.pic.ready.v, v.pic.capacity.v
 	}
-	if isZero(m.pic.value("num_workers")) {
+	if isZero(v.pic.value("num_workers")) {
 		return 0, 0
 	}
-	return float64(m.tl.ready), float64(m.tl.capacity)
+	return float64(v.ready), float64(v.capacity)
 }
 
 // dataLine prints data wait and data loading time, the two that people mix up.
-func (m *Model) dataLine(p *canvas.Pen) {
-	n := int64(len(m.pic.steps))
+func (pic *picture) dataLine(p *canvas.Pen) {
+	n := int64(len(pic.steps))
 	if n == 0 {
 		return
 	}
-	p.Text(canvas.Dim, "a step: data wait ").Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.sum.Wait/n)).
-		Text(canvas.Dim, ", loading ").Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.sum.Load/n)).Text(canvas.Dim, " (workers)")
+	p.Text(canvas.Dim, "a step: data wait ").Bytes(canvas.Normal, appendDur(p.Buf(), pic.sum.Wait/n)).
+		Text(canvas.Dim, ", loading ").Bytes(canvas.Normal, appendDur(p.Buf(), pic.sum.Load/n)).Text(canvas.Dim, " (workers)")
 }
 
-// share is a cause's share of the window's wall time, pauses left out.
-func (m *Model) share(c trace.Cause) float64 { return m.pic.sum.Share(c) }
-
 // noQueue says why there is no queue to show.
-func (m *Model) noQueue() string {
-	if isZero(m.pic.value("num_workers")) {
+func (pic *picture) noQueue() string {
+	if isZero(pic.value("num_workers")) {
 		return "none: loading inline"
 	}
 	return "no batch yet"
+}
+
+// drawGaugeLines draws the gauges in three lines.
+func drawGaugeLines(v *view, in canvas.Rectangle) {
+	half := in.W / 2
+	left := func(y int) canvas.Pen { return v.c.Pen(in.X+1, in.Y+y, half-2) }
+	right := func(y int) canvas.Pen { return v.c.Pen(in.X+half, in.Y+y, in.W-half-1) }
+	p := left(0)
+	utilLine(v, &p)
+	p = right(0)
+	rateLine(v, &p)
+	p = left(1)
+	stepLine(v, &p)
+	p = right(1)
+	queueLine(v, &p)
+	p = left(2)
+	v.pic.nvmlLine(&p)
+	if w := in.X + half - 2 - p.X - 1; w > 4 {
+		spark(v, canvas.Rect(p.X+2, in.Y+2, w-2, 1), histUtil, 1)
+	}
+	p = right(2)
+	p.Text(canvas.Dim, "pinned ")
+	if v.pic.pinned.v > 0 {
+		p.Bytes(canvas.Normal, appendSize(p.Buf(), v.pic.pinned.v))
+	} else {
+		p.Text(canvas.Normal, "none")
+	}
+	if v.pic.h2d > 0 {
+		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, appendSize(p.Buf(), v.pic.h2d)).Text(canvas.Dim, "/s")
+	}
+}
+
+func utilLine(v *view, p *canvas.Pen) {
+	st := utilStyle(v.pic.util)
+	bar := min(max(4, p.Left()-16), 40)
+	p.Text(canvas.Dim, "util ")
+	p.Bar(st, bar, v.pic.util).Space(1).Bytes(bold(st), appendPct(p.Buf(), v.pic.util)).Text(st, levelMark(st))
+}
+
+func stepLine(v *view, p *canvas.Pen) {
+	p.Text(canvas.Dim, "step ")
+	if len(v.pic.steps) == 0 {
+		p.Text(canvas.Dim, v.pic.noSteps())
+		return
+	}
+	p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, appendDur(p.Buf(), v.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, appendDur(p.Buf(), v.pic.p95))
+}
+
+func rateLine(v *view, p *canvas.Pen) {
+	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, appendRate(p.Buf(), v.pic.rate)).Text(canvas.Dim, " samples/s")
+	versusA(v, p)
+}
+
+func queueLine(v *view, p *canvas.Pen) {
+	p.Text(canvas.Dim, "queue ")
+	ready, capacity := queueLevel(v)
+	if capacity <= 0 {
+		p.Text(canvas.Dim, v.pic.noQueue())
+		return
+	}
+	bar := min(max(4, p.Left()-14), 20)
+	st := canvas.Transfer.Text()
+	if ready == 0 {
+		st = canvas.Bad
+	}
+	p.Bar(st, bar, ready/capacity).Space(1).Int(canvas.Bold, int64(ready)).Text(canvas.Dim, "/").Int(canvas.Normal, int64(capacity)).Text(canvas.Dim, " ready")
 }

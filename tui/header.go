@@ -204,7 +204,7 @@ func (m *Model) drawOneLine() {
 	if p.Left() >= 8 {
 		p.Bytes(canvas.Normal, appendRate(p.Buf(), m.pic.rate)).Text(canvas.Dim, "/s").Space(1)
 	}
-	if c, f := m.worst(); f > 0 && p.Left() >= 7 {
+	if c, f := m.pic.worst(); f > 0 && p.Left() >= 7 {
 		p.Rune(causeHue(c).Text(), c.Info().Letter).Bytes(stallStyle(f), appendPct(p.Buf(), f)).Space(1)
 	}
 	p.Limit = full

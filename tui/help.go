@@ -1,83 +1,126 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 
-	"dev.gpustall/engine/figures"
+	tea "github.com/charmbracelet/bubbletea"
+
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
-// helpKeys is the help screen's first part: keys and what they do.
-var helpKeys = [][2]string{
-	{"tab 1-6", "focus: timeline, knobs, verdict, stalls, experiments, device ops"},
-	{"f", "expand the focused panel, and back"},
-	{"up down / j k", "knobs, experiments: select; timeline, device ops: scroll"},
-	{"b s", "device ops: group the rows; sort by total, mean or name"},
-	{"left right / h l", "knobs: stage a step; timeline: move the cursor"},
-	{"shift, ctrl", "with left or right (or H L): bigger steps"},
-	{"enter", "apply what is staged; with nothing staged, as i"},
-	{"i", "type the selected knob's value, or flip its switch"},
-	{"esc", "drop what is staged, close what is open"},
-	{"u", "undo the last applied change"},
-	{"a", "make this configuration (or the selected row) baseline A"},
-	{"space", "freeze the screen, the run goes on; replay: play or stop"},
-	{"[ ]", "rewind and forward; { } by a whole window; g G start, end"},
-	{"z Z", "timeline: zoom in, out"},
-	{"/", "timeline: show only lanes whose name contains a text"},
-	{"p", "pause the engine, and go on"},
-	{"n", "notes: the session's log"},
-	{"e", "export the report"},
-	{"t", "theme: default, colorblind, mono"},
-	{"+ -", "refresh rate"},
-	{"ctrl+z", "suspend"},
-	{"q ctrl+c", "quit (q asks once while training runs; ctrl+c does not)"},
+// overlay covers the body of the screen.
+type overlay uint8
+
+const (
+	overlayNone overlay = iota
+	overlayHelp
+	overlayNotes
+)
+
+func (m *Model) open(o overlay) { m.overlay, m.scroll = o, 0 }
+
+func (m *Model) overlayKey(name string) tea.Cmd {
+	switch name {
+	case "up", "k":
+		m.scroll = max(0, m.scroll-1)
+	case "down", "j":
+		m.scroll = min(m.scroll+1, max(0, m.overlayLines()-1))
+	case "pgdown", "space":
+		m.scroll = min(m.scroll+10, max(0, m.overlayLines()-1))
+	case "pgup":
+		m.scroll = max(0, m.scroll-10)
+	case "q", "esc", "?", "n", "enter":
+		m.overlay = overlayNone
+	}
+	return nil
+}
+
+func (m *Model) overlayLines() int {
+	if m.overlay == overlayHelp {
+		return m.helpLines(min(m.w, 84) - 2)
+	}
+	return len(m.pic.snap.Notes)
 }
 
 // drawOverlay draws help or notes over the body.
 func (m *Model) drawOverlay(b canvas.Rectangle) {
-	r := b
+	r, title := b, "Help"
 	if m.overlay == overlayHelp {
 		r.W = min(b.W, 84)
-		r.H = min(b.H, helpLines(r.W-2)+2)
+		r.H = min(b.H, m.helpLines(r.W-2)+2)
 	} else {
-		r.W = min(b.W, 110)
+		r.W, title = min(b.W, 110), "Notes"
 	}
 	r.X = b.X + (b.W-r.W)/2
 	r.Y = b.Y + (b.H-r.H)/2
 	m.c.Fill(r, ' ', canvas.Normal)
-	title := "Help"
-	if m.overlay == overlayNotes {
-		title = "Notes"
-	}
-	p := m.box(r, title, 0)
+	p := m.c.Box(r, "", title, false)
 	p.Text(canvas.Dim, "esc closes, up and down scroll ")
 	in := r.Inner()
 	if m.overlay == overlayNotes {
-		m.drawNotes(in, m.scroll)
+		drawNotes(&m.c, in, m.pic.snap.Notes, m.scroll)
 		return
 	}
-	m.scroll = max(0, min(m.scroll, helpLines(in.W)-in.H))
+	m.scroll = max(0, min(m.scroll, m.helpLines(in.W)-in.H))
 	m.drawHelp(in)
 }
 
-// helpText is the help's first part, wrapped: a key, or nothing, and words.
-func helpText(w int) [][2]string {
-	kw := helpKeyWidth(w)
-	var out [][2]string
-	for _, k := range helpKeys {
-		for i, line := range canvas.Wrap(k[1], w-2-kw) {
-			key := k[0]
-			if i > 0 {
-				key = ""
-			}
-			out = append(out, [2]string{key, line})
+// helpRow is a line of the help's first part: a key, or nothing, and words.
+type helpRow struct{ key, words string }
+
+// helpRows are what the keys do, wrapped to w columns: those of the panels, one key
+// for all that have it, then those that mean the same everywhere.
+func (m *Model) helpRows(w int) []helpRow {
+	var rows []helpRow
+	add := func(key, words string) {
+		for _, line := range canvas.Wrap(words, w-2-helpKeyWidth(w)) {
+			rows = append(rows, helpRow{key, line})
+			key = ""
 		}
 	}
-	return out
+	told := map[string]bool{}
+	for i := range m.panels {
+		for _, b := range m.panels[i].keys {
+			if b.help != "" && !told[b.keys] {
+				told[b.keys] = true
+				add(b.keys, m.panelHelp(b.keys))
+			}
+		}
+	}
+	for _, b := range m.globals {
+		if b.help != "" {
+			add(b.keys, b.help)
+		}
+	}
+	return rows
 }
 
-// helpKeyWidth is the column of the words.
+// panelHelp says what keys do in each panel that has them: "knobs: change".
+func (m *Model) panelHelp(keys string) string {
+	var does, names []string // what, and in which panels
+	for i := range m.panels {
+		p := &m.panels[i]
+		for _, b := range p.keys {
+			if b.keys != keys || b.help == "" {
+				continue
+			}
+			k := slices.Index(does, b.help)
+			if k < 0 {
+				does, names = append(does, b.help), append(names, p.name)
+				continue
+			}
+			names[k] += ", " + p.name
+		}
+	}
+	for i := range does {
+		does[i] = names[i] + ": " + does[i]
+	}
+	return strings.Join(does, "; ")
+}
+
+// helpKeyWidth is the columns of the keys.
 func helpKeyWidth(w int) int {
 	if w < 44 {
 		return 10
@@ -110,49 +153,48 @@ func helpStyle(word string, i int) canvas.Style {
 }
 
 // helpLines is how many lines the help has at a width.
-func helpLines(w int) int {
-	n := len(helpText(w)) + 2 + 4
+func (m *Model) helpLines(w int) int {
+	n := len(m.helpRows(w)) + 2 + letterRows
 	for _, s := range helpWords {
 		n += len(canvas.Wrap(s, w-2))
 	}
 	return n
 }
 
+const letterRows = 4
+
 func (m *Model) drawHelp(r canvas.Rectangle) {
-	y := r.Y - m.scroll
+	rows := m.helpRows(r.W)
+	keys := canvas.Table[helpRow]{Scroll: m.scroll, Cursor: -1, Pinned: -1, Columns: []canvas.Column[helpRow]{
+		{W: helpKeyWidth(r.W) - 1, Cell: func(p *canvas.Pen, h *helpRow) { p.Text(canvas.Key, h.key) }},
+		{W: 1, Most: canvas.Stretch, Cell: func(p *canvas.Pen, h *helpRow) { p.Text(canvas.Normal, h.words) }},
+	}}
+	in := r.Indent()
+	in.H = min(r.H, len(rows)-m.scroll)
+	keys.Draw(&m.c, in, rows)
+
+	y := r.Y - m.scroll + len(rows)
 	line := func() canvas.Pen {
-		p := m.c.Pen(r.X+1, y, r.X+r.W-1)
+		p := m.c.Pen(r.X+1, y, r.W-2)
 		if y < r.Y || y >= r.Y+r.H {
 			p.Limit = 0
 		}
 		y++
 		return p
 	}
-	kw := helpKeyWidth(r.W)
-	for _, k := range helpText(r.W) {
-		p := line()
-		if p.Limit == 0 {
-			continue
-		}
-		head := p
-		head.Limit = p.X + kw - 1
-		head.Text(canvas.Key, k[0])
-		p.To(p.X + kw)
-		p.Text(canvas.Normal, k[1])
-	}
 	line()
 	p := line()
 	p.Text(canvas.Bold, "The letters ").Text(canvas.Normal, "of workers and STALL; small: under half a column.")
-	each := min(17, max(13, (r.W-2)/4))
-	for row := range 4 {
+	each := min(17, max(13, (r.W-2)/letterRows))
+	for row := range letterRows {
 		p = line()
 		if p.Limit == 0 {
 			continue
 		}
-		for i := row; i < trace.NumCauses-1; i += 4 {
+		for i := row; i < trace.NumCauses-1; i += letterRows {
 			c := trace.Cause(i)
 			p.Rune(causeHue(c).Solid(), c.Info().Letter).Space(1).Text(canvas.Normal, c.String())
-			p.To(r.X + 1 + (i/4+1)*each)
+			p.To(r.X + 1 + (i/letterRows+1)*each)
 		}
 	}
 	for _, s := range helpWords {
@@ -161,39 +203,6 @@ func (m *Model) drawHelp(r canvas.Rectangle) {
 			for i, word := range strings.SplitAfter(l, " ") {
 				p.Text(helpStyle(word, i), word)
 			}
-		}
-	}
-}
-
-// drawNotes draws the session's log, newest first, back lines further up.
-func (m *Model) drawNotes(r canvas.Rectangle, back int) {
-	notes := m.pic.snap.Notes
-	if len(notes) == 0 {
-		m.c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no notes")
-		return
-	}
-	y := r.Y
-	for i := len(notes) - 1 - back; i >= 0 && y < r.Y+r.H; i-- {
-		n := &notes[i]
-		p := m.c.Pen(r.X+1, y, r.W-2)
-		var b [16]byte
-		p.Bytes(canvas.Dim, figures.AppendClock(b[:0], n.T)).Space(1)
-		switch n.Level {
-		case "error":
-			p.Text(canvas.Bad, "!! ")
-		case "warn":
-			p.Text(canvas.Warn, "! ")
-		}
-		if canvas.Width(n.Text) <= p.Left() {
-			p.Text(canvas.Normal, n.Text)
-			y++
-			continue
-		}
-		for _, line := range canvas.Wrap(n.Text, p.Left()) {
-			if y < r.Y+r.H {
-				m.c.Text(p.X, y, p.Left(), canvas.Normal, line)
-			}
-			y++
 		}
 	}
 }

@@ -38,6 +38,9 @@ func (m *Model) keys(k tea.KeyMsg) tea.Cmd {
 func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	m.dirty = true
 	name := k.String()
+	if name == " " {
+		name = "space"
+	}
 	if m.msg.level == "error" {
 		m.msg = message{}
 	}
@@ -57,101 +60,106 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	case m.overlay != overlayNone:
 		return m.overlayKey(name)
 	}
-	if cmd, done := m.globalKey(name); done {
-		return cmd
+	if do := pressed(m.globals, name); do != nil {
+		return do(m, name)
 	}
-	switch m.focus {
-	case paneKnobs:
-		return m.knobKey(name)
-	case paneTimeline:
-		m.timelineKey(name)
-	case paneExperiments:
-		m.tableKey(name)
-	case paneOps:
-		m.op.key(name)
-	case paneVerdict:
-		if name == "enter" {
-			m.stageAdvice()
-		}
+	if do := pressed(m.focus.keys, name); do != nil {
+		return do(m, name)
 	}
 	return nil
 }
 
-// globalKey handles the keys that mean the same everywhere.
-func (m *Model) globalKey(name string) (tea.Cmd, bool) {
-	switch name {
-	case "q":
-		if m.running() {
-			m.asking = true
-			return nil, true
-		}
-		return m.leave(), true
-	case "?":
-		m.overlay, m.scroll = overlayHelp, 0
-	case "n":
-		m.overlay, m.scroll = overlayNotes, 0
-	case "tab":
-		m.setFocus(m.focus%lastPane + 1)
-	case "shift+tab":
-		m.setFocus((m.focus+lastPane-2)%lastPane + 1)
-	case "1", "2", "3", "4", "5", "6":
-		m.setFocus(panel(name[0] - '0'))
-	case "f":
-		m.expanded = !m.expanded
-		if !m.expanded && m.alone() {
-			m.setFocus(paneVerdict)
-		}
-		return m.look(), true
-	case " ":
-		return m.freeze(), true
-	case "[", "]", "{", "}":
-		return m.rewind(name), true
-	case "g", "home":
-		return m.toStart(), true
-	case "G", "end":
-		m.toEnd()
-		return m.look(), true
-	case "z":
-		m.tl.zoomBy(-1)
-		return m.look(), true
-	case "Z":
-		m.tl.zoomBy(1)
-		return m.look(), true
-	case "/":
-		m.tl.typing, m.tl.filter = true, ""
-		m.setFocus(paneTimeline)
-	case "+", "=":
-		return m.refreshRate(1), true
-	case "-", "_":
-		return m.refreshRate(-1), true
-	case "t":
-		m.theme = (m.theme + 1) % len(m.themes)
-		m.c.Theme = &m.themes[m.theme]
-		m.say("info", "theme: "+m.c.Theme.Name)
-	case "p":
-		return m.pauseEngine(), true
-	case "e":
-		return m.export(), true
-	case "u":
-		return m.undo(), true
-	case "a":
-		m.setBaseline()
-		return m.analyse(m.an.started, true), true
-	case "A":
-		m.say("info", "the paired A-B-A test is not built yet: set A with a, change a knob, and read vs A with its 95% CI")
-	case "esc":
-		m.escape()
-	default:
-		return nil, false
+// makeGlobals makes the bindings that mean the same whatever has the focus, in the
+// order of the footer.
+func (m *Model) makeGlobals() []binding {
+	keys := []binding{
+		{keys: "p", hint: "pause", now: func(m *Model) string { return pick(m.paused, "resume", "") },
+			help: "pause the engine, and go on", do: func(m *Model, _ string) tea.Cmd { return m.pauseEngine() }},
+		{show: leftRight, replay: "cursor"}, // the timeline's, which has the focus then
+		{keys: "z Z", replay: "zoom", help: "timeline: zoom in, out", do: func(m *Model, key string) tea.Cmd {
+			m.tl.zoomBy(pick(key == "z", -1, 1))
+			return m.look()
+		}},
+		{keys: "f", hint: "expand", replay: "expand", help: "expand the focused panel, and back", do: (*Model).expand},
+		{keys: "[ ]", also: "{ }", replay: "move", help: "rewind and forward; { } by a whole window; g G start, end", do: (*Model).rewind},
+		{keys: "g home", do: func(m *Model, _ string) tea.Cmd { return m.toStart() }},
+		{keys: "G end", do: func(m *Model, _ string) tea.Cmd { m.toEnd(); return m.look() }},
 	}
-	return nil, true
+	var first, last, names string
+	for i := range m.panels {
+		if p := &m.panels[i]; p.key != "" {
+			first = pick(first == "", p.key, first)
+			names += pick(names == "", "", ", ") + p.name
+			last = p.key
+		}
+	}
+	keys = append(keys,
+		binding{keys: "tab " + first + "-" + last, also: "shift+tab", show: "tab", hint: "focus", replay: "focus", help: "focus: " + names,
+			do: func(m *Model, key string) tea.Cmd { m.nextFocus(pick(key == "tab", 1, -1)); return nil }},
+		binding{keys: "space", hint: "freeze", replay: "play", help: "freeze the screen, the run goes on; replay: play or stop",
+			now: func(m *Model) string {
+				if m.o.Replay {
+					return pick(m.play, "stop", "")
+				}
+				return pick(m.frozen, "go on", "")
+			},
+			do: func(m *Model, _ string) tea.Cmd { return m.freeze() }},
+		binding{keys: "esc", help: "drop what is staged, close what is open", do: func(m *Model, _ string) tea.Cmd { m.escape(); return nil }},
+		binding{keys: "u", help: "undo the last applied change", do: func(m *Model, _ string) tea.Cmd { return m.undo() }},
+		binding{keys: "a", help: "make this configuration (or the selected row) baseline A", do: func(m *Model, _ string) tea.Cmd {
+			m.setBaseline()
+			return m.analyse(m.an.started, true)
+		}},
+		binding{keys: "A", do: func(m *Model, _ string) tea.Cmd {
+			m.say("info", "the paired A-B-A test is not built yet: set A with a, change a knob, and read vs A with its 95% CI")
+			return nil
+		}},
+		binding{keys: "/", help: "timeline: show only lanes whose name contains a text", do: func(m *Model, _ string) tea.Cmd {
+			m.tl.typing, m.tl.filter = true, ""
+			m.setFocus(m.panel("timeline"))
+			return nil
+		}},
+		binding{keys: "n", help: "notes: the session's log", do: func(m *Model, _ string) tea.Cmd { m.open(overlayNotes); return nil }},
+		binding{keys: "e", hint: "export", replay: "export", help: "export the report", do: func(m *Model, _ string) tea.Cmd { return m.export() }},
+		binding{keys: "t", help: "theme: default, colorblind, mono", do: func(m *Model, _ string) tea.Cmd { m.nextTheme(); return nil }},
+		binding{keys: "+ -", also: "= _", help: "refresh rate", do: func(m *Model, key string) tea.Cmd {
+			return m.refreshRate(pick(key == "+" || key == "=", 1, -1))
+		}},
+		binding{keys: "ctrl+z", help: "suspend"}, // see key
+	)
+	for i := range m.panels {
+		if p := &m.panels[i]; p.key != "" {
+			keys = append(keys, binding{keys: p.key, hint: p.hint, replay: p.hint,
+				when: func(m *Model) bool { return m.focus != p },
+				do:   func(m *Model, _ string) tea.Cmd { m.setFocus(p); return nil }})
+		}
+	}
+	return append(keys,
+		binding{keys: "?", hint: "help", replay: "help", do: func(m *Model, _ string) tea.Cmd { m.open(overlayHelp); return nil }},
+		binding{keys: "q ctrl+c", show: "q", hint: "quit", replay: "quit", help: "quit (q asks once while training runs; ctrl+c does not)",
+			do: func(m *Model, _ string) tea.Cmd {
+				if m.running() {
+					m.asking = true
+					return nil
+				}
+				return m.leave()
+			}},
+	)
 }
 
-func (m *Model) setFocus(p panel) {
-	m.focus = p
-	if p == paneVerdict || p == paneStalls || p == paneExperiments || p == paneOps {
-		m.side = p
+// expand gives the focused panel the whole body, and takes it back.
+func (m *Model) expand(string) tea.Cmd {
+	m.expanded = !m.expanded
+	if !m.expanded && m.alone() {
+		m.setFocus(m.home())
 	}
+	return m.look()
+}
+
+func (m *Model) nextTheme() {
+	m.theme = (m.theme + 1) % len(m.themes)
+	m.c.Theme = &m.themes[m.theme]
+	m.say("info", "theme: "+m.c.Theme.Name)
 }
 
 // escape drops the nearest thing: staged values, the cursor, the filter, the
@@ -164,14 +172,14 @@ func (m *Model) escape() {
 	case m.tl.cursor >= 0:
 		m.tl.cursor = -1
 		m.tl.lineKey = [3]int64{}
-		m.tl.explain(m)
+		m.explain()
 	case m.tl.filter != "":
 		m.tl.filter = ""
 		m.refreshTimeline()
 	case m.expanded:
 		m.expanded = false
-	case m.focus == paneOps, m.alone(): // what they stand in for comes back
-		m.setFocus(paneVerdict)
+	case m.focus.covers != nowhere, m.alone(): // what it stands in for comes back
+		m.setFocus(m.home())
 	case m.msg.text != "":
 		m.msg = message{}
 	}
@@ -179,93 +187,4 @@ func (m *Model) escape() {
 
 // alone: a small screen has no line for the focused panel, so it shows it instead
 // of all others.
-func (m *Model) alone() bool { return classOf(m.w, m.h) == sizeSmall && m.focus >= paneStalls }
-
-func (m *Model) overlayKey(name string) tea.Cmd {
-	switch name {
-	case "up", "k":
-		m.scroll = max(0, m.scroll-1)
-	case "down", "j":
-		m.scroll = min(m.scroll+1, max(0, m.overlayLines()-1))
-	case "pgdown", " ":
-		m.scroll = min(m.scroll+10, max(0, m.overlayLines()-1))
-	case "pgup":
-		m.scroll = max(0, m.scroll-10)
-	case "q", "esc", "?", "n", "enter":
-		m.overlay = overlayNone
-	}
-	return nil
-}
-
-func (m *Model) overlayLines() int {
-	if m.overlay == overlayHelp {
-		return helpLines(min(m.w, 84) - 2)
-	}
-	return len(m.pic.snap.Notes)
-}
-
-// timelineKey moves the cursor, which needs a screen that stands still.
-func (m *Model) timelineKey(name string) {
-	d := 0
-	switch name {
-	case "left", "h":
-		d = -1
-	case "right", "l":
-		d = 1
-	case "shift+left", "H":
-		d = -10
-	case "shift+right", "L":
-		d = 10
-	case "ctrl+left":
-		d = -40
-	case "ctrl+right":
-		d = 40
-	case "up", "k":
-		m.tl.scroll = max(0, m.tl.scroll-1)
-	case "down", "j":
-		m.tl.scroll++
-	}
-	if d != 0 {
-		if !m.frozen {
-			m.frozen, m.at = true, m.pic.at
-			m.say("info", "frozen to look around; space goes on")
-		}
-		m.tl.moveCursor(d)
-		m.tl.explain(m)
-	}
-}
-
-func (m *Model) tableKey(name string) {
-	n := len(m.an.segs)
-	if n == 0 {
-		return
-	}
-	if m.ex.sel < 0 || m.ex.sel >= n {
-		m.ex.sel = n - 1
-	}
-	switch name {
-	case "up", "k":
-		m.ex.sel = max(0, m.ex.sel-1)
-	case "down", "j":
-		m.ex.sel++
-		if m.ex.sel >= n-1 {
-			m.ex.sel = -1
-		}
-	}
-}
-
-func (m *Model) filterKey(k tea.KeyMsg) {
-	switch k.Type {
-	case tea.KeyEnter:
-		m.tl.typing = false
-	case tea.KeyEsc:
-		m.tl.typing, m.tl.filter = false, ""
-	case tea.KeyBackspace:
-		m.tl.filter = chop(m.tl.filter)
-	case tea.KeyRunes, tea.KeySpace:
-		if len(m.tl.filter) < 24 {
-			m.tl.filter += string(k.Runes)
-		}
-	}
-	m.refreshTimeline()
-}
+func (m *Model) alone() bool { return m.space().class == sizeSmall && !m.focus.small }

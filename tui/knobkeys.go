@@ -8,54 +8,15 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// knobKey selects and stages.
-func (m *Model) knobKey(name string) tea.Cmd {
-	switch name {
-	case "up", "k":
-		m.kn.move(-1)
-		return nil
-	case "down", "j":
-		m.kn.move(1)
-		return nil
-	case "pgup":
-		m.kn.move(-8)
-		return nil
-	case "pgdown":
-		m.kn.move(8)
-		return nil
-	}
-	d, size := 0, 1
-	switch name {
-	case "left", "h":
-		d = -1
-	case "right", "l":
-		d = 1
-	case "shift+left", "H":
-		d, size = -1, 4
-	case "shift+right", "L":
-		d, size = 1, 4
-	case "ctrl+left":
-		d, size = -1, 16
-	case "ctrl+right":
-		d, size = 1, 16
-	case "enter":
-		if len(m.kn.staged) > 0 {
-			return m.apply(m.kn.changes(), true)
-		}
-		m.edit()
-		return nil
-	case "i":
-		m.edit()
-		return nil
-	default:
-		return nil
-	}
+// stageStep stages another value of the selected knob.
+func (m *Model) stageStep(key string) tea.Cmd {
 	if m.o.Control == nil {
 		m.say("info", "a replay's knobs are read-only")
 		return nil
 	}
 	if s := m.kn.selected(); s != nil {
-		m.kn.step(d, size, m.inForce(s.Name))
+		d, far := direction(key)
+		m.kn.step(d, [...]int{strideOne: 1, strideShift: 4, strideCtrl: 16}[far], m.inForce(s.Name))
 	}
 	return nil
 }
@@ -128,7 +89,7 @@ func (m *Model) stageAdvice() {
 		if m.kn.specs[i].Name == v.Knob {
 			m.kn.sel = i
 			m.kn.stage(v.Knob, v.Value, m.inForce(v.Knob))
-			m.setFocus(paneKnobs)
+			m.setFocus(m.panel("knobs"))
 			m.say("info", v.Knob+" "+v.Value+" is staged: enter applies it")
 			return
 		}

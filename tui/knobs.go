@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"dev.gpustall/engine/trace"
 )
 
@@ -37,8 +39,40 @@ type knobs struct {
 	edit      string
 }
 
-func (k *knobs) init() {
+func (k *knobs) panel(canSet bool) panel {
 	k.staged, k.requested, k.since = map[string]string{}, map[string]string{}, map[string]int64{}
+	return panel{
+		key: "2", name: "knobs", title: pick(canSet, "Knobs", "Knobs (read-only)"), small: true,
+		place: func(s space) place {
+			switch {
+			case s.class == sizeCompact:
+				return place{band: lowerBand, cols: max(36, s.w*9/20), rows: max(8, (s.h-5)*2/5)}
+			case s.w >= 160:
+				return place{band: timelineBand, cols: max(56, s.w/3)}
+			}
+			return place{band: timelineBand, cols: max(50, s.w*2/5)}
+		},
+		draw: k.draw,
+		keys: []binding{
+			{keys: upDownKeys, also: pageKeys, show: upDown, hint: "select", help: "select", do: func(_ *Model, key string) tea.Cmd {
+				d, far := direction(key)
+				k.move(d * pick(far == stridePage, 8, 1))
+				return nil
+			}},
+			{keys: leftRightKeys, show: leftRight, hint: "change", help: "stage a step", do: (*Model).stageStep},
+			{keys: biggerKeys, also: biggerAlso, help: biggerHelp, do: (*Model).stageStep},
+			{keys: "enter", hint: "apply", help: "apply what is staged; with nothing staged, as i", do: func(m *Model, _ string) tea.Cmd {
+				if len(k.staged) > 0 {
+					return m.apply(k.changes(), true)
+				}
+				m.edit()
+				return nil
+			}},
+			{keys: "i", help: "type the selected knob's value, or flip its switch", do: func(m *Model, _ string) tea.Cmd { m.edit(); return nil }},
+			{keys: "esc", hint: "drop"},
+			{keys: "u", hint: "undo"},
+		},
+	}
 }
 
 var groupOrder = []string{"loader", "engine", "inject"}

@@ -10,12 +10,12 @@ import (
 
 // draw draws the knobs, one a row under group headings, and two lines about the
 // selected one.
-func (k *knobs) draw(m *Model, r canvas.Rectangle) {
+func (k *knobs) draw(v *view, r canvas.Rectangle) {
 	if r.Empty() {
 		return
 	}
 	if len(k.specs) == 0 {
-		m.c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no knobs: the trace names none")
+		v.c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no knobs: the trace names none")
 		return
 	}
 	foot := 0
@@ -28,8 +28,8 @@ func (k *knobs) draw(m *Model, r canvas.Rectangle) {
 		foot = 1
 	}
 	body := canvas.Rect(r.X, r.Y, r.W, r.H-foot)
-	k.drawRows(m, body)
-	k.drawFoot(m, canvas.Rect(r.X, r.Y+body.H, r.W, foot))
+	k.drawRows(v, body)
+	k.drawFoot(v, canvas.Rect(r.X, r.Y+body.H, r.W, foot))
 }
 
 // rows counts the rows before spec i, headings included.
@@ -44,7 +44,7 @@ func (k *knobs) row(i int) int {
 	return n
 }
 
-func (k *knobs) drawRows(m *Model, r canvas.Rectangle) {
+func (k *knobs) drawRows(v *view, r canvas.Rectangle) {
 	total := k.row(len(k.specs)-1) + 1
 	sel := k.row(k.sel)
 	if k.sel == 0 {
@@ -63,24 +63,24 @@ func (k *knobs) drawRows(m *Model, r canvas.Rectangle) {
 		if s.Group != group {
 			group = s.Group
 			if y >= r.Y && y < r.Y+r.H {
-				p := m.c.Pen(r.X+1, y, r.W-2)
+				p := v.c.Pen(r.X+1, y, r.W-2)
 				p.Text(canvas.Dim, group)
 				if i == 0 && r.W >= 44 {
-					m.c.Text(r.X+r.W-10, y, 9, canvas.Dim, "measured")
+					v.c.Text(r.X+r.W-10, y, 9, canvas.Dim, "measured")
 				}
 			}
 			y++
 		}
 		if y >= r.Y && y < r.Y+r.H {
-			k.drawKnob(m, canvas.Rect(r.X, y, r.W, 1), i)
+			k.drawKnob(v, canvas.Rect(r.X, y, r.W, 1), i)
 		}
 		y++
 	}
 	if k.scroll > 0 {
-		m.c.Set(r.X+r.W-1, r.Y, m.c.Glyphs.Up, canvas.Key)
+		v.c.Set(r.X+r.W-1, r.Y, v.c.Glyphs.Up, canvas.Key)
 	}
 	if total > k.scroll+r.H && r.H > 0 {
-		m.c.Set(r.X+r.W-1, r.Y+r.H-1, m.c.Glyphs.Down, canvas.Key)
+		v.c.Set(r.X+r.W-1, r.Y+r.H-1, v.c.Glyphs.Down, canvas.Key)
 	}
 }
 
@@ -88,22 +88,22 @@ func (k *knobs) drawRows(m *Model, r canvas.Rectangle) {
 func nameWidth(w int) int { return min(22, max(10, w-14)) }
 
 // drawKnob draws one row: mark, name, value, change, measured effect.
-func (k *knobs) drawKnob(m *Model, r canvas.Rectangle, i int) {
+func (k *knobs) drawKnob(v *view, r canvas.Rectangle, i int) {
 	s := &k.specs[i]
-	cur := m.pic.value(s.Name)
+	cur := v.pic.value(s.Name)
 	selected := i == k.sel
 	name, val := canvas.Normal, canvas.Bold
 	if s.NoEffect != "" {
 		name, val = canvas.Dim, canvas.Dim
 	}
-	p := m.c.Pen(r.X, r.Y, r.W-1)
+	p := v.c.Pen(r.X, r.Y, r.W-1)
 	if selected {
 		mark := canvas.Bold
-		if m.focus == paneKnobs {
+		if v.focused {
 			mark = canvas.Key
 			name = canvas.Bold
 		}
-		p.Rune(mark, m.c.Glyphs.Mark)
+		p.Rune(mark, v.c.Glyphs.Mark)
 	}
 	p.To(r.X + 1).Space(1)
 	head := p
@@ -111,18 +111,18 @@ func (k *knobs) drawKnob(m *Model, r canvas.Rectangle, i int) {
 	head.Text(name, s.Name)
 	p.To(r.X + nameWidth(r.W) + 2)
 	if k.editing && selected {
-		p.Rune(canvas.Key, m.c.Glyphs.Mark).Text(canvas.Selected, k.edit).Text(canvas.Cursor, " ")
+		p.Rune(canvas.Key, v.c.Glyphs.Mark).Text(canvas.Selected, k.edit).Text(canvas.Cursor, " ")
 		return
 	}
-	editable := selected && m.o.Control != nil && m.focus == paneKnobs
+	editable := selected && v.canSet && v.focused
 	if editable {
-		p.Rune(canvas.Key, m.c.Glyphs.Left)
+		p.Rune(canvas.Key, v.c.Glyphs.Left)
 	} else {
 		p.Space(1)
 	}
-	k.drawValue(m, &p, s, cur, val)
+	k.drawValue(v, &p, s, cur, val)
 	if editable {
-		p.Rune(canvas.Key, m.c.Glyphs.Right)
+		p.Rune(canvas.Key, v.c.Glyphs.Right)
 	}
 	p.Space(1)
 	word := func(st canvas.Style, s string) { // where there is room for it
@@ -130,15 +130,15 @@ func (k *knobs) drawKnob(m *Model, r canvas.Rectangle, i int) {
 			p.Text(st, s)
 		}
 	}
-	switch k.state(s.Name, m.live.Now) {
+	switch k.state(s.Name, v.live.Now) {
 	case knobStaged:
-		p.Rune(canvas.Staged, m.c.Glyphs.Arrow).Text(canvas.Staged, k.staged[s.Name])
+		p.Rune(canvas.Staged, v.c.Glyphs.Arrow).Text(canvas.Staged, k.staged[s.Name])
 		word(canvas.Staged, " staged")
 	case knobRequested:
-		p.Rune(canvas.Warn, m.c.Glyphs.Arrow).Text(canvas.Warn, k.requested[s.Name])
+		p.Rune(canvas.Warn, v.c.Glyphs.Arrow).Text(canvas.Warn, k.requested[s.Name])
 		word(canvas.Warn, " requested")
 	case knobConfirmed:
-		p.Rune(canvas.Confirmed, m.c.Glyphs.Tick)
+		p.Rune(canvas.Confirmed, v.c.Glyphs.Tick)
 		word(canvas.Confirmed, " confirmed")
 	default:
 		if s.NoEffect != "" {
@@ -146,13 +146,13 @@ func (k *knobs) drawKnob(m *Model, r canvas.Rectangle, i int) {
 		}
 	}
 	if r.W >= 100 { // expanded: what every knob is
-		wide := m.c.Pen(r.X+58, r.Y, r.W-58-10)
+		wide := v.c.Pen(r.X+58, r.Y, r.W-58-10)
 		wide.Text(canvas.Dim, s.Help)
 	}
-	k.drawEffect(m, r, s, p.X)
+	k.drawEffect(v, r, s, p.X)
 }
 
-func (k *knobs) drawValue(m *Model, p *canvas.Pen, s *trace.KnobSpec, cur string, st canvas.Style) {
+func (k *knobs) drawValue(v *view, p *canvas.Pen, s *trace.KnobSpec, cur string, st canvas.Style) {
 	switch {
 	case cur == "":
 		p.Text(canvas.Dim, "-")
@@ -167,8 +167,8 @@ func (k *knobs) drawValue(m *Model, p *canvas.Pen, s *trace.KnobSpec, cur string
 
 // drawEffect prints what the knob's last change did to the throughput, if it
 // was the only knob that changed.
-func (k *knobs) drawEffect(m *Model, r canvas.Rectangle, s *trace.KnobSpec, used int) {
-	e, ok := m.an.effects[s.Name]
+func (k *knobs) drawEffect(v *view, r canvas.Rectangle, s *trace.KnobSpec, used int) {
+	e, ok := v.an.effects[s.Name]
 	if !ok || r.W < 44 || used > r.X+r.W-9 {
 		return
 	}
@@ -184,18 +184,18 @@ func (k *knobs) drawEffect(m *Model, r canvas.Rectangle, s *trace.KnobSpec, used
 			st = canvas.Bad
 		}
 	}
-	m.c.Right(r.X+r.W-9, r.Y, 8, st, text)
+	v.c.Right(r.X+r.W-9, r.Y, 8, st, text)
 }
 
 // drawFoot says what the selected knob is, what its values are and when they take
 // effect, and what enter would do, or what the last change cost: the first of them
 // that have room.
-func (k *knobs) drawFoot(m *Model, r canvas.Rectangle) {
+func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 	s := k.selected()
 	if r.H == 0 || s == nil {
 		return
 	}
-	at := func(row int) canvas.Pen { return m.c.Pen(r.X+1, r.Y+row, r.W-2) }
+	at := func(row int) canvas.Pen { return v.c.Pen(r.X+1, r.Y+row, r.W-2) }
 	row := 0
 	tall := r.H >= 4
 	if n := len(k.staged); n > 0 {
@@ -203,13 +203,13 @@ func (k *knobs) drawFoot(m *Model, r canvas.Rectangle) {
 		p.Text(canvas.Staged, strconv.Itoa(n)).Text(canvas.Staged, " staged  ").Text(canvas.Key, "enter").Text(canvas.Normal, " apply  ").
 			Text(canvas.Key, "esc").Text(canvas.Normal, " drop")
 		row++
-	} else if changed := m.pic.next && m.pic.seg.Index > 0; changed && (tall || r.H == 2) {
+	} else if changed := v.pic.next && v.pic.seg.Index > 0; changed && (tall || r.H == 2) {
 		p := at(r.H - 1)
-		k.drawChange(m, &p)
+		k.drawChange(v, &p)
 		r.H--
 	}
 	if row < r.H && (row == 0 || tall) {
-		row += k.drawHelp(m, canvas.Rect(r.X, r.Y+row, r.W, r.H-row))
+		row += k.drawHelp(v, canvas.Rect(r.X, r.Y+row, r.W, r.H-row))
 	}
 	if row < r.H {
 		p := at(row)
@@ -219,13 +219,13 @@ func (k *knobs) drawFoot(m *Model, r canvas.Rectangle) {
 
 // drawHelp says what the selected knob is, and leaves a line where it can. It
 // returns the lines used.
-func (k *knobs) drawHelp(m *Model, r canvas.Rectangle) int {
+func (k *knobs) drawHelp(v *view, r canvas.Rectangle) int {
 	s := k.selected()
 	head, text := "", s.Help
 	if s.NoEffect != "" {
 		head, text = "no effect: ", s.NoEffect
 	}
-	p := m.c.Pen(r.X+1, r.Y, r.W-2)
+	p := v.c.Pen(r.X+1, r.Y, r.W-2)
 	room := p.Left()
 	p.Text(canvas.Warn, head)
 	if r.H < 3 || canvas.Width(head+text) <= room {
@@ -234,7 +234,7 @@ func (k *knobs) drawHelp(m *Model, r canvas.Rectangle) int {
 	}
 	lines := canvas.Wrap(head+text, room)
 	for i, line := range lines[:min(len(lines), r.H-1)] {
-		q := m.c.Pen(r.X+1, r.Y+i, r.W-2)
+		q := v.c.Pen(r.X+1, r.Y+i, r.W-2)
 		if i == 0 && strings.HasPrefix(line, head) {
 			q.Text(canvas.Warn, head)
 			line = line[len(head):]
@@ -245,14 +245,14 @@ func (k *knobs) drawHelp(m *Model, r canvas.Rectangle) int {
 }
 
 // drawChange says what the newest configuration's change was, and cost.
-func (k *knobs) drawChange(m *Model, p *canvas.Pen) {
-	seg := &m.pic.seg
+func (k *knobs) drawChange(v *view, p *canvas.Pen) {
+	seg := &v.pic.seg
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(seg.Index)).Space(1)
-	if cost, known := m.an.cost(seg.Index); known && seg.TransitionSteps > 0 {
+	if cost, known := v.an.cost(seg.Index); known && seg.TransitionSteps > 0 {
 		p.Text(canvas.Dim, "cost ").Bytes(canvas.Normal, appendDur(p.Buf(), cost)).Text(canvas.Dim, " in ").
 			Int(canvas.Normal, int64(seg.TransitionSteps)).Text(canvas.Dim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
 	}
-	m.reason(p, seg.Reason)
+	writeReason(p, seg.Reason)
 }
 
 // rangeText is a knob's range or choices.

@@ -1,6 +1,9 @@
 package tui
 
 import (
+	"strconv"
+
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -93,8 +96,36 @@ func (t *timeline) plan(h int, buf *[3][trace.NumTracks]int) (r rowPlan) {
 	return r
 }
 
+// drawMoment says at the right of the timeline's title which moment is shown.
+func (t *timeline) drawMoment(v *view, r canvas.Rectangle) {
+	var b [48]byte
+	text, st := b[:0], canvas.Paused
+	switch {
+	case v.replay && v.playing:
+		text, st = append(text, " PLAYING "...), canvas.Running
+	case v.replay:
+		text = append(text, " at "...)
+	case v.frozen:
+		text = append(text, " FROZEN "...)
+	default:
+		return
+	}
+	if v.replay {
+		text = figures.AppendClock(text, v.at)
+		text = append(text, " of "...)
+		text = figures.AppendClock(text, v.live.Now)
+	} else if back := v.live.Now - v.at; back > 0 {
+		text = appendDur(text, -back)
+	}
+	text = append(text, ' ')
+	if r.W+2 < len(text)+30 {
+		return
+	}
+	v.c.Right(r.X-1, r.Y-1, r.W, st, text)
+}
+
 // draw draws the lanes, the axis and the explanation into r.
-func (t *timeline) draw(m *Model, r canvas.Rectangle) {
+func (t *timeline) draw(v *view, r canvas.Rectangle) {
 	if r.Empty() {
 		return
 	}
@@ -103,18 +134,18 @@ func (t *timeline) draw(m *Model, r canvas.Rectangle) {
 	y := r.Y
 	for i, li := range plan.workers {
 		label := t.lanes[li].label
-		t.drawLabel(m, r, y, label, canvas.Normal)
+		t.drawLabel(v, r, y, label, canvas.Normal)
 		if i == 0 && plan.hidden > 0 {
-			m.c.Set(r.X+laneLabel-2, y, m.c.Glyphs.Up, canvas.Key)
+			v.c.Set(r.X+laneLabel-2, y, v.c.Glyphs.Up, canvas.Key)
 		}
-		t.drawLane(m, r, y, li, 1)
+		t.drawLane(v, r, y, li, 1)
 		if plan.each > 1 {
-			t.thicken(m, r.X+laneLabel, y+1)
+			t.thicken(v, r.X+laneLabel, y+1)
 		}
 		y += plan.each
 	}
 	if len(plan.more) > 0 {
-		t.drawMerged(m, r, y, plan.more)
+		t.drawMerged(v, r, y, plan.more)
 		y++
 	}
 	for _, li := range plan.fixed {
@@ -123,24 +154,24 @@ func (t *timeline) draw(m *Model, r canvas.Rectangle) {
 			st = canvas.BadBold
 		}
 		if t.lanes[li].track == trace.TrackCompute {
-			t.drawArea(m, canvas.Rect(r.X+laneLabel, y, t.cols, plan.tall-1), li, plan.tall)
+			t.drawArea(v, canvas.Rect(r.X+laneLabel, y, t.cols, plan.tall-1), li, plan.tall)
 			y += plan.tall - 1
 		}
-		t.drawLabel(m, r, y, t.lanes[li].label, st)
-		t.drawLane(m, r, y, li, plan.tall)
+		t.drawLabel(v, r, y, t.lanes[li].label, st)
+		t.drawLane(v, r, y, li, plan.tall)
 		y++
 	}
 	if len(t.lanes) == 0 {
-		p := m.c.Pen(r.X+1, y, r.W-1)
+		p := v.c.Pen(r.X+1, y, r.W-1)
 		p.Text(canvas.Dim, "no lane matches /").Text(canvas.Bold, t.filter).Text(canvas.Dim, "   / then enter shows all")
 		y++
 	}
 	if plan.axis {
-		t.drawAxis(m, r, y)
+		t.drawAxis(v, r, y)
 		y++
 	}
 	if t.cursor >= 0 {
-		t.drawCursor(m, r, r.Y, y)
+		t.drawCursor(v, r, r.Y, y)
 	}
 	y = r.Y + r.H - plan.lines
 	for i := range min(plan.lines, len(t.lines)) {
@@ -148,7 +179,7 @@ func (t *timeline) draw(m *Model, r canvas.Rectangle) {
 		if i >= t.said {
 			st = canvas.Dim
 		}
-		p := m.c.Pen(r.X+1, y+i, r.W-2)
+		p := v.c.Pen(r.X+1, y+i, r.W-2)
 		p.Text(st, t.lines[i])
 		if i == plan.lines-1 && i+1 < t.said {
 			p.Text(st, " ~")
@@ -156,13 +187,13 @@ func (t *timeline) draw(m *Model, r canvas.Rectangle) {
 	}
 }
 
-func (t *timeline) drawLabel(m *Model, r canvas.Rectangle, y int, label string, st canvas.Style) {
-	p := m.c.Pen(r.X+1, y, laneLabel-1)
+func (t *timeline) drawLabel(v *view, r canvas.Rectangle, y int, label string, st canvas.Style) {
+	p := v.c.Pen(r.X+1, y, laneLabel-1)
 	p.Text(st, label)
 }
 
 // drawLane draws one lane's columns and its share of the window.
-func (t *timeline) drawLane(m *Model, r canvas.Rectangle, y, li, tall int) {
+func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
 	l := &t.lanes[li]
 	x0 := r.X + laneLabel
 	prev := -1
@@ -178,17 +209,17 @@ func (t *timeline) drawLane(m *Model, r canvas.Rectangle, y, li, tall int) {
 		}
 		switch l.typ {
 		case laneQueue:
-			t.queueCell(m, x, y, t.acc[(li*t.cols+c)*slots])
+			t.queueCell(v, x, y, t.acc[(li*t.cols+c)*slots])
 			continue
 		case laneBar:
 			if l.track == trace.TrackCompute {
 				busy = min(1, busy*float64(tall))
 			}
-			t.barCell(m, x, y, busy, l.hue)
+			t.barCell(v, x, y, busy, l.hue)
 			continue
 		}
 		if busy < 0.01 {
-			m.c.Set(x, y, m.c.Glyphs.Idle, canvas.Idle.Text())
+			v.c.Set(x, y, v.c.Glyphs.Idle, canvas.Idle.Text())
 			prev = -1
 			continue
 		}
@@ -199,11 +230,11 @@ func (t *timeline) drawLane(m *Model, r canvas.Rectangle, y, li, tall int) {
 			if cause == trace.CauseWorkers {
 				letter, st = 'N', canvas.Warn // waiting in Next, whatever that is charged to
 			}
-			if prev == d && !m.c.Glyphs.ASCII {
-				letter = m.c.Glyphs.Hor
+			if prev == d && !v.c.Glyphs.ASCII {
+				letter = v.c.Glyphs.Hor
 			}
 			prev = d
-			m.c.Set(x, y, letter, st)
+			v.c.Set(x, y, letter, st)
 			continue
 		}
 		solid := busy >= 0.5
@@ -212,7 +243,7 @@ func (t *timeline) drawLane(m *Model, r canvas.Rectangle, y, li, tall int) {
 		}
 		// In colour a run of one phase is a block that starts with its letter;
 		// without colour, and in part-filled columns, every cell has it.
-		if solid && prev == d && !m.c.Theme.Mono && !m.c.Glyphs.ASCII {
+		if solid && prev == d && !v.c.Theme.Mono && !v.c.Glyphs.ASCII {
 			letter = ' '
 		}
 		st := h.Text()
@@ -222,7 +253,168 @@ func (t *timeline) drawLane(m *Model, r canvas.Rectangle, y, li, tall int) {
 		} else {
 			prev = -1
 		}
-		m.c.Set(x, y, letter, st)
+		v.c.Set(x, y, letter, st)
 	}
-	t.drawShare(m, r, y, l)
+	t.drawShare(v, r, y, l)
+}
+
+// thicken repeats the blocks of the row above, so that a lane is two rows high.
+func (t *timeline) thicken(v *view, x, y int) {
+	for i := x; i < min(x+t.cols, v.c.W); i++ {
+		r, st := v.c.At(i, y-1)
+		if !st.Solid() {
+			continue
+		}
+		if !v.c.Theme.Mono && !v.c.Glyphs.ASCII {
+			r = ' '
+		}
+		v.c.Set(i, y, r, st)
+	}
+}
+
+// drawArea draws the rows of a tall lane above its last one, which drawLane
+// draws.
+func (t *timeline) drawArea(v *view, r canvas.Rectangle, li, tall int) {
+	for c := range t.cols {
+		_, busy := t.column(li, c)
+		v.c.Height(r.X+c, r.Y, tall, busy, t.lanes[li].hue.Text())
+	}
+}
+
+func (t *timeline) barCell(v *view, x, y int, busy float64, h canvas.Hue) {
+	if busy < 0.01 {
+		v.c.Set(x, y, v.c.Glyphs.Idle, canvas.Idle.Text())
+		return
+	}
+	v.c.Set(x, y, v.c.Glyphs.Levels[level(busy)], h.Text())
+}
+
+// level maps 0..1 to 1..8 eighths.
+func level(f float64) int { return min(8, max(1, int(f*8+0.5))) }
+
+// queueCell shows the batches that are ready: a height, or a digit in ASCII. sample
+// is their number and one, or 0 before the first. An empty queue is red and says 0.
+func (t *timeline) queueCell(v *view, x, y int, sample float32) {
+	switch {
+	case sample == 0:
+		v.c.Set(x, y, ' ', canvas.Normal)
+	case sample < 1.5:
+		v.c.Set(x, y, '0', canvas.Bad)
+	case v.c.Glyphs.ASCII || t.capacity == 0:
+		r := '+'
+		if sample-1 < 10 {
+			r = '0' + rune(sample-1)
+		}
+		v.c.Set(x, y, r, canvas.Transfer.Text())
+	default:
+		v.c.Set(x, y, v.c.Glyphs.Levels[level(float64(sample-1)/float64(t.capacity))], canvas.Transfer.Text())
+	}
+}
+
+// drawShare prints the lane's busy share, or the queue's level.
+func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
+	var b [24]byte
+	if l.typ == laneQueue {
+		n := strconv.AppendInt(b[:0], t.ready, 10)
+		if t.capacity > 0 {
+			n = strconv.AppendInt(append(n, '/'), t.capacity, 10)
+		}
+		if len(n) > laneShare-1 && t.capacity > 0 {
+			n = appendPct(b[:0], float64(t.ready)/float64(t.capacity))
+		}
+		v.c.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, n)
+		return
+	}
+	end := t.edge
+	if l.device() {
+		end = t.known
+	}
+	span := end - max(0, t.first*t.bin())
+	if span <= 0 {
+		return
+	}
+	f := float64(l.busy) / float64(span)
+	st := canvas.Dim
+	switch l.typ {
+	case laneStall:
+		st = stallStyle(f)
+	case laneBar:
+		if l.track == trace.TrackCompute {
+			st = utilStyle(f)
+		}
+	}
+	v.c.Right(r.X+r.W-laneShare, y, laneShare-1, st, appendPct(b[:0], min(f, 1)))
+}
+
+// drawMerged draws several workers as one row of mean occupancy.
+func (t *timeline) drawMerged(v *view, r canvas.Rectangle, y int, lanes []int) {
+	p := v.c.Pen(r.X+1, y, laneLabel-1)
+	if t.lanes[lanes[0]].track == trace.TrackWorker0 { // all of them
+		p.Text(canvas.Dim, "w0-").Text(canvas.Dim, t.lanes[lanes[len(lanes)-1]].label)
+	} else {
+		p.Text(canvas.Dim, "+").Int(canvas.Dim, int64(len(lanes))).Text(canvas.Dim, " more")
+	}
+	sum := lane{typ: lanePhases}
+	for c := range t.cols {
+		total := 0.0
+		for _, li := range lanes {
+			_, busy := t.column(li, c)
+			total += busy
+		}
+		t.barCell(v, r.X+laneLabel+c, y, total/float64(len(lanes)), canvas.Idle)
+	}
+	for _, li := range lanes {
+		sum.busy += t.lanes[li].busy / int64(len(lanes))
+	}
+	t.drawShare(v, r, y, &sum)
+}
+
+// drawAxis draws where a step begins whose ops are timed, times relative to the
+// right edge, and the knob changes.
+func (t *timeline) drawAxis(v *view, r canvas.Rectangle, y int) {
+	x0 := r.X + laneLabel
+	for c := range t.cols {
+		v.c.Set(x0+c, y, v.c.Glyphs.Hor, canvas.Border)
+	}
+	if li := t.busyAt[trace.TrackCompute]; li >= 0 && v.pic.value("time_ops") != "every" {
+		for c := range t.cols {
+			if t.acc[(int(li)*t.cols+c)*slots+timedSlot] > 0 {
+				v.c.Set(x0+c, y, 't', canvas.Key)
+			}
+		}
+	}
+	var b [32]byte
+	for c := 0; c < t.cols-6; c += 24 {
+		back := t.edge - (t.first+int64(c))*t.bin()
+		if back > t.edge {
+			continue
+		}
+		p := v.c.Pen(x0+c, y, t.cols-c)
+		p.Bytes(canvas.Dim, appendDur(b[:0], -back))
+	}
+	if now := v.c.Pen(x0+t.cols-4, y, 4); !v.frozen && t.cols > 12 {
+		now.Text(canvas.Dim, " now")
+	}
+	segs := v.pic.snap.Segments
+	for i := len(segs) - 1; i > 0; i-- {
+		c := segs[i].Start/t.bin() - t.first
+		if c < 0 {
+			break
+		}
+		if c < int64(t.cols) {
+			p := v.c.Pen(x0+int(c), y, t.cols-int(c))
+			p.Rune(canvas.Staged, v.c.Glyphs.Up).Text(canvas.Staged, "#").Int(canvas.Staged, int64(segs[i].Index)).Space(1)
+		}
+	}
+}
+
+func (t *timeline) drawCursor(v *view, r canvas.Rectangle, y0, y1 int) {
+	c := t.cursor/t.bin() - t.first
+	if c < 0 || c >= int64(t.cols) {
+		return
+	}
+	x := r.X + laneLabel + int(c)
+	for y := y0; y < y1; y++ {
+		v.c.Restyle(x, y, canvas.Cursor)
+	}
 }

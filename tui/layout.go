@@ -2,7 +2,7 @@ package tui
 
 import "dev.gpustall/tui/canvas"
 
-// size classes of the screen. It never refuses to run.
+// sizeClass is a size of the screen, which never refuses to run.
 type sizeClass uint8
 
 const (
@@ -27,118 +27,145 @@ func classOf(w, h int) sizeClass {
 	return sizeLarge
 }
 
-// layout is where everything goes. Empty rectangles are not drawn.
-type layout struct {
-	class                                         sizeClass
-	header, gauges, footer                        canvas.Rectangle
-	timeline, knobs, verdict, stalls, experiments canvas.Rectangle
-	ops, notes                                    canvas.Rectangle
+// space is what there is for the panels.
+type space struct {
+	class sizeClass
+	w, h  int // of the body, between header and footer
 }
 
-// arrange lays the screen out. side is the panel that shares the lower right of
-// the compact layout; the device ops have the lower part of larger ones; expanded
-// gives the focused panel the whole body.
-func arrange(w, h int, focus, side panel, expanded bool) (l layout) {
-	l.class = classOf(w, h)
-	l.header = canvas.Rect(0, 0, w, 1)
-	l.footer = canvas.Rect(0, h-1, w, 1)
-	body := canvas.Rect(0, 1, w, h-2)
-	switch l.class {
-	case sizeLine:
-		l.header, l.footer = canvas.Rect(0, 0, w, 1), canvas.Rectangle{}
+// band is a strip of the body. Bands lie one below the other, and the panels of a
+// band side by side.
+type band uint8
+
+const (
+	nowhere band = iota // the panel is not shown
+	gaugesBand
+	timelineBand
+	verdictBand
+	lastBand
+	numBands
+
+	lowerBand = lastBand // of the compact screen
+)
+
+// place is what a panel asks of the layout.
+type place struct {
+	band band
+	rows int // 0: those that the other bands leave
+	cols int // 0: those that the others of the band leave
+}
+
+// layout is where everything goes. Empty rectangles are not drawn.
+type layout struct {
+	class          sizeClass
+	header, footer canvas.Rectangle
+	digest         canvas.Rectangle   // what the small screen shows in place of panels
+	panels         []canvas.Rectangle // by number
+}
+
+func (m *Model) space() space { return space{classOf(m.w, m.h), m.w, m.h - 2} }
+
+// layout lays the screen out for the size and the focus that it has.
+func (m *Model) layout() *layout {
+	l := &m.lay
+	s := m.space()
+	*l = layout{class: s.class, header: canvas.Rect(0, 0, m.w, 1), panels: append(l.panels[:0], make([]canvas.Rectangle, len(m.panels))...)}
+	if s.class == sizeLine {
 		return l
-	case sizeSmall:
-		if expanded || focus >= paneStalls { // of these the small screen shows nothing
-			*l.panel(focus) = body
-		} else {
-			l.gauges = body
+	}
+	l.footer = canvas.Rect(0, m.h-1, m.w, 1)
+	body := canvas.Rect(0, 1, s.w, s.h)
+	switch {
+	case m.expanded || s.class == sizeSmall && !m.focus.small:
+		for i := range m.panels {
+			if &m.panels[i] == m.focus {
+				l.panels[i] = body
+			}
 		}
-		return l
-	}
-	if expanded {
-		*l.panel(focus) = body
-		return l
-	}
-	switch l.class {
-	case sizeCompact:
-		l.compact(body, side)
-	case sizeFull:
-		l.full(body, 5, 7, experimentRows(body.H, 7))
-	case sizeLarge:
-		l.full(body, 7, 8, experimentRows(body.H, 10))
-		nw := min(60, w/3)
-		l.experiments.W -= nw
-		l.notes = canvas.Rect(l.experiments.W, l.experiments.Y, nw, l.experiments.H)
-	}
-	if side == paneOps && l.class >= sizeFull { // the lower part is theirs, while they are looked at
-		h := body.Y + body.H - l.verdict.Y
-		l.ops = canvas.Rect(body.X, l.verdict.Y, body.W, h)
-		l.verdict, l.stalls, l.experiments, l.notes = canvas.Rectangle{}, canvas.Rectangle{}, canvas.Rectangle{}, canvas.Rectangle{}
+	case s.class == sizeSmall:
+		l.digest = body
+	default:
+		l.stack(m.panels, m.side, s, body)
 	}
 	return l
 }
 
-// experimentRows gives the table a little more on tall screens.
-func experimentRows(h, base int) int { return base + max(0, h-34)/8 }
-
-// full is the layout of a large terminal.
-func (l *layout) full(b canvas.Rectangle, gauges, verdict, experiments int) {
-	main := b.H - gauges - verdict - experiments
-	kw := max(50, b.W*2/5)
-	if b.W >= 160 {
-		kw = max(56, b.W/3)
+// stack divides the body into bands, and each band into panels.
+func (l *layout) stack(panels []panel, side *panel, s space, body canvas.Rectangle) {
+	var at [16]place
+	places := at[:0]
+	var cover *panel
+	for i := range panels {
+		p := &panels[i]
+		pl := p.place(s)
+		switch {
+		case p.side && p != side && (s.class == sizeCompact || p.covers != nowhere):
+			pl = place{}
+		case p.covers != nowhere && s.class != sizeCompact:
+			cover = p
+			pl = place{}
+		}
+		places = append(places, pl)
 	}
-	y := b.Y
-	l.gauges = canvas.Rect(b.X, y, b.W, gauges)
-	y += gauges
-	l.timeline = canvas.Rect(b.X, y, b.W-kw, main)
-	l.knobs = canvas.Rect(b.W-kw, y, kw, main)
-	y += main
-	vw := b.W / 2
-	l.verdict = canvas.Rect(b.X, y, vw, verdict)
-	l.stalls = canvas.Rect(vw, y, b.W-vw, verdict)
-	y += verdict
-	l.experiments = canvas.Rect(b.X, y, b.W, experiments)
-}
-
-// compact keeps gauges, timeline and knobs, and one of the other panels.
-func (l *layout) compact(b canvas.Rectangle, side panel) {
-	const gauges = 5
-	lower := max(8, (b.H-gauges)*2/5)
-	main := b.H - gauges - lower
-	y := b.Y
-	l.gauges = canvas.Rect(b.X, y, b.W, gauges)
-	y += gauges
-	l.timeline = canvas.Rect(b.X, y, b.W, main)
-	y += main
-	kw := max(36, b.W*9/20)
-	l.knobs = canvas.Rect(b.X, y, kw, lower)
-	*l.panel(side) = canvas.Rect(kw, y, b.W-kw, lower)
-}
-
-func (l *layout) panel(p panel) *canvas.Rectangle {
-	switch p {
-	case paneTimeline:
-		return &l.timeline
-	case paneKnobs:
-		return &l.knobs
-	case paneStalls:
-		return &l.stalls
-	case paneExperiments:
-		return &l.experiments
-	case paneOps:
-		return &l.ops
+	var rows [numBands]int
+	left, loose := body.H, nowhere
+	for b := gaugesBand; b < numBands; b++ {
+		used := false
+		for _, pl := range places {
+			if pl.band == b {
+				rows[b] = max(rows[b], pl.rows)
+				used = true
+			}
+		}
+		if used && rows[b] == 0 {
+			loose = b
+		}
+		left -= rows[b]
 	}
-	return &l.verdict
-}
-
-// box draws a panel's border and its title; pane is 0 for what has no focus.
-func (m *Model) box(r canvas.Rectangle, title string, pane panel) canvas.Pen {
-	key := ""
-	if pane != 0 {
-		key = paneKeys[pane]
+	rows[loose] += left
+	y := body.Y
+	for b := gaugesBand; b < numBands; b++ {
+		h := rows[b]
+		if cover != nil && b == cover.place(s).band {
+			for b < cover.covers {
+				b++
+				h += rows[b]
+			}
+			for i := range panels {
+				if &panels[i] == cover {
+					l.panels[i] = canvas.Rect(body.X, y, body.W, h)
+				}
+			}
+		} else {
+			l.divide(places, b, canvas.Rect(body.X, y, body.W, h))
+		}
+		y += h
 	}
-	return m.c.Box(r, key, title, pane != 0 && pane == m.focus)
 }
 
-var paneKeys = [...]string{"", "1", "2", "3", "4", "5", "6"}
+// divide gives the panels of a band their columns.
+func (l *layout) divide(places []place, b band, r canvas.Rectangle) {
+	left, sharing := r.W, 0
+	for _, pl := range places {
+		if pl.band == b {
+			left -= pl.cols
+			if pl.cols == 0 {
+				sharing++
+			}
+		}
+	}
+	x := r.X
+	for i, pl := range places {
+		if pl.band != b {
+			continue
+		}
+		w := pl.cols
+		if w == 0 {
+			w = left / sharing
+			left -= w
+			sharing--
+		}
+		l.panels[i] = canvas.Rect(x, r.Y, w, r.H)
+		x += w
+	}
+}

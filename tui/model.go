@@ -53,28 +53,6 @@ var rates = []int{1, 2, 5, 10, 15, 20, 30}
 
 const maxFPS = 30
 
-// panel is what can have the focus.
-type panel uint8
-
-const (
-	paneTimeline panel = 1 + iota
-	paneKnobs
-	paneVerdict
-	paneStalls
-	paneExperiments
-	paneOps
-	lastPane = paneOps
-)
-
-// overlay covers the body of the screen.
-type overlay uint8
-
-const (
-	overlayNone overlay = iota
-	overlayHelp
-	overlayNotes
-)
-
 // Model is the screen's state. Use it through bubbletea, or Run.
 type Model struct {
 	o      Options
@@ -87,8 +65,13 @@ type Model struct {
 	w, h     int
 	fps      int
 	ticks    int // generation of the running tick: a rate change starts a new one
-	focus    panel
-	side     panel // what shares the lower right of the compact layout
+	panels   []panel
+	globals  []binding // keys that mean the same everywhere
+	focus    *panel
+	side     *panel // the side panel looked at last
+	lay      layout
+	v        view       // of the panel being drawn
+	head     canvas.Pen // of its title
 	expanded bool
 	overlay  overlay
 	scroll   int // of the overlay
@@ -97,6 +80,7 @@ type Model struct {
 	pic  picture         // what is drawn: the snapshot as of the moment shown
 	tl   timeline
 	kn   knobs
+	st   stalls
 	ex   experiments
 	op   ops
 	an   analysis
@@ -130,10 +114,10 @@ type message struct {
 
 // New makes the screen. Its first frame comes with the first window size.
 func New(o Options) *Model {
-	m := &Model{
-		o: o, themes: canvas.Themes(), fps: o.FPS,
-		focus: paneKnobs, side: paneVerdict, dirty: true,
-	}
+	m := &Model{o: o, themes: canvas.Themes(), fps: o.FPS, dirty: true}
+	m.panels = m.makePanels()
+	m.globals = m.makeGlobals()
+	m.focus, m.side = m.panel(pick(o.Replay, "timeline", "knobs")), m.home()
 	if m.fps <= 0 {
 		m.fps = 10
 	}
@@ -152,12 +136,8 @@ func New(o Options) *Model {
 	}
 	m.c.Theme = &m.themes[m.theme]
 	if o.Replay {
-		m.focus = paneTimeline
 		m.frozen = true
 	}
-	m.ex.sel = -1
-	m.tl.init()
-	m.kn.init()
 	return m
 }
 

@@ -152,16 +152,16 @@ func TestLateHandOver(t *testing.T) {
 		{Start: 1 * ms, End: 1*ms + 900, Batch: 7, Kind: trace.KindCollate, Track: trace.Worker(0)},
 		{Start: 1 * ms, End: 30 * ms, Batch: 7, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseCollate)},
 	}}
-	tl.explain(&Model{})
+	tl.explain(&picture{}, false, false)
 	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "then the hand-over") {
 		t.Errorf("a late hand-over reads %q", got)
 	}
 	tl = timeline{cursor: -1, cols: 80, zoom: 3, first: 100, edge: 1e12, spans: []trace.Span{{Start: 1e12 - 5, End: 1e12, Track: trace.Worker(0)}}}
-	tl.explain(&Model{})
+	tl.explain(&picture{}, false, false)
 	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "no step has ended") {
 		t.Errorf("an open window reads %q", got)
 	}
-	tl.explain(&Model{paused: true})
+	tl.explain(&picture{}, true, false)
 	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "paused") {
 		t.Errorf("a pause reads %q", got)
 	}
@@ -178,7 +178,7 @@ func TestLaunchOverhead(t *testing.T) {
 		tl := timeline{cursor: -1, cols: 80, zoom: 0, edge: 1000 * us, known: 1000 * us, spans: []trace.Span{
 			{Start: 80 * us, End: enqueued, Step: 4, Batch: 4, Kind: trace.KindEnqueue, Track: trace.TrackStep}, stall,
 		}}
-		tl.explain(&Model{})
+		tl.explain(&picture{}, false, false)
 		if got := strings.Join(tl.lines, " "); !strings.Contains(got, want) {
 			t.Errorf("enqueued until %d: %q", enqueued, got)
 		}

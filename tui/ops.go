@@ -5,23 +5,14 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/tui/canvas"
 )
-
-// opSort is what the table of device ops is sorted by.
-type opSort uint8
-
-const (
-	sortTotal opSort = iota
-	sortMean
-	sortName
-	numSorts
-)
-
-var sortWords = [numSorts]string{"total", "mean", "name"}
 
 // groups that b steps through, and what they are called.
 var (
@@ -29,53 +20,211 @@ var (
 	groupWords = [...]string{stall.ByOp: "launch", stall.ByKind: "op", stall.ByLayer: "layer", stall.ByPhase: "phase"}
 )
 
-// ops is the panel of device ops: the table of the configuration shown, beside
-// that of baseline A.
+// ops is the panel of device ops: those of the configuration shown, beside those of
+// baseline A.
 type ops struct {
-	group  stall.OpGroup
-	sort   opSort
-	scroll int
+	group     stall.OpGroup
+	table     canvas.Table[op]
+	rows      []op
+	shown, a  stall.OpTable // of the configuration shown, and of A
+	compared  bool          // with A
+	mostShare float64       // which the longest bar stands for
+}
 
-	table, base stall.OpTable
-	rows        []stall.OpRow // grouped and sorted
-	versus      []float64     // the time of a sample over baseline A's, by row; NaN where unknown
-	compared    bool          // with a baseline
+// op is a row.
+type op struct {
+	stall.OpRow
+	versus float64 // the time of a sample over baseline A's; NaN where unknown
+}
+
+func (o *ops) panel() panel {
+	o.table = canvas.Table[op]{Columns: o.columns(), By: "total", Shorten: 7, Marks: true, Cursor: -1, Pinned: -1}
+	return panel{
+		key: "6", name: "device ops", title: "Device ops", hint: "ops", side: true, covers: lastBand,
+		place: func(s space) place {
+			return place{band: pick(s.class == sizeCompact, lowerBand, verdictBand)}
+		},
+		about: o.about,
+		draw:  o.draw,
+		keys: []binding{
+			{keys: upDownKeys, also: pageKeys, show: upDown, hint: "scroll", replay: "scroll", help: "scroll", do: o.scroll},
+			{keys: "b", hint: "group", replay: "group", help: "group the rows", do: o.regroup},
+			{keys: "s", hint: "sort", replay: "sort", help: "sort by total, mean or name", do: o.resort},
+			{keys: "esc", hint: "back", replay: "back"},
+			{keys: "a", hint: "baseline A", replay: "baseline A"},
+		},
+	}
+}
+
+func (o *ops) scroll(_ *Model, key string) tea.Cmd {
+	d, far := direction(key)
+	if far == stridePage {
+		d *= 10
+	}
+	o.table.Scroll = max(0, min(o.table.Scroll+d, len(o.rows))) // drawing knows how many have room
+	return nil
+}
+
+func (o *ops) regroup(*Model, string) tea.Cmd {
+	o.group = opGroups[(slices.Index(opGroups[:], o.group)+1)%len(opGroups)]
+	o.table.Scroll = 0
+	o.arrange()
+	return nil
+}
+
+func (o *ops) resort(*Model, string) tea.Cmd {
+	o.table.SortNext()
+	o.table.Scroll = 0
+	o.arrange()
+	return nil
+}
+
+// The columns of an op's name: in full ("conv_backward_weight"), and with short
+// words.
+const (
+	opName      = 20
+	opNameShort = 15
+)
+
+// columns: the comparison needs a baseline, the kernel and the extremes one launch a
+// row.
+func (o *ops) columns() []canvas.Column[op] {
+	byLaunch := func() bool { return o.group == stall.ByOp }
+	number := func(title string, w, drop int, number func(b []byte, r *op) []byte) canvas.Column[op] {
+		return canvas.Column[op]{Title: title, W: w, Drop: drop, Right: true, Cell: func(p *canvas.Pen, r *op) {
+			p.Bytes(canvas.Normal, number(p.Buf(), r))
+		}}
+	}
+	sorted := func(c canvas.Column[op], by string, order func(a, b *op) int) canvas.Column[op] {
+		c.Sort, c.Order = by, order
+		return c
+	}
+	total := number("total", 8, 5, func(b []byte, r *op) []byte { return appendDur(b, r.Total) })
+	mean := number("mean", 8, 2, func(b []byte, r *op) []byte { return appendDur(b, int64(math.Round(r.Mean()))) })
+	longest := number("longest", 8, 10, func(b []byte, r *op) []byte {
+		if r.Max == 0 {
+			return append(b, '-')
+		}
+		return appendDur(b, r.Max)
+	})
+	longest.Shown = byLaunch
+	return []canvas.Column[op]{
+		{Title: "op", W: opName, Short: opNameShort, Cell: o.nameCell,
+			Sort: "name", Order: func(a, b *op) int {
+				return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Phase, b.Phase))
+			}},
+		{Title: "layer", W: 18, Short: 16, Drop: 1, Cell: o.layerCell},
+		{Title: "phase", W: 9, Drop: 6, Shown: func() bool { return o.group != stall.ByLayer },
+			Cell: func(p *canvas.Pen, r *op) { p.Text(canvas.Dim, r.Phase) }},
+		{Title: "of ops", W: 6, Right: true, Cell: func(p *canvas.Pen, r *op) { p.Bytes(canvas.Bold, appendPct(p.Buf(), r.Share)) }},
+		{W: 4, Most: 20, Drop: 9, Cell: func(p *canvas.Pen, r *op) {
+			p.Bar(canvas.Compute.Text(), p.Left(), r.Share/max(o.mostShare, 1e-9))
+		}},
+		number("of step", 7, 7, func(b []byte, r *op) []byte { return appendPct(b, r.Step) }),
+		number("calls", 6, 8, func(b []byte, r *op) []byte { return figures.AppendCount(b, r.Calls) }),
+		sorted(total, "total", func(a, b *op) int { return cmp.Compare(b.Total, a.Total) }),
+		sorted(mean, "mean", func(a, b *op) int { return cmp.Compare(b.Mean(), a.Mean()) }),
+		longest,
+		number("TFLOP/s", 8, 3, func(b []byte, r *op) []byte { return appendFine(b, r.TFLOPs()) }),
+		number("GB/s", 7, 9, func(b []byte, r *op) []byte { return appendFine(b, r.GBs()) }),
+		{Title: "vs A", W: 6, Drop: 4, Right: true, Shown: func() bool { return o.compared }, Cell: func(p *canvas.Pen, r *op) {
+			st := canvas.Normal
+			switch {
+			case r.versus < 0.95:
+				st = canvas.Good
+			case r.versus > 1.05:
+				st = canvas.Bad
+			}
+			p.Bytes(st, appendRatio(p.Buf(), r.versus))
+		}},
+		{Title: "kernel", W: 18, Drop: 11, Shown: byLaunch, Cell: func(p *canvas.Pen, r *op) { p.Text(canvas.Dim, r.Variant) }},
+	}
+}
+
+// nameCell writes what a row is of, or how many launches it is of.
+func (o *ops) nameCell(p *canvas.Pen, r *op) {
+	name := r.Name
+	if o.group == stall.ByPhase {
+		name = r.Phase
+	}
+	if name == "" && o.group == stall.ByLayer {
+		launches(p, r)
+		return
+	}
+	name = pick(name == "", "-", name)
+	if p.Left() < opName {
+		writeShort(p, name)
+		return
+	}
+	p.Text(canvas.Normal, name)
+}
+
+func (o *ops) layerCell(p *canvas.Pen, r *op) {
+	if r.Layer == "" && (o.group == stall.ByKind || o.group == stall.ByPhase) {
+		launches(p, r)
+		return
+	}
+	p.Text(canvas.Dim, pick(r.Layer == "", "-", r.Layer))
+}
+
+func launches(p *canvas.Pen, r *op) {
+	p.Int(canvas.Dim, int64(r.Ops)).Text(canvas.Dim, pick(r.Ops == 1, " launch", " launches"))
+}
+
+// appendFine writes a rate of any size with two or three digits.
+func appendFine(b []byte, v float64) []byte {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0) || v <= 0:
+		return append(b, '-')
+	case v < 0.001:
+		return append(b, "<0.001"...)
+	case v < 0.0995:
+		return strconv.AppendFloat(b, v, 'f', 3, 64)
+	}
+	return appendSig(b, v)
+}
+
+func appendRatio(b []byte, v float64) []byte {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return append(b, '-')
+	}
+	return strconv.AppendFloat(append(b, 'x'), v, 'f', 2, 64)
+}
+
+// writeShort writes an op's name with "backward" and "forward" as bwd and fwd.
+func writeShort(p *canvas.Pen, name string) {
+	for _, w := range [...][2]string{{"backward", "bwd"}, {"forward", "fwd"}} {
+		if before, after, ok := strings.Cut(name, w[0]); ok {
+			p.Text(canvas.Normal, before).Text(canvas.Normal, w[1]).Text(canvas.Normal, after)
+			return
+		}
+	}
+	p.Text(canvas.Normal, name)
 }
 
 // set takes the tables that were worked out.
-func (o *ops) set(table, base stall.OpTable) {
-	o.table, o.base = table, base
+func (o *ops) set(shown, a stall.OpTable) {
+	o.shown, o.a = shown, a
 	o.arrange()
 }
 
-// arrange groups and sorts the rows.
+// arrange groups, compares and sorts the rows.
 func (o *ops) arrange() {
-	o.rows = o.table.Group(o.group)
-	slices.SortStableFunc(o.rows, func(a, b stall.OpRow) int {
-		switch o.sort {
-		case sortMean:
-			return cmp.Compare(b.Mean(), a.Mean())
-		case sortName:
-			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Phase, b.Phase))
-		}
-		return cmp.Compare(b.Total, a.Total)
-	})
-	o.versus = o.versus[:0]
-	o.compared = len(o.base.Rows) > 0 && len(o.rows) > 0 && o.base.Segment.Index != o.table.Segment.Index
-	if !o.compared {
-		return
+	o.compared = len(o.a.Rows) > 0 && len(o.shown.Rows) > 0 && o.a.Segment.Index != o.shown.Segment.Index
+	var changes []stall.OpChange
+	if o.compared {
+		changes = stall.CompareOps(&o.a, &o.shown, o.group)
 	}
-	changes := stall.CompareOps(&o.base, &o.table, o.group)
-	for i := range o.rows {
-		v := math.NaN()
-		for j := range changes {
-			if c := &changes[j]; o.same(&o.rows[i], c) {
-				v = c.Ratio(&o.base, &o.table)
-				break
-			}
+	o.rows, o.mostShare = o.rows[:0], 0
+	for _, r := range o.shown.Group(o.group) {
+		row := op{r, math.NaN()}
+		if i := slices.IndexFunc(changes, func(c stall.OpChange) bool { return o.same(&r, &c) }); i >= 0 {
+			row.versus = changes[i].Ratio(&o.a, &o.shown)
 		}
-		o.versus = append(o.versus, v)
+		o.mostShare = max(o.mostShare, r.Share)
+		o.rows = append(o.rows, row)
 	}
+	o.table.Sort(o.rows)
 }
 
 // same reports whether a change is that of a row.
@@ -91,73 +240,52 @@ func (o *ops) same(r *stall.OpRow, c *stall.OpChange) bool {
 	return r.Name == c.Name && r.Layer == c.Layer && r.Phase == c.Phase
 }
 
-// key handles the panel's own keys.
-func (o *ops) key(name string) {
-	switch name {
-	case "up", "k":
-		o.scroll--
-	case "down", "j":
-		o.scroll++
-	case "pgup":
-		o.scroll -= 10
-	case "pgdown":
-		o.scroll += 10
-	case "b":
-		o.group = opGroups[(slices.Index(opGroups[:], o.group)+1)%len(opGroups)]
-		o.scroll = 0
-		o.arrange()
-	case "s":
-		o.sort = (o.sort + 1) % numSorts
-		o.scroll = 0
-		o.arrange()
+// about says of which configuration the ops are, and how they are arranged.
+func (o *ops) about(v *view, p *canvas.Pen) {
+	if len(o.rows) == 0 {
+		return
 	}
-	o.scroll = max(0, min(o.scroll, len(o.rows))) // drawing knows how many have room
+	if v.pic.snap.Meta.Emulated {
+		p.Text(canvas.Badge, " EMULATED ").Text(canvas.Dim, " ")
+	}
+	t := &o.shown
+	p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(t.Segment.Index)).Text(canvas.Dim, ", ").
+		Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Timed)).Text(canvas.Dim, " of ").
+		Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Steps)).Text(canvas.Dim, pick(t.Steps == 1, " step timed", " steps timed"))
+	if p.Left() > 30 {
+		p.Text(canvas.Dim, ", by ").Text(canvas.Normal, groupWords[o.group]).Text(canvas.Dim, ", sorted by ").Text(canvas.Normal, o.table.By)
+	}
+	p.Text(canvas.Dim, " ")
 }
 
-// draw draws the panel.
-func (o *ops) draw(m *Model, r canvas.Rectangle) {
-	p := m.box(r, "Device ops", paneOps)
-	t := &o.table
-	if len(o.rows) > 0 {
-		if m.pic.snap.Meta.Emulated {
-			p.Text(canvas.Badge, " EMULATED ").Text(canvas.Dim, " ")
-		}
-		p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(t.Segment.Index)).Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Timed)).Text(canvas.Dim, " of ").
-			Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Steps)).Text(canvas.Dim, pick(t.Steps == 1, " step timed", " steps timed"))
-		if p.Left() > 30 {
-			p.Text(canvas.Dim, ", by ").Text(canvas.Normal, groupWords[o.group]).Text(canvas.Dim, ", sorted by ").Text(canvas.Normal, sortWords[o.sort])
-		}
-		p.Text(canvas.Dim, " ")
-	}
-	in := r.Inner()
-	in.X++
-	in.W -= 2
+func (o *ops) draw(v *view, r canvas.Rectangle) {
+	in := r.Indent()
 	if in.Empty() {
 		return
 	}
 	if in.H >= 6 {
 		in.H--
-		m.opsSummary(m.c.Pen(in.X, in.Y+in.H, in.W))
+		o.drawSummary(v, v.c.Pen(in.X, in.Y+in.H, in.W))
 	}
-	if in.H >= 9 && m.pic.driver != ([len(driverGauges)]gauge{}) {
+	if in.H >= 9 && v.pic.hasDriver() {
 		in.H--
-		p := m.c.Pen(in.X, in.Y+in.H, in.W)
-		m.driverLine(p.Text(canvas.Dim, "driver: "))
+		p := v.c.Pen(in.X, in.Y+in.H, in.W)
+		v.pic.driverLine(p.Text(canvas.Dim, "driver: "))
 	}
 	if len(o.rows) == 0 {
-		for i, line := range canvas.Wrap(m.noOps(), in.W) {
+		for i, line := range canvas.Wrap(noOps(v), in.W) {
 			if i < in.H {
-				m.c.Text(in.X, in.Y+i, in.W, canvas.Dim, line)
+				v.c.Text(in.X, in.Y+i, in.W, canvas.Dim, line)
 			}
 		}
 		return
 	}
-	o.drawTable(m, in)
+	o.table.Draw(v.c, in, o.rows)
 }
 
-// opsSummary is the line under the table: copies, memory, fp16's loss scale.
-func (m *Model) opsSummary(p canvas.Pen) {
-	t := &m.op.table
+// drawSummary draws the line under the table: copies, memory, fp16's loss scale.
+func (o *ops) drawSummary(v *view, p canvas.Pen) {
+	t := &o.shown
 	part := func(need int) bool { return p.Left() >= need }
 	if t.Steps > 0 && part(20) {
 		p.Text(canvas.Dim, "H2D ").Bytes(canvas.Normal, appendPct(p.Buf(), t.CopyShare)).Text(canvas.Dim, " of the time")
@@ -166,13 +294,13 @@ func (m *Model) opsSummary(p canvas.Pen) {
 		}
 		p.Space(2)
 	}
-	snap := &m.pic.snap
+	snap := &v.pic.snap
 	if peak := snap.PeakBytes(); peak > 0 && part(18) {
 		p.Text(canvas.Dim, "memory peak ").Bytes(canvas.Normal, appendMemory(p.Buf(), peak))
-		if held := snap.HeldBytes(&m.pic.seg); held > 0 && part(14) {
+		if held := snap.HeldBytes(&v.pic.seg); held > 0 && part(14) {
 			p.Text(canvas.Dim, ", held ").Bytes(canvas.Normal, appendMemory(p.Buf(), held))
 		}
-		if planned := snap.PlannedBytes(m.pic.at); planned > 0 && part(17) {
+		if planned := snap.PlannedBytes(v.pic.at); planned > 0 && part(17) {
 			p.Text(canvas.Dim, ", planned ").Bytes(canvas.Normal, appendMemory(p.Buf(), planned))
 		}
 		p.Space(2)
@@ -195,19 +323,19 @@ func (m *Model) opsSummary(p canvas.Pen) {
 }
 
 // noOps says why there are no device ops to show, and what to press.
-func (m *Model) noOps() string {
-	can := m.o.Control != nil && m.live != nil && m.live.Outcome.Ended == 0
+func noOps(v *view) string {
+	ended := v.live.Outcome.Ended != 0
 	switch {
-	case len(m.pic.snap.Recent) == 0:
+	case len(v.pic.snap.Recent) == 0:
 		return "no device ops before the first step"
-	case m.pic.value("time_ops") == "off" && can:
+	case v.pic.value("time_ops") == "off" && v.canSet && !ended:
 		return "the ops are not timed: time_ops is off; press 2, select time_ops, change it to sampled and press enter"
-	case m.pic.value("time_ops") == "off":
+	case v.pic.value("time_ops") == "off":
 		return "the ops were not timed: time_ops was off"
-	case m.pic.value("time_ops") == "":
+	case v.pic.value("time_ops") == "":
 		return "the session has no timed ops"
-	case m.live != nil && m.live.Outcome.Ended != 0:
+	case ended:
 		return "no step of this configuration was timed"
 	}
-	return "no step of configuration #" + strconv.Itoa(int(m.pic.seg.Index)) + " was timed yet: the table comes with the first ones, every two seconds"
+	return "no step of configuration #" + strconv.Itoa(int(v.pic.seg.Index)) + " was timed yet: the table comes with the first ones, every two seconds"
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
@@ -146,30 +145,17 @@ func TestNoOps(t *testing.T) {
 	s.mustShow("before the first step")
 }
 
-// TestOpColumns: whatever the width, the columns fit, and the op and its share are
-// there.
+// TestOpColumns: there is no comparison with the configuration itself.
 func TestOpColumns(t *testing.T) {
-	for _, group := range opGroups {
-		for w := 25; w < 250; w++ {
-			o := ops{group: group, compared: true}
-			drop, short, bar := o.fit(w)
-			sum := -1
-			for i := range opColumns {
-				if c := &opColumns[i]; c.drop < drop && o.shows(c) {
-					sum += c.width(short) + 1
-				}
-			}
-			if bar > 0 {
-				sum += bar + 1
-			}
-			if sum > w || drop < 1 {
-				t.Errorf("by %s: columns of %d in %d, drop %d", groupWords[group], sum, w, drop)
-			}
-		}
-	}
-	if o := (ops{group: stall.ByOp}); o.shows(&opColumns[len(opColumns)-2]) {
-		t.Error("vs A without a baseline")
-	}
+	run := timedSession()
+	s := newScreen(t, run, Options{Control: run}, 200, 50)
+	s.press("6")
+	s.mustShow("vs A", "kernel")
+	s.press("a")
+	s.tick()
+	s.mustHide("vs A")
+	s.press("b")
+	s.mustHide("kernel")
 }
 
 func TestOpsAllocations(t *testing.T) {

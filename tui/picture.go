@@ -279,3 +279,14 @@ func segmentRange(steps []trace.Step, seg int32) (lo, hi int) {
 	hi = sort.Search(len(steps), func(i int) bool { return steps[i].Segment > seg })
 	return lo, hi
 }
+
+// worst is the cause with the largest share, pauses aside.
+func (p *picture) worst() (trace.Cause, float64) {
+	best, share := trace.CauseUnknown, 0.0
+	for c := range trace.Cause(trace.NumCauses) {
+		if f := p.sum.Share(c); f > share && c != trace.CausePaused {
+			best, share = c, f
+		}
+	}
+	return best, share
+}

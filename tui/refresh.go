@@ -42,7 +42,7 @@ func (m *Model) refresh(now time.Time, force bool) {
 			from, to = m.spanWindow(m.pic.at)
 			m.tl.update(&m.pic, m.o.Source.Snapshot(from, to).Spans)
 		}
-		m.tl.explain(m)
+		m.explain()
 		m.spansAt, m.spansPause = now, 100*time.Since(t0)
 	} else {
 		m.live = m.o.Source.Snapshot(0, 0)
@@ -83,22 +83,29 @@ func (m *Model) spanWindow(at int64) (from, to int64) {
 	return max(from, 0), max(at, 1)
 }
 
+// timelineWidth is the columns inside the timeline's box, or those that it would
+// have.
 func (m *Model) timelineWidth() int {
 	l := m.layout()
-	switch {
-	case l.class == sizeSmall && !l.gauges.Empty():
+	if !l.digest.Empty() {
 		return m.w
-	case !l.timeline.Empty():
-		return l.timeline.Inner().W
+	}
+	for i, r := range l.panels {
+		if m.panels[i].name == "timeline" && !r.Empty() {
+			return r.Inner().W
+		}
 	}
 	return m.w - 2
 }
+
+// explain puts into words what the timeline shows.
+func (m *Model) explain() { m.tl.explain(&m.pic, m.paused, m.focus.name == "timeline") }
 
 // refreshTimeline aggregates again, with the spans at hand.
 func (m *Model) refreshTimeline() {
 	if m.live != nil {
 		m.tl.update(&m.pic, m.tl.spans)
 		m.tl.lineKey = [3]int64{}
-		m.tl.explain(m)
+		m.explain()
 	}
 }

@@ -8,45 +8,69 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// worst is the cause with the largest share, pauses aside.
-func (m *Model) worst() (trace.Cause, float64) {
-	best, share := trace.CauseUnknown, 0.0
-	for c := range trace.Cause(trace.NumCauses) {
-		if f := m.share(c); f > share && c != trace.CausePaused {
-			best, share = c, f
-		}
-	}
-	return best, share
+// stalls is the panel that breaks the wall time down: one bar of all of it, then
+// the causes.
+type stalls struct {
+	table canvas.Table[share]
+	rows  []share
 }
 
-// drawStalls draws the breakdown: one bar of the whole wall time, then the causes.
-func (m *Model) drawStalls(r canvas.Rectangle) {
-	p := m.box(r, "Stall breakdown", paneStalls)
-	p.Text(canvas.Dim, "last ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), len(m.pic.steps))).Text(canvas.Dim, pick(len(m.pic.steps) == 1, " step, ", " steps, ")).
-		Bytes(canvas.Normal, appendDur(p.Buf(), m.pic.sum.Active())).Text(canvas.Dim, " ")
-	in := r.Inner()
-	in.X++
-	in.W -= 2
+// share is a row of the breakdown: what a part of the wall time went to.
+type share struct {
+	name   string
+	letter rune
+	hue    canvas.Hue
+	of     float64 // of the wall time, pauses left out
+	style  canvas.Style
+}
+
+func (s *stalls) panel() panel {
+	s.table = canvas.Table[share]{Columns: shareColumns, Cursor: -1, Pinned: -1}
+	return panel{
+		key: "4", name: "stalls", title: "Stall breakdown", side: true,
+		place: func(sp space) place {
+			if sp.class == sizeCompact {
+				return place{band: lowerBand}
+			}
+			return place{band: verdictBand, rows: verdictRows(sp)}
+		},
+		about: func(v *view, p *canvas.Pen) {
+			n := len(v.pic.steps)
+			p.Text(canvas.Dim, "last ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), n)).Text(canvas.Dim, pick(n == 1, " step, ", " steps, ")).
+				Bytes(canvas.Normal, appendDur(p.Buf(), v.pic.sum.Active())).Text(canvas.Dim, " ")
+		},
+		draw: s.draw,
+	}
+}
+
+var shareColumns = []canvas.Column[share]{
+	{W: 1, Cell: func(p *canvas.Pen, s *share) { p.Rune(s.hue.Text(), s.letter) }},
+	{W: 10, Cell: func(p *canvas.Pen, s *share) { p.Text(canvas.Normal, s.name) }},
+	{W: 2, Most: canvas.Stretch, Cell: func(p *canvas.Pen, s *share) { p.Bar(s.hue.Text(), p.Left(), s.of) }},
+	{W: 6, Right: true, Cell: func(p *canvas.Pen, s *share) { p.Bytes(s.style, appendPct(p.Buf(), s.of)) }},
+}
+
+func (s *stalls) draw(v *view, r canvas.Rectangle) {
+	in := r.Indent()
 	if in.Empty() {
 		return
 	}
-	if m.pic.sum.Active() <= 0 {
-		m.c.Text(in.X, in.Y, in.W, canvas.Dim, m.noSteps())
+	if v.pic.sum.Active() <= 0 {
+		v.c.Text(in.X, in.Y, in.W, canvas.Dim, v.pic.noSteps())
 		return
 	}
-	y := in.Y
 	if in.H >= 3 {
-		m.drawStack(in.X, y, in.W)
-		y++
+		drawStack(v, in.X, in.Y, in.W)
+		in.Y++
+		in.H--
 	}
-	rest := canvas.Rect(in.X, y, in.W, in.Y+in.H-y)
-	m.drawCauses(rest)
+	s.drawShares(v, in)
 }
 
 // drawStack draws busy and every cause as one bar. Parts below half a column
 // are left to the list.
-func (m *Model) drawStack(x, y, w int) {
-	at, colour := 0.0, !m.c.Theme.Mono && !m.c.Glyphs.ASCII
+func drawStack(v *view, x, y, w int) {
+	at, colour := 0.0, !v.c.Theme.Mono && !v.c.Glyphs.ASCII
 	part := func(h canvas.Hue, letter rune, f float64) {
 		a, b := int(at*float64(w)+0.5), int((at+f)*float64(w)+0.5)
 		for i := a; i < min(b, w); i++ {
@@ -54,66 +78,53 @@ func (m *Model) drawStack(x, y, w int) {
 			if colour && (i > a || h == canvas.Compute) { // the block says it
 				r = ' '
 			}
-			m.c.Set(x+i, y, r, h.Solid())
+			v.c.Set(x+i, y, r, h.Solid())
 		}
 		at += f
 	}
-	part(canvas.Compute, m.c.Glyphs.Block, m.pic.util)
+	part(canvas.Compute, v.c.Glyphs.Block, v.pic.util)
 	for c := range trace.Cause(trace.NumCauses) {
 		if c != trace.CausePaused {
-			part(causeHue(c), c.Info().Letter, m.share(c))
+			part(causeHue(c), c.Info().Letter, v.pic.sum.Share(c))
 		}
 	}
 }
 
-// causeList is the fixed order of the list: busy, data first, then the rest, so
-// that entries do not move about; causes under 0.05 % are left out when there is
-// no room.
-func (m *Model) drawCauses(r canvas.Rectangle) {
+// drawShares lists busy, data and the causes, side by side where there is room, in
+// an order that does not change, so that they do not move about. Causes under
+// 0.05 % are left out, and where there is no room the smallest.
+func (s *stalls) drawShares(v *view, r canvas.Rectangle) {
 	if r.Empty() {
 		return
 	}
 	const wide = 27
 	var list [trace.NumCauses]trace.Cause
 	n := 0
+	of := v.pic.sum.Share
 	for c := range trace.Cause(trace.NumCauses) {
-		if m.share(c) >= 0.0005 && c != trace.CausePaused {
+		if of(c) >= 0.0005 && c != trace.CausePaused {
 			list[n] = c
 			n++
 		}
 	}
-	cols := min(max(1, r.W/wide), (n+1)/r.H+1)
-	cw := r.W / cols
-	room := cols * r.H
+	side := min(max(1, r.W/wide), (n+1)/r.H+1)
+	room := side * r.H
 	shown := list[:n]
-	if n+2 > room { // keep the largest, in the fixed order
+	if n+2 > room {
 		keep := max(0, room-2)
-		sort.SliceStable(shown, func(i, j int) bool { return m.share(shown[i]) > m.share(shown[j]) })
+		sort.SliceStable(shown, func(i, j int) bool { return of(shown[i]) > of(shown[j]) })
 		shown = shown[:min(keep, len(shown))]
 		sort.Slice(shown, func(i, j int) bool { return shown[i] < shown[j] })
 	}
-	i := 0
-	entry := func(h canvas.Hue, letter rune, name string, f float64, st canvas.Style) {
-		if i >= room {
-			return
-		}
-		x, y := r.X+i/r.H*cw, r.Y+i%r.H
-		i++
-		p := m.c.Pen(x, y, cw-1)
-		p.Rune(h.Text(), letter).Space(1)
-		head := p
-		head.Limit = min(p.Limit, p.X+10)
-		head.Text(canvas.Normal, name)
-		p.To(x + 13)
-		bar := max(2, cw-13-8)
-		m.c.Bar(p.X, y, bar, f, h.Text())
-		var b [16]byte
-		m.c.Right(x, y, cw-1, st, appendPct(b[:0], f))
-	}
-	entry(canvas.Compute, m.c.Glyphs.Levels[8], "compute", m.pic.util, utilStyle(m.pic.util))
-	entry(canvas.Host, '=', "all data", m.pic.data, stallStyle(m.pic.data))
+	s.rows = append(s.rows[:0],
+		share{"compute", v.c.Glyphs.Levels[8], canvas.Compute, v.pic.util, utilStyle(v.pic.util)},
+		share{"all data", '=', canvas.Host, v.pic.data, stallStyle(v.pic.data)})
 	for _, c := range shown {
-		f := m.share(c)
-		entry(causeHue(c), c.Info().Letter, c.String(), f, canvas.Normal)
+		s.rows = append(s.rows, share{c.String(), c.Info().Letter, causeHue(c), of(c), canvas.Normal})
+	}
+	w := r.W / side
+	for i := range side {
+		rows := s.rows[min(i*r.H, len(s.rows)):min((i+1)*r.H, len(s.rows))]
+		s.table.Draw(v.c, canvas.Rect(r.X+i*w, r.Y, w-1, r.H), rows)
 	}
 }

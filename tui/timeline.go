@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -74,9 +76,70 @@ type timeline struct {
 	ready    int64
 }
 
-func (t *timeline) init() {
+func (t *timeline) panel() panel {
 	t.cursor = -1
 	t.zoom = 5
+	return panel{
+		key: "1", name: "timeline", title: "Timeline", small: true,
+		place: func(space) place { return place{band: timelineBand} },
+		about: t.about,
+		draw: func(v *view, r canvas.Rectangle) {
+			t.drawMoment(v, r)
+			t.draw(v, r)
+		},
+		keys: []binding{
+			{keys: upDownKeys, help: "scroll", do: func(_ *Model, key string) tea.Cmd {
+				d, _ := direction(key)
+				t.scroll = max(0, t.scroll+d)
+				return nil
+			}},
+			{keys: leftRightKeys, show: leftRight, hint: "cursor", help: "move the cursor", do: (*Model).moveCursor},
+			{keys: biggerKeys, also: biggerAlso, help: biggerHelp, do: (*Model).moveCursor},
+			{keys: "z Z", hint: "zoom"},
+			{keys: "[ ]", hint: "rewind"},
+			{keys: "/", hint: "filter"},
+		},
+	}
+}
+
+// moveCursor moves the cursor, which needs a screen that stands still.
+func (m *Model) moveCursor(key string) tea.Cmd {
+	if !m.frozen {
+		m.frozen, m.at = true, m.pic.at
+		m.say("info", "frozen to look around; space goes on")
+	}
+	d, far := direction(key)
+	m.tl.moveCursor(d * [...]int{strideOne: 1, strideShift: 10, strideCtrl: 40}[far])
+	m.explain()
+	return nil
+}
+
+func (m *Model) filterKey(k tea.KeyMsg) {
+	switch k.Type {
+	case tea.KeyEnter:
+		m.tl.typing = false
+	case tea.KeyEsc:
+		m.tl.typing, m.tl.filter = false, ""
+	case tea.KeyBackspace:
+		m.tl.filter = chop(m.tl.filter)
+	case tea.KeyRunes, tea.KeySpace:
+		if len(m.tl.filter) < 24 {
+			m.tl.filter += string(k.Runes)
+		}
+	}
+	m.refreshTimeline()
+}
+
+// about says how much time the columns show, and which lanes.
+func (t *timeline) about(v *view, p *canvas.Pen) {
+	p.Bytes(canvas.Normal, appendDur(p.Buf(), int64(t.cols)*t.bin())).Text(canvas.Dim, ", ").
+		Text(canvas.Normal, zoomNames[t.zoom]).Text(canvas.Dim, " a column ")
+	switch {
+	case t.typing:
+		p.Text(canvas.Key, " filter: /").Text(canvas.Bold, t.filter).Text(canvas.Cursor, " ").Text(canvas.Dim, " enter ")
+	case t.filter != "":
+		p.Text(canvas.Key, " /").Text(canvas.Key, t.filter).Text(canvas.Dim, " ")
+	}
 }
 
 func (t *timeline) bin() int64 { return zooms[t.zoom] }

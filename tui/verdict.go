@@ -3,6 +3,8 @@ package tui
 import (
 	"strings"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
@@ -21,9 +23,30 @@ func classStyle(v *advice.Verdict) canvas.Style {
 	return canvas.BadBold
 }
 
+// verdictPanel says what the device waits for and what to try.
+func verdictPanel() panel {
+	return panel{
+		key: "3", name: "verdict", title: "Verdict", side: true, small: true,
+		place: func(s space) place {
+			if s.class == sizeCompact {
+				return place{band: lowerBand}
+			}
+			return place{band: verdictBand, rows: verdictRows(s), cols: s.w / 2}
+		},
+		draw: drawVerdict,
+		keys: []binding{
+			{keys: "enter", hint: "stage the advice", help: "stage what it advises",
+				when: func(m *Model) bool { return m.an.verdict.Knob != "" },
+				do:   func(m *Model, _ string) tea.Cmd { m.stageAdvice(); return nil }},
+		},
+	}
+}
+
+// verdictRows is the height of its band.
+func verdictRows(s space) int { return pick(s.class == sizeLarge, 8, 7) }
+
 // verdictLine is the verdict in one line.
-func (m *Model) verdictLine(p *canvas.Pen) {
-	v := &m.an.verdict
+func verdictLine(v *advice.Verdict, p *canvas.Pen) {
 	if v.Class == "" {
 		p.Text(canvas.Dim, "no verdict yet")
 		return
@@ -37,49 +60,44 @@ func (m *Model) verdictLine(p *canvas.Pen) {
 	}
 }
 
-func (m *Model) drawVerdict(r canvas.Rectangle) {
-	m.box(r, "Verdict", paneVerdict)
-	in := r.Inner()
-	in.X++
-	in.W -= 2
+func drawVerdict(v *view, r canvas.Rectangle) {
+	in := r.Indent()
 	if in.Empty() {
 		return
 	}
-	v := &m.an.verdict
-	y := in.Y
-	p := m.c.Pen(in.X, y, in.W)
-	if v.Class == "" {
-		p.Text(canvas.Dim, "no verdict yet: it needs some steps")
+	an := v.an
+	if an.verdict.Class == "" {
+		v.c.Text(in.X, in.Y, in.W, canvas.Dim, "no verdict yet: it needs some steps")
 		return
 	}
-	m.wrapVerdict(in.W)
-	bottom := in.Y + in.H - 1
-	for i, line := range m.an.lines {
+	an.wrapVerdict(in.W)
+	y, bottom := in.Y, in.Y+in.H-1
+	for i, line := range an.lines {
 		if y > bottom {
 			break
 		}
 		st := canvas.Normal
-		if i >= m.an.advice {
+		if i >= an.advice {
 			st = canvas.Bold
 		}
-		p = m.c.Pen(in.X, y, in.W)
+		p := v.c.Pen(in.X, y, in.W)
 		if i == 0 {
-			p.Text(classStyle(v), m.an.class)
-			line = line[len(m.an.class):]
+			p.Text(classStyle(&an.verdict), an.class)
+			line = line[len(an.class):]
 		}
 		p.Text(st, line)
-		if y == bottom && i < len(m.an.lines)-1 {
+		if y == bottom && i < len(an.lines)-1 {
 			p.Text(st, " ~") // there is more: f expands
 		}
 		y++
 	}
 	if y <= bottom { // the two numbers that people mix up, when there is room
-		p = m.c.Pen(in.X, bottom, in.W)
-		m.dataLine(&p)
+		p := v.c.Pen(in.X, bottom, in.W)
+		v.pic.dataLine(&p)
 	}
-	if m.expanded && in.H > 12 {
-		m.c.Rule(canvas.Rect(in.X, 0, in.W, 0), y+1)
-		m.drawNotes(canvas.Rect(in.X-1, y+2, in.W, bottom-y-3), 0)
+	if v.expanded && in.H > 12 {
+		v.c.Rule(in, y+1)
+		drawNotes(v.c, canvas.Rect(in.X-1, y+2, in.W, bottom-y-3), v.pic.snap.Notes, 0)
 	}
 }
 
@@ -96,16 +114,16 @@ func wrapWords(s string, w int) []string {
 }
 
 // wrapVerdict breaks the verdict's text once per text and width.
-func (m *Model) wrapVerdict(w int) {
-	v := &m.an.verdict
-	if m.an.wrapped == w && m.an.text == v.Text && m.an.adviceText == v.Advice {
+func (a *analysis) wrapVerdict(w int) {
+	v := &a.verdict
+	if a.wrapped == w && a.text == v.Text && a.adviceText == v.Advice {
 		return
 	}
-	m.an.wrapped, m.an.text, m.an.adviceText = w, v.Text, v.Advice
+	a.wrapped, a.text, a.adviceText = w, v.Text, v.Advice
 	// The class leads, in capitals; the text that follows need not repeat it.
-	m.an.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
+	a.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
-	m.an.lines = wrapWords(strings.ReplaceAll(m.an.class, " ", nbsp)+" "+rest, w)
-	m.an.advice = len(m.an.lines)
-	m.an.lines = append(m.an.lines, wrapWords(v.Advice, w)...)
+	a.lines = wrapWords(strings.ReplaceAll(a.class, " ", nbsp)+" "+rest, w)
+	a.advice = len(a.lines)
+	a.lines = append(a.lines, wrapWords(v.Advice, w)...)
 }

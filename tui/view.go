@@ -1,9 +1,6 @@
 package tui
 
-import (
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/tui/canvas"
-)
+import "dev.gpustall/tui/canvas"
 
 // View returns the frame. It is drawn again only when something changed:
 // bubbletea asks after every message.
@@ -24,106 +21,79 @@ func (m *Model) render() {
 	}
 	m.c.Resize(m.w, m.h)
 	m.c.Clear()
-	l := m.layout()
 	if m.live == nil {
 		m.c.Text(1, 0, m.w-2, canvas.Dim, "gpustall: waiting for the session")
 		return
 	}
-	switch {
-	case l.class == sizeLine:
+	l := m.layout()
+	if l.class == sizeLine {
 		m.drawOneLine()
-	case l.class == sizeSmall && !l.gauges.Empty():
-		m.drawHeader(l.header)
-		m.drawSmall(l.gauges)
-		m.drawFooter(l.footer)
-	default:
-		m.drawHeader(l.header)
-		m.drawPanels(&l)
-		m.drawFooter(l.footer)
+		return
 	}
-	if m.overlay != overlayNone && l.class != sizeLine {
+	m.drawHeader(l.header)
+	if !l.digest.Empty() {
+		m.drawDigest(l.digest)
+	}
+	for i, r := range l.panels {
+		if !r.Empty() {
+			m.drawPanel(&m.panels[i], r)
+		}
+	}
+	m.drawFooter(l.footer)
+	if m.overlay != overlayNone {
 		m.drawOverlay(canvas.Rect(0, 1, m.w, m.h-2))
 	}
 }
 
-func (m *Model) layout() layout { return arrange(m.w, m.h, m.focus, m.side, m.expanded) }
-
-func (m *Model) drawPanels(l *layout) {
-	if !l.gauges.Empty() {
-		if l.class == sizeCompact {
-			m.drawGaugesCompact(l.gauges)
-		} else {
-			m.drawGauges(l.gauges)
+// drawDigest is the screen below 80x24: gauges, the lanes that matter and the
+// selected knob, as many lines as there are.
+func (m *Model) drawDigest(r canvas.Rectangle) {
+	v := m.see(m.panel("knobs"))
+	y, end := r.Y, r.Y+r.H
+	line := func() canvas.Pen {
+		p := m.c.Pen(r.X+1, y, r.W-2)
+		y++
+		return p
+	}
+	knobs := 1
+	if r.H >= 9 {
+		knobs = 2
+	}
+	stop := end - knobs
+	for i, f := range [...]func(*view, *canvas.Pen){utilLine, rateLine, stepLine, queueLine} {
+		if stop-y <= 2 && i > 0 {
+			break
 		}
+		p := line()
+		f(v, &p)
 	}
-	if !l.timeline.Empty() {
-		m.drawTimeline(l.timeline)
+	if stop-y >= 8 {
+		p := line()
+		m.pic.nvmlLine(&p)
 	}
-	if !l.knobs.Empty() {
-		title := "Knobs"
-		if m.o.Control == nil {
-			title = "Knobs (read-only)"
-		}
-		m.box(l.knobs, title, paneKnobs)
-		m.kn.draw(m, l.knobs.Inner())
+	if stop-y >= 7 {
+		m.c.Rule(r, y)
+		y++
 	}
-	if !l.verdict.Empty() {
-		m.drawVerdict(l.verdict)
+	// The lanes: the timeline's own rows, which keep STALL longest.
+	verdict := 0
+	if stop-y >= 4 {
+		verdict = 1
 	}
-	if !l.stalls.Empty() {
-		m.drawStalls(l.stalls)
+	if h := stop - y - verdict; h > 0 {
+		m.tl.draw(v, canvas.Rect(r.X, y, r.W, h))
+		y += h
 	}
-	if !l.ops.Empty() {
-		m.op.draw(m, l.ops)
+	if verdict > 0 {
+		p := line()
+		verdictLine(&m.an.verdict, &p)
 	}
-	if !l.experiments.Empty() {
-		m.ex.draw(m, l.experiments)
+	y = stop
+	if knobs > 1 {
+		m.c.Rule(r, y)
+		y++
 	}
-	if !l.notes.Empty() {
-		m.box(l.notes, "Notes", 0)
-		m.drawNotes(l.notes.Inner(), 0)
+	if s := m.kn.selected(); s != nil {
+		m.kn.drawKnob(v, canvas.Rect(r.X+1, y, r.W-1, 1), m.kn.sel)
 	}
-}
-
-func (m *Model) drawTimeline(r canvas.Rectangle) {
-	p := m.box(r, "Timeline", paneTimeline)
-	in := r.Inner()
-	p.Bytes(canvas.Normal, appendDur(p.Buf(), int64(m.tl.cols)*m.tl.bin())).Text(canvas.Dim, ", ").
-		Text(canvas.Normal, zoomNames[m.tl.zoom]).Text(canvas.Dim, " a column ")
-	switch {
-	case m.tl.typing:
-		p.Text(canvas.Key, " filter: /").Text(canvas.Bold, m.tl.filter).Text(canvas.Cursor, " ").Text(canvas.Dim, " enter ")
-	case m.tl.filter != "":
-		p.Text(canvas.Key, " /"+m.tl.filter).Text(canvas.Dim, " ")
-	}
-	m.drawMoment(r)
-	m.tl.draw(m, in)
-}
-
-// drawMoment says at the right of the timeline's title which moment is shown.
-func (m *Model) drawMoment(r canvas.Rectangle) {
-	var b [48]byte
-	t, st := b[:0], canvas.Paused
-	switch {
-	case m.o.Replay && m.play:
-		t, st = append(t, " PLAYING "...), canvas.Running
-	case m.o.Replay:
-		t = append(t, " at "...)
-	case m.frozen:
-		t = append(t, " FROZEN "...)
-	default:
-		return
-	}
-	if m.o.Replay {
-		t = figures.AppendClock(t, m.at)
-		t = append(t, " of "...)
-		t = figures.AppendClock(t, m.live.Now)
-	} else if back := m.live.Now - m.at; back > 0 {
-		t = appendDur(t, -back)
-	}
-	t = append(t, ' ')
-	if r.W < len(t)+30 {
-		return
-	}
-	m.c.Right(r.X, r.Y, r.W-2, st, t)
 }

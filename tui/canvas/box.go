@@ -42,9 +42,19 @@ func (c *Canvas) Rule(r Rectangle, y int) {
 	}
 }
 
-// Bar fills w columns with the share f of a bar, in halves. What is not zero
-// shows.
-func (c *Canvas) Bar(x, y, w int, f float64, st Style) {
+// ScrollMarks says at the right edge of r that there is more above, below.
+func (c *Canvas) ScrollMarks(r Rectangle, above, below bool) {
+	if above {
+		c.Set(r.X+r.W-1, r.Y, c.Glyphs.Up, Key)
+	}
+	if below && r.H > 0 {
+		c.Set(r.X+r.W-1, r.Y+r.H-1, c.Glyphs.Down, Key)
+	}
+}
+
+// Bar writes a bar of w columns with the share f of it filled, in halves. What is
+// not zero shows.
+func (p *Pen) Bar(st Style, w int, f float64) *Pen {
 	if math.IsNaN(f) {
 		f = 0
 	}
@@ -53,21 +63,24 @@ func (c *Canvas) Bar(x, y, w int, f float64, st Style) {
 	if halves == 0 && f > 0.005 {
 		halves = 1
 	}
+	g := p.c.Glyphs
 	for i := range w {
 		switch {
 		case halves >= 2*i+2:
-			c.Set(x+i, y, c.Glyphs.Bar, st)
+			p.c.Set(p.X+i, p.Y, g.Bar, st)
 		case halves == 2*i+1:
-			c.Set(x+i, y, c.Glyphs.Half, st)
+			p.c.Set(p.X+i, p.Y, g.Half, st)
 		default:
-			c.Set(x+i, y, c.Glyphs.Rest, Dim)
+			p.c.Set(p.X+i, p.Y, g.Rest, Dim)
 		}
 	}
+	p.X += w
+	return p
 }
 
-// Column draws a column that fills the share f of the h rows from y down, in
+// Height draws a column that fills the share f of the h rows from y down, in
 // eighths of a row. What is not zero shows.
-func (c *Canvas) Column(x, y, h int, f float64, st Style) {
+func (c *Canvas) Height(x, y, h int, f float64, st Style) {
 	eighths := int(f*float64(8*h) + 0.5)
 	if eighths == 0 && f > 0 {
 		eighths = 1

@@ -41,6 +41,9 @@ func (p *Pen) Left() int { return max(0, p.Limit-p.X) }
 // p.Bytes(st, appendNumber(p.Buf(), n)) allocates nothing.
 func (p *Pen) Buf() []byte { return p.c.scratch[:0] }
 
+// Glyphs are the canvas's.
+func (p *Pen) Glyphs() *Glyphs { return p.c.Glyphs }
+
 // Text writes s; what does not fit ends in a tilde.
 func (p *Pen) Text(st Style, s string) *Pen {
 	for i, r := range s {

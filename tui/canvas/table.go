@@ -1,0 +1,218 @@
+package canvas
+
+import "slices"
+
+// Column is a column of a table of rows of type R.
+type Column[R any] struct {
+	Title string
+	W     int  // columns of the canvas that it takes
+	Short int  // those that it takes where the table is narrow; 0: W
+	Most  int  // above W: it stretches from W to Most, with what the others leave
+	Right bool // it ends at the right, as numbers do
+
+	// When the table is too narrow the columns with the highest number go first,
+	// those with 0 never. A column that stretches comes back where there is room.
+	Drop int
+
+	Sort  string             // what sorting by it is called; "": it is not sorted by
+	Order func(a, b *R) int  // of two rows when sorted by it
+	Shown func() bool        // whether it is part of the table now; nil: always
+	Cell  func(p *Pen, r *R) // writes the cell of a row, from left to right
+}
+
+// Table draws rows of type R under the titles of its columns, if any has a title.
+type Table[R any] struct {
+	Columns []Column[R]
+
+	// Shorten is the drop number up to which columns go only where even short ones
+	// do not fit; those of a higher number go before any is made short.
+	Shorten int
+	Marks   bool // arrows at the right say that there is more above or below
+
+	By     string // the Sort of the column that the rows are sorted by
+	Scroll int    // the first row that is drawn
+	Cursor int    // the row that is kept in sight; below 0: none
+	Lit    bool   // the cursor's row is highlighted
+	Pinned int    // the row drawn first when it is scrolled out of sight; below 0: none
+}
+
+// Stretch is what a column that stretches without a limit has as its Most.
+const Stretch = 1 << 16
+
+func (t *Table[R]) shows(i, drop int) bool {
+	c := &t.Columns[i]
+	return c.Drop < drop && c.Most == 0 && (c.Shown == nil || c.Shown())
+}
+
+func (c *Column[R]) width(short bool) int {
+	if short && c.Short > 0 {
+		return c.Short
+	}
+	return c.W
+}
+
+// fit chooses what fits into w: columns whose drop number is below drop, short or
+// not, and the width of the one that stretches, which is 0 where it has no room.
+func (t *Table[R]) fit(w int) (drop int, short bool, stretch int) {
+	var loose *Column[R]
+	for i := range t.Columns {
+		drop = max(drop, t.Columns[i].Drop+1)
+		if t.Columns[i].Most > 0 {
+			loose = &t.Columns[i]
+		}
+	}
+	for ; drop > 0; drop-- {
+		for _, short = range [...]bool{false, true} {
+			used := -1 // no gap behind the last one
+			for i := range t.Columns {
+				if t.shows(i, drop) {
+					used += t.Columns[i].width(short) + 1
+				}
+			}
+			if used <= w {
+				if loose == nil {
+					return drop, short, 0
+				}
+				if left := min(w-used-1, loose.Most); left >= loose.W {
+					return drop, short, left
+				}
+				if drop <= loose.Drop {
+					return drop, short, 0
+				}
+			}
+			if drop > t.Shorten {
+				break
+			}
+		}
+	}
+	return 1, true, 0
+}
+
+// Room is the width of the column that stretches in a table w wide, 0 where there
+// is no room for it.
+func (t *Table[R]) Room(w int) int {
+	_, _, stretch := t.fit(w)
+	return stretch
+}
+
+// Draw draws the titles and as many rows as there is room for.
+func (t *Table[R]) Draw(c *Canvas, r Rectangle, rows []R) {
+	w := r.W
+	if t.Marks {
+		w--
+	}
+	drop, short, stretch := t.fit(w)
+	line := func(y int, row *R) {
+		x, end := r.X, r.X+w
+		for i := range t.Columns {
+			col := &t.Columns[i]
+			cw := col.width(short)
+			if col.Most > 0 {
+				cw = stretch
+			} else if !t.shows(i, drop) {
+				continue
+			}
+			if cw = min(cw, end-x); cw <= 0 {
+				continue
+			}
+			p := &c.pen
+			*p = c.Pen(x, y, cw)
+			if row == nil {
+				t.title(p, col)
+			} else {
+				col.Cell(p, row)
+			}
+			if col.Right {
+				c.shift(x, y, p.X-x, p.Limit-x)
+			}
+			x += cw + 1
+		}
+	}
+	y, left := r.Y, r.H
+	if slices.ContainsFunc(t.Columns, func(c Column[R]) bool { return c.Title != "" }) {
+		line(y, nil)
+		y++
+		left--
+	}
+	if left <= 0 {
+		return
+	}
+	t.scroll(len(rows), left)
+	body := Rect(r.X, y, r.W, left)
+	if t.Pinned >= 0 && t.Pinned < t.Scroll && left >= 3 {
+		line(y, &rows[t.Pinned])
+		y++
+		left--
+		t.scroll(len(rows), left)
+	}
+	shown := min(left, len(rows)-t.Scroll)
+	for i := range shown {
+		line(y+i, &rows[t.Scroll+i])
+		if t.Lit && t.Scroll+i == t.Cursor {
+			for x := r.X; x < r.X+r.W; x++ {
+				c.Restyle(x, y+i, Selected)
+			}
+		}
+	}
+	if t.Marks {
+		c.ScrollMarks(body, t.Scroll > 0, t.Scroll+shown < len(rows))
+	}
+}
+
+// scroll keeps the rows that are drawn among the n there are, and the cursor's
+// among them.
+func (t *Table[R]) scroll(n, room int) {
+	if t.Cursor >= 0 {
+		t.Scroll = min(max(t.Scroll, t.Cursor-room+1), t.Cursor)
+	}
+	t.Scroll = max(0, min(t.Scroll, n-room))
+}
+
+// title writes a column's title, marked where the rows are sorted by it.
+func (t *Table[R]) title(p *Pen, c *Column[R]) {
+	if c.Sort == "" || c.Sort != t.By {
+		p.Text(Dim, c.Title)
+		return
+	}
+	if c.Right {
+		p.Rune(Key, p.c.Glyphs.Down)
+	}
+	p.Text(Key, c.Title)
+	if !c.Right {
+		p.Rune(Key, p.c.Glyphs.Down)
+	}
+}
+
+// Sort sorts rows by the column that By names.
+func (t *Table[R]) Sort(rows []R) {
+	for i := range t.Columns {
+		if c := &t.Columns[i]; c.Sort != "" && c.Sort == t.By {
+			slices.SortStableFunc(rows, func(a, b R) int { return c.Order(&a, &b) })
+		}
+	}
+}
+
+// SortNext goes on to the next column that rows can be sorted by.
+func (t *Table[R]) SortNext() {
+	var names []string
+	for i := range t.Columns {
+		if s := t.Columns[i].Sort; s != "" {
+			names = append(names, s)
+		}
+	}
+	if len(names) > 0 {
+		t.By = names[(slices.Index(names, t.By)+1)%len(names)]
+	}
+}
+
+// shift moves the first used cells of the w from x to their end.
+func (c *Canvas) shift(x, y, used, w int) {
+	if used <= 0 || used >= w || x < 0 || y < 0 || y >= c.H || x+w > c.W {
+		return
+	}
+	cells := c.cells[y*c.W+x : y*c.W+x+w]
+	copy(cells[w-used:], cells[:used])
+	for i := range w - used {
+		cells[i] = cell{' ', Normal}
+	}
+}

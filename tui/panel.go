@@ -1,0 +1,200 @@
+package tui
+
+import (
+	"slices"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
+)
+
+// panel is a box of the screen. Where it stands, the key that focuses it, the
+// order of tab, what its keys do, the footer and the help all follow from its value:
+// to add one, write a file that makes it and name it in makePanels.
+type panel struct {
+	key   string // gives it the focus; "" where it cannot have it
+	name  string // in the help
+	title string // of its box; "": it draws boxes of its own
+	hint  string // its word in the footer while another panel has the focus
+
+	side   bool                // the compact screen shows one of these: the one looked at last
+	covers band                // it covers the bands from its own down to this one while it is looked at; esc closes it
+	small  bool                // the small screen shows what matters of it beside others
+	place  func(s space) place // what it asks of the layout
+
+	keys  []binding                              // its own, while it has the focus
+	about func(v *view, p *canvas.Pen)           // what follows the title
+	draw  func(v *view, inside canvas.Rectangle) // what is inside the box
+}
+
+// makePanels makes all there are, in the order of tab and from left to right where
+// they stand side by side.
+func (m *Model) makePanels() []panel {
+	return []panel{
+		gaugesPanel(), m.tl.panel(), m.kn.panel(m.o.Control != nil), verdictPanel(), m.st.panel(), m.ex.panel(), m.op.panel(), notesPanel(),
+	}
+}
+
+// view is what a panel draws from.
+type view struct {
+	c    *canvas.Canvas
+	pic  *picture        // the moment shown
+	an   *analysis       // the verdict and the comparisons
+	live *trace.Snapshot // the newest
+	at   int64           // the moment that the user chose, ns
+
+	class    sizeClass
+	focused  bool // the panel has the focus
+	expanded bool // and the whole body
+	canSet   bool // there is a run whose knobs can be changed
+	replay   bool
+	playing  bool
+	frozen   bool
+	paused   bool
+
+	ready, capacity int64 // of the queue, as its lane shows them
+}
+
+// see makes the view of a panel.
+func (m *Model) see(p *panel) *view {
+	m.v = view{
+		c: &m.c, pic: &m.pic, an: &m.an, live: m.live, at: m.at, class: m.lay.class,
+		focused: p == m.focus, expanded: p == m.focus && m.expanded, canSet: m.o.Control != nil,
+		replay: m.o.Replay, playing: m.play, frozen: m.frozen, paused: m.paused,
+		ready: m.tl.ready, capacity: m.tl.capacity,
+	}
+	return &m.v
+}
+
+// drawPanel draws a panel with its box into r.
+func (m *Model) drawPanel(p *panel, r canvas.Rectangle) {
+	v := m.see(p)
+	if p.title == "" {
+		p.draw(v, r)
+		return
+	}
+	m.head = m.c.Box(r, p.key, p.title, v.focused)
+	if p.about != nil {
+		p.about(v, &m.head)
+	}
+	p.draw(v, r.Inner())
+}
+
+// panel returns the one of a name.
+func (m *Model) panel(name string) *panel {
+	return &m.panels[slices.IndexFunc(m.panels, func(p panel) bool { return p.name == name })]
+}
+
+// setFocus gives a panel the keys.
+func (m *Model) setFocus(p *panel) {
+	m.focus = p
+	if p.side {
+		m.side = p
+	}
+}
+
+// home is the side panel that is shown when no other was asked for.
+func (m *Model) home() *panel {
+	return &m.panels[slices.IndexFunc(m.panels, func(p panel) bool { return p.side })]
+}
+
+// nextFocus goes on by d among the panels that can have the focus.
+func (m *Model) nextFocus(d int) {
+	i := slices.IndexFunc(m.panels, func(p panel) bool { return p.name == m.focus.name })
+	for {
+		i = (i + d + len(m.panels)) % len(m.panels)
+		if m.panels[i].key != "" {
+			m.setFocus(&m.panels[i])
+			return
+		}
+	}
+}
+
+// binding is what one key does, or several that belong together, with its words in
+// the footer and in the help.
+type binding struct {
+	keys string // their names, as a person reads them
+	also string // further keys, which are told of nowhere
+	show string // in the footer, where it is shorter than keys
+	help string // what they do; "" leaves them out of the help
+
+	hint   string                // a word for the footer; "" leaves them out of it
+	replay string                // likewise, while a file is replayed
+	now    func(m *Model) string // in place of the word, where it says something
+	when   func(m *Model) bool   // whether the footer has it; nil: always
+
+	// do handles a key. Nil leaves it to the keys that mean the same everywhere, or
+	// to nobody.
+	do func(m *Model, key string) tea.Cmd
+}
+
+// The keys that panels share.
+const (
+	upDownKeys    = "up down / j k"
+	leftRightKeys = "left right / h l"
+	biggerKeys    = "shift, ctrl"
+	biggerAlso    = "shift+left shift+right ctrl+left ctrl+right H L"
+	pageKeys      = "pgup pgdown"
+	biggerHelp    = "bigger steps with left or right (or H L)"
+
+	upDown    = "^v" // in the footer, where glyphs stand for them
+	leftRight = "<>"
+)
+
+// has reports whether key is one of b's.
+func (b *binding) has(key string) bool {
+	for _, keys := range [...]string{b.keys, b.also} {
+		for name := range strings.FieldsSeq(keys) {
+			if name == key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pressed finds what handles a key among bindings.
+func pressed(bindings []binding, key string) func(*Model, string) tea.Cmd {
+	for i := range bindings {
+		if b := &bindings[i]; b.do != nil && b.has(key) {
+			return b.do
+		}
+	}
+	return nil
+}
+
+// stride is how far a key goes.
+type stride uint8
+
+const (
+	strideOne stride = iota
+	strideShift
+	strideCtrl
+	stridePage
+)
+
+// direction is where an arrow key, its letter or a page key goes: -1 back or up, 1
+// on or down, 0 nowhere; and how far.
+func direction(key string) (d int, far stride) {
+	switch key {
+	case "left", "h", "up", "k":
+		return -1, strideOne
+	case "right", "l", "down", "j":
+		return 1, strideOne
+	case "shift+left", "H":
+		return -1, strideShift
+	case "shift+right", "L":
+		return 1, strideShift
+	case "ctrl+left":
+		return -1, strideCtrl
+	case "ctrl+right":
+		return 1, strideCtrl
+	case "pgup":
+		return -1, stridePage
+	case "pgdown":
+		return 1, stridePage
+	}
+	return 0, strideOne
+}
