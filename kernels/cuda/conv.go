@@ -123,8 +123,7 @@ func (t Target) sharedLimit() int {
 func newConvPlan(g kernels.Conv, dir direction, typ kernels.Type, t Target) convPlan {
 	c := convPlan{Conv: g, dir: dir, typ: typ, t: t}
 	vector := 16 / typ.Size()
-	cores := t.SM >= 80 && typ != kernels.F32 || t.SM >= 75 && typ == kernels.F16
-	tensor := cores && g.C%vector == 0 && g.K%vector == 0
+	tensor := t.TensorCores(typ) && g.C%vector == 0 && g.K%vector == 0
 	if typ == kernels.TF32 && !tensor {
 		c.typ = kernels.F32
 	}
@@ -261,44 +260,56 @@ func (p *planner) conv(c convPlan, l tile, gridY, gridZ int, parts Arg, bufs []A
 	launch.Shared = uint32(c.shared(l))
 }
 
-func (p *planner) convForward(op kernels.ConvForward) {
-	c := newConvPlan(op.Conv, convForward, op.Type, p.t)
-	v, bias := c.find(p.plan.Config), optional(op.Bias, 3)
-	parts := p.parts(v.parts, op.OutLen())
-	p.conv(c, v.tile, 1, v.parts, parts, []Arg{buffer(0), buffer(1), buffer(2), bias}, boolean(op.ReLU))
-	if v.parts > 1 {
-		p.sumParts(partSum{parts, buffer(2), bias, op.Type, op.OutLen(), op.K, v.parts}, op.ReLU, false)
-	}
+// convKernel is one of the three products, which share the choice of a variant.
+type convKernel struct {
+	convPlan
+	launch func(p *planner, v variant)
 }
 
-func (p *planner) convBackwardData(op kernels.ConvBackwardData) {
-	c := newConvPlan(op.Conv, convBackwardData, op.Type, p.t)
-	v := c.find(p.plan.Config)
-	parts := p.parts(v.parts, op.InLen())
-	p.conv(c, v.tile, c.phases(), v.parts, parts, []Arg{buffer(0), buffer(1), buffer(2)}, boolean(op.Accumulate))
-	if v.parts > 1 {
-		p.sumParts(partSum{parts, buffer(2), Arg{Kind: Null}, op.Type, op.InLen(), op.C, v.parts}, false, op.Accumulate)
-	}
+func (k convKernel) plan(p *planner, config string) { k.launch(p, k.find(config)) }
+
+func newConvForward(op kernels.ConvForward, t Target) convKernel {
+	c := newConvPlan(op.Conv, convForward, op.Type, t)
+	return convKernel{c, func(p *planner, v variant) {
+		bias, parts := optional(op.Bias, 3), p.parts(v.parts, op.OutLen())
+		p.conv(c, v.tile, 1, v.parts, parts, []Arg{buffer(0), buffer(1), buffer(2), bias}, boolean(op.ReLU))
+		if v.parts > 1 {
+			p.sumParts(partSum{parts, buffer(2), bias, op.Type, op.OutLen(), op.K, v.parts}, op.ReLU, false)
+		}
+	}}
 }
 
-// convBackwardWeight's kernels write their only part where they are told, too.
-func (p *planner) convBackwardWeight(op kernels.ConvBackwardWeight) {
-	c := newConvPlan(op.Conv, convBackwardWeight, op.Type, p.t)
-	v := c.find(p.plan.Config)
-	out := buffer(2)
-	if v.parts > 1 {
-		out = p.parts(v.parts, op.WeightLen())
-	}
-	per := ceil(c.steps(v.tile), v.parts) * v.K
-	p.conv(c, v.tile, v.parts, 1, Arg{}, []Arg{buffer(0), buffer(1), out}, scalar(per))
-	if v.parts > 1 {
-		p.sumParts(partSum{out, buffer(2), Arg{Kind: Null}, kernels.F32, op.WeightLen(), op.WeightLen(), v.parts}, false, false)
-	}
-	if op.Bias {
-		s := p.columns(op.Pixels(), op.K, op.Type)
-		p.launch("reduce", "sum_rows_"+s.name, s.sums, sumThreads,
-			buffer(1), buffer(3), scratchAt(p.scratch(4*s.parts*op.K)), counterAt(0), scalar(op.Pixels()), scalar(op.K))
-	}
+func newConvBackwardData(op kernels.ConvBackwardData, t Target) convKernel {
+	c := newConvPlan(op.Conv, convBackwardData, op.Type, t)
+	return convKernel{c, func(p *planner, v variant) {
+		parts := p.parts(v.parts, op.InLen())
+		p.conv(c, v.tile, c.phases(), v.parts, parts, []Arg{buffer(0), buffer(1), buffer(2)}, boolean(op.Accumulate))
+		if v.parts > 1 {
+			p.sumParts(partSum{parts, buffer(2), Arg{Kind: Null}, op.Type, op.InLen(), op.C, v.parts}, false, op.Accumulate)
+		}
+	}}
+}
+
+// newConvBackwardWeight's kernels have one buffer for results: dw, or the parts of
+// its sums.
+func newConvBackwardWeight(op kernels.ConvBackwardWeight, t Target) convKernel {
+	c := newConvPlan(op.Conv, convBackwardWeight, op.Type, t)
+	return convKernel{c, func(p *planner, v variant) {
+		out := buffer(2)
+		if v.parts > 1 {
+			out = p.parts(v.parts, op.WeightLen())
+		}
+		per := ceil(c.steps(v.tile), v.parts) * v.K
+		p.conv(c, v.tile, v.parts, 1, Arg{}, []Arg{buffer(0), buffer(1), out}, scalar(per))
+		if v.parts > 1 {
+			p.sumParts(partSum{out, buffer(2), Arg{Kind: Null}, kernels.F32, op.WeightLen(), op.WeightLen(), v.parts}, false, false)
+		}
+		if op.Bias {
+			s := p.columns(op.Pixels(), op.K, op.Type)
+			p.launch("reduce", "sum_rows_"+s.name, s.sums, sumThreads,
+				buffer(1), buffer(3), scratchAt(p.scratch(4*s.parts*op.K)), counterAt(0), scalar(op.Pixels()), scalar(op.K))
+		}
+	}}
 }
 
 // parts reserves memory for parts of n sums, if there are several.

@@ -78,10 +78,11 @@ const MaxArgs = 24
 // must be aligned to 16 bytes. It fails for an operation it does not know, a
 // config the operation does not have and shapes past 2^31 elements.
 func NewPlan(op kernels.Op, t Target, config string) (Plan, error) {
-	configs := Configs(op, t)
-	if len(configs) == 0 {
+	k := kernelOf(op, t)
+	if k == nil {
 		return Plan{}, fmt.Errorf("cuda kernels: no kernel for operation %s (%T): use the cpu device", op.Name(), op)
 	}
+	configs := k.configs()
 	if config == "" {
 		config = configs[0]
 	}
@@ -95,7 +96,7 @@ func NewPlan(op kernels.Op, t Target, config string) (Plan, error) {
 		}
 	}
 	p := planner{t: t, plan: Plan{Config: config}}
-	p.build(op)
+	k.plan(&p, config)
 	if p.err != nil {
 		return Plan{}, fmt.Errorf("cuda kernels: plan %s: %w", op.Name(), p.err)
 	}
@@ -103,23 +104,77 @@ func NewPlan(op kernels.Op, t Target, config string) (Plan, error) {
 }
 
 // Configs names the variants that compute op on t, the likeliest to be the
-// fastest first: what an autotuner may choose from. Names are stable. There is
+// fastest first: what an autotuner may choose from. Names are stable. There are
 // none when there is no kernel for the operation.
 func Configs(op kernels.Op, t Target) []string {
-	switch op := op.(type) {
-	case kernels.ConvForward:
-		return newConvPlan(op.Conv, convForward, op.Type, t).configs()
-	case kernels.ConvBackwardData:
-		return newConvPlan(op.Conv, convBackwardData, op.Type, t).configs()
-	case kernels.ConvBackwardWeight:
-		return newConvPlan(op.Conv, convBackwardWeight, op.Type, t).configs()
-	case kernels.BatchNormForward, kernels.BatchNormBackward, kernels.MaxPool, kernels.MaxPoolBackward, kernels.AvgPool, kernels.AvgPoolBackward,
-		kernels.Linear, kernels.LinearBackward, kernels.SoftmaxXent,
-		kernels.Augment, kernels.PadChannels, kernels.Cast, kernels.Zero, kernels.Add, kernels.ReLUBackward, kernels.SGD, kernels.ScaleCheck:
-		return []string{"default"}
+	if k := kernelOf(op, t); k != nil {
+		return k.configs()
 	}
 	return nil
 }
+
+// kernel computes one operation, of given shape, on one kind of GPU.
+type kernel interface {
+	configs() []string              // at least one
+	plan(p *planner, config string) // appends the launches of a variant
+}
+
+// kernelOf is the table of the operations that GPUs compute: nil for another.
+func kernelOf(op kernels.Op, t Target) kernel {
+	switch op := op.(type) {
+	case kernels.ConvForward:
+		return newConvForward(op, t)
+	case kernels.ConvBackwardData:
+		return newConvBackwardData(op, t)
+	case kernels.ConvBackwardWeight:
+		return newConvBackwardWeight(op, t)
+	case kernels.BatchNormForward:
+		return only(op, (*planner).batchNormForward)
+	case kernels.BatchNormBackward:
+		return only(op, (*planner).batchNormBackward)
+	case kernels.MaxPool:
+		return only(op, (*planner).maxPool)
+	case kernels.MaxPoolBackward:
+		return only(op, (*planner).maxPoolBackward)
+	case kernels.AvgPool:
+		return only(op, (*planner).avgPool)
+	case kernels.AvgPoolBackward:
+		return only(op, (*planner).avgPoolBackward)
+	case kernels.Linear:
+		return only(op, (*planner).linear)
+	case kernels.LinearBackward:
+		return only(op, (*planner).linearBackward)
+	case kernels.SoftmaxXent:
+		return only(op, (*planner).softmaxXent)
+	case kernels.Augment:
+		return only(op, (*planner).augment)
+	case kernels.PadChannels:
+		return only(op, (*planner).padChannels)
+	case kernels.Cast:
+		return only(op, (*planner).cast)
+	case kernels.Zero:
+		return only(op, (*planner).zero)
+	case kernels.Add:
+		return only(op, (*planner).add)
+	case kernels.ReLUBackward:
+		return only(op, (*planner).reluBackward)
+	case kernels.SGD:
+		return only(op, (*planner).sgd)
+	case kernels.ScaleCheck:
+		return only(op, (*planner).scaleCheck)
+	}
+	return nil
+}
+
+// onlyKernel is the kernel of an operation that has one variant.
+type onlyKernel func(*planner)
+
+func only[T kernels.Op](op T, build func(*planner, T)) kernel {
+	return onlyKernel(func(p *planner) { build(p, op) })
+}
+
+func (k onlyKernel) configs() []string         { return []string{"default"} }
+func (k onlyKernel) plan(p *planner, _ string) { k(p) }
 
 //go:embed ptx/*.ptx
 var ptx embed.FS
@@ -155,51 +210,6 @@ type planner struct {
 func (p *planner) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, args...)
-	}
-}
-
-func (p *planner) build(op kernels.Op) {
-	switch op := op.(type) {
-	case kernels.ConvForward:
-		p.convForward(op)
-	case kernels.ConvBackwardData:
-		p.convBackwardData(op)
-	case kernels.ConvBackwardWeight:
-		p.convBackwardWeight(op)
-	case kernels.BatchNormForward:
-		p.batchNormForward(op)
-	case kernels.BatchNormBackward:
-		p.batchNormBackward(op)
-	case kernels.MaxPool:
-		p.maxPool(op)
-	case kernels.MaxPoolBackward:
-		p.maxPoolBackward(op)
-	case kernels.AvgPool:
-		p.avgPool(op)
-	case kernels.AvgPoolBackward:
-		p.avgPoolBackward(op)
-	case kernels.Linear:
-		p.linear(op)
-	case kernels.LinearBackward:
-		p.linearBackward(op)
-	case kernels.SoftmaxXent:
-		p.softmaxXent(op)
-	case kernels.Augment:
-		p.augment(op)
-	case kernels.PadChannels:
-		p.padChannels(op)
-	case kernels.Cast:
-		p.cast(op)
-	case kernels.Zero:
-		p.zero(op)
-	case kernels.Add:
-		p.add(op)
-	case kernels.ReLUBackward:
-		p.reluBackward(op)
-	case kernels.SGD:
-		p.sgd(op)
-	case kernels.ScaleCheck:
-		p.scaleCheck(op)
 	}
 }
 

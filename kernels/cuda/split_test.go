@@ -73,20 +73,14 @@ func testPTXSplit(t *testing.T) {
 }
 
 func splitPlan(op kernels.Op, target Target) convPlan {
-	switch op := op.(type) {
-	case kernels.ConvForward:
-		return newConvPlan(op.Conv, convForward, op.Type, target)
-	case kernels.ConvBackwardData:
-		return newConvPlan(op.Conv, convBackwardData, op.Type, target)
-	}
-	return convPlan{}
+	return kernelOf(op, target).(convKernel).convPlan
 }
 
 // splitDepth plans op with a config that Configs need not list.
 func splitDepth(t *testing.T, op kernels.Op, target Target, config string) Plan {
 	t.Helper()
 	p := planner{t: target, plan: Plan{Config: config}}
-	p.build(op)
+	kernelOf(op, target).plan(&p, config)
 	if p.err != nil || len(p.plan.Launches) != 2 || p.plan.Scratch == 0 {
 		t.Fatalf("%+v %s: %d launches, %d bytes of scratch memory, error %v", op, config, len(p.plan.Launches), p.plan.Scratch, p.err)
 	}
