@@ -10,67 +10,6 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// tile is the shape of a convolution kernel's blocks: M x N results, the depth in
-// steps of K.
-type tile struct {
-	M, N, K  int
-	stages   int     // tiles under way; 0: CUDA cores
-	vector   int     // elements a load brings, for CUDA cores
-	threads  int     // of a block
-	resident int     // blocks a multiprocessor holds, by their registers
-	rate     float64 // how near a warp's tile comes to the peak; an estimate
-	wgmma    bool    // by Hopper's wgmma: cuda_wgmma.go
-}
-
-func (t tile) String() string {
-	switch {
-	case t.wgmma:
-		return fmt.Sprintf("wgmma%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
-	case t.stages == 0:
-		return fmt.Sprintf("simt%dx%dv%d", t.M, t.N, t.vector)
-	}
-	return fmt.Sprintf("mma%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
-}
-
-func mma(m, n, k, stages, threads, resident int, rate float64) tile {
-	return tile{M: m, N: n, K: k, stages: stages, threads: threads, resident: resident, rate: rate}
-}
-
-func simt(m, n, vector, threads, resident int, rate float64) tile {
-	return tile{M: m, N: n, K: 8, vector: vector, threads: threads, resident: resident, rate: rate}
-}
-
-// The tiles of conv_tiles.h and conv_tiles_simt.h.
-var (
-	tiles16 = []tile{
-		mma(128, 128, 32, 4, 128, 2, 1),
-		mma(128, 128, 64, 3, 256, 1, 0.9),
-		mma(128, 256, 32, 3, 256, 1, 1),
-		mma(256, 64, 32, 4, 128, 2, 1),
-		mma(128, 64, 32, 4, 128, 3, 0.85),
-		mma(128, 64, 64, 3, 128, 2, 0.85),
-		mma(64, 64, 32, 4, 128, 4, 0.65),
-	}
-	tilesTuring = []tile{
-		mma(128, 128, 32, 2, 256, 1, 0.9),
-		mma(128, 64, 32, 2, 128, 2, 0.85),
-		mma(64, 64, 32, 2, 128, 4, 0.65),
-	}
-	wideTile16 = mma(64, 128, 32, 4, 128, 3, 0.85) // weight gradients only
-	tilesTF32  = []tile{
-		mma(128, 128, 16, 4, 128, 2, 1),
-		mma(128, 64, 16, 4, 128, 3, 0.85),
-		mma(64, 64, 16, 4, 128, 4, 0.65),
-	}
-	simtTiles32 = []tile{
-		simt(128, 128, 4, 256, 1, 1),
-		simt(128, 64, 4, 128, 3, 0.95),
-		simt(64, 64, 4, 64, 6, 0.9),
-	}
-	simtTile16 = simt(128, 64, 4, 128, 3, 0.95)
-	simtTile1  = simt(64, 64, 1, 64, 6, 0.5) // any number of channels
-)
-
 // variant is a tile, and the number of parts that each result's depth is summed in.
 type variant struct {
 	tile
@@ -99,24 +38,6 @@ type convPlan struct {
 	t     Target
 
 	variants []variant // the likeliest to be the fastest first
-}
-
-// sharedLimit is the shared memory a block may opt in to (CUDA C++ Programming
-// Guide, "Technical Specifications per Compute Capability").
-func (t Target) sharedLimit() int {
-	switch {
-	case t.Shared > 0:
-		return t.Shared
-	case t.SM == 90 || t.SM == 100 || t.SM == 103:
-		return 227 << 10
-	case t.SM == 80 || t.SM == 87:
-		return 163 << 10
-	case t.SM >= 80:
-		return 99 << 10
-	case t.SM >= 75:
-		return 64 << 10
-	}
-	return 96 << 10
 }
 
 // newConvPlan lists the variants that fit g, the estimated fastest first.
@@ -149,6 +70,19 @@ func newConvPlan(g kernels.Conv, dir direction, typ kernels.Type, t Target) conv
 	more := c.wgmmaTiles(tensor)
 	c.tiles, c.variants = append(c.tiles, more...), append(c.variants, c.list(more, maxWgmmaVariants)...)
 	return c
+}
+
+// wgmmaTiles is the tiles that fit c. tensor says that its channels allow tensor
+// cores.
+func (c convPlan) wgmmaTiles(tensor bool) []tile {
+	if c.t.SM != 90 || !tensor || c.typ.Size() != 2 {
+		return nil
+	}
+	tiles := slices.Clone(wgmmaTiles)
+	if c.dir == convBackwardWeight {
+		tiles = append(tiles, wgmmaWideTiles...)
+	}
+	return slices.DeleteFunc(tiles, func(l tile) bool { return c.shared(l) > c.t.sharedLimit() })
 }
 
 // list is the variants of some tiles, the estimated fastest first, with so many at

@@ -5,6 +5,7 @@ package cuda
 import (
 	"embed"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -23,6 +24,24 @@ type Target struct {
 // arithmetic. Volta's tensor cores are not used.
 func (t Target) TensorCores(typ kernels.Type) bool {
 	return t.SM >= 80 && typ != kernels.F32 || t.SM >= 75 && typ == kernels.F16
+}
+
+// sharedLimit is the shared memory a block may opt in to (CUDA C++ Programming
+// Guide, "Technical Specifications per Compute Capability").
+func (t Target) sharedLimit() int {
+	switch {
+	case t.Shared > 0:
+		return t.Shared
+	case t.SM == 90 || t.SM == 100 || t.SM == 103:
+		return 227 << 10
+	case t.SM == 80 || t.SM == 87:
+		return 163 << 10
+	case t.SM >= 80:
+		return 99 << 10
+	case t.SM >= 75:
+		return 64 << 10
+	}
+	return 96 << 10
 }
 
 // Plan is how an operation runs on a GPU: its launches, in order, on one
@@ -229,4 +248,42 @@ func (p *planner) launch(module, entry string, grid [3]int, threads int, args ..
 		Args:  args,
 	})
 	return &p.plan.Launches[len(p.plan.Launches)-1]
+}
+
+// The arguments of launches.
+
+func buffer(i int) Arg         { return Arg{Kind: Buffer, Index: uint8(i)} }
+func scratchAt(off uint64) Arg { return Arg{Kind: Scratch, Value: off} }
+func counterAt(off int) Arg    { return Arg{Kind: Counter, Value: uint64(off)} }
+func scalar(v int) Arg         { return Arg{Kind: Scalar, Value: uint64(uint32(int32(v)))} }
+func float(v float32) Arg      { return Arg{Kind: Scalar, Value: uint64(math.Float32bits(v))} }
+func boolean(b bool) Arg {
+	if b {
+		return scalar(1)
+	}
+	return scalar(0)
+}
+func optional(have bool, i int) Arg {
+	if !have {
+		return Arg{Kind: Null}
+	}
+	return buffer(i)
+}
+
+// scalars appends integers to args.
+func scalars(args []Arg, vs ...int) []Arg {
+	for _, v := range vs {
+		args = append(args, scalar(v))
+	}
+	return args
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// stored is the type of t's elements in memory, as the kernels' names have it.
+func stored(t kernels.Type) string {
+	if t == kernels.TF32 {
+		return kernels.F32.String()
+	}
+	return t.String()
 }
