@@ -1,5 +1,24 @@
 package kernels
 
+// Augment turns uint8 NHWC pixels into normalised activations on the device:
+// shifted by the sample's crop offset with zero padding, flipped, normalised.
+// The normalised value of padding is that of a zero pixel, as on the host.
+// Buffers: pixels (uint8 [N,H,W,C]), aug (int32 [N,AugLen]), y ([N,H,W,CPad] of Type).
+type Augment struct {
+	N, H, W, C int
+	CPad       int // channels of y; those past C are zero
+	Mean, Std  [4]float32
+	Type       Type
+}
+
+// Augmentation of one sample, in the aug buffer.
+const (
+	AugDY = iota // rows: output (i,j) shows input (i+dy, j+dx), zero outside
+	AugDX
+	AugFlip // 1: mirrored left to right, after the shift
+	AugLen  = 4
+)
+
 func (op Augment) Name() string   { return "augment" }
 func (op Augment) FLOPs() float64 { return 3 * float64(op.N*op.H*op.W*op.C) }
 func (op Augment) Bytes() float64 { return traffic(op.Args()) }
@@ -37,6 +56,13 @@ func (op Augment) Ref(pixels []uint8, aug []int32, y []float32) {
 			y[o*op.CPad+c] = float32((v - float64(op.Mean[c])) / float64(op.Std[c]))
 		}
 	}
+}
+
+// PadChannels copies float32 [Rows,C] into [Rows,CPad] of Type, zeros behind.
+// Buffers: x, y.
+type PadChannels struct {
+	Rows, C, CPad int
+	Type          Type
 }
 
 func (op PadChannels) Name() string   { return "pad_channels" }

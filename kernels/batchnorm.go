@@ -2,6 +2,21 @@ package kernels
 
 import "math"
 
+// BatchNormForward normalises each of C channels over Rows = N*H*W positions,
+// then adds the residual, then applies ReLU, as asked. Training uses the batch's
+// biased variance, saves mean and 1/sqrt(var+Eps), and updates the running
+// statistics with Momentum and the unbiased variance, as PyTorch does;
+// evaluation uses the running ones.
+// Buffers: x, y, gamma, beta, running mean, running var, saved mean, saved
+// invstd (all float32[C] but x, y), and residual (like x) when Residual.
+type BatchNormForward struct {
+	Rows, C        int
+	Type           Type
+	Eps, Momentum  float32
+	Train          bool
+	ReLU, Residual bool
+}
+
 func (op BatchNormForward) Name() string { return "batchnorm_forward" }
 
 // FLOPs counts, per element, 1 for the mean and 3 for the variance in training,
@@ -89,6 +104,16 @@ func moments(x []float32, rows, stride, c int) (mean, variance float64) {
 	return mean, variance / float64(rows)
 }
 
+// BatchNormBackward is its gradient in training mode. With ReLU, dy is masked
+// where y is not positive; with Residual the masked dy is also written to dres.
+// Buffers: dy, x, y, gamma, saved mean, saved invstd, dx, dgamma, dbeta, and
+// dres when Residual. dx may be dy's buffer.
+type BatchNormBackward struct {
+	Rows, C        int
+	Type           Type
+	ReLU, Residual bool
+}
+
 func (op BatchNormBackward) Name() string { return "batchnorm_backward" }
 
 // FLOPs counts, per element, 5 for the two sums and 5 for dx, and 1 for ReLU.
@@ -153,11 +178,4 @@ func (op BatchNormBackward) Ref(dy, x, y, gamma, mean, invstd, dx, dgamma, dbeta
 			dx[i] = float32(float64(gamma[c]) * inv * (g - sum/rows - xhat*dot/rows))
 		}
 	}
-}
-
-func count(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

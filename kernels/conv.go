@@ -1,6 +1,29 @@
 package kernels
 
+// Conv is the geometry of a 2-D convolution with square stride and padding.
+type Conv struct {
+	N, H, W, C  int // input
+	K, R, S     int // output channels, filter rows and columns
+	Stride, Pad int
+}
+
+// OutH returns the output's height.
+func (c Conv) OutH() int { return (c.H+2*c.Pad-c.R)/c.Stride + 1 }
+
+// OutW returns the output's width.
+func (c Conv) OutW() int { return (c.W+2*c.Pad-c.S)/c.Stride + 1 }
+
+// Pixels returns the positions of the output, of all images.
 func (c Conv) Pixels() int { return c.N * c.OutH() * c.OutW() }
+
+// InLen, OutLen and WeightLen return the elements of x, y and w.
+func (c Conv) InLen() int     { return c.N * c.H * c.W * c.C }
+func (c Conv) OutLen() int    { return c.Pixels() * c.K }
+func (c Conv) WeightLen() int { return c.K * c.R * c.S * c.C }
+
+func (c Conv) flops() float64 {
+	return 2 * float64(c.Pixels()) * float64(c.K) * float64(c.R*c.S*c.C)
+}
 
 // each calls f for every pair of an output pixel and an input pixel that a
 // filter position joins. p and q index pixels of y and x, t the filter position.
@@ -20,6 +43,14 @@ func (c Conv) each(f func(p, q, t int)) {
 			}
 		}
 	}
+}
+
+// ConvForward computes y = conv(x, w) [+ bias] [then ReLU].
+// Buffers: x, w, y, and bias (float32[K]) when Bias.
+type ConvForward struct {
+	Conv
+	Type       Type
+	Bias, ReLU bool
 }
 
 func (op ConvForward) Name() string   { return "conv_forward" }
@@ -67,6 +98,14 @@ func (op ConvForward) Ref(x, w, y, bias []float32) {
 	}
 }
 
+// ConvBackwardData computes dx (+)= the gradient with respect to x.
+// Buffers: dy, w, dx. With Accumulate it adds to dx.
+type ConvBackwardData struct {
+	Conv
+	Type       Type
+	Accumulate bool
+}
+
 func (op ConvBackwardData) Name() string   { return "conv_backward_data" }
 func (op ConvBackwardData) FLOPs() float64 { return op.flops() }
 func (op ConvBackwardData) Bytes() float64 { return traffic(op.Args()) }
@@ -102,6 +141,14 @@ func (op ConvBackwardData) Ref(dy, w, dx []float32) {
 		}
 	})
 	narrow(dx, sum)
+}
+
+// ConvBackwardWeight computes dw (float32 KRSC) and, when Bias, dbias (float32[K]).
+// Buffers: x, dy, dw, and dbias when Bias.
+type ConvBackwardWeight struct {
+	Conv
+	Type Type
+	Bias bool
 }
 
 func (op ConvBackwardWeight) Name() string   { return "conv_backward_weight" }
@@ -140,20 +187,4 @@ func (op ConvBackwardWeight) Ref(x, dy, dw, dbias []float32) {
 	if op.Bias {
 		sumRows(dbias, dy, op.Pixels(), op.K)
 	}
-}
-
-// narrow rounds src into dst.
-func narrow(dst []float32, src []float64) {
-	for i, v := range src {
-		dst[i] = float32(v)
-	}
-}
-
-// sumRows sets dst[c] to the sum over rows of src[row,c].
-func sumRows(dst, src []float32, rows, c int) {
-	sum := make([]float64, c)
-	for i, v := range src[:rows*c] {
-		sum[i%c] += float64(v)
-	}
-	narrow(dst, sum)
 }

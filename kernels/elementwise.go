@@ -1,5 +1,11 @@
 package kernels
 
+// ReLUBackward computes dx = dy where y > 0, else 0. Buffers: dy, y, dx. dx may be dy's buffer.
+type ReLUBackward struct {
+	N    int // elements
+	Type Type
+}
+
 func (op ReLUBackward) Name() string   { return "relu_backward" }
 func (op ReLUBackward) FLOPs() float64 { return float64(op.N) }
 func (op ReLUBackward) Bytes() float64 { return traffic(op.Args()) }
@@ -25,6 +31,12 @@ func (op ReLUBackward) Ref(dy, y, dx []float32) {
 	}
 }
 
+// Add computes y = a + b. Buffers: a, b, y. y may be either input's buffer.
+type Add struct {
+	N    int
+	Type Type
+}
+
 func (op Add) Name() string   { return "add" }
 func (op Add) FLOPs() float64 { return float64(op.N) }
 func (op Add) Bytes() float64 { return traffic(op.Args()) }
@@ -46,6 +58,12 @@ func (op Add) Ref(a, b, y []float32) {
 	}
 }
 
+// Cast converts N float32 to Type. Buffers: x, y.
+type Cast struct {
+	N    int
+	Type Type
+}
+
 func (op Cast) Name() string   { return "cast" }
 func (op Cast) FLOPs() float64 { return 0 }
 func (op Cast) Bytes() float64 { return traffic(op.Args()) }
@@ -57,6 +75,9 @@ func (op Cast) Args() []Arg {
 func (op Cast) Reference(bufs [][]byte) {
 	Store(bufs[1], op.Type, Floats(bufs[0])[:op.N])
 }
+
+// Zero clears N bytes. Buffers: x.
+type Zero struct{ N int }
 
 func (op Zero) Name() string   { return "zero" }
 func (op Zero) FLOPs() float64 { return 0 }

@@ -1,5 +1,12 @@
 package kernels
 
+// Linear computes y[N,Out] = x[N,In] w^T + bias, w is [Out,In]. y is float32
+// (logits). Buffers: x, w, y, bias.
+type Linear struct {
+	N, In, Out int
+	Type       Type
+}
+
 func (op Linear) Name() string   { return "linear" }
 func (op Linear) FLOPs() float64 { return 2 * float64(op.N) * float64(op.In) * float64(op.Out) }
 func (op Linear) Bytes() float64 { return traffic(op.Args()) }
@@ -25,6 +32,10 @@ func (op Linear) Ref(x, w, y, bias []float32) {
 		}
 	}
 }
+
+// LinearBackward computes dx (Type), dw and dbias (float32) from dy (float32).
+// Buffers: dy, x, w, dx, dw, dbias.
+type LinearBackward struct{ Linear }
 
 func (op LinearBackward) Name() string { return "linear_backward" }
 func (op LinearBackward) FLOPs() float64 {

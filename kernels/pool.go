@@ -1,11 +1,21 @@
 package kernels
 
+// MaxPool is a 2-D max pooling; padding never wins. OutH = (H+2*Pad-Size)/Stride+1.
+// Forward buffers: x, y, index (uint8 per output: position in the window, row
+// major, counted from the padded corner; the first maximum wins).
+type MaxPool struct {
+	N, H, W, C        int
+	Size, Stride, Pad int
+	Type              Type
+}
+
 // OutH returns the output's height.
 func (op MaxPool) OutH() int { return (op.H+2*op.Pad-op.Size)/op.Stride + 1 }
 
 // OutW returns the output's width.
 func (op MaxPool) OutW() int { return (op.W+2*op.Pad-op.Size)/op.Stride + 1 }
 
+// InLen and OutLen return the elements of x and y.
 func (op MaxPool) InLen() int  { return op.N * op.H * op.W * op.C }
 func (op MaxPool) OutLen() int { return op.N * op.OutH() * op.OutW() * op.C }
 
@@ -53,6 +63,10 @@ func (op MaxPool) Ref(x, y []float32, index []uint8) {
 	})
 }
 
+// MaxPoolBackward scatters dy to the saved positions; dx is written whole.
+// Buffers: dy, index, dx.
+type MaxPoolBackward struct{ MaxPool }
+
 func (op MaxPoolBackward) Name() string   { return "maxpool_backward" }
 func (op MaxPoolBackward) FLOPs() float64 { return float64(op.OutLen()) }
 func (op MaxPoolBackward) Bytes() float64 { return traffic(op.Args()) }
@@ -76,6 +90,12 @@ func (op MaxPoolBackward) Ref(dy []float32, index []uint8, dx []float32) {
 		}
 	})
 	narrow(dx, sum)
+}
+
+// AvgPool averages over all H*W positions: y is [N,C]. Buffers: x, y.
+type AvgPool struct {
+	N, H, W, C int
+	Type       Type
 }
 
 func (op AvgPool) Name() string   { return "avgpool" }
@@ -105,6 +125,9 @@ func (op AvgPool) Ref(x, y []float32) {
 		}
 	}
 }
+
+// AvgPoolBackward spreads dy/(H*W). Buffers: dy [N,C], dx.
+type AvgPoolBackward struct{ AvgPool }
 
 func (op AvgPoolBackward) Name() string   { return "avgpool_backward" }
 func (op AvgPoolBackward) FLOPs() float64 { return float64(op.N * op.C) }

@@ -2,6 +2,13 @@ package kernels
 
 import "math"
 
+// SoftmaxXent computes, per sample, softmax cross-entropy against an int32
+// label, the batch's mean loss, the number of top-1 hits, and the gradient
+// dlogits = (softmax - onehot) / N * the loss scale.
+// Buffers: logits (float32 [N,C]), labels (int32[N]), metrics (float32[2]: mean
+// loss, hits), dlogits (float32), hyper (float32[HyperLen]).
+type SoftmaxXent struct{ N, C int }
+
 func (op SoftmaxXent) Name() string { return "softmax_xent" }
 
 // FLOPs counts 5 per logit: maximum, difference, exponential, sum and scaling.

@@ -2,6 +2,28 @@ package kernels
 
 import "math"
 
+// Hyper-parameters live in device memory, so that they change without a new
+// plan or a new capture. Indices into the hyper buffer:
+const (
+	HyperLR = iota
+	HyperMomentum
+	HyperWeightDecay
+	HyperLossScale // SoftmaxXent multiplies dlogits by it
+	HyperSkip      // SGD does nothing when non-zero: a gradient overflowed
+	HyperGrowth    // good steps since the loss scale last changed
+	HyperGradScale // the loss scale that the gradients were computed with; SGD divides by it
+	HyperLen       = 8
+)
+
+// SGD is PyTorch's: g = grad/scale + decay*w; m = momentum*m + g; w -= lr*m, with
+// scale in HyperGradScale.
+// When Copy is a 16-bit type, the updated weights are also written in it.
+// Buffers: w, grad, momentum (all float32), hyper, and the copy when Copy != F32.
+type SGD struct {
+	N    int
+	Copy Type
+}
+
 func (op SGD) Name() string   { return "sgd" }
 func (op SGD) FLOPs() float64 { return 7 * float64(op.N) }
 func (op SGD) Bytes() float64 { return traffic(op.Args()) }
@@ -36,6 +58,13 @@ func (op SGD) Ref(w, grad, m, hyper []float32) {
 		w[i] = float32(float64(w[i]) - lr*v)
 	}
 }
+
+// ScaleCheck looks for non-finite gradients, sets HyperSkip, keeps the loss scale
+// they were computed with in HyperGradScale for SGD, and adapts the loss scale for
+// the next ones: halved on overflow, doubled after 2000 good steps (PyTorch's
+// GradScaler). Without it, HyperGradScale is to be HyperLossScale.
+// Buffers: grad (float32[N]), hyper.
+type ScaleCheck struct{ N int }
 
 // GrowthInterval is the number of good steps after which the loss scale doubles.
 const GrowthInterval = 2000
