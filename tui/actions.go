@@ -33,22 +33,22 @@ func (m *Model) setDone(d setDone) {
 		m.say("error", d.err.Error())
 		return
 	}
-	m.kn.accepted(d.changes)
+	m.knobs.accepted(d.changes)
 	if d.undoable {
-		m.kn.undo = append(m.kn.undo, d.before)
+		m.knobs.undo = append(m.knobs.undo, d.before)
 	}
 	m.dirty = true
 }
 
 // undo applies the values from before the last change.
 func (m *Model) undo() tea.Cmd {
-	n := len(m.kn.undo)
+	n := len(m.knobs.undo)
 	if n == 0 {
 		m.say("info", "nothing to undo")
 		return nil
 	}
-	last := m.kn.undo[n-1]
-	m.kn.undo = m.kn.undo[:n-1]
+	last := m.knobs.undo[n-1]
+	m.knobs.undo = m.knobs.undo[:n-1]
 	m.say("info", "undo: "+last[0].Name+" back to "+last[0].Value)
 	return m.apply(last, false)
 }

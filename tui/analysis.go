@@ -46,7 +46,7 @@ type analysedMsg struct {
 // analyse returns the command that analyses the picture, or nil when one is
 // under way or the last was a moment ago. force skips the wait.
 func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
-	a := &m.an
+	a := &m.analysis
 	if a.busy || (!force && now.Sub(a.started) < a.pause) || m.live == nil {
 		return nil
 	}
@@ -113,13 +113,13 @@ func changed(a, b []trace.Knob) (name string, alone bool) {
 }
 
 func (m *Model) analysed(r analysedMsg) {
-	a := &m.an
+	a := &m.analysis
 	a.busy = false
 	a.pause = max(time.Second, 100*r.took)
 	if r.baseline != a.baseline { // it was changed meanwhile
 		a.pause = 0
 	}
-	m.op.set(r.ops, r.base)
+	m.ops.set(r.ops, r.base)
 	a.verdict, a.segs, a.effects, a.at = r.verdict, r.segs, r.effects, r.at
 	m.dirty = true
 }

@@ -58,7 +58,7 @@ func BenchmarkPicture(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.pic.compute(s.live, s.live.Now)
-		s.tl.update(&s.pic, s.live.Spans)
+		s.timeline.update(&s.pic, s.live.Spans)
 		s.explain()
 	}
 }

@@ -46,7 +46,7 @@ func (e *experiments) panel() panel {
 		keys: []binding{
 			{keys: upDownKeys, show: upDown, hint: "select", replay: "select", help: "select", do: func(m *Model, key string) tea.Cmd {
 				d, _ := direction(key)
-				e.move(d, len(m.an.segs))
+				e.move(d, len(m.analysis.segs))
 				return nil
 			}},
 			{keys: "a", hint: "baseline A", replay: "baseline A"},
@@ -181,9 +181,9 @@ func (e *experiments) draw(v *view, r canvas.Rectangle) {
 func (e *experiments) fill(v *view) {
 	e.rows = e.rows[:0]
 	e.table.Pinned = -1
-	for i := range v.an.segs {
-		s := &v.an.segs[i]
-		row := experiment{s, s.Segment.Index == v.an.baseline, v.pic.next && s.Segment.Index == v.pic.seg.Index}
+	for i := range v.analysis.segs {
+		s := &v.analysis.segs[i]
+		row := experiment{s, s.Segment.Index == v.analysis.baseline, v.pic.next && s.Segment.Index == v.pic.seg.Index}
 		if row.baseline {
 			e.table.Pinned = i
 		}
@@ -221,18 +221,18 @@ func (e *experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experime
 // setBaseline makes the selected row, or the newest where another panel has the
 // focus, segment A.
 func (m *Model) setBaseline() {
-	segs := m.an.segs
+	segs := m.analysis.segs
 	if len(segs) == 0 {
 		m.say("info", "nothing measured yet: there is no segment to compare with")
 		return
 	}
 	i := len(segs) - 1
 	if m.focus.name == "experiments" {
-		i = m.ex.selected(len(segs))
+		i = m.experiments.selected(len(segs))
 	}
-	m.an.baseline = segs[i].Segment.Index
-	m.an.pause = 0
-	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(m.an.baseline)))
+	m.analysis.baseline = segs[i].Segment.Index
+	m.analysis.pause = 0
+	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(m.analysis.baseline)))
 }
 
 // writeReason writes a segment's reason with the terminal's own arrow.

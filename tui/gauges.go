@@ -250,8 +250,8 @@ func gaugeRate(v *view, r canvas.Rectangle) {
 
 // versusA prints the change against the baseline, when one was measured.
 func versusA(v *view, p *canvas.Pen) {
-	c := v.an.current()
-	if c == nil || c.Segment.Index == v.an.baseline || c.Segment.Index != v.pic.seg.Index || !c.VsA.OK {
+	c := v.analysis.current()
+	if c == nil || c.Segment.Index == v.analysis.baseline || c.Segment.Index != v.pic.seg.Index || !c.VsA.OK {
 		return
 	}
 	st := canvas.Dim

@@ -60,8 +60,8 @@ func (s *screen) follow(cmd tea.Cmd) {
 // tick refreshes and analyses, as a second of ticks would.
 func (s *screen) tick() {
 	s.spansAt = time.Time{}
-	s.an.started, s.an.busy = s.an.started.AddDate(-1, 0, 0), false
-	s.follow(s.advance(s.an.started.AddDate(1, 0, 0)))
+	s.analysis.started, s.analysis.busy = s.analysis.started.AddDate(-1, 0, 0), false
+	s.follow(s.advance(s.analysis.started.AddDate(1, 0, 0)))
 	s.dirty = true
 }
 
@@ -153,26 +153,26 @@ func advance(r *demo.Run, t int64) {
 // frame draws the screen with a verdict and comparisons of our own: the wording
 // and the statistics are package stall's, not what these goldens keep.
 func (s *screen) frame() string {
-	if s.an.verdict.Class != advice.NotEnoughSteps {
-		s.an.verdict = advice.Verdict{
+	if s.analysis.verdict.Class != advice.NotEnoughSteps {
+		s.analysis.verdict = advice.Verdict{
 			Class: "input-bound", Group: trace.GroupData, Dominant: trace.CauseTransform, Share: 0.43, Knob: "num_workers", Value: "8",
 			Text:   "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 %); 23 steps",
 			Advice: "try num_workers 4 -> 8: a batch takes 198 ms of worker time and 26.1 ms on the device",
 		}
 	} else {
-		s.an.verdict.Text = "not enough steps: 0 since the last change, a verdict needs 10"
+		s.analysis.verdict.Text = "not enough steps: 0 since the last change, a verdict needs 10"
 	}
-	for i := range s.an.segs {
-		if c := &s.an.segs[i].VsA; c.OK {
+	for i := range s.analysis.segs {
+		if c := &s.analysis.segs[i].VsA; c.OK {
 			*c = stall.Comparison{OK: true, Ratio: 1.437, Lo: 1.386, Hi: 1.49, Different: true}
 			if i == 2 {
 				*c = stall.Comparison{OK: true, Ratio: 0.91, Lo: 0.75, Hi: 1.227}
 			}
 		}
 	}
-	for name, e := range s.an.effects {
+	for name, e := range s.analysis.effects {
 		if e.OK {
-			s.an.effects[name] = stall.Comparison{OK: true, Ratio: 1.437, Different: true}
+			s.analysis.effects[name] = stall.Comparison{OK: true, Ratio: 1.437, Different: true}
 		}
 	}
 	s.dirty = true

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"strconv"
+	"unicode/utf8"
 
 	tea "github.com/charmbracelet/bubbletea"
 )
@@ -52,10 +53,8 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 		return m.stop()
 	case m.asking:
 		return m.answer(name)
-	case m.kn.editing:
-		return m.editKey(k)
-	case m.tl.typing:
-		m.filterKey(k)
+	case m.entry != nil:
+		m.entry.key(m, k)
 		return nil
 	case m.overlay != overlayNone:
 		return m.overlayKey(name)
@@ -77,7 +76,7 @@ func (m *Model) makeGlobals() []binding {
 			help: "pause the engine, and go on", do: func(m *Model, _ string) tea.Cmd { return m.pauseEngine() }},
 		{show: leftRight, replay: "cursor"}, // the timeline's, which has the focus then
 		{keys: "z Z", replay: "zoom", help: "timeline: zoom in, out", do: func(m *Model, key string) tea.Cmd {
-			m.tl.zoomBy(pick(key == "z", -1, 1))
+			m.timeline.zoomBy(pick(key == "z", -1, 1))
 			return m.look()
 		}},
 		{keys: "f", hint: "expand", replay: "expand", help: "expand the focused panel, and back", do: (*Model).expand},
@@ -108,15 +107,15 @@ func (m *Model) makeGlobals() []binding {
 		binding{keys: "u", help: "undo the last applied change", do: func(m *Model, _ string) tea.Cmd { return m.undo() }},
 		binding{keys: "a", help: "make this configuration (or the selected row) baseline A", do: func(m *Model, _ string) tea.Cmd {
 			m.setBaseline()
-			return m.analyse(m.an.started, true)
+			return m.analyse(m.analysis.started, true)
 		}},
 		binding{keys: "A", do: func(m *Model, _ string) tea.Cmd {
 			m.say("info", "the paired A-B-A test is not built yet: set A with a, change a knob, and read vs A with its 95% CI")
 			return nil
 		}},
 		binding{keys: "/", help: "timeline: show only lanes whose name contains a text", do: func(m *Model, _ string) tea.Cmd {
-			m.tl.typing, m.tl.filter = true, ""
 			m.setFocus(m.panel("timeline"))
+			m.filter()
 			return nil
 		}},
 		binding{keys: "n", help: "notes: the session's log", do: func(m *Model, _ string) tea.Cmd { m.open(overlayNotes); return nil }},
@@ -166,15 +165,15 @@ func (m *Model) nextTheme() {
 // expansion.
 func (m *Model) escape() {
 	switch {
-	case len(m.kn.staged) > 0:
-		m.say("info", "dropped "+strconv.Itoa(len(m.kn.staged))+" staged")
-		clear(m.kn.staged)
-	case m.tl.cursor >= 0:
-		m.tl.cursor = -1
-		m.tl.lineKey = [3]int64{}
+	case len(m.knobs.staged) > 0:
+		m.say("info", "dropped "+strconv.Itoa(len(m.knobs.staged))+" staged")
+		clear(m.knobs.staged)
+	case m.timeline.cursor >= 0:
+		m.timeline.cursor = -1
+		m.timeline.lineKey = [3]int64{}
 		m.explain()
-	case m.tl.filter != "":
-		m.tl.filter = ""
+	case m.timeline.filter != "":
+		m.timeline.filter = ""
 		m.refreshTimeline()
 	case m.expanded:
 		m.expanded = false
@@ -188,3 +187,32 @@ func (m *Model) escape() {
 // alone: a small screen has no line for the focused panel, so it shows it instead
 // of all others.
 func (m *Model) alone() bool { return m.space().class == sizeSmall && !m.focus.small }
+
+// entry is a text that is being typed. All keys go to it, until enter or esc.
+type entry struct {
+	text    string
+	changed func(text string)          // after every key; nil: nothing follows it
+	end     func(text string, ok bool) // after enter, or esc, which is not ok
+}
+
+// entryMost is the longest text, in bytes.
+const entryMost = 24
+
+func (e *entry) key(m *Model, k tea.KeyMsg) {
+	switch k.Type {
+	case tea.KeyEnter, tea.KeyEsc:
+		m.entry = nil
+		e.end(e.text, k.Type == tea.KeyEnter)
+		return
+	case tea.KeyBackspace:
+		_, n := utf8.DecodeLastRuneInString(e.text)
+		e.text = e.text[:len(e.text)-n]
+	case tea.KeyRunes, tea.KeySpace:
+		if len(e.text) < entryMost {
+			e.text += string(k.Runes)
+		}
+	}
+	if e.changed != nil {
+		e.changed(e.text)
+	}
+}

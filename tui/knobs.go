@@ -2,8 +2,6 @@ package tui
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -35,8 +33,7 @@ type knobs struct {
 	requested map[string]string
 	since     map[string]int64 // ns of the confirmation
 	undo      [][]trace.Knob   // values before each requested change
-	editing   bool
-	edit      string
+	edit      *entry           // the selected knob's value is being typed
 }
 
 func (k *knobs) panel(canSet bool) panel {
@@ -166,124 +163,6 @@ func (k *knobs) step(d, size int, inForce string) {
 	k.stage(s.Name, stepped(s, k.target(s.Name, inForce), d, size), inForce)
 }
 
-// stepped is the value d steps of a size away from cur.
-func stepped(s *trace.KnobSpec, cur string, d, size int) string {
-	switch s.Type {
-	case "bool":
-		return boolLike(cur, d > 0)
-	case "int":
-		v, _ := strconv.Atoi(cur)
-		if len(s.Values) == 0 {
-			return strconv.Itoa(clamp(v+d*size, s))
-		}
-		for range size {
-			v = neighbour(s.Values, v, d)
-		}
-		return strconv.Itoa(clamp(v, s))
-	case "duration":
-		v, _ := time.ParseDuration(cur)
-		return duration(max(0, v+time.Duration(d*size)*time.Millisecond))
-	}
-	if len(s.Values) == 0 {
-		return cur
-	}
-	i := slices.Index(s.Values, cur)
-	return s.Values[min(max(i+d, 0), len(s.Values)-1)]
-}
-
-func clamp(v int, s *trace.KnobSpec) int {
-	if s.Max > s.Min {
-		return min(max(v, s.Min), s.Max)
-	}
-	return v
-}
-
-// neighbour is the nearest of values above (d > 0) or below v.
-func neighbour(values []string, v, d int) int {
-	best, found := v, false
-	for _, s := range values {
-		n, err := strconv.Atoi(s)
-		if err != nil || (d > 0 && n <= v) || (d < 0 && n >= v) {
-			continue
-		}
-		if !found || (d > 0 && n < best) || (d < 0 && n > best) {
-			best, found = n, true
-		}
-	}
-	return best
-}
-
-// boolLike writes b in the words that like uses.
-func boolLike(like string, b bool) string {
-	switch like {
-	case "on", "off":
-		if b {
-			return "on"
-		}
-		return "off"
-	}
-	return strconv.FormatBool(b)
-}
-
-// duration writes none as off, as the knobs do.
-func duration(d time.Duration) string {
-	if d == 0 {
-		return "off"
-	}
-	return d.String()
-}
-
-// sameValue compares values as people would: on and true, 5ms and 0.005s, off
-// and 0s.
-func sameValue(a, b string) bool {
-	if a == b || isZero(a) && isZero(b) {
-		return true
-	}
-	if da, err := time.ParseDuration(a); err == nil {
-		if db, err := time.ParseDuration(b); err == nil {
-			return da == db
-		}
-	}
-	return isBool(a) && isBool(b) && isOn(a) == isOn(b)
-}
-
-func isBool(v string) bool {
-	switch v {
-	case "true", "false", "on", "off":
-		return true
-	}
-	return false
-}
-
-// valid checks typed text before it is staged; the engine has the last word.
-func valid(s *trace.KnobSpec, text string) (string, string) {
-	text = strings.TrimSpace(text)
-	switch s.Type {
-	case "int":
-		v, err := strconv.Atoi(text)
-		if err != nil {
-			return "", s.Name + ": " + strconv.Quote(text) + " is not a whole number"
-		}
-		if s.Max > s.Min && (v < s.Min || v > s.Max) {
-			return "", s.Name + " goes from " + strconv.Itoa(s.Min) + " to " + strconv.Itoa(s.Max) + ", not " + text
-		}
-		return strconv.Itoa(v), ""
-	case "duration":
-		if text == "off" {
-			return text, ""
-		}
-		if _, err := strconv.Atoi(text); err == nil {
-			text += "ms"
-		}
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
-			return "", s.Name + ": write a time like 5ms, not " + strconv.Quote(text)
-		}
-		return duration(d), ""
-	}
-	return text, ""
-}
-
 // changes are the staged values in the panel's order.
 func (k *knobs) changes() []trace.Knob {
 	var out []trace.Knob
@@ -304,4 +183,72 @@ func (k *knobs) accepted(changes []trace.Knob) {
 		k.requested[c.Name] = c.Value
 		delete(k.since, c.Name)
 	}
+}
+
+// stageStep stages another value of the selected knob.
+func (m *Model) stageStep(key string) tea.Cmd {
+	if m.o.Control == nil {
+		m.say("info", "a replay's knobs are read-only")
+		return nil
+	}
+	if s := m.knobs.selected(); s != nil {
+		d, far := direction(key)
+		m.knobs.step(d, [...]int{strideOne: 1, strideShift: 4, strideCtrl: 16}[far], m.inForce(s.Name))
+	}
+	return nil
+}
+
+// edit opens the selected knob: text for numbers and times, the other value for
+// a switch.
+func (m *Model) edit() {
+	s := m.knobs.selected()
+	if s == nil {
+		return
+	}
+	if m.o.Control == nil {
+		m.say("info", "a replay's knobs are read-only")
+		return
+	}
+	cur := m.knobs.target(s.Name, m.inForce(s.Name))
+	switch {
+	case s.Type == "bool":
+		m.knobs.stage(s.Name, boolLike(cur, !isOn(cur)), m.inForce(s.Name))
+	case s.Type == "enum":
+		next := stepped(s, cur, 1, 1)
+		if next == cur && len(s.Values) > 0 {
+			next = s.Values[0]
+		}
+		m.knobs.stage(s.Name, next, m.inForce(s.Name))
+	default:
+		m.entry = &entry{end: func(text string, ok bool) {
+			m.knobs.edit = nil
+			if !ok || text == "" {
+				return
+			}
+			v, problem := valid(s, text)
+			if problem != "" {
+				m.say("error", problem)
+				return
+			}
+			m.knobs.stage(s.Name, v, m.inForce(s.Name))
+		}}
+		m.knobs.edit = m.entry
+	}
+}
+
+// inForce is the value the newest segment of the live session has.
+func (m *Model) inForce(name string) string {
+	if m.live == nil || len(m.live.Segments) == 0 {
+		return ""
+	}
+	return trace.KnobValue(m.live.Segments[len(m.live.Segments)-1].Knobs, name)
+}
+
+// before are the values in force of the knobs that changes set.
+func (m *Model) before(changes []trace.Knob) []trace.Knob {
+	out := make([]trace.Knob, len(changes))
+	for i, c := range changes {
+		out[i] = trace.Knob{Name: c.Name, Value: m.inForce(c.Name)}
+	}
+	return out
 }

@@ -129,7 +129,7 @@ func TestTyping(t *testing.T) {
 		s.press("down")
 	}
 	s.press("enter", "5", "enter")
-	if got := s.kn.staged["inject_read"]; got != "5ms" {
+	if got := s.knobs.staged["inject_read"]; got != "5ms" {
 		t.Errorf("inject_read typed as 5 is %q, want 5ms", got)
 	}
 	s.press("down", "i", "2", "u", "s", "enter", "enter")
@@ -179,7 +179,7 @@ func TestAdvice(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("3", "enter")
-	if v := s.an.verdict; v.Knob == "" || s.kn.staged[v.Knob] != v.Value {
-		t.Errorf("staged %v, the verdict says %s %s", s.kn.staged, v.Knob, v.Value)
+	if v := s.analysis.verdict; v.Knob == "" || s.knobs.staged[v.Knob] != v.Value {
+		t.Errorf("staged %v, the verdict says %s %s", s.knobs.staged, v.Knob, v.Value)
 	}
 }

@@ -74,16 +74,18 @@ type Model struct {
 	head     canvas.Pen // of its title
 	expanded bool
 	overlay  overlay
-	scroll   int // of the overlay
+	entry    *entry // a text is being typed
+	scroll   int    // of the overlay
 
 	live *trace.Snapshot // the newest snapshot
 	pic  picture         // what is drawn: the snapshot as of the moment shown
-	tl   timeline
-	kn   knobs
-	st   stalls
-	ex   experiments
-	op   ops
-	an   analysis
+
+	timeline    timeline
+	knobs       knobs
+	stalls      stalls
+	experiments experiments
+	ops         ops
+	analysis    analysis
 
 	spansAt    time.Time // when the timeline's spans were pulled last
 	spansPause time.Duration

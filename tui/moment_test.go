@@ -45,7 +45,7 @@ func TestStart(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("g")
-	if from, _ := s.tl.window(s.pic.at); !s.frozen || from != 0 || s.pic.at >= s.live.Now {
+	if from, _ := s.timeline.window(s.pic.at); !s.frozen || from != 0 || s.pic.at >= s.live.Now {
 		t.Errorf("frozen %v at %d, from %d", s.frozen, s.pic.at, from)
 	}
 	s.mustShow("FROZEN", "samples/s")
@@ -55,7 +55,7 @@ func TestStart(t *testing.T) {
 	}
 	s.press("g")
 	first := s.live.First.End
-	if from, to := s.tl.window(s.pic.at); from >= first || first >= to {
+	if from, to := s.timeline.window(s.pic.at); from >= first || first >= to {
 		t.Errorf("the first step ends at %d, the timeline shows %d to %d", first, from, to)
 	}
 	for range zooms { // and so wide that the recording does
@@ -118,9 +118,9 @@ func TestCursor(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("1")
 	var seen []string
-	for range s.tl.cols {
+	for range s.timeline.cols {
 		s.press("left")
-		seen = append(seen, strings.Join(s.tl.lines, " "))
+		seen = append(seen, strings.Join(s.timeline.lines, " "))
 	}
 	all := strings.Join(seen, "\n")
 	for _, want := range []string{"starved ", " transform took ", "computes batch ", "took ", "w1 transform #"} {
@@ -129,8 +129,8 @@ func TestCursor(t *testing.T) {
 		}
 	}
 	inView := func(after string) {
-		if from := s.tl.first * s.tl.bin(); s.tl.cursor < from || s.tl.cursor >= s.tl.edge {
-			t.Errorf("after %s the cursor is at %d, the window from %d to %d", after, s.tl.cursor, from, s.tl.edge)
+		if from := s.timeline.first * s.timeline.bin(); s.timeline.cursor < from || s.timeline.cursor >= s.timeline.edge {
+			t.Errorf("after %s the cursor is at %d, the window from %d to %d", after, s.timeline.cursor, from, s.timeline.edge)
 		}
 	}
 	for _, key := range []string{"{", "[", "z", "z", "}", "Z"} {
@@ -138,7 +138,7 @@ func TestCursor(t *testing.T) {
 		inView(key)
 	}
 	s.press("esc")
-	if s.tl.cursor >= 0 {
+	if s.timeline.cursor >= 0 {
 		t.Error("esc keeps the cursor")
 	}
 }
@@ -190,13 +190,13 @@ func TestFilter(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("/", "w", "1", "enter")
-	if len(s.tl.lanes) != 1 || s.tl.lanes[0].label != "w1" {
-		t.Errorf("the filter w1 leaves %v", s.tl.lanes)
+	if len(s.timeline.lanes) != 1 || s.timeline.lanes[0].label != "w1" {
+		t.Errorf("the filter w1 leaves %v", s.timeline.lanes)
 	}
 	s.press("/", "z", "enter")
 	s.mustShow("no lane matches /z")
 	s.press("esc")
-	if len(s.tl.lanes) != 9 {
-		t.Errorf("without a filter there are %d lanes, want 9", len(s.tl.lanes))
+	if len(s.timeline.lanes) != 9 {
+		t.Errorf("without a filter there are %d lanes, want 9", len(s.timeline.lanes))
 	}
 }

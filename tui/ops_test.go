@@ -90,7 +90,7 @@ func TestOps(t *testing.T) {
 	s.press("esc")
 	s.mustShow("3 Verdict", "5 Experiments")
 	s.mustHide("6 Device ops")
-	if got := s.op.rows[0]; got.Name != "conv_backward_weight" || got.Segment != 2 {
+	if got := s.ops.rows[0]; got.Name != "conv_backward_weight" || got.Segment != 2 {
 		t.Errorf("first is %+v", got)
 	}
 }
@@ -101,13 +101,13 @@ func TestTimedSteps(t *testing.T) {
 		run := session()
 		run.Knob("time_ops", knob)
 		s := newScreen(t, run, Options{Control: run}, 120, 36)
-		spans := append([]trace.Span(nil), s.tl.spans...)
+		spans := append([]trace.Span(nil), s.timeline.spans...)
 		for i := range spans {
 			if spans[i].Kind == trace.KindCompute && spans[i].Step%4 == 0 {
 				spans[i].Flags |= trace.FlagTimed
 			}
 		}
-		s.tl.update(&s.pic, spans)
+		s.timeline.update(&s.pic, spans)
 		for _, line := range strings.Split(s.plain(), "\n") {
 			if strings.Contains(line, " now ") {
 				line, _, _ = strings.Cut(line, " now ")

@@ -33,17 +33,17 @@ type panel struct {
 // they stand side by side.
 func (m *Model) makePanels() []panel {
 	return []panel{
-		gaugesPanel(), m.tl.panel(), m.kn.panel(m.o.Control != nil), verdictPanel(), m.st.panel(), m.ex.panel(), m.op.panel(), notesPanel(),
+		gaugesPanel(), m.timeline.panel(), m.knobs.panel(m.o.Control != nil), verdictPanel(), m.stalls.panel(), m.experiments.panel(), m.ops.panel(), notesPanel(),
 	}
 }
 
 // view is what a panel draws from.
 type view struct {
-	c    *canvas.Canvas
-	pic  *picture        // the moment shown
-	an   *analysis       // the verdict and the comparisons
-	live *trace.Snapshot // the newest
-	at   int64           // the moment that the user chose, ns
+	c        *canvas.Canvas
+	pic      *picture        // the moment shown
+	analysis *analysis       // the verdict and the comparisons
+	live     *trace.Snapshot // the newest
+	at       int64           // the moment that the user chose, ns
 
 	class    sizeClass
 	focused  bool // the panel has the focus
@@ -60,10 +60,10 @@ type view struct {
 // see makes the view of a panel.
 func (m *Model) see(p *panel) *view {
 	m.v = view{
-		c: &m.c, pic: &m.pic, an: &m.an, live: m.live, at: m.at, class: m.lay.class,
+		c: &m.c, pic: &m.pic, analysis: &m.analysis, live: m.live, at: m.at, class: m.lay.class,
 		focused: p == m.focus, expanded: p == m.focus && m.expanded, canSet: m.o.Control != nil,
 		replay: m.o.Replay, playing: m.play, frozen: m.frozen, paused: m.paused,
-		ready: m.tl.ready, capacity: m.tl.capacity,
+		ready: m.timeline.ready, capacity: m.timeline.capacity,
 	}
 	return &m.v
 }

@@ -263,16 +263,6 @@ func quantile(v []int64, q float64) int64 {
 	return v[min(max(i, 0), len(v)-1)]
 }
 
-func isZero(v string) bool {
-	switch v {
-	case "", "0", "0s", "off", "false", "none", "no":
-		return true
-	}
-	return false
-}
-
-func isOn(v string) bool { return v == "true" || v == "on" || v == "1" || v == "yes" }
-
 // segmentRange is the range of indices of a segment's steps.
 func segmentRange(steps []trace.Step, seg int32) (lo, hi int) {
 	lo = sort.Search(len(steps), func(i int) bool { return steps[i].Segment >= seg })

@@ -25,7 +25,7 @@ func (m *Model) refresh(now time.Time, force bool) {
 			m.say("error", m.live.Damage[0]+" (n shows what else is)")
 		}
 	}
-	m.tl.cols = timelineCols(m.timelineWidth())
+	m.timeline.cols = timelineCols(m.timelineWidth())
 	at := m.at
 	if !m.frozen {
 		at = math.MaxInt64
@@ -37,10 +37,10 @@ func (m *Model) refresh(now time.Time, force bool) {
 		from, to := m.spanWindow(at)
 		m.live = m.o.Source.Snapshot(from, to)
 		m.picture(at)
-		m.tl.update(&m.pic, m.live.Spans)
-		if m.tl.autozoom(&m.pic) {
+		m.timeline.update(&m.pic, m.live.Spans)
+		if m.timeline.autozoom(&m.pic) {
 			from, to = m.spanWindow(m.pic.at)
-			m.tl.update(&m.pic, m.o.Source.Snapshot(from, to).Spans)
+			m.timeline.update(&m.pic, m.o.Source.Snapshot(from, to).Spans)
 		}
 		m.explain()
 		m.spansAt, m.spansPause = now, 100*time.Since(t0)
@@ -59,7 +59,7 @@ func (m *Model) picture(at int64) {
 	if m.o.Control != nil {
 		m.paused = m.o.Control.Paused()
 	}
-	m.kn.update(m.live, m.o.Control)
+	m.knobs.update(m.live, m.o.Control)
 	m.pic.compute(m.live, min(at, m.live.Now))
 }
 
@@ -76,10 +76,10 @@ func (m *Model) news() {
 // at, with a margin for the time that passes until the snapshot is taken.
 func (m *Model) spanWindow(at int64) (from, to int64) {
 	if at == math.MaxInt64 {
-		from, _ = m.tl.window(m.live.Now - 500e6)
+		from, _ = m.timeline.window(m.live.Now - 500e6)
 		return max(from, 0), math.MaxInt64
 	}
-	from, _ = m.tl.window(max(0, at-500e6))
+	from, _ = m.timeline.window(max(0, at-500e6))
 	return max(from, 0), max(at, 1)
 }
 
@@ -99,13 +99,13 @@ func (m *Model) timelineWidth() int {
 }
 
 // explain puts into words what the timeline shows.
-func (m *Model) explain() { m.tl.explain(&m.pic, m.paused, m.focus.name == "timeline") }
+func (m *Model) explain() { m.timeline.explain(&m.pic, m.paused, m.focus.name == "timeline") }
 
 // refreshTimeline aggregates again, with the spans at hand.
 func (m *Model) refreshTimeline() {
 	if m.live != nil {
-		m.tl.update(&m.pic, m.tl.spans)
-		m.tl.lineKey = [3]int64{}
+		m.timeline.update(&m.pic, m.timeline.spans)
+		m.timeline.lineKey = [3]int64{}
 		m.explain()
 	}
 }

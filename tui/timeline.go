@@ -109,25 +109,24 @@ func (m *Model) moveCursor(key string) tea.Cmd {
 		m.say("info", "frozen to look around; space goes on")
 	}
 	d, far := direction(key)
-	m.tl.moveCursor(d * [...]int{strideOne: 1, strideShift: 10, strideCtrl: 40}[far])
+	m.timeline.moveCursor(d * [...]int{strideOne: 1, strideShift: 10, strideCtrl: 40}[far])
 	m.explain()
 	return nil
 }
 
-func (m *Model) filterKey(k tea.KeyMsg) {
-	switch k.Type {
-	case tea.KeyEnter:
-		m.tl.typing = false
-	case tea.KeyEsc:
-		m.tl.typing, m.tl.filter = false, ""
-	case tea.KeyBackspace:
-		m.tl.filter = chop(m.tl.filter)
-	case tea.KeyRunes, tea.KeySpace:
-		if len(m.tl.filter) < 24 {
-			m.tl.filter += string(k.Runes)
-		}
+// filter lets the text be typed that the names of the lanes must contain.
+func (m *Model) filter() {
+	t := &m.timeline
+	set := func(text string) {
+		t.filter = text
+		m.refreshTimeline()
 	}
-	m.refreshTimeline()
+	set("")
+	t.typing = true
+	m.entry = &entry{changed: set, end: func(text string, ok bool) {
+		t.typing = false
+		set(pick(ok, text, ""))
+	}}
 }
 
 // about says how much time the columns show, and which lanes.

@@ -24,7 +24,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.keys(msg)
 	case analysedMsg:
 		m.analysed(msg)
-		if m.frozen && msg.at != m.pic.snap.Now || msg.baseline != m.an.baseline {
+		if m.frozen && msg.at != m.pic.snap.Now || msg.baseline != m.analysis.baseline {
 			return m, m.analyse(time.Now(), true) // the view moved meanwhile
 		}
 	case setDone:
@@ -94,7 +94,7 @@ func (m *Model) freeze() tea.Cmd {
 	m.frozen = !m.frozen
 	m.at = m.pic.at
 	if !m.frozen {
-		m.tl.cursor = -1
+		m.timeline.cursor = -1
 	}
 	return m.look()
 }
@@ -107,7 +107,7 @@ func (m *Model) rewind(name string) tea.Cmd {
 	if !m.frozen {
 		m.frozen, m.at = true, m.pic.at
 	}
-	d := max(m.tl.bin()*int64(m.tl.cols)/4, m.tl.bin())
+	d := max(m.timeline.bin()*int64(m.timeline.cols)/4, m.timeline.bin())
 	from := m.at
 	switch name {
 	case "[":
@@ -120,8 +120,8 @@ func (m *Model) rewind(name string) tea.Cmd {
 		m.at += 4 * d
 	}
 	m.at = max(m.at, 0)
-	if m.tl.cursor >= 0 { // it stays in its column
-		m.tl.cursor = max(0, m.tl.cursor+m.at-from)
+	if m.timeline.cursor >= 0 { // it stays in its column
+		m.timeline.cursor = max(0, m.timeline.cursor+m.at-from)
 	}
 	if m.at >= m.live.Now {
 		m.toEnd()
@@ -136,7 +136,7 @@ func (m *Model) toStart() tea.Cmd {
 	if m.live == nil {
 		return nil
 	}
-	width := m.tl.bin() * int64(m.tl.cols)
+	width := m.timeline.bin() * int64(m.timeline.cols)
 	at := width - 1 // the last of the columns that begin at 0
 	if m.live.Total.Steps > 0 && m.live.First.End > width/2 {
 		at = m.live.First.End + width*3/4
@@ -145,7 +145,7 @@ func (m *Model) toStart() tea.Cmd {
 		at = m.live.Now
 		m.say("info", "the timeline shows the recording from its start to now")
 	}
-	m.frozen, m.at, m.tl.cursor = true, at, -1
+	m.frozen, m.at, m.timeline.cursor = true, at, -1
 	return m.look()
 }
 
@@ -155,7 +155,7 @@ func (m *Model) toEnd() {
 		return
 	}
 	m.at = m.live.Now
-	m.tl.cursor = -1
+	m.timeline.cursor = -1
 	m.play = false
 	if !m.o.Replay {
 		m.frozen = false

@@ -45,12 +45,12 @@ func TestBaseline(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("5", "up", "a")
-	if s.an.baseline != 1 {
-		t.Errorf("the baseline is #%d, want 1", s.an.baseline)
+	if s.analysis.baseline != 1 {
+		t.Errorf("the baseline is #%d, want 1", s.analysis.baseline)
 	}
 	s.mustShow("A#1")
-	if !s.an.segs[0].VsA.OK || s.an.segs[0].VsA.Ratio > 1 {
-		t.Errorf("#0 against A #1: %+v", s.an.segs[0].VsA)
+	if !s.analysis.segs[0].VsA.OK || s.analysis.segs[0].VsA.Ratio > 1 {
+		t.Errorf("#0 against A #1: %+v", s.analysis.segs[0].VsA)
 	}
 }
 

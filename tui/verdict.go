@@ -36,7 +36,7 @@ func verdictPanel() panel {
 		draw: drawVerdict,
 		keys: []binding{
 			{keys: "enter", hint: "stage the advice", help: "stage what it advises",
-				when: func(m *Model) bool { return m.an.verdict.Knob != "" },
+				when: func(m *Model) bool { return m.analysis.verdict.Knob != "" },
 				do:   func(m *Model, _ string) tea.Cmd { m.stageAdvice(); return nil }},
 		},
 	}
@@ -65,7 +65,7 @@ func drawVerdict(v *view, r canvas.Rectangle) {
 	if in.Empty() {
 		return
 	}
-	an := v.an
+	an := v.analysis
 	if an.verdict.Class == "" {
 		v.c.Text(in.X, in.Y, in.W, canvas.Dim, "no verdict yet: it needs some steps")
 		return
@@ -98,6 +98,23 @@ func drawVerdict(v *view, r canvas.Rectangle) {
 	if v.expanded && in.H > 12 {
 		v.c.Rule(in, y+1)
 		drawNotes(v.c, canvas.Rect(in.X-1, y+2, in.W, bottom-y-3), v.pic.snap.Notes, 0)
+	}
+}
+
+// stageAdvice stages what the verdict suggests.
+func (m *Model) stageAdvice() {
+	v := &m.analysis.verdict
+	if v.Knob == "" || m.o.Control == nil {
+		return
+	}
+	for i := range m.knobs.specs {
+		if m.knobs.specs[i].Name == v.Knob {
+			m.knobs.sel = i
+			m.knobs.stage(v.Knob, v.Value, m.inForce(v.Knob))
+			m.setFocus(m.panel("knobs"))
+			m.say("info", v.Knob+" "+v.Value+" is staged: enter applies it")
+			return
+		}
 	}
 }
 

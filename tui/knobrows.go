@@ -110,8 +110,8 @@ func (k *knobs) drawKnob(v *view, r canvas.Rectangle, i int) {
 	head.Limit = min(p.Limit, r.X+nameWidth(r.W)+1)
 	head.Text(name, s.Name)
 	p.To(r.X + nameWidth(r.W) + 2)
-	if k.editing && selected {
-		p.Rune(canvas.Key, v.c.Glyphs.Mark).Text(canvas.Selected, k.edit).Text(canvas.Cursor, " ")
+	if k.edit != nil && selected {
+		p.Rune(canvas.Key, v.c.Glyphs.Mark).Text(canvas.Selected, k.edit.text).Text(canvas.Cursor, " ")
 		return
 	}
 	editable := selected && v.canSet && v.focused
@@ -168,7 +168,7 @@ func (k *knobs) drawValue(v *view, p *canvas.Pen, s *trace.KnobSpec, cur string,
 // drawEffect prints what the knob's last change did to the throughput, if it
 // was the only knob that changed.
 func (k *knobs) drawEffect(v *view, r canvas.Rectangle, s *trace.KnobSpec, used int) {
-	e, ok := v.an.effects[s.Name]
+	e, ok := v.analysis.effects[s.Name]
 	if !ok || r.W < 44 || used > r.X+r.W-9 {
 		return
 	}
@@ -248,33 +248,9 @@ func (k *knobs) drawHelp(v *view, r canvas.Rectangle) int {
 func (k *knobs) drawChange(v *view, p *canvas.Pen) {
 	seg := &v.pic.seg
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(seg.Index)).Space(1)
-	if cost, known := v.an.cost(seg.Index); known && seg.TransitionSteps > 0 {
+	if cost, known := v.analysis.cost(seg.Index); known && seg.TransitionSteps > 0 {
 		p.Text(canvas.Dim, "cost ").Bytes(canvas.Normal, appendDur(p.Buf(), cost)).Text(canvas.Dim, " in ").
 			Int(canvas.Normal, int64(seg.TransitionSteps)).Text(canvas.Dim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
 	}
 	writeReason(p, seg.Reason)
-}
-
-// rangeText is a knob's range or choices.
-func rangeText(s *trace.KnobSpec) string {
-	switch {
-	case s.Type == "int" && s.Max > s.Min:
-		return strconv.Itoa(s.Min) + " to " + strconv.Itoa(s.Max)
-	case s.Type == "bool":
-		return "on or off"
-	case len(s.Values) > 0:
-		return join(s.Values)
-	}
-	return s.Type
-}
-
-func join(v []string) string {
-	out := ""
-	for i, s := range v {
-		if i > 0 {
-			out += " "
-		}
-		out += s
-	}
-	return out
 }

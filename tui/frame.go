@@ -81,19 +81,19 @@ func (m *Model) drawDigest(r canvas.Rectangle) {
 		verdict = 1
 	}
 	if h := stop - y - verdict; h > 0 {
-		m.tl.draw(v, canvas.Rect(r.X, y, r.W, h))
+		m.timeline.draw(v, canvas.Rect(r.X, y, r.W, h))
 		y += h
 	}
 	if verdict > 0 {
 		p := line()
-		verdictLine(&m.an.verdict, &p)
+		verdictLine(&m.analysis.verdict, &p)
 	}
 	y = stop
 	if knobs > 1 {
 		m.c.Rule(r, y)
 		y++
 	}
-	if s := m.kn.selected(); s != nil {
-		m.kn.drawKnob(v, canvas.Rect(r.X+1, y, r.W-1, 1), m.kn.sel)
+	if s := m.knobs.selected(); s != nil {
+		m.knobs.drawKnob(v, canvas.Rect(r.X+1, y, r.W-1, 1), m.knobs.sel)
 	}
 }
