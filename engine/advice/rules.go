@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
 
@@ -78,7 +79,7 @@ func (v *Verdict) adviseLoader(c *situation) {
 	case v.Dominant == trace.CausePin:
 		v.Advice = "page-locking is slow here: keep batch_size and the worker count constant so that slots are locked once, or turn pin_memory off"
 	case c.straggler >= 0 && c.knob("in_order") == "on":
-		v.try(c, "in_order", "off", fmt.Sprintf("worker %d takes %.1f times as long for a batch as the median worker, and the others wait for it; the order of samples changes", c.straggler, c.straggles))
+		v.try(c, "in_order", "off", fmt.Sprintf("worker %d takes %s the time of the median worker for a batch, and the others wait for it; the order of samples changes", c.straggler, figures.Prose.Ratio(figures.Rough(c.straggles))))
 	default:
 		v.adviseWorkers(c, workers)
 	}
@@ -101,7 +102,7 @@ func (v *Verdict) adviseWorkers(c *situation, workers int) {
 	}
 	per := ""
 	if c.b.Load > 0 && c.b.Steps > 0 {
-		per = fmt.Sprintf("a batch takes %s of worker time and %s on the device", span(c.b.Load/int64(c.b.Steps)), span(c.b.Busy/int64(c.b.Steps)))
+		per = fmt.Sprintf("a batch takes %s of worker time and %s on the device", figures.Prose.Time(c.b.Load/int64(c.b.Steps)), figures.Prose.Time(c.b.Busy/int64(c.b.Steps)))
 	}
 	switch {
 	case workers < most:
@@ -131,12 +132,4 @@ func join(a, b string) string {
 		return a
 	}
 	return a + "; " + b
-}
-
-// span writes ns with three digits, in ms or, from 1000 ms, in s.
-func span(ns int64) string {
-	if ns < 999_500_000 {
-		return fmt.Sprintf("%.3g ms", float64(ns)/1e6)
-	}
-	return strconv.FormatFloat(math.Round(float64(ns)/1e7)/100, 'f', -1, 64) + " s"
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -112,17 +113,17 @@ func (v *Verdict) describe(b stall.Breakdown) {
 	fmt.Fprintf(&t, "%s: ", v.Class)
 	switch v.Group {
 	case trace.GroupNone:
-		fmt.Fprintf(&t, "the device computes %s of the time and ", percent(v.Share))
+		fmt.Fprintf(&t, "the device computes %s of the time and ", figures.Prose.Percent(v.Share))
 		if b.DataShare() < 0.0005 {
 			t.WriteString("does not wait for data")
 		} else {
-			fmt.Fprintf(&t, "waits for data %s", percent(b.DataShare()))
+			fmt.Fprintf(&t, "waits for data %s", figures.Prose.Percent(b.DataShare()))
 		}
 	default:
-		fmt.Fprintf(&t, v.Group.Info().Loses, percent(v.Share))
+		fmt.Fprintf(&t, v.Group.Info().Loses, figures.Prose.Percent(v.Share))
 	}
 	if v.Group == trace.GroupData {
-		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().Doing, percent(b.Share(v.Dominant)))
+		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().Doing, figures.Prose.Percent(b.Share(v.Dominant)))
 	}
 	switch v.Queue {
 	case "":
@@ -152,11 +153,4 @@ func (v *Verdict) suffix() string {
 		return ""
 	}
 	return " [" + strings.Join(v.Labels, ", ") + "]"
-}
-
-func percent(share float64) string {
-	if share > 0 && share < 0.0995 {
-		return fmt.Sprintf("%.1f %%", 100*share)
-	}
-	return fmt.Sprintf("%.0f %%", 100*share)
 }

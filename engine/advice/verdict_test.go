@@ -56,9 +56,9 @@ func TestClasses(t *testing.T) {
 		{stalls{trace.CauseDecode: 4}, DeviceBound, trace.CauseUnknown, "and waits for data 4.0 %"},
 		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2}, "moderately input-bound", trace.CauseDecode, "5.0 % of the time, most of it for decoding (3.0 %)"},
 		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2, trace.CauseTransform: 2}, "moderately input-bound", trace.CauseDecode, "the largest part of it for decoding (3.0 %)"},
-		{stalls{trace.CauseDecode: 19}, "moderately input-bound", trace.CauseDecode, "nearly all of it for decoding (19 %)"},
+		{stalls{trace.CauseDecode: 19}, "moderately input-bound", trace.CauseDecode, "nearly all of it for decoding (19.0 %)"},
 		{stalls{trace.CauseDecode: 9, trace.CauseWorkers: 11}, "input-bound", trace.CauseWorkers, "most of it for a free worker"},
-		{stalls{trace.CauseCopy: 30, trace.CauseRead: 10}, "copy-bound", trace.CauseCopy, "copies 30 %"},
+		{stalls{trace.CauseCopy: 30, trace.CauseRead: 10}, "copy-bound", trace.CauseCopy, "copies 30.0 %"},
 		{stalls{trace.CauseLaunch: 6, trace.CauseSync: 5}, "launch-bound", trace.CauseLaunch, "enqueued and begun"},
 		{stalls{trace.CauseSync: 6}, "sync-bound", trace.CauseSync, "waits for results"},
 		{stalls{trace.CauseUnknown: 30, trace.CauseRead: 10}, "unexplained", trace.CauseUnknown, "no recorded cause"},
@@ -211,14 +211,6 @@ func BenchmarkJudge(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		judge(snap, snap.Recent)
-	}
-}
-
-func TestSpan(t *testing.T) {
-	for ns, want := range map[int64]string{42_000_000: "42 ms", 57_940_000: "57.9 ms", 999_400_000: "999 ms", 999_600_000: "1 s", 12_123_456_789: "12.12 s", 2_480_000_000_000: "2480 s"} {
-		if got := span(ns); got != want {
-			t.Errorf("span(%d) = %q, want %q", ns, got, want)
-		}
 	}
 }
 

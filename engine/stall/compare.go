@@ -3,6 +3,7 @@ package stall
 import (
 	"math"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -25,6 +26,11 @@ type Comparison struct {
 	Different bool    // the interval excludes 1; otherwise no difference was measured
 	Windows   int     // on the side with fewer
 	Excluded  int     // steps left out, on both sides: transitions and warm-up
+}
+
+// Estimate is the ratio with its interval, for writing.
+func (c Comparison) Estimate() figures.Estimate {
+	return figures.Estimate{Value: c.Ratio, Lo: c.Lo, Hi: c.Hi}
 }
 
 // Compare relates the steady steps of two segments. The interval is Welch's (Biometrika 34, 1947, with Satterthwaite's
