@@ -102,11 +102,11 @@ func (a *account) epochOf(row int) epochOf {
 func (e epochOf) String() string {
 	switch {
 	case e.runs > 1:
-		return seconds(e.measured) + " (measured, mean of " + itoa(int64(e.runs)) + " full epochs)"
+		return figures.Prose.Time(e.measured) + " (measured, mean of " + itoa(int64(e.runs)) + " full epochs)"
 	case e.runs == 1:
-		return seconds(e.measured) + " (measured, one full epoch)"
+		return figures.Prose.Time(e.measured) + " (measured, one full epoch)"
 	case e.projected > 0:
-		return seconds(e.projected) + " (projected: no epoch was run in full under these knobs)"
+		return figures.Prose.Time(e.projected) + " (projected: no epoch was run in full under these knobs)"
 	}
 	return "unknown"
 }
@@ -119,8 +119,16 @@ func (e epochOf) best() int64 {
 	return e.projected
 }
 
-// reduction is the share of A's time that B spares, 0 to 1, from a throughput ratio.
-func reduction(ratio float64) float64 { return 1 - 1/ratio }
+// reduction is the share of A's time that B spares; below 0, where B takes longer.
+func reduction(c stall.Comparison) figures.Estimate {
+	spared := func(ratio float64) float64 { return 1 - 1/ratio }
+	return figures.Estimate{Value: spared(c.Ratio), Lo: spared(c.Lo), Hi: spared(c.Hi)}
+}
+
+// increase is a reduction with the sign turned.
+func increase(e figures.Estimate) figures.Estimate {
+	return figures.Estimate{Value: -e.Value, Lo: -e.Hi, Hi: -e.Lo}
+}
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 

@@ -76,7 +76,7 @@ func (m *markdown) costly() {
 		if o.Layer != "" {
 			name += " of " + o.Layer
 		}
-		words = append(words, fmt.Sprintf("%s (%s)", name, percent(float64(o.Total)/float64(total))))
+		words = append(words, fmt.Sprintf("%s (%s)", name, figures.Prose.Percent(float64(o.Total)/float64(total))))
 	}
 	m.line("- The device's own time goes first to %s.", strings.Join(words, ", "))
 }
@@ -106,15 +106,15 @@ func (m *markdown) caveats() {
 			what = figures.Counted(u.Steps, "step", "steps") + " and " + what
 		}
 		m.line("- Unsaved: yes; %s of the time from %s to %s after the start (%s) could not be written to the session's file.",
-			what, seconds(u.From), seconds(u.To), seconds(u.To-u.From))
+			what, figures.Prose.Time(u.From), figures.Prose.Time(u.To), figures.Prose.Time(u.To-u.From))
 	}
 	m.item("Projected", m.projects(), "times called projected were worked out from a rate, not run in full")
 	m.line("- Outcome: %s", m.status())
 	if u := m.whole.Share(trace.CauseUnknown); u >= 0.05 {
-		m.line("- %s of the time the device was idle for no recorded cause.", percent(u))
+		m.line("- %s of the time the device was idle for no recorded cause.", figures.Prose.Percent(u))
 	}
 	if m.whole.Paused > 0 {
-		m.line("- The run was paused for %s, which is in no number but this one.", seconds(m.whole.Paused))
+		m.line("- The run was paused for %s, which is in no number but this one.", figures.Prose.Time(m.whole.Paused))
 	}
 	if m.s.Diverged > 0 {
 		m.line("- The training diverged: the loss is not a number in %s of %s, first in step %s. The times were measured all the same; nothing was learnt.",
@@ -125,7 +125,7 @@ func (m *markdown) caveats() {
 	for _, n := range m.s.Notes {
 		if n.Level == "warn" || n.Level == "error" {
 			if notes++; notes <= 20 {
-				m.line("- Logged %s after the start (%s): %s", seconds(n.T), n.Level, strings.ReplaceAll(n.Text, "\n", " "))
+				m.line("- Logged %s after the start (%s): %s", figures.Prose.Time(n.T), n.Level, strings.ReplaceAll(n.Text, "\n", " "))
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func (m *markdown) changes() {
 			m.line("")
 		}
 		m.heading(3, fmt.Sprintf("Change %d: %s", i, or(g.Reason, "unnamed")))
-		m.line("- When: %s after the start, before step %s.", seconds(g.Start), figures.Count(g.FirstStep))
+		m.line("- When: %s after the start, before step %s.", figures.Prose.Time(g.Start), figures.Count(g.FirstStep))
 		m.verdict("What held the device up before", i-1)
 		switch {
 		case m.tally(i).All.Steps == 0:
@@ -43,9 +43,9 @@ func (m *markdown) changes() {
 		prev := &m.rows[i-1]
 		c := stall.Compare(m.tally(i-1), m.tally(i))
 		m.line("- Effect on throughput, against the settings before: %s. Utilisation %s -> %s, data share %s -> %s.",
-			compared(c), share(prev, prev.Utilisation), percent(r.Utilisation), share(prev, prev.DataShare), percent(r.DataShare))
+			compared(c), share(prev, prev.Utilisation), figures.Prose.Percent(r.Utilisation), share(prev, prev.DataShare), figures.Prose.Percent(r.DataShare))
 		m.line("- Cost of the change: %s and %s of idle device time until the queue was refilled.",
-			figures.Counted(g.TransitionSteps, "step", "steps"), seconds(g.Transition))
+			figures.Counted(g.TransitionSteps, "step", "steps"), figures.Prose.Time(g.Transition))
 		if note := m.changeNote(i); note != "" {
 			m.line("- Note: %s.", note)
 		}
@@ -58,7 +58,7 @@ func share(r *stall.SegmentStats, v float64) string {
 	if r.Steps == 0 {
 		return "-"
 	}
-	return percent(v)
+	return figures.Prose.Percent(v)
 }
 
 // verdict is the judgement of a row's steps.
@@ -106,15 +106,18 @@ func (m *markdown) validation() {
 	ea, eb := m.epochOf(m.first), m.epochOf(m.last)
 	rows := [][]string{{"measurement", ">baseline", ">final", ">change"}}
 	if ea.runs > 0 || eb.runs > 0 {
-		rows = append(rows, []string{"epoch time, measured", full(ea), full(eb), less(ea.measured, eb.measured)})
+		rows = append(rows, []string{"epoch time, measured", full(ea), full(eb), change(float64(ea.measured), float64(eb.measured))})
 	}
-	rows = append(rows, []string{"epoch time, projected from steady steps", known(ea.projected), known(eb.projected), less(ea.projected, eb.projected)})
-	points := func(x, y float64) string { return fmt.Sprintf("%+.1f points", 100*(y-x)) }
+	rows = append(rows, []string{"epoch time, projected from steady steps", known(ea.projected), known(eb.projected), change(float64(ea.projected), float64(eb.projected))})
+	gain := change(a.SamplesPerSecond, b.SamplesPerSecond)
+	if b.VsA.OK {
+		gain = figures.Prose.Gain(b.VsA.Estimate())
+	}
 	rows = append(rows,
-		[]string{"device utilisation", share(a, a.Utilisation), share(b, b.Utilisation), points(a.Utilisation, b.Utilisation)},
-		[]string{"data share", share(a, a.DataShare), share(b, b.DataShare), points(a.DataShare, b.DataShare)},
-		[]string{"throughput, samples/s", rate(a.SamplesPerSecond), rate(b.SamplesPerSecond), gain(a.SamplesPerSecond, b.SamplesPerSecond)},
-		[]string{"step time, median", seconds(int64(a.P50)), seconds(int64(b.P50)), less(int64(a.P50), int64(b.P50))},
+		[]string{"device utilisation", share(a, a.Utilisation), share(b, b.Utilisation), figures.Points(b.Utilisation - a.Utilisation)},
+		[]string{"data share", share(a, a.DataShare), share(b, b.DataShare), figures.Points(b.DataShare - a.DataShare)},
+		[]string{"throughput, samples/s", figures.Rate(a.SamplesPerSecond), figures.Rate(b.SamplesPerSecond), gain},
+		[]string{"step time, median", figures.Prose.Time(int64(a.P50)), figures.Prose.Time(int64(b.P50)), change(float64(a.P50), float64(b.P50))},
 	)
 	m.table(rows)
 	m.confidence(b.VsA)
@@ -132,18 +135,18 @@ func (m *markdown) confidence(c stall.Comparison) {
 		m.para("**Confidence: none.** There are too few steady steps on one side for an interval, so the difference may be chance.")
 		return
 	}
-	lo, hi := reduction(c.Lo), reduction(c.Hi)
+	less := reduction(c)
 	if !c.Different {
-		m.para("**No difference measured.** The 95 %% confidence interval of the reduction in epoch time reaches from %s to %s and includes none (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
-			percent(lo), percent(hi), c.Windows, figures.Counted(c.Excluded, "step", "steps"))
+		m.para("**No difference measured.** The 95 %% confidence interval of the reduction in epoch time is %s, which includes none (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
+			figures.Prose.PercentRange(less), c.Windows, figures.Counted(c.Excluded, "step", "steps"))
 		return
 	}
-	word, r := "reduction", reduction(c.Ratio)
-	if r < 0 {
-		word, r, lo, hi = "increase", -r, -hi, -lo
+	word := "Reduction"
+	if less.Value < 0 {
+		word, less = "Increase", increase(less)
 	}
-	m.para("**%s of epoch time: %s, 95 %% confidence interval %s to %s.** It rests on the time per sample in steady steps (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
-		strings.ToUpper(word[:1])+word[1:], percent(r), percent(lo), percent(hi), c.Windows, figures.Counted(c.Excluded, "step", "steps"))
+	m.para("**%s of epoch time: %s, 95 %% confidence interval %s.** It rests on the time per sample in steady steps (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
+		word, figures.Prose.PercentOf(less), figures.Prose.PercentRange(less), c.Windows, figures.Counted(c.Excluded, "step", "steps"))
 }
 
 // difference names the knobs in which two rows differ.
@@ -163,27 +166,20 @@ func full(e epochOf) string {
 	if e.runs == 0 {
 		return "none run in full"
 	}
-	return seconds(e.measured)
+	return figures.Prose.Time(e.measured)
 }
 
 func known(ns int64) string {
 	if ns == 0 {
 		return "unknown"
 	}
-	return seconds(ns)
+	return figures.Prose.Time(ns)
 }
 
-// less is the change of a time in percent.
-func less(a, b int64) string {
+// change is that of a quantity whose interval is not known.
+func change(a, b float64) string {
 	if a <= 0 || b <= 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%+.1f %%", 100*(float64(b)/float64(a)-1))
-}
-
-func gain(a, b float64) string {
-	if a <= 0 || b <= 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%+.1f %%", 100*(b/a-1))
+	return figures.Prose.Gain(figures.Rough(b / a))
 }

@@ -1,8 +1,6 @@
 package report
 
 import (
-	"fmt"
-
 	"dev.gpustall/engine/figures"
 )
 
@@ -17,9 +15,9 @@ func (m *markdown) memoryTable() {
 		}
 		planned := "-"
 		if p := m.s.PlannedBytes(g.Start); p > 0 {
-			planned = mebibytes(p)
+			planned = figures.Prose.Bytes(p)
 		}
-		rows = append(rows, []string{m.segmentName(g.Index), or(g.Reason, "-"), mebibytes(held), planned})
+		rows = append(rows, []string{m.segmentName(g.Index), or(g.Reason, "-"), figures.Prose.Bytes(held), planned})
 	}
 	peak := m.s.PeakBytes()
 	if len(rows) == 1 && peak == 0 {
@@ -27,15 +25,13 @@ func (m *markdown) memoryTable() {
 	}
 	m.heading(3, "Device memory")
 	if peak > 0 {
-		m.para("Peak over the whole run: %s.", mebibytes(peak))
+		m.para("Peak over the whole run: %s.", figures.Prose.Bytes(peak))
 	}
 	if len(rows) > 1 {
 		m.table(rows)
 		m.para("Held is the most that was allocated under these settings, planned the most that the run had planned for until then, before it allocated any.")
 	}
 }
-
-func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 // lossScale tells how fp16's dynamic loss scale fared.
 func (m *markdown) lossScale() {

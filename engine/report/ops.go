@@ -133,7 +133,7 @@ func (m *markdown) opGroups(t *stall.OpTable, by stall.OpGroup, head string, nam
 	rows := [][]string{{head, ">ops", ">calls", ">total", ">of ops", ">of step", ">TFLOP/s", ">GB/s"}}
 	for i := range groups {
 		r := &groups[i]
-		rows = append(rows, []string{or(name(r), "-"), itoa(int64(r.Ops)), figures.Count(r.Calls), seconds(r.Total), percent(r.Share), percent(r.Step), threeDigits(r.TFLOPs()), threeDigits(r.GBs())})
+		rows = append(rows, []string{or(name(r), "-"), itoa(int64(r.Ops)), figures.Count(r.Calls), figures.Prose.Time(r.Total), figures.Prose.Percent(r.Share), figures.Prose.Percent(r.Step), figures.Rate(r.TFLOPs()), figures.Rate(r.GBs())})
 	}
 	m.table(rows)
 }
@@ -141,20 +141,20 @@ func (m *markdown) opGroups(t *stall.OpTable, by stall.OpGroup, head string, nam
 func opCells(r *stall.OpRow, name string) []string {
 	least, most := "-", "-"
 	if r.Max > 0 {
-		least, most = seconds(r.Min), seconds(r.Max)
+		least, most = figures.Prose.Time(r.Min), figures.Prose.Time(r.Max)
 	}
-	return []string{name, or(r.Layer, "-"), or(r.Phase, "-"), or(r.Variant, "-"), figures.Count(r.Calls), seconds(r.Total),
-		seconds(int64(math.Round(r.Mean()))), least, most, percent(r.Share), percent(r.Step), threeDigits(r.TFLOPs()), threeDigits(r.GBs())}
+	return []string{name, or(r.Layer, "-"), or(r.Phase, "-"), or(r.Variant, "-"), figures.Count(r.Calls), figures.Prose.Time(r.Total),
+		figures.Prose.Time(int64(math.Round(r.Mean()))), least, most, figures.Prose.Percent(r.Share), figures.Prose.Percent(r.Step), figures.Rate(r.TFLOPs()), figures.Rate(r.GBs())}
 }
 
 // copyCells is the row of the copies to the device, over all steps of the segment.
 func (m *markdown) copyCells(t *stall.OpTable) []string {
-	c := []string{"copy to the device (H2D)", "-", "beside", "-", figures.Count(t.Steps), seconds(t.Copy), "-", "-", "-", "-", percent(t.CopyShare), "-", "-"}
+	c := []string{"copy to the device (H2D)", "-", "beside", "-", figures.Count(t.Steps), figures.Prose.Time(t.Copy), "-", "-", "-", "-", figures.Prose.Percent(t.CopyShare), "-", "-"}
 	if t.Steps > 0 {
-		c[6] = seconds(t.Copy / int64(t.Steps))
+		c[6] = figures.Prose.Time(t.Copy / int64(t.Steps))
 	}
 	if t.Copy > 0 && t.CopyBytes > 0 {
-		c[12] = threeDigits(float64(t.CopyBytes) / float64(t.Copy))
+		c[12] = figures.Rate(float64(t.CopyBytes) / float64(t.Copy))
 	}
 	return c
 }
@@ -174,7 +174,7 @@ func (m *markdown) timedSteps(t *stall.OpTable) string {
 	}
 	s += "."
 	if finite(t.Extra) {
-		s += fmt.Sprintf(" By the medians, a timed step took %+.1f %% against the others, which makes %s of the segment's time.", 100*t.Extra, percent(max(0, t.Cost())))
+		s += fmt.Sprintf(" By the medians, a timed step took %s against the others, which makes %s of the segment's time.", figures.Prose.Gain(figures.Rough(1+t.Extra)), figures.Prose.Percent(max(0, t.Cost())))
 	}
 	if trace.KnobValue(knobs, "capture") == "on" && m.s.Meta.DeviceKind == "cuda" {
 		if t.Timed == t.Steps {
@@ -189,19 +189,6 @@ func (m *markdown) timedSteps(t *stall.OpTable) string {
 // fewTimed is how many timed steps of a segment make its means worth comparing
 // without a word about chance.
 const fewTimed = 30
-
-// threeDigits is a rate with three figures; "-" where there is none.
-func threeDigits(v float64) string {
-	switch {
-	case !finite(v):
-		return "-"
-	case v >= 1000:
-		return figures.Count(int64(math.Round(v)))
-	case v < 1e-4:
-		return fmt.Sprintf("%.2g", v)
-	}
-	return fmt.Sprintf("%.3g", v)
-}
 
 // segmentName is a segment's letter or number.
 func (m *markdown) segmentName(index int32) string {

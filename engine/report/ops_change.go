@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -22,7 +23,7 @@ func (m *markdown) opChanges(a, b *stall.OpTable) {
 	few := min(a.Timed, b.Timed) < fewTimed
 	note := ""
 	if few {
-		note = fmt.Sprintf(" Only %d and %d steps were timed: where the ratio has a ~, the times of the two overlap (least to most), and it may be chance.", a.Timed, b.Timed)
+		note = fmt.Sprintf(" Only %d and %d steps were timed: where the ratio has a ?, the times of the two overlap (least to most), and it may be chance.", a.Timed, b.Timed)
 	}
 	m.para("%s. The ratio is %s's device time for a sample over %s's: under 1 is faster.%s", or(strings.Join(words, ", "), "The same knobs"), nb, na, note)
 	head := []string{"op", "layer", "phase", ">" + na + ", per step", ">" + nb + ", per step", ">ratio", "kernel"}
@@ -35,21 +36,21 @@ func (m *markdown) opChanges(a, b *stall.OpTable) {
 		if by == stall.ByKind {
 			rows[0] = []string{"op", head[3], head[4], head[5]}
 			all := stall.OpChange{A: a.StepOps(), B: b.StepOps()}
-			rows = append(rows, []string{"all ops", seconds(int64(all.A)), seconds(int64(all.B)), ratio(all.Ratio(a, b))})
+			rows = append(rows, []string{"all ops", figures.Prose.Time(int64(all.A)), figures.Prose.Time(int64(all.B)), figures.Prose.Ratio(figures.Rough(all.Ratio(a, b)))})
 		}
 		for i := range changes[:min(opsShown, len(changes))] {
 			c := &changes[i]
 			if by == stall.ByKind {
-				rows = append(rows, []string{c.Name, span(c.A), span(c.B), ratio(c.Ratio(a, b))})
+				rows = append(rows, []string{c.Name, span(c.A), span(c.B), figures.Prose.Ratio(figures.Rough(c.Ratio(a, b)))})
 				continue
 			}
 			kernel := c.VariantB
 			if c.VariantA != c.VariantB {
 				kernel = or(c.VariantA, "-") + " -> " + or(c.VariantB, "-")
 			}
-			r := ratio(c.Ratio(a, b))
+			r := figures.Prose.Ratio(figures.Rough(c.Ratio(a, b)))
 			if few && r != "-" && overlap(c, a, b) {
-				r = "~" + r
+				r += " ?"
 			}
 			rows = append(rows, []string{c.Name, or(c.Layer, "-"), or(c.Phase, "-"), span(c.A), span(c.B), r, or(kernel, "-")})
 		}
@@ -78,15 +79,5 @@ func span(ns float64) string {
 	if ns <= 0 {
 		return "-"
 	}
-	return seconds(int64(math.Round(ns)))
-}
-
-func ratio(v float64) string {
-	if !finite(v) {
-		return "-"
-	}
-	if v < 0.01 {
-		return fmt.Sprintf("x%.1g", v)
-	}
-	return fmt.Sprintf("x%.2f", v)
+	return figures.Prose.Time(int64(math.Round(ns)))
 }

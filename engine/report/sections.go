@@ -56,14 +56,14 @@ func (m *markdown) short() {
 	if c := b.VsA; c.OK {
 		effect = "no difference in epoch time was measured"
 		if c.Different {
-			effect = fmt.Sprintf("an epoch took %s less time", percent(reduction(c.Ratio)))
+			effect = fmt.Sprintf("an epoch took %s less time", figures.Prose.PercentOf(reduction(c)))
 			if c.Ratio < 1 {
-				effect = fmt.Sprintf("an epoch took %s more time", percent(-reduction(c.Ratio)))
+				effect = fmt.Sprintf("an epoch took %s more time", figures.Prose.PercentOf(increase(reduction(c))))
 			}
 		}
 	}
 	m.para("In short: with %s instead of the baseline's settings %s; device utilisation went from %s to %s, the share of time lost to data from %s to %s.",
-		m.difference(m.first, m.last), effect, percent(a.Utilisation), percent(b.Utilisation), percent(a.DataShare), percent(b.DataShare))
+		m.difference(m.first, m.last), effect, figures.Prose.Percent(a.Utilisation), figures.Prose.Percent(b.Utilisation), figures.Prose.Percent(a.DataShare), figures.Prose.Percent(b.DataShare))
 }
 
 func (m *markdown) problem() {
@@ -81,12 +81,12 @@ func (m *markdown) problem() {
 		m.para("The baseline (segment A, the first settings) has no steady step to judge by.")
 	} else {
 		m.para("With the settings it started from (segment A, the baseline) the device computed %s of the time and waited for data %s of it.",
-			percent(a.Utilisation), percent(a.DataShare))
+			figures.Prose.Percent(a.Utilisation), figures.Prose.Percent(a.DataShare))
 	}
 	goal := "The goal is an epoch in less time, by having the next batch ready whenever the device can take it."
 	if e := m.epochOf(m.first); e.best() > 0 && b.Active() > 0 {
 		goal += fmt.Sprintf(" An epoch took %s. With no time lost to data, and everything else the same, it would take %s (projected: less the measured share of data).",
-			e, seconds(int64(float64(e.best())*(1-b.DataShare()))))
+			e, figures.Prose.Time(int64(float64(e.best())*(1-b.DataShare()))))
 	}
 	m.para("%s", goal)
 }
@@ -103,7 +103,7 @@ func (m *markdown) status() string {
 	o := m.s.Outcome
 	at := ""
 	if o.Ended > 0 {
-		at = " after " + seconds(o.Ended)
+		at = " after " + figures.Prose.Time(o.Ended)
 	}
 	switch o.Status {
 	case "finished":
@@ -113,9 +113,9 @@ func (m *markdown) status() string {
 	case "failed":
 		return fmt.Sprintf("the run failed%s: %s.", at, strings.TrimSuffix(or(o.Error, "no reason was recorded"), "."))
 	case "killed":
-		return "the run was killed, or had no room left to write to: its file has no end, and what came after " + seconds(m.s.Now) + " is missing."
+		return "the run was killed, or had no room left to write to: its file has no end, and what came after " + figures.Prose.Time(m.s.Now) + " is missing."
 	case "", "running":
-		return "the run was still going on when this was written, " + seconds(m.s.Now) + " after its start."
+		return "the run was still going on when this was written, " + figures.Prose.Time(m.s.Now) + " after its start."
 	}
 	return "the run ended" + at + " with status " + o.Status + "."
 }
@@ -173,10 +173,10 @@ func (m *markdown) environment() {
 		if p.Kernels == 0 {
 			parts += "; without what this device's kernels take themselves"
 		}
-		add("planned device memory", fmt.Sprintf("%.1f MiB: %s", float64(p.Total())/(1<<20), parts))
+		add("planned device memory", figures.Prose.Bytes(p.Total())+": "+parts)
 	}
 	if p := m.s.PeakBytes(); p > 0 {
-		add("peak device memory", fmt.Sprintf("%.1f MiB", float64(p)/(1<<20)))
+		add("peak device memory", figures.Prose.Bytes(p))
 	}
 	add("gpustall", meta.Version)
 	if len(meta.Command) > 0 {
@@ -234,18 +234,18 @@ func (m *markdown) measurements(row int) {
 	rows := [][]string{
 		{"measurement", "value", "meaning"},
 		{"mean epoch time", m.epochOf(row).String(), "wall time of one pass over the data"},
-		{"device utilisation", percent(r.Utilisation), "time in which the device computed, of the time that was not paused; copies do not count"},
+		{"device utilisation", figures.Prose.Percent(r.Utilisation), "time in which the device computed, of the time that was not paused; copies do not count"},
 	}
 	if v, n := m.gauge("nvml_util", r); n >= 2 {
-		rows = append(rows, []string{"utilisation by NVML", fmt.Sprintf("%.0f %% (mean of %d samples)", v, n),
+		rows = append(rows, []string{"utilisation by NVML", fmt.Sprintf("%s (mean of %d samples)", figures.Prose.Percent(v/100), n),
 			"what nvidia-smi shows: time in which at least one kernel ran, however small"})
 	}
 	rows = append(rows, [][]string{
-		{"data share", percent(r.DataShare), "time in which the device was idle and the step loop waited for a batch"},
-		{"throughput", rate(r.SamplesPerSecond) + " samples/s", "samples trained on, by wall time"},
-		{"step time", seconds(int64(r.P50)) + " median, " + seconds(int64(r.P95)) + " 95th percentile", "from the end of one step's compute to the end of the next one's"},
-		{"data loading time", seconds(r.Breakdown.Load/int64(r.Steps)) + " a step", "time that workers spent on a batch, in parallel to training"},
-		{"data wait", seconds(r.Breakdown.Wait/int64(r.Steps)) + " a step", "time that the step loop was blocked for the next batch"},
+		{"data share", figures.Prose.Percent(r.DataShare), "time in which the device was idle and the step loop waited for a batch"},
+		{"throughput", figures.Rate(r.SamplesPerSecond) + " samples/s", "samples trained on, by wall time"},
+		{"step time", figures.Prose.Time(int64(r.P50)) + " median, " + figures.Prose.Time(int64(r.P95)) + " 95th percentile", "from the end of one step's compute to the end of the next one's"},
+		{"data loading time", figures.Prose.Time(r.Breakdown.Load/int64(r.Steps)) + " a step", "time that workers spent on a batch, in parallel to training"},
+		{"data wait", figures.Prose.Time(r.Breakdown.Wait/int64(r.Steps)) + " a step", "time that the step loop was blocked for the next batch"},
 	}...)
 	m.table(rows)
 	m.para("Over %s; %s left out as transition or warm-up.", figures.Counted(r.Steps, "step", "steps"), figures.Count(r.Excluded))
@@ -269,17 +269,17 @@ func (m *markdown) breakdown(b stall.Breakdown) {
 		m.para("There is no steady step to account for.")
 		return
 	}
-	rows := [][]string{{"cause", ">time", ">share", "meaning"}, {"computing", seconds(b.Busy), percent(b.Utilisation()), "the device was busy"}}
+	rows := [][]string{{"cause", ">time", ">share", "meaning"}, {"computing", figures.Prose.Time(b.Busy), figures.Prose.Percent(b.Utilisation()), "the device was busy"}}
 	for c, ns := range b.Stall {
 		if ns == 0 {
 			continue
 		}
-		share := percent(b.Share(trace.Cause(c)))
+		share := figures.Prose.Percent(b.Share(trace.Cause(c)))
 		if trace.Cause(c) == trace.CausePaused {
 			share = "-"
 		}
-		rows = append(rows, []string{trace.Cause(c).String(), seconds(ns), share, trace.Cause(c).Info().Means})
+		rows = append(rows, []string{trace.Cause(c).String(), figures.Prose.Time(ns), share, trace.Cause(c).Info().Means})
 	}
-	rows = append(rows, []string{"all", seconds(b.Wall), "100.0 %", "wall time of the steps: computing and all causes add up to it exactly"})
+	rows = append(rows, []string{"all", figures.Prose.Time(b.Wall), figures.Prose.Percent(1), "wall time of the steps: computing and all causes add up to it exactly"})
 	m.table(rows)
 }

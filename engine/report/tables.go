@@ -24,14 +24,14 @@ func (m *markdown) segmentTable() {
 		if r.Steps == 0 {
 			row = append(row, "-", "-", "-", "-", "-")
 		} else {
-			row = append(row, rate(r.SamplesPerSecond), seconds(int64(r.P50)), seconds(int64(r.P95)), percent(r.Utilisation), percent(r.DataShare))
+			row = append(row, figures.Rate(r.SamplesPerSecond), figures.Prose.Time(int64(r.P50)), figures.Prose.Time(int64(r.P95)), figures.Prose.Percent(r.Utilisation), figures.Prose.Percent(r.DataShare))
 		}
 		if i == m.first {
 			row = append(row, "baseline")
 		} else {
 			row = append(row, compared(r.VsA))
 		}
-		row = append(row, seconds(r.Segment.Transition), note)
+		row = append(row, figures.Prose.Time(r.Segment.Transition), note)
 		rows = append(rows, row)
 	}
 	m.table(rows)
@@ -86,23 +86,23 @@ func (m *markdown) epochTable() {
 		whole := "run in full"
 		switch {
 		case !e.Complete && e.Projected > 0:
-			whole = seconds(e.Projected) + " (projected)"
+			whole = figures.Prose.Time(e.Projected) + " (projected)"
 			projected = true
 		case !e.Complete:
 			whole = "unknown"
 		}
 		loss, top1 := "-", "-"
 		if finite(e.Loss) {
-			loss = fmt.Sprintf("%.4f", e.Loss)
+			loss = figures.Loss(e.Loss)
 		}
 		if e.Diverged > 0 {
 			loss = "NaN"
 		}
 		if finite(e.Top1) {
-			top1 = percent(e.Top1)
+			top1 = figures.Prose.Percent(e.Top1)
 		}
 		rows = append(rows, []string{itoa(int64(e.Epoch) + 1), seg, figures.Count(e.Steps), figures.Count(e.Samples),
-			seconds(e.Load), seconds(e.Wait), seconds(e.Train), seconds(e.Total), whole, percent(e.Utilisation), loss, top1, epochNote(e)})
+			figures.Prose.Time(e.Load), figures.Prose.Time(e.Wait), figures.Prose.Time(e.Train), figures.Prose.Time(e.Total), whole, figures.Prose.Percent(e.Utilisation), loss, top1, epochNote(e)})
 		injected, ceiling = injected || e.Injected > 0, ceiling || e.Ceiling > 0
 	}
 	m.table(rows)

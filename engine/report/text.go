@@ -2,10 +2,8 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
@@ -13,49 +11,16 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// seconds is a time in the unit that shows it, with three or four digits.
-func seconds(ns int64) string {
-	switch d := math.Abs(float64(ns)); {
-	case ns == 0:
-		return "0 s"
-	case d < 1e6:
-		return fmt.Sprintf("%.4g µs", float64(ns)/1e3)
-	case d < 1e9:
-		return fmt.Sprintf("%.4g ms", float64(ns)/1e6)
-	case d < 600e9:
-		return fmt.Sprintf("%.4g s", float64(ns)/1e9)
-	}
-	return time.Duration(ns).Round(time.Second).String()
-}
-
-// percent is a share of 0 to 1.
-func percent(share float64) string {
-	if !finite(share) {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f %%", 100*share)
-}
-
-// rate is samples per second.
-func rate(v float64) string {
-	switch {
-	case v <= 0 || !finite(v):
-		return "-"
-	case v >= 1000:
-		return figures.Count(int64(math.Round(v)))
-	}
-	return fmt.Sprintf("%.4g", v)
-}
-
 // compared is a throughput ratio with its interval.
 func compared(c stall.Comparison) string {
-	switch {
-	case !c.OK:
+	if !c.OK {
 		return "not enough steps"
-	case !c.Different:
-		return fmt.Sprintf("no difference measured (x%.3f, %.3f to %.3f)", c.Ratio, c.Lo, c.Hi)
 	}
-	return fmt.Sprintf("x%.3f (%.3f to %.3f)", c.Ratio, c.Lo, c.Hi)
+	ratio, interval := figures.Prose.Ratio(c.Estimate()), figures.Prose.RatioRange(c.Estimate())
+	if !c.Different {
+		return "no difference measured (" + ratio + ", " + interval + ")"
+	}
+	return ratio + " (" + interval + ")"
 }
 
 // cell makes any text safe inside a table.

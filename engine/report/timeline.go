@@ -97,7 +97,7 @@ func (m *markdown) timeline(row int) {
 		l.add(g, max(s.Start, from)-from, min(s.End, to)-from, to-from)
 	}
 	slices.SortFunc(ids, func(a, b trace.TrackID) int { return laneOrder(a) - laneOrder(b) })
-	m.para("Steps %s to %s, %s in %d columns of %s:", figures.Count(first), figures.Count(last), seconds(to-from), columns, seconds((to-from)/columns))
+	m.para("Steps %s to %s, %s in %d columns of %s:", figures.Count(first), figures.Count(last), figures.Prose.Time(to-from), columns, figures.Prose.Time((to-from)/columns))
 	m.line("```")
 	workers, hidden := 0, 0
 	for _, id := range ids {
@@ -111,7 +111,7 @@ func (m *markdown) timeline(row int) {
 			m.line("… and %s", figures.Counted(hidden, "worker more", "workers more"))
 			hidden = 0
 		}
-		m.line("%-*s|%s| %3.0f %%", nameWidth, trackName(id), lanes[id].String(), 100*float64(lanes[id].active)/float64(to-from))
+		m.line("%-*s|%s| %6s", nameWidth, trackName(id), lanes[id].String(), figures.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
 	}
 	m.line("```")
 	m.line("")
