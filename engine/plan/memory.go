@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
@@ -136,7 +137,7 @@ func (p *Plans) reserve(k Knobs, d demand, again bool) error {
 			return err
 		}
 		if took > 0 && p.reserved > 0 {
-			p.rec.Note("info", fmt.Sprintf("device memory: took %s more beside %s", trace.Bytes(took), trace.Bytes(p.reserved)))
+			p.rec.Note("info", fmt.Sprintf("device memory: took %s more beside %s", figures.Prose.Bytes(took), figures.Prose.Bytes(p.reserved)))
 		}
 		p.reserved += took
 	}
@@ -167,7 +168,7 @@ func (p *Plans) refusal(k Knobs, d demand, again bool, cause error) error {
 		_, cause = p.reserver.Reserve(p.reservation(d, again)) // it says how much is free
 	}
 	if cause == nil {
-		cause = fmt.Errorf("%s has %s: %w", p.info.Name, trace.Bytes(p.info.Memory), device.ErrOutOfMemory)
+		cause = fmt.Errorf("%s has %s: %w", p.info.Name, figures.Prose.Bytes(p.info.Memory), device.ErrOutOfMemory)
 	}
 	advice := "lower batch_size"
 	full := k.Loader.BatchSize
@@ -188,7 +189,7 @@ func (p *Plans) refusal(k Knobs, d demand, again bool, cause error) error {
 		advice += ", or turn checkpointing on"
 	}
 	return fmt.Errorf("batch_size=%d in %s needs %s of device memory (%s), but %w; %s",
-		full, k.Precision, trace.Bytes(d.Total()), d.Memory, cause, advice)
+		full, k.Precision, figures.Prose.Bytes(d.Total()), d.List(figures.Prose.Bytes), cause, advice)
 }
 
 // Memory is the most that was planned for.

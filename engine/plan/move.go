@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/nn"
-	"dev.gpustall/engine/trace"
 )
 
 // A plan that does not fit beside the one in force may fit in its place. Then
@@ -62,7 +62,7 @@ func (p *Plans) move(d demand) error {
 	if err != nil {
 		return err
 	}
-	p.rec.Note("info", fmt.Sprintf("device memory: moved from %s to a piece of %s", trace.Bytes(p.reserved), trace.Bytes(took)))
+	p.rec.Note("info", fmt.Sprintf("device memory: moved from %s to a piece of %s", figures.Prose.Bytes(p.reserved), figures.Prose.Bytes(took)))
 	p.reserved = took
 	p.planFor(d)
 	return nil

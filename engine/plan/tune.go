@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/figures"
 )
 
 // liveTune bounds the tuning that a knob change may need while the run waits.
@@ -90,8 +91,8 @@ func tuningGain(ts []device.Tuned) string {
 	if tried == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d kernels tried, %d take another variant than the planner's, which saves %.0f %% of their time",
-		tried, changed, 100*float64(first-now)/float64(max(first, 1)))
+	return fmt.Sprintf("%d kernels tried, %d take another variant than the planner's, which saves %s of their time",
+		tried, changed, figures.Prose.Percent(float64(first-now)/float64(max(first, 1))))
 }
 
 // Tuned lists the decisions between kernel variants, where the device makes any.

@@ -169,7 +169,7 @@ func (m *markdown) environment() {
 		add(k.Name, k.Value)
 	}
 	if p := m.s.Outcome.Planned; p.Total() > 0 {
-		parts := p.String()
+		parts := p.List(figures.Prose.Bytes)
 		if p.Kernels == 0 {
 			parts += "; without what this device's kernels take themselves"
 		}

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -19,8 +18,8 @@ type Memory struct {
 // Total is the sum of the parts.
 func (m Memory) Total() int64 { return m.Activations + m.Parameters + m.Inputs + m.Kernels }
 
-// String lists the parts, the largest first.
-func (m Memory) String() string {
+// List names the parts, the largest first, each with its size as written by size.
+func (m Memory) List(size func(bytes int64) string) string {
 	type part struct {
 		name string
 		n    int64
@@ -30,21 +29,8 @@ func (m Memory) String() string {
 	var out []string
 	for _, p := range parts {
 		if p.n > 0 {
-			out = append(out, p.name+" "+Bytes(p.n))
+			out = append(out, p.name+" "+size(p.n))
 		}
 	}
 	return strings.Join(out, ", ")
-}
-
-// Bytes writes a size for people, in units of 1024.
-func Bytes(n int64) string {
-	switch f := float64(n); {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", f/(1<<30))
-	case n >= 10<<20:
-		return fmt.Sprintf("%.0f MiB", f/(1<<20))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", f/(1<<20))
-	}
-	return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
 }

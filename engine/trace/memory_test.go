@@ -1,17 +1,21 @@
 package trace
 
-import "testing"
+import (
+	"strconv"
+	"testing"
+)
 
-func TestMemoryString(t *testing.T) {
-	m := Memory{Activations: 3 << 29, Parameters: 45 << 20, Inputs: 3<<19 + 1, Kernels: 0}
-	if got, want := m.String(), "activations 1.5 GiB, parameters 45 MiB, inputs 1.5 MiB"; got != want {
+func TestMemoryList(t *testing.T) {
+	size := func(n int64) string { return strconv.FormatInt(n, 10) + " B" }
+	m := Memory{Activations: 900, Parameters: 45, Inputs: 60}
+	if got, want := m.List(size), "activations 900 B, inputs 60 B, parameters 45 B"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := m.Total(), int64(3<<29+45<<20+3<<19+1); got != want {
+	if got, want := m.Total(), int64(1005); got != want {
 		t.Errorf("Total is %d, want %d", got, want)
 	}
 	m = Memory{Activations: 2000, Kernels: 5000}
-	if got, want := m.String(), "kernels 5 KiB, activations 2 KiB"; got != want {
+	if got, want := m.List(size), "kernels 5000 B, activations 2000 B"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

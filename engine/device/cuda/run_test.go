@@ -301,7 +301,7 @@ func TestMovesLive(t *testing.T) {
 	}
 	said := false
 	for _, n := range tight.snap.Notes {
-		said = said || strings.Contains(n.Text, "moved from 4.0 MiB")
+		said = said || strings.Contains(n.Text, "moved from 4.00 MiB")
 	}
 	if !said || len(tight.snap.Segments) != 2 {
 		t.Errorf("%d segments, notes %+v", len(tight.snap.Segments), tight.snap.Notes)
