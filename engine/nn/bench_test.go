@@ -110,9 +110,7 @@ func BenchmarkPlan(b *testing.B) {
 			b.Cleanup(func() { dev.Close() })
 			m := newModel(b, model, nn.Shape{H: 32, W: 32, C: 3}, 10)
 			tr := newTrainer(b, dev, m, 1, 128, nil)
-			tr.cfg.Arena, err = nn.NewArena(dev, m, tr.cfg)
-			tr.check(err)
-			b.Cleanup(tr.cfg.Arena.Free)
+			tr.cfg.Activations = activations(b, dev, m, tr.cfg)
 			b.ReportAllocs()
 			for b.Loop() {
 				p, err := m.Plan(dev, tr.st, tr.cfg)

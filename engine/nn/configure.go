@@ -7,17 +7,6 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// initialScale is the first loss scale of F16, PyTorch's GradScaler's. BF16 has
-// float32's range and needs none.
-const initialScale = 65536
-
-func lossScale(t kernels.Type) float32 {
-	if t == kernels.F16 {
-		return initialScale
-	}
-	return 1
-}
-
 // channels is what a compute type stores c input channels as.
 func channels(c int, t kernels.Type) int {
 	if t.Size() == 2 {
@@ -26,13 +15,14 @@ func channels(c int, t kernels.Type) int {
 	return c
 }
 
-// configure lays the state out for plans of a compute type and accumulation.
-// Plans built for another one must not run any more.
+// Configure lays the state out for plans of a compute type and accumulation, as the
+// next plan would. Earlier plans, of others, must not be in flight, nor run again.
 //
 // Nothing is lost that the former layout would need, were the change taken back:
 // the sum of gradients stays until DropSum, and a type's loss scale is kept for
 // when the type returns.
-func (s *State) configure(t kernels.Type, accumulate int) error {
+func (s *State) Configure(t kernels.Type, accumulate int) error {
+	accumulate = max(accumulate, 1)
 	cpad := channels(s.m.In.C, t)
 	if t == s.typ && accumulate == s.accumulate && cpad == s.cpad {
 		return nil
@@ -83,7 +73,7 @@ func (s *State) repack(cpad int) error {
 			}
 			p.gather(v, room, s.cpad)
 			clear(room)
-			p.place(room, v, cpad)
+			p.scatter(room, v, cpad)
 			if err := s.in(buf, room); err != nil {
 				return err
 			}
@@ -155,69 +145,4 @@ func (s *State) DropSum() error {
 		return nil
 	}
 	return s.in(s.sum, make([]float32, s.elems))
-}
-
-// keepScale remembers the loss scale of the type in force.
-func (s *State) keepScale() error {
-	h := make([]float32, kernels.HyperLen)
-	if err := s.out(h, s.hyper); err != nil {
-		return err
-	}
-	if s.scales == nil {
-		s.scales = make(map[kernels.Type][]float32)
-	}
-	s.scales[s.typ] = h
-	return nil
-}
-
-// resetHyper writes the whole hyper buffer: the settings, and the loss scale as
-// the type left it, or as it begins.
-func (s *State) resetHyper() error {
-	h := make([]float32, kernels.HyperLen)
-	if kept, ok := s.scales[s.typ]; ok {
-		copy(h, kept)
-	} else {
-		h[kernels.HyperLossScale] = lossScale(s.typ)
-		h[kernels.HyperGradScale] = lossScale(s.typ) // stays, in plans that do not adapt the scale
-	}
-	s.write(h, s.setting)
-	return s.in(s.hyper, h)
-}
-
-func (s *State) write(dst []float32, h Hyper) {
-	k := float64(s.accumulate)
-	dst[kernels.HyperLR] = float32(h.LR / k)
-	dst[kernels.HyperMomentum] = float32(h.Momentum)
-	dst[kernels.HyperWeightDecay] = float32(h.WeightDecay * k)
-}
-
-// SetHyper changes the optimizer's settings for the work enqueued on stream from
-// now on. It does not wait, unless it is called eight times within one step.
-func (s *State) SetHyper(stream device.Stream, h Hyper) error {
-	src, err := s.ring.next(s.dev)
-	if err != nil {
-		return err
-	}
-	s.setting = h
-	s.write(src.values, h)
-	// Only these: the loss scale behind them belongs to the device.
-	const n = kernels.HyperWeightDecay + 1
-	if err := s.dev.CopyIn(stream, s.hyper.Slice(0, 4*n), src.mem[:4*n]); err != nil {
-		return fmt.Errorf("nn: set hyper-parameters: %w", err)
-	}
-	return s.dev.Record(stream, src.free)
-}
-
-// Hyper returns the settings last set.
-func (s *State) Hyper() Hyper { return s.setting }
-
-// ReadScale brings, behind the work enqueued on stream so far, the loss scale of
-// the next step and whether the last update was skipped to dst: float32[2], the
-// second not 0 when it was. It means something for F16 alone.
-func (s *State) ReadScale(stream device.Stream, dst []byte) error {
-	from := s.hyper.Slice(4*kernels.HyperLossScale, ScaleSize) // HyperSkip is the next
-	if err := s.dev.CopyOut(stream, dst[:ScaleSize], from); err != nil {
-		return fmt.Errorf("nn: read the loss scale: %w", err)
-	}
-	return nil
 }

@@ -134,3 +134,22 @@ func (tr *trainer) read(b device.Buffer, n int) []float32 {
 	tr.sync()
 	return v
 }
+
+// activations is memory for each of the plans.
+func activations(t testing.TB, dev device.Device, m *nn.Model, plans ...nn.PlanConfig) *nn.Activations {
+	t.Helper()
+	size := 0
+	for _, c := range plans {
+		n, err := m.Memory(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size = max(size, n)
+	}
+	a, err := m.NewActivations(dev, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Free)
+	return a
+}

@@ -1,6 +1,13 @@
 package nn
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
 
 // Hyper are the optimizer's settings, in PyTorch's words.
 type Hyper struct {
@@ -37,4 +44,134 @@ func (m *Model) DefaultSchedule(batch int) Schedule {
 	}
 	lr *= math.Min(1, float64(batch)/128)
 	return Schedule{Hyper: Hyper{LR: lr, Momentum: 0.9, WeightDecay: 5e-4}, Warmup: warmup}
+}
+
+// initialScale is the first loss scale of F16, PyTorch's GradScaler's. BF16 has
+// float32's range and needs none.
+const initialScale = 65536
+
+func lossScale(t kernels.Type) float32 {
+	if t == kernels.F16 {
+		return initialScale
+	}
+	return 1
+}
+
+// keepScale remembers the loss scale of the type in force.
+func (s *State) keepScale() error {
+	h := make([]float32, kernels.HyperLen)
+	if err := s.out(h, s.hyper); err != nil {
+		return err
+	}
+	if s.scales == nil {
+		s.scales = make(map[kernels.Type][]float32)
+	}
+	s.scales[s.typ] = h
+	return nil
+}
+
+// resetHyper writes the whole hyper buffer: the settings, and the loss scale as
+// the type left it, or as it begins.
+func (s *State) resetHyper() error {
+	h := make([]float32, kernels.HyperLen)
+	if kept, ok := s.scales[s.typ]; ok {
+		copy(h, kept)
+	} else {
+		h[kernels.HyperLossScale] = lossScale(s.typ)
+		h[kernels.HyperGradScale] = lossScale(s.typ) // stays, in plans that do not adapt the scale
+	}
+	s.write(h, s.setting)
+	return s.in(s.hyper, h)
+}
+
+func (s *State) write(dst []float32, h Hyper) {
+	k := float64(s.accumulate)
+	dst[kernels.HyperLR] = float32(h.LR / k)
+	dst[kernels.HyperMomentum] = float32(h.Momentum)
+	dst[kernels.HyperWeightDecay] = float32(h.WeightDecay * k)
+}
+
+// SetHyper changes the optimizer's settings for the work enqueued on stream from
+// now on. It does not wait, unless it is called eight times within one step.
+func (s *State) SetHyper(stream device.Stream, h Hyper) error {
+	src, err := s.ring.next(s.dev)
+	if err != nil {
+		return err
+	}
+	s.setting = h
+	s.write(src.values, h)
+	// Only these: the loss scale behind them belongs to the device.
+	const n = kernels.HyperWeightDecay + 1
+	if err := s.dev.CopyIn(stream, s.hyper.Slice(0, 4*n), src.mem[:4*n]); err != nil {
+		return fmt.Errorf("nn: set hyper-parameters: %w", err)
+	}
+	return s.dev.Record(stream, src.free)
+}
+
+// Hyper returns the settings last set.
+func (s *State) Hyper() Hyper { return s.setting }
+
+// ReadScale brings, behind the work enqueued on stream so far, the loss scale of
+// the next step and whether the last update was skipped to dst: float32[2], the
+// second not 0 when it was. It means something for F16 alone.
+func (s *State) ReadScale(stream device.Stream, dst []byte) error {
+	from := s.hyper.Slice(4*kernels.HyperLossScale, ScaleSize) // HyperSkip is the next
+	if err := s.dev.CopyOut(stream, dst[:ScaleSize], from); err != nil {
+		return fmt.Errorf("nn: read the loss scale: %w", err)
+	}
+	return nil
+}
+
+// hyperRing is host memory for copies of hyper-parameters in flight.
+type hyperRing struct {
+	slots [8]hyperSlot
+	at    int
+}
+
+type hyperSlot struct {
+	mem    []byte
+	values []float32 // mem
+	free   device.Event
+	used   bool
+}
+
+func (r *hyperRing) alloc(dev device.Device) error {
+	for i := range r.slots {
+		s := &r.slots[i]
+		var err error
+		if s.mem, err = dev.AllocHost(4 * kernels.HyperLen); err != nil {
+			return fmt.Errorf("nn: host memory of hyper-parameters: %w", err)
+		}
+		s.values = unsafe.Slice((*float32)(unsafe.Pointer(&s.mem[0])), kernels.HyperLen)
+		if s.free, err = dev.NewEvent(); err != nil {
+			return fmt.Errorf("nn: event of hyper-parameters: %w", err)
+		}
+	}
+	return nil
+}
+
+// next returns a slot whose last copy has completed.
+func (r *hyperRing) next(dev device.Device) (*hyperSlot, error) {
+	s := &r.slots[r.at]
+	r.at = (r.at + 1) % len(r.slots)
+	if s.used {
+		if err := dev.Sync(s.free); err != nil {
+			return nil, fmt.Errorf("nn: wait for hyper-parameters: %w", err)
+		}
+	}
+	s.used = true
+	return s, nil
+}
+
+func (r *hyperRing) free(dev device.Device) {
+	for i := range r.slots {
+		s := &r.slots[i]
+		if s.mem != nil {
+			dev.FreeHost(s.mem)
+		}
+		if s.free != 0 {
+			dev.FreeEvent(s.free)
+		}
+		*s = hyperSlot{}
+	}
 }

@@ -80,6 +80,9 @@ func New(name string, in Shape, classes int) (*Model, error) {
 // Params lists the trainable parameters in PyTorch's state_dict order.
 func (m *Model) Params() []Param { return m.params }
 
+// Stats lists the running statistics of the batch norms.
+func (m *Model) Stats() []Param { return m.stats }
+
 // NumParams counts the trainable parameters.
 func (m *Model) NumParams() int64 {
 	var n int64

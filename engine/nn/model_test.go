@@ -90,11 +90,7 @@ func TestPlanErrors(t *testing.T) {
 	}
 	defer dev.Free(input)
 	good := nn.PlanConfig{Batch: 4, Input: input, LabelsOff: 3072, AugOff: 3136}
-	small, err := nn.NewArena(dev, m, nn.PlanConfig{Batch: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer small.Free()
+	small := activations(t, dev, m, nn.PlanConfig{Batch: 2})
 	for _, c := range []struct {
 		name   string
 		m      *nn.Model
@@ -113,7 +109,7 @@ func TestPlanErrors(t *testing.T) {
 			c.DeviceTransforms, c.Std, c.AugOff = true, [4]float32{1, 1, 1}, 1<<16
 		}, "augmentation at"},
 		{"no deviation", m, func(c *nn.PlanConfig) { c.DeviceTransforms = true }, "must be positive"},
-		{"arena", m, func(c *nn.PlanConfig) { c.Arena = small }, "give NewArena this plan too"},
+		{"activations", m, func(c *nn.PlanConfig) { c.Activations = small }, "as much as the plan's Memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := good

@@ -38,9 +38,9 @@ func (p Param) room() int {
 	return (n + paramAlign - 1) / paramAlign * paramAlign
 }
 
-// place writes v, in PyTorch's layout, into the device's layout with cpad
+// scatter writes v, in PyTorch's layout, into the device's layout with cpad
 // channels; gather is its inverse. Only convolutions differ.
-func (p Param) place(dst, v []float32, cpad int) { p.permute(v, dst, cpad, false) }
+func (p Param) scatter(dst, v []float32, cpad int) { p.permute(v, dst, cpad, false) }
 
 func (p Param) gather(v, src []float32, cpad int) { p.permute(v, src, cpad, true) }
 

@@ -35,8 +35,8 @@ type PlanConfig struct {
 	// changes nothing in models without residual blocks.
 	Checkpoint bool
 
-	// Arena holds the activations. Nil gives the plan one of its own.
-	Arena *Arena
+	// Activations is memory that plans share. Nil gives the plan its own.
+	Activations *Activations
 }
 
 // Plan is a training step and an evaluation step on one input buffer, as data.
@@ -49,18 +49,18 @@ type Plan struct {
 	// last of each PlanConfig.Accumulate batches run it instead of Train. It is
 	// nil without accumulation.
 	Accumulate []device.Launch
-	// Eval is forward with the running statistics, and loss.
+	// Eval is forward with the running statistics, and loss. Nothing launches it yet:
+	// evaluation will.
 	Eval []device.Launch
 
 	// Metrics is float32[2], written by each of them: the batch's mean loss and
 	// its number of top-1 hits.
 	Metrics device.Buffer
 
-	FLOPs  float64 // of Train
-	Memory int     // bytes of the arena that it uses
+	FLOPs float64 // of Train
 
-	dev   device.Device
-	arena *Arena // its own, or nil
+	dev device.Device
+	own *Activations // nil when they are shared
 }
 
 // Plan builds the launches of one batch size and type on st. A change of Type or
@@ -82,30 +82,29 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 		return nil, fmt.Errorf("nn: plan of model %q: %s: %w; choose one of %s",
 			m.Name, c.Type, device.ErrUnsupported, strings.Join(types, ", "))
 	}
-	if err := m.checkArena(c); err != nil {
+	if err := m.checkActivations(c); err != nil {
 		return nil, err
 	}
-	if err := st.configure(c.Type, c.Accumulate); err != nil {
+	if err := st.Configure(c.Type, c.Accumulate); err != nil {
 		return nil, err
 	}
 	p := &Plan{dev: dev}
 	if p.Metrics, err = dev.Alloc(MetricsSize); err != nil {
 		return nil, fmt.Errorf("nn: metrics of model %q: %w", m.Name, err)
 	}
-	lists := m.schedule(st, c, p.Metrics)
-	p.Memory = lists.memory
-	arena := c.Arena
-	if arena == nil {
-		if arena, err = NewArena(dev, m, c); err != nil {
+	lists := m.lists(st, c, p.Metrics)
+	shared := c.Activations
+	if shared == nil {
+		if p.own, err = m.NewActivations(dev, lists.memory); err != nil {
 			p.Free()
 			return nil, err
 		}
-		p.arena = arena
+		shared = p.own
 	}
-	p.Train = lists.train.resolve(arena.buf)
-	p.Eval = lists.eval.resolve(arena.buf)
+	p.Train = lists.train.resolve(shared.buf)
+	p.Eval = lists.eval.resolve(shared.buf)
 	if c.Accumulate > 1 {
-		p.Accumulate = lists.accumulate.resolve(arena.buf)
+		p.Accumulate = lists.accumulate.resolve(shared.buf)
 	}
 	for _, l := range p.Train {
 		p.FLOPs += l.Op.FLOPs()
@@ -113,36 +112,37 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 	return p, nil
 }
 
-// checkArena refuses a plan that its arena does not fit, before anything changes.
-func (m *Model) checkArena(c PlanConfig) error {
-	if c.Arena == nil {
+// checkActivations refuses a plan that the shared activations are too small for,
+// before anything changes.
+func (m *Model) checkActivations(c PlanConfig) error {
+	if c.Activations == nil {
 		return nil
 	}
-	if need := m.schedule(nil, c, device.Buffer{}).memory; c.Arena.Size() < need {
-		return fmt.Errorf("nn: plan of model %q with batch_size %d: its activations take %d bytes and the arena has %d; give NewArena this plan too",
-			m.Name, c.Batch, need, c.Arena.Size())
+	if need, have := m.lists(nil, c, device.Buffer{}).memory, c.Activations.buf.Size; have < need {
+		return fmt.Errorf("nn: plan of model %q with batch_size %d: its activations take %d bytes and there are %d; allocate as much as the plan's Memory",
+			m.Name, c.Batch, need, have)
 	}
 	return nil
 }
 
-// Free returns the plan's memory, but not a shared arena's. It must not be in flight.
+// Free returns the plan's memory, but not shared activations. It must not be in flight.
 func (p *Plan) Free() {
 	if p.Metrics.Size > 0 {
 		p.dev.Free(p.Metrics)
 		p.Metrics = device.Buffer{}
 	}
-	if p.arena != nil {
-		p.arena.Free()
+	if p.own != nil {
+		p.own.Free()
 	}
 }
 
-// Memory is the bytes of arena that a plan takes.
+// Memory is the bytes of activations that a plan takes.
 func (m *Model) Memory(c PlanConfig) (int, error) {
 	c, err := m.check(c)
 	if err != nil {
 		return 0, err
 	}
-	return m.schedule(nil, c, device.Buffer{}).memory, nil
+	return m.lists(nil, c, device.Buffer{}).memory, nil
 }
 
 func (m *Model) check(c PlanConfig) (PlanConfig, error) {

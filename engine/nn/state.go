@@ -105,7 +105,7 @@ func (s *State) fill(seed int64) error {
 	for i, p := range s.m.params {
 		v := make([]float32, p.Len())
 		p.initialise(v, &r)
-		p.place(flat[s.offsets[i]:], v, s.cpad)
+		p.scatter(flat[s.offsets[i]:], v, s.cpad)
 	}
 	if err := s.in(s.weights, flat); err != nil {
 		return err

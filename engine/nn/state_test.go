@@ -231,17 +231,13 @@ func TestTransforms(t *testing.T) {
 	}
 }
 
-// TestSharedArena alternates the plans of a full and a short batch in one arena.
-// Plans with memory of their own must give the same, bit for bit.
-func TestSharedArena(t *testing.T) {
+// TestSharedActivations alternates the plans of a full and a short batch in the same
+// memory. Plans with memory of their own must give the same, bit for bit.
+func TestSharedActivations(t *testing.T) {
 	m, g := tiny(t)
 	dev := cpuDevice(t)
 	full, short := nn.PlanConfig{Batch: 8}, nn.PlanConfig{Batch: 3}
-	arena, err := nn.NewArena(dev, m, full, short)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer arena.Free()
+	both := activations(t, dev, m, full, short)
 	shared := newTrainer(t, dev, m, 5, 8, nil)
 	alone := newTrainer(t, dev, m, 5, 8, nil)
 	for _, tr := range []*trainer{shared, alone} {
@@ -249,7 +245,7 @@ func TestSharedArena(t *testing.T) {
 	}
 	for i := range 6 {
 		n := []int{8, 8, 3}[i%3]
-		shared.rebuild(n, func(c *nn.PlanConfig) { c.Arena = arena })
+		shared.rebuild(n, func(c *nn.PlanConfig) { c.Activations = both })
 		alone.rebuild(n, nil)
 		x, labels := g.batch(n, i)
 		shared.load(x, labels)
@@ -257,7 +253,7 @@ func TestSharedArena(t *testing.T) {
 		a, _ := shared.run(shared.train)
 		b, _ := alone.run(alone.train)
 		if a != b {
-			t.Errorf("step %d: loss %g in the shared arena, %g alone", i, a, b)
+			t.Errorf("step %d: loss %g in shared activations, %g alone", i, a, b)
 		}
 	}
 	if d := differ(weightsOf(shared), weightsOf(alone)); d != 0 {

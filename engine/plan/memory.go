@@ -19,7 +19,7 @@ type demand struct {
 	trace.Memory
 	basis       basis
 	input       int             // bytes of an input slot
-	activations int             // bytes of the arena
+	activations int             // bytes of the activations
 	full        []device.Launch // of the full batch's plan, without buffers
 	launches    []device.Launch // of all
 }
@@ -82,7 +82,7 @@ func (p *Plans) demandOfBuffers(k Knobs) (demand, error) {
 // With again, everything but the parameters is freed and allocated anew.
 func (p *Plans) reservation(d demand, again bool) device.Reservation {
 	r := device.Reservation{Launches: d.launches}
-	m, inputs, arena := p.cfg.Model, p.inputs[0].Size, p.arenaSize()
+	m, inputs, activations := p.cfg.Model, p.inputs[0].Size, p.activationBytes()
 	switch {
 	case m != nil && p.state == nil:
 		r.Sizes = m.StateSizes(d.basis.typ, d.basis.accumulate)
@@ -90,7 +90,7 @@ func (p *Plans) reservation(d demand, again bool) device.Reservation {
 		r.Sizes = p.state.Missing(d.basis.typ, d.basis.accumulate)
 	}
 	if again {
-		d.input, d.activations = max(d.input, inputs), max(d.activations, arena)
+		d.input, d.activations = max(d.input, inputs), max(d.activations, activations)
 	}
 	if again || d.input > inputs {
 		r.Sizes = append(r.Sizes, slices.Repeat([]int{d.input}, Slots)...)
@@ -101,14 +101,14 @@ func (p *Plans) reservation(d demand, again bool) device.Reservation {
 	if m == nil {
 		return r
 	}
-	if again || d.activations > arena {
+	if again || d.activations > activations {
 		r.Sizes = append(r.Sizes, d.activations)
-		if arena > 0 {
-			r.Instead = append(r.Instead, p.arena.Buffer())
+		if activations > 0 {
+			r.Instead = append(r.Instead, p.activations.Buffer())
 		}
 	}
 	metrics := maxPlans * Slots
-	drop := again || d.input > inputs || d.activations > arena || d.basis != p.basis
+	drop := again || d.input > inputs || d.activations > activations || d.basis != p.basis
 	for _, q := range p.plans {
 		for i := range q.slots {
 			if drop {

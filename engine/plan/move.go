@@ -41,7 +41,7 @@ func (p *Plans) move(d demand) error {
 	if err := p.cfg.Quiesce(); err != nil {
 		return err
 	}
-	back := afresh(p.state.Sizes(), p.inputs[0].Size, p.arenaSize(), p.launches)
+	back := afresh(p.state.Sizes(), p.inputs[0].Size, p.activationBytes(), p.launches)
 	want := p.moved(d)
 	image, err := p.state.Unload()
 	if err != nil {

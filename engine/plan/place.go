@@ -19,13 +19,13 @@ func (p *Plans) place(d demand) error {
 	return err
 }
 
-// allocate makes each input slot and the arena at least as large as asked for, in
-// bytes, and has the state laid out. What is too small is freed first; plans point
-// into it and go with it.
+// allocate makes each input slot and the activations at least as large as asked for,
+// in bytes, and has the state laid out. What is too small is freed first; the plans
+// that point into it go with it.
 func (p *Plans) allocate(input, activations int) (err error) {
-	if p.arena != nil && activations > p.arena.Size() {
+	if activations > p.activationBytes() {
 		p.drop(len(p.plans))
-		p.freeArena()
+		p.freeActivations()
 	}
 	if input > p.inputs[0].Size {
 		p.drop(len(p.plans))
@@ -46,24 +46,24 @@ func (p *Plans) allocate(input, activations int) (err error) {
 			return fmt.Errorf("allocate %d bytes of input (lower batch_size): %w", input, err)
 		}
 	}
-	if p.arena == nil && activations > 0 {
-		p.arena, err = p.cfg.Model.NewArena(p.dev, activations)
+	if p.activations == nil && activations > 0 {
+		p.activations, err = p.cfg.Model.NewActivations(p.dev, activations)
 	}
 	return err
 }
 
-func (p *Plans) arenaSize() int {
-	if p.arena == nil {
+func (p *Plans) activationBytes() int {
+	if p.activations == nil {
 		return 0
 	}
-	return p.arena.Size()
+	return p.activations.Buffer().Size
 }
 
 // freeAll gives back the plans and all that they share but the parameters.
 func (p *Plans) freeAll() {
 	p.drop(len(p.plans))
 	p.freeInputs()
-	p.freeArena()
+	p.freeActivations()
 }
 
 func (p *Plans) freeInputs() {
@@ -75,10 +75,10 @@ func (p *Plans) freeInputs() {
 	}
 }
 
-func (p *Plans) freeArena() {
-	if p.arena != nil {
-		p.arena.Free()
-		p.arena = nil
+func (p *Plans) freeActivations() {
+	if p.activations != nil {
+		p.activations.Free()
+		p.activations = nil
 	}
 }
 

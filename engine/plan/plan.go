@@ -70,11 +70,11 @@ type Plans struct {
 	reserver device.Reserver // nil when the device reserves nothing
 	tuner    device.Tuner    // nil when it has one kernel for each operation
 
-	state  *nn.State // nil without a network
-	arena  *nn.Arena
-	inputs [Slots]device.Buffer
-	plans  []*Plan
-	turn   int // counts the uses of plans, for eviction
+	state       *nn.State // nil without a network
+	activations *nn.Activations
+	inputs      [Slots]device.Buffer
+	plans       []*Plan
+	turn        int // counts the uses of plans, for eviction
 	inForce
 	before inForce // the latest Apply
 
@@ -205,7 +205,7 @@ func (p *Plans) tryBuild(key Key) (*Plan, error) {
 	q := &Plan{key: key, used: p.turn}
 	for i := range q.slots {
 		q.slots[i].Input = p.inputs[i].Slice(0, at.Size)
-		c.Input, c.LabelsOff, c.AugOff, c.Arena = q.slots[i].Input, at.Labels, at.Aug, p.arena
+		c.Input, c.LabelsOff, c.AugOff, c.Activations = q.slots[i].Input, at.Labels, at.Aug, p.activations
 		if err := p.prepare(&q.slots[i], c); err != nil {
 			p.release(q)
 			return nil, err

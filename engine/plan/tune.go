@@ -46,7 +46,7 @@ func (p *Plans) tuneFirst(d demand) error {
 // tuneLive tunes while the run waits, in the memory of the plans there are, which it
 // frees; notes say so. It returns the demand for at least as much memory as there was.
 func (p *Plans) tuneLive(d demand) (demand, error) {
-	d.input, d.activations = max(d.input, p.inputs[0].Size), max(d.activations, p.arenaSize())
+	d.input, d.activations = max(d.input, p.inputs[0].Size), max(d.activations, p.activationBytes())
 	p.freeAll()
 	limit := min(liveTune, p.cfg.TuneLimit)
 	p.rec.Note("info", fmt.Sprintf("autotune: trying %d kernels, for %s at the most", p.tuner.Untuned(d.full), limit))

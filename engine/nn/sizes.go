@@ -19,15 +19,15 @@ func (m *Model) Launches(c PlanConfig) ([]device.Launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	lists := m.schedule(nil, c, device.Buffer{})
-	out := lists.train.operations(nil)
+	lists := m.lists(nil, c, device.Buffer{})
+	out := lists.train.launches(nil)
 	if c.Accumulate > 1 {
-		out = lists.accumulate.operations(out)
+		out = lists.accumulate.launches(out)
 	}
 	return out, nil
 }
 
-func (l *list) operations(to []device.Launch) []device.Launch {
+func (l *list) launches(to []device.Launch) []device.Launch {
 	for _, c := range l.calls {
 		to = append(to, device.Launch{Op: c.op, Layer: c.layer, Phase: c.phase})
 	}
@@ -70,10 +70,4 @@ func (s *State) Missing(t kernels.Type, accumulate int) []int {
 		sizes = append(sizes, 4*s.elems)
 	}
 	return sizes
-}
-
-// Configure lays the state out for plans of a type and accumulation, as the next
-// plan would. The earlier ones, of others, must not be in flight, nor run again.
-func (s *State) Configure(t kernels.Type, accumulate int) error {
-	return s.configure(t, max(accumulate, 1))
 }

@@ -22,7 +22,7 @@ func (d *sizes) Alloc(n int) (device.Buffer, error) {
 }
 
 // What a model says it needs is what it then allocates and launches.
-func TestNeeds(t *testing.T) {
+func TestSizes(t *testing.T) {
 	for _, name := range nn.Names() {
 		for _, typ := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
 			for _, accumulate := range []int{1, 4} {

@@ -17,7 +17,7 @@ func checkPacked(t interface{ Fatalf(string, ...any) }, ts []tensor, total int) 
 		if a.first < 0 {
 			continue
 		}
-		if a.off%arenaAlign != 0 || a.off < 0 || a.off+a.size > total {
+		if a.off%tensorAlign != 0 || a.off < 0 || a.off+a.size > total {
 			t.Fatalf("tensor %d at %d+%d lies outside %d bytes or is not aligned", i, a.off, a.size, total)
 		}
 		last = max(last, a.last)
@@ -79,8 +79,8 @@ func TestPlanMemory(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ls := m.schedule(nil, PlanConfig{Batch: c.batch, Type: typ, DeviceTransforms: true}, device.Buffer{})
-				less := m.schedule(nil, PlanConfig{Batch: c.batch, Type: typ, DeviceTransforms: true, Checkpoint: true}, device.Buffer{})
+				ls := m.lists(nil, PlanConfig{Batch: c.batch, Type: typ, DeviceTransforms: true}, device.Buffer{})
+				less := m.lists(nil, PlanConfig{Batch: c.batch, Type: typ, DeviceTransforms: true, Checkpoint: true}, device.Buffer{})
 				checkPacked(t, less.train.tensors, less.memory)
 				checkWritten(t, less.train)
 				t.Logf("with checkpoints %.1f MiB", float64(less.memory)/(1<<20))

@@ -7,50 +7,32 @@ import (
 	"dev.gpustall/engine/device"
 )
 
-// arenaAlign is the alignment of every tensor in an arena, in bytes.
-const arenaAlign = 256
+// tensorAlign is the alignment of every tensor among the activations, in bytes.
+const tensorAlign = 256
 
-// Arena is device memory for activations and their gradients. Plans that never
-// run at the same time, such as those of the full and of the epoch's last batch,
-// share one.
-type Arena struct {
+// Activations are the device memory for a plan's activations and their gradients.
+// Plans that never run at the same time, such as those of the full and of the
+// epoch's last batch, share them.
+type Activations struct {
 	dev device.Device
 	buf device.Buffer
 }
 
-// NewArena allocates an arena that fits each of the plans.
-func NewArena(dev device.Device, m *Model, plans ...PlanConfig) (*Arena, error) {
-	size := 0
-	for _, c := range plans {
-		n, err := m.Memory(c)
-		if err != nil {
-			return nil, err
-		}
-		size = max(size, n)
-	}
-	if size == 0 {
-		return nil, fmt.Errorf("nn: arena for model %q: no plan given", m.Name)
-	}
-	return m.NewArena(dev, size)
-}
-
-// NewArena allocates an arena of size bytes.
-func (m *Model) NewArena(dev device.Device, size int) (*Arena, error) {
+// NewActivations allocates size bytes, which is enough for plans whose Memory is at
+// most that.
+func (m *Model) NewActivations(dev device.Device, size int) (*Activations, error) {
 	buf, err := dev.Alloc(size)
 	if err != nil {
 		return nil, fmt.Errorf("nn: activations of model %q, %d bytes (lower batch_size): %w", m.Name, size, err)
 	}
-	return &Arena{dev, buf}, nil
+	return &Activations{dev, buf}, nil
 }
 
-// Size is the arena's bytes.
-func (a *Arena) Size() int { return a.buf.Size }
+// Buffer is the memory.
+func (a *Activations) Buffer() device.Buffer { return a.buf }
 
-// Buffer is the arena's memory.
-func (a *Arena) Buffer() device.Buffer { return a.buf }
-
-// Free returns the memory. No plan of it may be in flight.
-func (a *Arena) Free() {
+// Free returns the memory. No plan that uses it may be in flight.
+func (a *Activations) Free() {
 	if a.buf.Size > 0 {
 		a.dev.Free(a.buf)
 		a.buf = device.Buffer{}
@@ -100,4 +82,4 @@ func pack(ts []tensor) int {
 	return total
 }
 
-func roundUp(n int) int { return (n + arenaAlign - 1) / arenaAlign * arenaAlign }
+func roundUp(n int) int { return (n + tensorAlign - 1) / tensorAlign * tensorAlign }

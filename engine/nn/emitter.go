@@ -50,8 +50,8 @@ func (l *list) emit(layer string, op kernels.Op, refs ...ref) {
 	l.calls = append(l.calls, call{op, refs, layer, l.phase})
 }
 
-// resolve turns the list into launches on an arena, after pack.
-func (l *list) resolve(arena device.Buffer) []device.Launch {
+// resolve turns the list into launches on the activations' memory, after pack.
+func (l *list) resolve(activations device.Buffer) []device.Launch {
 	out := make([]device.Launch, len(l.calls))
 	for i, c := range l.calls {
 		bufs := make([]device.Buffer, len(c.refs))
@@ -59,7 +59,7 @@ func (l *list) resolve(arena device.Buffer) []device.Launch {
 			bufs[j] = r.buf
 			if r.t > 0 {
 				t := l.tensors[r.t-1]
-				bufs[j] = arena.Slice(t.off, t.size)
+				bufs[j] = activations.Slice(t.off, t.size)
 			}
 		}
 		out[i] = device.Launch{Op: c.op, Bufs: bufs, Layer: c.layer, Phase: c.phase}
@@ -67,8 +67,8 @@ func (l *list) resolve(arena device.Buffer) []device.Launch {
 	return out
 }
 
-// planner walks the model once and writes a list.
-type planner struct {
+// emitter walks the model once, forward and backward, and writes a list.
+type emitter struct {
 	list
 	m       *Model
 	st      *State // nil when only the memory is asked for
@@ -82,19 +82,20 @@ type planner struct {
 	users  []int    // how many nodes read a value
 }
 
+// lists are those of a plan, and the bytes of activations that they take in turns.
 type lists struct {
 	train, accumulate, eval *list
 	memory                  int
 }
 
-func (m *Model) schedule(st *State, c PlanConfig, metrics device.Buffer) lists {
+func (m *Model) lists(st *State, c PlanConfig, metrics device.Buffer) lists {
 	train := m.step(st, c, metrics)
 	accumulate := m.step(st, c, metrics)
 	train.optimize()
 	if c.Accumulate > 1 {
 		accumulate.sum()
 	}
-	eval := m.planner(st, c, metrics, false)
+	eval := m.emitter(st, c, metrics, false)
 	eval.forward()
 	eval.loss()
 	out := lists{train: &train.list, accumulate: &accumulate.list, eval: &eval.list}
@@ -104,71 +105,71 @@ func (m *Model) schedule(st *State, c PlanConfig, metrics device.Buffer) lists {
 	return out
 }
 
-func (m *Model) planner(st *State, c PlanConfig, metrics device.Buffer, train bool) *planner {
-	p := &planner{m: m, st: st, c: c, train: train, metrics: metrics}
+func (m *Model) emitter(st *State, c PlanConfig, metrics device.Buffer, train bool) *emitter {
+	e := &emitter{m: m, st: st, c: c, train: train, metrics: metrics}
 	n := len(m.nodes)
-	p.values, p.grads, p.users = make([]ref, n+1), make([]ref, n+1), make([]int, n+1)
-	p.aux = make([][2]ref, n)
+	e.values, e.grads, e.users = make([]ref, n+1), make([]ref, n+1), make([]int, n+1)
+	e.aux = make([][2]ref, n)
 	for _, nd := range m.nodes {
-		p.users[nd.in]++
+		e.users[nd.in]++
 		if nd.res >= 0 {
-			p.users[nd.res]++
+			e.users[nd.res]++
 		}
 	}
-	return p
+	return e
 }
 
 // step is a training step up to the parameters' gradients.
-func (m *Model) step(st *State, c PlanConfig, metrics device.Buffer) *planner {
-	p := m.planner(st, c, metrics, true)
-	p.forward()
-	p.grads[len(m.nodes)] = p.loss()
-	p.backward()
-	return p
+func (m *Model) step(st *State, c PlanConfig, metrics device.Buffer) *emitter {
+	e := m.emitter(st, c, metrics, true)
+	e.forward()
+	e.grads[len(m.nodes)] = e.loss()
+	e.backward()
+	return e
 }
 
 // The state's buffers, or nothing when there is no state.
 
-func (p *planner) weight(i int) ref {
-	if p.st == nil {
+func (e *emitter) weight(i int) ref {
+	if e.st == nil {
 		return ref{}
 	}
-	return fixed(p.st.weight(i))
+	return fixed(e.st.weight(i))
 }
 
 // master is a float32 parameter: a bias, or a batch norm's gamma or beta.
-func (p *planner) master(i int) ref {
-	if p.st == nil {
+func (e *emitter) master(i int) ref {
+	if e.st == nil {
 		return ref{}
 	}
-	return fixed(p.st.param(p.st.weights, i))
+	return fixed(e.st.param(e.st.weights, i))
 }
 
-func (p *planner) grad(i int) ref {
-	if p.st == nil {
+func (e *emitter) grad(i int) ref {
+	if e.st == nil {
 		return ref{}
 	}
-	return fixed(p.st.param(p.st.grads, i))
+	return fixed(e.st.param(e.st.grads, i))
 }
 
-func (p *planner) stat(i int) ref {
-	if p.st == nil {
+func (e *emitter) stat(i int) ref {
+	if e.st == nil {
 		return ref{}
 	}
-	return fixed(p.st.stat(i))
+	return fixed(e.st.stat(i))
 }
 
-func (p *planner) hyper() ref {
-	if p.st == nil {
+func (e *emitter) hyper() ref {
+	if e.st == nil {
 		return ref{}
 	}
-	return fixed(p.st.hyper)
+	return fixed(e.st.hyper)
 }
 
 // input is a part of the batch's buffer.
-func (p *planner) input(off, n int) ref {
-	if p.st == nil {
+func (e *emitter) input(off, n int) ref {
+	if e.st == nil {
 		return ref{}
 	}
-	return fixed(p.c.Input.Slice(off, n))
+	return fixed(e.c.Input.Slice(off, n))
 }
