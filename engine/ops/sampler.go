@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -56,7 +57,7 @@ type sampler struct {
 	mode Mode
 	left int // steps until the next timed one
 	gap  int
-	turn uint32 // pseudo-random
+	rng  rand.PCG // varies the distances, the same way in every run
 
 	extra [5]float64 // what the latest timed steps took on top, in steps; a ring
 	n     int        // ever entered
@@ -86,8 +87,7 @@ func (s *sampler) due() bool {
 	}
 	// Not always the same distance: the two input slots and the batches whose
 	// gradients are accumulated take turns, and all of them are to be seen.
-	s.left = s.gap + int(s.turn>>29)
-	s.turn = s.turn*1664525 + 1013904223 // Numerical Recipes' linear congruential generator
+	s.left = s.gap + int(s.rng.Uint64()>>61) // 0 to 7 more
 	return true
 }
 
