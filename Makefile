@@ -3,6 +3,7 @@
 # make quick  vet, imports, guards and what changed, in about a minute
 # make test   everything that can be tested on this machine
 # make bench  the benchmarks
+# make truth  how often what is said is wrong, measured: tables (minutes)
 # Needs Go, gcc and make; .ci/install installs what the tests want on top.
 
 SHELL   := /bin/bash
@@ -21,7 +22,7 @@ SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
 CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
 
-.PHONY: all run quick test bench vet lint clean emulated test-cuda cuda-env
+.PHONY: all run quick test bench truth vet lint clean emulated test-cuda cuda-env
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -67,6 +68,9 @@ test: bin/gpustall
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+truth:
+	$(GO) test -count=1 -timeout 0 -v -run '^TestTruth$$' ./engine/evidence -truth
 
 vet:
 	$(GO) vet ./...

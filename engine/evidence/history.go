@@ -1,0 +1,16 @@
+package evidence
+
+import "time"
+
+// History is what a session has learnt about its host.
+type History struct {
+	Longest time.Duration // the longest correlation time measured so far
+}
+
+// Learn takes note of a stretch. Stretches too short to show a correlation, under
+// leastSeconds or leastSteps, are left out.
+func (h *History) Learn(m Stretch) {
+	if m.Active.Seconds() >= leastSeconds && m.Steps >= leastSteps {
+		h.Longest = max(h.Longest, m.Step.Correlation)
+	}
+}

@@ -1,0 +1,88 @@
+package evidence
+
+import (
+	"fmt"
+	"slices"
+
+	"dev.gpustall/engine/figures"
+)
+
+// What may be missing before a comparison can be answered.
+type What uint8
+
+const (
+	Nothing What = iota
+	Steps
+	Time
+	Windows
+	Precision   // the interval is too wide to tell: half of it against the margin
+	Measurement // the time was not measured at all
+)
+
+var whatNames = [...]string{"", "steps", "time", "windows", "precision", "measurement"}
+
+// MarshalText makes it readable in JSON.
+func (w What) MarshalText() ([]byte, error) { return []byte(whatNames[w]), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (w *What) UnmarshalText(text []byte) error {
+	i := slices.Index(whatNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("read a comparison: %q is not among what may be missing", text)
+	}
+	*w = What(i)
+	return nil
+}
+
+// The least that each side must have. Nothing is said before, whatever the numbers:
+// the bound holds for looks that begin after it.
+const (
+	leastSteps   = 50
+	leastSeconds = 2
+	leastWindows = 15
+)
+
+// Missing is what keeps a comparison from an answer. Have and Want are steps, seconds,
+// windows, or for Precision shares.
+type Missing struct {
+	What       What
+	Side       int // 0: A, 1: B
+	Have, Want float64
+}
+
+// String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
+// "known to ±4.1 %, of ±2.0 %", "not measured".
+func (m Missing) String() string {
+	switch m.What {
+	case Steps:
+		return fmt.Sprintf("%s of %s", figures.Count(int(m.Have)), figures.Counted(int(m.Want), "step", "steps"))
+	case Time:
+		return fmt.Sprintf("%s of %s", figures.Prose.Time(int64(1e9*m.Have)), figures.Prose.Time(int64(1e9*m.Want)))
+	case Windows:
+		return fmt.Sprintf("%s of %s", figures.Count(int(m.Have)), figures.Counted(int(m.Want), "independent window", "independent windows"))
+	case Precision:
+		return fmt.Sprintf("known to ±%s, of ±%s", figures.Prose.Percent(m.Have), figures.Prose.Percent(m.Want))
+	case Measurement:
+		return "not measured"
+	}
+	return ""
+}
+
+// missing returns what is furthest from enough on either side, of steps, seconds and
+// independent windows.
+func missing(sides *[2]side) Missing {
+	var worst Missing
+	for i := range sides {
+		s := &sides[i]
+		for _, m := range [...]Missing{
+			{Steps, i, float64(s.Steps), leastSteps},
+			{Time, i, s.Active.Seconds(), leastSeconds},
+			{Windows, i, s.samples, leastWindows},
+		} {
+			if m.Have < m.Want && (worst.What == Nothing || m.Have/m.Want < worst.Have/worst.Want) {
+				worst = m
+			}
+		}
+	}
+	return worst
+}
