@@ -135,13 +135,13 @@ func change(sides [2]side, h History, margin float64) Change {
 	for i := range sides {
 		s := &sides[i]
 		active, blocks := float64(s.Active), float64(s.Blocks)
-		window := s.Correlation
-		if s.Active < trusted*longest {
+		window, inefficiency := s.Correlation, s.Inefficiency
+		if window < longest && s.Active < trusted*longest {
 			window = longest
+			inefficiency = max(inefficiency, float64(window)*blocks/active)
 		}
 		c.Window = max(c.Window, window)
-		inefficiency := max(s.Inefficiency, float64(window)*blocks/active)
-		s.samples = min(active/float64(window), blocks/s.Inefficiency)
+		s.samples = min(active/float64(window), blocks/max(1, s.Inefficiency))
 		c.Samples[i] = s.samples
 		s.variance = max(s.Variance*inefficiency/blocks, pooled/active, resolution)
 		// The variance is itself an estimate, from few effective samples at first.

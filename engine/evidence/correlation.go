@@ -8,16 +8,17 @@ const windows = 8
 
 // spread returns the variance of e around 0, with as many degrees of freedom as it has
 // elements less those that were fitted, and its inefficiency: the integrated
-// autocorrelation time in elements, at least 1.
+// autocorrelation time in elements. It is below 1 where long elements are followed by
+// short ones, as when batches come in bursts.
 //
 // The inefficiency is estimated by blocking: the variance of the means of m consecutive
 // elements, times m, grows with m until m exceeds the correlation; its plateau over the
 // variance of single elements is what is wanted (Flyvbjerg and Petersen, Error estimates
 // on averages of correlated data, J. Chem. Phys. 91, 1989). The windows overlap, which
 // makes the estimate a third less noisy (Meketon and Schmeiser, Overlapping batch means,
-// Winter Simulation Conference 1984); three quarters of overlap are enough. m is doubled up to an eighth of the
-// series, and the largest value is taken rather than a plateau looked for: too long a
-// correlation time costs steps, too short a one costs truth.
+// Winter Simulation Conference 1984); three quarters of overlap are enough. m is doubled from a 64th
+// to an eighth of the series, and the largest value is taken rather than a plateau looked
+// for: too long a correlation time costs steps, too short a one costs truth.
 //
 // e must sum to 0; sums is room for one element more than e has.
 func spread(e, sums []float64, fitted int) (variance, inefficiency float64) {
@@ -33,8 +34,18 @@ func spread(e, sums []float64, fitted int) (variance, inefficiency float64) {
 		return 0, 1
 	}
 	single := squares / float64(n-1)
+	// The first window is longer than a 64th of the series. In a series so short that
+	// this is a single element, those count, with a value of 1. Of a burst that is cut
+	// off at the end as much remains as the floor allows for.
+	first := 2
 	inefficiency = 1
-	for m := 2; m <= n/windows; m *= 2 {
+	if n >= 2*64 {
+		inefficiency = 1.0 / 32
+		for first <= n/64 {
+			first *= 2
+		}
+	}
+	for m := first; m <= n/windows; m *= 2 {
 		var of float64
 		count := 0
 		for i := m; i <= n; i += max(1, m/4) {

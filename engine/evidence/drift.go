@@ -48,7 +48,7 @@ func fit(e, sums []float64, active time.Duration) (d Drift, variance, inefficien
 	variance, inefficiency = spread(e, sums, 2)
 	d.Total = slope * n
 	d.Error = math.Sqrt(12 * variance * inefficiency / n)
-	d.Detected = n >= leastWindows*inefficiency && math.Abs(d.Total) > halfWidth(d.Error*d.Error)
+	d.Detected = n >= leastWindows*max(1, inefficiency) && math.Abs(d.Total) > halfWidth(d.Error*d.Error)
 	return d, variance, inefficiency
 }
 

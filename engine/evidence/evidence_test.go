@@ -59,7 +59,6 @@ func TestInefficiency(t *testing.T) {
 		{"independent", independent(0.1), 400, 1},
 		{"correlated over 3", autoregressive(3, 0.1), 400, 6.05},
 		{"correlated over 10", autoregressive(10, 0.1), 500, 20.02},
-		{"in bursts", bursts(8, 4), 400, 1}, // anticorrelated: not below 1
 	} {
 		sum := 0.0
 		const runs = 200
@@ -69,6 +68,15 @@ func TestInefficiency(t *testing.T) {
 		if got := sum / runs; got < 0.85*c.want || got > 1.4*c.want+0.2 {
 			t.Errorf("%s: %.2f on average, want %.2f", c.name, got, c.want)
 		}
+	}
+	// Bursts of 8 with one wait in 8 of 3.2 to 4.8, which alone matters over many steps:
+	// variance of a step 1.93, of 8 steps 0.21 + 8 · 0.05².
+	sum := 0.0
+	for range 200 {
+		sum += Measure(Series{Blocks: draw(bursts(8, 4)(r), 512, 1)}).Step.Inefficiency
+	}
+	if got, want := sum/200, 0.23/8/1.76; got < want || got > 6*want {
+		t.Errorf("in bursts: %.3f on average, want %.3f or a little more", got, want)
 	}
 	for _, of := range []float64{1, 3, 30, 300} { // what windows of 100 show of it, made longer again
 		x := of / 200

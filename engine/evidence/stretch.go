@@ -19,7 +19,7 @@ type Stretch struct {
 type Level struct {
 	Mean         float64       // ns a sample; 0 when nothing was measured
 	Variance     float64       // of a block, relative to the mean squared
-	Inefficiency float64       // blocks that tell as much about the mean as one independent block, at least 1
+	Inefficiency float64       // blocks that tell as much about the mean as one independent block; below 1 for bursts
 	Correlation  time.Duration // how much time tells as much as one independent step
 	Drift        Drift
 }
@@ -87,6 +87,6 @@ func (m *Stretch) level(blocks []Block, e, sums []float64, of func(*Block) int64
 	}
 	// Of the blocks that tell as much as one, the first shows no correlation beyond a
 	// step's own length.
-	l.Correlation = time.Duration((l.Inefficiency-1)*float64(m.Active)/n + float64(m.Active)/float64(m.Steps))
+	l.Correlation = time.Duration(max(0, l.Inefficiency-1)*float64(m.Active)/n + float64(m.Active)/float64(m.Steps))
 	return l
 }
