@@ -76,7 +76,8 @@ type Comparison struct {
 
 // Compare relates B to A. margin is how far two rates may lie apart and still be
 // called the same, usually DefaultMargin; the same is said of a difference that is
-// certain too, when it is certainly within the margin.
+// certain too, when it is certainly within the margin. What is compared is what is left
+// when the drift that both sides share is taken out.
 //
 // The answers hold for this pair however often one looks while A or B grow: of 100
 // comparisons of equal settings at most 5 ever say different. Of m candidates compared
@@ -120,7 +121,10 @@ func change(sides [2]side, h History, margin float64) Change {
 	a, b := &sides[0], &sides[1]
 	c := Change{Drift: [2]Drift{a.Drift, b.Drift}}
 	if a.Mean <= 0 || b.Mean <= 0 {
-		if c.Missing = missing(&sides); c.Missing.What == Nothing || c.Missing.What == Windows {
+		for i := range sides {
+			sides[i].samples = float64(sides[i].Blocks) // at the most
+		}
+		if c.Missing = missing(&sides); c.Missing.What == Nothing {
 			c.Missing = Missing{What: Measurement}
 		}
 		return c

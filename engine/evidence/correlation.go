@@ -16,9 +16,10 @@ const windows = 8
 // variance of single elements is what is wanted (Flyvbjerg and Petersen, Error estimates
 // on averages of correlated data, J. Chem. Phys. 91, 1989). The windows overlap, which
 // makes the estimate a third less noisy (Meketon and Schmeiser, Overlapping batch means,
-// Winter Simulation Conference 1984); three quarters of overlap are enough. m is doubled from a 64th
-// to an eighth of the series, and the largest value is taken rather than a plateau looked
-// for: too long a correlation time costs steps, too short a one costs truth.
+// Winter Simulation Conference 1984); three quarters of overlap are enough.
+// m is doubled from a 64th to an eighth of the series, and the largest value is taken
+// rather than a plateau looked for: too long a correlation time costs steps, too short a
+// one costs truth.
 //
 // e must sum to 0; sums is room for one element more than e has.
 func spread(e, sums []float64, fitted int) (variance, inefficiency float64) {

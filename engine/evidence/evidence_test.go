@@ -148,7 +148,8 @@ func TestMissing(t *testing.T) {
 		what  What
 		words string
 	}{
-		{"nothing", nil, History{}, Measurement, "not measured"},
+		{"nothing", nil, History{}, Steps, "0 of 50 steps"},
+		{"one block", []Block{{Steps: 200, Samples: 6400, Active: 4e9}}, History{}, Windows, "1 of 15 independent windows"},
 		{"few steps", slow(12, 0.5), History{}, Steps, "12 of 50 steps"},
 		{"little time", slow(110, 0.01), History{}, Time, "1.10 s of 2.00 s"},
 		{"few windows", slow(200, 0.02), History{Longest: time.Second}, Windows, "4 of 15 independent windows"},
@@ -158,6 +159,19 @@ func TestMissing(t *testing.T) {
 		if got.Answer != Unknown || got.Missing.What != c.what || c.words != "" && got.Missing.String() != c.words {
 			t.Errorf("%s: %v, missing %q: %+v", c.name, got.Answer, got.Missing, got)
 		}
+	}
+}
+
+// A device that reports no busy time is not said to be as busy as before.
+func TestBusyNotMeasured(t *testing.T) {
+	b := ramp(300, 0, 0)
+	for i := range b {
+		b[i].Busy = 0
+	}
+	m := Measure(Series{Blocks: b})
+	c := Compare(m, m, History{}, DefaultMargin)
+	if c.Busy.Answer != Unknown || c.Busy.String() != "not known yet: not measured" || c.Throughput.Answer != Same {
+		t.Errorf("%v, %v", &c.Busy, &c.Throughput)
 	}
 }
 
