@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"dev.gpustall/engine/stall"
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 )
 
 // TestStopped stops a run as ctrl+z does: it stops, and the time asleep is a pause.
 func TestStopped(t *testing.T) {
 	const asleep = 300 * time.Millisecond
-	file := filepath.Join(t.TempDir(), "stopped"+trace.Ext)
+	file := filepath.Join(t.TempDir(), "stopped"+store.Ext)
 	cmd := exec.Command(binary, "run", "--device", "emu:cosmoflow-h100", "--steps", "1000000", "--interval", "0.05", "--session", file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a job of its own
 	pipe, err := cmd.StdoutPipe()
@@ -52,7 +52,7 @@ func TestStopped(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d, want 130", code)
 	}
-	s, err := trace.Open(file)
+	s, err := store.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 )
 
 // complete gives the shell the words that flags and arguments take.
@@ -54,7 +54,7 @@ func completeSession(_ *cobra.Command, args []string, _ string) ([]string, cobra
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	names := []string{"latest"}
-	list, err := trace.List(sessionDir())
+	list, err := store.List(sessionDir())
 	if err == nil {
 		for _, s := range list {
 			names = append(names, baseName(s.Path))

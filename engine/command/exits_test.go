@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 )
 
 // TestNobodyReads is run | head -1: the training stops, quietly, and its session
 // is completed.
 func TestNobodyReads(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "unread"+trace.Ext)
+	file := filepath.Join(t.TempDir(), "unread"+store.Ext)
 	cmd := exec.Command(binary, "run", "--device", "emu:cosmoflow-h100", "--steps", "1000000", "--interval", "0.05", "--session", file)
 	var errs strings.Builder
 	cmd.Stderr = &errs
@@ -39,7 +40,7 @@ func TestNobodyReads(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exitSignal+int(syscall.SIGPIPE) || errs.Len() > 0 {
 		t.Errorf("exit code %d, and it says %q", code, errs.String())
 	}
-	s, err := trace.Open(file)
+	s, err := store.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func TestNobodyReads(t *testing.T) {
 
 // The printed commands find a session wherever it lies, and no report overwrites it.
 func TestSessionElsewhere(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "my"+trace.Ext)
+	file := filepath.Join(t.TempDir(), "my"+store.Ext)
 	r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", file)
 	if r.code != 0 || !strings.Contains(r.stdout, "gpustall report "+file) {
 		t.Fatalf("exit %d: %s%s", r.code, r.stdout, r.stderr)
@@ -58,7 +59,7 @@ func TestSessionElsewhere(t *testing.T) {
 	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", file); r.code != 2 {
 		t.Errorf("exit %d when the session exists", r.code)
 	}
-	if r := gpustall(t, "report", file, "--output", filepath.Join(filepath.Dir(file), ".", "my"+trace.Ext)); r.code != 2 {
+	if r := gpustall(t, "report", file, "--output", filepath.Join(filepath.Dir(file), ".", "my"+store.Ext)); r.code != 2 {
 		t.Errorf("a report over its own session: exit %d", r.code)
 	}
 	if r := gpustall(t, "report", file); r.code != 0 {
@@ -72,11 +73,11 @@ func TestSessionFolder(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
 	kept := filepath.Join(state, "gpustall", "sessions")
-	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", filepath.Join(kept, "my"+trace.Ext)); r.code != 0 {
+	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", filepath.Join(kept, "my"+store.Ext)); r.code != 0 {
 		t.Errorf("in the folder of sessions: exit %d: %s", r.code, r.stderr)
 	}
 	missing := filepath.Join(t.TempDir(), "nowhere")
-	r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", filepath.Join(missing, "my"+trace.Ext))
+	r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", filepath.Join(missing, "my"+store.Ext))
 	if r.code != 2 || !strings.Contains(r.stderr, "there is no folder "+missing+"; make it") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
@@ -138,7 +139,7 @@ func TestProgressOfSlowSteps(t *testing.T) {
 // A training that diverges goes on; its code, its JSON, its lines and its report
 // say so.
 func TestDiverged(t *testing.T) {
-	data, file := tiny(t), filepath.Join(t.TempDir(), "x"+trace.Ext)
+	data, file := tiny(t), filepath.Join(t.TempDir(), "x"+store.Ext)
 	args := []string{"run", "--device", "cpu", "--data", data, "--batch-size", "32", "--steps", "6", "--session", file}
 	r := gpustall(t, append(args, "--lr", "1e30", "--json")...)
 	if r.code != exitDiverged || strings.Count(r.stderr, "diverged") != 1 {
@@ -166,7 +167,7 @@ func TestDiverged(t *testing.T) {
 
 // A number that changed in the session's file is told by all who read it.
 func TestDamagedSession(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "x"+trace.Ext)
+	file := filepath.Join(t.TempDir(), "x"+store.Ext)
 	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "12", "--session", file); r.code != 0 {
 		t.Fatal(r.stderr)
 	}

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 )
 
 var (
@@ -64,7 +64,7 @@ func TestGuard(t *testing.T) {
 	for _, name := range guarded {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := name + trace.Ext
+			file := name + store.Ext
 			markdown, complaints := run(t, "report", file)
 			checkGolden(t, name+".md", markdown)
 			checkGolden(t, name+".stderr", complaints)
@@ -86,7 +86,7 @@ func TestGuard(t *testing.T) {
 // tells it, one value a line.
 func summaryJSON(t *testing.T, path string) []byte {
 	t.Helper()
-	s, err := trace.Open(path)
+	s, err := store.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ var house = map[string][]string{
 	"kernels/cuda":                {"kernels"},
 	tests:                         {"kernels"},
 	"engine/trace":                {},
+	"engine/trace/store":          {"engine/trace"},
 	"engine/figures":              {},
 	"engine/device":               {},
 	"engine/device/cpu":           {"engine/device", "kernels", "kernels/cpu"},
@@ -44,7 +45,7 @@ var house = map[string][]string{
 }
 
 // exact are packages that do not stand for those below them.
-var exact = map[string]bool{"kernels": true, "engine/device": true, "engine": true}
+var exact = map[string]bool{"kernels": true, "engine/device": true, "engine/trace": true, "engine": true}
 
 func under(path, row string) bool {
 	return path == row || strings.HasPrefix(path, row+"/")
@@ -104,6 +105,21 @@ func permits(allowed []string, imp string) bool {
 		}
 	}
 	return false
+}
+
+// TestLeaves: what all speak of needs nothing but the standard library.
+func TestLeaves(t *testing.T) {
+	for _, pkg := range []string{"kernels", "engine/device", "engine/trace", "engine/figures"} {
+		out, err := exec.Command("go", "list", "-f", `{{join .Imports " "}}`, module+pkg).Output()
+		if err != nil {
+			t.Fatalf("go list %s: %v", pkg, err)
+		}
+		for _, imp := range strings.Fields(string(out)) {
+			if first, _, _ := strings.Cut(imp, "/"); strings.Contains(first, ".") {
+				t.Errorf("%s imports %s", pkg, imp)
+			}
+		}
+	}
 }
 
 // TestScreenKnowsNoEngine checks the walls that hold through any number of

@@ -16,6 +16,7 @@ import (
 
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/tui"
 )
 
@@ -137,7 +138,7 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 // all is the whole session.
 func all(s snapshotter) *trace.Snapshot { return s.Snapshot(0, 1<<62) }
 
-func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), trace.Ext) }
+func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), store.Ext) }
 
 func newReplay(version string) *cobra.Command {
 	o := newOptions(version)
@@ -152,7 +153,7 @@ func newReplay(version string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := trace.Open(path)
+			s, err := store.Open(path)
 			if err != nil {
 				return err
 			}
@@ -199,7 +200,7 @@ func newReport(string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := trace.Open(path)
+			s, err := store.Open(path)
 			if err != nil {
 				return err
 			}
@@ -235,7 +236,7 @@ func newSessions() *cobra.Command {
 		Short: "List the sessions in the state directory",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			list, err := trace.List(sessionDir())
+			list, err := store.List(sessionDir())
 			if err != nil {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/loader"
 )
 
@@ -90,13 +91,13 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		return r, during("prepare the training", r.trains(), "lower batch_size, or choose another model or device", err)
 	}
 	meta := o.meta(r, model, info, started)
-	store, file, err := o.createStore(meta)
+	st, file, err := o.createStore(meta)
 	if err != nil {
 		return r, during("create session file", file, mendSession, err)
 	}
 	r.file = file
 	r.session = trace.NewSession(meta)
-	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(r.recorder.Now()), store)
+	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(r.recorder.Now()), st)
 	r.collector.Start()
 	r.gauges = startGauges(r.recorder, r.engine, r.device)
 	return r, nil
@@ -199,16 +200,16 @@ func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.T
 
 // createStore makes the session's file; a second one in the same second gets a
 // number.
-func (o *options) createStore(m trace.Meta) (*trace.Store, string, error) {
+func (o *options) createStore(m trace.Meta) (*store.File, string, error) {
 	path := o.session
 	if path == "" {
 		dir := sessionDir()
-		path = filepath.Join(dir, m.ID+trace.Ext)
+		path = filepath.Join(dir, m.ID+store.Ext)
 		for n := 2; exists(path); n++ {
-			path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, trace.Ext))
+			path = filepath.Join(dir, fmt.Sprintf("%s-%d%s", m.ID, n, store.Ext))
 		}
 	}
-	st, err := trace.CreateStore(path, m)
+	st, err := store.Create(path, m)
 	return st, path, err
 }
 
@@ -250,14 +251,14 @@ func findSession(name string) (string, error) {
 		return name, nil
 	}
 	if name == "latest" {
-		return trace.Latest(sessionDir())
+		return store.Latest(sessionDir())
 	}
-	all, err := trace.List(sessionDir())
+	all, err := store.List(sessionDir())
 	if err != nil {
 		return "", err
 	}
 	for _, s := range all {
-		if s.Meta.ID == name || strings.TrimSuffix(filepath.Base(s.Path), trace.Ext) == name {
+		if s.Meta.ID == name || strings.TrimSuffix(filepath.Base(s.Path), store.Ext) == name {
 			return s.Path, nil
 		}
 	}

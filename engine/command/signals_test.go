@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 )
 
 // raise sends the test process a signal that something listens for.
@@ -90,7 +91,7 @@ func TestRunLeavesNothing(t *testing.T) {
 		o := newOptions("test")
 		o.device, o.json, o.interval, o.steps = "emu:cosmoflow-h100", true, 0.05, tt.steps
 		o.seed, o.accumulate = 1, 1
-		o.session = filepath.Join(t.TempDir(), "x"+trace.Ext)
+		o.session = filepath.Join(t.TempDir(), "x"+store.Ext)
 		out := &watched{seen: make(chan struct{})}
 		ended := make(chan error, 1)
 		go func() { ended <- runHeadless(context.Background(), o, out, new(bytes.Buffer)) }()

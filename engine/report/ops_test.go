@@ -13,6 +13,7 @@ import (
 
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 )
 
 // timedSession is a run with two settings, 40 steps each, of which every eighth
@@ -75,11 +76,11 @@ func timedSession(t *testing.T) *trace.Snapshot {
 // stored is the session as its file gives it back.
 func stored(t *testing.T, s *trace.Snapshot) *trace.Snapshot {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "timed"+trace.Ext)
-	if err := trace.Save(path, trace.Restore(s)); err != nil {
+	path := filepath.Join(t.TempDir(), "timed"+store.Ext)
+	if err := store.Save(path, trace.Restore(s)); err != nil {
 		t.Fatal(err)
 	}
-	back, err := trace.Open(path)
+	back, err := store.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/loader"
 )
 
@@ -46,8 +47,8 @@ const batchSize = 100
 // into a file, and reads the file back.
 func (sc script) run(t *testing.T) *trace.Snapshot {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), sc.meta.ID+trace.Ext)
-	store, err := trace.CreateStore(path, sc.meta)
+	path := filepath.Join(t.TempDir(), sc.meta.ID+store.Ext)
+	file, err := store.Create(path, sc.meta)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +59,13 @@ func (sc script) run(t *testing.T) *trace.Snapshot {
 	rec := trace.NewRecorder(c, sc.capacity)
 	// The collector is started only by Stop's last drain: what a track drops then
 	// depends on the script alone.
-	col := trace.NewCollector(rec, trace.NewSession(sc.meta), stall.NewAnalyzer(0), store)
+	col := trace.NewCollector(rec, trace.NewSession(sc.meta), stall.NewAnalyzer(0), file)
 	p := player{script: sc, rec: rec, clock: c, rng: loader.NewRNG(1, 0, 0), free: map[int]int64{}, lastKnobs: -1}
 	p.play()
 	if err := col.Stop(sc.outcome); err != nil {
 		t.Fatal(err)
 	}
-	s, err := trace.Open(path)
+	s, err := store.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

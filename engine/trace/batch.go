@@ -1,36 +1,42 @@
 package trace
 
-// batch is what one drain carries from the recorder to the session and the file.
-type batch struct {
-	now      int64
-	segments []Segment
-	steps    []Step
-	spans    []Span
-	notes    []Note
-	gauges   []gauge
-	ops      []OpTime
-	drops    [NumTracks]int64
+// Batch is what one drain carries from the recorder to the session and its store.
+type Batch struct {
+	Now      int64 // ns; how far the session is known
+	Segments []Segment
+	Steps    []Step
+	Spans    []Span
+	Notes    []Note
+	Gauges   []GaugePoint
+	Ops      []OpTime // the whole table; nil when it has not changed
+	Drops    [NumTracks]int64
+}
+
+// GaugePoint is a sample of a gauge and the gauge's name.
+type GaugePoint struct {
+	Name string
+	Point
 }
 
 // reset empties b and keeps its memory.
-func (b *batch) reset() {
-	clear(b.segments)
-	clear(b.notes)
-	*b = batch{
-		segments: b.segments[:0], steps: b.steps[:0], spans: b.spans[:0],
-		notes: b.notes[:0], gauges: b.gauges[:0],
+func (b *Batch) reset() {
+	clear(b.Segments)
+	clear(b.Notes)
+	*b = Batch{
+		Segments: b.Segments[:0], Steps: b.Steps[:0], Spans: b.Spans[:0],
+		Notes: b.Notes[:0], Gauges: b.Gauges[:0],
 	}
 }
 
 // append adds a later batch.
-func (b *batch) append(o *batch) {
-	b.now, b.drops = o.now, o.drops
-	b.segments = append(b.segments, o.segments...)
-	b.steps = append(b.steps, o.steps...)
-	b.spans = append(b.spans, o.spans...)
-	b.notes = append(b.notes, o.notes...)
-	b.gauges = append(b.gauges, o.gauges...)
-	if o.ops != nil {
-		b.ops = o.ops
+func (b *Batch) append(o *Batch) {
+	b.Now, b.Drops = o.Now, o.Drops
+	b.Segments = append(b.Segments, o.Segments...)
+	b.Steps = append(b.Steps, o.Steps...)
+	b.Spans = append(b.Spans, o.Spans...)
+	b.Notes = append(b.Notes, o.Notes...)
+	b.Gauges = append(b.Gauges, o.Gauges...)
+	if o.Ops != nil {
+		b.Ops = o.Ops
 	}
 }

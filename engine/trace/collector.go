@@ -17,6 +17,18 @@ type Analyzer interface {
 	Feed(spans []Span, steps []Step) (done []Step, stalls []Span)
 }
 
+// Store keeps a session beyond the process. The collector makes one call at a time.
+type Store interface {
+	// Write adds a batch, or, when it fails, nothing of it.
+	Write(b *Batch) error
+	// KeepRoom sets some room aside, and MakeRoom gives it back for the last batch.
+	KeepRoom()
+	MakeRoom()
+	// Finish writes how the run ended; Write is not called after it.
+	Finish(o Outcome) error
+	Close() error
+}
+
 // Finisher is an Analyzer that can account for the time after the last step.
 type Finisher interface {
 	Finish(end int64) (stalls []Span)
@@ -34,17 +46,17 @@ type Collector struct {
 	rec     *Recorder
 	session *Session
 	analyze Analyzer
-	store   *Store
+	store   Store
 
 	quit     chan struct{}
-	writes   chan *batch // at most one in flight
-	written  chan *batch // and back, with the rows in it that could not be written
+	writes   chan *Batch // at most one in flight
+	written  chan *Batch // and back, with the rows in it that could not be written
 	group    sync.WaitGroup
 	stopOnce sync.Once
 	stopErr  error
 
-	drained batch  // of the current drain
-	pending *batch // for the file, since the last write
+	drained Batch  // of the current drain
+	pending *Batch // for the file, since the last write
 
 	mu      sync.Mutex
 	err     error
@@ -53,11 +65,11 @@ type Collector struct {
 
 // NewCollector returns a collector. a may be nil (steps then pass unanalysed)
 // and so may st (nothing is then stored).
-func NewCollector(r *Recorder, s *Session, a Analyzer, st *Store) *Collector {
+func NewCollector(r *Recorder, s *Session, a Analyzer, st Store) *Collector {
 	return &Collector{
 		rec: r, session: s, analyze: a, store: st,
-		quit: make(chan struct{}), writes: make(chan *batch, 1), written: make(chan *batch, 1),
-		pending: new(batch),
+		quit: make(chan struct{}), writes: make(chan *Batch, 1), written: make(chan *Batch, 1),
+		pending: new(Batch),
 	}
 }
 
@@ -65,8 +77,8 @@ func NewCollector(r *Recorder, s *Session, a Analyzer, st *Store) *Collector {
 func (c *Collector) Start() {
 	c.group.Go(c.drainLoop)
 	if c.store != nil {
-		c.store.keepRoom()
-		c.written <- new(batch)
+		c.store.KeepRoom()
+		c.written <- new(Batch)
 		c.group.Go(c.writeLoop)
 	}
 }
@@ -99,14 +111,14 @@ func (c *Collector) finish(o Outcome) {
 	c.collect(func() error {
 		c.drain()
 		if f, ok := c.analyze.(Finisher); ok {
-			last := batch{now: o.Ended, drops: c.drained.drops, spans: f.Finish(o.Ended)}
+			last := Batch{Now: o.Ended, Drops: c.drained.Drops, Spans: f.Finish(o.Ended)}
 			c.keep(&last)
-			c.session.add(&last)
+			c.session.Add(&last)
 		}
 		return nil
 	})
 	if c.store != nil {
-		c.fail(guard("store the session", func() error { return c.storeEnd(&o) }))
+		c.fail(Guard("store the session", func() error { return c.storeEnd(&o) }))
 	}
 	c.session.finish(o)
 }
@@ -115,7 +127,7 @@ func (c *Collector) finish(o Outcome) {
 // all of it, the spans go first; steps and outcome have some room set aside.
 func (c *Collector) storeEnd(o *Outcome) error {
 	b := c.pending
-	for _, ch := range []chan *batch{c.writes, c.written} { // one of them has the other batch, which is older
+	for _, ch := range []chan *Batch{c.writes, c.written} { // one of them has the other batch, which is older
 		select {
 		case b = <-ch:
 			b.append(c.pending)
@@ -124,16 +136,16 @@ func (c *Collector) storeEnd(o *Outcome) error {
 	}
 	err := c.write(b)
 	if err != nil {
-		c.store.makeRoom()
+		c.store.MakeRoom()
 		if c.write(b) != nil {
-			c.lose(b.steps, nil)
+			c.lose(b.Steps, nil)
 		}
 	}
 	o.Drops = c.rec.Drops()
 	c.mu.Lock()
 	o.Unsaved = c.unsaved
 	c.mu.Unlock()
-	return errors.Join(err, c.store.finish(*o), c.store.Close())
+	return errors.Join(err, c.store.Finish(*o), c.store.Close())
 }
 
 // lose counts what the file will never have, and shows it.
@@ -147,13 +159,13 @@ func (c *Collector) lose(steps []Step, spans []Span) {
 
 // collect runs f and, when it fails, says so in the session itself.
 func (c *Collector) collect(f func() error) {
-	err := guard("collect spans", f)
+	err := Guard("collect spans", f)
 	if c.fail(err) {
 		line, _, _ := strings.Cut(err.Error(), "\n")
-		b := batch{now: c.rec.Now(), drops: c.rec.Drops()}
-		b.notes = []Note{{b.now, "error", line + "; what follows is not recorded"}}
+		b := Batch{Now: c.rec.Now(), Drops: c.rec.Drops()}
+		b.Notes = []Note{{b.Now, "error", line + "; what follows is not recorded"}}
 		c.keep(&b)
-		c.session.add(&b)
+		c.session.Add(&b)
 	}
 }
 
@@ -179,22 +191,22 @@ func (c *Collector) drain() {
 	b.reset()
 	c.rec.drain(b)
 	if c.analyze != nil {
-		done, stalls := c.analyze.Feed(b.spans, b.steps)
-		b.steps, b.spans = append(b.steps[:0], done...), append(b.spans, stalls...)
+		done, stalls := c.analyze.Feed(b.Spans, b.Steps)
+		b.Steps, b.Spans = append(b.Steps[:0], done...), append(b.Spans, stalls...)
 	}
 	c.keep(b)
-	c.session.add(b)
+	c.session.Add(b)
 }
 
 // keep sets a copy of b aside for the file. While the file cannot keep up, the
 // oldest spans are given up, as they are in memory.
-func (c *Collector) keep(b *batch) {
+func (c *Collector) keep(b *Batch) {
 	if c.store == nil {
 		return
 	}
-	if len(c.pending.spans) > MaxSpans {
-		c.lose(nil, c.pending.spans)
-		c.pending.spans = c.pending.spans[:0]
+	if len(c.pending.Spans) > MaxSpans {
+		c.lose(nil, c.pending.Spans)
+		c.pending.Spans = c.pending.Spans[:0]
 	}
 	c.pending.append(b)
 }
@@ -237,14 +249,14 @@ func (c *Collector) writeLoop() {
 
 // write stores b and empties it. When that fails, also by a panic, the spans are
 // lost to the file and counted; the rest, which is small, stays in b.
-func (c *Collector) write(b *batch) error {
-	err := guard("store the session", func() error { return c.store.write(b) })
+func (c *Collector) write(b *Batch) error {
+	err := Guard("store the session", func() error { return c.store.Write(b) })
 	if err == nil {
 		b.reset()
 		return nil
 	}
-	c.lose(nil, b.spans)
-	b.spans = b.spans[:0]
+	c.lose(nil, b.Spans)
+	b.Spans = b.Spans[:0]
 	return err
 }
 
@@ -262,8 +274,8 @@ func (c *Collector) fail(err error) bool {
 	return true
 }
 
-// guard turns a panic of f into an error.
-func guard(what string, f func() error) (err error) {
+// Guard turns a panic of f into an error.
+func Guard(what string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: panic: %v\n%s", what, p, debug.Stack())

@@ -1,14 +1,56 @@
 package trace
 
 import (
+	"errors"
 	"math"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
+
+// kept is a store in memory.
+type kept struct {
+	mu      sync.Mutex
+	refuse  func() error // what Write fails with, if anything
+	batch   Batch
+	outcome Outcome
+	closed  bool
+}
+
+func (k *kept) Write(b *Batch) error {
+	k.mu.Lock()
+	refuse := k.refuse
+	k.mu.Unlock()
+	if refuse != nil {
+		if err := refuse(); err != nil {
+			return err
+		}
+	}
+	k.batch.append(b)
+	return nil
+}
+
+func (k *kept) KeepRoom() {}
+func (k *kept) MakeRoom() {}
+
+func (k *kept) Finish(o Outcome) error {
+	k.outcome = o
+	return nil
+}
+
+func (k *kept) Close() error {
+	k.closed = true
+	return nil
+}
+
+// fail makes Write fail; nil makes it succeed again.
+func (k *kept) fail(refuse func() error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refuse = refuse
+}
 
 // witness checks the promise to the analysis: a step arrives with everything
 // that was recorded before it was announced.
@@ -44,10 +86,7 @@ func TestCollectorHasEverySpanOfAStep(t *testing.T) {
 	const workers, steps = 6, 3000
 	r := NewRecorder(NewClock(), 0)
 	s := NewSession(Meta{ID: "x"})
-	st, err := CreateStore(filepath.Join(t.TempDir(), "x"+Ext), s.Meta())
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := new(kept)
 	w := &witness{t: t, perStep: map[int32]int{}, want: workers + 1}
 	c := NewCollector(r, s, w, st)
 	c.Start()
@@ -106,11 +145,8 @@ func TestCollectorHasEverySpanOfAStep(t *testing.T) {
 	if w.fed != steps {
 		t.Errorf("%d steps were fed, want %d", w.fed, steps)
 	}
-	back, err := Open(st.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, snap := range map[string]*Snapshot{"live": s.Snapshot(minTime, maxTime), "stored": back.Snapshot(minTime, maxTime)} {
+	stored := &Snapshot{Outcome: st.outcome, Recent: st.batch.Steps, Spans: st.batch.Spans, Segments: st.batch.Segments, Notes: st.batch.Notes, Ops: st.batch.Ops}
+	for name, snap := range map[string]*Snapshot{"live": s.Snapshot(math.MinInt64, math.MaxInt64), "stored": stored} {
 		stalls := 0
 		for _, sp := range snap.Spans {
 			if sp.Kind == KindStall {
@@ -136,22 +172,15 @@ func TestCollectorHasEverySpanOfAStep(t *testing.T) {
 // in the file all the same.
 func TestLastHandOver(t *testing.T) {
 	s := NewSession(Meta{ID: "x"})
-	st, err := CreateStore(filepath.Join(t.TempDir(), "x"+Ext), s.Meta())
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := new(kept)
 	c := NewCollector(NewRecorder(NewClock(), 0), s, nil, st) // not started: nobody writes
-	c.writes <- &batch{steps: []Step{{Index: 0, End: 1}}, spans: []Span{{End: 1}}}
-	c.pending = &batch{steps: []Step{{Index: 1, Start: 1, End: 2}}}
+	c.writes <- &Batch{Steps: []Step{{Index: 0, End: 1}}, Spans: []Span{{End: 1}}}
+	c.pending = &Batch{Steps: []Step{{Index: 1, Start: 1, End: 2}}}
 	if err := c.Stop(Outcome{Status: "finished"}); err != nil {
 		t.Fatal(err)
 	}
-	back, err := Open(st.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if snap := back.Snapshot(minTime, maxTime); len(snap.Recent) != 2 || len(snap.Spans) != 1 {
-		t.Errorf("%d steps and %d spans", len(snap.Recent), len(snap.Spans))
+	if b := &st.batch; len(b.Steps) != 2 || len(b.Spans) != 1 || !st.closed {
+		t.Errorf("%d steps and %d spans, closed %v", len(b.Steps), len(b.Spans), st.closed)
 	}
 }
 
@@ -178,10 +207,7 @@ func (panicker) Feed([]Span, []Step) ([]Step, []Span) { panic("boom") }
 func TestCollectorTurnsAPanicIntoAnError(t *testing.T) {
 	r := NewRecorder(NewClock(), 8)
 	s := NewSession(Meta{})
-	st, err := CreateStore(filepath.Join(t.TempDir(), "x"+Ext), Meta{ID: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := new(kept)
 	c := NewCollector(r, s, panicker{}, st)
 	c.Start()
 	for c.Err() == nil {
@@ -194,12 +220,8 @@ func TestCollectorTurnsAPanicIntoAnError(t *testing.T) {
 	if len(notes) != 1 || notes[0].Level != "error" || !strings.Contains(notes[0].Text, "boom") || strings.Contains(notes[0].Text, "\n") {
 		t.Errorf("notes: %+v", notes)
 	}
-	back, err := Open(st.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o := back.Snapshot(0, 0); o.Outcome.Status != "failed" || len(o.Notes) != 1 {
-		t.Errorf("stored: %+v, notes %+v", o.Outcome, o.Notes)
+	if st.outcome.Status != "failed" || len(st.batch.Notes) != 1 {
+		t.Errorf("stored: %+v, notes %+v", st.outcome, st.batch.Notes)
 	}
 }
 
@@ -207,21 +229,16 @@ func TestCollectorTurnsAPanicIntoAnError(t *testing.T) {
 func TestCollectorOutlivesItsFile(t *testing.T) {
 	r := NewRecorder(NewClock(), 8)
 	s := NewSession(Meta{})
-	st, err := CreateStore(filepath.Join(t.TempDir(), "x"+Ext), Meta{ID: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := new(kept)
 	c := NewCollector(r, s, nil, st)
 	c.Start()
-	if err := st.db.Close(); err != nil { // as a full disk would make every write fail
-		t.Fatal(err)
-	}
+	st.fail(func() error { return errors.New("x: the disk is full") })
 	for i := int32(0); c.Err() == nil; i++ {
 		r.Step(Step{Index: i})
 		time.Sleep(time.Millisecond)
 	}
 	r.Step(Step{Index: -7})
-	if err := c.Stop(Outcome{Status: "finished"}); err == nil || !strings.Contains(err.Error(), st.Path()) {
+	if err := c.Stop(Outcome{Status: "finished"}); err == nil || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("Stop says %v", err)
 	}
 	snap := s.Snapshot(0, 0)
@@ -230,6 +247,63 @@ func TestCollectorOutlivesItsFile(t *testing.T) {
 	}
 	if len(snap.Notes) == 0 || snap.Notes[0].Level != "error" {
 		t.Errorf("notes: %+v", snap.Notes)
+	}
+}
+
+// TestWriteFailsBeforeTheEnd ends a run at each point at which a batch whose write
+// failed can be: its steps are in the file or counted.
+func TestWriteFailsBeforeTheEnd(t *testing.T) {
+	const steps = 60
+	for _, at := range []struct {
+		name  string
+		until func(c *Collector) bool // the run ends; nil: there is no writer
+	}{
+		{"not handed over", nil},
+		{"with the writer", func(c *Collector) bool { return c.Err() != nil }},
+		{"handed back", func(c *Collector) bool { return c.Err() != nil && len(c.written) == 1 }},
+	} {
+		for _, mend := range []string{"room again", "still full", "panics"} {
+			t.Run(at.name+", "+mend, func(t *testing.T) {
+				st := &kept{}
+				st.fail(func() error { return errors.New("no room") })
+				r, s := NewRecorder(&manual{}, 0), NewSession(Meta{})
+				c := NewCollector(r, s, nil, st)
+				c.written <- new(Batch) // as Start does; the drains are this test's
+				record := func(from int32) {
+					for i := range int32(steps / 2) {
+						r.Step(Step{Index: from + i, Start: int64(from+i) * 1e6, End: int64(from+i+1) * 1e6})
+					}
+					c.drain()
+				}
+				record(0)
+				c.offer()
+				if at.until != nil {
+					c.group.Go(c.writeLoop)
+					for !at.until(c) {
+						time.Sleep(time.Millisecond)
+					}
+				}
+				record(steps / 2)
+				switch mend {
+				case "room again":
+					st.fail(nil)
+				case "panics":
+					st.fail(func() error { panic("no store") })
+				}
+				err := c.Stop(Outcome{Status: "finished", Ended: 1 << 41})
+				if failed := mend != "room again" || at.until != nil; (err != nil) != failed {
+					t.Errorf("the error is %v", err)
+				}
+				unsaved := s.Snapshot(0, 0).Outcome.Unsaved.Steps
+				stored := int64(len(st.batch.Steps))
+				if stored+unsaved != steps {
+					t.Errorf("%d steps stored and %d unsaved, of %d", stored, unsaved, steps)
+				}
+				if mend == "room again" && unsaved > 0 {
+					t.Errorf("%d steps are unsaved, though there is room", unsaved)
+				}
+			})
+		}
 	}
 }
 

@@ -1,23 +1,12 @@
 package trace
 
 import (
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-// childEnv makes the test binary a run that is waiting to be killed: its value is
-// the file to write.
-const childEnv = "GPUSTALL_TEST_CHILD"
-
-func TestMain(m *testing.M) {
-	if path := os.Getenv(childEnv); path != "" {
-		childRun(path)
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // manual is a clock that a test moves.
 type manual struct{ t int64 }

@@ -29,13 +29,8 @@ type Recorder struct {
 	mu       sync.Mutex
 	segments []Segment
 	notes    []Note
-	gauges   []gauge
+	gauges   []GaugePoint
 	ops      []OpTime
-}
-
-type gauge struct {
-	name string
-	Point
 }
 
 // NewRecorder returns a recorder whose tracks hold capacity spans each between
@@ -94,7 +89,7 @@ func (r *Recorder) Note(level, text string) {
 
 // Gauge records one sample of a slow quantity, at most about ten a second.
 func (r *Recorder) Gauge(name string, v float64) {
-	g := gauge{name, Point{r.Now(), v}}
+	g := GaugePoint{name, Point{r.Now(), v}}
 	r.mu.Lock()
 	r.gauges = append(r.gauges, g)
 	r.mu.Unlock()
@@ -124,21 +119,21 @@ func (r *Recorder) Drops() [NumTracks]int64 {
 // drain moves everything recorded so far into b. Steps leave first: whatever was
 // recorded before a step was announced is then certain to be among the spans,
 // segments and notes that follow.
-func (r *Recorder) drain(b *batch) {
-	b.now = r.Now()
-	b.steps = r.steps.drain(b.steps)
+func (r *Recorder) drain(b *Batch) {
+	b.Now = r.Now()
+	b.Steps = r.steps.drain(b.Steps)
 	for i := range r.tracks {
 		if t := r.tracks[i].Load(); t != nil {
-			b.spans = t.ring.drain(b.spans)
+			b.Spans = t.ring.drain(b.Spans)
 		}
 	}
-	b.drops = r.Drops()
+	b.Drops = r.Drops()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b.segments, r.segments = append(b.segments, r.segments...), r.segments[:0]
-	b.notes, r.notes = append(b.notes, r.notes...), r.notes[:0]
-	b.gauges, r.gauges = append(b.gauges, r.gauges...), r.gauges[:0]
+	b.Segments, r.segments = append(b.Segments, r.segments...), r.segments[:0]
+	b.Notes, r.notes = append(b.Notes, r.notes...), r.notes[:0]
+	b.Gauges, r.gauges = append(b.Gauges, r.gauges...), r.gauges[:0]
 	if r.ops != nil {
-		b.ops, r.ops = r.ops, nil
+		b.Ops, r.ops = r.ops, nil
 	}
 }

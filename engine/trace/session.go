@@ -44,7 +44,7 @@ type Snapshot struct {
 	Ops      []OpTime
 	Damage   []string // what is wrong with the file it was read from, a sentence each; the notes have them too
 
-	older StepReader // of those before Recent
+	Older StepReader // of the steps before Recent; nil where they are not kept
 }
 
 // NewSession returns an empty session that keeps MaxSpans spans.
@@ -79,7 +79,7 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 		Now: s.now, Meta: s.meta, Outcome: s.outcome,
 		Segments: clip(s.segments), Notes: clip(s.notes),
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
-		Digest: s.digest.view(), Recent: clip(s.steps[max(0, len(s.steps)-MaxRecent):]), older: stepList(clip(s.steps)),
+		Digest: s.digest.view(), Recent: clip(s.steps[max(0, len(s.steps)-MaxRecent):]), Older: stepList(clip(s.steps)),
 	}
 	blocks, open := s.spans.window(from, to)
 	s.mu.Unlock()
@@ -90,36 +90,36 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 // clip returns v without spare capacity, so that a reader's append copies.
 func clip[T any](v []T) []T { return v[:len(v):len(v)] }
 
-// add takes over one drain. The slices of b may be reused afterwards. Its spans
+// Add takes over one drain; one goroutine may call it. The slices of b may be reused afterwards. Its spans
 // are sorted in place.
-func (s *Session) add(b *batch) {
-	sortSpans(b.spans)
+func (s *Session) Add(b *Batch) {
+	SortSpans(b.Spans)
 	// Readers hold prefixes of these, and only this goroutine extends them, so
 	// growing them needs no lock; publishing the new lengths does.
-	steps := append(s.steps, b.steps...)
-	notes := append(s.notes, b.notes...)
-	segments := mergeSegments(s.segments, b.segments)
+	steps := append(s.steps, b.Steps...)
+	notes := append(s.notes, b.Notes...)
+	segments := mergeSegments(s.segments, b.Segments)
 	gauges := s.gauges
-	if len(b.gauges) > 0 {
+	if len(b.Gauges) > 0 {
 		gauges = make(map[string][]Point, len(s.gauges)+1)
 		maps.Copy(gauges, s.gauges)
-		for _, g := range b.gauges {
-			gauges[g.name] = append(gauges[g.name], g.Point)
+		for _, g := range b.Gauges {
+			gauges[g.Name] = append(gauges[g.Name], g.Point)
 		}
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = max(s.now, b.now)
+	s.now = max(s.now, b.Now)
 	s.steps, s.notes, s.segments, s.gauges = steps, notes, segments, gauges
-	for i := range b.steps {
-		s.digest.Add(&b.steps[i])
+	for i := range b.Steps {
+		s.digest.Add(&b.Steps[i])
 	}
-	if b.ops != nil {
-		s.ops = b.ops
+	if b.Ops != nil {
+		s.ops = b.Ops
 	}
-	s.outcome.Drops = b.drops
-	s.spans.add(b.spans)
+	s.outcome.Drops = b.Drops
+	s.spans.add(b.Spans)
 }
 
 // lost publishes what the session's file lacks so far.
@@ -162,15 +162,18 @@ func mergeSegments(have, updates []Segment) []Segment {
 	return out
 }
 
-// Restore makes a session of what a snapshot holds: the way in for a trace that
-// was not recorded here. All steps are in Recent. It takes the snapshot's slices
-// over and sorts its spans.
+// Restore makes a session of what a snapshot holds: the way in for what was not
+// recorded here. Where all steps are in Recent it needs no digest. It takes the
+// snapshot's slices over and sorts its spans.
 func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
-	s.now, s.outcome = snap.Now, snap.Outcome
+	s.now, s.outcome, s.damage = snap.Now, snap.Outcome, snap.Damage
 	s.segments, s.steps, s.notes, s.gauges, s.ops = snap.Segments, snap.Recent, snap.Notes, snap.Gauges, snap.Ops
-	s.digest = *Digested(snap.Recent)
-	sortSpans(snap.Spans)
+	s.digest = snap.Digest
+	if s.digest.Total.Steps == 0 {
+		s.digest = *Digested(snap.Recent)
+	}
+	SortSpans(snap.Spans)
 	s.spans.add(snap.Spans)
 	return s
 }

@@ -73,7 +73,7 @@ func TestSnapshotWindow(t *testing.T) {
 			}
 			all = append(all, drain...)
 			base += rapid.Int64Range(0, 3000).Draw(t, "advance")
-			s.add(&batch{spans: drain, now: base})
+			s.Add(&Batch{Spans: drain, Now: base})
 		}
 		for range 5 {
 			from := rapid.Int64Range(-100, base+12_000).Draw(t, "from")
@@ -102,7 +102,7 @@ func TestSnapshotWindow(t *testing.T) {
 
 func TestSnapshotRelativeToNow(t *testing.T) {
 	s := NewSession(Meta{})
-	s.add(&batch{now: 1000, spans: []Span{{Start: 100, End: 200}, {Start: 650, End: 700}, {Start: 900, End: 950}}})
+	s.Add(&Batch{Now: 1000, Spans: []Span{{Start: 100, End: 200}, {Start: 650, End: 700}, {Start: 900, End: 950}}})
 	if got := s.Snapshot(-300, 0).Spans; len(got) != 2 || got[0].Start != 650 {
 		t.Errorf("the last 300 ns hold %v", got)
 	}
@@ -125,7 +125,7 @@ func TestSessionMemoryIsBounded(t *testing.T) {
 			spans[i] = Span{Start: n, End: n + 1}
 			n++
 		}
-		s.add(&batch{spans: spans[:], steps: []Step{{Index: int32(n)}}, now: n})
+		s.Add(&Batch{Spans: spans[:], Steps: []Step{{Index: int32(n)}}, Now: n})
 	}
 	snap := s.Snapshot(0, math.MaxInt64)
 	if got := len(snap.Spans); got > 5*blockLen || got < 4*blockLen {
@@ -153,10 +153,10 @@ func TestSnapshotsAreStableWhileWritten(t *testing.T) {
 				return
 			default:
 			}
-			s.add(&batch{
-				now: i, steps: []Step{{Index: int32(i)}}, spans: []Span{{Start: i, End: i + 1}},
-				notes: []Note{{T: i}}, gauges: []gauge{{"g", Point{i, float64(i)}}},
-				segments: []Segment{{Index: int32(i / 100), Start: i / 100, Transition: i}},
+			s.Add(&Batch{
+				Now: i, Steps: []Step{{Index: int32(i)}}, Spans: []Span{{Start: i, End: i + 1}},
+				Notes: []Note{{T: i}}, Gauges: []GaugePoint{{"g", Point{i, float64(i)}}},
+				Segments: []Segment{{Index: int32(i / 100), Start: i / 100, Transition: i}},
 			})
 		}
 	})
@@ -195,16 +195,6 @@ func TestSnapshotsAreStableWhileWritten(t *testing.T) {
 	wg.Wait()
 }
 
-func TestRestore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := sessionGen().Draw(t, "session")
-		want := snapshotOf(s)
-		if d := cmp.Diff(want, snapshotOf(Restore(snapshotOf(s))), sameSnapshot); d != "" {
-			t.Fatal(d)
-		}
-	})
-}
-
 func TestMergeSegments(t *testing.T) {
 	have := mergeSegments(nil, []Segment{{Index: 0, Start: 1}})
 	next := mergeSegments(have, []Segment{{Index: 1, Start: 50}, {Index: 1, Start: 50, Transition: 7}, {Index: 0, Start: 1, Reason: "start"}})
@@ -231,7 +221,7 @@ func BenchmarkSnapshot(b *testing.B) {
 					spans = append(spans, Span{Start: now, End: now + 64*gap, Track: Worker(i % 64)})
 					now += gap
 				}
-				s.add(&batch{spans: spans, now: now})
+				s.Add(&Batch{Spans: spans, Now: now})
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -116,7 +116,8 @@ func compareSpans(a, b Span) int {
 	return int(a.Kind) - int(b.Kind)
 }
 
-func sortSpans(s []Span) { slices.SortFunc(s, compareSpans) }
+// SortSpans orders spans by Start.
+func SortSpans(s []Span) { slices.SortFunc(s, compareSpans) }
 
 // mergeTail merges s[mid:] into s[:mid], both sorted. Spans arrive nearly in
 // order, so the merge runs from the back and stops where the tail belongs.

@@ -152,7 +152,7 @@ func (u *Unsaved) add(steps []Step, spans []Span) {
 		return
 	}
 	if !u.Any() {
-		u.From, u.To = maxTime, minTime
+		u.From, u.To = math.MaxInt64, math.MinInt64
 	}
 	u.Steps += int64(len(steps))
 	u.Spans += int64(len(spans))

@@ -27,7 +27,7 @@ func (s *Snapshot) Each(from, to int32) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		recent := s.Recent
 		if len(recent) == 0 || recent[0].Index > from && int64(len(recent)) < s.Total.Steps {
-			if s.older == nil {
+			if s.Older == nil {
 				if s.Total.Steps > int64(len(recent)) {
 					yield(nil, fmt.Errorf("the first %d of %d steps are not kept: this session has no file", s.Total.Steps-int64(len(recent)), s.Total.Steps))
 				}
@@ -37,7 +37,7 @@ func (s *Snapshot) Each(from, to int32) iter.Seq2[*Step, error] {
 			if len(recent) > 0 {
 				end = min(to, recent[0].Index)
 			}
-			for st, err := range s.older.ReadSteps(from, end) {
+			for st, err := range s.Older.ReadSteps(from, end) {
 				if !yield(st, err) || err != nil {
 					return
 				}
@@ -57,8 +57,8 @@ func (s *Snapshot) FirstAfter(t int64) (int32, error) {
 	switch {
 	case len(s.Recent) == 0:
 		return 0, nil
-	case t < s.Recent[0].End && s.older != nil:
-		return s.older.FirstAfter(t)
+	case t < s.Recent[0].End && s.Older != nil:
+		return s.Older.FirstAfter(t)
 	}
 	return stepList(s.Recent).FirstAfter(t)
 }
@@ -69,7 +69,7 @@ func (s *Snapshot) Before(t int64, n int) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r := s.Recent; len(r) > 0 && (s.older == nil || int64(end)-int64(n) >= int64(r[0].Index)) {
+	if r := s.Recent; len(r) > 0 && (s.Older == nil || int64(end)-int64(n) >= int64(r[0].Index)) {
 		k := sort.Search(len(r), func(i int) bool { return r[i].Index >= end })
 		return r[max(0, k-n):k:k], nil
 	}

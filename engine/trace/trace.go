@@ -1,6 +1,6 @@
 // Package trace is the leaf that every other package speaks: spans and the
 // tracks they are written to, the recorder, the collector, and the session that
-// is shown live, stored in a file and replayed from it.
+// is shown live, kept in a file by package store and replayed from it.
 //
 // All times are int64 nanoseconds since the session's start, on one monotonic
 // clock. Device times are converted to it before they are recorded.

@@ -1,4 +1,4 @@
-package trace
+package store
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"dev.gpustall/engine/trace"
 )
 
 // A chunk is how spans lie in the file:
@@ -38,7 +40,7 @@ type chunkEncoder struct {
 }
 
 // encode returns the chunk of at most chunkSpans spans, valid until the next call.
-func (e *chunkEncoder) encode(spans []Span) ([]byte, error) {
+func (e *chunkEncoder) encode(spans []trace.Span) ([]byte, error) {
 	var last [256]struct{ step, batch int32 }
 	var start int64
 	e.raw = e.raw[:0]
@@ -76,7 +78,7 @@ func (e *chunkEncoder) encode(spans []Span) ([]byte, error) {
 }
 
 // decodeChunk appends the spans of a chunk to dst.
-func decodeChunk(dst []Span, b []byte) ([]Span, error) {
+func decodeChunk(dst []trace.Span, b []byte) ([]trace.Span, error) {
 	if len(b) < 5 {
 		return dst, errChunk
 	}
@@ -99,8 +101,8 @@ func decodeChunk(dst []Span, b []byte) ([]Span, error) {
 	var start int64
 	r = reader{b: raw}
 	for range count {
-		var s Span
-		s.Track, s.Kind = TrackID(r.byte()), Kind(r.byte())
+		var s trace.Span
+		s.Track, s.Kind = trace.TrackID(r.byte()), trace.Kind(r.byte())
 		l := &last[s.Track]
 		start += r.varint()
 		s.Start = start
@@ -112,7 +114,7 @@ func decodeChunk(dst []Span, b []byte) ([]Span, error) {
 		if r.bad {
 			return dst, errChunk
 		}
-		if int(s.Track) < NumTracks {
+		if int(s.Track) < trace.NumTracks {
 			dst = append(dst, s)
 		}
 	}

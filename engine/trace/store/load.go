@@ -1,4 +1,4 @@
-package trace
+package store
 
 import (
 	"database/sql"
@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dev.gpustall/engine/trace"
 )
 
 // parseStalls is the inverse of appendStalls. A cause that this program does not
 // know counts as unknown, so that the sum stays exact.
-func parseStalls(text string, stall *[NumCauses]int64) error {
+func parseStalls(text string, stall *[trace.NumCauses]int64) error {
 	for len(text) > 0 {
 		name, rest, ok := strings.Cut(text, " ")
 		if !ok {
@@ -23,7 +25,7 @@ func parseStalls(text string, stall *[NumCauses]int64) error {
 		if err != nil {
 			return ErrDamaged
 		}
-		c, _ := ParseCause(name)
+		c, _ := trace.ParseCause(name)
 		stall[c] += ns
 	}
 	return nil
@@ -32,30 +34,30 @@ func parseStalls(text string, stall *[NumCauses]int64) error {
 func (l *loader) segments() {
 	var sums []sql.NullInt64
 	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition, `+l.sumColumn("segments")+` FROM segments ORDER BY idx`, func(r *sql.Rows) error {
-		var s Segment
+		var s trace.Segment
 		var sum sql.NullInt64
 		err := r.Scan(&s.Index, &s.Start, &s.End, &s.FirstStep, &s.Reason, &s.TransitionSteps, &s.Transition, &sum)
-		l.s.segments, sums = append(l.s.segments, s), append(sums, sum)
+		l.s.Segments, sums = append(l.s.Segments, s), append(sums, sum)
 		return err
 	})
 	l.rows(`SELECT segment, name, value FROM knobs ORDER BY segment, pos`, func(r *sql.Rows) error {
 		var index int32
-		var k Knob
+		var k trace.Knob
 		if err := r.Scan(&index, &k.Name, &k.Value); err != nil {
 			return err
 		}
-		i, ok := slices.BinarySearchFunc(l.s.segments, index, func(s Segment, i int32) int { return int(s.Index) - int(i) })
+		i, ok := slices.BinarySearchFunc(l.s.Segments, index, func(s trace.Segment, i int32) int { return int(s.Index) - int(i) })
 		if !ok {
 			return fmt.Errorf("a knob of segment %d, which is missing: %w", index, ErrDamaged)
 		}
-		l.s.segments[i].Knobs = append(l.s.segments[i].Knobs, k)
+		l.s.Segments[i].Knobs = append(l.s.Segments[i].Knobs, k)
 		return nil
 	})
 	if l.err != nil {
 		return
 	}
-	for i := range l.s.segments {
-		if s := &l.s.segments[i]; sums[i].Valid && sums[i].Int64 != l.sum.segment(s) {
+	for i := range l.s.Segments {
+		if s := &l.s.Segments[i]; sums[i].Valid && sums[i].Int64 != l.sum.segment(s) {
 			l.harmed("a knob, a time or a number of segment %d is not what was written; do not trust its settings", s.Index)
 		}
 	}
@@ -67,7 +69,7 @@ func (l *loader) steps() {
 	summed := l.summed("steps")
 	l.rows(`SELECT idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls, `+l.sumColumn("steps")+`
 		FROM steps ORDER BY idx`, func(r *sql.Rows) error {
-		var s Step
+		var s trace.Step
 		var loss sql.NullFloat64 // NaN is stored as NULL
 		var stalls string
 		var sum sql.NullInt64
@@ -81,65 +83,64 @@ func (l *loader) steps() {
 		}
 		if summed && (err != nil || sum.Valid && sum.Int64 != l.sum.step(&s, stalls)) {
 			if damaged++; damaged == 1 {
-				first = int32(len(l.s.steps))
-				if len(l.s.steps) > 0 {
-					first = l.s.steps[len(l.s.steps)-1].Index + 1
+				first = int32(len(l.s.Recent))
+				if len(l.s.Recent) > 0 {
+					first = l.s.Recent[len(l.s.Recent)-1].Index + 1
 				}
 			}
 			return nil
 		}
 		if err == nil {
-			l.s.steps = append(l.s.steps, s)
+			l.s.Recent = append(l.s.Recent, s)
 		}
 		return err
 	})
 	if damaged > 0 {
-		l.harmed("left out %d of %d steps that are not what was written, the first of them step %d: totals, epochs and rates lack them", damaged, damaged+len(l.s.steps), first)
+		l.harmed("left out %d of %d steps that are not what was written, the first of them step %d: totals, epochs and rates lack them", damaged, damaged+len(l.s.Recent), first)
 	}
-	if lost := l.wrote - int64(damaged+len(l.s.steps)); lost > 0 {
+	if lost := l.wrote - int64(damaged+len(l.s.Recent)); lost > 0 {
 		l.harmed("of %d steps that were written %d can no longer be found: totals, epochs and rates lack them", l.wrote, lost)
 	}
 }
 
-// spans reads the newest chunks, as many as memory keeps, oldest first.
-func (l *loader) spans() {
+// readSpans reads the newest chunks, as many as memory keeps, oldest first.
+func (l *loader) readSpans() {
 	var keep int64
 	var from int64 = 1
 	l.rows(`SELECT id, n FROM spans ORDER BY id DESC`, func(r *sql.Rows) error {
 		var id, n int64
 		err := r.Scan(&id, &n)
-		if keep += n; keep <= MaxSpans+chunkSpans {
+		if keep += n; keep <= trace.MaxSpans+chunkSpans {
 			from = id
 		}
 		return err
 	})
 	damaged := 0
-	var spans []Span
 	l.rows(fmt.Sprintf(`SELECT data FROM spans WHERE id >= %d ORDER BY id`, from), func(r *sql.Rows) error {
 		var data sql.RawBytes
 		if err := r.Scan(&data); err != nil {
 			return err
 		}
-		var err error
-		if spans, err = decodeChunk(spans[:0], data); err != nil {
+		spans, err := decodeChunk(nil, data)
+		if err != nil {
 			damaged++
 		}
 		for i := range spans {
 			s := &spans[i]
 			s.Kind = l.kind[s.Kind]
-			if s.Kind == KindOp {
+			if s.Kind == trace.KindOp {
 				s.Arg = l.op(s.Arg)
 			}
-			if s.Kind == KindStall {
+			if s.Kind == trace.KindStall {
 				if c, ok := l.cause[s.Arg]; ok {
 					s.Arg = uint32(c)
 				} else {
-					s.Arg = uint32(CauseUnknown)
+					s.Arg = uint32(trace.CauseUnknown)
 				}
 			}
 		}
-		sortSpans(spans)
-		l.s.spans.add(spans)
+		trace.SortSpans(spans)
+		l.spans = append(l.spans, spans)
 		return nil
 	})
 	if damaged > 0 {
@@ -160,22 +161,22 @@ func (l *loader) op(pos uint32) uint32 {
 
 func (l *loader) notes() {
 	l.rows(`SELECT t, level, text FROM notes ORDER BY id`, func(r *sql.Rows) error {
-		var n Note
+		var n trace.Note
 		err := r.Scan(&n.T, &n.Level, &n.Text)
-		l.s.notes = append(l.s.notes, n)
+		l.s.Notes = append(l.s.Notes, n)
 		return err
 	})
 }
 
 func (l *loader) gauges() {
-	l.s.gauges = map[string][]Point{}
+	l.s.Gauges = map[string][]trace.Point{}
 	l.rows(`SELECT name, t, v FROM gauges ORDER BY id`, func(r *sql.Rows) error {
 		var name string
-		var p Point
+		var p trace.Point
 		var v sql.NullFloat64
 		err := r.Scan(&name, &p.T, &v)
 		p.V = orNaN(v)
-		l.s.gauges[name] = append(l.s.gauges[name], p)
+		l.s.Gauges[name] = append(l.s.Gauges[name], p)
 		return err
 	})
 }
@@ -192,7 +193,7 @@ func (l *loader) ops() {
 	at := map[uint32]uint32{}
 	l.rows(`SELECT pos, name, layer, calls, total, flops, bytes, `+columns+` FROM ops ORDER BY pos`, func(r *sql.Rows) error {
 		var pos int64
-		var o OpTime
+		var o trace.OpTime
 		var flops, bytes sql.NullFloat64
 		var sum sql.NullInt64
 		err := r.Scan(&pos, &o.Name, &o.Layer, &o.Calls, &o.Total, &flops, &bytes, &o.Segment, &o.Phase, &o.Variant, &o.Min, &o.Max, &sum)
@@ -201,8 +202,8 @@ func (l *loader) ops() {
 			damaged++
 			err = nil
 		} else {
-			at[uint32(pos)] = uint32(len(l.s.ops))
-			l.s.ops = append(l.s.ops, o)
+			at[uint32(pos)] = uint32(len(l.s.Ops))
+			l.s.Ops = append(l.s.Ops, o)
 		}
 		return err
 	})

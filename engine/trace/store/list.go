@@ -1,4 +1,4 @@
-package trace
+package store
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"dev.gpustall/engine/trace"
 )
 
 // Entry is a session file in a folder.
@@ -16,8 +18,8 @@ type Entry struct {
 	Path     string
 	Modified time.Time
 	Size     int64
-	Meta     Meta
-	Outcome  Outcome
+	Meta     trace.Meta
+	Outcome  trace.Outcome
 	Err      error // why it cannot be opened
 }
 
@@ -75,10 +77,10 @@ func list(dir string) ([]Entry, error) {
 
 // read fills in what the file says of itself.
 func (e *Entry) read() {
-	err := guard("read", func() error {
+	err := trace.Guard("read", func() error {
 		s, err := open(e.Path, false)
 		if err == nil {
-			e.Meta, e.Outcome = s.meta, s.outcome
+			e.Meta, e.Outcome = s.Meta(), s.Snapshot(0, 0).Outcome
 		}
 		return err
 	})

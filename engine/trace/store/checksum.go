@@ -1,10 +1,12 @@
-package trace
+package store
 
 import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
 	"slices"
+
+	"dev.gpustall/engine/trace"
 )
 
 // Rows of steps, segments and ops carry the CRC-32 (IEEE) of their fields, in the
@@ -47,7 +49,7 @@ func (r *rowSum) crc() int64 {
 
 // step is the checksum of a step whose stalls are stored as that text: the causes
 // may have other numbers, or names, when it is read.
-func (r *rowSum) step(s *Step, stalls string) int64 {
+func (r *rowSum) step(s *trace.Step, stalls string) int64 {
 	r.ints(int64(s.Index), int64(s.Epoch), int64(s.Segment), int64(s.Batch), int64(s.Samples), int64(s.Correct))
 	r.float(float64(s.Loss))
 	r.ints(int64(s.Flags), s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes)
@@ -56,7 +58,7 @@ func (r *rowSum) step(s *Step, stalls string) int64 {
 }
 
 // segment covers its knobs.
-func (r *rowSum) segment(s *Segment) int64 {
+func (r *rowSum) segment(s *trace.Segment) int64 {
 	r.ints(int64(s.Index), s.Start, s.End, int64(s.FirstStep))
 	r.text(s.Reason)
 	r.ints(int64(s.TransitionSteps), s.Transition)
@@ -67,7 +69,7 @@ func (r *rowSum) segment(s *Segment) int64 {
 	return r.crc()
 }
 
-func (r *rowSum) op(pos int64, o *OpTime) int64 {
+func (r *rowSum) op(pos int64, o *trace.OpTime) int64 {
 	r.ints(pos, int64(o.Segment))
 	r.text(o.Name)
 	r.text(o.Layer)

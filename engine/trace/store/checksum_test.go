@@ -1,4 +1,4 @@
-package trace
+package store
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dev.gpustall/engine/trace"
 )
 
 // oldSteps makes a file's steps those of a gpustall without checksums.
@@ -33,19 +35,19 @@ func alter(t *testing.T, path string, queries ...string) {
 func someSession(t *testing.T, path string) {
 	t.Helper()
 	b := someBatch(0, 50)
-	b.segments = []Segment{
-		{Index: 0, Knobs: []Knob{{"num_workers", "2"}, {"pin_memory", "off"}}, Reason: "start"},
-		{Index: 1, Start: 25e6, FirstStep: 25, Knobs: []Knob{{"num_workers", "4"}}, Reason: "num_workers 2 -> 4"},
+	b.Segments = []trace.Segment{
+		{Index: 0, Knobs: []trace.Knob{{Name: "num_workers", Value: "2"}, {Name: "pin_memory", Value: "off"}}, Reason: "start"},
+		{Index: 1, Start: 25e6, FirstStep: 25, Knobs: []trace.Knob{{Name: "num_workers", Value: "4"}}, Reason: "num_workers 2 -> 4"},
 	}
-	b.ops = []OpTime{
+	b.Ops = []trace.OpTime{
 		{Name: "conv_forward", Layer: "conv1", Phase: "forward", Variant: "128x128", Calls: 50, Total: 123456, Min: 7, Max: 9, FLOPs: 1e9, Bytes: 2e6},
 		{Segment: 1, Name: "sgd", Layer: "optimizer", Calls: 50, Total: 999, FLOPs: 5, Bytes: 7},
 	}
-	for i := range b.steps {
-		b.steps[i].Stall[CauseDecode] = int64(1000 + i)
+	for i := range b.Steps {
+		b.Steps[i].Stall[trace.CauseDecode] = int64(1000 + i)
 	}
-	s := NewSession(Meta{ID: "x"})
-	s.add(b)
+	s := trace.NewSession(trace.Meta{ID: "x"})
+	s.Add(b)
 	if err := Save(path, s); err != nil {
 		t.Fatal(err)
 	}
@@ -88,14 +90,14 @@ func TestFlippedNumbers(t *testing.T) {
 			if len(snap.Recent) != tt.steps || len(snap.Ops) != tt.ops {
 				t.Errorf("%d steps and %d ops, want %d and %d", len(snap.Recent), len(snap.Ops), tt.steps, tt.ops)
 			}
-			warned := slices.ContainsFunc(snap.Notes, func(n Note) bool {
+			warned := slices.ContainsFunc(snap.Notes, func(n trace.Note) bool {
 				return n.Level == "warn" && strings.Contains(n.Text, "the session file is damaged: ")
 			})
 			text := fmt.Sprint(snap.Notes)
 			if warned != (tt.says != "") || warned != (len(snap.Damage) > 0) || !strings.Contains(text, tt.says) {
 				t.Errorf("the notes do not say %q: %v", tt.says, text)
 			}
-			if !slices.IsSortedFunc(snap.Notes, func(a, b Note) int { return int(a.T - b.T) }) {
+			if !slices.IsSortedFunc(snap.Notes, func(a, b trace.Note) int { return int(a.T - b.T) }) {
 				t.Errorf("the notes are out of order: %v", text)
 			}
 		})
@@ -109,7 +111,7 @@ func TestNoChecksums(t *testing.T) {
 	someSession(t, with)
 	someSession(t, without)
 	alter(t, without, oldSteps, "ALTER TABLE segments DROP COLUMN crc", "ALTER TABLE ops DROP COLUMN crc", "DELETE FROM doc WHERE key = 'steps'")
-	var snaps [2]*Snapshot
+	var snaps [2]*trace.Snapshot
 	for i, path := range []string{with, without} {
 		s, err := Open(path)
 		if err != nil {

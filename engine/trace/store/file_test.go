@@ -1,6 +1,7 @@
-package trace
+package store
 
 import (
+	order "cmp"
 	"fmt"
 	"math"
 	"os"
@@ -13,37 +14,65 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"dev.gpustall/engine/trace"
 )
 
-func knobGen() *rapid.Generator[Knob] {
-	return rapid.Custom(func(t *rapid.T) Knob {
-		return Knob{rapid.String().Draw(t, "name"), rapid.String().Draw(t, "value")}
+func knobGen() *rapid.Generator[trace.Knob] {
+	return rapid.Custom(func(t *rapid.T) trace.Knob {
+		return trace.Knob{Name: rapid.String().Draw(t, "name"), Value: rapid.String().Draw(t, "value")}
 	})
 }
 
+// spanGen draws spans as a run makes them, and some as it should not.
+func spanGen() *rapid.Generator[trace.Span] {
+	return rapid.Custom(func(t *rapid.T) trace.Span {
+		start := rapid.Int64Range(-10, 10_000).Draw(t, "start")
+		kind := trace.Kind(rapid.IntRange(0, int(trace.NumKinds)-1).Draw(t, "kind"))
+		arg := rapid.Uint32().Draw(t, "arg")
+		if kind == trace.KindStall {
+			arg %= uint32(trace.NumCauses)
+		}
+		return trace.Span{
+			Start: start, End: start + rapid.Int64Range(-2, 5000).Draw(t, "length"),
+			Step: rapid.Int32Range(-1, math.MaxInt32).Draw(t, "step"), Batch: rapid.Int32().Draw(t, "batch"),
+			Kind: kind, Track: trace.TrackID(rapid.IntRange(0, trace.NumTracks-1).Draw(t, "track")),
+			Flags: rapid.Uint16().Draw(t, "flags"), Arg: arg,
+		}
+	})
+}
+
+// allOrdered orders spans by everything that they hold.
+func allOrdered(a, b trace.Span) int {
+	return order.Or(
+		order.Compare(a.Start, b.Start), order.Compare(a.Track, b.Track), order.Compare(b.End, a.End), order.Compare(a.Kind, b.Kind),
+		order.Compare(a.Step, b.Step), order.Compare(a.Batch, b.Batch), order.Compare(a.Flags, b.Flags), order.Compare(a.Arg, b.Arg),
+	)
+}
+
 // sessionGen draws a session with everything a file holds.
-func sessionGen() *rapid.Generator[*Session] {
-	return rapid.Custom(func(t *rapid.T) *Session {
+func sessionGen() *rapid.Generator[*trace.Session] {
+	return rapid.Custom(func(t *rapid.T) *trace.Session {
 		text := func(name string) string { return rapid.String().Draw(t, name) }
-		m := Meta{
+		m := trace.Meta{
 			ID: text("id"), Version: text("version"), Command: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "command"),
 			Started: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "started"), 123456789).UTC(),
 			Device:  text("device"), DeviceKind: "emu", Emulated: rapid.Bool().Draw(t, "emulated"), Model: text("model"),
 			Params: rapid.Int64().Draw(t, "params"), Samples: rapid.Int64().Draw(t, "samples"), Seed: rapid.Int64().Draw(t, "seed"),
 			Host:  rapid.SliceOfN(knobGen(), 0, 3).Draw(t, "host"),
-			Specs: []KnobSpec{{Name: text("spec"), Type: "int", Max: 64, Values: []string{"1", "2"}}},
+			Specs: []trace.KnobSpec{{Name: text("spec"), Type: "int", Max: 64, Values: []string{"1", "2"}}},
 		}
-		s := NewSession(m)
-		b := batch{now: rapid.Int64Range(0, 1<<40).Draw(t, "now")}
+		s := trace.NewSession(m)
+		b := trace.Batch{Now: rapid.Int64Range(0, 1<<40).Draw(t, "now")}
 		for i := range rapid.Int32Range(0, 4).Draw(t, "segments") {
-			b.segments = append(b.segments, Segment{
+			b.Segments = append(b.Segments, trace.Segment{
 				Index: i, Start: rapid.Int64().Draw(t, "start"), End: 1 + rapid.Int64Range(0, 1<<40).Draw(t, "end"),
 				FirstStep: rapid.Int32().Draw(t, "first"), Knobs: rapid.SliceOfN(knobGen(), 0, 4).Draw(t, "knobs"),
 				Reason: text("reason"), TransitionSteps: rapid.Int32().Draw(t, "steps"), Transition: rapid.Int64().Draw(t, "ns"),
 			})
 		}
 		for i := range rapid.Int32Range(0, 30).Draw(t, "steps") {
-			st := Step{
+			st := trace.Step{
 				Index: i, Epoch: rapid.Int32().Draw(t, "epoch"), Segment: rapid.Int32().Draw(t, "segment"), Batch: rapid.Int32().Draw(t, "batch"),
 				Samples: rapid.Int32().Draw(t, "samples"), Correct: rapid.Int32().Draw(t, "correct"),
 				Loss:  rapid.OneOf(rapid.Float32(), rapid.Just(float32(math.NaN())), rapid.Just(float32(math.Inf(1)))).Draw(t, "loss"),
@@ -51,52 +80,65 @@ func sessionGen() *rapid.Generator[*Session] {
 				Busy: rapid.Int64().Draw(t, "busy"), Wait: rapid.Int64().Draw(t, "wait"), Load: rapid.Int64().Draw(t, "load"),
 				Copy: rapid.Int64().Draw(t, "copy"), Bytes: rapid.Int64().Draw(t, "bytes"),
 			}
-			for c := range NumCauses {
+			for c := range trace.NumCauses {
 				if rapid.Bool().Draw(t, "stalled") {
 					st.Stall[c] = rapid.Int64().Draw(t, "stall")
 				}
 			}
-			b.steps = append(b.steps, st)
+			b.Steps = append(b.Steps, st)
 		}
-		b.spans = rapid.SliceOfN(spanGen(), 0, 200).Draw(t, "spans")
+		b.Spans = rapid.SliceOfN(spanGen(), 0, 200).Draw(t, "spans")
 		for range rapid.IntRange(0, 5).Draw(t, "notes") {
-			b.notes = append(b.notes, Note{rapid.Int64().Draw(t, "t"), "warn", text("note")})
+			b.Notes = append(b.Notes, trace.Note{T: rapid.Int64().Draw(t, "t"), Level: "warn", Text: text("note")})
 		}
 		for range rapid.IntRange(0, 9).Draw(t, "points") {
-			b.gauges = append(b.gauges, gauge{
-				rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "gauge"),
-				Point{rapid.Int64().Draw(t, "t"), rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN())).Draw(t, "v")},
+			b.Gauges = append(b.Gauges, trace.GaugePoint{
+				Name:  rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "gauge"),
+				Point: trace.Point{T: rapid.Int64().Draw(t, "t"), V: rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN())).Draw(t, "v")},
 			})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "ops") {
-			b.ops = append(b.ops, OpTime{
+			b.Ops = append(b.Ops, trace.OpTime{
 				Segment: rapid.Int32().Draw(t, "segment"), Name: text("name"), Layer: text("layer"), Phase: text("phase"), Variant: text("variant"),
 				Calls: rapid.Int64().Draw(t, "calls"), Total: rapid.Int64().Draw(t, "ns"), Min: rapid.Int64().Draw(t, "min"), Max: rapid.Int64().Draw(t, "max"),
 				FLOPs: rapid.Float64().Draw(t, "flops"), Bytes: math.NaN(),
 			})
 		}
-		b.drops[rapid.IntRange(0, NumTracks-1).Draw(t, "track")] = rapid.Int64Range(0, 1<<50).Draw(t, "drops")
-		s.add(&b)
-		s.finish(Outcome{
+		b.Drops[rapid.IntRange(0, trace.NumTracks-1).Draw(t, "track")] = rapid.Int64Range(0, 1<<50).Draw(t, "drops")
+		s.Add(&b)
+		snap := s.Snapshot(math.MinInt64, math.MaxInt64)
+		snap.Outcome = trace.Outcome{
 			Ended: rapid.Int64Range(0, 1<<41).Draw(t, "ended"), Status: "finished", Error: text("error"), PeakBytes: rapid.Int64().Draw(t, "peak"),
-		})
-		return s
+			Drops: snap.Outcome.Drops,
+		}
+		snap.Now = max(snap.Now, snap.Outcome.Ended)
+		return trace.Restore(snap)
 	})
 }
 
 var sameSnapshot = cmp.Options{
 	cmpopts.EquateNaNs(), cmpopts.EquateEmpty(),
-	cmp.AllowUnexported(Snapshot{}, Digest{}, Tally{}, Epoch{}, Distribution{}, Blocks{}),
-	cmp.Comparer(func(a, b History) bool {
+	cmp.AllowUnexported(trace.Digest{}, trace.Tally{}, trace.Epoch{}, trace.Distribution{}, trace.Blocks{}),
+	cmp.Comparer(func(a, b trace.History) bool {
 		return a.Bucket == b.Bucket && a.Open == b.Open && slices.Equal(a.Points, b.Points)
 	}), // may be long
-	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".generation" || p.Last().String() == ".older" }, cmp.Ignore()),
+	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".generation" || p.Last().String() == ".Older" }, cmp.Ignore()),
 }
 
-func snapshotOf(s *Session) *Snapshot {
+func snapshotOf(s *trace.Session) *trace.Snapshot {
 	snap := s.Snapshot(math.MinInt64, math.MaxInt64)
 	slices.SortFunc(snap.Spans, allOrdered)
 	return snap
+}
+
+func TestRestore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := sessionGen().Draw(t, "session")
+		want := snapshotOf(s)
+		if d := cmp.Diff(want, snapshotOf(trace.Restore(snapshotOf(s))), sameSnapshot); d != "" {
+			t.Fatal(d)
+		}
+	})
 }
 
 func TestSaveOpenEqual(t *testing.T) {
@@ -125,14 +167,14 @@ func TestSaveOpenEqual(t *testing.T) {
 // writeSome stores a small real session and returns its file, closed.
 func writeSome(t testing.TB, path string) {
 	t.Helper()
-	st, err := CreateStore(path, Meta{ID: "some", Device: "cpu"})
+	st, err := Create(path, trace.Meta{ID: "some", Device: "cpu"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.write(someBatch(0, 200)); err != nil {
+	if err := st.Write(someBatch(0, 200)); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.finish(Outcome{Status: "finished", Ended: 99}); err != nil {
+	if err := st.Finish(trace.Outcome{Status: "finished", Ended: 99}); err != nil {
 		t.Fatal(err)
 	}
 	if err := st.Close(); err != nil {
@@ -140,20 +182,20 @@ func writeSome(t testing.TB, path string) {
 	}
 }
 
-func someBatch(first, n int) *batch {
-	b := &batch{now: int64(first+n) * 1e6}
+func someBatch(first, n int) *trace.Batch {
+	b := &trace.Batch{Now: int64(first+n) * 1e6}
 	if first == 0 {
-		b.segments = []Segment{{Index: 0, Knobs: []Knob{{"num_workers", "2"}}, Reason: "start"}}
+		b.Segments = []trace.Segment{{Index: 0, Knobs: []trace.Knob{{Name: "num_workers", Value: "2"}}, Reason: "start"}}
 	}
 	for i := first; i < first+n; i++ {
 		t := int64(i) * 1e6
-		b.steps = append(b.steps, Step{Index: int32(i), Start: t, End: t + 1e6, Busy: 6e5, Stall: [NumCauses]int64{CauseDecode: 3e5, CauseCopy: 1e5}})
+		b.Steps = append(b.Steps, trace.Step{Index: int32(i), Start: t, End: t + 1e6, Busy: 6e5, Stall: [trace.NumCauses]int64{trace.CauseDecode: 3e5, trace.CauseCopy: 1e5}})
 		for w := range 8 {
-			b.spans = append(b.spans, Span{Start: t + int64(w), End: t + 9e5, Step: -1, Batch: int32(i), Kind: KindDecode, Track: Worker(w)})
+			b.Spans = append(b.Spans, trace.Span{Start: t + int64(w), End: t + 9e5, Step: -1, Batch: int32(i), Kind: trace.KindDecode, Track: trace.Worker(w)})
 		}
 	}
-	b.notes = []Note{{b.now, "info", "a note"}}
-	b.gauges = []gauge{{"nvml_util", Point{b.now, 97}}}
+	b.Notes = []trace.Note{{T: b.Now, Level: "info", Text: "a note"}}
+	b.Gauges = []trace.GaugePoint{{Name: "nvml_util", Point: trace.Point{T: b.Now, V: 97}}}
 	return b
 }
 
@@ -185,7 +227,7 @@ func TestCloseLeavesOneFile(t *testing.T) {
 	if l := litter(t, filepath.Dir(path)); len(l) > 0 {
 		t.Errorf("left behind by a reader: %v", l)
 	}
-	if _, err := CreateStore(path, Meta{}); err == nil || !strings.Contains(err.Error(), "choose another name") {
+	if _, err := Create(path, trace.Meta{}); err == nil || !strings.Contains(err.Error(), "choose another name") {
 		t.Errorf("replacing a session: %v", err)
 	}
 }
@@ -193,12 +235,12 @@ func TestCloseLeavesOneFile(t *testing.T) {
 func TestOpenWhileWritten(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x"+Ext)
-	st, err := CreateStore(path, Meta{ID: "x"})
+	st, err := Create(path, trace.Meta{ID: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		if err := st.write(someBatch(i*10, 10)); err != nil {
+		if err := st.Write(someBatch(i*10, 10)); err != nil {
 			t.Fatal(err)
 		}
 		s, err := Open(path)
@@ -220,13 +262,13 @@ func TestOpenWhileWritten(t *testing.T) {
 
 func TestSpansAreForgottenByBytesAndStepsNever(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
-	st, err := CreateStore(path, Meta{})
+	st, err := Create(path, trace.Meta{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	st.limit = 2 << 10
 	for i := range 40 {
-		if err := st.write(someBatch(i*50, 50)); err != nil {
+		if err := st.Write(someBatch(i*50, 50)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,7 +296,7 @@ func TestSpansAreForgottenByBytesAndStepsNever(t *testing.T) {
 // has gone since, still means the same.
 func TestOldNumbersReplay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
-	st, err := CreateStore(path, Meta{})
+	st, err := Create(path, trace.Meta{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,8 +310,8 @@ func TestOldNumbersReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	spans := []Span{{Start: 1, Kind: 1, Arg: 0}, {Start: 2, Kind: 1, Arg: 1}, {Start: 3, Kind: 2, Arg: 9}, {Start: 4, Kind: 3}, {Start: 5, Kind: 1, Arg: 77}}
-	if err := st.write(&batch{spans: spans}); err != nil {
+	spans := []trace.Span{{Start: 1, Kind: 1, Arg: 0}, {Start: 2, Kind: 1, Arg: 1}, {Start: 3, Kind: 2, Arg: 9}, {Start: 4, Kind: 3}, {Start: 5, Kind: 1, Arg: 77}}
+	if err := st.Write(&trace.Batch{Spans: spans}); err != nil {
 		t.Fatal(err)
 	}
 	if err := st.Close(); err != nil {
@@ -280,14 +322,14 @@ func TestOldNumbersReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap := snapshotOf(s)
-	want := []Span{
-		{Start: 1, Kind: KindStall, Arg: uint32(CauseCopy)}, {Start: 2, Kind: KindStall, Arg: uint32(CauseUnknown)},
-		{Start: 3, Kind: KindRead, Arg: 9}, {Start: 4, Kind: KindNone}, {Start: 5, Kind: KindStall, Arg: uint32(CauseUnknown)},
+	want := []trace.Span{
+		{Start: 1, Kind: trace.KindStall, Arg: uint32(trace.CauseCopy)}, {Start: 2, Kind: trace.KindStall, Arg: uint32(trace.CauseUnknown)},
+		{Start: 3, Kind: trace.KindRead, Arg: 9}, {Start: 4, Kind: trace.KindNone}, {Start: 5, Kind: trace.KindStall, Arg: uint32(trace.CauseUnknown)},
 	}
 	if d := cmp.Diff(want, snap.Spans); d != "" {
 		t.Error(d)
 	}
-	if got := snap.Recent[0].Stall; got != [NumCauses]int64{CauseCopy: 10, CauseUnknown: 30, CauseDecode: 20} {
+	if got := snap.Recent[0].Stall; got != [trace.NumCauses]int64{trace.CauseCopy: 10, trace.CauseUnknown: 30, trace.CauseDecode: 20} {
 		t.Errorf("stalls %v", got)
 	}
 }
@@ -339,7 +381,7 @@ func TestList(t *testing.T) {
 // BenchmarkStoreWrite is one write of half a second of a run: 15,000 spans, 50
 // steps.
 func BenchmarkStoreWrite(b *testing.B) {
-	st, err := CreateStore(filepath.Join(b.TempDir(), "x"+Ext), Meta{})
+	st, err := Create(filepath.Join(b.TempDir(), "x"+Ext), trace.Meta{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -347,18 +389,18 @@ func BenchmarkStoreWrite(b *testing.B) {
 	step := int32(0)
 	t := int64(0)
 	for b.Loop() {
-		var bt batch
+		var bt trace.Batch
 		for range 50 {
-			bt.steps = append(bt.steps, Step{Index: step, Start: t, End: t + 10e6, Stall: [NumCauses]int64{CauseDecode: 3e6}})
+			bt.Steps = append(bt.Steps, trace.Step{Index: step, Start: t, End: t + 10e6, Stall: [trace.NumCauses]int64{trace.CauseDecode: 3e6}})
 			for j := range int64(300) {
 				x := uint64(t+j) * 0x9e3779b97f4a7c15
 				start := t + j*33_000 + int64(x>>50)
-				bt.spans = append(bt.spans, Span{Start: start, End: start + 900_000 + int64(x>>40&0xffff), Step: -1, Batch: step + int32(j%64), Kind: KindDecode, Track: Worker(int(j % 64))})
+				bt.Spans = append(bt.Spans, trace.Span{Start: start, End: start + 900_000 + int64(x>>40&0xffff), Step: -1, Batch: step + int32(j%64), Kind: trace.KindDecode, Track: trace.Worker(int(j % 64))})
 			}
 			step++
 			t += 10e6
 		}
-		if err := st.write(&bt); err != nil {
+		if err := st.Write(&bt); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -367,13 +409,13 @@ func BenchmarkStoreWrite(b *testing.B) {
 
 func BenchmarkOpen(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "x"+Ext)
-	st, err := CreateStore(path, Meta{})
+	st, err := Create(path, trace.Meta{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	const steps = 20_000
 	for i := range steps / 100 {
-		if err := st.write(someBatch(i*100, 100)); err != nil {
+		if err := st.Write(someBatch(i*100, 100)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package trace
+package store
 
 import (
 	"errors"
@@ -11,26 +11,28 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dev.gpustall/engine/trace"
 )
 
 // childRun records steps until it is killed. Step i ends at the child's
 // nanosecond i*10 ms and is announced then; the parent learns of it on stdout.
 func childRun(path string) {
-	r := NewRecorder(NewClock(), 0)
-	s := NewSession(Meta{ID: "child"})
-	st, err := CreateStore(path, s.Meta())
+	r := trace.NewRecorder(trace.NewClock(), 0)
+	s := trace.NewSession(trace.Meta{ID: "child"})
+	st, err := Create(path, s.Meta())
 	if err != nil {
 		panic(err)
 	}
-	c := NewCollector(r, s, nil, st)
+	c := trace.NewCollector(r, s, nil, st)
 	c.Start()
-	r.Segment(Segment{Index: 0, Knobs: []Knob{{"num_workers", "3"}}})
-	tr := r.Track(TrackCompute)
+	r.Segment(trace.Segment{Index: 0, Knobs: []trace.Knob{{Name: "num_workers", Value: "3"}}})
+	tr := r.Track(trace.TrackCompute)
 	for i := int32(0); ; i++ {
 		time.Sleep(10 * time.Millisecond)
 		now := r.Now()
-		tr.Record(Span{Start: now - 1, End: now, Step: i, Kind: KindCompute})
-		r.Step(Step{Index: i, Start: now - 1, End: now})
+		tr.Record(trace.Span{Start: now - 1, End: now, Step: i, Kind: trace.KindCompute})
+		r.Step(trace.Step{Index: i, Start: now - 1, End: now})
 		if _, err := os.Stdout.Write([]byte{'.'}); err != nil {
 			return
 		}
@@ -179,12 +181,12 @@ func oneSentence(t *testing.T, err error, path string) {
 // A damaged chunk costs its spans, not the session.
 func TestDamagedChunkIsLeftOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x"+Ext)
-	st, err := CreateStore(path, Meta{})
+	st, err := Create(path, trace.Meta{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if err := st.write(someBatch(i*10, 10)); err != nil {
+		if err := st.Write(someBatch(i*10, 10)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -268,7 +270,7 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		for _, sp := range s.Snapshot(minTime, maxTime).Spans {
-			if int(sp.Track) >= NumTracks || sp.Kind >= NumKinds || sp.Kind == KindStall && int(sp.Arg) >= NumCauses {
+			if int(sp.Track) >= trace.NumTracks || sp.Kind >= trace.NumKinds || sp.Kind == trace.KindStall && int(sp.Arg) >= trace.NumCauses {
 				t.Fatalf("span out of range: %+v", sp)
 			}
 		}
@@ -278,7 +280,7 @@ func FuzzOpen(f *testing.F) {
 // FuzzChunk feeds the span decoder anything.
 func FuzzChunk(f *testing.F) {
 	var e chunkEncoder
-	b, err := e.encode(someBatch(0, 3).spans)
+	b, err := e.encode(someBatch(0, 3).Spans)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package trace
+package store
 
 import (
 	"database/sql"
@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"dev.gpustall/engine/trace"
 )
 
 // Reasons for which Open refuses a file.
@@ -35,9 +37,9 @@ const (
 // was killed has the status "killed" and ends where its file does. Spans in a
 // damaged chunk, and steps that are not what was written, are left out, and notes
 // say so.
-func Open(path string) (*Session, error) {
-	var s *Session
-	err := guard("read", func() (err error) {
+func Open(path string) (*trace.Session, error) {
+	var s *trace.Session
+	err := trace.Guard("read", func() (err error) {
 		s, err = open(path, true)
 		return err
 	})
@@ -109,7 +111,7 @@ func checkHeader(path string) error {
 }
 
 // open reads the file: all of it, or its documents only.
-func open(path string, all bool) (*Session, error) {
+func open(path string, all bool) (*trace.Session, error) {
 	if err := checkHeader(path); err != nil {
 		return nil, err
 	}
@@ -123,7 +125,7 @@ func open(path string, all bool) (*Session, error) {
 	return s, err
 }
 
-func load(path string, all bool, mode string) (*Session, error) {
+func load(path string, all bool, mode string) (*trace.Session, error) {
 	db, err := openDB(path, mode, "_pragma=busy_timeout(2000)", "_pragma=trusted_schema(0)", "_pragma=query_only(1)")
 	if err != nil {
 		return nil, err
@@ -134,30 +136,36 @@ func load(path string, all bool, mode string) (*Session, error) {
 		return nil, err
 	}
 	defer tx.Rollback()
-	s := NewSession(Meta{})
-	l := loader{tx: tx, s: s}
+	l := loader{tx: tx, s: new(trace.Snapshot)}
 	l.docs()
 	if all {
 		l.columns()
 		l.names()
 		l.segments()
 		l.steps()
-		s.digest = *Digested(s.steps)
 		l.ops()
-		l.spans() // some name ops
+		l.readSpans() // some name ops
 		l.notes()
 		l.gauges()
 		l.report()
 	}
-	return s, l.err
+	if l.err != nil {
+		return nil, l.err
+	}
+	s := trace.Restore(l.s)
+	for _, spans := range l.spans {
+		s.Add(&trace.Batch{Now: l.s.Now, Drops: l.s.Outcome.Drops, Spans: spans})
+	}
+	return s, nil
 }
 
 // loader reads one table after another and keeps the first error.
 type loader struct {
 	tx    *sql.Tx
-	s     *Session
-	kind  [256]Kind
-	cause map[uint32]Cause
+	s     *trace.Snapshot // so far
+	spans [][]trace.Span  // one chunk after another
+	kind  [256]trace.Kind
+	cause map[uint32]trace.Cause
 	opAt  map[uint32]uint32 // when some are damaged: where a row of ops is, by its number in the file
 	sums  []string          // tables with checksums
 	sum   rowSum
@@ -184,17 +192,17 @@ func (l *loader) hasColumn(table, name string) (has bool) {
 
 // harmed notes what is wrong with the file, for report.
 func (l *loader) harmed(format string, args ...any) {
-	l.s.damage = append(l.s.damage, "the session file is damaged: "+fmt.Sprintf(format, args...))
+	l.s.Damage = append(l.s.Damage, "the session file is damaged: "+fmt.Sprintf(format, args...))
 }
 
 // report adds what is wrong to the session's log, as the last that is known of it.
 func (l *loader) report() {
-	at := l.s.now
-	for _, n := range l.s.notes {
+	at := l.s.Now
+	for _, n := range l.s.Notes {
 		at = max(at, n.T)
 	}
-	for _, text := range l.s.damage {
-		l.s.notes = append(l.s.notes, Note{at, "warn", text})
+	for _, text := range l.s.Damage {
+		l.s.Notes = append(l.s.Notes, trace.Note{T: at, Level: "warn", Text: text})
 	}
 }
 
@@ -233,8 +241,8 @@ func (l *loader) docs() {
 		into any
 		must bool
 	}{
-		{"meta", &s.meta, true}, {"outcome", &s.outcome, true},
-		{"drops", &drops, false}, {"now", &s.now, false}, {"beat", &beat, false}, {"steps", &l.wrote, false},
+		{"meta", &s.Meta, true}, {"outcome", &s.Outcome, true},
+		{"drops", &drops, false}, {"now", &s.Now, false}, {"beat", &beat, false}, {"steps", &l.wrote, false},
 	} {
 		text, ok := docs[d.key]
 		if l.err != nil {
@@ -248,22 +256,22 @@ func (l *loader) docs() {
 		}
 	}
 	for i, n := range drops {
-		if i >= 0 && i < NumTracks {
-			s.outcome.Drops[i] = n
+		if i >= 0 && i < trace.NumTracks {
+			s.Outcome.Drops[i] = n
 		}
 	}
-	if s.outcome.Status == "running" && time.Since(time.UnixMilli(beat)) > staleAfter {
-		s.outcome.Status, s.outcome.Ended = "killed", s.now
+	if s.Outcome.Status == "running" && time.Since(time.UnixMilli(beat)) > staleAfter {
+		s.Outcome.Status, s.Outcome.Ended = "killed", s.Now
 	}
 }
 
 // names learns what the numbers in this file mean.
 func (l *loader) names() {
-	kinds := map[string]Kind{}
-	for k := range NumKinds {
+	kinds := map[string]trace.Kind{}
+	for k := range trace.NumKinds {
 		kinds[k.String()] = k
 	}
-	l.cause = map[uint32]Cause{}
+	l.cause = map[uint32]trace.Cause{}
 	l.rows(`SELECT enum, id, name FROM names`, func(r *sql.Rows) error {
 		var enum, name string
 		var id uint8
@@ -274,7 +282,7 @@ func (l *loader) names() {
 		case "kind":
 			l.kind[id] = kinds[name] // KindNone where this program knows no such kind
 		case "cause":
-			l.cause[uint32(id)], _ = ParseCause(name)
+			l.cause[uint32(id)], _ = trace.ParseCause(name)
 		}
 		return nil
 	})

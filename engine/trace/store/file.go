@@ -1,4 +1,5 @@
-package trace
+// Package store keeps sessions in files, lists them and reads them back.
+package store
 
 import (
 	"crypto/rand"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite", in pure Go
+
+	"dev.gpustall/engine/trace"
 )
 
 // Ext is the extension of session files.
@@ -51,30 +54,30 @@ CREATE TABLE ops(pos INTEGER PRIMARY KEY, segment INTEGER, name TEXT, layer TEXT
 	calls INTEGER, total INTEGER, min INTEGER, max INTEGER, flops REAL, bytes REAL, crc INTEGER);
 `
 
-// Store is the file of one session: a SQLite database in WAL mode, to which a
+// File is the file of one session: a SQLite database in WAL mode, to which a
 // transaction is added about twice a second. A killed process loses what came
 // after the last one.
-type Store struct {
+type File struct {
 	path  string
 	db    *sql.DB
 	enc   chunkEncoder
 	limit int64 // bytes of packed spans
 	bytes int64
-	sizes []int64  // of the chunks in the file, oldest first
-	first int64    // id of sizes[0]
-	steps int64    // in the file
-	ops   []OpTime // in the file
+	sizes []int64        // of the chunks in the file, oldest first
+	first int64          // id of sizes[0]
+	steps int64          // in the file
+	ops   []trace.OpTime // in the file
 	sum   rowSum
-	room  *os.File // set aside on the disk; see keepRoom
+	room  *os.File // set aside on the disk; see KeepRoom
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// CreateStore creates the file of a new session, and its folder. It refuses to
+// Create creates the file of a new session, and its folder. It refuses to
 // replace a file.
-func CreateStore(path string, m Meta) (*Store, error) {
-	fail := func(err error) (*Store, error) {
+func Create(path string, m trace.Meta) (*File, error) {
+	fail := func(err error) (*File, error) {
 		return nil, fmt.Errorf("create session file %s: %w", path, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -93,7 +96,7 @@ func CreateStore(path string, m Meta) (*Store, error) {
 	if err != nil {
 		return fail(err)
 	}
-	st := &Store{path: path, db: db, limit: MaxStoredBytes, first: 1}
+	st := &File{path: path, db: db, limit: MaxStoredBytes, first: 1}
 	if err := st.initialise(m); err != nil {
 		return fail(errors.Join(err, db.Close(), os.Remove(path)))
 	}
@@ -117,17 +120,17 @@ func openDB(path string, params ...string) (*sql.DB, error) {
 
 // initialise writes the schema and the description of the run, before the file
 // enters WAL mode: it is a session from its first page on.
-func (st *Store) initialise(m Meta) error {
+func (st *File) initialise(m trace.Meta) error {
 	err := st.transact(func(tx *sql.Tx) error {
 		if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, schemaVersion) + schema); err != nil {
 			return err
 		}
-		for i := range NumCauses {
-			if _, err := tx.Exec(`INSERT INTO names VALUES('cause', ?, ?)`, i, Cause(i).String()); err != nil {
+		for i := range trace.NumCauses {
+			if _, err := tx.Exec(`INSERT INTO names VALUES('cause', ?, ?)`, i, trace.Cause(i).String()); err != nil {
 				return err
 			}
 		}
-		for i := range NumKinds {
+		for i := range trace.NumKinds {
 			if _, err := tx.Exec(`INSERT INTO names VALUES('kind', ?, ?)`, int(i), i.String()); err != nil {
 				return err
 			}
@@ -135,7 +138,7 @@ func (st *Store) initialise(m Meta) error {
 		if err := putDoc(tx, "meta", m); err != nil {
 			return err
 		}
-		return putDoc(tx, "outcome", Outcome{Status: "running"})
+		return putDoc(tx, "outcome", trace.Outcome{Status: "running"})
 	})
 	if err != nil {
 		return err
@@ -145,7 +148,7 @@ func (st *Store) initialise(m Meta) error {
 }
 
 // transact runs f as one transaction: all of it or, when f fails or panics, nothing.
-func (st *Store) transact(f func(*sql.Tx) error) error {
+func (st *File) transact(f func(*sql.Tx) error) error {
 	tx, err := st.db.Begin()
 	if err != nil {
 		return err
@@ -178,10 +181,10 @@ func putDoc(tx *sql.Tx, key string, v any) error {
 }
 
 // Path returns the name of the file.
-func (st *Store) Path() string { return st.path }
+func (st *File) Path() string { return st.path }
 
-// finish writes how the run ended.
-func (st *Store) finish(o Outcome) error {
+// Finish writes how the run ended.
+func (st *File) Finish(o trace.Outcome) error {
 	err := st.transact(func(tx *sql.Tx) error { return putDoc(tx, "outcome", o) })
 	if err != nil {
 		return fmt.Errorf("write session file %s: %w", st.path, err)
@@ -193,9 +196,9 @@ func (st *Store) finish(o Outcome) error {
 // some thousand steps and the outcome.
 const reserve = 1 << 20
 
-// keepRoom takes some room on the session's disk, in a file without a name, which
+// KeepRoom takes some room on the session's disk, in a file without a name, which
 // goes when the process does. Where that fails there is none.
-func (st *Store) keepRoom() {
+func (st *File) KeepRoom() {
 	f, err := os.CreateTemp(filepath.Dir(st.path), ".gpustall-*")
 	if err != nil {
 		return
@@ -212,8 +215,8 @@ func (st *Store) keepRoom() {
 	st.room = f
 }
 
-// makeRoom gives the room back.
-func (st *Store) makeRoom() {
+// MakeRoom gives the room back.
+func (st *File) MakeRoom() {
 	if st.room != nil {
 		_ = st.room.Close()
 		st.room = nil
@@ -222,9 +225,9 @@ func (st *Store) makeRoom() {
 
 // Close leaves one self-contained file, without a write-ahead log beside it,
 // unless another process is reading the session just then.
-func (st *Store) Close() error {
+func (st *File) Close() error {
 	st.closeOnce.Do(func() {
-		st.makeRoom()
+		st.MakeRoom()
 		for range 50 {
 			var mode string
 			if err := st.db.QueryRow("PRAGMA journal_mode=DELETE").Scan(&mode); err == nil && mode == "delete" {
@@ -240,27 +243,27 @@ func (st *Store) Close() error {
 }
 
 // Save writes a session as it is in memory to a new file.
-func Save(path string, s *Session) error {
+func Save(path string, s *trace.Session) error {
 	snap := s.Snapshot(minTime, maxTime)
-	st, err := CreateStore(path, snap.Meta)
+	st, err := Create(path, snap.Meta)
 	if err != nil {
 		return err
 	}
-	b := batch{
-		now: snap.Now, segments: snap.Segments, spans: snap.Spans,
-		notes: snap.Notes, ops: snap.Ops, drops: snap.Outcome.Drops,
+	b := trace.Batch{
+		Now: snap.Now, Segments: snap.Segments, Spans: snap.Spans,
+		Notes: snap.Notes, Ops: snap.Ops, Drops: snap.Outcome.Drops,
 	}
 	for step, err := range snap.Each(math.MinInt32, math.MaxInt32) {
 		if err != nil {
 			return errors.Join(err, st.Close())
 		}
-		b.steps = append(b.steps, *step)
+		b.Steps = append(b.Steps, *step)
 	}
 	for name, points := range snap.Gauges {
 		for _, p := range points {
-			b.gauges = append(b.gauges, gauge{name, p})
+			b.Gauges = append(b.Gauges, trace.GaugePoint{Name: name, Point: p})
 		}
 	}
-	slices.SortStableFunc(b.gauges, func(a, b gauge) int { return strings.Compare(a.name, b.name) })
-	return errors.Join(st.write(&b), st.finish(snap.Outcome), st.Close())
+	slices.SortStableFunc(b.Gauges, func(a, b trace.GaugePoint) int { return strings.Compare(a.Name, b.Name) })
+	return errors.Join(st.Write(&b), st.Finish(snap.Outcome), st.Close())
 }

@@ -1,17 +1,19 @@
-package trace
+package store
 
 import (
 	"database/sql"
 	"fmt"
 	"strconv"
 	"time"
+
+	"dev.gpustall/engine/trace"
 )
 
-// write adds a batch in one transaction.
-func (st *Store) write(b *batch) error {
+// Write adds a batch in one transaction.
+func (st *File) Write(b *trace.Batch) error {
 	bytes, sizes, first, steps := st.bytes, st.sizes, st.first, st.steps
 	err := st.transact(func(tx *sql.Tx) error {
-		for _, f := range []func(*sql.Tx, *batch) error{
+		for _, f := range []func(*sql.Tx, *trace.Batch) error{
 			st.putSegments, st.putSteps, st.putSpans, putNotes, putGauges, st.putOps, st.putState,
 		} {
 			if err := f(tx, b); err != nil {
@@ -24,8 +26,8 @@ func (st *Store) write(b *batch) error {
 		st.bytes, st.sizes, st.first, st.steps = bytes, sizes, first, steps
 		return fmt.Errorf("write session file %s: %w", st.path, err)
 	}
-	if b.ops != nil {
-		st.ops = b.ops
+	if b.Ops != nil {
+		st.ops = b.Ops
 	}
 	return nil
 }
@@ -48,15 +50,15 @@ func insert(tx *sql.Tx, query string, n int, row func(i int) []any) error {
 	return nil
 }
 
-func (st *Store) putSegments(tx *sql.Tx, b *batch) error {
-	err := insert(tx, `INSERT OR REPLACE INTO segments VALUES(?,?,?,?,?,?,?,?)`, len(b.segments), func(i int) []any {
-		s := &b.segments[i]
+func (st *File) putSegments(tx *sql.Tx, b *trace.Batch) error {
+	err := insert(tx, `INSERT OR REPLACE INTO segments VALUES(?,?,?,?,?,?,?,?)`, len(b.Segments), func(i int) []any {
+		s := &b.Segments[i]
 		return []any{s.Index, s.Start, s.End, s.FirstStep, s.Reason, s.TransitionSteps, s.Transition, st.sum.segment(s)}
 	})
 	if err != nil {
 		return err
 	}
-	for _, s := range b.segments {
+	for _, s := range b.Segments {
 		if _, err := tx.Exec(`DELETE FROM knobs WHERE segment = ?`, s.Index); err != nil {
 			return err
 		}
@@ -70,11 +72,11 @@ func (st *Store) putSegments(tx *sql.Tx, b *batch) error {
 	return nil
 }
 
-func (st *Store) putSteps(tx *sql.Tx, b *batch) error {
+func (st *File) putSteps(tx *sql.Tx, b *trace.Batch) error {
 	var text []byte
-	st.steps += int64(len(b.steps))
-	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.steps), func(i int) []any {
-		s := &b.steps[i]
+	st.steps += int64(len(b.Steps))
+	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Steps), func(i int) []any {
+		s := &b.Steps[i]
 		text = appendStalls(text[:0], &s.Stall)
 		stalls := string(text)
 		return []any{
@@ -85,7 +87,7 @@ func (st *Store) putSteps(tx *sql.Tx, b *batch) error {
 }
 
 // appendStalls writes the nonzero stalls by name: "decode 1200 copy 34".
-func appendStalls(b []byte, stall *[NumCauses]int64) []byte {
+func appendStalls(b []byte, stall *[trace.NumCauses]int64) []byte {
 	for c, ns := range stall {
 		if ns == 0 {
 			continue
@@ -93,7 +95,7 @@ func appendStalls(b []byte, stall *[NumCauses]int64) []byte {
 		if len(b) > 0 {
 			b = append(b, ' ')
 		}
-		b = append(b, Cause(c).String()...)
+		b = append(b, trace.Cause(c).String()...)
 		b = append(b, ' ')
 		b = strconv.AppendInt(b, ns, 10)
 	}
@@ -102,9 +104,9 @@ func appendStalls(b []byte, stall *[NumCauses]int64) []byte {
 
 // putSpans packs the spans into chunks and deletes the oldest chunks beyond the
 // limit.
-func (st *Store) putSpans(tx *sql.Tx, b *batch) error {
-	sortSpans(b.spans)
-	for spans := b.spans; len(spans) > 0; {
+func (st *File) putSpans(tx *sql.Tx, b *trace.Batch) error {
+	trace.SortSpans(b.Spans)
+	for spans := b.Spans; len(spans) > 0; {
 		part := spans[:min(len(spans), chunkSpans)]
 		spans = spans[len(part):]
 		data, err := st.enc.encode(part)
@@ -134,54 +136,54 @@ func (st *Store) putSpans(tx *sql.Tx, b *batch) error {
 	return err
 }
 
-func putNotes(tx *sql.Tx, b *batch) error {
-	return insert(tx, `INSERT INTO notes(t, level, text) VALUES(?,?,?)`, len(b.notes), func(i int) []any {
-		n := &b.notes[i]
+func putNotes(tx *sql.Tx, b *trace.Batch) error {
+	return insert(tx, `INSERT INTO notes(t, level, text) VALUES(?,?,?)`, len(b.Notes), func(i int) []any {
+		n := &b.Notes[i]
 		return []any{n.T, n.Level, n.Text}
 	})
 }
 
-func putGauges(tx *sql.Tx, b *batch) error {
-	return insert(tx, `INSERT INTO gauges(name, t, v) VALUES(?,?,?)`, len(b.gauges), func(i int) []any {
-		g := &b.gauges[i]
-		return []any{g.name, g.T, g.V}
+func putGauges(tx *sql.Tx, b *trace.Batch) error {
+	return insert(tx, `INSERT INTO gauges(name, t, v) VALUES(?,?,?)`, len(b.Gauges), func(i int) []any {
+		g := &b.Gauges[i]
+		return []any{g.Name, g.T, g.V}
 	})
 }
 
 // putOps writes the rows that are new or not what the file has: those of earlier
 // segments stay as they are.
-func (st *Store) putOps(tx *sql.Tx, b *batch) error {
-	if b.ops == nil {
+func (st *File) putOps(tx *sql.Tx, b *trace.Batch) error {
+	if b.Ops == nil {
 		return nil
 	}
-	if len(b.ops) < len(st.ops) {
-		if _, err := tx.Exec(`DELETE FROM ops WHERE pos >= ?`, len(b.ops)); err != nil {
+	if len(b.Ops) < len(st.ops) {
+		if _, err := tx.Exec(`DELETE FROM ops WHERE pos >= ?`, len(b.Ops)); err != nil {
 			return err
 		}
 	}
 	var changed []int
-	for i := range b.ops {
-		if i >= len(st.ops) || b.ops[i] != st.ops[i] {
+	for i := range b.Ops {
+		if i >= len(st.ops) || b.Ops[i] != st.ops[i] {
 			changed = append(changed, i)
 		}
 	}
 	return insert(tx, `INSERT OR REPLACE INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(changed), func(i int) []any {
 		i = changed[i]
-		o := &b.ops[i]
+		o := &b.Ops[i]
 		return []any{i, o.Segment, o.Name, o.Layer, o.Phase, o.Variant, o.Calls, o.Total, o.Min, o.Max, o.FLOPs, o.Bytes, st.sum.op(int64(i), o)}
 	})
 }
 
 // putState writes what changes all the time: how far the session is known, the
 // counts, and a heartbeat by which a reader knows that the writer lives.
-func (st *Store) putState(tx *sql.Tx, b *batch) error {
+func (st *File) putState(tx *sql.Tx, b *trace.Batch) error {
 	drops := map[int]int64{}
-	for i, n := range b.drops {
+	for i, n := range b.Drops {
 		if n > 0 {
 			drops[i] = n
 		}
 	}
-	for key, v := range map[string]any{"drops": drops, "now": b.now, "steps": st.steps, "beat": time.Now().UnixMilli()} {
+	for key, v := range map[string]any{"drops": drops, "now": b.Now, "steps": st.steps, "beat": time.Now().UnixMilli()} {
 		if err := putDoc(tx, key, v); err != nil {
 			return err
 		}
