@@ -61,6 +61,7 @@ type layout struct {
 	header, footer canvas.Rectangle
 	digest         canvas.Rectangle   // what the small screen shows in place of panels
 	panels         []canvas.Rectangle // by number
+	places         []place            // likewise, what they ask for
 }
 
 func (m *Model) space() space { return space{classOf(m.w, m.h), m.w, m.h - 2} }
@@ -69,7 +70,10 @@ func (m *Model) space() space { return space{classOf(m.w, m.h), m.w, m.h - 2} }
 func (m *Model) layout() *layout {
 	l := &m.lay
 	s := m.space()
-	*l = layout{class: s.class, header: canvas.Rect(0, 0, m.w, 1), panels: append(l.panels[:0], make([]canvas.Rectangle, len(m.panels))...)}
+	*l = layout{class: s.class, header: canvas.Rect(0, 0, m.w, 1), panels: l.panels[:0], places: l.places[:0]}
+	for range m.panels {
+		l.panels = append(l.panels, canvas.Rectangle{})
+	}
 	if s.class == sizeLine {
 		return l
 	}
@@ -92,8 +96,6 @@ func (m *Model) layout() *layout {
 
 // stack divides the body into bands, and each band into panels.
 func (l *layout) stack(panels []panel, side *panel, s space, body canvas.Rectangle) {
-	var at [16]place
-	places := at[:0]
 	var cover *panel
 	for i := range panels {
 		p := &panels[i]
@@ -105,13 +107,14 @@ func (l *layout) stack(panels []panel, side *panel, s space, body canvas.Rectang
 			cover = p
 			pl = place{}
 		}
-		places = append(places, pl)
+		l.places = append(l.places, pl)
 	}
+	// The band in which no panel asks for rows has those that the others leave.
 	var rows [numBands]int
 	left, loose := body.H, nowhere
 	for b := gaugesBand; b < numBands; b++ {
 		used := false
-		for _, pl := range places {
+		for _, pl := range l.places {
 			if pl.band == b {
 				rows[b] = max(rows[b], pl.rows)
 				used = true
@@ -137,16 +140,16 @@ func (l *layout) stack(panels []panel, side *panel, s space, body canvas.Rectang
 				}
 			}
 		} else {
-			l.divide(places, b, canvas.Rect(body.X, y, body.W, h))
+			l.divide(b, canvas.Rect(body.X, y, body.W, h))
 		}
 		y += h
 	}
 }
 
 // divide gives the panels of a band their columns.
-func (l *layout) divide(places []place, b band, r canvas.Rectangle) {
+func (l *layout) divide(b band, r canvas.Rectangle) {
 	left, sharing := r.W, 0
-	for _, pl := range places {
+	for _, pl := range l.places {
 		if pl.band == b {
 			left -= pl.cols
 			if pl.cols == 0 {
@@ -155,7 +158,7 @@ func (l *layout) divide(places []place, b band, r canvas.Rectangle) {
 		}
 	}
 	x := r.X
-	for i, pl := range places {
+	for i, pl := range l.places {
 		if pl.band != b {
 			continue
 		}

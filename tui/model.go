@@ -3,10 +3,11 @@
 // and nothing else: what runs is behind Source and Control, so the same screen
 // shows a live run and a file.
 //
-// One tea.Model holds everything. Its children are plain structs that draw into
-// rectangles of a canvas of cells. A tick pulls a snapshot and makes a picture
-// of it; View draws the picture and returns the cached frame until something
-// changed. No I/O happens in Update or View.
+// One tea.Model holds everything. A tick pulls a snapshot and makes a picture of
+// it: the numbers of one moment. The panels draw the picture into rectangles of a
+// canvas of cells; they are values of one list, which also says what their keys do.
+// View returns the cached frame until something changed. No I/O happens in Update
+// or View.
 package tui
 
 import (
@@ -68,10 +69,10 @@ type Model struct {
 	panels   []panel
 	globals  []binding // keys that mean the same everywhere
 	focus    *panel
-	side     *panel // the side panel looked at last
-	lay      layout
-	v        view       // of the panel being drawn
-	head     canvas.Pen // of its title
+	side     *panel     // the side panel looked at last
+	lay      layout     // made by layout
+	v        view       // of the panel being drawn, made by see
+	head     canvas.Pen // behind its title
 	expanded bool
 	overlay  overlay
 	entry    *entry // a text is being typed

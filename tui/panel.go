@@ -10,34 +10,48 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// panel is a box of the screen. Where it stands, the key that focuses it, the
-// order of tab, what its keys do, the footer and the help all follow from its value:
-// to add one, write a file that makes it and name it in makePanels.
+// panel is a box of the screen. The layout, the order of tab, what keys do, the
+// footer and the help all follow from these values: to add a panel, write a file
+// that makes one, and name it in makePanels.
 type panel struct {
-	key   string // gives it the focus; "" where it cannot have it
+	key   string // gives it the focus; "" for a panel that only shows
 	name  string // in the help
-	title string // of its box; "": it draws boxes of its own
+	title string // of its box; "" for a panel that draws boxes of its own
 	hint  string // its word in the footer while another panel has the focus
 
-	side   bool                // the compact screen shows one of these: the one looked at last
-	covers band                // it covers the bands from its own down to this one while it is looked at; esc closes it
-	small  bool                // the small screen shows what matters of it beside others
-	place  func(s space) place // what it asks of the layout
+	place func(s space) place // what it asks of the layout
 
-	keys  []binding                              // its own, while it has the focus
-	about func(v *view, p *canvas.Pen)           // what follows the title
-	draw  func(v *view, inside canvas.Rectangle) // what is inside the box
+	// The compact screen has room for one side panel beside the knobs, the one that
+	// had the focus last. One that covers bands shows only then on larger screens
+	// too, over the bands from its own to this one.
+	side   bool
+	covers band
+
+	// The small screen shows what matters of these beside each other, and others
+	// alone, while they have the focus.
+	small bool
+
+	keys  []binding                              // what keys do while it has the focus
+	about func(v *view, p *canvas.Pen)           // writes behind the title; nil: nothing
+	draw  func(v *view, inside canvas.Rectangle) // draws what is inside the box
 }
 
-// makePanels makes all there are, in the order of tab and from left to right where
-// they stand side by side.
+// makePanels makes all panels, in the order of tab and from left to right where they
+// stand side by side.
 func (m *Model) makePanels() []panel {
 	return []panel{
-		gaugesPanel(), m.timeline.panel(), m.knobs.panel(m.o.Control != nil), verdictPanel(), m.stalls.panel(), m.experiments.panel(), m.ops.panel(), notesPanel(),
+		gaugesPanel(),
+		m.timeline.panel(),
+		m.knobs.panel(m.o.Control != nil),
+		verdictPanel(),
+		m.stalls.panel(),
+		m.experiments.panel(),
+		m.ops.panel(),
+		notesPanel(),
 	}
 }
 
-// view is what a panel draws from.
+// view is all that a panel draws from, besides its own state.
 type view struct {
 	c        *canvas.Canvas
 	pic      *picture        // the moment shown
@@ -143,22 +157,19 @@ const (
 	leftRight = "<>"
 )
 
-// has reports whether key is one of b's.
-func (b *binding) has(key string) bool {
-	for _, keys := range [...]string{b.keys, b.also} {
-		for name := range strings.FieldsSeq(keys) {
-			if name == key {
-				return true
-			}
-		}
+// names lists b's keys. A stroke between keys is for people.
+func (b *binding) names() []string {
+	names := strings.Fields(b.keys)
+	if len(names) > 1 {
+		names = slices.DeleteFunc(names, func(s string) bool { return s == "/" })
 	}
-	return false
+	return append(names, strings.Fields(b.also)...)
 }
 
 // pressed finds what handles a key among bindings.
 func pressed(bindings []binding, key string) func(*Model, string) tea.Cmd {
 	for i := range bindings {
-		if b := &bindings[i]; b.do != nil && b.has(key) {
+		if b := &bindings[i]; b.do != nil && slices.Contains(b.names(), key) {
 			return b.do
 		}
 	}

@@ -1,0 +1,85 @@
+package tui
+
+import (
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// TestPanelKeys: every panel is reached by its own key and by tab, no key of a panel
+// is taken by one that means the same everywhere, and what the footer offers is a key
+// that does something.
+func TestPanelKeys(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	seen := map[string]string{}
+	s.press("1")
+	for i := range s.panels {
+		p := &s.panels[i]
+		if p.key == "" {
+			continue
+		}
+		if other, ok := seen[p.key]; ok {
+			t.Errorf("%s has the key of %s", p.name, other)
+		}
+		seen[p.key] = p.name
+		if s.focus != p {
+			t.Errorf("tab goes to %s, want %s", s.focus.name, p.name)
+		}
+		s.press("tab")
+	}
+	if len(seen) < 6 || s.focus.key != "1" {
+		t.Errorf("%d panels have keys; tab ends at %s", len(seen), s.focus.name)
+	}
+	for i := range s.panels {
+		p := &s.panels[i]
+		if p.key != "" {
+			if s.press(p.key); s.focus != p {
+				t.Errorf("%s focuses %s, want %s", p.key, s.focus.name, p.name)
+			}
+		}
+		for _, b := range p.keys {
+			for _, key := range b.names() {
+				global := pressed(s.globals, key) != nil
+				if b.do != nil && global {
+					t.Errorf("%s of %s means something else everywhere", key, p.name)
+				}
+				if b.do == nil && !global {
+					t.Errorf("%s of %s does nothing", key, p.name)
+				}
+			}
+		}
+	}
+}
+
+// TestLayoutTiles: whatever has the focus, the panels cover the body, each cell once.
+func TestLayoutTiles(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	for _, size := range [][2]int{{80, 24}, {119, 29}, {120, 30}, {121, 47}, {160, 42}, {201, 55}} {
+		s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		for i := range s.panels {
+			if s.panels[i].key == "" {
+				continue
+			}
+			s.press(s.panels[i].key)
+			covered := make([]int, size[0]*size[1])
+			for _, r := range s.layout().panels {
+				for y := r.Y; y < r.Y+r.H; y++ {
+					for x := r.X; x < r.X+r.W; x++ {
+						covered[y*size[0]+x]++
+					}
+				}
+			}
+			for at, n := range covered {
+				body := at >= size[0] && at < len(covered)-size[0]
+				if body && n != 1 || !body && n != 0 {
+					t.Fatalf("%v, %s in focus: column %d of row %d is drawn by %d panels", size, s.focus.name, at%size[0], at/size[0], n)
+				}
+			}
+			if s.lay.panels[i].Empty() {
+				t.Errorf("%v: %s has the focus and is not shown", size, s.focus.name)
+			}
+		}
+	}
+}
