@@ -1,41 +1,176 @@
 package advice
 
-import "dev.gpustall/engine/trace"
+import (
+	"fmt"
+	"strings"
 
-// labels collects what makes the numbers other than a plain run's.
-func labels(s *trace.Snapshot, t *trace.Tally) []string {
-	flags := t.SteadyFlags
-	if injecting(s, t) {
-		flags |= trace.FlagInjected
-	}
-	var l []string
-	for _, c := range []struct {
-		on   bool
-		name string
-	}{
-		{flags&trace.FlagInjected != 0, "injected"},
-		{flags&trace.FlagCeiling != 0, "ceiling"},
-		{s.Meta.Emulated || flags&trace.FlagModelled != 0, "emulated"},
-		{s.Meta.Synthetic, "synthetic data"},
-	} {
-		if c.on {
-			l = append(l, c.name)
-		}
-	}
-	return l
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Scope is what a label is a property of.
+type Scope uint8
+
+// The scopes.
+const (
+	OfRun      Scope = iota // the whole session
+	OfSegments              // some of its segments
+	OfSteps                 // some of its steps
+)
+
+// Label is what a reader must know of numbers that are not those of a plain run.
+type Label struct {
+	Key      string // in JSON
+	Words    string // in brackets, behind a verdict
+	Sentence string // among a report's caveats; it begins in lower case and has no full stop
+	Scope    Scope
+	Segments []int32 // of OfSegments: which
 }
 
-// injecting reports whether the segment was asked to inject, though that may not
-// have reached a step: its batches may lie in the queue, or its worker not exist.
-func injecting(s *trace.Snapshot, t *trace.Tally) bool {
+// label is how a label is found.
+type label struct {
+	key, words string
+	scope      Scope
+	holds      func(*trace.Snapshot) bool               // of a run or of some steps ...
+	touches    func(*trace.Snapshot, *trace.Tally) bool // ... of which some are in this segment
+	asked      func(*trace.Segment) bool                // of segments: by their knobs ...
+	flag       uint16                                   // ... or by their steps
+	sentence   func(*trace.Snapshot) string
+}
+
+// labels are all there are, in the order in which they are listed.
+var labels = []label{
+	{key: "emulated", words: "emulated",
+		holds: func(s *trace.Snapshot) bool { return s.Meta.Emulated || s.Flags&trace.FlagModelled != 0 },
+		sentence: func(s *trace.Snapshot) string {
+			if s.Meta.DeviceKind == "cuda" {
+				return "the training was real, on the host behind an emulated driver; its times are no measurement of a GPU"
+			}
+			return "the loader was real, the device's times come from a model of it; they are no measurement of that device, and nothing was learnt"
+		}},
+	{key: "synthetic", words: "synthetic data",
+		holds: func(s *trace.Snapshot) bool { return s.Meta.Synthetic },
+		sentence: func(*trace.Snapshot) string {
+			return "gpustall made it; how fast it is read and what accuracy is reached say nothing about real data"
+		}},
+	{key: "injected", words: "injected", scope: OfSegments,
+		asked: (*trace.Segment).Injects, flag: trace.FlagInjected,
+		sentence: func(*trace.Snapshot) string {
+			return "a slowness was added on purpose, which says nothing about the machine"
+		}},
+	{key: "ceiling", words: "ceiling", scope: OfSegments,
+		asked: func(g *trace.Segment) bool { return trace.KnobValue(g.Knobs, "ceiling") == "on" }, flag: trace.FlagCeiling,
+		sentence: func(*trace.Snapshot) string { return "cached batches were served, so that data cost nothing" }},
+	{key: "diverged", words: "diverged", scope: OfSteps,
+		holds:   func(s *trace.Snapshot) bool { return s.Diverged > 0 },
+		touches: func(s *trace.Snapshot, t *trace.Tally) bool { return s.DivergedAt <= t.Last },
+		sentence: func(s *trace.Snapshot) string {
+			return fmt.Sprintf("the loss is not a number in %s of %s, first in step %s; the times were measured all the same, and nothing was learnt",
+				figures.Count(s.Diverged), figures.Counted(s.Total.Steps, "step", "steps"), figures.Count(s.DivergedAt))
+		}},
+	{key: "imported", words: "imported",
+		holds: func(s *trace.Snapshot) bool { return s.Meta.Imported != "" },
+		sentence: func(s *trace.Snapshot) string {
+			return "gpustall did not run this training; it accounts for what the trace holds: " + s.Meta.Imported
+		}},
+	{key: "incomplete", words: "incomplete file", scope: OfSteps,
+		holds: func(s *trace.Snapshot) bool { return s.Outcome.Unsaved.Any() },
+		touches: func(s *trace.Snapshot, t *trace.Tally) bool {
+			return s.Outcome.Unsaved.From < t.End && t.Start < s.Outcome.Unsaved.To
+		},
+		sentence: func(s *trace.Snapshot) string {
+			u := s.Outcome.Unsaved
+			var what []string
+			if u.Steps > 0 {
+				what = append(what, figures.Counted(u.Steps, "step", "steps"))
+			}
+			if u.Spans > 0 {
+				what = append(what, figures.Counted(u.Spans, "span", "spans"))
+			}
+			return fmt.Sprintf("%s of the time from %s to %s after the start could not be written to the session's file",
+				strings.Join(what, " and "), figures.Prose.Time(u.From), figures.Prose.Time(u.To))
+		}},
+	{key: "damaged", words: "damaged file",
+		holds: func(s *trace.Snapshot) bool { return len(s.Damage) > 0 },
+		sentence: func(s *trace.Snapshot) string {
+			return strings.TrimSuffix(strings.Join(s.Damage, " "), ".")
+		}},
+}
+
+// Labels are those of a session or, where t is not nil, of the steady steps of one
+// of its segments. What a segment's knobs ask for is labelled also where it reached
+// no step: its batches may lie in the queue, or its worker not exist.
+func Labels(s *trace.Snapshot, t *trace.Tally) []Label {
+	var out []Label
+	for i := range labels {
+		l := &labels[i]
+		var in []int32
+		holds := false
+		if l.scope == OfSegments {
+			in, holds = l.segments(s, t)
+		} else {
+			holds = l.holds(s) && (t == nil || l.touches == nil || l.touches(s, t))
+		}
+		if holds {
+			out = append(out, Label{l.key, l.words, l.sentence(s), l.scope, in})
+		}
+	}
+	return out
+}
+
+// segments are those, of all or of t alone, of which the label holds.
+func (l *label) segments(s *trace.Snapshot, t *trace.Tally) (in []int32, holds bool) {
+	if t != nil {
+		g := segmentOf(s, t)
+		holds = t.SteadyFlags&l.flag != 0 || g != nil && l.asked(g)
+		return []int32{t.Segment}, holds
+	}
+	for i := range s.Segments {
+		if g := &s.Segments[i]; l.asked(g) || s.Tally(g.Index).Flags&l.flag != 0 {
+			in = append(in, g.Index)
+		}
+	}
+	return in, len(in) > 0 || s.Flags&l.flag != 0
+}
+
+// segmentOf is the segment of t; before its first step, the one in force, whose
+// knobs say what is to come. It is nil when there is none.
+func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
 	n := len(s.Segments)
-	if t.Steady.Steps == 0 { // what is in force says what is to come
-		return n > 0 && s.Segments[n-1].Injects()
+	if t.All.Steps == 0 && n > 0 {
+		return &s.Segments[n-1]
 	}
 	for i := range s.Segments {
 		if s.Segments[i].Index == t.Segment {
-			return s.Segments[i].Injects()
+			return &s.Segments[i]
 		}
 	}
-	return false
+	return nil
+}
+
+// Words are the labels' words, with commas between them.
+func Words(labels []Label) string {
+	words := make([]string, len(labels))
+	for i := range labels {
+		words[i] = labels[i].Words
+	}
+	return strings.Join(words, ", ")
+}
+
+// Brackets are the words as they stand behind a verdict, " [emulated, injected]", or
+// nothing.
+func Brackets(labels []Label) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	return " [" + Words(labels) + "]"
+}
+
+// Keys are the labels' names in JSON.
+func Keys(labels []Label) []string {
+	var keys []string
+	for i := range labels {
+		keys = append(keys, labels[i].Key)
+	}
+	return keys
 }

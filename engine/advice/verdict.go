@@ -41,21 +41,21 @@ type Verdict struct {
 	Dominant trace.Cause // the largest cause of the group; CauseUnknown where none is named
 	Share    float64     // of the active time lost to the class, 0 to 1
 	Queue    string
-	Steps    int      // it rests on
-	Excluded int      // steps left out: transition and warm-up
-	Labels   []string // what the reader must know: "injected", "ceiling", "emulated", "synthetic data"
-	Text     string   // one line, labels included
-	Advice   string   // one sentence
-	Knob     string   // the knob that the advice names, and …
-	Value    string   // … its value; empty when no knob helps
+	Steps    int     // it rests on
+	Excluded int     // steps left out: transition and warm-up
+	Labels   []Label // of the steps it rests on
+	Text     string  // one line, labels included
+	Advice   string  // one sentence
+	Knob     string  // the knob that the advice names, and …
+	Value    string  // … its value; empty when no knob helps
 }
 
 // Judge looks at the steady steps of one segment: all of them, or a window.
 func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
-	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(t.Excluded()), Labels: labels(s, t)}
+	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(t.Excluded()), Labels: Labels(s, t)}
 	if v.Steps < minSteps {
 		v.Class = NotEnoughSteps
-		v.Text = fmt.Sprintf("not enough steps: %d since the last change, a verdict needs %d%s", v.Steps, minSteps, v.suffix())
+		v.Text = fmt.Sprintf("not enough steps: %d since the last change, a verdict needs %d%s", v.Steps, minSteps, Brackets(v.Labels))
 		return v
 	}
 	b := stall.Breakdown{Totals: t.Steady}
@@ -132,7 +132,7 @@ func (v *Verdict) describe(b stall.Breakdown) {
 	default:
 		fmt.Fprintf(&t, "; %s", v.Queue)
 	}
-	fmt.Fprintf(&t, "; %d steps%s", v.Steps, v.suffix())
+	fmt.Fprintf(&t, "; %d steps%s", v.Steps, Brackets(v.Labels))
 	v.Text = t.String()
 }
 
@@ -145,12 +145,4 @@ func part(share float64) string {
 		return "most of it"
 	}
 	return "the largest part of it"
-}
-
-// suffix is " [injected, emulated]".
-func (v *Verdict) suffix() string {
-	if len(v.Labels) == 0 {
-		return ""
-	}
-	return " [" + strings.Join(v.Labels, ", ") + "]"
 }

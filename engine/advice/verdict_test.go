@@ -84,33 +84,6 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// What makes a number other than a plain run's stands in the text.
-func TestLabels(t *testing.T) {
-	s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, knob("num_workers", "0"))
-	s.Meta.Emulated, s.Meta.Synthetic = true, true
-	s.Recent[7].Flags = trace.FlagInjected
-	v := judge(s, s.Recent)
-	if !strings.HasSuffix(v.Text, "[injected, emulated, synthetic data]") {
-		t.Errorf("text %q", v.Text)
-	}
-	if !strings.Contains(v.Advice, "injected") || v.Knob != "num_workers" {
-		t.Errorf("advice %q", v.Advice)
-	}
-	s = uniform(20, nil)
-	for i := range s.Recent {
-		s.Recent[i].Flags = trace.FlagCeiling
-	}
-	v = judge(s, s.Recent)
-	if !strings.HasSuffix(v.Text, "[ceiling]") || !strings.Contains(v.Advice, "ceiling") || v.Knob != "" {
-		t.Errorf("%+v", v)
-	}
-	s = uniform(5, nil)
-	s.Meta.Emulated = true
-	if v := judge(s, s.Recent); !strings.Contains(v.Text, "emulated") {
-		t.Errorf("text %q", v.Text)
-	}
-}
-
 // The advice follows from the knobs in force and from what the machine has.
 func TestAdvice(t *testing.T) {
 	type stalls = map[trace.Cause]int64
@@ -211,24 +184,5 @@ func BenchmarkJudge(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		judge(snap, snap.Recent)
-	}
-}
-
-// TestLabelsOfKnobs: the verdict of a run that was asked to inject says so, also
-// where the injection reached no step, and of the segments that it judges alone.
-func TestLabelsOfKnobs(t *testing.T) {
-	for value, want := range map[string]bool{"9:50ms": true, "off": false, "0": false} {
-		s := uniform(20, nil, knob("inject_straggler", value))
-		if v := judge(s, s.Recent); strings.HasSuffix(v.Text, "[injected]") != want {
-			t.Errorf("inject_straggler=%s: %q", value, v.Text)
-		}
-	}
-	s := uniform(20, nil, knob("inject_read", "off"))
-	s.Segments = append(s.Segments, trace.Segment{Index: 1, Knobs: []trace.Knob{knob("inject_read", "5ms")}})
-	if v := judge(s, s.Recent); len(v.Labels) != 0 {
-		t.Errorf("a later segment's injection: %q", v.Text)
-	}
-	if v := judge(s, nil); !strings.HasSuffix(v.Text, "[injected]") {
-		t.Errorf("before the first step: %q", v.Text)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -29,6 +30,7 @@ type progress struct {
 	Late              bool     `json:"-"`            // and that is long for these steps
 	Diverged          *int32   `json:"diverged"`     // the first step whose loss is not a number
 	Labels            []string `json:"labels,omitempty"`
+	words             string   // the labels' in brackets
 }
 
 // recent is how far back the progress line looks.
@@ -52,8 +54,10 @@ func measure(s *trace.Snapshot, o *options) progress {
 	g := progress{
 		T: seconds(s.Now), Epochs: o.epochs, Step: int(s.Total.Steps), ETA: number(math.NaN()),
 		SamplesPerSecond: number(math.NaN()), DeviceUtilization: number(math.NaN()), DataShare: number(math.NaN()),
-		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()), Labels: labels(s),
+		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()),
 	}
+	labels := advice.Labels(s, nil)
+	g.Labels, g.words = advice.Keys(labels), advice.Brackets(labels)
 	if len(window) == 0 {
 		return g
 	}
@@ -122,8 +126,6 @@ func (g progress) line() string {
 	if eta := float64(g.ETA); !math.IsNaN(eta) && !math.IsInf(eta, 0) {
 		fmt.Fprintf(&b, "  ETA %s", clock(eta))
 	}
-	if len(g.Labels) > 0 {
-		fmt.Fprintf(&b, "  [%s]", strings.Join(g.Labels, ", "))
-	}
+	b.WriteString(g.words)
 	return b.String()
 }

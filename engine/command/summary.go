@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -48,33 +49,6 @@ func brokeAt(s *trace.Snapshot) *int32 {
 	}
 	step := s.DivergedAt
 	return &step
-}
-
-// labels are what must never be forgotten about the numbers.
-func labels(s *trace.Snapshot) []string {
-	var l []string
-	if s.Meta.Emulated {
-		l = append(l, "emulated")
-	}
-	if s.Meta.Synthetic {
-		l = append(l, "synthetic")
-	}
-	flags := s.Flags
-	for i := range s.Segments { // also before the first step
-		if s.Segments[i].Injects() {
-			flags |= trace.FlagInjected
-		}
-		if trace.KnobValue(s.Segments[i].Knobs, "ceiling") == "on" {
-			flags |= trace.FlagCeiling
-		}
-	}
-	if flags&trace.FlagInjected != 0 {
-		l = append(l, "injected")
-	}
-	if flags&trace.FlagCeiling != 0 {
-		l = append(l, "ceiling")
-	}
-	return l
 }
 
 // summary is the whole run in one object.
@@ -126,6 +100,7 @@ type summary struct {
 	Gauges            map[string]gauge  `json:"gauges"`
 	Labels            []string          `json:"labels,omitempty"`
 	verdict           advice.Verdict
+	words             string // the labels' in brackets
 }
 
 // unsaved is what could not be written to the session's file.
@@ -173,7 +148,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		SamplesPerSecond: number(b.SamplesPerSecond()), DeviceUtilization: number(b.Utilisation()),
 		AU: number(math.NaN()), DataWait: seconds(b.Wait), Load: seconds(b.Load), Train: seconds(b.Busy),
 		Stalls: map[string]number{}, Verdict: v.Class, Dominant: dominant(v), Segments: len(s.Segments),
-		Knobs: map[string]string{}, PeakBytes: s.PeakBytes(), Labels: labels(s), verdict: v,
+		Knobs: map[string]string{}, PeakBytes: s.PeakBytes(), verdict: v,
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
 		Planned: planMemory(s.Outcome.Planned), LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
@@ -205,10 +180,10 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 			out.Knobs[k.Name] = k.Value
 		}
 	}
-	for _, l := range out.Labels {
-		out.Injected = out.Injected || l == "injected"
-		out.Ceiling = out.Ceiling || l == "ceiling"
-	}
+	labels := advice.Labels(s, nil)
+	out.Labels, out.words = advice.Keys(labels), advice.Brackets(labels)
+	out.Injected = slices.Contains(out.Labels, "injected")
+	out.Ceiling = slices.Contains(out.Labels, "ceiling")
 	for _, d := range s.Outcome.Drops {
 		out.DroppedSpans += d
 	}
@@ -219,9 +194,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 func (s summary) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s on %s, %s", s.Status, s.Model, s.Device, s.Dataset)
-	if len(s.Labels) > 0 {
-		fmt.Fprintf(&b, "  [%s]", strings.Join(s.Labels, ", "))
-	}
+	b.WriteString(s.words)
 	if s.Steps == 0 {
 		b.WriteString("\nno step ended, so nothing was measured")
 	} else {

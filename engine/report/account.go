@@ -2,9 +2,9 @@ package report
 
 import (
 	"math"
-	"slices"
 	"strings"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -19,10 +19,11 @@ type account struct {
 	first  int // the baseline's row, -1 without segments
 	last   int // the final row that counts as a result
 	drops  int64
+	labels []advice.Label // of the session
 }
 
 func newAccount(s *trace.Snapshot, o Options) *account {
-	a := &account{s: s, first: -1, last: -1}
+	a := &account{s: s, first: -1, last: -1, labels: advice.Labels(s, nil)}
 	a.rows = stall.Segments(s, o.Baseline)
 	a.epochs = stall.Epochs(s)
 	a.whole = stall.Whole(s)
@@ -155,36 +156,4 @@ func has(knobs []trace.Knob, name string) bool {
 		}
 	}
 	return false
-}
-
-// labels are what the reader must never forget.
-func (a *account) labels() []string {
-	var l []string
-	m := &a.s.Meta
-	if m.Imported != "" {
-		l = append(l, "imported trace")
-	}
-	if m.Emulated || a.s.Flags&trace.FlagModelled != 0 {
-		l = append(l, "emulated device")
-	}
-	if m.Synthetic {
-		l = append(l, "synthetic data")
-	}
-	asked := func(g trace.Segment) bool { return g.Injects() } // though no step may have felt it
-	if a.s.Flags&trace.FlagInjected != 0 || slices.ContainsFunc(a.s.Segments, asked) {
-		l = append(l, "injected bottleneck")
-	}
-	if a.s.Flags&trace.FlagCeiling != 0 {
-		l = append(l, "ceiling (cached batches)")
-	}
-	if a.s.Outcome.Unsaved.Any() {
-		l = append(l, "an incomplete session file")
-	}
-	if len(a.s.Damage) > 0 {
-		l = append(l, "a damaged session file")
-	}
-	if a.s.Diverged > 0 {
-		l = append(l, "the training diverged at step "+figures.Count(a.s.DivergedAt))
-	}
-	return l
 }

@@ -83,42 +83,25 @@ func (m *markdown) costly() {
 
 func (m *markdown) caveats() {
 	m.heading(2, "Caveats")
-	meta := &m.s.Meta
-	if meta.Imported != "" {
-		m.line("- Imported: yes, from %s. gpustall did not run this training; it accounts for what the trace holds.", code(meta.Imported))
-	}
-	emulated := meta.Emulated || m.s.Flags&trace.FlagModelled != 0
-	why := "the loader was real, the device's times come from a model of it; they are no measurement of that device, and nothing was learnt"
-	if meta.DeviceKind == "cuda" {
-		why = "the training was real, on the host behind an emulated driver; its times are no measurement of a GPU"
-	}
-	m.item("Device emulated", emulated, why)
-	m.item("Data synthetic", meta.Synthetic, "gpustall made it; how fast it is read and what accuracy is reached say nothing about real data")
-	m.item("Bottleneck injected", m.s.Flags&trace.FlagInjected != 0, m.flaggedRows(trace.FlagInjected)+" ran with a slowness that was added on purpose")
-	m.item("Ceiling", m.s.Flags&trace.FlagCeiling != 0, m.flaggedRows(trace.FlagCeiling)+" served cached batches, so that data cost nothing")
-	m.item("Spans dropped", m.drops > 0, m.dropText())
-	if u := m.s.Outcome.Unsaved; u.Any() {
-		what := figures.Counted(u.Spans, "span", "spans")
-		switch {
-		case u.Spans == 0:
-			what = figures.Counted(u.Steps, "step", "steps")
-		case u.Steps > 0:
-			what = figures.Counted(u.Steps, "step", "steps") + " and " + what
+	for _, l := range m.labels {
+		in := ""
+		if len(l.Segments) > 0 {
+			in = "in " + m.segmentNames(l.Segments) + ": "
 		}
-		m.line("- Unsaved: yes; %s of the time from %s to %s after the start (%s) could not be written to the session's file.",
-			what, figures.Prose.Time(u.From), figures.Prose.Time(u.To), figures.Prose.Time(u.To-u.From))
+		m.line("- [%s] %s%s.", l.Words, in, l.Sentence)
 	}
-	m.item("Projected", m.projects(), "times called projected were worked out from a rate, not run in full")
+	if m.drops > 0 {
+		m.line("- Spans dropped: %s.", m.dropText())
+	}
+	if m.projects() {
+		m.line("- Projected: times called projected were worked out from a rate, not run in full.")
+	}
 	m.line("- Outcome: %s", m.status())
 	if u := m.whole.Share(trace.CauseUnknown); u >= 0.05 {
 		m.line("- %s of the time the device was idle for no recorded cause.", figures.Prose.Percent(u))
 	}
 	if m.whole.Paused > 0 {
 		m.line("- The run was paused for %s, which is in no number but this one.", figures.Prose.Time(m.whole.Paused))
-	}
-	if m.s.Diverged > 0 {
-		m.line("- The training diverged: the loss is not a number in %s of %s, first in step %s. The times were measured all the same; nothing was learnt.",
-			figures.Count(m.s.Diverged), figures.Counted(m.s.Total.Steps, "step", "steps"), figures.Count(m.s.DivergedAt))
 	}
 	m.line("- One session on one machine: confidence intervals speak of the spread within it, not of other runs or machines.")
 	notes := 0
@@ -134,26 +117,16 @@ func (m *markdown) caveats() {
 	}
 }
 
-// item answers yes with a reason, or no.
-func (m *markdown) item(question string, yes bool, why string) {
-	if !yes {
-		m.line("- %s: no.", question)
-		return
+// segmentNames are "segment A" or "segments A, #2".
+func (m *markdown) segmentNames(segments []int32) string {
+	names := make([]string, len(segments))
+	for i, index := range segments {
+		names[i] = m.segmentName(index)
 	}
-	m.line("- %s: yes; %s.", question, why)
-}
-
-func (m *markdown) flaggedRows(flag uint16) string {
-	var l []string
-	for i := range m.rows {
-		if m.flagged(i, flag) {
-			l = append(l, m.letter(i))
-		}
+	if len(names) == 1 {
+		return "segment " + names[0]
 	}
-	if len(l) == 1 {
-		return "segment " + l[0]
-	}
-	return "segments " + strings.Join(l, ", ")
+	return "segments " + strings.Join(names, ", ")
 }
 
 func (m *markdown) dropText() string {

@@ -15,9 +15,9 @@ func TestEmulatedLabels(t *testing.T) {
 		says []string
 		not  string
 	}{
-		{trace.Meta{DeviceKind: "emu", Emulated: true}, []string{"emulated device", "modelled, not measured", "from a model of it"}, "driver"},
-		{trace.Meta{DeviceKind: "cuda", Emulated: true}, []string{"emulated device", "the host's, not a GPU's", "an emulated driver"}, "modelled"},
-		{trace.Meta{DeviceKind: "cuda"}, []string{"Device emulated: no."}, "emulated device"},
+		{trace.Meta{DeviceKind: "emu", Emulated: true}, []string{"Note: emulated.", "modelled, not measured", "from a model of it"}, "driver"},
+		{trace.Meta{DeviceKind: "cuda", Emulated: true}, []string{"Note: emulated.", "the host's, not a GPU's", "an emulated driver"}, "modelled"},
+		{trace.Meta{DeviceKind: "cuda"}, nil, "mulated"},
 	} {
 		tt.meta.Model, tt.meta.Device = "cnn", "a device"
 		var b bytes.Buffer

@@ -241,12 +241,12 @@ func TestInjectedInVain(t *testing.T) {
 		}
 		return b.String()
 	}
-	if strings.Contains(text(), "injected bottleneck") {
+	if strings.Contains(text(), "- [injected] in segment") {
 		t.Error("nothing was injected")
 	}
 	g := &s.Segments[len(s.Segments)-1]
 	g.Knobs = append(slices.Clone(g.Knobs), trace.Knob{Name: "inject_straggler", Value: "9:50ms"})
-	if !strings.Contains(text(), "injected bottleneck") {
+	if !strings.Contains(text(), "- [injected] in segment") {
 		t.Error("not labelled")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -37,8 +38,8 @@ func (m *markdown) modelName() string {
 
 func (m *markdown) title() {
 	fmt.Fprintf(m.w, "# gpustall report: %s on %s\n\n", m.modelName(), or(m.s.Meta.Device, "an unknown device"))
-	if l := m.labels(); len(l) > 0 {
-		m.para("**Note: %s.** See the caveats at the end.", strings.Join(l, ", "))
+	if words := advice.Words(m.labels); words != "" {
+		m.para("**Note: %s.** See the caveats at the end.", words)
 	}
 	m.short()
 }
