@@ -61,6 +61,7 @@ type Engine struct {
 	dev    device.Device
 	rec    *trace.Recorder
 	loader *loader.Loader
+	hung   error // a worker of it that Close left behind
 	plans  *plan.Plans
 	ops    *ops.Table
 	scale  lossScale
@@ -376,11 +377,17 @@ func (e *Engine) Memory() trace.Memory { return e.plans.Memory() }
 // Tuned lists the decisions between kernel variants, where the device makes any.
 func (e *Engine) Tuned() []device.Tuned { return e.plans.Tuned() }
 
+// Hung tells, after Close, of a loader's worker that did not end and was left
+// behind: the data set and the device must then stay open.
+func (e *Engine) Hung() error { return e.hung }
+
 // Close stops the loader and frees what the engine took from the device.
 func (e *Engine) Close() error {
 	var errs []error
-	if e.loader != nil {
-		errs = append(errs, e.loader.Close())
+	if e.loader != nil && e.hung == nil {
+		if e.hung = e.loader.Close(); e.hung != nil {
+			e.rec.Note("warn", e.hung.Error())
+		}
 	}
 	if e.plans != nil {
 		e.plans.Close()

@@ -128,6 +128,54 @@ func TestDataEnds(t *testing.T) {
 	}
 }
 
+// stuck is a data set with one sample whose read hangs until the test ends.
+type stuck struct {
+	stripes
+	reached, gate chan struct{}
+}
+
+func (d stuck) Read(ctx context.Context, s *loader.Sample) error {
+	if s.Index == 100 {
+		close(d.reached)
+		<-d.gate
+	}
+	return d.stripes.Read(ctx, s)
+}
+
+// A read that hangs keeps neither a cancelled run nor the engine's end.
+func TestHungRead(t *testing.T) {
+	for _, workers := range []int{0, 2} {
+		k := small()
+		k.Loader.Shuffle, k.Loader.NumWorkers = false, workers
+		reached, gate := make(chan struct{}), make(chan struct{})
+		r, _ := faultyCPU(t, stuck{stripes{n: 256}, reached, gate}, k, 1)
+		ctx, cancel := context.WithCancel(context.Background())
+		steps := 100 / k.Loader.BatchSize
+		ended := make(chan error, 1)
+		go func() { ended <- r.engine.Run(ctx) }()
+		<-reached
+		r.until(func(s *trace.Snapshot) bool { return len(s.Recent) > 0 })
+		cancel()
+		err := <-ended
+		if err = errors.Join(err, r.engine.Close()); err != nil {
+			t.Error(err)
+		}
+		if hung := r.engine.Hung(); !errors.Is(hung, loader.ErrHung) || !strings.Contains(hung.Error(), "sample 100") {
+			t.Errorf("%d workers: the worker left behind is told as %v", workers, hung)
+		}
+		if err := r.collector.Stop(trace.Outcome{Status: "stopped"}); err != nil {
+			t.Error(err)
+		}
+		close(gate)
+		if s := r.session.Snapshot(0, 1<<62); len(s.Recent) == 0 || len(s.Recent) > steps || len(s.Notes) == 0 || s.Notes[len(s.Notes)-1].Text != r.engine.Hung().Error() {
+			t.Errorf("%d workers: %d steps, at most %d before the hung one; notes %v", workers, len(s.Recent), steps, s.Notes)
+		}
+		if err := r.dev.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A step that fails or panics half enqueued ends the run: no later call of it is
 // made, and what was enqueued is waited for before its memory goes.
 func TestDeviceFails(t *testing.T) {

@@ -51,8 +51,6 @@ func (k Knobs) Validate() error {
 		return fmt.Errorf("prefetch_factor=%d needs num_workers > 0: without workers nothing is prefetched; raise num_workers or unset prefetch_factor (0)", k.PrefetchFactor)
 	case k.NumWorkers == 0 && k.PersistentWorkers:
 		return fmt.Errorf("persistent_workers=on needs num_workers > 0: there is no worker to keep; raise num_workers or turn persistent_workers off")
-	case k.NumWorkers == 0 && k.Timeout > 0:
-		return fmt.Errorf("timeout=%v needs num_workers > 0: a batch loaded inline cannot be timed out; raise num_workers or set timeout=0", k.Timeout)
 	}
 	return k.Inject.validate()
 }

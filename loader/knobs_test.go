@@ -25,7 +25,7 @@ func TestValidate(t *testing.T) {
 		{"prefetch large", func(k *Knobs) { k.PrefetchFactor = 17 }, "prefetch_factor=17|1 to 16"},
 		{"prefetch without workers", func(k *Knobs) { k.NumWorkers, k.PrefetchFactor = 0, 2 }, "prefetch_factor=2|num_workers > 0|unset"},
 		{"persistent without workers", func(k *Knobs) { k.NumWorkers, k.PersistentWorkers = 0, true }, "persistent_workers=on|num_workers > 0"},
-		{"timeout without workers", func(k *Knobs) { k.NumWorkers, k.Timeout = 0, time.Second }, "timeout=1s|num_workers > 0"},
+		{"timeout without workers", func(k *Knobs) { k.NumWorkers, k.Timeout = 0, time.Second }, ""},
 		{"timeout negative", func(k *Knobs) { k.Timeout = -1 }, "timeout=-1ns|0 "},
 		{"batch zero", func(k *Knobs) { k.BatchSize = 0 }, "batch_size=0|1 to "},
 		{"batch of more than there is", func(k *Knobs) { k.BatchSize = 11 }, ""},

@@ -89,6 +89,6 @@ func (e *SampleError) Unwrap() error { return e.Err }
 
 func (w *worker) failure(s *slot, err error, stack []byte) error {
 	return &SampleError{
-		Op: w.op, Dataset: w.l.info.Name, Index: w.index, Epoch: s.Epoch, Batch: s.Seq, Stack: stack, Err: err,
+		Op: w.op, Dataset: w.l.info.Name, Index: int(w.index.Load()), Epoch: s.Epoch, Batch: s.Seq, Stack: stack, Err: err,
 	}
 }

@@ -13,6 +13,8 @@ var (
 	ErrEnd = errors.New("no batch is left")
 	// ErrClosed is Next's and Set's answer after Close.
 	ErrClosed = errors.New("the loader is closed")
+	// ErrHung is wrapped by Close's error when it gave up waiting for a worker.
+	ErrHung = errors.New("it hangs")
 	// ErrTimeout is wrapped by Next's error when the timeout knob has run out.
 	ErrTimeout = errors.New("timed out")
 )
@@ -72,14 +74,13 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 			return l.deliver(s), nil
 		}
 		if l.opened == l.current && l.openable() {
-			l.open(l.inline)
+			l.open(l.inline.worker)
 			continue
 		}
-		if l.k.NumWorkers == 0 {
+		if l.k.NumWorkers == 0 && !l.inline.busy {
 			// A limit of one: what workers still have in flight comes first.
 			if s, _ := l.take(1); s != nil {
-				l.loadInline(ctx, s)
-				continue
+				l.loadInline(s)
 			}
 		}
 		if start.IsZero() {
@@ -100,28 +101,6 @@ func (l *Loader) retry() {
 		l.wakeWorker()
 	}
 }
-
-// loadInline builds a batch in the caller's goroutine. If ctx ended meanwhile the
-// batch is put back: Next returns ctx's error and nothing else.
-func (l *Loader) loadInline(ctx context.Context, s *slot) {
-	l.mu.Unlock()
-	var err error
-	ended := false
-	defer func() {
-		l.mu.Lock()
-		if !ended || err != nil && ctx.Err() != nil { // runtime.Goexit, or the caller's end
-			s.state = redo
-			l.redo.push(s)
-			return
-		}
-		l.complete(s, err)
-	}()
-	l.sweep()
-	err = l.inline.load(l.joined.with(ctx, l.ctx), s)
-	ended = true
-}
-
-var errAborted = errors.New("the goroutine ended while it loaded")
 
 // wait blocks until something may have changed. start is when Next began to wait,
 // for the timeout, which keeps to the timer's clock.
@@ -153,34 +132,6 @@ func (l *Loader) timedOut() error {
 		return fmt.Errorf("loader: next: no batch within timeout=%v because the caller holds all %d slots; release batches earlier or raise Options.Hold: %w",
 			l.k.Timeout, l.held, ErrTimeout)
 	}
-	return fmt.Errorf("loader: next: no batch within timeout=%v from num_workers=%d, %d of them loading; raise num_workers or timeout, or lower batch_size: %w",
-		l.k.Timeout, l.k.NumWorkers, l.building, ErrTimeout)
-}
-
-// joined is a context that ends when either the caller's or the loader's does. It
-// is kept from call to call, so that a caller who passes the same context pays
-// once.
-type joined struct {
-	of, ctx context.Context
-	cancel  context.CancelFunc
-	stop    func() bool
-}
-
-func (j *joined) with(caller, loader context.Context) context.Context {
-	if j.of == caller {
-		return j.ctx
-	}
-	j.end()
-	j.of = caller
-	j.ctx, j.cancel = context.WithCancel(caller)
-	j.stop = context.AfterFunc(loader, j.cancel)
-	return j.ctx
-}
-
-func (j *joined) end() {
-	if j.of != nil {
-		j.stop()
-		j.cancel()
-		*j = joined{}
-	}
+	return fmt.Errorf("loader: next: no batch within timeout=%v from num_workers=%d, %d loading (%s); raise num_workers or timeout, or lower batch_size: %w",
+		l.k.Timeout, l.k.NumWorkers, l.building, l.at(), ErrTimeout)
 }

@@ -80,9 +80,6 @@ func TestFailureSurfacesOnceInTurn(t *testing.T) {
 	for _, workers := range []int{0, 1, 4} {
 		for _, how := range []string{"read", "decode", "transform", "goexit"} {
 			t.Run(fmt.Sprintf("%s with %d workers", how, workers), func(t *testing.T) {
-				if how == "goexit" && workers == 0 {
-					t.Skip("it would end the test's own goroutine")
-				}
 				broken := errors.New("bad sector")
 				var left atomic.Int64
 				left.Store(2) // attempts that fail
@@ -223,6 +220,49 @@ func TestBlockedNext(t *testing.T) {
 	}
 }
 
+// TestHung: a read that never returns keeps neither Next nor Close, and what its
+// worker may still write to is not freed.
+func TestHung(t *testing.T) {
+	for _, workers := range []int{0, 2} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := make(chan struct{})
+				lent := &locker{}
+				set := &numbers{samples: 8, onRead: func(context.Context, int) error { <-gate; return nil }}
+				l, err := New(Options{Dataset: set, Transform: mix{}, Alloc: lent, Knobs: Knobs{
+					BatchSize: 2, InOrder: true, NumWorkers: workers, PinMemory: true, Timeout: 3 * time.Second,
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				took := func(what string, want time.Duration, err, is error) {
+					t.Helper()
+					if got := time.Since(start); got != want || !errors.Is(err, is) {
+						t.Errorf("%s: %v after %v, want %v after %v", what, err, got, is, want)
+					}
+					start = time.Now()
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err = l.Next(ctx)
+				took("the caller's end", time.Second, err, context.DeadlineExceeded)
+				_, err = l.Next(t.Context())
+				took("the timeout", 3*time.Second, err, ErrTimeout)
+				if !strings.Contains(err.Error(), "sample 0 of numbers") {
+					t.Errorf("%v: does not say what it waited for", err)
+				}
+				err = l.Close()
+				took("the close", patience, err, ErrHung)
+				if lent.leaks() == "" {
+					t.Error("the memory of a batch that is being written was freed")
+				}
+				close(gate)
+			})
+		})
+	}
+}
+
 // TestCancelLosesNothing cancels inline loads and goes on.
 func TestCancelLosesNothing(t *testing.T) {
 	slow := &numbers{samples: 6, onRead: func(ctx context.Context, _ int) error {
@@ -270,7 +310,7 @@ func TestTimeout(t *testing.T) {
 		if !errors.Is(err, ErrTimeout) || time.Since(start) != 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
-		want := "loader: next: no batch within timeout=5s from num_workers=2, 2 of them loading; raise num_workers or timeout, or lower batch_size: timed out"
+		want := "loader: next: no batch within timeout=5s from num_workers=2, 2 loading (sample 0 of numbers); raise num_workers or timeout, or lower batch_size: timed out"
 		if got := errorText(err); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

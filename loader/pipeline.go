@@ -63,8 +63,7 @@ type Loader struct {
 	wg       sync.WaitGroup
 
 	// Next.
-	inline   *worker // loads inside Next
-	joined   joined
+	inline   inline
 	inNext   bool
 	waiting  bool
 	signal   chan struct{}
@@ -122,7 +121,7 @@ func New(o Options) (*Loader, error) {
 	} else {
 		l.clock = trace.NewClock()
 	}
-	l.inline = newWorker(l, 0, trace.TrackInline)
+	l.inline = newInline(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resize()
@@ -184,10 +183,15 @@ func (l *Loader) Stats() Stats {
 	return s
 }
 
+// patience is how long Close waits for the workers. A read that hangs (a dead
+// network file system) notices no context.
+const patience = time.Second
+
 // Close stops the workers, makes a blocked Next return ErrClosed and waits for
-// both: for as long as the data set's Read takes to notice that its context
-// ended. Batches that the caller still holds stay valid until their Release,
-// which then frees them. Closing twice is harmless.
+// both. A worker that does not end is abandoned after a while: the error, the only
+// one there is, then wraps ErrHung, and the data set and the allocator must stay
+// open, since that worker may still use them. Batches that the caller still holds
+// stay valid until their Release, which then frees them. Closing twice is harmless.
 func (l *Loader) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -198,16 +202,19 @@ func (l *Loader) Close() error {
 		l.nextDone.Wait()
 	}
 	l.mu.Unlock()
-	l.wg.Wait()
+	ended := l.ended(patience)
 
 	l.mu.Lock()
-	l.joined.end()
+	var err error
+	if !ended {
+		err = fmt.Errorf("loader: close: a worker that is at %s did not end within %v and was left behind; check the disk or the network file system: %w", l.at(), patience, ErrHung)
+	}
 	rest := l.slots[:0]
 	for _, s := range l.slots {
-		switch s.state {
-		case held:
+		switch {
+		case s.state == held, s.state == loading && !ended:
 			rest = append(rest, s)
-		case gone: // Release frees it
+		case s.state == gone: // Release frees it
 		default:
 			l.scrap = append(l.scrap, s)
 		}
@@ -215,5 +222,35 @@ func (l *Loader) Close() error {
 	l.slots = rest
 	l.mu.Unlock()
 	l.sweep()
-	return nil
+	return err
+}
+
+// ended waits for the workers' goroutines and reports whether they ended in time.
+func (l *Loader) ended(limit time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		l.wg.Wait() // as long as the hung one takes
+		close(done)
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case <-done:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// at says at which sample the worker of the oldest batch is, for errors. Called
+// with mu held.
+func (l *Loader) at() string {
+	for s := l.flight.head; s != nil; s = s.links[inFlight].next {
+		if s.state == loading {
+			if i := s.by.index.Load(); i >= 0 {
+				return fmt.Sprintf("sample %d of %s", i, Path(l.info.Name))
+			}
+		}
+	}
+	return "no sample"
 }

@@ -18,6 +18,7 @@ func (l *Loader) exchange(w *worker, s *slot, err error) *slot {
 	for w.id < l.wanted() {
 		s, why := l.take(l.k.InFlight())
 		if s != nil {
+			s.by = w
 			l.building++
 			l.wakeWorker()
 			return s

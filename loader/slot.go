@@ -22,6 +22,7 @@ const (
 type slot struct {
 	Batch
 	state  state
+	by     *worker // while loading
 	err    error   // of the load, when ready
 	order  []int32 // the dataset indices to load, a part of the epoch's order
 	inject Inject

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"dev.gpustall/engine/trace"
 )
 
-// worker builds batches: in its own goroutine, or inside Next. It is the only
+// worker builds batches in a goroutine of its own, ahead of Next or while Next waits. It is the only
 // writer of its track.
 type worker struct {
 	l       *Loader
@@ -27,11 +28,12 @@ type worker struct {
 
 	// What is being done, for errors.
 	op    string
-	index int
+	index atomic.Int64 // of the sample; -1: none
 }
 
 func newWorker(l *Loader, id int, track trace.TrackID) *worker {
-	w := &worker{l: l, id: id, wake: make(chan struct{}, 1), timer: stoppedTimer(), index: -1}
+	w := &worker{l: l, id: id, wake: make(chan struct{}, 1), timer: stoppedTimer()}
+	w.index.Store(-1)
 	if l.rec != nil {
 		w.track = l.rec.Track(track)
 	}
@@ -70,6 +72,7 @@ func (w *worker) run() {
 		}
 		l.sweep()
 		err = w.load(l.ctx, s)
+		w.index.Store(-1)
 	}
 }
 
@@ -93,6 +96,11 @@ func (l *Loader) fail(w *worker, err error) {
 	defer l.mu.Unlock()
 	l.workers[w.id] = nil
 	l.running--
+	l.broke(err)
+}
+
+// broke ends the loader's work for good. Called with mu held.
+func (l *Loader) broke(err error) {
 	if l.broken == nil {
 		l.broken = err
 	}
@@ -171,7 +179,8 @@ func (w *worker) park(why trace.BlockReason) {
 func (w *worker) load(ctx context.Context, s *slot) (err error) {
 	w.lane.begin(w, s.Seq)
 	start := w.lane.last
-	w.op, w.index = "prepare", -1
+	w.op = "prepare"
+	w.index.Store(-1)
 	defer func() {
 		if p := recover(); p != nil {
 			w.scratch = w.scratch[:0] // in an unknown state
@@ -256,7 +265,7 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err erro
 	w.lane.inject(s, s.inject.Read)
 	defer w.lane.end(trace.KindRead)
 	for j := range c {
-		w.index = c[j].Index
+		w.index.Store(int64(c[j].Index))
 		if err = w.l.dataset.Read(ctx, &c[j]); err != nil {
 			return 0, err
 		}
@@ -280,7 +289,7 @@ func (w *worker) decode(c []Sample) (n int, err error) {
 	w.lane.flags = 0
 	defer w.lane.end(trace.KindDecode)
 	for j := range c {
-		w.index = c[j].Index
+		w.index.Store(int64(c[j].Index))
 		if err := w.l.dataset.Decode(&c[j]); err != nil {
 			return 0, err
 		}
@@ -303,7 +312,7 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 	}
 	for j := range c {
 		sample := &c[j]
-		w.index = sample.Index
+		w.index.Store(int64(sample.Index))
 		w.labels[row+j] = sample.Label
 		w.rng = NewRNG(w.l.seed, int(s.Epoch), sample.Index)
 		dst := s.Host[(row+j)*size : (row+j+1)*size]
@@ -325,7 +334,8 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 // collate writes the labels and clears the gaps between the parts, so that equal
 // batches are equal bytes.
 func (w *worker) collate(s *slot) {
-	w.op, w.index = "collate", -1
+	w.op = "collate"
+	w.index.Store(-1)
 	w.lane.flags = 0
 	at := NewLayout(w.l.info, s.N, s.Device)
 	clear(s.Host[at.N*at.Sample : at.Labels])

@@ -154,13 +154,17 @@ func (r *run) close(status string, cause error) error {
 			r.recorder.Ops(ops)
 		}
 		out := trace.Outcome{Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak(), Planned: r.engine.Memory()}
-		if cause != nil {
+		err := r.engine.Close()
+		if cause != nil { // noted last, so that the summary is what tells it
 			out.Error = cause.Error()
 			r.recorder.Note("error", out.Error)
 		}
-		err := r.engine.Close()
+		hung := r.engine.Hung() != nil
 		stored := during("write session file", r.file, "free some space, or name a file elsewhere with --session", r.collector.Stop(out))
-		r.err = errors.Join(err, stored, r.dataset.Close(), r.device.dev.Close())
+		r.err = errors.Join(err, stored)
+		if !hung { // the end of the process closes them
+			r.err = errors.Join(r.err, r.dataset.Close(), r.device.dev.Close())
+		}
 	})
 	return r.err
 }
@@ -170,6 +174,9 @@ func (r *run) abandon() error {
 	var errs []error
 	if r.engine != nil {
 		errs = append(errs, r.engine.Close())
+		if r.engine.Hung() != nil {
+			return errors.Join(errs...)
+		}
 	}
 	if r.dataset != nil {
 		errs = append(errs, r.dataset.Close())

@@ -1,0 +1,79 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"dev.gpustall/engine/trace"
+)
+
+// inline builds batches while Next waits for them, with num_workers=0. It has a
+// goroutine of its own, so that Next can end, by its context or by the timeout,
+// while a read hangs. Its fields are guarded by Loader.mu.
+type inline struct {
+	*worker
+	jobs    chan *slot
+	running bool // the goroutine
+	busy    bool // with a batch
+}
+
+var errAborted = errors.New("the goroutine ended while it loaded")
+
+func newInline(l *Loader) inline {
+	return inline{worker: newWorker(l, 0, trace.TrackInline), jobs: make(chan *slot, 1)}
+}
+
+// loadInline has s built. Called with mu held, when inline is not busy.
+func (l *Loader) loadInline(s *slot) {
+	if !l.inline.running {
+		l.inline.running = true
+		l.wg.Add(1)
+		go l.inline.serve(l.inline.jobs)
+	}
+	l.inline.busy = true
+	s.by = l.inline.worker
+	l.building++
+	l.inline.jobs <- s
+}
+
+// serve builds what it is given until the loader is closed.
+func (w *worker) serve(jobs <-chan *slot) {
+	l := w.l
+	defer l.wg.Done()
+	var s *slot
+	defer func() {
+		p := recover()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.inline.running = false
+		switch {
+		case p != nil:
+			l.broke(fmt.Errorf("loader: loading inline panicked: %v\n%s", p, debug.Stack()))
+		case s != nil: // the data set called runtime.Goexit
+			l.served(s, w.failure(s, errAborted, nil))
+		}
+	}()
+	for {
+		select {
+		case s = <-jobs:
+		case <-l.ctx.Done():
+			return
+		}
+		l.sweep()
+		err := w.load(l.ctx, s)
+		w.index.Store(-1)
+		l.mu.Lock()
+		l.served(s, err)
+		l.mu.Unlock()
+		s = nil
+	}
+}
+
+// served hands over a batch that was built inline. Called with mu held.
+func (l *Loader) served(s *slot, err error) {
+	l.inline.busy = false
+	l.building--
+	l.complete(s, err)
+	l.wakeNext() // also where it is not its turn: Next asks for the next one
+}
