@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strconv"
 	"syscall"
 	"unicode/utf8"
@@ -19,6 +20,30 @@ func FileError(op, path string, err error, otherwise string) error {
 		}
 	}
 	return fmt.Errorf("%s %s: %w: %s", op, Path(path), err, mend)
+}
+
+// ErrNotFile is wrapped by Open's error.
+var ErrNotFile = errors.New("it is no regular file but a pipe, a device, a socket or a folder")
+
+// Open opens a regular file to read, and nothing that may block or never end: a
+// named pipe without a writer does not hold it up.
+func Open(path string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) { // a socket
+		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: ErrNotFile}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: ErrNotFile}
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, st, nil
 }
 
 // Path is a path as errors show it: quoted where it has bytes that are not
@@ -42,6 +67,8 @@ func Mend(err error, otherwise string) string {
 		return "raise the limit of open files (ulimit -n) or lower num_workers"
 	case errors.Is(err, syscall.ELOOP):
 		return "remove the link, which leads back to itself"
+	case errors.Is(err, ErrNotFile):
+		return "remove it, or name a file"
 	case errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ESTALE):
 		return "check the disk or the network file system, which failed"
 	}

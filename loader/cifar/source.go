@@ -131,18 +131,14 @@ func (s source) load(want []string, optional string) (map[string]*content, error
 	found := make(map[string]*content, len(want)+1)
 	for _, name := range append([]string{optional}, want...) {
 		full := filepath.Join(s.dir, name)
-		f, err := os.Open(full)
+		f, st, err := loader.Open(full)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the caller names what is missing
 		}
 		if err != nil {
 			return nil, loader.FileError("cifar: open", full, err, pickleMend)
 		}
-		size := int64(-1)
-		if st, err := f.Stat(); err == nil {
-			size = st.Size()
-		}
-		c, err := parse(name, s.format, f, size)
+		c, err := parse(name, s.format, f, st.Size())
 		f.Close()
 		if err != nil {
 			return nil, fmt.Errorf("cifar: read %s: %w", full, err)
@@ -259,7 +255,7 @@ func (s source) loadArchive(want []string, optional string) (map[string]*content
 // walkArchive calls fn for each regular file of a tar.gz, by its base name, until
 // fn says that it is done.
 func walkArchive(p string, fn func(name string, h *tar.Header, r io.Reader) (done bool, err error)) error {
-	f, err := os.Open(p)
+	f, _, err := loader.Open(p)
 	if err != nil {
 		return loader.FileError("cifar: open", p, err, pickleMend)
 	}

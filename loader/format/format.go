@@ -91,14 +91,18 @@ func open(path string, of func(kind) (func(string) (loader.Dataset, error), load
 
 // readable tries to open a file, or to list a folder and reach what is in it.
 func readable(path string, dir bool) error {
+	if !dir {
+		f, _, err := loader.Open(path)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if !dir {
-		return nil
-	}
 	names, err := f.Readdirnames(1)
 	if err != nil || len(names) == 0 {
 		if errors.Is(err, io.EOF) {

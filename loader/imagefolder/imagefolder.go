@@ -128,19 +128,15 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		return err
 	}
 	path := d.Path(s.Index)
-	f, err := os.Open(path)
+	f, st, err := loader.Open(path)
 	if err != nil {
 		return loader.FileError("imagefolder: read", path, err, "put it back, or start again if the folder has changed")
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return loader.FileError("imagefolder: read", path, err, "replace or remove the file")
+	if st.Size() > maxFile {
+		return fmt.Errorf("imagefolder: read %s: %d bytes, more than the %d that an image may have: remove it from the folder", loader.Path(path), st.Size(), maxFile)
 	}
 	n := int(st.Size())
-	if !st.Mode().IsRegular() || n > maxFile {
-		return fmt.Errorf("imagefolder: read %s: it is not a regular file of at most %d bytes: remove it from the folder", loader.Path(path), maxFile)
-	}
 	if cap(s.Raw) < n {
 		s.Raw = make([]byte, n+n/4)
 	}

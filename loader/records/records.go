@@ -149,7 +149,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		return d.sleep(ctx, start)
 	}
 	path := filepath.Join(d.dir, d.names[s.Index])
-	f, err := os.Open(path)
+	f, _, err := loader.Open(path)
 	if err != nil {
 		return loader.FileError("records: read", path, err, "put it back, or start again if the folder has changed")
 	}

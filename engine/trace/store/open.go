@@ -82,16 +82,14 @@ func brief(err error) string {
 
 // checkHeader tells from the first page whether this is a session we can read.
 func checkHeader(path string) error {
+	if err := checkRegular(path); err != nil {
+		return err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return err
-	} else if info.IsDir() {
-		return fmt.Errorf("a folder is %w", ErrNotSession)
-	}
 	var head [100]byte // SQLite file format, section 1.3
 	n, err := io.ReadFull(f, head[:])
 	switch {
@@ -106,6 +104,24 @@ func checkHeader(path string) error {
 	}
 	if v := binary.BigEndian.Uint32(head[60:]); v > schemaVersion {
 		return fmt.Errorf("schema %d where this one knows %d: %w", v, schemaVersion, ErrNewer)
+	}
+	return nil
+}
+
+// checkRegular refuses what could not be read or would block for ever: folders,
+// pipes and devices, also in the place of a file that SQLite keeps beside its own.
+func checkRegular(path string) error {
+	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
+		info, err := os.Stat(path + end)
+		switch {
+		case err != nil && end == "":
+			return err
+		case err != nil:
+		case info.IsDir():
+			return fmt.Errorf("a folder is %w", ErrNotSession)
+		case !info.Mode().IsRegular():
+			return fmt.Errorf("a pipe, socket or device is %w", ErrNotSession)
+		}
 	}
 	return nil
 }

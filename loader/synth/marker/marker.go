@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"dev.gpustall/loader"
 )
 
 // File is the marker's name. It lies in the folder of the data itself.
@@ -44,7 +46,7 @@ func Write(dir string, m Marker) error {
 // Read returns the marker of dir, or nil where there is none. A marker that
 // cannot be parsed still marks: it comes back empty.
 func Read(dir string) *Marker {
-	f, err := os.Open(filepath.Join(dir, File))
+	f, _, err := loader.Open(filepath.Join(dir, File))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
