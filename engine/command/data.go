@@ -24,7 +24,7 @@ type progressFunc func(what string, done, total int)
 func progressTo(w io.Writer) progressFunc {
 	var bar *progressbar.ProgressBar
 	var current string
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	tty := ok && term.IsTerminal(int(f.Fd()))
 	return func(what string, done, total int) {
 		if what != current {

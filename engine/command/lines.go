@@ -2,7 +2,6 @@ package command
 
 import (
 	"io"
-	"os"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -12,7 +11,7 @@ import (
 // columnsOf is the width of the terminal that w is, 0 when it is none: what goes
 // to a file or a pipe keeps its lines.
 func columnsOf(w io.Writer) int {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0
 	}

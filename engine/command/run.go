@@ -53,6 +53,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, got, stop := untilSignal(parent, nil)
 	defer stop()
+	out, log = newOutlet(ctx, out), newOutlet(ctx, log)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, err := o.newRun(ctx, progressTo(log))
@@ -68,18 +69,19 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	err = r.train(ctx)
 	awake()
 	p.stop()
-	if perr := p.summary(err); err == nil {
-		err = perr
-	}
+	perr := p.summary(err)
 	if !o.json {
 		fmt.Fprintf(out, "session  %s\nreport   gpustall report %s\n", r.file, r.id())
 	}
 	switch sig := got(); {
-	case errors.Is(err, syscall.EPIPE):
+	case err != nil:
+	case errors.Is(perr, syscall.EPIPE):
 		err = signalError{syscall.SIGPIPE}
-	case err == nil && sig != nil:
+	case sig != nil:
 		err = sig
-	case err == nil:
+	case perr != nil:
+		err = perr
+	default:
 		err = diverged(r.session.Snapshot(0, 0))
 	}
 	if err == nil {

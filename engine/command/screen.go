@@ -25,12 +25,15 @@ func runScreen(parent context.Context, o *options) error {
 	if err := o.check(nil); err != nil {
 		return err
 	}
-	if !term.IsTerminal(int(os.Stdout.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
+	if !drawable() || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return runHeadless(parent, o, os.Stdout, os.Stderr)
 	}
-	ctx, got, stop := untilSignal(parent, restorer())
+	restore := restorer()
+	ctx, got, stop := untilSignal(parent, restore)
 	defer stop()
-	r, err := o.newRun(ctx, progressTo(os.Stderr))
+	defer restoreAtCrash(restore)()
+	out, log := newOutlet(ctx, os.Stdout), newOutlet(ctx, os.Stderr)
+	r, err := o.newRun(ctx, progressTo(log))
 	if err != nil {
 		return errors.Join(got(), err)
 	}
@@ -47,19 +50,43 @@ func runScreen(parent context.Context, o *options) error {
 		}()
 		err = r.train(trainCtx)
 	}()
-	screenErr := tui.Run(ctx, tui.Options{
+	screenErr := show(ctx, restore, tui.Options{
 		Source: r.session, Control: r.engine, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme,
 		Export: func() (string, error) { return exportReport(r.session, baseName(r.file), r.file) },
 	})
 	cancel()
-	trainErr := waitFor(trained, os.Stderr)
+	trainErr := waitFor(trained, log)
+	if hung := r.engine.Hung(); hung != nil {
+		fmt.Fprintf(log, "gpustall: %v\n", hung)
+	}
 	sum := summarise(r, trainErr)
-	fmt.Print(fold(sum.text(), columnsOf(os.Stdout)))
-	fmt.Printf("session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
+	fmt.Fprint(out, fold(sum.text(), columnsOf(out)))
+	fmt.Fprintf(out, "session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
 	if err := ended(trainErr, screenErr, got()); err != nil {
 		return err
 	}
 	return diverged(r.session.Snapshot(0, 0))
+}
+
+// drawable reports whether standard output is a terminal that a screen can be
+// drawn on; a dumb one gets lines.
+func drawable() bool {
+	return term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// screenPatience is how long the screen may take to close once ctx has ended: it
+// cannot where nobody reads the terminal.
+const screenPatience = 2 * time.Second
+
+// show runs the screen. Where it does not close in time, it is left behind and
+// the terminal restored as far as that goes; a signal is then the reason.
+func show(ctx context.Context, restore func(), o tui.Options) error {
+	var err error
+	if !inTime(ctx, screenPatience, func() { err = tui.Run(ctx, o) }) {
+		_ = briefly(restore)
+		return ctx.Err()
+	}
+	return err
 }
 
 // stopPause is how long a run that ends may take before a word about it.
@@ -85,7 +112,7 @@ func restorer() func() {
 	in := int(os.Stdin.Fd())
 	state, err := term.GetState(in)
 	if err != nil {
-		return nil
+		return func() {}
 	}
 	return func() {
 		_ = term.Restore(in, state)
@@ -157,13 +184,15 @@ func newReplay(version string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !term.IsTerminal(int(os.Stdout.Fd())) {
+			if !drawable() {
 				complain(os.Stderr, s)
 				return report.Markdown(os.Stdout, all(s), report.Options{Session: path})
 			}
-			ctx, got, stop := untilSignal(cmd.Context(), restorer())
+			restore := restorer()
+			ctx, got, stop := untilSignal(cmd.Context(), restore)
 			defer stop()
-			err = tui.Run(ctx, tui.Options{
+			defer restoreAtCrash(restore)()
+			err = show(ctx, restore, tui.Options{
 				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
 				Export: func() (string, error) { return exportReport(s, baseName(path), path) },
 			})

@@ -44,11 +44,13 @@ func watchSignals(parent context.Context, last func(), exit func(code int)) (ctx
 		}
 		select {
 		case s := <-ch:
-			n, _ := s.(syscall.Signal)
-			defer exit(exitSignal + int(n)) // should last fail, too
 			if last != nil {
-				last()
+				if err := briefly(last); err != nil {
+					first <- fmt.Errorf("restore the terminal: %w", err)
+				}
 			}
+			n, _ := s.(syscall.Signal)
+			exit(exitSignal + int(n))
 		case <-quit:
 		}
 	}()
