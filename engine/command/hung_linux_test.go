@@ -16,12 +16,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
 )
 
 // A pipe, a device or a socket in the place of a file is refused by name, not read.
 func TestNoRegularFile(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "x"+trace.Ext)
+	pipe := filepath.Join(t.TempDir(), "x"+store.Ext)
 	if err := unix.Mkfifo(pipe, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestNoRegularFile(t *testing.T) {
 	if err := os.Symlink(pipe, filepath.Join(dir, "cat", "pipe.jpg")); err != nil {
 		t.Fatal(err)
 	}
-	session := filepath.Join(t.TempDir(), "y"+trace.Ext)
+	session := filepath.Join(t.TempDir(), "y"+store.Ext)
 	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--steps", "2", "--session", session); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
@@ -64,7 +64,7 @@ func TestNoRegularFile(t *testing.T) {
 	if err := os.MkdirAll(sessionFolder(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mkfifo(filepath.Join(sessionFolder(), "x"+trace.Ext), 0o644); err != nil {
+	if err := unix.Mkfifo(filepath.Join(sessionFolder(), "x"+store.Ext), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if r := gpustall(t, "sessions"); r.code != 0 || !strings.Contains(r.stdout, "cannot be opened") {
@@ -113,7 +113,7 @@ func TestUnreadTerminal(t *testing.T) {
 	for _, screen := range []bool{false, true} {
 		t.Run(fmt.Sprintf("screen %v", screen), func(t *testing.T) {
 			tty := unread(t)
-			file := filepath.Join(t.TempDir(), "x"+trace.Ext)
+			file := filepath.Join(t.TempDir(), "x"+store.Ext)
 			args := []string{"--device", "emu:cosmoflow-h100", "--steps", "1000000", "--session", file}
 			if !screen {
 				args = append([]string{"run"}, args...)
@@ -130,7 +130,7 @@ func TestUnreadTerminal(t *testing.T) {
 			ended := make(chan struct{})
 			go func() { defer close(ended); _ = cmd.Wait() }()
 			for range 10_000 { // steps are in the file: it runs
-				if s, err := trace.Open(file); err == nil && len(s.Snapshot(0, 0).Recent) > 0 {
+				if s, err := store.Open(file); err == nil && len(s.Snapshot(0, 0).Recent) > 0 {
 					break
 				}
 				time.Sleep(10 * time.Millisecond)
@@ -142,7 +142,7 @@ func TestUnreadTerminal(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != exitSignal+int(syscall.SIGTERM) {
 				t.Errorf("exit code %d", code)
 			}
-			s, err := trace.Open(file)
+			s, err := store.Open(file)
 			if err != nil {
 				t.Fatal(err)
 			}
