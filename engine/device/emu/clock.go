@@ -1,9 +1,6 @@
 package emu
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Clock is the host's time, in ns. The device's timelines are laid out on it.
 type Clock interface {
@@ -26,23 +23,3 @@ func (c *RealClock) Sleep(until int64) {
 		time.Sleep(time.Duration(d))
 	}
 }
-
-// VirtualClock stands still until someone sleeps or advances it, so that a run
-// on it is repeatable to the ns and takes no time.
-type VirtualClock struct{ now atomic.Int64 }
-
-// Now returns the virtual ns.
-func (c *VirtualClock) Now() int64 { return c.now.Load() }
-
-// Sleep moves the clock to until, unless it is past that.
-func (c *VirtualClock) Sleep(until int64) {
-	for {
-		now := c.now.Load()
-		if now >= until || c.now.CompareAndSwap(now, until) {
-			return
-		}
-	}
-}
-
-// Advance moves the clock on by d: host work that takes that long.
-func (c *VirtualClock) Advance(d time.Duration) { c.now.Add(int64(d)) }

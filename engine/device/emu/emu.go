@@ -59,15 +59,6 @@ var (
 	_ device.OpTimer = (*Device)(nil)
 )
 
-// Open returns the preset called name ("h100" or "emu:h100") on clock.
-func Open(name string, clock Clock) (*Device, error) {
-	p, err := Find(name)
-	if err != nil {
-		return nil, err
-	}
-	return New(p, clock), nil
-}
-
 // New returns an accelerator with the given properties on clock.
 func New(p Preset, clock Clock) *Device {
 	name := "emulated " + p.Card.Name

@@ -16,20 +16,20 @@ import (
 type rig struct {
 	*testing.T
 	*Device
-	clock         *VirtualClock
+	clock         *virtualClock
 	copy, compute device.Stream
 }
 
 func newRig(t *testing.T, name string) *rig {
 	t.Helper()
-	r := &rig{T: t, clock: new(VirtualClock)}
-	d, err := Open(name, r.clock)
+	r := &rig{T: t, clock: new(virtualClock)}
+	p, err := Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Device = d
-	r.copy, _ = d.NewStream("copy")
-	r.compute, _ = d.NewStream("compute")
+	r.Device = New(p, r.clock)
+	r.copy, _ = r.NewStream("copy")
+	r.compute, _ = r.NewStream("compute")
 	return r
 }
 
@@ -256,7 +256,7 @@ func TestRoofline(t *testing.T) {
 }
 
 func TestUnknownPreset(t *testing.T) {
-	_, err := Open("emu:h1000", new(VirtualClock))
+	_, err := Find("emu:h1000")
 	if !errors.Is(err, device.ErrNoDevice) {
 		t.Fatalf("%v, want ErrNoDevice", err)
 	}
