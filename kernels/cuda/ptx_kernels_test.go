@@ -10,7 +10,7 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// Every kernel of every module, interpreted. A brief run leaves most of the shapes
+// Every kernel of every module, interpreted. A short run leaves most of the shapes
 // out, and does not ask that every kernel ran.
 func TestPTX(t *testing.T) {
 	whole := t.Run("op", func(t *testing.T) {
@@ -28,16 +28,14 @@ func TestPTX(t *testing.T) {
 			})
 		}
 	})
-	if whole && !brief() {
+	if whole && !testing.Short() {
 		checkPTXCoverage(t)
 	}
 }
 
-func brief() bool { return testing.Short() || raceEnabled }
-
-// few is the first n of the shapes in a brief run.
+// few is the first n of the shapes in a short run.
 func few[T any](shapes []T, n int) []T {
-	if brief() {
+	if testing.Short() {
 		return shapes[:n]
 	}
 	return shapes
@@ -55,7 +53,7 @@ func testPTXElementwise(t *testing.T) {
 		checkPTX(t, kernels.ScaleCheck{N: n})
 	}
 	size := 29
-	if brief() {
+	if testing.Short() {
 		size = 7
 	}
 	for _, c := range few([][2]int{{3, 8}, {3, 4}, {1, 16}, {4, 6}, {9, 13}, {3, 9}, {16, 32}}, 1) {
@@ -87,7 +85,7 @@ func testPTXBatchNorm(t *testing.T) {
 // Rows enough for each of 132 processors to have some, so that the last block has
 // long sums of parts.
 func testPTXManyParts(t *testing.T) {
-	if brief() {
+	if testing.Short() {
 		return
 	}
 	for _, op := range []kernels.BatchNormForward{{Rows: 16500, C: 4, Type: kernels.F32}, {Rows: 8300, C: 8, Type: kernels.F16}, {Rows: 8300, C: 8, Type: kernels.BF16}} {
@@ -136,15 +134,11 @@ func testPTXConv(t *testing.T, dir direction) {
 		kernels.Conv{N: 1, H: 6, W: 7, C: 5, K: 3, R: 2, S: 3, Stride: 1, Pad: 1},
 		kernels.Conv{N: 5, H: 20, W: 20, C: 4, K: 4, R: 1, S: 1, Stride: 1},
 		kernels.Conv{N: 3, H: 20, W: 20, C: 3, K: 3, R: 1, S: 1, Stride: 1})
-	types := floatTypes
-	if raceEnabled {
-		types = []kernels.Type{kernels.F32, kernels.F16}
-	}
 	for i, g := range few(shapes, 1) {
 		if dir == convBackwardData && g.K > 256 {
 			g.K = 40 // the wide tiles run along C
 		}
-		for _, typ := range types {
+		for _, typ := range floatTypes {
 			odd := i%2 == 1
 			switch dir {
 			case convForward:

@@ -101,7 +101,7 @@ func testPTXWgmmaSplit(t *testing.T) {
 			want := clone(bufs)
 			op.Reference(want)
 			for j, l := range splitPlan(op, target).wgmmaTiles(true) {
-				if brief() && (i+j)%2 == 0 {
+				if testing.Short() && (i+j)%2 == 0 {
 					continue
 				}
 				plan := splitDepth(t, op, target, fmt.Sprintf("%sk%d", l, 2+(j+n)%2))
