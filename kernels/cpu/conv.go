@@ -56,11 +56,31 @@ func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbi
 	if !op.Bias {
 		return weight
 	}
-	sums := pl.columnSums(dy, op.N*op.OutH()*op.OutW(), op.K, dbias)
+	sums := pl.columnSums(dy, op.Pixels(), op.K, dbias)
 	return func() {
 		weight()
 		sums()
 	}
+}
+
+// linear is a 1x1 convolution of N pixels.
+func (pl *Plan) linear(op kernels.Linear, x, w, y, bias []float32) func() {
+	f := newForward(pl, pointwise(op))
+	return f.bind(x, w, y, bias, 0)
+}
+
+func (pl *Plan) linearBackward(op kernels.LinearBackward, dy, x, w, dx, dw, dbias []float32) func() {
+	c := pointwise(op.Linear)
+	data := pl.backwardData(kernels.ConvBackwardData{Conv: c}, dy, w, dx)
+	weight := pl.convBackwardWeight(kernels.ConvBackwardWeight{Conv: c, Bias: true}, x, dy, dw, dbias)
+	return func() {
+		data()
+		weight()
+	}
+}
+
+func pointwise(op kernels.Linear) kernels.Conv {
+	return kernels.Conv{N: op.N, H: 1, W: 1, C: op.In, K: op.Out, R: 1, S: 1, Stride: 1}
 }
 
 // region is a part of the plan's scratch memory, in float32s.

@@ -28,7 +28,7 @@ type forward struct {
 }
 
 func newForward(pl *Plan, c kernels.Conv) *forward {
-	f := &forward{pl: pl, pixels: c.N * c.OutH() * c.OutW(), k: c.K, kk: c.R * c.S * c.C}
+	f := &forward{pl: pl, pixels: c.Pixels(), k: c.K, kk: c.R * c.S * c.C}
 	f.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
 	f.direct = c.R == 1 && c.S == 1 && c.Stride == 1 && c.Pad == 0
 	f.rows = rowsFor(f.kk)

@@ -19,7 +19,7 @@ type byTap struct {
 }
 
 func (pl *Plan) weightByTap(c kernels.Conv, x, dy, dw []float32) func() {
-	b := &byTap{pl: pl, c: c, pixels: c.N * c.OutH() * c.OutW(), x: x, dy: dy, dw: dw}
+	b := &byTap{pl: pl, c: c, pixels: c.Pixels(), x: x, dy: dy, dw: dw}
 	taps := c.R * c.S
 	// Enough items to share evenly, but channels enough to pay for the gathering.
 	b.parts = min(max(ceil(8*pl.pool.threads, taps), 1), max(c.K/56, 1))
@@ -63,7 +63,7 @@ type byRow struct {
 }
 
 func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
-	b := &byRow{pl: pl, c: c, pixels: c.N * c.OutH() * c.OutW(), kk: c.R * c.S * c.C, x: x, dy: dy, dw: dw}
+	b := &byRow{pl: pl, c: c, pixels: c.Pixels(), kk: c.R * c.S * c.C, x: x, dy: dy, dw: dw}
 	b.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
 	b.ld = align(b.kk, 16)
 	// Each block reads and writes its group's sum: it must be long enough to pay for that.

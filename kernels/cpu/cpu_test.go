@@ -18,7 +18,10 @@ func newPool(t testing.TB, threads int, v variant) *Pool {
 	return p
 }
 
-// each runs f as a subtest for every instruction set that can run here.
+// variants lists the instruction sets that can run here.
+func variants() []variant { return []variant{pureGo, generic, avx2, avx512}[:best()+1] }
+
+// eachVariant runs f as a subtest for every instruction set that can run here.
 func eachVariant(t *testing.T, f func(t *testing.T, p *Pool)) {
 	for _, v := range variants() {
 		if raceEnabled && v != pureGo && v != best() {

@@ -96,12 +96,6 @@ const native = true
 // best returns the widest instruction set that the processor and the system support.
 func best() variant { return variant(C.widest()) }
 
-// variants lists what can run here, for tests.
-func variants() []variant {
-	v := []variant{pureGo, generic, avx2, avx512}
-	return v[:C.widest()+1]
-}
-
 func ptr(v []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(v))) }
 
 // panel is the width of a packed panel of gemmNN's B.

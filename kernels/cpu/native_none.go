@@ -6,8 +6,7 @@ import "dev.gpustall/kernels"
 
 const native = false
 
-func best() variant       { return pureGo }
-func variants() []variant { return []variant{pureGo} }
+func best() variant { return pureGo }
 
 func (v variant) panel() int { return goPanel }
 

@@ -46,7 +46,7 @@ func depth(op kernels.Op) int {
 	case kernels.ConvBackwardData:
 		return op.R * op.S * op.K
 	case kernels.ConvBackwardWeight:
-		return op.N * op.OutH() * op.OutW()
+		return op.Pixels()
 	}
 	return 1
 }
