@@ -10,7 +10,9 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// variant is a tile, and the number of parts that each result's depth is summed in.
+// variant is a tile, and the number of parts that the depth of the product is cut
+// into. The depth is the dimension that the product sums over; each part is summed
+// by blocks of its own.
 type variant struct {
 	tile
 	parts int
@@ -72,8 +74,8 @@ func newConvPlan(g kernels.Conv, dir direction, typ kernels.Type, t Target) conv
 	return c
 }
 
-// wgmmaTiles is the tiles that fit c. tensor says that its channels allow tensor
-// cores.
+// wgmmaTiles lists the wgmma tiles that fit c. tensor says whether c's channels
+// allow tensor cores.
 func (c convPlan) wgmmaTiles(tensor bool) []tile {
 	if c.t.SM != 90 || !tensor || c.typ.Size() != 2 {
 		return nil
@@ -85,8 +87,8 @@ func (c convPlan) wgmmaTiles(tensor bool) []tile {
 	return slices.DeleteFunc(tiles, func(l tile) bool { return c.shared(l) > c.t.sharedLimit() })
 }
 
-// list is the variants of some tiles, the estimated fastest first, with so many at
-// the most that split a depth.
+// list returns the variants of some tiles, the estimated fastest first. At most
+// splits of them cut the depth into parts.
 func (c convPlan) list(tiles []tile, splits int) []variant {
 	var vs []variant
 	for _, l := range tiles {
@@ -99,7 +101,8 @@ func (c convPlan) list(tiles []tile, splits int) []variant {
 	return vs
 }
 
-// whole is the variant of a tile that splits no depth but a weight gradient's.
+// whole is the variant of a tile that leaves the depth in one part. The depth of a
+// weight gradient, all pixels of the batch, is always cut.
 func (c convPlan) whole(l tile) variant {
 	if c.dir == convBackwardWeight {
 		return variant{l, c.weightParts(l)}
@@ -107,7 +110,8 @@ func (c convPlan) whole(l tile) variant {
 	return variant{l, 1}
 }
 
-// name is the tile's, with the number of parts where that may be chosen.
+// name is the tile's, followed by the number of parts if there are several and they
+// are a choice; a weight gradient's follow from the tile.
 func (c convPlan) name(v variant) string {
 	if c.dir == convBackwardWeight || v.parts == 1 {
 		return v.tile.String()
@@ -123,7 +127,8 @@ func (c convPlan) configs() []string {
 	return names
 }
 
-// find returns the variant of a name, listed or not: the tests try others.
+// find returns the variant called config. Tests also ask for numbers of parts that
+// are not listed.
 func (c convPlan) find(config string) variant {
 	for _, v := range c.variants {
 		if c.name(v) == config {
@@ -140,7 +145,8 @@ func (c convPlan) find(config string) variant {
 	return c.variants[0]
 }
 
-// shared is the dynamic shared memory of a block: mma_layout in conv_mma.h.
+// shared returns the bytes of dynamic shared memory of a block, as mma_layout in
+// conv_mma.h does.
 func (c convPlan) shared(l tile) int {
 	if l.stages == 0 {
 		return 0
@@ -162,8 +168,9 @@ func (c convPlan) shared(l tile) int {
 	return pipeline
 }
 
-// resident is the number of blocks that a multiprocessor holds at once: its shared
-// memory is what one block may have, or slightly more.
+// resident is the number of blocks that a multiprocessor holds at once, by their
+// registers and their shared memory. A multiprocessor has as much shared memory as
+// one block may opt in to, or slightly more.
 func (c convPlan) resident(l tile) int {
 	if s := c.shared(l); s > 0 {
 		return max(1, min(l.resident, c.t.sharedLimit()/s))
@@ -176,9 +183,9 @@ func (c convPlan) scalars() []Arg {
 	return scalars(nil, c.N, c.H, c.W, c.C, c.K, c.R, c.S, c.OutH(), c.OutW(), c.Stride, c.Pad)
 }
 
-// conv appends the launch of c's kernel with the chosen tile. The buffers come
-// before the geometry, the last arguments after it; the memory for parts of the
-// sums is the last of the buffers.
+// conv appends the launch of c's kernel with the chosen tile. Its arguments are the
+// buffers, the memory for parts of the sums, the geometry, and then last. A weight
+// gradient has no memory for parts: its output is that memory.
 func (p *planner) conv(c convPlan, l tile, gridY, gridZ int, parts Arg, bufs []Arg, last ...Arg) {
 	m, n := c.results()
 	name := c.dir.String() + "_" + c.typ.String()
@@ -261,8 +268,9 @@ type partSum struct {
 	n, width, parts int
 }
 
-// sumParts adds the parts in their order, and does what was left to do with the
-// results. Where many parts are of few results, the threads of a block share them.
+// sumParts appends the launch that adds the parts in their order, then adds the bias,
+// applies ReLU or accumulates, as asked. Where there are many parts of few results,
+// several threads share the parts of one result.
 func (p *planner) sumParts(s partSum, relu, accumulate bool) {
 	name, vector := vectored(s.typ, s.width)
 	turns, slices := s.n/vector, 1

@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// What a variant of a convolution may cost: for the order in which an autotuner
-// tries them, and for the one that runs when nothing was timed. The figures are
-// an H100's; a GPU of another size has others, in about the same proportions.
+// Estimates of what a variant of a convolution costs. They give the order in which
+// an autotuner tries the variants, and the variant that runs when nothing was timed.
+// The figures are an H100's; on other GPUs the proportions are about the same.
 const (
 	wgmmaRate    = 2.4e6 // multiply-adds a microsecond of one multiprocessor
 	tensorRate16 = 1.8e6 // by mma.sync
@@ -28,7 +28,8 @@ const (
 	promising     = 1.15     // times the best's cost: the estimate is rough
 )
 
-// results are the rows and columns of the product; of the largest phase.
+// results returns the rows and columns of the product, in a data gradient those of
+// its largest phase.
 func (c convPlan) results() (m, n int) {
 	switch c.dir {
 	case convForward:
@@ -39,10 +40,11 @@ func (c convPlan) results() (m, n int) {
 	return c.K, c.R * c.S * c.C
 }
 
-// phases is the number of classes of input pixels that see different taps.
+// phases is the number of products that a data gradient is made of: one for each
+// class of input pixels that the same filter taps reach.
 func (c convPlan) phases() int { return c.Stride * c.Stride }
 
-// sums is the number of results of all phases.
+// sums is the number of results, of all phases together.
 func (c convPlan) sums() int {
 	switch c.dir {
 	case convForward:
@@ -53,8 +55,8 @@ func (c convPlan) sums() int {
 	return c.WeightLen()
 }
 
-// steps is the number of depth tiles of a result; of the average phase. A data
-// gradient's tiles never cross a tap.
+// steps is the number of depth tiles that a result is summed from, in a data gradient
+// on the average of its phases. There, no depth tile spans two filter taps.
 func (c convPlan) steps(l tile) int {
 	switch c.dir {
 	case convForward:
@@ -65,7 +67,7 @@ func (c convPlan) steps(l tile) int {
 	return ceil(c.Pixels(), l.K)
 }
 
-// longest is that of the phase with the most taps.
+// longest is steps in the phase with the most taps.
 func (c convPlan) longest(l tile) int {
 	if c.dir != convBackwardData {
 		return c.steps(l)
@@ -73,7 +75,7 @@ func (c convPlan) longest(l tile) int {
 	return ceil(c.R, c.Stride) * ceil(c.S, c.Stride) * ceil(c.Conv.K, l.K)
 }
 
-// blocks of a launch in which no depth is split.
+// blocks is the number of blocks of a launch that leaves the depth in one part.
 func (c convPlan) blocks(l tile) int {
 	m, n := c.results()
 	count := ceil(m, l.M) * ceil(n, l.N)
@@ -84,8 +86,8 @@ func (c convPlan) blocks(l tile) int {
 }
 
 // weightParts is the number of blocks that share a tile of a weight gradient, whose
-// depth is all pixels: so many that they fill the GPU a whole number of times, and
-// that their parts cost less than it saves.
+// depth is all pixels. It is the cheapest of the numbers that fill the GPU with
+// blocks a whole number of times; cost includes adding up the parts.
 func (c convPlan) weightParts(l tile) int {
 	steps, best := c.steps(l), variant{l, 1}
 	for each := 1; each <= maxWaves*c.resident(l); each++ { // blocks of a multiprocessor
@@ -98,9 +100,9 @@ func (c convPlan) weightParts(l tile) int {
 	return best.parts
 }
 
-// splits lists the variants of some tiles with a split depth that may be worth it:
-// for each the best number of parts, if that comes near the best undivided one; so
-// many at the most.
+// splits lists the variants that cut the depth into parts and may be worth trying:
+// for each tile the cheapest number of parts, if it costs little more than the best
+// variant with one part. It lists at most count of them.
 func (c convPlan) splits(tiles []tile, count int) []variant {
 	whole := math.Inf(1)
 	for _, l := range tiles {
@@ -126,14 +128,14 @@ func (c convPlan) splits(tiles []tile, count int) []variant {
 
 func (c convPlan) processors() int { return max(c.t.Processors, 1) }
 
-// cost estimates the microseconds of a variant: how often its blocks fill the GPU,
-// by what a filling takes; then, if there are parts, the second launch and writing
-// and reading them.
+// cost estimates the microseconds of a variant: the number of times that its blocks
+// fill the GPU, times what one filling takes. If there are several parts, the launch
+// that adds them up and the traffic of writing and reading them come on top.
 func (c convPlan) cost(v variant) float64 {
 	l, p := v.tile, c.processors()
 	steps, longest := ceil(c.steps(l), v.parts), ceil(c.longest(l), v.parts)
 	resident := c.resident(l)
-	// time of r blocks that share a multiprocessor.
+	// time is how long r blocks take that share a multiprocessor.
 	time := func(r, steps int) float64 {
 		work := float64(r*steps) * float64(l.M*l.N*l.K)
 		return waveStart + work/(c.rate(l)*busy(r*l.threads)/busy(resident*l.threads))
@@ -150,14 +152,16 @@ func (c convPlan) cost(v variant) float64 {
 	return t
 }
 
-// busy is how near a multiprocessor comes to its rate with the warps of that many
-// threads to choose from. A guess: a half with two, four fifths with eight.
+// busy is the share of its peak rate that a multiprocessor reaches with that many
+// threads to hide latencies with. A guess: half with two warps, four fifths with
+// eight.
 func busy(threads int) float64 {
 	warps := float64(threads) / 32
 	return warps / (warps + 2)
 }
 
-// rate is a full multiprocessor's, in multiply-adds a microsecond.
+// rate is what a full multiprocessor computes with tile l, in multiply-adds a
+// microsecond.
 func (c convPlan) rate(l tile) float64 {
 	switch {
 	case l.wgmma:
@@ -170,8 +174,9 @@ func (c convPlan) rate(l tile) float64 {
 	return tensorRate16 * l.rate
 }
 
-// partRate is the speed, in bytes a microsecond of one multiprocessor, at which
-// parts are written and read: twice memory's if they fit in half of the L2 cache.
+// partRate is how fast parts are written and read, in bytes a microsecond for each
+// multiprocessor: at the memory's rate, or twice that if they fit in half of the L2
+// cache.
 func (c convPlan) partRate(v variant) float64 {
 	cache := 6 << 20 // V100 and the smaller GPUs of later generations
 	switch c.t.SM {

@@ -12,8 +12,8 @@ func (p *planner) stride(n int) [3]int {
 	return [3]int{max(blocks, 1), 1, 1}
 }
 
-// spread is stride for kernels whose threads have much to do: where they are few,
-// in smaller blocks, so that no multiprocessor is without.
+// spread is stride for kernels whose threads have much to do. Where there are few
+// threads it makes the blocks smaller, so that every multiprocessor gets one.
 func (p *planner) spread(n int) (grid [3]int, threads int) {
 	for threads = elementThreads; threads > 32 && ceil(n, threads) < p.t.Processors; {
 		threads /= 2
@@ -65,8 +65,7 @@ func (p *planner) augment(op kernels.Augment) {
 	p.launch("elementwise", "augment_"+stored(op.Type), p.stride(op.N*op.H*op.W), elementThreads, args...)
 }
 
-// sgd updates any number of parameters that lie one behind the other in one
-// launch.
+// sgd updates all parameters in one launch: they lie one behind the other.
 func (p *planner) sgd(op kernels.SGD) {
 	copied := op.Copy.Size() == 2
 	entry := "sgd"

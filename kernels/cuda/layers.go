@@ -2,7 +2,7 @@ package cuda
 
 import "dev.gpustall/kernels"
 
-// The blocks of columns.h: of a sum over rows, and of a pass over the elements.
+// The blocks of columns.h. Its kernels sum over rows, or pass over all elements.
 const (
 	sumThreads  = 512 // SUM_THREADS
 	passThreads = 256 // PASS_THREADS
@@ -27,9 +27,9 @@ func (p *planner) columns(rows, c int, t kernels.Type) columnGrid {
 	if 4*groups > CounterBytes {
 		p.fail("%d channels in rows are over the %d that its counters serve", c, CounterBytes/4*across*vector)
 	}
-	// All blocks run at once, so that they sweep the rows together. Of a sum, one a
-	// multiprocessor suffices to read at full speed, and keeps the parts few for the
-	// block that adds them up; of a pass, two fit.
+	// All blocks run at once, so that they sweep the rows together. For a sum, one
+	// block on each multiprocessor reads at full speed, and leaves few parts for the
+	// block that adds them up. For a pass, two fit on a multiprocessor.
 	blocks := func(each, threads int) int {
 		strips := ceil(rows, threads/across*stripBatch)
 		return max(1, min(each*p.t.Processors/groups, strips))
@@ -38,8 +38,9 @@ func (p *planner) columns(rows, c int, t kernels.Type) columnGrid {
 	return columnGrid{name, [3]int{groups, parts, 1}, [3]int{groups, slices, 1}, parts}
 }
 
-// vectored names the variant of a kernel for rows of n elements of t, and how many
-// elements it loads at once.
+// vectored returns the suffix of the kernel's name for rows of n elements of t, and
+// how many elements that kernel loads at once: 16 bytes, or one element if 16 bytes
+// do not divide the row.
 func vectored(t kernels.Type, n int) (name string, vector int) {
 	if vector = 16 / t.Size(); n%vector == 0 {
 		return stored(t), vector

@@ -19,9 +19,9 @@ type Target struct {
 	Shared     int // bytes of shared memory that one block may opt in to; 0: what SM guarantees
 }
 
-// TensorCores says whether matrix products of a type run on tensor cores, given
-// channels in multiples of 16 bytes. On others they run on CUDA cores, in float32
-// arithmetic. Volta's tensor cores are not used.
+// TensorCores says whether matrix products of a type run on tensor cores. They
+// need channels in multiples of 16 bytes as well. Everything else runs on CUDA
+// cores, in float32 arithmetic. Volta's tensor cores are not used.
 func (t Target) TensorCores(typ kernels.Type) bool {
 	return t.SM >= 80 && typ != kernels.F32 || t.SM >= 75 && typ == kernels.F16
 }
@@ -47,12 +47,12 @@ func (t Target) sharedLimit() int {
 // Plan is how an operation runs on a GPU: its launches, in order, on one
 // stream.
 type Plan struct {
-	// Config is the name of the variant that was taken: one of Configs.
+	// Config is the name of the chosen variant: one of Configs.
 	Config   string
 	Launches []Launch
-	// Scratch is the bytes of device memory, aligned to 256, that the launches use
-	// between them. Its contents need not be kept or cleared, so that the plans
-	// of one stream can share the memory.
+	// Scratch is how many bytes of device memory, aligned to 256, the launches need to
+	// pass results from one to the next. Nothing in it outlives the plan's run and it
+	// need not be cleared, so all plans of one stream can share the memory.
 	Scratch int
 }
 
@@ -94,8 +94,8 @@ const MaxArgs = 24
 
 // NewPlan returns the launches of op. The config is one of Configs, or empty
 // for the first of them. Buffers of activations, weights and their gradients
-// must be aligned to 16 bytes. It fails for an operation it does not know, a
-// config the operation does not have and shapes past 2^31 elements.
+// must be aligned to 16 bytes. NewPlan fails for an operation without a kernel, for
+// a config that the operation does not have and for buffers of 2^31 elements or more.
 func NewPlan(op kernels.Op, t Target, config string) (Plan, error) {
 	k := kernelOf(op, t)
 	if k == nil {
@@ -198,10 +198,9 @@ func (k onlyKernel) plan(p *planner, _ string) { k(p) }
 //go:embed ptx/*.ptx
 var ptx embed.FS
 
-// PTX returns the text of a module for a device of compute capability sm.
-// The driver compiles it for the device; it takes the newest PTX that the device
-// can run. PTX for sm_90a runs on 9.0 alone, not on what comes after. It fails
-// below sm_70.
+// PTX returns the text of a module, which the driver compiles for the device: the
+// newest that a device of compute capability sm can run. PTX for sm_90a runs on
+// compute capability 9.0 alone, on no later one. PTX fails below sm_70.
 func PTX(name string, sm int) ([]byte, error) {
 	if sm == 90 {
 		if b, err := ptx.ReadFile("ptx/" + name + ".sm_90a.ptx"); err == nil {
@@ -280,7 +279,7 @@ func scalars(args []Arg, vs ...int) []Arg {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// stored is the type of t's elements in memory, as the kernels' names have it.
+// stored is the type of t's elements in memory, as it is written in kernel names.
 func stored(t kernels.Type) string {
 	if t == kernels.TF32 {
 		return kernels.F32.String()

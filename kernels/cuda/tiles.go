@@ -6,11 +6,11 @@ import "fmt"
 // steps of K.
 type tile struct {
 	M, N, K  int
-	stages   int     // tiles under way; 0: CUDA cores
+	stages   int     // depth tiles being loaded or used at once; 0: CUDA cores
 	vector   int     // elements a load brings, for CUDA cores
 	threads  int     // of a block
 	resident int     // blocks a multiprocessor holds, by their registers
-	rate     float64 // how near a warp's tile comes to the peak; an estimate
+	rate     float64 // share of the peak rate that a warp reaches; an estimate
 	wgmma    bool    // by Hopper's wgmma
 }
 
@@ -63,10 +63,10 @@ var (
 	simtTile1  = simt(64, 64, 1, 64, 6, 0.5) // any number of channels
 )
 
-// Hopper's own matrix products (conv_wgmma.h) are in modules for sm_90a, which no
-// other compute capability runs, and are further variants behind all others: they
-// have not run on a GPU yet, so they are taken only where an autotuner has found
-// them right and faster.
+// Hopper's own matrix products (conv_wgmma.h) are in modules for sm_90a, which only
+// compute capability 9.0 runs. They come last in the list of variants, because they
+// have not run on a GPU yet: only an autotuner that has found them right and faster
+// chooses them.
 
 const (
 	wgmmaAlign       = 1024 // room to begin the tiles at a multiple of as many bytes
