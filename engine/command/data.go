@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 
 	"github.com/adrg/xdg"
-	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/synth"
 )
@@ -120,7 +120,7 @@ func inspect(path string) error {
 	}
 	stored := ""
 	if i.Bytes > 0 {
-		stored = ", " + humanize.IBytes(uint64(i.Bytes)) + " stored"
+		stored = ", " + figures.Prose.Bytes(i.Bytes) + " stored"
 	}
 	fmt.Printf("%s%s: %s, %d samples in %d classes, %dx%dx%d after the transform%s\n",
 		path, kind, i.Format, i.Samples, len(i.Classes), i.H, i.W, i.C, stored)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/adrg/xdg"
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -18,6 +17,7 @@ import (
 	"dev.gpustall/engine/device/cuda"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/device/nvml"
+	"dev.gpustall/engine/figures"
 )
 
 // finding is one line of the doctor: ok, note (works without) or bad.
@@ -77,7 +77,7 @@ func devices() []finding {
 		}
 		i := dev.Info()
 		_ = dev.Close()
-		out = append(out, finding{"ok", fmt.Sprintf("cuda:%d", n), fmt.Sprintf("%s, %s, types %s", i.Name, humanize.IBytes(uint64(i.Memory)), strings.Join(i.Types, " "))})
+		out = append(out, finding{"ok", fmt.Sprintf("cuda:%d", n), fmt.Sprintf("%s, %s, types %s", i.Name, figures.Prose.Bytes(i.Memory), strings.Join(i.Types, " "))})
 		if i.TypeNote != "" {
 			out = append(out, finding{"note", fmt.Sprintf("cuda:%d", n), i.TypeNote})
 		}

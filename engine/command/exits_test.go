@@ -131,7 +131,7 @@ func TestProgressOfSlowSteps(t *testing.T) {
 		t.Errorf("late %v, %v s since the last step: 30 s are less than two steps", g.Late, g.SinceStep)
 	}
 	s.Now = 80 * second
-	if line := measure(s, &options{epochs: 2}).line(); !strings.Contains(line, "(no step for 50 s)") {
+	if line := measure(s, &options{epochs: 2}).line(); !strings.Contains(line, "(no step for 50.0 s)") {
 		t.Errorf("a stalled run reads %q", line)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"runtime"
 	"strconv"
 
-	"github.com/dustin/go-humanize"
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
 
@@ -30,7 +30,7 @@ func hostFacts() []trace.Knob {
 	}
 	add("threads", strconv.Itoa(runtime.NumCPU()))
 	if m, err := mem.VirtualMemory(); err == nil {
-		add("memory", humanize.IBytes(m.Total))
+		add("memory", figures.Prose.Bytes(int64(m.Total)))
 	}
 	add("go", runtime.Version())
 	return facts

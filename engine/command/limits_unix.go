@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/dustin/go-humanize"
 	"github.com/shirou/gopsutil/v4/disk"
 	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/figures"
 )
 
 // limits reports what the operating system allows a loader.
@@ -18,7 +19,7 @@ func limits() []finding {
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil {
 		f := finding{"ok", "memlock", "unlimited"}
 		if r.Max != unix.RLIM_INFINITY {
-			f = finding{"note", "memlock", humanize.IBytes(r.Cur) + "; a driver's page-locked memory does not count against it"}
+			f = finding{"note", "memlock", figures.Prose.Bytes(int64(r.Cur)) + "; a driver's page-locked memory does not count against it"}
 		}
 		out = append(out, f)
 	}
@@ -30,7 +31,7 @@ func limits() []finding {
 		out = append(out, f)
 	}
 	if u, err := disk.Usage("/dev/shm"); err == nil {
-		out = append(out, finding{"ok", "/dev/shm", humanize.IBytes(u.Total) + "; gpustall's workers are threads and need none, PyTorch's do"})
+		out = append(out, finding{"ok", "/dev/shm", figures.Prose.Bytes(int64(u.Total)) + "; gpustall's workers are threads and need none, PyTorch's do"})
 	}
 	if n, cpus := affinity(); n > 0 {
 		f := finding{"ok", "affinity", fmt.Sprintf("%d of %d cpus: %s", n, runtime.NumCPU(), cpus)}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
 
@@ -59,5 +60,5 @@ func tunedText(ks []tunedKernel) string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d kernels take another variant than the planner's guess, which saves %s of their time",
-		changed, len(ks), percent((was-now)/was))
+		changed, len(ks), figures.Prose.Percent((was-now)/was))
 }

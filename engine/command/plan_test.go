@@ -18,7 +18,7 @@ func TestTunedKernels(t *testing.T) {
 	if len(ks) != 3 || ks[0].Gain != 0.25 || ks[1].Gain != 0 || !ks[1].Cached || !math.IsNaN(float64(ks[2].Gain)) {
 		t.Errorf("%+v", ks)
 	}
-	if got, want := tunedText(ks), "1 of 3 kernels take another variant than the planner's guess, which saves 10.0% of their time"; got != want {
+	if got, want := tunedText(ks), "1 of 3 kernels take another variant than the planner's guess, which saves 10.0 % of their time"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := tunedText(nil); got != "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -102,7 +103,7 @@ func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 
 func (g progress) line() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  epoch %d", clock(float64(g.T)), g.Epoch+1)
+	fmt.Fprintf(&b, "%s  epoch %d", figures.Clock(g.T.ns()), g.Epoch+1)
 	if g.Epochs > 0 {
 		fmt.Fprintf(&b, "/%d", g.Epochs)
 	}
@@ -114,17 +115,17 @@ func (g progress) line() string {
 		b.WriteString("  waiting for the first step")
 	} else {
 		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s  loss %s  top1 %s",
-			rateText(g.SamplesPerSecond), percent(float64(g.DeviceUtilization)), percent(float64(g.DataShare)),
-			lossText(g.Loss, g.Top1), percent(float64(g.Top1)))
+			figures.Rate(float64(g.SamplesPerSecond)), figures.Prose.Percent(float64(g.DeviceUtilization)), figures.Prose.Percent(float64(g.DataShare)),
+			lossText(g.Loss, g.Top1), figures.Prose.Percent(float64(g.Top1)))
 	}
 	if g.Diverged != nil {
 		fmt.Fprintf(&b, "  (diverged at step %d)", *g.Diverged)
 	}
 	if g.Late {
-		fmt.Fprintf(&b, "  (no step for %.0f s)", float64(g.SinceStep))
+		fmt.Fprintf(&b, "  (no step for %s)", figures.Prose.Time(g.SinceStep.ns()))
 	}
 	if eta := float64(g.ETA); !math.IsNaN(eta) && !math.IsInf(eta, 0) {
-		fmt.Fprintf(&b, "  ETA %s", clock(eta))
+		fmt.Fprintf(&b, "  ETA %s", figures.Clock(g.ETA.ns()))
 	}
 	b.WriteString(g.words)
 	return b.String()

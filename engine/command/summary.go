@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
-
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -25,6 +24,9 @@ func (n number) MarshalJSON() ([]byte, error) {
 
 // seconds converts nanoseconds.
 func seconds(ns int64) number { return number(float64(ns) / 1e9) }
+
+// ns is a number of seconds in nanoseconds.
+func (n number) ns() int64 { return int64(math.Round(float64(n) * 1e9)) }
 
 // learning is the mean loss and top-1 share over steps; NaN without arithmetic.
 func learning(steps []trace.Step) (loss, top1 float64) {
@@ -198,11 +200,12 @@ func (s summary) text() string {
 	if s.Steps == 0 {
 		b.WriteString("\nno step ended, so nothing was measured")
 	} else {
-		fmt.Fprintf(&b, "\n%d %s, %d samples in %s: %s samples/s, device utilisation %s, loss %s",
-			s.Steps, english.PluralWord(s.Steps, "step", ""), s.Samples, timeText(s.Wall), rateText(s.SamplesPerSecond), percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
+		fmt.Fprintf(&b, "\n%s, %s in %s: %s samples/s, device utilisation %s, loss %s",
+			figures.Counted(s.Steps, "step", "steps"), figures.Counted(s.Samples, "sample", "samples"), figures.Prose.Time(s.Wall.ns()),
+			figures.Rate(float64(s.SamplesPerSecond)), figures.Prose.Percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
 	}
 	if s.Steps > 0 && !math.IsNaN(float64(s.Top1)) { // the screen's loss is the last step's
-		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", percent(float64(s.Top1)), s.Epochs)
+		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", figures.Prose.Percent(float64(s.Top1)), s.Epochs)
 	}
 	b.WriteByte('\n')
 	if s.Diverged != nil {
@@ -218,21 +221,13 @@ func (s summary) text() string {
 		fmt.Fprintf(&b, "autotune %s\n", text)
 	}
 	if s.DroppedSpans > 0 {
-		fmt.Fprintf(&b, "dropped  %d spans: the shares above may be off\n", s.DroppedSpans)
+		fmt.Fprintf(&b, "dropped  %s: the shares above may be off\n", figures.Counted(s.DroppedSpans, "span", "spans"))
 	}
 	if u := s.Unsaved; u != nil {
-		fmt.Fprintf(&b, "unsaved  %d steps and %d spans, of %s to %s after the start, are not in the session's file\n",
-			u.Steps, u.Spans, timeText(u.From), timeText(u.To))
+		fmt.Fprintf(&b, "unsaved  %s and %s, of %s to %s after the start, are not in the session's file\n",
+			figures.Counted(u.Steps, "step", "steps"), figures.Counted(u.Spans, "span", "spans"), figures.Prose.Time(u.From.ns()), figures.Prose.Time(u.To.ns()))
 	}
 	return b.String()
-}
-
-// percent prints a share of 0 to 1; "-" where there is none.
-func percent(share float64) string {
-	if math.IsNaN(share) {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f%%", 100*share)
 }
 
 // lossText is "-" where nothing was computed, which top1 tells from a loss that broke.
@@ -240,14 +235,5 @@ func lossText(loss, top1 number) string {
 	if math.IsNaN(float64(loss)) && math.IsNaN(float64(top1)) {
 		return "-"
 	}
-	return fmt.Sprintf("%.3f", float64(loss))
-}
-
-// clock prints seconds as h:mm:ss or m:ss.
-func clock(s float64) string {
-	n := int64(s + 0.5)
-	if n >= 3600 {
-		return fmt.Sprintf("%d:%02d:%02d", n/3600, n/60%60, n%60)
-	}
-	return fmt.Sprintf("%d:%02d", n/60, n%60)
+	return figures.Loss(float64(loss))
 }
