@@ -15,7 +15,7 @@ func (t *timeline) drawAxis(v *view, r canvas.Rectangle, y int) {
 	}
 	if li := t.busyAt[trace.TrackCompute]; li >= 0 && v.pic.value("time_ops") != "every" {
 		for c := range t.cols {
-			if t.acc[(int(li)*t.cols+c)*slots+timedSlot] > 0 {
+			if t.acc[(int(li)*t.cols+c)*parts+timedPart] > 0 {
 				v.c.Set(x0+c, y, 't', canvas.Key)
 			}
 		}

@@ -33,10 +33,10 @@ func (t *timeline) explain(p *picture, paused, focused bool) {
 	case unknown:
 		key[1] = -3
 	}
-	if key == t.lineKey && len(t.lines) > 0 && at < 0 {
+	if key == t.explained && len(t.lines) > 0 && at < 0 {
 		return
 	}
-	t.lineKey = key
+	t.explained = key
 	text := ""
 	switch {
 	case stall >= 0:
@@ -56,7 +56,7 @@ func (t *timeline) explain(p *picture, paused, focused bool) {
 	}
 	w := t.cols + laneLabel + laneShare - 2
 	t.lines = canvas.Wrap(text, w)
-	t.said = len(t.lines)
+	t.ofDevice = len(t.lines)
 	switch {
 	case at >= 0:
 		t.lines = append(t.lines, canvas.Wrap(t.workersAt(at, at+t.bin()), w)...)

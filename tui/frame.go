@@ -31,8 +31,8 @@ func (m *Model) render() {
 		return
 	}
 	m.drawHeader(l.header)
-	if !l.digest.Empty() {
-		m.drawDigest(l.digest)
+	if !l.brief.Empty() {
+		m.drawBrief(l.brief)
 	}
 	for i, r := range l.panels {
 		if !r.Empty() {
@@ -45,9 +45,9 @@ func (m *Model) render() {
 	}
 }
 
-// drawDigest is the screen below 80x24: gauges, the lanes that matter and the
+// drawBrief is the screen below 80x24: gauges, the lanes that matter and the
 // selected knob, as many lines as there are.
-func (m *Model) drawDigest(r canvas.Rectangle) {
+func (m *Model) drawBrief(r canvas.Rectangle) {
 	v := m.see(m.panel("knobs"))
 	y, end := r.Y, r.Y+r.H
 	line := func() canvas.Pen {

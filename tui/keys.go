@@ -170,7 +170,7 @@ func (m *Model) escape() {
 		clear(m.knobs.staged)
 	case m.timeline.cursor >= 0:
 		m.timeline.cursor = -1
-		m.timeline.lineKey = [3]int64{}
+		m.timeline.explained = [3]int64{}
 		m.explain()
 	case m.timeline.filter != "":
 		m.timeline.filter = ""

@@ -76,12 +76,7 @@ func (k *knobs) drawRows(v *view, r canvas.Rectangle) {
 		}
 		y++
 	}
-	if k.scroll > 0 {
-		v.c.Set(r.X+r.W-1, r.Y, v.c.Glyphs.Up, canvas.Key)
-	}
-	if total > k.scroll+r.H && r.H > 0 {
-		v.c.Set(r.X+r.W-1, r.Y+r.H-1, v.c.Glyphs.Down, canvas.Key)
-	}
+	v.c.ScrollMarks(r, k.scroll > 0, total > k.scroll+r.H)
 }
 
 // nameWidth is the column of the values: where there is room, no name is cut.

@@ -17,8 +17,8 @@ const (
 // timelineCols is how many columns fit in a panel's inner width.
 func timelineCols(w int) int { return max(1, w-laneLabel-laneShare) }
 
-// rowPlan says what each row of the panel shows.
-type rowPlan struct {
+// laneRows says what each row of the panel shows.
+type laneRows struct {
 	workers []int // lane indices
 	fixed   []int
 	more    []int // workers merged into one row; empty: none
@@ -29,9 +29,9 @@ type rowPlan struct {
 	lines   int // of explanation
 }
 
-// plan fits the lanes in h rows. What matters most stays longest: STALL,
+// fit fits the lanes in h rows. What matters most stays longest: STALL,
 // compute, H2D, the queue, then workers, the host last.
-func (t *timeline) plan(h int, buf *[3][trace.NumTracks]int) (r rowPlan) {
+func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 	workers, fixed := buf[0][:0], buf[1][:0]
 	host := -1
 	for i := range t.lanes {
@@ -101,35 +101,35 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 		return
 	}
 	var buf [3][trace.NumTracks]int
-	plan := t.plan(r.H, &buf)
+	rows := t.fit(r.H, &buf)
 	y := r.Y
-	for i, li := range plan.workers {
+	for i, li := range rows.workers {
 		label := t.lanes[li].label
 		t.drawLabel(v, r, y, label, canvas.Normal)
-		if i == 0 && plan.hidden > 0 {
+		if i == 0 && rows.hidden > 0 {
 			v.c.Set(r.X+laneLabel-2, y, v.c.Glyphs.Up, canvas.Key)
 		}
 		t.drawLane(v, r, y, li, 1)
-		if plan.each > 1 {
+		if rows.each > 1 {
 			t.thicken(v, r.X+laneLabel, y+1)
 		}
-		y += plan.each
+		y += rows.each
 	}
-	if len(plan.more) > 0 {
-		t.drawMerged(v, r, y, plan.more)
+	if len(rows.more) > 0 {
+		t.drawMerged(v, r, y, rows.more)
 		y++
 	}
-	for _, li := range plan.fixed {
+	for _, li := range rows.fixed {
 		st := canvas.Normal
 		if t.lanes[li].typ == laneStall {
 			st = canvas.BadBold
 		}
 		if t.lanes[li].track == trace.TrackCompute {
-			t.drawArea(v, canvas.Rect(r.X+laneLabel, y, t.cols, plan.tall-1), li, plan.tall)
-			y += plan.tall - 1
+			t.drawArea(v, canvas.Rect(r.X+laneLabel, y, t.cols, rows.tall-1), li, rows.tall)
+			y += rows.tall - 1
 		}
 		t.drawLabel(v, r, y, t.lanes[li].label, st)
-		t.drawLane(v, r, y, li, plan.tall)
+		t.drawLane(v, r, y, li, rows.tall)
 		y++
 	}
 	if len(t.lanes) == 0 {
@@ -137,22 +137,22 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 		p.Text(canvas.Dim, "no lane matches /").Text(canvas.Bold, t.filter).Text(canvas.Dim, "   / then enter shows all")
 		y++
 	}
-	if plan.axis {
+	if rows.axis {
 		t.drawAxis(v, r, y)
 		y++
 	}
 	if t.cursor >= 0 {
 		t.drawCursor(v, r, r.Y, y)
 	}
-	y = r.Y + r.H - plan.lines
-	for i := range min(plan.lines, len(t.lines)) {
+	y = r.Y + r.H - rows.lines
+	for i := range min(rows.lines, len(t.lines)) {
 		st := canvas.Normal
-		if i >= t.said {
+		if i >= t.ofDevice {
 			st = canvas.Dim
 		}
 		p := v.c.Pen(r.X+1, y+i, r.W-2)
 		p.Text(st, t.lines[i])
-		if i == plan.lines-1 && i+1 < t.said {
+		if i == rows.lines-1 && i+1 < t.ofDevice {
 			p.Text(st, " ~")
 		}
 	}
@@ -180,7 +180,7 @@ func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
 		}
 		switch l.typ {
 		case laneQueue:
-			t.queueCell(v, x, y, t.acc[(li*t.cols+c)*slots])
+			t.queueCell(v, x, y, t.acc[(li*t.cols+c)*parts])
 			continue
 		case laneBar:
 			if l.track == trace.TrackCompute {

@@ -59,7 +59,7 @@ type place struct {
 type layout struct {
 	class          sizeClass
 	header, footer canvas.Rectangle
-	digest         canvas.Rectangle   // what the small screen shows in place of panels
+	brief          canvas.Rectangle   // what the small screen shows in place of panels
 	panels         []canvas.Rectangle // by number
 	places         []place            // likewise, what they ask for
 }
@@ -87,7 +87,7 @@ func (m *Model) layout() *layout {
 			}
 		}
 	case s.class == sizeSmall:
-		l.digest = body
+		l.brief = body
 	default:
 		l.stack(m.panels, m.side, s, body)
 	}

@@ -87,7 +87,7 @@ func (m *Model) spanWindow(at int64) (from, to int64) {
 // have.
 func (m *Model) timelineWidth() int {
 	l := m.layout()
-	if !l.digest.Empty() {
+	if !l.brief.Empty() {
 		return m.w
 	}
 	for i, r := range l.panels {
@@ -105,7 +105,7 @@ func (m *Model) explain() { m.timeline.explain(&m.pic, m.paused, m.focus.name ==
 func (m *Model) refreshTimeline() {
 	if m.live != nil {
 		m.timeline.update(&m.pic, m.timeline.spans)
-		m.timeline.lineKey = [3]int64{}
+		m.timeline.explained = [3]int64{}
 		m.explain()
 	}
 }

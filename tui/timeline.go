@@ -21,8 +21,8 @@ var zoomNames = [...]string{
 	"100 ms", "200 ms", "500 ms", "1 s", "2 s", "5 s",
 }
 
-// slots is how many kinds of time a lane tells apart in one column.
-const slots = trace.NumCauses
+// parts is how many kinds of time a lane tells apart in one column.
+const parts = trace.NumCauses
 
 // causeHue is the colour of a cause, and of the worker's phase that becomes it.
 func causeHue(c trace.Cause) canvas.Hue { return canvas.Series + canvas.Hue(c.Info().Colour) }
@@ -60,7 +60,7 @@ type timeline struct {
 	known  int64 // ns up to which the device's steps are known
 	spans  []trace.Span
 	lanes  []lane
-	acc    []float32 // [lane][column][slot], ns or queue value + 1
+	acc    []float32 // [lane][column][part], ns or queue value + 1
 	busyAt [trace.NumTracks]int8
 
 	scroll int   // first worker shown
@@ -68,12 +68,12 @@ type timeline struct {
 	filter string
 	typing bool // the filter is being typed
 
-	lines    []string // the explanation under the lanes
-	said     int      // of them, the first ones are about the device
-	lineKey  [3]int64 // what it explains
-	durs     []int64  // scratch
-	capacity int64    // of the ready queue, last seen
-	ready    int64
+	lines     []string // the explanation under the lanes
+	ofDevice  int      // how many of them, from the first, are about the device
+	explained [3]int64 // the moment that they are about, and how wide
+	durs      []int64  // scratch
+	capacity  int64    // of the ready queue, last seen
+	ready     int64
 }
 
 func (t *timeline) panel() panel {
@@ -164,10 +164,10 @@ func (t *timeline) autozoom(p *picture) bool {
 	return changed
 }
 
-// slotOf is where the time of a span on a lane is added up: the slot, and so the
+// partOf is where the time of a span on a lane is added up: the part, and so the
 // hue and the letter, of the cause that it is or becomes when the device waits for
 // it; 0 on a lane that has one kind of time only.
-func slotOf(s *trace.Span, l *lane) (slot int, ok bool) {
+func partOf(s *trace.Span, l *lane) (part int, ok bool) {
 	switch l.typ {
 	case laneStall:
 		return int(s.Cause()), true
@@ -178,9 +178,9 @@ func slotOf(s *trace.Span, l *lane) (slot int, ok bool) {
 	return int(c), ok
 }
 
-// timedSlot of the compute lane marks the columns in which a timed step begins;
-// its busy time is in slot 0.
-const timedSlot = 1
+// timedPart of the compute lane marks the columns in which a timed step begins;
+// its busy time is in part 0.
+const timedPart = 1
 
 // update aggregates the spans of the window that ends at edge.
 func (t *timeline) update(p *picture, spans []trace.Span) {
@@ -194,7 +194,7 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 		t.holdCursor()
 	}
 	t.layLanes(p)
-	n := len(t.lanes) * t.cols * slots
+	n := len(t.lanes) * t.cols * parts
 	if n > cap(t.acc) {
 		t.acc = make([]float32, n+n/2)
 	}
@@ -209,10 +209,10 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 			continue
 		}
 		l := &t.lanes[li]
-		row := t.acc[int(li)*t.cols*slots : (int(li)+1)*t.cols*slots]
+		row := t.acc[int(li)*t.cols*parts : (int(li)+1)*t.cols*parts]
 		if l.typ == laneQueue {
 			if c := s.Start/bin - t.first; c >= 0 && c < int64(t.cols) && s.Start <= end {
-				row[int(c)*slots] = float32(s.Arg) + 1
+				row[int(c)*parts] = float32(s.Arg) + 1
 			}
 			if s.Start <= from {
 				row[0] = float32(s.Arg) + 1 // what was there before the window
@@ -225,7 +225,7 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 			}
 			continue
 		}
-		slot, ok := slotOf(s, l)
+		part, ok := partOf(s, l)
 		if !ok {
 			continue
 		}
@@ -238,11 +238,11 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 		}
 		c := a/bin - t.first
 		if s.Kind == trace.KindCompute && s.Flags&trace.FlagTimed != 0 && s.Start >= from {
-			row[int(c)*slots+timedSlot] = 1 // a nanosecond is no width
+			row[int(c)*parts+timedPart] = 1 // a nanosecond is no width
 		}
 		for a < b {
 			next := min(b, (t.first+c+1)*bin)
-			row[int(c)*slots+slot] += float32(next - a)
+			row[int(c)*parts+part] += float32(next - a)
 			a = next
 			c++
 		}
@@ -304,20 +304,20 @@ func (t *timeline) carryQueue() {
 	if li < 0 {
 		return
 	}
-	row := t.acc[int(li)*t.cols*slots:]
+	row := t.acc[int(li)*t.cols*parts:]
 	v := float32(0)
 	for c := range t.cols {
-		if row[c*slots] == 0 {
-			row[c*slots] = v
+		if row[c*parts] == 0 {
+			row[c*parts] = v
 		}
-		v = row[c*slots]
+		v = row[c*parts]
 	}
 }
 
-// column returns a lane's times in one column and the dominant slot; busy is
+// column returns a lane's times in one column and the dominant part; busy is
 // the sum as a share of the column's known time.
 func (t *timeline) column(li, c int) (dominant int, busy float64) {
-	a := t.acc[(li*t.cols+c)*slots : (li*t.cols+c+1)*slots]
+	a := t.acc[(li*t.cols+c)*parts : (li*t.cols+c+1)*parts]
 	var sum, most float32
 	for i, v := range a {
 		sum += v
