@@ -48,7 +48,7 @@ func (e *Engine) boundary(ctx context.Context) error {
 			return err
 		}
 	}
-	if e.change.active && e.change.refilled(e.loader.Stats().Ready) {
+	if e.transition.active && e.transition.refilled(e.loader.Stats().Ready) {
 		e.endTransition()
 	}
 	e.publish(e.rec.Now())
@@ -94,12 +94,13 @@ func (e *Engine) apply(k Knobs) error {
 	e.applied = k
 	e.closeSegment()
 	e.openSegment(words)
-	e.change.begin(start, before.Ready, before.InFlight+max(1, k.Loader.InFlight()))
+	e.transition.begin(start, before.Ready, before.InFlight+max(1, k.Loader.InFlight()))
 	return nil
 }
 
-// withdraw takes the changes that led to refused out of the wanted knobs. What
-// was asked for meanwhile stays wanted, where it makes sense without them.
+// withdraw takes refused changes back: wanted knobs that still have a value of refused
+// return to the value in force. Knobs set in the meantime stay wanted, unless they are
+// impossible without the refused ones.
 func (e *Engine) withdraw(refused Knobs) {
 	e.setMu.Lock()
 	defer e.setMu.Unlock()

@@ -107,7 +107,7 @@ func (e *Engine) resolve() error {
 	return nil
 }
 
-// sync waits for a step; the wait is the step loop's, not the device's.
+// sync waits for a step and records the wait, which the step loop spends idle.
 func (e *Engine) sync(f *flight) error {
 	start := e.rec.Now()
 	if err := e.dev.Sync(f.done); err != nil {
@@ -151,14 +151,14 @@ func (e *Engine) record(f *flight) error {
 		f.host += e.rec.Now() - now
 	}
 	e.ops.Learn(f.prog, timed, end-start, f.host)
-	e.change.record(e.tracks.step, now)
+	e.transition.record(e.tracks.step, now)
 	e.suspended.record(e.tracks.step, now)
 	e.tracks.copy.Record(trace.Span{
 		Start: copyStart, End: copyEnd, Step: f.step, Batch: f.seq,
 		Kind: trace.KindCopy, Flags: flags, Arg: uint32(f.bytes >> 10),
 	})
 	e.tracks.compute.Record(compute)
-	loss, correct := nan32, int32(-1)
+	loss, correct := float32(math.NaN()), int32(-1)
 	if e.info.Computes {
 		loss = math.Float32frombits(binary.LittleEndian.Uint32(f.metrics))
 		correct = int32(math.Float32frombits(binary.LittleEndian.Uint32(f.metrics[4:])))
@@ -185,7 +185,8 @@ func (e *Engine) checkLoss(step int32, loss float32) {
 	e.rec.Note("warn", fmt.Sprintf("step %d: the loss is %v: the training diverged; lower the learning rate", step, loss))
 }
 
-// finish waits for what is in flight, at the end of a run.
+// finish waits for the steps in flight and records them: before a change that
+// touches what they use, before a pause and at the end of a run.
 func (e *Engine) finish() error {
 	var errs []error
 	for e.tail < e.head {

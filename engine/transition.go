@@ -52,7 +52,7 @@ func (t *transition) record(track *trace.Track, now int64) {
 
 // endTransition ends the transition under way, if there is one.
 func (e *Engine) endTransition() {
-	t := &e.change
+	t := &e.transition
 	if !t.active {
 		return
 	}

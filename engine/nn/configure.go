@@ -15,12 +15,12 @@ func channels(c int, t kernels.Type) int {
 	return c
 }
 
-// Configure lays the state out for plans of a compute type and accumulation, as the
-// next plan would. Earlier plans, of others, must not be in flight, nor run again.
+// Configure lays the state out for plans of a compute type and accumulation, as
+// building such a plan does. Plans of another type or accumulation must not be in
+// flight, and must not run afterwards.
 //
-// Nothing is lost that the former layout would need, were the change taken back:
-// the sum of gradients stays until DropSum, and a type's loss scale is kept for
-// when the type returns.
+// The change can be taken back by another Configure without loss: the sum of
+// gradients stays until DropSum, and each type's loss scale is kept.
 func (s *State) Configure(t kernels.Type, accumulate int) error {
 	accumulate = max(accumulate, 1)
 	cpad := channels(s.m.In.C, t)
@@ -138,8 +138,8 @@ func (s *State) setAccumulate(k int) error {
 }
 
 // DropSum clears the gradients accumulated so far. A change of type or of
-// accumulation needs it once it is in force: the sum has the former type's loss
-// scale and the former number of batches. It waits for its own copy.
+// accumulation needs it: the sum has the former type's loss scale and counts the
+// former number of batches. It waits for its own copy.
 func (s *State) DropSum() error {
 	if s.sum.Size == 0 {
 		return nil

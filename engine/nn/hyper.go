@@ -70,8 +70,8 @@ func (s *State) keepScale() error {
 	return nil
 }
 
-// resetHyper writes the whole hyper buffer: the settings, and the loss scale as
-// the type left it, or as it begins.
+// resetHyper writes the whole hyper buffer: the settings, and the type's loss scale,
+// which is the last one it had or, at its first use, the initial one.
 func (s *State) resetHyper() error {
 	h := make([]float32, kernels.HyperLen)
 	if kept, ok := s.scales[s.typ]; ok {
@@ -111,9 +111,8 @@ func (s *State) SetHyper(stream device.Stream, h Hyper) error {
 // Hyper returns the settings last set.
 func (s *State) Hyper() Hyper { return s.setting }
 
-// ReadScale brings, behind the work enqueued on stream so far, the loss scale of
-// the next step and whether the last update was skipped to dst: float32[2], the
-// second not 0 when it was. It means something for F16 alone.
+// ReadScale enqueues a copy to dst, float32[2]: the loss scale of the next step, and
+// whether the last update was skipped (not 0). Only F16 uses them.
 func (s *State) ReadScale(stream device.Stream, dst []byte) error {
 	from := s.hyper.Slice(4*kernels.HyperLossScale, ScaleSize) // HyperSkip is the next
 	if err := s.dev.CopyOut(stream, dst[:ScaleSize], from); err != nil {

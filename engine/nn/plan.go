@@ -15,8 +15,8 @@ type PlanConfig struct {
 	Type  kernels.Type // of activations and of the weights that are multiplied
 
 	// DeviceTransforms says that the input is uint8 pixels and augmentation
-	// parameters, to be made samples of by the device with Mean and Std; otherwise
-	// it is finished float32 samples.
+	// parameters, which the device turns into samples with Mean and Std. Otherwise
+	// the input is finished float32 samples.
 	DeviceTransforms bool
 	Mean, Std        [4]float32
 

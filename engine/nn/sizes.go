@@ -5,7 +5,7 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// What a plan will ask of a device can be known before anything is allocated.
+// The sizes of all that a plan and its state will allocate are known beforehand.
 
 // MetricsSize is the bytes of Plan.Metrics.
 const MetricsSize = 8

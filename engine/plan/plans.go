@@ -1,0 +1,232 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/ops"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/kernels"
+	"dev.gpustall/loader"
+)
+
+// maxPlans bounds the plans kept: those of the full batch, of the epoch's short last
+// one, and of the knobs tried just before.
+const maxPlans = 4
+
+// Config is what plans are made of.
+type Config struct {
+	Device   device.Device
+	Recorder *trace.Recorder // gets notes, and the memory as gauges
+	// Quiesce waits until the device has finished all that was enqueued. It is
+	// called before anything that a step in flight uses is changed or freed.
+	Quiesce func() error
+
+	Model *nn.Model // nil with Fixed
+	// Fixed makes the step of a modelled workload without a network: one operation
+	// whose time the device knows.
+	Fixed     func(samples int) device.Operation
+	Seed      int64 // of the model's first parameters
+	Dataset   loader.Info
+	Mean, Std [4]float32 // of the transforms that the device makes
+
+	// TuneLimit is how long Open may try variants of the kernels, where the device
+	// has several; 0: not at all.
+	TuneLimit time.Duration
+	Start     context.Context                    // ends a long Open; nil: nothing does
+	Progress  func(what string, done, total int) // is told what takes Open long; nil: nobody
+}
+
+// Plans builds plans and keeps a few, with the memory that they share. It belongs to
+// the step loop's goroutine.
+type Plans struct {
+	cfg      Config
+	dev      device.Device
+	info     device.Info
+	rec      *trace.Recorder
+	reserver device.Reserver // nil when the device reserves nothing
+	tuner    device.Tuner    // nil when it has one kernel for each operation
+
+	state       *nn.State // nil without a network
+	activations *nn.Activations
+	inputs      [Slots]device.Buffer
+	plans       []*Plan
+	turn        int // counts the uses of plans, for eviction
+	inForce
+	before inForce // the latest Apply
+
+	planned  trace.Memory    // the largest so far
+	launches []device.Launch // of the plans that memory was reserved for last
+	reserved int64           // taken from the driver at once
+	broken   bool            // the device failed for good
+	gauges   gauges
+}
+
+// inForce is what all plans have in common.
+type inForce struct {
+	basis
+	capture bool
+}
+
+// basis is what the model's state is laid out for and what the plans' kernels are
+// chosen by.
+type basis struct {
+	typ        kernels.Type
+	accumulate int
+	checkpoint bool
+	tuned      bool
+}
+
+func (p *Plans) basisOf(k Knobs) basis {
+	// Where there is one kernel for each operation, autotune changes nothing.
+	return basis{k.Precision, k.Accumulate, k.Checkpoint, k.Autotune && p.tuner != nil}
+}
+
+// Find returns the plan of a batch, or nil when it has to be built.
+func (p *Plans) Find(key Key) *Plan {
+	p.turn++
+	return p.find(key)
+}
+
+func (p *Plans) find(key Key) *Plan {
+	for _, q := range p.plans {
+		if q.key == key {
+			q.used = p.turn
+			return q
+		}
+	}
+	return nil
+}
+
+// Build makes the plan of a batch. It waits for what is in flight, since plans that
+// are there may have to make room.
+func (p *Plans) Build(key Key) (*Plan, error) {
+	if err := p.cfg.Quiesce(); err != nil {
+		return nil, err
+	}
+	return p.build(key)
+}
+
+// build is Build when nothing is in flight. When memory is short, all plans there
+// are make room.
+func (p *Plans) build(key Key) (*Plan, error) {
+	q, err := p.tryBuild(key)
+	if errors.Is(err, device.ErrOutOfMemory) {
+		p.freeAll()
+		q, err = p.tryBuild(key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plan a step of batch_size=%d on %s: %w", key.Samples, p.info.Name, err)
+	}
+	return q, nil
+}
+
+func (p *Plans) tryBuild(key Key) (*Plan, error) {
+	at := loader.NewLayout(p.cfg.Dataset, key.Samples, key.DeviceTransforms)
+	c := p.config(p.basis, key)
+	activations := 0
+	if p.cfg.Model != nil {
+		var err error
+		if activations, err = p.cfg.Model.Memory(c); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.allocate(at.Size, activations); err != nil {
+		return nil, err
+	}
+	if len(p.plans) >= maxPlans {
+		p.drop(1)
+	}
+	q := &Plan{key: key, used: p.turn}
+	for i := range q.slots {
+		q.slots[i].Input = p.inputs[i].Slice(0, at.Size)
+		c.Input, c.LabelsOff, c.AugOff, c.Activations = q.slots[i].Input, at.Labels, at.Aug, p.activations
+		if err := p.prepare(&q.slots[i], c); err != nil {
+			p.release(q)
+			return nil, err
+		}
+	}
+	p.plans = append(p.plans, q)
+	return q, nil
+}
+
+// prepare makes the programs of a slot.
+func (p *Plans) prepare(s *Slot, c nn.PlanConfig) (err error) {
+	if p.cfg.Model == nil {
+		return p.load(&s.whole, []device.Launch{{Op: p.cfg.Fixed(c.Batch), Layer: "step"}})
+	}
+	if s.net, err = p.cfg.Model.Plan(p.dev, p.state, c); err != nil {
+		return err
+	}
+	if err = p.load(&s.whole, s.net.Train); err != nil || p.accumulate == 1 {
+		return err
+	}
+	return p.load(&s.partial, s.net.Accumulate)
+}
+
+// load has the device prepare launches.
+func (p *Plans) load(prog *ops.Program, ls []device.Launch) (err error) {
+	if *prog, err = ops.NewProgram(p.dev, ls); err != nil {
+		return err
+	}
+	return p.setCapture(prog, p.capture)
+}
+
+// setCapture has the device replay a program as one graph, or not, where it can.
+func (p *Plans) setCapture(prog *ops.Program, on bool) error {
+	if c, ok := p.dev.(device.Capturer); ok {
+		return c.Capture(prog.ID, on)
+	}
+	return nil
+}
+
+// config is the plan of a batch, but for its buffers.
+func (p *Plans) config(b basis, key Key) nn.PlanConfig {
+	return nn.PlanConfig{
+		Batch: key.Samples, DeviceTransforms: key.DeviceTransforms, Mean: p.cfg.Mean, Std: p.cfg.Std,
+		Type: b.typ, Accumulate: b.accumulate, Checkpoint: b.checkpoint,
+	}
+}
+
+// drop releases the n least recently used plans.
+func (p *Plans) drop(n int) {
+	for ; n > 0 && len(p.plans) > 0; n-- {
+		old := 0
+		for i, q := range p.plans {
+			if q.used < p.plans[old].used {
+				old = i
+			}
+		}
+		p.release(p.plans[old])
+		p.plans = append(p.plans[:old], p.plans[old+1:]...)
+	}
+}
+
+func (p *Plans) release(q *Plan) {
+	for i := range q.slots {
+		s := &q.slots[i]
+		for _, prog := range []*ops.Program{&s.whole, &s.partial} {
+			if prog.ID != 0 {
+				p.dev.Release(prog.ID)
+			}
+		}
+		if s.net != nil {
+			s.net.Free()
+		}
+	}
+}
+
+// State is the model's; nil without a network.
+func (p *Plans) State() *nn.State { return p.state }
+
+// Close frees all memory. Nothing may be in flight.
+func (p *Plans) Close() {
+	p.freeAll()
+	if p.state != nil {
+		p.state.Free()
+	}
+}
