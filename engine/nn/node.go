@@ -10,10 +10,6 @@ const (
 	linearNode
 )
 
-func (k kind) String() string {
-	return [...]string{"conv", "bn", "maxpool", "avgpool", "linear"}[k]
-}
-
 // node is one layer. Its inputs are values: 0 is the model's input, v the
 // output of node v-1.
 type node struct {

@@ -57,7 +57,7 @@ type Plans struct {
 	plans       []*Plan
 	turn        int // counts the uses of plans, for eviction
 	inForce
-	before inForce // the latest Apply
+	before inForce // what was in force before the latest Apply
 
 	planned  trace.Memory    // the largest so far
 	launches []device.Launch // of the plans that memory was reserved for last
