@@ -27,7 +27,7 @@ func (t *timeline) drawAxis(v *view, r canvas.Rectangle, y int) {
 			continue
 		}
 		p := v.c.Pen(x0+c, y, t.cols-c)
-		p.Bytes(canvas.Dim, appendDur(b[:0], -back))
+		p.Bytes(canvas.Dim, figures.Narrow.AppendTime(b[:0], -back))
 	}
 	if now := v.c.Pen(x0+t.cols-4, y, 4); !v.frozen && t.cols > 12 {
 		now.Text(canvas.Dim, " now")
@@ -75,7 +75,7 @@ func (t *timeline) drawMoment(v *view, r canvas.Rectangle) {
 		text = append(text, " of "...)
 		text = figures.AppendClock(text, v.live.Now)
 	} else if back := v.live.Now - v.at; back > 0 {
-		text = appendDur(text, -back)
+		text = figures.Narrow.AppendTime(text, -back)
 	}
 	text = append(text, ' ')
 	if r.W+2 < len(text)+30 {

@@ -82,19 +82,19 @@ var experimentColumns = []canvas.Column[experiment]{
 	{Title: "pf", W: 2, Drop: 7, Cell: knobCell("prefetch_factor")},
 	{Title: "batch", W: 5, Drop: 6, Cell: knobCell("batch_size")},
 	{Title: "samples/s", W: 9, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Bold, appendRate(p.Buf(), e.SamplesPerSecond))
+		p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), e.SamplesPerSecond))
 	})},
 	{Title: "p50", W: 7, Drop: 4, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Normal, appendDur(p.Buf(), int64(e.P50)))
+		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), int64(e.P50)))
 	})},
 	{Title: "p95", W: 7, Drop: 9, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Normal, appendDur(p.Buf(), int64(e.P95)))
+		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), int64(e.P95)))
 	})},
 	{Title: "util", W: 5, Drop: 3, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(utilStyle(e.Utilisation), appendPct(p.Buf(), e.Utilisation))
+		p.Bytes(utilStyle(e.Utilisation), figures.Narrow.AppendPercent(p.Buf(), e.Utilisation))
 	})},
 	{Title: "stall", W: 5, Drop: 10, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(stallStyle(1-e.Utilisation), appendPct(p.Buf(), 1-e.Utilisation))
+		p.Bytes(stallStyle(1-e.Utilisation), figures.Narrow.AppendPercent(p.Buf(), 1-e.Utilisation))
 	})},
 	{Title: "vs A", W: 7, Cell: func(p *canvas.Pen, e *experiment) {
 		c := e.VsA
@@ -106,7 +106,7 @@ var experimentColumns = []canvas.Column[experiment]{
 		case !c.Different:
 			p.Text(canvas.Dim, "no diff")
 		default:
-			p.Bytes(gainStyle(c.Ratio), appendDelta(p.Buf(), c.Ratio))
+			p.Bytes(gainStyle(c.Ratio), figures.Narrow.AppendGain(p.Buf(), c.Estimate()))
 		}
 	}},
 	{Title: "95% CI", W: 14, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
@@ -114,8 +114,7 @@ var experimentColumns = []canvas.Column[experiment]{
 			p.Text(canvas.Dim, "-")
 			return
 		}
-		p.Bytes(canvas.Normal, appendDelta(p.Buf(), e.VsA.Lo)).Text(canvas.Dim, "..").
-			Bytes(canvas.Normal, appendDelta(p.Buf(), e.VsA.Hi))
+		p.Bytes(canvas.Normal, figures.Narrow.AppendGainRange(p.Buf(), e.VsA.Estimate()))
 	}},
 	{Title: "steps/excl", W: 10, Drop: 5, Cell: func(p *canvas.Pen, e *experiment) {
 		p.Bytes(canvas.Normal, figures.AppendCount(p.Buf(), e.Steps)).Text(canvas.Dim, "/").

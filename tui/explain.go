@@ -99,7 +99,7 @@ func (t *timeline) most(from, to int64, want func(*trace.Span) bool) int {
 }
 
 // ago writes how long before the right edge ns is.
-func (t *timeline) ago(ns int64) string { return "-" + durText(max(0, t.edge-ns)) }
+func (t *timeline) ago(ns int64) string { return "-" + figures.Prose.Time(max(0, t.edge-ns)) }
 
 // stallText explains a stall: of which batch, what its worker was doing and how
 // unusual that is, how long the device starved.
@@ -114,7 +114,7 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 			b.WriteString("step " + figures.Count(s.Step) + " ")
 		}
 	}
-	long := durText(s.End - s.Start)
+	long := figures.Prose.Time(s.End - s.Start)
 	if cause == trace.CausePaused {
 		return b.String() + "paused by you for " + long
 	}
@@ -147,7 +147,7 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 		if cause == trace.CauseCollate && 2*(min(o.End, s.End)-max(o.Start, s.Start)) < s.End-s.Start {
 			rank = ", then the hand-over"
 		}
-		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + durText(took) + rank)
+		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + rank)
 	}
 	return b.String() + of
 }
@@ -217,7 +217,7 @@ func (t *timeline) rank(batch int32, kind trace.Kind) (took int64, words string)
 	}
 	slices.Sort(t.durs)
 	p50, p99 := quantile(t.durs, 0.5), quantile(t.durs, 0.99)
-	words = ", p50 " + durText(p50) + " p99 " + durText(p99)
+	words = ", p50 " + figures.Prose.Time(p50) + " p99 " + figures.Prose.Time(p99)
 	switch {
 	case took >= p99 && took > p50+p50/2:
 		words += ": slowest 1%"
@@ -235,7 +235,7 @@ func (t *timeline) momentText(at int64) string {
 	}
 	s := &t.spans[i]
 	text := t.ago(at) + ": step " + figures.Count(s.Step) + " computes batch " + figures.Count(s.Batch) +
-		" for " + durText(s.End-s.Start)
+		" for " + figures.Prose.Time(s.End-s.Start)
 	if s.Flags&trace.FlagTimed != 0 {
 		text += " (its ops were timed, which makes it longer)"
 	}

@@ -150,7 +150,7 @@ func TestExperimentColumns(t *testing.T) {
 				s.press("f")
 			}
 			s.frame()
-			s.mustShow("vs A", "95% CI", "+38.6%..+49.0%", "inject_cpu off")
+			s.mustShow("vs A", "95% CI", "+39..+49%", "inject_cpu off")
 		}
 	}
 	s := newScreen(t, run, Options{Control: run}, 120, 36)

@@ -3,6 +3,7 @@ package tui
 import (
 	"math"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/tui/canvas"
 )
 
@@ -167,7 +168,7 @@ func gaugeUtil(v *view, r canvas.Rectangle) {
 	p := v.c.Pen(r.X+1, r.Y, r.W-2)
 	st := utilStyle(v.pic.util)
 	bar := max(4, r.W-13)
-	p.Bar(st, bar, v.pic.util).Space(1).Bytes(bold(st), appendPct(p.Buf(), v.pic.util)).Text(st, levelMark(st))
+	p.Bar(st, bar, v.pic.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.pic.util)).Text(st, levelMark(st))
 	rows := r.H - 2
 	if rows > 2 && v.pic.hasDriver() {
 		rows--
@@ -186,7 +187,7 @@ func (pic *picture) driverLine(p *canvas.Pen) {
 	for i := range driverGauges {
 		if g := pic.driver[i]; g.n >= 2 {
 			d := &driverGauges[i]
-			p.Text(canvas.Dim, d.name).Int(canvas.Normal, int64(g.v*d.scale+0.5)).Text(canvas.Dim, d.unit).Space(2)
+			p.Text(canvas.Dim, d.name).Bytes(canvas.Normal, d.write(p.Buf(), g.v)).Space(2)
 		}
 	}
 }
@@ -199,9 +200,9 @@ func (pic *picture) nvmlLine(p *canvas.Pen) {
 	switch {
 	case g.n >= 2:
 		f := g.v / 100
-		p.Int(canvas.Bold, int64(g.v+0.5)).Text(canvas.Bold, "%")
+		p.Bytes(canvas.Bold, percentage(p.Buf(), g.v))
 		if hides := f - pic.util; hides > 0.05 {
-			p.Text(canvas.Normal, "  hides ").Int(canvas.Warn, int64(hides*100+0.5)).Text(canvas.Warn, "%").Text(canvas.Normal, " stall")
+			p.Text(canvas.Normal, "  hides ").Bytes(canvas.Warn, figures.Narrow.AppendPercent(p.Buf(), hides)).Text(canvas.Normal, " stall")
 		}
 	case meta.DeviceKind == "cuda" || g.n == 1:
 		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (").Int(canvas.Dim, int64(g.n)).Text(canvas.Dim, " samples)")
@@ -217,12 +218,12 @@ func gaugeStep(v *view, r canvas.Rectangle) {
 	if len(v.pic.steps) == 0 {
 		p.Text(canvas.Dim, v.pic.noSteps())
 	} else {
-		p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, appendDur(p.Buf(), v.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, appendDur(p.Buf(), v.pic.p95))
+		p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, figures.Narrow.AppendTime(p.Buf(), v.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.pic.p95))
 	}
 	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histStep, 0)
 	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
 	if len(v.pic.steps) > 0 {
-		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, appendDur(p.Buf(), v.pic.floor))
+		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.pic.floor))
 	}
 }
 
@@ -239,12 +240,12 @@ func (p *picture) noSteps() string {
 
 func gaugeRate(v *view, r canvas.Rectangle) {
 	p := v.c.Pen(r.X+1, r.Y, r.W-2)
-	p.Bytes(canvas.Bold, appendRate(p.Buf(), v.pic.rate)).Text(canvas.Dim, " samples/s")
+	p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.pic.rate)).Text(canvas.Dim, " samples/s")
 	versusA(v, &p)
 	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histRate, 0)
 	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
 	if v.pic.util > 0 {
-		p.Text(canvas.Dim, "if never starved ~").Bytes(canvas.Normal, appendRate(p.Buf(), v.pic.rate/v.pic.util)).Text(canvas.Dim, "/s")
+		p.Text(canvas.Dim, "if never starved ~").Bytes(canvas.Normal, figures.AppendRate(p.Buf(), v.pic.rate/v.pic.util)).Text(canvas.Dim, "/s")
 	}
 }
 
@@ -258,7 +259,7 @@ func versusA(v *view, p *canvas.Pen) {
 	var b [16]byte
 	d := append(b[:0], "no diff"...)
 	if c.VsA.Different {
-		d = appendDelta(b[:0], c.VsA.Ratio)
+		d = figures.Narrow.AppendGain(b[:0], c.VsA.Estimate())
 		st = gainStyle(c.VsA.Ratio)
 	}
 	if p.Left() < len(d)+2 {
@@ -286,12 +287,12 @@ func gaugeQueue(v *view, r canvas.Rectangle) {
 	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histQueue, capacity)
 	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
 	if v.pic.pinned.n > 0 && v.pic.pinned.v > 0 {
-		p.Text(canvas.Dim, "pin ").Bytes(canvas.Normal, appendSize(p.Buf(), v.pic.pinned.v))
+		p.Text(canvas.Dim, "pin ").Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
 	} else {
 		p.Text(canvas.Dim, "pin ").Text(canvas.Normal, "none")
 	}
 	if v.pic.h2d > 0 {
-		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, appendSize(p.Buf(), v.pic.h2d)).Text(canvas.Dim, "/s")
+		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, figures.Narrow.AppendTransfer(p.Buf(), v.pic.h2d))
 	}
 }
 
@@ -312,8 +313,8 @@ func (pic *picture) dataLine(p *canvas.Pen) {
 	if n == 0 {
 		return
 	}
-	p.Text(canvas.Dim, "a step: data wait ").Bytes(canvas.Normal, appendDur(p.Buf(), pic.sum.Wait/n)).
-		Text(canvas.Dim, ", loading ").Bytes(canvas.Normal, appendDur(p.Buf(), pic.sum.Load/n)).Text(canvas.Dim, " (workers)")
+	p.Text(canvas.Dim, "a step: data wait ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), pic.sum.Wait/n)).
+		Text(canvas.Dim, ", loading ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), pic.sum.Load/n)).Text(canvas.Dim, " (workers)")
 }
 
 // noQueue says why there is no queue to show.
@@ -345,12 +346,12 @@ func drawGaugeLines(v *view, in canvas.Rectangle) {
 	p = right(2)
 	p.Text(canvas.Dim, "pinned ")
 	if v.pic.pinned.v > 0 {
-		p.Bytes(canvas.Normal, appendSize(p.Buf(), v.pic.pinned.v))
+		p.Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
 	} else {
 		p.Text(canvas.Normal, "none")
 	}
 	if v.pic.h2d > 0 {
-		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, appendSize(p.Buf(), v.pic.h2d)).Text(canvas.Dim, "/s")
+		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, figures.Narrow.AppendTransfer(p.Buf(), v.pic.h2d))
 	}
 }
 
@@ -358,7 +359,7 @@ func utilLine(v *view, p *canvas.Pen) {
 	st := utilStyle(v.pic.util)
 	bar := min(max(4, p.Left()-16), 40)
 	p.Text(canvas.Dim, "util ")
-	p.Bar(st, bar, v.pic.util).Space(1).Bytes(bold(st), appendPct(p.Buf(), v.pic.util)).Text(st, levelMark(st))
+	p.Bar(st, bar, v.pic.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.pic.util)).Text(st, levelMark(st))
 }
 
 func stepLine(v *view, p *canvas.Pen) {
@@ -367,11 +368,11 @@ func stepLine(v *view, p *canvas.Pen) {
 		p.Text(canvas.Dim, v.pic.noSteps())
 		return
 	}
-	p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, appendDur(p.Buf(), v.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, appendDur(p.Buf(), v.pic.p95))
+	p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, figures.Narrow.AppendTime(p.Buf(), v.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.pic.p95))
 }
 
 func rateLine(v *view, p *canvas.Pen) {
-	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, appendRate(p.Buf(), v.pic.rate)).Text(canvas.Dim, " samples/s")
+	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.pic.rate)).Text(canvas.Dim, " samples/s")
 	versusA(v, p)
 }
 

@@ -117,12 +117,12 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 			case math.IsNaN(m.pic.loss):
 				p.Text(canvas.Normal, "-")
 			default:
-				p.Bytes(canvas.Normal, strconv.AppendFloat(p.Buf(), m.pic.loss, 'f', 3, 64))
+				p.Bytes(canvas.Normal, figures.AppendLoss(p.Buf(), m.pic.loss))
 			}
 			p.Space(2)
 		}
 		if !math.IsNaN(m.pic.top1) && item(12) {
-			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, appendPct(p.Buf(), m.pic.top1)).Space(2)
+			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), m.pic.top1)).Space(2)
 		}
 	}
 	if item(12) {
@@ -199,13 +199,13 @@ func (m *Model) drawOneLine() {
 	p.Limit = max(p.X, full-need)
 	us := utilStyle(m.pic.util)
 	if p.Left() >= 6 {
-		p.Bytes(bold(us), appendPct(p.Buf(), m.pic.util)).Space(1)
+		p.Bytes(bold(us), figures.Narrow.AppendPercent(p.Buf(), m.pic.util)).Space(1)
 	}
 	if p.Left() >= 8 {
-		p.Bytes(canvas.Normal, appendRate(p.Buf(), m.pic.rate)).Text(canvas.Dim, "/s").Space(1)
+		p.Bytes(canvas.Normal, figures.AppendRate(p.Buf(), m.pic.rate)).Text(canvas.Dim, "/s").Space(1)
 	}
 	if c, f := m.pic.worst(); f > 0 && p.Left() >= 7 {
-		p.Rune(causeHue(c).Text(), c.Info().Letter).Bytes(stallStyle(f), appendPct(p.Buf(), f)).Space(1)
+		p.Rune(causeHue(c).Text(), c.Info().Letter).Bytes(stallStyle(f), figures.Narrow.AppendPercent(p.Buf(), f)).Space(1)
 	}
 	p.Limit = full
 	one := p.Left() < need

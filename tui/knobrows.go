@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -173,7 +174,7 @@ func (k *knobs) drawEffect(v *view, r canvas.Rectangle, s *trace.KnobSpec, used 
 	case !e.OK:
 		text = append(b[:0], "..."...)
 	case e.Different:
-		text = appendDelta(b[:0], e.Ratio)
+		text = figures.Narrow.AppendGain(b[:0], e.Estimate())
 		st = canvas.Good
 		if e.Ratio < 1 {
 			st = canvas.Bad
@@ -244,7 +245,7 @@ func (k *knobs) drawChange(v *view, p *canvas.Pen) {
 	seg := &v.pic.seg
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(seg.Index)).Space(1)
 	if cost, known := v.analysis.cost(seg.Index); known && seg.TransitionSteps > 0 {
-		p.Text(canvas.Dim, "cost ").Bytes(canvas.Normal, appendDur(p.Buf(), cost)).Text(canvas.Dim, " in ").
+		p.Text(canvas.Dim, "cost ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), cost)).Text(canvas.Dim, " in ").
 			Int(canvas.Normal, int64(seg.TransitionSteps)).Text(canvas.Dim, pick(seg.TransitionSteps == 1, " step: ", " steps: "))
 	}
 	writeReason(p, seg.Reason)

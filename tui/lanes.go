@@ -3,6 +3,7 @@ package tui
 import (
 	"strconv"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -291,7 +292,7 @@ func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
 			n = strconv.AppendInt(append(n, '/'), t.capacity, 10)
 		}
 		if len(n) > laneShare-1 && t.capacity > 0 {
-			n = appendPct(b[:0], float64(t.ready)/float64(t.capacity))
+			n = figures.Narrow.AppendPercent(b[:0], float64(t.ready)/float64(t.capacity))
 		}
 		v.c.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, n)
 		return
@@ -314,7 +315,7 @@ func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
 			st = utilStyle(f)
 		}
 	}
-	v.c.Right(r.X+r.W-laneShare, y, laneShare-1, st, appendPct(b[:0], min(f, 1)))
+	v.c.Right(r.X+r.W-laneShare, y, laneShare-1, st, figures.Narrow.AppendPercent(b[:0], min(f, 1)))
 }
 
 // drawMerged draws several workers as one row of mean occupancy.

@@ -99,13 +99,13 @@ func (o *ops) columns() []canvas.Column[op] {
 		c.Sort, c.Order = by, order
 		return c
 	}
-	total := number("total", 8, 5, func(b []byte, r *op) []byte { return appendDur(b, r.Total) })
-	mean := number("mean", 8, 2, func(b []byte, r *op) []byte { return appendDur(b, int64(math.Round(r.Mean()))) })
+	total := number("total", 8, 5, func(b []byte, r *op) []byte { return figures.Narrow.AppendTime(b, r.Total) })
+	mean := number("mean", 8, 2, func(b []byte, r *op) []byte { return figures.Narrow.AppendTime(b, int64(math.Round(r.Mean()))) })
 	longest := number("longest", 8, 10, func(b []byte, r *op) []byte {
 		if r.Max == 0 {
 			return append(b, '-')
 		}
-		return appendDur(b, r.Max)
+		return figures.Narrow.AppendTime(b, r.Max)
 	})
 	longest.Shown = byLaunch
 	return []canvas.Column[op]{
@@ -116,17 +116,17 @@ func (o *ops) columns() []canvas.Column[op] {
 		{Title: "layer", W: 18, Short: 16, Drop: 1, Cell: o.layerCell},
 		{Title: "phase", W: 9, Drop: 6, Shown: func() bool { return o.group != stall.ByLayer },
 			Cell: func(p *canvas.Pen, r *op) { p.Text(canvas.Dim, r.Phase) }},
-		{Title: "of ops", W: 6, Right: true, Cell: func(p *canvas.Pen, r *op) { p.Bytes(canvas.Bold, appendPct(p.Buf(), r.Share)) }},
+		{Title: "of ops", W: 6, Right: true, Cell: func(p *canvas.Pen, r *op) { p.Bytes(canvas.Bold, figures.Narrow.AppendPercent(p.Buf(), r.Share)) }},
 		{W: 4, Most: 20, Drop: 9, Cell: func(p *canvas.Pen, r *op) {
 			p.Bar(canvas.Compute.Text(), p.Left(), r.Share/max(o.mostShare, 1e-9))
 		}},
-		number("of step", 7, 7, func(b []byte, r *op) []byte { return appendPct(b, r.Step) }),
+		number("of step", 7, 7, func(b []byte, r *op) []byte { return figures.Narrow.AppendPercent(b, r.Step) }),
 		number("calls", 6, 8, func(b []byte, r *op) []byte { return figures.AppendCount(b, r.Calls) }),
 		sorted(total, "total", func(a, b *op) int { return cmp.Compare(b.Total, a.Total) }),
 		sorted(mean, "mean", func(a, b *op) int { return cmp.Compare(b.Mean(), a.Mean()) }),
 		longest,
-		number("TFLOP/s", 8, 3, func(b []byte, r *op) []byte { return appendFine(b, r.TFLOPs()) }),
-		number("GB/s", 7, 9, func(b []byte, r *op) []byte { return appendFine(b, r.GBs()) }),
+		number("TFLOP/s", 8, 3, func(b []byte, r *op) []byte { return figures.AppendRate(b, r.TFLOPs()) }),
+		number("GB/s", 7, 9, func(b []byte, r *op) []byte { return figures.AppendRate(b, r.GBs()) }),
 		{Title: "vs A", W: 6, Drop: 4, Right: true, Shown: func() bool { return o.compared }, Cell: func(p *canvas.Pen, r *op) {
 			st := canvas.Normal
 			switch {
@@ -135,7 +135,7 @@ func (o *ops) columns() []canvas.Column[op] {
 			case r.versus > 1.05:
 				st = canvas.Bad
 			}
-			p.Bytes(st, appendRatio(p.Buf(), r.versus))
+			p.Bytes(st, figures.Narrow.AppendRatio(p.Buf(), figures.Rough(r.versus)))
 		}},
 		{Title: "kernel", W: 18, Drop: 11, Shown: byLaunch, Cell: func(p *canvas.Pen, r *op) { p.Text(canvas.Dim, r.Variant) }},
 	}
@@ -169,26 +169,6 @@ func (o *ops) layerCell(p *canvas.Pen, r *op) {
 
 func launches(p *canvas.Pen, r *op) {
 	p.Int(canvas.Dim, int64(r.Ops)).Text(canvas.Dim, pick(r.Ops == 1, " launch", " launches"))
-}
-
-// appendFine writes a rate of any size with two or three digits.
-func appendFine(b []byte, v float64) []byte {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0) || v <= 0:
-		return append(b, '-')
-	case v < 0.001:
-		return append(b, "<0.001"...)
-	case v < 0.0995:
-		return strconv.AppendFloat(b, v, 'f', 3, 64)
-	}
-	return appendSig(b, v)
-}
-
-func appendRatio(b []byte, v float64) []byte {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return append(b, '-')
-	}
-	return strconv.AppendFloat(append(b, 'x'), v, 'f', 2, 64)
 }
 
 // writeShort writes an op's name with "backward" and "forward" as bwd and fwd.
@@ -288,20 +268,20 @@ func (o *ops) drawSummary(v *view, p canvas.Pen) {
 	t := &o.shown
 	part := func(need int) bool { return p.Left() >= need }
 	if t.Steps > 0 && part(20) {
-		p.Text(canvas.Dim, "H2D ").Bytes(canvas.Normal, appendPct(p.Buf(), t.CopyShare)).Text(canvas.Dim, " of the time")
+		p.Text(canvas.Dim, "H2D ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), t.CopyShare)).Text(canvas.Dim, " of the time")
 		if t.Copy > 0 && part(14) {
-			p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, appendSize(p.Buf(), float64(t.CopyBytes)/(float64(t.Copy)/1e9))).Text(canvas.Dim, "/s")
+			p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.Narrow.AppendTransfer(p.Buf(), float64(t.CopyBytes)/(float64(t.Copy)/1e9)))
 		}
 		p.Space(2)
 	}
 	snap := &v.pic.snap
 	if peak := snap.PeakBytes(); peak > 0 && part(18) {
-		p.Text(canvas.Dim, "memory peak ").Bytes(canvas.Normal, appendMemory(p.Buf(), peak))
+		p.Text(canvas.Dim, "memory peak ").Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), peak))
 		if held := snap.HeldBytes(&v.pic.seg); held > 0 && part(14) {
-			p.Text(canvas.Dim, ", held ").Bytes(canvas.Normal, appendMemory(p.Buf(), held))
+			p.Text(canvas.Dim, ", held ").Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), held))
 		}
 		if planned := snap.PlannedBytes(v.pic.at); planned > 0 && part(17) {
-			p.Text(canvas.Dim, ", planned ").Bytes(canvas.Normal, appendMemory(p.Buf(), planned))
+			p.Text(canvas.Dim, ", planned ").Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), planned))
 		}
 		p.Space(2)
 	}
@@ -318,7 +298,7 @@ func (o *ops) drawSummary(v *view, p canvas.Pen) {
 		p.Space(2)
 	}
 	if cost := t.Cost(); !math.IsNaN(cost) && part(22) {
-		p.Text(canvas.Dim, "timing costs ").Bytes(canvas.Normal, appendPct(p.Buf(), max(0, cost)))
+		p.Text(canvas.Dim, "timing costs ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), max(0, cost)))
 	}
 }
 

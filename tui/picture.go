@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -56,14 +57,23 @@ type picture struct {
 // the GPM metrics (Hopper and later) in percent, then power, temperature, memory,
 // clocks and PCIe traffic, in the units of one screen.
 var driverGauges = [...]struct {
-	gauge, name, unit string
-	scale             float64
+	gauge, name string
+	write       func(b []byte, v float64) []byte
 }{
-	{"gpm_sm", "SM ", "%", 1}, {"gpm_tensor", "tensor ", "%", 1}, {"gpm_dram", "DRAM ", "%", 1},
-	{"nvml_power", "", " W", 1}, {"nvml_temperature", "", " C", 1},
-	{"nvml_memory_used", "memory ", " MiB", 1.0 / (1 << 20)},
-	{"nvml_sm_clock", "SM ", " MHz", 1e-6}, {"nvml_memory_clock", "DRAM ", " MHz", 1e-6},
-	{"nvml_pcie_rx", "PCIe in ", " MB/s", 1e-6}, {"nvml_pcie_tx", "out ", " MB/s", 1e-6},
+	{"gpm_sm", "SM ", percentage}, {"gpm_tensor", "tensor ", percentage}, {"gpm_dram", "DRAM ", percentage},
+	{"nvml_power", "", whole("W", 1)}, {"nvml_temperature", "", whole("C", 1)},
+	{"nvml_memory_used", "memory ", func(b []byte, v float64) []byte { return figures.Narrow.AppendBytes(b, int64(v)) }},
+	{"nvml_sm_clock", "SM ", whole("MHz", 1e-6)}, {"nvml_memory_clock", "DRAM ", whole("MHz", 1e-6)},
+	{"nvml_pcie_rx", "PCIe in ", figures.Narrow.AppendTransfer}, {"nvml_pcie_tx", "out ", figures.Narrow.AppendTransfer},
+}
+
+func percentage(b []byte, v float64) []byte { return figures.Narrow.AppendPercent(b, v/100) }
+
+// whole writes whole units that only the driver's gauges have.
+func whole(unit string, scale float64) func(b []byte, v float64) []byte {
+	return func(b []byte, v float64) []byte {
+		return append(figures.AppendCount(b, int64(v*scale+0.5)), unit...)
+	}
 }
 
 // gauge is the newest sample of a named gauge.

@@ -37,7 +37,7 @@ func (s *stalls) panel() panel {
 		about: func(v *view, p *canvas.Pen) {
 			n := len(v.pic.steps)
 			p.Text(canvas.Dim, "last ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), n)).Text(canvas.Dim, pick(n == 1, " step, ", " steps, ")).
-				Bytes(canvas.Normal, appendDur(p.Buf(), v.pic.sum.Active())).Text(canvas.Dim, " ")
+				Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.pic.sum.Active())).Text(canvas.Dim, " ")
 		},
 		draw: s.draw,
 	}
@@ -47,7 +47,7 @@ var shareColumns = []canvas.Column[share]{
 	{W: 1, Cell: func(p *canvas.Pen, s *share) { p.Rune(s.hue.Text(), s.letter) }},
 	{W: 10, Cell: func(p *canvas.Pen, s *share) { p.Text(canvas.Normal, s.name) }},
 	{W: 2, Most: canvas.Stretch, Cell: func(p *canvas.Pen, s *share) { p.Bar(s.hue.Text(), p.Left(), s.of) }},
-	{W: 6, Right: true, Cell: func(p *canvas.Pen, s *share) { p.Bytes(s.style, appendPct(p.Buf(), s.of)) }},
+	{W: 6, Right: true, Cell: func(p *canvas.Pen, s *share) { p.Bytes(s.style, figures.Narrow.AppendPercent(p.Buf(), s.of)) }},
 }
 
 func (s *stalls) draw(v *view, r canvas.Rectangle) {

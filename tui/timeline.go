@@ -6,6 +6,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -13,12 +14,6 @@ import (
 // zooms are the widths of a timeline column, in ns.
 var zooms = []int64{
 	100e3, 200e3, 500e3, 1e6, 2e6, 5e6, 10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, 2e9, 5e9,
-}
-
-// zoomNames are the zooms in words.
-var zoomNames = [...]string{
-	"100 us", "200 us", "500 us", "1 ms", "2 ms", "5 ms", "10 ms", "20 ms", "50 ms",
-	"100 ms", "200 ms", "500 ms", "1 s", "2 s", "5 s",
 }
 
 // parts is how many kinds of time a lane tells apart in one column.
@@ -131,8 +126,8 @@ func (m *Model) filter() {
 
 // about says how much time the columns show, and which lanes.
 func (t *timeline) about(v *view, p *canvas.Pen) {
-	p.Bytes(canvas.Normal, appendDur(p.Buf(), int64(t.cols)*t.bin())).Text(canvas.Dim, ", ").
-		Text(canvas.Normal, zoomNames[t.zoom]).Text(canvas.Dim, " a column ")
+	p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), int64(t.cols)*t.bin())).Text(canvas.Dim, ", ").
+		Bytes(canvas.Normal, figures.Narrow.AppendExact(p.Buf(), t.bin())).Text(canvas.Dim, " a column ")
 	switch {
 	case t.typing:
 		p.Text(canvas.Key, " filter: /").Text(canvas.Bold, t.filter).Text(canvas.Cursor, " ").Text(canvas.Dim, " enter ")

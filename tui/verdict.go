@@ -6,6 +6,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -53,7 +54,7 @@ func verdictLine(v *advice.Verdict, p *canvas.Pen) {
 	}
 	p.Text(classStyle(v), strings.ToUpper(v.Class))
 	if v.Share > 0 && v.Class != advice.NotEnoughSteps && v.Class != advice.DeviceBound {
-		p.Space(1).Bytes(stallStyle(v.Share), appendPct(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
+		p.Space(1).Bytes(stallStyle(v.Share), figures.Narrow.AppendPercent(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
 	}
 	if v.Knob != "" {
 		p.Text(canvas.Dim, ": try ").Text(canvas.Bold, v.Knob).Space(1).Text(canvas.Bold, v.Value)

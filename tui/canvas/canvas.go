@@ -96,10 +96,14 @@ func (c *Canvas) Fill(r Rectangle, ch rune, st Style) {
 }
 
 // put writes a rune of any width at x if it ends before limit and returns the
-// next column. Control characters show as '?', combining ones are left out.
+// next column. Control characters show as '?', combining ones are left out, and an ASCII
+// terminal gets u for the µ of µs.
 func (c *Canvas) put(x, y, limit int, r rune, st Style) int {
 	if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == utf8.RuneError {
 		r = '?'
+	}
+	if r == 'µ' && c.Glyphs != nil && c.Glyphs.ASCII {
+		r = 'u'
 	}
 	switch runeWidth(r) {
 	case 0:

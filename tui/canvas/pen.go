@@ -3,6 +3,7 @@ package canvas
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 )
@@ -25,12 +26,10 @@ func (c *Canvas) Text(x, y, w int, st Style, s string) {
 	p.Text(st, s)
 }
 
-// Right writes ASCII text so that it ends before column x+w.
+// Right writes text of narrow runes so that it ends before column x+w.
 func (c *Canvas) Right(x, y, w int, st Style, b []byte) {
-	if len(b) > w {
-		b = b[:w]
-	}
-	p := c.Pen(x+w-len(b), y, len(b))
+	n := min(utf8.RuneCount(b), w)
+	p := c.Pen(x+w-n, y, n)
 	p.Bytes(st, b)
 }
 
@@ -68,15 +67,16 @@ func (p *Pen) cut(st Style) {
 	p.X = p.Limit
 }
 
-// Bytes writes ASCII text.
+// Bytes writes text of narrow runes, such as a number with its unit.
 func (p *Pen) Bytes(st Style, b []byte) *Pen {
-	for _, ch := range b {
+	for len(b) > 0 {
 		if p.X >= p.Limit {
 			p.cut(st)
 			return p
 		}
-		p.c.Set(p.X, p.Y, rune(ch), st)
-		p.X++
+		r, size := utf8.DecodeRune(b)
+		p.X = p.c.put(p.X, p.Y, p.Limit, r, st)
+		b = b[size:]
 	}
 	return p
 }
