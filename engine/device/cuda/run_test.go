@@ -170,8 +170,8 @@ func TestOneAllocation(t *testing.T) {
 			if len(r.taken) != 1 {
 				t.Errorf("took %v from the driver", r.taken)
 			}
-			if len(r.snap.Segments) != 1+len(c.change) || len(r.snap.Steps) != c.steps {
-				t.Errorf("%d segments and %d steps for %d changes: %+v", len(r.snap.Segments), len(r.snap.Steps), len(c.change), r.snap.Notes)
+			if len(r.snap.Segments) != 1+len(c.change) || len(r.snap.Recent) != c.steps {
+				t.Errorf("%d segments and %d steps for %d changes: %+v", len(r.snap.Segments), len(r.snap.Recent), len(c.change), r.snap.Notes)
 			}
 			// What was planned is what was taken, but for roundings.
 			if total := r.plan.Total(); len(r.taken) > 0 && (total > r.taken[0] || r.taken[0]-total > 4<<20) {
@@ -253,8 +253,8 @@ func TestTooLargeLive(t *testing.T) {
 			note = n.Text
 		}
 	}
-	if len(r.taken) != 1 || len(r.snap.Steps) != 20 || !strings.Contains(note, "not applied") || !strings.Contains(note, "lower batch_size to ") {
-		t.Errorf("took %v, %d steps, note %q", r.taken, len(r.snap.Steps), note)
+	if len(r.taken) != 1 || len(r.snap.Recent) != 20 || !strings.Contains(note, "not applied") || !strings.Contains(note, "lower batch_size to ") {
+		t.Errorf("took %v, %d steps, note %q", r.taken, len(r.snap.Recent), note)
 	}
 }
 
@@ -306,8 +306,8 @@ func TestMovesLive(t *testing.T) {
 	if !said || len(tight.snap.Segments) != 2 {
 		t.Errorf("%d segments, notes %+v", len(tight.snap.Segments), tight.snap.Notes)
 	}
-	for i := range free.snap.Steps {
-		if a, b := free.snap.Steps[i].Loss, tight.snap.Steps[i].Loss; a != b || math.IsNaN(float64(a)) {
+	for i := range free.snap.Recent {
+		if a, b := free.snap.Recent[i].Loss, tight.snap.Recent[i].Loss; a != b || math.IsNaN(float64(a)) {
 			t.Errorf("step %d: loss %v with room, %v after a move", i, a, b)
 		}
 	}
