@@ -27,6 +27,8 @@ type Store interface {
 	// Finish writes how the run ended; Write is not called after it.
 	Finish(o Outcome) error
 	Close() error
+	// StepReader reads what was written, at any time and from any goroutine.
+	StepReader
 }
 
 // Finisher is an Analyzer that can account for the time after the last step.
@@ -66,6 +68,9 @@ type Collector struct {
 // NewCollector returns a collector. a may be nil (steps then pass unanalysed)
 // and so may st (nothing is then stored).
 func NewCollector(r *Recorder, s *Session, a Analyzer, st Store) *Collector {
+	if st != nil {
+		s.older = st
+	}
 	return &Collector{
 		rec: r, session: s, analyze: a, store: st,
 		quit: make(chan struct{}), writes: make(chan *Batch, 1), written: make(chan *Batch, 1),

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"errors"
+	"iter"
 	"math"
 	"runtime"
 	"strings"
@@ -31,6 +32,12 @@ func (k *kept) Write(b *Batch) error {
 	k.batch.append(b)
 	return nil
 }
+
+func (k *kept) ReadSteps(from, to int32) iter.Seq2[*Step, error] {
+	return stepList(k.batch.Steps).ReadSteps(from, to)
+}
+
+func (k *kept) FirstAfter(t int64) (int32, error) { return stepList(k.batch.Steps).FirstAfter(t) }
 
 func (k *kept) KeepRoom() {}
 func (k *kept) MakeRoom() {}

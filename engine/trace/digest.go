@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxRows is how many segments and how many epochs a session keeps in memory.
-	// Beyond it those behind the first firstRows are forgotten, the oldest first:
+	// MaxRows is how many segments and how many epochs a session keeps in memory.
+	// Beyond it those behind the first FirstRows are forgotten, the oldest first:
 	// how a run began and what it does now are what is looked at.
-	maxRows   = 1000
-	firstRows = 100
+	MaxRows   = 1000
+	FirstRows = 100
 )
 
 // Digest is what a session keeps of its steps for ever, in bounded memory: it is
@@ -143,8 +143,8 @@ func (d *Digest) epoch(s *Step) *Epoch {
 
 // forget drops a row when there are too many; rows is the caller's own.
 func forget[T any](rows []T) []T {
-	if len(rows) > maxRows {
-		return slices.Delete(rows, firstRows, len(rows)-maxRows+firstRows)
+	if len(rows) > MaxRows {
+		return slices.Delete(rows, FirstRows, len(rows)-MaxRows+FirstRows)
 	}
 	return rows
 }

@@ -161,10 +161,10 @@ func TestHistory(t *testing.T) {
 // the newest are kept.
 func TestDigestBounded(t *testing.T) {
 	d := Digested(someSteps(12_000, 4, 3))
-	if len(d.Tallies) != maxRows || len(d.Epochs) != maxRows {
+	if len(d.Tallies) != MaxRows || len(d.Epochs) != MaxRows {
 		t.Fatalf("%d tallies, %d epochs", len(d.Tallies), len(d.Epochs))
 	}
-	if d.Tallies[0].Segment != 0 || d.Tallies[maxRows-1].Segment != 2999 || d.Epochs[maxRows-1].Epoch != 3999 || d.Epochs[firstRows-1].Epoch != firstRows-1 {
+	if d.Tallies[0].Segment != 0 || d.Tallies[MaxRows-1].Segment != 2999 || d.Epochs[MaxRows-1].Epoch != 3999 || d.Epochs[FirstRows-1].Epoch != FirstRows-1 {
 		t.Error("the wrong rows were forgotten")
 	}
 	if d.Total.Steps != 12_000 {

@@ -7,16 +7,19 @@ import (
 )
 
 // Session is one run: live, or read back from its file. One writer (the
-// collector) and any number of readers may use it at once. Its memory is bounded
-// in spans, of which the oldest are forgotten; steps are kept for ever.
+// collector) and any number of readers may use it at once. Its memory is bounded,
+// however long the run is: the oldest spans are forgotten, of the steps the newest
+// and a digest of all are kept, and of gauges, where there are many points, every
+// other old one.
 type Session struct {
 	mu       sync.RWMutex
 	now      int64
 	meta     Meta
 	outcome  Outcome
 	segments []Segment          // replaced, never changed, when a segment is updated
-	steps    []Step             // only ever appended to
-	digest   Digest             // of steps
+	recent   []Step             // the newest; only ever appended to, until it is replaced
+	older    StepReader         // of the steps before them; nil where they are not kept
+	digest   Digest             // of all steps
 	notes    []Note             // only ever appended to
 	gauges   map[string][]Point // replaced when a point arrives; the slices are only appended to
 	ops      []OpTime           // replaced
@@ -79,7 +82,7 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 		Now: s.now, Meta: s.meta, Outcome: s.outcome,
 		Segments: clip(s.segments), Notes: clip(s.notes),
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
-		Digest: s.digest.view(), Recent: clip(s.steps[max(0, len(s.steps)-MaxRecent):]), Older: stepList(clip(s.steps)),
+		Digest: s.digest.view(), Recent: clip(s.recent), Older: s.older,
 	}
 	blocks, open := s.spans.window(from, to)
 	s.mu.Unlock()
@@ -96,7 +99,11 @@ func (s *Session) Add(b *Batch) {
 	SortSpans(b.Spans)
 	// Readers hold prefixes of these, and only this goroutine extends them, so
 	// growing them needs no lock; publishing the new lengths does.
-	steps := append(s.steps, b.Steps...)
+	recent := s.recent
+	if len(recent)+len(b.Steps) > 2*MaxRecent {
+		recent = slices.Clone(recent[max(0, len(recent)-MaxRecent):])
+	}
+	recent = append(recent, b.Steps...)
 	notes := append(s.notes, b.Notes...)
 	segments := mergeSegments(s.segments, b.Segments)
 	gauges := s.gauges
@@ -104,14 +111,14 @@ func (s *Session) Add(b *Batch) {
 		gauges = make(map[string][]Point, len(s.gauges)+1)
 		maps.Copy(gauges, s.gauges)
 		for _, g := range b.Gauges {
-			gauges[g.Name] = append(gauges[g.Name], g.Point)
+			gauges[g.Name] = append(thin(gauges[g.Name]), g.Point)
 		}
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = max(s.now, b.Now)
-	s.steps, s.notes, s.segments, s.gauges = steps, notes, segments, gauges
+	s.recent, s.notes, s.segments, s.gauges = recent, notes, segments, gauges
 	for i := range b.Steps {
 		s.digest.Add(&b.Steps[i])
 	}
@@ -159,7 +166,23 @@ func mergeSegments(have, updates []Segment) []Segment {
 			out[i-1].End = out[i].Start
 		}
 	}
-	return out
+	return forget(out)
+}
+
+// maxPoints is how many points of a gauge are kept at once.
+const maxPoints = 1 << 14
+
+// thin returns points to which one more can be added. When there are many, every
+// other one but of the newest quarter goes.
+func thin(points []Point) []Point {
+	if len(points) < maxPoints {
+		return points
+	}
+	out := make([]Point, 0, maxPoints)
+	for i := 0; i < maxPoints*3/4; i += 2 {
+		out = append(out, points[i])
+	}
+	return append(out, points[maxPoints*3/4:]...)
 }
 
 // Restore makes a session of what a snapshot holds: the way in for what was not
@@ -168,8 +191,8 @@ func mergeSegments(have, updates []Segment) []Segment {
 func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome, s.damage = snap.Now, snap.Outcome, snap.Damage
-	s.segments, s.steps, s.notes, s.gauges, s.ops = snap.Segments, snap.Recent, snap.Notes, snap.Gauges, snap.Ops
-	s.digest = snap.Digest
+	s.segments, s.notes, s.gauges, s.ops = snap.Segments, snap.Notes, snap.Gauges, snap.Ops
+	s.recent, s.older, s.digest = snap.Recent, snap.Older, snap.Digest
 	if s.digest.Total.Steps == 0 {
 		s.digest = *Digested(snap.Recent)
 	}

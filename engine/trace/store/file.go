@@ -52,13 +52,13 @@ CREATE TABLE notes(id INTEGER PRIMARY KEY, t INTEGER, level TEXT, text TEXT);
 CREATE TABLE gauges(id INTEGER PRIMARY KEY, name TEXT, t INTEGER, v REAL);
 CREATE TABLE ops(pos INTEGER PRIMARY KEY, segment INTEGER, name TEXT, layer TEXT, phase TEXT, variant TEXT,
 	calls INTEGER, total INTEGER, min INTEGER, max INTEGER, flops REAL, bytes REAL, crc INTEGER);
+CREATE TABLE digest(id INTEGER PRIMARY KEY, data BLOB, crc INTEGER);
 `
 
 // File is the file of one session: a SQLite database in WAL mode, to which a
 // transaction is added about twice a second. A killed process loses what came
 // after the last one.
 type File struct {
-	path  string
 	db    *sql.DB
 	enc   chunkEncoder
 	limit int64 // bytes of packed spans
@@ -68,7 +68,11 @@ type File struct {
 	steps int64          // in the file
 	ops   []trace.OpTime // in the file
 	sum   rowSum
-	room  *os.File // set aside on the disk; see KeepRoom
+
+	digest   trace.Digest // of the steps in the file
+	digested int64        // how many of them the stored digest counts
+	stepFile
+	room *os.File // set aside on the disk; see KeepRoom
 
 	closeOnce sync.Once
 	closeErr  error
@@ -96,7 +100,7 @@ func Create(path string, m trace.Meta) (*File, error) {
 	if err != nil {
 		return fail(err)
 	}
-	st := &File{path: path, db: db, limit: MaxStoredBytes, first: 1}
+	st := &File{stepFile: stepFile{path: path, mode: "mode=ro"}, db: db, limit: MaxStoredBytes, first: 1}
 	if err := st.initialise(m); err != nil {
 		return fail(errors.Join(err, db.Close(), os.Remove(path)))
 	}
@@ -185,7 +189,12 @@ func (st *File) Path() string { return st.path }
 
 // Finish writes how the run ended.
 func (st *File) Finish(o trace.Outcome) error {
-	err := st.transact(func(tx *sql.Tx) error { return putDoc(tx, "outcome", o) })
+	err := st.transact(func(tx *sql.Tx) error {
+		if err := st.putDigest(tx); err != nil {
+			return err
+		}
+		return putDoc(tx, "outcome", o)
+	})
 	if err != nil {
 		return fmt.Errorf("write session file %s: %w", st.path, err)
 	}

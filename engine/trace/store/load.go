@@ -31,16 +31,23 @@ func parseStalls(text string, stall *[trace.NumCauses]int64) error {
 	return nil
 }
 
+// keptSegments is the condition that a column names one of the segments that a
+// session keeps: the first and the newest.
+func keptSegments(column string) string {
+	return fmt.Sprintf(`(%[1]s IN (SELECT idx FROM segments ORDER BY idx LIMIT %[2]d) OR %[1]s IN (SELECT idx FROM segments ORDER BY idx DESC LIMIT %[3]d))`,
+		column, trace.FirstRows, trace.MaxRows-trace.FirstRows)
+}
+
 func (l *loader) segments() {
 	var sums []sql.NullInt64
-	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition, `+l.sumColumn("segments")+` FROM segments ORDER BY idx`, func(r *sql.Rows) error {
+	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition, `+l.sumColumn("segments")+` FROM segments WHERE `+keptSegments("idx")+` ORDER BY idx`, func(r *sql.Rows) error {
 		var s trace.Segment
 		var sum sql.NullInt64
 		err := r.Scan(&s.Index, &s.Start, &s.End, &s.FirstStep, &s.Reason, &s.TransitionSteps, &s.Transition, &sum)
 		l.s.Segments, sums = append(l.s.Segments, s), append(sums, sum)
 		return err
 	})
-	l.rows(`SELECT segment, name, value FROM knobs ORDER BY segment, pos`, func(r *sql.Rows) error {
+	l.rows(`SELECT segment, name, value FROM knobs WHERE `+keptSegments("segment")+` OR segment NOT IN (SELECT idx FROM segments) ORDER BY segment, pos LIMIT 200000`, func(r *sql.Rows) error {
 		var index int32
 		var k trace.Knob
 		if err := r.Scan(&index, &k.Name, &k.Value); err != nil {
@@ -63,42 +70,48 @@ func (l *loader) segments() {
 	}
 }
 
-// steps leaves out those that are not what was written.
+// steps leaves out those that are not what was written. Of many it reads the
+// newest ones and those that the file's digest does not count.
 func (l *loader) steps() {
-	damaged, first := 0, int32(-1)
-	summed := l.summed("steps")
-	l.rows(`SELECT idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls, `+l.sumColumn("steps")+`
-		FROM steps ORDER BY idx`, func(r *sql.Rows) error {
-		var s trace.Step
-		var loss sql.NullFloat64 // NaN is stored as NULL
-		var stalls string
-		var sum sql.NullInt64
-		err := r.Scan(&s.Index, &s.Epoch, &s.Segment, &s.Batch, &s.Samples, &s.Correct, &loss, &s.Flags,
-			&s.Start, &s.End, &s.Busy, &s.Wait, &s.Load, &s.Copy, &s.Bytes, &stalls, &sum)
-		if err == nil {
-			s.Loss = float32(orNaN(loss))
-			if err = parseStalls(stalls, &s.Stall); err != nil {
-				err = fmt.Errorf("step %d: %w", s.Index, err)
-			}
+	counted := int32(math.MinInt32) // up to this one they are in the digest
+	from := int64(math.MinInt32)
+	if l.wrote > readThrough {
+		if d := l.digest(); d != nil && d.Total.Steps > 0 {
+			l.s.Digest, counted = *d, d.Last.Index
+			from = int64(counted) - trace.MaxRecent
 		}
-		if summed && (err != nil || sum.Valid && sum.Int64 != l.sum.step(&s, stalls)) {
+	}
+	l.through = counted == math.MinInt32
+	damaged, at := 0, int32(-1)
+	l.rows(`SELECT `+stepColumns+`, `+l.sumColumn("steps")+` FROM steps WHERE idx >= ? ORDER BY idx`, func(r *sql.Rows) error {
+		var s trace.Step
+		ok, err := l.step(r, &s)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
 			if damaged++; damaged == 1 {
-				first = int32(len(l.s.Recent))
-				if len(l.s.Recent) > 0 {
-					first = l.s.Recent[len(l.s.Recent)-1].Index + 1
+				at = int32(max(from, 0))
+				if n := len(l.s.Recent); n > 0 {
+					at = l.s.Recent[n-1].Index + 1
 				}
 			}
 			return nil
 		}
-		if err == nil {
-			l.s.Recent = append(l.s.Recent, s)
+		if s.Index > counted {
+			l.s.Digest.Add(&s)
 		}
-		return err
-	})
+		if len(l.s.Recent) == 2*trace.MaxRecent {
+			l.s.Recent = append(l.s.Recent[:0], l.s.Recent[trace.MaxRecent:]...)
+		}
+		l.s.Recent = append(l.s.Recent, s)
+		return nil
+	}, from)
+	have := l.s.Total.Steps
 	if damaged > 0 {
-		l.harmed("left out %d of %d steps that are not what was written, the first of them step %d: totals, epochs and rates lack them", damaged, damaged+len(l.s.Recent), first)
+		l.harmed("left out %d of %d steps that are not what was written, the first of them step %d: totals, epochs and rates lack them", damaged, int64(damaged)+have, at)
 	}
-	if lost := l.wrote - int64(damaged+len(l.s.Recent)); lost > 0 {
+	if lost := l.wrote - int64(damaged) - have; lost > 0 {
 		l.harmed("of %d steps that were written %d can no longer be found: totals, epochs and rates lack them", l.wrote, lost)
 	}
 }
@@ -160,7 +173,7 @@ func (l *loader) op(pos uint32) uint32 {
 }
 
 func (l *loader) notes() {
-	l.rows(`SELECT t, level, text FROM notes ORDER BY id`, func(r *sql.Rows) error {
+	l.rows(`SELECT t, level, text FROM (SELECT * FROM notes ORDER BY id DESC LIMIT 10000) ORDER BY id`, func(r *sql.Rows) error {
 		var n trace.Note
 		err := r.Scan(&n.T, &n.Level, &n.Text)
 		l.s.Notes = append(l.s.Notes, n)
@@ -170,7 +183,7 @@ func (l *loader) notes() {
 
 func (l *loader) gauges() {
 	l.s.Gauges = map[string][]trace.Point{}
-	l.rows(`SELECT name, t, v FROM gauges ORDER BY id`, func(r *sql.Rows) error {
+	l.rows(`SELECT name, t, v FROM (SELECT * FROM gauges ORDER BY id DESC LIMIT 1000000) ORDER BY id`, func(r *sql.Rows) error {
 		var name string
 		var p trace.Point
 		var v sql.NullFloat64
@@ -191,7 +204,7 @@ func (l *loader) ops() {
 		columns, sums = `0, '', '', 0, 0, NULL`, false
 	}
 	at := map[uint32]uint32{}
-	l.rows(`SELECT pos, name, layer, calls, total, flops, bytes, `+columns+` FROM ops ORDER BY pos`, func(r *sql.Rows) error {
+	l.rows(`SELECT pos, name, layer, calls, total, flops, bytes, `+columns+` FROM ops ORDER BY pos LIMIT 100000`, func(r *sql.Rows) error {
 		var pos int64
 		var o trace.OpTime
 		var flops, bytes sql.NullFloat64

@@ -126,6 +126,9 @@ func checkRegular(path string) error {
 	return nil
 }
 
+// readOnly are the parameters of a file that is read.
+var readOnly = []string{"_pragma=busy_timeout(2000)", "_pragma=trusted_schema(0)", "_pragma=query_only(1)"}
+
 // open reads the file: all of it, or its documents only.
 func open(path string, all bool) (*trace.Session, error) {
 	if err := checkHeader(path); err != nil {
@@ -142,7 +145,7 @@ func open(path string, all bool) (*trace.Session, error) {
 }
 
 func load(path string, all bool, mode string) (*trace.Session, error) {
-	db, err := openDB(path, mode, "_pragma=busy_timeout(2000)", "_pragma=trusted_schema(0)", "_pragma=query_only(1)")
+	db, err := openDB(path, append(readOnly, mode)...)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +158,7 @@ func load(path string, all bool, mode string) (*trace.Session, error) {
 	l := loader{tx: tx, s: new(trace.Snapshot)}
 	l.docs()
 	if all {
+		l.tables()
 		l.columns()
 		l.names()
 		l.segments()
@@ -168,6 +172,9 @@ func load(path string, all bool, mode string) (*trace.Session, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
+	if l.s.Total.Steps > int64(len(l.s.Recent)) {
+		l.s.Older = stepFile{path: path, mode: mode, told: l.through}
+	}
 	s := trace.Restore(l.s)
 	for _, spans := range l.spans {
 		s.Add(&trace.Batch{Now: l.s.Now, Drops: l.s.Outcome.Drops, Spans: spans})
@@ -177,16 +184,25 @@ func load(path string, all bool, mode string) (*trace.Session, error) {
 
 // loader reads one table after another and keeps the first error.
 type loader struct {
-	tx    *sql.Tx
-	s     *trace.Snapshot // so far
-	spans [][]trace.Span  // one chunk after another
-	kind  [256]trace.Kind
-	cause map[uint32]trace.Cause
-	opAt  map[uint32]uint32 // when some are damaged: where a row of ops is, by its number in the file
-	sums  []string          // tables with checksums
-	sum   rowSum
-	wrote int64 // steps, as far as the file knows
-	err   error
+	tx      *sql.Tx
+	s       *trace.Snapshot // so far
+	spans   [][]trace.Span  // one chunk after another
+	kind    [256]trace.Kind
+	cause   map[uint32]trace.Cause
+	opAt    map[uint32]uint32 // when some are damaged: where a row of ops is, by its number in the file
+	sums    []string          // tables with checksums
+	sum     rowSum
+	wrote   int64 // steps, as far as the file knows
+	through bool  // every step was read
+	err     error
+}
+
+// tables refuses a file in which a table is none: a view may have no end.
+func (l *loader) tables() {
+	l.rows(`SELECT name FROM sqlite_master WHERE name IN ('names','segments','knobs','steps','spans','notes','gauges','ops','digest')
+		AND (type <> 'table' OR sql LIKE 'CREATE VIRTUAL%')`, func(r *sql.Rows) error {
+		return fmt.Errorf("a part of it is not a table: %w", ErrDamaged)
+	})
 }
 
 // columns learns which tables have checksums.
@@ -223,11 +239,11 @@ func (l *loader) report() {
 }
 
 // rows calls scan for each row of the query.
-func (l *loader) rows(query string, scan func(*sql.Rows) error) {
+func (l *loader) rows(query string, scan func(*sql.Rows) error, args ...any) {
 	if l.err != nil {
 		return
 	}
-	rows, err := l.tx.Query(query)
+	rows, err := l.tx.Query(query, args...)
 	if err != nil {
 		l.err = err
 		return

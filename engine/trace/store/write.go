@@ -12,7 +12,13 @@ import (
 // Write adds a batch in one transaction.
 func (st *File) Write(b *trace.Batch) error {
 	bytes, sizes, first, steps := st.bytes, st.sizes, st.first, st.steps
+	due := st.due()
 	err := st.transact(func(tx *sql.Tx) error {
+		if due {
+			if err := st.putDigest(tx); err != nil {
+				return err
+			}
+		}
 		for _, f := range []func(*sql.Tx, *trace.Batch) error{
 			st.putSegments, st.putSteps, st.putSpans, putNotes, putGauges, st.putOps, st.putState,
 		} {
@@ -28,6 +34,12 @@ func (st *File) Write(b *trace.Batch) error {
 	}
 	if b.Ops != nil {
 		st.ops = b.Ops
+	}
+	if due {
+		st.digested = st.digest.Total.Steps
+	}
+	for i := range b.Steps {
+		st.digest.Add(&b.Steps[i])
 	}
 	return nil
 }

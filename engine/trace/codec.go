@@ -1,0 +1,141 @@
+package trace
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strings"
+)
+
+// digestFormat is the first byte of a digest in a file. A digest of another format,
+// or of other causes, is not read: the steps are.
+const digestFormat = 1
+
+var errDigest = errors.New("not a digest of this version")
+
+// MarshalBinary writes the digest for a file.
+func (d *Digest) MarshalBinary() ([]byte, error) {
+	c := codec{write: true}
+	c.digest(d)
+	return c.b, c.err
+}
+
+// UnmarshalBinary reads what MarshalBinary wrote.
+func (d *Digest) UnmarshalBinary(b []byte) error {
+	c := codec{b: b}
+	c.digest(d)
+	if c.err == nil && len(c.b) > 0 {
+		c.err = errDigest
+	}
+	return c.err
+}
+
+// codec writes values to b, or reads them from its front. One description of the
+// format serves both.
+type codec struct {
+	b     []byte
+	write bool
+	err   error
+}
+
+// fixed is values of fixed size, by pointers to them.
+func (c *codec) fixed(values ...any) {
+	for _, v := range values {
+		if c.err != nil {
+			return
+		}
+		if c.write {
+			c.b, c.err = binary.Append(c.b, binary.LittleEndian, v)
+			continue
+		}
+		n, err := binary.Decode(c.b, binary.LittleEndian, v)
+		if err != nil {
+			c.err = fmt.Errorf("%w: %w", errDigest, err)
+			return
+		}
+		c.b = c.b[n:]
+	}
+}
+
+// length is that of a list with at most limit elements.
+func (c *codec) length(n, limit int) int {
+	v := uint32(n)
+	c.fixed(&v)
+	if c.err == nil && int64(v) > int64(limit) {
+		c.err = errDigest
+	}
+	if c.err != nil {
+		return 0
+	}
+	return int(v)
+}
+
+// list is a list of values of fixed size.
+func list[T any](c *codec, l *[]T, limit int) {
+	n := c.length(len(*l), limit)
+	if !c.write && n > 0 {
+		*l = make([]T, n)
+	}
+	if n > 0 {
+		c.fixed(*l)
+	}
+}
+
+// pointers is a list of values that each describes.
+func pointers[T any](c *codec, l *[]*T, limit int, each func(*T)) {
+	n := c.length(len(*l), limit)
+	for i := range n {
+		if !c.write {
+			*l = append(*l, new(T))
+		}
+		if each((*l)[i]); c.err != nil {
+			return
+		}
+	}
+}
+
+func (c *codec) digest(d *Digest) {
+	var names strings.Builder
+	for i := range NumCauses {
+		names.WriteString(Cause(i).String() + " ")
+	}
+	causes := crc32.ChecksumIEEE([]byte(names.String()))
+	format, of := uint8(digestFormat), causes
+	c.fixed(&format, &of)
+	if c.err == nil && (format != digestFormat || of != causes) {
+		c.err = errDigest
+	}
+	c.fixed(&d.Total, &d.Flags, &d.First, &d.Last, &d.Learning, &d.Diverged, &d.DivergedAt)
+	pointers(c, &d.Tallies, MaxRows, c.tally)
+	pointers(c, &d.Epochs, MaxRows, c.epoch)
+	c.fixed(&d.History.Bucket, &d.History.Open)
+	list(c, &d.History.Points, maxHistory)
+	if c.err == nil && (d.History.Bucket < 0 || d.History.Bucket%historyBucket != 0) {
+		c.err = errDigest
+	}
+}
+
+func (c *codec) tally(t *Tally) {
+	c.fixed(&t.Segment, &t.First, &t.Last, &t.Start, &t.End, &t.Flags, &t.SteadyFlags, &t.All, &t.Steady, &t.Timed,
+		&t.Transition, &t.From, &t.To, &t.Epochs, &t.EpochTime)
+	c.distribution(&t.Plain)
+	c.distribution(&t.Probed)
+	c.fixed(&t.Blocks.length)
+	list(c, &t.Blocks.list, MaxBlocks)
+}
+
+func (c *codec) distribution(d *Distribution) {
+	base := int32(d.base)
+	c.fixed(&d.n, &base)
+	d.base = int(base)
+	list(c, &d.exact, exactValues)
+	list(c, &d.counts, bucketOf(1<<63-1)+1)
+	if c.err == nil && (d.base < 0 || d.n < 0 || d.base+len(d.counts) > bucketOf(1<<63-1)+1) {
+		c.err = errDigest
+	}
+}
+
+func (c *codec) epoch(e *Epoch) {
+	c.fixed(&e.Epoch, &e.Segment, &e.Totals, &e.Injected, &e.Ceiling, &e.Diverged, &e.Complete, &e.Loss, &e.Hits, &e.LossOf, &e.HitsOf)
+}

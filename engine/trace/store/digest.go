@@ -1,0 +1,76 @@
+package store
+
+import (
+	"bytes"
+	"compress/flate"
+	"database/sql"
+	"hash/crc32"
+	"io"
+
+	"dev.gpustall/engine/trace"
+)
+
+const (
+	// readThrough is up to how many steps a file is read through when it is opened:
+	// that is quick, and checks every one. Of a longer run the digest is read, and
+	// the steps that were written after it.
+	readThrough = 20_000
+
+	// digestEvery is how many steps a run writes between two digests, at least; a
+	// long one writes them when there are 1/16 more, so that they cost little.
+	digestEvery = 8192
+
+	maxDigest = 64 << 20 // bytes, before compression
+)
+
+// putDigest writes the digest of the steps that are in the file already.
+func (st *File) putDigest(tx *sql.Tx) error {
+	raw, err := st.digest.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.BestSpeed)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(raw); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT OR REPLACE INTO digest VALUES(1, ?, ?)`, b.Bytes(), crc32.ChecksumIEEE(raw))
+	return err
+}
+
+// due reports whether it is time for another digest.
+func (st *File) due() bool {
+	n := st.digest.Total.Steps
+	return n-st.digested > max(digestEvery, n/16)
+}
+
+// digest reads the digest of a file, when it has one that can be used.
+func (l *loader) digest() *trace.Digest {
+	if !l.hasColumn("digest", "data") {
+		return nil
+	}
+	var d *trace.Digest
+	l.rows(`SELECT data, crc FROM digest WHERE id = 1`, func(r *sql.Rows) error {
+		var data []byte
+		var sum sql.NullInt64
+		if r.Scan(&data, &sum) != nil {
+			return nil // then the steps are read
+		}
+		raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data)), maxDigest))
+		if err != nil || sum.Int64 != int64(crc32.ChecksumIEEE(raw)) {
+			return nil
+		}
+		var read trace.Digest
+		if read.UnmarshalBinary(raw) == nil {
+			d = &read
+		}
+		return nil
+	})
+	return d
+}

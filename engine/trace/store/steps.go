@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"math"
+
+	"dev.gpustall/engine/trace"
+)
+
+// stepFile reads the steps of a session's file, which may still be written.
+type stepFile struct {
+	path string
+	mode string // how it is opened
+	told bool   // the session's notes say which steps are damaged
+}
+
+const stepColumns = `idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls`
+
+// ReadSteps leaves out steps that are not what was written. Unless that is known
+// already, its last word is then an error.
+func (f stepFile) ReadSteps(from, to int32) iter.Seq2[*trace.Step, error] {
+	return func(yield func(*trace.Step, error) bool) {
+		damaged := 0
+		err := f.read(func(l *loader) error {
+			rows, err := l.tx.Query(`SELECT `+stepColumns+`, `+l.sumColumn("steps")+` FROM steps WHERE idx >= ? AND idx < ? ORDER BY idx`, from, to)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			var s trace.Step
+			for rows.Next() {
+				switch ok, err := l.step(rows, &s); {
+				case err != nil:
+					return err
+				case !ok:
+					damaged++
+				case !yield(&s, nil):
+					return context.Canceled
+				}
+			}
+			return rows.Err()
+		})
+		if err == nil && damaged > 0 && !f.told {
+			err = fmt.Errorf("%d steps are not what was written: %w", damaged, ErrDamaged)
+		}
+		if err != nil && err != context.Canceled {
+			yield(nil, fmt.Errorf("read steps of session %s: %w", f.path, err))
+		}
+	}
+}
+
+// FirstAfter searches by halves: steps end in the order of Index.
+func (f stepFile) FirstAfter(t int64) (int32, error) {
+	var lo, hi int64 // the first step that ends after t is in [lo, hi]
+	err := f.read(func(l *loader) error {
+		var first, last sql.NullInt64
+		if err := l.tx.QueryRow(`SELECT min(idx), max(idx) FROM steps`).Scan(&first, &last); err != nil {
+			return err
+		}
+		if !first.Valid {
+			return nil
+		}
+		lo, hi = first.Int64, last.Int64+1
+		for lo < hi {
+			mid := lo + (hi-lo)/2
+			var at, end int64 // of the first step from mid on: some may be missing
+			if err := l.tx.QueryRow(`SELECT idx, "end" FROM steps WHERE idx >= ? ORDER BY idx LIMIT 1`, mid).Scan(&at, &end); err != nil {
+				return err
+			}
+			if end > t {
+				hi = mid
+			} else {
+				lo = at + 1
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read steps of session %s: %w", f.path, err)
+	}
+	return int32(min(max(lo, math.MinInt32), math.MaxInt32)), nil
+}
+
+// read calls f with a view of the file's state at one moment.
+func (f stepFile) read(use func(*loader) error) error {
+	return trace.Guard("read", func() error {
+		db, err := openDB(f.path, append(readOnly, f.mode)...)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		tx, err := db.Begin()
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		l := &loader{tx: tx, s: new(trace.Snapshot)}
+		l.columns()
+		if l.err != nil {
+			return l.err
+		}
+		return use(l)
+	})
+}
+
+// step reads one row, and reports whether it is what was written. A row of a file
+// without checksums that cannot be read is an error.
+func (l *loader) step(r *sql.Rows, s *trace.Step) (ok bool, err error) {
+	*s = trace.Step{}
+	var loss sql.NullFloat64 // NaN is stored as NULL
+	var stalls sql.RawBytes
+	var sum sql.NullInt64
+	err = r.Scan(&s.Index, &s.Epoch, &s.Segment, &s.Batch, &s.Samples, &s.Correct, &loss, &s.Flags,
+		&s.Start, &s.End, &s.Busy, &s.Wait, &s.Load, &s.Copy, &s.Bytes, &stalls, &sum)
+	text := string(stalls)
+	if err == nil {
+		s.Loss = float32(orNaN(loss))
+		if err = parseStalls(text, &s.Stall); err != nil {
+			err = fmt.Errorf("step %d: %w", s.Index, err)
+		}
+	}
+	if l.summed("steps") && (err != nil || sum.Valid && sum.Int64 != l.sum.step(s, text)) {
+		return false, nil
+	}
+	return err == nil, err
+}
