@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/figures"
 )
 
 // Statuses of a part.
@@ -236,7 +237,7 @@ func checkDevice(ctx context.Context, c *check) (any, error) {
 		c.quick, c.report.Quick, c.report.Note = true, true, noteEmulated
 		fmt.Fprintln(c.out, noteEmulated)
 	}
-	fmt.Fprintf(c.out, "%s, %s\n", c.facts.Name, bytesText(c.facts.Memory))
+	fmt.Fprintf(c.out, "%s, %s\n", c.facts.Name, figures.Prose.Bytes(c.facts.Memory))
 	return c.facts, nil
 }
 

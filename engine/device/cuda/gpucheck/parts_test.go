@@ -199,7 +199,7 @@ func TestUtilisationRow(t *testing.T) {
 	c.report.Parts = []result{{Name: "starved", Status: statusOK, Value: &s}}
 	var out strings.Builder
 	c.table(&out)
-	if want := "measured 50 %, NVML 97 % (30 samples)"; !strings.Contains(out.String(), want) {
+	if want := "measured 50.0 %, NVML 97.0 % (30 samples)"; !strings.Contains(out.String(), want) {
 		t.Errorf("the table lacks %q:\n%s", want, &out)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"dev.gpustall/engine/figures"
 )
 
 // table writes the short table. It has only numbers that this run measured; what
@@ -59,7 +61,7 @@ func row(w io.Writer, name, format string, args ...any) {
 }
 
 func (c *check) gpuText() string {
-	s := fmt.Sprintf("%s, %s", c.facts.Name, bytesText(c.facts.Memory))
+	s := fmt.Sprintf("%s, %s", c.facts.Name, figures.Prose.Bytes(c.facts.Memory))
 	if c.facts.Driver != "" {
 		s += ", driver " + c.facts.Driver
 	}
@@ -212,9 +214,9 @@ func (c *check) runRows(w io.Writer) {
 		}
 		nvml := "NVML gave none"
 		if g, ok := s.Gauges["nvml_util"]; ok {
-			nvml = fmt.Sprintf("NVML %.0f %% (%d samples)", g.Mean, g.Samples) // it is in per cent already
+			nvml = fmt.Sprintf("NVML %s (%d samples)", figures.Prose.Percent(g.Mean/100), g.Samples) // it is in per cent already
 		}
-		row(w, "utilisation", "%s: measured %.0f %%, %s", name, 100*s.Utilisation, nvml)
+		row(w, "utilisation", "%s: measured %s, %s", name, figures.Prose.Percent(s.Utilisation), nvml)
 	}
 }
 
@@ -235,7 +237,7 @@ func (c *check) costRows(w io.Writer) {
 			if r.Pinned {
 				kind = "pinned"
 			}
-			row(w, "copy", "%s %-8s %9s: %6.2f GB/s, alone %.0f us", r.Direction, kind, bytesText(int64(r.Bytes)), r.GBPerS, r.Alone)
+			row(w, "copy", "%s %-8s %9s: %10s, alone %s", r.Direction, kind, figures.Prose.Bytes(int64(r.Bytes)), figures.Prose.Transfer(1e9*r.GBPerS), figures.Prose.Time(int64(1e3*r.Alone)))
 		}
 	}
 	c.tuneRows(func(name, format string, args ...any) { row(w, name, format, args...) })
@@ -261,15 +263,15 @@ func (c *check) opRows(w io.Writer) {
 		s := runs[n]
 		typ := s.Knobs["precision"]
 		limit, source := c.ceiling(typ)
-		row(w, "ops", "batch %s, %s; copies to the GPU %.0f %% of the time; peak memory %s; ceiling %s", n, typ, 100*s.CopyShare, bytesText(s.Peak), source)
+		row(w, "ops", "batch %s, %s; copies to the GPU %s of the time; peak memory %s; ceiling %s", n, typ, figures.Prose.Percent(s.CopyShare), figures.Prose.Bytes(s.Peak), source)
 		ops := slices.Clone(s.Ops)
 		slices.SortStableFunc(ops, func(a, b opRow) int { return cmp.Compare(b.Total, a.Total) })
 		for _, o := range ops[:min(12, len(ops))] {
 			of := ""
 			if limit > 0 && o.TFLOPs > 0 && strings.HasPrefix(o.Name, "conv") {
-				of = fmt.Sprintf("  %4.1f %% of the ceiling", 100*o.TFLOPs/limit)
+				of = "  " + figures.Prose.Percent(o.TFLOPs/limit) + " of the ceiling"
 			}
-			row(w, "", "%-22s %-24s %5.1f %%  %9.1f us  %7.2f TFLOP/s  %6.0f GB/s%s", o.Name, o.Layer, 100*o.Share, 1e6*o.Mean, o.TFLOPs, o.GBPerS, of)
+			row(w, "", "%-22s %-24s %7s  %9s  %7.2f TFLOP/s  %6.0f GB/s%s", o.Name, o.Layer, figures.Prose.Percent(o.Share), figures.Prose.Time(int64(1e9*o.Mean)), o.TFLOPs, o.GBPerS, of)
 		}
 	}
 }
@@ -303,15 +305,4 @@ var datasheet = []struct {
 	{"H100 80GB HBM3", "H100 SXM", map[string]float64{"bf16": 989, "fp16": 989, "tf32": 494, "fp32": 67}},
 	{"H200", "H200 SXM", map[string]float64{"bf16": 989, "fp16": 989, "tf32": 494, "fp32": 67}},
 	{"A100", "A100", map[string]float64{"bf16": 312, "fp16": 312, "tf32": 156, "fp32": 19.5}},
-}
-
-// bytesText is n with a binary unit.
-func bytesText(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }

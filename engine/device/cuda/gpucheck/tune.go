@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/kernels"
 )
 
@@ -156,8 +157,8 @@ func (c *check) tuneRows(row func(name, format string, args ...any)) {
 			}
 		}
 		if best > 0 {
-			row("tune", "%s batch %d: %d kernels in %.0f s, %d not as planned: %.0f us for %.0f us; %d untuned",
-				t.Spec.Type, t.Spec.Batch, len(t.Kernels), t.Seconds, other, best, planned, t.Untuned)
+			row("tune", "%s batch %d: %d kernels in %.0f s, %d not as planned: %s for %s; %d untuned",
+				t.Spec.Type, t.Spec.Batch, len(t.Kernels), t.Seconds, other, figures.Prose.Time(int64(1e3*best)), figures.Prose.Time(int64(1e3*planned)), t.Untuned)
 		}
 		for _, n := range append(slices.Clone(t.Notes), t.Errors...) {
 			row("", "%s", result{Why: n}.short())

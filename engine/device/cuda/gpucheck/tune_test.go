@@ -77,7 +77,7 @@ fi
 	}
 	c.report.Parts = []result{r}
 	c.table(out)
-	for _, want := range []string{"1 not as planned: 1 us for 3 us", "variant x broke"} {
+	for _, want := range []string{"1 not as planned: 1.00 µs for 3.00 µs", "variant x broke"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out)
 		}
