@@ -15,7 +15,7 @@ import (
 // over the whole session. It is computed in a command, off the screen's
 // goroutine, about once a second and never for more than 1 % of a core.
 type analysis struct {
-	verdict  advice.Verdict
+	told     advice.Advice
 	segs     []stall.SegmentStats
 	effects  map[string]stall.Comparison // of each knob's last change, when it changed alone
 	baseline int32                       // segment A
@@ -33,7 +33,7 @@ type analysis struct {
 }
 
 type analysedMsg struct {
-	verdict  advice.Verdict
+	told     advice.Advice
 	segs     []stall.SegmentStats
 	effects  map[string]stall.Comparison
 	baseline int32
@@ -59,11 +59,11 @@ func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.
 	t0 := time.Now()
 	asOfNow(s)
 	r := analysedMsg{
-		verdict:  advice.Judge(s, trace.Count(steps)),
 		segs:     stall.Segments(s, baseline),
 		effects:  map[string]stall.Comparison{},
 		baseline: baseline, at: s.Now,
 	}
+	r.told = advice.Of(s, trace.Count(steps), r.segs)
 	if n := len(steps); n > 0 {
 		for i := range s.Segments {
 			g := s.Segments[i]
@@ -75,12 +75,8 @@ func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.
 			}
 		}
 	}
-	for i := len(s.Segments) - 1; i > 0; i-- {
-		name, alone := changed(s.Segments[i-1].Knobs, s.Segments[i].Knobs)
-		if _, done := r.effects[name]; !alone || done {
-			continue
-		}
-		r.effects[name] = stall.Compare(s.Tally(s.Segments[i-1].Index), s.Tally(s.Segments[i].Index))
+	for _, t := range r.told.Tried {
+		r.effects[t.Knob] = t.Change // the last one stays
 	}
 	r.took = time.Since(t0)
 	return r
@@ -97,21 +93,6 @@ func asOfNow(s *trace.Snapshot) {
 	s.Tallies[n-1], _ = s.TallyUntil(s.Tallies[n-1].Segment, s.Now) // of what can be read
 }
 
-// changed names the knob that differs between two settings, if it is only one.
-// prefetch_factor means nothing without workers, so that it comes and goes with
-// them does not count.
-func changed(a, b []trace.Knob) (name string, alone bool) {
-	inline := isZero(trace.KnobValue(a, "num_workers")) != isZero(trace.KnobValue(b, "num_workers"))
-	n := 0
-	for _, k := range b {
-		if trace.KnobValue(a, k.Name) != k.Value && !(inline && k.Name == "prefetch_factor") {
-			name = k.Name
-			n++
-		}
-	}
-	return name, n == 1
-}
-
 func (m *Model) analysed(r analysedMsg) {
 	a := &m.analysis
 	a.busy = false
@@ -120,7 +101,7 @@ func (m *Model) analysed(r analysedMsg) {
 		a.pause = 0
 	}
 	m.ops.set(r.ops, r.base)
-	a.verdict, a.segs, a.effects, a.at = r.verdict, r.segs, r.effects, r.at
+	a.told, a.segs, a.effects, a.at = r.told, r.segs, r.effects, r.at
 	m.dirty = true
 }
 

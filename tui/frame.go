@@ -86,7 +86,7 @@ func (m *Model) drawBrief(r canvas.Rectangle) {
 	}
 	if verdict > 0 {
 		p := line()
-		verdictLine(&m.analysis.verdict, &p)
+		verdictLine(&m.analysis.told, &p)
 	}
 	y = stop
 	if knobs > 1 {

@@ -153,14 +153,15 @@ func advance(r *demo.Run, t int64) {
 // frame draws the screen with a verdict and comparisons of our own: the wording
 // and the statistics are package stall's, not what these goldens keep.
 func (s *screen) frame() string {
-	if s.analysis.verdict.Class != advice.NotEnoughSteps {
-		s.analysis.verdict = advice.Verdict{
-			Class: "input-bound", Group: trace.GroupData, Dominant: trace.CauseTransform, Share: 0.43, Knob: "num_workers", Value: "8",
-			Text:   "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 %); 23 steps",
-			Advice: "try num_workers 4 -> 8: a batch takes 198 ms of worker time and 26.1 ms on the device",
-		}
+	if s.analysis.told.Verdict.Class != advice.NotEnoughSteps {
+		s.analysis.told = advice.Advice{Verdict: advice.Verdict{
+			Class: "input-bound", Group: trace.GroupData, Dominant: trace.CauseTransform, Share: 0.43,
+			Text: "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 %); 23 steps",
+		}, Findings: []advice.Finding{{
+			Knob: "num_workers", From: "4", Value: "8", Remedy: "try num_workers 4 -> 8", Evidence: "a batch takes 198 ms of worker time and 26.1 ms on the device",
+		}}}
 	} else {
-		s.analysis.verdict.Text = "not enough steps: 0 since the last change, a verdict needs 10"
+		s.analysis.told.Verdict.Text = "not enough steps: 0 since the last change, a verdict needs 10"
 	}
 	for i := range s.analysis.segs {
 		if c := &s.analysis.segs[i].VsA; c.OK {

@@ -179,7 +179,7 @@ func TestAdvice(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("3", "enter")
-	if v := s.analysis.verdict; v.Knob == "" || s.knobs.staged[v.Knob] != v.Value {
+	if v := s.analysis.told.First(); v.Knob == "" || s.knobs.staged[v.Knob] != v.Value {
 		t.Errorf("staged %v, the verdict says %s %s", s.knobs.staged, v.Knob, v.Value)
 	}
 }

@@ -37,7 +37,7 @@ func verdictPanel() panel {
 		draw: drawVerdict,
 		keys: []binding{
 			{keys: "enter", hint: "stage the advice", help: "stage what it advises",
-				when: func(m *Model) bool { return m.analysis.verdict.Knob != "" },
+				when: func(m *Model) bool { return m.analysis.told.First().Value != "" },
 				do:   func(m *Model, _ string) tea.Cmd { m.stageAdvice(); return nil }},
 		},
 	}
@@ -47,7 +47,8 @@ func verdictPanel() panel {
 func verdictRows(s space) int { return pick(s.class == sizeLarge, 8, 7) }
 
 // verdictLine is the verdict in one line.
-func verdictLine(v *advice.Verdict, p *canvas.Pen) {
+func verdictLine(a *advice.Advice, p *canvas.Pen) {
+	v, f := &a.Verdict, a.First()
 	if v.Class == "" {
 		p.Text(canvas.Dim, "no verdict yet")
 		return
@@ -56,8 +57,8 @@ func verdictLine(v *advice.Verdict, p *canvas.Pen) {
 	if v.Share > 0 && v.Class != advice.NotEnoughSteps && v.Class != advice.DeviceBound {
 		p.Space(1).Bytes(stallStyle(v.Share), figures.Narrow.AppendPercent(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
 	}
-	if v.Knob != "" {
-		p.Text(canvas.Dim, ": try ").Text(canvas.Bold, v.Knob).Space(1).Text(canvas.Bold, v.Value)
+	if f.Knob != "" {
+		p.Text(canvas.Dim, ": try ").Text(canvas.Bold, f.Knob).Space(1).Text(canvas.Bold, f.Value)
 	}
 }
 
@@ -67,7 +68,7 @@ func drawVerdict(v *view, r canvas.Rectangle) {
 		return
 	}
 	an := v.analysis
-	if an.verdict.Class == "" {
+	if an.told.Verdict.Class == "" {
 		v.c.Text(in.X, in.Y, in.W, canvas.Dim, "no verdict yet: it needs some steps")
 		return
 	}
@@ -83,7 +84,7 @@ func drawVerdict(v *view, r canvas.Rectangle) {
 		}
 		p := v.c.Pen(in.X, y, in.W)
 		if i == 0 {
-			p.Text(classStyle(&an.verdict), an.class)
+			p.Text(classStyle(&an.told.Verdict), an.class)
 			line = line[len(an.class):]
 		}
 		p.Text(st, line)
@@ -104,8 +105,8 @@ func drawVerdict(v *view, r canvas.Rectangle) {
 
 // stageAdvice stages what the verdict suggests.
 func (m *Model) stageAdvice() {
-	v := &m.analysis.verdict
-	if v.Knob == "" || m.o.Control == nil {
+	v := m.analysis.told.First()
+	if v.Value == "" || m.o.Control == nil {
 		return
 	}
 	for i := range m.knobs.specs {
@@ -133,15 +134,15 @@ func wrapWords(s string, w int) []string {
 
 // wrapVerdict breaks the verdict's text once per text and width.
 func (a *analysis) wrapVerdict(w int) {
-	v := &a.verdict
-	if a.wrapped == w && a.text == v.Text && a.adviceText == v.Advice {
+	v, advice := &a.told.Verdict, a.told.Text()
+	if a.wrapped == w && a.text == v.Text && a.adviceText == advice {
 		return
 	}
-	a.wrapped, a.text, a.adviceText = w, v.Text, v.Advice
+	a.wrapped, a.text, a.adviceText = w, v.Text, advice
 	// The class leads, in capitals; the text that follows need not repeat it.
 	a.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
 	a.lines = wrapWords(strings.ReplaceAll(a.class, " ", nbsp)+" "+rest, w)
 	a.advice = len(a.lines)
-	a.lines = append(a.lines, wrapWords(v.Advice, w)...)
+	a.lines = append(a.lines, wrapWords(advice, w)...)
 }

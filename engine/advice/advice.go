@@ -2,3 +2,55 @@
 // to try about it, and what a reader must know of the numbers. It is pure: a
 // session goes in, words and values come out.
 package advice
+
+import (
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// Advice is all that is said of a session at one moment. Screen, report, JSON and
+// headless lines show the same value.
+type Advice struct {
+	Verdict  Verdict   // of the steps judged
+	Labels   []Label   // of the whole session
+	Findings []Finding // what to do about it, what is about most of the time first
+	Keep     Keep      // the settings to keep
+	Costly   Costly    // where the device's own time goes, when that is what takes it
+	Tried    []Trial
+}
+
+// Of advises on a session. t are the steps to judge: a segment's, or a window of
+// them; rows are stall.Segments of the session.
+func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
+	a := Advice{Verdict: Judge(s, t), Labels: Labels(s, nil), Tried: Tried(s), Keep: keep(s, rows)}
+	if a.Verdict.Class == NotEnoughSteps {
+		return a
+	}
+	a.Findings = newSituation(s, t, a.Tried).findings()
+	if a.Verdict.Class == DeviceBound {
+		a.Costly = costly(s, t.Segment)
+	}
+	return a
+}
+
+// First is the finding that leads; one without words when there is none.
+func (a *Advice) First() Finding {
+	if len(a.Findings) == 0 {
+		return Finding{}
+	}
+	return a.Findings[0]
+}
+
+// Text is what to do, in one sentence; empty while there is nothing to say.
+func (a *Advice) Text() string {
+	f := a.First()
+	switch {
+	case len(a.Findings) > 0:
+		return f.Text()
+	case a.Verdict.Class == DeviceBound:
+		return "the loader keeps up and no setting of it can gain more than the share lost to data; a faster step must come from the model, its precision or the device"
+	case a.Verdict.Class == NotEnoughSteps || a.Verdict.Class == "":
+		return ""
+	}
+	return "no knob is known to help here"
+}

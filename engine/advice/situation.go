@@ -19,6 +19,9 @@ type situation struct {
 	specs      []trace.KnobSpec
 	knobs      []trace.Knob
 	threads    int // of the host; 0 when unknown
+	workers    int // num_workers
+	trials     []Trial
+	opening    float64 // the share of the active time lost to data in the first steps of epochs
 
 	read, compute int64 // ns of worker time in the window's spans
 	ready         float64
@@ -27,8 +30,8 @@ type situation struct {
 	straggles     float64
 }
 
-func newSituation(s *trace.Snapshot, t *trace.Tally) *situation {
-	c := &situation{b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu", straggler: -1}
+func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation {
+	c := &situation{trials: trials, b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu", straggler: -1}
 	for _, g := range s.Segments {
 		if g.Index == t.Segment {
 			c.knobs = g.Knobs
@@ -39,9 +42,45 @@ func newSituation(s *trace.Snapshot, t *trace.Tally) *situation {
 			c.threads, _ = strconv.Atoi(h.Value)
 		}
 	}
+	c.workers, _ = c.number("num_workers")
+	if c.workers > 0 {
+		c.watchOpenings(s.Recent, t)
+	}
 	c.watchWorkers(s.Spans, t.From, t.To)
 	c.watchQueue(s, t.From, t.To)
 	return c
+}
+
+// watchOpenings finds what the first steps of epochs cost, from the steps of t that
+// are in memory.
+func (c *situation) watchOpenings(recent []trace.Step, t *trace.Tally) {
+	var first, all trace.Totals
+	for i := range recent {
+		s := &recent[i]
+		if s.Index < t.First || s.Index > t.Last || s.Segment != t.Segment || s.Flags&trace.FlagTransition != 0 || s.Index == t.First && s.Flags&trace.FlagFirstOfEpoch != 0 {
+			continue
+		}
+		all.Add(s)
+		if s.Flags&trace.FlagFirstOfEpoch != 0 {
+			first.Add(s)
+		}
+	}
+	c.opening = stall.Breakdown{Totals: all}.Of(stall.Breakdown{Totals: first}.Data())
+}
+
+// opensMost reports whether most of the wait for data is in the first steps of
+// epochs.
+func (c *situation) opensMost() bool { return 2*c.opening >= c.b.DataShare() }
+
+// share is the share of the active time lost to a group of causes.
+func (c *situation) share(g trace.Group) float64 {
+	var ns int64
+	for cause := range trace.Cause(trace.NumCauses) {
+		if cause.Group() == g {
+			ns += c.b.Stall[cause]
+		}
+	}
+	return c.b.Of(ns)
 }
 
 // watchWorkers adds up the workers' time and looks for one that is slower than

@@ -45,9 +45,6 @@ type Verdict struct {
 	Excluded int     // steps left out: transition and warm-up
 	Labels   []Label // of the steps it rests on
 	Text     string  // one line, labels included
-	Advice   string  // one sentence
-	Knob     string  // the knob that the advice names, and …
-	Value    string  // … its value; empty when no knob helps
 }
 
 // Judge looks at the steady steps of one segment: all of them, or a window.
@@ -60,10 +57,8 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 	}
 	b := stall.Breakdown{Totals: t.Steady}
 	v.classify(b)
-	c := newSituation(s, t)
-	v.Queue = c.queue()
+	v.Queue = newSituation(s, t, nil).queue()
 	v.describe(b)
-	v.advise(c)
 	return v
 }
 

@@ -86,6 +86,9 @@ type summary struct {
 	Stalls            map[string]number `json:"stalls"`
 	Verdict           string            `json:"verdict"`
 	Dominant          string            `json:"dominant_cause"`
+	Advice            string            `json:"advice"`
+	Knob              string            `json:"knob"`  // that the advice names, and ...
+	Value             string            `json:"value"` // ... its value; empty when no knob helps
 	EpochTimes        []epochSummary    `json:"epoch_times"`
 	Segments          int               `json:"segments"`
 	Knobs             map[string]string `json:"knobs"`
@@ -101,8 +104,7 @@ type summary struct {
 	LossScale         *lossScale        `json:"loss_scale,omitempty"` // fp16
 	Gauges            map[string]gauge  `json:"gauges"`
 	Labels            []string          `json:"labels,omitempty"`
-	verdict           advice.Verdict
-	words             string // the labels' in brackets
+	advice            advice.Advice
 }
 
 // unsaved is what could not be written to the session's file.
@@ -141,7 +143,7 @@ func summarise(r *run, cause error) summary {
 // summaryOf is what a session says of its run; file names it.
 func summaryOf(s *trace.Snapshot, file string) summary {
 	b := stall.Breakdown{Totals: s.Total}
-	v := advice.Judge(s, s.Tally(s.Last.Segment))
+	a := advice.Of(s, s.Tally(s.Last.Segment), stall.Segments(s, 0))
 	out := summary{
 		Type: "summary", Session: file, Status: s.Outcome.Status,
 		Device: s.Meta.Device, DeviceKind: s.Meta.DeviceKind, Model: s.Meta.Model, Dataset: s.Meta.Dataset,
@@ -149,8 +151,8 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		Steps: int(b.Steps), Samples: b.Samples, Wall: seconds(b.Wall), Busy: seconds(b.Busy),
 		SamplesPerSecond: number(b.SamplesPerSecond()), DeviceUtilization: number(b.Utilisation()),
 		AU: number(math.NaN()), DataWait: seconds(b.Wait), Load: seconds(b.Load), Train: seconds(b.Busy),
-		Stalls: map[string]number{}, Verdict: v.Class, Dominant: dominant(v), Segments: len(s.Segments),
-		Knobs: map[string]string{}, PeakBytes: s.PeakBytes(), verdict: v,
+		Stalls: map[string]number{}, Verdict: a.Verdict.Class, Dominant: dominant(&a.Verdict), Advice: a.Text(), Knob: a.First().Knob, Value: a.First().Value, Segments: len(s.Segments),
+		Knobs: map[string]string{}, PeakBytes: s.PeakBytes(), advice: a,
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
 		Planned: planMemory(s.Outcome.Planned), LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
@@ -182,8 +184,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 			out.Knobs[k.Name] = k.Value
 		}
 	}
-	labels := advice.Labels(s, nil)
-	out.Labels, out.words = advice.Keys(labels), advice.Brackets(labels)
+	out.Labels = advice.Keys(a.Labels)
 	out.Injected = slices.Contains(out.Labels, "injected")
 	out.Ceiling = slices.Contains(out.Labels, "ceiling")
 	for _, d := range s.Outcome.Drops {
@@ -196,7 +197,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 func (s summary) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s on %s, %s", s.Status, s.Model, s.Device, s.Dataset)
-	b.WriteString(s.words)
+	b.WriteString(advice.Brackets(s.advice.Labels))
 	if s.Steps == 0 {
 		b.WriteString("\nno step ended, so nothing was measured")
 	} else {
@@ -211,11 +212,11 @@ func (s summary) text() string {
 	if s.Diverged != nil {
 		fmt.Fprintf(&b, "diverged the loss is not a number since step %d: lower --lr; what the device waited for was measured all the same\n", *s.Diverged)
 	}
-	if s.verdict.Text != "" {
-		fmt.Fprintf(&b, "verdict  %s\n", s.verdict.Text)
+	if s.advice.Verdict.Text != "" {
+		fmt.Fprintf(&b, "verdict  %s\n", s.advice.Verdict.Text)
 	}
-	if s.verdict.Advice != "" {
-		fmt.Fprintf(&b, "advice   %s\n", s.verdict.Advice)
+	if s.Advice != "" {
+		fmt.Fprintf(&b, "advice   %s\n", s.Advice)
 	}
 	if text := tunedText(s.Autotune); text != "" {
 		fmt.Fprintf(&b, "autotune %s\n", text)

@@ -19,11 +19,11 @@ type account struct {
 	first  int // the baseline's row, -1 without segments
 	last   int // the final row that counts as a result
 	drops  int64
-	labels []advice.Label // of the session
+	advice advice.Advice // on the final settings
 }
 
 func newAccount(s *trace.Snapshot, o Options) *account {
-	a := &account{s: s, first: -1, last: -1, labels: advice.Labels(s, nil)}
+	a := &account{s: s, first: -1, last: -1}
 	a.rows = stall.Segments(s, o.Baseline)
 	a.epochs = stall.Epochs(s)
 	a.whole = stall.Whole(s)
@@ -31,6 +31,7 @@ func newAccount(s *trace.Snapshot, o Options) *account {
 		a.drops += n
 	}
 	if len(a.rows) == 0 {
+		a.advice = advice.Of(s, new(trace.Tally), nil)
 		return a
 	}
 	a.first, a.last = 0, 0
@@ -40,6 +41,7 @@ func newAccount(s *trace.Snapshot, o Options) *account {
 		}
 	}
 	a.last = a.final()
+	a.advice = advice.Of(s, a.tally(a.last), a.rows)
 	return a
 }
 
@@ -132,21 +134,6 @@ func increase(e figures.Estimate) figures.Estimate {
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
-// changed lists the knobs of b that differ from a's.
-func changed(a, b []trace.Knob) []trace.Knob {
-	was := map[string]string{}
-	for _, k := range a {
-		was[k.Name] = k.Value
-	}
-	var out []trace.Knob
-	for _, k := range b {
-		if v, ok := was[k.Name]; !ok || v != k.Value {
-			out = append(out, k)
-		}
-	}
-	return out
-}
 
 // has reports whether a list of changes names the knob.
 func has(knobs []trace.Knob, name string) bool {

@@ -1,9 +1,7 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"dev.gpustall/engine/advice"
@@ -21,69 +19,40 @@ func (m *markdown) recommendations() {
 	if m.s.Diverged > 0 {
 		m.line("- The training diverged at step %s: lower the learning rate before anything else.", figures.Count(m.s.DivergedAt))
 	}
-	v := advice.Judge(m.s, m.tally(m.last))
-	m.line("- With the final settings (segment %s): %s.", m.letter(m.last), v.Text)
-	if v.Advice != "" {
-		m.line("- Next: %s.", strings.TrimSuffix(v.Advice, "."))
+	a := &m.advice
+	m.line("- With the final settings (segment %s): %s.", m.letter(m.last), a.Verdict.Text)
+	if text := a.Text(); text != "" {
+		m.line("- Next: %s.", text)
 	}
-	if v.Class == advice.NotEnoughSteps {
+	if a.Verdict.Class == advice.NotEnoughSteps {
 		m.line("- Next: run it longer; a verdict needs %d steady steps.", enough)
 	}
-	m.keep()
-	if v.Class == advice.DeviceBound {
-		m.costly()
+	if a.Keep.Text != "" {
+		m.line("- %s.%s", sentence(a.Keep.Text), asFlags(a.Keep.Knobs))
+	}
+	if a.Costly.Text != "" {
+		m.line("- %s.", sentence(a.Costly.Text))
 	}
 }
 
-// keep recommends the fastest settings measured.
-func (m *markdown) keep() {
-	best := m.first
-	for i := range m.rows {
-		r := &m.rows[i]
-		if i != m.first && r.Steps >= enough && !m.ceiling(i) && r.VsA.OK && r.VsA.Different && r.SamplesPerSecond > m.rows[best].SamplesPerSecond &&
-			m.flagged(i, trace.FlagInjected) == m.flagged(m.first, trace.FlagInjected) {
-			best = i
-		}
+// asFlags are settings as they are given on the command line.
+func asFlags(knobs []trace.Knob) string {
+	if len(knobs) == 0 {
+		return ""
 	}
-	if best == m.first {
-		if len(m.rows) > 1 {
-			m.line("- Keep the baseline's settings: nothing that was tried was measurably faster on equal terms.")
-		}
-		return
+	flags := make([]string, len(knobs))
+	for i, k := range knobs {
+		flags[i] = fmt.Sprintf("--%s=%s", strings.ReplaceAll(k.Name, "_", "-"), quote(k.Value))
 	}
-	var flags []string
-	for _, k := range changed(m.rows[m.first].Segment.Knobs, m.rows[best].Segment.Knobs) {
-		flags = append(flags, fmt.Sprintf("--%s=%s", strings.ReplaceAll(k.Name, "_", "-"), quote(k.Value)))
-	}
-	m.line("- Keep segment %s: the fastest that was measured, %s the baseline's throughput. As flags: %s.",
-		m.letter(best), compared(m.rows[best].VsA), code(strings.Join(flags, " ")))
+	return " As flags: " + code(strings.Join(flags, " ")) + "."
 }
 
-// costly names the launches that take most of the device's time.
-func (m *markdown) costly() {
-	var total int64
-	ops := slices.Clone(m.s.Ops)
-	for _, o := range ops {
-		total += o.Total
-	}
-	if total == 0 {
-		return
-	}
-	slices.SortStableFunc(ops, func(a, b trace.OpTime) int { return cmp.Compare(b.Total, a.Total) })
-	var words []string
-	for _, o := range ops[:min(3, len(ops))] {
-		name := o.Name
-		if o.Layer != "" {
-			name += " of " + o.Layer
-		}
-		words = append(words, fmt.Sprintf("%s (%s)", name, figures.Prose.Percent(float64(o.Total)/float64(total))))
-	}
-	m.line("- The device's own time goes first to %s.", strings.Join(words, ", "))
-}
+// sentence begins with a capital.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func (m *markdown) caveats() {
 	m.heading(2, "Caveats")
-	for _, l := range m.labels {
+	for _, l := range m.advice.Labels {
 		in := ""
 		if len(l.Segments) > 0 {
 			in = "in " + m.segmentNames(l.Segments) + ": "

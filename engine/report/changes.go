@@ -73,7 +73,7 @@ func (m *markdown) verdict(lead string, row int) {
 
 // changeNote warns of changes that do not compare like with like.
 func (m *markdown) changeNote(row int) string {
-	d := changed(m.rows[row-1].Segment.Knobs, m.rows[row].Segment.Knobs)
+	d := advice.Changed(m.rows[row-1].Segment.Knobs, m.rows[row].Segment.Knobs)
 	var notes []string
 	if has(d, "inject") {
 		notes = append(notes, "a bottleneck was injected, or its injection was changed or ended: that says nothing about the machine")
@@ -121,7 +121,7 @@ func (m *markdown) validation() {
 	)
 	m.table(rows)
 	m.confidence(b.VsA)
-	d := changed(a.Segment.Knobs, b.Segment.Knobs)
+	d := advice.Changed(a.Segment.Knobs, b.Segment.Knobs)
 	if has(d, "inject") || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
 		m.para("The injected bottleneck is not the same on both sides: this comparison shows what the injection costs, not what tuning gains.")
 	}
@@ -151,7 +151,7 @@ func (m *markdown) confidence(c stall.Comparison) {
 
 // difference names the knobs in which two rows differ.
 func (m *markdown) difference(from, to int) string {
-	d := changed(m.rows[from].Segment.Knobs, m.rows[to].Segment.Knobs)
+	d := advice.Changed(m.rows[from].Segment.Knobs, m.rows[to].Segment.Knobs)
 	if len(d) == 0 {
 		return "the same knobs"
 	}

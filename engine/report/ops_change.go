@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -17,7 +18,7 @@ func (m *markdown) opChanges(a, b *stall.OpTable) {
 	na, nb := m.segmentName(a.Segment.Index), m.segmentName(b.Segment.Index)
 	m.heading(3, fmt.Sprintf("What the change bought, by operation: segment %s against %s", nb, na))
 	var words []string
-	for _, k := range changed(a.Segment.Knobs, b.Segment.Knobs) {
+	for _, k := range advice.Changed(a.Segment.Knobs, b.Segment.Knobs) {
 		words = append(words, k.Name+" "+or(trace.KnobValue(a.Segment.Knobs, k.Name), "-")+" -> "+k.Value)
 	}
 	few := min(a.Timed, b.Timed) < fewTimed

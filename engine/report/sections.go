@@ -38,7 +38,7 @@ func (m *markdown) modelName() string {
 
 func (m *markdown) title() {
 	fmt.Fprintf(m.w, "# gpustall report: %s on %s\n\n", m.modelName(), or(m.s.Meta.Device, "an unknown device"))
-	if words := advice.Words(m.labels); words != "" {
+	if words := advice.Words(m.advice.Labels); words != "" {
 		m.para("**Note: %s.** See the caveats at the end.", words)
 	}
 	m.short()

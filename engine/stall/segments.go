@@ -18,6 +18,7 @@ type SegmentStats struct {
 	Utilisation      float64       // 0 to 1
 	DataShare        float64       // 0 to 1
 	Breakdown        Breakdown
+	Baseline         bool       // this is segment A
 	VsA              Comparison // with the baseline; not OK for the baseline itself
 }
 
@@ -40,7 +41,7 @@ func Segments(s *trace.Snapshot, baseline int32) []SegmentStats {
 			SamplesPerSecond: b.SamplesPerSecond(), Utilisation: b.Utilisation(), DataShare: b.DataShare(), Breakdown: b,
 			P50: time.Duration(t.Quantile(0.50)), P95: time.Duration(t.Quantile(0.95)),
 		}
-		if g.Index != baseline {
+		if row.Baseline = g.Index == baseline; !row.Baseline {
 			row.VsA = Compare(a, t)
 		}
 		rows = append(rows, row)

@@ -1,0 +1,282 @@
+package advice
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+// ruleCases has for each rule a case in which it leads, and one in which it must not
+// fire although much is the same.
+var ruleCases = []struct {
+	rule   string
+	fires  bool
+	stalls map[trace.Cause]int64 // of 100 ns a step
+	knobs  string                // "num_workers=2 pin_memory=off"
+	mod    func(*trace.Snapshot)
+	knob   string // "num_workers 4"
+	says   string
+}{
+	{"ceiling", true, nil, "num_workers=1 ceiling=on", flag(trace.FlagCeiling), "", "turn ceiling off"},
+	{"ceiling", false, nil, "num_workers=1 ceiling=off", nil, "", "the loader keeps up"},
+	{"unknown workers", true, wait(trace.CauseDecode), "", nil, "num_workers ", "not known"},
+	{"unknown workers", true, wait(trace.CauseDecode), "", func(s *trace.Snapshot) { s.Meta.Imported = "trace.json" }, "num_workers ", "DataLoader"},
+	{"unknown workers", false, wait(trace.CauseDecode), "num_workers=1", nil, "num_workers 3", ""},
+	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", nil, "persistent_workers on", "from epoch to epoch"},
+	{"persistent workers", true, wait(trace.CauseDecode), "num_workers=2 persistent_workers=off", epochs(3), "persistent_workers on", "98.6 % of the wait for data is in the first steps of epochs"},
+	{"persistent workers", false, wait(trace.CauseDecode), "num_workers=2 persistent_workers=off", nil, "num_workers 3", ""},
+	{"persistent workers", false, wait(trace.CauseStartup), "num_workers=2 persistent_workers=on", nil, "", "make epochs longer"},
+	{"epoch starts", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=on", nil, "", "make epochs longer"},
+	{"epoch starts", true, wait(trace.CauseRead), "num_workers=2 persistent_workers=on", epochs(3), "", "make epochs longer"},
+	{"epoch starts", false, wait(trace.CauseRead), "num_workers=0 persistent_workers=off", epochs(3), "num_workers 3", ""},
+	{"prefetch", true, wait(trace.CausePrefetch), "num_workers=2 prefetch_factor=12", nil, "prefetch_factor 16", "not allowed"},
+	{"prefetch", false, wait(trace.CausePrefetch), "num_workers=2 prefetch_factor=16", nil, "num_workers 3", ""},
+	{"page-locking", true, wait(trace.CausePin), "num_workers=2 pin_memory=on", nil, "", "page-locking is slow"},
+	{"page-locking", false, wait(trace.CauseRead), "num_workers=2 pin_memory=on", nil, "num_workers 4", ""},
+	{"straggler", true, wait(trace.CauseWorkers), "num_workers=4 in_order=on", workers(4, 3), "in_order off", "worker 3 takes 5.0 times"},
+	{"straggler", false, wait(trace.CauseWorkers), "num_workers=4 in_order=off", workers(4, 3), "", ""},
+	{"straggler", false, wait(trace.CauseWorkers), "num_workers=4 in_order=on", workers(4, -1), "", ""},
+	{"fewer workers", true, wait(trace.CauseDecode), "num_workers=8", load(20), "num_workers 4", "8 workers compute on 4 threads"},
+	{"fewer workers", false, wait(trace.CauseRead), "num_workers=8", nil, "num_workers 16", ""},
+	{"fewer workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", "no knob helps"},
+	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", nil, "num_workers 3", "loads each batch itself"},
+	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", overlapped, "num_workers 3", "the device computes during 37.5 % of that"},
+	{"more workers", true, wait(trace.CauseDecode), "num_workers=3", nil, "num_workers 4", "150 ns of worker time and 50 ns on the device"},
+	{"more workers", true, wait(trace.CauseRead), "num_workers=8", nil, "num_workers 16", "wait at once"},
+	{"more workers", true, wait(trace.CauseRead), "num_workers=8", spec("num_workers", 10, ""), "num_workers 10", ""},
+	{"more workers", true, wait(trace.CauseWorkers), "num_workers=1", nil, "num_workers 3", ""},
+	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", ""},
+	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", load(20), "device_transforms on", "off the host"},
+	{"transforms on the device", false, wait(trace.CauseDecode), "num_workers=4 device_transforms=off", load(20), "", "no knob helps"},
+	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", func(s *trace.Snapshot) {
+		load(20)(s)
+		s.Meta.DeviceKind = "cpu"
+	}, "", "on the same threads"},
+	{"storage", true, wait(trace.CauseRead), "num_workers=64", nil, "", "faster storage"},
+	{"storage", false, wait(trace.CauseDecode), "num_workers=64", load(20), "num_workers 4", ""},
+	{"bursts", true, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", nil, "prefetch_factor 4", "in bursts"},
+	{"bursts", false, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", load(20), "", "no knob helps"},
+	{"host", true, wait(trace.CauseDecode), "num_workers=4", load(20), "", "4 workers load on 4 threads, which can feed at most ~"},
+	{"host", false, wait(trace.CauseDecode), "num_workers=4", nil, "", ""},
+	{"host", false, wait(trace.CauseDecode), "num_workers=2", load(20), "num_workers 4", ""},
+	{"pin memory for copies", true, wait(trace.CauseCopy), "pin_memory=off device_transforms=off", nil, "pin_memory on", "page-locked"},
+	{"pin memory for copies", false, wait(trace.CauseCopy), "pin_memory=off device_transforms=off", spec("pin_memory", 0, "not here"), "", ""},
+	{"copy bytes", true, wait(trace.CauseCopy), "pin_memory=on device_transforms=off", nil, "device_transforms on", "uint8"},
+	{"copy bytes", false, wait(trace.CauseCopy), "pin_memory=on device_transforms=on", nil, "", "copy less"},
+	{"copy less", true, wait(trace.CauseCopy), "pin_memory=on device_transforms=on", nil, "", "copy less"},
+	{"copy less", false, wait(trace.CauseCopy), "pin_memory=off device_transforms=on", nil, "pin_memory on", ""},
+	{"capture", true, wait(trace.CauseLaunch), "capture=off batch_size=32", nil, "capture on", "one call"},
+	{"capture", false, wait(trace.CauseLaunch), "capture=on batch_size=32", nil, "batch_size 64", ""},
+	{"larger batches", true, wait(trace.CauseLaunch), "capture=on batch_size=32", nil, "batch_size 64", "the training changes"},
+	{"larger batches", false, wait(trace.CauseLaunch), "capture=on batch_size=32", spec("batch_size", 48, ""), "", "enqueue less"},
+	{"launch less", true, wait(trace.CauseLaunch), "capture=on", nil, "", "enqueue less"},
+	{"launch less", false, wait(trace.CauseSync), "capture=on", nil, "", "results less often"},
+	{"sync less", true, wait(trace.CauseSync), "num_workers=1", nil, "", "results less often"},
+	{"sync less", false, wait(trace.CauseUnknown), "num_workers=1", nil, "", "timeline"},
+	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=1", nil, "", "timeline"},
+	{"unexplained", false, wait(trace.CauseSync), "num_workers=1", nil, "", "results less often"},
+	{"spare workers", true, nil, "num_workers=4", tried("num_workers", "2", "4", 1), "num_workers 2", "measured the same"},
+	{"spare workers", false, nil, "num_workers=4", tried("num_workers", "2", "4", 2), "", "the loader keeps up"},
+	{"spare workers", false, nil, "num_workers=2", tried("num_workers", "4", "2", 1), "", "the loader keeps up"},
+}
+
+func wait(c trace.Cause) map[trace.Cause]int64 { return map[trace.Cause]int64{c: 50} }
+
+func flag(f uint16) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		for i := range s.Recent {
+			s.Recent[i].Flags |= f
+		}
+	}
+}
+
+// epochs of n steps, of which the first has all that the others would wait.
+func epochs(n int) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		for i := range s.Recent {
+			st := &s.Recent[i]
+			st.Flags = 0
+			idle := 100 - st.Busy
+			for c := range st.Stall {
+				if st.Stall[c] > 0 && i%n == 0 {
+					st.Stall[c], st.Flags = int64(n)*idle, trace.FlagFirstOfEpoch
+				} else if st.Stall[c] > 0 {
+					st.Stall[c] = 1
+				}
+			}
+			st.Start = 0
+			if i > 0 {
+				st.Start = s.Recent[i-1].End
+			}
+			st.End = st.Start + st.Busy
+			for _, ns := range st.Stall {
+				st.End += ns
+			}
+		}
+	}
+}
+
+// load is the worker time of a batch in multiples of its time on the device.
+func load(times int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		for i := range s.Recent {
+			s.Recent[i].Load = times * s.Recent[i].Busy
+		}
+	}
+}
+
+// overlapped has the step loop load a batch for 80 ns, of which the device waits 50.
+func overlapped(s *trace.Snapshot) {
+	for i := range s.Recent {
+		s.Recent[i].Wait = 80
+	}
+}
+
+func spec(name string, most int, noEffect string) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		s.Meta.Specs = []trace.KnobSpec{{Name: name, Max: most, NoEffect: noEffect}}
+	}
+}
+
+// workers have spans, each as long as any but those of slow, which take five times
+// as long.
+func workers(n, slow int) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		load(20)(s)
+		for w := range n {
+			d := int64(10)
+			if w == slow {
+				d = 50
+			}
+			for i := range int64(5) {
+				s.Spans = append(s.Spans, trace.Span{Start: 200 + 60*i, End: 200 + 60*i + d, Batch: int32(int(i)*n + w), Kind: trace.KindDecode, Track: trace.Worker(w)})
+			}
+		}
+	}
+}
+
+// tried puts a segment in front in which the knob had another value, and steps took
+// so many times as long.
+func tried(knob, from, to string, times int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		var before []trace.Step
+		n := len(s.Recent)
+		for i := range s.Recent {
+			st := s.Recent[i]
+			st.Start, st.End = times*st.Start, times*st.End
+			st.Stall[trace.CauseWorkers] += (times - 1) * 100
+			before = append(before, st)
+		}
+		shift := before[n-1].End
+		for i := range s.Recent {
+			st := &s.Recent[i]
+			st.Index, st.Segment, st.Start, st.End = st.Index+int32(n), 1, st.Start+shift, st.End+shift
+		}
+		s.Recent = append(before, s.Recent...)
+		a, b := s.Segments[0], s.Segments[0]
+		a.Knobs, b.Index = slices.Clone(a.Knobs), 1
+		a.Knobs[slices.IndexFunc(a.Knobs, func(k trace.Knob) bool { return k.Name == knob })].Value = from
+		s.Segments = []trace.Segment{a, b}
+	}
+}
+
+func TestRules(t *testing.T) {
+	seen := map[string][2]bool{}
+	for _, c := range ruleCases {
+		var knobs []trace.Knob
+		for _, k := range strings.Fields(c.knobs) {
+			name, value, _ := strings.Cut(k, "=")
+			knobs = append(knobs, knob(name, value))
+		}
+		s := uniform(60, c.stalls, knobs...)
+		if c.mod != nil {
+			c.mod(s)
+		}
+		v := judge(s, s.Recent)
+		name := c.rule + ": " + c.knobs
+		fired := slices.ContainsFunc(v.all.Findings, func(f Finding) bool { return f.Rule == c.rule })
+		if fired != c.fires {
+			t.Errorf("%s: fires %v, want %v: %+v", name, fired, c.fires, v.all.Findings)
+		}
+		if c.fires && v.all.First().Rule != c.rule {
+			t.Errorf("%s: %q leads", name, v.all.First().Rule)
+		}
+		if k, value, _ := strings.Cut(c.knob, " "); v.Knob != k || v.Value != value {
+			t.Errorf("%s: %s=%s, want %s: %s", name, v.Knob, v.Value, c.knob, v.Advice)
+		}
+		if !strings.Contains(v.Advice, c.says) {
+			t.Errorf("%s: %q does not say %q", name, v.Advice, c.says)
+		}
+		both := seen[c.rule]
+		both[map[bool]int{false: 0, true: 1}[c.fires]] = true
+		seen[c.rule] = both
+	}
+	for _, r := range rules {
+		if seen[r.Name] != [2]bool{true, true} {
+			t.Errorf("rule %q has no case in which it fires and one in which it does not", r.Name)
+		}
+	}
+}
+
+// Nothing fires on a healthy run, whatever its knobs.
+func TestHealthy(t *testing.T) {
+	for _, idle := range []int64{0, 4} {
+		for _, workers := range []string{"0", "2", "4", "64"} {
+			s := uniform(60, map[trace.Cause]int64{trace.CauseDecode: idle}, knob("num_workers", workers), knob("prefetch_factor", "2"),
+				knob("pin_memory", "off"), knob("persistent_workers", "off"), knob("in_order", "on"), knob("capture", "off"),
+				knob("device_transforms", "off"), knob("batch_size", "32"))
+			if v := judge(s, s.Recent); len(v.all.Findings) != 0 || !strings.Contains(v.Advice, "the loader keeps up") {
+				t.Errorf("%s workers, %d %% idle: %+v", workers, idle, v.all.Findings)
+			}
+		}
+	}
+}
+
+// What was tried in vain and undone is never advised again, also in a replay.
+func TestTriedIsNotAdvisedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to string
+		times    int64 // how many times as long a step took before
+		now      string
+		want     string
+	}{
+		{"a loss", "8", "16", -2, "8", "num_workers 12"},
+		{"no gain", "8", "16", 1, "8", " "},
+		{"a gain", "4", "8", 2, "8", "num_workers 16"},
+	} {
+		s := uniform(60, wait(trace.CauseRead), knob("num_workers", c.to))
+		tried("num_workers", c.from, c.to, max(c.times, 1))(s)
+		if c.times < 0 {
+			for i := 60; i < 120; i++ {
+				st := &s.Recent[i]
+				d := int64(i-60) * 100
+				st.Start, st.End = st.Start+d, st.End+d+100
+				st.Stall[trace.CauseRead] += 100
+			}
+		}
+		if c.now != c.to { // it is undone
+			undo(s, c.now)
+		}
+		v := judge(s, s.Recent)
+		if got := v.Knob + " " + v.Value; got != c.want {
+			t.Errorf("%s: %s, want %s: %s; tried %+v", c.name, got, c.want, v.Advice, v.all.Tried)
+		}
+	}
+}
+
+// undo appends a segment with num_workers as it was, of the same steps as the first.
+func undo(s *trace.Snapshot, value string) {
+	g := s.Segments[0]
+	g.Index = 2
+	n := len(s.Recent)
+	shift := s.Recent[n-1].End
+	for i := range 60 {
+		st := s.Recent[i]
+		st.Index, st.Segment, st.Start, st.End = int32(n+i), 2, st.Start+shift, st.End+shift
+		s.Recent = append(s.Recent, st)
+	}
+	s.Segments = append(s.Segments, g)
+}
