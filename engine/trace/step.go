@@ -2,7 +2,6 @@ package trace
 
 import (
 	"math"
-	"strings"
 	"time"
 )
 
@@ -35,20 +34,6 @@ func (s *Step) Diverged() bool {
 	return s.Correct >= 0 && (math.IsNaN(l) || math.IsInf(l, 0))
 }
 
-// Knob is one setting as text, so that old files replay after knobs are added.
-type Knob struct{ Name, Value string }
-
-// KnobValue returns the value of the knob of that name, empty when it is not among
-// them.
-func KnobValue(knobs []Knob, name string) string {
-	for i := range knobs {
-		if knobs[i].Name == name {
-			return knobs[i].Value
-		}
-	}
-	return ""
-}
-
 // Segment is an interval under constant knobs.
 type Segment struct {
 	Index     int32
@@ -61,33 +46,6 @@ type Segment struct {
 	// The measured cost of entering the segment.
 	TransitionSteps int32 // steps from the change until the queue was refilled, excluded from comparisons
 	Transition      int64 // ns of compute idle in those steps
-}
-
-// Injects reports whether the segment's knobs ask for an injected bottleneck.
-func (g *Segment) Injects() bool {
-	for i := range g.Knobs {
-		if !strings.HasPrefix(g.Knobs[i].Name, "inject_") {
-			continue
-		}
-		switch g.Knobs[i].Value {
-		case "", "off", "none", "0", "0s":
-		default:
-			return true
-		}
-	}
-	return false
-}
-
-// KnobSpec describes a knob to the screen and to the flags.
-type KnobSpec struct {
-	Name     string
-	Type     string   // "int", "bool", "enum", "duration", "text"
-	Min, Max int      // for "int"
-	Values   []string // for "enum"; for "int" the values that one keypress steps through, if any
-	Applied  string   // when a change takes effect: "next batch", "next epoch", …
-	NoEffect string   // why it has no effect on this device; empty when it has one
-	Group    string   // "loader", "engine", "inject"
-	Help     string   // one line
 }
 
 // Meta describes the run. All of it is stored.
