@@ -3,7 +3,6 @@ package engine
 import (
 	"slices"
 
-	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/trace"
 )
 
@@ -36,8 +35,7 @@ func (e *Engine) closeSegment() {
 // noteIneffective warns of knobs in force that have no effect. A sentence that was
 // true of the segment before is not said again.
 func (e *Engine) noteIneffective() {
-	_, captures := e.dev.(device.Capturer)
-	now := e.applied.ineffective(captures)
+	now := KnobTable.Ineffective(e.applied, Specs(e.info))
 	for _, w := range now {
 		if !slices.Contains(e.ineffective, w) {
 			e.rec.Note("warn", w)

@@ -9,108 +9,53 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/trace"
 )
 
-// maxInject bounds an injected delay, so that a slip of the keyboard cannot hang
-// the run.
-const maxInject = 10 * time.Second
+// straggler is an Inject read and written as its slow worker alone.
+type straggler Inject
 
-// ParseInject reads an injected bottleneck as flags write it: "read=5ms",
-// "cpu=2ms", "straggler=3:50ms" (the third worker), several of them separated by
-// commas, or "none".
-func ParseInject(text string) (Inject, error) {
-	var i Inject
-	if text == "" || text == "none" {
-		return i, nil
+func (s *straggler) String() string {
+	if s.Straggler == 0 || s.Delay == 0 {
+		return knob.Duration(0)
 	}
-	for part := range strings.SplitSeq(text, ",") {
-		name, value, ok := strings.Cut(part, "=")
-		if !ok {
-			return Inject{}, fmt.Errorf("inject=%q: write read=5ms, cpu=2ms, straggler=3:50ms or none", part)
-		}
-		if err := i.set(strings.TrimSpace(name), value); err != nil {
-			return Inject{}, err
-		}
-	}
-	return i, i.validate()
+	return fmt.Sprintf("%d:%s", s.Straggler, s.Delay)
 }
 
-func (i *Inject) set(name, value string) (err error) {
-	switch name {
-	case "read":
-		i.Read, err = parseDuration("inject_read", value)
-	case "cpu":
-		i.CPU, err = parseDuration("inject_cpu", value)
-	case "straggler":
-		i.Straggler, i.Delay, err = parseStraggler(value)
-	default:
-		err = fmt.Errorf("inject: %q is not one of read, cpu, straggler", name)
+// UnmarshalText reads a worker, from 1, and the delay of each of its batches.
+func (s *straggler) UnmarshalText(text []byte) error {
+	if trace.Off(string(text)) {
+		s.Straggler, s.Delay = 0, 0
+		return nil
 	}
-	return err
-}
-
-func parseStraggler(value string) (int, time.Duration, error) {
-	if isOff(value) {
-		return 0, 0, nil
-	}
-	w, d, ok := strings.Cut(value, ":")
+	w, d, ok := strings.Cut(string(text), ":")
 	n, err := strconv.Atoi(w)
 	if !ok || err != nil {
-		return 0, 0, fmt.Errorf("inject_straggler=%q: write the worker, from 1, and the delay of each of its batches, as in 3:50ms, or off", value)
+		return errors.New("is no straggler: write the worker, from 1, and the delay of each of its batches, as in 3:50ms, or off")
 	}
-	delay, err := parseDuration("inject_straggler", d)
-	if err != nil || n == 0 || delay == 0 {
-		return 0, 0, err
+	delay, err := knob.ParseDuration(d)
+	switch most := maxInject * time.Millisecond; {
+	case err != nil:
+		return fmt.Errorf("has a delay that %w", err)
+	case delay < 0 || delay > most:
+		return fmt.Errorf("has a delay out of range: choose 0 to %v", most)
+	case n < 0 || n > maxWorkers:
+		return fmt.Errorf("names no worker: choose 1 to %d, or off", maxWorkers)
+	case n == 0 || delay == 0:
+		n, delay = 0, 0
 	}
-	return n, delay, nil
-}
-
-// String is the inverse of ParseInject.
-func (i Inject) String() string {
-	var parts []string
-	if i.Read > 0 {
-		parts = append(parts, "read="+i.Read.String())
-	}
-	if i.CPU > 0 {
-		parts = append(parts, "cpu="+i.CPU.String())
-	}
-	if i.Straggler > 0 && i.Delay > 0 {
-		parts = append(parts, "straggler="+i.straggler())
-	}
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, ",")
-}
-
-func (i Inject) straggler() string {
-	if i.Straggler == 0 || i.Delay == 0 {
-		return "off"
-	}
-	return fmt.Sprintf("%d:%s", i.Straggler, i.Delay)
-}
-
-func (i Inject) validate() error {
-	for _, d := range []struct {
-		name string
-		d    time.Duration
-	}{{"inject_read", i.Read}, {"inject_cpu", i.CPU}, {"inject_straggler", i.Delay}} {
-		if d.d < 0 || d.d > maxInject {
-			return fmt.Errorf("%s=%v is out of range: choose 0 to %v", d.name, d.d, maxInject)
-		}
-	}
-	if i.Straggler < 0 || i.Straggler > maxWorkers {
-		return fmt.Errorf("inject_straggler=%d names no worker: choose 1 to %d, or off", i.Straggler, maxWorkers)
-	}
+	s.Straggler, s.Delay = n, delay
 	return nil
 }
 
-// IdleStraggler says that the straggler names a worker that there is not; empty
+// idleStraggler says that the straggler names a worker that there is not; empty
 // when it names one, or when none is asked for. Without workers the step loop
 // stands in for the first.
-func (k Knobs) IdleStraggler() string {
+func (k Knobs) idleStraggler() string {
 	i := k.Inject
-	if i.straggler() == "off" || i.Straggler <= max(1, k.NumWorkers) {
+	if i.Straggler == 0 || i.Delay == 0 || i.Straggler <= max(1, k.NumWorkers) {
 		return ""
 	}
 	there := fmt.Sprintf("there are %d", k.NumWorkers)
@@ -121,7 +66,7 @@ func (k Knobs) IdleStraggler() string {
 	case 1:
 		there, mend = "there is 1", "name worker 1, or raise num_workers"
 	}
-	return fmt.Sprintf("inject_straggler=%s has no effect: it names worker %d and %s; %s", i.straggler(), i.Straggler, there, mend)
+	return fmt.Sprintf("it names worker %d and %s; %s", i.Straggler, there, mend)
 }
 
 // delay is what worker id's batches take longer.
@@ -187,19 +132,3 @@ var churnRate = sync.OnceValue(func() float64 {
 	}
 	return best
 })
-
-var errNotDuration = errors.New("not a duration")
-
-func isOff(s string) bool { return s == "off" || s == "none" || s == "0" || s == "" }
-
-// parseDuration reads a knob's duration: "5ms", or "off" for 0.
-func parseDuration(knob, value string) (time.Duration, error) {
-	if isOff(value) {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(value)
-	if err != nil {
-		return 0, fmt.Errorf("%s=%q: %w; write it as in 5ms or 1.5s, or off", knob, value, errNotDuration)
-	}
-	return d, nil
-}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/trace"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -84,8 +83,8 @@ func TestKnobsAsText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := drawKnobs.Draw(t, "knobs")
 		got := DefaultKnobs()
-		for _, kv := range k.List() {
-			if err := got.Set(kv.Name, kv.Value); err != nil {
+		for _, kv := range KnobTable.List(k) {
+			if err := KnobTable.Set(&got, kv.Name, kv.Value); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -98,22 +97,6 @@ func TestKnobsAsText(t *testing.T) {
 			t.Fatal(cmp.Diff(want, got))
 		}
 	})
-}
-
-func TestListFollowsSpecs(t *testing.T) {
-	list := DefaultKnobs().List()
-	for i, s := range Specs() {
-		if list[i].Name != s.Name {
-			t.Errorf("%d: %s listed, %s described", i, list[i].Name, s.Name)
-		}
-		if s.Help == "" || s.Applied == "" || s.Group == "" || s.Type == "" {
-			t.Errorf("%s is not described: %+v", s.Name, s)
-		}
-	}
-	want := []trace.Knob{{Name: "num_workers", Value: "0"}, {Name: "prefetch_factor", Value: "0"}, {Name: "pin_memory", Value: "off"}}
-	if diff := cmp.Diff(want, list[:3]); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func TestSetText(t *testing.T) {
@@ -130,15 +113,15 @@ func TestSetText(t *testing.T) {
 		{"inject_read", "5ms", Knobs{Inject: Inject{Read: 5 * time.Millisecond}}, ""},
 		{"inject_straggler", "3:50ms", Knobs{Inject: Inject{Straggler: 3, Delay: 50 * time.Millisecond}}, ""},
 		{"inject_straggler", "off", Knobs{}, ""},
-		{"num_workers", "many", Knobs{}, `num_workers="many" is not a whole number: choose 0 to 64`},
+		{"num_workers", "many", Knobs{}, `num_workers=many is not a whole number: choose 0 to 64`},
 		{"num_workers", "99", Knobs{}, "num_workers=99 is out of range: choose 0 to 64"},
-		{"pin_memory", "yes", Knobs{}, `pin_memory="yes": choose on or off`},
-		{"timeout", "5", Knobs{}, `timeout="5": not a duration; write it as in 5ms or 1.5s, or off`},
-		{"inject_read", "1h", Knobs{}, "inject_read=1h0m0s is out of range: choose 0 to 10s"},
-		{"workers", "1", Knobs{}, `there is no loader knob "workers"`},
+		{"pin_memory", "yes", Knobs{}, "pin_memory=yes is neither on nor off"},
+		{"timeout", "5", Knobs{}, "timeout=5 is not a time: write it as in 5ms or 1.5s, or off"},
+		{"inject_read", "1h", Knobs{}, "inject_read=1h is out of range: choose 0 to 10s"},
+		{"workers", "1", Knobs{}, `there is no knob "workers"`},
 	} {
 		var k Knobs
-		err := k.Set(c.name, c.value)
+		err := KnobTable.Set(&k, c.name, c.value)
 		if k != c.want {
 			t.Errorf("%s=%s: %s", c.name, c.value, cmp.Diff(c.want, k))
 		}
@@ -155,66 +138,21 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func TestParseInject(t *testing.T) {
-	ms := time.Millisecond
-	for text, want := range map[string]Inject{
-		"none": {}, "": {},
-		"read=5ms":                  {Read: 5 * ms},
-		"cpu=2ms":                   {CPU: 2 * ms},
-		"straggler=3:50ms":          {Straggler: 3, Delay: 50 * ms},
-		"read=5ms, straggler=1:1ms": {Read: 5 * ms, Straggler: 1, Delay: ms},
-	} {
-		got, err := ParseInject(text)
-		if err != nil || got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
-		if again, err := ParseInject(got.String()); err != nil || again != want {
-			t.Errorf("%q printed as %q: %v, %v", text, got, again, err)
-		}
-	}
-	for _, text := range []string{"read", "disk=5ms", "read=fast", "read=-1s", "cpu=11s", "straggler=3", "straggler=x:5ms", "straggler=-1:5ms", "straggler=65:5ms"} {
-		if i, err := ParseInject(text); err == nil {
-			t.Errorf("%q was read as %v", text, i)
-		}
-	}
-}
-
-func FuzzParseInject(f *testing.F) {
-	for _, s := range []string{"none", "read=5ms", "cpu=2ms,straggler=3:50ms", "straggler=:", "read=1h"} {
+func FuzzStraggler(f *testing.F) {
+	for _, s := range []string{"off", "3:50ms", "64:10s", ":", "0:1h", "-1:5ms", "1:-5ms"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		i, err := ParseInject(text)
-		if err != nil {
+		k := DefaultKnobs()
+		if err := KnobTable.Set(&k, "inject_straggler", text); err != nil {
 			return
 		}
-		if verr := i.validate(); verr != nil {
-			t.Fatalf("%q was let through: %v", text, verr)
+		if err := KnobTable.Check(k); err != nil {
+			t.Fatalf("%q was let through: %v", text, err)
 		}
-		if again, err := ParseInject(i.String()); err != nil || again != i {
-			t.Fatalf("%q -> %v -> %q -> %v, %v", text, i, i.String(), again, err)
-		}
-	})
-}
-
-func FuzzKnobsSet(f *testing.F) {
-	for _, k := range (Knobs{NumWorkers: 2, BatchSize: 4}).List() {
-		f.Add(k.Name, k.Value)
-	}
-	f.Fuzz(func(t *testing.T, name, value string) {
-		before := Knobs{NumWorkers: 2, BatchSize: 4}
-		after := before
-		if err := after.Set(name, value); err != nil {
-			if after != before {
-				t.Fatalf("%s=%q was refused and changed %+v", name, value, after)
-			}
-			return
-		}
-		var again Knobs
-		for _, k := range after.List() {
-			if err := again.Set(k.Name, k.Value); err != nil {
-				t.Fatalf("%s=%q is listed as %s=%q: %v", name, value, k.Name, k.Value, err)
-			}
+		again, value := k, KnobTable.Find("inject_straggler").Value(k)
+		if err := KnobTable.Set(&again, "inject_straggler", value); err != nil || again != k {
+			t.Fatalf("%q -> %v -> %q -> %v, %v", text, k.Inject, value, again.Inject, err)
 		}
 	})
 }
@@ -232,15 +170,15 @@ func TestIdleStraggler(t *testing.T) {
 		{0, "straggler=1:50ms", ""}, // the step loop's own
 		{2, "straggler=2:50ms", ""},
 		{2, "read=5ms", ""},
-		{2, "", ""},
+		{2, "straggler=off", ""},
 	} {
 		k := DefaultKnobs()
 		k.NumWorkers = tt.workers
-		var err error
-		if k.Inject, err = ParseInject(tt.inject); err != nil {
+		name, value, _ := strings.Cut(tt.inject, "=")
+		if err := KnobTable.Set(&k, "inject_"+name, value); err != nil {
 			t.Fatal(err)
 		}
-		if got := k.IdleStraggler(); (got == "") != (tt.says == "") || !strings.Contains(got, tt.says) {
+		if got := k.idleStraggler(); (got == "") != (tt.says == "") || !strings.Contains(got, tt.says) {
 			t.Errorf("%d workers, %s: %q", tt.workers, tt.inject, got)
 		}
 	}

@@ -103,7 +103,7 @@ func New(o Options) (*Loader, error) {
 	if o.Epochs < 0 || o.Hold < 0 {
 		return nil, fmt.Errorf("loader: new: epochs=%d and hold=%d must not be negative", o.Epochs, o.Hold)
 	}
-	if err := o.Knobs.validFor(info); err != nil {
+	if err := o.Knobs.check(info); err != nil {
 		return nil, fmt.Errorf("loader: new: %w", err)
 	}
 	l := &Loader{
@@ -146,7 +146,7 @@ func (l *Loader) Knobs() Knobs {
 // take longer). It is refused as a whole, and changes nothing, when the knobs do
 // not fit together or the data set.
 func (l *Loader) Set(k Knobs) error {
-	if err := k.validFor(l.info); err != nil {
+	if err := k.check(l.info); err != nil {
 		return fmt.Errorf("loader: set: %w", err)
 	}
 	l.mu.Lock()

@@ -13,8 +13,9 @@ import (
 // complete gives the shell the words that flags and arguments take.
 func complete(cmd *cobra.Command) {
 	words := map[string][]string{
-		"model": nn.Names(), "precision": {"fp32", "tf32", "fp16", "bf16"},
-		"theme": {"default", "colorblind", "mono"}, "table": report.Tables, "time-ops": {"off", "sampled", "every"}, "autotune": {tuneOn, tuneOff, tuneAgain}, "inject": {"read=", "cpu=", "straggler="},
+		"model":  nn.Names(),
+		"theme":  {"default", "colorblind", "mono"},
+		"table":  report.Tables,
 		"device": {"auto", "cpu", "cuda"},
 	}
 	for _, n := range emu.Names() {
@@ -35,8 +36,11 @@ func complete(cmd *cobra.Command) {
 			}
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Value.Type() == "on|off" {
-				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions([]string{"on", "off"}, cobra.ShellCompDirectiveNoFileComp))
+			switch v := f.Value.(type) {
+			case *knobFlag:
+				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.words(), cobra.ShellCompDirectiveNoFileComp))
+			case *injectFlag:
+				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.what("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 			}
 		})
 		switch c.Name() {

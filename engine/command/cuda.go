@@ -14,13 +14,6 @@ import (
 	"dev.gpustall/engine/device/cuda"
 )
 
-// Values of --autotune.
-const (
-	tuneOn    = "on"
-	tuneOff   = "off"
-	tuneAgain = "again"
-)
-
 // tuneLimit is how long a run may try kernels before it starts.
 const tuneLimit = time.Minute
 
@@ -28,15 +21,15 @@ const tuneLimit = time.Minute
 func choicesFile() string { return filepath.Join(xdg.CacheHome, "gpustall", "autotune.json") }
 
 // openCUDA opens GPU number n, with the kernel variants that earlier runs found
-// fastest, or with none known yet. The knob autotune says whether they are used.
+// fastest, or, to try again, with none known yet. The knob autotune says whether they are used.
 // GPUSTALL_EMU_TUNE has the emulated driver tune too.
-func openCUDA(n int, autotune string) (device.Device, error) {
+func openCUDA(n int, again bool) (device.Device, error) {
 	if err := cuda.Available(); err != nil {
 		return nil, err
 	}
 	c := cuda.Config{Ordinal: n, TuneEmulated: os.Getenv("GPUSTALL_EMU_TUNE") != ""}
 	store := loadChoices(choicesFile())
-	if autotune == tuneAgain {
+	if again {
 		clear(store.m)
 	}
 	c.Choices = store

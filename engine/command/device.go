@@ -35,11 +35,11 @@ func (o *opened) explain(err error) error {
 }
 
 // openDevice opens what --device names. An emulated device is chosen by name
-// only, never as a fallback.
-func openDevice(name, autotune string, clock trace.Clock) (*opened, error) {
+// only, never as a fallback. again has a GPU forget which kernels trials found fastest.
+func openDevice(name string, again bool, clock trace.Clock) (*opened, error) {
 	switch {
 	case name == "auto":
-		dev, err := openCUDA(0, autotune)
+		dev, err := openCUDA(0, again)
 		if err == nil {
 			return &opened{dev: dev, why: "device auto: took the first NVIDIA GPU"}, nil
 		}
@@ -56,7 +56,7 @@ func openDevice(name, autotune string, clock trace.Clock) (*opened, error) {
 				return nil, usageError{fmt.Errorf("--device %s: write cuda or cuda:N with N counting from 0", name)}
 			}
 		}
-		dev, err := openCUDA(n, autotune)
+		dev, err := openCUDA(n, again)
 		if err != nil {
 			return nil, fmt.Errorf("open device %s: %w", name, err)
 		}

@@ -66,7 +66,7 @@ func devices() []finding {
 		out = append(out, tuning()...)
 	}
 	for n := range cuda.Count() {
-		dev, err := openCUDA(n, tuneOn)
+		dev, err := openCUDA(n, false)
 		if err != nil {
 			state := "bad"
 			if errors.Is(err, device.ErrNoDevice) {

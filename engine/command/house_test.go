@@ -21,6 +21,7 @@ var house = map[string][]string{
 	tests:                         {"kernels"},
 	"engine/trace":                {},
 	"engine/trace/store":          {"engine/trace"},
+	"engine/knob":                 {"engine/trace"},
 	"engine/figures":              {},
 	"engine/device":               {},
 	"engine/device/cpu":           {"engine/device", "kernels", "kernels/cpu"},
@@ -29,11 +30,11 @@ var house = map[string][]string{
 	"engine/device/cuda/gpucheck": nil, // a program of its own: the GPU check
 	"engine/device/nvml":          {},
 	"engine/device/devicetest":    {"engine/device", "kernels"},
-	"loader":                      {"engine/trace"},
+	"loader":                      {"engine/knob", "engine/trace"},
 	"engine/nn":                   {"engine/device", "kernels"},
 	"engine/ops":                  {"engine/device", "engine/trace"},
 	"engine/plan":                 {"loader", "engine/device", "engine/figures", "engine/nn", "engine/ops", "engine/trace", "kernels"},
-	"engine":                      {"loader", "engine/device", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
+	"engine":                      {"loader", "engine/device", "engine/knob", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
 	"engine/evidence":             {"engine/figures"},
 	"engine/stall":                {"engine/trace", "engine/figures"},
 	"engine/advice":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence"},
@@ -41,7 +42,7 @@ var house = map[string][]string{
 	"engine/report":               {"engine/trace", "engine/figures", "engine/stall", "engine/advice", "engine/predict"},
 	"engine/command":              nil, // composes: may import all
 	"tui/canvas":                  {},
-	"tui":                         {"engine/trace", "engine/figures", "engine/stall", "engine/advice", "engine/predict"},
+	"tui":                         {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/advice", "engine/predict"},
 }
 
 // exact are packages that do not stand for those below them.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,27 +11,19 @@ import (
 
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/nn"
-	"dev.gpustall/loader"
 )
 
 // options are the flags of every command that trains.
 type options struct {
-	version    string
-	device     string
-	model      string
-	data       string
-	precision  string
-	capture    bool
-	accumulate int
-	checkpoint bool
-	timeOps    string
-	autotune   string
-	epochs     int
-	steps      int
-	seed       int64
-	lr         float64
-	knobs      []*knobFlag
-	inject     []string
+	version string
+	device  string
+	model   string
+	data    string
+	epochs  int
+	steps   int
+	seed    int64
+	lr      float64
+	knobs   knobFlags
 
 	fps     int
 	theme   string
@@ -43,34 +34,6 @@ type options struct {
 	json     bool
 	session  string
 	interval float64
-}
-
-// knobFlag is one loader knob as a flag: the knob's name with dashes. Its value
-// is checked where the flag is read, by the knob's own rules.
-type knobFlag struct {
-	name, value string
-	kind        string // of the knob's spec
-	set         bool
-}
-
-func (f *knobFlag) String() string { return f.value }
-func (f *knobFlag) Type() string {
-	switch f.kind {
-	case "bool":
-		return "on|off"
-	case "duration":
-		return "TIME"
-	}
-	return "N"
-}
-
-func (f *knobFlag) Set(v string) error {
-	probe := engine.DefaultKnobs()
-	if err := probe.Set(f.name, v); err != nil {
-		return err
-	}
-	f.value, f.set = v, true
-	return nil
 }
 
 func newOptions(version string) *options {
@@ -86,31 +49,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.IntVar(&o.steps, "steps", 0, "stop after N steps (default: no limit)")
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
-	for _, s := range loader.Specs() {
-		if s.Group == "inject" {
-			continue
-		}
-		f := &knobFlag{name: s.Name, kind: s.Type}
-		for _, k := range engine.DefaultKnobs().Loader.List() {
-			if k.Name == s.Name {
-				f.value = k.Value
-			}
-		}
-		o.knobs = append(o.knobs, f)
-		flag := fs.VarPF(f, strings.ReplaceAll(s.Name, "_", "-"), "", s.Help)
-		setGroup(fs, flag.Name, groupLoader)
-		if s.Type == "bool" {
-			flag.NoOptDefVal = "on"
-		}
-	}
-	fs.StringVar(&o.precision, "precision", "", "fp32, tf32, fp16 or bf16, where the device has it (default fp32)")
-	fs.IntVar(&o.accumulate, "gradient-accumulation", 1, "batches whose gradients make one optimizer step")
-	fs.BoolVar(&o.checkpoint, "checkpointing", false, "keep fewer activations and compute the others again")
-	fs.BoolVar(&o.capture, "capture", false, "replay the step as one captured graph (CUDA)")
-	fs.StringVar(&o.autotune, "autotune", "", "on, off or again: try the variants of each kernel once on a GPU, take the planner's, or try anew (CUDA; default on)")
-	fs.StringVar(&o.timeOps, "time-ops", "sampled", "time each op of the step: in a step now and then (sampled), in every step, or off; alone it means every")
-	fs.Lookup("time-ops").NoOptDefVal = "every"
-	fs.StringArrayVar(&o.inject, "inject", nil, "slow the loader on purpose: read=5ms, cpu=2ms or straggler=3:50ms; may be repeated")
+	o.knobs.add(fs)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 }
 
@@ -122,43 +61,6 @@ func (o *options) addScreen(fs *pflag.FlagSet) {
 	for _, name := range []string{"fps", "theme", "ascii", "no-color"} {
 		setGroup(fs, name, groupScreen)
 	}
-}
-
-// engineKnobs gathers the knob flags; base holds the defaults of the device.
-func (o *options) engineKnobs(base engine.Knobs) (engine.Knobs, error) {
-	k := base
-	for _, f := range o.knobs {
-		if f.set {
-			if err := k.Set(f.name, f.value); err != nil {
-				return k, usageError{err}
-			}
-		}
-	}
-	if o.precision != "" {
-		if err := k.Set("precision", o.precision); err != nil {
-			return k, usageError{err}
-		}
-	}
-	k.Capture, k.Checkpoint = o.capture, o.checkpoint
-	if o.autotune != "" {
-		k.Autotune = o.autotune != tuneOff
-	}
-	if err := k.Set("gradient_accumulation", strconv.Itoa(o.accumulate)); err != nil {
-		return k, usageError{err}
-	}
-	if o.timeOps != "" {
-		if err := k.Set("time_ops", o.timeOps); err != nil {
-			return k, usageError{err}
-		}
-	}
-	var err error
-	if k.Loader.Inject, err = loader.ParseInject(strings.Join(o.inject, ",")); err != nil {
-		return k, usageError{err}
-	}
-	if err := k.Loader.Validate(); err != nil {
-		return k, usageError{err}
-	}
-	return k, nil
 }
 
 // schedule is the learning rate over steps.
@@ -184,8 +86,6 @@ func (o *options) check(*cobra.Command) error {
 		return usageError{fmt.Errorf("--steps %d: must be 0 (no limit) or more", o.steps)}
 	case !(o.lr >= 0) || math.IsInf(o.lr, 1):
 		return usageError{fmt.Errorf("--lr %g: must be a positive number, or 0 for the default", o.lr)}
-	case o.autotune != "" && o.autotune != tuneOn && o.autotune != tuneOff && o.autotune != tuneAgain:
-		return usageError{fmt.Errorf("--autotune %q: choose on, off or again", o.autotune)}
 	case !(o.interval >= 0.05 && o.interval <= 3600):
 		return usageError{fmt.Errorf("--interval %g: must be 0.05 to 3600 seconds", o.interval)}
 	case o.fps < 1 || o.fps > 60:

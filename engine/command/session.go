@@ -51,12 +51,12 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 			r = nil
 		}
 	}()
-	if r.device, err = openDevice(o.device, o.autotune, r.clock); err != nil {
+	if r.device, err = openDevice(o.device, o.knobs.text("autotune") == tuneAgain, r.clock); err != nil {
 		return r, during("open device", o.device, "gpustall doctor lists the devices", err)
 	}
-	knobs, err := o.engineKnobs(r.device.defaults())
+	knobs, err := o.knobs.knobs(r.device.defaults())
 	if err != nil {
-		return r, err
+		return r, usageError{err}
 	}
 	if err = knobs.Check(r.device.dev.Info()); err != nil {
 		return r, r.device.explain(err)
@@ -70,7 +70,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 	}
 	r.dataset = ds
 	info := ds.Info()
-	if err = knobs.Fits(info); err != nil {
+	if err = knobs.Loader.Fits(info); err != nil {
 		return r, usageError{err}
 	}
 	model, fixed, err := o.openModel(r.device, info)
@@ -108,9 +108,6 @@ func (r *run) train(ctx context.Context) error {
 	if r.device.why != "" {
 		r.recorder.Note("info", r.device.why)
 	}
-	for _, w := range idleKnobs(engine.Specs(r.device.dev.Info()), r.engine.Requested()) {
-		r.recorder.Note("warn", w)
-	}
 	err := during("train", r.trains(), "run it again; gpustall report says how far it came", r.engine.Run(ctx))
 	status := "finished"
 	switch {
@@ -133,17 +130,6 @@ func or(s, otherwise string) string {
 		return otherwise
 	}
 	return s
-}
-
-// idleKnobs says which switches are on and have no effect on the device.
-func idleKnobs(specs []trace.KnobSpec, knobs []trace.Knob) []string {
-	var out []string
-	for i, s := range specs {
-		if s.NoEffect != "" && knobs[i].Value == "on" {
-			out = append(out, fmt.Sprintf("%s=on has no effect: %s", s.Name, s.NoEffect))
-		}
-	}
-	return out
 }
 
 // close stops what newRun started, in reverse, and completes the session file.

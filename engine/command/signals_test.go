@@ -90,7 +90,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	}{{2, "finished", false}, {1_000_000, "stopped", true}} {
 		o := newOptions("test")
 		o.device, o.json, o.interval, o.steps = "emu:cosmoflow-h100", true, 0.05, tt.steps
-		o.seed, o.accumulate = 1, 1
+		o.seed = 1
 		o.session = filepath.Join(t.TempDir(), "x"+store.Ext)
 		out := &watched{seen: make(chan struct{})}
 		ended := make(chan error, 1)

@@ -68,7 +68,7 @@ func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int) {
 	for _, g := range groups {
 		if sets[g] != nil && sets[g].HasAvailableFlags() {
 			// pflag writes a switch's value as if it came after a space; both are as long.
-			text := strings.ReplaceAll(sets[g].FlagUsagesWrapped(width), " on|off[=on]", "[=on|off]   ")
+			text := strings.ReplaceAll(sets[g].FlagUsagesWrapped(width), " "+switchType+"[=on]", "[="+switchType+"]   ")
 			fmt.Fprintf(b, "\n%s\n%s", g, text)
 		}
 	}
@@ -82,7 +82,7 @@ type namedValue struct {
 
 var valueNames = map[string]string{
 	"device": "NAME", "model": "NAME", "theme": "NAME", "data": "PATH", "session": "FILE", "output": "FILE",
-	"precision": "TYPE", "format": "FORMAT", "table": "TABLE", "time-ops": "WHEN", "inject": "WHAT=TIME", "lr": "RATE", "autotune": "MODE", "interval": "SECONDS",
+	"format": "FORMAT", "table": "TABLE", "lr": "RATE", "interval": "SECONDS",
 }
 
 func (v namedValue) Type() string {
@@ -121,7 +121,7 @@ func flagError(err error) error {
 	case "bool":
 		want = "true or false"
 	default:
-		return err
+		return invalid.Unwrap()
 	}
 	if errors.Is(err, strconv.ErrRange) {
 		want += " of 64 bits"

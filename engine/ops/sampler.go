@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -26,18 +27,22 @@ func (m Mode) String() string {
 	return modes[m]
 }
 
-// ParseMode is the inverse of String. "on" is what --time-ops alone means.
-func ParseMode(s string) (Mode, error) {
-	switch s {
+// UnmarshalText is the inverse of String. "on" and "true" are what --time-ops alone
+// means.
+func (m *Mode) UnmarshalText(text []byte) error {
+	switch s := string(text); s {
 	case "on", "true":
-		return Every, nil
+		*m = Every
 	case "false":
-		return Off, nil
+		*m = Off
+	default:
+		i := slices.Index(modes[:], s)
+		if i < 0 {
+			return errors.New("is none of the modes: choose sampled, every or off")
+		}
+		*m = Mode(i)
 	}
-	if i := slices.Index(modes[:], s); i >= 0 {
-		return Mode(i), nil
-	}
-	return 0, fmt.Errorf("time_ops=%q: choose sampled, every or off", s)
+	return nil
 }
 
 // A timed step takes longer than another: an event between each two kernels keeps

@@ -64,11 +64,12 @@ func TestSamplerModes(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]Mode{"off": Off, "sampled": Sampled, "every": Every, "on": Every, "true": Every, "false": Off} {
-		if got, err := ParseMode(text); err != nil || got != want {
+		got := Mode(9)
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}
-	if _, err := ParseMode("often"); err == nil {
+	if err := new(Mode).UnmarshalText([]byte("often")); err == nil {
 		t.Error("often is no value of time_ops")
 	}
 }

@@ -20,23 +20,45 @@ func KnobValue(knobs []Knob, name string) string {
 type KnobSpec struct {
 	Name     string
 	Type     string   // "int", "bool", "enum", "duration", "text"
-	Min, Max int      // for "int"
+	Min, Max int      // for "int", both 0 where nothing bounds it; of a "duration" Max, in ms
 	Values   []string // for "enum"; for "int" the values that one keypress steps through, if any
 	Applied  string   // when a change takes effect: "next batch", "next epoch", …
 	NoEffect string   // why it has no effect on this device; empty when it has one
-	Group    string   // "loader", "engine", "inject"
+	Group    string   // one of the groups
 	Help     string   // one line
 }
 
+// The groups of knobs, in the order in which they are shown.
+const (
+	GroupLoader = "loader"
+	GroupEngine = "engine"
+	GroupInject = "inject" // what slows the run down on purpose; these knobs' names start with InjectPrefix
+)
+
+// InjectPrefix starts the name of every knob of GroupInject. Segments keep names and
+// no groups, so the name has to tell.
+const InjectPrefix = GroupInject + "_"
+
+// On reports whether a knob's value is that of a switch that is on.
+func On(value string) bool { return value == "on" || value == "true" || value == "1" }
+
+// Off reports whether a knob's value asks for nothing: a switch that is off, a time
+// or a number of 0, or no value at all.
+func Off(value string) bool {
+	switch value {
+	case "", "0", "0s", "off", "false", "none":
+		return true
+	}
+	return false
+}
+
+// IsInject reports whether the knob injects a bottleneck when it is not off.
+func (k Knob) IsInject() bool { return strings.HasPrefix(k.Name, InjectPrefix) }
+
 // Injects reports whether the segment's knobs ask for an injected bottleneck.
 func (g *Segment) Injects() bool {
-	for i := range g.Knobs {
-		if !strings.HasPrefix(g.Knobs[i].Name, "inject_") {
-			continue
-		}
-		switch g.Knobs[i].Value {
-		case "", "off", "none", "0", "0s":
-		default:
+	for _, k := range g.Knobs {
+		if k.IsInject() && !Off(k.Value) {
 			return true
 		}
 	}

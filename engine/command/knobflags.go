@@ -1,0 +1,211 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/trace"
+)
+
+// tuneAgain is a value of --autotune that the knob does not have: it is on, and what
+// earlier trials found is forgotten.
+const tuneAgain = "again"
+
+// knobFlag is a knob as a flag: the knob's name with dashes.
+type knobFlag struct {
+	row   *knob.Row[engine.Knobs]
+	text  string            // as typed, or the default
+	set   bool              // by the user
+	extra map[string]string // values of the flag alone, and what they are to the knob
+}
+
+// knobFlags are the flags of all knobs, and the injected bottlenecks, which share one.
+type knobFlags struct {
+	flags  []*knobFlag
+	inject injectFlag
+}
+
+// add adds a flag for each knob.
+func (ks *knobFlags) add(fs *pflag.FlagSet) {
+	defaults := engine.DefaultKnobs()
+	for i := range engine.KnobTable {
+		row := &engine.KnobTable[i]
+		if row.Group == trace.GroupInject {
+			ks.inject.rows = append(ks.inject.rows, row)
+			continue
+		}
+		f := &knobFlag{row: row, text: row.Value(defaults)}
+		help := row.Help
+		if row.Name == "autotune" {
+			f.extra = map[string]string{tuneAgain: "on"}
+			help += "; again: try anew"
+		}
+		if row.Type == "enum" || f.extra != nil {
+			help = knob.Choice(f.words()) + ": " + help
+		}
+		ks.flags = append(ks.flags, f)
+		flag := fs.VarPF(f, flagName(row.Name), "", help)
+		if row.Group == trace.GroupLoader {
+			setGroup(fs, flag.Name, groupLoader)
+		}
+		switch {
+		case row.Flag.Alone != "":
+			flag.NoOptDefVal = row.Flag.Alone
+			flag.Usage += "; alone it means " + row.Flag.Alone
+		case f.Type() == switchType:
+			flag.NoOptDefVal = "on"
+		}
+	}
+	fs.Var(&ks.inject, trace.GroupInject, "slow the loader on purpose: "+knob.Choice(ks.inject.examples())+"; may be repeated")
+}
+
+// knobs are base with the flags that were given.
+func (ks *knobFlags) knobs(base engine.Knobs) (engine.Knobs, error) {
+	k := base
+	for _, f := range ks.flags {
+		if f.set {
+			if err := k.Set(f.row.Name, f.value()); err != nil {
+				return k, err
+			}
+		}
+	}
+	for _, i := range ks.inject.given {
+		if err := k.Set(i.Name, i.Value); err != nil {
+			return k, err
+		}
+	}
+	return k, engine.KnobTable.Check(k)
+}
+
+// text is a knob's flag as typed, empty when it was not.
+func (ks *knobFlags) text(name string) string {
+	for _, f := range ks.flags {
+		if f.row.Name == name && f.set {
+			return f.text
+		}
+	}
+	return ""
+}
+
+func flagName(knob string) string { return strings.ReplaceAll(knob, "_", "-") }
+
+// switchType is what the help calls the value of a switch.
+const switchType = "on|off"
+
+func (f *knobFlag) String() string { return f.text }
+
+// Type is what the help calls the flag's value.
+func (f *knobFlag) Type() string {
+	switch {
+	case f.extra != nil:
+		return "MODE"
+	case f.row.Flag.Value != "":
+		return f.row.Flag.Value
+	case f.row.Type == "bool":
+		return switchType
+	case f.row.Type == "duration":
+		return "TIME"
+	}
+	return "N"
+}
+
+// value is what the knob is set to.
+func (f *knobFlag) value() string {
+	if v, ok := f.extra[f.text]; ok {
+		return v
+	}
+	return f.text
+}
+
+// Set checks a value by the knob's own rules.
+func (f *knobFlag) Set(text string) error {
+	was := f.text
+	f.text = text
+	if probe := engine.DefaultKnobs(); f.extra[text] == "" {
+		if err := probe.Set(f.row.Name, text); err != nil {
+			f.text = was
+			if f.extra != nil {
+				return fmt.Errorf("%s=%q: choose %s", f.row.Name, text, knob.Choice(f.words()))
+			}
+			return err
+		}
+	}
+	f.set = true
+	return nil
+}
+
+// words are what the shell completes the value to.
+func (f *knobFlag) words() []string {
+	words := f.row.Values
+	if f.row.Type == "bool" {
+		words = []string{"on", "off"}
+	}
+	for v := range f.extra {
+		words = append(slices.Clip(words), v)
+	}
+	return words
+}
+
+// injectFlag is the flag of the knobs that inject a bottleneck: read=5ms is
+// inject_read=5ms. Several are separated by commas.
+type injectFlag struct {
+	rows  []*knob.Row[engine.Knobs]
+	given []trace.Knob
+}
+
+func (f *injectFlag) Type() string { return "WHAT=TIME" }
+
+func (f *injectFlag) String() string {
+	parts := make([]string, len(f.given))
+	for i, k := range f.given {
+		parts[i] = strings.TrimPrefix(k.Name, trace.InjectPrefix) + "=" + k.Value
+	}
+	return strings.Join(parts, ",")
+}
+
+// Set adds to what was given before; none takes all of it back.
+func (f *injectFlag) Set(text string) error {
+	if text == "" || text == "none" {
+		f.given = nil
+		return nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		what, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok {
+			return fmt.Errorf("inject=%q: write %s or none", part, strings.Join(f.examples(), ", "))
+		}
+		name := trace.InjectPrefix + strings.TrimSpace(what)
+		if !slices.ContainsFunc(f.rows, func(r *knob.Row[engine.Knobs]) bool { return r.Name == name }) {
+			return fmt.Errorf("inject: %q is not one of %s", what, strings.Join(f.what(""), ", "))
+		}
+		probe := engine.DefaultKnobs()
+		if err := probe.Set(name, value); err != nil {
+			return err
+		}
+		f.given = append(f.given, trace.Knob{Name: name, Value: value})
+	}
+	return nil
+}
+
+// what lists what can be injected, with suffix.
+func (f *injectFlag) what(suffix string) []string {
+	var out []string
+	for _, r := range f.rows {
+		out = append(out, strings.TrimPrefix(r.Name, trace.InjectPrefix)+suffix)
+	}
+	return out
+}
+
+// examples are values of the flag.
+func (f *injectFlag) examples() []string {
+	out := f.what("=")
+	for i, r := range f.rows {
+		out[i] += r.Flag.Example
+	}
+	return out
+}

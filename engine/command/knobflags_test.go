@@ -1,0 +1,114 @@
+package command
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/ops"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
+)
+
+// knobsOf are the knobs that a command line asks for.
+func knobsOf(args ...string) (engine.Knobs, *knobFlags, error) {
+	var ks knobFlags
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	ks.add(fs)
+	if err := fs.Parse(args); err != nil {
+		return engine.Knobs{}, &ks, err
+	}
+	k, err := ks.knobs(engine.DefaultKnobs())
+	return k, &ks, err
+}
+
+// TestKnobFlags: every knob can be set by a flag of its name, and the values that the
+// shell completes to are taken.
+func TestKnobFlags(t *testing.T) {
+	var ks knobFlags
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	ks.add(fs)
+	for _, k := range engine.DefaultKnobs().List() {
+		name := flagName(k.Name)
+		if what, ok := strings.CutPrefix(k.Name, trace.InjectPrefix); ok {
+			if err := fs.Set(trace.GroupInject, what+"="+k.Value); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		flag := fs.Lookup(name)
+		if flag == nil || flag.DefValue != k.Value {
+			t.Errorf("%s: the flag is %+v, the default %s", k.Name, flag, k.Value)
+			continue
+		}
+		for _, word := range flag.Value.(*knobFlag).words() {
+			if err := fs.Set(name, word); err != nil || flag.Value.String() != word {
+				t.Errorf("--%s %s is %s: %v", name, word, flag.Value, err)
+			}
+		}
+	}
+}
+
+func TestKnobFlagValues(t *testing.T) {
+	ms := time.Millisecond
+	for _, c := range []struct {
+		args string
+		want func(k *engine.Knobs)
+		err  string
+	}{
+		{"", func(*engine.Knobs) {}, ""},
+		{"--num-workers 3 --pin-memory --shuffle=off", func(k *engine.Knobs) {
+			k.Loader.NumWorkers, k.Loader.PinMemory, k.Loader.Shuffle = 3, true, false
+		}, ""},
+		{"--capture --checkpointing=true --gradient-accumulation 4", func(k *engine.Knobs) { k.Capture, k.Checkpoint, k.Accumulate = true, true, 4 }, ""},
+		{"--time-ops", func(k *engine.Knobs) { k.TimeOps = ops.Every }, ""},
+		{"--time-ops=off", func(k *engine.Knobs) { k.TimeOps = ops.Off }, ""},
+		{"--autotune off", func(k *engine.Knobs) { k.Autotune = false }, ""},
+		{"--autotune off --autotune again", func(*engine.Knobs) {}, ""},
+		{"--inject none", func(*engine.Knobs) {}, ""},
+		{"--inject read=5ms --inject cpu=2ms,straggler=3:50ms", func(k *engine.Knobs) {
+			k.Loader.Inject = loader.Inject{Read: 5 * ms, CPU: 2 * ms, Straggler: 3, Delay: 50 * ms}
+		}, ""},
+		{"--inject read=5ms --inject none", func(*engine.Knobs) {}, ""},
+		{"--inject read=5ms --inject read=off", func(*engine.Knobs) {}, ""},
+		{"--autotune maybe", nil, `autotune="maybe": choose on, off or again`},
+		{"--precision fp9", nil, "choose fp32, tf32, fp16 or bf16"},
+		{"--num-workers 65", nil, "num_workers=65 is out of range: choose 0 to 64"},
+		{"--persistent-workers", nil, "needs num_workers > 0"},
+		{"--inject read", nil, "write read=5ms, cpu=2ms, straggler=3:50ms or none"},
+		{"--inject disk=5ms", nil, `"disk" is not one of read, cpu, straggler`},
+		{"--inject read=fast", nil, "inject_read=fast is not a time"},
+		{"--inject read=-1s", nil, "choose 0 to 10s"},
+		{"--inject cpu=11s", nil, "choose 0 to 10s"},
+		{"--inject straggler=3", nil, "as in 3:50ms"},
+		{"--inject straggler=x:5ms", nil, "as in 3:50ms"},
+		{"--inject straggler=65:5ms", nil, "choose 1 to 64"},
+	} {
+		got, _, err := knobsOf(strings.Fields(c.args)...)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v, want %s", c.args, err, c.err)
+			}
+			continue
+		}
+		want := engine.DefaultKnobs()
+		c.want(&want)
+		if err != nil || got != want {
+			t.Errorf("%s: %v: %+v, want %+v", c.args, err, got, want)
+		}
+	}
+}
+
+// TestAgain: again is what --autotune says and the knob does not.
+func TestAgain(t *testing.T) {
+	k, ks, err := knobsOf("--autotune", tuneAgain)
+	if err != nil || !k.Autotune || ks.text("autotune") != tuneAgain {
+		t.Errorf("autotune is %v, the flag %q: %v", k.Autotune, ks.text("autotune"), err)
+	}
+	if err := k.Set("autotune", tuneAgain); err == nil {
+		t.Error("again is no value of the knob")
+	}
+}
