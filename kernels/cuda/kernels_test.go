@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dev.gpustall/kernels"
+	"dev.gpustall/kernels/verify"
 )
 
 // Every CUDA kernel, emulated, against its operation's reference: all variants,
@@ -32,7 +33,7 @@ var testConvs = []kernels.Conv{
 var floatTypes = []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16}
 
 func TestConvolution(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	shapes := testConvs
 	if testing.Short() {
 		shapes = shapes[:2]
@@ -45,14 +46,13 @@ func TestConvolution(t *testing.T) {
 			checkEmulated(t, e, kernels.ConvBackwardWeight{Conv: g, Type: typ, Bias: odd})
 		}
 	}
-	e.send(byte('C'))
-	if n := e.number(); n != 0 {
+	if n := e.BankConflicts(); n != 0 {
 		t.Errorf("ldmatrix met %d bank conflicts", n)
 	}
 }
 
 func TestBatchNorm(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	for i, s := range [][2]int{{1, 8}, {37, 16}, {300, 72}, {50, 5}, {7, 33}, {1000, 136}} {
 		for _, typ := range floatTypes {
 			relu, residual := i%2 == 0, i%3 != 0
@@ -67,7 +67,7 @@ func TestBatchNorm(t *testing.T) {
 }
 
 func TestPooling(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	for _, p := range []kernels.MaxPool{
 		{N: 2, H: 8, W: 6, C: 16, Size: 2, Stride: 2},
 		{N: 1, H: 7, W: 9, C: 8, Size: 3, Stride: 2, Pad: 1},
@@ -86,7 +86,7 @@ func TestPooling(t *testing.T) {
 }
 
 func TestHead(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	for _, s := range [][3]int{{1, 1, 1}, {5, 512, 10}, {33, 40, 3}, {7, 67, 100}, {70, 264, 9}} {
 		for _, typ := range floatTypes {
 			l := kernels.Linear{N: s[0], In: s[1], Out: s[2], Type: typ}
@@ -99,7 +99,7 @@ func TestHead(t *testing.T) {
 }
 
 func TestElementwise(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	for _, n := range []int{1, 4, 7, 64, 1003, 30001} {
 		for _, typ := range floatTypes {
 			checkEmulated(t, e, kernels.Add{N: n, Type: typ})
@@ -124,7 +124,7 @@ func TestElementwise(t *testing.T) {
 // TF32 products must round their operands to 10 bits of mantissa, not cut them:
 // the mean error over many products would show.
 func TestTF32Rounds(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	g := kernels.Conv{N: 1, H: 8, W: 8, C: 64, K: 64, R: 1, S: 1, Stride: 1}
 	op := kernels.ConvForward{Conv: g, Type: kernels.TF32}
 	r := rand.New(rand.NewPCG(5, 6))
@@ -140,7 +140,7 @@ func TestTF32Rounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.run(op, plan, bufs, identity(len(bufs)), false)
+	emulate(e, op, plan, bufs, identity(len(bufs)), false)
 	var bias float64
 	for i, v := range kernels.Floats(bufs[2]) {
 		bias += (float64(v)/float64(kernels.Floats(want[2])[i]) - 1) / float64(g.OutLen())
@@ -155,7 +155,7 @@ func TestTF32Rounds(t *testing.T) {
 // Gradients that are not finite are seen wherever they lie, and the scale grows
 // after enough good steps.
 func TestScaleCheck(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	const n = 4099
 	op := kernels.ScaleCheck{N: n}
 	plan, err := NewPlan(op, testTargets[0], "")
@@ -171,7 +171,7 @@ func TestScaleCheck(t *testing.T) {
 			copy(kernels.Floats(bufs[1]), []float32{0, 0, 0, 64, 1, kernels.GrowthInterval - 1})
 			want := clone(bufs)
 			op.Reference(want)
-			e.run(op, plan, bufs, identity(2), at == 5)
+			emulate(e, op, plan, bufs, identity(2), at == 5)
 			for i, v := range kernels.Floats(bufs[1]) {
 				if v != kernels.Floats(want[1])[i] {
 					t.Errorf("%g at %d: hyper-parameter %d is %g, want %g", bad, at, i, v, kernels.Floats(want[1])[i])
@@ -183,7 +183,7 @@ func TestScaleCheck(t *testing.T) {
 
 // A mean far from zero must not cost the variance its digits.
 func TestBatchNormMean(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	op := kernels.BatchNormForward{Rows: 500, C: 8, Type: kernels.F32, Eps: 1e-5, Momentum: 0.1, Train: true}
 	bufs := inputs(op, 3)
 	for i := range kernels.Floats(bufs[0]) {
@@ -195,7 +195,7 @@ func TestBatchNormMean(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.run(op, plan, bufs, identity(len(bufs)), false)
+	emulate(e, op, plan, bufs, identity(len(bufs)), false)
 	for c, v := range kernels.Floats(bufs[7]) { // 1/sqrt(variance)
 		if w := kernels.Floats(want[7])[c]; math.Abs(float64(v/w)-1) > 1e-5 {
 			t.Errorf("channel %d: 1/sqrt(variance) is %g, want %g", c, v, w)
@@ -205,7 +205,7 @@ func TestBatchNormMean(t *testing.T) {
 
 // checkEmulated compares op's kernels with its reference, lanes and blocks forwards,
 // then backwards. alias: pairs of buffers that share memory, the second an input.
-func checkEmulated(t *testing.T, e *emulator, op kernels.Op, alias ...int) {
+func checkEmulated(t *testing.T, e *verify.Emulator, op kernels.Op, alias ...int) {
 	t.Helper()
 	seen := map[string]bool{}
 	for ti, target := range testTargets {
@@ -224,20 +224,57 @@ func checkEmulated(t *testing.T, e *emulator, op kernels.Op, alias ...int) {
 }
 
 // checkPlan compares a plan's results with op's reference.
-func checkPlan(t *testing.T, e *emulator, op kernels.Op, plan Plan, name string, alias ...int) {
+func checkPlan(t *testing.T, e *verify.Emulator, op kernels.Op, plan Plan, name string, alias ...int) {
 	t.Helper()
 	bufs := inputs(op, 1)
 	want := clone(bufs)
 	op.Reference(want)
 	shared := aliased(len(bufs), alias)
 	got, again := clone(bufs), clone(bufs)
-	e.run(op, plan, got, shared, false)
+	emulate(e, op, plan, got, shared, false)
 	compare(t, name, op, got, want)
 	// Backwards: the same, to the bit.
-	e.run(op, plan, again, shared, true)
+	emulate(e, op, plan, again, shared, true)
 	for i, a := range op.Args() {
 		if a.Role != kernels.In && !bytes.Equal(got[i], again[i]) {
 			t.Errorf("%s: %s depends on the order of lanes and blocks", name, a.Name)
 		}
 	}
+}
+
+// emulate computes op as the plan says. bufs hold the operation's buffers, alias says
+// which other buffer's memory a buffer shares (itself otherwise). Outputs start
+// poisoned. The results replace the contents of bufs.
+func emulate(e *verify.Emulator, op kernels.Op, plan Plan, bufs [][]byte, alias []int, reverse bool) {
+	e.Helper()
+	args := op.Args()
+	addr := make([]uint64, len(args))
+	for i, a := range args {
+		if alias[i] != i {
+			addr[i] = addr[alias[i]]
+			continue
+		}
+		addr[i] = e.Alloc(a.Size())
+		if a.Role != kernels.Out {
+			e.Write(addr[i], bufs[i])
+		}
+	}
+	at := addresses{addr, e.Alloc(plan.Scratch), e.Alloc(CounterBytes)}
+	e.Write(at.counters, make([]byte, CounterBytes))
+	for _, l := range plan.Launches {
+		e.Launch(at.launch(l, reverse))
+	}
+	for i, a := range args {
+		if a.Role != kernels.In {
+			e.Read(addr[i], bufs[i])
+		}
+	}
+	left := make([]byte, CounterBytes)
+	e.Read(at.counters, left)
+	for i, b := range left {
+		if b != 0 {
+			e.Fatalf("%s leaves counter byte %d at %d", op.Name(), i, b)
+		}
+	}
+	e.Free()
 }

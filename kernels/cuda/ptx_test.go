@@ -36,16 +36,21 @@ func ptxModule(t *testing.T, name string, sm int) *ptxvm.Module {
 	return m
 }
 
-// device is the interpreter's memory for one operation.
-type device struct {
-	memory            ptxvm.Memory
+// addresses is where an operation's buffers lie, and its plan's memory.
+type addresses struct {
 	bufs              []uint64
 	scratch, counters uint64
 }
 
+// device is the interpreter's memory for one operation.
+type device struct {
+	memory ptxvm.Memory
+	addresses
+}
+
 func newDevice(t *testing.T, op kernels.Op, plan Plan, bufs [][]byte, alias []int) *device {
 	t.Helper()
-	d := &device{bufs: make([]uint64, len(bufs))}
+	d := &device{addresses: addresses{bufs: make([]uint64, len(bufs))}}
 	write := func(addr uint64, b []byte) {
 		if err := d.memory.Write(addr, b); err != nil {
 			t.Fatal(err)
@@ -67,26 +72,26 @@ func newDevice(t *testing.T, op kernels.Op, plan Plan, bufs [][]byte, alias []in
 	return d
 }
 
-// params are the bytes of a launch's parameters.
-func (d *device) params(l Launch) [][]byte {
-	var ps [][]byte
+// launch is l with the bytes of its parameters.
+func (at addresses) launch(l Launch, reverse bool) ptxvm.Launch {
+	run := ptxvm.Launch{Entry: l.Entry, Grid: ints3(l.Grid), Block: ints3(l.Block), Shared: int(l.Shared), Reverse: reverse}
 	for _, a := range l.Args {
 		v, size := a.Value, 8
 		switch a.Kind {
 		case Buffer:
-			v += d.bufs[a.Index]
+			v += at.bufs[a.Index]
 		case Scratch:
-			v += d.scratch
+			v += at.scratch
 		case Counter:
-			v += d.counters
+			v += at.counters
 		case Null:
 			v = 0
 		case Scalar:
 			size = 4
 		}
-		ps = append(ps, binary.LittleEndian.AppendUint64(nil, v)[:size])
+		run.Params = append(run.Params, binary.LittleEndian.AppendUint64(nil, v)[:size])
 	}
-	return ps
+	return run
 }
 
 func ints3(v [3]uint32) [3]int { return [3]int{int(v[0]), int(v[1]), int(v[2])} }
@@ -97,9 +102,7 @@ func runPTX(t *testing.T, op kernels.Op, plan Plan, module func(Launch) *ptxvm.M
 	t.Helper()
 	d := newDevice(t, op, plan, bufs, alias)
 	for _, l := range plan.Launches {
-		err := module(l).Run(ptxvm.Launch{
-			Entry: l.Entry, Grid: ints3(l.Grid), Block: ints3(l.Block), Shared: int(l.Shared), Params: d.params(l), Reverse: reverse,
-		}, &d.memory)
+		err := module(l).Run(d.launch(l, reverse), &d.memory)
 		if err != nil {
 			return err
 		}

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"dev.gpustall/kernels"
+	"dev.gpustall/kernels/verify"
 )
 
 // Depths split in parts that are uneven, and in more of them than there are depth
 // tiles; with phases of a data gradient that have no taps. The planner would split
 // none of these shapes, which are small.
 func TestSplitDepth(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	shapes := testConvs
 	if testing.Short() {
 		shapes = shapes[2:4]
@@ -89,7 +90,7 @@ func splitDepth(t *testing.T, op kernels.Op, target Target, config string) Plan 
 
 // Many parts of few results: the threads of a block share them.
 func TestManyParts(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	target := Target{SM: 80, Processors: 132}
 	for _, g := range []kernels.Conv{
 		{N: 9, H: 33, W: 31, C: 8, K: 16, R: 1, S: 1, Stride: 1},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dev.gpustall/kernels"
+	"dev.gpustall/kernels/verify"
 )
 
 // Depths of many tiles, so that every place of a pipeline is filled more than once,
@@ -37,7 +38,7 @@ func wgmmaConfigs(op kernels.Op, target Target) []string {
 // depths split in parts and not. That the order does not matter to the bit is shown
 // by TestConvolution, which has these tiles too.
 func TestWgmma(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	shapes := wgmmaConvs
 	if testing.Short() {
 		shapes = shapes[:1]
@@ -53,7 +54,7 @@ func TestWgmma(t *testing.T) {
 				}
 				name := fmt.Sprintf("%s %+v %s", op.Name(), op, config)
 				got := inputs(op, 1)
-				e.run(op, plan, got, identity(len(got)), (i+j)%2 == 1)
+				emulate(e, op, plan, got, identity(len(got)), (i+j)%2 == 1)
 				compare(t, name, op, got, want)
 			}
 		}
@@ -65,7 +66,7 @@ func TestWgmma(t *testing.T) {
 // shapes, which are small. Once in each order of lanes and blocks: the same, to the
 // bit.
 func TestWgmmaSplitDepth(t *testing.T) {
-	e := newEmulator(t)
+	e := verify.NewEmulator(t)
 	shapes := wgmmaConvs
 	if testing.Short() {
 		shapes = shapes[3:]
@@ -164,10 +165,10 @@ func fails(t *testing.T, fault int, op kernels.Op, plan Plan, want [][]byte, rev
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		e := newEmulator(a)
-		e.send(byte('X'), fault)
+		e := verify.NewEmulator(a)
+		e.Inject(fault)
 		got := inputs(op, 1)
-		e.run(op, plan, got, identity(len(got)), reverse)
+		emulate(e, op, plan, got, identity(len(got)), reverse)
 		for i, arg := range op.Args() {
 			if arg.Role == kernels.In {
 				continue

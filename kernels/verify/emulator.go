@@ -1,4 +1,7 @@
-package cuda
+// Package verify holds what only tests of the kernels need: here the CUDA sources
+// compiled for the host and run in a process of their own; in ptxvm an interpreter
+// of the PTX that was made of them. It knows nothing of operations and plans.
+package verify
 
 import (
 	"bufio"
@@ -16,13 +19,13 @@ import (
 	"sync"
 	"testing"
 
-	"dev.gpustall/kernels"
+	"dev.gpustall/kernels/verify/ptxvm"
 )
 
-// emulator runs the CUDA kernels on the host, in a process of its own
-// (../verify/emulation/server.cpp), so that one that goes astray fails one test.
-type emulator struct {
-	t      testing.TB
+// Emulator runs the CUDA kernels on the host, in a process of its own
+// (emulation/server.cpp), so that a kernel that crashes fails one test.
+type Emulator struct {
+	testing.TB
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
@@ -30,8 +33,8 @@ type emulator struct {
 	stderr bytes.Buffer
 }
 
-// newEmulator skips the test where there is no C++ compiler.
-func newEmulator(t testing.TB) *emulator {
+// NewEmulator skips the test where there is no C++ compiler.
+func NewEmulator(t testing.TB) *Emulator {
 	t.Helper()
 	path, err := buildEmulator()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -40,7 +43,7 @@ func newEmulator(t testing.TB) *emulator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &emulator{t: t, cmd: exec.Command(path)}
+	e := &Emulator{TB: t, cmd: exec.Command(path)}
 	e.cmd.Stderr = &e.stderr
 	if e.in, err = e.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -61,7 +64,8 @@ func newEmulator(t testing.TB) *emulator {
 }
 
 // buildEmulator compiles the emulator once for a state of the sources, and keeps
-// it in the temporary directory.
+// it in the temporary directory. Its paths are those that the tests of a package
+// beside this one see.
 var buildEmulator = sync.OnceValues(func() (string, error) {
 	compiler := os.Getenv("CXX")
 	if compiler == "" {
@@ -72,7 +76,7 @@ var buildEmulator = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	hash := sha256.New()
-	for _, pattern := range []string{"*.cu", "*.h", "../verify/emulation/*"} {
+	for _, pattern := range []string{"../cuda/*.cu", "../cuda/*.h", "../verify/emulation/*"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return "", err
@@ -108,7 +112,7 @@ var buildEmulator = sync.OnceValues(func() (string, error) {
 	return path, os.Rename(tmp, path)
 })
 
-func (e *emulator) send(v ...any) {
+func (e *Emulator) send(v ...any) {
 	for _, x := range v {
 		switch x := x.(type) {
 		case byte:
@@ -122,8 +126,6 @@ func (e *emulator) send(v ...any) {
 			binary.Write(e.w, binary.NativeEndian, x)
 		case int:
 			e.send(uint64(x))
-		case uint32:
-			e.send(uint64(x))
 		default:
 			panic(fmt.Sprintf("emulator: cannot send %T", x))
 		}
@@ -131,101 +133,74 @@ func (e *emulator) send(v ...any) {
 }
 
 // receive fails the test with the process's last words when it ended.
-func (e *emulator) receive(p []byte) {
-	e.t.Helper()
+func (e *Emulator) receive(p []byte) {
+	e.Helper()
 	e.w.Flush()
 	if _, err := io.ReadFull(e.out, p); err != nil {
 		e.cmd.Wait()
-		e.t.Fatalf("the emulation ended: %s", bytes.TrimSpace(e.stderr.Bytes()))
+		e.Fatalf("the emulation ended: %s", bytes.TrimSpace(e.stderr.Bytes()))
 	}
 }
 
-func (e *emulator) number() uint64 {
-	e.t.Helper()
+func (e *Emulator) number() uint64 {
+	e.Helper()
 	var b [8]byte
 	e.receive(b[:])
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-func (e *emulator) alloc(n int) uint64 {
-	e.t.Helper()
+// Alloc returns the address of n bytes that end where a page begins that cannot be
+// touched; they start as NaNs.
+func (e *Emulator) Alloc(n int) uint64 {
+	e.Helper()
 	e.send(byte('A'), n)
 	return e.number()
 }
 
-func (e *emulator) write(addr uint64, b []byte) { e.send(byte('W'), addr, len(b), b) }
+// Write copies b to addr.
+func (e *Emulator) Write(addr uint64, b []byte) { e.send(byte('W'), addr, len(b), b) }
 
-func (e *emulator) read(addr uint64, b []byte) {
-	e.t.Helper()
+// Read copies what is at addr to b.
+func (e *Emulator) Read(addr uint64, b []byte) {
+	e.Helper()
 	e.send(byte('R'), addr, len(b))
 	e.receive(b)
 }
 
-func (e *emulator) free() { e.send(byte('F')) }
+// Free gives back all memory.
+func (e *Emulator) Free() { e.send(byte('F')) }
 
-// launch runs one kernel; bufs, scratch and counters are addresses.
-func (e *emulator) launch(l Launch, reverse bool, bufs []uint64, scratch, counters uint64) {
-	e.t.Helper()
+// BankConflicts returns how many ldmatrix met since the last call.
+func (e *Emulator) BankConflicts() uint64 {
+	e.Helper()
+	e.send(byte('C'))
+	return e.number()
+}
+
+// Inject puts a fault of emulation/fault.h into all later launches.
+func (e *Emulator) Inject(fault int) { e.send(byte('X'), fault) }
+
+// Launch runs one kernel.
+func (e *Emulator) Launch(l ptxvm.Launch) {
+	e.Helper()
 	e.send(byte('L'), l.Entry)
-	for _, v := range [][3]uint32{l.Grid, l.Block} {
+	for _, v := range [][3]int{l.Grid, l.Block} {
 		e.send(v[0], v[1], v[2])
 	}
-	e.send(l.Shared, boolean(reverse).Value, len(l.Args))
-	for _, a := range l.Args {
-		switch a.Kind {
-		case Buffer:
-			e.send(8, bufs[a.Index]+a.Value)
-		case Scratch:
-			e.send(8, scratch+a.Value)
-		case Counter:
-			e.send(8, counters+a.Value)
-		case Null:
-			e.send(8, 0)
-		case Scalar:
-			e.send(4, a.Value)
-		}
+	reverse := 0
+	if l.Reverse {
+		reverse = 1
+	}
+	e.send(l.Shared, reverse, len(l.Params))
+	for _, p := range l.Params {
+		var value [8]byte
+		copy(value[:], p)
+		e.send(len(p), binary.NativeEndian.Uint64(value[:]))
 	}
 	if e.number() == 0 {
 		return
 	}
 	why := make([]byte, e.number())
 	e.receive(why)
-	e.t.Fatalf("%s", why)
-}
-
-// run computes op as the plan says. bufs hold the operation's buffers, alias says
-// which other buffer's memory a buffer shares (itself otherwise). Outputs start
-// poisoned. The results replace the contents of bufs.
-func (e *emulator) run(op kernels.Op, plan Plan, bufs [][]byte, alias []int, reverse bool) {
-	e.t.Helper()
-	args := op.Args()
-	addr := make([]uint64, len(args))
-	for i, a := range args {
-		if alias[i] != i {
-			addr[i] = addr[alias[i]]
-			continue
-		}
-		addr[i] = e.alloc(a.Size())
-		if a.Role != kernels.Out {
-			e.write(addr[i], bufs[i])
-		}
-	}
-	scratch, counters := e.alloc(plan.Scratch), e.alloc(CounterBytes)
-	e.write(counters, make([]byte, CounterBytes))
-	for _, l := range plan.Launches {
-		e.launch(l, reverse, addr, scratch, counters)
-	}
-	for i, a := range args {
-		if a.Role != kernels.In {
-			e.read(addr[i], bufs[i])
-		}
-	}
-	left := make([]byte, CounterBytes)
-	e.read(counters, left)
-	for i, b := range left {
-		if b != 0 {
-			e.t.Fatalf("%s leaves counter byte %d at %d", op.Name(), i, b)
-		}
-	}
-	e.free()
+	e.Fatalf("%s", why)
 }
