@@ -18,7 +18,7 @@ import (
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
-	"dev.gpustall/loader/records"
+	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/transform"
 )
 

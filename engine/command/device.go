@@ -15,7 +15,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
-	"dev.gpustall/loader/records"
+	"dev.gpustall/loader/format/records"
 )
 
 // opened is the device a run trains on.

@@ -31,6 +31,10 @@ var house = map[string][]string{
 	"engine/device/nvml":          {},
 	"engine/device/devicetest":    {"engine/device", "kernels"},
 	"loader":                      {"engine/knob", "engine/trace"},
+	"loader/codec":                {"loader"},
+	"loader/format":               {"loader", "loader/codec", "loader/synth/marker", "loader/transform"},
+	"loader/synth":                {"loader", "loader/format/records"},
+	"loader/transform":            {"loader"},
 	"engine/nn":                   {"engine/device", "kernels"},
 	"engine/ops":                  {"engine/device", "engine/trace"},
 	"engine/plan":                 {"loader", "engine/device", "engine/figures", "engine/nn", "engine/ops", "engine/trace", "kernels"},
@@ -46,7 +50,7 @@ var house = map[string][]string{
 }
 
 // exact are packages that do not stand for those below them.
-var exact = map[string]bool{"kernels": true, "engine/device": true, "engine/trace": true, "engine": true}
+var exact = map[string]bool{"kernels": true, "loader": true, "engine/device": true, "engine/trace": true, "engine": true}
 
 func under(path, row string) bool {
 	return path == row || strings.HasPrefix(path, row+"/")

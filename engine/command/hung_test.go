@@ -12,7 +12,7 @@ import (
 func images(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	image, err := os.ReadFile("../../loader/imagefolder/testdata/grey.jpg")
+	image, err := os.ReadFile("../../loader/codec/testdata/grey.jpg")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func images(t *testing.T) (dir string) {
 // A file that is cut off ends the training with its name, wherever it is cut.
 func TestTruncatedImage(t *testing.T) {
 	for _, name := range []string{"rgb.tif", "rgb.bmp", "lossy32x20.webp", "lossless.webp"} {
-		whole, err := os.ReadFile("../../loader/imagefolder/testdata/" + name)
+		whole, err := os.ReadFile("../../loader/codec/testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 
 	"dev.gpustall/loader"
-	"dev.gpustall/loader/cifar"
-	"dev.gpustall/loader/imagefolder"
-	"dev.gpustall/loader/records"
+	"dev.gpustall/loader/format/cifar"
+	"dev.gpustall/loader/format/imagefolder"
+	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/transform"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/loader/records"
+	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/synth/marker"
 )
 

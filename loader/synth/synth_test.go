@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"dev.gpustall/loader"
-	"dev.gpustall/loader/cifar"
-	"dev.gpustall/loader/imagefolder"
+	"dev.gpustall/loader/format/cifar"
+	"dev.gpustall/loader/format/imagefolder"
 	"dev.gpustall/loader/synth/marker"
 )
 

@@ -1,4 +1,25 @@
-package imagefolder
+// Package codec decodes images to RGB pixels: JPEG, PNG, WebP, BMP, TIFF, PBM, PGM
+// and PPM, known by their first bytes.
+//
+// The pixels are those of PIL's Image.open(f).convert("RGB"), which torchvision's
+// loader calls: alpha is dropped, of 16 bits a colour the upper 8 count, 16-bit grey is
+// clipped at 255, JPEG's chroma is upsampled and converted as libjpeg does it, WebP's
+// as libwebp does it. They equal PIL's bit for bit for every kind of file in testdata.
+// The exception are JPEGs that package jpeg leaves to the standard library, such as
+// one with subsampled RGB.
+//
+// An image may have as many pixels as PIL allows, 178,956,970. Decoding takes 4 to 15
+// bytes of memory a pixel.
+//
+// As with torchvision, an EXIF orientation is ignored: a photograph taken with the
+// camera on its side lies on its side. PIL reads some kinds that this package refuses:
+// animated WebP, BMP with run-length coding or 16 bits, TIFF with JPEG inside, CMYK or
+// floating point, progressive JPEG of more than 100 scans, and GIF.
+//
+// An empty or truncated file is an error. A sequential JPEG whose data are damaged
+// inside is decoded as far as libjpeg would decode it; a damaged progressive one is an
+// error, where PIL takes it.
+package codec
 
 import (
 	"bytes"
@@ -11,7 +32,7 @@ import (
 	"sync"
 
 	"dev.gpustall/loader"
-	"dev.gpustall/loader/imagefolder/jpeg"
+	"dev.gpustall/loader/codec/jpeg"
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 	"golang.org/x/image/webp"
@@ -20,15 +41,15 @@ import (
 // maxPixels bounds an image, as PIL's bomb check does (178,956,970 there).
 const maxPixels = 178956970
 
-// codec is a form of image, known by how the file begins, whatever its name.
-type codec struct {
+// kind is a kind of image, known by how the file begins, whatever its name.
+type kind struct {
 	name   string
 	magic  string // ? stands for any byte
 	config func(io.Reader) (image.Config, error)
 	decode func(io.Reader) (image.Image, error)
 }
 
-var codecs = []codec{
+var kinds = []kind{
 	{"JPEG", "\xff\xd8", stdjpeg.DecodeConfig, stdjpeg.Decode},
 	{"PNG", "\x89PNG", png.DecodeConfig, png.Decode},
 	{"WebP", "RIFF????WEBP", webp.DecodeConfig, webp.Decode},
@@ -44,20 +65,20 @@ var (
 	errScans    = fmt.Errorf("a progressive JPEG of more than %d scans", jpeg.MaxScans)
 )
 
-func (c *codec) matches(b []byte) bool {
-	if len(b) < len(c.magic) {
+func (k *kind) matches(b []byte) bool {
+	if len(b) < len(k.magic) {
 		return false
 	}
-	for i := range len(c.magic) {
-		if c.magic[i] != '?' && c.magic[i] != b[i] {
+	for i := range len(k.magic) {
+		if k.magic[i] != '?' && k.magic[i] != b[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// decode turns the image in s.Raw into RGB pixels, as PIL's convert("RGB") does.
-func decode(s *loader.Sample) error {
+// Decode turns the image in s.Raw into RGB pixels. Mend says what to do about its error.
+func Decode(s *loader.Sample) error {
 	b := s.Raw
 	if len(b) == 0 {
 		return errors.New("the file is empty")
@@ -71,9 +92,9 @@ func decode(s *loader.Sample) error {
 	if handled, err := decodeJPEG(s); handled {
 		return err
 	}
-	for i := range codecs {
-		if c := &codecs[i]; c.matches(b) {
-			return c.read(s)
+	for i := range kinds {
+		if k := &kinds[i]; k.matches(b) {
+			return k.read(s)
 		}
 	}
 	return errUnknown
@@ -127,35 +148,35 @@ func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 	return true, nil
 }
 
-func (c *codec) read(s *loader.Sample) error {
-	if c.name == "WebP" && animated(s.Raw) {
+func (k *kind) read(s *loader.Sample) error {
+	if k.name == "WebP" && animated(s.Raw) {
 		return errAnimated
 	}
-	cfg, err := c.config(bytes.NewReader(s.Raw))
+	cfg, err := k.config(bytes.NewReader(s.Raw))
 	if err == nil {
 		err = checkSize(cfg.Width, cfg.Height)
 	}
 	var img image.Image
 	if err == nil {
-		img, err = c.guarded(s.Raw)
+		img, err = k.guarded(s.Raw)
 	}
 	if err != nil && truncated(err) {
 		if errors.Is(err, io.EOF) { // some decoders say so in the middle of an image
 			err = io.ErrUnexpectedEOF
 		}
-		return fmt.Errorf("this %s is truncated: %w", c.name, err)
+		return fmt.Errorf("this %s is truncated: %w", k.name, err)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read this %s: %w", c.name, err)
+		return fmt.Errorf("cannot read this %s: %w", k.name, err)
 	}
 	r := img.Bounds()
 	if err := checkSize(r.Dx(), r.Dy()); err != nil {
-		return fmt.Errorf("cannot read this %s: %w", c.name, err)
+		return fmt.Errorf("cannot read this %s: %w", k.name, err)
 	}
 	prepare(s, r.Dx(), r.Dy())
 	switch m := img.(type) {
 	case *image.YCbCr:
-		if c.name == "WebP" {
+		if k.name == "WebP" {
 			fromVP8(s.Pixels, m)
 			return nil
 		}
@@ -163,7 +184,7 @@ func (c *codec) read(s *loader.Sample) error {
 		fromVP8(s.Pixels, &m.YCbCr)
 		return nil
 	case *image.Gray:
-		if c.name == "TIFF" {
+		if k.name == "TIFF" {
 			unreverse(s.Raw, m)
 		}
 	}
@@ -177,17 +198,17 @@ func truncated(err error) bool {
 }
 
 // guarded turns a decoder's panic into an error, so that the file is named.
-func (c *codec) guarded(b []byte) (img image.Image, err error) {
+func (k *kind) guarded(b []byte) (img image.Image, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("its decoder panicked: %v", p)
 		}
 	}()
-	return c.decode(bytes.NewReader(b))
+	return k.decode(bytes.NewReader(b))
 }
 
-// mend says what to do about a file that decode refuses.
-func mend(err error) string {
+// Mend says what to do about a file that Decode refuses.
+func Mend(err error) string {
 	if _, ok := errors.AsType[stdjpeg.UnsupportedError](err); ok {
 		return mendKind
 	}

@@ -4,28 +4,8 @@
 // torchvision's extensions: .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp; what a
 // file is, its first bytes say.
 //
-// Read fetches a file's bytes; Decode turns them into RGB pixels with the decoders of
-// the standard library and golang.org/x/image. The pixels are those of PIL's
-// Image.open(f).convert("RGB"), which torchvision's loader calls: alpha is dropped,
-// of 16 bits a colour the upper 8 count, 16-bit grey is clipped at 255, JPEG's chroma
-// is upsampled and converted as libjpeg does it, WebP's as libwebp does it. They are
-// PIL's to the bit for every kind of file in testdata. The exception are JPEGs that
-// package jpeg leaves to the standard library, such as one with subsampled RGB.
-//
-// An image may have as many pixels as PIL allows, 178,956,970. While it is decoded it
-// takes 4 to 15 bytes a pixel, in each worker that has one.
-//
-// As with torchvision, an EXIF orientation is ignored: a photograph taken with the
-// camera on its side lies on its side. Not read, where PIL does: animated WebP, BMP
-// with run-length coding or 16 bits, TIFF with JPEG inside, CMYK or floating point,
-// progressive JPEG of more than 100 scans, and GIF or any other form behind one of the
-// extensions. Decode's error names the file
-// and says so.
-//
-// A file that cannot be read or decoded, one of no bytes or cut off among them, is an
-// error when its turn comes, as it is in PyTorch. One whose data are damaged inside is
-// not, if it is a sequential JPEG: libjpeg makes something of it and so does package
-// jpeg. Damaged progressive ones, which PIL takes too, are errors here.
+// Package codec decodes the images. A file that cannot be read or decoded is an error
+// when its turn comes, as it is in PyTorch; the error names the file.
 package imagefolder
 
 import (
@@ -38,6 +18,7 @@ import (
 	"strings"
 
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/codec"
 	"dev.gpustall/loader/synth/marker"
 )
 
@@ -150,8 +131,8 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 
 // Decode turns the image in s.Raw into RGB pixels.
 func (d *Dataset) Decode(s *loader.Sample) error {
-	if err := decode(s); err != nil {
-		return fmt.Errorf("imagefolder: decode %s: %w: %s", loader.Path(d.Path(s.Index)), err, mend(err))
+	if err := codec.Decode(s); err != nil {
+		return fmt.Errorf("imagefolder: decode %s: %w: %s", loader.Path(d.Path(s.Index)), err, codec.Mend(err))
 	}
 	return nil
 }

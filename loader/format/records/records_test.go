@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dev.gpustall/loader"
-	"dev.gpustall/loader/records"
+	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/synth"
 )
 

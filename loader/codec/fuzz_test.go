@@ -1,4 +1,4 @@
-package imagefolder
+package codec
 
 import (
 	"bytes"
@@ -28,19 +28,19 @@ func FuzzDecode(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for i := range codecs {
-			if c := &codecs[i]; c.matches(b) {
-				if cfg, err := c.config(bytes.NewReader(b)); err == nil && cfg.Width*cfg.Height > 1<<20 {
+		for i := range kinds {
+			if k := &kinds[i]; k.matches(b) {
+				if cfg, err := k.config(bytes.NewReader(b)); err == nil && cfg.Width*cfg.Height > 1<<20 {
 					return
 				}
 			}
 		}
 		s := loader.Sample{Raw: b}
-		err := decode(&s)
+		err := Decode(&s)
 		if err == nil && (len(s.Pixels) != s.H*s.W*3 || s.H < 1 || s.W < 1 || s.C != 3) {
 			t.Errorf("%d bytes for %d x %d x %d", len(s.Pixels), s.H, s.W, s.C)
 		}
-		if err != nil && mend(err) == "" {
+		if err != nil && Mend(err) == "" {
 			t.Errorf("no mend for %v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package imagefolder
+package codec
 
 import (
 	"image"
@@ -32,7 +32,7 @@ func TestPillow(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := loader.Sample{Raw: raw}
-			if err := decode(&s); err != nil {
+			if err := Decode(&s); err != nil {
 				t.Fatal(err)
 			}
 			got := compare(t, &s, golden)

@@ -1,45 +1,19 @@
-package imagefolder
+package codec
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"image"
 	"image/color"
 	stdjpeg "image/jpeg"
 	"image/png"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"dev.gpustall/loader"
-	"dev.gpustall/loader/imagefolder/jpeg"
+	"dev.gpustall/loader/codec/jpeg"
 )
-
-var _ loader.Dataset = (*Dataset)(nil)
-
-// tree writes files; a name that ends in / is a folder, "a -> b" a link.
-func tree(t testing.TB, root string, names ...string) {
-	t.Helper()
-	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range names {
-		var err error
-		if link, target, ok := strings.Cut(n, " -> "); ok {
-			err = errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(root, link)), 0o755), os.Symlink(target, filepath.Join(root, link)))
-		} else if p := filepath.Join(root, n); strings.HasSuffix(n, "/") {
-			err = os.MkdirAll(p, 0o755)
-		} else {
-			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, b.Bytes(), 0o644))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // gradient is a picture with every kind of colour.
 func gradient(w, h int) *image.NRGBA {
@@ -102,7 +76,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := loader.Sample{Raw: b, Pixels: []byte{1, 2, 3}}
-			if err := decode(&s); err != nil {
+			if err := Decode(&s); err != nil {
 				t.Fatal(err)
 			}
 			m, _, err := image.Decode(bytes.NewReader(b))
@@ -136,83 +110,36 @@ func near(got [3]byte, r, g, b byte, jpeg bool) bool {
 	return true
 }
 
+// TestDamaged: what cannot be decoded is refused with its reason and what to do.
 func TestDamaged(t *testing.T) {
-	root := t.TempDir()
 	whole := encodeJPEG(t, gradient(64, 64))
-	for name, b := range map[string][]byte{
-		"a.jpg":  whole[:len(whole)/2],
-		"f.bmp":  []byte("BM"),
-		"g.tif":  []byte("II*\x00\x08\x00\x00\x00"),
-		"h.webp": []byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
-		"i.ppm":  []byte("P6 3 2 255\n12345"),
-		"j.pgm":  []byte("P2 2 1 7 3 8"),
-		"k.pgm":  []byte("P5 99999 99999 255\n"),
-		"l.pgm":  []byte("P5 0 1 255\n"),
-		"b.png":  []byte("GIF89a not an image at all"),
-		"c.jpg":  {},
-		"d.png":  encodePNG(t, gradient(64, 64))[:100],
-		"e.png":  []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x02\x00\x00\x00\xa6\x4f\x32\x11"),
+	for _, tt := range []struct {
+		name, reason string
+		raw          []byte
+	}{
+		{"jpeg cut off", "truncated", whole[:len(whole)/2]},
+		{"gif", "neither a JPEG", []byte("GIF89a not an image at all")},
+		{"nothing", "is empty", nil},
+		{"png cut off", "not enough pixel data", encodePNG(t, gradient(64, 64))[:100]},
+		{"png too large", "dimension overflow", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x02\x00\x00\x00\xa6\x4f\x32\x11")},
+		{"bmp cut off", "truncated", []byte("BM")},
+		{"tiff cut off", "TIFF", []byte("II*\x00\x08\x00\x00\x00")},
+		{"webp animated", "animated WebP", []byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00")},
+		{"ppm cut off", "EOF", []byte("P6 3 2 255\n12345")},
+		{"pgm above its greatest", "8 above the greatest, 7", []byte("P2 2 1 7 3 8")},
+		{"pgm too large", "more than the 178956970 allowed", []byte("P5 99999 99999 255\n")},
+		{"pgm of nothing", "nothing in it", []byte("P5 0 1 255\n")},
 	} {
-		tree(t, root, "c/")
-		if err := os.WriteFile(filepath.Join(root, "c", name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reasons := map[string]string{
-		"a.jpg": "truncated", "b.png": "neither a JPEG", "c.jpg": "is empty", "d.png": "not enough pixel data", "e.png": "dimension overflow",
-		"f.bmp": "truncated", "g.tif": "TIFF", "h.webp": "animated WebP: save it as", "i.ppm": "EOF", "j.pgm": "8 above the greatest, 7",
-		"k.pgm": "more than the 178956970 allowed", "l.pgm": "nothing in it",
-	}
-	d, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range d.Info().Samples {
-		s := loader.Sample{Index: i}
-		if err := d.Read(context.Background(), &s); err != nil {
-			t.Fatal(err)
-		}
-		err := d.Decode(&s)
-		for _, want := range []string{d.Path(i), "remove the file", reasons[filepath.Base(d.Path(i))]} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: err = %v, want it to say %q", d.Path(i), err, want)
+		t.Run(tt.name, func(t *testing.T) {
+			err := Decode(&loader.Sample{Raw: tt.raw})
+			if err == nil || !strings.Contains(err.Error(), tt.reason) {
+				t.Fatalf("err = %v, want it to say %q", err, tt.reason)
 			}
-		}
+			if !strings.Contains(Mend(err), "remove the file") {
+				t.Errorf("the mend is %q", Mend(err))
+			}
+		})
 	}
-	if err := os.Remove(d.Path(0)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Read(context.Background(), &loader.Sample{}); err == nil || !strings.Contains(err.Error(), d.Path(0)) {
-		t.Errorf("removed file: err = %v", err)
-	}
-	if err := d.Read(context.Background(), &loader.Sample{Index: 99}); err == nil {
-		t.Error("Read beyond the end succeeds")
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := d.Read(ctx, &loader.Sample{Index: 1}); !errors.Is(err, context.Canceled) {
-		t.Errorf("err = %v", err)
-	}
-}
-
-func BenchmarkRead(b *testing.B) {
-	root := b.TempDir()
-	tree(b, root, "c/")
-	if err := os.WriteFile(filepath.Join(root, "c", "a.jpg"), encodeJPEG(b, gradient(500, 375)), 0o644); err != nil {
-		b.Fatal(err)
-	}
-	d, err := Open(root)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var s loader.Sample
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := d.Read(context.Background(), &s); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.SetBytes(int64(len(s.Raw)))
 }
 
 // BenchmarkDecode decodes an image of ImageNet's usual size.
@@ -222,7 +149,7 @@ func BenchmarkDecode(b *testing.B) {
 			s := loader.Sample{Raw: raw}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := decode(&s); err != nil {
+				if err := Decode(&s); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -241,7 +168,7 @@ func TestScans(t *testing.T) {
 	to := from + 2 + bytes.Index(b[from+2:], []byte{0xff, 0xc4}) // the next one's codes
 	many := append(b[:to:to], bytes.Repeat(b[from:to], jpeg.MaxScans)...)
 	s := loader.Sample{Raw: append(many, b[to:]...)}
-	if err := decode(&s); !errors.Is(err, errScans) || mend(err) != mendKind {
+	if err := Decode(&s); !errors.Is(err, errScans) || Mend(err) != mendKind {
 		t.Errorf("%d bytes: %v", len(s.Raw), err)
 	}
 }
@@ -262,7 +189,7 @@ func TestStandardLibrary(t *testing.T) {
 	if handled, _ := decodeJPEG(&s); handled {
 		t.Fatal("it is known")
 	}
-	if err := decode(&s); err != nil || s.W != 53 || s.H != 37 {
+	if err := Decode(&s); err != nil || s.W != 53 || s.H != 37 {
 		t.Errorf("%d x %d, %v", s.W, s.H, err)
 	}
 }

@@ -1,4 +1,4 @@
-package imagefolder
+package codec
 
 import (
 	"encoding/binary"
