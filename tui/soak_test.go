@@ -53,9 +53,16 @@ func BenchmarkSoak(b *testing.B) {
 	var half int64
 	for i := range int32(soakSteps) {
 		soakStep(rec, clock, i)
-		if i%16 == 15 { // no faster than rings and file can follow
-			for int64(i)-int64(session.Snapshot(0, 0).Last.Index) > 2000 {
+		if i%16 == 15 { // no faster than the rings are drained
+			for i-session.Snapshot(0, 0).Last.Index > 2000 {
 				time.Sleep(time.Millisecond)
+			}
+		}
+		if i%4096 == 4095 { // nor than the file is written
+			for stored := int32(0); i-stored > 16_384; time.Sleep(10 * time.Millisecond) {
+				if stored, err = file.FirstAfter(math.MaxInt64); err != nil {
+					b.Fatal(err)
+				}
 			}
 		}
 		if i%64 == 0 && time.Since(shown) > 100*time.Millisecond {

@@ -18,8 +18,12 @@ type GaugePoint struct {
 	Point
 }
 
-// reset empties b and keeps its memory.
+// reset empties b and keeps its memory, unless that was for an unusual number of
+// spans.
 func (b *Batch) reset() {
+	if cap(b.Spans) > maxPendingSpans/8 {
+		b.Spans = nil
+	}
 	clear(b.Segments)
 	clear(b.Notes)
 	*b = Batch{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -203,15 +204,25 @@ func (c *Collector) drain() {
 	c.session.Add(b)
 }
 
-// keep sets a copy of b aside for the file. While the file cannot keep up, the
-// oldest spans are given up, as they are in memory.
+// What waits for the file at most; 16 MiB each.
+const (
+	maxPendingSpans = 1 << 19
+	maxPendingSteps = 1 << 16
+)
+
+// keep sets a copy of b aside for the file. While the file cannot keep up, what
+// waits longest is given up, and counted.
 func (c *Collector) keep(b *Batch) {
 	if c.store == nil {
 		return
 	}
-	if len(c.pending.Spans) > MaxSpans {
-		c.lose(nil, c.pending.Spans)
-		c.pending.Spans = c.pending.Spans[:0]
+	if p := c.pending; len(p.Spans) > maxPendingSpans {
+		c.lose(nil, p.Spans)
+		p.Spans = p.Spans[:0]
+	}
+	if p := c.pending; len(p.Steps) > maxPendingSteps {
+		c.lose(p.Steps[:maxPendingSteps/2], nil)
+		p.Steps = slices.Delete(p.Steps, 0, maxPendingSteps/2)
 	}
 	c.pending.append(b)
 }

@@ -337,3 +337,24 @@ func BenchmarkCollect(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(64*each), "ns/span")
 	runtime.KeepAlive(s)
 }
+
+// TestPendingIsBounded: while nothing can be written, what waits is bounded, and
+// what is given up is counted.
+func TestPendingIsBounded(t *testing.T) {
+	s := NewSession(Meta{})
+	st := new(kept)
+	c := NewCollector(NewRecorder(&manual{}, 0), s, nil, st) // not started: nobody writes
+	const n = 3 * maxPendingSteps
+	for i := range int32(n) {
+		c.keep(&Batch{Steps: []Step{{Index: i, Start: int64(i), End: int64(i) + 1}}})
+		if len(c.pending.Steps) > maxPendingSteps+1 {
+			t.Fatalf("%d steps are waiting", len(c.pending.Steps))
+		}
+	}
+	if err := c.Stop(Outcome{Status: "finished"}); err != nil {
+		t.Fatal(err)
+	}
+	if u := s.Snapshot(0, 0).Outcome.Unsaved; u.Steps == 0 || u.Steps+int64(len(st.batch.Steps)) != n || u.From != 0 {
+		t.Errorf("%d steps are stored and %+v unsaved, of %d", len(st.batch.Steps), u, n)
+	}
+}

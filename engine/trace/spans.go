@@ -55,8 +55,9 @@ func (l *spanLog) seal() {
 	}
 	l.sealed = append(l.sealed, l.open)
 	l.open = block{}
-	if len(l.sealed)*blockLen > l.limit && len(l.sealed) > 1 {
-		l.sealed = l.sealed[1:]
+	// Readers hold l.sealed, so the oldest go by copying the others, some at a time.
+	if drop := 1 + len(l.sealed)/32; len(l.sealed)*blockLen > l.limit+(drop-1)*blockLen && len(l.sealed) > 1 {
+		l.sealed = append(make([]block, 0, len(l.sealed)+1), l.sealed[drop:]...)
 	}
 }
 
@@ -117,7 +118,11 @@ func compareSpans(a, b Span) int {
 }
 
 // SortSpans orders spans by Start.
-func SortSpans(s []Span) { slices.SortFunc(s, compareSpans) }
+func SortSpans(s []Span) {
+	if !slices.IsSortedFunc(s, compareSpans) {
+		slices.SortFunc(s, compareSpans)
+	}
+}
 
 // mergeTail merges s[mid:] into s[:mid], both sorted. Spans arrive nearly in
 // order, so the merge runs from the back and stops where the tail belongs.
