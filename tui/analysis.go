@@ -20,12 +20,6 @@ type analysis struct {
 	effects  map[string]stall.Comparison // of each knob's last change, when it changed alone
 	baseline int32                       // segment A
 
-	wrapped          int // the verdict's text, broken into lines of this width
-	text, adviceText string
-	class            string
-	lines            []string
-	advice           int // the line where the advice begins
-
 	at      int64 // the moment analysed
 	busy    bool
 	started time.Time

@@ -35,6 +35,9 @@ func (e *experiments) panel() panel {
 			if s.class == sizeCompact {
 				return place{band: lowerBand}
 			}
+			if s.class == sizeLarge {
+				return place{band: mainBand, under: "timeline", rows: experimentRows(s)}
+			}
 			return place{band: lastBand, rows: experimentRows(s)}
 		},
 		about: func(_ *view, p *canvas.Pen) {

@@ -45,8 +45,8 @@ func (m *Model) render() {
 	}
 }
 
-// drawBrief is the screen below 80x24: gauges, the lanes that matter and the
-// selected knob, as many lines as there are.
+// drawBrief is the screen below 80x24: the verdict, gauges, the lanes that matter and
+// the selected knob, as many lines as there are.
 func (m *Model) drawBrief(r canvas.Rectangle) {
 	v := m.see(m.panel("knobs"))
 	y, end := r.Y, r.Y+r.H
@@ -55,8 +55,16 @@ func (m *Model) drawBrief(r canvas.Rectangle) {
 		y++
 		return p
 	}
+	const most = 3 // what is left to a gauge, STALL and the knob
+	m.verdict.wrap(&m.analysis.told, r.W-2)
+	if n := len(m.verdict.lines); n > 0 && m.analysis.told.Verdict.Class != "" && n <= r.H-most {
+		y += m.verdict.drawLines(v, canvas.Rect(r.X+1, y, r.W-2, n))
+	} else { // in short
+		p := line()
+		verdictLine(&m.analysis.told, &p)
+	}
 	knobs := 1
-	if r.H >= 9 {
+	if end-y >= 10 {
 		knobs = 2
 	}
 	stop := end - knobs
@@ -76,17 +84,8 @@ func (m *Model) drawBrief(r canvas.Rectangle) {
 		y++
 	}
 	// The lanes: the timeline's own rows, which keep STALL longest.
-	verdict := 0
-	if stop-y >= 4 {
-		verdict = 1
-	}
-	if h := stop - y - verdict; h > 0 {
+	if h := stop - y; h > 0 {
 		m.timeline.draw(v, canvas.Rect(r.X, y, r.W, h))
-		y += h
-	}
-	if verdict > 0 {
-		p := line()
-		verdictLine(&m.analysis.told, &p)
 	}
 	y = stop
 	if knobs > 1 {

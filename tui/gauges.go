@@ -71,9 +71,20 @@ func bold(st canvas.Style) canvas.Style {
 func gaugesPanel() panel {
 	return panel{
 		name:  "gauges",
-		place: func(s space) place { return place{band: gaugesBand, rows: pick(s.class == sizeLarge, 7, 5)} },
+		place: func(s space) place { return place{band: gaugesBand, rows: gaugeRows(s)} },
 		draw:  drawGauges,
 	}
+}
+
+// gaugeRows is the height of their band: without a box where a compact screen is low.
+func gaugeRows(s space) int {
+	switch {
+	case s.class == sizeLarge && s.rest() >= 40:
+		return 7
+	case s.class == sizeCompact && s.h < 26:
+		return 3
+	}
+	return 5
 }
 
 // histKind is which history a sparkline draws.
@@ -133,7 +144,11 @@ func spark(v *view, r canvas.Rectangle, kind histKind, top float64) {
 // drawGauges draws a box a gauge, side by side.
 func drawGauges(v *view, r canvas.Rectangle) {
 	if v.class == sizeCompact {
-		v.c.Box(r, "", "Gauges", false)
+		if r.H > 3 {
+			v.c.Box(r, "", "Gauges", false)
+		} else {
+			r = canvas.Rect(r.X, r.Y-1, r.W, r.H+2)
+		}
 		drawGaugeLines(v, r.Inner())
 		return
 	}
@@ -307,6 +322,16 @@ func queueLevel(v *view) (ready, capacity float64) {
 	return float64(v.ready), float64(v.capacity)
 }
 
+// windowText says which steps verdict, gauges and breakdown are about.
+func (pic *picture) windowText(p *canvas.Pen) {
+	n := len(pic.steps)
+	if n == 0 {
+		return
+	}
+	p.Text(canvas.Dim, "last ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), n)).Text(canvas.Dim, pick(n == 1, " step, ", " steps, ")).
+		Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), pic.sum.Active())).Text(canvas.Dim, " ")
+}
+
 // dataLine prints data wait and data loading time, the two that people mix up.
 func (pic *picture) dataLine(p *canvas.Pen) {
 	n := int64(len(pic.steps))
@@ -314,7 +339,7 @@ func (pic *picture) dataLine(p *canvas.Pen) {
 		return
 	}
 	p.Text(canvas.Dim, "a step: data wait ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), pic.sum.Wait/n)).
-		Text(canvas.Dim, ", loading ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), pic.sum.Load/n)).Text(canvas.Dim, " (workers)")
+		Text(canvas.Dim, ", loading ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), pic.sum.Load/n)).Text(canvas.Dim, " (workers) ")
 }
 
 // noQueue says why there is no queue to show.

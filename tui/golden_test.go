@@ -176,6 +176,7 @@ func (s *screen) frame() string {
 			s.analysis.effects[name] = stall.Comparison{OK: true, Ratio: 1.437, Different: true}
 		}
 	}
+	s.verdict.width = 0 // the text is another one
 	s.dirty = true
 	return s.View()
 }

@@ -150,7 +150,7 @@ func (m *Model) makeGlobals() []binding {
 func (m *Model) expand(string) tea.Cmd {
 	m.expanded = !m.expanded
 	if !m.expanded && m.alone() {
-		m.setFocus(m.home())
+		m.setFocus(m.start())
 	}
 	return m.look()
 }
@@ -177,8 +177,9 @@ func (m *Model) escape() {
 		m.refreshTimeline()
 	case m.expanded:
 		m.expanded = false
-	case m.focus.covers != nowhere, m.alone(): // what it stands in for comes back
-		m.setFocus(m.home())
+	case m.focus.instead, m.alone(): // what it stands in for comes back
+		m.side = m.home()
+		m.setFocus(m.start())
 	case m.msg.text != "":
 		m.msg = message{}
 	}

@@ -22,7 +22,7 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 	foot := 0
 	switch {
 	case r.H >= 14:
-		foot = 4
+		foot = knobFoot
 	case r.H >= 8:
 		foot = 2
 	case r.H >= 4:
@@ -33,7 +33,18 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 	k.drawFoot(v, canvas.Rect(r.X, r.Y+body.H, r.W, foot))
 }
 
-// rows counts the rows before spec i, headings included.
+// knobFoot is the most that is said of the selected knob, in lines.
+const knobFoot = 4
+
+// wants is the height at which the panel shows every knob.
+func (k *knobs) wants() int {
+	if len(k.specs) == 0 {
+		return leastRows
+	}
+	return k.row(len(k.specs)-1) + 1 + knobFoot + 2
+}
+
+// row counts the rows before spec i, headings included.
 func (k *knobs) row(i int) int {
 	n, group := i, ""
 	for j := 0; j <= i && j < len(k.specs); j++ {

@@ -43,11 +43,11 @@ func (k *knobs) panel(canSet bool) panel {
 		place: func(s space) place {
 			switch {
 			case s.class == sizeCompact:
-				return place{band: lowerBand, cols: max(36, s.w*9/20), rows: max(8, (s.h-5)*2/5)}
-			case s.w >= 160:
-				return place{band: timelineBand, cols: max(56, s.w/3)}
+				return place{band: lowerBand, cols: max(36, s.w*9/20), rows: lowerRows(s)}
+			case s.class == sizeLarge:
+				return place{band: mainBand, cols: max(56, s.w/3)}
 			}
-			return place{band: timelineBand, cols: max(50, s.w*2/5)}
+			return place{band: mainBand, cols: max(50, s.w*2/5)}
 		},
 		draw: k.draw,
 		keys: []binding{
@@ -70,6 +70,13 @@ func (k *knobs) panel(canSet bool) panel {
 			{keys: "u", hint: "undo"},
 		},
 	}
+}
+
+// lowerRows is the height of the compact screen's last band: as much as leaves the
+// timeline its STALL lane, and not much less than half.
+func lowerRows(s space) int {
+	have := s.rest() - gaugeRows(s)
+	return max(leastRows, min(8, have-5), have*2/5)
 }
 
 var groupOrder = []string{"loader", "engine", "inject"}

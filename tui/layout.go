@@ -29,9 +29,13 @@ func classOf(w, h int) sizeClass {
 
 // space is what there is for the panels.
 type space struct {
-	class sizeClass
-	w, h  int // of the body, between header and footer
+	class   sizeClass
+	w, h    int // of the body, between header and footer
+	verdict int // rows of it that the verdict takes
 }
+
+// rest is the height that the verdict leaves.
+func (s space) rest() int { return s.h - s.verdict }
 
 // band is a strip of the body. Bands lie one below the other, and the panels of a
 // band side by side.
@@ -39,9 +43,9 @@ type band uint8
 
 const (
 	nowhere band = iota // the panel is not shown
-	gaugesBand
-	timelineBand
 	verdictBand
+	gaugesBand
+	mainBand
 	lastBand
 	numBands
 
@@ -50,10 +54,14 @@ const (
 
 // place is what a panel asks of the layout.
 type place struct {
-	band band
-	rows int // 0: those that the other bands leave
-	cols int // 0: those that the others of the band leave
+	band  band
+	under string // the panel at whose foot it stands, in the same column; "" for a column of its own
+	rows  int    // 0: those that the other bands leave
+	cols  int    // 0: those that the others of the band leave
 }
+
+// leastRows is the height of a panel that shows something, its box included.
+const leastRows = 3
 
 // layout is where everything goes. Empty rectangles are not drawn.
 type layout struct {
@@ -64,7 +72,13 @@ type layout struct {
 	places         []place            // likewise, what they ask for
 }
 
-func (m *Model) space() space { return space{classOf(m.w, m.h), m.w, m.h - 2} }
+func (m *Model) space() space {
+	s := space{class: classOf(m.w, m.h), w: m.w, h: m.h - 2}
+	if s.class >= sizeCompact {
+		s.verdict = m.verdict.rows(&m.analysis, s)
+	}
+	return s
+}
 
 // layout lays the screen out for the size and the focus that it has.
 func (m *Model) layout() *layout {
@@ -96,15 +110,11 @@ func (m *Model) layout() *layout {
 
 // stack divides the body into bands, and each band into panels.
 func (l *layout) stack(panels []panel, side *panel, s space, body canvas.Rectangle) {
-	var cover *panel
+	one := s.class == sizeCompact || side.instead // of the side panels
 	for i := range panels {
 		p := &panels[i]
 		pl := p.place(s)
-		switch {
-		case p.side && p != side && (s.class == sizeCompact || p.covers != nowhere):
-			pl = place{}
-		case p.covers != nowhere && s.class != sizeCompact:
-			cover = p
+		if p.side && p != side && (one || p.instead) {
 			pl = place{}
 		}
 		l.places = append(l.places, pl)
@@ -112,10 +122,10 @@ func (l *layout) stack(panels []panel, side *panel, s space, body canvas.Rectang
 	// The band in which no panel asks for rows has those that the others leave.
 	var rows [numBands]int
 	left, loose := body.H, nowhere
-	for b := gaugesBand; b < numBands; b++ {
+	for b := nowhere + 1; b < numBands; b++ {
 		used := false
 		for _, pl := range l.places {
-			if pl.band == b {
+			if pl.band == b && pl.under == "" {
 				rows[b] = max(rows[b], pl.rows)
 				used = true
 			}
@@ -127,30 +137,18 @@ func (l *layout) stack(panels []panel, side *panel, s space, body canvas.Rectang
 	}
 	rows[loose] += left
 	y := body.Y
-	for b := gaugesBand; b < numBands; b++ {
-		h := rows[b]
-		if cover != nil && b == cover.place(s).band {
-			for b < cover.covers {
-				b++
-				h += rows[b]
-			}
-			for i := range panels {
-				if &panels[i] == cover {
-					l.panels[i] = canvas.Rect(body.X, y, body.W, h)
-				}
-			}
-		} else {
-			l.divide(b, canvas.Rect(body.X, y, body.W, h))
-		}
-		y += h
+	for b := nowhere + 1; b < numBands; b++ {
+		l.divide(panels, b, canvas.Rect(body.X, y, body.W, rows[b]))
+		y += rows[b]
 	}
 }
 
-// divide gives the panels of a band their columns.
-func (l *layout) divide(b band, r canvas.Rectangle) {
+// divide gives the panels of a band their columns, and those that stand under others
+// their rows of them.
+func (l *layout) divide(panels []panel, b band, r canvas.Rectangle) {
 	left, sharing := r.W, 0
 	for _, pl := range l.places {
-		if pl.band == b {
+		if pl.band == b && pl.under == "" {
 			left -= pl.cols
 			if pl.cols == 0 {
 				sharing++
@@ -159,7 +157,7 @@ func (l *layout) divide(b band, r canvas.Rectangle) {
 	}
 	x := r.X
 	for i, pl := range l.places {
-		if pl.band != b {
+		if pl.band != b || pl.under != "" {
 			continue
 		}
 		w := pl.cols
@@ -168,7 +166,25 @@ func (l *layout) divide(b band, r canvas.Rectangle) {
 			left -= w
 			sharing--
 		}
-		l.panels[i] = canvas.Rect(x, r.Y, w, r.H)
+		l.panels[i] = l.column(panels, b, i, canvas.Rect(x, r.Y, w, r.H))
 		x += w
 	}
+}
+
+// column gives the panels under the one of number top their rows of r, the last one
+// the lowest, and returns what is left for it.
+func (l *layout) column(panels []panel, b band, top int, r canvas.Rectangle) canvas.Rectangle {
+	for i := len(l.places) - 1; i >= 0; i-- {
+		pl := &l.places[i]
+		if pl.band != b || pl.under != panels[top].name {
+			continue
+		}
+		h := min(pl.rows, r.H-leastRows)
+		if h < leastRows {
+			continue
+		}
+		r.H -= h
+		l.panels[i] = canvas.Rect(r.X, r.Y+r.H, r.W, h)
+	}
+	return r
 }

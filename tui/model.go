@@ -83,6 +83,7 @@ type Model struct {
 
 	timeline    timeline
 	knobs       knobs
+	verdict     verdict
 	stalls      stalls
 	experiments experiments
 	ops         ops
@@ -120,7 +121,7 @@ func New(o Options) *Model {
 	m := &Model{o: o, themes: canvas.Themes(), fps: o.FPS, dirty: true}
 	m.panels = m.makePanels()
 	m.globals = m.makeGlobals()
-	m.focus, m.side = m.panel(pick(o.Replay, "timeline", "knobs")), m.home()
+	m.focus, m.side = m.start(), m.home()
 	if m.fps <= 0 {
 		m.fps = 10
 	}

@@ -6,15 +6,19 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// notesPanel shows the session's log beside the experiments, where there is room.
-func notesPanel() panel {
+// leastNotes is how many lines of the log are worth a panel.
+const leastNotes = 3
+
+// notesPanel shows the session's log under the knobs, where these leave room.
+func (m *Model) notesPanel() panel {
 	return panel{
 		name: "notes", title: "Notes",
 		place: func(s space) place {
-			if s.class != sizeLarge {
+			left := s.rest() - gaugeRows(s) - m.knobs.wants()
+			if s.class != sizeLarge || left < 2+leastNotes {
 				return place{}
 			}
-			return place{band: lastBand, cols: min(60, s.w/3)}
+			return place{band: mainBand, under: "knobs", rows: left}
 		},
 		draw: func(v *view, r canvas.Rectangle) { drawNotes(v.c, r, v.pic.snap.Notes, 0) },
 	}

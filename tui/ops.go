@@ -40,9 +40,12 @@ type op struct {
 func (o *ops) panel() panel {
 	o.table = canvas.Table[op]{Columns: o.columns(), By: "total", Shorten: 7, Marks: true, Cursor: -1, Pinned: -1}
 	return panel{
-		key: "6", name: "device ops", title: "Device ops", hint: "ops", side: true, covers: lastBand,
+		key: "6", name: "device ops", title: "Device ops", hint: "ops", side: true, instead: true,
 		place: func(s space) place {
-			return place{band: pick(s.class == sizeCompact, lowerBand, verdictBand)}
+			if s.class == sizeCompact {
+				return place{band: lowerBand}
+			}
+			return place{band: lastBand, rows: s.rest() / 2}
 		},
 		about: o.about,
 		draw:  o.draw,

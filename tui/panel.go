@@ -22,10 +22,10 @@ type panel struct {
 	place func(s space) place // what it asks of the layout
 
 	// The compact screen has room for one side panel beside the knobs, the one that
-	// had the focus last. One that covers bands shows only then on larger screens
-	// too, over the bands from its own to this one.
-	side   bool
-	covers band
+	// had the focus last. One that stands in for the others shows only then on larger
+	// screens too, instead of them.
+	side    bool
+	instead bool
 
 	// The small screen shows what matters of these beside each other, and others
 	// alone, while they have the focus.
@@ -43,11 +43,11 @@ func (m *Model) makePanels() []panel {
 		gaugesPanel(),
 		m.timeline.panel(),
 		m.knobs.panel(m.o.Control != nil),
-		verdictPanel(),
+		m.verdict.panel(&m.analysis),
 		m.stalls.panel(),
 		m.experiments.panel(),
 		m.ops.panel(),
-		notesPanel(),
+		m.notesPanel(),
 	}
 }
 
@@ -108,6 +108,9 @@ func (m *Model) setFocus(p *panel) {
 		m.side = p
 	}
 }
+
+// start is the panel that has the focus at first.
+func (m *Model) start() *panel { return m.panel(pick(m.o.Replay, "timeline", "knobs")) }
 
 // home is the side panel that is shown when no other was asked for.
 func (m *Model) home() *panel {

@@ -339,9 +339,9 @@ func TestResize(t *testing.T) {
 	x := start(t, "run")
 	x.wait(altOn, "Experiments")
 	_ = pty.Setsize(x.pty, &pty.Winsize{Cols: 80, Rows: 24})
-	x.wait("Experiments", "Gauges")
+	x.wait("Experiments", "util ")
 	_ = pty.Setsize(x.pty, &pty.Winsize{Cols: 200, Rows: 50})
-	x.wait("Gauges", "Notes")
+	x.wait("util ", "Notes")
 	_, _ = x.pty.WriteString("\x03")
 	x.exit()
 }

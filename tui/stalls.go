@@ -32,14 +32,10 @@ func (s *stalls) panel() panel {
 			if sp.class == sizeCompact {
 				return place{band: lowerBand}
 			}
-			return place{band: verdictBand, rows: verdictRows(sp)}
+			return place{band: mainBand, under: "timeline", rows: min(max(5, sp.rest()/6), 8)}
 		},
-		about: func(v *view, p *canvas.Pen) {
-			n := len(v.pic.steps)
-			p.Text(canvas.Dim, "last ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), n)).Text(canvas.Dim, pick(n == 1, " step, ", " steps, ")).
-				Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.pic.sum.Active())).Text(canvas.Dim, " ")
-		},
-		draw: s.draw,
+		about: func(v *view, p *canvas.Pen) { v.pic.dataLine(p) },
+		draw:  s.draw,
 	}
 }
 

@@ -76,7 +76,7 @@ func (t *timeline) panel() panel {
 	t.zoom = 5
 	return panel{
 		key: "1", name: "timeline", title: "Timeline", small: true,
-		place: func(space) place { return place{band: timelineBand} },
+		place: func(space) place { return place{band: mainBand} },
 		about: t.about,
 		draw: func(v *view, r canvas.Rectangle) {
 			t.drawMoment(v, r)

@@ -24,27 +24,53 @@ func classStyle(v *advice.Verdict) canvas.Style {
 	return canvas.BadBold
 }
 
-// verdictPanel says what the device waits for and what to try.
-func verdictPanel() panel {
+// verdict is the panel that says first, and in full, what the device waits for, how
+// that is known and what to try.
+type verdict struct {
+	width   int // the text is broken into lines of this width
+	text    string
+	finding advice.Finding
+	class   string // which leads the first line, in capitals
+	lines   []verdictRow
+
+	tall  int // lines that the band has room for
+	spare int // how often in a row the text needed fewer
+}
+
+// verdictRow is a line of the verdict.
+type verdictRow struct {
+	text  string
+	style canvas.Style
+	aside string // after it, dim
+}
+
+// spareTexts is how many texts in a row must be shorter before the band is: a line
+// more or less moves everything below.
+const spareTexts = 10
+
+// gainUnknown stands where what the advice is expected to gain will.
+const gainUnknown = "expected gain: not measured yet"
+
+func (vd *verdict) panel(an *analysis) panel {
 	return panel{
-		key: "3", name: "verdict", title: "Verdict", side: true, small: true,
-		place: func(s space) place {
-			if s.class == sizeCompact {
-				return place{band: lowerBand}
-			}
-			return place{band: verdictBand, rows: verdictRows(s), cols: s.w / 2}
-		},
-		draw: drawVerdict,
+		key: "3", name: "verdict", title: "Verdict", small: true,
+		place: func(s space) place { return place{band: verdictBand, rows: s.verdict} },
+		about: func(v *view, p *canvas.Pen) { v.pic.windowText(p) },
+		draw:  vd.draw,
 		keys: []binding{
 			{keys: "enter", hint: "stage the advice", help: "stage what it advises",
-				when: func(m *Model) bool { return m.analysis.told.First().Value != "" },
+				when: func(m *Model) bool { return an.told.First().Value != "" },
 				do:   func(m *Model, _ string) tea.Cmd { m.stageAdvice(); return nil }},
 		},
 	}
 }
 
-// verdictRows is the height of its band.
-func verdictRows(s space) int { return pick(s.class == sizeLarge, 8, 7) }
+// rows is the height of the band: what the text needs, as long as the panels below
+// it can show something.
+func (vd *verdict) rows(an *analysis, s space) int {
+	vd.wrap(&an.told, s.w-4)
+	return min(vd.tall+2, max(leastRows, s.h-11))
+}
 
 // verdictLine is the verdict in one line.
 func verdictLine(a *advice.Advice, p *canvas.Pen) {
@@ -62,45 +88,40 @@ func verdictLine(a *advice.Advice, p *canvas.Pen) {
 	}
 }
 
-func drawVerdict(v *view, r canvas.Rectangle) {
+func (vd *verdict) draw(v *view, r canvas.Rectangle) {
 	in := r.Indent()
 	if in.Empty() {
 		return
 	}
-	an := v.analysis
-	if an.told.Verdict.Class == "" {
+	if v.analysis.told.Verdict.Class == "" {
 		v.c.Text(in.X, in.Y, in.W, canvas.Dim, "no verdict yet: it needs some steps")
 		return
 	}
-	an.wrapVerdict(in.W)
-	y, bottom := in.Y, in.Y+in.H-1
-	for i, line := range an.lines {
-		if y > bottom {
-			break
-		}
-		st := canvas.Normal
-		if i >= an.advice {
-			st = canvas.Bold
-		}
-		p := v.c.Pen(in.X, y, in.W)
-		if i == 0 {
-			p.Text(classStyle(&an.told.Verdict), an.class)
-			line = line[len(an.class):]
-		}
-		p.Text(st, line)
-		if y == bottom && i < len(an.lines)-1 {
-			p.Text(st, " ~") // there is more: f expands
-		}
-		y++
-	}
-	if y <= bottom { // the two numbers that people mix up, when there is room
-		p := v.c.Pen(in.X, bottom, in.W)
-		v.pic.dataLine(&p)
-	}
+	vd.wrap(&v.analysis.told, in.W)
+	y := in.Y + vd.drawLines(v, in)
 	if v.expanded && in.H > 12 {
 		v.c.Rule(in, y+1)
-		drawNotes(v.c, canvas.Rect(in.X-1, y+2, in.W, bottom-y-3), v.pic.snap.Notes, 0)
+		drawNotes(v.c, canvas.Rect(in.X-1, y+2, in.W, in.Y+in.H-y-2), v.pic.snap.Notes, 0)
 	}
+}
+
+// drawLines draws the text and returns how many lines it has.
+func (vd *verdict) drawLines(v *view, r canvas.Rectangle) int {
+	n := min(len(vd.lines), r.H)
+	for i := range vd.lines[:n] {
+		line := &vd.lines[i]
+		text := line.text
+		p := v.c.Pen(r.X, r.Y+i, r.W)
+		if i == 0 {
+			p.Text(classStyle(&v.analysis.told.Verdict), vd.class)
+			text = text[len(vd.class):]
+		}
+		p.Text(line.style, text).Text(canvas.Dim, line.aside)
+		if i == n-1 && n < len(vd.lines) {
+			p.Text(line.style, " ~") // there is more: f expands
+		}
+	}
+	return n
 }
 
 // stageAdvice stages what the verdict suggests.
@@ -132,17 +153,40 @@ func wrapWords(s string, w int) []string {
 	return lines
 }
 
-// wrapVerdict breaks the verdict's text once per text and width.
-func (a *analysis) wrapVerdict(w int) {
-	v, advice := &a.told.Verdict, a.told.Text()
-	if a.wrapped == w && a.text == v.Text && a.adviceText == advice {
+// wrap breaks the verdict's text into lines, once per text and width.
+func (vd *verdict) wrap(a *advice.Advice, w int) {
+	v, f := &a.Verdict, a.First()
+	if vd.width == w && vd.text == v.Text && vd.finding == f {
 		return
 	}
-	a.wrapped, a.text, a.adviceText = w, v.Text, advice
+	if vd.width != w {
+		vd.tall = 1
+	}
+	vd.width, vd.text, vd.finding = w, v.Text, f
 	// The class leads, in capitals; the text that follows need not repeat it.
-	a.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
+	vd.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
-	a.lines = wrapWords(strings.ReplaceAll(a.class, " ", nbsp)+" "+rest, w)
-	a.advice = len(a.lines)
-	a.lines = append(a.lines, wrapWords(advice, w)...)
+	vd.lines = vd.lines[:0]
+	for _, line := range wrapWords(strings.ReplaceAll(vd.class, " ", nbsp)+" "+rest, w) {
+		vd.lines = append(vd.lines, verdictRow{text: line})
+	}
+	for _, line := range wrapWords(a.Text(), w) {
+		vd.lines = append(vd.lines, verdictRow{text: line, style: canvas.Bold})
+	}
+	if f.Value != "" {
+		last := &vd.lines[len(vd.lines)-1]
+		if canvas.Width(last.text)+2+len(gainUnknown) <= w {
+			last.aside = "  " + gainUnknown
+		} else {
+			vd.lines = append(vd.lines, verdictRow{aside: gainUnknown})
+		}
+	}
+	switch n := max(1, len(vd.lines)); {
+	case n >= vd.tall:
+		vd.tall, vd.spare = n, 0
+	case vd.spare >= spareTexts:
+		vd.tall, vd.spare = n, 0
+	default:
+		vd.spare++
+	}
 }
