@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
@@ -316,7 +317,7 @@ func queueLevel(v *view) (ready, capacity float64) {
 	if v.pic.capacity.n > 0 {
 		return v.pic.ready.v, v.pic.capacity.v
 	}
-	if isZero(v.pic.value("num_workers")) {
+	if trace.Off(v.pic.value("num_workers")) {
 		return 0, 0
 	}
 	return float64(v.ready), float64(v.capacity)
@@ -344,7 +345,7 @@ func (pic *picture) dataLine(p *canvas.Pen) {
 
 // noQueue says why there is no queue to show.
 func (pic *picture) noQueue() string {
-	if isZero(pic.value("num_workers")) {
+	if trace.Off(pic.value("num_workers")) {
 		return "none: loading inline"
 	}
 	return "no batch yet"

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -163,7 +164,7 @@ func (k *knobs) drawValue(v *view, p *canvas.Pen, s *trace.KnobSpec, cur string,
 	switch {
 	case cur == "":
 		p.Text(canvas.Dim, "-")
-	case s.Type == "bool" && isOn(cur):
+	case s.Type == "bool" && trace.On(cur):
 		p.Text(st, "[x] on")
 	case s.Type == "bool":
 		p.Text(st, "[ ] off")
@@ -220,7 +221,7 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 	}
 	if row < r.H {
 		p := at(row)
-		p.Text(canvas.Dim, rangeText(s)).Text(canvas.Dim, "  applied at the ").Text(canvas.Dim, s.Applied)
+		p.Text(canvas.Dim, knob.Range(s)).Text(canvas.Dim, "  applied at the ").Text(canvas.Dim, s.Applied)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -79,7 +80,7 @@ func lowerRows(s space) int {
 	return max(leastRows, min(8, have-5), have*2/5)
 }
 
-var groupOrder = []string{"loader", "engine", "inject"}
+var groupOrder = []string{trace.GroupLoader, trace.GroupEngine, trace.GroupInject}
 
 // update takes over the specs and what the newest segment confirms, and forgets
 // the changes that c, nil in a replay, no longer wants: those that were refused
@@ -219,7 +220,7 @@ func (m *Model) edit() {
 	cur := m.knobs.target(s.Name, m.inForce(s.Name))
 	switch {
 	case s.Type == "bool":
-		m.knobs.stage(s.Name, boolLike(cur, !isOn(cur)), m.inForce(s.Name))
+		m.knobs.stage(s.Name, knob.Switch(!trace.On(cur)), m.inForce(s.Name))
 	case s.Type == "enum":
 		next := stepped(s, cur, 1, 1)
 		if next == cur && len(s.Values) > 0 {
@@ -232,9 +233,9 @@ func (m *Model) edit() {
 			if !ok || text == "" {
 				return
 			}
-			v, problem := valid(s, text)
-			if problem != "" {
-				m.say("error", problem)
+			v, err := typed(s, text)
+			if err != nil {
+				m.say("error", err.Error())
 				return
 			}
 			m.knobs.stage(s.Name, v, m.inForce(s.Name))

@@ -105,7 +105,7 @@ func TestStepping(t *testing.T) {
 		{workers, "2", 1, 1, "4"}, {workers, "2", -1, 1, "1"}, {workers, "3", 1, 1, "4"}, {workers, "3", -1, 1, "2"},
 		{workers, "64", 1, 1, "64"}, {workers, "0", -1, 1, "0"}, {workers, "0", 1, 4, "8"}, {workers, "1", 1, 16, "64"},
 		{prefetch, "2", 1, 1, "3"}, {prefetch, "1", -1, 1, "1"}, {prefetch, "2", 1, 4, "6"}, {prefetch, "2", 1, 16, "16"},
-		{pin, "off", 1, 1, "on"}, {pin, "on", -1, 1, "off"}, {pin, "true", -1, 1, "false"},
+		{pin, "off", 1, 1, "on"}, {pin, "on", -1, 1, "off"}, {pin, "true", -1, 1, "off"},
 		{precision, "fp32", 1, 1, "tf32"}, {precision, "bf16", 1, 1, "bf16"}, {precision, "?", 1, 1, "fp32"},
 		{read, "0s", 1, 1, "1ms"}, {read, "5ms", -1, 4, "1ms"}, {read, "5ms", -1, 16, "off"}, {read, "off", 1, 1, "1ms"},
 	} {
@@ -122,9 +122,9 @@ func TestTyping(t *testing.T) {
 	s.press("enter", "1", "2", "backspace", "0", "enter")
 	s.mustShow("→10 staged")
 	s.press("esc", "enter", "9", "9", "enter")
-	s.mustShow("num_workers goes from 0 to 64, not 99")
+	s.mustShow("num_workers=99 is out of range: choose 0 to 64")
 	s.press("down", "enter", "x", "enter")
-	s.mustShow(`"x" is not a whole number`)
+	s.mustShow("=x is not a whole number")
 	for range 9 {
 		s.press("down")
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -13,7 +14,7 @@ import (
 func stepped(s *trace.KnobSpec, cur string, d, size int) string {
 	switch s.Type {
 	case "bool":
-		return boolLike(cur, d > 0)
+		return knob.Switch(d > 0)
 	case "int":
 		v, _ := strconv.Atoi(cur)
 		if len(s.Values) == 0 {
@@ -25,7 +26,7 @@ func stepped(s *trace.KnobSpec, cur string, d, size int) string {
 		return strconv.Itoa(clamp(v, s))
 	case "duration":
 		v, _ := time.ParseDuration(cur)
-		return duration(max(0, v+time.Duration(d*size)*time.Millisecond))
+		return knob.Duration(max(0, v+time.Duration(d*size)*time.Millisecond))
 	}
 	if len(s.Values) == 0 {
 		return cur
@@ -56,96 +57,26 @@ func neighbour(values []string, v, d int) int {
 	return best
 }
 
-// boolLike writes b in the words that like uses.
-func boolLike(like string, b bool) string {
-	switch like {
-	case "on", "off":
-		if b {
-			return "on"
-		}
-		return "off"
-	}
-	return strconv.FormatBool(b)
-}
-
-// duration writes none as off, as the knobs do.
-func duration(d time.Duration) string {
-	if d == 0 {
-		return "off"
-	}
-	return d.String()
-}
-
 // sameValue compares values as people would: on and true, 5ms and 0.005s, off
 // and 0s.
 func sameValue(a, b string) bool {
-	if a == b || isZero(a) && isZero(b) {
+	if a == b || trace.Off(a) && trace.Off(b) || trace.On(a) && trace.On(b) {
 		return true
 	}
-	if da, err := time.ParseDuration(a); err == nil {
-		if db, err := time.ParseDuration(b); err == nil {
-			return da == db
-		}
+	da, err := time.ParseDuration(a)
+	if err != nil {
+		return false
 	}
-	return isBool(a) && isBool(b) && isOn(a) == isOn(b)
+	db, err := time.ParseDuration(b)
+	return err == nil && da == db
 }
 
-func isBool(v string) bool {
-	switch v {
-	case "true", "false", "on", "off":
-		return true
-	}
-	return false
-}
-
-// valid checks typed text before it is staged; the engine has the last word.
-func valid(s *trace.KnobSpec, text string) (string, string) {
+// typed is text that was typed as the knob writes its value; of a time without a unit
+// it takes milliseconds. The engine has the last word on it.
+func typed(s *trace.KnobSpec, text string) (string, error) {
 	text = strings.TrimSpace(text)
-	switch s.Type {
-	case "int":
-		v, err := strconv.Atoi(text)
-		if err != nil {
-			return "", s.Name + ": " + strconv.Quote(text) + " is not a whole number"
-		}
-		if s.Max > s.Min && (v < s.Min || v > s.Max) {
-			return "", s.Name + " goes from " + strconv.Itoa(s.Min) + " to " + strconv.Itoa(s.Max) + ", not " + text
-		}
-		return strconv.Itoa(v), ""
-	case "duration":
-		if text == "off" {
-			return text, ""
-		}
-		if _, err := strconv.Atoi(text); err == nil {
-			text += "ms"
-		}
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
-			return "", s.Name + ": write a time like 5ms, not " + strconv.Quote(text)
-		}
-		return duration(d), ""
+	if _, err := strconv.Atoi(text); err == nil && s.Type == "duration" {
+		text += "ms"
 	}
-	return text, ""
+	return knob.Canonical(s, text)
 }
-
-// rangeText is a knob's range or choices.
-func rangeText(s *trace.KnobSpec) string {
-	switch {
-	case s.Type == "int" && s.Max > s.Min:
-		return strconv.Itoa(s.Min) + " to " + strconv.Itoa(s.Max)
-	case s.Type == "bool":
-		return "on or off"
-	case len(s.Values) > 0:
-		return strings.Join(s.Values, " ")
-	}
-	return s.Type
-}
-
-func isZero(v string) bool {
-	switch v {
-	case "", "0", "0s", "off", "false", "none", "no":
-		return true
-	}
-	return false
-}
-
-func isOn(v string) bool { return v == "true" || v == "on" || v == "1" || v == "yes" }

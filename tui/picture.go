@@ -121,12 +121,7 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	for _, d := range s.Outcome.Drops {
 		p.drops += d
 	}
-	p.injected, p.ceiling = false, p.value("ceiling") == "on" || p.value("ceiling") == "true"
-	for i := range s.Meta.Specs {
-		if sp := &s.Meta.Specs[i]; sp.Group == "inject" && !isZero(p.value(sp.Name)) {
-			p.injected = true
-		}
-	}
+	p.injected, p.ceiling = p.seg.Injects(), trace.On(p.value("ceiling"))
 	for i := range p.steps {
 		p.injected = p.injected || p.steps[i].Flags&trace.FlagInjected != 0
 		p.ceiling = p.ceiling || p.steps[i].Flags&trace.FlagCeiling != 0

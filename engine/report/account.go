@@ -2,7 +2,6 @@ package report
 
 import (
 	"math"
-	"strings"
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
@@ -135,10 +134,10 @@ func increase(e figures.Estimate) figures.Estimate {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// has reports whether a list of changes names the knob.
+// has reports whether a list of changes names the knob, or one of the group inject.
 func has(knobs []trace.Knob, name string) bool {
 	for _, k := range knobs {
-		if k.Name == name || (name == "inject" && strings.HasPrefix(k.Name, "inject")) {
+		if k.Name == name || name == trace.GroupInject && k.IsInject() {
 			return true
 		}
 	}

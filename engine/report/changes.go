@@ -75,7 +75,7 @@ func (m *markdown) verdict(lead string, row int) {
 func (m *markdown) changeNote(row int) string {
 	d := advice.Changed(m.rows[row-1].Segment.Knobs, m.rows[row].Segment.Knobs)
 	var notes []string
-	if has(d, "inject") {
+	if has(d, trace.GroupInject) {
 		notes = append(notes, "a bottleneck was injected, or its injection was changed or ended: that says nothing about the machine")
 	}
 	if has(d, "ceiling") {
@@ -122,7 +122,7 @@ func (m *markdown) validation() {
 	m.table(rows)
 	m.confidence(b.VsA)
 	d := advice.Changed(a.Segment.Knobs, b.Segment.Knobs)
-	if has(d, "inject") || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
+	if has(d, trace.GroupInject) || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
 		m.para("The injected bottleneck is not the same on both sides: this comparison shows what the injection costs, not what tuning gains.")
 	}
 	if has(d, "batch_size") {

@@ -162,5 +162,3 @@ func (r *Run) dur(name string) int64 {
 	d, _ := time.ParseDuration(r.knob(name))
 	return int64(d)
 }
-
-func isOn(v string) bool { return v == "true" || v == "on" }
