@@ -14,6 +14,17 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
+// Inject slows the loader down on purpose. It is always labelled.
+type Inject struct {
+	Read      time.Duration // added to each sample's read
+	CPU       time.Duration // added to each sample's transform, spent computing
+	Straggler int           // 1-based: every worker with index Straggler-1 …
+	Delay     time.Duration // … takes this much longer for a batch
+}
+
+// Any reports whether anything is injected.
+func (i Inject) Any() bool { return i.Read > 0 || i.CPU > 0 || (i.Straggler > 0 && i.Delay > 0) }
+
 // straggler is an Inject read and written as its slow worker alone.
 type straggler Inject
 

@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -17,8 +16,6 @@ type inline struct {
 	running bool // the goroutine
 	busy    bool // with a batch
 }
-
-var errAborted = errors.New("the goroutine ended while it loaded")
 
 func newInline(l *Loader) inline {
 	return inline{worker: newWorker(l, 0, trace.TrackInline), jobs: make(chan *slot, 1)}

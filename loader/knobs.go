@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
@@ -17,6 +18,22 @@ const (
 	// workers, as in PyTorch.
 	defaultPrefetch = 2
 )
+
+// Knobs are the loader's settings. Names and defaults are PyTorch's.
+type Knobs struct {
+	NumWorkers        int  // 0 loads inline in Next
+	PrefetchFactor    int  // batches per worker; 0 is unset: 2 with workers, and the only value without
+	PinMemory         bool // slots are page-locked
+	PersistentWorkers bool
+	InOrder           bool
+	BatchSize         int
+	Shuffle           bool
+	DropLast          bool
+	Timeout           time.Duration // of Next; 0 waits for ever
+	DeviceTransforms  bool          // crop, flip and normalise travel as parameters, pixels as uint8
+	Ceiling           bool          // serve cached batches: what if data were free?
+	Inject            Inject
+}
 
 // KnobTable is all there is to say of each knob: adding one means a row here, its field
 // in Knobs, and what it does. The defaults are PyTorch's.

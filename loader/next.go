@@ -7,18 +7,6 @@ import (
 	"time"
 )
 
-var (
-	// ErrEnd is Next's answer after the last epoch. It is returned as it is, so that
-	// == tells it from an error of the data set, whatever that one wraps.
-	ErrEnd = errors.New("no batch is left")
-	// ErrClosed is Next's and Set's answer after Close.
-	ErrClosed = errors.New("the loader is closed")
-	// ErrHung is wrapped by Close's error when it gave up waiting for a worker.
-	ErrHung = errors.New("it hangs")
-	// ErrTimeout is wrapped by Next's error when the timeout knob has run out.
-	ErrTimeout = errors.New("timed out")
-)
-
 // Next returns the next batch, which is the caller's until its Release, or
 //
 //   - ErrEnd after the last epoch,

@@ -1,0 +1,49 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrEnd is Next's answer after the last epoch. It is returned as it is, so that
+	// == tells it from an error of the data set, whatever that one wraps.
+	ErrEnd = errors.New("no batch is left")
+	// ErrClosed is Next's and Set's answer after Close.
+	ErrClosed = errors.New("the loader is closed")
+	// ErrHung is wrapped by Close's error when it gave up waiting for a worker.
+	ErrHung = errors.New("it hangs")
+	// ErrTimeout is wrapped by Next's error when the timeout knob has run out.
+	ErrTimeout = errors.New("timed out")
+	// errAborted is the error of a batch whose goroutine ended under it.
+	errAborted = errors.New("the goroutine ended while it loaded")
+)
+
+// SampleError is a batch that could not be loaded, and the sample that is to
+// blame.
+type SampleError struct {
+	Op      string // "read", "decode", "transform", …
+	Dataset string
+	Index   int // of the sample; -1 when no single one is to blame
+	Epoch   int32
+	Batch   int32  // Batch.Seq
+	Stack   []byte // of a panic
+	Err     error
+}
+
+func (e *SampleError) Error() string {
+	what := "the samples"
+	if e.Index >= 0 {
+		what = fmt.Sprintf("sample %d", e.Index)
+	}
+	return fmt.Sprintf("loader: %s %s of %s for batch %d of epoch %d: %v", e.Op, what, Path(e.Dataset), e.Batch, e.Epoch, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *SampleError) Unwrap() error { return e.Err }
+
+func (w *worker) failure(s *slot, err error, stack []byte) error {
+	return &SampleError{
+		Op: w.op, Dataset: w.l.info.Name, Index: int(w.index.Load()), Epoch: s.Epoch, Batch: s.Seq, Stack: stack, Err: err,
+	}
+}

@@ -1,0 +1,243 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"dev.gpustall/engine/trace"
+)
+
+// load fills the slot with its batch. Whatever goes wrong is an error that names
+// the sample.
+func (w *worker) load(ctx context.Context, s *slot) (err error) {
+	w.lane.begin(w, s.Seq)
+	start := w.lane.last
+	w.op = "prepare"
+	w.index.Store(-1)
+	defer func() {
+		if p := recover(); p != nil {
+			w.scratch = w.scratch[:0] // in an unknown state
+			err = w.failure(s, fmt.Errorf("panic: %v", p), debug.Stack())
+		}
+		s.Load += w.l.clock.Now() - start
+	}()
+	if err := w.prepare(s); err != nil {
+		return err
+	}
+	if err := w.fill(ctx, s); err != nil {
+		return w.failure(s, err, nil)
+	}
+	return nil
+}
+
+// prepare gives the slot memory that fits and the indices of its samples.
+func (w *worker) prepare(s *slot) error {
+	l := w.l
+	if !l.fits(s) {
+		kind := trace.KindStart
+		if s.pin && l.pins {
+			kind = trace.KindPin
+		}
+		err := l.fit(s)
+		w.lane.lap(kind)
+		w.lane.end(kind)
+		if err != nil {
+			return err
+		}
+	}
+	at := NewLayout(l.info, s.N, s.Device)
+	s.Host, s.LabelsOff, s.AugOff, s.Pinned = s.mem[:at.Size], at.Labels, at.Aug, s.locked
+	s.Flags = 0
+	s.Samples = append(s.Samples[:0], s.order...)
+	w.grow(s.N)
+	return nil
+}
+
+// fill takes the samples through the phases, a chunk at a time, and writes them
+// straight into the slot.
+func (w *worker) fill(ctx context.Context, s *slot) error {
+	if d := s.inject.delay(w.id); d > 0 {
+		w.op = "delay"
+		w.lane.flags = trace.FlagInjected
+		err := w.sleep(ctx, d)
+		w.lane.lap(trace.KindRead)
+		w.lane.end(trace.KindRead)
+		s.Flags |= trace.FlagInjected
+		if err != nil {
+			return err
+		}
+	}
+	for i := 0; i < s.N; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c := w.scratch[:min(w.chunk(s.N), len(w.scratch), s.N-i)]
+		for j := range c {
+			c[j].Index = int(s.Samples[i+j])
+		}
+		n, err := w.read(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		if n, err = w.decode(c[:n]); err != nil {
+			return err
+		}
+		if err := w.transform(ctx, s, c[:n], i); err != nil {
+			return err
+		}
+		w.settle(c[:n])
+		i += n
+	}
+	w.collate(s)
+	return nil
+}
+
+// read fetches the samples of a chunk, or as many as make it chunkBytes.
+func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err error) {
+	w.op = "read"
+	w.lane.inject(s, s.inject.Read)
+	defer w.lane.end(trace.KindRead)
+	for j := range c {
+		w.index.Store(int64(c[j].Index))
+		if err = w.l.dataset.Read(ctx, &c[j]); err != nil {
+			return 0, err
+		}
+		if d := s.inject.Read; d > 0 {
+			if err = w.sleep(ctx, d); err != nil {
+				return 0, err
+			}
+		}
+		w.lane.lap(trace.KindRead)
+		if n += len(c[j].Raw); n >= chunkBytes {
+			return j + 1, nil
+		}
+	}
+	return len(c), nil
+}
+
+// decode decodes the samples of a chunk, or as many as make it chunkBytes. The rest
+// is read again with the next chunk, which is then smaller.
+func (w *worker) decode(c []Sample) (n int, err error) {
+	w.op = "decode"
+	w.lane.flags = 0
+	defer w.lane.end(trace.KindDecode)
+	for j := range c {
+		w.index.Store(int64(c[j].Index))
+		if err := w.l.dataset.Decode(&c[j]); err != nil {
+			return 0, err
+		}
+		w.lane.lap(trace.KindDecode)
+		if n += len(c[j].Pixels); n >= chunkBytes {
+			return j + 1, nil
+		}
+	}
+	return len(c), nil
+}
+
+// transform writes the samples c, which start at row of the batch, into the slot.
+func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) error {
+	w.op = "transform"
+	w.lane.inject(s, s.inject.CPU)
+	defer w.lane.end(trace.KindTransform)
+	size := w.l.info.H * w.l.info.W * w.l.info.C
+	if !s.Device {
+		size *= 4
+	}
+	for j := range c {
+		sample := &c[j]
+		w.index.Store(int64(sample.Index))
+		w.labels[row+j] = sample.Label
+		w.rng = NewRNG(w.l.seed, int(s.Epoch), sample.Index)
+		dst := s.Host[(row+j)*size : (row+j+1)*size]
+		if s.Device {
+			w.l.transform.Device(sample, &w.rng, dst, &augs(s.Host[s.AugOff:])[row+j])
+		} else {
+			w.l.transform.Host(sample, &w.rng, floats(dst))
+		}
+		if d := s.inject.CPU; d > 0 {
+			if err := w.spin(ctx, d); err != nil {
+				return err
+			}
+		}
+		w.lane.lap(trace.KindTransform)
+	}
+	return nil
+}
+
+// collate writes the labels and clears the gaps between the parts, so that equal
+// batches are equal bytes.
+func (w *worker) collate(s *slot) {
+	w.op = "collate"
+	w.index.Store(-1)
+	w.lane.flags = 0
+	at := NewLayout(w.l.info, s.N, s.Device)
+	clear(s.Host[at.N*at.Sample : at.Labels])
+	end := at.Labels + 4*at.N
+	copy(ints(s.Host[at.Labels:end]), w.labels)
+	if s.Device {
+		clear(s.Host[end:at.Aug])
+		end = at.Aug + 16*at.N
+	}
+	clear(s.Host[end:])
+	w.lane.lap(trace.KindCollate)
+	w.lane.end(trace.KindCollate)
+}
+
+// slow is how long a sample takes in one phase to get a span of its own; faster
+// ones share the span of their chunk.
+const slow = int64(time.Millisecond)
+
+// lane cuts a worker's time into spans without gaps: each piece begins where the
+// one before ended.
+type lane struct {
+	w           *worker
+	batch       int32
+	flags       uint16
+	start, last int64 // the piece that has not been recorded
+}
+
+func (n *lane) begin(w *worker, batch int32) {
+	now := w.l.clock.Now()
+	*n = lane{w: w, batch: batch, start: now, last: now}
+}
+
+// inject marks the phase that follows, and the batch, if d is injected into it.
+func (n *lane) inject(s *slot, d time.Duration) {
+	n.flags = 0
+	if d > 0 {
+		n.flags = trace.FlagInjected
+		s.Flags |= trace.FlagInjected
+	}
+}
+
+// lap ends one sample's part of a phase.
+func (n *lane) lap(kind trace.Kind) {
+	now := n.w.l.clock.Now()
+	if now-n.last > slow {
+		n.end(kind)
+		n.last = now
+		n.end(kind)
+		return
+	}
+	n.last = now
+}
+
+// end ends the phase's span.
+func (n *lane) end(kind trace.Kind) {
+	if n.last > n.start {
+		n.w.recordFlags(kind, n.batch, n.start, n.last, 0, n.flags)
+		n.start = n.last
+	}
+}
+
+func (w *worker) record(kind trace.Kind, batch int32, start, end int64, arg uint32) {
+	w.recordFlags(kind, batch, start, end, arg, 0)
+}
+
+func (w *worker) recordFlags(kind trace.Kind, batch int32, start, end int64, arg uint32, flags uint16) {
+	if w.track != nil {
+		w.track.Record(trace.Span{Start: start, End: end, Step: -1, Batch: batch, Kind: kind, Arg: arg, Flags: flags})
+	}
+}
