@@ -12,8 +12,8 @@ import (
 // load fills the slot with its batch. Whatever goes wrong is an error that names
 // the sample.
 func (w *worker) load(ctx context.Context, s *slot) (err error) {
-	w.lane.begin(w, s.Seq)
-	start := w.lane.last
+	w.phases.begin(w, s.Seq)
+	start := w.phases.last
 	w.op = "prepare"
 	w.index.Store(-1)
 	defer func() {
@@ -41,8 +41,8 @@ func (w *worker) prepare(s *slot) error {
 			kind = trace.KindPin
 		}
 		err := l.fit(s)
-		w.lane.lap(kind)
-		w.lane.end(kind)
+		w.phases.lap(kind)
+		w.phases.end(kind)
 		if err != nil {
 			return err
 		}
@@ -60,10 +60,10 @@ func (w *worker) prepare(s *slot) error {
 func (w *worker) fill(ctx context.Context, s *slot) error {
 	if d := s.inject.delay(w.id); d > 0 {
 		w.op = "delay"
-		w.lane.flags = trace.FlagInjected
+		w.phases.flags = trace.FlagInjected
 		err := w.sleep(ctx, d)
-		w.lane.lap(trace.KindRead)
-		w.lane.end(trace.KindRead)
+		w.phases.lap(trace.KindRead)
+		w.phases.end(trace.KindRead)
 		s.Flags |= trace.FlagInjected
 		if err != nil {
 			return err
@@ -97,8 +97,8 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 // read fetches the samples of a chunk, or as many as make it chunkBytes.
 func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err error) {
 	w.op = "read"
-	w.lane.inject(s, s.inject.Read)
-	defer w.lane.end(trace.KindRead)
+	w.phases.inject(s, s.inject.Read)
+	defer w.phases.end(trace.KindRead)
 	for j := range c {
 		w.index.Store(int64(c[j].Index))
 		if err = w.l.dataset.Read(ctx, &c[j]); err != nil {
@@ -109,7 +109,7 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err erro
 				return 0, err
 			}
 		}
-		w.lane.lap(trace.KindRead)
+		w.phases.lap(trace.KindRead)
 		if n += len(c[j].Raw); n >= chunkBytes {
 			return j + 1, nil
 		}
@@ -121,14 +121,14 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err erro
 // is read again with the next chunk, which is then smaller.
 func (w *worker) decode(c []Sample) (n int, err error) {
 	w.op = "decode"
-	w.lane.flags = 0
-	defer w.lane.end(trace.KindDecode)
+	w.phases.flags = 0
+	defer w.phases.end(trace.KindDecode)
 	for j := range c {
 		w.index.Store(int64(c[j].Index))
 		if err := w.l.dataset.Decode(&c[j]); err != nil {
 			return 0, err
 		}
-		w.lane.lap(trace.KindDecode)
+		w.phases.lap(trace.KindDecode)
 		if n += len(c[j].Pixels); n >= chunkBytes {
 			return j + 1, nil
 		}
@@ -139,8 +139,8 @@ func (w *worker) decode(c []Sample) (n int, err error) {
 // transform writes the samples c, which start at row of the batch, into the slot.
 func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) error {
 	w.op = "transform"
-	w.lane.inject(s, s.inject.CPU)
-	defer w.lane.end(trace.KindTransform)
+	w.phases.inject(s, s.inject.CPU)
+	defer w.phases.end(trace.KindTransform)
 	size := w.l.info.H * w.l.info.W * w.l.info.C
 	if !s.Device {
 		size *= 4
@@ -161,7 +161,7 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 				return err
 			}
 		}
-		w.lane.lap(trace.KindTransform)
+		w.phases.lap(trace.KindTransform)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 func (w *worker) collate(s *slot) {
 	w.op = "collate"
 	w.index.Store(-1)
-	w.lane.flags = 0
+	w.phases.flags = 0
 	at := NewLayout(w.l.info, s.N, s.Device)
 	clear(s.Host[at.N*at.Sample : at.Labels])
 	end := at.Labels + 4*at.N
@@ -181,54 +181,54 @@ func (w *worker) collate(s *slot) {
 		end = at.Aug + 16*at.N
 	}
 	clear(s.Host[end:])
-	w.lane.lap(trace.KindCollate)
-	w.lane.end(trace.KindCollate)
+	w.phases.lap(trace.KindCollate)
+	w.phases.end(trace.KindCollate)
 }
 
 // slow is how long a sample takes in one phase to get a span of its own; faster
 // ones share the span of their chunk.
 const slow = int64(time.Millisecond)
 
-// lane cuts a worker's time into spans without gaps: each piece begins where the
+// phaseTimer cuts a worker's time into spans without gaps: each piece begins where the
 // one before ended.
-type lane struct {
+type phaseTimer struct {
 	w           *worker
 	batch       int32
 	flags       uint16
 	start, last int64 // the piece that has not been recorded
 }
 
-func (n *lane) begin(w *worker, batch int32) {
+func (p *phaseTimer) begin(w *worker, batch int32) {
 	now := w.l.clock.Now()
-	*n = lane{w: w, batch: batch, start: now, last: now}
+	*p = phaseTimer{w: w, batch: batch, start: now, last: now}
 }
 
 // inject marks the phase that follows, and the batch, if d is injected into it.
-func (n *lane) inject(s *slot, d time.Duration) {
-	n.flags = 0
+func (p *phaseTimer) inject(s *slot, d time.Duration) {
+	p.flags = 0
 	if d > 0 {
-		n.flags = trace.FlagInjected
+		p.flags = trace.FlagInjected
 		s.Flags |= trace.FlagInjected
 	}
 }
 
 // lap ends one sample's part of a phase.
-func (n *lane) lap(kind trace.Kind) {
-	now := n.w.l.clock.Now()
-	if now-n.last > slow {
-		n.end(kind)
-		n.last = now
-		n.end(kind)
+func (p *phaseTimer) lap(kind trace.Kind) {
+	now := p.w.l.clock.Now()
+	if now-p.last > slow {
+		p.end(kind)
+		p.last = now
+		p.end(kind)
 		return
 	}
-	n.last = now
+	p.last = now
 }
 
 // end ends the phase's span.
-func (n *lane) end(kind trace.Kind) {
-	if n.last > n.start {
-		n.w.recordFlags(kind, n.batch, n.start, n.last, 0, n.flags)
-		n.start = n.last
+func (p *phaseTimer) end(kind trace.Kind) {
+	if p.last > p.start {
+		p.w.recordFlags(kind, p.batch, p.start, p.last, 0, p.flags)
+		p.start = p.last
 	}
 }
 

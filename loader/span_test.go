@@ -79,7 +79,7 @@ func longer(d time.Duration) func(trace.Span) bool {
 	return func(s trace.Span) bool { return s.End-s.Start >= int64(d) }
 }
 
-// TestSpansOfABatch: the phases of a batch fill its time on the lane without gaps,
+// TestSpansOfABatch: the phases of a batch fill its time on the track without gaps,
 // in a bounded number of spans.
 func TestSpansOfABatch(t *testing.T) {
 	for _, workers := range []int{0, 2} {

@@ -23,7 +23,7 @@ type worker struct {
 	labels  []int32
 	rng     RNG // of the sample at hand; here so that it does not escape
 	sink    uint64
-	lane    lane
+	phases  phaseTimer
 
 	// What is being done, for errors.
 	op    string

@@ -109,21 +109,21 @@ func repeated(out, luma, cb, cr []byte, shift int) {
 //	G = Y + (32768 - FIX(0.34414) Cb - FIX(0.71414) Cr >> 16)
 //	B = Y + (FIX(1.772) Cb + 32768 >> 16)
 //
-// where Cb and Cr are less 128. The three sums are done at once, in three lanes of
-// one word: see lanes.
+// where Cb and Cr are less 128. The three sums are done at once, in three bit
+// fields of one word: see redAt.
 func put(out []byte, y byte, c uint32) {
-	s := uint64(y)*(1<<laneR|1<<laneG|1<<laneB) + cbLanes[byte(c)] + crLanes[byte(c>>16)]
+	s := uint64(y)*(1<<redAt|1<<greenAt|1<<blueAt) + cbSums[byte(c)] + crSums[byte(c>>16)]
 	o := out[:3:3]
-	o[0], o[1], o[2] = clip[s>>laneR&1023], clip[s>>laneG&1023], clip[s>>laneB&1023]
+	o[0], o[1], o[2] = clip[s>>redAt&1023], clip[s>>greenAt&1023], clip[s>>blueAt&1023]
 }
 
 // pair is put for two pixels.
 func pair(out, luma []byte, c, d uint32) {
 	o, l := out[:6:6], luma[:2:2]
-	s := uint64(l[0])*(1<<laneR|1<<laneG|1<<laneB) + cbLanes[byte(c)] + crLanes[byte(c>>16)]
-	t := uint64(l[1])*(1<<laneR|1<<laneG|1<<laneB) + cbLanes[byte(d)] + crLanes[byte(d>>16)]
-	o[0], o[1], o[2] = clip[s>>laneR&1023], clip[s>>laneG&1023], clip[s>>laneB&1023]
-	o[3], o[4], o[5] = clip[t>>laneR&1023], clip[t>>laneG&1023], clip[t>>laneB&1023]
+	s := uint64(l[0])*(1<<redAt|1<<greenAt|1<<blueAt) + cbSums[byte(c)] + crSums[byte(c>>16)]
+	t := uint64(l[1])*(1<<redAt|1<<greenAt|1<<blueAt) + cbSums[byte(d)] + crSums[byte(d>>16)]
+	o[0], o[1], o[2] = clip[s>>redAt&1023], clip[s>>greenAt&1023], clip[s>>blueAt&1023]
+	o[3], o[4], o[5] = clip[t>>redAt&1023], clip[t>>greenAt&1023], clip[t>>blueAt&1023]
 }
 
 // end converts the pixels of a row's last chroma sample i: two, or one where the
@@ -135,27 +135,27 @@ func end(out, luma []byte, i int, c, d uint32) {
 	}
 }
 
-// Lanes of 10 bits hold a colour plus 256, which keeps them from going negative:
-// R and B lie in [-227, 482]. G's has 16 more below for the fraction, because its
-// two products are rounded together.
+// The offsets of three bit fields in one word. Each is 10 bits wide and holds a colour
+// plus 256, which keeps it from going negative: R and B lie in [-227, 482]. Green has
+// 16 bits more below for its fraction, because its two products are rounded together.
 const (
-	laneR = 0
-	laneB = 10
-	laneG = 36
+	redAt   = 0
+	blueAt  = 10
+	greenAt = 36
 )
 
-// cbLanes and crLanes are what Cb and Cr add, the offsets of the lanes included.
-// clip turns a lane into a byte.
+// cbSums and crSums are what Cb and Cr add, the offsets of the fields included.
+// clip turns a field into a byte.
 var (
-	cbLanes, crLanes [256]uint64
-	clip             [1024]byte
+	cbSums, crSums [256]uint64
+	clip           [1024]byte
 )
 
 func init() {
 	for i := range 256 {
 		v := int64(i - 128)
-		cbLanes[i] = uint64(((116130*v+1<<15)>>16+256)<<laneB + (256<<16+1<<15-22554*v)<<(laneG-16))
-		crLanes[i] = uint64((91881*v+1<<15)>>16 + 256 - 46802*v<<(laneG-16))
+		cbSums[i] = uint64(((116130*v+1<<15)>>16+256)<<blueAt + (256<<16+1<<15-22554*v)<<(greenAt-16))
+		crSums[i] = uint64((91881*v+1<<15)>>16 + 256 - 46802*v<<(greenAt-16))
 	}
 	for i := range clip {
 		clip[i] = byte(min(max(i-256, 0), 255))

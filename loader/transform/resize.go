@@ -17,12 +17,12 @@ type resizer struct {
 	out        []byte
 }
 
-// lanes are the two halves of a word, a byte in each: the sums of a filter need 30
+// halves are the two halves of a word, a byte in each: the sums of a filter need 30
 // bits, so that one multiplication does for two bytes. The loops below read 4 or 8
 // bytes at a time and spread them over such words.
-const lanes = 0x000000ff_000000ff
+const halves = 0x000000ff_000000ff
 
-// half rounds both lanes.
+// half rounds both halves.
 const half = 1<<(weightBits-1) | 1<<(weightBits-1+32)
 
 // wide is the number of taps up to which rounding of the weights cannot carry a sum
@@ -74,12 +74,12 @@ func (z *resizer) horizontal(out, out2, in, in2 []byte) {
 		at := 3 * lo
 		for _, w := range t.weight[i*t.size : i*t.size+t.width[i]] {
 			v := uint64(binary.LittleEndian.Uint32(in[at:])) | uint64(binary.LittleEndian.Uint32(in2[at:]))<<32
-			r += v & lanes * uint64(w)
-			g += v >> 8 & lanes * uint64(w)
-			b += v >> 16 & lanes * uint64(w)
+			r += v & halves * uint64(w)
+			g += v >> 8 & halves * uint64(w)
+			b += v >> 16 & halves * uint64(w)
 			at += 3
 		}
-		v := r>>weightBits&lanes | g>>weightBits&lanes<<8 | b>>weightBits&lanes<<16
+		v := r>>weightBits&halves | g>>weightBits&halves<<8 | b>>weightBits&halves<<16
 		o, o2 := out[3*i:3*i+3:3*i+3], out2[3*i:3*i+3:3*i+3]
 		o[0], o[1], o[2] = byte(v), byte(v>>8), byte(v>>16)
 		o2[0], o2[1], o2[2] = byte(v>>32), byte(v>>40), byte(v>>48)
@@ -111,14 +111,14 @@ func (z *resizer) vertical(dst []byte, i, top, stride int) {
 			at := from + x
 			for _, w := range weights {
 				v := binary.LittleEndian.Uint64(z.mid[at:])
-				a += v & lanes * uint64(w)
-				b += v >> 8 & lanes * uint64(w)
-				c += v >> 16 & lanes * uint64(w)
-				d += v >> 24 & lanes * uint64(w)
+				a += v & halves * uint64(w)
+				b += v >> 8 & halves * uint64(w)
+				c += v >> 16 & halves * uint64(w)
+				d += v >> 24 & halves * uint64(w)
 				at += stride
 			}
-			binary.LittleEndian.PutUint64(dst[x:], a>>weightBits&lanes|b>>weightBits&lanes<<8|
-				c>>weightBits&lanes<<16|d>>weightBits&lanes<<24)
+			binary.LittleEndian.PutUint64(dst[x:], a>>weightBits&halves|b>>weightBits&halves<<8|
+				c>>weightBits&halves<<16|d>>weightBits&halves<<24)
 		}
 	}
 	for ; x < stride; x++ {
