@@ -2,9 +2,10 @@ package loader
 
 import "dev.gpustall/engine/trace"
 
-// The ceiling keeps hold full batches: the caller has at most hold-1 of them when
-// it calls Next, so that one is always at hand. Until there are so many, and for
-// the short batch at an epoch's end, batches are loaded. All with mu held.
+// The ceiling keeps l.hold full batches and serves them again and again. The caller
+// holds at most l.hold-1 of them when it calls Next, so one is always free. Until that
+// many are kept, and for the short batch at the end of an epoch, batches are loaded as
+// usual. Every function here is called with mu held.
 
 // full reports whether the next batch of e will be as large as batches get.
 func (l *Loader) full(e *epoch) bool {

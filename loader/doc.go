@@ -11,10 +11,10 @@
 // One mutex guards the schedule; nothing under it takes longer than moving a few
 // pointers. Workers pull: a worker that is free takes the lock once, hands over
 // the batch it has built and takes the next one, which is cut from the sampler's
-// order at that moment. Hence batch boundaries are decided at dispatch, every
-// knob applies from the next dispatch on, and whatever a knob change does, the
-// position in the epoch only ever moves forward over samples that were handed to
-// someone: each sample is delivered exactly once. Everything that costs time
+// order at that moment. Hence batch boundaries are decided at dispatch, and every
+// knob applies from the next dispatch on. Whatever a knob change does, the position in
+// the epoch moves forward only over samples that a worker was given, so each sample is
+// delivered exactly once. Everything that costs time
 // (shuffling, copying indices, page-locking, building the batch) runs outside
 // the lock.
 //
@@ -36,8 +36,8 @@
 // A worker without work, or held back by the prefetch limit, parks; whoever makes
 // work possible wakes one.
 //
-// Beside the slots each worker has scratch for the samples at hand: some 4 MiB of them,
-// stored and decoded, or one where one is larger.
+// Beside the slots each worker has scratch memory for the samples it works on: about
+// 4 MiB, stored and decoded, or one sample if that is larger.
 //
 // # What is promised
 //
@@ -45,11 +45,11 @@
 // is: the order is a function of (seed, epoch) and a sample's randomness one of
 // (seed, epoch, index).
 //
-// A load that fails (an error or a panic in the data set or the transform)
-// surfaces from Next once, in the batch's turn, and names the sample. The batch
-// keeps its place: the next call of Next has it tried again. A caller that goes on
-// after a passing fault therefore loses nothing and gets nothing twice; one that
-// gives up calls Close.
+// When a load fails (an error or a panic in the data set or the transform), Next
+// returns the error once, when it is that batch's turn; it names the sample. The batch
+// keeps its place, and the next call of Next has it loaded again. So a caller that goes
+// on after a passing fault loses nothing and gets nothing twice; one that gives up
+// calls Close.
 //
 // With persistent_workers the workers may work one epoch ahead; without, they end
 // with the epoch's last batch and are started again by the first Next of the next.
@@ -61,10 +61,10 @@
 // # Ceiling
 //
 // The ceiling knob asks what the run would do if data were free. The first
-// Options.Hold full batches after it is switched on are loaded, kept, and served
-// again and again, at no cost, in place of the ones whose turn it is: they take
-// the next Seq, Index and Pos but carry the contents and Samples of the kept ones,
-// and FlagCeiling. While it is on, "every sample exactly once" is waived, on
-// purpose; the epoch goes on, and after it is switched off the epoch continues
-// with the sample after the last one that a batch, real or kept, stood for.
+// Options.Hold full batches after it is switched on are loaded and kept. From then on
+// Next serves these again and again, which costs nothing: each time with the next Seq,
+// Index and Pos, but with the kept contents and Samples, and with FlagCeiling. While the
+// ceiling is on, samples are not delivered exactly once, on purpose. The position in
+// the epoch moves on all the same; after the ceiling is switched off the epoch continues
+// there.
 package loader

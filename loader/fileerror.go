@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// FileError is an error of the file system at path: what was done, to what, why it
-// failed and what to do about it; otherwise is for reasons that Mend does not know.
+// FileError makes a sentence of an error of the file system: the operation, the path,
+// the reason, and what to do about it. otherwise is what to do where Mend does not know
+// the reason.
 func FileError(op, path string, err error, otherwise string) error {
 	mend := Mend(err, otherwise)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -25,8 +26,9 @@ func FileError(op, path string, err error, otherwise string) error {
 // ErrNotFile is wrapped by Open's error.
 var ErrNotFile = errors.New("it is no regular file but a pipe, a device, a socket or a folder")
 
-// Open opens a regular file to read, and nothing that may block or never end: a
-// named pipe without a writer does not hold it up.
+// Open opens a regular file for reading and refuses everything else, because reading a
+// pipe or a device may block or never end. A named pipe without a writer does not hold
+// it up.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENXIO) { // a socket
@@ -57,8 +59,8 @@ func Path(path string) string {
 	return path
 }
 
-// Mend says what to do about an error of the file system; otherwise is for those
-// that are not known here. Data sets end their errors with it.
+// Mend says what to do about an error of the file system, and otherwise for one that
+// it does not know. Data sets end their errors with it.
 func Mend(err error, otherwise string) string {
 	switch {
 	case errors.Is(err, fs.ErrPermission):

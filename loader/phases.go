@@ -94,7 +94,8 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// read fetches the samples of a chunk, or as many as make it chunkBytes.
+// read fetches the samples of a chunk. It stops early once they exceed chunkBytes; n
+// is how many it has read.
 func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err error) {
 	w.op = "read"
 	w.phases.inject(s, s.inject.Read)
@@ -117,8 +118,8 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err erro
 	return len(c), nil
 }
 
-// decode decodes the samples of a chunk, or as many as make it chunkBytes. The rest
-// is read again with the next chunk, which is then smaller.
+// decode decodes the samples of a chunk. It stops early once they exceed chunkBytes;
+// the samples that are left are read again with the next chunk, which is smaller.
 func (w *worker) decode(c []Sample) (n int, err error) {
 	w.op = "decode"
 	w.phases.flags = 0
@@ -195,7 +196,7 @@ type phaseTimer struct {
 	w           *worker
 	batch       int32
 	flags       uint16
-	start, last int64 // the piece that has not been recorded
+	start, last int64 // of the piece not recorded yet
 }
 
 func (p *phaseTimer) begin(w *worker, batch int32) {

@@ -37,8 +37,8 @@ func (l *Loader) exchange(w *worker, s *slot, err error) *slot {
 	return nil
 }
 
-// wanted is how many workers there shall be now. Without persistent workers they
-// end with the epoch's last batch.
+// wanted is how many workers should run now. Without persistent workers they end
+// with the epoch's last batch.
 func (l *Loader) wanted() int {
 	busy := l.k.PersistentWorkers || l.redo.n > 0 || l.opening || l.openable()
 	if e := l.dispatching(); e != nil && !e.closed {
@@ -50,9 +50,9 @@ func (l *Loader) wanted() int {
 	return l.k.NumWorkers
 }
 
-// reconcile starts the workers that are wanted and do not run. One that is to
-// end but has not yet (it is on its last batch) simply goes on when it is wanted
-// again, so a track never has two writers.
+// reconcile starts the workers that are wanted and do not run. A worker that was to
+// end after the batch it is building goes on if it is wanted again by then, so a track
+// never has two writers.
 func (l *Loader) reconcile() {
 	for i := range l.wanted() {
 		if l.workers[i] == nil {
@@ -114,8 +114,8 @@ func (l *Loader) turn() {
 	}
 }
 
-// take returns a slot to load: one whose load failed, or the next batch, if fewer
-// than limit are in flight; otherwise nil and what stands in the way.
+// take returns a slot to load: one whose load failed, or else the next batch if fewer
+// than limit are in flight. Otherwise it returns nil and the reason.
 func (l *Loader) take(limit int) (*slot, trace.BlockReason) {
 	if s := l.redo.pop(); s != nil {
 		s.state = loading
@@ -213,9 +213,9 @@ func (l *Loader) sampleQueue() {
 	}
 }
 
-// wakeWorker wakes the worker parked longest, if there is a batch for it. The one
-// that takes a batch wakes the next, so one call is enough whatever became
-// possible.
+// wakeWorker wakes the worker parked longest, if there is a batch for it. A worker
+// that takes a batch wakes the next one, so one call is enough however many batches
+// became possible.
 func (l *Loader) wakeWorker() {
 	if len(l.parked) == 0 {
 		return

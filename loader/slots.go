@@ -24,7 +24,7 @@ type slot struct {
 	state  state
 	by     *worker // while loading
 	err    error   // of the load, when ready
-	order  []int32 // the dataset indices to load, a part of the epoch's order
+	order  []int32 // the dataset indices to load: a part of the epoch's order
 	inject Inject
 	pin    bool // wanted
 	keep   bool // for the ceiling, when it is released
@@ -89,8 +89,8 @@ func (l *list) pop() *slot {
 // huge pages see whole pages.
 const page = 4096
 
-// fits reports whether the slot's memory can hold the batch it was cut for. Half
-// of the memory unused, or more, is given back.
+// fits reports whether the slot's memory can stay for its batch: it is large enough,
+// page-locked or not as wanted, and less than half of it would lie unused.
 func (l *Loader) fits(s *slot) bool {
 	need := NewLayout(l.info, s.size, s.Device).Size
 	return s.locked == (s.pin && l.pins) && need <= len(s.mem) && len(s.mem) < 2*need+page
@@ -157,7 +157,7 @@ func (l *Loader) resize() {
 
 func (l *Loader) wantSlots() int { return l.k.InFlight() + l.hold }
 
-// trim retires slots that came free and are too many. Called with mu held.
+// trim retires free slots while there are more than wanted. Called with mu held.
 func (l *Loader) trim() {
 	for len(l.slots) > l.wantSlots() && l.free.n > 0 {
 		s := l.free.pop()

@@ -10,8 +10,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// worker builds batches in a goroutine of its own, ahead of Next or while Next waits. It is the only
-// writer of its track.
+// worker builds batches in a goroutine of its own, ahead of Next or while Next waits.
+// It is the only writer of its track.
 type worker struct {
 	l       *Loader
 	id      int
@@ -136,20 +136,19 @@ const (
 	keepBytes  = 64 << 20 // of a sample's memory that is kept for the next: 17 Mpixel
 )
 
-// chunk is how many samples go through a phase together: a sixteenth of the
-// batch, so that a lane shows the phases as they were and a batch costs some 50
-// spans whatever its size, but not more than chunkBytes of samples at once, as far
-// as can be told before they are read.
+// chunk is how many samples go through a phase together: a sixteenth of the batch,
+// which shows the phases in their true order at about 50 spans a batch, but at most
+// chunkBytes of samples, estimated from the ones read before.
 func (w *worker) chunk(n int) int {
 	return max(1, min((n+15)/16, chunkBytes/max(w.l.info.sample(), w.seen, 1)))
 }
 
-// sample is what the data set says of a sample's bytes, stored and decoded: at
-// least 1. Of images of various sizes it knows neither.
+// sample is a sample's average size in bytes, stored plus decoded, as far as the data
+// set knows it. An image folder knows neither size before an image is read.
 func (i *Info) sample() int { return int(i.Bytes/int64(i.Samples)) + i.H*i.W*i.C }
 
-// settle learns from the samples of a chunk how large samples are, and gives back
-// the memory of the very large ones.
+// settle notes how large the samples of a chunk were, for the size of the next
+// chunks, and frees the buffers of the very large ones.
 func (w *worker) settle(c []Sample) {
 	w.seen -= w.seen / 16 // a large one is remembered for some chunks
 	one := max(keepBytes, 2*w.l.info.sample())

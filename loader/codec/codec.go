@@ -100,15 +100,15 @@ func Decode(s *loader.Sample) error {
 	return errUnknown
 }
 
-// decoders are at rest here between images, each with keptBytes at the most.
+// decoders keeps decoders between images, each with at most keptBytes of memory.
 var decoders = sync.Pool{New: func() any { return new(jpeg.Decoder) }}
 
-// keptBytes are the planes of 44 Mpixel with chroma of half the size, or of 14 Mpixel
-// if they are progressive.
+// keptBytes is enough for an image of 44 Mpixel with 4:2:0 chroma, or of 14 Mpixel if
+// it is progressive.
 const keptBytes = 64 << 20
 
-// decodeJPEG decodes the usual JPEG; handled is false if s holds something else,
-// or if it is damaged, which image/jpeg says in words.
+// decodeJPEG decodes the usual JPEG. handled is false if s holds something else, or a
+// damaged JPEG, for which image/jpeg has the better error.
 func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 	d := decoders.Get().(*jpeg.Decoder)
 	defer func() {
@@ -237,7 +237,8 @@ func checkSize(w, h int) error {
 	return nil
 }
 
-// spare bounds the bytes allocated on top, for a somewhat larger image to come.
+// spare is at most allocated on top of an image, in bytes, for a somewhat larger one
+// to come.
 const spare = 1 << 20
 
 // prepare makes s an RGB image of that size.

@@ -7,8 +7,8 @@ import (
 )
 
 // convert writes an image as RGB, as PIL's convert("RGB") does: alpha is dropped,
-// palettes are looked up, of 16 bits a colour the upper 8 count. Of 16 bits grey
-// the lower 8 do: see grey16.
+// palettes are looked up, colours of 16 bits keep their upper 8. Grey of 16 bits is
+// clipped instead: see grey16.
 func convert(dst []byte, img image.Image) {
 	r := img.Bounds()
 	w := r.Dx()
@@ -36,7 +36,7 @@ func convert(dst []byte, img image.Image) {
 		rows(m.Pix, m.Stride, cmyk)
 	case *image.Paletted:
 		rows(m.Pix, m.Stride, lookup(m.Palette))
-	default: // none of the decoders makes others
+	default: // no decoder here makes other kinds
 		n := image.NewNRGBA(image.Rect(0, 0, w, r.Dy()))
 		draw.Draw(n, n.Rect, img, r.Min, draw.Src)
 		rows(n.Pix, n.Stride, rgbx)
@@ -107,9 +107,10 @@ func absorb(light, ink byte) byte {
 	return light - byte((v+v>>8)>>8) // v/255, rounded
 }
 
-// printed takes a JPEG's row of cyan, magenta and yellow to RGB. Its black is the
-// light that is let through. So are the others, if they were stored as such; if they
-// were YCbCr, what that makes is ink: libjpeg turns YCCK into CMYK.
+// printed converts a JPEG's row of cyan, magenta and yellow to RGB. black is stored
+// inverted: it is the light let through. The other three are too if they were stored
+// directly; if they were stored as YCbCr (YCCK), the conversion has made ink of them,
+// as libjpeg's does.
 func printed(row, black []byte, direct bool) {
 	flip := byte(0)
 	if direct {

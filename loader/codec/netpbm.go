@@ -10,8 +10,8 @@ import (
 )
 
 // netpbm reads a PBM, PGM or PPM (https://netpbm.sourceforge.net/doc/ppm.html),
-// plain or raw, as PIL's convert("RGB") has it: values are scaled to 255. A grey
-// image of more than 8 bits is the exception: see grey16.
+// plain or raw, with the pixels of PIL's convert("RGB"): values are scaled to 255,
+// except in a grey image of more than 8 bits (see grey16).
 func netpbm(s *loader.Sample) error {
 	p := pnm{b: s.Raw[2:], kind: s.Raw[1]}
 	w, h := p.number(), p.number()

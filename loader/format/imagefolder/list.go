@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/loader"
 )
 
-// Bounds on a class: how deep its folders are followed, and how many that links lead
-// to. Links among a dozen folders are enough for millions of paths.
+// Bounds on a class: how deep its folders are nested, and how many folders are reached
+// through links. A dozen folders that link to one another make millions of paths.
 const (
 	maxDepth  = 64
 	maxLinked = 1 << 14
@@ -81,9 +81,8 @@ type walker struct {
 	linked int // how many of them were reached through a link
 }
 
-// walk collects dir and the folders below it, links followed. A link back to a
-// folder that leads here is left out: os.walk would go round until the path is
-// too long.
+// walk collects dir and the folders below it and follows links, except a link back to a
+// folder above: Python's os.walk would go round until the path is too long.
 func (w *walker) walk(dir string, above []fs.FileInfo, linked bool) error {
 	st, err := os.Stat(dir)
 	if err != nil {
