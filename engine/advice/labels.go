@@ -59,7 +59,7 @@ var labels = []label{
 			return "a slowness was added on purpose, which says nothing about the machine"
 		}},
 	{key: "ceiling", words: "ceiling", scope: OfSegments,
-		asked: func(g *trace.Segment) bool { return trace.KnobValue(g.Knobs, "ceiling") == "on" }, flag: trace.FlagCeiling,
+		asked: func(g *trace.Segment) bool { return trace.On(trace.KnobValue(g.Knobs, "ceiling")) }, flag: trace.FlagCeiling,
 		sentence: func(*trace.Snapshot) string { return "cached batches were served, so that data cost nothing" }},
 	{key: "diverged", words: "diverged", scope: OfSteps,
 		holds:   func(s *trace.Snapshot) bool { return s.Diverged > 0 },

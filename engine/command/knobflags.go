@@ -122,20 +122,25 @@ func (f *knobFlag) value() string {
 	return f.text
 }
 
-// Set checks a value by the knob's own rules.
-func (f *knobFlag) Set(text string) error {
-	was := f.text
-	f.text = text
-	if probe := engine.DefaultKnobs(); f.extra[text] == "" {
-		if err := probe.Set(f.row.Name, text); err != nil {
-			f.text = was
-			if f.extra != nil {
-				return fmt.Errorf("%s=%q: choose %s", f.row.Name, text, knob.Choice(f.words()))
-			}
-			return err
-		}
+// check refuses what the knob does not take.
+func (f *knobFlag) check(text string) error {
+	if f.extra[text] != "" {
+		return nil
 	}
-	f.set = true
+	probe := engine.DefaultKnobs()
+	err := probe.Set(f.row.Name, text)
+	if err != nil && f.extra != nil {
+		return fmt.Errorf("%s=%q: choose %s", f.row.Name, text, knob.Choice(f.words()))
+	}
+	return err
+}
+
+// Set takes a value by the knob's own rules.
+func (f *knobFlag) Set(text string) error {
+	if err := f.check(text); err != nil {
+		return err
+	}
+	f.text, f.set = text, true
 	return nil
 }
 

@@ -88,7 +88,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 // drop_last leaves out what does not fill a batch.
 func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 	each := s.Meta.Samples
-	if n := len(s.Segments); n > 0 && trace.KnobValue(s.Segments[n-1].Knobs, "drop_last") == "on" {
+	if n := len(s.Segments); n > 0 && trace.On(trace.KnobValue(s.Segments[n-1].Knobs, "drop_last")) {
 		if batch, err := strconv.ParseInt(trace.KnobValue(s.Segments[n-1].Knobs, "batch_size"), 10, 64); err == nil && batch > 0 {
 			each -= each % batch
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,13 +98,13 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if slices.Contains([]string{"on", "off", "true", "false", "sampled", "every"}, args[0]) {
-		flag := "pin-memory"
-		cmd.Flags().Visit(func(f *pflag.Flag) { // one that was given alone
-			if f.NoOptDefVal != "" && f.Value.String() == f.NoOptDefVal {
-				flag = f.Name
-			}
-		})
+	var flag string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if k, ok := f.Value.(*knobFlag); ok && f.NoOptDefVal == k.text && k.check(args[0]) == nil {
+			flag = f.Name
+		}
+	})
+	if flag != "" { // it was given alone, and its value after a space
 		return usageError{fmt.Errorf("%s takes no argument %q; a switch takes its value after =, as in --%s=%s", cmd.CommandPath(), args[0], flag, args[0])}
 	}
 	if cmd.HasParent() {

@@ -176,7 +176,7 @@ func (m *markdown) timedSteps(t *stall.OpTable) string {
 	if finite(t.Extra) {
 		s += fmt.Sprintf(" By the medians, a timed step took %s against the others, which makes %s of the segment's time.", figures.Prose.Gain(figures.Rough(1+t.Extra)), figures.Prose.Percent(max(0, t.Cost())))
 	}
-	if trace.KnobValue(knobs, "capture") == "on" && m.s.Meta.DeviceKind == "cuda" {
+	if trace.On(trace.KnobValue(knobs, "capture")) && m.s.Meta.DeviceKind == "cuda" {
 		if t.Timed == t.Steps {
 			s += " Every step was timed, so none replayed the captured graph that was asked for."
 		} else {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"dev.gpustall/engine/knob"
 )
 
 // parts are in the order of their worth, since time may run out.
@@ -165,7 +167,7 @@ func (t *training) verdict() error {
 	}
 	for _, r := range t.Rates {
 		if r.Error != "" {
-			errs = append(errs, fmt.Errorf("batch %d, capture %s: %s", r.Batch, onOff(r.Capture), r.Error))
+			errs = append(errs, fmt.Errorf("batch %d, capture %s: %s", r.Batch, knob.Switch(r.Capture), r.Error))
 		}
 	}
 	return errors.Join(errs...)
@@ -221,10 +223,3 @@ func mean(v []float64) float64 {
 }
 
 func abs(x float64) float64 { return max(x, -x) }
-
-func onOff(b bool) string {
-	if b {
-		return "on"
-	}
-	return "off"
-}

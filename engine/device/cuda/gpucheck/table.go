@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/knob"
 )
 
 // table writes the short table. It has only numbers that this run measured; what
@@ -137,7 +138,7 @@ func (c *check) speedRows(w io.Writer) {
 	for _, typ := range types {
 		if t := c.runs[typ]; t != nil {
 			for _, r := range t.Rates {
-				put(fmt.Sprintf("gpustall %s %s, capture %s", t.Spec.Model, typ, onOff(r.Capture)), r.Batch, r.Samples)
+				put(fmt.Sprintf("gpustall %s %s, capture %s", t.Spec.Model, typ, knob.Switch(r.Capture)), r.Batch, r.Samples)
 			}
 		}
 	}
@@ -243,7 +244,7 @@ func (c *check) costRows(w io.Writer) {
 	c.tuneRows(func(name, format string, args ...any) { row(w, name, format, args...) })
 	if costs, ok := c.value("launches").([]launchCost); ok {
 		for _, l := range costs {
-			row(w, "launch", "%2d in a program, capture %-3s: host %.0f ns, device %.0f ns a launch", l.Launches, onOff(l.Capture), l.Host, l.Device)
+			row(w, "launch", "%2d in a program, capture %-3s: host %.0f ns, device %.0f ns a launch", l.Launches, knob.Switch(l.Capture), l.Host, l.Device)
 		}
 	}
 }
