@@ -1,0 +1,130 @@
+// Package fault is how errors reach a person: as values that say what was being
+// done, with what, why it failed and what to do about it. The place that knows
+// makes the value; the sentence on the terminal and the object in the JSON summary
+// are both views of it.
+package fault
+
+import (
+	"errors"
+	"io/fs"
+)
+
+// Error is a failure that a person can do something about. It prints as one
+// sentence:
+//
+//	op object: reason; mend
+//
+// An Error with a Reason knows what failed and speaks for all that it wraps: its
+// Err is there for errors.Is and errors.As, and not printed. An Error without one
+// is context: it says what was being done when Err came. Its operation and object
+// are printed before Err's text, but for an object that the next Error names too;
+// its mend is printed when no Error inside has one.
+type Error struct {
+	Op     string `json:"operation"` // what was being done, as in "open session"
+	Object string `json:"object"`    // with what: a file, a device, a flag and its value
+	Reason string `json:"reason"`    // why it failed
+	Mend   string `json:"mend"`      // what to do about it
+	Err    error  `json:"-"`         // the cause
+}
+
+// New is an error without a cause.
+func New(op, object, reason, mend string) *Error {
+	return &Error{Op: op, Object: object, Reason: reason, Mend: mend}
+}
+
+// Wrap says what was being done when err came, and what to do if err itself does
+// not say. It is nil for a nil err.
+func Wrap(err error, op, object, mend string) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Object: object, Mend: mend, Err: err}
+}
+
+// Because is e with a cause, which errors.Is and errors.As find.
+func (e *Error) Because(err error) *Error {
+	with := *e
+	with.Err = err
+	return &with
+}
+
+// Error is the sentence.
+func (e *Error) Error() string {
+	head := between(e.Op, " ", e.Object)
+	if e.Reason != "" {
+		return between(between(head, ": ", e.Reason), "; ", e.Mend)
+	}
+	inner, ok := As(e.Err)
+	if !ok {
+		return between(between(head, ": ", text(e.Err, e.Object)), "; ", e.Mend)
+	}
+	if inner.Object == e.Object {
+		head = ""
+	}
+	mend := e.Mend
+	if Explain(e.Err).Mend != "" {
+		mend = ""
+	}
+	return between(between(head, ": ", e.Err.Error()), "; ", mend)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fault returns e. An error of another type that has this method counts as the
+// Error it returns.
+func (e *Error) Fault() *Error { return e }
+
+// As finds the outermost Error in err's chain.
+func As(err error) (*Error, bool) {
+	var f interface{ Fault() *Error }
+	if !errors.As(err, &f) {
+		return nil, false
+	}
+	return f.Fault(), true
+}
+
+// Explain takes err apart. Each field comes from the innermost Error that has it,
+// down to the first one with a Reason; without any Reason it is the text of what
+// the innermost Error wraps.
+func Explain(err error) Error {
+	var out Error
+	for e, ok := As(err); ok; e, ok = As(err) {
+		out.Op, out.Object, out.Mend = or(e.Op, out.Op), or(e.Object, out.Object), or(e.Mend, out.Mend)
+		if err = e.Err; e.Reason != "" {
+			out.Reason = e.Reason
+			break
+		}
+	}
+	if out.Err = err; out.Reason == "" {
+		out.Reason = text(err, out.Object)
+	}
+	return out
+}
+
+// text is what err says of object, without its name where the file system's error
+// begins with it.
+func text(err error, object string) string {
+	if err == nil {
+		return ""
+	}
+	if e, ok := err.(*fs.PathError); ok && e.Path == object {
+		err = e.Err
+	}
+	return err.Error()
+}
+
+// between joins two texts, of which either may be missing.
+func between(a, sep, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + sep + b
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
