@@ -32,6 +32,9 @@ func New(op, object, reason, mend string) *Error {
 	return &Error{Op: op, Object: object, Reason: reason, Mend: mend}
 }
 
+// Reason is an error of what the caller names: it says why, and what to do about it.
+func Reason(reason, mend string) *Error { return &Error{Reason: reason, Mend: mend} }
+
 // Wrap says what was being done when err came, and what to do if err itself does
 // not say. It is nil for a nil err.
 func Wrap(err error, op, object, mend string) error {

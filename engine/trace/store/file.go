@@ -19,6 +19,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite", in pure Go
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
@@ -82,14 +83,14 @@ type File struct {
 // replace a file.
 func Create(path string, m trace.Meta) (*File, error) {
 	fail := func(err error) (*File, error) {
-		return nil, fmt.Errorf("create session file %s: %w", path, err)
+		return nil, fault.Wrap(err, "create session file", path, "name a file in a folder that can be written to")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fail(err)
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fail(fmt.Errorf("%w; choose another name", fs.ErrExist))
+		return fail(fault.Reason("file already exists", "choose another name").Because(err))
 	} else if err != nil {
 		return fail(err)
 	}
@@ -195,10 +196,12 @@ func (st *File) Finish(o trace.Outcome) error {
 		}
 		return putDoc(tx, "outcome", o)
 	})
-	if err != nil {
-		return fmt.Errorf("write session file %s: %w", st.path, err)
-	}
-	return nil
+	return st.writing(err)
+}
+
+// writing is what an error of writing the file says.
+func (st *File) writing(err error) error {
+	return fault.Wrap(err, "write session file", st.path, "free some space on its disk, or name a file elsewhere")
 }
 
 // reserve is the room that is set aside for the last words of a run, in bytes:
@@ -245,7 +248,7 @@ func (st *File) Close() error {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if err := st.db.Close(); err != nil {
-			st.closeErr = fmt.Errorf("close session file %s: %w", st.path, err)
+			st.closeErr = st.writing(err)
 		}
 	})
 	return st.closeErr

@@ -3,13 +3,13 @@ package store
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
@@ -44,7 +44,7 @@ func Latest(dir string) (string, error) {
 			return entries[i].Path, nil
 		}
 	}
-	return "", fmt.Errorf("find the latest session in %s: %w; run gpustall first, or pass a file", dir, fs.ErrNotExist)
+	return "", fault.New("find the latest session", dir, "there is none that can be opened", "run gpustall first, or pass a file").Because(fs.ErrNotExist)
 }
 
 func list(dir string) ([]Entry, error) {
@@ -52,7 +52,7 @@ func list(dir string) ([]Entry, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
+		return nil, fault.File(err, "list sessions", dir, "check the path")
 	}
 	var entries []Entry
 	for _, f := range files {

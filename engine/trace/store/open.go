@@ -14,15 +14,23 @@ import (
 	"time"
 	"unicode"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
 // Reasons for which Open refuses a file.
 var (
-	ErrNotSession = errors.New("not a gpustall session; pass a file that a run wrote")
-	ErrNewer      = errors.New("written by a newer gpustall; upgrade this one to open it")
-	ErrDamaged    = errors.New("the file is damaged; restore a copy, or delete it and run again")
+	ErrNotSession = errors.New("not a gpustall session")
+	ErrNewer      = errors.New("written by a newer gpustall")
+	ErrDamaged    = errors.New("the file is damaged")
 )
+
+// mends say what to do about each.
+var mends = map[error]string{
+	ErrNotSession: "pass a file that a run wrote",
+	ErrNewer:      "upgrade this one to open it",
+	ErrDamaged:    "restore a copy, or delete it and run again",
+}
 
 const (
 	minTime = math.MinInt64 / 4
@@ -49,20 +57,18 @@ func Open(path string) (*trace.Session, error) {
 	return s, nil
 }
 
-// openError makes one sentence: the file, the reason, the mend.
+// openError says of the file why it is refused and what to do about it.
 func openError(path string, err error) error {
-	var pe *fs.PathError
-	switch {
-	case errors.Is(err, ErrNotSession), errors.Is(err, ErrNewer), errors.Is(err, ErrDamaged):
-	case errors.As(err, &pe):
-		err = pe.Err
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; check the path", err)
+	for reason, mend := range mends {
+		if errors.Is(err, reason) {
+			return fault.New("open session", path, err.Error(), mend).Because(err)
 		}
-	default:
-		err = fmt.Errorf("%s: %w", brief(err), ErrDamaged)
 	}
-	return fmt.Errorf("open session %s: %w", path, err)
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return fault.File(err, "open session", path, "check the path")
+	}
+	reason := fmt.Sprintf("%s: %v", brief(err), ErrDamaged)
+	return fault.New("open session", path, reason, mends[ErrDamaged]).Because(ErrDamaged)
 }
 
 // brief is the first words of what the library says, which may quote the damage.

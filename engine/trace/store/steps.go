@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
@@ -44,10 +45,10 @@ func (f stepFile) ReadSteps(from, to int32) iter.Seq2[*trace.Step, error] {
 			return rows.Err()
 		})
 		if err == nil && damaged > 0 && !f.told {
-			err = fmt.Errorf("%d steps are not what was written: %w", damaged, ErrDamaged)
+			err = fault.Reason(fmt.Sprintf("%d steps are not what was written", damaged), mends[ErrDamaged]).Because(ErrDamaged)
 		}
 		if err != nil && err != context.Canceled {
-			yield(nil, fmt.Errorf("read steps of session %s: %w", f.path, err))
+			yield(nil, f.reading(err))
 		}
 	}
 }
@@ -79,9 +80,14 @@ func (f stepFile) FirstAfter(t int64) (int32, error) {
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("read steps of session %s: %w", f.path, err)
+		return 0, f.reading(err)
 	}
 	return int32(min(max(lo, math.MinInt32), math.MaxInt32)), nil
+}
+
+// reading is what an error of reading the steps says.
+func (f stepFile) reading(err error) error {
+	return fault.Wrap(err, "read steps of session", f.path, mends[ErrDamaged])
 }
 
 // read calls f with a view of the file's state at one moment.

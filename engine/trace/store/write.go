@@ -2,7 +2,6 @@ package store
 
 import (
 	"database/sql"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -30,7 +29,7 @@ func (st *File) Write(b *trace.Batch) error {
 	})
 	if err != nil {
 		st.bytes, st.sizes, st.first, st.steps = bytes, sizes, first, steps
-		return fmt.Errorf("write session file %s: %w", st.path, err)
+		return st.writing(err)
 	}
 	if b.Ops != nil {
 		st.ops = b.Ops

@@ -1,0 +1,52 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"syscall"
+	"unicode/utf8"
+)
+
+// File is an error of reading the file or folder at path; otherwise is the mend for
+// reasons that Mend does not know.
+func File(err error, op, path, otherwise string) error {
+	if err == nil {
+		return nil
+	}
+	reason := err.Error()
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		if reason = e.Err.Error(); e.Path != path {
+			reason = fmt.Sprintf("%s %s: %v", e.Op, Path(e.Path), e.Err)
+		}
+	}
+	return New(op, Path(path), reason, Mend(err, otherwise)).Because(err)
+}
+
+// Path is a path as errors show it: quoted where it has bytes that are not
+// printable text, so that an error is one line and does nothing to a terminal.
+func Path(path string) string {
+	for _, r := range path {
+		if r == utf8.RuneError || !strconv.IsPrint(r) {
+			return strconv.Quote(path)
+		}
+	}
+	return path
+}
+
+// Mend says what to do about an error of reading from the file system; otherwise is
+// for those that are not known here.
+func Mend(err error, otherwise string) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "make it readable for this user (chmod -R u+rX), or run as its owner"
+	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+		return "raise the limit of open files (ulimit -n) or lower num_workers"
+	case errors.Is(err, syscall.ELOOP):
+		return "remove the link, which leads back to itself"
+	case errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ESTALE):
+		return "check the disk or the network file system, which failed"
+	}
+	return otherwise
+}
