@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/plan"
@@ -143,7 +144,8 @@ func (k Knobs) Check(info device.Info) error {
 		return err
 	}
 	if t := k.Precision.String(); !slices.Contains(info.Types, t) {
-		return fmt.Errorf("set precision=%s: %s runs %s only: %w", t, info.Name, strings.Join(info.Types, ", "), device.ErrUnsupported)
+		return fault.New("set", "precision="+t, fmt.Sprintf("%s runs %s only", info.Name, strings.Join(info.Types, ", ")),
+			"choose "+knob.Choice(info.Types)).Because(device.ErrUnsupported)
 	}
 	return nil
 }
@@ -159,7 +161,7 @@ func (p *precision) String() string { return kernels.Type(*p).String() }
 func (p *precision) UnmarshalText(text []byte) error {
 	i := slices.Index(precisions, string(text))
 	if i < 0 {
-		return fmt.Errorf("is no precision: choose %s", knob.Choice(precisions))
+		return fault.Reason("no precision", "choose "+knob.Choice(precisions))
 	}
 	*p = precision(i)
 	return nil

@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
 )
@@ -44,16 +44,16 @@ func (s *straggler) UnmarshalText(text []byte) error {
 	w, d, ok := strings.Cut(string(text), ":")
 	n, err := strconv.Atoi(w)
 	if !ok || err != nil {
-		return errors.New("is no straggler: write the worker, from 1, and the delay of each of its batches, as in 3:50ms, or off")
+		return fault.Reason("no straggler", "write the worker, from 1, and the delay of each of its batches, as in 3:50ms, or off")
 	}
 	delay, err := knob.ParseDuration(d)
 	switch most := maxInject * time.Millisecond; {
 	case err != nil:
-		return fmt.Errorf("has a delay that %w", err)
+		return err
 	case delay < 0 || delay > most:
-		return fmt.Errorf("has a delay out of range: choose 0 to %v", most)
+		return fault.Reason("a delay out of range", fmt.Sprintf("choose 0 to %v", most))
 	case n < 0 || n > maxWorkers:
-		return fmt.Errorf("names no worker: choose 1 to %d, or off", maxWorkers)
+		return fault.Reason("it names no worker", fmt.Sprintf("choose 1 to %d, or off", maxWorkers))
 	case n == 0 || delay == 0:
 		n, delay = 0, 0
 	}

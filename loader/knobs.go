@@ -1,11 +1,11 @@
 package loader
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
 )
@@ -55,7 +55,7 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Shown: func(k Knobs) string { return strconv.Itoa(k.Prefetch()) },
 		Refuse: func(k Knobs) error {
 			if k.NumWorkers == 0 && k.PrefetchFactor != 0 {
-				return fmt.Errorf("prefetch_factor=%d needs num_workers > 0: without workers nothing is prefetched; raise num_workers or unset prefetch_factor (0)", k.PrefetchFactor)
+				return fault.Reason("needs num_workers > 0: without workers nothing is prefetched", "raise num_workers or unset prefetch_factor (0)")
 			}
 			return nil
 		},
@@ -75,7 +75,7 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Field: func(k *Knobs) any { return &k.PersistentWorkers },
 		Refuse: func(k Knobs) error {
 			if k.NumWorkers == 0 && k.PersistentWorkers {
-				return errors.New("persistent_workers=on needs num_workers > 0: there is no worker to keep; raise num_workers or turn persistent_workers off")
+				return fault.Reason("needs num_workers > 0: there is no worker to keep", "raise num_workers or turn persistent_workers off")
 			}
 			return nil
 		},
@@ -178,8 +178,9 @@ func (k Knobs) InFlight() int { return k.NumWorkers * k.Prefetch() }
 // Fits refuses what leaves the data set no batch.
 func (k Knobs) Fits(info Info) error {
 	if k.DropLast && k.BatchSize > info.Samples {
-		return fmt.Errorf("batch_size=%d with drop_last=on leaves no batch of the %d samples of %s: choose batch_size 1 to %d or turn drop_last off",
-			k.BatchSize, info.Samples, info.Name, info.Samples)
+		return fault.New("set", fmt.Sprintf("batch_size=%d", k.BatchSize),
+			fmt.Sprintf("with drop_last=on it leaves no batch of the %d samples of %s", info.Samples, info.Name),
+			fmt.Sprintf("choose batch_size 1 to %d or turn drop_last off", info.Samples))
 	}
 	return nil
 }

@@ -113,12 +113,12 @@ func TestSetText(t *testing.T) {
 		{"inject_read", "5ms", Knobs{Inject: Inject{Read: 5 * time.Millisecond}}, ""},
 		{"inject_straggler", "3:50ms", Knobs{Inject: Inject{Straggler: 3, Delay: 50 * time.Millisecond}}, ""},
 		{"inject_straggler", "off", Knobs{}, ""},
-		{"num_workers", "many", Knobs{}, `num_workers=many is not a whole number: choose 0 to 64`},
-		{"num_workers", "99", Knobs{}, "num_workers=99 is out of range: choose 0 to 64"},
-		{"pin_memory", "yes", Knobs{}, "pin_memory=yes is neither on nor off"},
-		{"timeout", "5", Knobs{}, "timeout=5 is not a time: write it as in 5ms or 1.5s, or off"},
-		{"inject_read", "1h", Knobs{}, "inject_read=1h is out of range: choose 0 to 10s"},
-		{"workers", "1", Knobs{}, `there is no knob "workers"`},
+		{"num_workers", "many", Knobs{}, "set num_workers=many: not a whole number; choose 0 to 64"},
+		{"num_workers", "99", Knobs{}, "set num_workers=99: out of range; choose 0 to 64"},
+		{"pin_memory", "yes", Knobs{}, "set pin_memory=yes: neither on nor off; choose one of the two"},
+		{"timeout", "5", Knobs{}, "set timeout=5: not a time; write it as in 5ms or 1.5s, or off"},
+		{"inject_read", "1h", Knobs{}, "set inject_read=1h: out of range; choose 0 to 10s"},
+		{"workers", "1", Knobs{}, "set workers: there is no knob of that name; take one that the help lists"},
 	} {
 		var k Knobs
 		err := KnobTable.Set(&k, c.name, c.value)

@@ -122,9 +122,9 @@ func TestTyping(t *testing.T) {
 	s.press("enter", "1", "2", "backspace", "0", "enter")
 	s.mustShow("→10 staged")
 	s.press("esc", "enter", "9", "9", "enter")
-	s.mustShow("num_workers=99 is out of range: choose 0 to 64")
+	s.mustShow("num_workers=99: out of range; choose 0 to 64")
 	s.press("down", "enter", "x", "enter")
-	s.mustShow("=x is not a whole number")
+	s.mustShow("=x: not a whole number")
 	for range 9 {
 		s.press("down")
 	}

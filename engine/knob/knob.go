@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
@@ -23,7 +24,8 @@ type Row[K any] struct {
 	Unset string
 	// Shown is what List writes where that is not what the field holds.
 	Shown func(k K) string
-	// Refuse says why the value does not go with the others; nil where any does.
+	// Refuse says why the value does not go with the others, as a fault.Reason; nil where
+	// any does.
 	Refuse func(k K) error
 	// Idle says why the value has no effect with the others as they are, and the way
 	// out; empty, or no function, where it has one.
@@ -106,7 +108,7 @@ func (t Table[K]) Find(name string) *Row[K] {
 func (t Table[K]) Set(k *K, name, value string) error {
 	r := t.Find(name)
 	if r == nil {
-		return fmt.Errorf("there is no knob %q", name)
+		return fault.New("set", name, "there is no knob of that name", "take one that the help lists")
 	}
 	return r.set(k, value)
 }
@@ -190,7 +192,7 @@ func (t Table[K]) Check(k K) error {
 	for i := range t {
 		if r := &t[i]; r.Refuse != nil {
 			if err := r.Refuse(k); err != nil {
-				return err
+				return refuse(r.Name, r.Value(k), err)
 			}
 		}
 	}

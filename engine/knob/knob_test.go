@@ -78,22 +78,22 @@ func TestSet(t *testing.T) {
 		err         string
 	}{
 		{"watts", "7", func(l *lamp) { l.watts = 7 }, ""},
-		{"watts", "0", nil, "watts=0 is out of range: choose 1 to 100"},
-		{"watts", "99999999999999999999", nil, "watts=99999999999999999999 is out of range: choose 1 to 100"},
-		{"watts", "much light", nil, `watts="much light" is not a whole number: choose 1 to 100`},
+		{"watts", "0", nil, "set watts=0: out of range; choose 1 to 100"},
+		{"watts", "99999999999999999999", nil, "set watts=99999999999999999999: out of range; choose 1 to 100"},
+		{"watts", "much light", nil, `set watts="much light": not a whole number; choose 1 to 100`},
 		{"lit", "on", func(l *lamp) { l.lit = true }, ""},
 		{"lit", "T", func(l *lamp) { l.lit = true }, ""},
-		{"lit", "", nil, `lit="" is neither on nor off`},
+		{"lit", "", nil, `set lit="": neither on nor off; choose one of the two`},
 		{"fade", "1.5s", func(l *lamp) { l.fade = 1500 * time.Millisecond }, ""},
 		{"fade", "off", func(*lamp) {}, ""},
-		{"fade", "11s", nil, "fade=11s is out of range: choose 0 to 10s"},
-		{"fade", "-1s", nil, "fade=-1s is out of range: choose 0 to 10s"},
+		{"fade", "11s", nil, "set fade=11s: out of range; choose 0 to 10s"},
+		{"fade", "-1s", nil, "set fade=-1s: out of range; choose 0 to 10s"},
 		{"colour", "red", func(l *lamp) { l.colour = 1 }, ""},
-		{"colour", "green", nil, "colour=green is no colour"},
+		{"colour", "green", nil, "set colour=green: is no colour"},
 		{"auto", "3", func(l *lamp) { l.auto = 3 }, ""},
 		{"auto", "unset", func(*lamp) {}, ""},
-		{"auto", "10", nil, "auto=10 is out of range: choose 1 to 9"},
-		{"size", "1", nil, `there is no knob "size"`},
+		{"auto", "10", nil, "set auto=10: out of range; choose 1 to 9"},
+		{"size", "1", nil, "set size: there is no knob of that name; take one that the help lists"},
 	} {
 		got := lamp{watts: 40}
 		want := got
@@ -128,14 +128,14 @@ func TestWithin(t *testing.T) {
 	if diff := cmp.Diff(want, rooms.List(r)); diff != "" {
 		t.Error(diff)
 	}
-	if err := rooms.Check(r); err == nil || err.Error() != "the colour melts" {
+	if err := rooms.Check(r); err == nil || err.Error() != "set watts=80: the colour melts" {
 		t.Errorf("check: %v", err)
 	}
 	if got := rooms.Ineffective(r, rooms.Specs()); len(got) != 1 || got[0] != "fade=2s has no effect: it is dark" {
 		t.Errorf("without effect: %q", got)
 	}
 	r.lamp.watts = 101
-	if err := rooms.Check(r); err == nil || err.Error() != "watts=101 is out of range: choose 1 to 100" {
+	if err := rooms.Check(r); err == nil || err.Error() != "set watts=101: out of range; choose 1 to 100" {
 		t.Errorf("check: %v", err)
 	}
 	var types []string

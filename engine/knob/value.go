@@ -8,13 +8,14 @@ import (
 	"time"
 	"unicode"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
 // Text is a setting that is neither a number, a switch nor a time.
 type Text interface {
 	String() string                  // what UnmarshalText reads
-	UnmarshalText(text []byte) error // the error goes on from the knob and its value: "is no …: choose …"
+	UnmarshalText(text []byte) error // a fault.Reason: the table names the knob and its value
 }
 
 // typeOf is the type of spec for a field. A Text is an "enum" where the spec lists values.
@@ -107,7 +108,7 @@ func ParseSwitch(text string) (bool, error) {
 	}
 	v, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, errors.New("is neither on nor off")
+		return false, fault.Reason("neither on nor off", "choose one of the two")
 	}
 	return v, nil
 }
@@ -118,7 +119,7 @@ func parseInt(s *trace.KnobSpec, text string) (int, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, outOfRange(s)
 	case err != nil:
-		return 0, fmt.Errorf("is not a whole number: choose %s", Range(s))
+		return 0, fault.Reason("not a whole number", "choose "+Range(s))
 	}
 	if s.Max > s.Min && (v < s.Min || v > s.Max) {
 		err = outOfRange(s)
@@ -141,7 +142,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, errors.New("is not a time: write it as in 5ms or 1.5s, or off")
+		return 0, fault.Reason("not a time", "write it as in 5ms or 1.5s, or off")
 	}
 	return d, nil
 }
@@ -156,7 +157,7 @@ func parseDuration(s *trace.KnobSpec, text string) (time.Duration, error) {
 
 func longest(s *trace.KnobSpec) time.Duration { return time.Duration(s.Max) * time.Millisecond }
 
-func outOfRange(s *trace.KnobSpec) error { return fmt.Errorf("is out of range: choose %s", Range(s)) }
+func outOfRange(s *trace.KnobSpec) error { return fault.Reason("out of range", "choose "+Range(s)) }
 
 // Range says what a knob may be: "0 to 64", "on or off", "fp32, tf32 or bf16".
 func Range(s *trace.KnobSpec) string {
@@ -185,10 +186,10 @@ func Choice(words []string) string {
 	return strings.Join(words, "")
 }
 
-// refuse puts the knob and its value in front of what is wrong with it.
+// refuse names the knob and the value that err refuses.
 func refuse(name, text string, err error) error {
 	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r == '"' || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 		text = strconv.Quote(text)
 	}
-	return fmt.Errorf("%s=%s %w", name, text, err)
+	return fault.Wrap(err, "set", name+"="+text, "")
 }

@@ -1,11 +1,12 @@
 package ops
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"dev.gpustall/engine/fault"
 )
 
 // Mode says which steps time their ops one by one.
@@ -38,7 +39,7 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	default:
 		i := slices.Index(modes[:], s)
 		if i < 0 {
-			return errors.New("is none of the modes: choose sampled, every or off")
+			return fault.Reason("none of the modes", "choose sampled, every or off")
 		}
 		*m = Mode(i)
 	}
