@@ -7,6 +7,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -17,8 +18,8 @@ import (
 type analysis struct {
 	told     advice.Advice
 	segs     []stall.SegmentStats
-	effects  map[string]stall.Comparison // of each knob's last change, when it changed alone
-	baseline int32                       // segment A
+	effects  map[string]evidence.Change // of each knob's last change, when it changed alone
+	baseline int32                      // segment A
 
 	at      int64 // the moment analysed
 	busy    bool
@@ -29,7 +30,7 @@ type analysis struct {
 type analysedMsg struct {
 	told     advice.Advice
 	segs     []stall.SegmentStats
-	effects  map[string]stall.Comparison
+	effects  map[string]evidence.Change
 	baseline int32
 	ops      stall.OpTable // of the segment shown
 	base     stall.OpTable // of the baseline
@@ -54,7 +55,7 @@ func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.
 	asOfNow(s)
 	r := analysedMsg{
 		segs:     stall.Segments(s, baseline),
-		effects:  map[string]stall.Comparison{},
+		effects:  map[string]evidence.Change{},
 		baseline: baseline, at: s.Now,
 	}
 	r.told = advice.Of(s, trace.Count(steps), r.segs)
@@ -70,7 +71,7 @@ func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.
 		}
 	}
 	for _, t := range r.told.Tried {
-		r.effects[t.Knob] = t.Change // the last one stays
+		r.effects[t.Knob] = t.Change.Throughput // the last one stays
 	}
 	r.took = time.Since(t0)
 	return r

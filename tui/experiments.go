@@ -6,6 +6,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -100,24 +101,24 @@ var experimentColumns = []canvas.Column[experiment]{
 		p.Bytes(stallStyle(1-e.Utilisation), figures.Narrow.AppendPercent(p.Buf(), 1-e.Utilisation))
 	})},
 	{Title: "vs A", W: 7, Cell: func(p *canvas.Pen, e *experiment) {
-		c := e.VsA
+		c := &e.VsA.Throughput
 		switch {
 		case e.baseline:
 			p.Text(canvas.Dim, "is A")
-		case !c.OK:
-			p.Text(canvas.Dim, "-")
-		case !c.Different:
-			p.Text(canvas.Dim, "no diff")
+		case c.Answer == evidence.Unknown:
+			p.Text(canvas.Dim, "not yet")
+		case c.Answer == evidence.Same:
+			p.Text(canvas.Dim, "same")
 		default:
 			p.Bytes(gainStyle(c.Ratio), figures.Narrow.AppendGain(p.Buf(), c.Estimate()))
 		}
 	}},
 	{Title: "95% CI", W: 14, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
-		if e.baseline || !e.VsA.OK {
+		if c := &e.VsA.Throughput; e.baseline || c.Ratio == 0 {
 			p.Text(canvas.Dim, "-")
 			return
 		}
-		p.Bytes(canvas.Normal, figures.Narrow.AppendGainRange(p.Buf(), e.VsA.Estimate()))
+		p.Bytes(canvas.Normal, figures.Narrow.AppendGainRange(p.Buf(), e.VsA.Throughput.Estimate()))
 	}},
 	{Title: "steps/excl", W: 10, Drop: 5, Cell: func(p *canvas.Pen, e *experiment) {
 		p.Bytes(canvas.Normal, figures.AppendCount(p.Buf(), e.Steps)).Text(canvas.Dim, "/").

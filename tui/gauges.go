@@ -3,6 +3,7 @@ package tui
 import (
 	"math"
 
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
@@ -268,15 +269,15 @@ func gaugeRate(v *view, r canvas.Rectangle) {
 // versusA prints the change against the baseline, when one was measured.
 func versusA(v *view, p *canvas.Pen) {
 	c := v.analysis.current()
-	if c == nil || c.Segment.Index == v.analysis.baseline || c.Segment.Index != v.pic.seg.Index || !c.VsA.OK {
+	if c == nil || c.Segment.Index == v.analysis.baseline || c.Segment.Index != v.pic.seg.Index || c.VsA.Throughput.Answer == evidence.Unknown {
 		return
 	}
 	st := canvas.Dim
 	var b [16]byte
-	d := append(b[:0], "no diff"...)
-	if c.VsA.Different {
-		d = figures.Narrow.AppendGain(b[:0], c.VsA.Estimate())
-		st = gainStyle(c.VsA.Ratio)
+	d := append(b[:0], "same"...)
+	if c.VsA.Throughput.Answer == evidence.Different {
+		d = figures.Narrow.AppendGain(b[:0], c.VsA.Throughput.Estimate())
+		st = gainStyle(c.VsA.Throughput.Ratio)
 	}
 	if p.Left() < len(d)+2 {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"
@@ -164,16 +164,16 @@ func (s *screen) frame() string {
 		s.analysis.told.Verdict.Text = "not enough steps: 0 since the last change, a verdict needs 10"
 	}
 	for i := range s.analysis.segs {
-		if c := &s.analysis.segs[i].VsA; c.OK {
-			*c = stall.Comparison{OK: true, Ratio: 1.437, Lo: 1.386, Hi: 1.49, Different: true}
+		if c := &s.analysis.segs[i].VsA.Throughput; c.Ratio > 0 {
+			*c = evidence.Change{Answer: evidence.Different, Ratio: 1.437, Lo: 1.386, Hi: 1.49}
 			if i == 2 {
-				*c = stall.Comparison{OK: true, Ratio: 0.91, Lo: 0.75, Hi: 1.227}
+				*c = evidence.Change{Answer: evidence.Same, Ratio: 0.99, Lo: 0.98, Hi: 1.01}
 			}
 		}
 	}
 	for name, e := range s.analysis.effects {
-		if e.OK {
-			s.analysis.effects[name] = stall.Comparison{OK: true, Ratio: 1.437, Different: true}
+		if e.Ratio > 0 {
+			s.analysis.effects[name] = evidence.Change{Answer: evidence.Different, Ratio: 1.437}
 		}
 	}
 	s.verdict.width = 0 // the text is another one

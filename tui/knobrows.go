@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
@@ -181,11 +182,11 @@ func (k *knobs) drawEffect(v *view, r canvas.Rectangle, s *trace.KnobSpec, used 
 		return
 	}
 	var b [16]byte
-	st, text := canvas.Dim, append(b[:0], "no diff"...)
+	st, text := canvas.Dim, append(b[:0], "same"...)
 	switch {
-	case !e.OK:
+	case e.Answer == evidence.Unknown:
 		text = append(b[:0], "..."...)
-	case e.Different:
+	case e.Answer == evidence.Different:
 		text = figures.Narrow.AppendGain(b[:0], e.Estimate())
 		st = canvas.Good
 		if e.Ratio < 1 {

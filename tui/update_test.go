@@ -49,7 +49,7 @@ func TestBaseline(t *testing.T) {
 		t.Errorf("the baseline is #%d, want 1", s.analysis.baseline)
 	}
 	s.mustShow("A#1")
-	if !s.analysis.segs[0].VsA.OK || s.analysis.segs[0].VsA.Ratio > 1 {
+	if c := &s.analysis.segs[0].VsA.Throughput; c.Ratio == 0 || c.Ratio > 1 {
 		t.Errorf("#0 against A #1: %+v", s.analysis.segs[0].VsA)
 	}
 }

@@ -22,7 +22,7 @@ type Advice struct {
 // Of advises on a session. t are the steps to judge: a segment's, or a window of
 // them; rows are stall.Segments of the session.
 func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
-	a := Advice{Verdict: Judge(s, t), Labels: Labels(s, nil), Tried: Tried(s), Keep: keep(s, rows)}
+	a := Advice{Verdict: Judge(s, t), Labels: Labels(s, nil), Tried: tried(s, rows), Keep: keep(s, rows)}
 	if a.Verdict.Class == NotEnoughSteps {
 		return a
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -13,7 +14,7 @@ import (
 type Keep struct {
 	Segment int32        // whose they are
 	Knobs   []trace.Knob // those that differ from the baseline's; none when its own are the ones
-	Change  stall.Comparison
+	Change  evidence.Comparison
 	Text    string // in one sentence; empty when there was nothing to choose from
 }
 
@@ -34,7 +35,7 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 	best := a
 	for i := range rows {
 		r := &rows[i]
-		if r != a && r.Steps >= minSteps && r.VsA.OK && r.VsA.Different && r.SamplesPerSecond > best.SamplesPerSecond && equalTerms(s, a, r) {
+		if r != a && r.VsA.Throughput.Answer == evidence.Different && r.SamplesPerSecond > best.SamplesPerSecond && equalTerms(s, a, r) {
 			best = r
 		}
 	}
@@ -46,9 +47,7 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 		return k
 	}
 	k.Knobs = Changed(a.Segment.Knobs, best.Segment.Knobs)
-	e := k.Change.Estimate()
-	k.Text = fmt.Sprintf("keep segment %s: the fastest that was measured, %s (%s) the baseline's throughput", name(k.Segment, a.Segment.Index),
-		figures.Prose.Ratio(e), figures.Prose.RatioRange(e))
+	k.Text = fmt.Sprintf("keep segment %s, the fastest that was measured: %s throughput against the baseline", name(k.Segment, a.Segment.Index), &k.Change.Throughput)
 	return k
 }
 
@@ -60,13 +59,6 @@ func baseline(rows []stall.SegmentStats) *stall.SegmentStats {
 		}
 	}
 	return nil
-}
-
-// equalTerms reports whether two segments did the same: served real batches, with or
-// without an injected bottleneck.
-func equalTerms(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
-	fa, fb := s.Tally(a.Segment.Index).Flags, s.Tally(b.Segment.Index).Flags
-	return fb&trace.FlagCeiling == 0 && (fa^fb)&trace.FlagInjected == 0
 }
 
 // Changed lists the knobs of b that differ from a's.

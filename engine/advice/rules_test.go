@@ -43,7 +43,7 @@ var ruleCases = []struct {
 	{"fewer workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", "no knob helps"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", nil, "num_workers 3", "loads each batch itself"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", overlapped, "num_workers 3", "the device computes during 37.5 % of that"},
-	{"more workers", true, wait(trace.CauseDecode), "num_workers=3", nil, "num_workers 4", "150 ns of worker time and 50 ns on the device"},
+	{"more workers", true, wait(trace.CauseDecode), "num_workers=3", nil, "num_workers 4", "150 ms of worker time and 50.0 ms on the device"},
 	{"more workers", true, wait(trace.CauseRead), "num_workers=8", nil, "num_workers 16", "wait at once"},
 	{"more workers", true, wait(trace.CauseRead), "num_workers=8", spec("num_workers", 10, ""), "num_workers 10", ""},
 	{"more workers", true, wait(trace.CauseWorkers), "num_workers=1", nil, "num_workers 3", ""},
@@ -77,9 +77,9 @@ var ruleCases = []struct {
 	{"sync less", false, wait(trace.CauseUnknown), "num_workers=1", nil, "", "timeline"},
 	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=1", nil, "", "timeline"},
 	{"unexplained", false, wait(trace.CauseSync), "num_workers=1", nil, "", "results less often"},
-	{"spare workers", true, nil, "num_workers=4", tried("num_workers", "2", "4", 1), "num_workers 2", "measured the same"},
-	{"spare workers", false, nil, "num_workers=4", tried("num_workers", "2", "4", 2), "", "the loader keeps up"},
-	{"spare workers", false, nil, "num_workers=2", tried("num_workers", "4", "2", 1), "", "the loader keeps up"},
+	{"spare workers", true, nil, "num_workers=4", after("num_workers", "2", "4", 1), "num_workers 2", "measured the same"},
+	{"spare workers", false, nil, "num_workers=4", after("num_workers", "2", "4", 2), "", "the loader keeps up"},
+	{"spare workers", false, nil, "num_workers=2", after("num_workers", "4", "2", 1), "", "the loader keeps up"},
 }
 
 func wait(c trace.Cause) map[trace.Cause]int64 { return map[trace.Cause]int64{c: 50} }
@@ -157,9 +157,9 @@ func workers(n, slow int) func(*trace.Snapshot) {
 	}
 }
 
-// tried puts a segment in front in which the knob had another value, and steps took
+// after puts a segment in front in which the knob had another value, and steps took
 // so many times as long.
-func tried(knob, from, to string, times int64) func(*trace.Snapshot) {
+func after(knob, from, to string, times int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
 		var before []trace.Step
 		n := len(s.Recent)
@@ -182,6 +182,22 @@ func tried(knob, from, to string, times int64) func(*trace.Snapshot) {
 	}
 }
 
+// slow makes each ns a ms, so that there is enough to compare.
+func slow(s *trace.Snapshot) {
+	for i := range s.Recent {
+		st := &s.Recent[i]
+		for _, ns := range []*int64{&st.Start, &st.End, &st.Busy, &st.Wait, &st.Load} {
+			*ns *= 1e6
+		}
+		for c := range st.Stall {
+			st.Stall[c] *= 1e6
+		}
+	}
+	for i := range s.Spans {
+		s.Spans[i].Start, s.Spans[i].End = 1e6*s.Spans[i].Start, 1e6*s.Spans[i].End
+	}
+}
+
 func TestRules(t *testing.T) {
 	seen := map[string][2]bool{}
 	for _, c := range ruleCases {
@@ -194,6 +210,7 @@ func TestRules(t *testing.T) {
 		if c.mod != nil {
 			c.mod(s)
 		}
+		slow(s)
 		v := judge(s, s.Recent)
 		name := c.rule + ": " + c.knobs
 		fired := slices.ContainsFunc(v.all.Findings, func(f Finding) bool { return f.Rule == c.rule })
@@ -248,7 +265,7 @@ func TestTriedIsNotAdvisedAgain(t *testing.T) {
 		{"a gain", "4", "8", 2, "8", "num_workers 16"},
 	} {
 		s := uniform(60, wait(trace.CauseRead), knob("num_workers", c.to))
-		tried("num_workers", c.from, c.to, max(c.times, 1))(s)
+		after("num_workers", c.from, c.to, max(c.times, 1))(s)
 		if c.times < 0 {
 			for i := 60; i < 120; i++ {
 				st := &s.Recent[i]
@@ -260,6 +277,7 @@ func TestTriedIsNotAdvisedAgain(t *testing.T) {
 		if c.now != c.to { // it is undone
 			undo(s, c.now)
 		}
+		slow(s)
 		v := judge(s, s.Recent)
 		if got := v.Knob + " " + v.Value; got != c.want {
 			t.Errorf("%s: %s, want %s: %s; tried %+v", c.name, got, c.want, v.Advice, v.all.Tried)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -24,35 +25,48 @@ type Trial struct {
 	Segment        int32 // that it began
 	Knob, From, To string
 	Outcome        Outcome
-	Change         stall.Comparison // of the segment against the one before
+	Change         evidence.Comparison // of the segment against the one before
 }
 
-// Tried are the session's changes of one knob alone, in order: what is advised
+// tried are the session's changes of one knob alone, in order: what is advised
 // follows from them, live, in a replay and in a report alike.
-func Tried(s *trace.Snapshot) []Trial {
+func tried(s *trace.Snapshot, rows []stall.SegmentStats) []Trial {
 	var out []Trial
-	for i := 1; i < len(s.Segments); i++ {
-		a, b := &s.Segments[i-1], &s.Segments[i]
-		knob, alone := changedAlone(a.Knobs, b.Knobs)
+	for i := 1; i < len(rows); i++ {
+		a, b := &rows[i-1], &rows[i]
+		knob, alone := changedAlone(a.Segment.Knobs, b.Segment.Knobs)
 		if !alone {
 			continue
 		}
-		t := Trial{Segment: b.Index, Knob: knob, From: trace.KnobValue(a.Knobs, knob), To: trace.KnobValue(b.Knobs, knob)}
-		ta, tb := s.Tally(a.Index), s.Tally(b.Index)
-		t.Change = stall.Compare(ta, tb)
-		const special = trace.FlagInjected | trace.FlagCeiling
-		switch c := &t.Change; {
-		case !c.OK, (ta.SteadyFlags^tb.SteadyFlags)&special != 0:
-		case !c.Different:
-			t.Outcome = NoGain
-		case c.Ratio > 1:
-			t.Outcome = Gain
-		default:
-			t.Outcome = Loss
+		t := Trial{
+			Segment: b.Segment.Index, Knob: knob, Change: b.VsBefore,
+			From: trace.KnobValue(a.Segment.Knobs, knob), To: trace.KnobValue(b.Segment.Knobs, knob),
+		}
+		if equalTerms(s, a, b) {
+			t.Outcome = outcome(&t.Change.Throughput)
 		}
 		out = append(out, t)
 	}
 	return out
+}
+
+func outcome(c *evidence.Change) Outcome {
+	switch {
+	case c.Answer == evidence.Same:
+		return NoGain
+	case c.Answer == evidence.Different && c.Ratio > 1:
+		return Gain
+	case c.Answer == evidence.Different:
+		return Loss
+	}
+	return Unclear
+}
+
+// equalTerms reports whether two segments served real batches, with or without an
+// injected bottleneck both.
+func equalTerms(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
+	fa, fb := s.Tally(a.Segment.Index).Flags, s.Tally(b.Segment.Index).Flags
+	return (fa|fb)&trace.FlagCeiling == 0 && (fa^fb)&trace.FlagInjected == 0
 }
 
 // changedAlone names the knob that differs between two settings, if it is only one.

@@ -45,13 +45,13 @@ var house = map[string][]string{
 	"engine/plan":                 {"loader", "engine/device", "engine/figures", "engine/nn", "engine/ops", "engine/trace", "kernels"},
 	"engine":                      {"loader", "engine/device", "engine/knob", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
 	"engine/evidence":             {"engine/figures"},
-	"engine/stall":                {"engine/trace", "engine/figures"},
+	"engine/stall":                {"engine/trace", "engine/figures", "engine/evidence"},
 	"engine/advice":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence"},
 	"engine/predict":              {"engine/trace", "engine/figures", "engine/stall"},
-	"engine/report":               {"engine/trace", "engine/figures", "engine/stall", "engine/advice", "engine/predict"},
+	"engine/report":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict"},
 	"engine/command":              nil, // composes: may import all
 	"tui/canvas":                  {},
-	"tui":                         {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/advice", "engine/predict"},
+	"tui":                         {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict"},
 }
 
 // exact are packages that do not stand for those below them.

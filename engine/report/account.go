@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -122,7 +123,7 @@ func (e epochOf) best() int64 {
 }
 
 // reduction is the share of A's time that B spares; below 0, where B takes longer.
-func reduction(c stall.Comparison) figures.Estimate {
+func reduction(c *evidence.Change) figures.Estimate {
 	spared := func(ratio float64) float64 { return 1 - 1/ratio }
 	return figures.Estimate{Value: spared(c.Ratio), Lo: spared(c.Lo), Hi: spared(c.Hi)}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -41,9 +42,8 @@ func (m *markdown) changes() {
 			continue
 		}
 		prev := &m.rows[i-1]
-		c := stall.Compare(m.tally(i-1), m.tally(i))
 		m.line("- Effect on throughput, against the settings before: %s. Utilisation %s -> %s, data share %s -> %s.",
-			compared(c), share(prev, prev.Utilisation), figures.Prose.Percent(r.Utilisation), share(prev, prev.DataShare), figures.Prose.Percent(r.DataShare))
+			r.VsBefore.Throughput.String(), share(prev, prev.Utilisation), figures.Prose.Percent(r.Utilisation), share(prev, prev.DataShare), figures.Prose.Percent(r.DataShare))
 		m.line("- Cost of the change: %s and %s of idle device time until the queue was refilled.",
 			figures.Counted(g.TransitionSteps, "step", "steps"), figures.Prose.Time(g.Transition))
 		if note := m.changeNote(i); note != "" {
@@ -110,8 +110,8 @@ func (m *markdown) validation() {
 	}
 	rows = append(rows, []string{"epoch time, projected from steady steps", known(ea.projected), known(eb.projected), change(float64(ea.projected), float64(eb.projected))})
 	gain := change(a.SamplesPerSecond, b.SamplesPerSecond)
-	if b.VsA.OK {
-		gain = figures.Prose.Gain(b.VsA.Estimate())
+	if c := &b.VsA.Throughput; c.Answer != evidence.Unknown {
+		gain = figures.Prose.Gain(c.Estimate())
 	}
 	rows = append(rows,
 		[]string{"device utilisation", share(a, a.Utilisation), share(b, b.Utilisation), figures.Points(b.Utilisation - a.Utilisation)},
@@ -120,7 +120,7 @@ func (m *markdown) validation() {
 		[]string{"step time, median", figures.Prose.Time(int64(a.P50)), figures.Prose.Time(int64(b.P50)), change(float64(a.P50), float64(b.P50))},
 	)
 	m.table(rows)
-	m.confidence(b.VsA)
+	m.confidence(&b.VsA.Throughput, a.Excluded+b.Excluded)
 	d := advice.Changed(a.Segment.Knobs, b.Segment.Knobs)
 	if has(d, trace.GroupInject) || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
 		m.para("The injected bottleneck is not the same on both sides: this comparison shows what the injection costs, not what tuning gains.")
@@ -130,23 +130,24 @@ func (m *markdown) validation() {
 	}
 }
 
-func (m *markdown) confidence(c stall.Comparison) {
-	if !c.OK {
-		m.para("**Confidence: none.** There are too few steady steps on one side for an interval, so the difference may be chance.")
+func (m *markdown) confidence(c *evidence.Change, excluded int) {
+	if c.Answer == evidence.Unknown {
+		m.para("**Not known yet:** %s.", c.Missing)
 		return
 	}
+	rests := fmt.Sprintf("It rests on the time per sample in steady steps that tell as much as %s and %s independent ones; %s left out as transition or warm-up. It holds however often one looked",
+		figures.Count(int(c.Samples[0])), figures.Count(int(c.Samples[1])), figures.Counted(excluded, "step", "steps"))
 	less := reduction(c)
-	if !c.Different {
-		m.para("**No difference measured.** The 95 %% confidence interval of the reduction in epoch time is %s, which includes none (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
-			figures.Prose.PercentRange(less), c.Windows, figures.Counted(c.Excluded, "step", "steps"))
+	if c.Answer == evidence.Same {
+		m.para("**The same epoch time, within %s:** the 95 %% confidence interval of the reduction is %s. %s.",
+			figures.Prose.Percent(evidence.DefaultMargin), figures.Prose.PercentRange(less), rests)
 		return
 	}
 	word := "Reduction"
 	if less.Value < 0 {
 		word, less = "Increase", increase(less)
 	}
-	m.para("**%s of epoch time: %s, 95 %% confidence interval %s.** It rests on the time per sample in steady steps (at least %d windows of consecutive steps on either side; %s left out as transition or warm-up).",
-		word, figures.Prose.PercentOf(less), figures.Prose.PercentRange(less), c.Windows, figures.Counted(c.Excluded, "step", "steps"))
+	m.para("**%s of epoch time: %s, 95 %% confidence interval %s.** %s.", word, figures.Prose.PercentOf(less), figures.Prose.PercentRange(less), rests)
 }
 
 // difference names the knobs in which two rows differ.

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/trace"
 )
 
@@ -99,12 +100,12 @@ func TestNumbers(t *testing.T) {
 	if total != b.Wall {
 		t.Errorf("busy and causes are %d, wall is %d", total, b.Wall)
 	}
-	c := a.rows[1].VsA
-	if r := reduction(c); !c.OK || !c.Different || r.Value < 0.32 || r.Value > 0.37 || r.Lo > r.Value || r.Hi < r.Value {
+	c := &a.rows[1].VsA.Throughput
+	if r := reduction(c); c.Answer != evidence.Different || r.Value < 0.32 || r.Value > 0.37 || r.Lo > r.Value || r.Hi < r.Value {
 		t.Errorf("comparison %+v, reduction %+v", c, reduction(c))
 	}
 	e := a.epochOf(0)
-	if e.runs != 1 {
+	if e.runs != 2 {
 		t.Fatalf("%d full epochs under A", e.runs)
 	}
 	if d := math.Abs(float64(e.measured)/float64(e.projected) - 1); d > 0.02 {

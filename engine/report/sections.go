@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -53,15 +54,15 @@ func (m *markdown) short() {
 	if a.Steps == 0 || b.Steps == 0 {
 		return
 	}
-	effect := "whether that made epochs shorter cannot be told from so few steps"
-	if c := b.VsA; c.OK {
-		effect = "no difference in epoch time was measured"
-		if c.Different {
-			effect = fmt.Sprintf("an epoch took %s less time", figures.Prose.PercentOf(reduction(c)))
-			if c.Ratio < 1 {
-				effect = fmt.Sprintf("an epoch took %s more time", figures.Prose.PercentOf(increase(reduction(c))))
-			}
-		}
+	c := &b.VsA.Throughput
+	effect := "it is not known yet whether epochs became shorter (" + c.Missing.String() + ")"
+	switch {
+	case c.Answer == evidence.Same:
+		effect = "an epoch took the same time (" + figures.Prose.GainRange(c.Estimate()) + " throughput)"
+	case c.Answer == evidence.Different && c.Ratio < 1:
+		effect = fmt.Sprintf("an epoch took %s more time", figures.Prose.PercentOf(increase(reduction(c))))
+	case c.Answer == evidence.Different:
+		effect = fmt.Sprintf("an epoch took %s less time", figures.Prose.PercentOf(reduction(c)))
 	}
 	m.para("In short: with %s instead of the baseline's settings %s; device utilisation went from %s to %s, the share of time lost to data from %s to %s.",
 		m.difference(m.first, m.last), effect, figures.Prose.Percent(a.Utilisation), figures.Prose.Percent(b.Utilisation), figures.Prose.Percent(a.DataShare), figures.Prose.Percent(b.DataShare))

@@ -29,7 +29,7 @@ func (m *markdown) segmentTable() {
 		if i == m.first {
 			row = append(row, "baseline")
 		} else {
-			row = append(row, compared(r.VsA))
+			row = append(row, r.VsA.Throughput.String())
 		}
 		row = append(row, figures.Prose.Time(r.Segment.Transition), note)
 		rows = append(rows, row)

@@ -4,24 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
-
-// compared is a throughput ratio with its interval.
-func compared(c stall.Comparison) string {
-	if !c.OK {
-		return "not enough steps"
-	}
-	ratio, interval := figures.Prose.Ratio(c.Estimate()), figures.Prose.RatioRange(c.Estimate())
-	if !c.Different {
-		return "no difference measured (" + ratio + ", " + interval + ")"
-	}
-	return ratio + " (" + interval + ")"
-}
 
 // cell makes any text safe inside a table.
 func cell(s string) string {

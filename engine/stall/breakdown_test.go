@@ -179,8 +179,8 @@ func TestSegmentRows(t *testing.T) {
 	if d := cmp.Diff([]int{19, 1, 18, 2, 0, 0}, got); d != "" {
 		t.Error(d)
 	}
-	if rows[0].VsA.OK || !rows[1].VsA.OK || rows[2].VsA.OK {
-		t.Errorf("compared: %v %v %v", rows[0].VsA.OK, rows[1].VsA.OK, rows[2].VsA.OK)
+	if !rows[0].Baseline || rows[1].Baseline || rows[0].VsA.Throughput.Ratio != 0 || rows[1].VsA.Throughput.Ratio == 0 || rows[2].VsA.Throughput.Ratio != 0 {
+		t.Errorf("compared: %v %v %v", rows[0].VsA, rows[1].VsA, rows[2].VsA)
 	}
 	if rows[1].Segment.Transition != 1000 {
 		t.Errorf("transition of %d ns", rows[1].Segment.Transition)
@@ -191,7 +191,7 @@ func TestSegmentRows(t *testing.T) {
 	if r := rows[2]; r.P50 != 0 || r.SamplesPerSecond != 0 || r.Utilisation != 0 {
 		t.Errorf("an empty segment has numbers: %+v", r)
 	}
-	if back := Segments(snap, 4); back[1].VsA.OK || !back[0].VsA.OK {
+	if back := Segments(snap, 4); !back[1].Baseline || back[0].VsA.Throughput.Ratio == 0 {
 		t.Error("the baseline is not segment 4")
 	}
 }

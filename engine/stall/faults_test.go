@@ -3,6 +3,7 @@ package stall
 import (
 	"testing"
 
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/stall/stalltest"
 	"dev.gpustall/engine/trace"
 	"github.com/google/go-cmp/cmp"
@@ -71,7 +72,7 @@ func TestAPauseChangesNoShare(t *testing.T) {
 // finds what more workers bring.
 func TestKnobChange(t *testing.T) {
 	s := stalltest.Healthy()
-	s.Workers, s.Steps, s.Transform = 1, 160, 30*stalltest.Msec
+	s.Workers, s.Steps, s.Transform = 1, 400, 30*stalltest.Msec
 	s.ChangeAt, s.ChangeTo, s.Rebuild = 80, 4, 25*stalltest.Msec
 	snap, tl := snapshot(s)
 	checkExact(t, tl, 0, snap.Now)
@@ -84,15 +85,15 @@ func TestKnobChange(t *testing.T) {
 		t.Fatalf("%d rows", len(rows))
 	}
 	a, z := rows[0], rows[1]
-	if a.VsA.OK || a.Excluded != 1 || a.Steps != 79 {
+	if a.VsA.Throughput.Ratio != 0 || a.Excluded != 1 || a.Steps != 79 {
 		t.Errorf("segment A: %+v", a)
 	}
-	if z.Excluded != 8 || z.Steps != 72 || z.Segment.Transition < s.Rebuild {
+	if z.Excluded != 8 || z.Steps != 312 || z.Segment.Transition < s.Rebuild {
 		t.Errorf("segment B excludes %d, keeps %d, cost %d", z.Excluded, z.Steps, z.Segment.Transition)
 	}
 	// One worker makes a batch in 36 ms; with four the device's 10 ms bind.
-	if !z.VsA.OK || !z.VsA.Different || z.VsA.Ratio < 3.5 || z.VsA.Ratio > 3.7 || z.VsA.Lo > z.VsA.Ratio || z.VsA.Hi < z.VsA.Ratio {
-		t.Errorf("B over A: %+v", z.VsA)
+	if c := &z.VsA.Throughput; c.Answer != evidence.Different || c.Ratio < 3.5 || c.Ratio > 3.7 || c.Lo > c.Ratio || c.Hi < c.Ratio {
+		t.Errorf("B over A: %+v", c)
 	}
 	if a.DataShare < 0.65 || z.DataShare > 0.01 {
 		t.Errorf("data shares %.2f and %.2f", a.DataShare, z.DataShare)

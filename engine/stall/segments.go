@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/trace"
 )
 
@@ -18,8 +19,10 @@ type SegmentStats struct {
 	Utilisation      float64       // 0 to 1
 	DataShare        float64       // 0 to 1
 	Breakdown        Breakdown
-	Baseline         bool       // this is segment A
-	VsA              Comparison // with the baseline; not OK for the baseline itself
+	Baseline         bool // this is segment A
+	Stretch          evidence.Stretch
+	VsA              evidence.Comparison // with the baseline; empty for the baseline itself
+	VsBefore         evidence.Comparison // with the segment before; empty for the first
 }
 
 // Segments returns one row a segment, in order. baseline is the Index of segment
@@ -28,7 +31,6 @@ func Segments(s *trace.Snapshot, baseline int32) []SegmentStats {
 	if !slices.ContainsFunc(s.Segments, func(g trace.Segment) bool { return g.Index == baseline }) && len(s.Segments) > 0 {
 		baseline = s.Segments[0].Index
 	}
-	a := s.Tally(baseline)
 	rows := make([]SegmentStats, 0, len(s.Segments))
 	for _, g := range s.Segments {
 		t := s.Tally(g.Index)
@@ -38,13 +40,24 @@ func Segments(s *trace.Snapshot, baseline int32) []SegmentStats {
 		b := Breakdown{t.Steady}
 		row := SegmentStats{
 			Segment: g, Steps: int(b.Steps), Excluded: int(t.Excluded()), Wall: b.Active(),
-			SamplesPerSecond: b.SamplesPerSecond(), Utilisation: b.Utilisation(), DataShare: b.DataShare(), Breakdown: b,
+			SamplesPerSecond: b.SamplesPerSecond(), Utilisation: b.Utilisation(), DataShare: b.DataShare(), Breakdown: b, Stretch: stretch(t),
 			P50: time.Duration(t.Quantile(0.50)), P95: time.Duration(t.Quantile(0.95)),
 		}
-		if row.Baseline = g.Index == baseline; !row.Baseline {
-			row.VsA = Compare(a, t)
-		}
 		rows = append(rows, row)
+	}
+	h, a := history(rows), -1
+	for i := range rows {
+		if rows[i].Segment.Index == baseline {
+			a, rows[i].Baseline = i, true
+		}
+	}
+	for i := range rows {
+		if i != a && a >= 0 {
+			rows[i].VsA = compare(h, &rows[a], &rows[i])
+		}
+		if i > 0 {
+			rows[i].VsBefore = compare(h, &rows[i-1], &rows[i])
+		}
 	}
 	return rows
 }
