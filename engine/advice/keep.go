@@ -12,10 +12,10 @@ import (
 
 // Keep are the settings to keep.
 type Keep struct {
-	Segment int32        // whose they are
-	Knobs   []trace.Knob // those that differ from the baseline's; none when its own are the ones
-	Change  evidence.Comparison
-	Text    string // in one sentence; empty when there was nothing to choose from
+	Segment int32               // whose they are
+	Knobs   []trace.Knob        // those that differ from the baseline's; none when its own are the ones
+	Change  evidence.Comparison // with the baseline
+	Text    string              // in one sentence; empty when there was nothing to choose from
 }
 
 // name is what a segment is called: A is the baseline, the others go by their number.
@@ -27,28 +27,58 @@ func name(index, baseline int32) string {
 }
 
 // keep recommends the fastest settings measured, on equal terms with the baseline.
+// They must be faster than each segment that has the baseline's settings, and not
+// because the device itself was.
 func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 	a := baseline(rows)
-	if a == nil {
+	if a == nil || len(rows) == 1 {
 		return Keep{}
 	}
-	best := a
+	best, k := a, Keep{Segment: a.Segment.Index}
+	var doubts []string
+	compared := false
 	for i := range rows {
 		r := &rows[i]
-		if r != a && r.VsA.Throughput.Answer == evidence.Different && r.SamplesPerSecond > best.SamplesPerSecond && equalTerms(s, a, r) {
+		c := &r.VsA.Throughput
+		compared = compared || c.Answer != evidence.Unknown && equalTerms(s, a, r)
+		if r == a || c.Answer != evidence.Different || !equalTerms(s, a, r) {
+			continue
+		}
+		at := name(r.Segment.Index, a.Segment.Index)
+		switch busy := &r.VsA.Busy; {
+		case len(Changed(a.Segment.Knobs, r.Segment.Knobs)) == 0:
+			doubts = append(doubts, fmt.Sprintf("segment %s has the settings of A and was %s: the host or the device changed", at, c))
+		case c.Ratio <= 1:
+		case deviceChanged(s, a, r, &r.VsA) && busy.Ratio < 1:
+			doubts = append(doubts, fmt.Sprintf("segment %s was %s, but the device's own time for a sample changed by %s although no knob of it did: the device or the host changed, which is no credit to the loader",
+				at, c, figures.Prose.Gain(busy.Estimate())))
+		case !beatsAll(rows, a, r):
+		case r.SamplesPerSecond > best.SamplesPerSecond:
 			best = r
 		}
 	}
-	k := Keep{Segment: best.Segment.Index, Change: best.VsA}
-	if best == a {
-		if len(rows) > 1 {
-			k.Text = "keep the baseline's settings: nothing that was tried was measurably faster on equal terms"
-		}
-		return k
+	k.Text = "keep the baseline's settings: nothing that was tried was measurably faster on equal terms"
+	switch {
+	case !compared:
+		k.Text = "keep the baseline's settings for now: nothing that was tried ran long enough, on equal terms, to be compared with them"
+	case best != a:
+		k.Segment, k.Change, k.Knobs = best.Segment.Index, best.VsA, Changed(a.Segment.Knobs, best.Segment.Knobs)
+		k.Text = fmt.Sprintf("keep segment %s, the fastest that was measured: %s throughput against the baseline", name(k.Segment, a.Segment.Index), &k.Change.Throughput)
 	}
-	k.Knobs = Changed(a.Segment.Knobs, best.Segment.Knobs)
-	k.Text = fmt.Sprintf("keep segment %s, the fastest that was measured: %s throughput against the baseline", name(k.Segment, a.Segment.Index), &k.Change.Throughput)
+	k.Text = strings.Join(append([]string{k.Text}, doubts...), "; ")
 	return k
+}
+
+// beatsAll reports whether a row is faster than each that has the settings of a.
+func beatsAll(rows []stall.SegmentStats, a, r *stall.SegmentStats) bool {
+	for i := range rows {
+		if e := &rows[i]; e != a && len(Changed(a.Segment.Knobs, e.Segment.Knobs)) == 0 {
+			if c := stall.Compare(rows, e, r).Throughput; c.Answer != evidence.Unknown && (c.Answer != evidence.Different || c.Ratio < 1) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // baseline is the row of the segment that the others are compared with.

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -28,5 +29,63 @@ func TestCostlyIsOfOneSegment(t *testing.T) {
 	s.Ops = s.Ops[:3]
 	if got := costly(s, 1); len(got.Ops) != 3 || got.Ops[0].Layer != "conv1" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// stretches is a session of segments with so many workers, whose steps compute and
+// wait for data so many ms.
+func stretches(of ...[3]int64) *trace.Snapshot {
+	s := &trace.Snapshot{Meta: trace.Meta{Specs: []trace.KnobSpec{{Name: "num_workers", Group: "loader"}, {Name: "precision", Group: "engine"}}}}
+	var t int64
+	for g, o := range of {
+		s.Segments = append(s.Segments, trace.Segment{Index: int32(g), Knobs: []trace.Knob{knob("num_workers", fmt.Sprint(o[0])), knob("precision", "fp32")}})
+		for i := range int64(100) {
+			jitter := (i*7919%13 - 6) * 2e5 // ±1.2 ms
+			st := trace.Step{Index: int32(len(s.Recent)), Segment: int32(g), Samples: 32, Correct: -1, Busy: o[1]*1e6 + jitter}
+			st.Stall[trace.CauseDecode] = o[2] * 1e6
+			st.Start, st.End = t, t+st.Busy+st.Stall[trace.CauseDecode]
+			t = st.End
+			s.Recent = append(s.Recent, st)
+		}
+	}
+	return s
+}
+
+// No loader setting is recommended for what the device or the host did by itself.
+func TestKeep(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		of      [][3]int64
+		segment int32
+		says    string
+		outcome Outcome // of the last change
+	}{
+		{"a gain", [][3]int64{{1, 50, 50}, {4, 50, 0}}, 1, "keep segment #1, the fastest that was measured: +100 %", Gain},
+		{"a loss", [][3]int64{{1, 50, 10}, {4, 50, 40}}, 0, "keep the baseline's settings", Loss},
+		{"the same", [][3]int64{{1, 50, 10}, {4, 50, 10}}, 0, "keep the baseline's settings", NoGain},
+		{"the device was slowed down at first", [][3]int64{{1, 100, 1}, {4, 50, 1}}, 0, "the device or the host changed, which is no credit to the loader", Unclear},
+		{"slower by itself, and no gain", [][3]int64{{1, 50, 10}, {4, 90, 10}}, 0, "keep the baseline's settings", Unclear},
+		{"faster in spite of a slower device", [][3]int64{{1, 50, 100}, {4, 60, 0}}, 1, "keep segment #1", Unclear},
+		{"the baseline again was as fast", [][3]int64{{1, 50, 50}, {4, 50, 20}, {1, 50, 20}}, 0, "segment #2 has the settings of A and was +", Loss},
+	} {
+		s := stretches(c.of...)
+		v := judge(s, s.Recent)
+		if k := v.all.Keep; k.Segment != c.segment || !strings.Contains(k.Text, c.says) || (len(k.Knobs) > 0) != (c.segment > 0) {
+			t.Errorf("%s: segment %d, %s", c.name, k.Segment, k.Text)
+		}
+		if last := v.all.Tried[len(v.all.Tried)-1]; last.Outcome != c.outcome && c.name != "the baseline again was as fast" {
+			t.Errorf("%s: outcome %d, want %d: %v", c.name, last.Outcome, c.outcome, &last.Change.Throughput)
+		}
+	}
+	// What is too short to be compared is neither a gain nor none.
+	short := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 0})
+	if k := judge(short, short.Recent).all.Keep; k.Segment != 0 || !strings.Contains(k.Text, "ran long enough") {
+		t.Errorf("%+v", k)
+	}
+	// A knob of the engine may change the device's time.
+	s := stretches([3]int64{1, 100, 1}, [3]int64{1, 50, 1})
+	s.Segments[1].Knobs[1].Value = "fp16"
+	if k := judge(s, s.Recent).all.Keep; k.Segment != 1 || k.Knobs[0].Name != "precision" {
+		t.Errorf("%+v", k)
 	}
 }

@@ -42,7 +42,7 @@ func tried(s *trace.Snapshot, rows []stall.SegmentStats) []Trial {
 			Segment: b.Segment.Index, Knob: knob, Change: b.VsBefore,
 			From: trace.KnobValue(a.Segment.Knobs, knob), To: trace.KnobValue(b.Segment.Knobs, knob),
 		}
-		if equalTerms(s, a, b) {
+		if equalTerms(s, a, b) && !deviceChanged(s, a, b, &t.Change) {
 			t.Outcome = outcome(&t.Change.Throughput)
 		}
 		out = append(out, t)
@@ -67,6 +67,35 @@ func outcome(c *evidence.Change) Outcome {
 func equalTerms(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
 	fa, fb := s.Tally(a.Segment.Index).Flags, s.Tally(b.Segment.Index).Flags
 	return (fa|fb)&trace.FlagCeiling == 0 && (fa^fb)&trace.FlagInjected == 0
+}
+
+// deviceChanged reports whether the device's own time for a sample changed although
+// no knob did that changes its work: then the device or the host did, and what else
+// differs is no credit to a knob of the loader.
+func deviceChanged(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Comparison) bool {
+	if c.Busy.Answer != evidence.Different {
+		return false
+	}
+	for _, k := range Changed(a.Segment.Knobs, b.Segment.Knobs) {
+		if changesDevice(s.Meta.Specs, k.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+// changesDevice reports whether a knob changes what the device computes for a sample.
+func changesDevice(specs []trace.KnobSpec, knob string) bool {
+	switch knob {
+	case "batch_size", "device_transforms", "ceiling":
+		return true
+	}
+	for i := range specs {
+		if specs[i].Name == knob {
+			return specs[i].Group == "engine"
+		}
+	}
+	return false
 }
 
 // changedAlone names the knob that differs between two settings, if it is only one.
