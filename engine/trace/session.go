@@ -8,9 +8,9 @@ import (
 
 // Session is one run: live, or read back from its file. One writer (the
 // collector) and any number of readers may use it at once. Its memory is bounded,
-// however long the run is: the oldest spans are forgotten, of the steps the newest
-// and a digest of all are kept, and of gauges, where there are many points, every
-// other old one.
+// however long the run is: the oldest spans are forgotten but for those around the
+// start of each segment, of the steps the newest and a digest of all are kept, and of
+// gauges, where there are many points, every other old one.
 type Session struct {
 	mu       sync.RWMutex
 	now      int64
@@ -27,8 +27,8 @@ type Session struct {
 	spans    spanLog
 }
 
-// MaxSpans is the number of most recent spans that a session keeps in memory:
-// 64 MiB.
+// MaxSpans is the number of most recent spans that a session keeps in memory, 64 MiB,
+// beside those around the start of each segment.
 const MaxSpans = 2 << 20
 
 // Snapshot is what a reader sees of a session at one moment. Its slices and its
@@ -126,7 +126,7 @@ func (s *Session) Add(b *Batch) {
 		s.ops = b.Ops
 	}
 	s.outcome.Drops = b.Drops
-	s.spans.add(b.Spans)
+	s.spans.add(b.Spans, segments)
 }
 
 // lost publishes what the session's file lacks so far.
@@ -197,6 +197,6 @@ func Restore(snap *Snapshot) *Session {
 		s.digest = *Digested(snap.Recent)
 	}
 	SortSpans(snap.Spans)
-	s.spans.add(snap.Spans)
+	s.spans.add(snap.Spans, snap.Segments)
 	return s
 }

@@ -141,6 +141,56 @@ func TestSessionMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// The spans around the start of a segment outlive the limit, in order and once.
+func TestSpansAroundSegmentsAreKept(t *testing.T) {
+	s := NewSession(Meta{})
+	s.spans.limit = 4 * blockLen
+	const starts = 10*blockLen + 100
+	var spans [777]Span
+	n := int64(0)
+	for i := range 200 {
+		for i := range spans {
+			spans[i] = Span{Start: n, End: n + 1}
+			n++
+		}
+		b := &Batch{Spans: spans[:], Now: n}
+		if i == 0 {
+			b.Segments = []Segment{{Index: 0}}
+		} else if n >= starts && n < starts+777 {
+			b.Segments = []Segment{{Index: 1, Start: starts}}
+		}
+		s.Add(b)
+	}
+	have := make([]int, n)
+	last := int64(-1)
+	for _, sp := range s.Snapshot(0, math.MaxInt64).Spans {
+		if sp.Start < last {
+			t.Fatalf("a span at %d after one at %d", sp.Start, last)
+		}
+		last = sp.Start
+		have[sp.Start]++
+	}
+	for i, times := range have {
+		at := int64(i)
+		near := at < blockLen || at >= starts-blockLen && at < starts+blockLen-100
+		far := at > 3*blockLen && at < starts-2*blockLen || at > starts+3*blockLen && at < n-6*blockLen
+		if times > 1 || near && times == 0 || far && times > 0 {
+			t.Fatalf("the span at %d is there %d times", at, times)
+		}
+	}
+	if got := s.Snapshot(starts-10, starts+10).Spans; len(got) != 22 {
+		t.Errorf("%d spans around the start", len(got))
+	}
+	for i := range int32(3 * maxPinned) { // a segment in each block
+		n += blockLen
+		s.Add(&Batch{Spans: []Span{{Start: n}}, Segments: []Segment{{Index: 2 + i, Start: n}}, Now: n})
+		s.Add(&Batch{Spans: slices.Repeat([]Span{{Start: n}}, blockLen-1)})
+	}
+	if len(s.spans.pinned) != maxPinned || s.spans.pinned[0].first != 0 {
+		t.Errorf("%d pinned blocks, the first at %d", len(s.spans.pinned), s.spans.pinned[0].first)
+	}
+}
+
 // A snapshot never changes, whatever is written after it.
 func TestSnapshotsAreStableWhileWritten(t *testing.T) {
 	s := NewSession(Meta{ID: "x"})

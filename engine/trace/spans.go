@@ -16,16 +16,23 @@ type block struct {
 	spans       []Span
 }
 
-// spanLog keeps the most recent spans in blocks. A sealed block never changes,
-// so readers copy from it without a lock; the open one is copied under it.
+// spanLog keeps the most recent spans in blocks, and those around the start of each
+// segment. A sealed block never changes, so readers copy from it without a lock; the
+// open one is copied under it.
 type spanLog struct {
-	limit  int // spans
+	limit  int     // spans, beside the pinned ones
+	pinned []block // older than the sealed ones
 	sealed []block
 	open   block
+	gone   int64 // first of the last block that left sealed
 }
 
-// add takes spans sorted by Start.
-func (l *spanLog) add(spans []Span) {
+// maxPinned is how many pinned blocks are kept: 32 MiB. Beyond them those behind
+// the first FirstRows are forgotten.
+const maxPinned = 1 << 10
+
+// add takes spans sorted by Start. segments are those known so far, in order.
+func (l *spanLog) add(spans []Span, segments []Segment) {
 	for len(spans) > 0 {
 		if l.open.spans == nil {
 			l.open.spans = make([]Span, 0, blockLen)
@@ -43,12 +50,12 @@ func (l *spanLog) add(spans []Span) {
 		}
 		spans = spans[n:]
 		if len(l.open.spans) == blockLen {
-			l.seal()
+			l.seal(segments)
 		}
 	}
 }
 
-func (l *spanLog) seal() {
+func (l *spanLog) seal(segments []Segment) {
 	l.open.reach = l.open.last
 	if n := len(l.sealed); n > 0 {
 		l.open.reach = max(l.open.reach, l.sealed[n-1].reach)
@@ -57,19 +64,46 @@ func (l *spanLog) seal() {
 	l.open = block{}
 	// Readers hold l.sealed, so the oldest go by copying the others, some at a time.
 	if drop := 1 + len(l.sealed)/32; len(l.sealed)*blockLen > l.limit+(drop-1)*blockLen && len(l.sealed) > 1 {
+		for i := range drop {
+			l.retire(i, segments)
+		}
 		l.sealed = append(make([]block, 0, len(l.sealed)+1), l.sealed[drop:]...)
 	}
 }
 
-// window returns the sealed blocks that may overlap [from, to], and a copy of
-// the open block's spans. The caller holds the lock.
+// retire pins a block that is to go, when a segment starts in it, in the block before
+// it or in the one after it: how each segment began and ended can then be shown
+// however long the run is.
+func (l *spanLog) retire(at int, segments []Segment) {
+	b, end := l.sealed[at], l.sealed[at+1].last
+	if at+2 < len(l.sealed) {
+		end = l.sealed[at+2].first
+	}
+	i := sort.Search(len(segments), func(i int) bool { return segments[i].Start >= l.gone })
+	l.gone = b.first
+	if i == len(segments) || segments[i].Start > end {
+		return
+	}
+	if len(l.pinned) == maxPinned { // readers hold the old slice
+		l.pinned = slices.Concat(l.pinned[:FirstRows], l.pinned[FirstRows+1:])
+	}
+	l.pinned = append(l.pinned, b)
+}
+
+// window returns the pinned and sealed blocks that may overlap [from, to], and a copy
+// of the open block's spans. The caller holds the lock.
 func (l *spanLog) window(from, to int64) ([]block, []Span) {
-	lo := sort.Search(len(l.sealed), func(i int) bool { return l.sealed[i].reach >= from })
 	var open []Span
 	if len(l.open.spans) > 0 && l.open.first <= to && l.open.last >= from {
 		open = slices.Clone(l.open.spans)
 	}
-	return l.sealed[lo:], open
+	late := func(blocks []block) []block {
+		return blocks[sort.Search(len(blocks), func(i int) bool { return blocks[i].reach >= from }):]
+	}
+	if old := late(l.pinned); len(old) > 0 {
+		return slices.Concat(old, l.sealed), open
+	}
+	return late(l.sealed), open
 }
 
 // gather returns the spans that overlap [from, to], sorted by Start.

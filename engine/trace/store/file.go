@@ -26,8 +26,8 @@ import (
 // Ext is the extension of session files.
 const Ext = ".gpustall"
 
-// MaxStoredBytes is the size of the packed spans that one file keeps; the oldest
-// are then deleted. Steps are kept for ever.
+// MaxStoredBytes is the size of the packed spans that one file keeps; the oldest are
+// then deleted, but for those around the start of each segment. Steps are kept for ever.
 const MaxStoredBytes = 64 << 20
 
 const (
@@ -63,9 +63,7 @@ type File struct {
 	db    *sql.DB
 	enc   chunkEncoder
 	limit int64 // bytes of packed spans
-	bytes int64
-	sizes []int64        // of the chunks in the file, oldest first
-	first int64          // id of sizes[0]
+	spans chunks
 	steps int64          // in the file
 	ops   []trace.OpTime // in the file
 	sum   rowSum
@@ -101,7 +99,7 @@ func Create(path string, m trace.Meta) (*File, error) {
 	if err != nil {
 		return fail(err)
 	}
-	st := &File{stepFile: stepFile{path: path, mode: "mode=ro"}, db: db, limit: MaxStoredBytes, first: 1}
+	st := &File{stepFile: stepFile{path: path, mode: "mode=ro"}, db: db, limit: MaxStoredBytes}
 	if err := st.initialise(m); err != nil {
 		return fail(errors.Join(err, db.Close(), os.Remove(path)))
 	}

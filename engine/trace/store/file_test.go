@@ -283,12 +283,59 @@ func TestSpansAreForgottenByBytesAndStepsNever(t *testing.T) {
 	if len(snap.Recent) != 2000 {
 		t.Errorf("%d steps, want all 2000", len(snap.Recent))
 	}
-	n := len(snap.Spans)
+	recent := slices.DeleteFunc(snap.Spans, func(s trace.Span) bool { return s.Batch < 250 }) // those of the segment's start may stay
+	n := len(recent)
 	if n == 0 || n > 8000 {
 		t.Fatalf("%d spans, want some of 16000", n)
 	}
-	if first, last := snap.Spans[0].Batch, snap.Spans[n-1].Batch; last != 1999 || int(last-first+1)*8 != n {
+	if first, last := recent[0].Batch, recent[n-1].Batch; last != 1999 || int(last-first+1)*8 != n {
 		t.Errorf("%d spans of batches %d to %d: not the most recent ones", n, first, last)
+	}
+}
+
+// What is around the start of each segment outlives the limit, and the limit holds.
+func TestSpansAroundSegmentsAreKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x"+Ext)
+	st, err := Create(path, trace.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const batches = 8000 // of 8 spans, one each ms
+	st.limit = 12 << 10
+	for i := 0; i < batches; i += 50 {
+		b := someBatch(i, 50)
+		for index, at := range []int{0, 1000, 2010} {
+			if index > 0 && at/50 == i/50 {
+				b.Segments = []trace.Segment{{Index: int32(index), Start: int64(at) * 1e6}}
+			}
+		}
+		if err := st.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if st.spans.bytes > st.limit+1<<10 {
+			t.Fatalf("%d bytes of spans, the limit is %d", st.spans.bytes, st.limit)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[int32]int{}
+	for _, sp := range snapshotOf(s).Spans {
+		have[sp.Batch]++
+	}
+	for _, want := range []int32{0, 60, 900, 1000, 1100, 1910, 2010, 2100, batches - 1} {
+		if have[want] != 8 {
+			t.Errorf("%d of 8 spans of batch %d", have[want], want)
+		}
+	}
+	for _, gone := range []int32{500, 1500, 5000} {
+		if have[gone] != 0 {
+			t.Errorf("%d spans of batch %d, which is near no segment's start", have[gone], gone)
+		}
 	}
 }
 
@@ -404,7 +451,7 @@ func BenchmarkStoreWrite(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(st.bytes)/float64(b.N)/15000, "B/span")
+	b.ReportMetric(float64(st.spans.bytes)/float64(b.N)/15000, "B/span")
 }
 
 func BenchmarkOpen(b *testing.B) {

@@ -116,51 +116,6 @@ func (l *loader) steps() {
 	}
 }
 
-// readSpans reads the newest chunks, as many as memory keeps, oldest first.
-func (l *loader) readSpans() {
-	var keep int64
-	var from int64 = 1
-	l.rows(`SELECT id, n FROM spans ORDER BY id DESC`, func(r *sql.Rows) error {
-		var id, n int64
-		err := r.Scan(&id, &n)
-		if keep += n; keep <= trace.MaxSpans+chunkSpans {
-			from = id
-		}
-		return err
-	})
-	damaged := 0
-	l.rows(fmt.Sprintf(`SELECT data FROM spans WHERE id >= %d ORDER BY id`, from), func(r *sql.Rows) error {
-		var data sql.RawBytes
-		if err := r.Scan(&data); err != nil {
-			return err
-		}
-		spans, err := decodeChunk(nil, data)
-		if err != nil {
-			damaged++
-		}
-		for i := range spans {
-			s := &spans[i]
-			s.Kind = l.kind[s.Kind]
-			if s.Kind == trace.KindOp {
-				s.Arg = l.op(s.Arg)
-			}
-			if s.Kind == trace.KindStall {
-				if c, ok := l.cause[s.Arg]; ok {
-					s.Arg = uint32(c)
-				} else {
-					s.Arg = uint32(trace.CauseUnknown)
-				}
-			}
-		}
-		trace.SortSpans(spans)
-		l.spans = append(l.spans, spans)
-		return nil
-	})
-	if damaged > 0 {
-		l.harmed("left out %d of its span chunks that are not what was written: the timeline has holes", damaged)
-	}
-}
-
 // op is where a row of the table of ops went.
 func (l *loader) op(pos uint32) uint32 {
 	if l.opAt == nil {

@@ -10,7 +10,7 @@ import (
 
 // Write adds a batch in one transaction.
 func (st *File) Write(b *trace.Batch) error {
-	bytes, sizes, first, steps := st.bytes, st.sizes, st.first, st.steps
+	spans, steps := st.spans, st.steps
 	due := st.due()
 	err := st.transact(func(tx *sql.Tx) error {
 		if due {
@@ -28,7 +28,7 @@ func (st *File) Write(b *trace.Batch) error {
 		return nil
 	})
 	if err != nil {
-		st.bytes, st.sizes, st.first, st.steps = bytes, sizes, first, steps
+		st.spans, st.steps = spans, steps
 		return st.writing(err)
 	}
 	if b.Ops != nil {
@@ -128,23 +128,14 @@ func (st *File) putSpans(tx *sql.Tx, b *trace.Batch) error {
 		for _, s := range part {
 			last = max(last, s.End)
 		}
-		id := st.first + int64(len(st.sizes))
+		id := st.spans.add(len(part), len(data), part[0].Start)
 		if _, err := tx.Exec(`INSERT INTO spans VALUES(?,?,?,?,?)`, id, part[0].Start, last, len(part), data); err != nil {
 			return err
 		}
-		st.sizes = append(st.sizes, int64(len(data)))
-		st.bytes += int64(len(data))
 	}
-	old := 0
-	for ; st.bytes > st.limit && old < len(st.sizes)-1; old++ {
-		st.bytes -= st.sizes[old]
-	}
-	if old == 0 {
-		return nil
-	}
-	st.sizes, st.first = st.sizes[old:], st.first+int64(old)
-	_, err := tx.Exec(`DELETE FROM spans WHERE id < ?`, st.first)
-	return err
+	st.spans.begin(b.Segments)
+	gone := st.spans.overflow(st.limit)
+	return insert(tx, `DELETE FROM spans WHERE id = ?`, len(gone), func(i int) []any { return []any{gone[i]} })
 }
 
 func putNotes(tx *sql.Tx, b *trace.Batch) error {
