@@ -58,6 +58,9 @@ func completeSession(_ *cobra.Command, args []string, _ string) ([]string, cobra
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	names := []string{"latest"}
+	if checkSessionHome("") != nil {
+		return names, cobra.ShellCompDirectiveDefault
+	}
 	list, err := store.List(sessionDir())
 	if err == nil {
 		for _, s := range list {

@@ -3,22 +3,28 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/adrg/xdg"
-
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda"
+	"dev.gpustall/loader"
 )
 
 // tuneLimit is how long a run may try kernels before it starts.
 const tuneLimit = time.Minute
 
-// choicesFile is where the kernel variants found right and fast are kept.
-func choicesFile() string { return filepath.Join(xdg.CacheHome, "gpustall", "autotune.json") }
+// choicesFile is where the kernel variants found right and fast are kept. Without a
+// home there is none, and each run tries them again.
+func choicesFile() string {
+	if checkHome("tuned kernels", cacheVariable, "") != nil {
+		return ""
+	}
+	return filepath.Join(cacheDir(), "autotune.json")
+}
 
 // openCUDA opens GPU number n, with the kernel variants that earlier runs found
 // fastest, or, to try again, with none known yet. The knob autotune says whether they are used.
@@ -58,9 +64,17 @@ type choices struct {
 	m    map[string]string
 }
 
+// maxChoices bounds the file: some ten thousand kernels.
+const maxChoices = 4 << 20
+
 func loadChoices(path string) *choices {
 	c := &choices{path: path, m: map[string]string{}}
-	if b, err := os.ReadFile(path); err == nil && json.Unmarshal(b, &c.m) != nil {
+	f, _, err := loader.Open(path)
+	if err != nil {
+		return c
+	}
+	defer f.Close()
+	if json.NewDecoder(io.LimitReader(f, maxChoices)).Decode(&c.m) != nil || c.m == nil {
 		c.m = map[string]string{}
 	}
 	return c
@@ -87,6 +101,9 @@ func (c *choices) Set(key, config string) {
 }
 
 func (c *choices) save() error {
+	if c.path == "" {
+		return nil
+	}
 	b, err := json.MarshalIndent(c.m, "", "  ")
 	if err != nil {
 		return err

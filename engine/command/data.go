@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/adrg/xdg"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -47,7 +46,10 @@ func progressTo(w io.Writer) progressFunc {
 
 // defaultData makes the synthetic CIFAR-10 once, in the cache directory.
 func defaultData(ctx context.Context, progress progressFunc) (string, error) {
-	dir := filepath.Join(xdg.CacheHome, "gpustall", "synthetic-cifar10")
+	if err := checkHome("the default data set", cacheVariable, "name a data set with --data"); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cacheDir(), "synthetic-cifar10")
 	if exists(dir) {
 		return dir, nil
 	}

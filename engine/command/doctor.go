@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/adrg/xdg"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -102,11 +100,16 @@ func devices() []finding {
 
 func directories() []finding {
 	var out []finding
-	for _, d := range []struct{ what, path string }{
-		{"sessions", sessionDir()}, {"cache", filepath.Join(xdg.CacheHome, "gpustall")},
+	for _, d := range []struct {
+		what, path, variable string
+		mode                 os.FileMode
+	}{
+		{"sessions", sessionDir(), stateVariable, 0o700}, {"cache", cacheDir(), cacheVariable, 0o755},
 	} {
 		f := finding{"ok", d.what, d.path}
-		if err := os.MkdirAll(d.path, 0o755); err != nil {
+		if err := checkHome(d.what, d.variable, "name files with --session and --data"); err != nil {
+			f = finding{"bad", d.what, err.Error()}
+		} else if err := os.MkdirAll(d.path, d.mode); err != nil {
 			f = finding{"bad", d.what, err.Error()}
 		} else if t, err := os.CreateTemp(d.path, ".probe"); err != nil {
 			f = finding{"bad", d.what, err.Error()}

@@ -265,6 +265,9 @@ func newSessions() *cobra.Command {
 		Short: "List the sessions in the state directory",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if err := checkSessionHome("name a session's file to report and replay"); err != nil {
+				return err
+			}
 			list, err := store.List(sessionDir())
 			if err != nil {
 				return err

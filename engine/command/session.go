@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/adrg/xdg"
-
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/stall"
@@ -20,9 +18,6 @@ import (
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/loader"
 )
-
-// sessionDir is where sessions are kept.
-func sessionDir() string { return filepath.Join(xdg.StateHome, "gpustall", "sessions") }
 
 // run is one training run with everything around it.
 type run struct {
@@ -209,10 +204,15 @@ func (o *options) createStore(m trace.Meta) (*store.File, string, error) {
 // checkSession refuses a session file that cannot be made. Only the default folder
 // is made where it is missing: another one's name may be a slip.
 func (o *options) checkSession() error {
+	if o.session == "" {
+		if err := checkSessionHome("name a file with --session"); err != nil {
+			return err
+		}
+	}
 	dir := filepath.Dir(o.session)
 	if o.session == "" || filepath.Clean(dir) == filepath.Clean(sessionDir()) {
 		dir = sessionDir()
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make the session directory: %w; set XDG_STATE_HOME to a writable one", err)
 		}
 	}
@@ -242,6 +242,9 @@ func exists(path string) bool {
 func findSession(name string) (string, error) {
 	if exists(name) {
 		return name, nil
+	}
+	if err := checkSessionHome("name a session's file"); err != nil {
+		return "", err
 	}
 	if name == "latest" {
 		return store.Latest(sessionDir())

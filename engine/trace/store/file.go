@@ -86,7 +86,7 @@ func Create(path string, m trace.Meta) (*File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fail(err)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // a session names paths, hosts and commands
 	if errors.Is(err, fs.ErrExist) {
 		return fail(fault.Reason("file already exists", "choose another name").Because(err))
 	} else if err != nil {

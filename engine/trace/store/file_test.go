@@ -2,6 +2,7 @@ package store
 
 import (
 	order "cmp"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -475,4 +476,53 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/steps, "ns/step")
+}
+
+// TestPrivate: a session is its owner's to read, whatever the umask allows, and so are
+// the files that SQLite keeps beside it.
+func TestPrivate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a"+Ext)
+	st, err := Create(path, trace.Meta{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if err := st.Write(&trace.Batch{Notes: []trace.Note{{Text: "x"}}}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		if info, err := os.Stat(f); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f, info.Mode(), err)
+		}
+	}
+}
+
+// TestGiant: a sparse file that no run can have written is refused by its size, in
+// place of the session and of the log beside it.
+func TestGiant(t *testing.T) {
+	for _, end := range []string{"", "-wal"} {
+		path := filepath.Join(t.TempDir(), "a"+Ext)
+		st, err := Create(path, trace.Meta{ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(path+end, os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(1 << 40); err != nil {
+			t.Skip(err) // a file system without sparse files
+		}
+		f.Close()
+		if _, err := Open(path); !errors.Is(err, ErrNotSession) || !strings.Contains(err.Error(), "1099511627776 bytes") {
+			t.Errorf("%q: %v", end, err)
+		}
+	}
 }

@@ -36,6 +36,10 @@ const (
 	minTime = math.MinInt64 / 4
 	maxTime = math.MaxInt64 / 4
 
+	// maxFileBytes is the size from which a file is refused unread: that of a thousand
+	// million steps.
+	maxFileBytes = 256 << 30
+
 	// staleAfter is how old the last write of a running session may be before
 	// its process is taken for dead.
 	staleAfter = 5 * time.Second
@@ -115,7 +119,7 @@ func checkHeader(path string) error {
 }
 
 // checkRegular refuses what could not be read or would block for ever: folders,
-// pipes and devices, also in the place of a file that SQLite keeps beside its own.
+// pipes, devices and giants, also in the place of a file that SQLite keeps beside its own.
 func checkRegular(path string) error {
 	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
 		info, err := os.Stat(path + end)
@@ -127,6 +131,8 @@ func checkRegular(path string) error {
 			return fmt.Errorf("a folder is %w", ErrNotSession)
 		case !info.Mode().IsRegular():
 			return fmt.Errorf("a pipe, socket or device is %w", ErrNotSession)
+		case info.Size() > maxFileBytes:
+			return fmt.Errorf("a file of %d bytes, where a session has at most %d, is %w", info.Size(), int64(maxFileBytes), ErrNotSession)
 		}
 	}
 	return nil

@@ -52,8 +52,9 @@ type Dataset struct {
 	debt  atomic.Int64 // ns overslept and not yet taken off
 }
 
-// maxBytes bounds a record: no workload is near it.
-const maxBytes = 4 << 30
+// maxBytes bounds a record. The largest samples of MLPerf Storage, those of UNet3D, have
+// 147 MB on average.
+const maxBytes = 1 << 30
 
 // Generate makes records in memory. All share one body, which Read copies.
 func Generate(o Options) (*Dataset, error) {
@@ -92,8 +93,11 @@ func Open(dir string) (*Dataset, error) {
 		if err != nil {
 			return nil, loader.FileError("records: open", filepath.Join(dir, e.Name()), err, "start again if the folder has changed")
 		}
+		if st.Size() > maxBytes {
+			return nil, fmt.Errorf("records: open %s: %d bytes, more than the %d that a record may have: remove it from the folder", loader.Path(filepath.Join(dir, e.Name())), st.Size(), maxBytes)
+		}
 		if d.bytes == 0 {
-			d.bytes = int(min(st.Size(), maxBytes))
+			d.bytes = int(st.Size())
 		}
 		if st.Size() != int64(d.bytes) || d.bytes == 0 {
 			return nil, fmt.Errorf("records: open %s: %d bytes where the first record has %d, so it looks truncated: make the records again", filepath.Join(dir, e.Name()), st.Size(), d.bytes)

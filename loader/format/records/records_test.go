@@ -129,6 +129,16 @@ func TestErrors(t *testing.T) {
 	if _, err := records.Open(dir); err == nil || !strings.Contains(err.Error(), "b.rec: 9 bytes where the first record has 10") {
 		t.Errorf("truncated record: %v", err)
 	}
+	giant := filepath.Join(dir, "c"+records.Ext)
+	if err := errors.Join(os.WriteFile(giant, nil, 0o644), os.Truncate(giant, 1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(giant, filepath.Join(dir, "a"+records.Ext)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := records.Open(dir); err == nil || !strings.Contains(err.Error(), "1099511627776 bytes, more than the 1073741824 that a record may have") {
+		t.Errorf("sparse giant: %v", err)
+	}
 	for _, o := range []records.Options{{Samples: -1, SampleBytes: 1}, {}, {SampleBytes: -1}, {SampleBytes: 1, PerSample: -1}} {
 		if _, err := records.Generate(o); err == nil {
 			t.Errorf("Generate(%+v) succeeds", o)

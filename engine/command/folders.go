@@ -1,0 +1,36 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/adrg/xdg"
+)
+
+// sessionDir is where sessions are kept.
+func sessionDir() string { return filepath.Join(xdg.StateHome, "gpustall", "sessions") }
+
+// cacheDir is where the default data set and tuned kernels are kept.
+func cacheDir() string { return filepath.Join(xdg.CacheHome, "gpustall") }
+
+// The variables that name the parent of sessionDir and of cacheDir.
+const (
+	stateVariable = "XDG_STATE_HOME"
+	cacheVariable = "XDG_CACHE_HOME"
+)
+
+// checkHome refuses to use a folder that neither its variable nor HOME names: it would
+// be one in the root folder, such as /.local. what is kept there, otherwise is how to do
+// without the folder.
+func checkHome(what, variable, otherwise string) error {
+	if os.Getenv("HOME") != "" || filepath.IsAbs(os.Getenv(variable)) {
+		return nil
+	}
+	return fmt.Errorf("find the folder of %s: neither HOME nor %s is set; set one of them, or %s", what, variable, otherwise)
+}
+
+// checkSessionHome is checkHome for sessionDir.
+func checkSessionHome(otherwise string) error {
+	return checkHome("sessions", stateVariable, otherwise)
+}
