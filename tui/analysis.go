@@ -12,10 +12,11 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// analysis is what costs more than a frame may: the verdict and the comparisons
-// over the whole session. It is computed in a command, off the screen's
-// goroutine, about once a second and never for more than 1 % of a core.
+// analysis is what costs more than a frame may: the window, the verdict on it and the
+// comparisons over the whole session. It is computed in a command, off the screen's
+// goroutine, about twice a second and never for more than 1 % of a core.
 type analysis struct {
+	win      window
 	told     advice.Advice
 	segs     []stall.SegmentStats
 	effects  map[string]evidence.Change // of each knob's last change, when it changed alone
@@ -28,6 +29,7 @@ type analysis struct {
 }
 
 type analysedMsg struct {
+	win      window
 	told     advice.Advice
 	segs     []stall.SegmentStats
 	effects  map[string]evidence.Change
@@ -46,19 +48,21 @@ func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
 		return nil
 	}
 	a.busy, a.started = true, now
-	snap, steps, baseline := m.pic.snap, m.pic.steps, a.baseline // by value: the picture moves on
-	return func() tea.Msg { return analyseSnapshot(&snap, steps, baseline) }
+	snap, baseline := m.pic.snap, a.baseline // by value: the picture moves on
+	return func() tea.Msg { return analyseSnapshot(&snap, baseline) }
 }
 
-func analyseSnapshot(s *trace.Snapshot, steps []trace.Step, baseline int32) tea.Msg {
+func analyseSnapshot(s *trace.Snapshot, baseline int32) tea.Msg {
 	t0 := time.Now()
 	asOfNow(s)
+	steps := windowOf(s)
 	r := analysedMsg{
+		win:      newWindow(steps),
 		segs:     stall.Segments(s, baseline),
 		effects:  map[string]evidence.Change{},
 		baseline: baseline, at: s.Now,
 	}
-	r.told = advice.Of(s, trace.Count(steps), r.segs)
+	r.told = advice.Of(s, r.win.tally, r.segs)
 	if n := len(steps); n > 0 {
 		for i := range s.Segments {
 			g := s.Segments[i]
@@ -91,12 +95,12 @@ func asOfNow(s *trace.Snapshot) {
 func (m *Model) analysed(r analysedMsg) {
 	a := &m.analysis
 	a.busy = false
-	a.pause = max(time.Second, 100*r.took)
+	a.pause = max(time.Second/2, 100*r.took)
 	if r.baseline != a.baseline { // it was changed meanwhile
 		a.pause = 0
 	}
 	m.ops.set(r.ops, r.base)
-	a.told, a.segs, a.effects, a.at = r.told, r.segs, r.effects, r.at
+	a.win, a.told, a.segs, a.effects, a.at = r.win, r.told, r.segs, r.effects, r.at
 	m.dirty = true
 }
 

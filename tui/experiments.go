@@ -23,8 +23,12 @@ type experiments struct {
 // experiment is a row: a segment, what it is compared with and where it stands.
 type experiment struct {
 	*stall.SegmentStats
-	baseline bool // it is A
-	current  bool // its knobs are those in force
+	rate           float64 // samples a second
+	mean, p50, p95 int64   // ns a step
+	util           float64
+	steps          int64 // that these are of
+	baseline       bool  // it is A
+	current        bool  // its knobs are those in force
 }
 
 func (e *experiments) panel() panel {
@@ -42,7 +46,7 @@ func (e *experiments) panel() panel {
 			return place{band: lastBand, rows: experimentRows(s)}
 		},
 		about: func(_ *view, p *canvas.Pen) {
-			if about := "one row a configuration, without its transition "; len(about) <= p.Left() {
+			if about := "a row is a configuration without its transition, the current one the window above "; len(about) <= p.Left() {
 				p.Text(canvas.Dim, about)
 			}
 		},
@@ -86,19 +90,22 @@ var experimentColumns = []canvas.Column[experiment]{
 	{Title: "pf", W: 2, Drop: 7, Cell: knobCell("prefetch_factor")},
 	{Title: "batch", W: 5, Drop: 6, Cell: knobCell("batch_size")},
 	{Title: "samples/s", W: 9, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), e.SamplesPerSecond))
+		p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), e.rate))
 	})},
-	{Title: "p50", W: 7, Drop: 4, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), int64(e.P50)))
+	{Title: "mean", W: 6, Drop: 4, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.mean))
 	})},
-	{Title: "p95", W: 7, Drop: 9, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), int64(e.P95)))
+	{Title: "p50", W: 6, Drop: 7, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.p50))
+	})},
+	{Title: "p95", W: 6, Drop: 8, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.p95))
 	})},
 	{Title: "util", W: 5, Drop: 3, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(utilStyle(e.Utilisation), figures.Narrow.AppendPercent(p.Buf(), e.Utilisation))
+		p.Bytes(utilStyle(e.util), figures.Narrow.AppendPercent(p.Buf(), e.util))
 	})},
 	{Title: "stall", W: 5, Drop: 10, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(stallStyle(1-e.Utilisation), figures.Narrow.AppendPercent(p.Buf(), 1-e.Utilisation))
+		p.Bytes(stallStyle(1-e.util), figures.Narrow.AppendPercent(p.Buf(), 1-e.util))
 	})},
 	{Title: "vs A", W: 7, Cell: func(p *canvas.Pen, e *experiment) {
 		c := &e.VsA.Throughput
@@ -148,7 +155,7 @@ func knobCell(name string) func(*canvas.Pen, *experiment) {
 // measured writes a cell once the segment has steps.
 func measured(cell func(*canvas.Pen, *experiment)) func(*canvas.Pen, *experiment) {
 	return func(p *canvas.Pen, e *experiment) {
-		if e.Steps == 0 {
+		if e.steps == 0 {
 			p.Text(canvas.Dim, "-")
 			return
 		}
@@ -186,7 +193,16 @@ func (e *experiments) fill(v *view) {
 	e.table.Pinned = -1
 	for i := range v.analysis.segs {
 		s := &v.analysis.segs[i]
-		row := experiment{s, s.Segment.Index == v.analysis.baseline, v.pic.next && s.Segment.Index == v.pic.seg.Index}
+		row := experiment{
+			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, steps: int64(s.Steps),
+			baseline: s.Segment.Index == v.analysis.baseline, current: v.pic.next && s.Segment.Index == v.pic.seg.Index,
+		}
+		if row.steps > 0 {
+			row.mean = s.Wall / row.steps
+		}
+		if w := v.win; row.current && w.steps() > 0 && w.tally.Segment == s.Segment.Index {
+			row.rate, row.mean, row.p50, row.p95, row.util, row.steps = w.rate, w.mean, w.p50, w.p95, w.util, w.steps()
+		}
 		if row.baseline {
 			e.table.Pinned = i
 		}

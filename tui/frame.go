@@ -77,7 +77,7 @@ func (m *Model) drawBrief(r canvas.Rectangle) {
 	}
 	if stop-y >= 8 {
 		p := line()
-		m.pic.nvmlLine(&p)
+		nvmlLine(v, &p)
 	}
 	if stop-y >= 7 {
 		m.c.Rule(r, y)

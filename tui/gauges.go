@@ -89,60 +89,6 @@ func gaugeRows(s space) int {
 	return 5
 }
 
-// histKind is which history a sparkline draws.
-type histKind uint8
-
-const (
-	histUtil histKind = iota
-	histRate
-	histStep
-	histQueue
-)
-
-// spark draws the newest history into r, which may be several rows high. The
-// scale starts at 0; top is its end, or 0 for the largest value in view.
-func spark(v *view, r canvas.Rectangle, kind histKind, top float64) {
-	if r.Empty() {
-		return
-	}
-	n := min(r.W, histLen)
-	h := v.pic.hist[histLen-n:]
-	value := func(p *point) float64 {
-		switch kind {
-		case histUtil:
-			return float64(p.util)
-		case histRate:
-			return float64(p.rate)
-		case histStep:
-			if p.n > 0 {
-				return float64(p.step) / float64(p.n)
-			}
-			return 0
-		}
-		return float64(p.queue)
-	}
-	if top <= 0 {
-		for i := range h {
-			top = max(top, value(&h[i]))
-		}
-	}
-	for i := range h {
-		x := r.X + r.W - n + i
-		if h[i].n <= 0 && kind != histQueue || top <= 0 {
-			if kind != histQueue {
-				continue
-			}
-			top = max(top, 1)
-		}
-		f := value(&h[i])
-		st := canvas.Graph
-		if kind == histUtil {
-			st = utilStyle(f)
-		}
-		v.c.Height(x, r.Y, r.H, min(f/top, 1), st)
-	}
-}
-
 // drawGauges draws a box a gauge, side by side.
 func drawGauges(v *view, r canvas.Rectangle) {
 	if v.class == sizeCompact {
@@ -154,47 +100,56 @@ func drawGauges(v *view, r canvas.Rectangle) {
 		drawGaugeLines(v, r.Inner())
 		return
 	}
-	x := r.X
+	x, share, of := r.X, 0, 0
 	for i := range gauges {
-		w := r.W / len(gauges)
-		if i < r.W%len(gauges) {
-			w++
-		}
-		b := canvas.Rect(x, r.Y, w, r.H)
+		of += gauges[i].share
+	}
+	for i := range gauges {
+		share += gauges[i].share
+		end := r.X + r.W*share/of
+		b := canvas.Rect(x, r.Y, end-x, r.H)
 		p := v.c.Box(b, "", gauges[i].title, false)
 		if i == 0 {
 			p.Text(canvas.Dim, v.pic.snap.Meta.Device).Rune(canvas.Dim, ' ')
 		}
-		gauges[i].draw(v, b.Inner())
-		x += w
+		gauges[i].draw(v, b.Inner().Indent())
+		x = end
 	}
 }
 
+// gauges are the boxes, with their shares of the width.
 var gauges = [...]struct {
 	title string
+	share int
 	draw  func(v *view, r canvas.Rectangle)
-	line  func(v *view, p *canvas.Pen) // where there is one line for it
 }{
-	{"Device util", gaugeUtil, utilLine},
-	{"Step time", gaugeStep, stepLine},
-	{"Throughput", gaugeRate, rateLine},
-	{"Queue / pinned", gaugeQueue, queueLine},
+	{"Device util", 28, gaugeUtil},
+	{"Host CPU", 26, gaugeHost},
+	{"Throughput", 36, gaugeRate},
+	{"Queue / pinned", 30, gaugeQueue},
+}
+
+// row is a pen for a line of r, from the bottom where y is negative.
+func row(v *view, r canvas.Rectangle, y int) canvas.Pen {
+	if y < 0 {
+		y += r.H
+	}
+	return v.c.Pen(r.X, r.Y+y, r.W)
 }
 
 func gaugeUtil(v *view, r canvas.Rectangle) {
-	p := v.c.Pen(r.X+1, r.Y, r.W-2)
-	st := utilStyle(v.pic.util)
-	bar := max(4, r.W-13)
-	p.Bar(st, bar, v.pic.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.pic.util)).Text(st, levelMark(st))
+	p := row(v, r, 0)
+	st := utilStyle(v.win.util)
+	p.Bar(st, max(4, r.W-11), v.win.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))
 	rows := r.H - 2
 	if rows > 2 && v.pic.hasDriver() {
 		rows--
-		p = v.c.Pen(r.X+1, r.Y+1+rows, r.W-2)
+		p = row(v, r, -2)
 		v.pic.driverLine(&p)
 	}
-	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, rows), histUtil, 1)
-	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
-	v.pic.nvmlLine(&p)
+	spark(v, canvas.Rect(r.X, r.Y+1, r.W, rows), histUtil, 1)
+	p = row(v, r, -1)
+	nvmlLine(v, &p)
 }
 
 func (p *picture) hasDriver() bool { return p.driver != [len(driverGauges)]gauge{} }
@@ -203,23 +158,29 @@ func (p *picture) hasDriver() bool { return p.driver != [len(driverGauges)]gauge
 func (pic *picture) driverLine(p *canvas.Pen) {
 	for i := range driverGauges {
 		if g := pic.driver[i]; g.n >= 2 {
-			d := &driverGauges[i]
-			p.Text(canvas.Dim, d.name).Bytes(canvas.Normal, d.write(p.Buf(), g.v)).Space(2)
+			p.Whole(func(p *canvas.Pen) {
+				d := &driverGauges[i]
+				p.Text(canvas.Dim, d.name).Bytes(canvas.Normal, d.write(p.Buf(), g.v))
+			})
+			p.Space(2)
 		}
 	}
 }
 
 // nvmlLine prints the driver's own utilisation beside the measured one.
-func (pic *picture) nvmlLine(p *canvas.Pen) {
-	g := pic.nvml
-	meta := &pic.snap.Meta
+func nvmlLine(v *view, p *canvas.Pen) {
+	g := v.pic.nvml
+	meta := &v.pic.snap.Meta
 	p.Text(canvas.Dim, "NVML ")
 	switch {
 	case g.n >= 2:
 		f := g.v / 100
 		p.Bytes(canvas.Bold, percentage(p.Buf(), g.v))
-		if hides := f - pic.util; hides > 0.05 {
-			p.Text(canvas.Normal, "  hides ").Bytes(canvas.Warn, figures.Narrow.AppendPercent(p.Buf(), hides)).Text(canvas.Normal, " stall")
+		if hides := f - v.win.util; hides > 0.05 {
+			p.Whole(func(p *canvas.Pen) {
+				p.Text(canvas.Normal, "  hides ").Bytes(canvas.Warn, figures.Narrow.AppendPercent(p.Buf(), hides))
+			})
+			p.Whole(func(p *canvas.Pen) { p.Text(canvas.Normal, " stall") })
 		}
 	case meta.DeviceKind == "cuda" || g.n == 1:
 		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (").Int(canvas.Dim, int64(g.n)).Text(canvas.Dim, " samples)")
@@ -230,17 +191,35 @@ func (pic *picture) nvmlLine(p *canvas.Pen) {
 	}
 }
 
-func gaugeStep(v *view, r canvas.Rectangle) {
-	p := v.c.Pen(r.X+1, r.Y, r.W-2)
-	if len(v.pic.steps) == 0 {
-		p.Text(canvas.Dim, v.pic.noSteps())
-	} else {
-		p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, figures.Narrow.AppendTime(p.Buf(), v.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.pic.p95))
+// unmeasured stands where a gauge has no sample.
+const unmeasured = "not measured yet"
+
+// gaugeHost shows what the host's cores and its disk are busy with, one line each.
+func gaugeHost(v *view, r canvas.Rectangle) {
+	for i := range min(r.H, hostLines) {
+		p := row(v, r, i)
+		hostLine(v, &p, i)
 	}
-	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histStep, 0)
-	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
-	if len(v.pic.steps) > 0 {
-		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.pic.floor))
+}
+
+// hostLine prints the host gauges of one line, or that there are none.
+func hostLine(v *view, p *canvas.Pen, line int) {
+	any := false
+	for i := range hostGauges {
+		g := &hostGauges[i]
+		if g.line != line {
+			continue
+		}
+		if v.pic.host[i].n == 0 {
+			continue
+		}
+		p.Space(pick(any, 2, 0))
+		any = p.Whole(func(p *canvas.Pen) {
+			p.Text(canvas.Dim, g.name).Bytes(canvas.Normal, g.write(p.Buf(), v.pic.host[i].v))
+		}) || any
+	}
+	if !any {
+		p.Text(canvas.Dim, hostNames[line]).Text(canvas.Dim, unmeasured)
 	}
 }
 
@@ -256,14 +235,36 @@ func (p *picture) noSteps() string {
 }
 
 func gaugeRate(v *view, r canvas.Rectangle) {
-	p := v.c.Pen(r.X+1, r.Y, r.W-2)
-	p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.pic.rate)).Text(canvas.Dim, " samples/s")
+	p := row(v, r, 0)
+	p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
 	versusA(v, &p)
-	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histRate, 0)
-	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
-	if v.pic.util > 0 {
-		p.Text(canvas.Dim, "if never starved ~").Bytes(canvas.Normal, figures.AppendRate(p.Buf(), v.pic.rate/v.pic.util)).Text(canvas.Dim, "/s")
+	rows := r.H - 2
+	if rows >= 3 && v.win.steps() > 0 {
+		rows--
+		p = row(v, r, -2)
+		p.Text(canvas.Dim, "compute floor ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.win.floor))
+		p.Whole(func(p *canvas.Pen) {
+			p.Text(canvas.Dim, "  if never starved ~").Bytes(canvas.Normal, figures.AppendRate(p.Buf(), v.win.rate/v.win.util)).Text(canvas.Dim, "/s")
+		})
 	}
+	spark(v, canvas.Rect(r.X, r.Y+1, r.W, rows), histRate, 0)
+	p = row(v, r, -1)
+	stepTimes(v, &p)
+}
+
+// stepTimes prints the mean and two quantiles of the step's time.
+func stepTimes(v *view, p *canvas.Pen) {
+	if v.win.steps() == 0 {
+		p.Text(canvas.Dim, v.pic.noSteps())
+		return
+	}
+	p.Text(canvas.Dim, "mean ").Bytes(canvas.Bold, figures.Narrow.AppendTime(p.Buf(), v.win.mean))
+	p.Whole(func(p *canvas.Pen) {
+		p.Text(canvas.Dim, " p50 ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.win.p50))
+	})
+	p.Whole(func(p *canvas.Pen) {
+		p.Text(canvas.Dim, " p95 ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.win.p95))
+	})
 }
 
 // versusA prints the change against the baseline, when one was measured.
@@ -279,38 +280,40 @@ func versusA(v *view, p *canvas.Pen) {
 		d = figures.Narrow.AppendGain(b[:0], c.VsA.Throughput.Estimate())
 		st = gainStyle(c.VsA.Throughput.Ratio)
 	}
-	if p.Left() < len(d)+2 {
-		return
-	}
-	if p.Space(2).Bytes(st, d); p.Left() >= 4 {
-		p.Text(canvas.Dim, " v A")
-	}
+	p.Whole(func(p *canvas.Pen) { p.Space(2).Bytes(st, d) })
+	p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, " v A") })
 }
 
 func gaugeQueue(v *view, r canvas.Rectangle) {
-	p := v.c.Pen(r.X+1, r.Y, r.W-2)
+	p := row(v, r, 0)
 	ready, capacity := queueLevel(v)
 	if capacity > 0 {
-		f := ready / capacity
-		st := canvas.Transfer.Text()
-		if ready == 0 {
-			st = canvas.Bad
-		}
-		bar := max(4, r.W-14)
-		p.Bar(st, bar, f).Space(1).Int(canvas.Bold, int64(ready)).Text(canvas.Dim, "/").Int(canvas.Normal, int64(capacity)).Text(canvas.Dim, " ready")
+		queueBar(&p, max(4, r.W-12), ready, capacity)
 	} else {
 		p.Text(canvas.Dim, v.pic.noQueue())
 	}
-	spark(v, canvas.Rect(r.X+1, r.Y+1, r.W-2, r.H-2), histQueue, capacity)
-	p = v.c.Pen(r.X+1, r.Y+r.H-1, r.W-2)
-	if v.pic.pinned.n > 0 && v.pic.pinned.v > 0 {
-		p.Text(canvas.Dim, "pin ").Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
+	spark(v, canvas.Rect(r.X, r.Y+1, r.W, r.H-2), histQueue, capacity)
+	p = row(v, r, -1)
+	p.Text(canvas.Dim, "pin ")
+	if v.pic.pinned.v > 0 {
+		p.Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
 	} else {
-		p.Text(canvas.Dim, "pin ").Text(canvas.Normal, "none")
+		p.Text(canvas.Normal, "none")
 	}
-	if v.pic.h2d > 0 {
-		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, figures.Narrow.AppendTransfer(p.Buf(), v.pic.h2d))
+	if v.win.h2d > 0 {
+		p.Whole(func(p *canvas.Pen) {
+			p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, figures.Narrow.AppendTransfer(p.Buf(), v.win.h2d))
+		})
 	}
+}
+
+// queueBar draws how full the queue is; an empty one is red and says 0.
+func queueBar(p *canvas.Pen, w int, ready, capacity float64) {
+	st := canvas.Transfer.Text()
+	if ready == 0 {
+		st = canvas.Bad
+	}
+	p.Bar(st, w, ready/capacity).Space(1).Int(canvas.Bold, int64(ready)).Text(canvas.Dim, "/").Int(canvas.Normal, int64(capacity)).Text(canvas.Dim, " ready")
 }
 
 // queueLevel is the number of ready batches and the capacity.
@@ -324,24 +327,18 @@ func queueLevel(v *view) (ready, capacity float64) {
 	return float64(v.ready), float64(v.capacity)
 }
 
-// windowText says which steps verdict, gauges and breakdown are about.
-func (pic *picture) windowText(p *canvas.Pen) {
-	n := len(pic.steps)
-	if n == 0 {
-		return
-	}
-	p.Text(canvas.Dim, "last ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), n)).Text(canvas.Dim, pick(n == 1, " step, ", " steps, ")).
-		Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), pic.sum.Active())).Text(canvas.Dim, " ")
-}
-
 // dataLine prints data wait and data loading time, the two that people mix up.
-func (pic *picture) dataLine(p *canvas.Pen) {
-	n := int64(len(pic.steps))
+func (w *window) dataLine(p *canvas.Pen) {
+	n := w.steps()
 	if n == 0 {
 		return
 	}
-	p.Text(canvas.Dim, "a step: data wait ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), pic.sum.Wait/n)).
-		Text(canvas.Dim, ", loading ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), pic.sum.Load/n)).Text(canvas.Dim, " (workers) ")
+	p.Whole(func(p *canvas.Pen) {
+		p.Text(canvas.Dim, "a step: data wait ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Wait/n)).Text(canvas.Dim, ", ")
+	})
+	p.Whole(func(p *canvas.Pen) {
+		p.Text(canvas.Dim, "worker time ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Load/n)).Text(canvas.Dim, " ")
+	})
 }
 
 // noQueue says why there is no queue to show.
@@ -357,49 +354,31 @@ func drawGaugeLines(v *view, in canvas.Rectangle) {
 	half := in.W / 2
 	left := func(y int) canvas.Pen { return v.c.Pen(in.X+1, in.Y+y, half-2) }
 	right := func(y int) canvas.Pen { return v.c.Pen(in.X+half, in.Y+y, in.W-half-1) }
-	p := left(0)
-	utilLine(v, &p)
-	p = right(0)
-	rateLine(v, &p)
-	p = left(1)
-	stepLine(v, &p)
-	p = right(1)
-	queueLine(v, &p)
-	p = left(2)
-	v.pic.nvmlLine(&p)
-	if w := in.X + half - 2 - p.X - 1; w > 4 {
-		spark(v, canvas.Rect(p.X+2, in.Y+2, w-2, 1), histUtil, 1)
-	}
-	p = right(2)
-	p.Text(canvas.Dim, "pinned ")
-	if v.pic.pinned.v > 0 {
-		p.Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
-	} else {
-		p.Text(canvas.Normal, "none")
-	}
-	if v.pic.h2d > 0 {
-		p.Text(canvas.Dim, "  H2D ").Bytes(canvas.Normal, figures.Narrow.AppendTransfer(p.Buf(), v.pic.h2d))
+	for y, line := range [...][2]func(*view, *canvas.Pen){{utilLine, rateLine}, {stepLine, queueLine}, {nvmlLine, cpuLine}} {
+		p := left(y)
+		line[0](v, &p)
+		if w := in.X + half - 3 - p.X; y == 2 && w > 4 {
+			spark(v, canvas.Rect(p.X+2, in.Y+y, w-2, 1), histUtil, 1)
+		}
+		p = right(y)
+		line[1](v, &p)
 	}
 }
 
 func utilLine(v *view, p *canvas.Pen) {
-	st := utilStyle(v.pic.util)
+	st := utilStyle(v.win.util)
 	bar := min(max(4, p.Left()-16), 40)
 	p.Text(canvas.Dim, "util ")
-	p.Bar(st, bar, v.pic.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.pic.util)).Text(st, levelMark(st))
+	p.Bar(st, bar, v.win.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))
 }
 
 func stepLine(v *view, p *canvas.Pen) {
 	p.Text(canvas.Dim, "step ")
-	if len(v.pic.steps) == 0 {
-		p.Text(canvas.Dim, v.pic.noSteps())
-		return
-	}
-	p.Text(canvas.Dim, "p50 ").Bytes(canvas.Bold, figures.Narrow.AppendTime(p.Buf(), v.pic.p50)).Text(canvas.Dim, "  p95 ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), v.pic.p95))
+	stepTimes(v, p)
 }
 
 func rateLine(v *view, p *canvas.Pen) {
-	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.pic.rate)).Text(canvas.Dim, " samples/s")
+	p.Text(canvas.Dim, "rate  ").Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
 	versusA(v, p)
 }
 
@@ -410,10 +389,10 @@ func queueLine(v *view, p *canvas.Pen) {
 		p.Text(canvas.Dim, v.pic.noQueue())
 		return
 	}
-	bar := min(max(4, p.Left()-14), 20)
-	st := canvas.Transfer.Text()
-	if ready == 0 {
-		st = canvas.Bad
-	}
-	p.Bar(st, bar, ready/capacity).Space(1).Int(canvas.Bold, int64(ready)).Text(canvas.Dim, "/").Int(canvas.Normal, int64(capacity)).Text(canvas.Dim, " ready")
+	queueBar(p, min(max(4, p.Left()-14), 20), ready, capacity)
+}
+
+func cpuLine(v *view, p *canvas.Pen) {
+	p.Text(canvas.Dim, "host  ")
+	hostLine(v, p, 0)
 }

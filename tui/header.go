@@ -29,10 +29,10 @@ func (m *Model) badges(buf *[6]badge) []badge {
 	if m.live.Meta.Synthetic {
 		out = append(out, badge{"SYNTHETIC", "SYN", canvas.Badge})
 	}
-	if m.pic.injected {
+	if m.pic.injected || m.analysis.win.injected {
 		out = append(out, badge{"INJECTED", "INJ", canvas.BadgeBad})
 	}
-	if m.pic.ceiling {
+	if m.pic.ceiling || m.analysis.win.ceiling {
 		out = append(out, badge{"CEILING", "CEIL", canvas.Badge})
 	}
 	if m.pic.diverged {
@@ -121,8 +121,8 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 			}
 			p.Space(2)
 		}
-		if !math.IsNaN(m.pic.top1) && item(12) {
-			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), m.pic.top1)).Space(2)
+		if !math.IsNaN(m.analysis.win.top1) && item(12) {
+			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), m.analysis.win.top1)).Space(2)
 		}
 	}
 	if item(12) {
@@ -197,14 +197,14 @@ func (m *Model) drawOneLine() {
 	}
 	full := p.Limit
 	p.Limit = max(p.X, full-need)
-	us := utilStyle(m.pic.util)
+	us := utilStyle(m.analysis.win.util)
 	if p.Left() >= 6 {
-		p.Bytes(bold(us), figures.Narrow.AppendPercent(p.Buf(), m.pic.util)).Space(1)
+		p.Bytes(bold(us), figures.Narrow.AppendPercent(p.Buf(), m.analysis.win.util)).Space(1)
 	}
 	if p.Left() >= 8 {
-		p.Bytes(canvas.Normal, figures.AppendRate(p.Buf(), m.pic.rate)).Text(canvas.Dim, "/s").Space(1)
+		p.Bytes(canvas.Normal, figures.AppendRate(p.Buf(), m.analysis.win.rate)).Text(canvas.Dim, "/s").Space(1)
 	}
-	if c, f := m.pic.worst(); f > 0 && p.Left() >= 7 {
+	if c, f := m.analysis.win.worst(); f > 0 && p.Left() >= 7 {
 		p.Rune(causeHue(c).Text(), c.Info().Letter).Bytes(stallStyle(f), figures.Narrow.AppendPercent(p.Buf(), f)).Space(1)
 	}
 	p.Limit = full

@@ -91,7 +91,7 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("the frozen timeline moved:\n%s\n%s", frame, got)
 	}
 	s.press("[")
-	s.mustShow("FROZEN -565ms")
+	s.mustShow("FROZEN -630ms")
 	s.press("]", "]")
 	if s.frozen && s.at < s.live.Now-440e6 {
 		t.Errorf("] did not move forward: at %d of %d", s.at, s.live.Now)

@@ -55,7 +55,8 @@ func (m *Model) makePanels() []panel {
 type view struct {
 	c        *canvas.Canvas
 	pic      *picture        // the moment shown
-	analysis *analysis       // the verdict and the comparisons
+	win      *window         // its last steps, which all numbers but the histories are of
+	analysis *analysis       // the verdict on them and the comparisons
 	live     *trace.Snapshot // the newest
 	at       int64           // the moment that the user chose, ns
 
@@ -74,7 +75,7 @@ type view struct {
 // see makes the view of a panel.
 func (m *Model) see(p *panel) *view {
 	m.v = view{
-		c: &m.c, pic: &m.pic, analysis: &m.analysis, live: m.live, at: m.at, class: m.lay.class,
+		c: &m.c, pic: &m.pic, win: &m.analysis.win, analysis: &m.analysis, live: m.live, at: m.at, class: m.lay.class,
 		focused: p == m.focus, expanded: p == m.focus && m.expanded, canSet: m.o.Control != nil,
 		replay: m.o.Replay, playing: m.play, frozen: m.frozen, paused: m.paused,
 		ready: m.timeline.ready, capacity: m.timeline.capacity,

@@ -2,17 +2,11 @@ package tui
 
 import (
 	"math"
-	"slices"
 	"sort"
 
 	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
-
-// windowSteps is how many steps the gauges and the breakdown look back over, at
-// most, and never into an earlier configuration.
-const windowSteps = 500
 
 // histLen is the longest history a gauge draws, in buckets.
 const histLen = 200
@@ -26,31 +20,21 @@ type picture struct {
 	seg  trace.Segment
 	next bool // there is a segment
 
-	steps    []trace.Step // the window
-	sum      stall.Breakdown
-	util     float64
-	data     float64 // share of data stalls
-	p50, p95 int64   // ns a step
-	floor    int64   // ns of compute in the median step, which is never over p50
-	rate     float64 // samples a second
-
 	past     []trace.Step // the steps before a moment that is no longer in memory
 	pastAt   int64
 	diverged bool // by the moment shown
 
-	loss, top1 float64 // of the last step, and over the window; NaN when the device does no arithmetic
+	loss float64 // of the last step; NaN when the device does no arithmetic
 
 	nvml              gauge
 	driver            [len(driverGauges)]gauge
+	host              [len(hostGauges)]gauge
 	ready, capacity   gauge
 	pinned            gauge
-	h2d               float64 // bytes a second of copy time
-	bucket            int64   // ns of one history bucket
+	bucket            int64 // ns of one history bucket
 	hist              [histLen]point
 	injected, ceiling bool
 	drops             int64
-
-	sorted []int64 // scratch
 }
 
 // driverGauges are what the driver tells beside its utilisation, where it does:
@@ -76,6 +60,25 @@ func whole(unit string, scale float64) func(b []byte, v float64) []byte {
 	}
 }
 
+// hostGauges are what the host's cores and its disk are busy with: of all cores, the
+// share that this process takes and the one that others take, the share of time in
+// which threads of this process were ready to run and had no core, in percent, and
+// bytes a second read.
+var hostGauges = [...]struct {
+	gauge, name string
+	write       func(b []byte, v float64) []byte
+	line        int
+}{
+	{"host_cpu_ours", "ours ", percentage, 0}, {"host_cpu_others", "others ", percentage, 0},
+	{"host_runq", "wait for core ", percentage, 1},
+	{"host_disk_read", "disk ", figures.Narrow.AppendTransfer, 2},
+}
+
+// hostNames stand before what is not measured, a line each.
+var hostNames = [hostLines]string{"CPU ", "wait ", "disk "}
+
+const hostLines = 3
+
 // gauge is the newest sample of a named gauge.
 type gauge struct {
 	v float64
@@ -84,8 +87,8 @@ type gauge struct {
 
 // point is one bucket of history; n is 0 where nothing ran.
 type point struct {
-	util, rate, step, queue float32
-	n                       float32
+	util, rate, queue float32
+	n                 float32
 }
 
 // draw computes the picture of s at the moment at.
@@ -107,12 +110,18 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	if p.next {
 		p.seg = s.Segments[len(s.Segments)-1]
 	}
-	p.window()
+	p.loss = math.NaN()
+	if n := len(s.Recent); n > 0 {
+		p.loss = float64(s.Recent[n-1].Loss)
+	}
 	p.history()
 
 	p.nvml = last(s.Gauges["nvml_util"], at)
 	for i := range driverGauges {
 		p.driver[i] = last(s.Gauges[driverGauges[i].gauge], at)
+	}
+	for i := range hostGauges {
+		p.host[i] = last(s.Gauges[hostGauges[i].gauge], at)
 	}
 	p.ready = last(s.Gauges["queue_ready"], at)
 	p.capacity = last(s.Gauges["queue_cap"], at)
@@ -122,10 +131,6 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 		p.drops += d
 	}
 	p.injected, p.ceiling = p.seg.Injects(), trace.On(p.value("ceiling"))
-	for i := range p.steps {
-		p.injected = p.injected || p.steps[i].Flags&trace.FlagInjected != 0
-		p.ceiling = p.ceiling || p.steps[i].Flags&trace.FlagCeiling != 0
-	}
 }
 
 // truncate drops what happened after the moment shown.
@@ -150,64 +155,15 @@ func (p *picture) truncate() {
 // before returns the last steps before the moment at. Those that are no longer in
 // memory are read once.
 func (p *picture) before(at int64) []trace.Step {
-	if r := p.snap.Recent; len(r) > windowSteps && at >= r[windowSteps].End {
+	if r := p.snap.Recent; len(r) > windowMost && at >= r[windowMost].End {
 		n := sort.Search(len(r), func(i int) bool { return r[i].End > at })
 		return r[:n:n]
 	}
 	if p.past == nil || p.pastAt != at {
-		p.past, _ = p.snap.Before(at, windowSteps) // what cannot be read is not shown
+		p.past, _ = p.snap.Before(at, windowMost) // what cannot be read is not shown
 		p.pastAt = at
 	}
 	return p.past
-}
-
-// window sums the last steps under the knobs in force.
-func (p *picture) window() {
-	steps := p.snap.Recent
-	from := max(0, len(steps)-windowSteps)
-	if n := len(steps); n > 0 { // the newest segment that has steps
-		lo, _ := segmentRange(steps, steps[n-1].Segment)
-		for i := range p.snap.Segments {
-			if g := &p.snap.Segments[i]; g.Index == steps[n-1].Segment && steps[lo].Index <= g.FirstStep && lo+int(g.TransitionSteps) < n {
-				lo += int(g.TransitionSteps)
-			}
-		}
-		from = max(from, lo)
-	}
-	p.steps = steps[from:]
-	p.sum = stall.Sum(p.steps)
-	p.util, p.data, p.rate = p.sum.Utilisation(), p.sum.DataShare(), p.sum.SamplesPerSecond()
-	p.p50, p.p95, p.floor, p.h2d = 0, 0, 0, 0
-	p.loss, p.top1 = math.NaN(), math.NaN()
-	if len(p.steps) == 0 {
-		p.util, p.data, p.rate = math.NaN(), math.NaN(), math.NaN()
-		return
-	}
-	p.sorted = p.sorted[:0]
-	var correct, samples int64
-	for i := range p.steps {
-		st := &p.steps[i]
-		p.sorted = append(p.sorted, st.End-st.Start-st.Stall[trace.CausePaused])
-		if st.Correct >= 0 {
-			correct += int64(st.Correct)
-			samples += int64(st.Samples)
-		}
-	}
-	slices.Sort(p.sorted)
-	p.p50, p.p95 = quantile(p.sorted, 0.50), quantile(p.sorted, 0.95)
-	p.sorted = p.sorted[:0]
-	for i := range p.steps {
-		p.sorted = append(p.sorted, p.steps[i].Busy)
-	}
-	slices.Sort(p.sorted)
-	p.floor = quantile(p.sorted, 0.50)
-	if p.sum.Copy > 0 {
-		p.h2d = float64(p.sum.Bytes) / (float64(p.sum.Copy) / 1e9)
-	}
-	p.loss = float64(p.steps[len(p.steps)-1].Loss)
-	if samples > 0 {
-		p.top1 = float64(correct) / float64(samples)
-	}
 }
 
 // history fills the buckets up to the edge, newest last.
@@ -232,7 +188,6 @@ func (p *picture) history() {
 			}
 			p.hist[i].util += pt.Busy / float32(bucket)
 			p.hist[i].rate += pt.Samples
-			p.hist[i].step += pt.StepTime
 			p.hist[i].n += pt.Steps
 		}
 	}
@@ -273,15 +228,4 @@ func segmentRange(steps []trace.Step, seg int32) (lo, hi int) {
 	lo = sort.Search(len(steps), func(i int) bool { return steps[i].Segment >= seg })
 	hi = sort.Search(len(steps), func(i int) bool { return steps[i].Segment > seg })
 	return lo, hi
-}
-
-// worst is the cause with the largest share, pauses aside.
-func (p *picture) worst() (trace.Cause, float64) {
-	best, share := trace.CauseUnknown, 0.0
-	for c := range trace.Cause(trace.NumCauses) {
-		if f := p.sum.Share(c); f > share && c != trace.CausePaused {
-			best, share = c, f
-		}
-	}
-	return best, share
 }

@@ -19,20 +19,21 @@ func TestPictureOfAMoment(t *testing.T) {
 				t.Fatalf("at %d there is step %d, which ends at %d", at, i, p.snap.Recent[i].End)
 			}
 		}
-		if p.floor > p.p50 {
-			t.Fatalf("at %d the compute floor of a step, %d ns, is over its median, %d ns", at, p.floor, p.p50)
+		steps := windowOf(&p.snap)
+		if w := newWindow(steps); w.floor > w.p50 {
+			t.Fatalf("at %d the compute floor of a step, %d ns, is over its median, %d ns", at, w.floor, w.p50)
 		}
 		if p.next && p.seg.Start > at {
 			t.Fatalf("at %d configuration #%d is in force, which starts at %d", at, p.seg.Index, p.seg.Start)
 		}
-		for _, st := range p.steps {
-			if st.Segment != p.steps[0].Segment {
+		for _, st := range steps {
+			if st.Segment != steps[0].Segment {
 				t.Fatalf("at %d the window mixes configurations", at)
 			}
 		}
 	}
-	if len(p.steps) == 0 || p.util <= 0 || p.util > 1 {
-		t.Errorf("the last picture has %d steps and utilisation %v", len(p.steps), p.util)
+	if w := newWindow(windowOf(&p.snap)); w.steps() == 0 || w.util <= 0 || w.util > 1 {
+		t.Errorf("the last window has %d steps and utilisation %v", w.steps(), w.util)
 	}
 	if len(s.Recent) == len(p.snap.Recent) && len(s.Recent) == 0 {
 		t.Error("no steps at all")
@@ -44,7 +45,7 @@ func TestWindowIsSettled(t *testing.T) {
 	run := session()
 	var p picture
 	p.compute(run.Snapshot(0, 0), run.Now())
-	for _, st := range p.steps {
+	for _, st := range windowOf(&p.snap) {
 		if st.Flags&trace.FlagTransition != 0 {
 			t.Fatalf("step %d of the transition is in the window", st.Index)
 		}
@@ -52,6 +53,38 @@ func TestWindowIsSettled(t *testing.T) {
 	if p.seg.Index != 2 || p.seg.TransitionSteps == 0 {
 		t.Fatalf("the session ends in %+v", p.seg)
 	}
+}
+
+// TestOneWindow: verdict, gauges, breakdown and the row of the current configuration
+// speak of the same steps: the longer of 5 s and 50 steps.
+func TestOneWindow(t *testing.T) {
+	for _, tt := range []struct {
+		step  int64 // ns
+		steps int
+		want  int64
+	}{
+		{10e6, 2000, 500}, {200e6, 100, 50}, {10e6, 30, 30}, {1e6, 8000, windowMost},
+	} {
+		var snap trace.Snapshot
+		for i := range tt.steps {
+			at := int64(i) * tt.step
+			snap.Recent = append(snap.Recent, trace.Step{Index: int32(i), Start: at, End: at + tt.step, Busy: tt.step, Samples: 1})
+		}
+		if w := newWindow(windowOf(&snap)); w.steps() != tt.want {
+			t.Errorf("%d steps of %d ns make a window of %d, want %d", tt.steps, tt.step, w.steps(), tt.want)
+		}
+	}
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 160, 45)
+	advance(run, 20_000)
+	s.tick()
+	s.View()
+	w := s.analysis.win
+	row := &s.experiments.rows[len(s.experiments.rows)-1]
+	if v := s.analysis.told.Verdict; int64(v.Steps) != w.steps() || row.steps != w.steps() || row.rate != w.rate {
+		t.Errorf("the verdict is of %d steps, the gauges of %d, the row of %d", v.Steps, w.steps(), row.steps)
+	}
+	s.mustShow("the last 5.", "mean ", "p50 ")
 }
 
 // TestEmptySession: nothing divides by zero or indexes nothing.

@@ -38,10 +38,6 @@ func (m *Model) refresh(now time.Time, force bool) {
 		m.live = m.o.Source.Snapshot(from, to)
 		m.picture(at)
 		m.timeline.update(&m.pic, m.live.Spans)
-		if m.timeline.autozoom(&m.pic) {
-			from, to = m.spanWindow(m.pic.at)
-			m.timeline.update(&m.pic, m.o.Source.Snapshot(from, to).Spans)
-		}
 		m.explain()
 		m.spansAt, m.spansPause = now, 100*time.Since(t0)
 	} else {

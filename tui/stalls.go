@@ -34,7 +34,7 @@ func (s *stalls) panel() panel {
 			}
 			return place{band: mainBand, under: "timeline", rows: min(max(5, sp.rest()/6), 8)}
 		},
-		about: func(v *view, p *canvas.Pen) { v.pic.dataLine(p) },
+		about: func(v *view, p *canvas.Pen) { v.win.dataLine(p) },
 		draw:  s.draw,
 	}
 }
@@ -51,7 +51,7 @@ func (s *stalls) draw(v *view, r canvas.Rectangle) {
 	if in.Empty() {
 		return
 	}
-	if v.pic.sum.Active() <= 0 {
+	if v.win.sum.Active() <= 0 {
 		v.c.Text(in.X, in.Y, in.W, canvas.Dim, v.pic.noSteps())
 		return
 	}
@@ -78,10 +78,10 @@ func drawStack(v *view, x, y, w int) {
 		}
 		at += f
 	}
-	part(canvas.Compute, v.c.Glyphs.Block, v.pic.util)
+	part(canvas.Compute, v.c.Glyphs.Block, v.win.util)
 	for c := range trace.Cause(trace.NumCauses) {
 		if c != trace.CausePaused {
-			part(causeHue(c), c.Info().Letter, v.pic.sum.Share(c))
+			part(causeHue(c), c.Info().Letter, v.win.sum.Share(c))
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (s *stalls) drawShares(v *view, r canvas.Rectangle) {
 	const wide = 27
 	var list [trace.NumCauses]trace.Cause
 	n := 0
-	of := v.pic.sum.Share
+	of := v.win.sum.Share
 	for c := range trace.Cause(trace.NumCauses) {
 		if of(c) >= 0.0005 && c != trace.CausePaused {
 			list[n] = c
@@ -113,8 +113,8 @@ func (s *stalls) drawShares(v *view, r canvas.Rectangle) {
 		sort.Slice(shown, func(i, j int) bool { return shown[i] < shown[j] })
 	}
 	s.rows = append(s.rows[:0],
-		share{"compute", v.c.Glyphs.Levels[8], canvas.Compute, v.pic.util, utilStyle(v.pic.util)},
-		share{"all data", '=', canvas.Host, v.pic.data, stallStyle(v.pic.data)})
+		share{"compute", v.c.Glyphs.Levels[8], canvas.Compute, v.win.util, utilStyle(v.win.util)},
+		share{"all data", '=', canvas.Host, v.win.data, stallStyle(v.win.data)})
 	for _, c := range shown {
 		s.rows = append(s.rows, share{c.String(), c.Info().Letter, causeHue(c), of(c), canvas.Normal})
 	}

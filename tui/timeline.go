@@ -48,7 +48,8 @@ type lane struct {
 // multiples of their width, so that columns do not flicker as time moves.
 type timeline struct {
 	zoom   int
-	chosen bool // the user, or the first steps, chose the zoom
+	chosen bool // the user chose the zoom
+	picked bool // the first steps did, and later ones may
 	cols   int
 	first  int64 // index of the first bin
 	edge   int64 // ns where the picture ends
@@ -144,20 +145,30 @@ func (t *timeline) window(edge int64) (from, to int64) {
 	return (last - int64(t.cols) + 1) * t.bin(), edge
 }
 
-// autozoom picks, once, the zoom that shows about eight steps.
-func (t *timeline) autozoom(p *picture) bool {
-	if t.chosen || len(p.steps) < 3 || t.cols == 0 || p.p50 == 0 {
+// autozoom picks the zoom that shows what the device waits for: a stall is some
+// columns wide, and several fit. Where it hardly waits, about eight steps do. Once it
+// has picked, it follows by more than a zoom or two, and only a screen that moves.
+func (t *timeline) autozoom(w *window, moves bool) bool {
+	if t.chosen || w.steps() < 3 || t.cols == 0 || t.picked && !moves {
 		return false
 	}
-	t.chosen = true
+	least := 8 * w.mean
+	if w.util < 0.98 {
+		least = max(w.idle*int64(t.cols)/stallCols, 2*w.mean)
+	}
 	z := len(zooms) - 1
-	for z > 0 && zooms[z-1]*int64(t.cols) >= 8*p.p50 {
+	for z > 0 && zooms[z-1]*int64(t.cols) >= least {
 		z--
 	}
-	changed := z != t.zoom
-	t.zoom = z
-	return changed
+	if d := z - t.zoom; t.picked && -2 <= d && d <= 2 {
+		return false
+	}
+	t.picked, t.zoom = true, z
+	return true
 }
+
+// stallCols is how many columns wide a stall of usual length is at the least.
+const stallCols = 8
 
 // partOf is where the time of a span on a lane is added up: the part, and so the
 // hue and the letter, of the cause that it is or becomes when the device waits for

@@ -24,6 +24,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.keys(msg)
 	case analysedMsg:
 		m.analysed(msg)
+		if m.timeline.autozoom(&m.analysis.win, !m.frozen) {
+			m.refresh(time.Now(), true)
+		}
 		if m.frozen && msg.at != m.pic.snap.Now || msg.baseline != m.analysis.baseline {
 			return m, m.analyse(time.Now(), true) // the view moved meanwhile
 		}

@@ -22,6 +22,8 @@ type Canvas struct {
 	out     []byte
 	scratch [40]byte // what Pen.Buf lends
 	pen     Pen      // the one that Table lends to its columns
+	whole   Pen      // what Pen.Whole writes with
+	saved   []cell   // and puts back
 }
 
 // Rectangle is a part of the canvas: its upper left cell, columns and rows.

@@ -89,6 +89,30 @@ func (p *Pen) Rune(st Style, r rune) *Pen {
 	return p
 }
 
+// Whole writes what write does, or nothing where that does not all fit.
+func (p *Pen) Whole(write func(*Pen)) bool {
+	c := p.c
+	row := c.row(p.X, p.Limit, p.Y)
+	c.saved = append(c.saved[:0], row...)
+	c.whole = *p // not p, which would move to the heap
+	write(&c.whole)
+	if !c.whole.overflow {
+		*p = c.whole
+		return true
+	}
+	copy(row, c.saved)
+	return false
+}
+
+// row is the cells from column x to before end of line y, as far as they exist.
+func (c *Canvas) row(x, end, y int) []cell {
+	x, end = max(x, 0), min(end, c.W)
+	if y < 0 || y >= c.H || x >= end {
+		return nil
+	}
+	return c.cells[y*c.W+x : y*c.W+end]
+}
+
 // Space leaves n columns as they are.
 func (p *Pen) Space(n int) *Pen { p.X = min(p.X+n, p.Limit); return p }
 

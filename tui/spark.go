@@ -1,0 +1,102 @@
+package tui
+
+import (
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/tui/canvas"
+)
+
+// histKind is which history a sparkline draws.
+type histKind uint8
+
+const (
+	histUtil histKind = iota
+	histRate
+	histQueue
+)
+
+// of is the value of one bucket, and whether it has one.
+func (k histKind) of(p *point) (v float64, ok bool) {
+	switch k {
+	case histUtil:
+		return float64(p.util), p.n > 0
+	case histRate:
+		return float64(p.rate), p.n > 0
+	}
+	return float64(p.queue), true
+}
+
+// scale writes a value as the end of the scale.
+func (k histKind) scale(b []byte, v float64) []byte {
+	switch k {
+	case histUtil:
+		return figures.Narrow.AppendPercent(b, v)
+	case histRate:
+		return append(figures.AppendRate(b, v), "/s"...)
+	}
+	return figures.AppendCount(b, int64(v))
+}
+
+// sparkLeast is the width that is left to a history beside its scale.
+const sparkLeast = 8
+
+// spark draws the newest history into r, which may be several rows high, right of its
+// scale. That starts at 0; top is its end, or 0 for the largest value in view.
+func spark(v *view, r canvas.Rectangle, kind histKind, top float64) {
+	if r.Empty() {
+		return
+	}
+	if top <= 0 {
+		for i := range v.pic.hist[histLen-min(r.W, histLen):] {
+			f, _ := kind.of(&v.pic.hist[histLen-1-i])
+			top = max(top, f/v.pic.perBucket(kind))
+		}
+	}
+	if top > 0 {
+		r = drawScale(v, r, kind, top)
+	}
+	n := min(r.W, histLen)
+	for i := range v.pic.hist[histLen-n:] {
+		p := &v.pic.hist[histLen-n+i]
+		f, ok := kind.of(p)
+		if !ok {
+			continue
+		}
+		f /= v.pic.perBucket(kind)
+		st := canvas.Graph
+		if kind == histUtil {
+			st = utilStyle(f)
+		}
+		v.c.Height(r.X+r.W-n+i, r.Y, r.H, min(f/max(top, 1e-9), 1), st)
+	}
+}
+
+// perBucket is what the sums of a bucket are divided by: a rate is a second's.
+func (p *picture) perBucket(kind histKind) float64 {
+	if kind == histRate {
+		return float64(p.bucket) / 1e9
+	}
+	return 1
+}
+
+// drawScale writes the scale at the left of r and returns what it leaves; nothing
+// where the history would be too short beside it.
+func drawScale(v *view, r canvas.Rectangle, kind histKind, top float64) canvas.Rectangle {
+	if r.W <= sparkLeast+1 {
+		return r
+	}
+	p := v.c.Pen(r.X, r.Y, r.W-sparkLeast-1)
+	fits := p.Whole(func(p *canvas.Pen) {
+		if r.H == 1 {
+			p.Text(canvas.Dim, "0..")
+		}
+		p.Bytes(canvas.Dim, kind.scale(p.Buf(), top))
+	})
+	if !fits {
+		return r
+	}
+	if r.H > 1 {
+		v.c.Text(r.X, r.Y+r.H-1, 1, canvas.Dim, "0")
+	}
+	used := p.X - r.X + 1
+	return canvas.Rect(r.X+used, r.Y, r.W-used, r.H)
+}
