@@ -19,7 +19,6 @@ require (
 	golang.org/x/image v0.47.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
-	gonum.org/v1/gonum v0.17.0
 	gorgonia.org/cu v0.9.6
 	modernc.org/sqlite v1.61.1
 	pgregory.net/rapid v1.3.0
