@@ -158,11 +158,15 @@ func (s *situation) inline() string {
 	return fmt.Sprintf("the step loop loads each batch itself, and the device computes during %s of that", figures.Prose.Percent(hidden))
 }
 
-// fewerWorkers is for more workers than threads, all of which compute.
+// fewerWorkers is for more workers than threads, all of which compute. Where the
+// device computes on the same threads they are in its way; elsewhere fewer of them
+// only save memory, which is worth less than anything else.
 func fewerWorkers(s *situation) (f Finding, ok bool) {
 	f = s.turn("num_workers", strconv.Itoa(s.threads), join(fmt.Sprintf("%d workers compute on %d threads and take turns", s.workers, s.threads), s.perBatch()))
-	f.Share = s.loads()
-	return f, s.judged() && f.Share >= moderate && s.threads > 0 && s.workers > s.threads && !s.reading()
+	if s.hostDevice {
+		f.Share = s.loads()
+	}
+	return f, s.judged() && s.loads() >= moderate && s.threads > 0 && s.workers > s.threads && !s.reading()
 }
 
 // spareWorkers takes back what bought nothing.

@@ -38,7 +38,7 @@ var ruleCases = []struct {
 	{"straggler", true, wait(trace.CauseWorkers), "num_workers=4 in_order=on", workers(4, 3), "in_order off", "worker 3 takes 5.0 times"},
 	{"straggler", false, wait(trace.CauseWorkers), "num_workers=4 in_order=off", workers(4, 3), "", ""},
 	{"straggler", false, wait(trace.CauseWorkers), "num_workers=4 in_order=on", workers(4, -1), "", ""},
-	{"fewer workers", true, wait(trace.CauseDecode), "num_workers=8", load(20), "num_workers 4", "8 workers compute on 4 threads"},
+	{"fewer workers", true, wait(trace.CauseDecode), "num_workers=8", onHost, "num_workers 4", "8 workers compute on 4 threads"},
 	{"fewer workers", false, wait(trace.CauseRead), "num_workers=8", nil, "num_workers 16", ""},
 	{"fewer workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", "no knob helps"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", nil, "num_workers 3", "loads each batch itself"},
@@ -50,10 +50,7 @@ var ruleCases = []struct {
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", ""},
 	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", load(20), "device_transforms on", "off the host"},
 	{"transforms on the device", false, wait(trace.CauseDecode), "num_workers=4 device_transforms=off", load(20), "", "no knob helps"},
-	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", func(s *trace.Snapshot) {
-		load(20)(s)
-		s.Meta.DeviceKind = "cpu"
-	}, "", "on the same threads"},
+	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", onHost, "", "on the same threads"},
 	{"storage", true, wait(trace.CauseRead), "num_workers=64", nil, "", "faster storage"},
 	{"storage", false, wait(trace.CauseDecode), "num_workers=64", load(20), "num_workers 4", ""},
 	{"bursts", true, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", nil, "prefetch_factor 4", "in bursts"},
@@ -125,6 +122,12 @@ func load(times int64) func(*trace.Snapshot) {
 			s.Recent[i].Load = times * s.Recent[i].Busy
 		}
 	}
+}
+
+// onHost has the device compute on the host's threads, which the workers need.
+func onHost(s *trace.Snapshot) {
+	load(20)(s)
+	s.Meta.DeviceKind = "cpu"
 }
 
 // overlapped has the step loop load a batch for 80 ns, of which the device waits 50.
