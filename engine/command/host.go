@@ -5,10 +5,11 @@ import (
 	"strconv"
 
 	"github.com/shirou/gopsutil/v4/cpu"
-	"github.com/shirou/gopsutil/v4/host"
+	system "github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
 )
 
@@ -21,14 +22,14 @@ func hostFacts() []trace.Knob {
 			facts = append(facts, trace.Knob{Name: name, Value: value})
 		}
 	}
-	if h, err := host.Info(); err == nil {
+	if h, err := system.Info(); err == nil {
 		add("os", h.Platform+" "+h.PlatformVersion)
 		add("kernel", h.KernelVersion)
 	}
 	if c, err := cpu.Info(); err == nil && len(c) > 0 {
 		add("cpu", c[0].ModelName)
 	}
-	add("threads", strconv.Itoa(runtime.NumCPU()))
+	add("threads", strconv.Itoa(host.Cores()))
 	if m, err := mem.VirtualMemory(); err == nil {
 		add("memory", figures.Prose.Bytes(int64(m.Total)))
 	}

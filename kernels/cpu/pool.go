@@ -45,10 +45,10 @@ type fault struct {
 	stack []byte
 }
 
-// NewPool starts a pool. threads of 0 or less means GOMAXPROCS.
+// NewPool starts a pool. threads of 0 or less means one for each cpu.
 func NewPool(threads int) *Pool {
 	if threads <= 0 {
-		threads = runtime.GOMAXPROCS(0)
+		threads = runtime.NumCPU()
 	}
 	p := &Pool{threads: threads, variant: best()}
 	for w := 1; w < threads; w++ {

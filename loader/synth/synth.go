@@ -12,11 +12,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
+	"dev.gpustall/engine/host"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
 )
@@ -127,14 +127,14 @@ func (p *progress) add(n int) {
 	p.fn(p.done, p.total)
 }
 
-// parallel calls fn for the blocks [from,to) of [0,n) on all processors, until
+// parallel calls fn for the blocks [from,to) of [0,n) on all cores, until
 // one fails or ctx ends. It returns when all calls have.
 func parallel(ctx context.Context, n, block int, fn func(from, to int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), (n+block-1)/block) {
+	for range min(host.Cores(), (n+block-1)/block) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()

@@ -7,12 +7,12 @@ package cpu
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/host"
 	cpukernels "dev.gpustall/kernels/cpu"
 )
 
@@ -54,13 +54,13 @@ var (
 )
 
 // Open returns the host as a device. Its kernels use the given number of
-// threads; 0 means as many as GOMAXPROCS.
+// threads; 0 means as many as there are cores for this process.
 func Open(threads int) (*Device, error) {
 	if threads < 0 {
 		return nil, fmt.Errorf("cpu device: %d threads is not a count; use 0 for all", threads)
 	}
 	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
+		threads = host.Cores()
 	}
 	d := &Device{start: time.Now(), pool: cpukernels.NewPool(threads)}
 	d.mem.total = totalMemory()

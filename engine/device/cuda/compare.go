@@ -3,12 +3,12 @@ package cuda
 import (
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
+	"dev.gpustall/engine/host"
 	"dev.gpustall/kernels"
 )
 
@@ -62,12 +62,12 @@ type difference struct {
 // compareChunk is how many elements a goroutine takes at a time.
 const compareChunk = 1 << 16
 
-// chunks calls f for each chunk of n elements, on all processors.
+// chunks calls f for each chunk of n elements, on all cores.
 func chunks(n int, f func(chunk, from, to int)) {
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	count := (n + compareChunk - 1) / compareChunk
-	for range min(count, runtime.GOMAXPROCS(0)) {
+	for range min(count, host.Cores()) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < count; i = int(next.Add(1)) - 1 {
 				f(i, i*compareChunk, min((i+1)*compareChunk, n))

@@ -1,0 +1,158 @@
+package host
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// cgroup is where a process's limits are: the directories from its own group up to the
+// mounted root, whose limits hold too.
+type cgroup struct {
+	v2   bool
+	dirs []string // relative to the root of the file system; its own first
+}
+
+// findCgroup finds this process's group of a controller ("cpu") in the file system of
+// the machine, whose root is sys. Both versions of cgroups may be mounted; the one that
+// has the controller counts.
+func findCgroup(sys fs.FS, controller string) (cgroup, bool) {
+	paths := memberships(sys)
+	var found cgroup
+	lines(sys, "proc/self/mountinfo", func(line string) {
+		m, ok := parseMount(line)
+		if !ok {
+			return
+		}
+		v1 := m.kind == "cgroup" && contains(m.options, controller)
+		if !v1 && (m.kind != "cgroup2" || found.dirs != nil) {
+			return // a controller of version 1 is none of version 2
+		}
+		name := ""
+		if v1 {
+			name = controller
+		}
+		found = cgroup{v2: !v1, dirs: m.dirs(paths[name])}
+	})
+	return found, found.dirs != nil
+}
+
+// memberships are the paths of this process's groups by controller; version 2's is by
+// the empty name.
+func memberships(sys fs.FS) map[string]string {
+	paths := map[string]string{}
+	lines(sys, "proc/self/cgroup", func(line string) { // 4:cpu,cpuacct:/path, or 0::/path
+		_, rest, _ := strings.Cut(line, ":")
+		names, dir, ok := strings.Cut(rest, ":")
+		if !ok {
+			return
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			paths[name] = dir
+		}
+	})
+	return paths
+}
+
+// mount is a line of mountinfo: which directory of a file system is to be seen where.
+type mount struct {
+	root, at string
+	kind     string
+	options  string // of the file system: a cgroup's controllers, in version 1
+}
+
+// parseMount reads "31 23 0:28 /root /at rw,opts shared:1 - cgroup2 source rw,cpu".
+func parseMount(line string) (m mount, ok bool) {
+	before, after, ok := strings.Cut(line, " - ")
+	if !ok {
+		return m, false
+	}
+	where, what := strings.Fields(before), strings.Fields(after)
+	if len(where) < 5 || len(what) < 3 {
+		return m, false
+	}
+	return mount{root: where[3], at: unescape.Replace(where[4]), kind: what[0], options: what[2]}, true
+}
+
+// unescape turns the characters that mountinfo writes in octal back.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// dirs are the directories of a group, from its own to the mount's. In a container the
+// group may lie outside of what is mounted: then the mount's own directory is it.
+func (m *mount) dirs(group string) []string {
+	top := strings.TrimPrefix(path.Clean(m.at), "/")
+	rel, inside := strings.CutPrefix(path.Clean("/"+group), strings.TrimSuffix(path.Clean("/"+m.root), "/"))
+	var dirs []string
+	if rel = strings.Trim(rel, "/"); inside {
+		for ; rel != "" && rel != "."; rel = path.Dir(rel) {
+			dirs = append(dirs, path.Join(top, rel))
+		}
+	}
+	return append(dirs, top)
+}
+
+// quota is the least that any of the groups allows, in cores' time; 0 when none limits
+// it.
+func quota(sys fs.FS) float64 {
+	group, ok := findCgroup(sys, "cpu")
+	if !ok {
+		return 0
+	}
+	least := 0.0
+	for _, dir := range group.dirs {
+		if q := group.quota(sys, dir); q > 0 && (least == 0 || q < least) {
+			least = q
+		}
+	}
+	return least
+}
+
+// quota is what one directory allows: so many microseconds in each period.
+func (g *cgroup) quota(sys fs.FS, dir string) float64 {
+	var text [2]string // quota, period
+	if g.v2 {
+		f := strings.Fields(read(sys, path.Join(dir, "cpu.max"))) // "150000 100000", or "max 100000"
+		copy(text[:], f)
+	} else {
+		text[0] = read(sys, path.Join(dir, "cpu.cfs_quota_us")) // -1 for no limit
+		text[1] = read(sys, path.Join(dir, "cpu.cfs_period_us"))
+	}
+	quota, err := strconv.ParseFloat(text[0], 64)
+	period, perr := strconv.ParseFloat(text[1], 64)
+	if err != nil || perr != nil || !(quota > 0) || !(period > 0) {
+		return 0
+	}
+	return quota / period
+}
+
+// read returns a small file's text, trimmed; empty when it cannot be read.
+func read(sys fs.FS, name string) string {
+	b, err := fs.ReadFile(sys, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// lines calls f with each line of a file, none when it cannot be read.
+func lines(sys fs.FS, name string, f func(line string)) {
+	b, err := fs.ReadFile(sys, name)
+	if err != nil {
+		return
+	}
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		f(s.Text())
+	}
+}
+
+func contains(list, word string) bool {
+	for w := range strings.SplitSeq(list, ",") {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
