@@ -20,7 +20,7 @@ type analysis struct {
 	told     advice.Advice
 	segs     []stall.SegmentStats
 	effects  map[string]evidence.Change // of each knob's last change, when it changed alone
-	baseline int32                      // segment A
+	baseline trace.Baseline             // the choice of segment A
 
 	at      int64 // the moment analysed
 	busy    bool
@@ -33,7 +33,7 @@ type analysedMsg struct {
 	told     advice.Advice
 	segs     []stall.SegmentStats
 	effects  map[string]evidence.Change
-	baseline int32
+	baseline trace.Baseline
 	ops      stall.OpTable // of the segment shown
 	base     stall.OpTable // of the baseline
 	at       int64
@@ -48,19 +48,19 @@ func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
 		return nil
 	}
 	a.busy, a.started = true, now
-	snap, baseline := m.pic.snap, a.baseline // by value: the picture moves on
-	return func() tea.Msg { return analyseSnapshot(&snap, baseline) }
+	snap := m.pic.snap // by value: the picture moves on
+	return func() tea.Msg { return analyseSnapshot(&snap) }
 }
 
-func analyseSnapshot(s *trace.Snapshot, baseline int32) tea.Msg {
+func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 	t0 := time.Now()
 	asOfNow(s)
 	steps := windowOf(s)
 	r := analysedMsg{
 		win:      newWindow(steps),
-		segs:     stall.Segments(s, baseline),
+		segs:     stall.Segments(s),
 		effects:  map[string]evidence.Change{},
-		baseline: baseline, at: s.Now,
+		baseline: s.Baseline, at: s.Now,
 	}
 	r.told = advice.Of(s, r.win.tally, r.segs)
 	if n := len(steps); n > 0 {
@@ -69,7 +69,7 @@ func analyseSnapshot(s *trace.Snapshot, baseline int32) tea.Msg {
 			if g.Index == steps[n-1].Segment {
 				r.ops = stall.Ops(s, g)
 			}
-			if g.Index == baseline {
+			if r.segs[i].Baseline {
 				r.base = stall.Ops(s, g)
 			}
 		}
@@ -96,11 +96,8 @@ func (m *Model) analysed(r analysedMsg) {
 	a := &m.analysis
 	a.busy = false
 	a.pause = max(time.Second/2, 100*r.took)
-	if r.baseline != a.baseline { // it was changed meanwhile
-		a.pause = 0
-	}
 	m.ops.set(r.ops, r.base)
-	a.win, a.told, a.segs, a.effects, a.at = r.win, r.told, r.segs, r.effects, r.at
+	a.win, a.told, a.segs, a.effects, a.baseline, a.at = r.win, r.told, r.segs, r.effects, r.baseline, r.at
 	m.dirty = true
 }
 

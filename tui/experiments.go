@@ -195,7 +195,7 @@ func (e *experiments) fill(v *view) {
 		s := &v.analysis.segs[i]
 		row := experiment{
 			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, steps: int64(s.Steps),
-			baseline: s.Segment.Index == v.analysis.baseline, current: v.pic.next && s.Segment.Index == v.pic.seg.Index,
+			baseline: s.Baseline, current: v.pic.next && s.Segment.Index == v.pic.seg.Index,
 		}
 		if row.steps > 0 {
 			row.mean = s.Wall / row.steps
@@ -249,9 +249,13 @@ func (m *Model) setBaseline() {
 	if m.focus.name == "experiments" {
 		i = m.experiments.selected(len(segs))
 	}
-	m.analysis.baseline = segs[i].Segment.Index
+	if m.o.Baseline == nil {
+		m.say("info", "the baseline of this session cannot be changed")
+		return
+	}
+	m.o.Baseline(segs[i].Segment.Index)
 	m.analysis.pause = 0
-	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(m.analysis.baseline)))
+	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(segs[i].Segment.Index)))
 }
 
 // writeReason writes a segment's reason with the terminal's own arrow.

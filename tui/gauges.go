@@ -270,7 +270,7 @@ func stepTimes(v *view, p *canvas.Pen) {
 // versusA prints the change against the baseline, when one was measured.
 func versusA(v *view, p *canvas.Pen) {
 	c := v.analysis.current()
-	if c == nil || c.Segment.Index == v.analysis.baseline || c.Segment.Index != v.pic.seg.Index || c.VsA.Throughput.Answer == evidence.Unknown {
+	if c == nil || c.Baseline || c.Segment.Index != v.pic.seg.Index || c.VsA.Throughput.Answer == evidence.Unknown {
 		return
 	}
 	st := canvas.Dim

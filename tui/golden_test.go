@@ -34,7 +34,7 @@ type screen struct {
 
 func newScreen(t testing.TB, run *demo.Run, o Options, w, h int) *screen {
 	t.Helper()
-	o.Source = run
+	o.Source, o.Baseline = run, run.SetBaseline
 	s := &screen{New(o), t, run}
 	s.send(tea.WindowSizeMsg{Width: w, Height: h})
 	s.tick()

@@ -107,7 +107,7 @@ func (m *Model) makeGlobals() []binding {
 		binding{keys: "u", help: "undo the last applied change", do: func(m *Model, _ string) tea.Cmd { return m.undo() }},
 		binding{keys: "a", help: "make this configuration (or the selected row) baseline A", do: func(m *Model, _ string) tea.Cmd {
 			m.setBaseline()
-			return m.analyse(m.analysis.started, true)
+			return m.look()
 		}},
 		binding{keys: "A", do: func(m *Model, _ string) tea.Cmd {
 			m.say("info", "the paired A-B-A test is not built yet: set A with a, change a knob, and read vs A with its 95% CI")

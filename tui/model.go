@@ -38,15 +38,16 @@ type Control interface {
 
 // Options of the screen.
 type Options struct {
-	Source  Source
-	Control Control                         // nil in a replay: the knobs are read-only
-	Export  func() (path string, err error) // writes the report; nil hides the key
-	FPS     int                             // frames a second, 1 to 30; 0 is 10
-	ASCII   bool                            // no glyph beyond ASCII
-	NoColor bool                            // bold and reverse only
-	Theme   string                          // "default" (or ""), "colorblind" or "mono"
-	Replay  bool                            // time is moved by the user
-	Quit    func()                          // called once when the user quits
+	Source   Source
+	Control  Control                         // nil in a replay: the knobs are read-only
+	Baseline func(segment int32)             // chooses segment A of the session; nil where that cannot be
+	Export   func() (path string, err error) // writes the report; nil hides the key
+	FPS      int                             // frames a second, 1 to 30; 0 is 10
+	ASCII    bool                            // no glyph beyond ASCII
+	NoColor  bool                            // bold and reverse only
+	Theme    string                          // "default" (or ""), "colorblind" or "mono"
+	Replay   bool                            // time is moved by the user
+	Quit     func()                          // called once when the user quits
 }
 
 // The rates that + and - step through, in frames a second.

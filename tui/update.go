@@ -27,7 +27,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.timeline.autozoom(&m.analysis.win, !m.frozen) {
 			m.refresh(time.Now(), true)
 		}
-		if m.frozen && msg.at != m.pic.snap.Now || msg.baseline != m.analysis.baseline {
+		if m.frozen && msg.at != m.pic.snap.Now || msg.baseline != m.pic.snap.Baseline {
 			return m, m.analyse(time.Now(), true) // the view moved meanwhile
 		}
 	case setDone:

@@ -45,8 +45,8 @@ func TestBaseline(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("5", "up", "a")
-	if s.analysis.baseline != 1 {
-		t.Errorf("the baseline is #%d, want 1", s.analysis.baseline)
+	if got := run.Snapshot(0, 0).Baseline.Segment; got != 1 {
+		t.Errorf("the baseline is #%d, want 1", got)
 	}
 	s.mustShow("A#1")
 	if c := &s.analysis.segs[0].VsA.Throughput; c.Ratio == 0 || c.Ratio > 1 {

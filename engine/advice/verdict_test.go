@@ -23,7 +23,7 @@ func judge(s *trace.Snapshot, steps []trace.Step) told {
 		from--
 	}
 	s.Digest = *trace.Digested(s.Recent)
-	a := Of(s, trace.Count(steps[from:]), stall.Segments(s, 0))
+	a := Of(s, trace.Count(steps[from:]), stall.Segments(s))
 	return told{a.Verdict, a.Text(), a.First().Knob, a.First().Value, a}
 }
 

@@ -52,7 +52,8 @@ func runScreen(parent context.Context, o *options) error {
 	}()
 	screenErr := show(ctx, restore, tui.Options{
 		Source: r.session, Control: r.engine, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme,
-		Export: func() (string, error) { return exportReport(r.session, baseName(r.file), r.file) },
+		Baseline: r.recorder.Baseline,
+		Export:   func() (string, error) { return exportReport(r.session, baseName(r.file), r.file) },
 	})
 	cancel()
 	trainErr := waitFor(trained, log)
@@ -194,7 +195,8 @@ func newReplay(version string) *cobra.Command {
 			defer restoreAtCrash(restore)()
 			err = show(ctx, restore, tui.Options{
 				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
-				Export: func() (string, error) { return exportReport(s, baseName(path), path) },
+				Baseline: s.SetBaseline,
+				Export:   func() (string, error) { return exportReport(s, baseName(path), path) },
 			})
 			return ended(nil, err, got())
 		},

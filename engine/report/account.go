@@ -22,9 +22,9 @@ type account struct {
 	advice advice.Advice // on the final settings
 }
 
-func newAccount(s *trace.Snapshot, o Options) *account {
+func newAccount(s *trace.Snapshot) *account {
 	a := &account{s: s, first: -1, last: -1}
-	a.rows = stall.Segments(s, o.Baseline)
+	a.rows = stall.Segments(s)
 	a.epochs = stall.Epochs(s)
 	a.whole = stall.Whole(s)
 	for _, n := range s.Outcome.Drops {
@@ -36,7 +36,7 @@ func newAccount(s *trace.Snapshot, o Options) *account {
 	}
 	a.first, a.last = 0, 0
 	for i, r := range a.rows {
-		if r.Segment.Index == o.Baseline {
+		if r.Baseline {
 			a.first = i
 		}
 	}
@@ -44,6 +44,9 @@ func newAccount(s *trace.Snapshot, o Options) *account {
 	a.advice = advice.Of(s, a.tally(a.last), a.rows)
 	return a
 }
+
+// chosen reports whether A is another segment than the first.
+func (a *account) chosen() bool { return a.first > 0 }
 
 // enough is how many steady steps make a segment a result.
 const enough = 10

@@ -97,7 +97,11 @@ func (m *markdown) validation() {
 		m.para("There is nothing to validate: no step was finished.")
 		return
 	}
-	if m.last == m.first {
+	switch {
+	case m.last == m.first && m.chosen():
+		m.para("There is nothing to validate: the baseline that was chosen is the final settings. Below, the segments before it are compared with it.")
+		return
+	case m.last == m.first:
 		m.para("There is nothing to validate: no other settings ran long enough to be compared (at least %d steady steps).", enough)
 		return
 	}

@@ -13,9 +13,8 @@ import (
 
 // Options of a report.
 type Options struct {
-	Session  string // the file or name that is shown; Meta.ID when empty
-	Baseline int32  // Index of segment A; the first segment when there is none such
-	Table    string // of CSV, one of Tables; steps when empty
+	Session string // the file or name that is shown; Meta.ID when empty
+	Table   string // of CSV, one of Tables; steps when empty
 }
 
 // Formats are the writers by the names of --format.
@@ -29,7 +28,7 @@ var Formats = map[string]func(io.Writer, *trace.Snapshot, Options) error{
 // that are left. It fails only as w does.
 func Markdown(w io.Writer, s *trace.Snapshot, o Options) error {
 	b := bufio.NewWriter(w)
-	m := &markdown{w: b, account: newAccount(s, o), o: o}
+	m := &markdown{w: b, account: newAccount(s), o: o}
 	m.title()
 	m.problem()
 	m.environment()

@@ -80,7 +80,7 @@ func TestMarkdown(t *testing.T) {
 // TestNumbers checks what the text says against the script's own durations.
 func TestNumbers(t *testing.T) {
 	s := scripts()["tuned"].run(t)
-	a := newAccount(s, Options{})
+	a := newAccount(s)
 	if a.first != 0 || a.last != 1 {
 		t.Fatalf("baseline row %d, final row %d; the ceiling is no result", a.first, a.last)
 	}
@@ -218,7 +218,7 @@ func TestBareSnapshots(t *testing.T) {
 		s.Digest = *trace.Digested(s.Recent)
 		for format, write := range Formats {
 			var b bytes.Buffer
-			if err := write(&b, s, Options{Session: "x", Baseline: 7}); err != nil || b.Len() == 0 {
+			if err := write(&b, s, Options{Session: "x"}); err != nil || b.Len() == 0 {
 				t.Errorf("%s as %s: %v", name, format, err)
 			}
 			if i := strings.Index(b.String(), "%!"); i >= 0 || strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {

@@ -78,12 +78,17 @@ func (m *markdown) problem() {
 		return
 	}
 	a := m.rows[m.first]
+	which, from := "the first settings", "it started from"
+	if m.chosen() {
+		which = fmt.Sprintf("segment #%d by its number", a.Segment.Index)
+		from = fmt.Sprintf("of segment #%d", a.Segment.Index)
+	}
 	b := a.Breakdown
 	if a.Steps == 0 {
-		m.para("The baseline (segment A, the first settings) has no steady step to judge by.")
+		m.para("The baseline (segment A, %s) has no steady step to judge by.", which)
 	} else {
-		m.para("With the settings it started from (segment A, the baseline) the device computed %s of the time and waited for data %s of it.",
-			figures.Prose.Percent(a.Utilisation), figures.Prose.Percent(a.DataShare))
+		m.para("With the settings %s (segment A, the baseline) the device computed %s of the time and waited for data %s of it.",
+			from, figures.Prose.Percent(a.Utilisation), figures.Prose.Percent(a.DataShare))
 	}
 	goal := "The goal is an epoch in less time, by having the next batch ready whenever the device can take it."
 	if e := m.epochOf(m.first); e.best() > 0 && b.Active() > 0 {

@@ -171,7 +171,8 @@ func TestSegmentRows(t *testing.T) {
 		snap.Recent = append(snap.Recent, s)
 	}
 	snap.Digest = *trace.Digested(snap.Recent)
-	rows := Segments(snap, 77) // no such segment: the first is the baseline
+	snap.Baseline.Segment = 77
+	rows := Segments(snap) // no such segment: the first is the baseline
 	var got []int
 	for _, r := range rows {
 		got = append(got, r.Steps, r.Excluded)
@@ -191,7 +192,8 @@ func TestSegmentRows(t *testing.T) {
 	if r := rows[2]; r.P50 != 0 || r.SamplesPerSecond != 0 || r.Utilisation != 0 {
 		t.Errorf("an empty segment has numbers: %+v", r)
 	}
-	if back := Segments(snap, 4); !back[1].Baseline || back[0].VsA.Throughput.Ratio == 0 {
+	snap.Baseline.Segment = 4
+	if back := Segments(snap); !back[1].Baseline || back[0].VsA.Throughput.Ratio == 0 {
 		t.Error("the baseline is not segment 4")
 	}
 }

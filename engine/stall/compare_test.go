@@ -24,7 +24,7 @@ func rowsOf(change func(s *trace.Step), ms ...int64) []SegmentStats {
 		}
 	}
 	snap.Digest = *trace.Digested(snap.Recent)
-	return Segments(snap, 0)
+	return Segments(snap)
 }
 
 // Segments are compared by their steady steps, with A and with the one before.

@@ -80,7 +80,7 @@ func TestKnobChange(t *testing.T) {
 	if got := b.Stall[trace.CauseTransition]; got < s.Rebuild*9/10 || got > s.Rebuild*2 {
 		t.Errorf("transition costs %d ns, the rebuild took %d", got, s.Rebuild)
 	}
-	rows := Segments(snap, 0)
+	rows := Segments(snap)
 	if len(rows) != 2 {
 		t.Fatalf("%d rows", len(rows))
 	}

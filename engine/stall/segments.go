@@ -25,9 +25,10 @@ type SegmentStats struct {
 	VsBefore         evidence.Comparison // with the segment before; empty for the first
 }
 
-// Segments returns one row a segment, in order. baseline is the Index of segment
-// A; when there is none such, the first segment is.
-func Segments(s *trace.Snapshot, baseline int32) []SegmentStats {
+// Segments returns one row a segment, in order. Segment A is the session's choice,
+// or its first segment where that is not among them.
+func Segments(s *trace.Snapshot) []SegmentStats {
+	baseline := s.Baseline.Segment
 	if !slices.ContainsFunc(s.Segments, func(g trace.Segment) bool { return g.Index == baseline }) && len(s.Segments) > 0 {
 		baseline = s.Segments[0].Index
 	}

@@ -10,6 +10,7 @@ type Batch struct {
 	Gauges   []GaugePoint
 	Ops      []OpTime // the whole table; nil when it has not changed
 	Drops    [NumTracks]int64
+	Baseline *Baseline // nil when no other was chosen
 }
 
 // GaugePoint is a sample of a gauge and the gauge's name.
@@ -42,5 +43,8 @@ func (b *Batch) append(o *Batch) {
 	b.Gauges = append(b.Gauges, o.Gauges...)
 	if o.Ops != nil {
 		b.Ops = o.Ops
+	}
+	if o.Baseline != nil {
+		b.Baseline = o.Baseline
 	}
 }

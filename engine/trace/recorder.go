@@ -31,6 +31,7 @@ type Recorder struct {
 	notes    []Note
 	gauges   []GaugePoint
 	ops      []OpTime
+	baseline *Baseline
 }
 
 // NewRecorder returns a recorder whose tracks hold capacity spans each between
@@ -76,6 +77,14 @@ func (r *Recorder) Segment(s Segment) {
 	s.Knobs = slices.Clone(s.Knobs)
 	r.mu.Lock()
 	r.segments = append(r.segments, s)
+	r.mu.Unlock()
+}
+
+// Baseline records that the segment is the one that others are compared with.
+func (r *Recorder) Baseline(segment int32) {
+	b := Baseline{segment, r.Now()}
+	r.mu.Lock()
+	r.baseline = &b
 	r.mu.Unlock()
 }
 
@@ -135,5 +144,8 @@ func (r *Recorder) drain(b *Batch) {
 	b.Gauges, r.gauges = append(b.Gauges, r.gauges...), r.gauges[:0]
 	if r.ops != nil {
 		b.Ops, r.ops = r.ops, nil
+	}
+	if r.baseline != nil {
+		b.Baseline, r.baseline = r.baseline, nil
 	}
 }

@@ -16,6 +16,7 @@ type Session struct {
 	now      int64
 	meta     Meta
 	outcome  Outcome
+	baseline Baseline
 	segments []Segment          // replaced, never changed, when a segment is updated
 	recent   []Step             // the newest; only ever appended to, until it is replaced
 	older    StepReader         // of the steps before them; nil where they are not kept
@@ -39,6 +40,7 @@ type Snapshot struct {
 	Meta     Meta
 	Outcome  Outcome
 	Segments []Segment
+	Baseline Baseline
 	Digest          // of all steps
 	Recent   []Step // the newest, at least MaxRecent of them when there are so many; for others see Each
 	Spans    []Span // those that overlap the window asked for, sorted by Start
@@ -80,7 +82,7 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 	}
 	snap := &Snapshot{
 		Now: s.now, Meta: s.meta, Outcome: s.outcome,
-		Segments: clip(s.segments), Notes: clip(s.notes),
+		Segments: clip(s.segments), Baseline: s.baseline, Notes: clip(s.notes),
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
 		Digest: s.digest.view(), Recent: clip(s.recent), Older: s.older,
 	}
@@ -125,8 +127,19 @@ func (s *Session) Add(b *Batch) {
 	if b.Ops != nil {
 		s.ops = b.Ops
 	}
+	if b.Baseline != nil {
+		s.baseline = *b.Baseline
+	}
 	s.outcome.Drops = b.Drops
 	s.spans.add(b.Spans, segments)
+}
+
+// SetBaseline chooses segment A of a session that was read from a file: for those
+// who read it in this process, not for the file. A live one's is recorded.
+func (s *Session) SetBaseline(segment int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.baseline = Baseline{segment, s.now}
 }
 
 // lost publishes what the session's file lacks so far.
@@ -192,6 +205,7 @@ func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome, s.damage = snap.Now, snap.Outcome, snap.Damage
 	s.segments, s.notes, s.gauges, s.ops = snap.Segments, snap.Notes, snap.Gauges, snap.Ops
+	s.baseline = snap.Baseline
 	s.recent, s.older, s.digest = snap.Recent, snap.Older, snap.Digest
 	if s.digest.Total.Steps == 0 {
 		s.digest = *Digested(snap.Recent)

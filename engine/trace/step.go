@@ -48,6 +48,13 @@ type Segment struct {
 	Transition      int64 // ns of compute idle in those steps
 }
 
+// Baseline is the choice of segment A, the one that others are compared with. The
+// zero value is the choice that every session begins with: its first segment.
+type Baseline struct {
+	Segment int32 // its Index; where there is none such, the first segment is A
+	T       int64 // ns, when it was chosen
+}
+
 // Meta describes the run. All of it is stored.
 type Meta struct {
 	ID         string    // also the file's base name

@@ -37,7 +37,7 @@ const (
 
 // Causes and kinds are stored by number in the spans and named here, so that a
 // file still means the same after some were added. doc holds JSON documents:
-// meta, outcome, drops, and the plain numbers now (ns), beat (Unix ms of the last
+// meta, outcome, drops, baseline where one was chosen, and the plain numbers now (ns), beat (Unix ms of the last
 // write) and steps (how many were written). For crc see checksum.go.
 const schema = `
 CREATE TABLE doc(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -261,7 +261,7 @@ func Save(path string, s *trace.Session) error {
 	}
 	b := trace.Batch{
 		Now: snap.Now, Segments: snap.Segments, Spans: snap.Spans,
-		Notes: snap.Notes, Ops: snap.Ops, Drops: snap.Outcome.Drops,
+		Notes: snap.Notes, Ops: snap.Ops, Drops: snap.Outcome.Drops, Baseline: &snap.Baseline,
 	}
 	for step, err := range snap.Each(math.MinInt32, math.MaxInt32) {
 		if err != nil {

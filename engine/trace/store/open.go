@@ -286,7 +286,7 @@ func (l *loader) docs() {
 		must bool
 	}{
 		{"meta", &s.Meta, true}, {"outcome", &s.Outcome, true},
-		{"drops", &drops, false}, {"now", &s.Now, false}, {"beat", &beat, false}, {"steps", &l.wrote, false},
+		{"baseline", &s.Baseline, false}, {"drops", &drops, false}, {"now", &s.Now, false}, {"beat", &beat, false}, {"steps", &l.wrote, false},
 	} {
 		text, ok := docs[d.key]
 		if l.err != nil {

@@ -190,5 +190,8 @@ func (st *File) putState(tx *sql.Tx, b *trace.Batch) error {
 			return err
 		}
 	}
+	if b.Baseline != nil {
+		return putDoc(tx, "baseline", b.Baseline)
+	}
 	return nil
 }

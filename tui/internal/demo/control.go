@@ -81,6 +81,13 @@ func (r *Run) Withdraw(name, value string) {
 	}
 }
 
+// SetBaseline chooses segment A.
+func (r *Run) SetBaseline(segment int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.snap.Baseline = trace.Baseline{Segment: segment, T: r.snap.Now}
+}
+
 // Requested implements the screen's Control.
 func (r *Run) Requested() []trace.Knob { r.mu.Lock(); defer r.mu.Unlock(); return r.want }
 

@@ -31,7 +31,7 @@ func main() {
 	}
 	run.Meta(func(m *trace.Meta) { m.Emulated, m.DeviceKind = false, "cpu" })
 	o := tui.Options{
-		Source: run, Control: run, FPS: *fps, ASCII: *ascii, Replay: *replay,
+		Source: run, Control: run, FPS: *fps, ASCII: *ascii, Replay: *replay, Baseline: run.SetBaseline,
 		Export: func() (string, error) {
 			if *panics {
 				panic("the printer is on fire")
@@ -44,7 +44,7 @@ func main() {
 		past := demo.New(nil)
 		past.Advance(20e9)
 		past.End("finished")
-		o.Source, o.Control = past, nil
+		o.Source, o.Control, o.Baseline = past, nil, past.SetBaseline
 	}
 	if err := tui.Run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "try:", err)

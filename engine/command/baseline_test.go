@@ -1,0 +1,102 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+// TestBaseline: what was chosen as A while a run went on is A in its file, on replay
+// and in the report; a choice made on replay is in what is exported then, and not in
+// the file.
+func TestBaseline(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run"+store.Ext)
+	rec := recordSegments(t, path, 20e6, 10e6, 5e6)
+	check := func(s *trace.Session, a int32, words string) {
+		t.Helper()
+		rows := stall.Segments(s.Snapshot(0, 0))
+		for i, r := range rows {
+			if r.Baseline != (int32(i) == a) {
+				t.Errorf("segment #%d: baseline %v, want #%d to be it", i, r.Baseline, a)
+			}
+		}
+		t.Chdir(t.TempDir())
+		file, err := exportReport(s, "x", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), words) {
+			t.Errorf("the report does not say %q:\n%s", words, text)
+		}
+	}
+	check(rec, 1, "| +100.0 % (+100.0 to +100.0 %)")
+	s, err := store.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := s.Snapshot(0, 0).Baseline; b.Segment != 1 || b.T <= 0 {
+		t.Errorf("the file's choice is %+v", b)
+	}
+	check(s, 1, "With the settings of segment #1 (segment A, the baseline)")
+	s.SetBaseline(0)
+	check(s, 0, "| +300.0 % (+300.0 to +300.0 %)")
+	again, err := store.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(again, 1, "| +100.0 % (+100.0 to +100.0 %)")
+	copied := filepath.Join(t.TempDir(), "copy"+store.Ext)
+	if err := store.Save(copied, s); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := store.Open(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(saved, 0, "| +300.0 % (+300.0 to +300.0 %)")
+}
+
+// recordSegments records a run of one segment for each time that a step takes, in
+// ns, of which the second is chosen as A, and returns its session.
+func recordSegments(t *testing.T, path string, times ...int64) *trace.Session {
+	t.Helper()
+	meta := trace.Meta{ID: "run", Model: "cnn", Device: "cpu", Samples: 1000}
+	st, err := store.Create(path, meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := trace.NewRecorder(trace.NewClock(), 0)
+	s := trace.NewSession(meta)
+	c := trace.NewCollector(rec, s, nil, st)
+	c.Start()
+	var now int64
+	var step int32
+	for i, took := range times {
+		reason := "start"
+		if i > 0 {
+			reason = "num_workers 1 -> 2"
+		}
+		rec.Segment(trace.Segment{Index: int32(i), Start: now, FirstStep: step, Reason: reason, Knobs: []trace.Knob{{Name: "num_workers", Value: string(rune('1' + i))}}})
+		for range 800 {
+			rec.Step(trace.Step{Index: step, Segment: int32(i), Batch: step, Samples: 10, Start: now, End: now + took, Busy: 2e6, Stall: [trace.NumCauses]int64{trace.CauseRead: took - 2e6}})
+			now += took
+			step++
+		}
+		if i == 1 {
+			rec.Baseline(1)
+		}
+	}
+	if err := c.Stop(trace.Outcome{Status: "finished", Ended: now}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
