@@ -29,7 +29,7 @@ func progressTo(w io.Writer) progressFunc {
 		if what != current {
 			current = what
 			if !tty {
-				fmt.Fprintf(w, "%s …\n", what)
+				_ = say(w, "%s …\n", what)
 				return
 			}
 			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
@@ -124,7 +124,6 @@ func inspect(path string) error {
 	if i.Bytes > 0 {
 		stored = ", " + figures.Prose.Bytes(i.Bytes) + " stored"
 	}
-	fmt.Printf("%s%s: %s, %d samples in %d classes, %dx%dx%d after the transform%s\n",
+	return say(os.Stdout, "%s%s: %s, %d samples in %d classes, %dx%dx%d after the transform%s\n",
 		path, kind, i.Format, i.Samples, len(i.Classes), i.H, i.W, i.C, stored)
-	return nil
 }

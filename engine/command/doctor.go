@@ -45,7 +45,7 @@ func diagnose(w io.Writer, version string) error {
 	found = append(found, terminal())
 	bad := 0
 	for _, f := range found {
-		fmt.Fprintf(w, "%-5s %-14s %s\n", f.state, f.what, f.text)
+		_ = say(w, "%-5s %-14s %s\n", f.state, f.what, f.text)
 		if f.state == "bad" {
 			bad++
 		}

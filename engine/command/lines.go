@@ -1,12 +1,22 @@
 package command
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
+
+	"dev.gpustall/engine/figures"
 )
+
+// say writes to a terminal or a log, folded to the terminal's width, and nothing in a
+// text that it is given acts on the terminal. All lines for people go through it.
+func say(w io.Writer, format string, args ...any) error {
+	_, err := io.WriteString(w, fold(figures.Lines(fmt.Sprintf(format, args...)), columnsOf(w)))
+	return err
+}
 
 // columnsOf is the width of the terminal that w is, 0 when it is none: what goes
 // to a file or a pipe keeps its lines.

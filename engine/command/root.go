@@ -21,11 +21,11 @@ func Main(version string) int {
 	code := exitCode(err)
 	if err != nil && asksJSON(cmd.Name(), os.Args[1:]) && !errors.As(err, new(summarised)) {
 		if jerr := summariseFailure(os.Stdout, err); jerr != nil {
-			fmt.Fprintf(os.Stderr, "gpustall: %v\n", jerr)
+			_ = say(os.Stderr, "gpustall: %v\n", jerr)
 		}
 	}
 	if err != nil && code < exitSignal && code != exitDiverged {
-		fmt.Fprintf(os.Stderr, "gpustall: %v\n", err)
+		_ = say(os.Stderr, "gpustall: %v\n", err)
 	}
 	if code == exitUsage {
 		fmt.Fprintln(os.Stderr, "Run gpustall --help for the flags.")

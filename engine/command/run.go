@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
 
@@ -61,7 +62,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 		return errors.Join(got(), err)
 	}
 	if r.device.why != "" {
-		fmt.Fprintln(log, r.device.why)
+		_ = say(log, "%s\n", r.device.why)
 	}
 	p := printer{run: r, opts: o, out: out, log: log, unread: cancel}
 	p.start()
@@ -71,7 +72,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	p.stop()
 	perr := p.summary(err)
 	if !o.json {
-		fmt.Fprintf(out, "session  %s\nreport   gpustall report %s\n", r.file, r.id())
+		_ = say(out, "session  %s\nreport   gpustall report %s\n", r.file, r.id())
 	}
 	switch sig := got(); {
 	case err != nil:
@@ -135,7 +136,7 @@ func (p *printer) progress() {
 		g.Type = "progress"
 		err = p.encode(g)
 	} else {
-		_, err = fmt.Fprintln(p.out, fold(g.line(), columnsOf(p.out)))
+		err = say(p.out, "%s\n", g.line())
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		p.unread()
@@ -149,7 +150,7 @@ func (p *printer) tell(s *trace.Snapshot, cause error) {
 		if n.Level == "info" || cause != nil && strings.Contains(cause.Error(), n.Text) {
 			continue
 		}
-		fmt.Fprintf(p.log, "gpustall: %s\n", n.Text)
+		_ = say(p.log, "gpustall: %s\n", figures.Line(n.Text))
 	}
 }
 
@@ -159,8 +160,7 @@ func (p *printer) summary(cause error) error {
 	if p.opts.json {
 		return p.encode(s)
 	}
-	_, err := io.WriteString(p.out, fold(s.text(), columnsOf(p.out)))
-	return err
+	return say(p.out, "%s", s.text())
 }
 
 func (p *printer) encode(v any) error {

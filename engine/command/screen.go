@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -58,11 +59,11 @@ func runScreen(parent context.Context, o *options) error {
 	cancel()
 	trainErr := waitFor(trained, log)
 	if hung := r.engine.Hung(); hung != nil {
-		fmt.Fprintf(log, "gpustall: %v\n", hung)
+		_ = say(log, "gpustall: %v\n", hung)
 	}
 	sum := summarise(r, trainErr)
-	fmt.Fprint(out, fold(sum.text(), columnsOf(out)))
-	fmt.Fprintf(out, "session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
+	_ = say(out, "%s", sum.text())
+	_ = say(out, "session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
 	if err := ended(trainErr, screenErr, got()); err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func newReplay(version string) *cobra.Command {
 // complain says what is wrong with a session's file.
 func complain(w io.Writer, s snapshotter) {
 	for _, text := range s.Snapshot(0, 0).Damage {
-		fmt.Fprintf(w, "gpustall: %s\n", text)
+		_ = say(w, "gpustall: %s\n", figures.Line(text))
 	}
 }
 
@@ -275,14 +276,15 @@ func newSessions() *cobra.Command {
 				return err
 			}
 			if len(list) == 0 {
-				fmt.Printf("no sessions in %s; gpustall run makes one\n", sessionDir())
+				_ = say(os.Stdout, "no sessions in %s; gpustall run makes one\n", sessionDir())
 			}
 			for _, s := range list {
 				if s.Err != nil {
-					fmt.Printf("%-36s  cannot be opened: %v\n", baseName(s.Path), s.Err)
+					_ = say(os.Stdout, "%-36s  cannot be opened: %v\n", figures.Line(baseName(s.Path)), s.Err)
 					continue
 				}
-				fmt.Printf("%-36s  %s  %-8s  %s on %s\n", baseName(s.Path), s.Meta.Started.Format("2006-01-02 15:04:05"), s.Outcome.Status, s.Meta.Model, s.Meta.Device)
+				_ = say(os.Stdout, "%-36s  %s  %-8s  %s on %s\n", figures.Line(baseName(s.Path)), s.Meta.Started.Format("2006-01-02 15:04:05"),
+					figures.Line(s.Outcome.Status), figures.Line(s.Meta.Model), figures.Line(s.Meta.Device))
 			}
 			return nil
 		},

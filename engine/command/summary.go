@@ -196,7 +196,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 // text is the summary for people.
 func (s summary) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s on %s, %s", s.Status, s.Model, s.Device, s.Dataset)
+	fmt.Fprintf(&b, "%s: %s on %s, %s", s.Status, figures.Line(s.Model), figures.Line(s.Device), figures.Line(s.Dataset))
 	b.WriteString(advice.Brackets(s.advice.Labels))
 	if s.Steps == 0 {
 		b.WriteString("\nno step ended, so nothing was measured")

@@ -77,7 +77,7 @@ func (m *markdown) caveats() {
 	for _, n := range m.s.Notes {
 		if n.Level == "warn" || n.Level == "error" {
 			if notes++; notes <= 20 {
-				m.line("- Logged %s after the start (%s): %s", figures.Prose.Time(n.T), n.Level, strings.ReplaceAll(n.Text, "\n", " "))
+				m.line("- Logged %s after the start (%s): %s", figures.Prose.Time(n.T), n.Level, n.Text)
 			}
 		}
 	}

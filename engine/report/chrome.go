@@ -14,6 +14,7 @@ import (
 // for the ops of timed steps, a counter for the queue, and an instant for each segment
 // and note. Times are in microseconds since the session's start.
 func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
+	s, o = plain(s, o)
 	b := bufio.NewWriterSize(w, 1<<16)
 	e := &events{w: b, ops: s.Ops}
 	meta := &s.Meta

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -15,10 +14,11 @@ import (
 // were timed, the device was emulated, the data synthetic, the bottleneck injected, the
 // batch cached, and how many spans the session dropped.
 func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
+	s, o = plain(s, o)
 	if o.Table == "ops" {
 		return opsCSV(w, s)
 	}
-	c := csv.NewWriter(w)
+	c := newTable(w)
 	head := []string{"step", "epoch", "segment", "batch", "samples", "correct", "loss", "start_s", "end_s", "busy_s", "wait_s", "load_s", "copy_s", "bytes"}
 	for i := range trace.NumCauses {
 		head = append(head, "stall_"+trace.Cause(i).String()+"_s")
@@ -28,7 +28,7 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 	for _, k := range knobs {
 		head = append(head, "knob_"+k)
 	}
-	_ = c.Write(head) // errors stay until Flush
+	c.row(head) // errors stay until Flush
 	var drops int64
 	for _, n := range s.Outcome.Drops {
 		drops += n
@@ -50,7 +50,7 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 		for _, k := range knobs {
 			row = append(row, values[st.Segment][k])
 		}
-		_ = c.Write(row)
+		c.row(row)
 	}
 	c.Flush()
 	if err := c.Error(); err != nil {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strconv"
@@ -18,14 +17,14 @@ var Tables = []string{"steps", "ops"}
 // whether the segment's bottleneck was injected, the device emulated or the data
 // synthetic, and the segment's knobs.
 func opsCSV(w io.Writer, s *trace.Snapshot) error {
-	c := csv.NewWriter(w)
+	c := newTable(w)
 	knobs, values := knobColumns(s)
 	head := []string{"segment", "name", "layer", "phase", "kernel", "calls", "total_s", "mean_s", "min_s", "max_s",
 		"share", "share_of_step", "tflops", "gb_per_s", "timed_steps", "steps", "injected", "emulated", "synthetic"}
 	for _, k := range knobs {
 		head = append(head, "knob_"+k)
 	}
-	_ = c.Write(head) // errors stay until Flush
+	c.row(head) // errors stay until Flush
 	for _, g := range s.Segments {
 		t := stall.Ops(s, g)
 		injected := g.Injects() || s.Tally(g.Index).Flags&trace.FlagInjected != 0 // an earlier segment's injection may reach its steps
@@ -38,7 +37,7 @@ func opsCSV(w io.Writer, s *trace.Snapshot) error {
 			for _, k := range knobs {
 				row = append(row, values[g.Index][k])
 			}
-			_ = c.Write(row)
+			c.row(row)
 		}
 	}
 	c.Flush()

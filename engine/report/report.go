@@ -27,6 +27,7 @@ var Formats = map[string]func(io.Writer, *trace.Snapshot, Options) error{
 // Markdown writes the report of the whole snapshot, which should hold all spans
 // that are left. It fails only as w does.
 func Markdown(w io.Writer, s *trace.Snapshot, o Options) error {
+	s, o = escaped(s, o)
 	b := bufio.NewWriter(w)
 	m := &markdown{w: b, account: newAccount(s), o: o}
 	m.title()

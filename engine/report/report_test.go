@@ -263,7 +263,7 @@ func TestWriteError(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for got, want := range map[string]string{
-		cell("a|b\nc"): `a\|b c`, code("a`b"): "`` a`b ``", quote("it's"): `'it'\''s'`, quote("a=b"): "a=b",
+		cell("a|b\\|c"): `a\|b\|c`, code("a`b"): "`` a`b ``", quote("it's"): `'it'\''s'`, quote("a=b"): "a=b",
 		exact(-1_000_000_001): "-1.000000001", micros(1234): "1.234",
 	} {
 		if got != want {

@@ -8,9 +8,21 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// cell makes any text safe inside a table.
+// cell escapes the bars of a table's cell that are not escaped yet.
 func cell(s string) string {
-	return strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ").Replace(s)
+	var b strings.Builder
+	slashes := 0 // before this character
+	for i := range len(s) {
+		if s[i] == '|' && slashes%2 == 0 {
+			b.WriteByte('\\')
+		}
+		if b.WriteByte(s[i]); s[i] == '\\' {
+			slashes++
+		} else {
+			slashes = 0
+		}
+	}
+	return b.String()
 }
 
 // code shows text as it is, whatever it holds.

@@ -1,0 +1,50 @@
+package figures
+
+import (
+	"strings"
+	"unicode"
+)
+
+// maxLine bounds what Line returns, in characters: the longest sentences that gpustall
+// writes itself are shorter.
+const maxLine = 600
+
+// Line is text from outside the program (the name of a file, a label, a note, a setting)
+// as one line for people to read: line ends and tabs become spaces, what is not
+// printable becomes '?', so that it does nothing to a terminal, and what is too long
+// is cut.
+func Line(s string) string {
+	n := 0
+	s = strings.Map(func(r rune) rune {
+		if n++; n > maxLine {
+			return -1
+		}
+		return printable(r)
+	}, s)
+	if n > maxLine {
+		s += "…"
+	}
+	return s
+}
+
+// Lines is text of several lines for a terminal or a log. Each stays a line, without
+// anything that is not printable.
+func Lines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return printable(r)
+	}, s)
+}
+
+// printable is r, or what stands for it.
+func printable(r rune) rune {
+	switch {
+	case r == '\n' || r == '\r' || r == '\t' || r == '\u00a0':
+		return ' '
+	case r == unicode.ReplacementChar || !unicode.IsPrint(r):
+		return '?'
+	}
+	return r
+}

@@ -1,0 +1,145 @@
+package report
+
+import (
+	"encoding/csv"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// A session's texts come from outside: names of files, devices and ops, notes, the values
+// of settings, the command line. None may act on the reader's terminal, on the layout of
+// the markdown or as a formula of a spreadsheet. So no writer of a report gets a session
+// as it is: plain has taken control characters and excess length from all of its texts,
+// escaped also what means something in markdown, and table has quoted formulas.
+
+// plain returns s and o with every text as one printable line.
+func plain(s *trace.Snapshot, o Options) (*trace.Snapshot, Options) {
+	return rewrite(s, figures.Line), rewrite(o, figures.Line)
+}
+
+// escaped returns s and o with every text as one line that shows in markdown as it is.
+func escaped(s *trace.Snapshot, o Options) (*trace.Snapshot, Options) {
+	s, o = plain(s, o)
+	e := rewrite(s, escape)
+	e.Meta.Command = s.Meta.Command // shown as code, in which nothing needs escaping
+	return e, rewrite(o, escape)
+}
+
+// escape puts a backslash before what markdown would take for more than text: code,
+// emphasis, strikeout, cells of tables, links and HTML, and, where it comes first,
+// headings, lists and quotes.
+func escape(s string) string {
+	if !strings.ContainsAny(s, "\\`*|~<](") && (s == "" || !strings.ContainsRune("#>+-=", rune(s[0]))) {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		next := byte(0)
+		if i+1 < len(s) {
+			next = s[i+1]
+		}
+		switch c := s[i]; {
+		case strings.IndexByte("\\`*|~", c) >= 0,
+			c == ']' && next == '(',
+			c == '<' && (next == '/' || next == '!' || next == '?' || next|0x20 >= 'a' && next|0x20 <= 'z'),
+			i == 0 && (strings.IndexByte("#>=", c) >= 0 || (c == '+' || c == '-') && (next == ' ' || next == c)):
+			b.WriteByte('\\')
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// table is a CSV writer whose fields a spreadsheet takes for values only: what would
+// begin a formula and is no number gets a quotation mark before it.
+type table struct{ *csv.Writer }
+
+func newTable(w io.Writer) table { return table{csv.NewWriter(w)} }
+
+// row writes one. Its error stays until Flush.
+func (t table) row(fields []string) {
+	for i, f := range fields {
+		if f != "" && f != "-" && strings.IndexByte("=+-@", f[0]) >= 0 {
+			if _, err := strconv.ParseFloat(f, 64); err != nil {
+				fields[i] = "'" + f
+			}
+		}
+	}
+	_ = t.Write(fields)
+}
+
+// rewrite returns v with every text in it replaced by f of it. It copies what holds
+// texts and shares the rest.
+func rewrite[T any](v T, f func(string) string) T {
+	out := reflect.New(reflect.TypeFor[T]()).Elem()
+	rewriteInto(out, reflect.ValueOf(v), f)
+	return out.Interface().(T)
+}
+
+func rewriteInto(dst, src reflect.Value, f func(string) string) {
+	dst.Set(src)
+	if !hasText(src.Type()) {
+		return
+	}
+	switch src.Kind() {
+	case reflect.String:
+		dst.SetString(f(src.String()))
+	case reflect.Pointer:
+		if !src.IsNil() {
+			dst.Set(reflect.New(src.Type().Elem()))
+			rewriteInto(dst.Elem(), src.Elem(), f)
+		}
+	case reflect.Struct:
+		for i := range src.NumField() {
+			if src.Type().Field(i).IsExported() {
+				rewriteInto(dst.Field(i), src.Field(i), f)
+			}
+		}
+	case reflect.Slice:
+		if !src.IsNil() {
+			dst.Set(reflect.MakeSlice(src.Type(), src.Len(), src.Len()))
+		}
+		for i := range src.Len() {
+			rewriteInto(dst.Index(i), src.Index(i), f)
+		}
+	case reflect.Array:
+		for i := range src.Len() {
+			rewriteInto(dst.Index(i), src.Index(i), f)
+		}
+	case reflect.Map:
+		if !src.IsNil() {
+			dst.Set(reflect.MakeMapWithSize(src.Type(), src.Len()))
+		}
+		for it := src.MapRange(); it.Next(); {
+			k, v := reflect.New(src.Type().Key()).Elem(), reflect.New(src.Type().Elem()).Elem()
+			rewriteInto(k, it.Key(), f)
+			rewriteInto(v, it.Value(), f)
+			dst.SetMapIndex(k, v)
+		}
+	}
+}
+
+// hasText reports whether values of a type may hold texts: not those of a type with
+// nothing but numbers, such as steps and spans, of which there are very many.
+func hasText(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.String:
+		return true
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return hasText(t.Elem())
+	case reflect.Map:
+		return hasText(t.Key()) || hasText(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.IsExported() && hasText(f.Type) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,95 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"dev.gpustall/engine/trace"
+)
+
+// evil is what a file name, a label, a note or a setting may hold.
+const evil = "=cmd()\x1b[2J\x1b]0;title\a\u009b31m\u202e|`code`\r\n# heading\n| a | b |\n<script>[link](http://x)*bold*~~gone~~\t"
+
+// TestForeign fills every text of a session with what must not reach a reader: no
+// format lets it through.
+func TestForeign(t *testing.T) {
+	long := strings.Repeat("A", 10_000)
+	for name, spoil := range map[string]func(string) string{
+		"instead": func(string) string { return evil },
+		"before":  func(s string) string { return evil + s },
+		"after":   func(s string) string { return s + evil + long },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scripts()["injected"].run(t)
+			s.Ops = []trace.OpTime{{Segment: s.Segments[0].Index, Name: "conv", Layer: "stem", Phase: "forward", Variant: "plain", Calls: 2, Total: 9, Min: 4, Max: 5}}
+			s = rewrite(s, spoil)
+			o := rewrite(Options{Session: "name"}, spoil)
+			for format, write := range Formats {
+				for _, o.Table = range Tables {
+					var b bytes.Buffer
+					if err := write(&b, s, o); err != nil {
+						t.Fatal(err)
+					}
+					out := b.String()
+					if i := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
+						t.Errorf("%s: %q", format, out[max(0, i-40):min(len(out), i+40)])
+					}
+					if strings.Contains(out, long[:2000]) {
+						t.Errorf("%s: an over-long text is not cut", format)
+					}
+					checks[format](t, out)
+				}
+			}
+		})
+	}
+}
+
+var checks = map[string]func(t *testing.T, out string){
+	"markdown": func(t *testing.T, out string) {
+		for _, wild := range []string{`(?m)^# heading`, `[^\\]<script`, `[^\\]\]\(`, `[^\\]\*bold`, `[^\\]~~gone`} {
+			// The command line is shown as code, in which none of these acts.
+			if m := regexp.MustCompile("(?m)^.*"+wild+".*$").FindAllString(out, -1); len(m) > 0 && !(len(m) == 1 && strings.HasPrefix(m[0], "| command")) {
+				t.Errorf("%s comes through: %.300q", wild, m)
+			}
+		}
+		cells := 0
+		for _, l := range strings.Split(out, "\n") {
+			if !strings.HasPrefix(l, "|") {
+				cells = 0
+				continue
+			}
+			n := len(regexp.MustCompile(`(^|[^\\])(\\\\)*\|`).FindAllString(l, -1))
+			if cells > 0 && n != cells {
+				t.Errorf("a row of %d bars in a table of %d: %.300q", n, cells, l)
+			}
+			cells = n
+		}
+	},
+	"csv": func(t *testing.T, out string) {
+		rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+		if err != nil || len(rows) < 2 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		for _, row := range rows {
+			for _, f := range row {
+				if f == "" || f == "-" || !strings.ContainsRune("=+-@", rune(f[0])) {
+					continue
+				}
+				if _, err := strconv.ParseFloat(f, 64); err != nil {
+					t.Errorf("a formula: %.100q", f)
+				}
+			}
+		}
+	},
+	"chrome": func(t *testing.T, out string) {
+		if !json.Valid([]byte(out)) {
+			t.Error("no JSON")
+		}
+	},
+}
