@@ -1,8 +1,10 @@
 package tui
 
 import (
+	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -110,6 +112,34 @@ func TestSmallPanels(t *testing.T) {
 		s.mustHide(title)
 		s.mustShow("samples/s")
 	}
+}
+
+// TestForeignNames: what others named (a model, a device, a note, an op, a setting) is
+// drawn at every size and under every panel, and sends the terminal no command.
+func TestForeignNames(t *testing.T) {
+	const evil = "\x1b[2J\x1b]0;title\a\u009b31m\u202e\rhid\n"
+	long := strings.Repeat("A", 10_000)
+	run := session().Meta(func(m *trace.Meta) {
+		m.ID, m.Model, m.Device, m.Dataset = evil, evil+"model"+long, evil+"device"+long, evil
+		m.Host = []trace.Knob{{Name: evil, Value: evil}}
+	})
+	run.Note("warn", evil+long)
+	run.Knob(evil, evil+long)
+	run.Gauge(evil, 0, 1)
+	run.Ops([]trace.OpTime{{Name: evil + long, Layer: evil, Phase: evil, Variant: evil, Calls: 2, Total: 9e6, Min: 4e6, Max: 5e6}})
+	style := regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	for _, size := range sizes {
+		s := newScreen(t, run, Options{Control: run}, size[0], size[1])
+		for _, k := range []string{"1", "2", "3", "4", "5", "f", "f", "n", "esc", "e", "?", "esc"} {
+			s.press(k)
+			checkFrame(t, s, size[0], size[1])
+			frame := style.ReplaceAllString(s.View(), "")
+			if i := strings.IndexFunc(frame, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
+				t.Fatalf("%v, key %s: %q", size, k, frame[max(0, i-40):min(len(frame), i+40)])
+			}
+		}
+	}
+	newScreen(t, run, Options{Control: run}, 120, 36).mustShow("?[2J?]0;title")
 }
 
 // TestDiverged: a loss that broke shows at every size, but not before it did.
