@@ -150,7 +150,7 @@ func FuzzStraggler(f *testing.F) {
 		if err := KnobTable.Check(k); err != nil {
 			t.Fatalf("%q was let through: %v", text, err)
 		}
-		again, value := k, KnobTable.Find("inject_straggler").Value(k)
+		again, value := k, KnobTable.Find("inject_straggler").Value(&k)
 		if err := KnobTable.Set(&again, "inject_straggler", value); err != nil || again != k {
 			t.Fatalf("%q -> %v -> %q -> %v, %v", text, k.Inject, value, again.Inject, err)
 		}

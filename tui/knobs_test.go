@@ -95,7 +95,7 @@ func TestStepping(t *testing.T) {
 	prefetch := &trace.KnobSpec{Type: "int", Min: 1, Max: 16}
 	pin := &trace.KnobSpec{Type: "bool"}
 	precision := &trace.KnobSpec{Type: "enum", Values: []string{"fp32", "tf32", "bf16"}}
-	read := &trace.KnobSpec{Type: "duration"}
+	read := &trace.KnobSpec{Type: "duration", Max: 10_000}
 	for _, c := range []struct {
 		spec    *trace.KnobSpec
 		from    string
@@ -107,7 +107,7 @@ func TestStepping(t *testing.T) {
 		{prefetch, "2", 1, 1, "3"}, {prefetch, "1", -1, 1, "1"}, {prefetch, "2", 1, 4, "6"}, {prefetch, "2", 1, 16, "16"},
 		{pin, "off", 1, 1, "on"}, {pin, "on", -1, 1, "off"}, {pin, "true", -1, 1, "off"},
 		{precision, "fp32", 1, 1, "tf32"}, {precision, "bf16", 1, 1, "bf16"}, {precision, "?", 1, 1, "fp32"},
-		{read, "0s", 1, 1, "1ms"}, {read, "5ms", -1, 4, "1ms"}, {read, "5ms", -1, 16, "off"}, {read, "off", 1, 1, "1ms"},
+		{read, "0s", 1, 1, "1ms"}, {read, "5ms", -1, 4, "1ms"}, {read, "5ms", -1, 16, "off"}, {read, "off", 1, 1, "1ms"}, {read, "9.999s", 1, 4, "10s"},
 	} {
 		if got := stepped(c.spec, c.from, c.d, c.size); got != c.want {
 			t.Errorf("%s %s stepped %d x %d = %s, want %s", c.spec.Type, c.from, c.d, c.size, got, c.want)

@@ -26,7 +26,11 @@ func stepped(s *trace.KnobSpec, cur string, d, size int) string {
 		return strconv.Itoa(clamp(v, s))
 	case "duration":
 		v, _ := time.ParseDuration(cur)
-		return knob.Duration(max(0, v+time.Duration(d*size)*time.Millisecond))
+		v = max(0, v+time.Duration(d*size)*time.Millisecond)
+		if s.Max > 0 {
+			v = min(v, time.Duration(s.Max)*time.Millisecond)
+		}
+		return knob.Duration(v)
 	}
 	if len(s.Values) == 0 {
 		return cur

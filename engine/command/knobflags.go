@@ -39,7 +39,7 @@ func (ks *knobFlags) add(fs *pflag.FlagSet) {
 			ks.inject.rows = append(ks.inject.rows, row)
 			continue
 		}
-		f := &knobFlag{row: row, text: row.Value(defaults)}
+		f := &knobFlag{row: row, text: row.Value(&defaults)}
 		help := row.Help
 		if row.Name == "autotune" {
 			f.extra = map[string]string{tuneAgain: "on"}

@@ -135,18 +135,18 @@ func (r *Row[K]) read(field any, value string) error {
 }
 
 // Value is the setting as text.
-func (r *Row[K]) Value(k K) string {
+func (r *Row[K]) Value(k *K) string {
 	if r.Shown != nil {
-		return r.Shown(k)
+		return r.Shown(*k)
 	}
-	return format(r.Field(&k))
+	return format(r.Field(k))
 }
 
 // List returns all settings in the table's order.
 func (t Table[K]) List(k K) []trace.Knob {
 	out := make([]trace.Knob, len(t))
 	for i := range t {
-		out[i] = trace.Knob{Name: t[i].Name, Value: t[i].Value(k)}
+		out[i] = trace.Knob{Name: t[i].Name, Value: t[i].Value(&k)}
 	}
 	return out
 }
@@ -158,7 +158,7 @@ func (t Table[K]) Ineffective(k K, specs []trace.KnobSpec) []string {
 	var out []string
 	for i := range t {
 		r := &t[i]
-		value, why := r.Value(k), specs[i].NoEffect
+		value, why := r.Value(&k), specs[i].NoEffect
 		if value == r.Default || why != "" && !trace.On(value) {
 			continue
 		}
@@ -192,7 +192,7 @@ func (t Table[K]) Check(k K) error {
 	for i := range t {
 		if r := &t[i]; r.Refuse != nil {
 			if err := r.Refuse(k); err != nil {
-				return refuse(r.Name, r.Value(k), err)
+				return refuse(r.Name, r.Value(&k), err)
 			}
 		}
 	}
