@@ -246,7 +246,7 @@ func hostLimit(s *situation) (f Finding, ok bool) {
 		if s.hostDevice {
 			same = " on the same threads"
 		}
-		f.Evidence = fmt.Sprintf("%s, which can feed at most ~%s samples/s; the device takes %s/s%s, about ~%s are missing",
+		f.Evidence = fmt.Sprintf("%s, which can feed at most ~%s samples/s; the device takes %s/s%s, ~%s are missing",
 			f.Evidence, figures.Rate(1e9/host), figures.Rate(1e9/device), same, figures.Counted(int(math.Ceil(missing)), "core", "cores"))
 	}
 	return f, s.judged() && f.Share >= moderate && s.full() && !s.reading() && !(known && host <= device)
