@@ -28,7 +28,7 @@ var house = map[string][]string{
 	"engine/knob":                 {"engine/trace"},
 	"engine/figures":              {},
 	faults:                        {},
-	"engine/host":                 {},
+	"engine/host":                 {"engine/trace"},
 	"engine/device":               {},
 	"engine/device/cpu":           {"engine/device", "engine/host", "kernels", "kernels/cpu"},
 	"engine/device/cuda":          {"engine/device", "engine/host", "kernels", "kernels/cuda"},

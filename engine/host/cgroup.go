@@ -94,20 +94,19 @@ func (m *mount) dirs(group string) []string {
 	return append(dirs, top)
 }
 
-// quota is the least that any of the groups allows, in cores' time; 0 when none limits
-// it.
-func quota(sys fs.FS) float64 {
+// quota is the least that any of the groups allows, in cores' time, and which does; 0
+// when none limits it.
+func quota(sys fs.FS) (least float64, at string) {
 	group, ok := findCgroup(sys, "cpu")
 	if !ok {
-		return 0
+		return 0, ""
 	}
-	least := 0.0
 	for _, dir := range group.dirs {
 		if q := group.quota(sys, dir); q > 0 && (least == 0 || q < least) {
-			least = q
+			least, at = q, dir
 		}
 	}
-	return least
+	return least, at
 }
 
 // quota is what one directory allows: so many microseconds in each period.
@@ -126,6 +125,52 @@ func (g *cgroup) quota(sys fs.FS, dir string) float64 {
 		return 0
 	}
 	return quota / period
+}
+
+// unlimited is less than what version 1 writes where there is no limit, the largest
+// multiple of a page below 2^63, and more than any memory.
+const unlimited = 1 << 62
+
+// memory is the least that any of the groups allows, in bytes; 0 when none limits it.
+func memory(sys fs.FS) (least int64) {
+	group, ok := findCgroup(sys, "memory")
+	if !ok {
+		return 0
+	}
+	file := "memory.limit_in_bytes"
+	if group.v2 {
+		file = "memory.max" // "max" for no limit
+	}
+	for _, dir := range group.dirs {
+		v, err := strconv.ParseInt(read(sys, path.Join(dir, file)), 10, 64)
+		if err == nil && v > 0 && v < unlimited && (least == 0 || v < least) {
+			least = v
+		}
+	}
+	return least
+}
+
+// throttling reads how many periods the tightest quota had, and in how many it ran out.
+func (s *Sampler) throttling() (periods, throttled Reading) {
+	if s.quota == "" {
+		r := unknown("no cgroup limits the CPU time")
+		return r, r
+	}
+	name := path.Join(s.quota, "cpu.stat")
+	text, there := s.file(name)
+	if !there.Known {
+		return there, there
+	}
+	periods, throttled = malformed(name), malformed(name)
+	for line := range strings.Lines(text) {
+		switch key, value, _ := strings.Cut(line, " "); key {
+		case "nr_periods":
+			periods = number(name, value)
+		case "nr_throttled":
+			throttled = number(name, value)
+		}
+	}
+	return periods, throttled
 }
 
 // read returns a small file's text, trimmed; empty when it cannot be read.

@@ -78,7 +78,7 @@ func TestQuota(t *testing.T) {
 		for path, text := range c.files {
 			sys[path] = &fstest.MapFile{Data: []byte(text)}
 		}
-		if got := quota(sys); got != c.want {
+		if got, _ := quota(sys); got != c.want {
 			t.Errorf("%s: %v cores, want %v", name, got, c.want)
 		}
 	}
@@ -112,7 +112,7 @@ func FuzzQuota(f *testing.F) {
 		} {
 			sys[path] = &fstest.MapFile{Data: []byte(text)}
 		}
-		q := quota(sys)
+		q, _ := quota(sys)
 		if n := cores(4, q); !(q >= 0) || n < 1 || n > 4 {
 			t.Fatalf("a quota of %v makes %d cores of 4", q, n)
 		}

@@ -1,4 +1,10 @@
-// Package host knows what the machine lets this process use.
+// Package host says what the machine lets this process use, by affinity and cgroups
+// (control groups, version 1 and 2), and what it was doing while a training ran: the
+// cores that this process used and that others used, how long its threads waited for
+// one, pressure, throttling, faults and disks.
+//
+// Everything is read from /proc and /sys. What a machine does not have, an older
+// kernel's or a container's say, is unknown with the reason, and never 0.
 package host
 
 import (
@@ -31,5 +37,10 @@ func cores(affinity int, quota float64) int {
 // Quota is how many cores' time the process's cgroup allows, 1.5 say; 0 when it does not
 // limit it or that is not known.
 func Quota() float64 {
-	return quota(os.DirFS("/"))
+	q, _ := quota(os.DirFS("/"))
+	return q
 }
+
+// MemoryLimit is how many bytes the process's cgroup allows; 0 when it does not limit
+// them or that is not known.
+func MemoryLimit() int64 { return memory(os.DirFS("/")) }

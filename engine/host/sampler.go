@@ -1,0 +1,207 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Reading is a number that may not be had here; Why says why not.
+type Reading struct {
+	Value float64
+	Known bool
+	Why   string
+}
+
+func known(v float64) Reading { return Reading{Value: v, Known: true} }
+
+func unknown(why string) Reading { return Reading{Why: why} }
+
+// file returns a small file's text; or the reading that is missing with it, which says
+// why in words.
+func (s *Sampler) file(name string) (string, Reading) {
+	b, err := fs.ReadFile(s.sys, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", missing(name)
+	case err != nil:
+		if p := new(fs.PathError); errors.As(err, &p) {
+			err = p.Err
+		}
+		return "", unknown(fmt.Sprintf("/%s cannot be read: %v", name, err))
+	}
+	return string(b), known(0)
+}
+
+func missing(name string) Reading { return unknown("/" + name + " is not there") }
+
+// malformed is for a file that says something else than the kernel's documentation has
+// it say.
+func malformed(name string) Reading { return unknown("/" + name + " is not as expected") }
+
+// number is a decimal number; text that is none is no reading.
+func number(name, text string) Reading {
+	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		return malformed(name)
+	}
+	return known(v)
+}
+
+// Sample is a look at counters that only grow, at one moment. Times are in seconds.
+type Sample struct {
+	At time.Time
+
+	OurCPU     Reading // cores' time that this process used
+	Busy, Idle Reading // of all the cores that it may use, whoever used them
+	Running    Reading // its threads' time on a core, and ...
+	Waiting    Reading // ... ready to run without one
+
+	// The time in which at least one task of the host waited for this.
+	PressureCPU, PressureIO, PressureMemory Reading
+
+	Periods, Throttled Reading // of the cgroup's CPU quota: how many there were, and in how many it ran out
+	MajorFaults        Reading // pages that this process waited for a disk for
+	DiskRead           Reading // bytes that the host's disks read, for whomever
+	OurRead            Reading // bytes that were read from storage for this process: what the page cache had is not among them
+}
+
+// Sampler takes samples. One goroutine may use it.
+type Sampler struct {
+	sys     fs.FS
+	cpus    map[int]bool // that this process may use; nil when that is unknown
+	quota   string       // the directory of the cgroup whose quota is the tightest; empty without a quota
+	disks   map[string]bool
+	threads map[string]*thread
+	gone    [2]float64 // running and waiting of threads that ended
+	buf     [128]byte
+}
+
+// thread is one of the process's, whose times are read through a file that stays
+// open: opening it each time costs several times as much.
+type thread struct {
+	file             threadFile
+	running, waiting float64 // seconds
+	seen             bool
+}
+
+// threadFile is an open file of /proc, which reads anew at each time.
+type threadFile interface {
+	io.ReaderAt
+	io.Closer
+}
+
+// New returns a sampler of this machine. It holds a file open for each thread of the
+// process until Close.
+func New() *Sampler { return newSampler(os.DirFS("/"), Affinity()) }
+
+func newSampler(sys fs.FS, cpus []int) *Sampler {
+	s := &Sampler{sys: sys, disks: disks(sys), threads: map[string]*thread{}}
+	for _, n := range cpus {
+		if s.cpus == nil {
+			s.cpus = map[int]bool{}
+		}
+		s.cpus[n] = true
+	}
+	_, s.quota = quota(sys)
+	return s
+}
+
+// Close closes the files.
+func (s *Sampler) Close() {
+	for tid, t := range s.threads {
+		_ = t.file.Close()
+		delete(s.threads, tid)
+	}
+}
+
+// Sample looks at the counters.
+func (s *Sampler) Sample() Sample {
+	out := Sample{At: time.Now()}
+	out.OurCPU, out.MajorFaults = s.process()
+	out.Busy, out.Idle = s.cpuTime()
+	out.Running, out.Waiting = s.queue()
+	out.PressureCPU, out.PressureIO, out.PressureMemory = s.pressure("cpu"), s.pressure("io"), s.pressure("memory")
+	out.Periods, out.Throttled = s.throttling()
+	out.DiskRead, out.OurRead = s.diskRead(), s.ourRead()
+	return out
+}
+
+// queue adds up the run-queue times of the process's threads. What a thread that
+// ended had is kept, or the sums would shrink.
+func (s *Sampler) queue() (running, waiting Reading) {
+	const dir = "proc/self/task"
+	tids, err := fs.ReadDir(s.sys, dir)
+	if err != nil {
+		return missing(dir), missing(dir)
+	}
+	for _, tid := range tids {
+		t := s.threads[tid.Name()]
+		if t == nil {
+			f, err := s.sys.Open(dir + "/" + tid.Name() + "/schedstat")
+			if err != nil { // the thread has just ended, unless none has the file
+				continue
+			}
+			file, ok := f.(threadFile)
+			if !ok {
+				_ = f.Close()
+				continue
+			}
+			t = &thread{file: file}
+			s.threads[tid.Name()] = t
+		}
+		t.seen = s.readThread(t)
+	}
+	run, wait := s.gone[0], s.gone[1]
+	for tid, t := range s.threads {
+		run, wait = run+t.running, wait+t.waiting
+		if !t.seen {
+			s.gone[0], s.gone[1] = s.gone[0]+t.running, s.gone[1]+t.waiting
+			_ = t.file.Close()
+			delete(s.threads, tid)
+			continue
+		}
+		t.seen = false
+	}
+	switch {
+	case len(s.threads) == 0:
+		return missing(dir + "/*/schedstat"), missing(dir + "/*/schedstat")
+	case run == 0 && wait == 0: // a kernel that counts none writes zeros
+		r := unknown("/" + dir + "/*/schedstat counts nothing")
+		return r, r
+	}
+	return known(run), known(wait)
+}
+
+// readThread reads "running waiting slices" of a thread, in ns; it is false for one
+// that ended.
+func (s *Sampler) readThread(t *thread) bool {
+	n, err := t.file.ReadAt(s.buf[:], 0)
+	if err != nil && err != io.EOF {
+		return false
+	}
+	first, rest, _ := bytes.Cut(s.buf[:n], []byte{' '})
+	second, _, ok := bytes.Cut(rest, []byte{' '})
+	if !ok {
+		return false
+	}
+	t.running, t.waiting = float64(decimal(first))/1e9, float64(decimal(second))/1e9
+	return true
+}
+
+// decimal is the number that b begins with.
+func decimal(b []byte) (v int64) {
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			break
+		}
+		v = 10*v + int64(c-'0')
+	}
+	return v
+}

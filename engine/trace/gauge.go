@@ -1,0 +1,44 @@
+package trace
+
+import "math"
+
+// Gauges of the host, sampled about twice a second. One that cannot be measured on a
+// machine is not in the session.
+const (
+	GaugeCPUOurs   = "host_cpu_ours"   // cores that this process used
+	GaugeCPUOthers = "host_cpu_others" // cores that others used, of those that this process may use, and ...
+	GaugeCPUIdle   = "host_idle"       // ... cores that nobody used: the three add up to those cores
+	GaugeRunQueue  = "host_runq"       // share of 0 to 1: of the time in which our threads could run, that in which they waited for a core
+
+	// Shares of 0 to 1: the time in which at least one task of the host waited for it.
+	GaugePressureCPU    = "host_pressure_cpu"
+	GaugePressureIO     = "host_pressure_io"
+	GaugePressureMemory = "host_pressure_memory"
+
+	GaugeThrottled   = "host_throttled"    // share of 0 to 1: periods of the cgroup's CPU quota in which it ran out
+	GaugeMajorFaults = "host_major_faults" // a second: pages that this process waited for a disk for
+	GaugeDiskRead    = "host_disk_read"    // bytes/s that the host's disks read
+	GaugeDiskOurs    = "host_disk_ours"    // bytes/s read from storage for this process
+)
+
+// GaugeOver is the mean and the largest of a gauge's samples from one moment to
+// another, and how many they were.
+func (s *Snapshot) GaugeOver(name string, from, to int64) (mean, top float64, n int) {
+	top = math.Inf(-1)
+	for _, p := range s.Gauges[name] {
+		if p.T >= from && p.T <= to {
+			mean, top, n = mean+p.V, max(top, p.V), n+1
+		}
+	}
+	return mean / float64(max(n, 1)), top, n
+}
+
+// GaugeDuringSteps is GaugeOver while steps ran, but for the first fifth of that:
+// some gauges look back a second, into the preparations.
+func (s *Snapshot) GaugeDuringSteps(name string) (mean, top float64, n int) {
+	if s.Total.Steps == 0 {
+		return 0, math.Inf(-1), 0
+	}
+	to := s.Last.End
+	return s.GaugeOver(name, s.First.Start+(to-s.First.Start)/5, to)
+}
