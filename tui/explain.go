@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,22 +11,27 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
+// holdFor is how long the words about the longest stall stay, of the session's time,
+// so that they can be read.
+const holdFor = int64(2e9) // ns
+
 // explain puts the moment under the cursor into words, or, without a cursor, the
-// longest stall in view. It runs when one of them changes, not every frame.
-func (t *timeline) explain(p *picture, paused, focused bool) {
-	var stall int
+// longest stall in view. It runs when one of them changes, not every frame; while the
+// screen moves, the longest stall stays for a moment.
+func (t *timeline) explain(p *picture, paused, focused, moves bool) {
+	var g gap
 	at := int64(-1)
 	if t.cursor >= 0 {
 		at = t.cursor / t.bin() * t.bin()
-		stall = t.stallIn(at, at+t.bin())
+		g = t.gapIn(at, at+t.bin())
 	} else {
-		stall = t.longestStall()
+		g = t.longestGap()
 	}
 	key := [3]int64{at, -1, int64(t.cols)<<8 | int64(t.zoom)}
 	unknown := t.known <= t.first*t.bin()
 	switch {
-	case stall >= 0:
-		key[1] = t.spans[stall].Start
+	case g.any():
+		key[1] = g.start
 	case unknown && paused:
 		key[1] = -2
 	case len(p.snap.Recent) == 0:
@@ -33,14 +39,17 @@ func (t *timeline) explain(p *picture, paused, focused bool) {
 	case unknown:
 		key[1] = -3
 	}
-	if key == t.explained && len(t.lines) > 0 && at < 0 {
-		return
+	if at < 0 && len(t.lines) > 0 {
+		held := moves && t.explained[0] < 0 && t.explained[1] >= 0 && key[2] == t.explained[2] && t.edge-t.heldFrom < holdFor
+		if key == t.explained || held {
+			return
+		}
 	}
-	t.explained = key
+	t.explained, t.heldFrom = key, t.edge
 	text := ""
 	switch {
-	case stall >= 0:
-		text = t.stallText(&t.spans[stall], at)
+	case g.any():
+		text = t.gapText(&g, at)
 	case at >= 0:
 		text = t.momentText(at)
 	case unknown && paused:
@@ -65,22 +74,77 @@ func (t *timeline) explain(p *picture, paused, focused bool) {
 	}
 }
 
-// longestStall returns the index of the longest stall span in view, or -1. A
-// pause is the user's own doing and no news.
-func (t *timeline) longestStall() int {
-	best, most := -1, int64(0)
-	for i := range t.spans {
-		s := &t.spans[i]
-		if s.Track == trace.TrackStall && s.Arg != uint32(trace.CausePaused) && s.End-s.Start > most && s.Start <= t.edge && s.End > t.first*t.bin() {
-			best, most = i, s.End-s.Start
-		}
-	}
-	return best
+// gap is a stretch in which the device was idle. Its pieces, a cause each, follow
+// each other without a break.
+type gap struct {
+	start, end int64
+	parts      [trace.NumCauses]int64 // ns
+	largest    int                    // index of the longest piece among the spans
 }
 
-// stallIn returns the stall that covers most of [from, to), or -1.
-func (t *timeline) stallIn(from, to int64) int {
-	return t.most(from, to, func(s *trace.Span) bool { return s.Track == trace.TrackStall })
+func (g *gap) any() bool { return g.end > g.start }
+
+// data is the time in which the device waited for data.
+func (g *gap) data() (ns int64) {
+	for c := range trace.Cause(trace.NumCauses) {
+		if c.IsData() {
+			ns += g.parts[c]
+		}
+	}
+	return ns
+}
+
+// gaps yields the gaps that the spans know of, in order. A pause is one of its own.
+func (t *timeline) gaps(yield func(*gap) bool) {
+	var g gap
+	paused := false
+	for i := range t.spans {
+		s := &t.spans[i]
+		if s.Track != trace.TrackStall || s.End <= s.Start {
+			continue
+		}
+		cause := s.Cause()
+		if s.Start != g.end || paused != (cause == trace.CausePaused) {
+			if g.any() && !yield(&g) {
+				return
+			}
+			g = gap{start: s.Start, largest: i}
+		}
+		paused = cause == trace.CausePaused
+		if o := &t.spans[g.largest]; s.End-s.Start > o.End-o.Start {
+			g.largest = i
+		}
+		g.end = s.End
+		g.parts[cause] += s.End - s.Start
+	}
+	if g.any() {
+		yield(&g)
+	}
+}
+
+// longestGap returns the longest gap in view. A pause is the user's own doing and no
+// news.
+func (t *timeline) longestGap() (longest gap) {
+	t.gaps(func(g *gap) bool {
+		inView := g.start <= t.edge && g.end > t.first*t.bin()
+		if inView && g.parts[trace.CausePaused] == 0 && g.end-g.start > longest.end-longest.start {
+			longest = *g
+		}
+		return true
+	})
+	return longest
+}
+
+// gapIn returns the gap that covers most of [from, to), if any does.
+func (t *timeline) gapIn(from, to int64) (in gap) {
+	most := int64(0)
+	t.gaps(func(g *gap) bool {
+		if over := min(g.end, to) - max(g.start, from); over > most {
+			in, most = *g, over
+		}
+		return g.start < to
+	})
+	return in
 }
 
 // most returns the span that covers most of [from, to) among those wanted.
@@ -101,9 +165,10 @@ func (t *timeline) most(from, to int64, want func(*trace.Span) bool) int {
 // ago writes how long before the right edge ns is.
 func (t *timeline) ago(ns int64) string { return "-" + figures.Prose.Time(max(0, t.edge-ns)) }
 
-// stallText explains a stall: of which batch, what its worker was doing and how
-// unusual that is, how long the device starved.
-func (t *timeline) stallText(s *trace.Span, at int64) string {
+// gapText explains a gap: what it consists of, of which batch, what its worker was
+// doing and how unusual that is.
+func (t *timeline) gapText(g *gap, at int64) string {
+	s := &t.spans[g.largest]
 	cause := s.Cause()
 	var b strings.Builder
 	if at >= 0 {
@@ -114,10 +179,11 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 			b.WriteString("step " + figures.Count(s.Step) + " ")
 		}
 	}
-	long := figures.Prose.Time(s.End - s.Start)
+	long := figures.Prose.Time(g.end - g.start)
 	if cause == trace.CausePaused {
 		return b.String() + "paused by you for " + long
 	}
+	long += g.partsText()
 	batch := s.Batch
 	if batch < 0 {
 		batch = t.awaited(s)
@@ -131,7 +197,7 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 		if cause == trace.CauseLaunch && t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) < 0 {
 			words = "launch overhead, which is what it takes to begin enqueued work"
 		}
-		return b.String() + "device idle " + long + ": " + words + of
+		return b.String() + pick(2*g.data() > g.end-g.start, "starved ", "device idle ") + long + ": " + words + of
 	}
 	b.WriteString("starved " + long)
 	w := -1
@@ -150,6 +216,26 @@ func (t *timeline) stallText(s *trace.Span, at int64) string {
 		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + rank)
 	}
 	return b.String() + of
+}
+
+// partsText names the parts of a gap, the largest first, where it has several that
+// matter: those from a hundredth of it on.
+func (g *gap) partsText() string {
+	var causes []trace.Cause
+	for c, ns := range g.parts {
+		if 100*ns >= g.end-g.start {
+			causes = append(causes, trace.Cause(c))
+		}
+	}
+	if len(causes) < 2 {
+		return ""
+	}
+	slices.SortStableFunc(causes, func(a, b trace.Cause) int { return cmp.Compare(g.parts[b], g.parts[a]) })
+	words := make([]string, len(causes))
+	for i, c := range causes {
+		words[i] = c.String() + " " + figures.Prose.Time(g.parts[c])
+	}
+	return " (" + strings.Join(words, ", ") + ")"
 }
 
 // becomes reports whether a stall during k is charged to the cause.

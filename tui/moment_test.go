@@ -152,16 +152,16 @@ func TestLateHandOver(t *testing.T) {
 		{Start: 1 * ms, End: 1*ms + 900, Batch: 7, Kind: trace.KindCollate, Track: trace.Worker(0)},
 		{Start: 1 * ms, End: 30 * ms, Batch: 7, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseCollate)},
 	}}
-	tl.explain(&picture{}, false, false)
+	tl.explain(&picture{}, false, false, false)
 	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "then the hand-over") {
 		t.Errorf("a late hand-over reads %q", got)
 	}
 	tl = timeline{cursor: -1, cols: 80, zoom: 3, first: 100, edge: 1e12, spans: []trace.Span{{Start: 1e12 - 5, End: 1e12, Track: trace.Worker(0)}}}
-	tl.explain(&picture{}, false, false)
+	tl.explain(&picture{}, false, false, false)
 	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "no step has ended") {
 		t.Errorf("an open window reads %q", got)
 	}
-	tl.explain(&picture{}, true, false)
+	tl.explain(&picture{}, true, false, false)
 	if got := strings.Join(tl.lines, " "); !strings.Contains(got, "paused") {
 		t.Errorf("a pause reads %q", got)
 	}
@@ -178,11 +178,46 @@ func TestLaunchOverhead(t *testing.T) {
 		tl := timeline{cursor: -1, cols: 80, zoom: 0, edge: 1000 * us, known: 1000 * us, spans: []trace.Span{
 			{Start: 80 * us, End: enqueued, Step: 4, Batch: 4, Kind: trace.KindEnqueue, Track: trace.TrackStep}, stall,
 		}}
-		tl.explain(&picture{}, false, false)
+		tl.explain(&picture{}, false, false, false)
 		if got := strings.Join(tl.lines, " "); !strings.Contains(got, want) {
 			t.Errorf("enqueued until %d: %q", enqueued, got)
 		}
 	}
+}
+
+// TestLongestStall: the adjacent pieces of one gap are one stall, whose parts are
+// named; a longer one is told of at once where the screen stands still, and after two
+// seconds where it moves.
+func TestLongestStall(t *testing.T) {
+	const ms = int64(1e6)
+	piece := func(start, end int64, c trace.Cause) trace.Span {
+		return trace.Span{Start: start * ms, End: end * ms, Step: 4, Batch: 4, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(c)}
+	}
+	tl := timeline{cursor: -1, cols: 120, zoom: 3, edge: 400 * ms, known: 400 * ms, spans: []trace.Span{
+		piece(0, 60, trace.CauseDecode), piece(100, 138, trace.CauseRead), piece(138, 218, trace.CauseDecode),
+		piece(218, 250, trace.CauseCopy), piece(300, 390, trace.CausePaused),
+	}}
+	says := func(moves bool, want string) {
+		t.Helper()
+		tl.explain(&picture{}, false, false, moves)
+		if got := strings.Join(tl.lines, " "); !strings.Contains(got, want) {
+			t.Errorf("it reads %q, want %q", got, want)
+		}
+	}
+	says(true, "step 4 starved 150 ms (decode 80.0 ms, read 38.0 ms, copy 32.0 ms)")
+	tl.spans = append(tl.spans, piece(600, 800, trace.CauseRead))
+	tl.first, tl.edge, tl.known = 590, 900*ms, 900*ms
+	says(true, "starved 150 ms")
+	says(false, "starved 200 ms")
+	tl.spans = append(tl.spans, piece(1000, 1300, trace.CauseRead))
+	tl.edge, tl.known = 1400*ms, 1400*ms
+	says(true, "starved 200 ms")
+	tl.edge, tl.known = 2901*ms, 2901*ms
+	says(true, "starved 300 ms")
+	tl.cursor = 120 * ms
+	says(true, "starved 150 ms (decode 80.0 ms, read 38.0 ms, copy 32.0 ms)")
+	tl.cursor = 320 * ms
+	says(true, "paused by you for 90.0 ms")
 }
 
 // TestFilter keeps lanes by name.

@@ -95,7 +95,9 @@ func (m *Model) timelineWidth() int {
 }
 
 // explain puts into words what the timeline shows.
-func (m *Model) explain() { m.timeline.explain(&m.pic, m.paused, m.focus.name == "timeline") }
+func (m *Model) explain() {
+	m.timeline.explain(&m.pic, m.paused, m.focus.name == "timeline", !m.frozen)
+}
 
 // refreshTimeline aggregates again, with the spans at hand.
 func (m *Model) refreshTimeline() {

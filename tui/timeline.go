@@ -67,6 +67,7 @@ type timeline struct {
 	lines     []string // the explanation under the lanes
 	ofDevice  int      // how many of them, from the first, are about the device
 	explained [3]int64 // the moment that they are about, and how wide
+	heldFrom  int64    // when they were written, ns
 	durs      []int64  // scratch
 	capacity  int64    // of the ready queue, last seen
 	ready     int64
