@@ -19,8 +19,9 @@ type analysis struct {
 	win      window
 	told     advice.Advice
 	segs     []stall.SegmentStats
-	effects  map[string]evidence.Change // of each knob's last change, when it changed alone
-	baseline trace.Baseline             // the choice of segment A
+	missing  []string          // what keeps each of segs from a comparison with A, if anything
+	effects  map[string]effect // of each knob's last change, when it changed alone
+	baseline trace.Baseline    // the choice of segment A
 
 	at      int64 // the moment analysed
 	busy    bool
@@ -28,11 +29,19 @@ type analysis struct {
 	pause   time.Duration // until the next one
 }
 
+// effect is what the last change of one knob did to the throughput.
+type effect struct {
+	evidence.Change
+	missing string // what keeps it from an answer
+	says    string // all of it
+}
+
 type analysedMsg struct {
 	win      window
 	told     advice.Advice
 	segs     []stall.SegmentStats
-	effects  map[string]evidence.Change
+	missing  []string
+	effects  map[string]effect
 	baseline trace.Baseline
 	ops      stall.OpTable // of the segment shown
 	base     stall.OpTable // of the baseline
@@ -59,7 +68,7 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 	r := analysedMsg{
 		win:      newWindow(steps),
 		segs:     stall.Segments(s),
-		effects:  map[string]evidence.Change{},
+		effects:  map[string]effect{},
 		baseline: s.Baseline, at: s.Now,
 	}
 	r.told = advice.Of(s, r.win.tally, r.segs)
@@ -75,7 +84,11 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 		}
 	}
 	for _, t := range r.told.Tried {
-		r.effects[t.Knob] = t.Change.Throughput // the last one stays
+		c := t.Change.Throughput
+		r.effects[t.Knob] = effect{c, c.Missing.String(), c.String()} // the last one stays
+	}
+	for i := range r.segs {
+		r.missing = append(r.missing, r.segs[i].VsA.Throughput.Missing.String())
 	}
 	r.took = time.Since(t0)
 	return r
@@ -97,7 +110,7 @@ func (m *Model) analysed(r analysedMsg) {
 	a.busy = false
 	a.pause = max(time.Second/2, 100*r.took)
 	m.ops.set(r.ops, r.base)
-	a.win, a.told, a.segs, a.effects, a.baseline, a.at = r.win, r.told, r.segs, r.effects, r.baseline, r.at
+	a.win, a.told, a.segs, a.missing, a.effects, a.baseline, a.at = r.win, r.told, r.segs, r.missing, r.effects, r.baseline, r.at
 	m.dirty = true
 }
 

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,14 +27,15 @@ type experiment struct {
 	rate           float64 // samples a second
 	mean, p50, p95 int64   // ns a step
 	util           float64
-	steps          int64 // that these are of
-	baseline       bool  // it is A
-	current        bool  // its knobs are those in force
+	steps          int64  // that these are of
+	missing        string // what keeps it from a comparison
+	baseline       bool   // it is A
+	current        bool   // its knobs are those in force
 }
 
 func (e *experiments) panel() panel {
 	e.sel = -1
-	e.table = canvas.Table[experiment]{Columns: experimentColumns}
+	e.table = canvas.Table[experiment]{Columns: measuredColumns}
 	return panel{
 		key: "5", name: "experiments", title: "Experiments", side: true,
 		place: func(s space) place {
@@ -71,9 +73,9 @@ func experimentRows(s space) int {
 	return base + max(0, s.h-34)/8
 }
 
-// experimentColumns: how sure a comparison is stays longer than what was compared,
-// which the note under the table says.
-var experimentColumns = []canvas.Column[experiment]{
+// measuredColumns: how sure a comparison is stays longer than what was compared, which
+// the note under the table says. Behind the first come the knobs that changed.
+var measuredColumns = []canvas.Column[experiment]{
 	{Title: "#", W: 4, Cell: func(p *canvas.Pen, e *experiment) {
 		switch {
 		case e.baseline:
@@ -85,10 +87,6 @@ var experimentColumns = []canvas.Column[experiment]{
 		}
 		p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(e.Segment.Index))
 	}},
-	{Title: "workers", W: 7, Drop: 2, Cell: knobCell("num_workers")},
-	{Title: "pin", W: 3, Drop: 8, Cell: knobCell("pin_memory")},
-	{Title: "pf", W: 2, Drop: 7, Cell: knobCell("prefetch_factor")},
-	{Title: "batch", W: 5, Drop: 6, Cell: knobCell("batch_size")},
 	{Title: "samples/s", W: 9, Cell: measured(func(p *canvas.Pen, e *experiment) {
 		p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), e.rate))
 	})},
@@ -121,8 +119,12 @@ var experimentColumns = []canvas.Column[experiment]{
 		}
 	}},
 	{Title: "95% CI", W: 14, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
-		if c := &e.VsA.Throughput; e.baseline || c.Ratio == 0 {
+		switch c := &e.VsA.Throughput; {
+		case e.baseline:
 			p.Text(canvas.Dim, "-")
+			return
+		case c.Answer == evidence.Unknown && c.Missing.What != evidence.Precision:
+			p.Text(canvas.Dim, e.missing)
 			return
 		}
 		p.Bytes(canvas.Normal, figures.Narrow.AppendGainRange(p.Buf(), e.VsA.Throughput.Estimate()))
@@ -134,6 +136,36 @@ var experimentColumns = []canvas.Column[experiment]{
 	{Title: "note", W: 14, Most: canvas.Stretch, Drop: 3, Cell: func(p *canvas.Pen, e *experiment) {
 		writeReason(p, e.Segment.Reason)
 	}},
+}
+
+// shortTitles are the titles of knobs whose names are long.
+var shortTitles = map[string]string{
+	"num_workers": "workers", "prefetch_factor": "prefetch", "pin_memory": "pin", "persistent_workers": "persistent",
+	"batch_size": "batch", "device_transforms": "on device", "gradient_accumulation": "accumulate", "checkpointing": "checkpoint",
+}
+
+// knobColumns makes the columns of the knobs that changed, which the specs give an
+// order, as wide as what they hold.
+func (e *experiments) knobColumns(specs []trace.KnobSpec, segs []stall.SegmentStats) {
+	const most = 12
+	columns := slices.Clone(measuredColumns[:1])
+	for i := range specs {
+		name := specs[i].Name
+		title, ok := shortTitles[name]
+		if !ok {
+			title = name
+		}
+		w, changed := len(title), false
+		for k := range segs {
+			v := trace.KnobValue(segs[k].Segment.Knobs, name)
+			changed = changed || v != trace.KnobValue(segs[0].Segment.Knobs, name)
+			w = max(w, len(v))
+		}
+		if changed {
+			columns = append(columns, canvas.Column[experiment]{Title: title, W: min(w, most), Drop: 2 * len(columns), Cell: knobCell(name)})
+		}
+	}
+	e.table.Columns = append(columns, measuredColumns[1:]...)
 }
 
 // knobCell writes a knob's value.
@@ -176,7 +208,8 @@ func (e *experiments) draw(v *view, r canvas.Rectangle) {
 	if n := len(e.rows); n > 0 {
 		reason := e.rows[e.table.Cursor].Segment.Reason
 		room := e.table.Room(in.W)
-		if room == 0 && in.H >= 4 || canvas.Width(reason) > room && in.H > n+1 {
+		width := canvas.Width(reason) - strings.Count(reason, arrowText)*(len(arrowText)-1)
+		if room == 0 && in.H >= 4 || width > room && in.H > n+1 {
 			rows.H--
 			e.drawNote(v.c, canvas.Rect(in.X, in.Y+rows.H, in.W, 1), &e.rows[e.table.Cursor])
 		}
@@ -194,7 +227,7 @@ func (e *experiments) fill(v *view) {
 	for i := range v.analysis.segs {
 		s := &v.analysis.segs[i]
 		row := experiment{
-			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, steps: int64(s.Steps),
+			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, steps: int64(s.Steps), missing: v.analysis.missing[i],
 			baseline: s.Baseline, current: v.pic.next && s.Segment.Index == v.pic.seg.Index,
 		}
 		if row.steps > 0 {
@@ -258,10 +291,13 @@ func (m *Model) setBaseline() {
 	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(segs[i].Segment.Index)))
 }
 
+// arrowText is what the terminal's own arrow stands for in a segment's reason.
+const arrowText = " -> "
+
 // writeReason writes a segment's reason with the terminal's own arrow.
 func writeReason(p *canvas.Pen, s string) {
 	for {
-		before, after, found := strings.Cut(s, " -> ")
+		before, after, found := strings.Cut(s, arrowText)
 		p.Text(canvas.Normal, before)
 		if !found {
 			return

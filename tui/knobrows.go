@@ -184,8 +184,12 @@ func (k *knobs) drawEffect(v *view, r canvas.Rectangle, s *trace.KnobSpec, used 
 	var b [16]byte
 	st, text := canvas.Dim, append(b[:0], "same"...)
 	switch {
+	case e.Answer == evidence.Unknown && canvas.Width(e.missing) < r.X+r.W-1-used:
+		w := canvas.Width(e.missing)
+		v.c.Text(r.X+r.W-1-w, r.Y, w, st, e.missing)
+		return
 	case e.Answer == evidence.Unknown:
-		text = append(b[:0], "..."...)
+		text = append(b[:0], "not yet"...)
 	case e.Answer == evidence.Different:
 		text = figures.Narrow.AppendGain(b[:0], e.Estimate())
 		st = canvas.Good
@@ -223,6 +227,11 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 	if row < r.H {
 		p := at(row)
 		p.Text(canvas.Dim, knob.Range(s)).Text(canvas.Dim, "  applied at the ").Text(canvas.Dim, s.Applied)
+		row++
+	}
+	if e, ok := v.analysis.effects[s.Name]; ok && row < r.H {
+		p := at(row)
+		p.Text(canvas.Dim, "measured: ").Text(canvas.Normal, e.says)
 	}
 }
 

@@ -183,3 +183,32 @@ func TestAdvice(t *testing.T) {
 		t.Errorf("staged %v, the verdict says %s %s", s.knobs.staged, v.Knob, v.Value)
 	}
 }
+
+// TestMeasured: a knob's effect is told against the last configuration that had enough
+// steps, and while there is none, what is missing.
+func TestMeasured(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 160, 45)
+	s.mustShow("of 50 steps")
+	s.mustHide("...")
+	_ = run.Set([]trace.Knob{{Name: "inject_cpu", Value: "2ms"}}) // passed through in a hurry
+	advance(run, 9300)
+	_ = run.Set([]trace.Knob{{Name: "inject_cpu", Value: "4ms"}})
+	advance(run, 40_000)
+	s.tick()
+	if e := s.analysis.effects["inject_cpu"]; e.missing != "" || e.Ratio == 0 || e.Ratio > 0.6 {
+		t.Errorf("inject_cpu off to 4ms reads %v", e.says)
+	}
+}
+
+// TestChangedKnobs: the columns of the experiments are the knobs that changed.
+func TestChangedKnobs(t *testing.T) {
+	run := demo.New(nil)
+	advance(run, 2000)
+	s := newScreen(t, run, Options{Control: run}, 160, 45)
+	s.mustHide(" workers ")
+	_ = run.Set([]trace.Knob{{Name: "batch_size", Value: "64"}})
+	advance(run, 4000)
+	s.tick()
+	s.mustShow("#    batch samples/s")
+}

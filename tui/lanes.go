@@ -26,6 +26,7 @@ type laneRows struct {
 	hidden  int   // workers above the first one shown
 	axis    bool
 	each    int // rows of a worker's lane
+	stall   int // rows of the STALL lane
 	tall    int // rows of the compute lane
 	lines   int // of explanation
 }
@@ -84,14 +85,21 @@ func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 		t.scroll = 0
 	}
 	r.workers = workers[:min(len(workers), max(rows, 0))]
-	r.tall, r.each = 1, 1
+	r.tall, r.each, r.stall = 1, 1, 1
+	if len(r.more) > 0 {
+		return r
+	}
 	spare := rows - len(r.workers)
-	if len(r.more) == 0 && spare >= len(r.workers)+4 {
-		r.each = 2
+	for len(r.workers) > 0 && r.each < 4 && spare >= len(r.workers)+4 {
+		r.each++
 		spare -= len(r.workers)
 	}
-	if len(r.more) == 0 && spare >= 3 {
-		r.tall = min(1+spare/2, 4)
+	if spare >= 6 {
+		r.stall = min(spare/3, 4)
+		spare -= r.stall - 1
+	}
+	if spare >= 3 {
+		r.tall = min(1+spare/2, 8)
 	}
 	return r
 }
@@ -111,10 +119,11 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 			v.c.Set(r.X+laneLabel-2, y, v.c.Glyphs.Up, canvas.Key)
 		}
 		t.drawLane(v, r, y, li, 1)
-		if rows.each > 1 {
-			t.thicken(v, r.X+laneLabel, y+1)
+		for range rows.each - 1 {
+			y++
+			t.thicken(v, r.X+laneLabel, y)
 		}
-		y += rows.each
+		y++
 	}
 	if len(rows.more) > 0 {
 		t.drawMerged(v, r, y, rows.more)
@@ -132,6 +141,10 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 		t.drawLabel(v, r, y, t.lanes[li].label, st)
 		t.drawLane(v, r, y, li, rows.tall)
 		y++
+		for range pick(t.lanes[li].typ == laneStall, rows.stall-1, 0) {
+			t.thicken(v, r.X+laneLabel, y)
+			y++
+		}
 	}
 	if len(t.lanes) == 0 {
 		p := v.c.Pen(r.X+1, y, r.W-1)
@@ -230,7 +243,7 @@ func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
 	t.drawShare(v, r, y, l)
 }
 
-// thicken repeats the blocks of the row above, so that a lane is two rows high.
+// thicken repeats the blocks of the row above, so that a lane is several rows high.
 func (t *timeline) thicken(v *view, x, y int) {
 	for i := x; i < min(x+t.cols, v.c.W); i++ {
 		r, st := v.c.At(i, y-1)

@@ -24,6 +24,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.keys(msg)
 	case analysedMsg:
 		m.analysed(msg)
+		m.experiments.knobColumns(m.knobs.specs, m.analysis.segs)
 		if m.timeline.autozoom(&m.analysis.win, !m.frozen) {
 			m.refresh(time.Now(), true)
 		}

@@ -25,7 +25,7 @@ type Trial struct {
 	Segment        int32 // that it began
 	Knob, From, To string
 	Outcome        Outcome
-	Change         evidence.Comparison // of the segment against the one before
+	Change         evidence.Comparison // of the segment against the last one before it that has enough steps
 }
 
 // tried are the session's changes of one knob alone, in order: what is advised
@@ -33,13 +33,13 @@ type Trial struct {
 func tried(s *trace.Snapshot, rows []stall.SegmentStats) []Trial {
 	var out []Trial
 	for i := 1; i < len(rows); i++ {
-		a, b := &rows[i-1], &rows[i]
+		a, b := before(rows, i), &rows[i]
 		knob, alone := changedAlone(a.Segment.Knobs, b.Segment.Knobs)
 		if !alone {
 			continue
 		}
 		t := Trial{
-			Segment: b.Segment.Index, Knob: knob, Change: b.VsBefore,
+			Segment: b.Segment.Index, Knob: knob, Change: stall.Compare(rows, a, b),
 			From: trace.KnobValue(a.Segment.Knobs, knob), To: trace.KnobValue(b.Segment.Knobs, knob),
 		}
 		if equalTerms(s, a, b) && !deviceChanged(s, a, b, &t.Change) {
@@ -48,6 +48,18 @@ func tried(s *trace.Snapshot, rows []stall.SegmentStats) []Trial {
 		out = append(out, t)
 	}
 	return out
+}
+
+// before is what segment i is compared with: the last one before it that has enough
+// steps, so that a value passed through in a hurry stands in nobody's way; where none
+// has, the one just before.
+func before(rows []stall.SegmentStats, i int) *stall.SegmentStats {
+	for j := i - 1; j >= 0; j-- {
+		if rows[j].Stretch.Enough() {
+			return &rows[j]
+		}
+	}
+	return &rows[i-1]
 }
 
 func outcome(c *evidence.Change) Outcome {

@@ -7,10 +7,10 @@ type History struct {
 	Longest time.Duration // the longest correlation time measured so far
 }
 
-// Learn takes note of a stretch. Stretches too short to show a correlation, under
-// leastSeconds or leastSteps, are left out.
+// Learn takes note of a stretch. Stretches too short to show a correlation are left
+// out.
 func (h *History) Learn(m Stretch) {
-	if m.Active.Seconds() >= leastSeconds && m.Steps >= leastSteps {
+	if m.Enough() {
 		h.Longest = max(h.Longest, m.Step.Correlation)
 	}
 }

@@ -13,6 +13,10 @@ type Stretch struct {
 	Busy          Level // busy time
 }
 
+// Enough reports whether the stretch has the steps and the time that a comparison
+// needs of each side.
+func (m *Stretch) Enough() bool { return m.Steps >= leastSteps && m.Active.Seconds() >= leastSeconds }
+
 // Level is the mean of one time per sample over a stretch and what its error follows
 // from. Where a drift was detected, Variance, Inefficiency and Correlation are those
 // of what is left when the line is taken out.
