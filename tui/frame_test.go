@@ -139,7 +139,7 @@ func TestForeignNames(t *testing.T) {
 			}
 		}
 	}
-	newScreen(t, run, Options{Control: run}, 120, 36).mustShow("?[2J?]0;title")
+	newScreen(t, run, Options{Control: run}, 120, 36).mustShow("?[2J?]0;ti")
 }
 
 // TestDiverged: a loss that broke shows at every size, but not before it did.
