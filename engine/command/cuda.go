@@ -111,9 +111,8 @@ func (c *choices) save() error {
 	if err := os.MkdirAll(filepath.Dir(c.path), 0o755); err != nil {
 		return err
 	}
-	tmp := fmt.Sprintf("%s.%d", c.path, os.Getpid())
-	if err := os.WriteFile(tmp, b, 0o644); err != nil {
+	return writeFile(c.path, true, func(w io.Writer) error {
+		_, err := w.Write(b)
 		return err
-	}
-	return os.Rename(tmp, c.path)
+	})
 }

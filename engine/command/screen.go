@@ -150,13 +150,11 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 	for n := 2; exists(path); n++ {
 		path = fmt.Sprintf("%s-%d.md", id, n)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err := writeFile(path, false, func(w io.Writer) error {
+		return report.Markdown(w, all(s), report.Options{Session: session})
+	})
 	if err != nil {
 		return "", fmt.Errorf("export the report: %w; start gpustall in a folder you can write to", err)
-	}
-	err = report.Markdown(f, all(s), report.Options{Session: session})
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("export the report to %s: %w", path, err)
 	}
 	if full, err := filepath.Abs(path); err == nil {
 		path = full
@@ -220,7 +218,7 @@ func newReport(string) *cobra.Command {
 		Short: "Write a session's report",
 		Long:  "Write the report of a session: a file, a name that gpustall sessions lists, or latest.",
 		Args:  exactly(1, "one session"),
-		RunE: func(_ *cobra.Command, args []string) (err error) {
+		RunE: func(_ *cobra.Command, args []string) error {
 			write, ok := report.Formats[format]
 			if !ok {
 				return usageError{fmt.Errorf("--format %q: the formats are markdown, csv and chrome", format)}
@@ -237,17 +235,19 @@ func newReport(string) *cobra.Command {
 				return err
 			}
 			complain(os.Stderr, s)
-			w := os.Stdout
-			if out != "" {
-				if sameFile(out, path) {
-					return usageError{fmt.Errorf("--output %s: is the session itself; name another file", out)}
-				}
-				if w, err = os.Create(out); err != nil {
-					return fmt.Errorf("write the report: %w", err)
-				}
-				defer func() { err = errors.Join(err, w.Close()) }()
+			export := func(w io.Writer) error {
+				return write(w, all(s), report.Options{Session: path, Table: table})
 			}
-			return write(w, all(s), report.Options{Session: path, Table: table})
+			if out == "" {
+				return export(os.Stdout)
+			}
+			if sameFile(out, path) {
+				return usageError{fmt.Errorf("--output %s: is the session itself; name another file", out)}
+			}
+			if err := writeFile(out, true, export); err != nil {
+				return fmt.Errorf("write the report: %w; free some space, or name another file with --output", err)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "markdown", "markdown, csv or chrome (for chrome://tracing and Perfetto)")

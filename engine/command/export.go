@@ -1,0 +1,68 @@
+package command
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// writeFile writes a file that is either complete or not there: write fills one beside
+// it, which takes its name once the disk has all of it. What is already there under the
+// name is replaced, if replace says so, or kept and an error. A device or a pipe is
+// written as it is.
+func writeFile(path string, replace bool, write func(io.Writer) error) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil && replace {
+		path = target // else the link would be replaced, not the file
+	}
+	info, statErr := os.Lstat(path)
+	if statErr == nil && replace && !info.Mode().IsRegular() {
+		return writeThrough(path, write)
+	}
+	part := fmt.Sprintf("%s.%d.part", path, os.Getpid())
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if !done { // an error, or write panicked
+			_ = f.Close()
+			_ = os.Remove(part)
+		}
+	}()
+	if info != nil && info.Mode().IsRegular() {
+		if err := f.Chmod(info.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	b := bufio.NewWriter(f)
+	if err := errors.Join(write(b), b.Flush()); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if !replace {
+		if _, err := os.Lstat(path); err == nil {
+			return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+		}
+	}
+	if err := errors.Join(f.Close(), os.Rename(part, path)); err != nil {
+		return err
+	}
+	done = true
+	return nil
+}
+
+// writeThrough writes to what is there.
+func writeThrough(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
