@@ -72,7 +72,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	p.stop()
 	perr := p.summary(err)
 	if !o.json {
-		_ = say(out, "session  %s\nreport   gpustall report %s\n", r.file, r.id())
+		_ = say(out, "%s", r.kept())
 	}
 	switch sig := got(); {
 	case err != nil:
@@ -170,6 +170,14 @@ func (p *printer) encode(v any) error {
 	}
 	_, err = p.out.Write(append(b, '\n'))
 	return err
+}
+
+// kept says where the session is and what can be done with it.
+func (r *run) kept() string {
+	if !exists(r.file) {
+		return fmt.Sprintf("session  %s was removed during the run\n", r.file)
+	}
+	return fmt.Sprintf("session  %s\nreport   gpustall report %s\n", r.file, r.id())
 }
 
 // id is what names the session on the command line: its file's base name in the

@@ -63,7 +63,10 @@ func runScreen(parent context.Context, o *options) error {
 	}
 	sum := summarise(r, trainErr)
 	_ = say(out, "%s", sum.text())
-	_ = say(out, "session  %s\nreport   gpustall report %s\nagain    gpustall replay %s\n", r.file, r.id(), r.id())
+	_ = say(out, "%s", r.kept())
+	if exists(r.file) {
+		_ = say(out, "again    gpustall replay %s\n", r.id())
+	}
 	if err := ended(trainErr, screenErr, got()); err != nil {
 		return err
 	}

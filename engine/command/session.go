@@ -31,6 +31,7 @@ type run struct {
 	file      string
 	model     string
 	gauges    *gauges
+	watch     *fileWatch
 
 	once sync.Once
 	err  error // of close
@@ -95,6 +96,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(r.recorder.Now()), st)
 	r.collector.Start()
 	r.gauges = startGauges(r.recorder, r.engine, r.device)
+	r.watch = watchFile(r.recorder, r.file)
 	return r, nil
 }
 
@@ -131,6 +133,7 @@ func or(s, otherwise string) string {
 func (r *run) close(status string, cause error) error {
 	r.once.Do(func() {
 		r.gauges.stop()
+		r.watch.stop()
 		if ops := r.engine.Ops(); len(ops) > 0 {
 			r.recorder.Ops(ops)
 		}

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"dev.gpustall/engine/trace"
+)
+
+// watchPeriod is how often the session's file is looked for.
+const watchPeriod = time.Second
+
+// fileWatch notes it once when the session's file is removed or replaced during the
+// run: what is written to it then can never be opened again.
+type fileWatch struct {
+	quit, done chan struct{}
+}
+
+func watchFile(r *trace.Recorder, path string) *fileWatch {
+	w := &fileWatch{quit: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		defer recoverTo(r, "watch the session file")
+		was, err := os.Stat(path)
+		if err != nil {
+			r.Note("warn", lostFile(path, err))
+			return
+		}
+		tick := time.NewTicker(watchPeriod)
+		defer tick.Stop()
+		for {
+			select {
+			case <-w.quit:
+				return
+			case <-tick.C:
+			}
+			is, err := os.Stat(path)
+			if err == nil && !os.SameFile(was, is) {
+				err = errReplaced
+			}
+			if errors.Is(err, errReplaced) || errors.Is(err, fs.ErrNotExist) {
+				r.Note("warn", lostFile(path, err))
+				return
+			}
+		}
+	}()
+	return w
+}
+
+var errReplaced = errors.New("another file took its name")
+
+// lostFile says that the session's file is gone.
+func lostFile(path string, err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("it was removed")
+	}
+	return fmt.Sprintf("keep session file %s: %v during the run; the run goes on, but nothing of it can be replayed; export the report before it ends", path, err)
+}
+
+// stop ends the watch. A look at a file system that hangs is not waited for.
+func (w *fileWatch) stop() {
+	close(w.quit)
+	_ = briefly(func() { <-w.done })
+}
