@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"dev.gpustall/engine/trace/store"
 )
@@ -67,6 +68,11 @@ func TestGuard(t *testing.T) {
 			file := name + store.Ext
 			markdown, complaints := run(t, "report", file)
 			checkGolden(t, name+".md", markdown)
+			for line := range strings.Lines(string(markdown)) {
+				if n := utf8.RuneCountInString(strings.TrimSpace(line)); strings.HasPrefix(line, "|") && n > 100 {
+					t.Errorf("a row of a table is %d columns wide: %s", n, line)
+				}
+			}
 			checkGolden(t, name+".stderr", complaints)
 			if replayed, _ := run(t, "replay", file); !bytes.Equal(replayed, markdown) {
 				t.Errorf("replay and report differ: %s", firstDifference(markdown, replayed))

@@ -17,9 +17,9 @@ type account struct {
 	epochs []stall.EpochStats
 	whole  stall.Breakdown
 	first  int // the baseline's row, -1 without segments
-	last   int // the final row that counts as a result
+	last   int // the row to compare with it: the settings to keep, or else the last that count as a result
 	drops  int64
-	advice advice.Advice // on the final settings
+	advice advice.Advice // on the settings to keep
 }
 
 func newAccount(s *trace.Snapshot) *account {
@@ -42,11 +42,30 @@ func newAccount(s *trace.Snapshot) *account {
 	}
 	a.last = a.final()
 	a.advice = advice.Of(s, a.tally(a.last), a.rows)
+	if kept := a.kept(); kept != a.last {
+		a.advice = advice.Of(s, a.tally(kept), a.rows)
+		if kept != a.first {
+			a.last = kept
+		}
+	}
 	return a
 }
 
-// chosen reports whether A is another segment than the first.
-func (a *account) chosen() bool { return a.first > 0 }
+// kept is the row of the settings to keep.
+func (a *account) kept() int {
+	if a.advice.Keep.Text != "" {
+		for i := range a.rows {
+			if a.rows[i].Segment.Index == a.advice.Keep.Segment {
+				return i
+			}
+		}
+	}
+	return a.first
+}
+
+// best reports whether the row that the baseline is compared with is the best one
+// measured, rather than the last one tried.
+func (a *account) best() bool { return a.last != a.first && a.kept() == a.last }
 
 // enough is how many steady steps make a segment a result.
 const enough = 10
@@ -104,17 +123,28 @@ func (a *account) epochOf(row int) epochOf {
 	return e
 }
 
-// String is the epoch time with how it was come by.
-func (e epochOf) String() string {
-	switch {
-	case e.runs > 1:
-		return figures.Prose.Time(e.measured) + " (measured, mean of " + itoa(int64(e.runs)) + " full epochs)"
-	case e.runs == 1:
-		return figures.Prose.Time(e.measured) + " (measured, one full epoch)"
-	case e.projected > 0:
-		return figures.Prose.Time(e.projected) + " (projected: no epoch was run in full under these knobs)"
+// short is the time to compare with, an estimate with its mark.
+func (e epochOf) short() string {
+	if e.measured > 0 {
+		return figures.Prose.Time(e.measured)
 	}
-	return "unknown"
+	return e.estimate()
+}
+
+// full is the measured time and of how many epochs it is the mean.
+func (e epochOf) full() string {
+	if e.runs == 0 {
+		return "none run in full"
+	}
+	return figures.Prose.Time(e.measured) + " (" + figures.Counted(int64(e.runs), "epoch", "epochs") + ")"
+}
+
+// estimate is the projected time.
+func (e epochOf) estimate() string {
+	if e.projected == 0 {
+		return "-"
+	}
+	return "~" + figures.Prose.Time(e.projected)
 }
 
 // best is the time to compare with: measured before projected.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/advice"
@@ -11,46 +12,144 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// changes tells each change, what it was up against, and what followed.
+// told is how many changes the front page tells; the appendix has all.
+const told = 8
+
+// changes tells each change, why it was worth trying, and what followed.
 func (m *markdown) changes() {
-	m.heading(2, "What was changed and why it was a bottleneck")
-	if len(m.rows) == 0 {
-		m.para("No settings were recorded, so no change was either.")
+	if m.first < 0 || m.s.Total.Steps == 0 {
 		return
 	}
-	if len(m.rows) < 2 {
-		m.para("Nothing was changed: the whole session ran with the baseline's settings.")
-		m.verdict("What holds the device up", 0)
-		m.line("")
-		return
-	}
+	m.heading(2, "What held the device up, what was changed, and why")
+	m.line("- At the start (segment %s): %s.", m.letter(0), m.judged(0))
 	for i := 1; i < len(m.rows); i++ {
-		r := &m.rows[i]
-		g := r.Segment
-		if i > 1 {
-			m.line("")
+		if i > told {
+			m.line("- And %s more: see appendix C.", figures.Counted(len(m.rows)-i, "change", "changes"))
+			break
 		}
-		m.heading(3, fmt.Sprintf("Change %d: %s", i, or(g.Reason, "unnamed")))
-		m.line("- When: %s after the start, before step %s.", figures.Prose.Time(g.Start), figures.Count(g.FirstStep))
-		m.verdict("What held the device up before", i-1)
-		switch {
-		case m.tally(i).All.Steps == 0:
-			m.line("- Effect: none seen, no step was finished with it.")
-			continue
-		case r.Steps == 0:
-			m.line("- Effect: not known, all its steps belong to the transition.")
-			continue
-		}
-		prev := &m.rows[i-1]
-		m.line("- Effect on throughput, against the settings before: %s. Utilisation %s -> %s, data share %s -> %s.",
-			r.VsBefore.Throughput.String(), share(prev, prev.Utilisation), figures.Prose.Percent(r.Utilisation), share(prev, prev.DataShare), figures.Prose.Percent(r.DataShare))
-		m.line("- Cost of the change: %s and %s of idle device time until the queue was refilled.",
-			figures.Counted(g.TransitionSteps, "step", "steps"), figures.Prose.Time(g.Transition))
-		if note := m.changeNote(i); note != "" {
-			m.line("- Note: %s.", note)
-		}
+		g := &m.rows[i].Segment
+		m.line("- **%s** (segment %s, %s after the start, before step %s)", or(g.Reason, "a change without a name"), m.letter(i), figures.Prose.Time(g.Start), figures.Count(g.FirstStep))
+		m.line("  - Why: %s.", m.why(i))
+		m.line("  - Effect: %s.", m.effect(i))
 	}
 	m.line("")
+}
+
+// judged is the verdict on a row, with the longest wait where there is one.
+func (m *markdown) judged(row int) string {
+	t := m.tally(row)
+	if t.All.Steps == 0 {
+		return "no step was finished"
+	}
+	text := advice.Judge(m.s, t).Text
+	if wait := m.longest(row); wait != "" {
+		text += "; " + wait
+	}
+	return text
+}
+
+// why is the reason for a change: what held the device up before it, and what the
+// knob does about that.
+func (m *markdown) why(row int) string {
+	before := &m.rows[row-1]
+	knobs := advice.Changed(before.Segment.Knobs, m.rows[row].Segment.Knobs)
+	if i := slices.IndexFunc(m.rows[:row], func(r stall.SegmentStats) bool {
+		return len(advice.Changed(r.Segment.Knobs, m.rows[row].Segment.Knobs)) == 0
+	}); i >= 0 && i < row-1 {
+		return "a return to the settings of segment " + m.letter(i)
+	}
+	a := advice.Of(m.s, m.tally(row-1), m.rows)
+	var reasons, unasked []string
+	if row > 1 { // the start's verdict was told
+		reasons = append(reasons, m.judged(row-1))
+	}
+	for _, k := range knobs {
+		i := slices.IndexFunc(a.Findings, func(f advice.Finding) bool { return f.Knob == k.Name })
+		switch help := m.help(k.Name); {
+		case i >= 0:
+			reasons = append(reasons, a.Findings[i].Evidence)
+		case k.Name == "in_order" && trace.Off(k.Value) && strings.Contains(m.longest(row-1), headOfLine):
+			reasons = append(reasons, "with in_order off a late batch no longer keeps those that are ready behind it waiting")
+		case help != "":
+			unasked = append(unasked, k.Name+" ("+help+")")
+		default:
+			unasked = append(unasked, k.Name)
+		}
+	}
+	if len(unasked) > 0 {
+		reasons = append(reasons, "nothing measured asked for "+strings.Join(unasked, ", "))
+	}
+	return or(strings.Join(reasons, "; "), "nobody noted it")
+}
+
+// help is what the session says of a knob.
+func (m *markdown) help(knob string) string {
+	for i := range m.s.Meta.Specs {
+		if s := &m.s.Meta.Specs[i]; s.Name == knob {
+			return s.Help
+		}
+	}
+	return ""
+}
+
+// longest names the longest wait for data of a row, with the worker that built the
+// awaited batch; empty when the device never waited for long.
+func (m *markdown) longest(row int) string {
+	r, t := &m.rows[row], m.tally(row)
+	w, found := stall.LongestWait(m.s, t.From, t.To)
+	if !found || r.DataShare < 0.01 || w.Time < t.Steady.Active()/(20*t.Steady.Steps) {
+		return ""
+	}
+	text := fmt.Sprintf("its longest wait for data, %s before step %s, was for batch %s, on which %s spent %s, most of it on %s",
+		figures.Prose.Time(w.Time), figures.Count(w.Step), figures.Count(w.Batch), workerName(w.Worker), figures.Prose.Time(w.Took), w.Kind)
+	if w.Behind > 0 && trace.On(trace.KnobValue(r.Segment.Knobs, "in_order")) {
+		text += fmt.Sprintf(", while %s behind it (%s: in_order delivers each batch in its turn)", figures.Counted(w.Behind, "later batch lay ready", "later batches lay ready"), headOfLine)
+	}
+	return text
+}
+
+// headOfLine is what it is called that a late batch holds up others that are ready.
+const headOfLine = "head-of-line blocking"
+
+// workerName is a loader's lane in a sentence.
+func workerName(t trace.TrackID) string {
+	if t == trace.TrackInline {
+		return "the step loop itself"
+	}
+	return "worker " + trackName(t)
+}
+
+// effect is what followed a change.
+func (m *markdown) effect(row int) string {
+	a, r := &m.rows[row-1], &m.rows[row]
+	switch {
+	case m.tally(row).All.Steps == 0:
+		return "none seen, no step was finished with it"
+	case r.Steps == 0:
+		return "not known, all its steps belong to the transition"
+	}
+	c := &r.VsBefore.Throughput
+	text := fmt.Sprintf("throughput against the settings before %s", c)
+	if c.Answer == evidence.Unknown {
+		text = fmt.Sprintf("whether throughput changed is not known yet (%s)", c.Missing)
+	}
+	text += fmt.Sprintf("; utilisation %s -> %s, waiting for data %s -> %s", share(a, a.Utilisation), share(r, r.Utilisation), share(a, a.DataShare), share(r, r.DataShare))
+	if compute := m.computeText(a, r, &r.VsBefore.Busy); compute != "" {
+		text += "; " + compute
+	}
+	for _, k := range advice.Changed(a.Segment.Knobs, r.Segment.Knobs) {
+		if note := notes[k.Name]; note != "" {
+			text += "; " + note
+		}
+	}
+	return text
+}
+
+// notes warn of changes that do not compare like with like.
+var notes = map[string]string{
+	"ceiling":    "with the ceiling on, cached batches are served: it shows what would be gained if data were free, and trains on the same few batches",
+	"batch_size": "another batch size is another training, so compare its loss too",
+	"precision":  "another precision is another training, so compare its loss too",
 }
 
 // share is a share of a row, or "-" when nothing steady stands behind it.
@@ -59,132 +158,4 @@ func share(r *stall.SegmentStats, v float64) string {
 		return "-"
 	}
 	return figures.Prose.Percent(v)
-}
-
-// verdict is the judgement of a row's steps.
-func (m *markdown) verdict(lead string, row int) {
-	t := m.tally(row)
-	if t.All.Steps == 0 {
-		m.line("- %s: no step was finished.", lead)
-		return
-	}
-	m.line("- %s: %s.", lead, advice.Judge(m.s, t).Text)
-}
-
-// changeNote warns of changes that do not compare like with like.
-func (m *markdown) changeNote(row int) string {
-	d := advice.Changed(m.rows[row-1].Segment.Knobs, m.rows[row].Segment.Knobs)
-	var notes []string
-	if has(d, trace.GroupInject) {
-		notes = append(notes, "a bottleneck was injected, or its injection was changed or ended: that says nothing about the machine")
-	}
-	if has(d, "ceiling") {
-		notes = append(notes, "with the ceiling on, cached batches are served: it shows what would be gained if data were free, and trains on the same few batches")
-	}
-	if has(d, "batch_size") {
-		notes = append(notes, "another batch size is another training: compare its loss too")
-	}
-	if has(d, "precision") {
-		notes = append(notes, "another precision is another training: compare its loss too")
-	}
-	return strings.Join(notes, "; ")
-}
-
-// validation sets the final settings against the baseline.
-func (m *markdown) validation() {
-	m.heading(2, "Validation")
-	if m.first < 0 || m.s.Total.Steps == 0 {
-		m.para("There is nothing to validate: no step was finished.")
-		return
-	}
-	switch {
-	case m.last == m.first && m.chosen():
-		m.para("There is nothing to validate: the baseline that was chosen is the final settings. Below, the segments before it are compared with it.")
-		return
-	case m.last == m.first:
-		m.para("There is nothing to validate: no other settings ran long enough to be compared (at least %d steady steps).", enough)
-		return
-	}
-	a, b := &m.rows[m.first], &m.rows[m.last]
-	m.para("The final settings (segment %s, %s) against the baseline (segment A).", m.letter(m.last), m.difference(m.first, m.last))
-	ea, eb := m.epochOf(m.first), m.epochOf(m.last)
-	rows := [][]string{{"measurement", ">baseline", ">final", ">change"}}
-	if ea.runs > 0 || eb.runs > 0 {
-		rows = append(rows, []string{"epoch time, measured", full(ea), full(eb), change(float64(ea.measured), float64(eb.measured))})
-	}
-	rows = append(rows, []string{"epoch time, projected from steady steps", known(ea.projected), known(eb.projected), change(float64(ea.projected), float64(eb.projected))})
-	gain := change(a.SamplesPerSecond, b.SamplesPerSecond)
-	if c := &b.VsA.Throughput; c.Answer != evidence.Unknown {
-		gain = figures.Prose.Gain(c.Estimate())
-	}
-	rows = append(rows,
-		[]string{"device utilisation", share(a, a.Utilisation), share(b, b.Utilisation), figures.Points(b.Utilisation - a.Utilisation)},
-		[]string{"data share", share(a, a.DataShare), share(b, b.DataShare), figures.Points(b.DataShare - a.DataShare)},
-		[]string{"throughput, samples/s", figures.Rate(a.SamplesPerSecond), figures.Rate(b.SamplesPerSecond), gain},
-		[]string{"step time, median", figures.Prose.Time(int64(a.P50)), figures.Prose.Time(int64(b.P50)), change(float64(a.P50), float64(b.P50))},
-	)
-	m.table(rows)
-	m.confidence(&b.VsA.Throughput, a.Excluded+b.Excluded)
-	d := advice.Changed(a.Segment.Knobs, b.Segment.Knobs)
-	if has(d, trace.GroupInject) || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
-		m.para("The injected bottleneck is not the same on both sides: this comparison shows what the injection costs, not what tuning gains.")
-	}
-	if has(d, "batch_size") {
-		m.para("The batch size is not the same on both sides: times are compared per sample, and the two trainings are not the same.")
-	}
-}
-
-func (m *markdown) confidence(c *evidence.Change, excluded int) {
-	if c.Answer == evidence.Unknown {
-		m.para("**Not known yet:** %s.", c.Missing)
-		return
-	}
-	rests := fmt.Sprintf("It rests on the time per sample in steady steps that tell as much as %s and %s independent ones; %s left out as transition or warm-up. It holds however often one looked",
-		figures.Count(int(c.Samples[0])), figures.Count(int(c.Samples[1])), figures.Counted(excluded, "step", "steps"))
-	less := reduction(c)
-	if c.Answer == evidence.Same {
-		m.para("**The same epoch time, within %s:** the 95 %% confidence interval of the reduction is %s. %s.",
-			figures.Prose.Percent(evidence.DefaultMargin), figures.Prose.PercentRange(less), rests)
-		return
-	}
-	word := "Reduction"
-	if less.Value < 0 {
-		word, less = "Increase", increase(less)
-	}
-	m.para("**%s of epoch time: %s, 95 %% confidence interval %s.** %s.", word, figures.Prose.PercentOf(less), figures.Prose.PercentRange(less), rests)
-}
-
-// difference names the knobs in which two rows differ.
-func (m *markdown) difference(from, to int) string {
-	d := advice.Changed(m.rows[from].Segment.Knobs, m.rows[to].Segment.Knobs)
-	if len(d) == 0 {
-		return "the same knobs"
-	}
-	words := make([]string, len(d))
-	for i, k := range d {
-		words[i] = k.Name + "=" + k.Value
-	}
-	return strings.Join(words, ", ")
-}
-
-func full(e epochOf) string {
-	if e.runs == 0 {
-		return "none run in full"
-	}
-	return figures.Prose.Time(e.measured)
-}
-
-func known(ns int64) string {
-	if ns == 0 {
-		return "unknown"
-	}
-	return figures.Prose.Time(ns)
-}
-
-// change is that of a quantity whose interval is not known.
-func change(a, b float64) string {
-	if a <= 0 || b <= 0 {
-		return "-"
-	}
-	return figures.Prose.Gain(figures.Rough(b / a))
 }

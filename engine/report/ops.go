@@ -15,7 +15,7 @@ const opsShown = 20
 // operations tells where the device's own time went: the ops of the baseline and
 // of the final settings, side by side, and the memory.
 func (m *markdown) operations() {
-	m.heading(2, "Device operations")
+	m.heading(2, "Appendix E: device operations")
 	a, b := m.opSegments()
 	if a == nil {
 		m.para("No operation was timed: %s.", m.noOps())
@@ -27,7 +27,6 @@ func (m *markdown) operations() {
 			m.opChanges(a, b)
 		}
 	}
-	m.memoryTable()
 	m.lossScale()
 }
 
@@ -77,9 +76,9 @@ func (m *markdown) opSegments() (a, b *stall.OpTable) {
 
 // opsMeaning says what the times are, and what they are not.
 func (m *markdown) opsMeaning() string {
-	text := "A row is one launch of the training step, over the steps that were timed. Total, mean, least and most are device time, between two events on the compute stream. " +
+	text := "A row is one launch of the training step, over the steps that were timed. Mean, least, most and total are device time, between two events on the compute stream. " +
 		"TFLOP/s and GB/s are computed: the floating-point operations, and the fewest bytes, that the op's shape asks for, over its time. " +
-		"Copies run on a stream of their own, beside the computing, so their share is on top."
+		"Copies run on a stream of their own, beside the computing."
 	if m.s.Meta.Emulated {
 		why := "the times come from a model of the device"
 		if m.s.Meta.DeviceKind == "cuda" {
@@ -95,7 +94,7 @@ func (m *markdown) opTable(t *stall.OpTable) {
 	name := m.segmentName(t.Segment.Index)
 	m.heading(3, fmt.Sprintf("Segment %s: top operations by device time", name))
 	m.para("%s", m.timedSteps(t))
-	rows := [][]string{{"op", "layer", "phase", "kernel", ">calls", ">total", ">mean", ">least", ">most", ">of ops", ">of step", ">TFLOP/s", ">GB/s"}}
+	rows := [][]string{{"op", "layer", ">mean", ">least", ">most", ">of ops", ">TFLOP/s", ">GB/s"}}
 	ops := t.Group(stall.ByOp)
 	stall.SortOps(ops)
 	var rest stall.OpRow
@@ -110,8 +109,11 @@ func (m *markdown) opTable(t *stall.OpTable) {
 	if rest.Ops > 0 {
 		rows = append(rows, opCells(&rest, figures.Counted(rest.Ops, "op more", "ops more")))
 	}
-	rows = append(rows, m.copyCells(t))
 	m.table(rows)
+	if text := copies(t); text != "" {
+		m.para("%s", text)
+	}
+	m.kernels(ops)
 	for _, g := range []struct {
 		by   stall.OpGroup
 		head string
@@ -121,6 +123,19 @@ func (m *markdown) opTable(t *stall.OpTable) {
 		{stall.ByPhase, "by phase", func(r *stall.OpRow) string { return r.Phase }},
 	} {
 		m.opGroups(t, g.by, g.head, g.name)
+	}
+}
+
+// kernels names the kernel variants of the listed ops, where the device has several.
+func (m *markdown) kernels(ops []stall.OpRow) {
+	rows := [][]string{{"op", "layer", "kernel"}}
+	for i := range ops[:min(opsShown, len(ops))] {
+		if r := &ops[i]; r.Variant != "" {
+			rows = append(rows, []string{r.Name, or(r.Layer, "-"), r.Variant})
+		}
+	}
+	if len(rows) > 1 {
+		m.table(rows)
 	}
 }
 
@@ -143,20 +158,19 @@ func opCells(r *stall.OpRow, name string) []string {
 	if r.Max > 0 {
 		least, most = figures.Prose.Time(r.Min), figures.Prose.Time(r.Max)
 	}
-	return []string{name, or(r.Layer, "-"), or(r.Phase, "-"), or(r.Variant, "-"), figures.Count(r.Calls), figures.Prose.Time(r.Total),
-		figures.Prose.Time(int64(math.Round(r.Mean()))), least, most, figures.Prose.Percent(r.Share), figures.Prose.Percent(r.Step), figures.Rate(r.TFLOPs()), figures.Rate(r.GBs())}
+	return []string{name, or(r.Layer, "-"), figures.Prose.Time(int64(math.Round(r.Mean()))), least, most, figures.Prose.Percent(r.Share), figures.Rate(r.TFLOPs()), figures.Rate(r.GBs())}
 }
 
-// copyCells is the row of the copies to the device, over all steps of the segment.
-func (m *markdown) copyCells(t *stall.OpTable) []string {
-	c := []string{"copy to the device (H2D)", "-", "beside", "-", figures.Count(t.Steps), figures.Prose.Time(t.Copy), "-", "-", "-", "-", figures.Prose.Percent(t.CopyShare), "-", "-"}
-	if t.Steps > 0 {
-		c[6] = figures.Prose.Time(t.Copy / int64(t.Steps))
+// copies tells of the copies to the device, over all steps of the segment.
+func copies(t *stall.OpTable) string {
+	if t.Steps == 0 || t.Copy == 0 {
+		return ""
 	}
-	if t.Copy > 0 && t.CopyBytes > 0 {
-		c[12] = figures.Rate(float64(t.CopyBytes) / float64(t.Copy))
+	text := fmt.Sprintf("Beside them, copies to the device took %s a step (%s of the time", figures.Prose.Time(t.Copy/int64(t.Steps)), figures.Prose.Percent(t.CopyShare))
+	if t.CopyBytes > 0 {
+		text += ", at " + figures.Prose.Transfer(float64(t.CopyBytes)/float64(t.Copy)*1e9)
 	}
-	return c
+	return text + ")."
 }
 
 // timedSteps says what the table rests on and what it cost.

@@ -16,18 +16,28 @@ import (
 // opChanges sets the two segments side by side.
 func (m *markdown) opChanges(a, b *stall.OpTable) {
 	na, nb := m.segmentName(a.Segment.Index), m.segmentName(b.Segment.Index)
-	m.heading(3, fmt.Sprintf("What the change bought, by operation: segment %s against %s", nb, na))
+	m.heading(3, fmt.Sprintf("By operation: segment %s against %s", nb, na))
 	var words []string
 	for _, k := range advice.Changed(a.Segment.Knobs, b.Segment.Knobs) {
 		words = append(words, k.Name+" "+or(trace.KnobValue(a.Segment.Knobs, k.Name), "-")+" -> "+k.Value)
 	}
-	few := min(a.Timed, b.Timed) < fewTimed
-	note := ""
-	if few {
-		note = fmt.Sprintf(" Only %d and %d steps were timed: where the ratio has a ?, the times of the two overlap (least to most), and it may be chance.", a.Timed, b.Timed)
+	least := min(a.Timed, b.Timed)
+	few := least < fewTimed
+	ratio := func(c *stall.OpChange) string {
+		if least < 2 {
+			return "-"
+		}
+		return figures.Prose.Ratio(figures.Rough(c.Ratio(a, b)))
 	}
-	m.para("%s. The ratio is %s's device time for a sample over %s's: under 1 is faster.%s", or(strings.Join(words, ", "), "The same knobs"), nb, na, note)
-	head := []string{"op", "layer", "phase", ">" + na + ", per step", ">" + nb + ", per step", ">ratio", "kernel"}
+	note := ""
+	switch {
+	case least < 2:
+		note = " One step says nothing of chance: there is no ratio."
+	case few:
+		note = " Where it has a ?, the times of the two overlap (least to most), and it may be chance."
+	}
+	m.para("%s. Steps timed: %d and %d. The ratio is %s's device time for a sample over %s's: under 1 is faster.%s", or(strings.Join(words, ", "), "The same knobs"), a.Timed, b.Timed, nb, na, note)
+	head := []string{"op", "layer", ">" + na + ", per step", ">" + nb + ", per step", ">ratio", "kernel"}
 	for _, by := range []stall.OpGroup{stall.ByKind, stall.ByOp} {
 		changes := stall.CompareOps(a, b, by)
 		slices.SortStableFunc(changes, func(x, y stall.OpChange) int {
@@ -35,25 +45,25 @@ func (m *markdown) opChanges(a, b *stall.OpTable) {
 		})
 		rows := [][]string{slices.Clone(head)}
 		if by == stall.ByKind {
-			rows[0] = []string{"op", head[3], head[4], head[5]}
+			rows[0] = []string{"op", head[2], head[3], head[4]}
 			all := stall.OpChange{A: a.StepOps(), B: b.StepOps()}
-			rows = append(rows, []string{"all ops", figures.Prose.Time(int64(all.A)), figures.Prose.Time(int64(all.B)), figures.Prose.Ratio(figures.Rough(all.Ratio(a, b)))})
+			rows = append(rows, []string{"all ops", figures.Prose.Time(int64(all.A)), figures.Prose.Time(int64(all.B)), ratio(&all)})
 		}
 		for i := range changes[:min(opsShown, len(changes))] {
 			c := &changes[i]
 			if by == stall.ByKind {
-				rows = append(rows, []string{c.Name, span(c.A), span(c.B), figures.Prose.Ratio(figures.Rough(c.Ratio(a, b)))})
+				rows = append(rows, []string{c.Name, span(c.A), span(c.B), ratio(c)})
 				continue
 			}
 			kernel := c.VariantB
 			if c.VariantA != c.VariantB {
 				kernel = or(c.VariantA, "-") + " -> " + or(c.VariantB, "-")
 			}
-			r := figures.Prose.Ratio(figures.Rough(c.Ratio(a, b)))
+			r := ratio(c)
 			if few && r != "-" && overlap(c, a, b) {
 				r += " ?"
 			}
-			rows = append(rows, []string{c.Name, or(c.Layer, "-"), or(c.Phase, "-"), span(c.A), span(c.B), r, or(kernel, "-")})
+			rows = append(rows, []string{c.Name, or(c.Layer, "-"), span(c.A), span(c.B), r, or(kernel, "-")})
 		}
 		m.table(rows)
 	}

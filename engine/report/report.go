@@ -25,22 +25,23 @@ var Formats = map[string]func(io.Writer, *trace.Snapshot, Options) error{
 }
 
 // Markdown writes the report of the whole snapshot, which should hold all spans
-// that are left. It fails only as w does.
+// that are left: a page that tells the story, then appendices with the details. It
+// fails only as w does.
 func Markdown(w io.Writer, s *trace.Snapshot, o Options) error {
 	s, o = escaped(s, o)
 	b := bufio.NewWriter(w)
 	m := &markdown{w: b, account: newAccount(s), o: o}
 	m.title()
-	m.problem()
-	m.environment()
-	m.baselineSection()
+	m.sides()
+	m.pictures()
 	m.changes()
-	m.validation()
+	m.keep()
+	m.caveats()
+	m.environment()
+	m.settings()
 	m.segmentTable()
 	m.epochTable()
 	m.operations()
-	m.recommendations()
-	m.caveats()
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"dev.gpustall/engine/figures"
@@ -9,33 +10,34 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// segmentTable lists all segments.
+// segmentTable lists all segments: what they measured, then how they compare.
 func (m *markdown) segmentTable() {
-	m.heading(2, "All segments")
+	m.heading(2, "Appendix C: all segments")
 	if len(m.rows) == 0 {
 		m.para("No segment was recorded.")
 		return
 	}
-	rows := [][]string{{"segment", "change", ">steps", ">left out", ">samples/s", ">step p50", ">p95", ">utilisation", ">data share", "throughput against A (95 % interval)", ">cost of change", "note"}}
+	rows := [][]string{{"segment", "change", ">steps", ">samples/s", ">step p50", ">p95", ">util.", ">data"}}
+	versus := [][]string{{"segment", "throughput against A (95 % interval)", ">device time a sample", ">left out", ">cost of change", "note"}}
 	for i := range m.rows {
 		r := &m.rows[i]
-		note := flagNote(m.flagsOf(i))
-		row := []string{m.letter(i), or(r.Segment.Reason, "-"), figures.Count(r.Steps), figures.Count(r.Excluded)}
-		if r.Steps == 0 {
-			row = append(row, "-", "-", "-", "-", "-")
-		} else {
-			row = append(row, figures.Rate(r.SamplesPerSecond), figures.Prose.Time(int64(r.P50)), figures.Prose.Time(int64(r.P95)), figures.Prose.Percent(r.Utilisation), figures.Prose.Percent(r.DataShare))
+		row := []string{m.letter(i), or(r.Segment.Reason, "-"), figures.Count(r.Steps), "-", "-", "-", share(r, r.Utilisation), share(r, r.DataShare)}
+		compute := "-"
+		if r.Steps > 0 {
+			row[3], row[4], row[5] = figures.Rate(r.SamplesPerSecond), figures.Prose.Time(int64(r.P50)), figures.Prose.Time(int64(r.P95))
+			compute = figures.Prose.Time(int64(math.Round(perSample(r))))
 		}
-		if i == m.first {
-			row = append(row, "baseline")
-		} else {
-			row = append(row, r.VsA.Throughput.String())
-		}
-		row = append(row, figures.Prose.Time(r.Segment.Transition), note)
 		rows = append(rows, row)
+		gain := "baseline"
+		if i != m.first {
+			gain = r.VsA.Throughput.String()
+		}
+		versus = append(versus, []string{m.letter(i), gain, compute, figures.Count(r.Excluded), figures.Prose.Time(r.Segment.Transition), flagNote(m.flagsOf(i))})
 	}
 	m.table(rows)
+	m.table(versus)
 	m.para("A segment is a stretch of the run with constant knobs. Its numbers leave out the steps of its transition (from the change until the queue was refilled) and the first step of the run. The cost of a change is the idle device time in its transition.")
+	m.memoryTable()
 }
 
 // flagNote names what makes a row's numbers other than a plain run's.
@@ -66,16 +68,16 @@ func epochNote(e stall.EpochStats) string {
 	return strings.Join(notes, ", ")
 }
 
-// epochTable lists load, train and total time per epoch.
+// epochTable lists load, train and total time per epoch, and what was learnt.
 func (m *markdown) epochTable() {
-	m.heading(2, "Epochs")
+	m.heading(2, "Appendix D: epochs")
 	if len(m.epochs) == 0 {
 		m.para("No epoch was begun.")
 		return
 	}
-	rows := [][]string{{">epoch", "segment", ">steps", ">samples", ">load", ">wait", ">train", ">total", ">full epoch", ">utilisation", ">loss", ">top-1", "note"}}
-	projected := false
-	var injected, ceiling bool
+	rows := [][]string{{">epoch", "segment", ">steps", ">samples", ">load", ">wait", ">train", ">total", ">full epoch", ">util."}}
+	learnt := [][]string{{">epoch", ">loss", ">top-1", "note"}}
+	var projected, injected, ceiling bool
 	for _, e := range m.epochs {
 		seg := "several"
 		for i := range m.rows {
@@ -83,13 +85,12 @@ func (m *markdown) epochTable() {
 				seg = m.letter(i)
 			}
 		}
-		whole := "run in full"
+		whole := figures.Prose.Time(e.Total)
 		switch {
 		case !e.Complete && e.Projected > 0:
-			whole = figures.Prose.Time(e.Projected) + " (projected)"
-			projected = true
+			whole, projected = "~"+figures.Prose.Time(e.Projected), true
 		case !e.Complete:
-			whole = "unknown"
+			whole = "-"
 		}
 		loss, top1 := "-", "-"
 		if finite(e.Loss) {
@@ -101,11 +102,14 @@ func (m *markdown) epochTable() {
 		if finite(e.Top1) {
 			top1 = figures.Prose.Percent(e.Top1)
 		}
-		rows = append(rows, []string{itoa(int64(e.Epoch) + 1), seg, figures.Count(e.Steps), figures.Count(e.Samples),
-			figures.Prose.Time(e.Load), figures.Prose.Time(e.Wait), figures.Prose.Time(e.Train), figures.Prose.Time(e.Total), whole, figures.Prose.Percent(e.Utilisation), loss, top1, epochNote(e)})
+		n := itoa(int64(e.Epoch) + 1)
+		rows = append(rows, []string{n, seg, figures.Count(e.Steps), figures.Count(e.Samples),
+			figures.Prose.Time(e.Load), figures.Prose.Time(e.Wait), figures.Prose.Time(e.Train), figures.Prose.Time(e.Total), whole, figures.Prose.Percent(e.Utilisation)})
+		learnt = append(learnt, []string{n, loss, top1, epochNote(e)})
 		injected, ceiling = injected || e.Injected > 0, ceiling || e.Ceiling > 0
 	}
 	m.table(rows)
+	m.table(learnt)
 	m.para("Load is the time that all workers together spent on the epoch's batches; they work while the device does, so it may exceed the total. Wait is how long the step loop was blocked for a batch. Train is how long the device computed. Total is wall time without pauses. Loss and top-1 (the share of samples whose likeliest class was right) are means over the training samples%s.", m.noLoss())
 	if injected {
 		m.para("Injected: a bottleneck was added on purpose, so the epoch's load, wait and total say nothing about the machine.")
@@ -114,7 +118,7 @@ func (m *markdown) epochTable() {
 		m.para("Ceiling: cached batches were served, so the epoch's load and wait are not those of loading the data, and its loss and top-1 are those of the same few batches over and over.")
 	}
 	if projected {
-		m.para("Projected: the epoch was not run in full, so its time is that of the samples that were, scaled to all %s.", figures.Count(m.s.Meta.Samples))
+		m.para("A full epoch with a ~ was not run in full: its time is that of the samples that were, scaled to all %s.", figures.Count(m.s.Meta.Samples))
 	}
 }
 

@@ -2,8 +2,10 @@ package report
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -62,24 +64,71 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// heading, para and line write markdown; table rows are padded to line up in plain text.
+// width is the terminal that the report is printed on, in columns.
+const width = 100
+
+// heading, para, line and table write markdown that reads as it is on a terminal.
 func (m *markdown) heading(level int, text string) {
-	fmt.Fprintf(m.w, "%s %s\n\n", strings.Repeat("#", level), text)
+	fmt.Fprintf(m.w, "%s %s\n\n", strings.Repeat("#", level), oneLine(text))
 }
 
 func (m *markdown) para(format string, args ...any) {
-	fmt.Fprintf(m.w, format+"\n\n", args...)
+	fmt.Fprintf(m.w, "%s\n\n", wrap(fmt.Sprintf(format, args...)))
 }
 
 func (m *markdown) line(format string, args ...any) {
-	fmt.Fprintf(m.w, format+"\n", args...)
+	fmt.Fprintf(m.w, "%s\n", wrap(fmt.Sprintf(format, args...)))
+}
+
+// fenced writes what is to be copied as it is, under an item of a list.
+func (m *markdown) fenced(text string) {
+	fmt.Fprintf(m.w, "\n      %s\n\n", oneLine(text))
+}
+
+func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\r", " ").Replace(s) }
+
+// withUnit is a number and what it counts, which stay on one line.
+var withUnit = regexp.MustCompile(`(\d) (%|[nµm]?s\b|min\b|h\b|[KMGT]?i?B\b|steps?\b)`)
+
+// wrap breaks text between words where it would pass the width; the lines that follow
+// an item of a list are indented under it. Pictures have no long lines.
+func wrap(text string) string {
+	text = oneLine(text)
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	indent := strings.Repeat(" ", len(text)-len(strings.TrimLeft(text, " -")))
+	var b strings.Builder
+	b.WriteString(text[:len(indent)])
+	at := len(indent)
+	for i, word := range strings.Split(withUnit.ReplaceAllString(text[len(indent):], "$1\u00a0$2"), " ") {
+		word = strings.ReplaceAll(word, "\u00a0", " ")
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case at+1+n > width && !marks(word):
+			b.WriteString("\n" + indent)
+			at = len(indent)
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
+}
+
+// marks reports whether a word would begin a list, a heading or a quote if it began a line.
+func marks(word string) bool {
+	return strings.Trim(word, "-+*#=") == "" || word == "1." || word == "1)" || strings.HasPrefix(word, ">")
 }
 
 // table writes rows, the first of them the head. Columns whose head starts with
 // ">" are aligned to the right.
 func (m *markdown) table(rows [][]string) {
 	head := rows[0]
-	width := make([]int, len(head))
+	widths := make([]int, len(head))
 	right := make([]bool, len(head))
 	for c, h := range head {
 		right[c] = strings.HasPrefix(h, ">")
@@ -88,12 +137,14 @@ func (m *markdown) table(rows [][]string) {
 	for _, r := range rows {
 		for c := range r {
 			r[c] = cell(r[c])
-			width[c] = max(width[c], len([]rune(r[c])), 3)
+			widths[c] = max(widths[c], utf8.RuneCountInString(r[c]), 3)
 		}
 	}
+	narrow(widths, right)
 	for i, r := range rows {
 		for c, v := range r {
-			pad := strings.Repeat(" ", width[c]-len([]rune(v)))
+			v = cut(v, widths[c])
+			pad := strings.Repeat(" ", widths[c]-utf8.RuneCountInString(v))
 			if right[c] {
 				v = pad + v
 			} else {
@@ -107,12 +158,44 @@ func (m *markdown) table(rows [][]string) {
 		}
 		for c := range head {
 			if right[c] {
-				fmt.Fprintf(m.w, "| %s: ", strings.Repeat("-", width[c]-1))
+				fmt.Fprintf(m.w, "| %s: ", strings.Repeat("-", widths[c]-1))
 			} else {
-				fmt.Fprintf(m.w, "| %s ", strings.Repeat("-", width[c]))
+				fmt.Fprintf(m.w, "| %s ", strings.Repeat("-", widths[c]))
 			}
 		}
 		m.line("|")
 	}
 	m.line("")
+}
+
+// narrow takes columns of text in, the widest first, until a table fits.
+func narrow(widths []int, right []bool) {
+	total := 1
+	for _, w := range widths {
+		total += w + 3
+	}
+	for ; total > width; total-- {
+		widest := -1
+		for c, w := range widths {
+			if !right[c] && w > 8 && (widest < 0 || w > widths[widest]) {
+				widest = c
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+// cut ends a text that is too long with an ellipsis.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	s = string([]rune(s)[:n-1])
+	if whole := strings.TrimRight(s, "\\"); (len(s)-len(whole))%2 == 1 {
+		s = s[:len(s)-1] // of an escaped character
+	}
+	return s + "…"
 }

@@ -11,7 +11,7 @@ import (
 
 // Of the picture.
 const (
-	columns   = 96
+	columns   = 80
 	pictured  = 4  // steps
 	maxLanes  = 16 // of workers
 	nameWidth = 10
@@ -30,13 +30,7 @@ var legends = []struct {
 }
 
 // legend explains the glyphs that were drawn.
-func legend(lanes map[trace.TrackID]*lane) string {
-	var drawn [256]bool
-	for _, l := range lanes {
-		for _, c := range []byte(l.String()) {
-			drawn[c] = true
-		}
-	}
+func legend(drawn map[byte]bool) string {
 	entry := func(l []string, glyph byte, says string) []string {
 		if drawn[glyph] {
 			l = append(l, code(string(glyph))+" "+says)
@@ -73,11 +67,11 @@ func causeGlyph(c trace.Cause) byte {
 	return byte(c.Info().Letter)
 }
 
-// timeline draws a few steps from the middle of a row.
-func (m *markdown) timeline(row int) {
+// timeline draws a few steps from the middle of a row, and notes the glyphs used.
+func (m *markdown) timeline(row int, drawn map[byte]bool) {
 	from, to, first, last := m.window(row)
 	if to <= from {
-		m.para("There is no picture: the spans of these steps are no longer kept.")
+		m.para("There is no picture: nothing recorded of these steps is left.")
 		return
 	}
 	lanes := map[trace.TrackID]*lane{}
@@ -111,45 +105,69 @@ func (m *markdown) timeline(row int) {
 			m.line("… and %s", figures.Counted(hidden, "worker more", "workers more"))
 			hidden = 0
 		}
-		m.line("%-*s|%s| %6s", nameWidth, trackName(id), lanes[id].String(), figures.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
+		cells := lanes[id].String()
+		for _, c := range []byte(cells) {
+			drawn[c] = true
+		}
+		m.line("%-*s|%s| %6s", nameWidth, trackName(id), cells, figures.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
 	}
 	m.line("```")
 	m.line("")
-	m.para("%s. A column shows what took longest in it, however short; the percentage at the end counts all but waiting for work.", legend(lanes))
 }
 
-// window chooses whole steps with spans, from the middle of the row's steady ones.
+// window chooses whole steps that were recorded, from the middle of the longest
+// stretch of them among the row's steady ones: of a long run only the beginning and
+// the end of a segment are left.
 func (m *markdown) window(row int) (from, to int64, first, last int32) {
-	if len(m.s.Spans) == 0 {
-		return 0, 0, 0, 0
-	}
-	kept := m.s.Spans[0].Start // the snapshot's spans are in order
 	t := m.tally(row)
-	after, err := m.s.FirstAfter(kept)
-	if err != nil {
-		return 0, 0, 0, 0
-	}
-	var steps []trace.Step
-	for s, err := range m.s.Each(max(t.First, after), t.Last+1) {
+	var best, run []trace.Step
+	for _, r := range m.recorded(t.Start, t.End) {
+		after, err := m.s.FirstAfter(r.from)
 		if err != nil {
 			break // the picture is of what can be read
 		}
-		if s.Segment == t.Segment && s.Start >= kept && s.End > s.Start && s.Flags&trace.FlagTransition == 0 {
-			steps = append(steps, *s)
+		run = run[:0]
+		for s, err := range m.s.Each(max(t.First, after), t.Last+1) {
+			if err != nil || s.End > r.to {
+				break
+			}
+			if s.Segment != t.Segment || s.Start < max(r.from, t.From) || s.End <= s.Start || s.Flags&trace.FlagTransition != 0 {
+				continue
+			}
+			if n := len(run); n > 0 && run[n-1].End != s.Start {
+				run = run[:0]
+			}
+			if run = append(run, *s); len(run) > len(best) {
+				best = append(best[:0], run...)
+			}
 		}
 	}
-	if len(steps) == 0 {
+	if len(best) == 0 {
 		return 0, 0, 0, 0
 	}
-	n := min(pictured, len(steps))
-	i := (len(steps) - n + 1) / 2
-	for j := i + 1; j < i+n; j++ { // a gap would be another segment's
-		if steps[j].Start != steps[j-1].End {
-			n = j - i
-			break
+	n := min(pictured, len(best))
+	i := (len(best) - n + 1) / 2
+	return best[i].Start, best[i+n-1].End, best[i].Index, best[i+n-1].Index
+}
+
+// taped is a time that was recorded without a hole, in ns.
+type taped struct{ from, to int64 }
+
+// recorded are the stretches of [from, to) that the computing and its gaps cover: they
+// tile the run, so that where they are missing spans are no longer kept.
+func (m *markdown) recorded(from, to int64) (all []taped) {
+	for i := range m.s.Spans {
+		s := &m.s.Spans[i]
+		if s.Kind != trace.KindCompute && s.Kind != trace.KindStall || s.End <= from || s.Start >= to {
+			continue
 		}
+		if n := len(all); n > 0 && s.Start <= all[n-1].to {
+			all[n-1].to = max(all[n-1].to, s.End)
+			continue
+		}
+		all = append(all, taped{s.Start, s.End})
 	}
-	return steps[i].Start, steps[i+n-1].End, steps[i].Index, steps[i+n-1].Index
+	return all
 }
 
 // laneOrder is inline, workers, step loop, copy, compute, STALL.
@@ -215,4 +233,28 @@ func (l *lane) String() string {
 		fmt.Fprintf(&b, "%c", best)
 	}
 	return b.String()
+}
+
+// trackName is a lane's name.
+func trackName(t trace.TrackID) string {
+	switch t {
+	case trace.TrackStep:
+		return "step loop"
+	case trace.TrackCopy:
+		return "copy"
+	case trace.TrackCompute:
+		return "compute"
+	case trace.TrackStall:
+		return "STALL"
+	case trace.TrackOps:
+		return "ops of timed steps"
+	case trace.TrackQueue:
+		return "queue"
+	case trace.TrackInline:
+		return "inline"
+	}
+	if t >= trace.TrackWorker0 {
+		return "w" + itoa(int64(t-trace.TrackWorker0))
+	}
+	return "track " + itoa(int64(t))
 }

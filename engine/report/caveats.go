@@ -1,0 +1,84 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+func (m *markdown) caveats() {
+	m.heading(2, "Caveats")
+	for _, l := range m.advice.Labels {
+		in := ""
+		if len(l.Segments) > 0 {
+			in = "in " + m.segmentNames(l.Segments) + ": "
+		}
+		m.line("- [%s] %s%s.", l.Words, in, l.Sentence)
+	}
+	if m.last != m.first {
+		d := advice.Changed(m.rows[m.first].Segment.Knobs, m.rows[m.last].Segment.Knobs)
+		if has(d, trace.GroupInject) || m.flagged(m.first, trace.FlagInjected) != m.flagged(m.last, trace.FlagInjected) {
+			m.line("- The injected bottleneck is not the same before and after: what is compared is what the injection costs, not what tuning gains.")
+		}
+		if has(d, "batch_size") {
+			m.line("- The batch size is not the same before and after: times are compared per sample, and the two trainings are not the same.")
+		}
+	}
+	if m.drops > 0 {
+		m.line("- Spans dropped: %s.", m.dropText())
+	}
+	if m.s.Outcome.Status != "finished" {
+		m.line("- Outcome: %s", m.status())
+	}
+	if u := m.whole.Share(trace.CauseUnknown); u >= 0.05 {
+		m.line("- %s of the time the device was idle for no recorded cause.", figures.Prose.Percent(u))
+	}
+	if m.whole.Paused > 0 {
+		m.line("- The run was paused for %s, which is in no number but this one.", figures.Prose.Time(m.whole.Paused))
+	}
+	m.line("- One session on one machine: intervals speak of the spread within it, not of other runs or machines.")
+	m.logged()
+	m.line("")
+}
+
+// logs is how many warnings and errors are listed.
+const logs = 20
+
+func (m *markdown) logged() {
+	n := 0
+	for _, note := range m.s.Notes {
+		if note.Level == "warn" || note.Level == "error" {
+			if n++; n <= logs {
+				m.line("- Logged %s after the start (%s): %s", figures.Prose.Time(note.T), note.Level, note.Text)
+			}
+		}
+	}
+	if n > logs {
+		m.line("- And %s.", figures.Counted(n-logs, "more warning or error", "more warnings and errors"))
+	}
+}
+
+// segmentNames are "segment A" or "segments A, #2".
+func (m *markdown) segmentNames(segments []int32) string {
+	names := make([]string, len(segments))
+	for i, index := range segments {
+		names[i] = m.segmentName(index)
+	}
+	if len(names) == 1 {
+		return "segment " + names[0]
+	}
+	return "segments " + strings.Join(names, ", ")
+}
+
+func (m *markdown) dropText() string {
+	var l []string
+	for t, n := range m.s.Outcome.Drops {
+		if n > 0 {
+			l = append(l, fmt.Sprintf("%s on %s", figures.Count(n), trackName(trace.TrackID(t))))
+		}
+	}
+	return figures.Count(m.drops) + " (" + strings.Join(l, ", ") + "): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not"
+}

@@ -1,0 +1,122 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/figures"
+)
+
+func (m *markdown) name() string {
+	if m.o.Session != "" {
+		return m.o.Session
+	}
+	if m.s.Meta.ID != "" {
+		return m.s.Meta.ID
+	}
+	return "unnamed session"
+}
+
+// model, device and data in words, whatever is missing.
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func (m *markdown) modelName() string {
+	if m.s.Meta.Model == "" && m.s.Meta.Emulated {
+		return "a modelled training step"
+	}
+	return or(m.s.Meta.Model, "a model of unknown name")
+}
+
+// status says how the run ended.
+func (m *markdown) status() string {
+	o := m.s.Outcome
+	at := ""
+	if o.Ended > 0 {
+		at = " after " + figures.Prose.Time(o.Ended)
+	}
+	switch o.Status {
+	case "finished":
+		return "the run finished" + at + "."
+	case "stopped":
+		return "the run was stopped by hand" + at + "."
+	case "failed":
+		return fmt.Sprintf("the run failed%s: %s.", at, strings.TrimSuffix(or(o.Error, "no reason was recorded"), "."))
+	case "killed":
+		return "the run was killed, or had no room left to write to: its file has no end, and what came after " + figures.Prose.Time(m.s.Now) + " is missing."
+	case "", "running":
+		return "the run was still going on when this was written, " + figures.Prose.Time(m.s.Now) + " after its start."
+	}
+	return "the run ended" + at + " with status " + o.Status + "."
+}
+
+func (m *markdown) environment() {
+	m.heading(2, "Appendix A: environment")
+	meta := &m.s.Meta
+	add := func(name, value string) {
+		if value != "" {
+			m.line("- %s: %s", name, value)
+		}
+	}
+	add("session", m.name())
+	if !meta.Started.IsZero() {
+		add("started", meta.Started.UTC().Format(time.RFC3339))
+	}
+	add("outcome", m.status())
+	device := meta.Device
+	if meta.Emulated {
+		how := "its times are modelled, not measured"
+		if meta.DeviceKind == "cuda" {
+			how = "its times are the host's, not a GPU's"
+		}
+		device += " (emulated: " + how + ")"
+	}
+	add("device", device)
+	add("device kind", meta.DeviceKind)
+	add("model", meta.Model)
+	if meta.Params > 0 {
+		add("trainable parameters", figures.Count(meta.Params))
+	}
+	data := meta.Dataset
+	if meta.Synthetic {
+		data += " (synthetic: made by gpustall)"
+	}
+	add("data set", data)
+	add("data format", meta.Format)
+	if meta.Samples > 0 {
+		add("samples in an epoch", figures.Count(meta.Samples))
+	}
+	if meta.Classes > 0 {
+		add("classes", itoa(int64(meta.Classes)))
+	}
+	if meta.Imported != "" {
+		add("imported from", meta.Imported)
+	} else {
+		add("seed", itoa(meta.Seed))
+	}
+	for _, k := range meta.Host {
+		add(k.Name, k.Value)
+	}
+	if p := m.s.Outcome.Planned; p.Total() > 0 {
+		parts := p.List(figures.Prose.Bytes)
+		if p.Kernels == 0 {
+			parts += "; without what this device's kernels take themselves"
+		}
+		add("planned device memory", figures.Prose.Bytes(p.Total())+": "+parts)
+	}
+	if p := m.s.PeakBytes(); p > 0 {
+		add("peak device memory", figures.Prose.Bytes(p))
+	}
+	add("gpustall", meta.Version)
+	if len(meta.Command) > 0 {
+		m.line("- command:")
+		m.fenced(command(meta.Command))
+		return
+	}
+	m.line("")
+}

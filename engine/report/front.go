@@ -1,0 +1,233 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
+)
+
+// title is the headline: the best configuration that was measured, or what there is
+// to say when nothing was.
+func (m *markdown) title() {
+	m.heading(1, fmt.Sprintf("gpustall report: %s on %s", m.modelName(), or(m.s.Meta.Device, "an unknown device")))
+	m.para("**%s.**", sentence(m.headline()))
+	if words := advice.Words(m.advice.Labels); words != "" {
+		m.para("Note: %s. See the caveats.", words)
+	}
+}
+
+func (m *markdown) headline() string {
+	switch {
+	case m.first < 0 || m.s.Total.Steps == 0:
+		return "no training step was finished, so there is nothing to account for"
+	case m.advice.Keep.Text != "":
+		return m.advice.Keep.Text
+	case len(m.rows) == 1:
+		return "nothing was changed; the run is " + m.advice.Verdict.Text
+	}
+	return m.advice.Verdict.Text
+}
+
+// sides sets before and after side by side.
+func (m *markdown) sides() {
+	if m.first < 0 || m.s.Total.Steps == 0 {
+		return
+	}
+	a := &m.rows[m.first]
+	if m.last == m.first {
+		more := ""
+		if len(m.rows) > 1 && m.first == 0 {
+			more = fmt.Sprintf("; no other settings ran for %d steady steps", enough)
+		}
+		m.para("Segment A is %s%s.", m.baseline(), more)
+		m.table(append([][]string{{"measurement", ">A"}}, m.column(m.first)...))
+		m.footnote()
+		return
+	}
+	b := &m.rows[m.last]
+	what := "the last that ran long enough to be compared"
+	if m.best() {
+		what = "the best that was measured"
+	}
+	m.para("Before is segment A, %s. After is segment %s, %s: %s.", m.baseline(), m.letter(m.last), what, m.difference(m.first, m.last))
+	rows := [][]string{{"measurement", ">before (A)", ">after (" + m.letter(m.last) + ")", ">change"}}
+	after := m.column(m.last)
+	for i, r := range m.column(m.first) {
+		rows = append(rows, append(r, after[i][1], ""))
+	}
+	ea, eb := m.epochOf(m.first), m.epochOf(m.last)
+	gain := change(a.SamplesPerSecond, b.SamplesPerSecond)
+	if c := &b.VsA.Throughput; c.Answer != evidence.Unknown {
+		gain = figures.Prose.Gain(c.Estimate())
+	}
+	for i, text := range []string{
+		change(float64(ea.best()), float64(eb.best())), points(a, b, b.Utilisation-a.Utilisation), points(a, b, b.DataShare-a.DataShare),
+		m.computeChange(a, b), gain, change(float64(a.P50), float64(b.P50)),
+	} {
+		rows[i+1][3] = text
+	}
+	m.table(rows)
+	m.footnote()
+	m.confidence(&b.VsA.Throughput, a.Excluded+b.Excluded)
+	if text := m.computeText(a, b, &b.VsA.Busy); text != "" {
+		m.para("%s.", sentence(text))
+	}
+}
+
+// baseline says which segment A is.
+func (m *markdown) baseline() string {
+	if m.first > 0 {
+		return fmt.Sprintf("the baseline that was chosen, segment #%d by its number", m.rows[m.first].Segment.Index)
+	}
+	return "the baseline, with the settings that the run started with"
+}
+
+// column is what the front page says of a row.
+func (m *markdown) column(row int) [][]string {
+	r := &m.rows[row]
+	rows := [][]string{
+		{"epoch time", m.epochOf(row).short()},
+		{"device utilisation", share(r, r.Utilisation)},
+		{"device waits for data", share(r, r.DataShare)},
+		{"device time a sample", "-"},
+		{"throughput", "-"},
+		{"step time, median", "-"},
+	}
+	if r.Steps > 0 {
+		rows[3][1] = figures.Prose.Time(int64(math.Round(perSample(r))))
+		rows[4][1] = figures.Rate(r.SamplesPerSecond) + "/s"
+		rows[5][1] = figures.Prose.Time(int64(r.P50))
+	}
+	return rows
+}
+
+// footnote explains the marks of the table.
+func (m *markdown) footnote() {
+	m.para("Steady steps only; ~ marks an estimate: an epoch time worked out from the rate, or a change without an interval.")
+}
+
+// perSample is how long the device computes for a sample, in ns.
+func perSample(r *stall.SegmentStats) float64 {
+	if r.Breakdown.Samples == 0 {
+		return 0
+	}
+	return float64(r.Breakdown.Busy) / float64(r.Breakdown.Samples)
+}
+
+func points(a, b *stall.SegmentStats, difference float64) string {
+	if a.Steps == 0 || b.Steps == 0 {
+		return "-"
+	}
+	return figures.Points(difference)
+}
+
+func (m *markdown) computeChange(a, b *stall.SegmentStats) string {
+	if c := &b.VsA.Busy; c.Answer != evidence.Unknown {
+		return figures.Prose.Gain(c.Estimate())
+	}
+	return change(perSample(a), perSample(b))
+}
+
+// slowed is the change of the device's own time that is worth a word.
+const slowed = 0.05
+
+// computeText says that the device's own time for a sample changed between two rows,
+// which no waiting explains; empty when it did not, as far as can be told.
+func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Change) string {
+	x, y := perSample(a), perSample(b)
+	if x == 0 || y == 0 || math.Abs(y/x-1) < slowed || c.Answer == evidence.Same {
+		return ""
+	}
+	way, size := "slower", change(x, y)
+	if y < x {
+		way = "faster"
+	}
+	if c.Answer == evidence.Different {
+		size = figures.Prose.Gain(c.Estimate())
+	}
+	text := fmt.Sprintf("the device itself was %s: it computed %s for a sample where it had computed %s (%s); that is no waiting, so utilisation does not show it",
+		way, figures.Prose.Time(int64(math.Round(y))), figures.Prose.Time(int64(math.Round(x))), size)
+	changed := advice.Changed(a.Segment.Knobs, b.Segment.Knobs)
+	switch {
+	case has(changed, "batch_size"):
+		text += "; the batch size changed, and with it the work of a launch"
+	case m.s.Meta.DeviceKind == "cpu" && has(changed, "num_workers"):
+		text += "; on the cpu device the workers and the training share the host's cores"
+	}
+	return text
+}
+
+// confidence says how sure the change of the epoch time is.
+func (m *markdown) confidence(c *evidence.Change, excluded int) {
+	if c.Answer == evidence.Unknown {
+		m.para("**Whether epochs became shorter is not known yet:** %s.", c.Missing)
+		return
+	}
+	rests := fmt.Sprintf("It rests on the time per sample in steady steps that tell as much as %s and %s independent ones; %s left out as transition or warm-up. It holds however often one looked",
+		figures.Count(int(c.Samples[0])), figures.Count(int(c.Samples[1])), figures.Counted(excluded, "step", "steps"))
+	less := reduction(c)
+	if c.Answer == evidence.Same {
+		m.para("**The same epoch time, within %s:** the 95 %% confidence interval of the reduction is %s. %s.",
+			figures.Prose.Percent(evidence.DefaultMargin), figures.Prose.PercentRange(less), rests)
+		return
+	}
+	word := "Reduction"
+	if less.Value < 0 {
+		word, less = "Increase", increase(less)
+	}
+	m.para("**%s of epoch time: %s, 95 %% confidence interval %s.** %s.", word, figures.Prose.PercentOf(less), figures.Prose.PercentRange(less), rests)
+}
+
+// pictures are the timelines of before and after.
+func (m *markdown) pictures() {
+	if m.first < 0 || m.s.Total.Steps == 0 {
+		return
+	}
+	m.heading(2, "The timeline")
+	drawn := map[byte]bool{}
+	if m.last == m.first {
+		m.timeline(m.first, drawn)
+	} else {
+		m.heading(3, "Before: segment A")
+		m.timeline(m.first, drawn)
+		m.heading(3, "After: segment "+m.letter(m.last))
+		m.timeline(m.last, drawn)
+	}
+	if text := legend(drawn); text != "" {
+		m.para("%s. A column shows what took longest in it, however short; the percentage at the end counts all but waiting for work.", text)
+	}
+}
+
+// difference names the knobs in which two rows differ.
+func (m *markdown) difference(from, to int) string {
+	d := advice.Changed(m.rows[from].Segment.Knobs, m.rows[to].Segment.Knobs)
+	if len(d) == 0 {
+		return "the same knobs"
+	}
+	words := make([]string, len(d))
+	for i, k := range d {
+		words[i] = k.Name + "=" + k.Value
+	}
+	return strings.Join(words, ", ")
+}
+
+// change is that of a quantity whose interval is not known.
+func change(a, b float64) string {
+	if a <= 0 || b <= 0 {
+		return "-"
+	}
+	return figures.Prose.Gain(figures.Rough(b / a))
+}
+
+// sentence begins with a capital, unless a knob's name does.
+func sentence(s string) string {
+	if word, _, _ := strings.Cut(s, " "); s == "" || strings.ContainsAny(word, "_=") {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

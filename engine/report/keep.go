@@ -1,0 +1,117 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// keep says which settings to keep, in the words of the command line and of PyTorch,
+// and what to try next.
+func (m *markdown) keep() {
+	m.heading(2, "What to keep, and what next")
+	defer m.line("")
+	if m.first < 0 || m.s.Total.Steps == 0 {
+		m.line("- Run it again until at least %d steps are finished.", enough)
+		return
+	}
+	if m.s.Diverged > 0 {
+		m.line("- The training diverged at step %s: lower the learning rate before anything else.", figures.Count(m.s.DivergedAt))
+	}
+	a := &m.advice
+	row := m.kept()
+	knobs := m.rows[row].Segment.Knobs
+	if flags := asFlags(advice.Changed(m.rows[0].Segment.Knobs, knobs)); flags != "" {
+		m.line("- Keep the settings of segment %s. As flags, beside those of the run:", m.letter(row))
+		m.fenced(flags)
+	} else {
+		m.line("- Keep the settings of segment %s: the flags that the run was started with, in appendix A.", m.letter(row))
+	}
+	if line, beside := dataLoader(knobs, a.Keep.Knobs); line != "" {
+		m.line("- In PyTorch:")
+		m.fenced(line)
+		if beside != "" {
+			m.line("- No argument of a DataLoader: %s.", beside)
+		}
+	}
+	if row != 0 { // whose verdict was told
+		m.line("- With the settings to keep (segment %s): %s.", m.letter(row), a.Verdict.Text)
+	}
+	if text := a.Text(); text != "" {
+		m.line("- Next: %s.", text)
+	}
+	if a.Verdict.Class == advice.NotEnoughSteps {
+		m.line("- Next: run it longer.")
+	}
+	if a.Costly.Text != "" {
+		m.line("- %s.", sentence(a.Costly.Text))
+	}
+}
+
+// asFlags are settings as they are given on the command line.
+func asFlags(knobs []trace.Knob) string {
+	var flags []string
+	for _, k := range knobs {
+		if !k.IsInject() && k.Name != "ceiling" {
+			flags = append(flags, fmt.Sprintf("--%s=%s", strings.ReplaceAll(k.Name, "_", "-"), quote(k.Value)))
+		}
+	}
+	return strings.Join(flags, " ")
+}
+
+// arguments are those of PyTorch's DataLoader, in the order of its documentation, each
+// with its default there; in_order is new in 2.6.
+var arguments = []struct{ name, byDefault string }{
+	{"batch_size", "1"}, {"shuffle", "False"}, {"num_workers", "0"}, {"pin_memory", "False"}, {"drop_last", "False"},
+	{"timeout", "0"}, {"prefetch_factor", "2"}, {"persistent_workers", "False"}, {"in_order", "True"},
+}
+
+// dataLoader is PyTorch's line for some settings: what is not its default there, and
+// what is recommended. beside are those that are none of its arguments.
+func dataLoader(knobs, recommended []trace.Knob) (line, beside string) {
+	if len(knobs) == 0 {
+		return "", ""
+	}
+	words := []string{"dataset"}
+	inline := trace.Off(trace.KnobValue(knobs, "num_workers"))
+	for _, a := range arguments {
+		value := trace.KnobValue(knobs, a.name)
+		if value == "" || inline && (a.name == "prefetch_factor" || a.name == "persistent_workers") {
+			continue
+		}
+		if v := inPython(a.name, value); v != a.byDefault || has(recommended, a.name) {
+			words = append(words, a.name+"="+v)
+		}
+	}
+	var others []string
+	for _, k := range knobs {
+		argument := slices.ContainsFunc(arguments, func(a struct{ name, byDefault string }) bool { return a.name == k.Name })
+		if argument || k.IsInject() || k.Name == "ceiling" || k.Name == "time_ops" {
+			continue
+		}
+		idle := trace.Off(k.Value) || k.Value == "fp32" || k.Name == "gradient_accumulation" && k.Value == "1"
+		if !idle || has(recommended, k.Name) {
+			others = append(others, k.Name+"="+k.Value)
+		}
+	}
+	return "DataLoader(" + strings.Join(words, ", ") + ")", strings.Join(others, ", ")
+}
+
+// inPython is a value as Python writes it; a time is in seconds.
+func inPython(name, value string) string {
+	switch {
+	case name == "timeout":
+		d, _ := time.ParseDuration(value)
+		return figures.Rate(d.Seconds())
+	case value == "on":
+		return "True"
+	case value == "off":
+		return "False"
+	}
+	return value
+}

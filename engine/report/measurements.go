@@ -1,0 +1,152 @@
+package report
+
+import (
+	"strings"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// compared are the rows that the report sets side by side.
+func (m *markdown) compared() []int {
+	switch {
+	case m.first < 0:
+		return nil
+	case m.last == m.first:
+		return []int{m.first}
+	}
+	return []int{m.first, m.last}
+}
+
+// settings lists every knob before and after.
+func (m *markdown) settings() {
+	m.heading(2, "Appendix B: all knobs and measurements")
+	rows := m.compared()
+	if len(rows) == 0 || len(m.rows[rows[0]].Segment.Knobs) == 0 {
+		m.para("The settings are not known.")
+	} else {
+		table := [][]string{{"knob"}}
+		for _, r := range rows {
+			table[0] = append(table[0], m.letter(r))
+		}
+		var idle []string
+		for _, k := range m.rows[rows[0]].Segment.Knobs {
+			row := []string{k.Name}
+			for _, r := range rows {
+				row = append(row, or(trace.KnobValue(m.rows[r].Segment.Knobs, k.Name), "-"))
+			}
+			table = append(table, row)
+			if why := m.noEffect(k.Name); why != "" {
+				idle = append(idle, k.Name+" ("+why+")")
+			}
+		}
+		m.table(table)
+		if len(idle) > 0 {
+			m.para("Without effect here: %s.", strings.Join(idle, "; "))
+		}
+	}
+	m.measurements(rows)
+	m.breakdowns(rows)
+}
+
+func (m *markdown) noEffect(knob string) string {
+	for _, s := range m.s.Meta.Specs {
+		if s.Name == knob {
+			return s.NoEffect
+		}
+	}
+	return ""
+}
+
+// measurements are what the front page leaves out.
+func (m *markdown) measurements(rows []int) {
+	table := [][]string{
+		{"measurement"}, {"steps"}, {"epoch time, measured"}, {"epoch time, projected"}, {"step time, 95th percentile"},
+		{"data loading time a step"}, {"data wait a step"}, {"utilisation by NVML"},
+	}
+	driver := false
+	for _, row := range rows {
+		r := &m.rows[row]
+		e := m.epochOf(row)
+		cells := []string{">" + m.letter(row), figures.Count(r.Steps), e.full(), e.estimate(), "-", "-", "-", "-"}
+		if r.Steps > 0 {
+			cells[4] = figures.Prose.Time(int64(r.P95))
+			cells[5] = figures.Prose.Time(r.Breakdown.Load / int64(r.Steps))
+			cells[6] = figures.Prose.Time(r.Breakdown.Wait / int64(r.Steps))
+		}
+		if v, n := m.gauge("nvml_util", r); n >= 2 {
+			cells[7], driver = figures.Prose.Percent(v/100), true
+		}
+		for i, c := range cells {
+			table[i] = append(table[i], c)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	text := "Device utilisation is the time in which the device computed, copies excluded. Data loading time is what workers spend on a batch, in parallel to training; data wait is what the step loop was blocked for the next one."
+	if driver {
+		text += " NVML's is what nvidia-smi shows: time in which at least one kernel ran, however small."
+	} else {
+		table = table[:len(table)-1]
+	}
+	m.table(table)
+	m.para("%s", text)
+}
+
+// gauge is the mean of a gauge's samples within a row.
+func (m *markdown) gauge(name string, r *stall.SegmentStats) (mean float64, n int) {
+	t := m.s.Tally(r.Segment.Index)
+	for _, p := range m.s.Gauges[name] {
+		if p.T >= t.Start && p.T <= t.End {
+			mean += p.V
+			n++
+		}
+	}
+	return mean / float64(max(n, 1)), n
+}
+
+// breakdowns are the account of time: computing and every cause of idleness.
+func (m *markdown) breakdowns(rows []int) {
+	table := [][]string{{"time"}, {"computing"}}
+	var causes []trace.Cause
+	for c := range trace.Cause(trace.NumCauses) {
+		for _, row := range rows {
+			if m.rows[row].Breakdown.Stall[c] > 0 {
+				causes = append(causes, c)
+				table = append(table, []string{c.String()})
+				break
+			}
+		}
+	}
+	table = append(table, []string{"all"})
+	for _, row := range rows {
+		b := &m.rows[row].Breakdown
+		if b.Wall <= 0 {
+			continue
+		}
+		add := func(i int, time, share string) { table[i] = append(table[i], time, share) }
+		add(0, ">"+m.letter(row), ">share")
+		add(1, figures.Prose.Time(b.Busy), figures.Prose.Percent(b.Utilisation()))
+		for i, c := range causes {
+			share := figures.Prose.Percent(b.Share(c))
+			if c == trace.CausePaused {
+				share = "-"
+			}
+			add(2+i, figures.Prose.Time(b.Stall[c]), share)
+		}
+		add(len(table)-1, figures.Prose.Time(b.Wall), figures.Prose.Percent(1))
+	}
+	if len(table[0]) == 1 {
+		m.para("There is no steady step to account for.")
+		return
+	}
+	m.table(table)
+	m.line("Computing and all causes add up to the wall time of the steps. Where the device computed nothing:")
+	m.line("")
+	for _, c := range causes {
+		m.line("- %s: %s", c, c.Info().Means)
+	}
+	m.line("")
+}
