@@ -47,6 +47,13 @@ func TestBaseline(t *testing.T) {
 		t.Errorf("the file's choice is %+v", b)
 	}
 	check(s, 1, "With the settings of segment #1 (segment A, the baseline)")
+	list, err := store.Digests(filepath.Dir(path))
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if row := sessionRow(&list[0]); row[4] != "input-bound 60.0 %" || row[5] != "17.1 %" || row[6] != "+100.0 %" {
+		t.Errorf("listed as %q", row)
+	}
 	s.SetBaseline(0)
 	check(s, 0, "| +300.0 % (+300.0 to +300.0 %)")
 	again, err := store.Open(path)

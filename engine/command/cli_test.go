@@ -318,7 +318,7 @@ func TestSessionList(t *testing.T) {
 		t.Fatal(r.stderr)
 	}
 	r := gpustall(t, "sessions")
-	if !regexp.MustCompile(`(?m)^\S+-cosmoflow-emu +\S+ \S+ +finished +cosmoflow on emulated`).MatchString(r.stdout) ||
+	if !regexp.MustCompile(`(?m)^\S+-cosmoflow-emu +\S+ \S+ +finished +\S+ .* - +cosmoflow on emulated`).MatchString(r.stdout) ||
 		!regexp.MustCompile(`(?m)^broken +cannot be opened: .*not a gpustall session`).MatchString(r.stdout) {
 		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}

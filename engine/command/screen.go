@@ -264,32 +264,3 @@ func sameFile(a, b string) bool {
 	y, erry := os.Stat(b)
 	return errx == nil && erry == nil && os.SameFile(x, y)
 }
-
-func newSessions() *cobra.Command {
-	return &cobra.Command{
-		Use:   "sessions",
-		Short: "List the sessions in the state directory",
-		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if err := checkSessionHome("name a session's file to report and replay"); err != nil {
-				return err
-			}
-			list, err := store.List(sessionDir())
-			if err != nil {
-				return err
-			}
-			if len(list) == 0 {
-				_ = say(os.Stdout, "no sessions in %s; gpustall run makes one\n", sessionDir())
-			}
-			for _, s := range list {
-				if s.Err != nil {
-					_ = say(os.Stdout, "%-36s  cannot be opened: %v\n", figures.Line(baseName(s.Path)), s.Err)
-					continue
-				}
-				_ = say(os.Stdout, "%-36s  %s  %-8s  %s on %s\n", figures.Line(baseName(s.Path)), s.Meta.Started.Format("2006-01-02 15:04:05"),
-					figures.Line(s.Outcome.Status), figures.Line(s.Meta.Model), figures.Line(s.Meta.Device))
-			}
-			return nil
-		},
-	}
-}

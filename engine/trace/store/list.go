@@ -20,7 +20,8 @@ type Entry struct {
 	Size     int64
 	Meta     trace.Meta
 	Outcome  trace.Outcome
-	Err      error // why it cannot be opened
+	Session  *trace.Session // as far as it was read
+	Err      error          // why it cannot be opened
 }
 
 // List returns the session files of a folder, the one written last first. A file
@@ -28,7 +29,23 @@ type Entry struct {
 func List(dir string) ([]Entry, error) {
 	entries, err := list(dir)
 	for i := range entries {
-		entries[i].read()
+		entries[i].read(documents)
+	}
+	return entries, err
+}
+
+// Digests is List with the segments and the digest of the steps of each session. Where
+// these cannot be read, an entry has an Err and what List says.
+func Digests(dir string) ([]Entry, error) {
+	entries, err := list(dir)
+	for i := range entries {
+		e := &entries[i]
+		if e.read(digested); e.Err != nil {
+			why := e.Err
+			if e.read(documents); e.Err == nil {
+				e.Session, e.Err = nil, why
+			}
+		}
 	}
 	return entries, err
 }
@@ -40,7 +57,7 @@ func Latest(dir string) (string, error) {
 		return "", err
 	}
 	for i := range entries {
-		if entries[i].read(); entries[i].Err == nil {
+		if entries[i].read(documents); entries[i].Err == nil {
 			return entries[i].Path, nil
 		}
 	}
@@ -76,10 +93,11 @@ func list(dir string) ([]Entry, error) {
 }
 
 // read fills in what the file says of itself.
-func (e *Entry) read() {
+func (e *Entry) read(to extent) {
 	err := trace.Guard("read", func() error {
-		s, err := open(e.Path, false)
+		s, err := open(e.Path, to)
 		if err == nil {
+			e.Session, e.Err = s, nil
 			e.Meta, e.Outcome = s.Meta(), s.Snapshot(0, 0).Outcome
 		}
 		return err

@@ -75,10 +75,13 @@ func (l *loader) segments() {
 func (l *loader) steps() {
 	counted := int32(math.MinInt32) // up to this one they are in the digest
 	from := int64(math.MinInt32)
-	if l.wrote > readThrough {
+	if l.wrote > readThrough || l.to < everything {
 		if d := l.digest(); d != nil && d.Total.Steps > 0 {
 			l.s.Digest, counted = *d, d.Last.Index
-			from = int64(counted) - trace.MaxRecent
+			from = int64(counted) + 1
+			if l.to == everything {
+				from -= trace.MaxRecent + 1
+			}
 		}
 	}
 	l.through = counted == math.MinInt32

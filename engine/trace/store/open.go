@@ -52,7 +52,7 @@ const (
 func Open(path string) (*trace.Session, error) {
 	var s *trace.Session
 	err := trace.Guard("read", func() (err error) {
-		s, err = open(path, true)
+		s, err = open(path, everything)
 		return err
 	})
 	if err != nil {
@@ -60,6 +60,19 @@ func Open(path string) (*trace.Session, error) {
 	}
 	return s, nil
 }
+
+// extent is how much of a file is read.
+type extent uint8
+
+const (
+	documents extent = iota // what the run was and how it ended
+
+	// And its segments, and the digest of its steps. Of a file without a digest, or of
+	// a run that was killed after the last one, the steps that it lacks are read.
+	digested
+
+	everything // and steps, spans, ops, notes and gauges
+)
 
 // openError says of the file why it is refused and what to do about it.
 func openError(path string, err error) error {
@@ -141,22 +154,22 @@ func checkRegular(path string) error {
 // readOnly are the parameters of a file that is read.
 var readOnly = []string{"_pragma=busy_timeout(2000)", "_pragma=trusted_schema(0)", "_pragma=query_only(1)"}
 
-// open reads the file: all of it, or its documents only.
-func open(path string, all bool) (*trace.Session, error) {
+// open reads the file.
+func open(path string, to extent) (*trace.Session, error) {
 	if err := checkHeader(path); err != nil {
 		return nil, err
 	}
-	s, err := load(path, all, "mode=ro")
+	s, err := load(path, to, "mode=ro")
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		// A folder that cannot be written to: read the file without its log.
-		if again, err2 := load(path, all, "immutable=1"); err2 == nil {
+		if again, err2 := load(path, to, "immutable=1"); err2 == nil {
 			return again, nil
 		}
 	}
 	return s, err
 }
 
-func load(path string, all bool, mode string) (*trace.Session, error) {
+func load(path string, to extent, mode string) (*trace.Session, error) {
 	db, err := openDB(path, append(readOnly, mode)...)
 	if err != nil {
 		return nil, err
@@ -167,14 +180,16 @@ func load(path string, all bool, mode string) (*trace.Session, error) {
 		return nil, err
 	}
 	defer tx.Rollback()
-	l := loader{tx: tx, s: new(trace.Snapshot)}
+	l := loader{tx: tx, to: to, s: new(trace.Snapshot)}
 	l.docs()
-	if all {
+	if to >= digested {
 		l.tables()
 		l.columns()
-		l.names()
 		l.segments()
 		l.steps()
+	}
+	if to == everything {
+		l.names()
 		l.ops()
 		l.readSpans() // some name ops
 		l.notes()
@@ -197,6 +212,7 @@ func load(path string, all bool, mode string) (*trace.Session, error) {
 // loader reads one table after another and keeps the first error.
 type loader struct {
 	tx      *sql.Tx
+	to      extent
 	s       *trace.Snapshot // so far
 	spans   [][]trace.Span  // one chunk after another
 	kind    [256]trace.Kind

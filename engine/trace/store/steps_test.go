@@ -85,6 +85,14 @@ func TestLongSession(t *testing.T) {
 			if d := cmp.Diff(*trace.Digested(steps), snap.Digest, sameSnapshot); d != "" {
 				t.Error(d)
 			}
+			entries, err := Digests(filepath.Dir(path))
+			if err != nil || len(entries) != 1 || entries[0].Err != nil {
+				t.Fatalf("the list: %+v, %v", entries, err)
+			}
+			brief := entries[0].Session.Snapshot(0, 0)
+			if d := cmp.Diff(snap.Digest, brief.Digest, sameSnapshot); d != "" || len(brief.Segments) != len(snap.Segments) {
+				t.Errorf("%d segments of %d in the list; %s", len(brief.Segments), len(snap.Segments), d)
+			}
 			if len(snap.Damage) > 0 {
 				t.Errorf("the file is called damaged: %v", snap.Damage)
 			}

@@ -1,0 +1,127 @@
+package command
+
+import (
+	"io"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+func newSessions() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sessions",
+		Short: "List the sessions in the state directory",
+		Long: "List the sessions in the state directory, the newest first: how each ended, how long it ran, the verdict on " +
+			"the last settings that ran long enough for one, device utilisation over the whole run, and what the best settings measured gained in " +
+			"throughput against the baseline (a dash where none was measurably faster on equal terms).",
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := checkSessionHome("name a session's file to report and replay"); err != nil {
+				return err
+			}
+			list, err := store.Digests(sessionDir())
+			if err != nil {
+				return err
+			}
+			if len(list) == 0 {
+				return say(os.Stdout, "no sessions in %s; gpustall run makes one\n", sessionDir())
+			}
+			return listSessions(os.Stdout, list)
+		},
+	}
+}
+
+// listSessions writes a row for each session.
+func listSessions(w io.Writer, list []store.Entry) error {
+	rows := [][]string{{"session", "started", "status", "duration", "verdict", "util", "best gain", "run"}}
+	for i := range list {
+		rows = append(rows, sessionRow(&list[i]))
+	}
+	var wide []int
+	for _, row := range rows {
+		for i, cell := range row[:len(row)-1] { // the last one has the rest of the line
+			if i == len(wide) {
+				wide = append(wide, 0)
+			}
+			wide[i] = max(wide[i], runewidth.StringWidth(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		for i, cell := range row[:len(row)-1] {
+			b.WriteString(runewidth.FillRight(cell, wide[i]) + "  ")
+		}
+		b.WriteString(row[len(row)-1] + "\n")
+	}
+	return say(w, "%s", b.String())
+}
+
+// sessionRow is what the list says of a session: what the summary does, of as much
+// as its file tells.
+func sessionRow(e *store.Entry) []string {
+	name := figures.Line(baseName(e.Path))
+	if e.Err != nil && e.Outcome.Status == "" {
+		return []string{name, "cannot be opened: " + e.Err.Error()}
+	}
+	started, run := e.Meta.Started.Format("2006-01-02 15:04:05"), figures.Line(e.Meta.Model)+" on "+figures.Line(e.Meta.Device)
+	if e.Err != nil { // how it ended is known all the same
+		return []string{name, started, figures.Line(e.Outcome.Status), "-", "-", "-", "-", run + "; " + e.Err.Error()}
+	}
+	snap := e.Session.Snapshot(0, 0)
+	sum := summaryOf(snap, e.Path)
+	return []string{
+		name, started, figures.Line(sum.Status), figures.Prose.Time(duration(snap)), inShort(verdictOn(snap)), shareOr(float64(sum.DeviceUtilization)),
+		bestGain(&sum.advice.Keep), run + advice.Brackets(sum.advice.Labels),
+	}
+}
+
+// verdictOn is the verdict on the last settings that ran long enough for one.
+func verdictOn(s *trace.Snapshot) advice.Verdict {
+	var v advice.Verdict
+	for i := len(s.Segments) - 1; i >= 0; i-- {
+		if v = advice.Judge(s, s.Tally(s.Segments[i].Index)); v.Class != advice.NotEnoughSteps {
+			break
+		}
+	}
+	return v
+}
+
+// duration is how long the run took, or how far it is known.
+func duration(s *trace.Snapshot) int64 {
+	if s.Outcome.Ended > 0 {
+		return s.Outcome.Ended
+	}
+	return s.Now
+}
+
+// inShort is a verdict's class and, where that is time lost, how much.
+func inShort(v advice.Verdict) string {
+	if v.Group == trace.GroupNone {
+		return or(v.Class, "-")
+	}
+	return v.Class + " " + figures.Prose.Percent(v.Share)
+}
+
+// bestGain is what the settings to keep gained.
+func bestGain(k *advice.Keep) string {
+	if k.Change.Throughput.Ratio == 0 { // the baseline's own
+		return "-"
+	}
+	return figures.Prose.Gain(k.Change.Throughput.Estimate())
+}
+
+// shareOr is a share, or a dash where there is none.
+func shareOr(share float64) string {
+	if math.IsNaN(share) {
+		return "-"
+	}
+	return figures.Prose.Percent(share)
+}
