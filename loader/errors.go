@@ -3,6 +3,8 @@ package loader
 import (
 	"errors"
 	"fmt"
+
+	"dev.gpustall/engine/fault"
 )
 
 var (
@@ -31,13 +33,16 @@ type SampleError struct {
 	Err     error
 }
 
-func (e *SampleError) Error() string {
+// Fault is the error as all others are told: what was being done when Err came.
+func (e *SampleError) Fault() *fault.Error {
 	what := "the samples"
 	if e.Index >= 0 {
 		what = fmt.Sprintf("sample %d", e.Index)
 	}
-	return fmt.Sprintf("loader: %s %s of %s for batch %d of epoch %d: %v", e.Op, what, Path(e.Dataset), e.Batch, e.Epoch, e.Err)
+	return &fault.Error{Op: e.Op, Object: fmt.Sprintf("%s of %s for batch %d of epoch %d", what, fault.Path(e.Dataset), e.Batch, e.Epoch), Err: e.Err}
 }
+
+func (e *SampleError) Error() string { return e.Fault().Error() }
 
 // Unwrap returns the cause.
 func (e *SampleError) Unwrap() error { return e.Err }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
@@ -112,16 +113,16 @@ func New(o Options) (*Loader, error) {
 	}
 	info := o.Dataset.Info()
 	if info.Samples < 1 || info.Samples > math.MaxInt32 {
-		return nil, fmt.Errorf("loader: new: %s has %d samples; at least 1 and at most %d are needed", info.Name, info.Samples, math.MaxInt32)
+		return nil, fault.New("load", info.Name, fmt.Sprintf("it has %d samples", info.Samples), fmt.Sprintf("give it 1 to %d", math.MaxInt32))
 	}
 	if info.H < 1 || info.W < 1 || info.C < 1 {
-		return nil, fmt.Errorf("loader: new: %s has samples of %dx%dx%d; each must be at least 1", info.Name, info.H, info.W, info.C)
+		return nil, fault.New("load", info.Name, fmt.Sprintf("it has samples of %dx%dx%d", info.H, info.W, info.C), "give it samples of at least 1x1x1")
 	}
 	if o.Epochs < 0 || o.Hold < 0 {
 		return nil, fmt.Errorf("loader: new: epochs=%d and hold=%d must not be negative", o.Epochs, o.Hold)
 	}
 	if err := o.Knobs.check(info); err != nil {
-		return nil, fmt.Errorf("loader: new: %w", err)
+		return nil, err
 	}
 	l := &Loader{
 		dataset: o.Dataset, transform: o.Transform, info: info, sampler: NewSampler(o.Seed, info.Samples),
@@ -164,7 +165,7 @@ func (l *Loader) Knobs() Knobs {
 // not fit together or the data set.
 func (l *Loader) Set(k Knobs) error {
 	if err := k.check(l.info); err != nil {
-		return fmt.Errorf("loader: set: %w", err)
+		return err
 	}
 	l.mu.Lock()
 	if l.closed {
@@ -224,7 +225,7 @@ func (l *Loader) Close() error {
 	l.mu.Lock()
 	var err error
 	if !ended {
-		err = fmt.Errorf("loader: close: a worker that is at %s did not end within %v and was left behind; check the disk or the network file system: %w", l.at(), patience, ErrHung)
+		err = fault.New("close the loader at", l.at(), fmt.Sprintf("its worker did not end within %v and was left behind", patience), "check the disk or the network file system").Because(ErrHung)
 	}
 	rest := l.slots[:0]
 	for _, s := range l.slots {
@@ -265,7 +266,7 @@ func (l *Loader) at() string {
 	for s := l.flight.head; s != nil; s = s.links[inFlight].next {
 		if s.state == loading {
 			if i := s.by.index.Load(); i >= 0 {
-				return fmt.Sprintf("sample %d of %s", i, Path(l.info.Name))
+				return fmt.Sprintf("sample %d of %s", i, fault.Path(l.info.Name))
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"dev.gpustall/engine/fault"
 )
 
 // Next returns the next batch, which is the caller's until its Release, or
@@ -117,9 +119,9 @@ func (l *Loader) wait(ctx context.Context, start time.Time) error {
 
 func (l *Loader) timedOut() error {
 	if l.held >= len(l.slots) {
-		return fmt.Errorf("loader: next: no batch within timeout=%v because the caller holds all %d slots; release batches earlier or raise Options.Hold: %w",
-			l.k.Timeout, l.held, ErrTimeout)
+		return fault.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v, because the caller holds all %d slots", l.k.Timeout, l.held),
+			"release batches earlier or raise Options.Hold").Because(ErrTimeout)
 	}
-	return fmt.Errorf("loader: next: no batch within timeout=%v from num_workers=%d, %d loading (%s); raise num_workers or timeout, or lower batch_size: %w",
-		l.k.Timeout, l.k.NumWorkers, l.building, l.at(), ErrTimeout)
+	return fault.New("wait for", "a batch", fmt.Sprintf("none within timeout=%v from num_workers=%d, %d loading (%s)", l.k.Timeout, l.k.NumWorkers, l.building, l.at()),
+		"raise num_workers or timeout, or lower batch_size").Because(ErrTimeout)
 }

@@ -310,7 +310,7 @@ func TestTimeout(t *testing.T) {
 		if !errors.Is(err, ErrTimeout) || time.Since(start) != 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
-		want := "loader: next: no batch within timeout=5s from num_workers=2, 2 loading (sample 0 of numbers); raise num_workers or timeout, or lower batch_size: timed out"
+		want := "wait for a batch: none within timeout=5s from num_workers=2, 2 loading (sample 0 of numbers); raise num_workers or timeout, or lower batch_size"
 		if got := errorText(err); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

@@ -3,6 +3,8 @@ package loader
 import (
 	"fmt"
 	"unsafe"
+
+	"dev.gpustall/engine/fault"
 )
 
 // state is where a slot is.
@@ -103,8 +105,8 @@ func (l *Loader) fit(s *slot) error {
 	if s.pin && l.pins {
 		mem, err := l.alloc.AllocHost(need)
 		if err != nil {
-			return fmt.Errorf("loader: page-lock %d bytes for a batch slot (%d locked before); turn pin_memory off or lower batch_size, num_workers or prefetch_factor: %w",
-				need, l.pinnedBytes.Load(), err)
+			return fault.Wrap(err, "page-lock", fmt.Sprintf("%d bytes for a batch beside %d", need, l.pinnedBytes.Load()),
+				"turn pin_memory off or lower batch_size, num_workers or prefetch_factor")
 		}
 		s.mem, s.locked = mem, true
 		l.pinnedBytes.Add(int64(len(mem)))

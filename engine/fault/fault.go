@@ -29,7 +29,7 @@ type Error struct {
 
 // New is an error without a cause.
 func New(op, object, reason, mend string) *Error {
-	return &Error{Op: op, Object: object, Reason: reason, Mend: mend}
+	return &Error{Op: op, Object: Path(object), Reason: reason, Mend: mend}
 }
 
 // Reason is an error of what the caller names: it says why, and what to do about it.
@@ -41,7 +41,7 @@ func Wrap(err error, op, object, mend string) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Object: object, Mend: mend, Err: err}
+	return &Error{Op: op, Object: Path(object), Mend: mend, Err: err}
 }
 
 // Because is e with a cause, which errors.Is and errors.As find.
@@ -111,7 +111,7 @@ func text(err error, object string) string {
 	if err == nil {
 		return ""
 	}
-	if e, ok := err.(*fs.PathError); ok && e.Path == object {
+	if e, ok := err.(*fs.PathError); ok && Path(e.Path) == object {
 		err = e.Err
 	}
 	return err.Error()

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// File is an error of reading the file or folder at path; otherwise is the mend for
+// File is an error of reading the file or folder at path: its mend is err's, or Mend's; otherwise is the mend for
 // reasons that Mend does not know.
 func File(err error, op, path, otherwise string) error {
 	if err == nil {
@@ -17,11 +17,11 @@ func File(err error, op, path, otherwise string) error {
 	}
 	reason := err.Error()
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		if reason = e.Err.Error(); e.Path != path {
-			reason = fmt.Sprintf("%s %s: %v", e.Op, Path(e.Path), e.Err)
+		if reason = Explain(e.Err).Reason; e.Path != path {
+			reason = fmt.Sprintf("%s %s: %s", e.Op, Path(e.Path), reason)
 		}
 	}
-	return New(op, Path(path), reason, Mend(err, otherwise)).Because(err)
+	return New(op, path, reason, Mend(err, otherwise)).Because(err)
 }
 
 // Path is a path as errors show it: quoted where it has bytes that are not
@@ -35,10 +35,13 @@ func Path(path string) string {
 	return path
 }
 
-// Mend says what to do about an error of reading from the file system; otherwise is
-// for those that are not known here.
+// Mend says what to do about an error of reading from the file system, or what err
+// itself says; otherwise is for those that are not known here.
 func Mend(err error, otherwise string) string {
+	known := Explain(err).Mend
 	switch {
+	case known != "":
+		return known
 	case errors.Is(err, fs.ErrPermission):
 		return "make it readable for this user (chmod -R u+rX), or run as its owner"
 	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):

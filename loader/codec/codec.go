@@ -232,7 +232,7 @@ func checkSize(w, h int) error {
 		return fmt.Errorf("%d x %d pixels: there is nothing in it", w, h)
 	}
 	if w > maxPixels/h {
-		return fmt.Errorf("%d x %d pixels, more than the %d allowed, which is PIL's limit too: scale it down", w, h, maxPixels)
+		return fmt.Errorf("%d x %d pixels, more than the %d allowed, which is PIL's limit too", w, h, maxPixels)
 	}
 	return nil
 }

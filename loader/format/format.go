@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format/cifar"
 	"dev.gpustall/loader/format/imagefolder"
@@ -60,14 +61,14 @@ func OpenTest(path string) (loader.Dataset, loader.Transform, error) {
 func open(path string, of func(kind) (func(string) (loader.Dataset, error), loader.Transform)) (loader.Dataset, loader.Transform, error) {
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("open data %s: there is no such file or folder: check the path, or make a data set with gpustall data make: %w", path, fs.ErrNotExist)
+		return nil, nil, fault.New("open data", path, "there is no such file or folder", "check the path, or make a data set with gpustall data make").Because(err)
 	}
 	if err != nil {
-		return nil, nil, loader.FileError("open data", path, err, "check the path")
+		return nil, nil, fault.File(err, "open data", path, "check the path")
 	}
 	// What cannot be looked into is not yet something else.
 	if err := readable(path, st.IsDir()); err != nil {
-		return nil, nil, loader.FileError("open data", path, err, "check the disk")
+		return nil, nil, fault.File(err, "open data", path, "check the disk")
 	}
 	for _, k := range kinds() {
 		open, t := of(k)
@@ -85,8 +86,9 @@ func open(path string, of func(kind) (func(string) (loader.Dataset, error), load
 			break // only CIFAR-10 comes as a file
 		}
 	}
-	return nil, nil, fmt.Errorf("open data %s: %w: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for records (a folder of %s files) and for an image folder (a folder for each class with images): name one of those, or make one with gpustall data make",
-		path, ErrUnknown, records.Ext)
+	return nil, nil, fault.New("open data", path,
+		fmt.Sprintf("%v: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for records (a folder of %s files) and for an image folder (a folder for each class with images)", ErrUnknown, records.Ext),
+		"name one of those, or make one with gpustall data make").Because(ErrUnknown)
 }
 
 // readable tries to open a file, or to list a folder and reach what is in it.

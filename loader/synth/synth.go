@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/host"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
@@ -44,7 +45,7 @@ func (o Options) withDefaults(kind string, samples int) (Options, error) {
 	}
 	for _, n := range []int{o.Samples, o.Test} {
 		if n < minSamples || n > maxSamples {
-			return o, fmt.Errorf("synth: make %s: %d samples: ask for %d to %d", kind, n, minSamples, maxSamples)
+			return o, fault.New("make data", kind, fmt.Sprintf("%d samples are out of range", n), fmt.Sprintf("ask for %d to %d", minSamples, maxSamples))
 		}
 	}
 	return o, nil
@@ -75,17 +76,17 @@ func label(seed int64, split, index int) int {
 // it already holds exactly this data.
 func publish(dir string, m marker.Marker, write func(tmp string) error) (err error) {
 	if entries, e := os.ReadDir(dir); e == nil && len(entries) > 0 {
-		return fmt.Errorf("synth: make %s: the folder exists and is not empty: remove it or choose another", dir)
+		return fault.New("make data", dir, "the folder exists and is not empty", "remove it or choose another")
 	} else if e != nil && !errors.Is(e, fs.ErrNotExist) {
-		return fmt.Errorf("synth: make %s: %w: choose another folder", dir, e)
+		return fault.Wrap(e, "make data", dir, "choose another folder")
 	}
 	parent := filepath.Dir(filepath.Clean(dir))
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return fmt.Errorf("synth: make %s: %w: choose a folder that you can write to", dir, err)
+		return fault.Wrap(err, "make data", dir, "choose a folder that can be written to")
 	}
 	tmp, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".tmp-*")
 	if err != nil {
-		return fmt.Errorf("synth: make %s: %w: choose a folder that you can write to", dir, err)
+		return fault.Wrap(err, "make data", dir, "choose a folder that can be written to")
 	}
 	defer func() {
 		if err != nil {
@@ -93,19 +94,19 @@ func publish(dir string, m marker.Marker, write func(tmp string) error) (err err
 		}
 	}()
 	if err := os.Chmod(tmp, 0o755); err != nil {
-		return fmt.Errorf("synth: make %s: %w", dir, err)
+		return fault.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
 	}
 	if err := write(tmp); err != nil {
-		return fmt.Errorf("synth: make %s: %w", dir, err)
+		return fault.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
 	}
 	if err := marker.Write(tmp, m); err != nil {
-		return fmt.Errorf("synth: make %s: %w", dir, err)
+		return fault.Wrap(err, "make data", dir, "free some space on its disk, or choose another folder")
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		if got := marker.Read(dir); got != nil && got.Same(m) { // somebody else was faster
 			return os.RemoveAll(tmp)
 		}
-		return fmt.Errorf("synth: make %s: %w: choose another folder", dir, err)
+		return fault.Wrap(err, "make data", dir, "choose another folder")
 	}
 	return nil
 }

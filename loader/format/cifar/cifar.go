@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
 )
@@ -95,10 +96,10 @@ func open(path string, test bool) (*Dataset, error) {
 	for _, f := range want {
 		b, ok := found[f]
 		if !ok {
-			return nil, fmt.Errorf("cifar: open %s: the file %s is missing, so the data set is incomplete: download or unpack it again", src.path, f)
+			return nil, fault.New("open data", src.path, fmt.Sprintf("the file %s is missing, so the data set is incomplete", f), mend)
 		}
 		if err := b.check(len(names)); err != nil {
-			return nil, fmt.Errorf("cifar: read %s in %s: %w", f, src.path, err)
+			return nil, fault.Wrap(err, "read", f+" in "+src.path, "")
 		}
 		d.starts = append(d.starts, d.info.Samples)
 		d.parts = append(d.parts, b.part)
@@ -131,8 +132,8 @@ func (d *Dataset) checkCounts(path string, m *marker.Marker, test bool) error {
 			want = m.Test
 		}
 		if want > 0 && want != d.info.Samples {
-			return fmt.Errorf("cifar: open %s: %d samples where %s promises %d, so files are truncated or missing: make the data again",
-				path, d.info.Samples, marker.File, want)
+			return fault.New("open data", path, fmt.Sprintf("%d samples where %s promises %d, so files are truncated or missing",
+				d.info.Samples, marker.File, want), "make the data again")
 		}
 		return nil
 	}
@@ -144,8 +145,8 @@ func (d *Dataset) checkCounts(path string, m *marker.Marker, test bool) error {
 	}
 	for _, p := range d.parts {
 		if p.n != d.parts[most].n {
-			return fmt.Errorf("cifar: read %s: %d samples where %s has %d, so it looks truncated: download or unpack it again",
-				filepath.Join(path, p.file), p.n, d.parts[most].file, d.parts[most].n)
+			return fault.New("read", filepath.Join(path, p.file), fmt.Sprintf("%d samples where %s has %d, so it looks truncated",
+				p.n, d.parts[most].file, d.parts[most].n), mend)
 		}
 	}
 	return nil

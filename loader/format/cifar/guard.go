@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"dev.gpustall/engine/fault"
 )
 
 // Limits of guard. A real batch has about 45,000 operations: an integer for each
@@ -26,24 +28,24 @@ const (
 // frames). Everything else costs at most a few hundred bytes an operation.
 func guard(b []byte) error {
 	if len(b) > maxPickle {
-		return fmt.Errorf("%d bytes, more than the %d that a CIFAR-10 batch may have: check that it is one", len(b), maxPickle)
+		return fault.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR-10 batch may have", len(b), maxPickle), "check that it is one")
 	}
 	if len(b) == 0 {
-		return errors.New("the file is empty: " + pickleMend)
+		return fault.Reason("the file is empty", pickleMend)
 	}
 	marks, builds := 0, 0
 	for ops, i := 0, 0; i < len(b); ops++ {
 		op := b[i]
 		i++
 		if ops == maxOps || marks > maxOps/16 || builds > maxBuilds {
-			return fmt.Errorf("the pickle has more operations than a CIFAR-10 file can have, so it is refused: %s", pickleMend)
+			return fault.Reason("the pickle has more operations than a CIFAR-10 file can have, so it is refused", pickleMend)
 		}
 		n, err := operand(op, b[i:])
 		if err != nil {
-			return fmt.Errorf("the pickle is damaged (%w at byte %d): %s", err, i-1, pickleMend)
+			return fault.Reason(fmt.Sprintf("the pickle is damaged (%v at byte %d)", err, i-1), pickleMend)
 		}
 		if n > len(b)-i {
-			return fmt.Errorf("the pickle ends within an operand at byte %d of %d, so it is truncated: %s", i-1, len(b), pickleMend)
+			return fault.Reason(fmt.Sprintf("the pickle ends within an operand at byte %d of %d, so it is truncated", i-1, len(b)), pickleMend)
 		}
 		i += n
 		switch op {
@@ -55,7 +57,7 @@ func guard(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the pickle has no end after %d bytes, so it is truncated: %s", len(b), pickleMend)
+	return fault.Reason(fmt.Sprintf("the pickle has no end after %d bytes, so it is truncated", len(b)), pickleMend)
 }
 
 // operand returns the length of the operand of op at the head of b.

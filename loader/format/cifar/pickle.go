@@ -10,6 +10,8 @@ import (
 
 	"github.com/nlpodyssey/gopickle/pickle"
 	"github.com/nlpodyssey/gopickle/types"
+
+	"dev.gpustall/engine/fault"
 )
 
 const pickleMend = "download or unpack it again"
@@ -23,24 +25,24 @@ func parsePython(name string, b []byte) (*content, error) {
 	}
 	arr, ok := lookup(d, "data").(*ndarray)
 	if !ok || !arr.set {
-		return nil, errors.New(`the pickle has no array "data", so it is not a CIFAR-10 batch: ` + pickleMend)
+		return nil, fault.Reason(`the pickle has no array "data", so it is not a CIFAR-10 batch`, pickleMend)
 	}
 	if arr.dtype == nil || !arr.dtype.uint8() || len(arr.shape) != 2 || arr.shape[1] != Pixels {
-		return nil, fmt.Errorf(`its "data" is an array %v of %s instead of [n %d] of uint8, so it is not a CIFAR-10 batch: %s`, arr.shape, arr.dtype, Pixels, pickleMend)
+		return nil, fault.Reason(fmt.Sprintf(`its "data" is an array %v of %s instead of [n %d] of uint8, so it is not a CIFAR-10 batch`, arr.shape, arr.dtype, Pixels), pickleMend)
 	}
 	n := arr.shape[0]
 	if n == 0 || n > maxPickle/Pixels || len(arr.data) != n*Pixels {
-		return nil, fmt.Errorf(`its "data" holds %d bytes where %d samples need %d, so it is truncated or damaged: %s`, len(arr.data), n, n*Pixels, pickleMend)
+		return nil, fault.Reason(fmt.Sprintf(`its "data" holds %d bytes where %d samples need %d, so it is truncated or damaged`, len(arr.data), n, n*Pixels), pickleMend)
 	}
 	list, ok := lookup(d, "labels").(*types.List)
 	if !ok || list.Len() != n {
-		return nil, fmt.Errorf(`its "labels" is not a list of %d numbers, so it is not a CIFAR-10 batch: %s`, n, pickleMend)
+		return nil, fault.Reason(fmt.Sprintf(`its "labels" is not a list of %d numbers, so it is not a CIFAR-10 batch`, n), pickleMend)
 	}
 	labels := make([]byte, n)
 	for i := range labels {
 		l, ok := list.Get(i).(int)
 		if !ok || l < 0 || l > 255 {
-			return nil, fmt.Errorf("sample %d has the label %v, which is no class, so it is damaged: %s", i, list.Get(i), pickleMend)
+			return nil, fault.Reason(fmt.Sprintf("sample %d has the label %v, which is no class, so it is damaged", i, list.Get(i)), pickleMend)
 		}
 		labels[i] = byte(l)
 	}
@@ -76,18 +78,18 @@ func unpickleDict(b []byte) (d *types.Dict, err error) {
 	// The machine trusts the types on its stack: a damaged pickle panics.
 	defer func() {
 		if p := recover(); p != nil {
-			d, err = nil, fmt.Errorf("the pickle is damaged (%.80s): %s", fmt.Sprint(p), pickleMend)
+			d, err = nil, fault.Reason(fmt.Sprintf("the pickle is damaged (%.80s)", fmt.Sprint(p)), pickleMend)
 		}
 	}()
 	u := pickle.NewUnpickler(bytes.NewReader(b))
 	u.FindClass = classes{&latin1{budget: len(b)}}.find
 	v, err := u.Load()
 	if err != nil {
-		return nil, fmt.Errorf("the pickle is damaged (%.160s): %s", err.Error(), pickleMend)
+		return nil, fault.Reason(fmt.Sprintf("the pickle is damaged (%.160s)", err.Error()), pickleMend)
 	}
 	d, ok := v.(*types.Dict)
 	if !ok {
-		return nil, errors.New("the pickle is not a dict, so it is not a CIFAR-10 file: " + pickleMend)
+		return nil, fault.Reason("the pickle is not a dict, so it is not a CIFAR-10 file", pickleMend)
 	}
 	return d, nil
 }

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
 )
 
@@ -36,11 +37,17 @@ type content struct {
 	names []string
 }
 
+// What to do about a file that is not whole, and about a path that is something else.
+const (
+	mend     = "download or unpack it again"
+	mendPath = "give the folder or the tar.gz of CIFAR-10"
+)
+
 // check refuses labels that name no class.
 func (c *content) check(classes int) error {
 	for i, l := range c.labels {
 		if int(l) >= classes {
-			return fmt.Errorf("sample %d has label %d, beyond the %d classes, so the file is damaged or is not CIFAR-10: download or unpack it again", i, l, classes)
+			return fault.Reason(fmt.Sprintf("sample %d has label %d, beyond the %d classes, so the file is damaged or is not CIFAR-10", i, l, classes), mend)
 		}
 	}
 	return nil
@@ -75,10 +82,10 @@ func metaFile(format string) string {
 func detect(p string) (source, error) {
 	st, err := os.Stat(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		return source{}, fmt.Errorf("cifar: open %s: there is no such file or folder: check the path: %w", p, fs.ErrNotExist)
+		return source{}, fault.New("open data", p, "there is no such file or folder", "check the path").Because(err)
 	}
 	if err != nil {
-		return source{}, loader.FileError("cifar: open", p, err, "check the path")
+		return source{}, fault.File(err, "open data", p, "check the path")
 	}
 	if !st.IsDir() {
 		return detectArchive(p)
@@ -86,7 +93,7 @@ func detect(p string) (source, error) {
 	for _, dir := range []string{p, filepath.Join(p, DirBinary), filepath.Join(p, DirPython)} {
 		format, err := folderFormat(dir)
 		if err != nil {
-			return source{}, loader.FileError("cifar: open", dir, err, pickleMend)
+			return source{}, fault.File(err, "open data", dir, pickleMend)
 		}
 		if format != "" {
 			return source{path: dir, dir: dir, format: format}, nil
@@ -97,8 +104,9 @@ func detect(p string) (source, error) {
 			return detectArchive(a)
 		}
 	}
-	return source{}, fmt.Errorf("cifar: open %s: %w: looked for data_batch_1.bin, data_batch_1, %s, %s, %s and %s: give the folder or the tar.gz of CIFAR-10",
-		p, ErrNotCIFAR, DirBinary, DirPython, ArchiveBinary, ArchivePython)
+	return source{}, fault.New("open data", p,
+		fmt.Sprintf("%v: looked for data_batch_1.bin, data_batch_1, %s, %s, %s and %s", ErrNotCIFAR, DirBinary, DirPython, ArchiveBinary, ArchivePython),
+		mendPath).Because(ErrNotCIFAR)
 }
 
 // folderFormat recognises a folder by any of its batch files, so that a missing
@@ -136,12 +144,12 @@ func (s source) load(want []string, optional string) (map[string]*content, error
 			continue // the caller names what is missing
 		}
 		if err != nil {
-			return nil, loader.FileError("cifar: open", full, err, pickleMend)
+			return nil, fault.File(err, "open data", full, pickleMend)
 		}
 		c, err := parse(name, s.format, f, st.Size())
 		f.Close()
 		if err != nil {
-			return nil, fmt.Errorf("cifar: read %s: %w", full, err)
+			return nil, fault.Wrap(err, "read", full, "")
 		}
 		found[name] = c
 	}
@@ -151,7 +159,7 @@ func (s source) load(want []string, optional string) (map[string]*content, error
 // parse reads one file of the data set. size is its length, -1 when unknown.
 func parse(name, format string, r io.Reader, size int64) (*content, error) {
 	if size > maxFile {
-		return nil, fmt.Errorf("%d bytes, more than the %d that a CIFAR-10 file may have: check that it is one", size, maxFile)
+		return nil, fault.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR-10 file may have", size, maxFile), "check that it is one")
 	}
 	var buf bytes.Buffer
 	if size > 0 {
@@ -159,10 +167,10 @@ func parse(name, format string, r io.Reader, size int64) (*content, error) {
 	}
 	n, err := buf.ReadFrom(io.LimitReader(r, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, loader.Mend(err, "it is truncated or damaged: download or unpack it again"))
+		return nil, fault.Reason(err.Error()+", so it may be truncated or damaged", fault.Mend(err, mend)).Because(err)
 	}
 	if n > maxFile {
-		return nil, fmt.Errorf("more than the %d bytes that a CIFAR-10 file may have: check that it is one", maxFile)
+		return nil, fault.Reason(fmt.Sprintf("more than the %d bytes that a CIFAR-10 file may have", maxFile), "check that it is one")
 	}
 	switch {
 	case name == metaFile(format) && format == FormatBinary:
@@ -179,11 +187,11 @@ func parse(name, format string, r io.Reader, size int64) (*content, error) {
 // and the blue plane, row by row. The bytes are kept as they are.
 func parseBinary(name string, b []byte) (*content, error) {
 	if len(b) == 0 {
-		return nil, errors.New("the file is empty: download or unpack it again")
+		return nil, fault.Reason("the file is empty", mend)
 	}
 	if r := len(b) % Record; r != 0 {
-		return nil, fmt.Errorf("%d bytes is not a whole number of %d-byte records (%d left over), so it is truncated or damaged: download or unpack it again",
-			len(b), Record, r)
+		return nil, fault.Reason(fmt.Sprintf("%d bytes is not a whole number of %d-byte records (%d left over), so it is truncated or damaged",
+			len(b), Record, r), mend)
 	}
 	n := len(b) / Record
 	labels := make([]byte, n)
@@ -226,7 +234,8 @@ func detectArchive(p string) (source, error) {
 		return source{}, err
 	}
 	if s.format == "" {
-		return source{}, fmt.Errorf("cifar: open %s: %w: the archive holds no data_batch file: give %s or %s", p, ErrNotCIFAR, ArchiveBinary, ArchivePython)
+		return source{}, fault.New("open data", p, fmt.Sprintf("%v: the archive holds no data_batch file", ErrNotCIFAR),
+			fmt.Sprintf("give %s or %s", ArchiveBinary, ArchivePython)).Because(ErrNotCIFAR)
 	}
 	return s, nil
 }
@@ -244,7 +253,7 @@ func (s source) loadArchive(want []string, optional string) (map[string]*content
 		}
 		c, err := parse(name, s.format, r, h.Size)
 		if err != nil {
-			return false, fmt.Errorf("cifar: read %s in %s: %w", name, s.path, err)
+			return false, fault.Wrap(err, "read", name+" in "+s.path, "")
 		}
 		found[name] = c
 		return len(found) == len(needed), nil
@@ -257,7 +266,7 @@ func (s source) loadArchive(want []string, optional string) (map[string]*content
 func walkArchive(p string, fn func(name string, h *tar.Header, r io.Reader) (done bool, err error)) error {
 	f, _, err := loader.Open(p)
 	if err != nil {
-		return loader.FileError("cifar: open", p, err, pickleMend)
+		return fault.File(err, "open data", p, pickleMend)
 	}
 	defer f.Close()
 	return walkTar(p, f, fn)
@@ -266,7 +275,7 @@ func walkArchive(p string, fn func(name string, h *tar.Header, r io.Reader) (don
 func walkTar(p string, r io.Reader, fn func(name string, h *tar.Header, r io.Reader) (done bool, err error)) error {
 	z, err := gzip.NewReader(r)
 	if err != nil {
-		return fmt.Errorf("cifar: open %s: %w: not a gzip file (%w): give the folder or the tar.gz of CIFAR-10", p, ErrNotCIFAR, err)
+		return fault.New("open data", p, fmt.Sprintf("%v: not a gzip file (%v)", ErrNotCIFAR, err), mendPath).Because(ErrNotCIFAR)
 	}
 	t := tar.NewReader(io.LimitReader(z, maxStream))
 	for {
@@ -275,7 +284,7 @@ func walkTar(p string, r io.Reader, fn func(name string, h *tar.Header, r io.Rea
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("cifar: read %s: %w, so the archive is truncated or damaged: download it again", p, err)
+			return fault.New("read", p, fmt.Sprintf("%v, so the archive is truncated or damaged", err), "download it again").Because(err)
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue

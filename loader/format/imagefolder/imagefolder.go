@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/codec"
 	"dev.gpustall/loader/synth/marker"
@@ -53,9 +54,9 @@ func OpenTest(path string) (*Dataset, error) { return open(path, "val", "valid",
 
 func open(path string, splits ...string) (*Dataset, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("imagefolder: open %s: there is no such folder: check the path: %w", path, os.ErrNotExist)
+		return nil, fault.New("open data", path, "there is no such folder", "check the path").Because(err)
 	} else if err != nil {
-		return nil, loader.FileError("imagefolder: open", path, err, "check the path")
+		return nil, fault.File(err, "open data", path, "check the path")
 	}
 	root := path
 	for _, s := range splits {
@@ -65,7 +66,7 @@ func open(path string, splits ...string) (*Dataset, error) {
 		}
 	}
 	if root == path && splits[0] != "train" {
-		return nil, fmt.Errorf("imagefolder: open %s: %w: it has no folder val, valid or test: make one with a folder for each class", path, ErrNotFolder)
+		return nil, fault.New("open data", path, fmt.Sprintf("%v: it has no folder val, valid or test", ErrNotFolder), "make one with a folder for each class").Because(ErrNotFolder)
 	}
 	d := &Dataset{}
 	classes, err := classesOf(root)
@@ -78,7 +79,7 @@ func open(path string, splits ...string) (*Dataset, error) {
 			return nil, err
 		}
 		if len(d.files) == before {
-			return nil, fmt.Errorf("imagefolder: open %s: the class folder %s holds no image (%s): put some there or remove it", loader.Path(root), loader.Path(c), strings.Join(extensions, " "))
+			return nil, fault.New("open data", root, fmt.Sprintf("the class folder %s holds no image (%s)", fault.Path(c), strings.Join(extensions, " ")), "put some there or remove it")
 		}
 	}
 	name := filepath.Base(path)
@@ -111,11 +112,11 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	path := d.Path(s.Index)
 	f, st, err := loader.Open(path)
 	if err != nil {
-		return loader.FileError("imagefolder: read", path, err, "put it back, or start again if the folder has changed")
+		return fault.File(err, "read", path, "put it back, or start again if the folder has changed")
 	}
 	defer f.Close()
 	if st.Size() > maxFile {
-		return fmt.Errorf("imagefolder: read %s: %d bytes, more than the %d that an image may have: remove it from the folder", loader.Path(path), st.Size(), maxFile)
+		return fault.New("read", path, fmt.Sprintf("%d bytes, more than the %d that an image may have", st.Size(), maxFile), "remove it from the folder")
 	}
 	n := int(st.Size())
 	if cap(s.Raw) < n {
@@ -123,7 +124,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	}
 	s.Raw = s.Raw[:n]
 	if got, err := io.ReadFull(f, s.Raw); err != nil {
-		return fmt.Errorf("imagefolder: read %s: %w after %d of %d bytes: %s", loader.Path(path), err, got, n, loader.Mend(err, "it shrank while it was read: wait until it is written"))
+		return fault.New("read", path, fmt.Sprintf("%v after %d of %d bytes", err, got, n), fault.Mend(err, "wait until it is written: it shrank while it was read")).Because(err)
 	}
 	s.Label = d.files[s.Index].class
 	return nil
@@ -132,7 +133,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 // Decode turns the image in s.Raw into RGB pixels.
 func (d *Dataset) Decode(s *loader.Sample) error {
 	if err := codec.Decode(s); err != nil {
-		return fmt.Errorf("imagefolder: decode %s: %w: %s", loader.Path(d.Path(s.Index)), err, codec.Mend(err))
+		return fault.New("decode", d.Path(s.Index), err.Error(), codec.Mend(err)).Because(err)
 	}
 	return nil
 }

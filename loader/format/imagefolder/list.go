@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/loader"
+	"dev.gpustall/engine/fault"
 )
 
 // Bounds on a class: how deep its folders are nested, and how many folders are reached
@@ -25,12 +25,14 @@ func isDir(p string) bool {
 	return err == nil && st.IsDir()
 }
 
+const mendClasses = "give a folder with a folder of images for each class"
+
 // classesOf returns the folders of root in the order of their names' bytes, as
 // torchvision's find_classes does: hidden ones and links to folders included.
 func classesOf(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return nil, loader.FileError("imagefolder: open", root, err, "give a folder with a folder of images for each class")
+		return nil, fault.File(err, "open data", root, mendClasses)
 	}
 	var classes []string
 	for _, e := range entries {
@@ -39,7 +41,7 @@ func classesOf(root string) ([]string, error) {
 		}
 	}
 	if len(classes) == 0 {
-		return nil, fmt.Errorf("imagefolder: open %s: %w: give a folder with a folder of images for each class", root, ErrNotFolder)
+		return nil, fault.New("open data", root, ErrNotFolder.Error(), mendClasses).Because(ErrNotFolder)
 	}
 	slices.Sort(classes)
 	return classes, nil
@@ -57,11 +59,11 @@ func (d *Dataset) add(root, class string, index int32) error {
 	for _, dir := range dirs {
 		rel, err := filepath.Rel(root, dir)
 		if err != nil {
-			return fmt.Errorf("imagefolder: list %s: %w", dir, err)
+			return fault.Wrap(err, "list", dir, mendFolder)
 		}
 		entries, err := os.ReadDir(dir) // sorted by name
 		if err != nil {
-			return loader.FileError("imagefolder: list", dir, err, mendFolder)
+			return fault.File(err, "list", dir, mendFolder)
 		}
 		for _, e := range entries {
 			if !isImage(e.Name()) {
@@ -86,7 +88,7 @@ type walker struct {
 func (w *walker) walk(dir string, above []fs.FileInfo, linked bool) error {
 	st, err := os.Stat(dir)
 	if err != nil {
-		return loader.FileError("imagefolder: list", dir, err, mendFolder)
+		return fault.File(err, "list", dir, mendFolder)
 	}
 	for _, a := range above {
 		if os.SameFile(a, st) {
@@ -94,17 +96,17 @@ func (w *walker) walk(dir string, above []fs.FileInfo, linked bool) error {
 		}
 	}
 	if len(above) == maxDepth {
-		return fmt.Errorf("imagefolder: list %s: folders are nested more than %d deep: flatten them", loader.Path(dir), maxDepth)
+		return fault.New("list", dir, fmt.Sprintf("folders are nested more than %d deep", maxDepth), "flatten them")
 	}
 	if linked {
 		if w.linked++; w.linked > maxLinked {
-			return fmt.Errorf("imagefolder: list %s: links lead to more than %d folders: remove links that lead to one another", loader.Path(dir), maxLinked)
+			return fault.New("list", dir, fmt.Sprintf("links lead to more than %d folders", maxLinked), "remove links that lead to one another")
 		}
 	}
 	w.dirs = append(w.dirs, dir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return loader.FileError("imagefolder: list", dir, err, mendFolder)
+		return fault.File(err, "list", dir, mendFolder)
 	}
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())

@@ -153,7 +153,7 @@ func TestBrokenLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"no such file or directory: put it back", "too many levels of symbolic links: remove the link"} {
+	for i, want := range []string{"no such file or directory; put it back", "too many levels of symbolic links; remove the link"} {
 		err := d.Read(t.Context(), &loader.Sample{Index: i})
 		if err == nil || !strings.Contains(err.Error(), d.Path(i)+": "+want) {
 			t.Errorf("%v does not say %q", err, want)

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
 )
@@ -62,8 +63,8 @@ func Generate(o Options) (*Dataset, error) {
 		o.Samples = DefaultSamples
 	}
 	if o.Samples < 0 || o.SampleBytes <= 0 || int64(o.SampleBytes) > maxBytes || o.PerSample < 0 {
-		return nil, fmt.Errorf("records: make %d samples of %d bytes at %v each: give at least one sample of 1 to %d bytes and no negative time",
-			o.Samples, o.SampleBytes, o.PerSample, int64(maxBytes))
+		return nil, fault.New("make data", "in memory", fmt.Sprintf("%d samples of %d bytes at %v each cannot be", o.Samples, o.SampleBytes, o.PerSample),
+			fmt.Sprintf("give at least one sample of 1 to %d bytes and no negative time", int64(maxBytes)))
 	}
 	d := &Dataset{bytes: o.SampleBytes, body: make([]byte, o.SampleBytes), delay: o.PerSample}
 	Fill(d.body, o.Seed, 0)
@@ -75,6 +76,12 @@ func Generate(o Options) (*Dataset, error) {
 	return d, nil
 }
 
+// What to do about records that are not whole, and about a path that is something else.
+const (
+	mend     = "make the records again"
+	mendPath = "give a folder of " + Ext + " files"
+)
+
 // ErrNotRecords is wrapped by Open's error when the path holds no records.
 var ErrNotRecords = errors.New("no records here")
 
@@ -82,7 +89,7 @@ var ErrNotRecords = errors.New("no records here")
 func Open(dir string) (*Dataset, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, loader.FileError("records: open", dir, err, "give a folder of "+Ext+" files")
+		return nil, fault.File(err, "open data", dir, mendPath)
 	}
 	d := &Dataset{dir: dir}
 	for _, e := range entries { // sorted
@@ -91,21 +98,21 @@ func Open(dir string) (*Dataset, error) {
 		}
 		st, err := e.Info()
 		if err != nil {
-			return nil, loader.FileError("records: open", filepath.Join(dir, e.Name()), err, "start again if the folder has changed")
+			return nil, fault.File(err, "open data", filepath.Join(dir, e.Name()), "start again if the folder has changed")
 		}
 		if st.Size() > maxBytes {
-			return nil, fmt.Errorf("records: open %s: %d bytes, more than the %d that a record may have: remove it from the folder", loader.Path(filepath.Join(dir, e.Name())), st.Size(), maxBytes)
+			return nil, fault.New("open data", filepath.Join(dir, e.Name()), fmt.Sprintf("%d bytes, more than the %d that a record may have", st.Size(), maxBytes), "remove it from the folder")
 		}
 		if d.bytes == 0 {
 			d.bytes = int(st.Size())
 		}
 		if st.Size() != int64(d.bytes) || d.bytes == 0 {
-			return nil, fmt.Errorf("records: open %s: %d bytes where the first record has %d, so it looks truncated: make the records again", filepath.Join(dir, e.Name()), st.Size(), d.bytes)
+			return nil, fault.New("open data", filepath.Join(dir, e.Name()), fmt.Sprintf("%d bytes where the first record has %d, so it looks truncated", st.Size(), d.bytes), mend)
 		}
 		d.names = append(d.names, e.Name())
 	}
 	if len(d.names) == 0 {
-		return nil, fmt.Errorf("records: open %s: %w: give a folder of %s files", dir, ErrNotRecords, Ext)
+		return nil, fault.New("open data", dir, ErrNotRecords.Error(), mendPath).Because(ErrNotRecords)
 	}
 	name := filepath.Base(dir)
 	if m := marker.Read(dir); m != nil {
@@ -113,7 +120,7 @@ func Open(dir string) (*Dataset, error) {
 			name = m.Name
 		}
 		if m.Samples > 0 && m.Samples != len(d.names) {
-			return nil, fmt.Errorf("records: open %s: %d records where %s promises %d: make the records again", dir, len(d.names), marker.File, m.Samples)
+			return nil, fault.New("open data", dir, fmt.Sprintf("%d records where %s promises %d", len(d.names), marker.File, m.Samples), mend)
 		}
 	}
 	d.info = info(name, dir, len(d.names), d.bytes)
@@ -155,11 +162,11 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	path := filepath.Join(d.dir, d.names[s.Index])
 	f, _, err := loader.Open(path)
 	if err != nil {
-		return loader.FileError("records: read", path, err, "put it back, or start again if the folder has changed")
+		return fault.File(err, "read", path, "put it back, or start again if the folder has changed")
 	}
 	defer f.Close()
 	if got, err := io.ReadFull(f, s.Raw); err != nil {
-		return fmt.Errorf("records: read %s: %w after %d of %d bytes: %s", path, err, got, d.bytes, loader.Mend(err, "it is truncated: make the records again"))
+		return fault.New("read", path, fmt.Sprintf("%v after %d of %d bytes", err, got, d.bytes), fault.Mend(err, mend)).Because(err)
 	}
 	return nil
 }

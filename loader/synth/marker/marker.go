@@ -38,7 +38,7 @@ func Write(dir string, m Marker) error {
 	m.Note = note
 	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		return fmt.Errorf("marker: encode %s: %w", File, err)
+		return fmt.Errorf("encode %s: %w", File, err)
 	}
 	return os.WriteFile(filepath.Join(dir, File), append(b, '\n'), 0o644)
 }

@@ -1,4 +1,4 @@
-package loader
+package fault
 
 import (
 	"errors"
@@ -33,12 +33,12 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// TestFileError: the path is said once, and the reason is kept.
-func TestFileError(t *testing.T) {
+// TestFile: the path is said once, and the reason is kept.
+func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none")
 	_, err := os.Open(path)
-	err = FileError("numbers: open", path, err, "check the path")
-	if want := "numbers: open " + path + ": no such file or directory: check the path"; err.Error() != want {
+	err = File(err, "open", path, "check the path")
+	if want := "open " + path + ": no such file or directory; check the path"; err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
