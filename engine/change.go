@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
@@ -76,10 +77,10 @@ func (e *Engine) apply(k Knobs) error {
 	e.span(trace.KindRebuild, start, -1, 0)
 	switch {
 	case err != nil && e.plans.Broken():
-		return fmt.Errorf("apply %s: %w", words, err)
+		return fault.Wrap(err, "apply", words, mendDevice)
 	case err != nil:
 		if err := e.plans.Revert(); err != nil {
-			return fmt.Errorf("go back from %s: %w", words, err)
+			return fault.Wrap(err, "go back from", words, mendDevice)
 		}
 		return nil
 	}
@@ -87,7 +88,7 @@ func (e *Engine) apply(k Knobs) error {
 		e.micro = 0
 		if state := e.plans.State(); state != nil {
 			if err := state.DropSum(); err != nil {
-				return fmt.Errorf("clear the sum of gradients for %s: %w", words, err)
+				return fault.Wrap(err, "clear the sum of gradients for", words, mendDevice)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/plan"
@@ -113,16 +114,19 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
+// mendDevice is what there is to do about a device that fails.
+const mendDevice = "run it again; gpustall doctor says what this machine has"
+
 func (e *Engine) prepare() (err error) {
 	if e.copyStream, err = e.dev.NewStream("copy"); err != nil {
-		return fmt.Errorf("create the copy stream on %s: %w", e.info.Name, err)
+		return fault.Wrap(err, "create", "the copy stream on "+e.info.Name, mendDevice)
 	}
 	if e.computeStream, err = e.dev.NewStream("compute"); err != nil {
-		return fmt.Errorf("create the compute stream on %s: %w", e.info.Name, err)
+		return fault.Wrap(err, "create", "the compute stream on "+e.info.Name, mendDevice)
 	}
 	for i := range e.ring {
 		if err = e.ring[i].prepare(e.dev); err != nil {
-			return fmt.Errorf("create events on %s: %w", e.info.Name, err)
+			return fault.Wrap(err, "create", "events on "+e.info.Name, mendDevice)
 		}
 	}
 	mean, std := e.cfg.Transform.Normalisation()

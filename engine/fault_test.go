@@ -244,7 +244,7 @@ func TestDatasetFails(t *testing.T) {
 					says = "index out of range"
 				}
 				r, _ := faultyCPU(t, broken{stripes{n: 256}, 100, panics}, k, 1)
-				r.end(t, 6, "load a batch", "100", says) // of 16 samples
+				r.end(t, 6, "sample 100", says) // of 16 samples
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
@@ -82,14 +83,14 @@ func (f *flight) release(dev device.Device) error {
 func (e *Engine) resolve() error {
 	for i := e.tail; i < e.head; i++ {
 		if err := e.ring[i%len(e.ring)].release(e.dev); err != nil {
-			return fmt.Errorf("query step %d's copy: %w", e.ring[i%len(e.ring)].step, err)
+			return fault.Wrap(err, "query", fmt.Sprintf("the copy of step %d on %s", e.ring[i%len(e.ring)].step, e.info.Name), mendDevice)
 		}
 	}
 	for e.tail < e.head {
 		f := &e.ring[e.tail%len(e.ring)]
 		ok, err := e.dev.Query(f.done)
 		if err != nil {
-			return fmt.Errorf("query step %d on %s: %w", f.step, e.info.Name, err)
+			return fault.Wrap(err, "query", fmt.Sprintf("step %d on %s", f.step, e.info.Name), mendDevice)
 		}
 		if !ok {
 			if e.head-e.tail < Depth {
@@ -111,7 +112,7 @@ func (e *Engine) resolve() error {
 func (e *Engine) sync(f *flight) error {
 	start := e.rec.Now()
 	if err := e.dev.Sync(f.done); err != nil {
-		return fmt.Errorf("wait for step %d on %s: %w", f.step, e.info.Name, err)
+		return fault.Wrap(err, "wait for", fmt.Sprintf("step %d on %s", f.step, e.info.Name), mendDevice)
 	}
 	e.span(trace.KindSync, start, f.seq, 0)
 	return nil
@@ -127,7 +128,7 @@ func (e *Engine) record(f *flight) error {
 	for i, ev := range [...]device.Event{f.copyStart, f.copyEnd, f.start, f.end} {
 		var err error
 		if at[i], err = e.clock.at(e.dev, ev); err != nil {
-			return fmt.Errorf("read step %d's events: %w", f.step, err)
+			return fault.Wrap(err, "read", fmt.Sprintf("the events of step %d", f.step), mendDevice)
 		}
 	}
 	clampToHost(&at, f.enqueued, now)
@@ -145,7 +146,7 @@ func (e *Engine) record(f *flight) error {
 	}
 	if timed {
 		if err := e.ops.Read(f.prog, f.timing, f.segment, compute); err != nil {
-			return fmt.Errorf("read the op times of step %d: %w", f.step, err)
+			return fault.Wrap(err, "read", fmt.Sprintf("the op times of step %d", f.step), mendDevice)
 		}
 		f.timing = 0
 		f.host += e.rec.Now() - now

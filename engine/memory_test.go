@@ -172,7 +172,7 @@ func TestRefusesUpFront(t *testing.T) {
 	if dev.held != 0 || len(dev.taken) != 0 {
 		t.Errorf("%d bytes are held, %v taken", dev.held, dev.taken)
 	}
-	m := regexp.MustCompile(`batch_size=256 in fp32 needs [\d.]+ MiB of device memory \(activations [\d.]+ MiB, inputs [\d.]+ MiB, parameters [\d.]+ MiB\), but .*; lower batch_size to (\d+)$`).FindStringSubmatch(err.Error())
+	m := regexp.MustCompile(`batch_size=256 in fp32: it needs [\d.]+ MiB of device memory \(activations [\d.]+ MiB, inputs [\d.]+ MiB, parameters [\d.]+ MiB\), but .*; lower batch_size to (\d+)$`).FindStringSubmatch(err.Error())
 	if m == nil {
 		t.Fatalf("%v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/trace"
@@ -33,10 +34,7 @@ func (e *Engine) next(ctx context.Context) (*loader.Batch, error) {
 	b, err := e.loader.Next(ctx)
 	if err != nil {
 		e.span(trace.KindNext, start, -1, 0)
-		if done(err) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("load a batch: %w", err)
+		return nil, err
 	}
 	e.span(trace.KindNext, start, b.Seq, b.Flags)
 	return b, nil
@@ -56,7 +54,7 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	f.prog = slot.Program(e.micro+1 == e.applied.Accumulate)
 	if err = e.send(f, slot); err != nil {
 		e.abort()
-		return fmt.Errorf("enqueue step %d on %s: %w", e.step, e.info.Name, err)
+		return fault.Wrap(err, "enqueue", fmt.Sprintf("step %d on %s", e.step, e.info.Name), mendDevice)
 	}
 	f.enqueued = start
 	f.flags = b.Flags | e.transition.flag()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 )
 
 // tensorAlign is the alignment of every tensor among the activations, in bytes.
@@ -23,7 +24,7 @@ type Activations struct {
 func (m *Model) NewActivations(dev device.Device, size int) (*Activations, error) {
 	buf, err := dev.Alloc(size)
 	if err != nil {
-		return nil, fmt.Errorf("nn: activations of model %q, %d bytes (lower batch_size): %w", m.Name, size, err)
+		return nil, fault.Wrap(err, "allocate", fmt.Sprintf("the activations of model %s, %d bytes", m.Name, size), "lower batch_size")
 	}
 	return &Activations{dev, buf}, nil
 }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"dev.gpustall/engine/fault"
 )
 
 // Shape is one sample's: rows, columns, channels.
@@ -62,19 +64,22 @@ func New(name string, in Shape, classes int) (*Model, error) {
 		if d.name != name {
 			continue
 		}
+		refuse := func(reason string) (*Model, error) {
+			return nil, fault.New("make model", name, reason, "choose another model, or other data")
+		}
 		switch {
 		case in.C < 1 || in.C > MaxChannels:
-			return nil, fmt.Errorf("nn: model %q takes 1 to %d input channels, not %d", name, MaxChannels, in.C)
+			return refuse(fmt.Sprintf("it takes 1 to %d input channels, not %d", MaxChannels, in.C))
 		case in.H < d.least || in.W < d.least:
-			return nil, fmt.Errorf("nn: model %q needs samples of at least %dx%d pixels, not %dx%d", name, d.least, d.least, in.H, in.W)
+			return refuse(fmt.Sprintf("it needs samples of at least %dx%d pixels, not %dx%d", d.least, d.least, in.H, in.W))
 		case classes < 2:
-			return nil, fmt.Errorf("nn: model %q needs at least 2 classes, not %d", name, classes)
+			return refuse(fmt.Sprintf("it needs at least 2 classes, not %d", classes))
 		}
 		m := &Model{Name: name, In: in, Classes: classes}
 		d.build(&builder{m})
 		return m, nil
 	}
-	return nil, fmt.Errorf("nn: %w %q: choose one of %s", ErrUnknownModel, name, strings.Join(Names(), ", "))
+	return nil, fault.New("make model", name, ErrUnknownModel.Error(), "choose one of "+strings.Join(Names(), ", ")).Because(ErrUnknownModel)
 }
 
 // Params lists the trainable parameters in PyTorch's state_dict order.

@@ -2,9 +2,9 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 )
 
@@ -29,11 +29,11 @@ func (p *Plans) open(k Knobs) error {
 		return err
 	}
 	if err := p.reserve(k, d, false); err != nil {
-		return fmt.Errorf("plan the run on %s: %w", p.info.Name, err)
+		return err
 	}
 	if p.cfg.Model != nil {
 		if p.state, err = nn.NewState(p.dev, p.cfg.Model, p.cfg.Seed); err != nil {
-			return fmt.Errorf("place the model's parameters on %s: %w", p.info.Name, err)
+			return fault.Wrap(err, "place", "the model's parameters on "+p.info.Name, mendMemory)
 		}
 		if err := p.state.Configure(p.typ, p.accumulate); err != nil {
 			return err

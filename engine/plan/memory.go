@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/trace"
@@ -162,15 +163,18 @@ func (p *Plans) fits(d demand, again bool) bool {
 	return p.info.Memory == 0 || d.Total() <= p.info.Memory
 }
 
+// mendMemory is what there is to do about too little memory, where no better is known.
+const mendMemory = "lower batch_size"
+
 // refusal says by part what was planned, and the knob to lower.
 func (p *Plans) refusal(k Knobs, d demand, again bool, cause error) error {
 	if p.reserver != nil && cause == nil {
 		_, cause = p.reserver.Reserve(p.reservation(d, again)) // it says how much is free
 	}
 	if cause == nil {
-		cause = fmt.Errorf("%s has %s: %w", p.info.Name, figures.Prose.Bytes(p.info.Memory), device.ErrOutOfMemory)
+		cause = fault.Reason(fmt.Sprintf("%s has %s", p.info.Name, figures.Prose.Bytes(p.info.Memory)), "").Because(device.ErrOutOfMemory)
 	}
-	advice := "lower batch_size"
+	advice := mendMemory
 	full := k.Loader.BatchSize
 	// With the scratch memory of the refused plan, which is hardly less.
 	wouldFit := func(batch int, checkpoint bool) bool {
@@ -188,8 +192,9 @@ func (p *Plans) refusal(k Knobs, d demand, again bool, cause error) error {
 	if !k.Checkpoint && wouldFit(full, true) {
 		advice += ", or turn checkpointing on"
 	}
-	return fmt.Errorf("batch_size=%d in %s needs %s of device memory (%s), but %w; %s",
-		full, k.Precision, figures.Prose.Bytes(d.Total()), d.List(figures.Prose.Bytes), cause, advice)
+	reason := fmt.Sprintf("it needs %s of device memory (%s), but %s",
+		figures.Prose.Bytes(d.Total()), d.List(figures.Prose.Bytes), fault.Explain(cause).Reason)
+	return fault.New("plan", fmt.Sprintf("batch_size=%d in %s", full, k.Precision), reason, advice).Because(cause)
 }
 
 // Memory is the most that was planned for.

@@ -2,9 +2,10 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
 
@@ -43,7 +44,7 @@ func (p *Plans) allocate(input, activations int) (err error) {
 		if p.inputs[i], err = p.dev.Alloc(input); err != nil {
 			p.inputs[i] = device.Buffer{}
 			p.freeInputs()
-			return fmt.Errorf("allocate %d bytes of input (lower batch_size): %w", input, err)
+			return fault.Wrap(err, "allocate", figures.Prose.Bytes(int64(input))+" of input", mendMemory)
 		}
 	}
 	if p.activations == nil && activations > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
@@ -120,7 +121,7 @@ func (p *Plans) build(key Key) (*Plan, error) {
 		q, err = p.tryBuild(key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("plan a step of batch_size=%d on %s: %w", key.Samples, p.info.Name, err)
+		return nil, fault.Wrap(err, "plan", fmt.Sprintf("a step of batch_size=%d on %s", key.Samples, p.info.Name), mendMemory)
 	}
 	return q, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 )
 
@@ -38,7 +39,7 @@ func (p *Plans) tuneFirst(d demand) error {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("try the kernels on %s: %w", p.info.Name, err)
+		return fault.Wrap(err, "try", "the kernels on "+p.info.Name, "run it again: it goes on from there")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
@@ -81,18 +82,22 @@ var (
 func Available() error {
 	if err := driver.Load(); err != nil {
 		if errors.Is(err, driver.ErrNoDriver) {
-			return fmt.Errorf("cuda device: %w: %w; install NVIDIA's driver or take --device cpu", device.ErrNoDevice, err)
+			return noDevice("cuda", err.Error(), "install NVIDIA's driver or take --device cpu")
 		}
-		return fmt.Errorf("cuda device: %w: the NVIDIA driver does not start: %w; see nvidia-smi, or take --device cpu", device.ErrNoDevice, err)
+		return noDevice("cuda", fmt.Sprintf("the NVIDIA driver does not start: %v", err), "see nvidia-smi, or take --device cpu")
 	}
 	n, err := cu.NumDevices()
 	if err != nil {
-		return fmt.Errorf("cuda device: %w: counting GPUs: %w", device.ErrNoDevice, err)
+		return noDevice("cuda", fmt.Sprintf("counting GPUs: %v", err), "see nvidia-smi, or take --device cpu")
 	}
 	if n == 0 {
-		return fmt.Errorf("cuda device: %w: the driver sees no GPU; check CUDA_VISIBLE_DEVICES, or take --device cpu", device.ErrNoDevice)
+		return noDevice("cuda", "the driver sees no GPU", "check CUDA_VISIBLE_DEVICES, or take --device cpu")
 	}
 	return nil
+}
+
+func noDevice(name, reason, mend string) error {
+	return fault.New("open device", name, reason, mend).Because(device.ErrNoDevice)
 }
 
 // Count is how many GPUs the driver sees: none where Available fails.
@@ -112,14 +117,14 @@ func Open(c Config) (device.Device, error) {
 	}
 	n, _ := cu.NumDevices() // Available asked it before
 	if c.Ordinal < 0 || c.Ordinal >= n {
-		return nil, fmt.Errorf("cuda device %d: %w: there are %d, numbered from 0", c.Ordinal, device.ErrNoDevice, n)
+		return nil, noDevice(fmt.Sprintf("cuda:%d", c.Ordinal), fmt.Sprintf("there are %d GPUs, numbered from 0", n), "choose one of them, or take --device cpu")
 	}
 	d := &Device{
 		tuneEmulated: c.TuneEmulated,
 		modules:      make(map[string]cu.Module), functions: make(map[entry]*function), scratches: make(map[kernels.Op]int64), host: make(map[*byte][]byte),
 	}
 	if err := d.open(c.Ordinal); err != nil {
-		return nil, fmt.Errorf("cuda device %d: %w", c.Ordinal, err)
+		return nil, fault.Wrap(err, "open device", fmt.Sprintf("cuda:%d", c.Ordinal), "see nvidia-smi, or take --device cpu")
 	}
 	d.patience = 10 * time.Second
 	if d.info.Emulated {
@@ -137,7 +142,7 @@ func Open(c Config) (device.Device, error) {
 
 func (d *Device) open(ordinal int) (err error) {
 	if d.gpu, err = cu.GetDevice(ordinal); err != nil {
-		return fmt.Errorf("%w: %w", device.ErrNoDevice, err)
+		return fault.Reason(err.Error(), "").Because(device.ErrNoDevice)
 	}
 	if err = d.describe(); err != nil {
 		return err
@@ -145,7 +150,7 @@ func (d *Device) open(ordinal int) (err error) {
 	// Blocking waits leave the processor to the loader's workers.
 	_ = d.gpu.SetPrimaryCtxFlags(cu.SchedBlockingSync) // refused when another user of the context was first: no harm
 	if d.ctx, err = driver.Retain(d.gpu); err != nil {
-		return fmt.Errorf("%w: retaining the context: %w", device.ErrNoDevice, err)
+		return fault.Reason(fmt.Sprintf("its context cannot be had: %v", err), "").Because(device.ErrNoDevice)
 	}
 	d.mem.grow, d.mem.shrink = d.grow, d.shrink
 	err = d.ctx.Do(func() error {
@@ -213,7 +218,7 @@ func (d *Device) describe() error {
 		d.info.TypeNote = fmt.Sprintf("on compute capability %d.%d %s without tensor cores: less memory and traffic, no faster arithmetic", major, minor, strings.Join(slow, " and "))
 	}
 	if d.target.SM < 70 || len(d.info.Types) == 0 {
-		return fmt.Errorf("%w: %s has compute capability %d.%d and the kernels need 7.0 (Volta) or later; take --device cpu", device.ErrNoDevice, name, major, minor)
+		return fault.Reason(fmt.Sprintf("%s has compute capability %d.%d and the kernels need 7.0 (Volta) or later", name, major, minor), "take --device cpu").Because(device.ErrNoDevice)
 	}
 	return nil
 }

@@ -3,14 +3,13 @@
 package cuda
 
 import (
-	"fmt"
-
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 )
 
 // Available says why there is no CUDA device.
 func Available() error {
-	return fmt.Errorf("cuda device: %w: this gpustall was built without CUDA; build it with make", device.ErrNoDevice)
+	return fault.New("open device", "cuda", "this gpustall was built without CUDA", "build it with make, or take --device cpu").Because(device.ErrNoDevice)
 }
 
 // Count is how many GPUs there are.

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/cu"
 
 	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/engine/fault"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
@@ -67,10 +68,10 @@ func (d *Device) module(name string) (cu.Module, error) {
 	}
 	m, err := d.ctx.LoadModule(ptx)
 	if errors.Is(err, driver.OldDriver) {
-		return cu.Module{}, fmt.Errorf("module %s: the driver is older than the kernels: %w; update NVIDIA's driver", name, err)
+		return cu.Module{}, fault.New("load module", name, fmt.Sprintf("the driver is older than the kernels: %v", err), "update NVIDIA's driver").Because(err)
 	}
 	if errors.Is(err, driver.NoCompiler) {
-		return cu.Module{}, fmt.Errorf("module %s: the driver's compiler is not here: %w; install libnvidia-ptxjitcompiler.so.1, or give the container the driver capability compute", name, err)
+		return cu.Module{}, fault.New("load module", name, fmt.Sprintf("the driver's compiler is not here: %v", err), "install libnvidia-ptxjitcompiler.so.1, or give the container the driver capability compute").Because(err)
 	}
 	if err != nil {
 		return cu.Module{}, fmt.Errorf("module %s: the driver does not compile it: %w", name, err)

@@ -11,6 +11,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/engine/fault"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
@@ -29,8 +30,8 @@ func (d *Device) grow(n int64) (addr uint64, err error) {
 	case err == nil:
 		return addr, nil
 	case errors.Is(err, cu.OutOfMemory):
-		return 0, fmt.Errorf("cuda device: allocate %d MiB beside %d MiB already held, with %d of the GPU's %d MiB free: %w; lower batch_size",
-			n>>20, d.mem.held>>20, free>>20, total>>20, device.ErrOutOfMemory)
+		return 0, fault.New("allocate", fmt.Sprintf("%d MiB on the GPU", n>>20),
+			fmt.Sprintf("%v: %d of its %d MiB are free, %d held", device.ErrOutOfMemory, free>>20, total>>20, d.mem.held>>20), "lower batch_size").Because(device.ErrOutOfMemory)
 	}
 	return 0, fmt.Errorf("cuda device: allocate %d MiB: %w", n>>20, err)
 }
@@ -96,7 +97,7 @@ func (d *Device) AllocHost(n int) ([]byte, error) {
 	}
 	b, err := d.ctx.HostAlloc(n)
 	if errors.Is(err, driver.OutOfMemory) {
-		return nil, fmt.Errorf("cuda device: page-lock %d MiB: the system refuses; lower prefetch_factor, num_workers or batch_size, or turn pin_memory off", n>>20)
+		return nil, fault.New("page-lock", fmt.Sprintf("%d MiB", n>>20), "the system refuses", "lower prefetch_factor, num_workers or batch_size, or turn pin_memory off")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cuda device: page-lock %d MiB: %w", n>>20, err)

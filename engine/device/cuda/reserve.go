@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/cu"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
@@ -113,8 +114,8 @@ func (d *Device) Reserve(r device.Reservation) (int64, error) {
 		return 0, err
 	}
 	if piece > free {
-		return 0, fmt.Errorf("cuda device: %d MiB more are needed and %d of the GPU's %d MiB are free: %w",
-			piece>>20, free>>20, d.info.Memory>>20, device.ErrOutOfMemory)
+		return 0, fault.New("reserve", fmt.Sprintf("%d MiB on the GPU", piece>>20),
+			fmt.Sprintf("%d MiB more are needed and %d of the GPU's %d MiB are free", piece>>20, free>>20, d.info.Memory>>20), "lower batch_size").Because(device.ErrOutOfMemory)
 	}
 	if piece > 0 {
 		d.mem.trim()

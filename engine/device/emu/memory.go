@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 )
 
@@ -27,8 +28,8 @@ func (a *arena) alloc(n int) (device.Buffer, error) {
 		return device.Buffer{}, fmt.Errorf("emulated device: allocate %d bytes: the size must be positive", n)
 	}
 	if int64(n) > a.size-a.held {
-		return device.Buffer{}, fmt.Errorf("emulated device: allocate %d MiB beside %d MiB already held, on a card of %d MiB: %w; lower batch_size",
-			n>>20, a.held>>20, a.size>>20, device.ErrOutOfMemory)
+		return device.Buffer{}, fault.New("allocate", fmt.Sprintf("%d MiB on the emulated device", n>>20),
+			fmt.Sprintf("%v: %d MiB of its %d MiB are held", device.ErrOutOfMemory, a.held>>20, a.size>>20), "lower batch_size").Because(device.ErrOutOfMemory)
 	}
 	b := device.Buffer{Addr: base + a.next, Size: n}
 	a.next += uint64(n+255) &^ 255

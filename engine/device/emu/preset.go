@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 )
 
@@ -144,8 +145,8 @@ func Find(name string) (Preset, error) {
 			return p, nil
 		}
 	}
-	return Preset{}, fmt.Errorf("emulated device %q: %w; choose one of emu:%s",
-		name, device.ErrNoDevice, strings.Join(Names(), ", emu:"))
+	return Preset{}, fault.New("open device", name, "there is no emulated one of that name",
+		"choose one of emu:"+strings.Join(Names(), ", emu:")).Because(device.ErrNoDevice)
 }
 
 // Types lists the compute types of the card.
