@@ -14,7 +14,7 @@ import (
 func complete(cmd *cobra.Command) {
 	words := map[string][]string{
 		"model":  nn.Names(),
-		"theme":  {"default", "colorblind", "mono"},
+		"theme":  themes,
 		"table":  report.Tables,
 		"device": {"auto", "cpu", "cuda"},
 	}

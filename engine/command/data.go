@@ -6,11 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/synth"
@@ -56,7 +58,7 @@ func defaultData(ctx context.Context, progress progressFunc) (string, error) {
 	what := "making synthetic CIFAR-10 in " + dir + " (once)"
 	err := synth.CIFAR10(ctx, dir, synth.Options{Progress: func(done, total int) { progress(what, done, total) }})
 	if err != nil {
-		return "", fmt.Errorf("make the default data set: %w; or name one with --data", err)
+		return "", fault.Wrap(err, "make the default data set in", dir, "name one with --data")
 	}
 	return dir, nil
 }
@@ -64,7 +66,7 @@ func defaultData(ctx context.Context, progress progressFunc) (string, error) {
 func newData() *cobra.Command {
 	data := &cobra.Command{Use: "data", Short: "Make or inspect data sets", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("gpustall data needs a command: make or inspect")}
+			return usageError{fault.New("run", "gpustall data", "it needs a command", "choose make or inspect")}
 		}}
 	var o synth.Options
 	mk := &cobra.Command{
@@ -77,13 +79,13 @@ func newData() *cobra.Command {
 				"cifar10": synth.CIFAR10, "imagefolder": synth.ImageFolder,
 			}[args[0]]
 			if make == nil {
-				return usageError{fmt.Errorf("data make %q: the kinds are cifar10 and imagefolder", args[0])}
+				return usageError{fault.New("make data", strconv.Quote(args[0]), "there is no kind of that name", "choose cifar10 or imagefolder")}
 			}
 			if cmd.Flags().Changed("samples") && o.Samples < 10 {
-				return usageError{fmt.Errorf("--samples %d: ask for 10 or more", o.Samples)}
+				return refuse(fmt.Sprintf("--samples %d", o.Samples), "too few", "ask for 10 or more")
 			}
 			if exists(args[1]) {
-				return usageError{fmt.Errorf("data make: %s exists; name a new folder", args[1])}
+				return usageError{fault.New("make data", args[1], "it exists", "name a new folder")}
 			}
 			ctx, got, stop := untilSignal(cmd.Context(), nil)
 			defer stop()

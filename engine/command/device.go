@@ -11,6 +11,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
@@ -53,12 +54,12 @@ func openDevice(name string, again bool, clock trace.Clock) (*opened, error) {
 		if i := strings.TrimPrefix(name, "cuda"); i != "" {
 			var err error
 			if n, err = strconv.Atoi(i[1:]); err != nil || n < 0 {
-				return nil, usageError{fmt.Errorf("--device %s: write cuda or cuda:N with N counting from 0", name)}
+				return nil, refuse("--device "+name, "it names no GPU", "write cuda or cuda:N with N counting from 0")
 			}
 		}
 		dev, err := openCUDA(n, again)
 		if err != nil {
-			return nil, fmt.Errorf("open device %s: %w", name, err)
+			return nil, err
 		}
 		return &opened{dev: dev, index: n}, nil
 	case strings.HasPrefix(name, "emu:"):
@@ -68,8 +69,8 @@ func openDevice(name string, again bool, clock trace.Clock) (*opened, error) {
 		}
 		return &opened{dev: emu.New(p, sleeper{clock}), preset: &p, index: -1}, nil
 	}
-	return nil, fmt.Errorf("open device %q: the devices are auto, cpu, cuda[:N] and emu:NAME with NAME one of %s: %w",
-		name, strings.Join(emu.Names(), ", "), device.ErrNoDevice)
+	return nil, fault.New("open device", name, "there is none of that name",
+		"choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
 }
 
 // defaults are the knobs before the flags: an emulated workload brings its batch
@@ -101,7 +102,7 @@ func (s sleeper) Sleep(until int64) {
 func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) device.Operation, error) {
 	if d.fixed() {
 		if o.model != "" {
-			return nil, nil, usageError{fmt.Errorf("--model %s: emu:%s brings its own workload; leave --model out", o.model, d.preset.Name)}
+			return nil, nil, refuse("--model "+o.model, "emu:"+d.preset.Name+" brings its own workload", "leave --model out")
 		}
 		op := emu.Fixed{Duration: d.preset.Workload.Compute}
 		return nil, func(int) device.Operation { return op }, nil

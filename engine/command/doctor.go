@@ -15,6 +15,7 @@ import (
 	"dev.gpustall/engine/device/cuda"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/device/nvml"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 )
 
@@ -51,7 +52,7 @@ func diagnose(w io.Writer, version string) error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("doctor: %d of %d findings are bad", bad, len(found))
+		return fault.New("run", "gpustall doctor", fmt.Sprintf("%d of %d findings are bad", bad, len(found)), "see the lines that begin with bad")
 	}
 	return nil
 }

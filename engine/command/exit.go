@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
@@ -24,6 +25,11 @@ const (
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// refuse is the error of a flag whose value cannot be had.
+func refuse(flag, reason, mend string) error {
+	return usageError{fault.New("set", flag, reason, mend)}
+}
 
 // signalError says that a signal ended the run; it is not printed.
 type signalError struct{ os.Signal }
@@ -46,6 +52,7 @@ func diverged(s *trace.Snapshot) error {
 	return nil
 }
 
+// exitCode is the one place where an error becomes an exit code.
 func exitCode(err error) int {
 	var usage usageError
 	var sig signalError

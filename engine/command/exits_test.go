@@ -234,7 +234,7 @@ func TestSamplesLeft(t *testing.T) {
 
 func TestFlagMessages(t *testing.T) {
 	for _, tt := range []struct{ args, says string }{
-		{"run --epochs x", `--epochs "x": must be a whole number`},
+		{"run --epochs x", `--epochs "x": not a whole number`},
 		{"run --interval 1e300", "0.05 to 3600"},
 		{"run --lr NaN", "--lr NaN"},
 		{"run --pin-memory off", "--pin-memory=off"},

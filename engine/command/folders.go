@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/adrg/xdg"
+
+	"dev.gpustall/engine/fault"
 )
 
 // sessionDir is where sessions are kept.
@@ -27,7 +29,7 @@ func checkHome(what, variable, otherwise string) error {
 	if os.Getenv("HOME") != "" || filepath.IsAbs(os.Getenv(variable)) {
 		return nil
 	}
-	return fmt.Errorf("find the folder of %s: neither HOME nor %s is set; set one of them, or %s", what, variable, otherwise)
+	return fault.New("find the folder of", what, fmt.Sprintf("neither HOME nor %s is set", variable), "set one of them, or "+otherwise)
 }
 
 // checkSessionHome is checkHome for sessionDir.

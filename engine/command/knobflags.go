@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
 )
@@ -130,7 +131,7 @@ func (f *knobFlag) check(text string) error {
 	probe := engine.DefaultKnobs()
 	err := probe.Set(f.row.Name, text)
 	if err != nil && f.extra != nil {
-		return fmt.Errorf("%s=%q: choose %s", f.row.Name, text, knob.Choice(f.words()))
+		return fault.New("set", fmt.Sprintf("%s=%q", f.row.Name, text), "none of its values", "choose "+knob.Choice(f.words()))
 	}
 	return err
 }
@@ -182,11 +183,11 @@ func (f *injectFlag) Set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		what, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if !ok {
-			return fmt.Errorf("inject=%q: write %s or none", part, strings.Join(f.examples(), ", "))
+			return fault.New("set", fmt.Sprintf("inject=%q", part), "no bottleneck and its time", fmt.Sprintf("write %s or none", strings.Join(f.examples(), ", ")))
 		}
 		name := trace.InjectPrefix + strings.TrimSpace(what)
 		if !slices.ContainsFunc(f.rows, func(r *knob.Row[engine.Knobs]) bool { return r.Name == name }) {
-			return fmt.Errorf("inject: %q is not one of %s", what, strings.Join(f.what(""), ", "))
+			return fault.New("set", fmt.Sprintf("inject=%q", part), fmt.Sprintf("there is no bottleneck %q", what), "choose "+knob.Choice(f.what("")))
 		}
 		probe := engine.DefaultKnobs()
 		if err := probe.Set(name, value); err != nil {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -113,9 +113,9 @@ func checkTable(format, table string) error {
 	case table == "":
 		return nil
 	case !slices.Contains(report.Tables, table):
-		return usageError{fmt.Errorf("--table %q: the tables are %s", table, strings.Join(report.Tables, " and "))}
+		return refuse(fmt.Sprintf("--table %q", table), "there is no table of that name", "choose "+knob.Choice(report.Tables))
 	case format != "csv":
-		return usageError{fmt.Errorf("--table %s: only --format csv writes one table; the markdown report has them all", table)}
+		return refuse("--table "+table, "only --format csv writes one table", "add it, or leave the table out: the markdown report has them all")
 	}
 	return nil
 }

@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine"
+	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/nn"
 )
+
+// themes are the screen's.
+var themes = []string{"default", "colorblind", "mono"}
 
 // options are the flags of every command that trains.
 type options struct {
@@ -55,7 +58,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 
 func (o *options) addScreen(fs *pflag.FlagSet) {
 	fs.IntVar(&o.fps, "fps", 10, "frames per second, 1 to 60")
-	fs.StringVar(&o.theme, "theme", "default", "default, colorblind or mono")
+	fs.StringVar(&o.theme, "theme", "default", knob.Choice(themes))
 	fs.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	fs.BoolVar(&o.noColor, "no-color", false, "no colours (also NO_COLOR)")
 	for _, name := range []string{"fps", "theme", "ascii", "no-color"} {
@@ -79,19 +82,19 @@ func (o *options) schedule(m *nn.Model, k engine.Knobs) nn.Schedule {
 func (o *options) check(*cobra.Command) error {
 	switch {
 	case o.model != "" && !slices.Contains(nn.Names(), o.model):
-		return usageError{fmt.Errorf("--model %q: the models are %s", o.model, strings.Join(nn.Names(), " and "))}
+		return refuse(fmt.Sprintf("--model %q", o.model), "there is no model of that name", "choose "+knob.Choice(nn.Names()))
 	case o.epochs < 0:
-		return usageError{fmt.Errorf("--epochs %d: must be 0 (no limit) or more", o.epochs)}
+		return refuse(fmt.Sprintf("--epochs %d", o.epochs), "it is negative", "choose 0 (no limit) or more")
 	case o.steps < 0:
-		return usageError{fmt.Errorf("--steps %d: must be 0 (no limit) or more", o.steps)}
+		return refuse(fmt.Sprintf("--steps %d", o.steps), "it is negative", "choose 0 (no limit) or more")
 	case !(o.lr >= 0) || math.IsInf(o.lr, 1):
-		return usageError{fmt.Errorf("--lr %g: must be a positive number, or 0 for the default", o.lr)}
+		return refuse(fmt.Sprintf("--lr %g", o.lr), "not a positive number", "give one, or 0 for the default")
 	case !(o.interval >= 0.05 && o.interval <= 3600):
-		return usageError{fmt.Errorf("--interval %g: must be 0.05 to 3600 seconds", o.interval)}
+		return refuse(fmt.Sprintf("--interval %g", o.interval), "out of range", "choose 0.05 to 3600 seconds")
 	case o.fps < 1 || o.fps > 60:
-		return usageError{fmt.Errorf("--fps %d: must be 1 to 60", o.fps)}
-	case o.theme != "default" && o.theme != "colorblind" && o.theme != "mono":
-		return usageError{fmt.Errorf("--theme %q: the themes are default, colorblind and mono", o.theme)}
+		return refuse(fmt.Sprintf("--fps %d", o.fps), "out of range", "choose 1 to 60")
+	case !slices.Contains(themes, o.theme):
+		return refuse(fmt.Sprintf("--theme %q", o.theme), "there is no theme of that name", "choose "+knob.Choice(themes))
 	}
 	return nil
 }

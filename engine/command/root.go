@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/fault"
 )
 
 // Main runs the command line and returns the exit code.
@@ -26,9 +29,6 @@ func Main(version string) int {
 	}
 	if err != nil && code < exitSignal && code != exitDiverged {
 		_ = say(os.Stderr, "gpustall: %v\n", err)
-	}
-	if code == exitUsage {
-		fmt.Fprintln(os.Stderr, "Run gpustall --help for the flags.")
 	}
 	return code
 }
@@ -51,7 +51,7 @@ runs. Without a command it opens the screen.`,
 		},
 	}
 	root.SetVersionTemplate("gpustall {{.Version}} (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
 	root.SetUsageFunc(usage)
 	o.addTraining(root.Flags())
 	o.addScreen(root.Flags())
@@ -74,7 +74,7 @@ func strict(root *cobra.Command) {
 		case "completion":
 			c.Args = func(_ *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return usageError{fmt.Errorf("completion %q: the shells are bash, zsh, fish and powershell", args[0])}
+					return usageError{fault.New("complete for", strconv.Quote(args[0]), "no shell of that name is known", "choose bash, zsh, fish or powershell")}
 				}
 				return nil
 			}
@@ -85,7 +85,7 @@ func strict(root *cobra.Command) {
 		case "help":
 			c.Args = func(c *cobra.Command, args []string) error {
 				if _, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
-					return usageError{fmt.Errorf("help %q: the commands are run, replay, report, sessions, data and doctor", strings.Join(args, " "))}
+					return noCommand(strings.Join(args, " "))
 				}
 				return nil
 			}
@@ -105,19 +105,24 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		}
 	})
 	if flag != "" { // it was given alone, and its value after a space
-		return usageError{fmt.Errorf("%s takes no argument %q; a switch takes its value after =, as in --%s=%s", cmd.CommandPath(), args[0], flag, args[0])}
+		return usageError{fault.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments",
+			fmt.Sprintf("write a switch's value after =, as in --%s=%s", flag, args[0]))}
 	}
 	if cmd.HasParent() {
-		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args[0])}
+		return usageError{fault.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", "leave it out")}
 	}
-	return usageError{fmt.Errorf("unknown command %q: the commands are run, replay, report, sessions, data and doctor", args[0])}
+	return noCommand(args[0])
+}
+
+func noCommand(name string) error {
+	return usageError{fault.New("find command", strconv.Quote(name), "there is none of that name", "the commands are run, replay, report, sessions, data and doctor")}
 }
 
 // exactly asks for n arguments and names what they are.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usageError{fmt.Errorf("%s needs %s, got %d arguments", cmd.CommandPath(), what, len(args))}
+			return usageError{fault.New("run", cmd.CommandPath(), fmt.Sprintf("it got %d arguments", len(args)), "name "+what)}
 		}
 		return nil
 	}

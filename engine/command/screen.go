@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
@@ -157,7 +158,7 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 		return report.Markdown(w, all(s), report.Options{Session: session})
 	})
 	if err != nil {
-		return "", fmt.Errorf("export the report: %w; start gpustall in a folder you can write to", err)
+		return "", fault.Wrap(err, "export the report to", path, "free some space, or start gpustall in a folder that can be written to")
 	}
 	if full, err := filepath.Abs(path); err == nil {
 		path = full
@@ -224,7 +225,7 @@ func newReport(string) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			write, ok := report.Formats[format]
 			if !ok {
-				return usageError{fmt.Errorf("--format %q: the formats are markdown, csv and chrome", format)}
+				return refuse(fmt.Sprintf("--format %q", format), "there is no format of that name", "choose markdown, csv or chrome")
 			}
 			if err := checkTable(format, table); err != nil {
 				return err
@@ -245,12 +246,9 @@ func newReport(string) *cobra.Command {
 				return export(os.Stdout)
 			}
 			if sameFile(out, path) {
-				return usageError{fmt.Errorf("--output %s: is the session itself; name another file", out)}
+				return refuse("--output "+out, "it is the session itself", "name another file")
 			}
-			if err := writeFile(out, true, export); err != nil {
-				return fmt.Errorf("write the report: %w; free some space, or name another file with --output", err)
-			}
-			return nil
+			return fault.Wrap(writeFile(out, true, export), "write the report to", out, "free some space, or name another file with --output")
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "markdown", "markdown, csv or chrome (for chrome://tracing and Perfetto)")

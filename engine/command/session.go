@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -48,7 +50,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		}
 	}()
 	if r.device, err = openDevice(o.device, o.knobs.text("autotune") == tuneAgain, r.clock); err != nil {
-		return r, during("open device", o.device, "gpustall doctor lists the devices", err)
+		return r, fault.Wrap(err, "open device", o.device, "gpustall doctor lists the devices")
 	}
 	knobs, err := o.knobs.knobs(r.device.defaults())
 	if err != nil {
@@ -58,11 +60,11 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		return r, r.device.explain(err)
 	}
 	if err = o.checkSession(); err != nil {
-		return r, during("create session file", or(o.session, sessionDir()), mendSession, err) // before data is made, which may take a while
+		return r, err // before data is made, which may take a while
 	}
 	ds, tf, err := o.openData(ctx, r.device, progress)
 	if err != nil {
-		return r, during("open data", or(o.data, "the default data set"), "check the path given to --data, or make a data set with gpustall data make", err)
+		return r, fault.Wrap(err, "open data", cmp.Or(o.data, "of the default set"), "check the path given to --data, or make a data set with gpustall data make")
 	}
 	r.dataset = ds
 	info := ds.Info()
@@ -84,12 +86,12 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		TuneLimit: tuneLimit, Start: ctx, Progress: progress,
 	})
 	if err != nil {
-		return r, during("prepare the training", r.trains(), "lower batch_size, or choose another model or device", err)
+		return r, fault.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
 	}
 	meta := o.meta(r, model, info, started)
 	st, file, err := o.createStore(meta)
 	if err != nil {
-		return r, during("create session file", file, mendSession, err)
+		return r, err
 	}
 	r.file = file
 	r.session = trace.NewSession(meta)
@@ -105,7 +107,7 @@ func (r *run) train(ctx context.Context) error {
 	if r.device.why != "" {
 		r.recorder.Note("info", r.device.why)
 	}
-	err := during("train", r.trains(), "run it again; gpustall report says how far it came", r.engine.Run(ctx))
+	err := fault.Wrap(r.engine.Run(ctx), "train", r.trains(), "run it again; gpustall report says how far it came")
 	status := "finished"
 	switch {
 	case err != nil:
@@ -116,18 +118,8 @@ func (r *run) train(ctx context.Context) error {
 	return errors.Join(err, r.close(status, err))
 }
 
-// mendSession is the way out when the session file cannot be made.
-const mendSession = "name a file in a folder that can be written to with --session"
-
 // trains says what is trained on what.
 func (r *run) trains() string { return r.model + " on " + r.device.dev.Info().Name }
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
 
 // close stops what newRun started, in reverse, and completes the session file.
 func (r *run) close(status string, cause error) error {
@@ -144,7 +136,7 @@ func (r *run) close(status string, cause error) error {
 			r.recorder.Note("error", out.Error)
 		}
 		hung := r.engine.Hung() != nil
-		stored := during("write session file", r.file, "free some space, or name a file elsewhere with --session", r.collector.Stop(out))
+		stored := fault.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 		r.err = errors.Join(err, stored)
 		if !hung { // the end of the process closes them
 			r.err = errors.Join(r.err, r.dataset.Close(), r.device.dev.Close())
@@ -216,22 +208,23 @@ func (o *options) checkSession() error {
 	if o.session == "" || filepath.Clean(dir) == filepath.Clean(sessionDir()) {
 		dir = sessionDir()
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("make the session directory: %w; set XDG_STATE_HOME to a writable one", err)
+			return fault.Wrap(err, "make the folder of sessions", dir, "set XDG_STATE_HOME to one that can be written to")
 		}
 	}
 	if o.session == "" {
 		return nil
 	}
 	if exists(o.session) {
-		return usageError{fmt.Errorf("--session %s: the file exists; name another one", o.session)}
+		return refuse("--session "+o.session, "the file exists", "name another one")
 	}
+	const mend = "name a file in a folder that can be written to with --session"
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
-		return usageError{fmt.Errorf("--session %s: there is no folder %s; make it, or name a file in one that exists", o.session, dir)}
+		return refuse("--session "+o.session, "there is no folder "+dir, "make it, or name a file in one that exists")
 	case err != nil:
-		return err
+		return fault.Wrap(err, "create session file", o.session, mend)
 	case !info.IsDir():
-		return fmt.Errorf("create session file %s: %s is not a folder; name a file in one with --session", o.session, dir)
+		return fault.New("create session file", o.session, dir+" is not a folder", mend)
 	}
 	return nil
 }
@@ -261,5 +254,5 @@ func findSession(name string) (string, error) {
 			return s.Path, nil
 		}
 	}
-	return "", fmt.Errorf("open session %s: no such file, and no session of that name in %s; gpustall sessions lists them", name, sessionDir())
+	return "", fault.New("open session", name, "no such file, and no session of that name in "+sessionDir(), "gpustall sessions lists them")
 }

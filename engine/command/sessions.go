@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"os"
@@ -105,7 +106,7 @@ func duration(s *trace.Snapshot) int64 {
 // inShort is a verdict's class and, where that is time lost, how much.
 func inShort(v advice.Verdict) string {
 	if v.Group == trace.GroupNone {
-		return or(v.Class, "-")
+		return cmp.Or(v.Class, "-")
 	}
 	return v.Class + " " + figures.Prose.Percent(v.Share)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -59,7 +60,7 @@ type summary struct {
 	Session           string            `json:"session"`
 	Status            string            `json:"status"`
 	Error             string            `json:"error,omitempty"`
-	Failure           *failure          `json:"failure,omitempty"` // the error, taken apart
+	Failure           *fault.Error      `json:"failure,omitempty"` // the error, taken apart
 	Device            string            `json:"device"`
 	DeviceKind        string            `json:"device_kind"`
 	Model             string            `json:"model"`
@@ -134,8 +135,7 @@ func summarise(r *run, cause error) summary {
 	out := summaryOf(r.session.Snapshot(0, 0), r.file)
 	out.Autotune = tunedKernels(r.engine.Tuned())
 	if cause != nil {
-		f := explain(cause)
-		out.Error, out.Failure = cause.Error(), &f
+		out.Error, out.Failure = cause.Error(), explain(cause)
 	}
 	return out
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"dev.gpustall/engine/fault"
 )
 
 // The groups of flags that the help shows apart.
@@ -107,24 +109,32 @@ func width() int {
 }
 
 // flagError says what a flag wanted, without the parser's words.
-func flagError(err error) error {
-	var invalid *pflag.InvalidValueError
-	if !errors.As(err, &invalid) {
-		return err
+func flagError(cmd *cobra.Command, err error) error {
+	lists := cmd.CommandPath() + " --help lists the flags and what they take"
+	var (
+		missing *pflag.NotExistError
+		empty   *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+	)
+	switch {
+	case errors.As(err, &missing):
+		dashes := "--"
+		if missing.GetSpecifiedShortnames() != "" {
+			dashes = "-"
+		}
+		return fault.New("set", dashes+missing.GetSpecifiedName(), "there is no flag of that name", lists)
+	case errors.As(err, &empty):
+		return fault.New("set", "--"+empty.GetFlag().Name, "it needs a value", lists)
+	case !errors.As(err, &invalid):
+		return fault.Wrap(err, "read", "the flags", lists)
 	}
-	want := ""
-	switch invalid.GetFlag().Value.Type() {
-	case "int", "int64":
-		want = "a whole number"
-	case "float64":
-		want = "a number"
-	case "bool":
-		want = "true or false"
-	default:
-		return invalid.Unwrap()
+	kinds := map[string]string{"int": "whole number", "int64": "whole number", "float64": "number", "bool": "switch's value, true or false"}
+	kind := kinds[invalid.GetFlag().Value.Type()]
+	if kind == "" { // the flag's own type says
+		return fault.Wrap(invalid.Unwrap(), "", "", lists)
 	}
 	if errors.Is(err, strconv.ErrRange) {
-		want += " of 64 bits"
+		kind += " of 64 bits"
 	}
-	return fmt.Errorf("--%s %q: must be %s", invalid.GetFlag().Name, invalid.GetValue(), want)
+	return fault.New("set", fmt.Sprintf("--%s %q", invalid.GetFlag().Name, invalid.GetValue()), "not a "+kind, "give one")
 }
