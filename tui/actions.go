@@ -49,7 +49,11 @@ func (m *Model) undo() tea.Cmd {
 	}
 	last := m.knobs.undo[n-1]
 	m.knobs.undo = m.knobs.undo[:n-1]
-	m.say("info", "undo: "+last[0].Name+" back to "+last[0].Value)
+	words := make([]string, len(last))
+	for i, k := range last {
+		words[i] = k.Name + " " + k.Value
+	}
+	m.say("info", "undo: back to "+strings.Join(words, ", "))
 	return m.apply(last, false)
 }
 
@@ -92,6 +96,29 @@ func (m *Model) export() tea.Cmd {
 		d.err = guard("write the report", func() (err error) { d.path, err = f(); return err })
 		return d
 	}
+}
+
+// note writes a line into the session's log, and reports whether there is one to write
+// to: that of a run that goes on.
+func (m *Model) note(text string) bool {
+	if m.o.Note == nil || !m.running() {
+		return false
+	}
+	m.o.Note("info", text)
+	return true
+}
+
+// hypothesis lets the user write down what they expect, before they try it.
+func (m *Model) hypothesis() {
+	if m.o.Note == nil || !m.running() {
+		m.say("info", "the log of a run that has ended is closed")
+		return
+	}
+	m.entry = &entry{prompt: "hypothesis: ", most: 200, end: func(text string, ok bool) {
+		if text = strings.TrimSpace(text); ok && text != "" && m.note("hypothesis: "+text) {
+			m.say("info", "noted; n shows the notes")
+		}
+	}}
 }
 
 // guard turns a panic of f into an error that names what was done.

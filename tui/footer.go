@@ -1,14 +1,30 @@
 package tui
 
-import "dev.gpustall/tui/canvas"
+import (
+	"unicode/utf8"
 
-// drawFooter draws the question, the message, or the keys that matter now.
+	"dev.gpustall/tui/canvas"
+)
+
+// drawFooter draws the question, what is being typed, the message, or the keys that matter now.
 func (m *Model) drawFooter(r canvas.Rectangle) {
 	p := m.c.Pen(r.X+1, r.Y, r.W-1)
 	switch {
 	case m.asking:
 		p.Text(canvas.WarnBold, "Quit? Training is still running and stops.  ").Text(canvas.Key, "y").Text(canvas.Normal, " quit  ").
 			Text(canvas.Key, "n").Text(canvas.Normal, " stay")
+		return
+	case m.entry != nil:
+		p.Text(canvas.Key, m.entry.prompt)
+		text, keys := m.entry.text, "  enter takes it  esc drops it"
+		for text != "" && canvas.Width(text) >= p.Left() { // its end is what is typed
+			_, n := utf8.DecodeRuneInString(text)
+			text = text[n:]
+		}
+		p.Text(canvas.Bold, text).Text(canvas.Cursor, " ")
+		if len(keys) <= p.Left() {
+			p.Text(canvas.Dim, keys)
+		}
 		return
 	case m.msg.text != "":
 		st := canvas.Normal
@@ -47,6 +63,9 @@ func (m *Model) drawFooter(r canvas.Rectangle) {
 	}
 	need, skip := 0, len(m.globals)
 	for i := len(m.globals) - 1; i >= 0; i-- {
+		if m.told(&m.globals[i]) {
+			continue
+		}
 		need += m.hintWidth(&m.globals[i])
 		if need > p.Left()+2 {
 			break
@@ -54,8 +73,20 @@ func (m *Model) drawFooter(r canvas.Rectangle) {
 		skip = i
 	}
 	for i := skip; i < len(m.globals); i++ {
-		m.drawHint(&p, &m.globals[i])
+		if !m.told(&m.globals[i]) {
+			m.drawHint(&p, &m.globals[i])
+		}
 	}
+}
+
+// told reports whether the panel in focus has b's keys in the footer.
+func (m *Model) told(b *binding) bool {
+	for i := range m.focus.keys {
+		if own := &m.focus.keys[i]; own.footerKey() == b.footerKey() && m.word(own) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // word is a binding's in the footer now, "" where it has none.

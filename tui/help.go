@@ -41,7 +41,7 @@ func (m *Model) overlayLines() int {
 	if m.overlay == overlayHelp {
 		return m.helpLines(min(m.w, 84) - 2)
 	}
-	return len(m.pic.snap.Notes)
+	return logLines(&m.pic.snap)
 }
 
 // drawOverlay draws help or notes over the body.
@@ -60,7 +60,7 @@ func (m *Model) drawOverlay(b canvas.Rectangle) {
 	p.Text(canvas.Dim, "esc closes, up and down scroll ")
 	in := r.Inner()
 	if m.overlay == overlayNotes {
-		drawNotes(&m.c, in, m.pic.snap.Notes, m.scroll)
+		drawNotes(&m.c, in, &m.pic.snap, m.scroll)
 		return
 	}
 	m.scroll = max(0, min(m.scroll, m.helpLines(in.W)-in.H))

@@ -119,6 +119,7 @@ func (m *Model) makeGlobals() []binding {
 			return nil
 		}},
 		binding{keys: "n", help: "notes: the session's log", do: func(m *Model, _ string) tea.Cmd { m.open(overlayNotes); return nil }},
+		binding{keys: "N", help: "note a hypothesis in the session's log", do: func(m *Model, _ string) tea.Cmd { m.hypothesis(); return nil }},
 		binding{keys: "e", hint: "export", replay: "export", help: "export the report", do: func(m *Model, _ string) tea.Cmd { return m.export() }},
 		binding{keys: "t", help: "theme: default, colorblind, mono", do: func(m *Model, _ string) tea.Cmd { m.nextTheme(); return nil }},
 		binding{keys: "+ -", also: "= _", help: "refresh rate", do: func(m *Model, key string) tea.Cmd {
@@ -191,13 +192,12 @@ func (m *Model) alone() bool { return m.space().class == sizeSmall && !m.focus.s
 
 // entry is a text that is being typed. All keys go to it, until enter or esc.
 type entry struct {
+	prompt  string // in the footer, before the text
+	most    int    // the longest text, in bytes
 	text    string
 	changed func(text string)          // after every key; nil: nothing follows it
 	end     func(text string, ok bool) // after enter, or esc, which is not ok
 }
-
-// entryMost is the longest text, in bytes.
-const entryMost = 24
 
 func (e *entry) key(m *Model, k tea.KeyMsg) {
 	switch k.Type {
@@ -209,7 +209,7 @@ func (e *entry) key(m *Model, k tea.KeyMsg) {
 		_, n := utf8.DecodeLastRuneInString(e.text)
 		e.text = e.text[:len(e.text)-n]
 	case tea.KeyRunes, tea.KeySpace:
-		if len(e.text) < entryMost {
+		if len(e.text) < e.most {
 			e.text += string(k.Runes)
 		}
 	}

@@ -149,6 +149,9 @@ func (k *knobs) drawKnob(v *view, r canvas.Rectangle, i int) {
 	case knobConfirmed:
 		p.Rune(canvas.Confirmed, v.c.Glyphs.Tick)
 		word(canvas.Confirmed, " confirmed")
+	case knobFading:
+		p.Rune(canvas.Dim, v.c.Glyphs.Tick)
+		word(canvas.Dim, " confirmed")
 	default:
 		if s.NoEffect != "" {
 			word(canvas.Dim, "no effect")

@@ -19,10 +19,14 @@ const (
 	knobStaged              // chosen on the screen only
 	knobRequested           // asked of the engine, not yet in a segment
 	knobConfirmed           // the newest segment has it
+	knobFading              // and has had it for a moment
 )
 
-// confirmedFor is how long a confirmation stays marked.
-const confirmedFor = int64(8 * time.Second)
+// confirmedFor is how long a confirmation stays marked, brightly at first.
+const (
+	confirmedFor  = int64(6 * time.Second)
+	confirmedAnew = int64(2 * time.Second)
+)
 
 // knobs is the panel that edits settings. Its rows are Meta.Specs in the order
 // of their groups.
@@ -58,7 +62,6 @@ func (k *knobs) panel(canSet bool) panel {
 				return nil
 			}},
 			{keys: leftRightKeys, show: leftRight, hint: "change", help: "stage a step", do: (*Model).stageStep},
-			{keys: biggerKeys, also: biggerAlso, help: biggerHelp, do: (*Model).stageStep},
 			{keys: "enter", hint: "apply", help: "apply what is staged; with nothing staged, as i", do: func(m *Model, _ string) tea.Cmd {
 				if len(k.staged) > 0 {
 					return m.apply(k.changes(), true)
@@ -66,9 +69,10 @@ func (k *knobs) panel(canSet bool) panel {
 				m.edit()
 				return nil
 			}},
-			{keys: "i", help: "type the selected knob's value, or flip its switch", do: func(m *Model, _ string) tea.Cmd { m.edit(); return nil }},
 			{keys: "esc", hint: "drop"},
 			{keys: "u", hint: "undo"},
+			{keys: "i", hint: "type", help: "type the selected knob's value, or flip its switch", do: func(m *Model, _ string) tea.Cmd { m.edit(); return nil }},
+			{keys: biggerKeys, also: biggerAlso, show: "H L", hint: "far", help: biggerHelp, do: (*Model).stageStep},
 		},
 	}
 }
@@ -123,7 +127,7 @@ func (k *knobs) state(name string, now int64) knobState {
 		return knobRequested
 	}
 	if t, ok := k.since[name]; ok && now-t < confirmedFor {
-		return knobConfirmed
+		return pick(now-t < confirmedAnew, knobConfirmed, knobFading)
 	}
 	return knobSteady
 }
@@ -228,7 +232,7 @@ func (m *Model) edit() {
 		}
 		m.knobs.stage(s.Name, next, m.inForce(s.Name))
 	default:
-		m.entry = &entry{end: func(text string, ok bool) {
+		m.entry = &entry{prompt: s.Name + ", " + knob.Range(s) + ": ", most: 24, end: func(text string, ok bool) {
 			m.knobs.edit = nil
 			if !ok || text == "" {
 				return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -211,4 +212,42 @@ func TestChangedKnobs(t *testing.T) {
 	advance(run, 4000)
 	s.tick()
 	s.mustShow("#    batch samples/s")
+}
+
+// TestFeedback: what is being typed has a prompt, undo names every knob, a confirmation
+// fades, and the log has knob changes, exports and hypotheses.
+func TestFeedback(t *testing.T) {
+	run := session()
+	o := Options{Control: run, Note: run.Note, Export: func() (string, error) { return "/tmp/r.md", nil }}
+	s := newScreen(t, run, o, 120, 36)
+	s.press("/", "w", "1")
+	s.mustShow("show lanes named w1", "enter takes it  esc drops it")
+	s.press("esc", "2", "i", "7")
+	s.mustShow("num_workers, 0 to 64: 7")
+	s.press("enter", "down", "right", "enter")
+	advance(run, 9600)
+	s.tick()
+	s.mustShow("✓ confirmed")
+	if st := s.knobs.state("num_workers", s.live.Now+int64(3*time.Second)); st != knobFading {
+		t.Errorf("after 3 s the knob's state is %d", st)
+	}
+	s.press("u")
+	s.mustShow("undo: back to num_workers 4, prefetch_factor 2")
+	s.press("N")
+	s.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("decoding is short of cores"), Paste: true})
+	s.mustShow("hypothesis: decoding is short of cores")
+	s.press("enter", "e")
+	s.tick()
+	s.press("n")
+	s.mustShow("hypothesis: decoding is short of cores", "report written to /tmp/r.md", "#1 num_workers 2→4")
+	s.press("esc", "1")
+	for _, b := range s.focus.keys { // an expert finds them all
+		if b.hint == "" {
+			t.Errorf("the footer does not tell of %s", b.keys)
+		}
+	}
+	run.End("finished")
+	s.tick()
+	s.press("N")
+	s.mustShow("the log of a run that has ended is closed")
 }

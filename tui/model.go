@@ -40,6 +40,7 @@ type Control interface {
 type Options struct {
 	Source   Source
 	Control  Control                         // nil in a replay: the knobs are read-only
+	Note     func(level, text string)        // adds a line to the session's log; nil where that cannot be
 	Baseline func(segment int32)             // chooses segment A of the session; nil where that cannot be
 	Export   func() (path string, err error) // writes the report; nil hides the key
 	FPS      int                             // frames a second, 1 to 30; 0 is 10

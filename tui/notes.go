@@ -20,30 +20,47 @@ func (m *Model) notesPanel() panel {
 			}
 			return place{band: mainBand, under: "knobs", rows: left}
 		},
-		draw: func(v *view, r canvas.Rectangle) { drawNotes(v.c, r, v.pic.snap.Notes, 0) },
+		draw: func(v *view, r canvas.Rectangle) { drawNotes(v.c, r, &v.pic.snap, 0) },
 	}
 }
 
-// drawNotes draws the session's log, newest first but for the newest back notes.
-func drawNotes(c *canvas.Canvas, r canvas.Rectangle, notes []trace.Note, back int) {
-	if len(notes) == 0 {
+// logLines is how many lines the log has: notes, and the changes of knobs.
+func logLines(s *trace.Snapshot) int { return len(s.Notes) + max(0, len(s.Segments)-1) }
+
+// drawNotes draws the session's log, newest first but for the newest back lines: its
+// notes, and between them when knobs changed.
+func drawNotes(c *canvas.Canvas, r canvas.Rectangle, s *trace.Snapshot, back int) {
+	if logLines(s) == 0 {
 		c.Text(r.X+1, r.Y, r.W-2, canvas.Dim, "no notes")
 		return
 	}
 	y := r.Y
-	for i := len(notes) - 1 - back; i >= 0 && y < r.Y+r.H; i-- {
-		n := &notes[i]
+	for i, k := len(s.Notes)-1, len(s.Segments)-1; (i >= 0 || k > 0) && y < r.Y+r.H; back-- {
+		var n trace.Note
+		segment := k > 0 && (i < 0 || s.Segments[k].Start >= s.Notes[i].T)
+		if segment {
+			n = trace.Note{T: s.Segments[k].Start, Text: s.Segments[k].Reason}
+			k--
+		} else {
+			n = s.Notes[i]
+			i--
+		}
+		if back > 0 {
+			continue
+		}
 		p := c.Pen(r.X+1, y, r.W-2)
-		var b [16]byte
-		p.Bytes(canvas.Dim, figures.AppendClock(b[:0], n.T)).Space(1)
+		p.Bytes(canvas.Dim, figures.AppendClock(p.Buf(), n.T)).Space(1)
 		switch n.Level {
 		case "error":
 			p.Text(canvas.Bad, "!! ")
 		case "warn":
 			p.Text(canvas.Warn, "! ")
 		}
+		if segment {
+			p.Text(canvas.Key, "#").Int(canvas.Key, int64(s.Segments[k+1].Index)).Space(1)
+		}
 		if canvas.Width(n.Text) <= p.Left() {
-			p.Text(canvas.Normal, n.Text)
+			writeReason(&p, n.Text)
 			y++
 			continue
 		}

@@ -85,16 +85,17 @@ func (t *timeline) panel() panel {
 			t.draw(v, r)
 		},
 		keys: []binding{
-			{keys: upDownKeys, help: "scroll", do: func(_ *Model, key string) tea.Cmd {
+			{keys: leftRightKeys, show: leftRight, hint: "cursor", replay: "cursor", help: "move the cursor", do: (*Model).moveCursor},
+			{keys: "z Z", hint: "zoom", replay: "zoom"},
+			{keys: "[ ]", hint: "rewind", replay: "move"},
+			{keys: "g G", hint: "start, end", replay: "start, end"},
+			{keys: "/", hint: "filter", replay: "filter"},
+			{keys: upDownKeys, show: upDown, hint: "scroll", replay: "scroll", help: "scroll", do: func(_ *Model, key string) tea.Cmd {
 				d, _ := direction(key)
 				t.scroll = max(0, t.scroll+d)
 				return nil
 			}},
-			{keys: leftRightKeys, show: leftRight, hint: "cursor", help: "move the cursor", do: (*Model).moveCursor},
-			{keys: biggerKeys, also: biggerAlso, help: biggerHelp, do: (*Model).moveCursor},
-			{keys: "z Z", hint: "zoom"},
-			{keys: "[ ]", hint: "rewind"},
-			{keys: "/", hint: "filter"},
+			{keys: biggerKeys, also: biggerAlso, show: "H L", hint: "far", replay: "far", help: biggerHelp, do: (*Model).moveCursor},
 		},
 	}
 }
@@ -120,7 +121,7 @@ func (m *Model) filter() {
 	}
 	set("")
 	t.typing = true
-	m.entry = &entry{changed: set, end: func(text string, ok bool) {
+	m.entry = &entry{prompt: "show lanes named ", most: 24, changed: set, end: func(text string, ok bool) {
 		t.typing = false
 		set(pick(ok, text, ""))
 	}}

@@ -43,6 +43,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.say("error", "export: "+msg.err.Error())
 		} else {
 			m.say("info", "report written to "+msg.path)
+			m.note("report written to " + msg.path)
 		}
 	case suspendMsg:
 		return m, m.stop()

@@ -101,7 +101,7 @@ func (vd *verdict) draw(v *view, r canvas.Rectangle) {
 	y := in.Y + vd.drawLines(v, in)
 	if v.expanded && in.H > 12 {
 		v.c.Rule(in, y+1)
-		drawNotes(v.c, canvas.Rect(in.X-1, y+2, in.W, in.Y+in.H-y-2), v.pic.snap.Notes, 0)
+		drawNotes(v.c, canvas.Rect(in.X-1, y+2, in.W, in.Y+in.H-y-2), &v.pic.snap, 0)
 	}
 }
 

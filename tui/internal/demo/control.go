@@ -64,7 +64,6 @@ func (r *Run) Set(changes []trace.Knob) error {
 		r.free[i] = max(r.free[i], r.loop) // a worker that starts later
 	}
 	r.segment(r.loop, reason)
-	r.note(r.snap.Now, "info", reason)
 	return nil
 }
 
