@@ -242,13 +242,14 @@ func newReport(string) *cobra.Command {
 			export := func(w io.Writer) error {
 				return write(w, all(s), report.Options{Session: path, Table: table})
 			}
+			const mend = "free some space, or name another file with --output"
 			if out == "" {
-				return export(os.Stdout)
+				return fault.Wrap(export(os.Stdout), "write the report to", "standard output", mend)
 			}
 			if sameFile(out, path) {
 				return refuse("--output "+out, "it is the session itself", "name another file")
 			}
-			return fault.Wrap(writeFile(out, true, export), "write the report to", out, "free some space, or name another file with --output")
+			return fault.Wrap(writeFile(out, true, export), "write the report to", out, mend)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "markdown", "markdown, csv or chrome (for chrome://tracing and Perfetto)")

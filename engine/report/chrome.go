@@ -24,7 +24,7 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	}
 	other, err := json.Marshal(head)
 	if err != nil {
-		return fmt.Errorf("write report as Chrome trace: %w", err)
+		return err
 	}
 	fmt.Fprintf(b, "{\"displayTimeUnit\":\"ms\",\"otherData\":%s,\"traceEvents\":[", other)
 	e.emit(`{"ph":"M","pid":1,"name":"process_name","args":{"name":%s}}`, text("gpustall: "+or(meta.Model, "training")+" on "+or(meta.Device, "unknown device")))
@@ -50,7 +50,7 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 		}
 		args, err := json.Marshal(knobs)
 		if err != nil {
-			return fmt.Errorf("write report as Chrome trace: %w", err)
+			return err
 		}
 		e.emit(`{"ph":"i","s":"g","pid":1,"tid":0,"ts":%s,"name":%s,"args":%s}`, micros(g.Start), text("segment "+itoa(int64(g.Index))+": "+g.Reason), args)
 	}
@@ -58,10 +58,7 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 		e.emit(`{"ph":"i","s":"p","pid":1,"tid":0,"ts":%s,"name":%s}`, micros(n.T), text(n.Level+": "+n.Text))
 	}
 	_, _ = b.WriteString("\n]}\n") // errors stay until Flush
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("write report as Chrome trace: %w", err)
-	}
-	return nil
+	return b.Flush()
 }
 
 // transitionLane keeps transitions apart: they overlap what the step loop does,

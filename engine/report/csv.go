@@ -35,7 +35,7 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 	}
 	for st, err := range s.Each(math.MinInt32, math.MaxInt32) {
 		if err != nil {
-			return fmt.Errorf("write report as CSV: %w", err)
+			return err
 		}
 		row := []string{itoa(int64(st.Index)), itoa(int64(st.Epoch)), itoa(int64(st.Segment)), itoa(int64(st.Batch)), itoa(int64(st.Samples)),
 			number(st.Correct >= 0, itoa(int64(st.Correct))), number(st.Correct >= 0 || finite(float64(st.Loss)), strconv.FormatFloat(float64(st.Loss), 'g', -1, 32)),
@@ -53,10 +53,7 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 		c.row(row)
 	}
 	c.Flush()
-	if err := c.Error(); err != nil {
-		return fmt.Errorf("write report as CSV: %w", err)
-	}
-	return nil
+	return c.Error()
 }
 
 // number leaves the field empty where there is none.

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"io"
 	"strconv"
 
@@ -41,10 +40,7 @@ func opsCSV(w io.Writer, s *trace.Snapshot) error {
 		}
 	}
 	c.Flush()
-	if err := c.Error(); err != nil {
-		return fmt.Errorf("write the ops as CSV: %w", err)
-	}
-	return nil
+	return c.Error()
 }
 
 // float leaves the field empty where there is no number.

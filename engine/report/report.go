@@ -5,7 +5,6 @@ package report
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 
 	"dev.gpustall/engine/trace"
@@ -42,10 +41,7 @@ func Markdown(w io.Writer, s *trace.Snapshot, o Options) error {
 	m.segmentTable()
 	m.epochTable()
 	m.operations()
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return b.Flush()
 }
 
 // markdown is a report being written. Errors stay in w until Flush.
