@@ -117,7 +117,7 @@ func Open(c Config) (device.Device, error) {
 	}
 	n, _ := cu.NumDevices() // Available asked it before
 	if c.Ordinal < 0 || c.Ordinal >= n {
-		return nil, noDevice(fmt.Sprintf("cuda:%d", c.Ordinal), fmt.Sprintf("there are %d GPUs, numbered from 0", n), "choose one of them, or take --device cpu")
+		return nil, noDevice(fmt.Sprintf("cuda:%d", c.Ordinal), fmt.Sprintf("there are %d, numbered from 0", n), "choose one of them, or take --device cpu")
 	}
 	d := &Device{
 		tuneEmulated: c.TuneEmulated,
