@@ -1,0 +1,46 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+func knobList(text string) (knobs []trace.Knob) {
+	for _, f := range strings.Fields(text) {
+		name, value, _ := strings.Cut(f, "=")
+		knobs = append(knobs, trace.Knob{Name: name, Value: value})
+	}
+	return knobs
+}
+
+// TestDataLoader: PyTorch's words, what differs from its defaults, and what was
+// recommended.
+func TestDataLoader(t *testing.T) {
+	const plain = "batch_size=1 shuffle=off num_workers=0 prefetch_factor=0 pin_memory=off persistent_workers=off drop_last=off in_order=on timeout=off precision=fp32 capture=off gradient_accumulation=1 time_ops=sampled"
+	for _, tt := range []struct{ knobs, recommended, line, beside string }{
+		{"", "", "", ""},
+		{plain, "", "DataLoader(dataset)", ""},
+		{plain, "pin_memory=off", "DataLoader(dataset, pin_memory=False)", ""},
+		{"num_workers=4 prefetch_factor=2 persistent_workers=on", "", "DataLoader(dataset, num_workers=4, persistent_workers=True)", ""},
+		{"num_workers=4 prefetch_factor=2", "prefetch_factor=2", "DataLoader(dataset, num_workers=4, prefetch_factor=2)", ""},
+		{"num_workers=0 prefetch_factor=4 persistent_workers=on", "prefetch_factor=4", "DataLoader(dataset)", ""},
+		{"prefetch_factor=8 num_workers=2 shuffle=on batch_size=128 timeout=1m30s in_order=off drop_last=on", "",
+			"DataLoader(dataset, batch_size=128, shuffle=True, num_workers=2, drop_last=True, timeout=90.0, prefetch_factor=8, in_order=False)", ""},
+		{"num_workers=1 precision=bf16 device_transforms=on capture=on inject_cpu=50µs ceiling=on", "", "DataLoader(dataset, num_workers=1)",
+			"precision=bf16, device_transforms=on, capture=on"},
+		{"num_workers=1 capture=off", "capture=off", "DataLoader(dataset, num_workers=1)", "capture=off"},
+	} {
+		if line, beside := dataLoader(knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
+			t.Errorf("%s, recommended %q: %q and %q, want %q and %q", tt.knobs, tt.recommended, line, beside, tt.line, tt.beside)
+		}
+	}
+}
+
+// TestFlags: what injects or only shows the ceiling is no setting to keep.
+func TestFlags(t *testing.T) {
+	if got, want := asFlags(knobList("num_workers=4 inject_cpu=50µs ceiling=on data=a'b")), `--num-workers=4 --data='a'\''b'`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

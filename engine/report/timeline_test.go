@@ -1,0 +1,76 @@
+package report
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+// TestLongRun: a run with more spans than are kept in memory still has the pictures
+// of its first settings and of its last.
+func TestLongRun(t *testing.T) {
+	const ms, steps = int64(1e6), 240
+	path := filepath.Join(t.TempDir(), "long"+store.Ext)
+	file, err := store.Create(path, trace.Meta{Model: "cnn", Samples: steps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clutter := make([]trace.Span, 0, trace.MaxSpans/80)
+	spans := 0
+	for i := range int32(steps) {
+		at := int64(i) * 4 * ms // 1 ms of decoding, 3 ms of computing
+		b := trace.Batch{Now: at + 4*ms}
+		if i%80 == 0 {
+			b.Segments = []trace.Segment{{Index: i / 80, Start: at, FirstStep: i, Reason: "a change", Knobs: []trace.Knob{{Name: "prefetch_factor", Value: itoa(int64(i))}}}}
+		}
+		if i > 100 && i < 220 {
+			b.Spans = clutter[:cap(clutter)]
+			for k := range b.Spans {
+				b.Spans[k] = trace.Span{Start: at + int64(k), End: at + int64(k) + 1, Step: -1, Batch: -1, Kind: trace.KindQueue, Track: trace.TrackQueue}
+			}
+		}
+		b.Spans = append(b.Spans,
+			trace.Span{Start: at, End: at + ms, Step: i, Batch: i, Kind: trace.KindDecode, Track: trace.Worker(0)},
+			trace.Span{Start: at, End: at + ms, Step: i, Batch: i, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseDecode)},
+			trace.Span{Start: at + ms, End: at + 4*ms, Step: i, Batch: i, Kind: trace.KindCompute, Track: trace.TrackCompute})
+		st := trace.Step{Index: i, Segment: i / 80, Batch: i, Samples: 1, Correct: -1, Start: at, End: at + 4*ms, Busy: 3 * ms}
+		st.Stall[trace.CauseDecode] = ms
+		b.Steps = []trace.Step{st}
+		spans += len(b.Spans)
+		if err := file.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := s.Snapshot(0, math.MaxInt64)
+	if len(snap.Spans) >= spans {
+		t.Fatalf("all of %d spans are in memory", spans)
+	}
+	for i, r := range stall.Segments(snap)[:2] {
+		m := &markdown{account: newAccount(snap)}
+		if from, to, _, _ := m.window(i); to-from != 4*pictured*ms {
+			t.Errorf("the picture of segment %d spans %d ns", r.Segment.Index, to-from)
+		}
+	}
+	var b strings.Builder
+	if err := Markdown(&b, snap, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), "compute   |"); n != 2 || strings.Contains(b.String(), "no picture") {
+		t.Errorf("%d pictures:\n%s", n, b.String())
+	}
+	if strings.Count(b.String(), "| 75.0 %\nSTALL") != 2 {
+		t.Errorf("the pictures do not say that the device computed 75 %% of the time:\n%s", b.String())
+	}
+}

@@ -1,0 +1,41 @@
+package stall
+
+import (
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+// TestLongestWait: the worker of the awaited batch is named, and the later batches
+// that were ready before it are counted.
+func TestLongestWait(t *testing.T) {
+	span := func(track trace.TrackID, kind trace.Kind, from, to int64, batch int32, arg uint32) trace.Span {
+		return trace.Span{Start: from, End: to, Step: batch, Batch: batch, Kind: kind, Track: track, Arg: arg}
+	}
+	stall := func(from, to int64, step int32, c trace.Cause) trace.Span {
+		return span(trace.TrackStall, trace.KindStall, from, to, step, uint32(c))
+	}
+	s := &trace.Snapshot{Spans: []trace.Span{
+		span(trace.Worker(0), trace.KindRead, 0, 10, 1, 0),
+		span(trace.Worker(1), trace.KindRead, 0, 90, 2, 0), // late, with a batch of its own time before
+		span(trace.Worker(0), trace.KindDecode, 10, 30, 3, 0),
+		span(trace.Worker(0), trace.KindBlocked, 30, 95, 4, 0),
+		stall(20, 30, 1, trace.CauseDecode),
+		span(trace.TrackStep, trace.KindNext, 35, 100, 2, 0),
+		stall(40, 60, 2, trace.CauseRead), // one gap in three pieces
+		stall(60, 90, 2, trace.CauseRead),
+		span(trace.Worker(1), trace.KindCollate, 90, 95, 2, 0),
+		stall(90, 100, 2, trace.CauseCopy),
+		span(trace.Worker(0), trace.KindDecode, 96, 99, 4, 0),
+	}}
+	want := Wait{Time: 50, Step: 2, Batch: 2, Worker: trace.Worker(1), Kind: trace.KindRead, Took: 95, Behind: 1}
+	if got, ok := LongestWait(s, 0, 200); !ok || got != want {
+		t.Errorf("%+v, %v; want %+v", got, ok, want)
+	}
+	if got, ok := LongestWait(s, 0, 35); ok {
+		t.Errorf("%+v, though no batch was awaited", got)
+	}
+	if got, ok := LongestWait(s, 150, 200); ok {
+		t.Errorf("%+v of nothing", got)
+	}
+}
