@@ -318,6 +318,10 @@ func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
 	if span <= 0 {
 		return
 	}
+	if !t.recorded { // which is not 0 %
+		v.c.Right(r.X+r.W-laneShare, y, laneShare-1, canvas.Dim, append(b[:0], '-'))
+		return
+	}
 	f := float64(l.busy) / float64(span)
 	st := canvas.Dim
 	switch l.typ {

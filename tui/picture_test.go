@@ -2,7 +2,11 @@ package tui
 
 import (
 	"math"
+	"regexp"
+	"strings"
 	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/trace"
 )
@@ -96,6 +100,29 @@ func TestEmptySession(t *testing.T) {
 			m.w, m.h = size[0], size[1]
 			m.look()
 			m.View()
+		}
+	}
+}
+
+// TestNothingRecorded: where no span is left a lane has no share, and 0 % is one.
+func TestNothingRecorded(t *testing.T) {
+	run := session()
+	run.End("finished")
+	snap := run.Snapshot(0, math.MaxInt64)
+	shown := func(spans []trace.Span) string {
+		snap.Spans = spans
+		s := &screen{New(Options{Source: still{snap}, Replay: true}), t, run}
+		s.send(tea.WindowSizeMsg{Width: 120, Height: 36})
+		s.tick()
+		return s.plain()
+	}
+	share := regexp.MustCompile(`compute .*\d+(\.\d)?%`)
+	if text := shown(snap.Spans); !share.MatchString(text) {
+		t.Errorf("no share of the compute lane:\n%s", text)
+	}
+	for _, line := range strings.Split(shown(nil), "\n") {
+		if strings.Contains(line, "compute ") && strings.Contains(line, " 0.0%") {
+			t.Errorf("nothing recorded shows as 0 %%: %s", line)
 		}
 	}
 }

@@ -71,6 +71,7 @@ type timeline struct {
 	durs      []int64  // scratch
 	capacity  int64    // of the ready queue, last seen
 	ready     int64
+	recorded  bool // some of what a lane shows lies in the window
 }
 
 func (t *timeline) panel() panel {
@@ -192,7 +193,7 @@ const timedPart = 1
 
 // update aggregates the spans of the window that ends at edge.
 func (t *timeline) update(p *picture, spans []trace.Span) {
-	t.edge, t.spans, t.known = p.edge, spans, p.edge
+	t.edge, t.spans, t.known, t.recorded = p.edge, spans, p.edge, false
 	if n := len(p.snap.Recent); n > 0 && p.snap.Outcome.Ended == 0 {
 		t.known = min(t.edge, p.snap.Recent[n-1].End)
 	}
@@ -241,6 +242,7 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 		if b <= a {
 			continue
 		}
+		t.recorded = true
 		if !(l.typ == laneHost && s.Kind == trace.KindTransition) { // it overlaps the rest
 			l.busy += b - a
 		}
