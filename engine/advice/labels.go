@@ -93,7 +93,7 @@ var labels = []label{
 	{key: "damaged", words: "damaged file",
 		holds: func(s *trace.Snapshot) bool { return len(s.Damage) > 0 },
 		sentence: func(s *trace.Snapshot) string {
-			return strings.TrimSuffix(strings.Join(s.Damage, " "), ".")
+			return strings.Join(s.Damage, "; ")
 		}},
 }
 

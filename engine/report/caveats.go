@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/advice"
@@ -50,7 +51,7 @@ const logs = 20
 func (m *markdown) logged() {
 	n := 0
 	for _, note := range m.s.Notes {
-		if note.Level == "warn" || note.Level == "error" {
+		if (note.Level == "warn" || note.Level == "error") && !slices.Contains(m.s.Damage, note.Text) { // a label says that
 			if n++; n <= logs {
 				m.line("- Logged %s after the start (%s): %s", figures.Prose.Time(note.T), note.Level, note.Text)
 			}

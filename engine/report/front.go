@@ -27,10 +27,10 @@ func (m *markdown) headline() string {
 		return "no training step was finished, so there is nothing to account for"
 	case m.advice.Keep.Text != "":
 		return m.advice.Keep.Text
-	case len(m.rows) == 1:
-		return "nothing was changed; the run is " + m.advice.Verdict.Text
+	case m.advice.Verdict.Class == advice.NotEnoughSteps:
+		return "too few steps for a verdict; run it longer"
 	}
-	return m.advice.Verdict.Text
+	return "nothing was changed; the run is " + m.advice.Verdict.Class
 }
 
 // sides sets before and after side by side.

@@ -29,8 +29,10 @@ func (m *markdown) keep() {
 	if flags := asFlags(advice.Changed(m.rows[0].Segment.Knobs, knobs)); flags != "" {
 		m.line("- Keep the settings of segment %s. As flags, beside those of the run:", m.letter(row))
 		m.fenced(flags)
-	} else {
+	} else if a.Keep.Text != "" {
 		m.line("- Keep the settings of segment %s: the flags that the run was started with, in appendix A.", m.letter(row))
+	} else {
+		m.line("- Nothing was compared, so there is no choice yet; the run's flags are in appendix A.")
 	}
 	if line, beside := dataLoader(knobs, a.Keep.Knobs); line != "" {
 		m.line("- In PyTorch:")
