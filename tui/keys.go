@@ -121,6 +121,7 @@ func (m *Model) makeGlobals() []binding {
 		binding{keys: "n", help: "notes: the session's log", do: func(m *Model, _ string) tea.Cmd { m.open(overlayNotes); return nil }},
 		binding{keys: "N", help: "note a hypothesis in the session's log", do: func(m *Model, _ string) tea.Cmd { m.hypothesis(); return nil }},
 		binding{keys: "e", hint: "export", replay: "export", help: "export the report", do: func(m *Model, _ string) tea.Cmd { return m.export() }},
+		binding{keys: "S", help: "the story: practise on an injected bottleneck, where one is offered", do: func(m *Model, _ string) tea.Cmd { return m.guide.key(m) }},
 		binding{keys: "t", help: "theme: default, colorblind, mono", do: func(m *Model, _ string) tea.Cmd { m.nextTheme(); return nil }},
 		binding{keys: "+ -", also: "= _", help: "refresh rate", do: func(m *Model, key string) tea.Cmd {
 			return m.refreshRate(pick(key == "+" || key == "=", 1, -1))
@@ -181,6 +182,7 @@ func (m *Model) escape() {
 	case m.focus.instead, m.alone(): // what it stands in for comes back
 		m.side = m.home()
 		m.setFocus(m.start())
+	case m.guide.leave(m):
 	case m.msg.text != "":
 		m.msg = message{}
 	}

@@ -1,6 +1,10 @@
 package tui
 
-import "dev.gpustall/tui/canvas"
+import (
+	"slices"
+
+	"dev.gpustall/tui/canvas"
+)
 
 // sizeClass is a size of the screen, which never refuses to run.
 type sizeClass uint8
@@ -32,10 +36,11 @@ type space struct {
 	class   sizeClass
 	w, h    int // of the body, between header and footer
 	verdict int // rows of it that the verdict takes
+	guide   int // and the story under it
 }
 
-// rest is the height that the verdict leaves.
-func (s space) rest() int { return s.h - s.verdict }
+// rest is the height that verdict and story leave.
+func (s space) rest() int { return s.h - s.verdict - s.guide }
 
 // band is a strip of the body. Bands lie one below the other, and the panels of a
 // band side by side.
@@ -44,6 +49,7 @@ type band uint8
 const (
 	nowhere band = iota // the panel is not shown
 	verdictBand
+	guideBand
 	gaugesBand
 	mainBand
 	lastBand
@@ -76,6 +82,7 @@ func (m *Model) space() space {
 	s := space{class: classOf(m.w, m.h), w: m.w, h: m.h - 2}
 	if s.class >= sizeCompact {
 		s.verdict = m.verdict.rows(&m.analysis, s)
+		s.guide = m.guide.rows()
 	}
 	return s
 }
@@ -93,6 +100,10 @@ func (m *Model) layout() *layout {
 	}
 	l.footer = canvas.Rect(0, m.h-1, m.w, 1)
 	body := canvas.Rect(0, 1, s.w, s.h)
+	if n := m.guide.rows(); n > 0 && (m.expanded || s.class == sizeSmall) && body.H > n+leastRows { // in no band
+		body.H -= n
+		l.panels[slices.IndexFunc(m.panels, func(p panel) bool { return p.name == "guide" })] = canvas.Rect(0, body.Y+body.H, body.W, n)
+	}
 	switch {
 	case m.expanded || s.class == sizeSmall && !m.focus.small:
 		for i := range m.panels {

@@ -86,6 +86,7 @@ type Model struct {
 	timeline    timeline
 	knobs       knobs
 	verdict     verdict
+	guide       guide
 	stalls      stalls
 	experiments experiments
 	ops         ops

@@ -44,6 +44,7 @@ func (m *Model) makePanels() []panel {
 		m.timeline.panel(),
 		m.knobs.panel(m.o.Control != nil),
 		m.verdict.panel(&m.analysis),
+		m.guide.panel(),
 		m.stalls.panel(),
 		m.experiments.panel(),
 		m.ops.panel(),

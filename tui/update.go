@@ -24,6 +24,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.keys(msg)
 	case analysedMsg:
 		m.analysed(msg)
+		m.guide.update(m)
 		m.experiments.knobColumns(m.knobs.specs, m.analysis.segs)
 		if m.timeline.autozoom(&m.analysis.win, !m.frozen) {
 			m.refresh(time.Now(), true)
@@ -44,6 +45,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		} else {
 			m.say("info", "report written to "+msg.path)
 			m.note("report written to " + msg.path)
+			m.guide.exported(m, msg.path)
 		}
 	case suspendMsg:
 		return m, m.stop()

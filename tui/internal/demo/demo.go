@@ -42,7 +42,12 @@ type Run struct {
 }
 
 // New begins a run. now is a clock in ns, or nil to drive it with Advance.
-func New(now func() int64) *Run {
+func New(now func() int64) *Run { return begin(now, "2") }
+
+// Fed begins a run that has more workers than its device needs.
+func Fed(now func() int64) *Run { return begin(now, "8") }
+
+func begin(now func() int64, workers string) *Run {
 	r := &Run{now: now, an: stall.NewAnalyzer(0)}
 	r.snap.Meta = trace.Meta{
 		ID: "demo", Version: "demo", Device: "NVIDIA H100 80GB HBM3", DeviceKind: "emu", Emulated: true,
@@ -52,7 +57,7 @@ func New(now func() int64) *Run {
 	r.snap.Outcome.Status = "running"
 	r.snap.Gauges = map[string][]trace.Point{}
 	r.want = []trace.Knob{
-		{Name: "num_workers", Value: "2"}, {Name: "prefetch_factor", Value: "2"}, {Name: "pin_memory", Value: "off"},
+		{Name: "num_workers", Value: workers}, {Name: "prefetch_factor", Value: "2"}, {Name: "pin_memory", Value: "off"},
 		{Name: "persistent_workers", Value: "on"}, {Name: "in_order", Value: "on"}, {Name: "batch_size", Value: "128"},
 		{Name: "device_transforms", Value: "off"}, {Name: "ceiling", Value: "off"},
 		{Name: "precision", Value: "fp32"}, {Name: "grad_accumulation", Value: "1"},

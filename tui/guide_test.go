@@ -1,0 +1,105 @@
+package tui
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
+)
+
+// TestGuide goes through the story: each chapter ends when the session shows what it
+// asks for, and not before.
+func TestGuide(t *testing.T) {
+	run := demo.Fed(nil)
+	exports := 0
+	s := newScreen(t, run, Options{Control: run, Export: func() (string, error) {
+		if exports++; exports == 2 {
+			return "", errors.New("no room")
+		}
+		return "x.md", nil
+	}}, 120, 36)
+	var now int64
+	wait := func(seconds int64) {
+		now += seconds * 1e9
+		run.Advance(now)
+		s.tick()
+	}
+	at := func(c chapter, words ...string) {
+		t.Helper()
+		if s.guide.chapter != c {
+			t.Fatalf("chapter %d, want %d:\n%s", s.guide.chapter, c, s.plain())
+		}
+		s.mustShow(words...)
+	}
+	wait(5)
+	at(chapterNone)
+	wait(6)
+	at(chapterOffer, "Nothing is wrong here", "S injects")
+	s.press("S")
+	at(chapterInject, "asked for")
+	wait(1)
+	at(chapterFind, "1 of 4, find", "INJECTED")
+	s.press("e") // an export that comes too early is none
+	wait(1)
+	at(chapterFind)
+	wait(12)
+	at(chapterFix, "2 of 4, fix", "input-bound")
+	if s.analysis.win.data < guideShare {
+		t.Errorf("%.2f of the time is lost to data", s.analysis.win.data)
+	}
+	s.press("3", "enter")
+	wait(1)
+	at(chapterFix, "is staged", "applies what is staged")
+	s.press("enter")
+	wait(1)
+	at(chapterProve, "3 of 4, prove", "So far: not known yet")
+	wait(30)
+	at(chapterExport, "Proved: +", "4 of 4, export")
+	s.press("e")
+	wait(1)
+	at(chapterExport) // it failed
+	s.press("e")
+	wait(1)
+	at(chapterStop, "Exported to x.md", "S stops injecting")
+	s.press("S")
+	wait(2)
+	at(chapterEnd, "The story is over")
+	s.press("esc")
+	wait(30)
+	at(chapterNone)
+	s.mustHide("STORY")
+}
+
+// TestGuideStays: the story is not offered where something was changed or is wrong,
+// is left with esc, and ends when the injection is taken back.
+func TestGuideStays(t *testing.T) {
+	wait := func(s *screen, run *demo.Run, to int64) { run.Advance(to * 1e9); s.tick() }
+	for name, prepare := range map[string]func(*demo.Run){
+		"changed":  func(r *demo.Run) { r.Advance(2e9); _ = r.Set([]trace.Knob{{Name: "prefetch_factor", Value: "4"}}) },
+		"injected": func(r *demo.Run) { _ = r.Set([]trace.Knob{{Name: "inject_cpu", Value: "9ms"}}) },
+	} {
+		run := demo.Fed(nil)
+		prepare(run)
+		s := newScreen(t, run, Options{Control: run}, 120, 36)
+		if wait(s, run, 30); s.guide.chapter != chapterNone {
+			t.Errorf("%s: the story is offered", name)
+		}
+		s.mustHide("STORY")
+	}
+	run := demo.Fed(nil)
+	s := newScreen(t, run, Options{Control: run}, 80, 24)
+	wait(s, run, 12)
+	s.mustShow("STORY")
+	s.press("S")
+	wait(s, run, 14)
+	s.press("u")
+	wait(s, run, 20)
+	if s.guide.chapter != chapterEnd || strings.Contains(s.plain(), "Proved") {
+		t.Errorf("chapter %d after undo:\n%s", s.guide.chapter, s.plain())
+	}
+	s.press("esc")
+	wait(s, run, 60)
+	s.mustHide("STORY")
+}
