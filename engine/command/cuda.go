@@ -11,6 +11,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
 )
 
@@ -31,7 +32,7 @@ func choicesFile() string {
 // GPUSTALL_EMU_TUNE has the emulated driver tune too.
 func openCUDA(n int, again bool) (device.Device, error) {
 	if err := cuda.Available(); err != nil {
-		return nil, err
+		return nil, fault.Wrap(err, "open device", fmt.Sprintf("cuda:%d", n), mendDevice)
 	}
 	c := cuda.Config{Ordinal: n, TuneEmulated: os.Getenv("GPUSTALL_EMU_TUNE") != ""}
 	store := loadChoices(choicesFile())

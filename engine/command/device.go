@@ -19,6 +19,9 @@ import (
 	"dev.gpustall/loader/format/records"
 )
 
+// mendDevice is what there is to do about a device that cannot be had.
+const mendDevice = "gpustall doctor lists the devices"
+
 // opened is the device a run trains on.
 type opened struct {
 	dev    device.Device
@@ -45,10 +48,10 @@ func openDevice(name string, again bool, clock trace.Clock) (*opened, error) {
 			return &opened{dev: dev, why: "device auto: took the first NVIDIA GPU"}, nil
 		}
 		c, cerr := cpu.Open(0)
-		return &opened{dev: c, index: -1, why: fmt.Sprintf("device auto: took the cpu, because %v", err)}, cerr
+		return &opened{dev: c, index: -1, why: fmt.Sprintf("device auto: took the cpu, because %v", err)}, fault.Wrap(cerr, "open device", "cpu", mendDevice)
 	case name == "cpu":
 		c, err := cpu.Open(0)
-		return &opened{dev: c, index: -1}, err
+		return &opened{dev: c, index: -1}, fault.Wrap(err, "open device", name, mendDevice)
 	case name == "cuda" || strings.HasPrefix(name, "cuda:"):
 		n := 0
 		if i := strings.TrimPrefix(name, "cuda"); i != "" {

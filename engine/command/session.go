@@ -50,7 +50,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 		}
 	}()
 	if r.device, err = openDevice(o.device, o.knobs.text("autotune") == tuneAgain, r.clock); err != nil {
-		return r, fault.Wrap(err, "open device", o.device, "gpustall doctor lists the devices")
+		return r, err
 	}
 	knobs, err := o.knobs.knobs(r.device.defaults())
 	if err != nil {

@@ -82,22 +82,27 @@ var (
 func Available() error {
 	if err := driver.Load(); err != nil {
 		if errors.Is(err, driver.ErrNoDriver) {
-			return noDevice("cuda", err.Error(), "install NVIDIA's driver or take --device cpu")
+			return noDevice(err.Error(), "install NVIDIA's driver or take --device cpu")
 		}
-		return noDevice("cuda", fmt.Sprintf("the NVIDIA driver does not start: %v", err), "see nvidia-smi, or take --device cpu")
+		return noDevice(fmt.Sprintf("the NVIDIA driver does not start: %v", err), "see nvidia-smi, or take --device cpu")
 	}
 	n, err := cu.NumDevices()
 	if err != nil {
-		return noDevice("cuda", fmt.Sprintf("counting GPUs: %v", err), "see nvidia-smi, or take --device cpu")
+		return noDevice(fmt.Sprintf("counting GPUs: %v", err), "see nvidia-smi, or take --device cpu")
 	}
 	if n == 0 {
-		return noDevice("cuda", "the driver sees no GPU", "check CUDA_VISIBLE_DEVICES, or take --device cpu")
+		return noDevice("the driver sees no GPU", "check CUDA_VISIBLE_DEVICES, or take --device cpu")
 	}
 	return nil
 }
 
-func noDevice(name, reason, mend string) error {
-	return fault.New("open device", name, reason, mend).Because(device.ErrNoDevice)
+func noDevice(reason, mend string) error {
+	return fault.Reason(reason, mend).Because(device.ErrNoDevice)
+}
+
+// opening names GPU number n in an error of opening it.
+func opening(n int, err error) error {
+	return fault.Wrap(err, "open device", fmt.Sprintf("cuda:%d", n), "see nvidia-smi, or take --device cpu")
 }
 
 // Count is how many GPUs the driver sees: none where Available fails.
@@ -113,18 +118,18 @@ func Count() int {
 // no driver, or the GPU is older than the kernels.
 func Open(c Config) (device.Device, error) {
 	if err := Available(); err != nil {
-		return nil, err
+		return nil, opening(c.Ordinal, err)
 	}
 	n, _ := cu.NumDevices() // Available asked it before
 	if c.Ordinal < 0 || c.Ordinal >= n {
-		return nil, noDevice(fmt.Sprintf("cuda:%d", c.Ordinal), fmt.Sprintf("there are %d, numbered from 0", n), "choose one of them, or take --device cpu")
+		return nil, opening(c.Ordinal, noDevice(fmt.Sprintf("there are %d, numbered from 0", n), "choose one of them, or take --device cpu"))
 	}
 	d := &Device{
 		tuneEmulated: c.TuneEmulated,
 		modules:      make(map[string]cu.Module), functions: make(map[entry]*function), scratches: make(map[kernels.Op]int64), host: make(map[*byte][]byte),
 	}
 	if err := d.open(c.Ordinal); err != nil {
-		return nil, fault.Wrap(err, "open device", fmt.Sprintf("cuda:%d", c.Ordinal), "see nvidia-smi, or take --device cpu")
+		return nil, opening(c.Ordinal, err)
 	}
 	d.patience = 10 * time.Second
 	if d.info.Emulated {

@@ -9,7 +9,7 @@ import (
 
 // Available says why there is no CUDA device.
 func Available() error {
-	return fault.New("open device", "cuda", "this gpustall was built without CUDA", "build it with make, or take --device cpu").Because(device.ErrNoDevice)
+	return fault.Reason("this gpustall was built without CUDA", "build it with make, or take --device cpu").Because(device.ErrNoDevice)
 }
 
 // Count is how many GPUs there are.
