@@ -17,6 +17,7 @@ import (
 // experiments is the panel with one row a segment of constant knobs.
 type experiments struct {
 	sel   int // the row selected; -1 follows the newest
+	segs  int // rows there are
 	table canvas.Table[experiment]
 	rows  []experiment
 }
@@ -43,9 +44,9 @@ func (e *experiments) panel() panel {
 				return place{band: lowerBand}
 			}
 			if s.class == sizeLarge {
-				return place{band: mainBand, under: "timeline", rows: experimentRows(s)}
+				return place{band: mainBand, under: "timeline", rows: e.height(s)}
 			}
-			return place{band: lastBand, rows: experimentRows(s)}
+			return place{band: lastBand, rows: e.height(s)}
 		},
 		about: func(_ *view, p *canvas.Pen) {
 			if about := "a row is a configuration without its transition, the current one the window above "; len(about) <= p.Left() {
@@ -64,13 +65,11 @@ func (e *experiments) panel() panel {
 	}
 }
 
-// experimentRows is the height of the panel: a little more on tall screens.
-func experimentRows(s space) int {
-	base := 7
-	if s.class == sizeLarge {
-		base = 10
-	}
-	return base + max(0, s.h-34)/8
+// height is what the rows need with their box, their titles and a note, a little more
+// at the most on tall screens.
+func (e *experiments) height(s space) int {
+	most := pick(s.class == sizeLarge, 10, 7) + max(0, s.h-34)/8
+	return min(most, max(2, e.segs)+4)
 }
 
 // measuredColumns: how sure a comparison is stays longer than what was compared, which
@@ -148,6 +147,7 @@ var shortTitles = map[string]string{
 // order, as wide as what they hold.
 func (e *experiments) knobColumns(specs []trace.KnobSpec, segs []stall.SegmentStats) {
 	const most = 12
+	e.segs = len(segs)
 	columns := slices.Clone(measuredColumns[:1])
 	for i := range specs {
 		name := specs[i].Name

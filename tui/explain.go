@@ -95,7 +95,7 @@ func (g *gap) data() (ns int64) {
 }
 
 // gaps yields the gaps that the spans know of, in order. A pause is one of its own.
-func (t *timeline) gaps(yield func(*gap) bool) {
+func (t *timeline) gaps(yield func(gap) bool) {
 	var g gap
 	paused := false
 	for i := range t.spans {
@@ -105,7 +105,7 @@ func (t *timeline) gaps(yield func(*gap) bool) {
 		}
 		cause := s.Cause()
 		if s.Start != g.end || paused != (cause == trace.CausePaused) {
-			if g.any() && !yield(&g) {
+			if g.any() && !yield(g) {
 				return
 			}
 			g = gap{start: s.Start, largest: i}
@@ -118,17 +118,17 @@ func (t *timeline) gaps(yield func(*gap) bool) {
 		g.parts[cause] += s.End - s.Start
 	}
 	if g.any() {
-		yield(&g)
+		yield(g)
 	}
 }
 
 // longestGap returns the longest gap in view. A pause is the user's own doing and no
 // news.
 func (t *timeline) longestGap() (longest gap) {
-	t.gaps(func(g *gap) bool {
+	t.gaps(func(g gap) bool {
 		inView := g.start <= t.edge && g.end > t.first*t.bin()
 		if inView && g.parts[trace.CausePaused] == 0 && g.end-g.start > longest.end-longest.start {
-			longest = *g
+			longest = g
 		}
 		return true
 	})
@@ -138,9 +138,9 @@ func (t *timeline) longestGap() (longest gap) {
 // gapIn returns the gap that covers most of [from, to), if any does.
 func (t *timeline) gapIn(from, to int64) (in gap) {
 	most := int64(0)
-	t.gaps(func(g *gap) bool {
+	t.gaps(func(g gap) bool {
 		if over := min(g.end, to) - max(g.start, from); over > most {
-			in, most = *g, over
+			in, most = g, over
 		}
 		return g.start < to
 	})

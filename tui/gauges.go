@@ -185,7 +185,7 @@ func nvmlLine(v *view, p *canvas.Pen) {
 	case meta.DeviceKind == "cuda" || g.n == 1:
 		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (").Int(canvas.Dim, int64(g.n)).Text(canvas.Dim, " samples)")
 	case meta.Emulated:
-		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (emulated device)")
+		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (emulated)")
 	default:
 		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (no NVIDIA GPU)")
 	}

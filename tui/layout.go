@@ -11,10 +11,10 @@ type sizeClass uint8
 
 const (
 	sizeLine    sizeClass = iota // below 40x8: one line
-	sizeSmall                    // below 80x24: gauges, the STALL lane, the selected knob
-	sizeCompact                  // below 120x30: gauges in one box, one panel beside the knobs
+	sizeSmall                    // below 80x24: verdict, gauges, the STALL lane, the selected knob
+	sizeCompact                  // below 120x30: gauges in lines, one panel beside the knobs
 	sizeFull
-	sizeLarge // from 160x42: taller gauges, notes beside the experiments
+	sizeLarge // from 160x42: the knobs' column down to the end, notes under them
 )
 
 func classOf(w, h int) sizeClass {
