@@ -18,7 +18,7 @@ func (m *markdown) segmentTable() {
 		return
 	}
 	rows := [][]string{{"segment", "change", ">steps", ">samples/s", ">step p50", ">p95", ">util.", ">data"}}
-	versus := [][]string{{"segment", "throughput against A (95 % interval)", ">device time a sample", ">left out", ">cost of change", "note"}}
+	versus := [][]string{{"segment", ">throughput against A (95 % interval)", ">device", ">left out", ">cost", "note"}}
 	for i := range m.rows {
 		r := &m.rows[i]
 		row := []string{m.letter(i), or(r.Segment.Reason, "-"), figures.Count(r.Steps), "-", "-", "-", share(r, r.Utilisation), share(r, r.DataShare)}
@@ -36,7 +36,7 @@ func (m *markdown) segmentTable() {
 	}
 	m.table(rows)
 	m.table(versus)
-	m.para("A segment is a stretch of the run with constant knobs. Its numbers leave out the steps of its transition (from the change until the queue was refilled) and the first step of the run. The cost of a change is the idle device time in its transition.")
+	m.para("A segment is a stretch of the run with constant knobs. Its numbers leave out the steps of its transition (from the change until the queue was refilled) and the first step of the run, which are those left out. Device is its own time for a sample. Cost is the idle device time in the transition.")
 	m.memoryTable()
 }
 

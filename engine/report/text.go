@@ -168,7 +168,8 @@ func (m *markdown) table(rows [][]string) {
 	m.line("")
 }
 
-// narrow takes columns of text in, the widest first, until a table fits.
+// narrow takes columns of text in, the widest first, until a table fits; those that
+// are aligned to the right hold numbers, which are never cut.
 func narrow(widths []int, right []bool) {
 	total := 1
 	for _, w := range widths {

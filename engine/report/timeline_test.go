@@ -14,6 +14,9 @@ import (
 // TestLongRun: a run with more spans than are kept in memory still has the pictures
 // of its first settings and of its last.
 func TestLongRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("millions of spans")
+	}
 	const ms, steps = int64(1e6), 240
 	path := filepath.Join(t.TempDir(), "long"+store.Ext)
 	file, err := store.Create(path, trace.Meta{Model: "cnn", Samples: steps})
