@@ -13,8 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/synth"
 )
 
@@ -97,35 +95,11 @@ func newData() *cobra.Command {
 				}
 				return err
 			}
-			return inspect(args[1])
+			return inspect(ctx, args[1])
 		},
 	}
 	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder)")
 	mk.Flags().Int64Var(&o.Seed, "seed", 1, "the same seed gives the same bytes")
-	data.AddCommand(mk, &cobra.Command{
-		Use:   "inspect PATH",
-		Short: "Say what a data set is and read its first samples",
-		Args:  exactly(1, "a path"),
-		RunE:  func(_ *cobra.Command, args []string) error { return inspect(args[0]) },
-	})
+	data.AddCommand(mk, newInspect())
 	return data
-}
-
-func inspect(path string) error {
-	ds, _, err := format.Open(path)
-	if err != nil {
-		return err
-	}
-	defer ds.Close()
-	i := ds.Info()
-	kind := ""
-	if i.Synthetic {
-		kind = " [synthetic]"
-	}
-	stored := ""
-	if i.Bytes > 0 {
-		stored = ", " + figures.Prose.Bytes(i.Bytes) + " stored"
-	}
-	return say(os.Stdout, "%s%s: %s, %d samples in %d classes, %dx%dx%d after the transform%s\n",
-		path, kind, i.Format, i.Samples, len(i.Classes), i.H, i.W, i.C, stored)
 }

@@ -1,0 +1,165 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/format"
+)
+
+// What data inspect reads at the most, whichever is reached first.
+const (
+	inspectTime    = 3 * time.Second
+	inspectSamples = 2000
+)
+
+func newInspect() *cobra.Command {
+	return &cobra.Command{
+		Use:   "inspect PATH",
+		Short: "Say what a data set is, and how fast samples of it are read and decoded",
+		Long: fmt.Sprintf("Say what a data set is, and read, decode and transform samples spread over it on one thread, %d or for %s at the most. "+
+			"Reads are as fast as the page cache stands: whether it holds the files cannot be told from here.", inspectSamples, inspectTime),
+		Args: exactly(1, "a path"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, got, stop := untilSignal(cmd.Context(), nil)
+			defer stop()
+			err := inspect(ctx, args[0])
+			if sig := got(); sig != nil {
+				return sig
+			}
+			return err
+		},
+	}
+}
+
+// inspect says what a data set is and tries samples of it.
+func inspect(ctx context.Context, path string) error {
+	ds, tf, err := format.Open(path)
+	if err != nil {
+		return err
+	}
+	defer ds.Close()
+	i := ds.Info()
+	kind := ""
+	if i.Synthetic {
+		kind = " [synthetic]"
+	}
+	stored := ""
+	if i.Bytes > 0 {
+		stored = ", " + figures.Prose.Bytes(i.Bytes) + " stored"
+	}
+	if err := say(os.Stdout, "%s%s: %s, %d samples in %d classes, %dx%dx%d after the transform%s\n",
+		path, kind, i.Format, i.Samples, len(i.Classes), i.H, i.W, i.C, stored); err != nil {
+		return err
+	}
+	tried, broken := try(ctx, ds, tf, inspectSamples, inspectTime)
+	if err := say(os.Stdout, "%s", tried.text(i)); err != nil {
+		return err
+	}
+	return broken
+}
+
+// trial is what loading some samples on one thread took.
+type trial struct {
+	samples   int
+	least     [2]int // height and width of the smallest decoded sample, ...
+	most      [2]int // ... and of the largest
+	read      stage
+	decode    stage
+	transform stage
+}
+
+// stage is one step of loading: its time, and the bytes that came out of it.
+type stage struct {
+	name  string
+	took  time.Duration
+	bytes int64
+}
+
+// try loads samples that are spread evenly over the data set, until there are
+// enough of them or the time is over. It stops at one that is broken.
+func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, limit time.Duration) (*trial, error) {
+	info := ds.Info()
+	t := &trial{read: stage{name: "read"}, decode: stage{name: "decode"}, transform: stage{name: "transform"}}
+	dst := make([]float32, info.H*info.W*info.C)
+	n := min(most, info.Samples)
+	var s loader.Sample
+	began := time.Now()
+	for i := range n {
+		if ctx.Err() != nil || time.Since(began) > limit {
+			break
+		}
+		s.Index = int(int64(i) * int64(info.Samples) / int64(n))
+		start := time.Now()
+		if err := ds.Read(ctx, &s); err != nil {
+			return t, fault.Wrap(err, "read", fmt.Sprintf("sample %d", s.Index), "replace it, or leave it out")
+		}
+		read := time.Now()
+		if err := ds.Decode(&s); err != nil {
+			return t, fault.Wrap(err, "decode", fmt.Sprintf("sample %d", s.Index), "replace it, or leave it out")
+		}
+		decoded := time.Now()
+		rng := loader.NewRNG(1, 0, s.Index)
+		tf.Host(&s, &rng, dst)
+		t.read.add(read.Sub(start), len(s.Raw))
+		t.decode.add(decoded.Sub(read), len(s.Pixels))
+		t.transform.add(time.Since(decoded), 4*len(dst))
+		t.size(s.H, s.W)
+	}
+	return t, nil
+}
+
+func (s *stage) add(took time.Duration, bytes int) {
+	s.took += took
+	s.bytes += int64(bytes)
+}
+
+// size counts a decoded sample.
+func (t *trial) size(h, w int) {
+	if t.samples++; t.samples == 1 {
+		t.least, t.most = [2]int{h, w}, [2]int{h, w}
+	}
+	if h*w < t.least[0]*t.least[1] {
+		t.least = [2]int{h, w}
+	}
+	if h*w > t.most[0]*t.most[1] {
+		t.most = [2]int{h, w}
+	}
+}
+
+// text is the trial for people.
+func (t *trial) text(i loader.Info) string {
+	if t.samples == 0 {
+		return "no sample was loaded\n"
+	}
+	size := fmt.Sprintf("%dx%d", t.least[0], t.least[1])
+	if t.least != t.most {
+		size += fmt.Sprintf(" to %dx%d", t.most[0], t.most[1])
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of %s tried, spread over the set, on one thread; they decode to %s\n",
+		figures.Count(t.samples), figures.Counted(i.Samples, "sample", "samples"), size)
+	all := stage{name: "all"}
+	for _, s := range []stage{t.read, t.decode, t.transform} {
+		all.add(s.took, 0)
+		note := ""
+		if s.name == t.read.name {
+			note = "  as the page cache stands"
+		}
+		fmt.Fprintf(&b, "  %-9s %10s samples/s  %s%s\n", s.name, s.rate(t.samples), figures.Prose.Transfer(float64(s.bytes)/max(s.took, 1).Seconds()), note)
+	}
+	fmt.Fprintf(&b, "  %-9s %10s samples/s\n", all.name, all.rate(t.samples))
+	return b.String()
+}
+
+func (s *stage) rate(samples int) string {
+	return figures.Rate(float64(samples) / max(s.took, 1).Seconds())
+}

@@ -1,0 +1,76 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/format"
+	"dev.gpustall/loader/synth"
+)
+
+// TestInspect: samples of either format are really loaded, their rates printed, and
+// one that is broken is named.
+func TestInspect(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "images")
+	if err := synth.ImageFolder(t.Context(), dir, synth.Options{Samples: 40, Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, tiny(t)} {
+		r := gpustall(t, "data", "inspect", path)
+		for _, line := range []string{`tried, spread over the set, on one thread; they decode to \d+x\d+`, `read +[\d,.]+ samples/s +[\d.]+ .B/s +as the page cache stands`, `decode +[\d,.]+ samples/s +[\d.]+ .B/s`, `transform +[\d,.]+ samples/s`, `all +[\d,.]+ samples/s`} {
+			if !regexp.MustCompile(`(?m)` + line).MatchString(r.stdout) {
+				t.Errorf("no line like %q in\n%s%s", line, r.stdout, r.stderr)
+			}
+		}
+	}
+	images, err := filepath.Glob(filepath.Join(dir, "*", "*", "*"))
+	if more, _ := filepath.Glob(filepath.Join(dir, "*", "*.*")); len(images) == 0 {
+		images = more
+	}
+	if err != nil || len(images) == 0 {
+		t.Fatal("no images: ", err)
+	}
+	broken := images[len(images)/2]
+	if err := os.WriteFile(broken, []byte("no image"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := gpustall(t, "data", "inspect", dir)
+	if r.code != 1 || !strings.Contains(r.stderr, filepath.Base(broken)) || !strings.Contains(r.stdout, "tried") {
+		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// TestInspectIsBounded: in samples, in time, and by the user.
+func TestInspectIsBounded(t *testing.T) {
+	ds, tf, err := format.Open(tiny(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	if got, err := try(t.Context(), ds, tf, 7, time.Hour); err != nil || got.samples != 7 || got.read.bytes == 0 || got.decode.bytes != 7*3072 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := try(t.Context(), slow{ds}, tf, 1000, 50*time.Millisecond); err != nil || got.samples == 0 || got.samples > 10 {
+		t.Errorf("%d samples of 10 ms in 50 ms, %v", got.samples, err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := try(over, ds, tf, 7, time.Hour); err != nil && !errors.Is(err, context.Canceled) || got.samples != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// slow is a data set whose reads take 10 ms.
+type slow struct{ loader.Dataset }
+
+func (d slow) Read(ctx context.Context, s *loader.Sample) error {
+	time.Sleep(10 * time.Millisecond)
+	return d.Dataset.Read(ctx, s)
+}
