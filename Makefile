@@ -1,5 +1,6 @@
 # make        the binary at bin/gpustall, with the CUDA device in it
 # make run    the screen on real training
+# make install PREFIX=DIR   binary, completions and man pages under DIR (/usr/local)
 # make quick  vet, imports, guards and what changed, in about a minute
 # make test   everything that can be tested on this machine
 # make bench  the benchmarks
@@ -23,7 +24,7 @@ SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
 CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
 
-.PHONY: all run quick test bench soak truth vet lint clean emulated test-cuda cuda-env
+.PHONY: all run install quick test bench soak truth vet lint clean emulated test-cuda cuda-env
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -59,7 +60,20 @@ cuda-env: $(BUILD)/libcuda.a
 	@echo "$(CUDA_ENV)"
 
 run: bin/gpustall
-	bin/gpustall
+	@echo "the binary is $(CURDIR)/bin/gpustall"
+	@bin/gpustall
+
+# DESTDIR is a packager's root, under which PREFIX is.
+PREFIX  ?= /usr/local
+SHARE   := $(DESTDIR)$(PREFIX)/share
+install: bin/gpustall
+	install -D bin/gpustall $(DESTDIR)$(PREFIX)/bin/gpustall
+	install -d $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	bin/gpustall man $(SHARE)/man/man1
+	bin/gpustall completion bash >$(SHARE)/bash-completion/completions/gpustall
+	bin/gpustall completion zsh >$(SHARE)/zsh/site-functions/_gpustall
+	bin/gpustall completion fish >$(SHARE)/fish/vendor_completions.d/gpustall.fish
+	@echo "the binary is $(DESTDIR)$(PREFIX)/bin/gpustall"
 
 quick:
 	.ci/quick
