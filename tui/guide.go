@@ -276,7 +276,7 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 		say("Exported to %s.", g.report)
 		say("S stops injecting. The report and the file keep the label injected.")
 	case chapterEnd:
-		say("The story is over: nothing is injected any more.")
+		say("The story is over: %s is off.", guideKnob)
 		if g.report != "" {
 			say("Find, fix, prove, export: the same four with your own data (--data). esc hides this.")
 		} else {
