@@ -120,6 +120,9 @@ func (g *guide) update(m *Model) {
 		case fixed == nil || an.win.tally == nil || an.win.tally.Segment != now.Index || v.Class == advice.NotEnoughSteps:
 		case v.Group == trace.GroupData && an.win.data >= guideShare && fixed.Stretch.Enough():
 			g.chapter = chapterFix
+			if m.o.Baseline != nil { // so that vs A and the report compare with it, as the story does
+				m.o.Baseline(now.Index)
+			}
 		case an.win.data < guideShare && fixed.Stretch.Enough() && g.tried < 4: // less was lost than was worked out
 			g.chapter = chapterInject
 		}
@@ -257,7 +260,7 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 		say("1 of 4, find: %s is in force. Watch the STALL lane: each gap has the letter of its cause.", guideKnob)
 		say("The verdict needs some steps of it: %s so far.", figures.Count(m.analysis.win.steps()))
 	case chapterFix:
-		say("2 of 4, fix: found, %s %s, %s in the STALL lane.", v.Class, figures.Prose.Percent(v.Share), v.Dominant)
+		say("2 of 4, fix: found, %s %s, %s in the STALL lane. #%d is baseline A from here.", v.Class, figures.Prose.Percent(v.Share), v.Dominant, g.slow)
 		switch {
 		case len(m.knobs.staged) > 0:
 			say("%s: enter, with the focus on the knobs (2), applies what is staged.", staged(m))

@@ -49,6 +49,9 @@ func TestGuide(t *testing.T) {
 	if s.analysis.win.data < guideShare {
 		t.Errorf("%.2f of the time is lost to data", s.analysis.win.data)
 	}
+	if b := run.Snapshot(0, 0).Baseline.Segment; b != 1 {
+		t.Errorf("baseline A is #%d, want the injected one", b)
+	}
 	s.press("3", "enter")
 	wait(1)
 	at(chapterFix, "is staged", "applies what is staged")
