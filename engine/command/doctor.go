@@ -42,6 +42,7 @@ func diagnose(w io.Writer, version string) error {
 	found = append(found, devices()...)
 	found = append(found, finding{"ok", "codecs", "CIFAR-10 binary and python (folder or tar.gz); image folders of JPEG, PNG, WebP, BMP, TIFF, PPM, PGM"})
 	found = append(found, limits()...)
+	found = append(found, hostGauges()...)
 	found = append(found, directories()...)
 	found = append(found, terminal())
 	bad := 0

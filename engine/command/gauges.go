@@ -7,13 +7,18 @@ import (
 
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/device/nvml"
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
 )
 
 // gaugePeriod is how often gauges are sampled: GPM allows 100 ms at the least.
 const gaugePeriod = 250 * time.Millisecond
 
-// gauges samples NVML and the loader's memory, off the hot path.
+// hostEvery is how many periods lie between two samples of the host: it costs more
+// than the rest together, and counts CPU time in ticks of 10 ms.
+const hostEvery = 2
+
+// gauges samples NVML, the loader's memory and the host, off the hot path.
 type gauges struct {
 	quit, done chan struct{}
 }
@@ -33,9 +38,12 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 				defer s.Close()
 			}
 		}
+		machine := host.New()
+		defer machine.Close()
+		before := machine.Sample()
 		tick := time.NewTicker(gaugePeriod)
 		defer tick.Stop()
-		for {
+		for n := 1; ; n++ {
 			select {
 			case <-g.quit:
 				return
@@ -45,6 +53,15 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 			r.Gauge("queue_ready", float64(s.Ready))
 			r.Gauge("queue_cap", float64(s.Capacity))
 			r.Gauge("pinned_bytes", float64(s.PinnedBytes))
+			if n%hostEvery == 0 {
+				now := machine.Sample()
+				for _, rate := range host.Rates(before, now) {
+					if rate.Known {
+						r.Gauge(rate.Gauge, rate.Value)
+					}
+				}
+				before = now
+			}
 			if sampler != nil {
 				for _, v := range sampler.Read() {
 					r.Gauge(v.Name, v.Value)

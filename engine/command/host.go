@@ -1,8 +1,11 @@
 package command
 
 import (
+	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/shirou/gopsutil/v4/cpu"
 	system "github.com/shirou/gopsutil/v4/host"
@@ -30,9 +33,39 @@ func hostFacts() []trace.Knob {
 		add("cpu", c[0].ModelName)
 	}
 	add("threads", strconv.Itoa(host.Cores()))
+	if ids := host.Affinity(); len(ids) > 0 {
+		add("affinity", figures.Counted(len(ids), "cpu", "cpus")+": "+ranges(ids))
+	}
+	if q := host.Quota(); q > 0 {
+		add("cpu quota", fmt.Sprintf("the cgroup allows the time of %s cores", figures.Rate(q)))
+	}
 	if m, err := mem.VirtualMemory(); err == nil {
 		add("memory", figures.Prose.Bytes(int64(m.Total)))
 	}
+	if n := host.MemoryLimit(); n > 0 {
+		add("memory limit", figures.Prose.Bytes(n)+" by the cgroup")
+	}
 	add("go", runtime.Version())
 	return facts
+}
+
+// hostGauges says which gauges of the host can be had here, and why others cannot.
+func hostGauges() []finding {
+	s := host.New()
+	defer s.Close()
+	before := s.Sample()
+	time.Sleep(time.Millisecond) // rates are over time
+	var have []string
+	var out []finding
+	for _, r := range host.Rates(before, s.Sample()) {
+		if r.Known {
+			have = append(have, r.Gauge)
+			continue
+		}
+		out = append(out, finding{"note", r.Gauge, "n/a here: " + r.Why})
+	}
+	if len(have) == 0 {
+		return out
+	}
+	return append([]finding{{"ok", "host gauges", strings.Join(have, " ")}}, out...)
 }

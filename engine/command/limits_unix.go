@@ -4,14 +4,11 @@ package command
 
 import (
 	"fmt"
-	"runtime"
-	"strconv"
 
 	"github.com/shirou/gopsutil/v4/disk"
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/host"
 )
 
 // limits reports what the operating system allows a loader.
@@ -34,12 +31,6 @@ func limits() []finding {
 	}
 	if u, err := disk.Usage("/dev/shm"); err == nil {
 		out = append(out, finding{"ok", "/dev/shm", figures.Prose.Bytes(int64(u.Total)) + "; gpustall's workers are threads and need none, PyTorch's do"})
-	}
-	if ids := host.Affinity(); len(ids) > 0 {
-		out = append(out, finding{"ok", "affinity", fmt.Sprintf("%d of %d cpus: %s", len(ids), runtime.NumCPU(), ranges(ids))})
-	}
-	if q := host.Quota(); q > 0 {
-		out = append(out, finding{"ok", "cpu quota", fmt.Sprintf("the cgroup allows the time of %s cores; %d are used", strconv.FormatFloat(q, 'g', 3, 64), host.Cores())})
 	}
 	return out
 }

@@ -136,27 +136,11 @@ type gauge struct {
 	Samples int    `json:"samples"`
 }
 
-// gaugeTable leaves out the samples of the first fifth of the run: NVML's
-// utilisation looks back up to a second, into the preparations.
 func gaugeTable(s *trace.Snapshot) map[string]gauge {
 	out := map[string]gauge{}
-	if s.Total.Steps == 0 {
-		return out
-	}
-	to := s.Last.End
-	from := s.First.Start + (to-s.First.Start)/5
-	for name, points := range s.Gauges {
-		if trace.IsEventGauge(name) {
-			continue
-		}
-		sum, top, n := 0.0, math.Inf(-1), 0
-		for _, p := range points {
-			if p.T >= from && p.T <= to {
-				sum, top, n = sum+p.V, max(top, p.V), n+1
-			}
-		}
-		if n > 0 {
-			out[name] = gauge{Mean: number(sum / float64(n)), Max: number(top), Samples: n}
+	for name := range s.Gauges {
+		if mean, top, n := s.GaugeDuringSteps(name); n > 0 && !trace.IsEventGauge(name) {
+			out[name] = gauge{Mean: number(mean), Max: number(top), Samples: n}
 		}
 	}
 	return out

@@ -16,19 +16,20 @@ func Rates(prev, cur Sample) []Rate {
 		return nil
 	}
 	second := func(from, to Reading) Reading { return ratio(grown(from, to), known(over)) }
-	ours, busy := second(prev.OurCPU, cur.OurCPU), second(prev.Busy, cur.Busy)
-	running, waiting := grown(prev.Running, cur.Running), grown(prev.Waiting, cur.Waiting)
-	runnable := running
-	runnable.Value += waiting.Value
+	ours, busy, idle := grown(prev.OurCPU, cur.OurCPU), grown(prev.Busy, cur.Busy), grown(prev.Idle, cur.Idle)
+	others := less(busy, ours)
+	all := plus(plus(ours, others), idle)
+	waiting := grown(prev.Waiting, cur.Waiting)
+	runnable := plus(grown(prev.Running, cur.Running), waiting)
 	return []Rate{
-		{trace.GaugeCPUOurs, ours},
-		{trace.GaugeCPUOthers, less(busy, ours)},
-		{trace.GaugeCPUIdle, second(prev.Idle, cur.Idle)},
-		{trace.GaugeRunQueue, ratio(waiting, runnable)},
-		{trace.GaugePressureCPU, second(prev.PressureCPU, cur.PressureCPU)},
-		{trace.GaugePressureIO, second(prev.PressureIO, cur.PressureIO)},
-		{trace.GaugePressureMemory, second(prev.PressureMemory, cur.PressureMemory)},
-		{trace.GaugeThrottled, ratio(grown(prev.Throttled, cur.Throttled), grown(prev.Periods, cur.Periods))},
+		{trace.GaugeCPUOurs, percent(ours, all)},
+		{trace.GaugeCPUOthers, percent(others, all)},
+		{trace.GaugeCPUIdle, percent(idle, all)},
+		{trace.GaugeRunQueue, percent(waiting, runnable)},
+		{trace.GaugeThrottled, percent(grown(prev.Throttled, cur.Throttled), grown(prev.Periods, cur.Periods))},
+		{trace.GaugePressureCPU, percent(grown(prev.PressureCPU, cur.PressureCPU), known(over))},
+		{trace.GaugePressureIO, percent(grown(prev.PressureIO, cur.PressureIO), known(over))},
+		{trace.GaugePressureMemory, percent(grown(prev.PressureMemory, cur.PressureMemory), known(over))},
 		{trace.GaugeMajorFaults, second(prev.MajorFaults, cur.MajorFaults)},
 		{trace.GaugeDiskRead, second(prev.DiskRead, cur.DiskRead)},
 		{trace.GaugeDiskOurs, second(prev.OurRead, cur.OurRead)},
@@ -49,15 +50,28 @@ func grown(from, to Reading) Reading {
 	return known(to.Value - from.Value)
 }
 
-// less is a - b, and never below 0: the two are counted at different moments.
+// less is a - b, and never below 0: the two are read one after the other.
 func less(a, b Reading) Reading {
+	if b.Known {
+		b.Value = -min(a.Value, b.Value)
+	}
+	return plus(a, b)
+}
+
+func plus(a, b Reading) Reading {
 	switch {
 	case !a.Known:
 		return a
 	case !b.Known:
 		return b
 	}
-	return known(max(0, a.Value-b.Value))
+	return known(a.Value + b.Value)
+}
+
+func percent(a, b Reading) Reading {
+	r := ratio(a, b)
+	r.Value *= 100
+	return r
 }
 
 // ratio is a / b; nothing of nothing is 0.

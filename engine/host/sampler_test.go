@@ -57,17 +57,17 @@ func TestRates(t *testing.T) {
 		why                   map[string]string
 	}{
 		{tree: "v2", stat: "sys/fs/cgroup/work.slice/cpu.stat", throttled: "nr_throttled 100", want: map[string]float64{
-			trace.GaugeCPUOurs: 0.75, trace.GaugeCPUOthers: 0.5, trace.GaugeCPUIdle: 0.75, trace.GaugeRunQueue: 0.4,
-			trace.GaugePressureCPU: 0.25, trace.GaugePressureIO: 0, trace.GaugePressureMemory: 0,
-			trace.GaugeThrottled: 0.25, trace.GaugeMajorFaults: 2, trace.GaugeDiskRead: 1000 * 512 / 2, trace.GaugeDiskOurs: 2048,
+			trace.GaugeCPUOurs: 37.5, trace.GaugeCPUOthers: 25, trace.GaugeCPUIdle: 37.5, trace.GaugeRunQueue: 40,
+			trace.GaugePressureCPU: 25, trace.GaugePressureIO: 0, trace.GaugePressureMemory: 0,
+			trace.GaugeThrottled: 25, trace.GaugeMajorFaults: 2, trace.GaugeDiskRead: 1000 * 512 / 2, trace.GaugeDiskOurs: 2048,
 		}},
 		{tree: "v1", stat: "sys/fs/cgroup/cpu and acct/job/cpu.stat", throttled: "nr_throttled 250", want: map[string]float64{
-			trace.GaugeCPUOurs: 0.75, trace.GaugeCPUOthers: 0.5, trace.GaugeCPUIdle: 0.75, trace.GaugeRunQueue: 0.4,
-			trace.GaugePressureCPU: 0.25, trace.GaugePressureIO: 0, trace.GaugePressureMemory: 0,
-			trace.GaugeThrottled: 0.25, trace.GaugeMajorFaults: 2, trace.GaugeDiskRead: 1000 * 512 / 2, trace.GaugeDiskOurs: 2048,
+			trace.GaugeCPUOurs: 37.5, trace.GaugeCPUOthers: 25, trace.GaugeCPUIdle: 37.5, trace.GaugeRunQueue: 40,
+			trace.GaugePressureCPU: 25, trace.GaugePressureIO: 0, trace.GaugePressureMemory: 0,
+			trace.GaugeThrottled: 25, trace.GaugeMajorFaults: 2, trace.GaugeDiskRead: 1000 * 512 / 2, trace.GaugeDiskOurs: 2048,
 		}},
 		{tree: "none", want: map[string]float64{
-			trace.GaugeCPUOurs: 0.75, trace.GaugeCPUOthers: 0.5, trace.GaugeCPUIdle: 0.75, trace.GaugeMajorFaults: 2,
+			trace.GaugeCPUOurs: 37.5, trace.GaugeCPUOthers: 25, trace.GaugeCPUIdle: 37.5, trace.GaugeMajorFaults: 2,
 		}, why: map[string]string{
 			trace.GaugeRunQueue: "/proc/self/task is not there", trace.GaugePressureCPU: "/proc/pressure/cpu is not there",
 			trace.GaugePressureIO: "/proc/pressure/io is not there", trace.GaugePressureMemory: "/proc/pressure/memory is not there",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
 )
 
 func (m *markdown) name() string {
@@ -102,6 +103,7 @@ func (m *markdown) environment() {
 	for _, k := range meta.Host {
 		add(k.Name, k.Value)
 	}
+	m.hostLoad(add)
 	if p := m.s.Outcome.Planned; p.Total() > 0 {
 		parts := p.List(figures.Prose.Bytes)
 		if p.Kernels == 0 {
@@ -119,4 +121,25 @@ func (m *markdown) environment() {
 		return
 	}
 	m.line("")
+}
+
+// hostLoad says what the host was doing while steps ran, as far as it was measured.
+func (m *markdown) hostLoad(add func(name, value string)) {
+	share := func(gauge string) string {
+		mean, _, n := m.s.GaugeDuringSteps(gauge)
+		if n == 0 {
+			return ""
+		}
+		return figures.Prose.Percent(mean / 100)
+	}
+	ours, others, idle := share(trace.GaugeCPUOurs), share(trace.GaugeCPUOthers), share(trace.GaugeCPUIdle)
+	if ours != "" && others != "" && idle != "" {
+		add("CPU load", fmt.Sprintf("%s by this process, %s by others, %s idle (of the usable cores)", ours, others, idle))
+	}
+	if v := share(trace.GaugeRunQueue); v != "" {
+		add("waiting for a core", v+" of the time in which threads of this process were ready to run")
+	}
+	if v := share(trace.GaugeThrottled); v != "" {
+		add("throttled", v+" of the periods of the cgroup's CPU quota, which ran out in them")
+	}
 }

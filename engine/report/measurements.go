@@ -98,13 +98,8 @@ func (m *markdown) measurements(rows []int) {
 // gauge is the mean of a gauge's samples within a row.
 func (m *markdown) gauge(name string, r *stall.SegmentStats) (mean float64, n int) {
 	t := m.s.Tally(r.Segment.Index)
-	for _, p := range m.s.Gauges[name] {
-		if p.T >= t.Start && p.T <= t.End {
-			mean += p.V
-			n++
-		}
-	}
-	return mean / float64(max(n, 1)), n
+	mean, _, n = m.s.GaugeOver(name, t.Start, t.End)
+	return mean, n
 }
 
 // breakdowns are the account of time: computing and every cause of idleness.

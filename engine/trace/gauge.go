@@ -3,20 +3,22 @@ package trace
 import "math"
 
 // Gauges of the host, sampled about twice a second. One that cannot be measured on a
-// machine is not in the session.
+// machine is not in the session. Shares are in percent, as NVML's are.
 const (
-	GaugeCPUOurs   = "host_cpu_ours"   // cores that this process used
-	GaugeCPUOthers = "host_cpu_others" // cores that others used, of those that this process may use, and ...
-	GaugeCPUIdle   = "host_idle"       // ... cores that nobody used: the three add up to those cores
-	GaugeRunQueue  = "host_runq"       // share of 0 to 1: of the time in which our threads could run, that in which they waited for a core
+	// Of the time of the cores that this process may run on; together 100.
+	GaugeCPUOurs   = "host_cpu_ours"
+	GaugeCPUOthers = "host_cpu_others"
+	GaugeCPUIdle   = "host_idle"
 
-	// Shares of 0 to 1: the time in which at least one task of the host waited for it.
+	GaugeRunQueue  = "host_runq"      // of the time in which our threads could run: waiting for a core
+	GaugeThrottled = "host_throttled" // of the periods of the cgroup's CPU quota: those in which it ran out
+
+	// Of the time: at least one task of the host waited for it.
 	GaugePressureCPU    = "host_pressure_cpu"
 	GaugePressureIO     = "host_pressure_io"
 	GaugePressureMemory = "host_pressure_memory"
 
-	GaugeThrottled   = "host_throttled"    // share of 0 to 1: periods of the cgroup's CPU quota in which it ran out
-	GaugeMajorFaults = "host_major_faults" // a second: pages that this process waited for a disk for
+	GaugeMajorFaults = "host_major_faults" // pages a second that this process waited for a disk for
 	GaugeDiskRead    = "host_disk_read"    // bytes/s that the host's disks read
 	GaugeDiskOurs    = "host_disk_ours"    // bytes/s read from storage for this process
 )
@@ -34,7 +36,7 @@ func (s *Snapshot) GaugeOver(name string, from, to int64) (mean, top float64, n 
 }
 
 // GaugeDuringSteps is GaugeOver while steps ran, but for the first fifth of that:
-// some gauges look back a second, into the preparations.
+// NVML's utilisation looks back up to a second, into the preparations.
 func (s *Snapshot) GaugeDuringSteps(name string) (mean, top float64, n int) {
 	if s.Total.Steps == 0 {
 		return 0, math.Inf(-1), 0
