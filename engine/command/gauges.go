@@ -53,6 +53,7 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 			r.Gauge("queue_ready", float64(s.Ready))
 			r.Gauge("queue_cap", float64(s.Capacity))
 			r.Gauge("pinned_bytes", float64(s.PinnedBytes))
+			raiseProcessors(s.Workers)
 			if n%hostEvery == 0 {
 				now := machine.Sample()
 				for _, rate := range host.Rates(before, now) {

@@ -59,6 +59,7 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 	if err = knobs.Check(r.device.dev.Info()); err != nil {
 		return r, r.device.explain(err)
 	}
+	raiseProcessors(knobs.Loader.NumWorkers)
 	if err = o.checkSession(); err != nil {
 		return r, err // before data is made, which may take a while
 	}
