@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql"
 	"encoding/binary"
 	"hash/crc32"
 	"math"
@@ -9,10 +10,16 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Rows of steps, segments and ops carry the CRC-32 (IEEE) of their fields, in the
-// order of the columns: a number is 8 bytes, little endian, a text its length and
-// its bytes. A NULL is a row of before there were checksums. SQLite checks the
-// structure of its pages, not what they hold.
+// Each row, but for those of knobs, spans and the digest, carries the CRC-32 (IEEE) of
+// its fields, because SQLite checks the structure of its pages and not the values in
+// them. The fields are taken in the order of the columns: a number is 8 bytes, little
+// endian, a text its length and its bytes. An id that SQLite chose is not among them.
+// Where the checksum is NULL, or the table has no such column, the row was written
+// before there were checksums and is not checked. A segment's checksum covers its
+// knobs; span chunks and the digest have one of their own.
+
+// summedTables are those whose rows have a checksum, in files that are written now.
+var summedTables = []string{"doc", "names", "segments", "steps", "notes", "gauges", "ops"}
 
 // rowSum gathers a row's fields; its buffer is reused.
 type rowSum []byte
@@ -79,6 +86,44 @@ func (r *rowSum) op(pos int64, o *trace.OpTime) int64 {
 	r.float(o.FLOPs)
 	r.float(o.Bytes)
 	return r.crc()
+}
+
+func (r *rowSum) doc(key, value string) int64 {
+	r.text(key)
+	r.text(value)
+	return r.crc()
+}
+
+func (r *rowSum) name(enum string, id int64, name string) int64 {
+	r.text(enum)
+	r.ints(id)
+	r.text(name)
+	return r.crc()
+}
+
+func (r *rowSum) note(n *trace.Note) int64 {
+	r.ints(n.T)
+	r.text(n.Level)
+	r.text(n.Text)
+	return r.crc()
+}
+
+func (r *rowSum) gauge(g *trace.GaugePoint) int64 {
+	r.text(g.Name)
+	r.ints(g.T)
+	r.float(g.V)
+	return r.crc()
+}
+
+// intact reports whether a row of a table was read as it was written: err is that of
+// reading it, stored its checksum in the file and sum the one that it should have. In
+// a table without checksums an unreadable row makes the file unreadable.
+func (l *loader) intact(table string, err error, stored sql.NullInt64, sum int64) bool {
+	if !l.summed(table) {
+		l.fail(err)
+		return err == nil
+	}
+	return err == nil && (!stored.Valid || stored.Int64 == sum)
 }
 
 // summed reports whether a table of the file has checksums.

@@ -46,7 +46,10 @@ func someSession(t *testing.T, path string) {
 	for i := range b.Steps {
 		b.Steps[i].Stall[trace.CauseDecode] = int64(1000 + i)
 	}
-	s := trace.NewSession(trace.Meta{ID: "x"})
+	b.Baseline = &trace.Baseline{Segment: 1, T: 30e6}
+	b.Notes = []trace.Note{{T: 5, Level: "warn", Text: "workers wait for a core"}}
+	b.Gauges = []trace.GaugePoint{{Name: trace.GaugeCPUIdle, Point: trace.Point{T: 6, V: 0.5}}}
+	s := trace.NewSession(trace.Meta{ID: "x", Emulated: true})
 	s.Add(b)
 	if err := Save(path, s); err != nil {
 		t.Fatal(err)
@@ -76,6 +79,20 @@ func TestFlippedNumbers(t *testing.T) {
 		{"a knob that is gone", "DELETE FROM knobs WHERE segment = 1", segment, 50, 2},
 		{"a start", "UPDATE segments SET start = 0 WHERE idx = 1", segment, 50, 2},
 		{"a kernel's time", "UPDATE ops SET total = 5 WHERE pos = 0", ops, 50, 1},
+		{"a note", "UPDATE notes SET text = 'all is well'", "left out 1 of its notes", 50, 2},
+		{"a note's level", "UPDATE notes SET level = 'info'", "left out 1 of its notes", 50, 2},
+		{"a gauge's value", "UPDATE gauges SET v = v + 1", "left out 1 of its gauge samples", 50, 2},
+		{"a gauge's name", "UPDATE gauges SET name = 'other'", "left out 1 of its gauge samples", 50, 2},
+		{"a cause's name", "UPDATE names SET name = 'pin' WHERE enum = 'cause' AND name = 'decode'", "left out 1 of its names", 50, 2},
+		{"a kind's number", "UPDATE names SET id = 99 WHERE enum = 'kind' AND name = 'read'", "left out 1 of its names", 50, 2},
+		{"a number that is none", "UPDATE names SET id = 999 WHERE enum = 'kind' AND name = 'read'", "left out 1 of its names", 50, 2},
+		{"the device", `UPDATE doc SET value = replace(value, '"Emulated":true', '"Emulated":false')`, "its meta record is not what was written: do not trust", 50, 2},
+		{"the end", `UPDATE doc SET value = replace(value, '"running"', '"finished"')`, "its outcome record is not what was written: do not trust", 50, 2},
+		{"the drops", "UPDATE doc SET value = '{\"3\":7}' WHERE key = 'drops'", "its drops record is not what was written", 50, 2},
+		{"the time", "UPDATE doc SET value = value + 1 WHERE key = 'now'", "its now record is not what was written", 50, 2},
+		{"how many steps", "UPDATE doc SET value = value + 1 WHERE key = 'steps'", "its steps record is not what was written", 50, 2},
+		{"the last write", "UPDATE doc SET value = value + 1 WHERE key = 'beat'", "its beat record is not what was written", 50, 2},
+		{"the baseline", `UPDATE doc SET value = replace(value, '"Segment":1', '"Segment":0') WHERE key = 'baseline'`, "its baseline record is not what was written", 50, 2},
 		{"a kernel's name", "UPDATE ops SET name = 'adam' WHERE pos = 1", ops, 50, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,7 +127,10 @@ func TestNoChecksums(t *testing.T) {
 	with, without := filepath.Join(dir, "with"+Ext), filepath.Join(dir, "without"+Ext)
 	someSession(t, with)
 	someSession(t, without)
-	alter(t, without, oldSteps, "ALTER TABLE segments DROP COLUMN crc", "ALTER TABLE ops DROP COLUMN crc", "DELETE FROM doc WHERE key = 'steps'")
+	for _, table := range summedTables {
+		alter(t, without, "ALTER TABLE "+table+" DROP COLUMN crc")
+	}
+	alter(t, without, "DELETE FROM doc WHERE key = 'steps'")
 	var snaps [2]*trace.Snapshot
 	for i, path := range []string{with, without} {
 		s, err := Open(path)

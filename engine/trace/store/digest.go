@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// readThrough is up to how many steps a file is read through when it is opened:
-	// that is quick, and checks every one. Of a longer run the digest is read, and
-	// the steps that were written after it.
+	// readThrough is the largest number of steps that are all read, and checked, when
+	// a file is opened, which is quick. Of a longer run the digest is read, and the
+	// steps that were written after it.
 	readThrough = 20_000
 
 	// digestEvery is how many steps a run writes between two digests, at least; a

@@ -37,11 +37,12 @@ const (
 
 // Causes and kinds are stored by number in the spans and named here, so that a
 // file still means the same after some were added. doc holds JSON documents:
-// meta, outcome, drops, baseline where one was chosen, and the plain numbers now (ns), beat (Unix ms of the last
-// write) and steps (how many were written). For crc see checksum.go.
+// meta, outcome, drops, baseline where one was chosen, and the plain numbers now (ns),
+// beat (Unix ms of the last write) and steps (how many were written). For crc see
+// checksum.go.
 const schema = `
-CREATE TABLE doc(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE names(enum TEXT, id INTEGER, name TEXT NOT NULL, PRIMARY KEY(enum, id)) WITHOUT ROWID;
+CREATE TABLE doc(key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER) WITHOUT ROWID;
+CREATE TABLE names(enum TEXT, id INTEGER, name TEXT NOT NULL, crc INTEGER, PRIMARY KEY(enum, id)) WITHOUT ROWID;
 CREATE TABLE segments(idx INTEGER PRIMARY KEY, start INTEGER, "end" INTEGER, first_step INTEGER, reason TEXT,
 	transition_steps INTEGER, transition INTEGER, crc INTEGER);
 CREATE TABLE knobs(segment INTEGER, pos INTEGER, name TEXT, value TEXT, PRIMARY KEY(segment, pos)) WITHOUT ROWID;
@@ -49,8 +50,8 @@ CREATE TABLE steps(idx INTEGER PRIMARY KEY, epoch INTEGER, segment INTEGER, batc
 	correct INTEGER, loss REAL, flags INTEGER, start INTEGER, "end" INTEGER, busy INTEGER, wait INTEGER,
 	load INTEGER, copy INTEGER, bytes INTEGER, stalls TEXT, crc INTEGER);
 CREATE TABLE spans(id INTEGER PRIMARY KEY, first INTEGER, last INTEGER, n INTEGER, data BLOB);
-CREATE TABLE notes(id INTEGER PRIMARY KEY, t INTEGER, level TEXT, text TEXT);
-CREATE TABLE gauges(id INTEGER PRIMARY KEY, name TEXT, t INTEGER, v REAL);
+CREATE TABLE notes(id INTEGER PRIMARY KEY, t INTEGER, level TEXT, text TEXT, crc INTEGER);
+CREATE TABLE gauges(id INTEGER PRIMARY KEY, name TEXT, t INTEGER, v REAL, crc INTEGER);
 CREATE TABLE ops(pos INTEGER PRIMARY KEY, segment INTEGER, name TEXT, layer TEXT, phase TEXT, variant TEXT,
 	calls INTEGER, total INTEGER, min INTEGER, max INTEGER, flops REAL, bytes REAL, crc INTEGER);
 CREATE TABLE digest(id INTEGER PRIMARY KEY, data BLOB, crc INTEGER);
@@ -129,19 +130,19 @@ func (st *File) initialise(m trace.Meta) error {
 			return err
 		}
 		for i := range trace.NumCauses {
-			if _, err := tx.Exec(`INSERT INTO names VALUES('cause', ?, ?)`, i, trace.Cause(i).String()); err != nil {
+			if err := st.putName(tx, "cause", i, trace.Cause(i).String()); err != nil {
 				return err
 			}
 		}
 		for i := range trace.NumKinds {
-			if _, err := tx.Exec(`INSERT INTO names VALUES('kind', ?, ?)`, int(i), i.String()); err != nil {
+			if err := st.putName(tx, "kind", int(i), i.String()); err != nil {
 				return err
 			}
 		}
-		if err := putDoc(tx, "meta", m); err != nil {
+		if err := st.putDoc(tx, "meta", m); err != nil {
 			return err
 		}
-		return putDoc(tx, "outcome", trace.Outcome{Status: "running"})
+		return st.putDoc(tx, "outcome", trace.Outcome{Status: "running"})
 	})
 	if err != nil {
 		return err
@@ -174,12 +175,17 @@ func (st *File) transact(f func(*sql.Tx) error) error {
 	return nil
 }
 
-func putDoc(tx *sql.Tx, key string, v any) error {
+func (st *File) putName(tx *sql.Tx, enum string, id int, name string) error {
+	_, err := tx.Exec(`INSERT INTO names VALUES(?, ?, ?, ?)`, enum, id, name, st.sum.name(enum, int64(id), name))
+	return err
+}
+
+func (st *File) putDoc(tx *sql.Tx, key string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`INSERT OR REPLACE INTO doc VALUES(?, ?)`, key, string(text))
+	_, err = tx.Exec(`INSERT OR REPLACE INTO doc VALUES(?, ?, ?)`, key, string(text), st.sum.doc(key, string(text)))
 	return err
 }
 
@@ -192,7 +198,7 @@ func (st *File) Finish(o trace.Outcome) error {
 		if err := st.putDigest(tx); err != nil {
 			return err
 		}
-		return putDoc(tx, "outcome", o)
+		return st.putDoc(tx, "outcome", o)
 	})
 	return st.writing(err)
 }

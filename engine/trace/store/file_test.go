@@ -350,8 +350,8 @@ func TestOldNumbersReplay(t *testing.T) {
 	}
 	for _, q := range []string{
 		`DELETE FROM names`,
-		`INSERT INTO names VALUES('kind', 1, 'stall'), ('kind', 2, 'read'), ('kind', 3, 'levitate')`,
-		`INSERT INTO names VALUES('cause', 0, 'copy'), ('cause', 1, 'gremlins')`,
+		`INSERT INTO names (enum, id, name) VALUES('kind', 1, 'stall'), ('kind', 2, 'read'), ('kind', 3, 'levitate')`,
+		`INSERT INTO names(enum, id, name) VALUES('cause', 0, 'copy'), ('cause', 1, 'gremlins')`,
 		`INSERT INTO steps VALUES(0,0,0,0,1,1,0.5,0,0,100,40,0,0,0,0,'copy 10 gremlins 30 decode 20',NULL)`,
 	} {
 		if _, err := st.db.Exec(q); err != nil {

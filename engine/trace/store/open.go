@@ -46,9 +46,9 @@ const (
 )
 
 // Open reads a session's file, which another process may be writing. A run that
-// was killed has the status "killed" and ends where its file does. Spans in a
-// damaged chunk, and steps that are not what was written, are left out, and notes
-// say so.
+// was killed has the status "killed" and ends where its file does. What is damaged is
+// left out, and a note says so; where the session cannot do without it (the
+// description of the run, a segment) it stays, and the note says not to trust it.
 func Open(path string) (*trace.Session, error) {
 	var s *trace.Session
 	err := trace.Guard("read", func() (err error) {
@@ -181,13 +181,14 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 	}
 	defer tx.Rollback()
 	l := loader{tx: tx, to: to, s: new(trace.Snapshot)}
+	l.tables()
+	l.columns()
 	l.docs()
 	if to >= digested {
-		l.tables()
-		l.columns()
 		l.segments()
 		l.steps()
 	}
+	l.ended()
 	if to == everything {
 		l.names()
 		l.ops()
@@ -221,13 +222,15 @@ type loader struct {
 	sums    []string          // tables with checksums
 	sum     rowSum
 	wrote   int64 // steps, as far as the file knows
+	beat    int64 // Unix ms of the last write
 	through bool  // every step was read
 	err     error
 }
 
-// tables refuses a file in which a table is none: a view may have no end.
+// tables refuses a file that has views or virtual tables where a session has tables:
+// such a one may have endless rows.
 func (l *loader) tables() {
-	l.rows(`SELECT name FROM sqlite_master WHERE name IN ('names','segments','knobs','steps','spans','notes','gauges','ops','digest')
+	l.rows(`SELECT name FROM sqlite_master WHERE name IN ('doc','names','segments','knobs','steps','spans','notes','gauges','ops','digest')
 		AND (type <> 'table' OR sql LIKE 'CREATE VIRTUAL%')`, func(r *sql.Rows) error {
 		return fmt.Errorf("a part of it is not a table: %w", ErrDamaged)
 	})
@@ -235,7 +238,7 @@ func (l *loader) tables() {
 
 // columns learns which tables have checksums.
 func (l *loader) columns() {
-	for _, table := range []string{"steps", "segments", "ops"} {
+	for _, table := range summedTables {
 		if l.hasColumn(table, "crc") {
 			l.sums = append(l.sums, table)
 		}
@@ -285,30 +288,48 @@ func (l *loader) rows(query string, scan func(*sql.Rows) error, args ...any) {
 	l.err = rows.Err()
 }
 
+// fail keeps the first error.
+func (l *loader) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// docs reads the documents. A damaged one is left out, but for those that no session
+// can do without.
 func (l *loader) docs() {
-	docs := map[string]string{}
-	l.rows(`SELECT key, value FROM doc`, func(r *sql.Rows) error {
+	docs, damaged := map[string]string{}, map[string]bool{}
+	l.rows(`SELECT key, value, `+l.sumColumn("doc")+` FROM doc LIMIT 1000`, func(r *sql.Rows) error {
 		var k, v string
-		err := r.Scan(&k, &v)
-		docs[k] = v
-		return err
+		var sum sql.NullInt64
+		err := r.Scan(&k, &v, &sum)
+		docs[k], damaged[k] = v, !l.intact("doc", err, sum, l.sum.doc(k, v))
+		return l.err
 	})
 	s := l.s
-	var beat int64
 	drops := map[int]int64{}
 	for _, d := range []struct {
 		key  string
 		into any
 		must bool
+		says string // of a damaged one
 	}{
-		{"meta", &s.Meta, true}, {"outcome", &s.Outcome, true},
-		{"baseline", &s.Baseline, false}, {"drops", &drops, false}, {"now", &s.Now, false}, {"beat", &beat, false}, {"steps", &l.wrote, false},
+		{"meta", &s.Meta, true, "do not trust what it says of the device, the model and the data"},
+		{"outcome", &s.Outcome, true, "do not trust what it says of how the run ended"},
+		{"baseline", &s.Baseline, false, "segments are compared with the first"},
+		{"drops", &drops, false, "how many spans were dropped is not known"},
+		{"now", &s.Now, false, "the run seems to end with its last step"},
+		{"beat", &l.beat, false, "a run that still goes on seems to be killed"},
+		{"steps", &l.wrote, false, "whether steps are missing is not known"},
 	} {
 		text, ok := docs[d.key]
 		if l.err != nil {
 			return
 		}
-		if !ok && !d.must {
+		if damaged[d.key] {
+			l.harmed("its %s record is not what was written: %s", d.key, d.says)
+		}
+		if !d.must && (!ok || damaged[d.key]) {
 			continue
 		}
 		if err := json.Unmarshal([]byte(text), d.into); err != nil {
@@ -320,7 +341,16 @@ func (l *loader) docs() {
 			s.Outcome.Drops[i] = n
 		}
 	}
-	if s.Outcome.Status == "running" && time.Since(time.UnixMilli(beat)) > staleAfter {
+}
+
+// ended completes how far the session is known, and finds that the process of a
+// running session is dead.
+func (l *loader) ended() {
+	s := l.s
+	if s.Now == 0 {
+		s.Now = max(s.Last.End, s.Outcome.Ended)
+	}
+	if s.Outcome.Status == "running" && time.Since(time.UnixMilli(l.beat)) > staleAfter {
 		s.Outcome.Status, s.Outcome.Ended = "killed", s.Now
 	}
 }
@@ -332,11 +362,15 @@ func (l *loader) names() {
 		kinds[k.String()] = k
 	}
 	l.cause = map[uint32]trace.Cause{}
-	l.rows(`SELECT enum, id, name FROM names`, func(r *sql.Rows) error {
+	damaged := 0
+	l.rows(`SELECT enum, id, name, `+l.sumColumn("names")+` FROM names LIMIT 10000`, func(r *sql.Rows) error {
 		var enum, name string
 		var id uint8
-		if err := r.Scan(&enum, &id, &name); err != nil {
-			return err
+		var sum sql.NullInt64
+		err := r.Scan(&enum, &id, &name, &sum)
+		if !l.intact("names", err, sum, l.sum.name(enum, int64(id), name)) {
+			damaged++
+			return l.err
 		}
 		switch enum {
 		case "kind":
@@ -346,6 +380,9 @@ func (l *loader) names() {
 		}
 		return nil
 	})
+	if damaged > 0 {
+		l.harmed("left out %d of its names of kinds and causes that are not what was written: spans that have them are of no kind, or of no known cause", damaged)
+	}
 }
 
 func orNaN(v sql.NullFloat64) float64 {

@@ -20,8 +20,8 @@ type stepFile struct {
 
 const stepColumns = `idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls`
 
-// ReadSteps leaves out steps that are not what was written. Unless that is known
-// already, its last word is then an error.
+// ReadSteps leaves out damaged steps, and after all others yields an error that counts
+// them, unless the session's notes tell of them.
 func (f stepFile) ReadSteps(from, to int32) iter.Seq2[*trace.Step, error] {
 	return func(yield func(*trace.Step, error) bool) {
 		damaged := 0
@@ -53,7 +53,7 @@ func (f stepFile) ReadSteps(from, to int32) iter.Seq2[*trace.Step, error] {
 	}
 }
 
-// FirstAfter searches by halves: steps end in the order of Index.
+// FirstAfter is a binary search: steps end in the order of Index.
 func (f stepFile) FirstAfter(t int64) (int32, error) {
 	var lo, hi int64 // the first step that ends after t is in [lo, hi]
 	err := f.read(func(l *loader) error {
@@ -85,7 +85,7 @@ func (f stepFile) FirstAfter(t int64) (int32, error) {
 	return int32(min(max(lo, math.MinInt32), math.MaxInt32)), nil
 }
 
-// reading is what an error of reading the steps says.
+// reading says of an error which file it was met in, and what to do.
 func (f stepFile) reading(err error) error {
 	return fault.Wrap(err, "read steps of session", f.path, mends[ErrDamaged])
 }
@@ -112,8 +112,8 @@ func (f stepFile) read(use func(*loader) error) error {
 	})
 }
 
-// step reads one row, and reports whether it is what was written. A row of a file
-// without checksums that cannot be read is an error.
+// step reads one row, and reports whether it is as it was written. In a file without
+// checksums a row that cannot be read is an error.
 func (l *loader) step(r *sql.Rows, s *trace.Step) (ok bool, err error) {
 	*s = trace.Step{}
 	var loss sql.NullFloat64 // NaN is stored as NULL

@@ -19,7 +19,7 @@ func (st *File) Write(b *trace.Batch) error {
 			}
 		}
 		for _, f := range []func(*sql.Tx, *trace.Batch) error{
-			st.putSegments, st.putSteps, st.putSpans, putNotes, putGauges, st.putOps, st.putState,
+			st.putSegments, st.putSteps, st.putSpans, st.putNotes, st.putGauges, st.putOps, st.putState,
 		} {
 			if err := f(tx, b); err != nil {
 				return err
@@ -138,17 +138,17 @@ func (st *File) putSpans(tx *sql.Tx, b *trace.Batch) error {
 	return insert(tx, `DELETE FROM spans WHERE id = ?`, len(gone), func(i int) []any { return []any{gone[i]} })
 }
 
-func putNotes(tx *sql.Tx, b *trace.Batch) error {
-	return insert(tx, `INSERT INTO notes(t, level, text) VALUES(?,?,?)`, len(b.Notes), func(i int) []any {
+func (st *File) putNotes(tx *sql.Tx, b *trace.Batch) error {
+	return insert(tx, `INSERT INTO notes(t, level, text, crc) VALUES(?,?,?,?)`, len(b.Notes), func(i int) []any {
 		n := &b.Notes[i]
-		return []any{n.T, n.Level, n.Text}
+		return []any{n.T, n.Level, n.Text, st.sum.note(n)}
 	})
 }
 
-func putGauges(tx *sql.Tx, b *trace.Batch) error {
-	return insert(tx, `INSERT INTO gauges(name, t, v) VALUES(?,?,?)`, len(b.Gauges), func(i int) []any {
+func (st *File) putGauges(tx *sql.Tx, b *trace.Batch) error {
+	return insert(tx, `INSERT INTO gauges(name, t, v, crc) VALUES(?,?,?,?)`, len(b.Gauges), func(i int) []any {
 		g := &b.Gauges[i]
-		return []any{g.Name, g.T, g.V}
+		return []any{g.Name, g.T, g.V, st.sum.gauge(g)}
 	})
 }
 
@@ -186,12 +186,12 @@ func (st *File) putState(tx *sql.Tx, b *trace.Batch) error {
 		}
 	}
 	for key, v := range map[string]any{"drops": drops, "now": b.Now, "steps": st.steps, "beat": time.Now().UnixMilli()} {
-		if err := putDoc(tx, key, v); err != nil {
+		if err := st.putDoc(tx, key, v); err != nil {
 			return err
 		}
 	}
 	if b.Baseline != nil {
-		return putDoc(tx, "baseline", b.Baseline)
+		return st.putDoc(tx, "baseline", b.Baseline)
 	}
 	return nil
 }
