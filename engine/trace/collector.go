@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -59,6 +60,8 @@ type Collector struct {
 	stopErr  error
 
 	drained Batch  // of the current drain
+	last    int64  // Index of the last step that was drained
+	refused int64  // steps whose Index was not above last
 	pending *Batch // for the file, since the last write
 
 	mu      sync.Mutex
@@ -75,7 +78,7 @@ func NewCollector(r *Recorder, s *Session, a Analyzer, st Store) *Collector {
 	return &Collector{
 		rec: r, session: s, analyze: a, store: st,
 		quit: make(chan struct{}), writes: make(chan *Batch, 1), written: make(chan *Batch, 1),
-		pending: new(Batch),
+		pending: new(Batch), last: math.MinInt64,
 	}
 }
 
@@ -147,7 +150,7 @@ func (c *Collector) storeEnd(o *Outcome) error {
 			c.lose(b.Steps, nil)
 		}
 	}
-	o.Drops = c.rec.Drops()
+	o.Drops = c.drops()
 	c.mu.Lock()
 	o.Unsaved = c.unsaved
 	c.mu.Unlock()
@@ -168,7 +171,7 @@ func (c *Collector) collect(f func() error) {
 	err := Guard("collect spans", f)
 	if c.fail(err) {
 		line, _, _ := strings.Cut(err.Error(), "\n")
-		b := Batch{Now: c.rec.Now(), Drops: c.rec.Drops()}
+		b := Batch{Now: c.rec.Now(), Drops: c.drops()}
 		b.Notes = []Note{{b.Now, "error", line + "; what follows is not recorded"}}
 		c.keep(&b)
 		c.session.Add(&b)
@@ -196,12 +199,39 @@ func (c *Collector) drain() {
 	b := &c.drained
 	b.reset()
 	c.rec.drain(b)
+	c.refuse(b)
 	if c.analyze != nil {
 		done, stalls := c.analyze.Feed(b.Spans, b.Steps)
 		b.Steps, b.Spans = append(b.Steps[:0], done...), append(b.Spans, stalls...)
 	}
 	c.keep(b)
 	c.session.Add(b)
+}
+
+// refuse drops the steps whose Index is not above that of the step before: the digest
+// and the file need each step to have its own. Their time falls into the next step's
+// window. They count as dropped, and the first is told.
+func (c *Collector) refuse(b *Batch) {
+	kept := b.Steps[:0]
+	for _, s := range b.Steps {
+		if int64(s.Index) > c.last {
+			c.last = int64(s.Index)
+			kept = append(kept, s)
+			continue
+		}
+		if c.refused == 0 {
+			b.Notes = append(b.Notes, Note{b.Now, "error", fmt.Sprintf("step %d was recorded after step %d: left out, as all such steps are, and counted as dropped", s.Index, c.last)})
+		}
+		c.refused++
+	}
+	b.Steps, b.Drops = kept, c.drops()
+}
+
+// drops are the recorder's, and the steps that were refused.
+func (c *Collector) drops() [NumTracks]int64 {
+	d := c.rec.Drops()
+	d[TrackStep] += c.refused
+	return d
 }
 
 // What waits for the file at most; 16 MiB each.

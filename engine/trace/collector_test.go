@@ -244,12 +244,13 @@ func TestCollectorOutlivesItsFile(t *testing.T) {
 		r.Step(Step{Index: i})
 		time.Sleep(time.Millisecond)
 	}
-	r.Step(Step{Index: -7})
+	const last = 1 << 30
+	r.Step(Step{Index: last})
 	if err := c.Stop(Outcome{Status: "finished"}); err == nil || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("Stop says %v", err)
 	}
 	snap := s.Snapshot(0, 0)
-	if n := len(snap.Recent); n == 0 || snap.Recent[n-1].Index != -7 {
+	if n := len(snap.Recent); n == 0 || snap.Recent[n-1].Index != last {
 		t.Errorf("the steps after the failure are missing")
 	}
 	if len(snap.Notes) == 0 || snap.Notes[0].Level != "error" {
@@ -311,6 +312,31 @@ func TestWriteFailsBeforeTheEnd(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Each step has an index of its own, whatever is recorded.
+func TestRepeatedStepIsRefused(t *testing.T) {
+	r := NewRecorder(NewClock(), 0)
+	s := NewSession(Meta{})
+	st := new(kept)
+	c := NewCollector(r, s, nil, st)
+	c.Start()
+	for _, i := range []int32{0, 1, 1, 0, 2} {
+		r.Step(Step{Index: i, Samples: 1})
+	}
+	if err := c.Stop(Outcome{Status: "finished"}); err != nil {
+		t.Fatal(err)
+	}
+	snap := s.Snapshot(0, 0)
+	if len(snap.Recent) != 3 || snap.Total.Steps != 3 || len(st.batch.Steps) != 3 {
+		t.Errorf("%d steps in memory, %d in the digest, %d stored; want 3", len(snap.Recent), snap.Total.Steps, len(st.batch.Steps))
+	}
+	if got := snap.Outcome.Drops[TrackStep]; got != 2 {
+		t.Errorf("%d steps count as dropped, want 2", got)
+	}
+	if len(snap.Notes) != 1 || !strings.Contains(snap.Notes[0].Text, "step 1 was recorded after step 1") {
+		t.Errorf("the notes say %v", snap.Notes)
 	}
 }
 

@@ -213,6 +213,49 @@ func TestDamagedChunkIsLeftOut(t *testing.T) {
 	}
 }
 
+// A file keeps one step of each index.
+func TestRepeatedStep(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x"+Ext)
+	st, err := Create(path, trace.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		first, n int
+		says     string
+	}{{0, 10, ""}, {9, 2, "step 9 comes after step 9; number"}, {3, 1, "step 3 comes after step 9; number"}, {10, 10, ""}} {
+		switch err := st.Write(someBatch(tt.first, tt.n)); {
+		case tt.says == "" && err != nil:
+			t.Error(err)
+		case tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)):
+			t.Errorf("%v does not say %q", err, tt.says)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A file of another program's making may have some.
+	alter(t, path, "CREATE TABLE twice AS SELECT * FROM steps", "INSERT INTO twice SELECT * FROM steps WHERE idx IN (3, 7)", "DROP TABLE steps", "ALTER TABLE twice RENAME TO steps")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := snapshotOf(s)
+	if snap.Total.Steps != 20 || len(snap.Damage) != 1 || !strings.Contains(snap.Damage[0], "left out 2 steps whose number an earlier step has") {
+		t.Errorf("%d steps, and it says %q", snap.Total.Steps, snap.Damage)
+	}
+	n := 0
+	for _, err := range (stepFile{path: path, mode: "mode=ro", told: true}).ReadSteps(0, 100) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 20 {
+		t.Errorf("read %d steps, want 20", n)
+	}
+}
+
 // A folder and a file that may only be read, as in an archive.
 func TestOpenInAReadOnlyFolder(t *testing.T) {
 	if os.Getuid() == 0 {

@@ -66,6 +66,7 @@ type File struct {
 	limit int64 // bytes of packed spans
 	spans chunks
 	steps int64          // in the file
+	last  int64          // Index of the last of them; math.MinInt64 before there is one
 	ops   []trace.OpTime // in the file
 	sum   rowSum
 
@@ -100,7 +101,7 @@ func Create(path string, m trace.Meta) (*File, error) {
 	if err != nil {
 		return fail(err)
 	}
-	st := &File{stepFile: stepFile{path: path, mode: "mode=ro"}, db: db, limit: MaxStoredBytes}
+	st := &File{stepFile: stepFile{path: path, mode: "mode=ro"}, db: db, limit: MaxStoredBytes, last: math.MinInt64}
 	if err := st.initialise(m); err != nil {
 		return fail(errors.Join(err, db.Close(), os.Remove(path)))
 	}

@@ -85,7 +85,7 @@ func (l *loader) steps() {
 		}
 	}
 	l.through = counted == math.MinInt32
-	damaged, at := 0, int32(-1)
+	damaged, repeated, at := 0, 0, int32(-1)
 	l.rows(`SELECT `+stepColumns+`, `+l.sumColumn("steps")+` FROM steps WHERE idx >= ? ORDER BY idx`, func(r *sql.Rows) error {
 		var s trace.Step
 		ok, err := l.step(r, &s)
@@ -99,6 +99,9 @@ func (l *loader) steps() {
 					at = l.s.Recent[n-1].Index + 1
 				}
 			}
+			return nil
+		case len(l.s.Recent) > 0 && s.Index <= l.s.Recent[len(l.s.Recent)-1].Index:
+			repeated++
 			return nil
 		}
 		if s.Index > counted {
@@ -114,7 +117,10 @@ func (l *loader) steps() {
 	if damaged > 0 {
 		l.harmed("left out %d of %d steps that are not what was written, the first of them step %d: totals, epochs and rates lack them", damaged, int64(damaged)+have, at)
 	}
-	if lost := l.wrote - int64(damaged) - have; lost > 0 {
+	if repeated > 0 {
+		l.harmed("left out %d steps whose number an earlier step has", repeated)
+	}
+	if lost := l.wrote - int64(damaged+repeated) - have; lost > 0 {
 		l.harmed("of %d steps that were written %d can no longer be found: totals, epochs and rates lack them", l.wrote, lost)
 	}
 }

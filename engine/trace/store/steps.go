@@ -32,14 +32,17 @@ func (f stepFile) ReadSteps(from, to int32) iter.Seq2[*trace.Step, error] {
 			}
 			defer rows.Close()
 			var s trace.Step
+			last := int64(math.MinInt64) // Index of the step before
 			for rows.Next() {
 				switch ok, err := l.step(rows, &s); {
 				case err != nil:
 					return err
-				case !ok:
+				case !ok || int64(s.Index) <= last:
 					damaged++
 				case !yield(&s, nil):
 					return context.Canceled
+				default:
+					last = int64(s.Index)
 				}
 			}
 			return rows.Err()

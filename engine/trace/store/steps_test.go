@@ -140,6 +140,10 @@ func TestHostileSession(t *testing.T) {
 	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "not a table") {
 		t.Errorf("an endless view: %v", err)
 	}
+	alter(t, path, `DROP TABLE doc; CREATE VIEW doc AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id+1 FROM n) SELECT id AS key, 'x' AS value, NULL AS crc FROM n`)
+	if entries, err := List(filepath.Dir(path)); err != nil || len(entries) != 1 || entries[0].Err == nil || !strings.Contains(entries[0].Err.Error(), "not a table") {
+		t.Errorf("an endless view of documents: %v, %v", entries, err)
+	}
 	path = filepath.Join(t.TempDir(), "y"+Ext)
 	someSession(t, path)
 	alter(t, path, `WITH RECURSIVE n(id) AS (SELECT 10 UNION ALL SELECT id+1 FROM n WHERE id < 200000)

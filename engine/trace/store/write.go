@@ -2,14 +2,24 @@ package store
 
 import (
 	"database/sql"
+	"fmt"
 	"strconv"
 	"time"
 
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 
-// Write adds a batch in one transaction.
+// Write adds a batch in one transaction. It refuses one with a step that does not
+// follow, by its Index, the one before it: each step has an index of its own.
 func (st *File) Write(b *trace.Batch) error {
+	last := st.last
+	for i := range b.Steps {
+		if index := int64(b.Steps[i].Index); index <= last {
+			return st.writing(fault.Reason(fmt.Sprintf("step %d comes after step %d", index, last), "number the steps of a trace in their order, each once"))
+		}
+		last = int64(b.Steps[i].Index)
+	}
 	spans, steps := st.spans, st.steps
 	due := st.due()
 	err := st.transact(func(tx *sql.Tx) error {
@@ -31,6 +41,7 @@ func (st *File) Write(b *trace.Batch) error {
 		st.spans, st.steps = spans, steps
 		return st.writing(err)
 	}
+	st.last = last
 	if b.Ops != nil {
 		st.ops = b.Ops
 	}
