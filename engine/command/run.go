@@ -145,8 +145,9 @@ func (p *printer) progress() {
 
 // tell prints what the run noted meanwhile, but for the error that it ends with.
 func (p *printer) tell(s *trace.Snapshot, cause error) {
-	for ; p.noted < len(s.Notes); p.noted++ {
-		n := s.Notes[p.noted]
+	told := max(0, len(s.Notes)-(s.Noted-p.noted)) // notes in s that were told already
+	p.noted = s.Noted
+	for _, n := range s.Notes[told:] {
 		if n.Level == "info" || cause != nil && strings.Contains(cause.Error(), n.Text) {
 			continue
 		}

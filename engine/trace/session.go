@@ -21,7 +21,8 @@ type Session struct {
 	recent   []Step             // the newest; only ever appended to, until it is replaced
 	older    StepReader         // of the steps before them; nil where they are not kept
 	digest   Digest             // of all steps
-	notes    []Note             // only ever appended to
+	notes    []Note             // only ever appended to, until it is replaced
+	noted    int                // notes so far, with those that were forgotten
 	gauges   map[string][]Point // replaced when a point arrives; the slices are only appended to
 	ops      []OpTime           // replaced
 	damage   []string           // of the file it was read from
@@ -45,6 +46,7 @@ type Snapshot struct {
 	Recent   []Step // the newest, at least MaxRecent of them when there are so many; for others see Each
 	Spans    []Span // those that overlap the window asked for, sorted by Start
 	Notes    []Note
+	Noted    int // notes so far, with those that were forgotten
 	Gauges   map[string][]Point
 	Ops      []OpTime
 	Damage   []string // what is wrong with the file it was read from, a sentence each; the notes have them too
@@ -82,7 +84,7 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 	}
 	snap := &Snapshot{
 		Now: s.now, Meta: s.meta, Outcome: s.outcome,
-		Segments: clip(s.segments), Baseline: s.baseline, Notes: clip(s.notes),
+		Segments: clip(s.segments), Baseline: s.baseline, Notes: clip(s.notes), Noted: s.noted,
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
 		Digest: s.digest.view(), Recent: clip(s.recent), Older: s.older,
 	}
@@ -106,8 +108,12 @@ func (s *Session) Add(b *Batch) {
 		recent = slices.Clone(recent[max(0, len(recent)-MaxRecent):])
 	}
 	recent = append(recent, b.Steps...)
-	notes := append(s.notes, b.Notes...)
 	segments := mergeSegments(s.segments, b.Segments)
+	more := b.Notes
+	if lacksSegments(segments) && !lacksSegments(s.segments) {
+		more = append(slices.Clone(more), forgotten(b.Now, "segments"))
+	}
+	notes := addNotes(s.notes, more)
 	gauges := s.gauges
 	if len(b.Gauges) > 0 {
 		gauges = make(map[string][]Point, len(s.gauges)+1)
@@ -120,6 +126,7 @@ func (s *Session) Add(b *Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = max(s.now, b.Now)
+	s.noted += len(more)
 	s.recent, s.notes, s.segments, s.gauges = recent, notes, segments, gauges
 	for i := range b.Steps {
 		s.digest.Add(&b.Steps[i])
@@ -204,7 +211,16 @@ func thin(points []Point) []Point {
 func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome, s.damage = snap.Now, snap.Outcome, snap.Damage
-	s.segments, s.notes, s.gauges, s.ops = snap.Segments, snap.Notes, snap.Gauges, snap.Ops
+	s.segments, s.gauges, s.ops = snap.Segments, snap.Gauges, snap.Ops
+	more := snap.Notes
+	if lacksSegments(snap.Segments) {
+		at := snap.Now
+		for i := range more {
+			at = max(at, more[i].T)
+		}
+		more = append(slices.Clone(more), forgotten(at, "segments"))
+	}
+	s.notes, s.noted = addNotes(nil, more), len(more)
 	s.baseline = snap.Baseline
 	s.recent, s.older, s.digest = snap.Recent, snap.Older, snap.Digest
 	if s.digest.Total.Steps == 0 {

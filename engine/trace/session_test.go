@@ -1,8 +1,10 @@
 package trace
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -243,6 +245,36 @@ func TestSnapshotsAreStableWhileWritten(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	close(quit)
 	wg.Wait()
+}
+
+// Of too many notes and segments the first and the newest stay, which is said once.
+func TestNotesAndSegmentsAreBounded(t *testing.T) {
+	s := NewSession(Meta{})
+	for i := range int32(3 * MaxRows) {
+		s.Add(&Batch{Now: int64(i), Segments: []Segment{{Index: i, Start: int64(i)}}, Notes: []Note{{int64(i), "info", "x"}}})
+		if i == MaxRows+10 {
+			if n := s.Snapshot(0, 0).Notes; !strings.Contains(fmt.Sprint(n), "more than 1000 segments") {
+				t.Error("nothing says that segments were forgotten")
+			}
+		}
+	}
+	snap := s.Snapshot(0, 0)
+	n := snap.Notes
+	if len(n) != MaxRows || len(snap.Segments) != MaxRows {
+		t.Fatalf("%d notes and %d segments, want %d", len(n), len(snap.Segments), MaxRows)
+	}
+	if n[FirstRows-1].T != FirstRows-1 || n[MaxRows-1].T != 3*MaxRows-1 || snap.Noted != 3*MaxRows+1 {
+		t.Errorf("the first end with %v, the newest with %v of %d", n[FirstRows-1], n[MaxRows-1], snap.Noted)
+	}
+	said := 0
+	for _, note := range n {
+		if strings.Contains(note.Text, "more than 1000 notes") {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("it is said %d times that notes were forgotten", said)
+	}
 }
 
 func TestMergeSegments(t *testing.T) {

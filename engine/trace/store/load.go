@@ -34,8 +34,14 @@ func parseStalls(text string, stall *[trace.NumCauses]int64) error {
 // keptSegments is the condition that a column names one of the segments that a
 // session keeps: the first and the newest.
 func keptSegments(column string) string {
-	return fmt.Sprintf(`(%[1]s IN (SELECT idx FROM segments ORDER BY idx LIMIT %[2]d) OR %[1]s IN (SELECT idx FROM segments ORDER BY idx DESC LIMIT %[3]d))`,
-		column, trace.FirstRows, trace.MaxRows-trace.FirstRows)
+	return firstAndNewest(column, "segments", "idx", trace.MaxRows-trace.FirstRows)
+}
+
+// firstAndNewest is the condition that a column has the key of one of the first
+// trace.FirstRows of a table, or of its newest.
+func firstAndNewest(column, table, key string, newest int) string {
+	return fmt.Sprintf(`(%[1]s IN (SELECT %[3]s FROM %[2]s ORDER BY %[3]s LIMIT %[4]d) OR %[1]s IN (SELECT %[3]s FROM %[2]s ORDER BY %[3]s DESC LIMIT %[5]d))`,
+		column, table, key, trace.FirstRows, newest)
 }
 
 func (l *loader) segments() {
@@ -138,7 +144,7 @@ func (l *loader) op(pos uint32) uint32 {
 
 func (l *loader) notes() {
 	damaged := 0
-	l.rows(`SELECT t, level, text, `+l.sumColumn("notes")+` FROM (SELECT * FROM notes ORDER BY id DESC LIMIT 10000) ORDER BY id`, func(r *sql.Rows) error {
+	l.rows(`SELECT t, level, text, `+l.sumColumn("notes")+` FROM notes WHERE `+firstAndNewest("id", "notes", "id", trace.MaxRows)+` ORDER BY id`, func(r *sql.Rows) error {
 		var n trace.Note
 		var sum sql.NullInt64
 		err := r.Scan(&n.T, &n.Level, &n.Text, &sum)

@@ -152,6 +152,9 @@ func TestHostileSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if n := s.Snapshot(0, 0).Notes; len(n) != 1+1 || !strings.Contains(n[1].Text, "more than 1000 segments") {
+		t.Errorf("it does not say that segments were forgotten: %v", n)
+	}
 	if g := s.Snapshot(0, 0).Segments; len(g) > trace.MaxRows || g[len(g)-1].Index != 200_000 || g[0].Index != 0 {
 		t.Errorf("%d segments", len(g))
 	}
