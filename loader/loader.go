@@ -177,6 +177,9 @@ func (l *Loader) Set(k Knobs) error {
 	if !k.Ceiling || k.BatchSize != old.BatchSize || k.DeviceTransforms != old.DeviceTransforms || k.PinMemory != old.PinMemory {
 		l.forgetKept()
 	}
+	if k.InOrder != old.InOrder {
+		l.sampleQueue()
+	}
 	l.resize()
 	l.reconcile()
 	l.wakeAll()

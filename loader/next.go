@@ -55,9 +55,11 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 			if s.err != nil {
 				err := s.err
 				s.state, s.err, l.failed = redo, nil, s
+				l.sampleQueue()
 				return nil, err
 			}
 			l.flight.remove(s)
+			l.sampleQueue()
 			return l.deliver(s), nil
 		}
 		if s := l.serveKept(); s != nil {

@@ -186,7 +186,6 @@ func (l *Loader) pick() *slot {
 		return nil
 	}
 	l.ready[s.Epoch&1].remove(s)
-	l.sampleQueue()
 	return s
 }
 
@@ -201,13 +200,24 @@ func (l *Loader) deliver(s *slot) *Batch {
 	return &s.Batch
 }
 
-// sampleQueue records the number of ready batches. The queue's track is written
-// under mu alone, so it has one writer at a time.
+// heldUp is the batch that in_order alone makes Next wait for, while others of its
+// epoch are ready; -1 when there is none.
+func (l *Loader) heldUp() int32 {
+	s := l.flight.head
+	if !l.k.InOrder || s == nil || s.state == ready || l.ready[s.Epoch&1].n == 0 {
+		return -1
+	}
+	return s.Seq
+}
+
+// sampleQueue records the ready batches, in whatever turn, and which one holds them
+// up. It is called whenever either changes. The queue's track is written under mu
+// alone, so it has one writer at a time.
 func (l *Loader) sampleQueue() {
 	if l.queue != nil {
 		now := l.clock.Now()
 		l.queue.Record(trace.Span{
-			Start: now, End: now, Step: -1, Batch: -1, Kind: trace.KindQueue,
+			Start: now, End: now, Step: -1, Batch: l.heldUp(), Kind: trace.KindQueue,
 			Arg: uint32(l.ready[0].n + l.ready[1].n), Flags: uint16(l.k.InFlight()),
 		})
 	}

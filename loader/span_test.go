@@ -31,8 +31,14 @@ func record(t *testing.T, o Options, step func(l *Loader, b *Batch)) map[trace.T
 		b.Release()
 	}
 	l.Close()
+	return drained(t, o.Recorder)
+}
+
+// drained is what a closed loader has recorded, by track.
+func drained(t *testing.T, rec *trace.Recorder) map[trace.TrackID][]trace.Span {
+	t.Helper()
 	session := trace.NewSession(trace.Meta{})
-	c := trace.NewCollector(o.Recorder, session, nil, nil)
+	c := trace.NewCollector(rec, session, nil, nil)
 	c.Start()
 	if err := c.Stop(trace.Outcome{}); err != nil {
 		t.Fatal(err)
@@ -49,7 +55,7 @@ func record(t *testing.T, o Options, step func(l *Loader, b *Batch)) map[trace.T
 			}
 		}
 	}
-	for id, n := range o.Recorder.Drops() {
+	for id, n := range rec.Drops() {
 		if n > 0 {
 			t.Errorf("track %d dropped %d", id, n)
 		}
@@ -94,7 +100,10 @@ func TestSpansOfABatch(t *testing.T) {
 			var kinds [trace.NumKinds]int
 			var first, last, sum int64
 			n := 0
-			for _, spans := range tracks {
+			for id, spans := range tracks {
+				if !id.IsWorker() {
+					continue
+				}
 				for _, s := range spans {
 					if s.Batch != seq {
 						continue
@@ -199,6 +208,63 @@ func TestQueueIsSampled(t *testing.T) {
 	}
 	if n := len(tracks[trace.TrackQueue]); n != 2*16 || level != 0 {
 		t.Errorf("%d samples ending at %d, want 32 ending at 0", n, level)
+	}
+}
+
+// TestQueueSaysWhatIsHeldUp: batch 0 is late and the three others are ready before it.
+func TestQueueSaysWhatIsHeldUp(t *testing.T) {
+	type sample struct {
+		ready uint32
+		held  int32
+	}
+	delivered := []sample{{4, -1}, {3, -1}, {2, -1}, {1, -1}, {0, -1}}
+	for _, c := range []struct {
+		name    string
+		inOrder bool
+		turnOff bool // once three are ready
+		want    []sample
+	}{
+		{"in order", true, false, []sample{{1, 0}, {2, 0}, {3, 0}}},
+		{"out of order", false, false, []sample{{1, -1}, {2, -1}, {3, -1}}},
+		{"turned off", true, true, []sample{{1, 0}, {2, 0}, {3, 0}, {3, -1}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			late := make(chan struct{})
+			set := &numbers{samples: 4, onRead: func(_ context.Context, i int) error {
+				if i == 0 {
+					<-late
+				}
+				return nil
+			}}
+			knobs := Knobs{BatchSize: 1, InOrder: c.inOrder, NumWorkers: 2, PrefetchFactor: 2}
+			rec := trace.NewRecorder(trace.NewClock(), 1<<10)
+			l := open(t, Options{Dataset: set, Epochs: 1, Knobs: knobs, Recorder: rec})
+			ready := func(n int) {
+				for l.Stats().Ready < n {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			ready(3)
+			if c.turnOff {
+				knobs.InOrder = false
+				if err := l.Set(knobs); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(late)
+			ready(4)
+			for range 4 {
+				mustNext(t, l).Release()
+			}
+			l.Close()
+			var got []sample
+			for _, s := range drained(t, rec)[trace.TrackQueue] {
+				got = append(got, sample{s.Arg, s.Batch})
+			}
+			if want := slices.Concat(c.want, delivered); !slices.Equal(got, want) {
+				t.Errorf("samples %v, want %v", got, want)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package stall
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"dev.gpustall/engine/trace"
 )
@@ -19,6 +20,7 @@ type Analyzer struct {
 	live     []trace.Span // that may still explain something, in no order
 	builds   map[int32]*build
 	lanes    [trace.NumTracks]lane
+	turns    []turn // by start; those that no window can reach are dropped
 
 	freeAccounts []*account
 	freeBuilds   []*build
@@ -52,7 +54,10 @@ func newAnalyzer(start, limit int64) *Analyzer {
 func (a *Analyzer) Feed(spans []trace.Span, steps []trace.Step) (done []trace.Step, stalls []trace.Span) {
 	a.done, a.stalls = a.done[:0], a.stalls[:0]
 	for i := range spans {
-		if s := &spans[i]; s.End > s.Start && int(s.Track) < trace.NumTracks {
+		switch s := &spans[i]; {
+		case s.Kind == trace.KindQueue:
+			a.sampled(s)
+		case s.End > s.Start && int(s.Track) < trace.NumTracks:
 			a.take(s)
 		}
 	}
@@ -191,6 +196,8 @@ func (a *Analyzer) admit(step int32, end int64) (own *account) {
 
 // forget drops what no later window can need.
 func (a *Analyzer) forget(batch int32) {
+	n := sort.Search(len(a.turns), func(i int) bool { return a.turns[i].start > a.cursor })
+	a.turns = slices.Delete(a.turns, 0, max(0, n-1)) // the last one before still holds
 	a.live = slices.DeleteFunc(a.live, func(s trace.Span) bool { return s.End <= a.cursor })
 	for i := range a.live {
 		if a.live[i].Kind == trace.KindNext && a.live[i].Batch == batch {

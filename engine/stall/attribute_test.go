@@ -26,8 +26,9 @@ func chaos(t *rapid.T) (spans []trace.Span, steps []trace.Step) {
 	kinds := []trace.Kind{
 		trace.KindCompute, trace.KindCompute, trace.KindNext, trace.KindNext, trace.KindCopy, trace.KindEnqueue, trace.KindSync,
 		trace.KindTransition, trace.KindRebuild, trace.KindPause, trace.KindRead, trace.KindDecode, trace.KindTransform,
-		trace.KindCollate, trace.KindPin, trace.KindBlocked, trace.KindStart, trace.KindOp, trace.KindQueue, trace.KindNone,
+		trace.KindCollate, trace.KindPin, trace.KindBlocked, trace.KindStart, trace.KindOp, trace.KindQueue, trace.KindQueue, trace.KindQueue, trace.KindNone,
 	}
+	sampled := map[int64]bool{}
 	for range rapid.IntRange(0, 40).Draw(t, "spans") {
 		start := rapid.Int64Range(-10, 110).Draw(t, "start")
 		s := trace.Span{
@@ -39,6 +40,12 @@ func chaos(t *rapid.T) (spans []trace.Span, steps []trace.Step) {
 		case s.Kind <= trace.KindStart:
 			s.Step, s.Batch = -1, rapid.SampledFrom([]int32{-1, 0, 1, 2, 3, 4, 100}).Draw(t, "batch")
 			s.Track = rapid.SampledFrom([]trace.TrackID{trace.TrackInline, trace.Worker(0), trace.Worker(1)}).Draw(t, "worker")
+		case s.Kind == trace.KindQueue:
+			if sampled[start] { // of two at once the later fed would hold
+				continue
+			}
+			sampled[start] = true
+			s.Track, s.Batch, s.Step, s.End = trace.TrackQueue, s.Step, -1, start
 		case s.Kind == trace.KindCompute:
 			s.Track, s.Batch = trace.TrackCompute, s.Step
 		case s.Kind == trace.KindCopy:
@@ -203,6 +210,9 @@ func TestRules(t *testing.T) {
 	blocked := func(why trace.BlockReason, track trace.TrackID, from, to int64) trace.Span {
 		return trace.Span{Start: from, End: to, Step: -1, Batch: -1, Kind: trace.KindBlocked, Track: track, Arg: uint32(why)}
 	}
+	queue := func(at int64, ready uint32, held int32) trace.Span {
+		return trace.Span{Start: at, End: at, Step: -1, Batch: held, Kind: trace.KindQueue, Track: trace.TrackQueue, Arg: ready}
+	}
 	type sum = map[trace.Cause]int64
 	for _, c := range []struct {
 		name  string
@@ -233,6 +243,24 @@ func TestRules(t *testing.T) {
 			host(trace.KindNext, 1, 10, 90), load(trace.KindRead, trace.TrackInline, 1, 12, 30), load(trace.KindTransform, trace.TrackInline, 1, 30, 89),
 		}, 0, sum{trace.CauseRead: 20, trace.CauseTransform: 60}},
 		{"spans of the batch lost", []trace.Span{host(trace.KindNext, 1, 10, 90)}, 0, sum{trace.CauseWorkers: 80}},
+		{"others are ready", []trace.Span{
+			host(trace.KindNext, 1, 10, 90), load(trace.KindRead, w0, 1, 0, 30), load(trace.KindDecode, w0, 1, 30, 85), load(trace.KindRead, w1, 2, 0, 40), queue(0, 0, -1), queue(40, 1, 1), queue(60, 2, 1), queue(85, 3, -1),
+		}, 0, sum{trace.CauseRead: 20, trace.CauseDecode: 10 + 5, trace.CauseOrder: 45}},
+		{"others are ready and in_order is off", []trace.Span{
+			host(trace.KindNext, 1, 10, 90), load(trace.KindRead, w0, 1, 0, 90), queue(20, 3, -1),
+		}, 0, sum{trace.CauseRead: 80}},
+		{"in_order is turned off meanwhile", []trace.Span{
+			host(trace.KindNext, 1, 10, 90), load(trace.KindRead, w0, 1, 0, 90), queue(20, 3, 1), queue(50, 3, -1),
+		}, 0, sum{trace.CauseRead: 50, trace.CauseOrder: 30}},
+		{"nothing is ready", []trace.Span{
+			host(trace.KindNext, 1, 10, 90), load(trace.KindRead, w0, 1, 0, 90), queue(5, 1, 0), queue(10, 0, -1),
+		}, 0, sum{trace.CauseRead: 80}},
+		{"another batch held others up", []trace.Span{
+			host(trace.KindNext, 1, 10, 90), load(trace.KindRead, w0, 1, 0, 90), queue(5, 1, 0),
+		}, 0, sum{trace.CauseRead: 80}},
+		{"others are ready and the loop does not ask", []trace.Span{
+			host(trace.KindSync, 1, 10, 90), load(trace.KindRead, w0, 1, 0, 90), queue(5, 1, 1),
+		}, 0, sum{trace.CauseSync: 80}},
 		{"copy after data", []trace.Span{
 			host(trace.KindNext, 1, 10, 40), load(trace.KindRead, w0, 1, 0, 40), host(trace.KindEnqueue, 1, 40, 45), host(trace.KindCopy, 1, 42, 90),
 		}, 0, sum{trace.CauseRead: 30, trace.CauseLaunch: 2, trace.CauseCopy: 48}},

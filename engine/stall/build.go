@@ -2,6 +2,7 @@ package stall
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 
@@ -124,8 +125,49 @@ func (a *Analyzer) phase(s *trace.Span) {
 	b.load += s.End - s.Start
 }
 
+// turn is a sample of the queue: from start on, batch held the ready ones up; none
+// did where it is -1.
+type turn struct {
+	start int64
+	batch int32
+}
+
+// sampled files a sample of the queue.
+func (a *Analyzer) sampled(s *trace.Span) {
+	i := len(a.turns)
+	for i > 0 && a.turns[i-1].start > s.Start {
+		i--
+	}
+	a.turns = slices.Insert(a.turns, i, turn{s.Start, s.Batch})
+}
+
+// heldUp reports whether batch held others up at t, and until when at most that
+// answer stays the same.
+func (a *Analyzer) heldUp(t int64, batch int32) (held bool, until int64) {
+	i := sort.Search(len(a.turns), func(i int) bool { return a.turns[i].start > t })
+	held = i > 0 && batch >= 0 && a.turns[i-1].batch == batch
+	if i < len(a.turns) {
+		return held, a.turns[i].start
+	}
+	return held, math.MaxInt64
+}
+
 // data charges [from, to), in which the step loop waited for a batch.
 func (a *Analyzer) data(from, to int64, batch int32) {
+	for from < to {
+		held, until := a.heldUp(from, batch)
+		until = min(until, to)
+		if held {
+			a.charge(from, until, batch, trace.CauseOrder)
+		} else {
+			a.building(from, until, batch)
+		}
+		from = until
+	}
+}
+
+// building charges [from, to) to what the batch's worker was doing.
+func (a *Analyzer) building(from, to int64, batch int32) {
 	b := a.builds[batch]
 	if batch < 0 || b == nil {
 		a.charge(from, to, batch, trace.CauseWorkers)

@@ -177,7 +177,7 @@ func TestAnalyzerForgets(t *testing.T) {
 	for i := range a.lanes {
 		waits += len(a.lanes[i].waits)
 	}
-	if len(a.builds) > 100 || len(a.accounts) > 10 || len(a.live) > 50 || len(a.late) > 0 || waits > 200 {
+	if len(a.builds) > 100 || len(a.accounts) > 10 || len(a.live) > 50 || len(a.late) > 0 || len(a.turns) > 20 || waits > 200 {
 		t.Errorf("kept: %d builds, %d accounts, %d + %d spans, %d waits", len(a.builds), len(a.accounts), len(a.live), len(a.late), waits)
 	}
 }

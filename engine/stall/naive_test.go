@@ -16,7 +16,7 @@ type naive struct {
 func newNaive(spans []trace.Span) *naive {
 	n := &naive{}
 	for _, s := range spans {
-		if s.End > s.Start {
+		if s.End > s.Start || s.Kind == trace.KindQueue {
 			n.spans = append(n.spans, s)
 		}
 	}
@@ -95,6 +95,9 @@ func (n *naive) at(t, from int64, upTo, step int32, transition bool) int {
 			}
 			return int(a.Batch) - int(b.Batch)
 		})
+		if n.heldUp(t, last.Batch) {
+			return int(trace.CauseOrder)
+		}
 		return int(n.data(t, last.Batch))
 	}
 	for _, c := range []struct {
@@ -144,6 +147,17 @@ func (n *naive) launched(t, from int64, step int32) bool {
 		}
 	}
 	return t >= ready && t < ready+launchLatency
+}
+
+// heldUp reports whether the latest sample of the queue names the batch.
+func (n *naive) heldUp(t int64, batch int32) bool {
+	latest, names := int64(math.MinInt64), int32(-1)
+	for _, s := range n.spans {
+		if s.Kind == trace.KindQueue && s.Start <= t && s.Start >= latest {
+			latest, names = s.Start, s.Batch
+		}
+	}
+	return batch >= 0 && names == batch
 }
 
 func (n *naive) data(t int64, batch int32) trace.Cause {

@@ -12,8 +12,10 @@
 //
 //   - paused: a KindPause span covers it. It is not the machine's fault, and every
 //     share leaves it out of the wall time.
-//   - data: a KindNext span covers it. The sub-cause is what the worker that built
-//     the awaited batch was doing: the phase it had entered last (in the gap after
+//   - data: a KindNext span covers it. The sub-cause is order when the last sample
+//     of the ready queue up to the instant says that other batches of the epoch were
+//     ready and in_order had the loop wait for the awaited one. Else it is what the
+//     worker that built the awaited batch was doing: the phase it had entered last (in the gap after
 //     a phase, and after the last one until the batch is handed over, that phase).
 //     Before its first phase: startup, when a KindStart span of that worker covers
 //     the instant, when the worker did not exist yet, or when it was parked or out

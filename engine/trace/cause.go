@@ -15,6 +15,7 @@ const (
 	CauseWorkers
 	CausePrefetch
 	CauseStartup
+	CauseOrder
 	CauseCopy
 	CauseLaunch
 	CauseSync
@@ -72,6 +73,8 @@ var causes = [NumCauses]CauseInfo{
 		"data: not begun, the prefetch limit held it back", "prefetch limit", 6},
 	CauseStartup: {"startup", 'S', GroupData, "workers to start", "workers were starting",
 		"data: workers were starting", "workers starting", 7},
+	CauseOrder: {"order", 'O', GroupData, "a batch whose turn it was while others were ready", "others were ready, but it was this one's turn",
+		"data: other batches were ready, but in_order had the loop wait for this one", "others ready, out of turn", 14},
 	CauseCopy: {"copy", 'H', GroupCopy, "", "it waited for the host-to-device copy",
 		"the batch was being copied to the device, or its copy was due and had not begun", "copy to the device", 8},
 	CauseLaunch: {"launch", 'L', GroupLaunch, "", "the host was still enqueuing",

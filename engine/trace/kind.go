@@ -24,7 +24,7 @@ const (
 	KindCompute         // compute stream: one step's kernels
 	KindOp              // ops track: one launch of a timed step; Arg is the index of Session.Ops
 	KindStall           // stall track: Arg is the Cause
-	KindQueue           // queue track: an instant, Arg is ready batches, Flags is the capacity
+	KindQueue           // queue track: an instant; Arg is ready batches, Flags is the capacity, Batch is the one that in_order waits for though others are ready, or -1
 	NumKinds
 )
 

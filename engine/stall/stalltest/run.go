@@ -52,6 +52,7 @@ type running struct {
 	log     []Entry
 	free    []int64 // when each worker is free
 	born    []bool
+	built   []int64 // when each batch was ready
 	deliver []int64 // when each batch was returned by Next
 	epochAt int64
 	ends    []int64
@@ -127,6 +128,7 @@ func (s Run) Log() ([]Entry, []trace.Segment, int64) {
 		}
 		ready := r.build(i, host)
 		next := max(host, ready)
+		r.built = append(r.built, ready)
 		track(trace.KindNext, i, host, next)
 		r.deliver = append(r.deliver, next)
 		sent := next + r.Enqueue
@@ -151,6 +153,7 @@ func (s Run) Log() ([]Entry, []trace.Segment, int64) {
 	}
 	host = max(host, computeFree)
 	announce(host)
+	r.queue()
 	slices.SortStableFunc(r.log, func(a, b Entry) int {
 		switch {
 		case a.at != b.at:
@@ -164,6 +167,36 @@ func (s Run) Log() ([]Entry, []trace.Segment, int64) {
 		return a.seq - b.seq
 	})
 	return r.log, segments, host
+}
+
+// queue records the ready queue at each instant at which it changed.
+func (r *running) queue() {
+	if r.Workers == 0 {
+		return
+	}
+	at := slices.Concat(r.built, r.deliver)
+	slices.Sort(at)
+	head := 0 // the first batch that is not delivered
+	for _, t := range slices.Compact(at) {
+		for head < len(r.deliver) && r.deliver[head] <= t {
+			head++
+		}
+		ready, others := 0, false
+		for i := head; i < min(len(r.built), head+r.Workers*r.Prefetch); i++ {
+			if r.built[i] <= t {
+				ready++
+				others = others || i/r.Epoch == head/r.Epoch
+			}
+		}
+		held := int32(-1)
+		if others && r.built[head] > t {
+			held = int32(head)
+		}
+		r.log = append(r.log, Entry{at: t, seq: len(r.log), Span: trace.Span{
+			Start: t, End: t, Step: -1, Batch: held, Kind: trace.KindQueue, Track: trace.TrackQueue,
+			Arg: uint32(ready), Flags: uint16(r.Workers * r.Prefetch),
+		}})
+	}
 }
 
 // grow starts workers up to n at time t.

@@ -159,7 +159,7 @@ func (r *Run) train(b int32, capacity int64) {
 			waiting++
 		}
 	}
-	r.emit(trace.Span{Start: at, End: at, Step: b, Batch: b, Kind: trace.KindQueue, Track: trace.TrackQueue, Arg: waiting, Flags: uint16(capacity)})
+	r.emit(trace.Span{Start: at, End: at, Step: b, Batch: -1, Kind: trace.KindQueue, Track: trace.TrackQueue, Arg: waiting, Flags: uint16(capacity)})
 	enq := at + ms/2
 	sync(trace.Span{Start: at, End: enq, Step: b, Batch: b, Kind: trace.KindEnqueue, Track: trace.TrackStep})
 	bytes := samples * 3072 * 4
