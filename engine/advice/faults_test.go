@@ -11,23 +11,35 @@ import (
 
 // found is what must be said of each of stalltest.Faults.
 var found = map[string]struct{ class, queue, knob, value string }{
-	"none":                          {DeviceBound, "", "", ""},
+	"none":                          {DeviceBound, QueueDevice, "", ""},
 	"slow read":                     {"input-bound", QueueIO, "num_workers", "5"},
 	"slow decode":                   {"input-bound", QueueCPU, "num_workers", "5"},
 	"slow transform":                {"input-bound", QueueCPU, "num_workers", "5"},
-	"one straggler":                 {"input-bound", QueueCPU, "in_order", "off"},
+	"one straggler":                 {"input-bound", "", "in_order", "off"},
 	"no overlap":                    {"input-bound", QueueCPU, "num_workers", "1"},
-	"slow copy":                     {"copy-bound", "", "pin_memory", "on"},
-	"slow enqueue":                  {"launch-bound", "", "capture", "on"},
-	"slow metrics":                  {"sync-bound", "", "", ""},
-	"paused":                        {DeviceBound, "", "", ""},
-	"workers restarted every epoch": {"input-bound", QueueCPU, "persistent_workers", "on"},
+	"slow copy":                     {"copy-bound", QueueDevice, "pin_memory", "on"},
+	"slow enqueue":                  {"launch-bound", QueueDevice, "capture", "on"},
+	"slow metrics":                  {"sync-bound", QueueDevice, "", ""},
+	"paused":                        {DeviceBound, QueueDevice, "", ""},
+	"workers restarted every epoch": {"input-bound", "", "persistent_workers", "on"},
 	"slots returned late":           {"input-bound", QueueCPU, "prefetch_factor", "4"},
 	"one worker on a steady load":   {"input-bound", QueueCPU, "num_workers", "3"},
 }
 
-func attribute(spans []trace.Span, steps []trace.Step, end int64) []trace.Step {
-	return stall.Attribute(spans, steps, 0, end).Steps
+// snapshot is the session of a run, with the stalls among its spans.
+func snapshot(r stalltest.Run) *trace.Snapshot {
+	var tl stall.Timeline
+	s := r.Snapshot(func(spans []trace.Span, steps []trace.Step, end int64) []trace.Step {
+		tl = stall.Attribute(spans, steps, 0, end)
+		return tl.Steps
+	})
+	for _, st := range tl.Stalls {
+		s.Spans = append(s.Spans, trace.Span{
+			Start: st.Start, End: st.End, Step: st.Step, Batch: st.Step,
+			Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(st.Cause),
+		})
+	}
+	return s
 }
 
 func TestInjectedFaultsAreFound(t *testing.T) {
@@ -35,7 +47,7 @@ func TestInjectedFaultsAreFound(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			s := stalltest.Healthy()
 			f.Inject(&s)
-			snap := s.Snapshot(attribute)
+			snap := snapshot(s)
 			want := found[f.Name]
 			v := judge(snap, snap.Recent)
 			t.Log(v.Text)
@@ -55,7 +67,7 @@ func TestVerdictAfterAChange(t *testing.T) {
 	s := stalltest.Healthy()
 	s.Workers, s.Steps, s.Transform = 1, 160, 30*stalltest.Msec
 	s.ChangeAt, s.ChangeTo, s.Rebuild = 80, 4, 25*stalltest.Msec
-	snap := s.Snapshot(attribute)
+	snap := snapshot(s)
 	if v := judge(snap, snap.Recent); v.Class != DeviceBound || v.Excluded != 8 {
 		t.Errorf("after the change: %+v", v)
 	}

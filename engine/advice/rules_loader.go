@@ -79,11 +79,15 @@ func pageLocking(s *situation) (f Finding, ok bool) {
 	return f, s.judged() && f.Share >= moderate
 }
 
+// straggler is about the waits for a batch whose turn it was while others were ready.
 func straggler(s *situation) (f Finding, ok bool) {
-	f = s.turn("in_order", "off", fmt.Sprintf("worker %d takes %.1f times as long for a batch as the median worker, and the others wait for it; the order of samples changes",
-		s.straggler, s.straggles))
-	f.Share = s.b.DataShare()
-	return f, s.judged() && s.straggler >= 0 && s.knob("in_order") == "on"
+	why := "the step loop waited for the batch next in order while others were ready"
+	if s.headed {
+		why += "; " + s.head.String()
+	}
+	f = s.turn("in_order", "off", why+"; the order of samples changes")
+	f.Share = s.b.Share(trace.CauseOrder)
+	return f, s.judged() && f.Share >= moderate && s.knob("in_order") == "on"
 }
 
 // loads is the share of the time lost to loading itself: that which more or fewer
@@ -92,6 +96,9 @@ func (s *situation) loads() float64 {
 	share := s.b.DataShare() - s.b.Share(trace.CauseStartup) - s.b.Share(trace.CausePin)
 	if n, known := s.number("prefetch_factor"); known && n < s.limit("prefetch_factor", 16) {
 		share -= s.b.Share(trace.CausePrefetch)
+	}
+	if s.knob("in_order") == "on" && !s.refused("in_order", "off") {
+		share -= s.b.Share(trace.CauseOrder)
 	}
 	if s.opensMost() {
 		share = min(share, s.b.DataShare()-s.opening)

@@ -35,9 +35,10 @@ var ruleCases = []struct {
 	{"prefetch", false, wait(trace.CausePrefetch), "num_workers=2 prefetch_factor=16", nil, "num_workers 3", ""},
 	{"page-locking", true, wait(trace.CausePin), "num_workers=2 pin_memory=on", nil, "", "page-locking is slow"},
 	{"page-locking", false, wait(trace.CauseRead), "num_workers=2 pin_memory=on", nil, "num_workers 4", ""},
-	{"straggler", true, wait(trace.CauseWorkers), "num_workers=4 in_order=on", workers(4, 3), "in_order off", "worker 3 takes 5.0 times"},
-	{"straggler", false, wait(trace.CauseWorkers), "num_workers=4 in_order=off", workers(4, 3), "", ""},
-	{"straggler", false, wait(trace.CauseWorkers), "num_workers=4 in_order=on", workers(4, -1), "", ""},
+	{"straggler", true, wait(trace.CauseOrder), "num_workers=4 in_order=on", nil, "in_order off", "the order of samples changes"},
+	{"straggler", true, wait(trace.CauseOrder), "num_workers=4 in_order=on", heads(3, 3, 3, 1), "in_order off", "worker w3 had 3 of 4 batches so waited for, mostly in decode"},
+	{"straggler", false, wait(trace.CauseOrder), "num_workers=4 in_order=off", nil, "", ""},
+	{"straggler", false, wait(trace.CauseWorkers), "num_workers=4 in_order=on", nil, "", ""},
 	{"fewer workers", true, wait(trace.CauseDecode), "num_workers=8", onHost, "num_workers 4", "8 workers compute on 4 threads"},
 	{"fewer workers", false, wait(trace.CauseRead), "num_workers=8", nil, "num_workers 16", ""},
 	{"fewer workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", "no knob helps"},
@@ -143,19 +144,16 @@ func spec(name string, most int, noEffect string) func(*trace.Snapshot) {
 	}
 }
 
-// workers have spans, each as long as any but those of slow, which take five times
-// as long.
-func workers(n, slow int) func(*trace.Snapshot) {
+// heads are the workers that the step loop waits for while others' batches are ready.
+func heads(workers ...int) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
-		load(20)(s)
-		for w := range n {
-			d := int64(10)
-			if w == slow {
-				d = 50
-			}
-			for i := range int64(5) {
-				s.Spans = append(s.Spans, trace.Span{Start: 200 + 60*i, End: 200 + 60*i + d, Batch: int32(int(i)*n + w), Kind: trace.KindDecode, Track: trace.Worker(w)})
-			}
+		for i, w := range workers {
+			at, batch := 200+100*int64(i), int32(i)
+			s.Spans = append(s.Spans,
+				trace.Span{Start: at, End: at + 10, Batch: batch, Kind: trace.KindRead, Track: trace.Worker(w)},
+				trace.Span{Start: at, End: at + 60, Batch: batch + 100, Kind: trace.KindRead, Track: trace.Worker(0)},
+				trace.Span{Start: at + 10, End: at + 50, Batch: batch, Kind: trace.KindDecode, Track: trace.Worker(w)},
+				trace.Span{Start: at, End: at + 50, Batch: batch, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseOrder)})
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package advice
 
 import (
-	"slices"
 	"strconv"
 
 	"dev.gpustall/engine/stall"
@@ -25,13 +24,13 @@ type situation struct {
 
 	read, compute int64 // ns of worker time in the window's spans
 	ready         float64
-	queued        bool // ready, the mean share of the queue that was ready, is known
-	straggler     int  // worker whose batches take straggles times the median; -1 when none
-	straggles     float64
+	queued        bool       // ready, the mean share of the queue that was ready, is known
+	head          stall.Head // whom in_order made the step loop wait for
+	headed        bool       // head is known
 }
 
 func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation {
-	c := &situation{trials: trials, b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu", straggler: -1}
+	c := &situation{trials: trials, b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu"}
 	for _, g := range s.Segments {
 		if g.Index == t.Segment {
 			c.knobs = g.Knobs
@@ -47,6 +46,9 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation 
 		c.watchOpenings(s.Recent, t)
 	}
 	c.watchWorkers(s.Spans, t.From, t.To)
+	if c.b.Stall[trace.CauseOrder] > 0 {
+		c.head, c.headed = stall.HeadOf(s.Spans, t.From, t.To)
+	}
 	c.watchQueue(s, t.From, t.To)
 	return c
 }
@@ -83,15 +85,8 @@ func (c *situation) share(g trace.Group) float64 {
 	return c.b.Of(ns)
 }
 
-// watchWorkers adds up the workers' time and looks for one that is slower than
-// the others.
+// watchWorkers adds up the workers' time.
 func (c *situation) watchWorkers(spans []trace.Span, from, to int64) {
-	type lane struct {
-		ns      int64
-		batches int   // whose phases follow each other on the lane
-		last    int32 // batch
-	}
-	var lanes [trace.NumTracks]lane
 	for i := range spans {
 		s := &spans[i]
 		if s.End <= s.Start || s.Start >= to || s.End <= from || int(s.Track) >= trace.NumTracks {
@@ -102,32 +97,7 @@ func (c *situation) watchWorkers(spans []trace.Span, from, to int64) {
 			c.read += s.End - s.Start
 		case trace.KindDecode, trace.KindTransform, trace.KindCollate, trace.KindPin:
 			c.compute += s.End - s.Start
-		default:
-			continue
 		}
-		l := &lanes[s.Track]
-		l.ns += s.End - s.Start
-		if l.batches == 0 || l.last != s.Batch {
-			l.batches, l.last = l.batches+1, s.Batch
-		}
-	}
-	var means []float64
-	slowest, mean := -1, 0.0
-	for t := int(trace.TrackWorker0); t < trace.NumTracks; t++ {
-		if n := lanes[t].batches; n >= 3 {
-			m := float64(lanes[t].ns) / float64(n)
-			means = append(means, m)
-			if m > mean {
-				slowest, mean = t-int(trace.TrackWorker0), m
-			}
-		}
-	}
-	if len(means) < 3 {
-		return
-	}
-	slices.Sort(means)
-	if median := means[(len(means)-1)/2]; mean >= 2*median && means[len(means)-2] < 1.5*median {
-		c.straggler, c.straggles = slowest, mean/median
 	}
 }
 
@@ -157,11 +127,14 @@ func (c *situation) watchQueue(s *trace.Snapshot, from, to int64) {
 }
 
 // queue names the state of the ready queue: full from 80 %, empty under 20 %.
-// Without workers there is no queue, and the waiting itself tells.
+// Without workers there is no queue, and the waiting itself tells. A queue of batches
+// whose turn has not come is neither.
 func (c *situation) queue() string {
 	inline := c.knob("num_workers") == "0"
 	switch {
 	case c.flags&trace.FlagCeiling != 0:
+		return ""
+	case c.queued && !inline && c.ready >= 0.2 && c.b.Share(trace.CauseOrder) >= moderate:
 		return ""
 	case c.queued && !inline && c.ready >= 0.8:
 		return QueueDevice

@@ -126,7 +126,7 @@ func BenchmarkJudge(b *testing.B) {
 	s := stalltest.Healthy()
 	s.Workers, s.Steps = 64, 500
 	log, _, _ := s.Log()
-	snap := s.Snapshot(attribute)
+	snap := snapshot(s)
 	snap.Spans, _ = stalltest.Split(stalltest.Shred(log, 12))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -132,7 +132,7 @@ type epochSummary struct {
 // summarise is what a run prints of itself: its session, the variants its kernels
 // were tuned to, and what ended it.
 func summarise(r *run, cause error) summary {
-	out := summaryOf(r.session.Snapshot(0, 0), r.file)
+	out := summaryOf(all(r.session), r.file)
 	out.Autotune = tunedKernels(r.engine.Tuned())
 	if cause != nil {
 		out.Error, out.Failure = cause.Error(), explain(cause)

@@ -141,7 +141,11 @@ func (m *markdown) breakdowns(rows []int) {
 	m.line("Computing and all causes add up to the wall time of the steps. Where the device computed nothing:")
 	m.line("")
 	for _, c := range causes {
-		m.line("- %s: %s", c, c.Info().Means)
+		means := c.Info().Means
+		if h, ok := stall.HeadOf(m.s.Spans, 0, m.s.Now); ok && c == trace.CauseOrder {
+			means += "; " + h.String()
+		}
+		m.line("- %s: %s", c, means)
 	}
 	m.line("")
 }
