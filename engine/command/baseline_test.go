@@ -38,7 +38,7 @@ func TestBaseline(t *testing.T) {
 			t.Errorf("the report does not say %q:\n%s", words, text)
 		}
 	}
-	check(rec, 1, "| +100.0 % (+100.0 to +100.0 %)")
+	check(rec, 1, "+100.0 % (+100.0 to +100.0 %) throughput")
 	s, err := store.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestBaseline(t *testing.T) {
 	if b := s.Snapshot(0, 0).Baseline; b.Segment != 1 || b.T <= 0 {
 		t.Errorf("the file's choice is %+v", b)
 	}
-	check(s, 1, "With the settings of segment #1 (segment A, the baseline)")
+	check(s, 1, "Before is segment A, the baseline that was chosen, segment #1 by its number.")
 	list, err := store.Digests(filepath.Dir(path))
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
@@ -55,12 +55,12 @@ func TestBaseline(t *testing.T) {
 		t.Errorf("listed as %q", row)
 	}
 	s.SetBaseline(0)
-	check(s, 0, "| +300.0 % (+300.0 to +300.0 %)")
+	check(s, 0, "+300.0 % (+300.0 to +300.0 %) throughput")
 	again, err := store.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(again, 1, "| +100.0 % (+100.0 to +100.0 %)")
+	check(again, 1, "+100.0 % (+100.0 to +100.0 %) throughput")
 	copied := filepath.Join(t.TempDir(), "copy"+store.Ext)
 	if err := store.Save(copied, s); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestBaseline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(saved, 0, "| +300.0 % (+300.0 to +300.0 %)")
+	check(saved, 0, "+300.0 % (+300.0 to +300.0 %) throughput")
 }
 
 // recordSegments records a run of one segment for each time that a step takes, in

@@ -149,7 +149,7 @@ func TestDiverged(t *testing.T) {
 	if step, ok := m["diverged"].(float64); !ok || step > 5 || m["status"] != "finished" || m["steps"] != 6.0 || m["loss"] != nil {
 		t.Errorf("diverged %v, status %v, %v steps, loss %v", m["diverged"], m["status"], m["steps"], m["loss"])
 	}
-	if r := gpustall(t, "report", file); r.code != 0 || !strings.Contains(r.stdout, "**Note: synthetic data, diverged.**") {
+	if r := gpustall(t, "report", file); r.code != 0 || !strings.Contains(r.stdout, "Note: synthetic data, diverged.") {
 		t.Errorf("report: exit %d, %.300s", r.code, r.stdout)
 	}
 	if r := gpustall(t, "report", file, "--format", "csv"); !strings.Contains(r.stdout, ",NaN,") {

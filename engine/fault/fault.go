@@ -111,7 +111,7 @@ func text(err error, object string) string {
 	if err == nil {
 		return ""
 	}
-	if e, ok := err.(*fs.PathError); ok && Path(e.Path) == object {
+	if e, ok := err.(*fs.PathError); ok && Path(e.Path) == object { //nolint:errorlint // the outermost one alone begins the text
 		err = e.Err
 	}
 	return err.Error()

@@ -183,7 +183,7 @@ func (s *Sampler) queue() (running, waiting Reading) {
 // that ended.
 func (s *Sampler) readThread(t *thread) bool {
 	n, err := t.file.ReadAt(s.buf[:], 0)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return false
 	}
 	first, rest, _ := bytes.Cut(s.buf[:n], []byte{' '})

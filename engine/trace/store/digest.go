@@ -60,11 +60,11 @@ func (l *loader) digest() *trace.Digest {
 		var data []byte
 		var sum sql.NullInt64
 		if r.Scan(&data, &sum) != nil {
-			return nil // then the steps are read
+			return nil //nolint:nilerr // then the steps are read instead
 		}
 		raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data)), maxDigest))
 		if err != nil || sum.Int64 != int64(crc32.ChecksumIEEE(raw)) {
-			return nil
+			return nil //nolint:nilerr // as above
 		}
 		var read trace.Digest
 		if read.UnmarshalBinary(raw) == nil {
