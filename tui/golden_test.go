@@ -161,7 +161,7 @@ func (s *screen) frame() string {
 			Knob: "num_workers", From: "4", Value: "8", Remedy: "try num_workers 4 -> 8", Evidence: "a batch takes 198 ms of worker time and 26.1 ms on the device",
 		}}}
 	} else {
-		s.analysis.told.Verdict.Text = "not enough steps: 0 since the last change, a verdict needs 10"
+		s.analysis.told.Verdict.Text = "not enough steps: 0 with these settings, a verdict needs 10"
 	}
 	for i := range s.analysis.segs {
 		if c := &s.analysis.segs[i].VsA.Throughput; c.Ratio > 0 {

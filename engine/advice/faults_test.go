@@ -74,7 +74,7 @@ func TestVerdictAfterAChange(t *testing.T) {
 	if v := judge(snap, snap.Recent[:80]); v.Class != "input-bound" || v.Knob != "num_workers" || v.Value != "4" {
 		t.Errorf("before the change: %+v", v)
 	}
-	if v := judge(snap, snap.Recent[:90]); v.Class != NotEnoughSteps || !strings.Contains(v.Text, "2 since the last change") {
+	if v := judge(snap, snap.Recent[:90]); v.Class != NotEnoughSteps || !strings.Contains(v.Text, "2 with these settings") {
 		t.Errorf("right after the change: %+v", v)
 	}
 }

@@ -52,7 +52,7 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(t.Excluded()), Labels: Labels(s, t)}
 	if v.Steps < minSteps {
 		v.Class = NotEnoughSteps
-		v.Text = fmt.Sprintf("not enough steps: %d since the last change, a verdict needs %d%s", v.Steps, minSteps, Brackets(v.Labels))
+		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, minSteps, Brackets(v.Labels))
 		return v
 	}
 	b := stall.Breakdown{Totals: t.Steady}
@@ -127,7 +127,7 @@ func (v *Verdict) describe(b stall.Breakdown) {
 	default:
 		fmt.Fprintf(&t, "; %s", v.Queue)
 	}
-	fmt.Fprintf(&t, "; %d steps%s", v.Steps, Brackets(v.Labels))
+	fmt.Fprintf(&t, "; %s%s", figures.Counted(v.Steps, "step", "steps"), Brackets(v.Labels))
 	v.Text = t.String()
 }
 
