@@ -147,6 +147,9 @@ func TestNoChecksums(t *testing.T) {
 // Whatever single bit flips, steps, settings and ops are those that were written,
 // or the session says that something is wrong, or does not open.
 func TestNoFlipGoesUnnoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it opens hundreds of damaged files, one after another: minutes under the race detector")
+	}
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good"+Ext)
 	someSession(t, good)

@@ -212,19 +212,20 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 
 // loader reads one table after another and keeps the first error.
 type loader struct {
-	tx      *sql.Tx
-	to      extent
-	s       *trace.Snapshot // so far
-	spans   [][]trace.Span  // one chunk after another
-	kind    [256]trace.Kind
-	cause   map[uint32]trace.Cause
-	opAt    map[uint32]uint32 // when some are damaged: where a row of ops is, by its number in the file
-	sums    []string          // tables with checksums
-	sum     rowSum
-	wrote   int64 // steps, as far as the file knows
-	beat    int64 // Unix ms of the last write
-	through bool  // every step was read
-	err     error
+	tx       *sql.Tx
+	to       extent
+	s        *trace.Snapshot // so far
+	spans    [][]trace.Span  // one chunk after another
+	kind     [256]trace.Kind
+	cause    map[uint32]trace.Cause
+	opAt     map[uint32]uint32 // when some are damaged: where a row of ops is, by its number in the file
+	sums     []string          // tables with checksums
+	sum      rowSum
+	wrote    int64 // steps, as far as the file knows
+	beat     int64 // Unix ms of the last write
+	nowKnown bool  // the file says how far the session is known
+	through  bool  // every step was read
+	err      error
 }
 
 // tables refuses a file that has views or virtual tables where a session has tables:
@@ -336,6 +337,8 @@ func (l *loader) docs() {
 			l.err = fmt.Errorf("its %s cannot be read: %w", d.key, ErrDamaged)
 		}
 	}
+	_, stored := docs["now"]
+	l.nowKnown = stored && !damaged["now"]
 	for i, n := range drops {
 		if i >= 0 && i < trace.NumTracks {
 			s.Outcome.Drops[i] = n
@@ -347,7 +350,7 @@ func (l *loader) docs() {
 // running session is dead.
 func (l *loader) ended() {
 	s := l.s
-	if s.Now == 0 {
+	if !l.nowKnown {
 		s.Now = max(s.Last.End, s.Outcome.Ended)
 	}
 	if s.Outcome.Status == "running" && time.Since(time.UnixMilli(l.beat)) > staleAfter {

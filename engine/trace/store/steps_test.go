@@ -47,6 +47,9 @@ func long(tb testing.TB, path string, n int, end bool) {
 // steps do, whether the run came to its end or was killed between two digests, and
 // without the digest. Its steps are still there, one by one.
 func TestLongSession(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes and reads 65,500 steps five times, one after another: minutes under the race detector")
+	}
 	const n = 65_500
 	for name, tt := range map[string]struct {
 		end   bool
