@@ -193,7 +193,7 @@ func (t *timeline) gapText(g *gap, at int64) string {
 		of = ", batch " + figures.Count(batch)
 	}
 	if !cause.IsData() {
-		words := cause.Info().Moment
+		words := cause.Info().Means
 		if cause == trace.CauseLaunch && t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) < 0 {
 			words = "launch overhead, which is what it takes to begin enqueued work"
 		}
@@ -205,7 +205,7 @@ func (t *timeline) gapText(g *gap, at int64) string {
 		w = t.builder(s, batch, cause)
 	}
 	if w < 0 || !becomes(t.spans[w].Kind, cause) { // else the phase says it
-		b.WriteString(" by " + cause.String() + ", " + cause.Info().Moment)
+		b.WriteString(" by " + cause.String() + ", " + cause.Info().Means)
 	}
 	if w >= 0 {
 		o := &t.spans[w]
@@ -213,7 +213,7 @@ func (t *timeline) gapText(g *gap, at int64) string {
 		if cause == trace.CauseCollate && 2*(min(o.End, s.End)-max(o.Start, s.Start)) < s.End-s.Start {
 			rank = ", then the hand-over"
 		}
-		b.WriteString(": " + trackName(o.Track) + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + rank)
+		b.WriteString(": " + o.Track.String() + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + rank)
 	}
 	return b.String() + of
 }
@@ -340,7 +340,7 @@ func (t *timeline) workersAt(from, to int64) string {
 		if b.Len() > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(l.label)
+		b.WriteString(l.track.String())
 		if i < 0 {
 			b.WriteString(" idle")
 			continue
@@ -356,11 +356,4 @@ func (t *timeline) workersAt(from, to int64) string {
 		}
 	}
 	return b.String()
-}
-
-func trackName(t trace.TrackID) string {
-	if t >= trace.TrackWorker0 {
-		return workerNames[min(int(t-trace.TrackWorker0), trace.MaxWorkers-1)]
-	}
-	return "inline"
 }

@@ -3,33 +3,41 @@ package tui
 import (
 	"math"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
-// utilStyle and stallStyle are the thresholds of colour; levelMark says the same
-// without colour.
+// A device that is busy for less of the time than this is idle too much, or far too much.
+const (
+	utilGood = 0.85
+	utilPoor = 0.60
+)
+
+// utilStyle is the colour of a share in which the device is busy, stallStyle of one that
+// is lost, by the verdict's thresholds; levelMark says the same without colour.
 func utilStyle(f float64) canvas.Style {
 	switch {
 	case math.IsNaN(f):
 		return canvas.Dim
-	case f < 0.60:
+	case f < utilPoor:
 		return canvas.Bad
-	case f < 0.85:
+	case f < utilGood:
 		return canvas.Warn
 	}
 	return canvas.Good
 }
 
 func stallStyle(f float64) canvas.Style {
+	moderate, high := advice.Thresholds()
 	switch {
 	case math.IsNaN(f):
 		return canvas.Dim
-	case f < 0.05:
+	case f < moderate:
 		return canvas.Good
-	case f < 0.20:
+	case f < high:
 		return canvas.Warn
 	}
 	return canvas.Bad

@@ -1,11 +1,13 @@
 package tui
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -130,11 +132,29 @@ func helpKeyWidth(w int) int {
 
 // helpWords are told after the letters.
 var helpWords = []string{
-	"host lane: N waits for a batch, L enqueues, Y synchronises, X applies a knob",
+	hostLetters(),
 	"ready q, H2D, compute: the height is how full or busy the column is",
 	"t on the time axis: a step begins whose ops are timed, which makes it longer",
-	"util: ok from 85%, ! from 60%, !! below; stall: ok under 5%, ! to 20%, !! over",
+	levelWords(),
 	"A knob shows the value that the trace confirms: staged, requested, confirmed.",
+}
+
+// hostLetters are those of the host's lane.
+func hostLetters() string {
+	var words []string
+	for k := trace.KindNext; k < trace.NumKinds; k++ {
+		if i := k.Info(); i.Letter >= 'a' && i.Letter <= 'z' {
+			words = append(words, strings.ToUpper(string(i.Letter))+" "+i.Doing)
+		}
+	}
+	return "host lane: " + strings.Join(words, ", ")
+}
+
+// levelWords says what the marks of shares stand for.
+func levelWords() string {
+	moderate, high := advice.Thresholds()
+	return fmt.Sprintf("util: ok from %.0f%%, ! from %.0f%%, !! below; stall: ok under %.0f%%, ! to %.0f%%, !! over",
+		100*utilGood, 100*utilPoor, 100*moderate, 100*high)
 }
 
 // helpStyle gives the marks of a level its colour, and the host's letters weight.

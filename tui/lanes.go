@@ -2,6 +2,7 @@ package tui
 
 import (
 	"strconv"
+	"unicode"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
@@ -113,8 +114,7 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 	rows := t.fit(r.H, &buf)
 	y := r.Y
 	for i, li := range rows.workers {
-		label := t.lanes[li].label
-		t.drawLabel(v, r, y, label, canvas.Normal)
+		t.drawLabel(v, r, y, li, canvas.Normal)
 		if i == 0 && rows.hidden > 0 {
 			v.c.Set(r.X+laneLabel-2, y, v.c.Glyphs.Up, canvas.Key)
 		}
@@ -138,7 +138,7 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 			t.drawArea(v, canvas.Rect(r.X+laneLabel, y, t.cols, rows.tall-1), li, rows.tall)
 			y += rows.tall - 1
 		}
-		t.drawLabel(v, r, y, t.lanes[li].label, st)
+		t.drawLabel(v, r, y, li, st)
 		t.drawLane(v, r, y, li, rows.tall)
 		y++
 		for range pick(t.lanes[li].typ == laneStall, rows.stall-1, 0) {
@@ -172,9 +172,9 @@ func (t *timeline) draw(v *view, r canvas.Rectangle) {
 	}
 }
 
-func (t *timeline) drawLabel(v *view, r canvas.Rectangle, y int, label string, st canvas.Style) {
+func (t *timeline) drawLabel(v *view, r canvas.Rectangle, y, li int, st canvas.Style) {
 	p := v.c.Pen(r.X+1, y, laneLabel-1)
-	p.Text(st, label)
+	p.Text(st, t.lanes[li].track.String())
 }
 
 // drawLane draws one lane's columns and its share of the window.
@@ -213,7 +213,8 @@ func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
 		if l.typ == laneHost {
 			st := canvas.Host.Text() // context, not news: a thin line
 			if cause == trace.CauseWorkers {
-				letter, st = 'N', canvas.Warn // waiting in Next, whatever that is charged to
+				letter, st = rune(trace.KindNext.Info().Letter), canvas.Warn // whatever that is charged to
+				letter = unicode.ToUpper(letter)
 			}
 			if prev == d && !v.c.Glyphs.ASCII {
 				letter = v.c.Glyphs.Hor
@@ -339,7 +340,7 @@ func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
 func (t *timeline) drawMerged(v *view, r canvas.Rectangle, y int, lanes []int) {
 	p := v.c.Pen(r.X+1, y, laneLabel-1)
 	if t.lanes[lanes[0]].track == trace.TrackWorker0 { // all of them
-		p.Text(canvas.Dim, "w0-").Text(canvas.Dim, t.lanes[lanes[len(lanes)-1]].label)
+		p.Text(canvas.Dim, "w0-").Text(canvas.Dim, t.lanes[lanes[len(lanes)-1]].track.String())
 	} else {
 		p.Text(canvas.Dim, "+").Int(canvas.Dim, int64(len(lanes))).Text(canvas.Dim, " more")
 	}

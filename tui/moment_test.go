@@ -225,7 +225,7 @@ func TestFilter(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.press("/", "w", "1", "enter")
-	if len(s.timeline.lanes) != 1 || s.timeline.lanes[0].label != "w1" {
+	if len(s.timeline.lanes) != 1 || s.timeline.lanes[0].track != trace.Worker(1) {
 		t.Errorf("the filter w1 leaves %v", s.timeline.lanes)
 	}
 	s.press("/", "z", "enter")

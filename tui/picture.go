@@ -126,10 +126,7 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	p.ready = last(s.Gauges["queue_ready"], at)
 	p.capacity = last(s.Gauges["queue_cap"], at)
 	p.pinned = last(s.Gauges["pinned_bytes"], at)
-	p.drops = 0
-	for _, d := range s.Outcome.Drops {
-		p.drops += d
-	}
+	p.drops = s.Outcome.Dropped()
 	p.injected, p.ceiling = p.seg.Injects(), trace.On(p.value("ceiling"))
 }
 

@@ -37,7 +37,6 @@ const (
 
 // lane is one row of the timeline.
 type lane struct {
-	label string
 	track trace.TrackID
 	typ   laneType
 	hue   canvas.Hue
@@ -278,35 +277,27 @@ func (t *timeline) layLanes(p *picture) {
 	}
 	t.lanes = t.lanes[:0]
 	if inline {
-		t.addLane(lane{label: "inline", track: trace.TrackInline, typ: lanePhases})
+		t.addLane(lane{track: trace.TrackInline, typ: lanePhases})
 	}
 	for i := range workers {
-		t.addLane(lane{label: workerNames[i], track: trace.Worker(i), typ: lanePhases})
+		t.addLane(lane{track: trace.Worker(i), typ: lanePhases})
 	}
-	t.addLane(lane{label: "host", track: trace.TrackStep, typ: laneHost})
+	t.addLane(lane{track: trace.TrackStep, typ: laneHost})
 	if workers > 0 { // there is no queue when loading inline
-		t.addLane(lane{label: "ready q", track: trace.TrackQueue, typ: laneQueue, hue: canvas.Transfer})
+		t.addLane(lane{track: trace.TrackQueue, typ: laneQueue, hue: canvas.Transfer})
 	}
-	t.addLane(lane{label: "H2D", track: trace.TrackCopy, typ: laneBar, hue: canvas.Transfer})
-	t.addLane(lane{label: "compute", track: trace.TrackCompute, typ: laneBar, hue: canvas.Compute})
-	t.addLane(lane{label: "STALL", track: trace.TrackStall, typ: laneStall})
+	t.addLane(lane{track: trace.TrackCopy, typ: laneBar, hue: canvas.Transfer})
+	t.addLane(lane{track: trace.TrackCompute, typ: laneBar, hue: canvas.Compute})
+	t.addLane(lane{track: trace.TrackStall, typ: laneStall})
 }
 
 func (t *timeline) addLane(l lane) {
-	if t.filter != "" && !strings.Contains(strings.ToLower(l.label), strings.ToLower(t.filter)) {
+	if t.filter != "" && !strings.Contains(strings.ToLower(l.track.String()), strings.ToLower(t.filter)) {
 		return
 	}
 	t.busyAt[l.track] = int8(len(t.lanes))
 	t.lanes = append(t.lanes, l)
 }
-
-// workerNames are made once: w0, w1, …
-var workerNames = func() (n [trace.MaxWorkers]string) {
-	for i := range n {
-		n[i] = "w" + strconv.Itoa(i)
-	}
-	return n
-}()
 
 // carryQueue fills columns without a queue sample with the one before.
 func (t *timeline) carryQueue() {

@@ -15,9 +15,14 @@ import (
 const (
 	moderate = 0.05
 	high     = 0.20
-
-	minSteps = 10 // a verdict on fewer would be on noise
 )
+
+// Thresholds are the shares of the time lost to data from which a run is moderately
+// and highly input-bound.
+func Thresholds() (moderately, highly float64) { return moderate, high }
+
+// MinSteps is how many steady steps make a result: a verdict on fewer would be on noise.
+const MinSteps = 10
 
 // Classes of a verdict that are no group of causes; trace.GroupInfo has the others.
 const (
@@ -50,9 +55,9 @@ type Verdict struct {
 // Judge looks at the steady steps of one segment: all of them, or a window.
 func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(t.Excluded()), Labels: Labels(s, t)}
-	if v.Steps < minSteps {
+	if v.Steps < MinSteps {
 		v.Class = NotEnoughSteps
-		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, minSteps, Brackets(v.Labels))
+		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, MinSteps, Brackets(v.Labels))
 		return v
 	}
 	b := stall.Breakdown{Totals: t.Steady}

@@ -184,12 +184,10 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 			out.Knobs[k.Name] = k.Value
 		}
 	}
+	out.DroppedSpans = s.Outcome.Dropped()
 	out.Labels = advice.Keys(a.Labels)
 	out.Injected = slices.Contains(out.Labels, "injected")
 	out.Ceiling = slices.Contains(out.Labels, "ceiling")
-	for _, d := range s.Outcome.Drops {
-		out.DroppedSpans += d
-	}
 	return out
 }
 

@@ -18,7 +18,6 @@ type account struct {
 	whole  stall.Breakdown
 	first  int // the baseline's row, -1 without segments
 	last   int // the row to compare with it: the settings to keep, or else the last that count as a result
-	drops  int64
 	advice advice.Advice // on the settings to keep
 }
 
@@ -27,9 +26,6 @@ func newAccount(s *trace.Snapshot) *account {
 	a.rows = stall.Segments(s)
 	a.epochs = stall.Epochs(s)
 	a.whole = stall.Whole(s)
-	for _, n := range s.Outcome.Drops {
-		a.drops += n
-	}
 	if len(a.rows) == 0 {
 		a.advice = advice.Of(s, new(trace.Tally), nil)
 		return a

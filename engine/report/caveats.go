@@ -28,7 +28,7 @@ func (m *markdown) caveats() {
 			m.line("- The batch size is not the same before and after: times are compared per sample, and the two trainings are not the same.")
 		}
 	}
-	if m.drops > 0 {
+	if m.s.Outcome.Dropped() > 0 {
 		m.line("- Spans dropped: %s.", m.dropText())
 	}
 	if m.s.Outcome.Status != "finished" {
@@ -78,8 +78,8 @@ func (m *markdown) dropText() string {
 	var l []string
 	for t, n := range m.s.Outcome.Drops {
 		if n > 0 {
-			l = append(l, fmt.Sprintf("%s on %s", figures.Count(n), trackName(trace.TrackID(t))))
+			l = append(l, fmt.Sprintf("%s on %s", figures.Count(n), trace.TrackID(t)))
 		}
 	}
-	return figures.Count(m.drops) + " (" + strings.Join(l, ", ") + "): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not"
+	return figures.Count(m.s.Outcome.Dropped()) + " (" + strings.Join(l, ", ") + "): waits, causes and utilisation of the steps near them may be wrong, the number of steps is not"
 }

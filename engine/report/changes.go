@@ -116,7 +116,7 @@ func workerName(t trace.TrackID) string {
 	if t == trace.TrackInline {
 		return "the step loop itself"
 	}
-	return "worker " + trackName(t)
+	return "worker " + t.String()
 }
 
 // effect is what followed a change.

@@ -20,7 +20,7 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	meta := &s.Meta
 	head := map[string]any{
 		"session": or(o.Session, meta.ID), "device": meta.Device, "model": meta.Model, "dataset": meta.Dataset, "gpustall": meta.Version,
-		"emulated": meta.Emulated, "synthetic": meta.Synthetic, "dropped_spans": sum(s.Outcome.Drops[:]), "imported": meta.Imported,
+		"emulated": meta.Emulated, "synthetic": meta.Synthetic, "dropped_spans": s.Outcome.Dropped(), "imported": meta.Imported,
 	}
 	other, err := json.Marshal(head)
 	if err != nil {
@@ -34,7 +34,7 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	}
 	for t, used := range lanes {
 		if id := trace.TrackID(t); used && id != trace.TrackQueue {
-			e.emit(`{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":%s}}`, t, text(trackName(id)))
+			e.emit(`{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":%s}}`, t, text(id.String()))
 			e.emit(`{"ph":"M","pid":1,"tid":%d,"name":"thread_sort_index","args":{"sort_index":%d}}`, t, laneOrder(id))
 		}
 	}
@@ -125,11 +125,4 @@ func micros(ns int64) string {
 func text(s string) string {
 	b, _ := json.Marshal(s) // of a string it cannot fail
 	return string(b)
-}
-
-func sum(v []int64) (n int64) {
-	for _, x := range v {
-		n += x
-	}
-	return n
 }

@@ -29,10 +29,7 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 		head = append(head, "knob_"+k)
 	}
 	c.row(head) // errors stay until Flush
-	var drops int64
-	for _, n := range s.Outcome.Drops {
-		drops += n
-	}
+	drops := s.Outcome.Dropped()
 	for st, err := range s.Each(math.MinInt32, math.MaxInt32) {
 		if err != nil {
 			return err

@@ -22,11 +22,11 @@ var legends = []struct {
 	lane  string
 	kinds []trace.Kind
 }{
-	{"Loader (w0, w1, … are workers, inline is the step loop itself)", []trace.Kind{trace.KindRead, trace.KindDecode, trace.KindTransform,
+	{"w0, w1, … (workers) and inline (the step loop itself)", []trace.Kind{trace.KindRead, trace.KindDecode, trace.KindTransform,
 		trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
-	{"Step loop", []trace.Kind{trace.KindNext, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
-	{"Copy", []trace.Kind{trace.KindCopy}},
-	{"Compute", []trace.Kind{trace.KindCompute}},
+	{"host (the step loop)", []trace.Kind{trace.KindNext, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
+	{"H2D", []trace.Kind{trace.KindCopy}},
+	{"compute", []trace.Kind{trace.KindCompute}},
 }
 
 // legend explains the glyphs that were drawn.
@@ -52,19 +52,10 @@ func legend(drawn map[byte]bool) string {
 	}
 	var l []string
 	for c := range trace.Cause(trace.NumCauses) {
-		l = entry(l, causeGlyph(c), c.Info().Legend)
+		l = entry(l, byte(c.Info().Letter), c.Info().For)
 	}
-	explain("STALL (why compute was idle)", l)
+	explain("STALL (what compute waited for)", l)
 	return strings.Join(text, ". ")
-}
-
-// causeGlyph is the letter of a cause. That of a pause would look like the lane's
-// end.
-func causeGlyph(c trace.Cause) byte {
-	if c == trace.CausePaused {
-		return 'Z'
-	}
-	return byte(c.Info().Letter)
 }
 
 // timeline draws a few steps from the middle of a row, and notes the glyphs used.
@@ -109,7 +100,7 @@ func (m *markdown) timeline(row int, drawn map[byte]bool) {
 		for _, c := range []byte(cells) {
 			drawn[c] = true
 		}
-		m.line("%-*s|%s| %6s", nameWidth, trackName(id), cells, figures.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
+		m.line("%-*s|%s| %6s", nameWidth, id, cells, figures.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
 	}
 	m.line("```")
 	m.line("")
@@ -189,7 +180,7 @@ func laneOrder(t trace.TrackID) int {
 
 func glyph(s *trace.Span) byte {
 	if s.Kind == trace.KindStall {
-		return causeGlyph(s.Cause())
+		return byte(s.Cause().Info().Letter)
 	}
 	return s.Kind.Info().Letter
 }
@@ -233,28 +224,4 @@ func (l *lane) String() string {
 		fmt.Fprintf(&b, "%c", best)
 	}
 	return b.String()
-}
-
-// trackName is a lane's name.
-func trackName(t trace.TrackID) string {
-	switch t {
-	case trace.TrackStep:
-		return "step loop"
-	case trace.TrackCopy:
-		return "copy"
-	case trace.TrackCompute:
-		return "compute"
-	case trace.TrackStall:
-		return "STALL"
-	case trace.TrackOps:
-		return "ops of timed steps"
-	case trace.TrackQueue:
-		return "queue"
-	case trace.TrackInline:
-		return "inline"
-	}
-	if t >= trace.TrackWorker0 {
-		return "w" + itoa(int64(t-trace.TrackWorker0))
-	}
-	return "track " + itoa(int64(t))
 }

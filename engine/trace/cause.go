@@ -47,46 +47,29 @@ const (
 // CauseInfo is what the screen, the report and the verdict say of a cause.
 type CauseInfo struct {
 	Name   string // on screen, in exports and in storage
-	Letter rune   // in lanes and legends; ASCII, upper case, unique
+	Letter rune   // in lanes and legends; an upper-case letter or '?', unique
 	Group  Group
-	Doing  string // of a cause of data: the device waits for data, most of it for ...
-	Moment string // of one stall: what was going on then
-	Means  string // of a sum of them
-	Legend string // beside the letter
+	For    string // the device waits for ...
+	Means  string // a clause: what was going on then
 	Colour uint8  // its number in the series of colours of the screen; each has its own
 }
 
 var causes = [NumCauses]CauseInfo{
-	CauseRead: {"read", 'R', GroupData, "reading", "the batch's worker was reading",
-		"data: the awaited batch was being read", "read", 0},
-	CauseDecode: {"decode", 'D', GroupData, "decoding", "the batch's worker was decoding",
-		"data: it was being decoded", "decode", 1},
-	CauseTransform: {"transform", 'T', GroupData, "transforming", "the batch's worker was transforming",
-		"data: it was being augmented and normalised", "transform", 2},
-	CauseCollate: {"collate", 'C', GroupData, "collating", "the batch was being collated or handed over",
-		"data: it was being put together or handed over", "collate", 3},
-	CausePin: {"pin", 'P', GroupData, "page-locking", "the batch's worker was page-locking memory",
-		"data: its memory was being page-locked", "page-lock", 4},
-	CauseWorkers: {"workers", 'W', GroupData, "a free worker", "all workers were on other batches",
-		"data: not begun, all workers were on other batches", "all workers on other batches", 5},
-	CausePrefetch: {"prefetch", 'F', GroupData, "the prefetch limit", "the prefetch limit held the batch back",
-		"data: not begun, the prefetch limit held it back", "prefetch limit", 6},
-	CauseStartup: {"startup", 'S', GroupData, "workers to start", "workers were starting",
-		"data: workers were starting", "workers starting", 7},
-	CauseOrder: {"order", 'O', GroupData, "a batch whose turn it was while others were ready", "others were ready, but it was this one's turn",
-		"data: other batches were ready, but in_order had the loop wait for this one", "others ready, out of turn", 14},
-	CauseCopy: {"copy", 'H', GroupCopy, "", "it waited for the host-to-device copy",
-		"the batch was being copied to the device, or its copy was due and had not begun", "copy to the device", 8},
-	CauseLaunch: {"launch", 'L', GroupLaunch, "", "the host was still enqueuing",
-		"the host was still enqueuing work, or the device had not yet begun it (launch overhead)", "launch", 9},
-	CauseSync: {"sync", 'Y', GroupSync, "", "the host waited on the device or on metrics",
-		"the host was waiting for the device or for results", "sync", 10},
-	CauseTransition: {"transition", 'X', GroupTransition, "", "a knob change, until the queue was full again",
-		"a setting was being changed", "transition", 11},
-	CauseUnknown: {"unknown", '?', GroupUnknown, "", "no recorded activity explains it",
-		"no recorded cause", "no recorded cause", 12},
-	CausePaused: {"paused", '|', GroupPaused, "", "paused",
-		"paused by the user; in no share", "paused", 13},
+	CauseRead:       {"read", 'R', GroupData, "reading", "the batch's worker was reading", 0},
+	CauseDecode:     {"decode", 'D', GroupData, "decoding", "the batch's worker was decoding", 1},
+	CauseTransform:  {"transform", 'T', GroupData, "transforming", "the batch's worker was augmenting and normalising", 2},
+	CauseCollate:    {"collate", 'C', GroupData, "collating", "the batch was being put together or handed over", 3},
+	CausePin:        {"pin", 'P', GroupData, "page-locking", "the batch's worker was page-locking memory", 4},
+	CauseWorkers:    {"workers", 'W', GroupData, "a free worker", "the batch was not begun: all workers were on others", 5},
+	CausePrefetch:   {"prefetch", 'F', GroupData, "the prefetch limit", "the batch was not begun: the prefetch limit held it back", 6},
+	CauseStartup:    {"startup", 'S', GroupData, "workers to start", "workers were starting", 7},
+	CauseOrder:      {"order", 'O', GroupData, "a batch whose turn it was while others were ready", "others were ready, but in_order had the loop wait for this one", 14},
+	CauseCopy:       {"copy", 'H', GroupCopy, "the copy to the device", "the batch was being copied to the device, or its copy was due and had not begun", 8},
+	CauseLaunch:     {"launch", 'L', GroupLaunch, "the launch", "the host was still enqueuing work, or the device had not yet begun it (launch overhead)", 9},
+	CauseSync:       {"sync", 'Y', GroupSync, "results to be read", "the host was waiting for the device or for results", 10},
+	CauseTransition: {"transition", 'X', GroupTransition, "a change of settings", "a setting was being changed, until the queue was full again", 11},
+	CauseUnknown:    {"unknown", '?', GroupUnknown, "nothing on record", "no recorded activity explains it", 12},
+	CausePaused:     {"paused", 'Z', GroupPaused, "the user's pause", "paused by the user; in no share", 13},
 }
 
 // GroupInfo is what a verdict says of a group.

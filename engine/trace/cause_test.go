@@ -3,6 +3,7 @@ package trace
 import (
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // Every cause has all that is said of one, and none is taken for another.
@@ -10,11 +11,8 @@ func TestCauses(t *testing.T) {
 	names, letters, colours := map[string]bool{}, map[rune]bool{}, map[uint8]bool{}
 	for c := range Cause(NumCauses) {
 		i := c.Info()
-		if i.Name == "" || i.Moment == "" || i.Means == "" || i.Legend == "" || i.Group == GroupNone {
+		if i.Name == "" || i.For == "" || i.Means == "" || i.Group == GroupNone {
 			t.Errorf("%v: a field is missing: %+v", c, i)
-		}
-		if c.IsData() != (i.Doing != "") {
-			t.Errorf("%v: says %q of what data are waited for", c, i.Doing)
 		}
 		if i.Letter >= 0x7f || i.Letter >= 'a' && i.Letter <= 'z' || letters[i.Letter] || names[i.Name] || colours[i.Colour] || int(i.Colour) >= NumCauses || strings.ContainsAny(i.Name, " \t") {
 			t.Errorf("%v: letter %q, colour %d", c, i.Letter, i.Colour)
@@ -58,6 +56,9 @@ func TestKinds(t *testing.T) {
 		}
 		names[i.Name], letters[i.Letter] = true, true
 		c, ok := k.Cause()
+		if lower := unicode.ToLower(c.Info().Letter); ok && i.Letter != 0 && k != KindNext && rune(i.Letter) != lower {
+			t.Errorf("kind %v is %q, its cause %v %q", k, i.Letter, c, c.Info().Letter)
+		}
 		if ok && k <= KindPin && (!c.IsData() || c.String() != k.String()) {
 			t.Errorf("a stall in %v is charged to %v", k, c)
 		}

@@ -31,7 +31,7 @@ const (
 // KindInfo is what the screen and the report say of a kind.
 type KindInfo struct {
 	Name   string
-	Letter byte   // in the report's lanes; 0 where it is not drawn
+	Letter byte   // in the report's lanes, lower case; the screen has it too, upper case; 0 where it is not drawn
 	Doing  string // beside the letter
 	Cause  Cause  // of a stall in which a loader track or the step loop did this; numCauses: none
 }
@@ -45,10 +45,10 @@ var kinds = [NumKinds]KindInfo{
 	KindPin:        {"pin", 'p', "page-lock", CausePin},
 	KindBlocked:    {"blocked", '.', "waiting for work", numCauses},
 	KindStart:      {"start", 's', "start", CauseStartup},
-	KindNext:       {"next", 'w', "waiting for data", CauseWorkers},
-	KindEnqueue:    {"enqueue", 'e', "enqueuing", CauseLaunch},
+	KindNext:       {"next", 'n', "waiting for data", CauseWorkers},
+	KindEnqueue:    {"enqueue", 'l', "enqueuing", CauseLaunch},
 	KindSync:       {"sync", 'y', "waiting for the device", CauseSync},
-	KindRebuild:    {"rebuild", 'b', "changing a setting", CauseTransition},
+	KindRebuild:    {"rebuild", 'x', "changing a setting", CauseTransition},
 	KindTransition: {"transition", 0, "", CauseTransition},
 	KindPause:      {"pause", 'z', "paused", CausePaused},
 	KindCopy:       {"copy", '=', "host to device", numCauses},

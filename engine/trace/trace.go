@@ -6,6 +6,8 @@
 // clock. Device times are converted to it before they are recorded.
 package trace
 
+import "strconv"
+
 // Clock tells nanoseconds since the session's start. It is monotonic.
 type Clock interface{ Now() int64 }
 
@@ -32,6 +34,22 @@ const NumTracks = int(TrackWorker0) + MaxWorkers
 
 // Worker returns the track of worker i.
 func Worker(i int) TrackID { return TrackWorker0 + TrackID(i) }
+
+// laneNames are those of the lanes, made once: w0, w1, … are the workers.
+var laneNames = func() (n [256]string) {
+	for t := range n {
+		n[t] = "track " + strconv.Itoa(t)
+	}
+	for i := range MaxWorkers {
+		n[Worker(i)] = "w" + strconv.Itoa(i)
+	}
+	n[TrackStep], n[TrackCopy], n[TrackCompute], n[TrackStall] = "host", "H2D", "compute", "STALL"
+	n[TrackQueue], n[TrackInline], n[TrackOps] = "ready q", "inline", "timed ops"
+	return n
+}()
+
+// String is the name of the lane on the screen, in reports and in exports.
+func (t TrackID) String() string { return laneNames[t] }
 
 // IsWorker reports whether t is a loader track: a worker's or the inline one.
 func (t TrackID) IsWorker() bool { return t == TrackInline || t >= TrackWorker0 }
