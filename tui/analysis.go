@@ -18,6 +18,7 @@ import (
 type analysis struct {
 	win      window
 	told     advice.Advice
+	labels   []advice.Label // of the window, and of settings without a step yet
 	segs     []stall.SegmentStats
 	missing  []string          // what keeps each of segs from a comparison with A, if anything
 	effects  map[string]effect // of each knob's last change, when it changed alone
@@ -39,6 +40,7 @@ type effect struct {
 type analysedMsg struct {
 	win      window
 	told     advice.Advice
+	labels   []advice.Label
 	segs     []stall.SegmentStats
 	missing  []string
 	effects  map[string]effect
@@ -72,6 +74,12 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 		baseline: s.Baseline, at: s.Now,
 	}
 	r.told = advice.Of(s, r.win.tally, r.segs)
+	r.labels = slices.Clone(r.told.Verdict.Labels)
+	for _, l := range advice.Labels(s, new(trace.Tally)) {
+		if !slices.ContainsFunc(r.labels, func(o advice.Label) bool { return o.Key == l.Key }) {
+			r.labels = append(r.labels, l)
+		}
+	}
 	if n := len(steps); n > 0 {
 		for i := range s.Segments {
 			g := s.Segments[i]
@@ -110,7 +118,7 @@ func (m *Model) analysed(r analysedMsg) {
 	a.busy = false
 	a.pause = max(time.Second/2, 100*r.took)
 	m.ops.set(r.ops, r.base)
-	a.win, a.told, a.segs, a.missing, a.effects, a.baseline, a.at = r.win, r.told, r.segs, r.missing, r.effects, r.baseline, r.at
+	a.win, a.told, a.labels, a.segs, a.missing, a.effects, a.baseline, a.at = r.win, r.told, r.labels, r.segs, r.missing, r.effects, r.baseline, r.at
 	m.dirty = true
 }
 

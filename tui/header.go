@@ -14,8 +14,10 @@ type badge struct {
 	st          canvas.Style
 }
 
-// badges lists the labels that are true, in buf.
-func (m *Model) badges(buf *[6]badge) []badge {
+const maxBadges = 10 // without an allocation
+
+// badges lists what the screen shows, other than a run as it goes on, in buf.
+func (m *Model) badges(buf *[maxBadges]badge) []badge {
 	out := buf[:0]
 	if m.o.Replay {
 		out = append(out, badge{"REPLAY", "RPL", canvas.Badge})
@@ -23,20 +25,9 @@ func (m *Model) badges(buf *[6]badge) []badge {
 	if m.frozen && !m.o.Replay { // also where no timeline's title says so
 		out = append(out, badge{"FROZEN", "FRZ", canvas.Paused})
 	}
-	if m.live.Meta.Emulated {
-		out = append(out, badge{"EMULATED", "EMU", canvas.Badge})
-	}
-	if m.live.Meta.Synthetic {
-		out = append(out, badge{"SYNTHETIC", "SYN", canvas.Badge})
-	}
-	if m.pic.injected || m.analysis.win.injected {
-		out = append(out, badge{"INJECTED", "INJ", canvas.BadgeBad})
-	}
-	if m.pic.ceiling || m.analysis.win.ceiling {
-		out = append(out, badge{"CEILING", "CEIL", canvas.Badge})
-	}
-	if m.pic.diverged {
-		out = append(out, badge{"DIVERGED", "DIV", canvas.BadgeBad})
+	for i := range m.analysis.labels {
+		l := &m.analysis.labels[i]
+		out = append(out, badge{l.Badge, l.Short, pick(l.Alarm, canvas.BadgeBad, canvas.Badge)})
 	}
 	return out
 }
@@ -74,7 +65,7 @@ func (m *Model) state() (glyph rune, word string, st canvas.Style) {
 // drawHeader draws the top line: what must be known always on the left, the
 // screen's own numbers on the right, and of the rest what fits.
 func (m *Model) drawHeader(r canvas.Rectangle) {
-	var bb [6]badge
+	var bb [maxBadges]badge
 	badges := m.badges(&bb)
 	short := r.W < 100
 	need := 0
@@ -175,7 +166,7 @@ func (m *Model) drawHeaderRight(r canvas.Rectangle, used int) int {
 
 // drawOneLine is the screen below 40x8.
 func (m *Model) drawOneLine() {
-	var bb [6]badge
+	var bb [maxBadges]badge
 	badges := m.badges(&bb)
 	p := m.c.Pen(0, 0, m.w)
 	switch { // below it there is room that nothing else needs

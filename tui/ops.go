@@ -228,9 +228,6 @@ func (o *ops) about(v *view, p *canvas.Pen) {
 	if len(o.rows) == 0 {
 		return
 	}
-	if v.pic.snap.Meta.Emulated {
-		p.Text(canvas.Badge, " EMULATED ").Text(canvas.Dim, " ")
-	}
 	t := &o.shown
 	p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(t.Segment.Index)).Text(canvas.Dim, ", ").
 		Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Timed)).Text(canvas.Dim, " of ").

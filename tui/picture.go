@@ -20,21 +20,19 @@ type picture struct {
 	seg  trace.Segment
 	next bool // there is a segment
 
-	past     []trace.Step // the steps before a moment that is no longer in memory
-	pastAt   int64
-	diverged bool // by the moment shown
+	past   []trace.Step // the steps before a moment that is no longer in memory
+	pastAt int64
 
 	loss float64 // of the last step; NaN when the device does no arithmetic
 
-	nvml              gauge
-	driver            [len(driverGauges)]gauge
-	host              [len(hostGauges)]gauge
-	ready, capacity   gauge
-	pinned            gauge
-	bucket            int64 // ns of one history bucket
-	hist              [histLen]point
-	injected, ceiling bool
-	drops             int64
+	nvml            gauge
+	driver          [len(driverGauges)]gauge
+	host            [len(hostGauges)]gauge
+	ready, capacity gauge
+	pinned          gauge
+	bucket          int64 // ns of one history bucket
+	hist            [histLen]point
+	drops           int64
 }
 
 // driverGauges are what the driver tells beside its utilisation, where it does:
@@ -101,9 +99,6 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	p.edge = at
 	if n := len(s.Recent); n > 0 {
 		p.edge = max(s.Recent[n-1].End, at-500e6)
-		p.diverged = s.Diverged > 0 && s.DivergedAt <= s.Recent[n-1].Index
-	} else {
-		p.diverged = false
 	}
 	p.next = len(s.Segments) > 0
 	p.seg = trace.Segment{}
@@ -127,7 +122,6 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	p.capacity = last(s.Gauges["queue_cap"], at)
 	p.pinned = last(s.Gauges["pinned_bytes"], at)
 	p.drops = s.Outcome.Dropped()
-	p.injected, p.ceiling = p.seg.Injects(), trace.On(p.value("ceiling"))
 }
 
 // truncate drops what happened after the moment shown.

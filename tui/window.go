@@ -26,13 +26,12 @@ type window struct {
 	tally *trace.Tally // of its steps; the steady ones are what counts
 	sum   stall.Breakdown
 
-	util, data, rate  float64 // shares, and samples a second; NaN without steps
-	mean, p50, p95    int64   // ns a step
-	floor             int64   // ns of compute in the median step, which is never over p50
-	idle              int64   // ns: half of the time that the device was idle, it was so for longer in one step
-	h2d               float64 // bytes a second of copy time
-	top1              float64 // NaN when the device does no arithmetic
-	injected, ceiling bool
+	util, data, rate float64 // shares, and samples a second; NaN without steps
+	mean, p50, p95   int64   // ns a step
+	floor            int64   // ns of compute in the median step, which is never over p50
+	idle             int64   // ns: half of the time that the device was idle, it was so for longer in one step
+	h2d              float64 // bytes a second of copy time
+	top1             float64 // NaN when the device does no arithmetic
 }
 
 // windowOf picks the window's steps among those up to the moment shown.
@@ -60,7 +59,6 @@ func windowOf(s *trace.Snapshot) []trace.Step {
 func newWindow(steps []trace.Step) window {
 	t := trace.Count(steps)
 	w := window{tally: t, sum: stall.Breakdown{Totals: t.Steady}, util: math.NaN(), data: math.NaN(), rate: math.NaN(), top1: math.NaN()}
-	w.injected, w.ceiling = t.Flags&trace.FlagInjected != 0, t.Flags&trace.FlagCeiling != 0
 	n := w.sum.Steps
 	if n == 0 {
 		return w

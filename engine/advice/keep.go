@@ -18,14 +18,6 @@ type Keep struct {
 	Text    string              // in one sentence; empty when there was nothing to choose from
 }
 
-// name is what a segment is called: A is the baseline, the others go by their number.
-func name(index, baseline int32) string {
-	if index == baseline {
-		return "A"
-	}
-	return fmt.Sprintf("#%d", index)
-}
-
 // keep recommends the fastest settings measured, on equal terms with the baseline.
 // They must be faster than each segment that has the baseline's settings, and not
 // because the device itself was.
@@ -44,14 +36,13 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 		if r == a || c.Answer != evidence.Different || !equalTerms(s, a, r) {
 			continue
 		}
-		at := name(r.Segment.Index, a.Segment.Index)
 		switch busy := &r.VsA.Busy; {
 		case len(Changed(a.Segment.Knobs, r.Segment.Knobs)) == 0:
-			doubts = append(doubts, fmt.Sprintf("segment %s has the settings of A and was %s: the host or the device changed", at, c))
+			doubts = append(doubts, fmt.Sprintf("segment %s has the settings of A and was %s: the host or the device changed", r.Name(), c))
 		case c.Ratio <= 1:
 		case deviceChanged(s, a, r, &r.VsA) && busy.Ratio < 1:
 			doubts = append(doubts, fmt.Sprintf("segment %s was %s, but the device's own time for a sample changed by %s although no knob of it did: the device or the host changed, which is no credit to the loader",
-				at, c, figures.Prose.Gain(busy.Estimate())))
+				r.Name(), c, figures.Prose.Gain(busy.Estimate())))
 		case !beatsAll(rows, a, r):
 		case r.SamplesPerSecond > best.SamplesPerSecond:
 			best = r
@@ -60,10 +51,10 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 	k.Text = "keep the baseline's settings: nothing that was tried was measurably faster on equal terms"
 	switch {
 	case !compared:
-		k.Text = "keep the baseline's settings for now: nothing that was tried ran long enough, on equal terms, to be compared with them"
+		k.Text = "keep the baseline's settings for now: nothing that was tried can be compared with them yet, on equal terms"
 	case best != a:
 		k.Segment, k.Change, k.Knobs = best.Segment.Index, best.VsA, Changed(a.Segment.Knobs, best.Segment.Knobs)
-		k.Text = fmt.Sprintf("keep segment %s, the fastest that was measured: %s throughput against the baseline", name(k.Segment, a.Segment.Index), &k.Change.Throughput)
+		k.Text = fmt.Sprintf("keep segment %s, the fastest that was measured: %s throughput against the baseline", best.Name(), &k.Change.Throughput)
 	}
 	k.Text = strings.Join(append([]string{k.Text}, doubts...), "; ")
 	return k

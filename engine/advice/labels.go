@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -21,6 +22,9 @@ const (
 // Label is what a reader must know of numbers that are not those of a plain run.
 type Label struct {
 	Key      string // in JSON
+	Badge    string // at the top of the screen; it is the key in capitals
+	Short    string // likewise, where there is little room
+	Alarm    bool   // the numbers are wrong or mean little, rather than special
 	Words    string // in brackets, behind a verdict
 	Sentence string // among a report's caveats; it begins in lower case and has no full stop
 	Scope    Scope
@@ -29,18 +33,20 @@ type Label struct {
 
 // label is how a label is found.
 type label struct {
-	key, words string
-	scope      Scope
-	holds      func(*trace.Snapshot) bool               // of a run or of some steps ...
-	touches    func(*trace.Snapshot, *trace.Tally) bool // ... of which some are in this segment
-	asked      func(*trace.Segment) bool                // of segments: by their knobs ...
-	flag       uint16                                   // ... or by their steps
-	sentence   func(*trace.Snapshot) string
+	key, short, words string
+	alarm             bool
+	scope             Scope
+	holds             func(*trace.Snapshot) bool               // of a run or of some steps ...
+	touches           func(*trace.Snapshot, *trace.Tally) bool // ... of which some are in this segment
+	asked             func(*trace.Segment) bool                // of segments: by their knobs ...
+	flag              uint16                                   // ... or by their steps
+	steps             func(*stall.EpochStats) int              // how many of an epoch's it holds of; nil: of all or none
+	sentence          func(*trace.Snapshot) string
 }
 
 // labels are all there are, in the order in which they are listed.
 var labels = []label{
-	{key: "emulated", words: "emulated",
+	{key: "emulated", short: "EMU", words: "emulated",
 		holds: func(s *trace.Snapshot) bool { return s.Meta.Emulated || s.Flags&trace.FlagModelled != 0 },
 		sentence: func(s *trace.Snapshot) string {
 			if s.Meta.DeviceKind == "cuda" {
@@ -48,32 +54,37 @@ var labels = []label{
 			}
 			return "the loader was real, the device's times come from a model of it; they are no measurement of that device, and nothing was learnt"
 		}},
-	{key: "synthetic", words: "synthetic data",
+	{key: "synthetic", short: "SYN", words: "synthetic data",
 		holds: func(s *trace.Snapshot) bool { return s.Meta.Synthetic },
 		sentence: func(*trace.Snapshot) string {
 			return "gpustall made it; how fast it is read and what accuracy is reached say nothing about real data"
 		}},
-	{key: "injected", words: "injected", scope: OfSegments,
+	{key: "injected", short: "INJ", words: "injected", alarm: true, scope: OfSegments,
 		asked: (*trace.Segment).Injects, flag: trace.FlagInjected,
+		steps: func(e *stall.EpochStats) int { return e.Injected },
 		sentence: func(*trace.Snapshot) string {
 			return "a slowness was added on purpose, which says nothing about the machine"
 		}},
-	{key: "ceiling", words: "ceiling", scope: OfSegments,
+	{key: "ceiling", short: "CEIL", words: "ceiling", scope: OfSegments,
 		asked: func(g *trace.Segment) bool { return trace.On(trace.KnobValue(g.Knobs, "ceiling")) }, flag: trace.FlagCeiling,
-		sentence: func(*trace.Snapshot) string { return "cached batches were served, so that data cost nothing" }},
-	{key: "diverged", words: "diverged", scope: OfSteps,
+		steps: func(e *stall.EpochStats) int { return e.Ceiling },
+		sentence: func(*trace.Snapshot) string {
+			return "the same few cached batches were served, so that data cost nothing and little was learnt"
+		}},
+	{key: "diverged", short: "DIV", words: "diverged", alarm: true, scope: OfSteps,
+		steps:   func(e *stall.EpochStats) int { return e.Diverged },
 		holds:   func(s *trace.Snapshot) bool { return s.Diverged > 0 },
 		touches: func(s *trace.Snapshot, t *trace.Tally) bool { return s.DivergedAt <= t.Last },
 		sentence: func(s *trace.Snapshot) string {
 			return fmt.Sprintf("the loss is not a number in %s of %s, first in step %s; the times were measured all the same, and nothing was learnt",
 				figures.Count(s.Diverged), figures.Counted(s.Total.Steps, "step", "steps"), figures.Count(s.DivergedAt))
 		}},
-	{key: "imported", words: "imported",
+	{key: "imported", short: "IMP", words: "imported",
 		holds: func(s *trace.Snapshot) bool { return s.Meta.Imported != "" },
 		sentence: func(s *trace.Snapshot) string {
 			return "gpustall did not run this training; it accounts for what the trace holds: " + s.Meta.Imported
 		}},
-	{key: "incomplete", words: "incomplete file", scope: OfSteps,
+	{key: "incomplete", short: "INC", words: "incomplete file", alarm: true, scope: OfSteps,
 		holds: func(s *trace.Snapshot) bool { return s.Outcome.Unsaved.Any() },
 		touches: func(s *trace.Snapshot, t *trace.Tally) bool {
 			return s.Outcome.Unsaved.From < t.End && t.Start < s.Outcome.Unsaved.To
@@ -90,7 +101,7 @@ var labels = []label{
 			return fmt.Sprintf("%s of the time from %s to %s after the start could not be written to the session's file",
 				strings.Join(what, " and "), figures.Prose.Time(u.From), figures.Prose.Time(u.To))
 		}},
-	{key: "damaged", words: "damaged file",
+	{key: "damaged", short: "DMG", words: "damaged file", alarm: true,
 		holds: func(s *trace.Snapshot) bool { return len(s.Damage) > 0 },
 		sentence: func(s *trace.Snapshot) string {
 			return strings.Join(s.Damage, "; ")
@@ -112,7 +123,7 @@ func Labels(s *trace.Snapshot, t *trace.Tally) []Label {
 			holds = l.holds(s) && (t == nil || l.touches == nil || l.touches(s, t))
 		}
 		if holds {
-			out = append(out, Label{l.key, l.words, l.sentence(s), l.scope, in})
+			out = append(out, Label{l.key, strings.ToUpper(l.key), l.short, l.alarm, l.words, l.sentence(s), l.scope, in})
 		}
 	}
 	return out
@@ -146,6 +157,26 @@ func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
 		}
 	}
 	return nil
+}
+
+// OfEpoch are the words of the labels that hold of some or all steps of an epoch, with
+// how many those are: "injected in 2 of 10 steps".
+func OfEpoch(e *stall.EpochStats) string {
+	var words []string
+	for i := range labels {
+		l := &labels[i]
+		if l.steps == nil {
+			continue
+		}
+		switch n := l.steps(e); n {
+		case 0:
+		case e.Steps:
+			words = append(words, l.words)
+		default:
+			words = append(words, fmt.Sprintf("%s in %s of %s", l.words, figures.Count(n), figures.Counted(e.Steps, "step", "steps")))
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // Words are the labels' words, with commas between them.

@@ -16,8 +16,8 @@ type account struct {
 	rows   []stall.SegmentStats
 	epochs []stall.EpochStats
 	whole  stall.Breakdown
-	first  int // the baseline's row, -1 without segments
-	last   int // the row to compare with it: the settings to keep, or else the last that count as a result
+	first  int           // the baseline's row, -1 without segments
+	last   int           // the row to compare with it: the settings to keep, or else the last that count as a result
 	advice advice.Advice // on the settings to keep
 }
 
@@ -63,14 +63,11 @@ func (a *account) kept() int {
 // measured, rather than the last one tried.
 func (a *account) best() bool { return a.last != a.first && a.kept() == a.last }
 
-// enough is how many steady steps make a segment a result.
-const enough = 10
-
 // final is the last segment that is a result: enough steps, and real batches (a
 // ceiling is no setting to train with). Failing that, the last with steps.
 func (a *account) final() int {
 	for i := len(a.rows) - 1; i >= 0; i-- {
-		if a.rows[i].Steps >= enough && !a.ceiling(i) {
+		if a.rows[i].Steps >= advice.MinSteps && !a.ceiling(i) {
 			return i
 		}
 	}
@@ -85,20 +82,10 @@ func (a *account) final() int {
 // tally is the account of a row's steps.
 func (a *account) tally(row int) *trace.Tally { return a.s.Tally(a.rows[row].Segment.Index) }
 
-// flagsOf are the flags of any step of a row.
-func (a *account) flagsOf(row int) uint16 { return a.tally(row).Flags }
-
-func (a *account) flagged(row int, flag uint16) bool { return a.flagsOf(row)&flag != 0 }
+// flagged reports whether any step of a row has the flag.
+func (a *account) flagged(row int, flag uint16) bool { return a.tally(row).Flags&flag != 0 }
 
 func (a *account) ceiling(row int) bool { return a.flagged(row, trace.FlagCeiling) }
-
-// letter names a row: A is the baseline, the others go by their number.
-func (a *account) letter(row int) string {
-	if row == a.first {
-		return "A"
-	}
-	return "#" + itoa(int64(a.rows[row].Segment.Index))
-}
 
 // epochOf is a row's epoch time.
 type epochOf struct {

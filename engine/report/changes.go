@@ -21,14 +21,14 @@ func (m *markdown) changes() {
 		return
 	}
 	m.heading(2, "What held the device up, what was changed, and why")
-	m.line("- At the start (segment %s): %s.", m.letter(0), m.judged(0))
+	m.line("- At the start (segment %s): %s.", m.rows[0].Name(), m.judged(0))
 	for i := 1; i < len(m.rows); i++ {
 		if i > told {
 			m.line("- And %s more: see appendix C.", figures.Counted(len(m.rows)-i, "change", "changes"))
 			break
 		}
 		g := &m.rows[i].Segment
-		m.line("- **%s** (segment %s, %s after the start, before step %s)", or(g.Reason, "a change without a name"), m.letter(i), figures.Prose.Time(g.Start), figures.Count(g.FirstStep))
+		m.line("- **%s** (segment %s, %s after the start, before step %s)", or(g.Reason, "a change without a name"), m.rows[i].Name(), figures.Prose.Time(g.Start), figures.Count(g.FirstStep))
 		m.line("  - Why: %s.", m.why(i))
 		m.line("  - Effect: %s.", m.effect(i))
 	}
@@ -56,7 +56,7 @@ func (m *markdown) why(row int) string {
 	if i := slices.IndexFunc(m.rows[:row], func(r stall.SegmentStats) bool {
 		return len(advice.Changed(r.Segment.Knobs, m.rows[row].Segment.Knobs)) == 0
 	}); i >= 0 && i < row-1 {
-		return "a return to the settings of segment " + m.letter(i)
+		return "a return to the settings of segment " + m.rows[i].Name()
 	}
 	a := advice.Of(m.s, m.tally(row-1), m.rows)
 	var reasons, unasked []string

@@ -42,7 +42,7 @@ func (m *markdown) sides() {
 	if m.last == m.first {
 		more := ""
 		if len(m.rows) > 1 && m.first == 0 {
-			more = fmt.Sprintf("; no other settings ran for %d steady steps", enough)
+			more = fmt.Sprintf("; no other settings ran for %d steady steps", advice.MinSteps)
 		}
 		m.para("Segment A is %s%s.", m.baseline(), more)
 		m.table(append([][]string{{"measurement", ">A"}}, m.column(m.first)...))
@@ -54,8 +54,8 @@ func (m *markdown) sides() {
 	if m.best() {
 		what = "the best that was measured"
 	}
-	m.para("Before is segment A, %s. After is segment %s, %s: %s.", m.baseline(), m.letter(m.last), what, m.difference(m.first, m.last))
-	rows := [][]string{{"measurement", ">before (A)", ">after (" + m.letter(m.last) + ")", ">change"}}
+	m.para("Before is segment A, %s. After is segment %s, %s: %s.", m.baseline(), m.rows[m.last].Name(), what, m.difference(m.first, m.last))
+	rows := [][]string{{"measurement", ">before (A)", ">after (" + m.rows[m.last].Name() + ")", ">change"}}
 	after := m.column(m.last)
 	for i, r := range m.column(m.first) {
 		rows = append(rows, append(r, after[i][1], ""))
@@ -195,7 +195,7 @@ func (m *markdown) pictures() {
 	} else {
 		m.heading(3, "Before: segment A")
 		m.timeline(m.first, drawn)
-		m.heading(3, "After: segment "+m.letter(m.last))
+		m.heading(3, "After: segment "+m.rows[m.last].Name())
 		m.timeline(m.last, drawn)
 	}
 	if text := legend(drawn); text != "" {

@@ -17,7 +17,7 @@ func (m *markdown) keep() {
 	m.heading(2, "What to keep, and what next")
 	defer m.line("")
 	if m.first < 0 || m.s.Total.Steps == 0 {
-		m.line("- Run it again until at least %d steps are finished.", enough)
+		m.line("- Run it again until at least %d steps are finished.", advice.MinSteps)
 		return
 	}
 	if m.s.Diverged > 0 {
@@ -27,10 +27,10 @@ func (m *markdown) keep() {
 	row := m.kept()
 	knobs := m.rows[row].Segment.Knobs
 	if flags := asFlags(advice.Changed(m.rows[0].Segment.Knobs, knobs)); flags != "" {
-		m.line("- Keep the settings of segment %s. As flags, beside those of the run:", m.letter(row))
+		m.line("- Keep the settings of segment %s. As flags, beside those of the run:", m.rows[row].Name())
 		m.fenced(flags)
 	} else if a.Keep.Text != "" {
-		m.line("- Keep the settings of segment %s: the flags that the run was started with, in appendix A.", m.letter(row))
+		m.line("- Keep the settings of segment %s: the flags that the run was started with, in appendix A.", m.rows[row].Name())
 	} else {
 		m.line("- Nothing was compared, so there is no choice yet; the run's flags are in appendix A.")
 	}
@@ -42,7 +42,7 @@ func (m *markdown) keep() {
 		}
 	}
 	if row != 0 { // whose verdict was told
-		m.line("- With the settings to keep (segment %s): %s.", m.letter(row), a.Verdict.Text)
+		m.line("- With the settings to keep (segment %s): %s.", m.rows[row].Name(), a.Verdict.Text)
 	}
 	if text := a.Text(); text != "" {
 		m.line("- Next: %s.", text)

@@ -28,7 +28,7 @@ func (m *markdown) settings() {
 	} else {
 		table := [][]string{{"knob"}}
 		for _, r := range rows {
-			table[0] = append(table[0], m.letter(r))
+			table[0] = append(table[0], m.rows[r].Name())
 		}
 		var idle []string
 		for _, k := range m.rows[rows[0]].Segment.Knobs {
@@ -69,7 +69,7 @@ func (m *markdown) measurements(rows []int) {
 	for _, row := range rows {
 		r := &m.rows[row]
 		e := m.epochOf(row)
-		cells := []string{">" + m.letter(row), figures.Count(r.Steps), e.full(), e.estimate(), "-", "-", "-", "-"}
+		cells := []string{">" + m.rows[row].Name(), figures.Count(r.Steps), e.full(), e.estimate(), "-", "-", "-", "-"}
 		if r.Steps > 0 {
 			cells[4] = figures.Prose.Time(int64(r.P95))
 			cells[5] = figures.Prose.Time(r.Breakdown.Load / int64(r.Steps))
@@ -122,7 +122,7 @@ func (m *markdown) breakdowns(rows []int) {
 			continue
 		}
 		add := func(i int, time, share string) { table[i] = append(table[i], time, share) }
-		add(0, ">"+m.letter(row), ">share")
+		add(0, ">"+m.rows[row].Name(), ">share")
 		add(1, figures.Prose.Time(b.Busy), figures.Prose.Percent(b.Utilisation()))
 		for i, c := range causes {
 			share := figures.Prose.Percent(b.Share(c))

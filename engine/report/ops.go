@@ -208,7 +208,7 @@ const fewTimed = 30
 func (m *markdown) segmentName(index int32) string {
 	for i := range m.rows {
 		if m.rows[i].Segment.Index == index {
-			return m.letter(i)
+			return m.rows[i].Name()
 		}
 	}
 	return "#" + itoa(int64(index))

@@ -1,12 +1,11 @@
 package report
 
 import (
-	"fmt"
 	"math"
-	"strings"
+	"slices"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -21,7 +20,7 @@ func (m *markdown) segmentTable() {
 	versus := [][]string{{"segment", ">throughput against A (95 % interval)", ">device", ">left out", ">cost", "note"}}
 	for i := range m.rows {
 		r := &m.rows[i]
-		row := []string{m.letter(i), or(r.Segment.Reason, "-"), figures.Count(r.Steps), "-", "-", "-", share(r, r.Utilisation), share(r, r.DataShare)}
+		row := []string{r.Name(), or(r.Segment.Reason, "-"), figures.Count(r.Steps), "-", "-", "-", share(r, r.Utilisation), share(r, r.DataShare)}
 		compute := "-"
 		if r.Steps > 0 {
 			row[3], row[4], row[5] = figures.Rate(r.SamplesPerSecond), figures.Prose.Time(int64(r.P50)), figures.Prose.Time(int64(r.P95))
@@ -32,7 +31,7 @@ func (m *markdown) segmentTable() {
 		if i != m.first {
 			gain = r.VsA.Throughput.String()
 		}
-		versus = append(versus, []string{m.letter(i), gain, compute, figures.Count(r.Excluded), figures.Prose.Time(r.Segment.Transition), flagNote(m.flagsOf(i))})
+		versus = append(versus, []string{r.Name(), gain, compute, figures.Count(r.Excluded), figures.Prose.Time(r.Segment.Transition), m.note(i)})
 	}
 	m.table(rows)
 	m.table(versus)
@@ -40,32 +39,13 @@ func (m *markdown) segmentTable() {
 	m.memoryTable()
 }
 
-// flagNote names what makes a row's numbers other than a plain run's.
-func flagNote(flags uint16) string {
-	var notes []string
-	if flags&trace.FlagInjected != 0 {
-		notes = append(notes, "injected")
+// note names what makes a row's numbers other than those of the run's other rows.
+func (m *markdown) note(row int) string {
+	t := m.tally(row)
+	if t.All.Steps == 0 {
+		return ""
 	}
-	if flags&trace.FlagCeiling != 0 {
-		notes = append(notes, "ceiling")
-	}
-	return strings.Join(notes, ", ")
-}
-
-// epochNote marks an epoch of which some or all steps were not a plain run's.
-func epochNote(e stall.EpochStats) string {
-	var notes []string
-	add := func(what string, steps int) {
-		switch {
-		case steps == e.Steps:
-			notes = append(notes, what)
-		case steps > 0:
-			notes = append(notes, fmt.Sprintf("%s in %s of %s steps", what, figures.Count(steps), figures.Count(e.Steps)))
-		}
-	}
-	add("injected", e.Injected)
-	add("ceiling", e.Ceiling)
-	return strings.Join(notes, ", ")
+	return advice.Words(slices.DeleteFunc(advice.Labels(m.s, t), func(l advice.Label) bool { return l.Scope == advice.OfRun }))
 }
 
 // epochTable lists load, train and total time per epoch, and what was learnt.
@@ -77,12 +57,12 @@ func (m *markdown) epochTable() {
 	}
 	rows := [][]string{{">epoch", "segment", ">steps", ">samples", ">load", ">wait", ">train", ">total", ">full epoch", ">util."}}
 	learnt := [][]string{{">epoch", ">loss", ">top-1", "note"}}
-	var projected, injected, ceiling bool
+	projected := false
 	for _, e := range m.epochs {
 		seg := "several"
 		for i := range m.rows {
 			if m.rows[i].Segment.Index == e.Segment {
-				seg = m.letter(i)
+				seg = m.rows[i].Name()
 			}
 		}
 		whole := figures.Prose.Time(e.Total)
@@ -105,18 +85,11 @@ func (m *markdown) epochTable() {
 		n := itoa(int64(e.Epoch) + 1)
 		rows = append(rows, []string{n, seg, figures.Count(e.Steps), figures.Count(e.Samples),
 			figures.Prose.Time(e.Load), figures.Prose.Time(e.Wait), figures.Prose.Time(e.Train), figures.Prose.Time(e.Total), whole, figures.Prose.Percent(e.Utilisation)})
-		learnt = append(learnt, []string{n, loss, top1, epochNote(e)})
-		injected, ceiling = injected || e.Injected > 0, ceiling || e.Ceiling > 0
+		learnt = append(learnt, []string{n, loss, top1, advice.OfEpoch(&e)})
 	}
 	m.table(rows)
 	m.table(learnt)
 	m.para("Load is the time that all workers together spent on the epoch's batches; they work while the device does, so it may exceed the total. Wait is how long the step loop was blocked for a batch. Train is how long the device computed. Total is wall time without pauses. Loss and top-1 (the share of samples whose likeliest class was right) are means over the training samples%s.", m.noLoss())
-	if injected {
-		m.para("Injected: a bottleneck was added on purpose, so the epoch's load, wait and total say nothing about the machine.")
-	}
-	if ceiling {
-		m.para("Ceiling: cached batches were served, so the epoch's load and wait are not those of loading the data, and its loss and top-1 are those of the same few batches over and over.")
-	}
 	if projected {
 		m.para("A full epoch with a ~ was not run in full: its time is that of the samples that were, scaled to all %s.", figures.Count(m.s.Meta.Samples))
 	}

@@ -2,6 +2,7 @@ package stall
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"dev.gpustall/engine/evidence"
@@ -23,6 +24,14 @@ type SegmentStats struct {
 	Stretch          evidence.Stretch
 	VsA              evidence.Comparison // with the baseline; empty for the baseline itself
 	VsBefore         evidence.Comparison // with the segment before; empty for the first
+}
+
+// Name is what a segment is called: A is the baseline, the others go by their number.
+func (s *SegmentStats) Name() string {
+	if s.Baseline {
+		return "A"
+	}
+	return "#" + strconv.Itoa(int(s.Segment.Index))
 }
 
 // Segments returns one row a segment, in order. Segment A is the session's choice,
