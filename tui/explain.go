@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -19,7 +20,7 @@ const holdFor = int64(2e9) // ns
 // longest stall in view. It runs when one of them changes, not every frame; while the
 // screen moves, the longest stall stays for a moment.
 func (t *timeline) explain(p *picture, paused, focused, moves bool) {
-	var g gap
+	var g stall.Gap
 	at := int64(-1)
 	if t.cursor >= 0 {
 		at = t.cursor / t.bin() * t.bin()
@@ -30,8 +31,8 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 	key := [3]int64{at, -1, int64(t.cols)<<8 | int64(t.zoom)}
 	unknown := t.known <= t.first*t.bin()
 	switch {
-	case g.any():
-		key[1] = g.start
+	case g.Any():
+		key[1] = g.Start
 	case unknown && paused:
 		key[1] = -2
 	case len(p.snap.Recent) == 0:
@@ -48,7 +49,7 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 	t.explained, t.heldFrom = key, t.edge
 	text := ""
 	switch {
-	case g.any():
+	case g.Any():
 		text = t.gapText(&g, at)
 	case at >= 0:
 		text = t.momentText(at)
@@ -74,76 +75,29 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 	}
 }
 
-// gap is a stretch in which the device was idle. Its pieces, a cause each, follow
-// each other without a break.
-type gap struct {
-	start, end int64
-	parts      [trace.NumCauses]int64 // ns
-	largest    int                    // index of the longest piece among the spans
-}
-
-func (g *gap) any() bool { return g.end > g.start }
-
-// data is the time in which the device waited for data.
-func (g *gap) data() (ns int64) {
-	for c := range trace.Cause(trace.NumCauses) {
-		if c.IsData() {
-			ns += g.parts[c]
-		}
-	}
-	return ns
-}
-
-// gaps yields the gaps that the spans know of, in order. A pause is one of its own.
-func (t *timeline) gaps(yield func(gap) bool) {
-	var g gap
-	paused := false
-	for i := range t.spans {
-		s := &t.spans[i]
-		if s.Track != trace.TrackStall || s.End <= s.Start {
-			continue
-		}
-		cause := s.Cause()
-		if s.Start != g.end || paused != (cause == trace.CausePaused) {
-			if g.any() && !yield(g) {
-				return
-			}
-			g = gap{start: s.Start, largest: i}
-		}
-		paused = cause == trace.CausePaused
-		if o := &t.spans[g.largest]; s.End-s.Start > o.End-o.Start {
-			g.largest = i
-		}
-		g.end = s.End
-		g.parts[cause] += s.End - s.Start
-	}
-	if g.any() {
-		yield(g)
-	}
-}
-
 // longestGap returns the longest gap in view. A pause is the user's own doing and no
 // news.
-func (t *timeline) longestGap() (longest gap) {
-	t.gaps(func(g gap) bool {
-		inView := g.start <= t.edge && g.end > t.first*t.bin()
-		if inView && g.parts[trace.CausePaused] == 0 && g.end-g.start > longest.end-longest.start {
+func (t *timeline) longestGap() (longest stall.Gap) {
+	for g := range stall.Gaps(t.spans) {
+		inView := g.Start <= t.edge && g.End > t.first*t.bin()
+		if inView && g.Parts[trace.CausePaused] == 0 && g.End-g.Start > longest.End-longest.Start {
 			longest = g
 		}
-		return true
-	})
+	}
 	return longest
 }
 
 // gapIn returns the gap that covers most of [from, to), if any does.
-func (t *timeline) gapIn(from, to int64) (in gap) {
+func (t *timeline) gapIn(from, to int64) (in stall.Gap) {
 	most := int64(0)
-	t.gaps(func(g gap) bool {
-		if over := min(g.end, to) - max(g.start, from); over > most {
+	for g := range stall.Gaps(t.spans) {
+		if over := min(g.End, to) - max(g.Start, from); over > most {
 			in, most = g, over
 		}
-		return g.start < to
-	})
+		if g.Start >= to {
+			break
+		}
+	}
 	return in
 }
 
@@ -167,8 +121,8 @@ func (t *timeline) ago(ns int64) string { return "-" + figures.Prose.Time(max(0,
 
 // gapText explains a gap: what it consists of, of which batch, what its worker was
 // doing and how unusual that is.
-func (t *timeline) gapText(g *gap, at int64) string {
-	s := &t.spans[g.largest]
+func (t *timeline) gapText(g *stall.Gap, at int64) string {
+	s := g.Largest
 	cause := s.Cause()
 	var b strings.Builder
 	if at >= 0 {
@@ -179,17 +133,18 @@ func (t *timeline) gapText(g *gap, at int64) string {
 			b.WriteString("step " + figures.Count(s.Step) + " ")
 		}
 	}
-	long := figures.Prose.Time(g.end - g.start)
+	long := figures.Prose.Time(g.End - g.Start)
 	if cause == trace.CausePaused {
 		return b.String() + "paused by you for " + long
 	}
-	long += g.partsText()
+	long += partsText(g)
 	batch := s.Batch
-	if batch < 0 {
-		batch = t.awaited(s)
+	awaited := batch >= 0
+	if !awaited {
+		batch, awaited = stall.Awaited(t.spans, s.Start, s.End)
 	}
 	of := ""
-	if batch >= 0 {
+	if awaited {
 		of = ", batch " + figures.Count(batch)
 	}
 	if !cause.IsData() {
@@ -197,11 +152,11 @@ func (t *timeline) gapText(g *gap, at int64) string {
 		if cause == trace.CauseLaunch && t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) < 0 {
 			words = "launch overhead, which is what it takes to begin enqueued work"
 		}
-		return b.String() + pick(2*g.data() > g.end-g.start, "starved ", "device idle ") + long + ": " + words + of
+		return b.String() + pick(2*g.Data() > g.End-g.Start, "starved ", "device idle ") + long + ": " + words + of
 	}
 	b.WriteString("starved " + long)
 	w := -1
-	if batch >= 0 {
+	if awaited {
 		w = t.builder(s, batch, cause)
 	}
 	if w < 0 || !becomes(t.spans[w].Kind, cause) { // else the phase says it
@@ -220,20 +175,20 @@ func (t *timeline) gapText(g *gap, at int64) string {
 
 // partsText names the parts of a gap, the largest first, where it has several that
 // matter: those from a hundredth of it on.
-func (g *gap) partsText() string {
+func partsText(g *stall.Gap) string {
 	var causes []trace.Cause
-	for c, ns := range g.parts {
-		if 100*ns >= g.end-g.start {
+	for c, ns := range g.Parts {
+		if 100*ns >= g.End-g.Start {
 			causes = append(causes, trace.Cause(c))
 		}
 	}
 	if len(causes) < 2 {
 		return ""
 	}
-	slices.SortStableFunc(causes, func(a, b trace.Cause) int { return cmp.Compare(g.parts[b], g.parts[a]) })
+	slices.SortStableFunc(causes, func(a, b trace.Cause) int { return cmp.Compare(g.Parts[b], g.Parts[a]) })
 	words := make([]string, len(causes))
 	for i, c := range causes {
-		words[i] = c.String() + " " + figures.Prose.Time(g.parts[c])
+		words[i] = c.String() + " " + figures.Prose.Time(g.Parts[c])
 	}
 	return " (" + strings.Join(words, ", ") + ")"
 }
@@ -255,15 +210,6 @@ func (t *timeline) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 		i = t.most(s.Start, s.End, of)
 	}
 	return i
-}
-
-// awaited is the batch the step loop was blocked on during s, or -1.
-func (t *timeline) awaited(s *trace.Span) int32 {
-	i := t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Track == trace.TrackStep && o.Kind == trace.KindNext })
-	if i < 0 {
-		return -1
-	}
-	return t.spans[i].Batch
 }
 
 // rank compares what a batch took in one phase with all other batches that were
