@@ -103,8 +103,12 @@ type Costly struct {
 	Text string        // in one sentence; empty when no op was timed
 }
 
-// mostCostly is how many ops are named.
-const mostCostly = 3
+// At most so many ops are named, of which each takes at least so much of the time: one
+// of many that take 2 % each says nothing.
+const (
+	mostCostly = 3
+	leastShare = 0.10
+)
 
 // costly names the operations of a segment that take most of the device's time; of
 // the last segment before it that has any, when its own were not timed.
@@ -118,9 +122,13 @@ func costly(s *trace.Snapshot, segment int32) Costly {
 		if len(table.Rows) == 0 {
 			continue
 		}
-		ops := table.Group(stall.ByOp)
-		stall.SortOps(ops)
-		c := Costly{Ops: ops[:min(mostCostly, len(ops))]}
+		c := Costly{Ops: costliest(&table, stall.ByOp)}
+		if len(c.Ops) == 0 {
+			c.Ops = costliest(&table, stall.ByKind)
+		}
+		if len(c.Ops) == 0 {
+			return c
+		}
 		words := make([]string, len(c.Ops))
 		for i := range c.Ops {
 			o := &c.Ops[i]
@@ -134,4 +142,15 @@ func costly(s *trace.Snapshot, segment int32) Costly {
 		return c
 	}
 	return Costly{}
+}
+
+// costliest are the launches, or groups of them, that are worth naming.
+func costliest(table *stall.OpTable, by stall.OpGroup) []stall.OpRow {
+	ops := table.Group(by)
+	stall.SortOps(ops)
+	n := 0
+	for n < min(mostCostly, len(ops)) && ops[n].Share >= leastShare {
+		n++
+	}
+	return ops[:n]
 }

@@ -11,6 +11,7 @@ import (
 )
 
 func (m *markdown) caveats() {
+	much, _ := advice.Thresholds()
 	m.heading(2, "Caveats")
 	for _, l := range m.advice.Labels {
 		in := ""
@@ -31,16 +32,16 @@ func (m *markdown) caveats() {
 	if m.s.Outcome.Dropped() > 0 {
 		m.line("- Spans dropped: %s.", m.dropText())
 	}
-	if m.s.Outcome.Status != "finished" {
+	if m.s.Outcome.Status != "finished" && m.s.Outcome.Status != "stopped" {
 		m.line("- Outcome: %s", m.status())
 	}
-	if u := m.whole.Share(trace.CauseUnknown); u >= 0.05 {
+	if u := m.whole.Share(trace.CauseUnknown); u >= much {
 		m.line("- %s of the time the device was idle for no recorded cause.", figures.Prose.Percent(u))
 	}
 	if m.whole.Paused > 0 {
 		m.line("- The run was paused for %s, which is in no number but this one.", figures.Prose.Time(m.whole.Paused))
 	}
-	m.line("- One session on one machine: intervals speak of the spread within it, not of other runs or machines.")
+	m.line("- This is one session on one machine: nothing here speaks of other runs or machines.")
 	m.logged()
 	m.line("")
 }

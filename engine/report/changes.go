@@ -82,11 +82,13 @@ func (m *markdown) why(row int) string {
 	return or(strings.Join(reasons, "; "), "nobody noted it")
 }
 
-// help is what the session says of a knob.
+// help is what the session says of a knob, in a few words.
 func (m *markdown) help(knob string) string {
 	for i := range m.s.Meta.Specs {
 		if s := &m.s.Meta.Specs[i]; s.Name == knob {
-			return s.Help
+			text, _, _ := strings.Cut(s.Help, ";")
+			text, _, _ = strings.Cut(text, ":")
+			return text
 		}
 	}
 	return ""

@@ -50,7 +50,7 @@ func (m *markdown) sides() {
 		return
 	}
 	b := &m.rows[m.last]
-	what := "the last that ran long enough to be compared"
+	what := fmt.Sprintf("the last with %d steady steps or more", advice.MinSteps)
 	if m.best() {
 		what = "the best that was measured"
 	}
@@ -108,7 +108,7 @@ func (m *markdown) column(row int) [][]string {
 
 // footnote explains the marks of the table.
 func (m *markdown) footnote() {
-	m.para("Steady steps only; ~ marks an estimate: an epoch time worked out from the rate, or a change without an interval.")
+	m.para("A segment is a stretch of the run with constant settings; its numbers leave out the steps of the change itself and the run's first. ~ marks an estimate: an epoch time worked out from the rate, or a change without an interval.")
 }
 
 // perSample is how long the device computes for a sample, in ns.
@@ -143,15 +143,15 @@ func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Change) str
 	if x == 0 || y == 0 || math.Abs(y/x-1) < slowed || c.Answer == evidence.Same {
 		return ""
 	}
-	way, size := "slower", change(x, y)
+	is, way, size := "seems", "slower", change(x, y)+", which may be chance"
 	if y < x {
 		way = "faster"
 	}
 	if c.Answer == evidence.Different {
-		size = figures.Prose.Gain(c.Estimate())
+		is, size = "was", figures.Prose.Gain(c.Estimate())
 	}
-	text := fmt.Sprintf("the device itself was %s: it computed %s for a sample where it had computed %s (%s); that is no waiting, so utilisation does not show it",
-		way, figures.Prose.Time(int64(math.Round(y))), figures.Prose.Time(int64(math.Round(x))), size)
+	text := fmt.Sprintf("the device itself %s %s: it computed %s for a sample where it had computed %s (%s); that is no waiting, so utilisation does not show it",
+		is, way, figures.Prose.Time(int64(math.Round(y))), figures.Prose.Time(int64(math.Round(x))), size)
 	changed := advice.Changed(a.Segment.Knobs, b.Segment.Knobs)
 	switch {
 	case has(changed, "batch_size"):

@@ -30,12 +30,12 @@ func (m *markdown) keep() {
 		m.line("- Keep the settings of segment %s. As flags, beside those of the run:", m.rows[row].Name())
 		m.fenced(flags)
 	} else if a.Keep.Text != "" {
-		m.line("- Keep the settings of segment %s: the flags that the run was started with, in appendix A.", m.rows[row].Name())
+		m.line("- Keep the settings of segment %s, with which the run was started.", m.rows[row].Name())
 	} else {
-		m.line("- Nothing was compared, so there is no choice yet; the run's flags are in appendix A.")
+		m.line("- Nothing was compared, so there is no choice yet.")
 	}
 	if line, beside := dataLoader(knobs, a.Keep.Knobs); line != "" {
-		m.line("- In PyTorch:")
+		m.line("- These settings in PyTorch:")
 		m.fenced(line)
 		if beside != "" {
 			m.line("- No argument of a DataLoader: %s.", beside)
@@ -45,10 +45,10 @@ func (m *markdown) keep() {
 		m.line("- With the settings to keep (segment %s): %s.", m.rows[row].Name(), a.Verdict.Text)
 	}
 	if text := a.Text(); text != "" {
-		m.line("- Next: %s.", text)
+		m.line("- Next, from segment %s: %s.", m.rows[row].Name(), text)
 	}
 	if a.Verdict.Class == advice.NotEnoughSteps {
-		m.line("- Next: run it longer.")
+		m.line("- Next: run segment %s longer.", m.rows[row].Name())
 	}
 	if a.Costly.Text != "" {
 		m.line("- %s.", sentence(a.Costly.Text))

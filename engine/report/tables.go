@@ -35,7 +35,7 @@ func (m *markdown) segmentTable() {
 	}
 	m.table(rows)
 	m.table(versus)
-	m.para("A segment is a stretch of the run with constant knobs. Its numbers leave out the steps of its transition (from the change until the queue was refilled) and the first step of the run, which are those left out. Device is its own time for a sample. Cost is the idle device time in the transition.")
+	m.para("Left out are the steps from a change until the queue was full again, and the first of the run; cost is the time that the device was idle in them. Device is its own time for a sample.")
 	m.memoryTable()
 }
 

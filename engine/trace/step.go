@@ -101,19 +101,19 @@ type Outcome struct {
 	Unsaved   Unsaved
 }
 
+// Unsaved is what the session's file lacks because it could not be written, when
+// the disk was full, say. What was shown while the run went on had it all.
+type Unsaved struct {
+	Steps, Spans int64
+	From, To     int64 // ns, the time that they are of
+}
+
 // Dropped is how many spans were dropped on all tracks.
 func (o *Outcome) Dropped() (n int64) {
 	for _, d := range o.Drops {
 		n += d
 	}
 	return n
-}
-
-// Unsaved is what the session's file lacks because it could not be written, when
-// the disk was full, say. What was shown while the run went on had it all.
-type Unsaved struct {
-	Steps, Spans int64
-	From, To     int64 // ns, the time that they are of
 }
 
 // Any reports whether anything is missing.
