@@ -59,7 +59,9 @@ type guide struct {
 	asked   time.Duration
 	so      evidence.Change // what the fix did, so far
 	report  string
-	lines   []string // what is on the screen
+	text    []string // what it says
+	lines   []string // that, broken for a screen of width
+	width   int      // 0: not broken yet
 }
 
 // panel is a strip without a box under the verdict.
@@ -73,7 +75,7 @@ func (g *guide) panel() panel {
 				if i == 0 {
 					p.Text(canvas.Badge, " STORY ").Space(1)
 				} else {
-					p.Space(8)
+					p.Space(guideIndent)
 				}
 				p.Text(canvas.Bold, line)
 			}
@@ -81,8 +83,20 @@ func (g *guide) panel() panel {
 	}
 }
 
-// rows is how many lines it takes.
-func (g *guide) rows() int { return len(g.lines) }
+// guideIndent is the width of the badge before the first line, under which the others
+// begin.
+const guideIndent = 8
+
+// rows is how many lines it takes of a screen w wide.
+func (g *guide) rows(w int) int {
+	if g.width != w {
+		g.width, g.lines = w, g.lines[:0]
+		for _, text := range g.text {
+			g.lines = append(g.lines, wrapWords(text, w-2-guideIndent)...)
+		}
+	}
+	return len(g.lines)
+}
 
 // update reads from the session how far the story has come. It is called when the
 // analysis is new.
@@ -244,46 +258,44 @@ func (g *guide) leave(m *Model) bool {
 	return true
 }
 
-// write makes the lines.
+// write makes the text, two sentences or so for each line.
 func (g *guide) write(m *Model, v *advice.Verdict) {
 	f := m.analysis.told.First()
-	g.lines = g.lines[:0]
-	say := func(format string, args ...any) { g.lines = append(g.lines, fmt.Sprintf(format, args...)) }
+	g.text, g.width = g.text[:0], 0
+	say := func(format string, args ...any) { g.text = append(g.text, fmt.Sprintf(format, args...)) }
 	switch g.chapter {
 	case chapterOffer:
 		say("Nothing is wrong here: the device is never kept waiting for long.")
-		say("S injects a slow read to practise on: find, fix, prove, export. esc hides this.")
+		say("S injects a slow read to practise on; esc hides this.")
 	case chapterInject:
-		say("%s %s was asked for: it slows each sample's read, and is labelled injected everywhere.", guideKnob, knob.Duration(g.asked))
-		say("Until a new configuration shows it, nothing is different yet. S asks again.")
+		say("%s %s was asked for; what it slows is labelled injected everywhere.", guideKnob, knob.Duration(g.asked))
+		say("Until a new configuration has it, nothing is different. S asks again.")
 	case chapterFind:
-		say("1 of 4, find: %s is in force. Watch the STALL lane: each gap has the letter of its cause.", guideKnob)
+		say("1 of 4, find: %s is in force. The STALL lane has a letter for each cause.", guideKnob)
 		say("The verdict needs some steps of it: %s so far.", figures.Count(m.analysis.win.steps()))
 	case chapterFix:
-		say("2 of 4, fix: found, %s %s, %s in the STALL lane. #%d is baseline A from here.", v.Class, figures.Prose.Percent(v.Share), v.Dominant, g.slow)
+		say("2 of 4, fix: %s %s, by %s. #%d is baseline A from here.", v.Class, figures.Prose.Percent(v.Share), v.Dominant, g.slow)
 		switch {
 		case len(m.knobs.staged) > 0:
-			say("%s: enter, with the focus on the knobs (2), applies what is staged.", staged(m))
+			say("%s is staged: 2 and enter apply it.", staged(m))
 		case f.Value != "":
-			say("The verdict advises %s %s: 3 and enter stage it, enter again applies it.", f.Knob, f.Value)
+			say("Advised: %s %s. 3 and enter stage it, enter again applies it.", f.Knob, f.Value)
 		default:
 			say("No knob is advised now: choose one yourself (2), or esc to leave.")
 		}
 	case chapterProve:
-		say("3 of 4, prove: #%d is in force. Is it faster, or was that chance? The measured column will say.", g.fixed)
-		say("So far: %s, against #%d.", &g.so, g.slow)
+		say("3 of 4, prove: #%d is in force. Is it faster, or was that chance?", g.fixed)
+		say("So far, against #%d: %s.", g.slow, &g.so)
 	case chapterExport:
 		say("Proved: %s throughput, #%d against #%d.", &g.so, g.fixed, g.slow)
-		say("4 of 4, export: e writes the report, with both pictures and the interval.")
+		say("4 of 4, export: e writes the report, with both pictures.")
 	case chapterStop:
 		say("Exported to %s.", g.report)
-		say("S stops injecting. The report and the file keep the label injected.")
+		say("S stops injecting. Report and session keep the label injected.")
 	case chapterEnd:
-		say("The story is over: %s is off.", guideKnob)
+		say("The story is over: %s is off. esc hides this.", guideKnob)
 		if g.report != "" {
-			say("Find, fix, prove, export: the same four with your own data (--data). esc hides this.")
-		} else {
-			say("esc hides this.")
+			say("Find, fix, prove, export: next with your own data (--data).")
 		}
 	}
 }

@@ -54,10 +54,10 @@ func TestGuide(t *testing.T) {
 	}
 	s.press("3", "enter")
 	wait(1)
-	at(chapterFix, "is staged", "applies what is staged")
+	at(chapterFix, "is staged", "apply it")
 	s.press("enter")
 	wait(1)
-	at(chapterProve, "3 of 4, prove", "So far: not known yet")
+	at(chapterProve, "3 of 4, prove", "So far, against #1: not known yet")
 	wait(30)
 	at(chapterExport, "Proved: +", "4 of 4, export")
 	s.press("e")

@@ -82,7 +82,7 @@ func (m *Model) space() space {
 	s := space{class: classOf(m.w, m.h), w: m.w, h: m.h - 2}
 	if s.class >= sizeCompact {
 		s.verdict = m.verdict.rows(&m.analysis, s)
-		s.guide = m.guide.rows()
+		s.guide = m.guide.rows(m.w)
 	}
 	return s
 }
@@ -100,7 +100,7 @@ func (m *Model) layout() *layout {
 	}
 	l.footer = canvas.Rect(0, m.h-1, m.w, 1)
 	body := canvas.Rect(0, 1, s.w, s.h)
-	if n := m.guide.rows(); n > 0 && (m.expanded || s.class == sizeSmall) && body.H > n+leastRows { // in no band
+	if n := m.guide.rows(m.w); n > 0 && (m.expanded || s.class == sizeSmall) && body.H > n+leastRows { // in no band
 		body.H -= n
 		l.panels[slices.IndexFunc(m.panels, func(p panel) bool { return p.name == "guide" })] = canvas.Rect(0, body.Y+body.H, body.W, n)
 	}
