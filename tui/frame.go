@@ -92,7 +92,7 @@ func (m *Model) drawBrief(r canvas.Rectangle) {
 		m.c.Rule(r, y)
 		y++
 	}
-	if s := m.knobs.selected(); s != nil {
-		m.knobs.drawKnob(v, canvas.Rect(r.X+1, y, r.W-1, 1), m.knobs.sel)
+	if m.knobs.selected() != nil {
+		m.knobs.drawSelected(v, canvas.Rect(r.X+1, y, r.W-1, 1))
 	}
 }

@@ -163,6 +163,7 @@ func TestDiverged(t *testing.T) {
 	s.press("g")
 	s.mustHide("DIVERGED", "NaN")
 	s.press("G")
+	s.tick()
 	s.mustShow("DIVERGED")
 	s = newScreen(t, session(), Options{}, 120, 36)
 	s.mustHide("DIVERGED")

@@ -3,6 +3,7 @@ package tui
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
@@ -43,165 +44,197 @@ func (k *knobs) wants() int {
 	if len(k.specs) == 0 {
 		return leastRows
 	}
-	return k.row(len(k.specs)-1) + 1 + knobFoot + 2
-}
-
-// row counts the rows before spec i, headings included.
-func (k *knobs) row(i int) int {
-	n, group := i, ""
-	for j := 0; j <= i && j < len(k.specs); j++ {
-		if k.specs[j].Group != group {
-			group = k.specs[j].Group
-			n++
-		}
-	}
-	return n
-}
-
-func (k *knobs) drawRows(v *view, r canvas.Rectangle) {
-	total := k.row(len(k.specs)-1) + 1
-	sel := k.row(k.sel)
-	if k.sel == 0 {
-		sel = 0 // with its heading
-	}
-	k.scroll = min(k.scroll, max(0, total-r.H))
-	if sel < k.scroll {
-		k.scroll = sel
-	}
-	if row := k.row(k.sel); row >= k.scroll+r.H {
-		k.scroll = row - r.H + 1
-	}
-	y, group := r.Y-k.scroll, ""
+	n, group := len(k.specs), ""
 	for i := range k.specs {
-		s := &k.specs[i]
-		if s.Group != group {
-			group = s.Group
-			if y >= r.Y && y < r.Y+r.H {
-				p := v.c.Pen(r.X+1, y, r.W-2)
-				p.Text(canvas.Dim, group)
-				if i == 0 && r.W >= 44 {
-					v.c.Text(r.X+r.W-10, y, 9, canvas.Dim, "measured")
-				}
-			}
-			y++
+		if g := k.specs[i].Group; g != group {
+			n, group = n+1, g
 		}
-		if y >= r.Y && y < r.Y+r.H {
-			k.drawKnob(v, canvas.Rect(r.X, y, r.W, 1), i)
-		}
-		y++
 	}
-	v.c.ScrollMarks(r, k.scroll > 0, total > k.scroll+r.H)
+	return n + knobFoot + 2
 }
 
-// nameWidth is the column of the values: where there is room, no name is cut.
-func nameWidth(w int) int { return min(22, max(10, w-14)) }
+// knobRow is a row of the panel: a knob, or the heading of a group of them.
+type knobRow struct {
+	*trace.KnobSpec // nil in a heading
+	heading         string
+	first           bool // the first heading, which has the title of the effects too
 
-// drawKnob draws one row: mark, name, value, change, measured effect.
-func (k *knobs) drawKnob(v *view, r canvas.Rectangle, i int) {
-	s := &k.specs[i]
-	cur := v.pic.value(s.Name)
-	selected := i == k.sel
-	name, val := canvas.Normal, canvas.Bold
-	if s.NoEffect != "" {
-		name, val = canvas.Dim, canvas.Dim
-	}
-	p := v.c.Pen(r.X, r.Y, r.W-1)
-	if selected {
-		mark := canvas.Bold
-		if v.focused {
-			mark = canvas.Key
-			name = canvas.Bold
+	value    string // in force
+	state    knobState
+	change   string // the value that is staged or requested
+	effect   effect // what its last change did, alone
+	measured bool   // there is one
+	selected bool
+	focused  bool
+	editable bool
+	edit     *entry // the value is being typed
+}
+
+// knobColumns are the table's; a wide one says what every knob is.
+var knobColumns = []canvas.Column[knobRow]{
+	{Cell: knobNameCell},
+	{Cell: knobValueCell},
+	{Cell: func(p *canvas.Pen, r *knobRow) {
+		if r.KnobSpec != nil {
+			p.Text(canvas.Dim, r.Help)
 		}
-		p.Rune(mark, v.c.Glyphs.Mark)
+	}, Shown: func() bool { return false }},
+}
+
+// drawRows draws all knobs, as far as there is room.
+func (k *knobs) drawRows(v *view, r canvas.Rectangle) {
+	k.rows = k.rows[:0]
+	group := ""
+	for i := range k.specs {
+		if g := k.specs[i].Group; g != group {
+			k.rows = append(k.rows, knobRow{heading: g, first: group == ""})
+			group = g
+		}
+		if i == k.sel {
+			k.table.Cursor = pick(i == 0, 0, len(k.rows)) // the first one with its heading
+		}
+		k.rows = append(k.rows, k.rowOf(v, i))
 	}
-	p.To(r.X + 1).Space(1)
-	head := p
-	head.Limit = min(p.Limit, r.X+nameWidth(r.W)+1)
-	head.Text(name, s.Name)
-	p.To(r.X + nameWidth(r.W) + 2)
-	if k.edit != nil && selected {
-		p.Rune(canvas.Key, v.c.Glyphs.Mark).Text(canvas.Selected, k.edit.text).Text(canvas.Cursor, " ")
+	k.drawTable(v, r)
+}
+
+// drawSelected draws the selected knob alone.
+func (k *knobs) drawSelected(v *view, r canvas.Rectangle) {
+	k.rows, k.table.Cursor = append(k.rows[:0], k.rowOf(v, k.sel)), 0
+	k.drawTable(v, r)
+}
+
+// drawTable draws the rows. No name is cut where there is room.
+func (k *knobs) drawTable(v *view, r canvas.Rectangle) {
+	name, value, help := &k.table.Columns[0], &k.table.Columns[1], &k.table.Columns[2]
+	name.W = min(23, max(11, r.W-13))
+	value.W, value.Most, help.Most = 8, canvas.Stretch, 0
+	if r.W >= 100 {
+		value.W, value.Most, help.W, help.Most = 33, 0, 10, canvas.Stretch
+	}
+	k.table.Draw(v.c, r, k.rows)
+}
+
+// rowOf is the row of a knob.
+func (k *knobs) rowOf(v *view, i int) knobRow {
+	s := &k.specs[i]
+	r := knobRow{KnobSpec: s, value: v.pic.value(s.Name), state: k.state(s.Name, v.live.Now), selected: i == k.sel}
+	r.focused, r.editable = r.selected && v.focused, r.selected && v.canSet && v.focused
+	switch r.state {
+	case knobStaged:
+		r.change = k.staged[s.Name]
+	case knobRequested:
+		r.change = k.requested[s.Name]
+	}
+	r.effect, r.measured = v.analysis.effects[s.Name]
+	if r.selected {
+		r.edit = k.edit
+	}
+	return r
+}
+
+func knobNameCell(p *canvas.Pen, r *knobRow) {
+	if r.KnobSpec == nil {
+		p.Space(1).Text(canvas.Dim, r.heading)
 		return
 	}
-	editable := selected && v.canSet && v.focused
-	if editable {
-		p.Rune(canvas.Key, v.c.Glyphs.Left)
+	st := canvas.Normal
+	switch {
+	case r.NoEffect != "":
+		st = canvas.Dim
+	case r.focused:
+		st = canvas.Bold
+	}
+	if r.selected {
+		p.Rune(pick(r.focused, canvas.Key, canvas.Bold), p.Glyphs().Mark).Space(1)
+	} else {
+		p.Space(2)
+	}
+	p.Text(st, r.Name)
+}
+
+// knobValueCell writes the value in force, a change that is under way, and at the right
+// what the last one did.
+func knobValueCell(p *canvas.Pen, r *knobRow) {
+	switch {
+	case r.KnobSpec == nil:
+		if r.first {
+			atRight(p, canvas.Dim, "measured")
+		}
+		return
+	case r.edit != nil:
+		p.Rune(canvas.Key, p.Glyphs().Mark).Text(canvas.Selected, r.edit.text).Text(canvas.Cursor, " ")
+		return
+	}
+	if r.editable {
+		p.Rune(canvas.Key, p.Glyphs().Left)
 	} else {
 		p.Space(1)
 	}
-	k.drawValue(v, &p, s, cur, val)
-	if editable {
-		p.Rune(canvas.Key, v.c.Glyphs.Right)
+	st := pick(r.NoEffect == "", canvas.Bold, canvas.Dim)
+	switch {
+	case r.value == "":
+		p.Text(canvas.Dim, "-")
+	case r.Type == "bool":
+		p.Text(st, pick(trace.On(r.value), "[x] on", "[ ] off"))
+	default:
+		p.Text(st, r.value)
+	}
+	if r.editable {
+		p.Rune(canvas.Key, p.Glyphs().Right)
 	}
 	p.Space(1)
+	r.writeState(p)
+	r.writeEffect(p)
+}
+
+// writeState writes how far a change is, or that it would be in vain.
+func (r *knobRow) writeState(p *canvas.Pen) {
 	word := func(st canvas.Style, s string) { // where there is room for it
 		if canvas.Width(s) <= p.Left() {
 			p.Text(st, s)
 		}
 	}
-	switch k.state(s.Name, v.live.Now) {
+	switch r.state {
 	case knobStaged:
-		p.Rune(canvas.Staged, v.c.Glyphs.Arrow).Text(canvas.Staged, k.staged[s.Name])
+		p.Rune(canvas.Staged, p.Glyphs().Arrow).Text(canvas.Staged, r.change)
 		word(canvas.Staged, " staged")
 	case knobRequested:
-		p.Rune(canvas.Warn, v.c.Glyphs.Arrow).Text(canvas.Warn, k.requested[s.Name])
+		p.Rune(canvas.Warn, p.Glyphs().Arrow).Text(canvas.Warn, r.change)
 		word(canvas.Warn, " requested")
-	case knobConfirmed:
-		p.Rune(canvas.Confirmed, v.c.Glyphs.Tick)
-		word(canvas.Confirmed, " confirmed")
-	case knobFading:
-		p.Rune(canvas.Dim, v.c.Glyphs.Tick)
-		word(canvas.Dim, " confirmed")
+	case knobConfirmed, knobFading:
+		st := pick(r.state == knobConfirmed, canvas.Confirmed, canvas.Dim)
+		p.Rune(st, p.Glyphs().Tick)
+		word(st, " confirmed")
 	default:
-		if s.NoEffect != "" {
+		if r.NoEffect != "" {
 			word(canvas.Dim, "no effect")
 		}
 	}
-	if r.W >= 100 { // expanded: what every knob is
-		wide := v.c.Pen(r.X+58, r.Y, r.W-58-10)
-		wide.Text(canvas.Dim, s.Help)
-	}
-	k.drawEffect(v, r, s, p.X)
 }
 
-func (k *knobs) drawValue(v *view, p *canvas.Pen, s *trace.KnobSpec, cur string, st canvas.Style) {
-	switch {
-	case cur == "":
-		p.Text(canvas.Dim, "-")
-	case s.Type == "bool" && trace.On(cur):
-		p.Text(st, "[x] on")
-	case s.Type == "bool":
-		p.Text(st, "[ ] off")
-	default:
-		p.Text(st, cur)
-	}
-}
-
-// drawEffect prints what the knob's last change did to the throughput, if it
-// was the only knob that changed.
-func (k *knobs) drawEffect(v *view, r canvas.Rectangle, s *trace.KnobSpec, used int) {
-	e, ok := v.analysis.effects[s.Name]
-	if !ok || r.W < 44 || used > r.X+r.W-9 {
+// writeEffect writes at the right, where there is room, what the knob's last change did
+// to the throughput, or what keeps that from an answer.
+func (r *knobRow) writeEffect(p *canvas.Pen) {
+	const least = 9 // columns
+	if !r.measured || p.Left() < least {
 		return
 	}
-	var b [16]byte
-	st, text := canvas.Dim, append(b[:0], "same"...)
-	switch {
-	case e.Answer == evidence.Unknown && canvas.Width(e.missing) < r.X+r.W-1-used:
-		w := canvas.Width(e.missing)
-		v.c.Text(r.X+r.W-1-w, r.Y, w, st, e.missing)
-		return
-	case e.Answer == evidence.Unknown:
-		text = append(b[:0], "not yet"...)
+	switch e := &r.effect; {
 	case e.Answer == evidence.Different:
-		text = figures.Narrow.AppendGain(b[:0], e.Estimate())
-		st = canvas.Good
-		if e.Ratio < 1 {
-			st = canvas.Bad
-		}
+		b := figures.Narrow.AppendGain(p.Buf(), e.Estimate())
+		p.To(p.Limit-utf8.RuneCount(b)).Bytes(pick(e.Ratio < 1, canvas.Bad, canvas.Good), b)
+	case e.Answer == evidence.Same:
+		atRight(p, canvas.Dim, "same")
+	case canvas.Width(e.missing) < p.Left():
+		atRight(p, canvas.Dim, e.missing)
+	default:
+		atRight(p, canvas.Dim, "not yet")
 	}
-	v.c.Right(r.X+r.W-9, r.Y, 8, st, text)
 }
+
+// atRight writes s so that it ends at the pen's limit.
+func atRight(p *canvas.Pen, st canvas.Style, s string) { p.To(p.Limit-canvas.Width(s)).Text(st, s) }
 
 // drawFoot says what the selected knob is, what its values are and when they take
 // effect, and what enter would do, or what the last change cost: the first of them

@@ -8,6 +8,7 @@ import (
 
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/canvas"
 )
 
 // knobState is where a change stands. A knob shows the value that the trace
@@ -33,7 +34,8 @@ const (
 type knobs struct {
 	specs     []trace.KnobSpec
 	sel       int // index into specs
-	scroll    int
+	table     canvas.Table[knobRow]
+	rows      []knobRow
 	staged    map[string]string
 	requested map[string]string
 	since     map[string]int64 // ns of the confirmation
@@ -43,6 +45,7 @@ type knobs struct {
 
 func (k *knobs) panel(canSet bool) panel {
 	k.staged, k.requested, k.since = map[string]string{}, map[string]string{}, map[string]int64{}
+	k.table = canvas.Table[knobRow]{Columns: slices.Clone(knobColumns), Marks: true, Pinned: -1}
 	return panel{
 		key: "2", name: "knobs", title: pick(canSet, "Knobs", "Knobs (read-only)"), small: true,
 		place: func(s space) place {

@@ -123,7 +123,7 @@ func (v *Verdict) describe(b stall.Breakdown) {
 		fmt.Fprintf(&t, v.Group.Info().Loses, figures.Prose.Percent(v.Share))
 	}
 	if v.Group == trace.GroupData {
-		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().Doing, figures.Prose.Percent(b.Share(v.Dominant)))
+		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, figures.Prose.Percent(b.Share(v.Dominant)))
 	}
 	switch v.Queue {
 	case "":

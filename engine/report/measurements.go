@@ -138,7 +138,7 @@ func (m *markdown) breakdowns(rows []int) {
 		return
 	}
 	m.table(table)
-	m.line("Computing and all causes add up to the wall time of the steps. Where the device computed nothing:")
+	m.line("Computing and all causes add up to the wall time of the steps. Where the device computed nothing, waiting for a batch:")
 	m.line("")
 	for _, c := range causes {
 		means := c.Info().Means

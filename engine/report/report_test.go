@@ -205,7 +205,7 @@ func TestChrome(t *testing.T) {
 		if spans != len(s.Spans) || math.Abs(compute*1e3-float64(busy)) > 1+float64(busy)/1e9 {
 			t.Errorf("%s: %d events for %d spans, %v µs of compute for %d ns", name, spans, len(s.Spans), compute, busy)
 		}
-		if doc.OtherData.Emulated != s.Meta.Emulated || doc.OtherData.DroppedSpans != sum(s.Outcome.Drops[:]) {
+		if doc.OtherData.Emulated != s.Meta.Emulated || doc.OtherData.DroppedSpans != s.Outcome.Dropped() {
 			t.Errorf("%s: labels %+v", name, doc.OtherData)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/trace"
 )
 
 // segmentTable lists all segments: what they measured, then how they compare.

@@ -22,11 +22,11 @@ var legends = []struct {
 	lane  string
 	kinds []trace.Kind
 }{
-	{"w0, w1, … (workers) and inline (the step loop itself)", []trace.Kind{trace.KindRead, trace.KindDecode, trace.KindTransform,
+	{"Workers (w0, w1, …; inline is the step loop itself)", []trace.Kind{trace.KindRead, trace.KindDecode, trace.KindTransform,
 		trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
-	{"host (the step loop)", []trace.Kind{trace.KindNext, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
+	{"Host (the step loop)", []trace.Kind{trace.KindNext, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
 	{"H2D", []trace.Kind{trace.KindCopy}},
-	{"compute", []trace.Kind{trace.KindCompute}},
+	{"Compute", []trace.Kind{trace.KindCompute}},
 }
 
 // legend explains the glyphs that were drawn.

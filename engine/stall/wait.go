@@ -43,7 +43,7 @@ func Gaps(spans []trace.Span) iter.Seq[Gap] {
 				continue
 			}
 			cause := s.Cause()
-			if s.Start != g.End || paused != (cause == trace.CausePaused) {
+			if g.Largest == nil || s.Start != g.End || paused != (cause == trace.CausePaused) {
 				if g.Any() && !yield(g) {
 					return
 				}
