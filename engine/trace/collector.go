@@ -240,12 +240,16 @@ const (
 	maxPendingSteps = 1 << 16
 )
 
-// keep sets a copy of b aside for the file. While the file cannot keep up, what
-// waits longest is given up, and counted.
+// keep sets a copy of b aside for the file.
 func (c *Collector) keep(b *Batch) {
-	if c.store == nil {
-		return
+	if c.store != nil {
+		c.bound()
+		c.pending.append(b)
 	}
+}
+
+// bound gives up, while the file cannot keep up, what waits longest, and counts it.
+func (c *Collector) bound() {
 	if p := c.pending; len(p.Spans) > maxPendingSpans {
 		c.lose(nil, p.Spans)
 		p.Spans = p.Spans[:0]
@@ -254,18 +258,24 @@ func (c *Collector) keep(b *Batch) {
 		c.lose(p.Steps[:maxPendingSteps/2], nil)
 		p.Steps = slices.Delete(p.Steps, 0, maxPendingSteps/2)
 	}
-	c.pending.append(b)
 }
 
-// offer hands the pending batch to the writer, when the writer is free.
+// offer hands the pending batch to the writer, when the writer is free. What the writer
+// could not write goes first: the file takes steps in their order only.
 func (c *Collector) offer() {
 	if c.store == nil {
 		return
 	}
 	select {
-	case empty := <-c.written:
+	case back := <-c.written:
+		if !back.empty() {
+			back.append(c.pending)
+			c.pending.reset()
+			c.pending, back = back, c.pending
+			c.bound()
+		}
 		c.writes <- c.pending
-		c.pending = empty
+		c.pending = back
 	default:
 	}
 }

@@ -29,6 +29,9 @@ func (k *kept) Write(b *Batch) error {
 			return err
 		}
 	}
+	if n := len(k.batch.Steps); n > 0 && len(b.Steps) > 0 && b.Steps[0].Index <= k.batch.Steps[n-1].Index {
+		return errors.New("steps out of order") // as the session file says
+	}
 	k.batch.append(b)
 	return nil
 }
@@ -265,10 +268,12 @@ func TestWriteFailsBeforeTheEnd(t *testing.T) {
 	for _, at := range []struct {
 		name  string
 		until func(c *Collector) bool // the run ends; nil: there is no writer
+		again bool                    // what came back is offered again before
 	}{
-		{"not handed over", nil},
-		{"with the writer", func(c *Collector) bool { return c.Err() != nil }},
-		{"handed back", func(c *Collector) bool { return c.Err() != nil && len(c.written) == 1 }},
+		{"not handed over", nil, false},
+		{"with the writer", func(c *Collector) bool { return c.Err() != nil }, false},
+		{"handed back", func(c *Collector) bool { return c.Err() != nil && len(c.written) == 1 }, false},
+		{"offered again", func(c *Collector) bool { return c.Err() != nil && len(c.written) == 1 }, true},
 	} {
 		for _, mend := range []string{"room again", "still full", "panics"} {
 			t.Run(at.name+", "+mend, func(t *testing.T) {
@@ -297,6 +302,12 @@ func TestWriteFailsBeforeTheEnd(t *testing.T) {
 					st.fail(nil)
 				case "panics":
 					st.fail(func() error { panic("no store") })
+				}
+				if at.again {
+					c.offer()
+					for len(c.writes) > 0 { // the writer has it
+						time.Sleep(time.Millisecond)
+					}
 				}
 				err := c.Stop(Outcome{Status: "finished", Ended: 1 << 41})
 				if failed := mend != "room again" || at.until != nil; (err != nil) != failed {
