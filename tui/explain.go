@@ -149,8 +149,9 @@ func (t *timeline) gapText(g *stall.Gap, at int64) string {
 	}
 	if !cause.IsData() {
 		words := cause.Info().Means
-		if cause == trace.CauseLaunch && t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) < 0 {
-			words = "launch overhead, which is what it takes to begin enqueued work"
+		if cause == trace.CauseLaunch { // the spans tell which of the two it was
+			enqueuing := t.most(s.Start, s.End, func(o *trace.Span) bool { return o.Kind == trace.KindEnqueue && o.Step == s.Step }) >= 0
+			words = pick(enqueuing, "the host was still enqueuing", "launch overhead")
 		}
 		return b.String() + pick(2*g.Data() > g.End-g.Start, "starved ", "device idle ") + long + ": " + words + of
 	}

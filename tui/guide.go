@@ -272,7 +272,7 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 		say("Until a new configuration has it, nothing is different. S asks again.")
 	case chapterFind:
 		say("1 of 4, find: %s is in force. The STALL lane has a letter for each cause.", guideKnob)
-		say("The verdict needs some steps of it: %s so far.", figures.Count(m.analysis.win.steps()))
+		say("It is measured first, to compare the fix with it: %s so far.", figures.Counted(m.analysis.win.steps(), "step", "steps"))
 	case chapterFix:
 		say("2 of 4, fix: %s %s, by %s. #%d is baseline A from here.", v.Class, figures.Prose.Percent(v.Share), v.Dominant, g.slow)
 		switch {

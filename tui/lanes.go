@@ -101,7 +101,9 @@ func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 	}
 	if spare >= 3 {
 		r.tall = min(1+spare/2, 8)
+		spare -= r.tall - 1
 	}
+	r.lines = max(r.lines, min(len(t.lines), r.lines+spare))
 	return r
 }
 

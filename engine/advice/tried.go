@@ -110,19 +110,19 @@ func changesDevice(specs []trace.KnobSpec, knob string) bool {
 	return false
 }
 
-// changedAlone names the knob that differs between two settings, if it is only one.
-// prefetch_factor means nothing without workers, so that it comes and goes with them
-// does not count.
-func changedAlone(a, b []trace.Knob) (name string, alone bool) {
+// Chosen are the knobs of b that differ from a's by choice: prefetch_factor means nothing
+// without workers, so that it comes and goes with them.
+func Chosen(a, b []trace.Knob) []trace.Knob {
 	inline := (trace.KnobValue(a, "num_workers") == "0") != (trace.KnobValue(b, "num_workers") == "0")
-	n := 0
-	for _, k := range b {
-		if trace.KnobValue(a, k.Name) != k.Value && !(inline && k.Name == "prefetch_factor") {
-			name = k.Name
-			n++
-		}
+	return slices.DeleteFunc(Changed(a, b), func(k trace.Knob) bool { return inline && k.Name == "prefetch_factor" })
+}
+
+// changedAlone names the knob that was changed between two settings, if it is only one.
+func changedAlone(a, b []trace.Knob) (name string, alone bool) {
+	if c := Chosen(a, b); len(c) == 1 {
+		return c[0].Name, true
 	}
-	return name, n == 1
+	return "", false
 }
 
 // refused reports whether a value was tried, bought nothing and was undone. Of a

@@ -52,7 +52,7 @@ func (m *markdown) judged(row int) string {
 // knob does about that.
 func (m *markdown) why(row int) string {
 	before := &m.rows[row-1]
-	knobs := advice.Changed(before.Segment.Knobs, m.rows[row].Segment.Knobs)
+	knobs := advice.Chosen(before.Segment.Knobs, m.rows[row].Segment.Knobs)
 	if i := slices.IndexFunc(m.rows[:row], func(r stall.SegmentStats) bool {
 		return len(advice.Changed(r.Segment.Knobs, m.rows[row].Segment.Knobs)) == 0
 	}); i >= 0 && i < row-1 {
@@ -66,6 +66,10 @@ func (m *markdown) why(row int) string {
 	for _, k := range knobs {
 		i := slices.IndexFunc(a.Findings, func(f advice.Finding) bool { return f.Knob == k.Name })
 		switch help := m.help(k.Name); {
+		case k.IsInject() && trace.Off(k.Value):
+			reasons = append(reasons, "the injection was taken back")
+		case k.IsInject():
+			reasons = append(reasons, "a bottleneck was injected on purpose")
 		case i >= 0:
 			reasons = append(reasons, a.Findings[i].Evidence)
 		case k.Name == "in_order" && trace.Off(k.Value) && strings.Contains(m.longest(row-1), headOfLine):
@@ -136,7 +140,8 @@ func (m *markdown) effect(row int) string {
 		text = fmt.Sprintf("whether throughput changed is not known yet (%s)", c.Missing)
 	}
 	text += fmt.Sprintf("; utilisation %s -> %s, waiting for data %s -> %s", share(a, a.Utilisation), share(r, r.Utilisation), share(a, a.DataShare), share(r, r.DataShare))
-	if compute := m.computeText(a, r, &r.VsBefore.Busy); compute != "" {
+	told := row == m.last && row-1 == m.first // above the pictures
+	if compute := m.computeText(a, r, &r.VsBefore.Busy); compute != "" && !told {
 		text += "; " + compute
 	}
 	for _, k := range advice.Changed(a.Segment.Knobs, r.Segment.Knobs) {

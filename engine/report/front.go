@@ -133,14 +133,22 @@ func (m *markdown) computeChange(a, b *stall.SegmentStats) string {
 	return change(perSample(a), perSample(b))
 }
 
-// slowed is the change of the device's own time that is worth a word.
-const slowed = 0.05
+// The changes of the device's own time that are worth a word: one that is certain, and
+// one that may be chance.
+const (
+	slowed      = 0.05
+	perhapsSlow = 0.15
+)
 
 // computeText says that the device's own time for a sample changed between two rows,
 // which no waiting explains; empty when it did not, as far as can be told.
 func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Change) string {
 	x, y := perSample(a), perSample(b)
-	if x == 0 || y == 0 || math.Abs(y/x-1) < slowed || c.Answer == evidence.Same {
+	least := slowed
+	if c.Answer != evidence.Different {
+		least = perhapsSlow
+	}
+	if x == 0 || y == 0 || math.Abs(y/x-1) < least || c.Answer == evidence.Same {
 		return ""
 	}
 	is, way, size := "seems", "slower", change(x, y)+", which may be chance"

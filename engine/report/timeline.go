@@ -2,10 +2,12 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -58,7 +60,7 @@ func legend(drawn map[byte]bool) string {
 	return strings.Join(text, ". ")
 }
 
-// timeline draws a few steps from the middle of a row, and notes the glyphs used.
+// timeline draws a few steps of a row that are typical of it, and notes the glyphs used.
 func (m *markdown) timeline(row int, drawn map[byte]bool) {
 	from, to, first, last := m.window(row)
 	if to <= from {
@@ -82,7 +84,7 @@ func (m *markdown) timeline(row int, drawn map[byte]bool) {
 		l.add(g, max(s.Start, from)-from, min(s.End, to)-from, to-from)
 	}
 	slices.SortFunc(ids, func(a, b trace.TrackID) int { return laneOrder(a) - laneOrder(b) })
-	m.para("Steps %s to %s, %s in %d columns of %s:", figures.Count(first), figures.Count(last), figures.Prose.Time(to-from), columns, figures.Prose.Time((to-from)/columns))
+	m.para("Steps %s to %s, typical ones, %s in %d columns of %s:", figures.Count(first), figures.Count(last), figures.Prose.Time(to-from), columns, figures.Prose.Time((to-from)/columns))
 	m.line("```")
 	workers, hidden := 0, 0
 	for _, id := range ids {
@@ -106,12 +108,12 @@ func (m *markdown) timeline(row int, drawn map[byte]bool) {
 	m.line("")
 }
 
-// window chooses whole steps that were recorded, from the middle of the longest
-// stretch of them among the row's steady ones: of a long run only the beginning and
-// the end of a segment are left.
+// window chooses whole steps that were recorded, one after the other, among the row's
+// steady ones: those of which the device's utilisation is nearest to the row's. Of a long
+// run only the beginning and the end of a segment are left.
 func (m *markdown) window(row int) (from, to int64, first, last int32) {
-	t := m.tally(row)
-	var best, run []trace.Step
+	t, nearest := m.tally(row), math.Inf(1)
+	var run []trace.Step // the latest
 	for _, r := range m.recorded(t.Start, t.End) {
 		after, err := m.s.FirstAfter(r.from)
 		if err != nil {
@@ -128,17 +130,18 @@ func (m *markdown) window(row int) (from, to int64, first, last int32) {
 			if n := len(run); n > 0 && run[n-1].End != s.Start {
 				run = run[:0]
 			}
-			if run = append(run, *s); len(run) > len(best) {
-				best = append(best[:0], run...)
+			if len(run) == pictured {
+				run = append(run[:0], run[1:]...)
+			}
+			run = append(run, *s)
+			off := math.Abs(stall.Sum(run).Utilisation()-m.rows[row].Utilisation) + float64(pictured-len(run)) // whole pictures first
+			if off < nearest {
+				nearest = off
+				from, to, first, last = run[0].Start, s.End, run[0].Index, s.Index
 			}
 		}
 	}
-	if len(best) == 0 {
-		return 0, 0, 0, 0
-	}
-	n := min(pictured, len(best))
-	i := (len(best) - n + 1) / 2
-	return best[i].Start, best[i+n-1].End, best[i].Index, best[i+n-1].Index
+	return from, to, first, last
 }
 
 // taped is a time that was recorded without a hole, in ns.
