@@ -89,6 +89,7 @@ soak:
 
 truth:
 	$(GO) test -count=1 -timeout 0 -v -run '^TestTruth$$' ./engine/evidence -truth
+	$(GO) test -count=1 -timeout 0 -v -run '^TestScenarios$$' ./engine/command -truth
 
 vet:
 	$(GO) vet ./...

@@ -70,10 +70,15 @@ func openDevice(name string, again bool, clock trace.Clock) (*opened, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &opened{dev: emu.New(p, sleeper{clock}), preset: &p, index: -1}, nil
+		return emulated(p, clock), nil
 	}
 	return nil, fault.New("open device", name, "there is none of that name",
 		"choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
+}
+
+// emulated is a modelled device on the run's clock.
+func emulated(p emu.Preset, clock trace.Clock) *opened {
+	return &opened{dev: emu.New(p, sleeper{clock}), preset: &p, index: -1}
 }
 
 // defaults are the knobs before the flags: an emulated workload brings its batch

@@ -40,8 +40,18 @@ type run struct {
 }
 
 // newRun opens all that a training run needs; on an error nothing stays open.
-func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, err error) {
-	r = &run{clock: trace.NewClock()}
+func (o *options) newRun(ctx context.Context, progress progressFunc) (*run, error) {
+	clock := trace.NewClock()
+	d, err := openDevice(o.device, o.knobs.text("autotune") == tuneAgain, clock)
+	if err != nil {
+		return nil, err
+	}
+	return o.newRunOn(ctx, d, clock, progress)
+}
+
+// newRunOn opens the rest of a run on a device, which it closes on an error.
+func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, progress progressFunc) (r *run, err error) {
+	r = &run{device: d, clock: clock}
 	started := time.Now()
 	defer func() {
 		if err != nil {
@@ -49,9 +59,6 @@ func (o *options) newRun(ctx context.Context, progress progressFunc) (r *run, er
 			r = nil
 		}
 	}()
-	if r.device, err = openDevice(o.device, o.knobs.text("autotune") == tuneAgain, r.clock); err != nil {
-		return r, err
-	}
 	knobs, err := o.knobs.knobs(r.device.defaults())
 	if err != nil {
 		return r, usageError{err}

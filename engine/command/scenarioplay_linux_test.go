@@ -1,0 +1,379 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+var (
+	truth = flag.Bool("truth", false, "follow the advice in every scenario and print the table (minutes)")
+	only  = flag.String("rows", "", "only the scenarios whose name matches this expression")
+)
+
+// How long each setting is measured: this long and so many steps, but never for longer
+// than the limit.
+const (
+	measureFor   = 2500 * time.Millisecond
+	measureSteps = 60
+	measureLimit = 8 * time.Second
+)
+
+// worthIt is the gain from which advice has helped, and above which a knob that was not
+// advised was missed.
+const worthIt = 0.05
+
+// most is how often advice is followed; one that goes on is stuck.
+const most = 8
+
+// TestScenarios follows the advice literally, in every scenario, until there is none.
+func TestScenarios(t *testing.T) {
+	if !*truth {
+		t.Skip("takes minutes; run it with -truth, or make truth")
+	}
+	rows := regexp.MustCompile(*only)
+	data := folders{t: t, dir: t.TempDir(), made: map[dataKind]string{}}
+	fmt.Printf("\nThe advice, followed until there is none, on %d cores. Gains are throughput over that at the start;\n", host.Cores())
+	fmt.Printf("\"missed\" is what the knobs that an expert would set bring on top of that.\n\n")
+	fmt.Println("| scenario | verdict | followed | gain | missed | end | right | others' cores |")
+	fmt.Println("|---|---|---|--:|--:|---|---|--:|")
+	right, played := 0, 0
+	var details []string
+	for i := range scenarios {
+		sc := &scenarios[i]
+		if !rows.MatchString(sc.name) {
+			continue
+		}
+		p := sc.play(t, data.of(sc.data))
+		fmt.Println(p.row())
+		details = append(details, p.details())
+		played++
+		if p.right() {
+			right++
+		}
+		if p.repeated != "" {
+			t.Errorf("%s: advised again although it failed: %s", sc.name, p.repeated)
+		}
+		if p.replayed != p.last.Text() {
+			t.Errorf("%s: the session's file says %q, the session said %q", sc.name, p.replayed, p.last.Text())
+		}
+	}
+	fmt.Printf("\n%d of %d scenarios right.\n\n%s\n", right, played, strings.Join(details, "\n"))
+	if 10*right < 9*played {
+		t.Errorf("the advice was right in %d of %d scenarios, fewer than 9 in 10", right, played)
+	}
+}
+
+// play is what became of a scenario.
+type play struct {
+	*scenario
+	first    advice.Advice // at the start
+	last     advice.Advice // when there was no more to follow
+	replayed string        // the same from the session's file
+	steps    []followed
+	rates    []float64 // samples/s, of each segment that was measured
+	best     evidence.Change
+	repeated string
+	others   float64 // cores, on average
+}
+
+// followed is a piece of advice and what it brought.
+type followed struct {
+	knob, value string
+	ratio       float64
+	text        string
+}
+
+func (p *play) gain() float64 { return p.rates[len(p.rates)-1]/p.rates[0] - 1 }
+
+// missed is what the best knobs bring over the end; noise is nothing.
+func (p *play) missed() float64 {
+	if p.best.Answer != evidence.Different {
+		return 0
+	}
+	return p.best.Ratio - 1
+}
+
+// end says how it ended.
+func (p *play) end() string {
+	switch {
+	case p.gain() > worthIt:
+		return "gain"
+	case p.last.First().Value != "":
+		return "stuck"
+	case p.last.Verdict.Class == advice.DeviceBound && len(p.last.Findings) == 0:
+		return "none"
+	}
+	return "told"
+}
+
+// right reports whether the first verdict, the first knob and the end are what was
+// expected, and that no knob helps where the advice said so.
+func (p *play) right() bool {
+	return p.verdictRight() && p.knobRight() && p.endRight()
+}
+
+func oneOf(list, word string) bool {
+	for w := range strings.SplitSeq(list, "|") {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *play) verdictRight() bool { return oneOf(p.verdict, p.first.Verdict.Class) }
+
+func (p *play) knobRight() bool {
+	f := p.first.First()
+	if f.Value == "" {
+		return oneOf(p.knob, "-")
+	}
+	return oneOf(p.knob, f.Knob)
+}
+
+func (p *play) endRight() bool {
+	end := p.end()
+	return oneOf(p.scenario.end, end) && p.repeated == "" && (end == "gain" || p.missed() <= worthIt)
+}
+
+func mark(ok bool) string {
+	if ok {
+		return ""
+	}
+	return " (!)"
+}
+
+func (p *play) row() string {
+	path := []string{}
+	for _, f := range p.steps {
+		path = append(path, fmt.Sprintf("%s=%s %+.0f %%", f.knob, f.value, 100*(f.ratio-1)))
+	}
+	if len(path) == 0 {
+		path = []string{"-"}
+	}
+	return fmt.Sprintf("| %s | %s%s | %s%s | %+.0f %% | %+.0f %% | %s%s | %v | %.1f |", p.name,
+		p.first.Verdict.Class, mark(p.verdictRight()), strings.Join(path, ", "), mark(p.knobRight()),
+		100*p.gain(), 100*p.missed(), p.end(), mark(p.endRight()), p.right(), p.others)
+}
+
+// details are the words.
+func (p *play) details() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n  %.0f/s: %s\n", p.name, p.rates[0], p.first.Verdict.Text)
+	for i, f := range p.steps {
+		fmt.Fprintf(&b, "  -> %s\n  %.0f/s\n", f.text, p.rates[i+1])
+	}
+	fmt.Fprintf(&b, "  = %s: %s\n  with %s: %v", p.last.Verdict.Class, p.last.Text(), p.scenario.best, &p.best)
+	return b.String()
+}
+
+// play runs the scenario.
+func (sc *scenario) play(t *testing.T, data string) *play {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range inCores(sc.neighbours) {
+		defer compete(t)()
+	}
+	if sc.data.cold {
+		defer chill(t, data)()
+	}
+	r := sc.start(ctx, t, data)
+	ended := make(chan error, 1)
+	go func() { ended <- r.train(ctx) }()
+	p := &play{scenario: sc}
+	failed := map[trace.Knob]bool{}
+	for {
+		s, rate := sc.measure(t, r)
+		p.rates = append(p.rates, rate)
+		p.last = advice.Of(s, s.Tally(s.Last.Segment), stall.Segments(s))
+		if n := len(p.steps); n > 0 {
+			f := &p.steps[n-1]
+			f.ratio = rate / p.rates[n-1]
+			if f.ratio < 1+worthIt {
+				failed[trace.Knob{Name: f.knob, Value: f.value}] = true
+			}
+		} else {
+			p.first = p.last
+		}
+		f := p.last.First()
+		if f.Value == "" || len(p.steps) == most {
+			break
+		}
+		advised := trace.Knob{Name: f.Knob, Value: f.Value}
+		if failed[advised] {
+			p.repeated = f.Text()
+			break
+		}
+		p.steps = append(p.steps, followed{knob: f.Knob, value: f.Value, text: f.Text()})
+		sc.set(t, r, advised)
+	}
+	sc.tryBest(t, r, p)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("%s: %v", sc.name, err)
+	}
+	p.check(t, r)
+	return p
+}
+
+// tryBest measures the knobs that an expert would set against the end.
+func (sc *scenario) tryBest(t *testing.T, r *run, p *play) {
+	t.Helper()
+	end := all(r.session).Last.Segment
+	var changes []trace.Knob
+	for k := range strings.FieldsSeq(sc.best) {
+		name, value, _ := strings.Cut(k, "=")
+		if n := inCores(value); n > 0 {
+			value = strconv.Itoa(n)
+		}
+		changes = append(changes, trace.Knob{Name: name, Value: value})
+	}
+	sc.set(t, r, changes...)
+	s, _ := sc.measure(t, r)
+	rows := stall.Segments(s)
+	if s.Last.Segment == end { // the best is in force already
+		return
+	}
+	p.best = stall.Compare(rows, &rows[end], &rows[len(rows)-1]).Throughput
+}
+
+// check compares the last advice with that of the file, and sums up the gauges.
+func (p *play) check(t *testing.T, r *run) {
+	t.Helper()
+	s, err := store.Open(r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, file := all(r.session), all(s)
+	p.replayed = p.last.Text()
+	if a, b := advised(live), advised(file); a != b {
+		p.replayed = fmt.Sprintf("%s (live %s)", b, a)
+	}
+	share, _, _ := live.GaugeDuringSteps(trace.GaugeCPUOthers)
+	p.others = share / 100 * float64(max(1, len(host.Affinity())))
+}
+
+func advised(s *trace.Snapshot) string {
+	a := advice.Of(s, s.Tally(s.Last.Segment), stall.Segments(s))
+	return a.Text()
+}
+
+// inCores reads "3", "C" and "2C", C being the cores; 0 is neither.
+func inCores(text string) int {
+	digits, ok := strings.CutSuffix(text, "C")
+	n, err := strconv.Atoi(cmp.Or(digits, "1"))
+	switch {
+	case err != nil || text == "":
+		return 0
+	case ok:
+		return n * host.Cores()
+	}
+	return n
+}
+
+// start opens the run on the scenario's device.
+func (sc *scenario) start(ctx context.Context, t *testing.T, data string) *run {
+	t.Helper()
+	o := newOptions("scenarios")
+	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	o.addTraining(fs)
+	args := []string{"--data", data, "--session", filepath.Join(t.TempDir(), "scenario"+store.Ext)}
+	for a := range strings.FieldsSeq(sc.knobs) {
+		if n := inCores(a); n > 0 {
+			a = strconv.Itoa(n)
+		}
+		args = append(args, a)
+	}
+	if err := fs.Parse(args); err != nil {
+		t.Fatalf("%s: %v", sc.name, err)
+	}
+	clock := trace.NewClock()
+	d, err := sc.open(o, clock)
+	if err != nil {
+		t.Fatalf("%s: %v", sc.name, err)
+	}
+	r, err := o.newRunOn(ctx, d, clock, func(string, int, int) {})
+	if err != nil {
+		t.Fatalf("%s: %v", sc.name, err)
+	}
+	return r
+}
+
+func (sc *scenario) open(o *options, clock trace.Clock) (*opened, error) {
+	if sc.device != "" {
+		return openDevice(sc.device, false, clock)
+	}
+	p, err := emu.Find("h100")
+	if err != nil {
+		return nil, err
+	}
+	p.Card.Pinned, p.Card.Pageable = cmp.Or(sc.link.pinned, p.Card.Pinned), cmp.Or(sc.link.pageable, p.Card.Pageable)
+	batch, err := strconv.Atoi(o.knobs.text("batch_size"))
+	p.Workload = &emu.Workload{Name: "scenario", BatchSize: batch, Compute: sc.step}
+	return emulated(p, clock), err
+}
+
+// set changes knobs and waits until the trace confirms it.
+func (sc *scenario) set(t *testing.T, r *run, changes ...trace.Knob) {
+	t.Helper()
+	before := r.engine.Requested()
+	if err := r.engine.Set(changes); err != nil {
+		t.Fatalf("%s: %v: %v", sc.name, changes, err)
+	}
+	if len(advice.Changed(before, r.engine.Requested())) == 0 {
+		return
+	}
+	n := len(r.session.Snapshot(0, 0).Segments)
+	for end := time.Now().Add(time.Minute); len(r.session.Snapshot(0, 0).Segments) == n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v never took effect", sc.name, changes)
+		}
+	}
+}
+
+// measure waits until there is enough to judge the newest segment, and returns its rate.
+func (sc *scenario) measure(t *testing.T, r *run) (*trace.Snapshot, float64) {
+	t.Helper()
+	start := time.Now()
+	for {
+		time.Sleep(50 * time.Millisecond)
+		s := r.session.Snapshot(0, 0)
+		if len(s.Segments) > 0 {
+			tally := s.Tally(s.Segments[len(s.Segments)-1].Index)
+			enough := tally.Steady.Steps >= measureSteps && tally.Steady.Active() >= int64(measureFor)
+			if enough || time.Since(start) > measureLimit && tally.Steady.Steps > 0 {
+				break
+			}
+		}
+		if time.Since(start) > time.Minute {
+			t.Fatalf("%s: no step in a minute", sc.name)
+		}
+	}
+	s := all(r.session)
+	rows := stall.Segments(s)
+	rate := rows[len(rows)-1].SamplesPerSecond
+	if math.IsNaN(rate) || rate <= 0 {
+		t.Fatalf("%s: %v samples/s", sc.name, rate)
+	}
+	return s, rate
+}
