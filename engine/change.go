@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
@@ -72,7 +71,7 @@ func (e *Engine) apply(k Knobs) error {
 	}
 	if err != nil {
 		e.withdraw(k)
-		e.rec.Note("error", fmt.Sprintf("%s not applied: %v", words, err))
+		e.rec.Note("error", words+trace.NotApplied+err.Error())
 	}
 	e.span(trace.KindRebuild, start, -1, 0)
 	switch {

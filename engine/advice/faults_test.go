@@ -12,9 +12,9 @@ import (
 // found is what must be said of each of stalltest.Faults.
 var found = map[string]struct{ class, queue, knob, value string }{
 	"none":                          {DeviceBound, QueueDevice, "", ""},
-	"slow read":                     {"input-bound", QueueIO, "num_workers", "5"},
-	"slow decode":                   {"input-bound", QueueCPU, "num_workers", "5"},
-	"slow transform":                {"input-bound", QueueCPU, "num_workers", "5"},
+	"slow read":                     {"input-bound", QueueIO, "num_workers", "6"},
+	"slow decode":                   {"input-bound", QueueCPU, "num_workers", "6"},
+	"slow transform":                {"input-bound", QueueCPU, "num_workers", "6"},
 	"one straggler":                 {"input-bound", "", "in_order", "off"},
 	"no overlap":                    {"input-bound", QueueCPU, "num_workers", "1"},
 	"slow copy":                     {"copy-bound", QueueDevice, "pin_memory", "on"},
@@ -23,7 +23,7 @@ var found = map[string]struct{ class, queue, knob, value string }{
 	"paused":                        {DeviceBound, QueueDevice, "", ""},
 	"workers restarted every epoch": {"input-bound", "", "persistent_workers", "on"},
 	"slots returned late":           {"input-bound", QueueCPU, "prefetch_factor", "4"},
-	"one worker on a steady load":   {"input-bound", QueueCPU, "num_workers", "3"},
+	"one worker on a steady load":   {"input-bound", QueueCPU, "num_workers", "4"},
 }
 
 // snapshot is the session of a run, with the stalls among its spans.
@@ -71,7 +71,7 @@ func TestVerdictAfterAChange(t *testing.T) {
 	if v := judge(snap, snap.Recent); v.Class != DeviceBound || v.Excluded != 8 {
 		t.Errorf("after the change: %+v", v)
 	}
-	if v := judge(snap, snap.Recent[:80]); v.Class != "input-bound" || v.Knob != "num_workers" || v.Value != "4" {
+	if v := judge(snap, snap.Recent[:80]); v.Class != "input-bound" || v.Knob != "num_workers" || v.Value != "5" {
 		t.Errorf("before the change: %+v", v)
 	}
 	if v := judge(snap, snap.Recent[:90]); v.Class != NotEnoughSteps || !strings.Contains(v.Text, "2 with these settings") {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
 
@@ -12,6 +14,8 @@ import (
 // or is an estimate with a ~ before it.
 type Rule struct {
 	Name  string
+	Group trace.Group // of causes, that it is about
+	Last  bool        // it speaks only where no rule of its group has a knob to turn
 	Check func(*situation) (Finding, bool)
 }
 
@@ -48,19 +52,27 @@ func (s *situation) turn(knob, value, why string) Finding {
 }
 
 // rules are all there are. Where two are about equally much, the earlier one leads.
-var rules = slices.Concat(loaderRules, deviceRules)
+var rules = slices.Concat(undoRules, loaderRules, deviceRules)
 
 // findings are what the rules have to say of a situation, those that are about most
 // of the time first.
 func (s *situation) findings() []Finding {
 	var out []Finding
-	for _, r := range rules {
-		f, ok := r.Check(s)
-		if !ok || f.Value != "" && s.refused(f.Knob, f.Value) {
-			continue
+	var turned [trace.NumGroups]bool // groups that a knob may help
+	for last := range 2 {
+		for i := range rules {
+			r := &rules[i]
+			if r.Last != (last == 1) || r.Last && turned[r.Group] {
+				continue
+			}
+			f, ok := r.Check(s)
+			if !ok || f.Value != "" && s.refused(f.Knob, f.Value) {
+				continue
+			}
+			turned[r.Group] = turned[r.Group] || f.Value != ""
+			f.Rule = r.Name
+			out = append(out, f)
 		}
-		f.Rule = r.Name
-		out = append(out, f)
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) })
 	if len(out) > 0 && s.flags&trace.FlagInjected != 0 && s.b.DataShare() >= moderate {
@@ -72,56 +84,51 @@ func (s *situation) findings() []Finding {
 // deviceRules are about what is not the loader's: copies, launches, waiting for
 // results, and what nobody recorded.
 var deviceRules = []Rule{
-	{"ceiling", func(s *situation) (f Finding, ok bool) {
+	{Name: "ceiling", Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "turn ceiling off to see how near the loader comes",
 			Evidence: "this is the ceiling, with cached batches that bypass the loader", Share: 1,
 		}
 		return f, s.flags&trace.FlagCeiling != 0
 	}},
-	{"pin memory for copies", func(s *situation) (f Finding, ok bool) {
+	{Name: "pin memory for copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
 		f = s.turn("pin_memory", "on", "page-locked memory is copied at full speed and while the host goes on")
 		f.Share = s.share(trace.GroupCopy)
 		return f, f.Share >= moderate && s.can("pin_memory")
 	}},
-	{"copy bytes", func(s *situation) (f Finding, ok bool) {
+	{Name: "copy bytes", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
 		f = s.turn("device_transforms", "on", "uint8 pixels are a quarter of the bytes of float32")
 		f.Share = s.share(trace.GroupCopy)
 		return f, f.Share >= moderate && s.can("device_transforms")
 	}},
-	{"copy less", func(s *situation) (f Finding, ok bool) {
+	{Name: "copy less", Group: trace.GroupCopy, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
-			Remedy:   "copy less: smaller samples or a narrower type",
-			Evidence: "the loader is not what is late", Share: s.share(trace.GroupCopy),
+			Remedy:   "no knob helps here: copy less, with smaller samples or a narrower type, or use a faster link",
+			Evidence: s.copies(), Share: s.share(trace.GroupCopy),
 		}
-		return f, f.Share >= moderate && !s.can("pin_memory") && !s.can("device_transforms")
+		return f, f.Share >= moderate
 	}},
-	{"capture", func(s *situation) (f Finding, ok bool) {
+	{Name: "capture", Group: trace.GroupLaunch, Check: func(s *situation) (f Finding, ok bool) {
 		f = s.turn("capture", "on", "a captured graph is one call where the step now makes many")
 		f.Share = s.share(trace.GroupLaunch)
 		return f, f.Share >= moderate && s.can("capture")
 	}},
-	{"larger batches", func(s *situation) (f Finding, ok bool) {
-		batch, known := s.number("batch_size")
-		f = s.turn("batch_size", fmt.Sprint(2*batch), "the same number of launches then does twice the work; the training changes with it")
-		f.Share = s.share(trace.GroupLaunch)
-		return f, f.Share >= moderate && known && 2*batch <= s.limit("batch_size", 1<<20)
-	}},
-	{"launch less", func(s *situation) (f Finding, ok bool) {
+	{Name: "larger batches", Group: trace.GroupLaunch, Check: largerBatches},
+	{Name: "launch less", Group: trace.GroupLaunch, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
-			Remedy:   "enqueue less, in fewer, fused launches",
+			Remedy:   "no knob helps here: enqueue less, in fewer, fused launches",
 			Evidence: "the host does not enqueue as fast as the device computes", Share: s.share(trace.GroupLaunch),
 		}
 		return f, f.Share >= moderate
 	}},
-	{"sync less", func(s *situation) (f Finding, ok bool) {
+	{Name: "sync less", Group: trace.GroupSync, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
-			Remedy:   "look at results less often",
+			Remedy:   "no knob helps here: look at results less often",
 			Evidence: "the host waits for the device and then has nothing enqueued", Share: s.share(trace.GroupSync),
 		}
 		return f, f.Share >= moderate
 	}},
-	{"unexplained", func(s *situation) (f Finding, ok bool) {
+	{Name: "unexplained", Group: trace.GroupUnknown, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "look at the timeline",
 			Evidence: "the host was neither loading, copying, enqueuing nor waiting in these gaps",
@@ -129,4 +136,23 @@ var deviceRules = []Rule{
 		}
 		return f, f.Share >= moderate
 	}},
+}
+
+// largerBatches is for what the host does once a step, however many samples it has:
+// launches, and waiting for their results.
+func largerBatches(s *situation) (f Finding, ok bool) {
+	batch, known := s.number("batch_size")
+	f = s.turn("batch_size", strconv.Itoa(2*batch), "the same launches and waits then serve twice the samples; the training changes with it")
+	f.Share = s.share(trace.GroupLaunch) + s.share(trace.GroupSync)
+	fits := 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
+	return f, f.Share >= moderate && known && fits
+}
+
+// copies says how long a batch is copied and how long it is computed.
+func (s *situation) copies() string {
+	if s.b.Copy <= 0 || s.b.Steps <= 0 {
+		return "the loader is not what is late"
+	}
+	return fmt.Sprintf("a batch is copied for %s at %s/s, and computed for %s", figures.Prose.Time(s.b.Copy/s.b.Steps),
+		figures.Prose.Bytes(int64(float64(s.b.Bytes)/float64(s.b.Copy)*1e9)), figures.Prose.Time(s.b.Busy/s.b.Steps))
 }

@@ -11,19 +11,20 @@ import (
 
 // loaderRules are about the time in which the device waits for data.
 var loaderRules = []Rule{
-	{"unknown workers", unknownWorkers},
-	{"persistent workers", persistentWorkers},
-	{"epoch starts", epochStarts},
-	{"prefetch", morePrefetch},
-	{"page-locking", pageLocking},
-	{"straggler", straggler},
-	{"fewer workers", fewerWorkers},
-	{"more workers", moreWorkers},
-	{"transforms on the device", deviceTransforms},
-	{"storage", storage},
-	{"bursts", bursts},
-	{"host", hostLimit},
-	{"spare workers", spareWorkers},
+	{Name: "unknown workers", Group: trace.GroupData, Check: unknownWorkers},
+	{Name: "persistent workers", Group: trace.GroupData, Check: persistentWorkers},
+	{Name: "prefetch", Group: trace.GroupData, Check: morePrefetch},
+	{Name: "straggler", Group: trace.GroupData, Check: straggler},
+	{Name: "fewer workers", Group: trace.GroupData, Check: fewerWorkers},
+	{Name: "bursts", Group: trace.GroupData, Check: bursts},
+	{Name: "more workers", Group: trace.GroupData, Check: moreWorkers},
+	{Name: "transforms on the device", Group: trace.GroupData, Check: deviceTransforms},
+	{Name: "epoch starts", Group: trace.GroupData, Last: true, Check: epochStarts},
+	{Name: "page-locking", Group: trace.GroupData, Last: true, Check: pageLocking},
+	{Name: "neighbours", Group: trace.GroupData, Last: true, Check: neighbours},
+	{Name: "host", Group: trace.GroupData, Last: true, Check: hostLimit},
+	{Name: "storage", Group: trace.GroupData, Last: true, Check: storage},
+	{Name: "uneven batches", Group: trace.GroupData, Last: true, Check: unevenBatches},
 }
 
 // judged reports whether the loader was really measured, with settings that are
@@ -60,7 +61,7 @@ func epochStarts(s *situation) (f Finding, ok bool) {
 		Evidence: "the device waits at the start of an epoch until the workers have loaded its first batches",
 		Share:    max(s.b.Share(trace.CauseStartup), s.opening),
 	}
-	return f, s.judged() && s.workers > 0 && f.Share >= moderate && 2*f.Share >= s.b.DataShare() && !s.can("persistent_workers")
+	return f, s.judged() && s.workers > 0 && f.Share >= moderate && 2*f.Share >= s.b.DataShare()
 }
 
 func morePrefetch(s *situation) (f Finding, ok bool) {
@@ -106,53 +107,77 @@ func (s *situation) loads() float64 {
 	return share
 }
 
-// perBatch are the two times that the number of workers follows from.
-func (s *situation) perBatch() string {
+// times are the two that the number of workers follows from.
+func (s *situation) times() string {
 	if s.b.Load <= 0 || s.b.Steps <= 0 {
 		return ""
 	}
 	return fmt.Sprintf("a batch takes %s of worker time and %s on the device", figures.Prose.Time(s.b.Load/s.b.Steps), figures.Prose.Time(s.b.Busy/s.b.Steps))
 }
 
-// moreWorkers raises num_workers to what the measured times ask for: worker time per
-// batch over device time per batch, when batches are to be built as fast as the
-// device uses them up. Work that computes needs a core for each worker; work that
-// waits for reads does not. Each worker holds batches in memory, so the step is at
-// most fourfold.
+// moreWorkers raises num_workers to what the measured times ask for, where that can
+// gain anything: while cores are free, or while there are fewer workers than cores and
+// other processes take turns on them. Each worker holds batches in memory, so a step up
+// is at most fourfold, or to 8.
 func moreWorkers(s *situation) (f Finding, ok bool) {
-	most := s.mostWorkers()
-	need := 0
-	if s.b.Busy > 0 {
-		need = int(min(math.Ceil(float64(s.b.Load)/float64(s.b.Busy)), trace.MaxWorkers))
-	}
-	why := s.perBatch()
+	value := s.moreWorkers()
+	why := s.times()
 	switch {
 	case s.workers == 0:
 		why = join(s.inline(), why)
 	case s.reading():
 		why = join("reads wait rather than compute, so more of them can wait at once", why)
 	}
-	value := max(need, s.workers+1)
-	if s.reading() {
-		value = max(value, 2*s.workers)
-	}
-	value = min(value, most, max(4, 4*s.workers))
-	for value > s.workers && s.refused("num_workers", strconv.Itoa(value)) {
-		value = (value + s.workers) / 2
+	if s.computing() {
+		why = join(why, s.cores.String()+", and more workers get more turns")
 	}
 	f = s.turn("num_workers", strconv.Itoa(value), why)
-	f.Share = s.loads()
+	f.Share = min(s.loads(), s.winnable())
 	return f, s.judged() && f.Share >= moderate && s.workers < value
 }
 
-// mostWorkers is how many workers can be of use: as many as may be set, or, where
-// they compute, as there are threads.
-func (s *situation) mostWorkers() int {
+// moreWorkers is the number of workers to try; not more than there are when no more
+// can help.
+func (s *situation) moreWorkers() int {
 	most := s.limit("num_workers", trace.MaxWorkers)
-	if !s.reading() && s.threads > 0 {
-		most = min(most, s.threads)
+	value := max(1, 2*s.workers)
+	if n, known := s.enough(); known && n > s.workers {
+		value = n
 	}
-	return most
+	if s.computing() {
+		if !s.cores.crowded() || s.hostDevice {
+			return s.workers
+		}
+		// Cores are shared out by the thread: twice as many get more turns.
+		most = min(most, max(int(s.cores.all), min(2*s.workers, 2*int(s.cores.all))))
+	} else if !s.cores.known && s.cores.all > 0 && !s.reading() {
+		most = min(most, int(s.cores.all))
+	}
+	value = min(value, most, max(8, 4*s.workers))
+	for value > s.workers && s.refused("num_workers", strconv.Itoa(value)) {
+		value = (value + s.workers) / 2
+	}
+	return value
+}
+
+// enough is how many workers load as fast as the device or, if those are slower, the
+// cores allow; false where that is not known.
+func (s *situation) enough() (workers int, known bool) {
+	c, known := s.capacity()
+	if !known {
+		return 0, false
+	}
+	return s.workersFor(c.fastest(s.cores.all)), true
+}
+
+// winnable is the share of the time that a loader which is never late would win, as
+// far as the cores allow; 1 where that is not known.
+func (s *situation) winnable() float64 {
+	c, known := s.capacity()
+	if !known {
+		return 1
+	}
+	return 1 - c.fastest(s.cores.all)*float64(s.b.Steps)/float64(s.b.Active())
 }
 
 // inline says how much of the loading hides behind the device's work where the step
@@ -165,103 +190,112 @@ func (s *situation) inline() string {
 	return fmt.Sprintf("the step loop loads each batch itself, and the device computes during %s of that", figures.Prose.Percent(hidden))
 }
 
-// fewerWorkers is for more workers than threads, all of which compute. Where the
-// device computes on the same threads they are in its way; elsewhere fewer of them
-// only save memory, which is worth less than anything else.
+// fewerWorkers is for a device that computes on cores which more workers than there are
+// cores keep busy. Where the device is another, so many of them only hold memory.
 func fewerWorkers(s *situation) (f Finding, ok bool) {
-	f = s.turn("num_workers", strconv.Itoa(s.threads), join(fmt.Sprintf("%d workers compute on %d threads and take turns", s.workers, s.threads), s.perBatch()))
-	if s.hostDevice {
-		f.Share = s.loads()
-	}
-	return f, s.judged() && s.loads() >= moderate && s.threads > 0 && s.workers > s.threads && !s.reading()
+	full := int(math.Ceil(s.cores.all))
+	f = s.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.workers, figures.Counted(full, "core", "cores")), s.times()))
+	f.Share = s.loads()
+	return f, s.judged() && s.hostDevice && f.Share >= moderate && full > 0 && s.workers > full && s.computing()
 }
 
-// spareWorkers takes back what bought nothing.
-func spareWorkers(s *situation) (f Finding, ok bool) {
-	fewer, ok := s.measuredSame("num_workers")
-	if !ok || fewer >= s.workers {
-		return f, false
+// computing reports whether loading is held up by computing: no core is free, and it is
+// cores that the workers want. Where that is not known, it is not reads that take the
+// time of as many workers as there are cores, and it is more than the device takes.
+func (s *situation) computing() bool {
+	if !s.cores.known {
+		c, known := s.capacity()
+		return known && !s.reading() && s.workers >= int(s.cores.all) && c.host(s.cores.all) > c.device
 	}
-	f = s.turn("num_workers", strconv.Itoa(fewer), "it measured the same, and each worker holds memory")
-	return f, true
+	w := s.perBatch()
+	return s.cores.busy() && (!s.cores.crowded() || w.core+w.waiting > w.blocked)
 }
 
+// deviceTransforms takes work off cores that have none to spare.
 func deviceTransforms(s *situation) (f Finding, ok bool) {
-	f = s.turn("device_transforms", "on", join(fmt.Sprintf("all %d threads have a worker; this moves work off the host", s.threads), s.perBatch()))
-	f.Share = s.b.Share(trace.CauseTransform) + s.b.Share(trace.CauseCollate) + s.b.Share(trace.CauseWorkers)
-	return f, s.judged() && s.full() && !s.reading() && f.Share >= moderate && s.can("device_transforms") && !s.hostDevice
-}
-
-func storage(s *situation) (f Finding, ok bool) {
-	f = Finding{
-		Remedy:   "put the data on faster storage or into larger files",
-		Evidence: join(fmt.Sprintf("reads are late with %d workers, and more are not to be had or bought nothing", s.workers), s.perBatch()), Share: s.loads(),
-	}
-	return f, s.judged() && f.Share >= moderate && s.reading() && s.full()
-}
-
-// full reports whether as many workers load as can be of use, or more were tried in
-// vain.
-func (s *situation) full() bool {
-	return s.workers > 0 && (s.workers >= s.mostWorkers() || s.exhausted("num_workers"))
-}
-
-// capacity is what this host and the device take for a sample at their best, in ns,
-// and how many cores are missing; an estimate. The host's follows from the worker
-// time of a sample: with as many workers as threads each has one, and more of them
-// take turns, so that each takes longer. On the cpu device the training needs the
-// same threads.
-func (s *situation) capacity() (host, device, missing float64, known bool) {
-	if s.threads == 0 || s.b.Load <= 0 || s.b.Busy <= 0 || s.b.Samples == 0 {
-		return 0, 0, 0, false
-	}
-	threads := float64(s.threads)
-	worker := float64(s.b.Load) / float64(s.b.Samples)
-	device = float64(s.b.Busy) / float64(s.b.Samples)
-	if s.workers > s.threads {
-		worker *= threads / float64(s.workers)
-	}
-	host, missing = worker/threads, worker/device-threads
-	if s.hostDevice {
-		host, missing = host+device, worker/device
-	}
-	return host, device, missing, true
+	part := s.partOf(trace.KindTransform) + s.partOf(trace.KindCollate)
+	f = s.turn("device_transforms", "on", join(fmt.Sprintf("no core is free, and ~%s of the loading is transforms that the device can do", figures.Prose.Percent(part)), s.times()))
+	f.Share = part * s.loads()
+	return f, s.judged() && s.computing() && f.Share >= moderate && s.can("device_transforms") && !s.hostDevice
 }
 
 // bursts is for a loader that is fast enough on average and late all the same.
 func bursts(s *situation) (f Finding, ok bool) {
-	host, device, _, known := s.capacity()
 	n, set := s.number("prefetch_factor")
 	most := s.limit("prefetch_factor", 16)
-	f = s.turn("prefetch_factor", strconv.Itoa(min(2*n, most)), fmt.Sprintf(
-		"by its worker time this host could feed ~%s samples/s on average, the device takes %s/s, so that batches are late in bursts, which a longer queue evens out",
-		figures.Rate(1e9/host), figures.Rate(1e9/device)))
+	f = s.turn("prefetch_factor", strconv.Itoa(min(2*n, most)), join(s.average(), "batches are late in bursts, which a longer queue evens out"))
 	f.Share = s.loads()
-	return f, s.judged() && f.Share >= moderate && s.full() && !s.reading() && known && host <= device && set && n < most
+	return f, s.judged() && s.workers > 0 && f.Share >= moderate && s.keepsUp() && set && n < most
+}
+
+// average compares loader and device over many batches.
+func (s *situation) average() string {
+	return fmt.Sprintf("on average %s have a batch ready every %s, and the device takes %s for one",
+		figures.Counted(s.workers, "worker", "workers"), figures.Prose.Time(s.b.Load/s.b.Steps/int64(max(1, s.workers))), figures.Prose.Time(s.b.Busy/s.b.Steps))
+}
+
+// keepsUp reports whether the workers build batches as fast as the device takes them,
+// on average.
+func (s *situation) keepsUp() bool {
+	n, known := s.enough()
+	return known && s.workers >= n && !s.computing()
+}
+
+// neighbours is for cores that other processes take.
+func neighbours(s *situation) (f Finding, ok bool) {
+	f = Finding{
+		Remedy:   "stop the other processes or move them to another host",
+		Evidence: s.cores.String(), Share: s.loads(),
+	}
+	if c, known := s.capacity(); known {
+		f.Evidence = join(f.Evidence, c.String())
+	}
+	return f, s.judged() && f.Share >= moderate && s.computing() && s.cores.crowded()
 }
 
 // hostLimit is for a host that loads as fast as it can, and not fast enough.
 func hostLimit(s *situation) (f Finding, ok bool) {
 	f = Finding{
-		Remedy:   "no knob helps here: make a sample cheaper (store it decoded or smaller), or use a host with more cores",
-		Evidence: fmt.Sprintf("%s load on %s", figures.Counted(s.workers, "worker", "workers"), figures.Counted(s.threads, "thread", "threads")),
-		Share:    s.loads(),
+		Remedy: "no knob helps here: make a sample cheaper (store it decoded or smaller), or use a host with more cores",
+		Share:  s.loads(),
 	}
-	host, device, missing, known := s.capacity()
+	c, known := s.capacity()
 	if known {
-		same := ""
-		if s.hostDevice {
-			same = " on the same threads"
-		}
-		f.Evidence = fmt.Sprintf("%s, which can feed at most ~%s samples/s; the device takes %s/s%s, ~%s are missing",
-			f.Evidence, figures.Rate(1e9/host), figures.Rate(1e9/device), same, figures.Counted(int(math.Ceil(missing)), "core", "cores"))
+		f.Evidence = c.String()
 	}
-	return f, s.judged() && f.Share >= moderate && s.full() && !s.reading() && !(known && host <= device)
+	if full := int(math.Ceil(s.cores.all)); s.workers > full && s.computing() {
+		f.Evidence = join(f.Evidence, fmt.Sprintf("%s would load as fast as %d", figures.Counted(full, "worker", "workers"), s.workers))
+	}
+	return f, s.judged() && f.Share >= moderate && s.computing() && !s.cores.crowded()
+}
+
+// storage is for reads that are late with as many of them under way as can be had.
+func storage(s *situation) (f Finding, ok bool) {
+	rate := figures.Rate(float64(s.b.Samples) / float64(max(1, s.b.Active())) * 1e9)
+	f = Finding{
+		Remedy: "no knob helps here: put the data on faster storage or into larger files",
+		Evidence: join(fmt.Sprintf("reads are late with %s, which bring ~%s samples/s; more are not to be had or bought nothing",
+			figures.Counted(s.workers, "worker", "workers"), rate), s.times()),
+		Share: s.loads(),
+	}
+	return f, s.judged() && f.Share >= moderate && s.reading() && !s.computing()
+}
+
+// unevenBatches is what is left to say when the loader should keep up and does not.
+func unevenBatches(s *situation) (f Finding, ok bool) {
+	f = Finding{
+		Remedy:   "no knob that is left helps: make samples alike in cost, or shuffle them so that slow ones do not follow each other",
+		Evidence: s.times(), Share: s.loads(),
+	}
+	return f, s.judged() && f.Share >= moderate && !s.computing() && !s.reading()
 }
 
 func join(a, b string) string {
-	if b == "" {
+	switch {
+	case b == "":
 		return a
+	case a == "":
+		return b
 	}
 	return a + "; " + b
 }

@@ -23,42 +23,50 @@ var ruleCases = []struct {
 	{"ceiling", false, nil, "num_workers=1 ceiling=off", nil, "", "the loader keeps up"},
 	{"unknown workers", true, wait(trace.CauseDecode), "", nil, "num_workers ", "not known"},
 	{"unknown workers", true, wait(trace.CauseDecode), "", func(s *trace.Snapshot) { s.Meta.Imported = "trace.json" }, "num_workers ", "DataLoader"},
-	{"unknown workers", false, wait(trace.CauseDecode), "num_workers=1", nil, "num_workers 3", ""},
+	{"unknown workers", false, wait(trace.CauseDecode), "num_workers=1", nil, "num_workers 4", ""},
 	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", nil, "persistent_workers on", "from epoch to epoch"},
 	{"persistent workers", true, wait(trace.CauseDecode), "num_workers=2 persistent_workers=off", epochs(3), "persistent_workers on", "98.6 % of the wait for data is in the first steps of epochs"},
-	{"persistent workers", false, wait(trace.CauseDecode), "num_workers=2 persistent_workers=off", nil, "num_workers 3", ""},
+	{"persistent workers", false, wait(trace.CauseDecode), "num_workers=2 persistent_workers=off", nil, "num_workers 4", ""},
 	{"persistent workers", false, wait(trace.CauseStartup), "num_workers=2 persistent_workers=on", nil, "", "make epochs longer"},
 	{"epoch starts", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=on", nil, "", "make epochs longer"},
 	{"epoch starts", true, wait(trace.CauseRead), "num_workers=2 persistent_workers=on", epochs(3), "", "make epochs longer"},
-	{"epoch starts", false, wait(trace.CauseRead), "num_workers=0 persistent_workers=off", epochs(3), "num_workers 3", ""},
+	{"epoch starts", false, wait(trace.CauseRead), "num_workers=0 persistent_workers=off", epochs(3), "num_workers 4", ""},
 	{"prefetch", true, wait(trace.CausePrefetch), "num_workers=2 prefetch_factor=12", nil, "prefetch_factor 16", "not allowed"},
-	{"prefetch", false, wait(trace.CausePrefetch), "num_workers=2 prefetch_factor=16", nil, "num_workers 3", ""},
+	{"prefetch", false, wait(trace.CausePrefetch), "num_workers=2 prefetch_factor=16", nil, "num_workers 4", ""},
 	{"page-locking", true, wait(trace.CausePin), "num_workers=2 pin_memory=on", nil, "", "page-locking is slow"},
 	{"page-locking", false, wait(trace.CauseRead), "num_workers=2 pin_memory=on", nil, "num_workers 4", ""},
 	{"straggler", true, wait(trace.CauseOrder), "num_workers=4 in_order=on", nil, "in_order off", "the order of samples changes"},
 	{"straggler", true, wait(trace.CauseOrder), "num_workers=4 in_order=on", heads(3, 3, 3, 1), "in_order off", "worker w3 had 3 of 4 batches so waited for, mostly in decode"},
 	{"straggler", false, wait(trace.CauseOrder), "num_workers=4 in_order=off", nil, "", ""},
 	{"straggler", false, wait(trace.CauseWorkers), "num_workers=4 in_order=on", nil, "", ""},
-	{"fewer workers", true, wait(trace.CauseDecode), "num_workers=8", onHost, "num_workers 4", "8 workers compute on 4 threads"},
+	{"fewer workers", true, wait(trace.CauseDecode), "num_workers=8", onHost, "num_workers 4", "8 workers take turns with the training on 4 cores"},
 	{"fewer workers", false, wait(trace.CauseRead), "num_workers=8", nil, "num_workers 16", ""},
 	{"fewer workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", "no knob helps"},
-	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", nil, "num_workers 3", "loads each batch itself"},
-	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", overlapped, "num_workers 3", "the device computes during 37.5 % of that"},
+	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", nil, "num_workers 4", "loads each batch itself"},
+	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", overlapped, "num_workers 4", "the device computes during 37.5 % of that"},
 	{"more workers", true, wait(trace.CauseDecode), "num_workers=3", nil, "num_workers 4", "150 ms of worker time and 50.0 ms on the device"},
 	{"more workers", true, wait(trace.CauseRead), "num_workers=8", nil, "num_workers 16", "wait at once"},
 	{"more workers", true, wait(trace.CauseRead), "num_workers=8", spec("num_workers", 10, ""), "num_workers 10", ""},
-	{"more workers", true, wait(trace.CauseWorkers), "num_workers=1", nil, "num_workers 3", ""},
+	{"more workers", true, wait(trace.CauseWorkers), "num_workers=1", nil, "num_workers 4", ""},
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", ""},
-	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", load(20), "device_transforms on", "off the host"},
+	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", load(20), "device_transforms on", "~100 % of the loading is transforms that the device can do"},
 	{"transforms on the device", false, wait(trace.CauseDecode), "num_workers=4 device_transforms=off", load(20), "", "no knob helps"},
-	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", onHost, "", "on the same threads"},
+	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", onHost, "", "on the same cores"},
 	{"storage", true, wait(trace.CauseRead), "num_workers=64", nil, "", "faster storage"},
-	{"storage", false, wait(trace.CauseDecode), "num_workers=64", load(20), "num_workers 4", ""},
+	{"storage", false, wait(trace.CauseDecode), "num_workers=64", load(200), "", "4 workers would load as fast as 64"},
 	{"bursts", true, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", nil, "prefetch_factor 4", "in bursts"},
 	{"bursts", false, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", load(20), "", "no knob helps"},
-	{"host", true, wait(trace.CauseDecode), "num_workers=4", load(20), "", "4 workers load on 4 threads, which can feed at most ~"},
-	{"host", false, wait(trace.CauseDecode), "num_workers=4", nil, "", ""},
-	{"host", false, wait(trace.CauseDecode), "num_workers=2", load(20), "num_workers 4", ""},
+	{"host", true, wait(trace.CauseDecode), "num_workers=4", load(20), "", "can feed at most ~128 samples/s with its 4 cores; the device takes 640 samples/s: about 16 cores are missing"},
+	{"host", true, wait(trace.CauseDecode), "num_workers=8", together(load(8), gauges(98, 1, 50)), "", "about 4 cores are missing; 4 workers would load as fast as 8"},
+	{"host", false, wait(trace.CauseDecode), "num_workers=2", load(4), "num_workers 4", ""},
+	{"host", false, wait(trace.CauseDecode), "num_workers=4", together(load(8), gauges(50, 48, 50)), "num_workers 8", "more workers get more turns"},
+	{"neighbours", true, wait(trace.CauseDecode), "num_workers=8", together(load(8), gauges(50, 48, 50)), "", "other processes use ~1.92 of the 4 cores; this host can feed at most ~640 samples/s with its 4 cores, at most ~333 samples/s with what those leave"},
+	{"neighbours", false, wait(trace.CauseRead), "num_workers=8", together(load(16), gauges(50, 48, 50)), "num_workers 20", ""},
+	{"neighbours", false, wait(trace.CauseDecode), "num_workers=8", together(load(8), gauges(98, 1, 50)), "", "no knob helps"},
+	{"uneven batches", true, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=16", together(gauges(50, 1, 1), after("num_workers", "2", "4", 1)), "", "alike in cost"},
+	{"uneven batches", false, wait(trace.CauseRead), "num_workers=64", nil, "", "faster storage"},
+	{"undo", true, wait(trace.CauseDecode), "num_workers=4", after("num_workers", "2", "4", -2), "num_workers 2", "num_workers 4 measured -"},
+	{"undo", false, wait(trace.CauseDecode), "num_workers=2", after("num_workers", "1", "2", 2), "num_workers 4", ""},
 	{"pin memory for copies", true, wait(trace.CauseCopy), "pin_memory=off device_transforms=off", nil, "pin_memory on", "page-locked"},
 	{"pin memory for copies", false, wait(trace.CauseCopy), "pin_memory=off device_transforms=off", spec("pin_memory", 0, "not here"), "", ""},
 	{"copy bytes", true, wait(trace.CauseCopy), "pin_memory=on device_transforms=off", nil, "device_transforms on", "uint8"},
@@ -159,9 +167,14 @@ func heads(workers ...int) func(*trace.Snapshot) {
 }
 
 // after puts a segment in front in which the knob had another value, and steps took
-// so many times as long.
+// so many times as long; below 0, it is those after it that do.
 func after(knob, from, to string, times int64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
+		if times < 0 {
+			after(knob, from, to, 1)(s)
+			slower(s, len(s.Recent)/2, -times, trace.CauseDecode)
+			return
+		}
 		var before []trace.Step
 		n := len(s.Recent)
 		for i := range s.Recent {
@@ -180,6 +193,36 @@ func after(knob, from, to string, times int64) func(*trace.Snapshot) {
 		a.Knobs, b.Index = slices.Clone(a.Knobs), 1
 		a.Knobs[slices.IndexFunc(a.Knobs, func(k trace.Knob) bool { return k.Name == knob })].Value = from
 		s.Segments = []trace.Segment{a, b}
+	}
+}
+
+// slower has the last n steps take so many times as long, waiting for cause.
+func slower(s *trace.Snapshot, n int, times int64, cause trace.Cause) {
+	for i := range n {
+		st := &s.Recent[len(s.Recent)-n+i]
+		more := (times - 1) * 100
+		st.Start, st.End = st.Start+int64(i)*more, st.End+int64(i+1)*more
+		st.Stall[cause] += more
+	}
+}
+
+// gauges are the host's over the whole session, in percent.
+func gauges(ours, others, waiting float64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		s.Gauges = map[string][]trace.Point{}
+		for t := int64(0); t < 100; t++ {
+			for name, v := range map[string]float64{trace.GaugeCPUOurs: ours, trace.GaugeCPUOthers: others, trace.GaugeRunQueue: waiting} {
+				s.Gauges[name] = append(s.Gauges[name], trace.Point{T: t * 1e8, V: v})
+			}
+		}
+	}
+}
+
+func together(mods ...func(*trace.Snapshot)) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		for _, mod := range mods {
+			mod(s)
+		}
 	}
 }
 
@@ -268,15 +311,10 @@ func TestTriedIsNotAdvisedAgain(t *testing.T) {
 		s := uniform(60, wait(trace.CauseRead), knob("num_workers", c.to))
 		after("num_workers", c.from, c.to, max(c.times, 1))(s)
 		if c.times < 0 {
-			for i := 60; i < 120; i++ {
-				st := &s.Recent[i]
-				d := int64(i-60) * 100
-				st.Start, st.End = st.Start+d, st.End+d+100
-				st.Stall[trace.CauseRead] += 100
-			}
+			slower(s, 60, -c.times, trace.CauseRead)
 		}
 		if c.now != c.to { // it is undone
-			undo(s, c.now)
+			undone(s, c.now)
 		}
 		slow(s)
 		v := judge(s, s.Recent)
@@ -286,8 +324,8 @@ func TestTriedIsNotAdvisedAgain(t *testing.T) {
 	}
 }
 
-// undo appends a segment with num_workers as it was, of the same steps as the first.
-func undo(s *trace.Snapshot, value string) {
+// undone appends a segment with num_workers as it was, of the same steps as the first.
+func undone(s *trace.Snapshot, value string) {
 	g := s.Segments[0]
 	g.Index = 2
 	n := len(s.Recent)

@@ -15,14 +15,18 @@ type situation struct {
 	imported bool
 
 	hostDevice bool // the device is the host's own cores: what it takes over, they still do
+	segment    int32
 	specs      []trace.KnobSpec
 	knobs      []trace.Knob
-	threads    int // of the host; 0 when unknown
-	workers    int // num_workers
+	cores      cores
+	workers    int   // num_workers
+	samples    int64 // of the data set; 0 when unknown
 	trials     []Trial
-	opening    float64 // the share of the active time lost to data in the first steps of epochs
+	notApplied []string // notes on changes that could not be made
+	opening    float64  // the share of the active time lost to data in the first steps of epochs
 
-	read, compute int64 // ns of worker time in the window's spans
+	phases        [trace.KindPin + 1]int64 // ns of worker time in the window's spans, and of it ...
+	read, compute int64                    // ... what reads took, and all the rest
 	ready         float64
 	queued        bool       // ready, the mean share of the queue that was ready, is known
 	head          stall.Head // whom in_order made the step loop wait for
@@ -30,17 +34,14 @@ type situation struct {
 }
 
 func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation {
-	c := &situation{trials: trials, b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu"}
+	c := &situation{segment: t.Segment, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu"}
 	for _, g := range s.Segments {
 		if g.Index == t.Segment {
 			c.knobs = g.Knobs
 		}
 	}
-	for _, h := range s.Meta.Host {
-		if h.Name == "threads" || h.Name == "cores" && c.threads == 0 {
-			c.threads, _ = strconv.Atoi(h.Value)
-		}
-	}
+	c.samples = s.Meta.Samples
+	c.watchCores(s, t.From, t.To)
 	c.workers, _ = c.number("num_workers")
 	if c.workers > 0 {
 		c.watchOpenings(s.Recent, t)
@@ -97,8 +98,28 @@ func (c *situation) watchWorkers(spans []trace.Span, from, to int64) {
 			c.read += s.End - s.Start
 		case trace.KindDecode, trace.KindTransform, trace.KindCollate, trace.KindPin:
 			c.compute += s.End - s.Start
+		default:
+			continue
+		}
+		if s.Flags&trace.FlagInjected == 0 { // what is injected is no part of the phase
+			c.phases[s.Kind] += s.End - s.Start
 		}
 	}
+}
+
+// partOf is the share of the workers' time that went to a phase, by the spans or, where
+// they are gone, by what the step loop waited for.
+func (c *situation) partOf(k trace.Kind) float64 {
+	if all := c.read + c.compute; all > 0 {
+		return float64(c.phases[k]) / float64(all)
+	}
+	var all int64
+	for k := trace.KindRead; k <= trace.KindPin; k++ {
+		cause, _ := k.Cause()
+		all += c.b.Stall[cause]
+	}
+	cause, _ := k.Cause()
+	return float64(c.b.Stall[cause]) / float64(max(all, 1))
 }
 
 // watchQueue finds how full the ready queue was, from its samples or, where the

@@ -1,8 +1,11 @@
 package advice
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/stall"
@@ -24,8 +27,22 @@ const (
 type Trial struct {
 	Segment        int32 // that it began
 	Knob, From, To string
+	Steps          int // steady ones, with the new value
 	Outcome        Outcome
 	Change         evidence.Comparison // of the segment against the last one before it that has enough steps
+
+	terms string // that it was made under
+}
+
+// termsOf are what makes trials under them comparable: the bottleneck that was injected.
+func termsOf(knobs []trace.Knob) string {
+	var b strings.Builder
+	for _, k := range knobs {
+		if strings.HasPrefix(k.Name, trace.GroupInject) && !trace.Off(k.Value) {
+			fmt.Fprintf(&b, "%s=%s ", k.Name, k.Value)
+		}
+	}
+	return b.String()
 }
 
 // tried are the session's changes of one knob alone, in order: what is advised
@@ -41,9 +58,13 @@ func tried(s *trace.Snapshot, rows []stall.SegmentStats) []Trial {
 		t := Trial{
 			Segment: b.Segment.Index, Knob: knob, Change: stall.Compare(rows, a, b),
 			From: trace.KnobValue(a.Segment.Knobs, knob), To: trace.KnobValue(b.Segment.Knobs, knob),
+			Steps: b.Steps, terms: termsOf(b.Segment.Knobs),
 		}
-		if equalTerms(s, a, b) && !deviceChanged(s, a, b, &t.Change) {
-			t.Outcome = outcome(&t.Change.Throughput)
+		if equalTerms(s, a, b) && termsOf(a.Segment.Knobs) == t.terms {
+			t.Outcome = outcome(&t.Change)
+			if deviceChanged(s, a, b, &t.Change) && !inSpite(&t.Change) {
+				t.Outcome = Unclear
+			}
 		}
 		out = append(out, t)
 	}
@@ -62,16 +83,22 @@ func before(rows []stall.SegmentStats, i int) *stall.SegmentStats {
 	return &rows[i-1]
 }
 
-func outcome(c *evidence.Change) Outcome {
-	switch {
-	case c.Answer == evidence.Same:
+func outcome(c *evidence.Comparison) Outcome {
+	switch t := &c.Throughput; {
+	case t.Answer == evidence.Same:
 		return NoGain
-	case c.Answer == evidence.Different && c.Ratio > 1:
+	case t.Answer == evidence.Different && t.Ratio > 1:
 		return Gain
-	case c.Answer == evidence.Different:
+	case t.Answer == evidence.Different:
 		return Loss
 	}
 	return Unclear
+}
+
+// inSpite reports whether the throughput changed against what became of the device's
+// own time, which then is no reason for it.
+func inSpite(c *evidence.Comparison) bool {
+	return (c.Throughput.Ratio > 1) == (c.Busy.Ratio > 1)
 }
 
 // equalTerms reports whether two segments served real batches, with or without an
@@ -83,9 +110,10 @@ func equalTerms(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
 
 // deviceChanged reports whether the device's own time for a sample changed although
 // no knob did that changes its work: then the device or the host did, and what else
-// differs is no credit to a knob of the loader.
+// differs is no credit to a knob of the loader. The cpu device shares its cores with
+// the loader, so that there only other processes tell of a change.
 func deviceChanged(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Comparison) bool {
-	if c.Busy.Answer != evidence.Different {
+	if c.Busy.Answer != evidence.Different || s.Meta.DeviceKind == "cpu" && othersSteady(s, a, b) {
 		return false
 	}
 	for _, k := range Changed(a.Segment.Knobs, b.Segment.Knobs) {
@@ -94,6 +122,19 @@ func deviceChanged(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Comp
 		}
 	}
 	return true
+}
+
+// steady is by how much of all cores the use by others may differ between two segments
+// that are compared, in percent.
+const steady = 10
+
+// othersSteady reports whether other processes are known to have used as much of the
+// cores in both segments.
+func othersSteady(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
+	ta, tb := s.Tally(a.Segment.Index), s.Tally(b.Segment.Index)
+	before, _, n := s.GaugeOver(trace.GaugeCPUOthers, ta.From, ta.To)
+	after, _, m := s.GaugeOver(trace.GaugeCPUOthers, tb.From, tb.To)
+	return n > 0 && m > 0 && math.Abs(after-before) <= steady
 }
 
 // changesDevice reports whether a knob changes what the device computes for a sample.
@@ -125,19 +166,71 @@ func changedAlone(a, b []trace.Knob) (name string, alone bool) {
 	return "", false
 }
 
-// refused reports whether a value was tried, bought nothing and was undone. Of a
-// number, so are those beyond one that was tried in vain from this side, and, where
-// it made no difference, those on the way to it.
+// refused reports whether a value was tried, bought nothing and is not in force any
+// more, or could not be applied. Of a number, so are those beyond one that was tried in
+// vain from this side, and, where it made no difference, those on the way to it; until
+// another knob has gained something since, which may have moved the bottleneck.
 func (s *situation) refused(knob, value string) bool {
 	now := s.knob(knob)
-	return slices.ContainsFunc(s.trials, func(t Trial) bool {
-		if t.Knob != knob || t.To == now || t.Outcome != NoGain && t.Outcome != Loss {
-			return false
+	for _, note := range s.notApplied {
+		if strings.HasPrefix(note, knob+" "+now+" -> "+value) {
+			return true
 		}
-		ahead := between(now, value) > 0
-		alike := between(t.From, t.To) > 0 == ahead && between(now, t.To) > 0 == ahead && between(now, value) != 0
-		return t.To == value || alike && (t.Outcome == NoGain || beyond(now, t.To, value))
+	}
+	terms := termsOf(s.knobs)
+	for i := range s.trials {
+		t := &s.trials[i]
+		if t.Knob != knob || t.terms != terms || !t.failed() {
+			continue
+		}
+		if t.To == value && t.To != now {
+			return true
+		}
+		if t.Outcome == Unclear || s.movedSince(t) {
+			continue
+		}
+		up := between(t.From, t.To)
+		ahead := between(now, value)
+		if up == 0 || ahead == 0 || (up > 0) != (ahead > 0) {
+			continue
+		}
+		// From here it is on the way to what was tried, or beyond it.
+		onTheWay := (between(now, t.To) > 0) == (ahead > 0) && t.To != now
+		if t.Outcome == NoGain && (onTheWay || t.To == now) || t.Outcome == Loss && onTheWay && beyond(now, t.To, value) {
+			return true
+		}
+	}
+	return false
+}
+
+// failed reports whether a trial did not show a gain, although it had the steps for a
+// first look. One that is not clear yet has failed where it does not even seem to help.
+func (t *Trial) failed() bool {
+	switch t.Outcome {
+	case Gain:
+		return false
+	case Unclear:
+		return t.Steps >= MinSteps && t.Change.Throughput.Ratio < 1+moderate
+	}
+	return true
+}
+
+// movedSince reports whether another knob gained something after a trial.
+func (s *situation) movedSince(t *Trial) bool {
+	return slices.ContainsFunc(s.trials, func(o Trial) bool {
+		return o.Segment > t.Segment && o.Knob != t.Knob && o.Outcome == Gain
 	})
+}
+
+// notApplied are the notes on changes that the engine could not make.
+func notApplied(s *trace.Snapshot) []string {
+	var out []string
+	for i := range s.Notes {
+		if strings.Contains(s.Notes[i].Text, trace.NotApplied) {
+			out = append(out, s.Notes[i].Text)
+		}
+	}
+	return out
 }
 
 // between is how far it is from one number to another; 0 when either is none.
@@ -155,13 +248,6 @@ func between(from, to string) int {
 func beyond(now, to, value string) bool {
 	d, e := between(now, to), between(to, value)
 	return d > 0 && e > 0 || d < 0 && e < 0
-}
-
-// exhausted reports whether more of a knob was tried and bought nothing.
-func (s *situation) exhausted(knob string) bool {
-	return slices.ContainsFunc(s.trials, func(t Trial) bool {
-		return t.Knob == knob && between(t.From, t.To) > 0 && between(s.knob(knob), t.To) > 0 && (t.Outcome == NoGain || t.Outcome == Loss)
-	})
 }
 
 // measuredSame is the smallest value of a knob that a trial against the value in

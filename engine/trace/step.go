@@ -77,6 +77,10 @@ type Meta struct {
 	Imported   string // the file a foreign trace came from; empty for our own runs
 }
 
+// NotApplied stands, in a note, between a change that the engine could not make, in the
+// words of Segment.Reason, and why not.
+const NotApplied = " not applied: "
+
 // Note is a line of the session's log: a knob confirmed, a warning, the end.
 type Note struct {
 	T     int64
