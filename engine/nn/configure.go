@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 )
 
@@ -37,7 +38,7 @@ func (s *State) Configure(t kernels.Type, accumulate int) error {
 		if t.Size() == 2 && s.copy.Size == 0 {
 			b, err := s.dev.Alloc(2 * s.elems)
 			if err != nil {
-				return fmt.Errorf("nn: %s weights of model %q, %d bytes: %w", t, s.m.Name, 2*s.elems, err)
+				return fault.Wrap(err, "allocate", fmt.Sprintf("%d bytes of %s weights of model %s", 2*s.elems, t, s.m.Name), "")
 			}
 			s.copy = b
 		}
@@ -95,11 +96,11 @@ func (s *State) refreshCopy() error {
 	cast := device.Launch{Op: kernels.Cast{N: s.elems, Type: s.typ}, Bufs: []device.Buffer{s.weights, s.copy}, Layer: "weights", Phase: device.PhaseOptimizer}
 	p, err := s.dev.Prepare([]device.Launch{cast})
 	if err != nil {
-		return fmt.Errorf("nn: cast the weights of model %q to %s: %w", s.m.Name, s.typ, err)
+		return fault.Wrap(err, "cast to "+s.typ.String(), "the weights of model "+s.m.Name, "")
 	}
 	defer s.dev.Release(p)
 	if err := s.dev.Launch(s.stream, p); err != nil {
-		return fmt.Errorf("nn: cast the weights of model %q to %s: %w", s.m.Name, s.typ, err)
+		return fault.Wrap(err, "cast to "+s.typ.String(), "the weights of model "+s.m.Name, "")
 	}
 	return s.sync()
 }

@@ -1,11 +1,11 @@
 package nn
 
 import (
-	"fmt"
 	"math"
 	"unsafe"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 )
 
@@ -103,7 +103,7 @@ func (s *State) SetHyper(stream device.Stream, h Hyper) error {
 	// Only these: the loss scale behind them belongs to the device.
 	const n = kernels.HyperWeightDecay + 1
 	if err := s.dev.CopyIn(stream, s.hyper.Slice(0, 4*n), src.mem[:4*n]); err != nil {
-		return fmt.Errorf("nn: set hyper-parameters: %w", err)
+		return fault.Wrap(err, "set", "the hyper-parameters", "")
 	}
 	return s.dev.Record(stream, src.free)
 }
@@ -116,7 +116,7 @@ func (s *State) Hyper() Hyper { return s.setting }
 func (s *State) ReadScale(stream device.Stream, dst []byte) error {
 	from := s.hyper.Slice(4*kernels.HyperLossScale, ScaleSize) // HyperSkip is the next
 	if err := s.dev.CopyOut(stream, dst[:ScaleSize], from); err != nil {
-		return fmt.Errorf("nn: read the loss scale: %w", err)
+		return fault.Wrap(err, "read", "the loss scale", "")
 	}
 	return nil
 }
@@ -139,11 +139,11 @@ func (r *hyperRing) alloc(dev device.Device) error {
 		s := &r.slots[i]
 		var err error
 		if s.mem, err = dev.AllocHost(4 * kernels.HyperLen); err != nil {
-			return fmt.Errorf("nn: host memory of hyper-parameters: %w", err)
+			return fault.Wrap(err, "allocate", "host memory for hyper-parameters", "")
 		}
 		s.values = unsafe.Slice((*float32)(unsafe.Pointer(&s.mem[0])), kernels.HyperLen)
 		if s.free, err = dev.NewEvent(); err != nil {
-			return fmt.Errorf("nn: event of hyper-parameters: %w", err)
+			return fault.Wrap(err, "create", "an event for hyper-parameters", "")
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func (r *hyperRing) next(dev device.Device) (*hyperSlot, error) {
 	r.at = (r.at + 1) % len(r.slots)
 	if s.used {
 		if err := dev.Sync(s.free); err != nil {
-			return nil, fmt.Errorf("nn: wait for hyper-parameters: %w", err)
+			return nil, fault.Wrap(err, "wait for", "the copy of hyper-parameters", "")
 		}
 	}
 	s.used = true

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 )
 
@@ -79,8 +80,8 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 		return nil, err
 	}
 	if types := dev.Info().Types; !slices.Contains(types, c.Type.String()) {
-		return nil, fmt.Errorf("nn: plan of model %q: %s: %w; choose one of %s",
-			m.Name, c.Type, device.ErrUnsupported, strings.Join(types, ", "))
+		return nil, fault.New("plan", fmt.Sprintf("model %s in %s", m.Name, c.Type), device.ErrUnsupported.Error(),
+			"choose one of "+strings.Join(types, ", ")).Because(device.ErrUnsupported)
 	}
 	if err := m.checkActivations(c); err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 	}
 	p := &Plan{dev: dev}
 	if p.Metrics, err = dev.Alloc(MetricsSize); err != nil {
-		return nil, fmt.Errorf("nn: metrics of model %q: %w", m.Name, err)
+		return nil, fault.Wrap(err, "allocate", "the metrics of model "+m.Name, "")
 	}
 	lists := m.lists(st, c, p.Metrics)
 	shared := c.Activations

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 )
 
@@ -69,10 +70,10 @@ func (s *State) alloc() (err error) {
 		n += p.room()
 	}
 	if s.stream, err = s.dev.NewStream("state"); err != nil {
-		return fmt.Errorf("nn: stream of the state: %w", err)
+		return fault.Wrap(err, "create", "a stream for "+s.what(), "")
 	}
 	if s.done, err = s.dev.NewEvent(); err != nil {
-		return fmt.Errorf("nn: event of the state: %w", err)
+		return fault.Wrap(err, "create", "an event for "+s.what(), "")
 	}
 	for _, b := range []struct {
 		buf *device.Buffer
@@ -88,7 +89,7 @@ func (s *State) alloc() (err error) {
 func (s *State) alloc32(elems int) (device.Buffer, error) {
 	b, err := s.dev.Alloc(4 * elems)
 	if err != nil {
-		return b, fmt.Errorf("nn: state of model %q, %d bytes: %w", s.m.Name, 4*elems, err)
+		return b, fault.Wrap(err, "allocate", fmt.Sprintf("%d bytes of %s", 4*elems, s.what()), "")
 	}
 	return b, nil
 }
@@ -135,10 +136,13 @@ func (s *State) Free() {
 	}
 }
 
+// what is what errors call it.
+func (s *State) what() string { return "the state of model " + s.m.Name }
+
 // in and out copy synchronously. The device must not be using the buffer.
 func (s *State) in(dst device.Buffer, v []float32) error {
 	if err := s.dev.CopyIn(s.stream, dst.Slice(0, 4*len(v)), bytesOf(v)); err != nil {
-		return fmt.Errorf("nn: write the state of model %q: %w", s.m.Name, err)
+		return fault.Wrap(err, "write", s.what(), "")
 	}
 	err := s.sync()
 	runtime.KeepAlive(v) // the device may read it until now
@@ -147,19 +151,17 @@ func (s *State) in(dst device.Buffer, v []float32) error {
 
 func (s *State) out(v []float32, src device.Buffer) error {
 	if err := s.dev.CopyOut(s.stream, bytesOf(v), src.Slice(0, 4*len(v))); err != nil {
-		return fmt.Errorf("nn: read the state of model %q: %w", s.m.Name, err)
+		return fault.Wrap(err, "read", s.what(), "")
 	}
 	return s.sync()
 }
 
 func (s *State) sync() error {
-	if err := s.dev.Record(s.stream, s.done); err != nil {
-		return fmt.Errorf("nn: record the state's event: %w", err)
+	err := s.dev.Record(s.stream, s.done)
+	if err == nil {
+		err = s.dev.Sync(s.done)
 	}
-	if err := s.dev.Sync(s.done); err != nil {
-		return fmt.Errorf("nn: wait for the state's copies: %w", err)
-	}
-	return nil
+	return fault.Wrap(err, "wait for the copies of", s.what(), "")
 }
 
 // bytesOf views v's memory.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 )
 
 // Read copies a parameter or running statistic to the host, in PyTorch's layout.
@@ -87,7 +88,7 @@ func (s *State) Unload() (Image, error) {
 		}
 		host := make([]byte, b.Size)
 		if err := s.dev.CopyOut(s.stream, host, *b); err != nil {
-			return nil, fmt.Errorf("nn: unload the state of model %q: %w", s.m.Name, err)
+			return nil, fault.Wrap(err, "move to the host", s.what(), "")
 		}
 		if err := s.sync(); err != nil {
 			return nil, err
@@ -111,10 +112,10 @@ func (s *State) Reload(img Image) error {
 		}
 		var err error
 		if *b, err = s.dev.Alloc(len(img[i])); err != nil {
-			return fmt.Errorf("nn: reload the state of model %q, %d bytes: %w", s.m.Name, len(img[i]), err)
+			return fault.Wrap(err, "allocate again", fmt.Sprintf("%d bytes of %s", len(img[i]), s.what()), "")
 		}
 		if err := s.dev.CopyIn(s.stream, *b, img[i]); err != nil {
-			return fmt.Errorf("nn: reload the state of model %q: %w", s.m.Name, err)
+			return fault.Wrap(err, "move back to the device", s.what(), "")
 		}
 		if err := s.sync(); err != nil {
 			return err

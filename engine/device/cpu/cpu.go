@@ -34,7 +34,7 @@ type Device struct {
 	mem   memory
 	turn  sync.Mutex // held by the program that runs
 
-	fault atomic.Pointer[fault] // the first kernel panic; every later call reports it
+	fault atomic.Pointer[failure] // the first kernel panic; every later call reports it
 
 	// mu guards the tables, which change rarely; the engine alone calls the
 	// methods that read them, but Free and Close must not race a Prepare.
@@ -46,7 +46,7 @@ type Device struct {
 	scratch  *block // shared by the programs prepared last
 }
 
-type fault struct{ err error }
+type failure struct{ err error }
 
 var (
 	_ device.Device  = (*Device)(nil)
@@ -94,7 +94,7 @@ func (d *Device) err() error {
 
 // fail keeps the first fault. The device stays unusable after it, as a GPU's
 // context does, because what the failed kernel left behind is unknown.
-func (d *Device) fail(err error) { d.fault.CompareAndSwap(nil, &fault{err}) }
+func (d *Device) fail(err error) { d.fault.CompareAndSwap(nil, &failure{err}) }
 
 // drain waits until every stream has run all that was enqueued on it.
 func (d *Device) drain() {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 )
 
 // memory keeps the device's and the pinned host allocations. Both lie outside
@@ -36,8 +37,8 @@ type block struct {
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 func oom(n int, held, total int64) error {
-	return fmt.Errorf("cpu device: allocate %d MiB beside %d MiB already held, on a host of %d MiB: %w; lower batch_size",
-		n>>20, held>>20, total>>20, device.ErrOutOfMemory)
+	return fault.New("allocate", fmt.Sprintf("%d MiB on the cpu device", n>>20),
+		fmt.Sprintf("%v: it holds %d MiB already, and the host has %d MiB", device.ErrOutOfMemory, held>>20, total>>20), "lower batch_size").Because(device.ErrOutOfMemory)
 }
 
 // newBlock maps n zeroed bytes.
@@ -52,7 +53,7 @@ func (m *memory) newBlock(n int) (*block, error) {
 	}
 	mp, err := mapMemory(n)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%w)", oom(n, m.held, m.total), err)
+		return nil, oom(n, m.held, m.total)
 	}
 	b := &block{addr: addressOf(mp.mem), size: n, m: mp}
 	i, _ := slices.BinarySearchFunc(m.dev, b.addr, func(x *block, a uint64) int { return compare(x.addr, a) })
@@ -205,7 +206,7 @@ func (d *Device) AllocHost(n int) ([]byte, error) {
 	defer d.mem.mu.Unlock()
 	mp, err := mapMemory(n)
 	if err != nil {
-		return nil, fmt.Errorf("cpu device: allocate %d MiB of host memory: %w; lower prefetch_factor or batch_size", n>>20, err)
+		return nil, fault.Wrap(err, "allocate", fmt.Sprintf("%d MiB of host memory", n>>20), "lower prefetch_factor or batch_size")
 	}
 	if d.mem.host == nil {
 		d.mem.host = make(map[*byte]*mapping)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 )
 
 type opcode uint8
@@ -91,7 +92,7 @@ func (s *stream) run() {
 func (s *stream) execute(c *command) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.dev.fail(fmt.Errorf("cpu device: stream %q: a kernel panicked: %v\n%s", s.name, r, debug.Stack()))
+			s.dev.fail(fault.New("compute on", "the cpu device", fmt.Sprintf("a kernel of the stream %s panicked: %v\n%s", s.name, r, debug.Stack()), "run it again"))
 		}
 	}()
 	faulted := s.dev.fault.Load() != nil

@@ -184,7 +184,7 @@ func (c Card) Time(op device.Operation) (time.Duration, error) {
 	}
 	rate := c.rate(computeType(op))
 	if rate == 0 {
-		return 0, fmt.Errorf("%w: a %s has no %v arithmetic", device.ErrUnsupported, c.Name, computeType(op))
+		return 0, fault.Reason(fmt.Sprintf("a %s has no %v arithmetic", c.Name, computeType(op)), "choose another precision").Because(device.ErrUnsupported)
 	}
 	compute := op.FLOPs() / (rate * c.Efficiency)
 	memory := op.Bytes() / (c.Bandwidth * c.BandwidthShare)

@@ -2,14 +2,12 @@
 
 package nvml
 
-import "fmt"
-
 // Sampler needs cgo; without it there is none.
 type Sampler struct{}
 
 // Open says that this binary cannot read NVML.
 func Open(int) (*Sampler, error) {
-	return nil, fmt.Errorf("open NVML: this binary was built without cgo: %w", ErrNoDriver)
+	return nil, failed("open", "NVML", "this binary was built without cgo").Because(ErrNoDriver)
 }
 
 // OpenUUID returns what Open returns.

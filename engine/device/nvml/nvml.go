@@ -7,7 +7,6 @@
 package nvml
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -72,7 +71,7 @@ func Open(index int) (*Sampler, error) {
 	return open(nvml.New(), func(lib nvml.Interface) (nvml.Device, error) {
 		dev, r := lib.DeviceGetHandleByIndex(index)
 		if r != nvml.SUCCESS {
-			return nil, fmt.Errorf("open GPU %d in NVML: %s", index, text(lib, r))
+			return nil, failed("open in NVML", fmt.Sprintf("GPU %d", index), text(lib, r))
 		}
 		return dev, nil
 	})
@@ -93,13 +92,13 @@ func openUUID(lib nvml.Interface, uuid string) (*Sampler, error) {
 				return dev, nil
 			}
 		}
-		return nil, fmt.Errorf("open GPU %s in NVML: %s", uuid, text(lib, r))
+		return nil, failed("open in NVML", "GPU "+uuid, text(lib, r))
 	})
 }
 
 func open(lib nvml.Interface, pick func(nvml.Interface) (nvml.Device, error)) (*Sampler, error) {
 	if r := lib.Init(); r != nvml.SUCCESS {
-		return nil, fmt.Errorf("open NVML: %s: %w", text(lib, r), ErrNoDriver)
+		return nil, failed("open", "NVML", text(lib, r)).Because(ErrNoDriver)
 	}
 	has := func(symbol string) bool { return lib.Extensions().LookupSymbol(symbol) == nil }
 	dev, err := pick(lib)
@@ -162,7 +161,7 @@ func (s *Sampler) Read() []Gauge {
 func (s *Sampler) Close() error {
 	s.gpm.close()
 	if r := s.lib.Shutdown(); r != nvml.SUCCESS {
-		return errors.New("close NVML: " + text(s.lib, r))
+		return failed("close", "NVML", text(s.lib, r))
 	}
 	return nil
 }
