@@ -195,12 +195,8 @@ func done(err error) bool {
 // Loader tells the loader's state, for gauges.
 func (e *Engine) Loader() loader.Stats { return e.loader.Stats() }
 
-// Ops, Memory and Tuned belong to the step loop's goroutine, or to anyone once Run
-// has returned.
-
-// Ops returns the device time of every op so far, by segment and in the order of
-// the step.
-func (e *Engine) Ops() []trace.OpTime { return e.ops.Rows() }
+// Memory and Tuned belong to the step loop's goroutine, or to anyone once Run has
+// returned.
 
 // Memory is the most device memory that the run has planned for.
 func (e *Engine) Memory() trace.Memory { return e.plans.Memory() }

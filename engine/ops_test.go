@@ -63,8 +63,8 @@ func TestOpsBySegment(t *testing.T) {
 		if sp.Kind != trace.KindOp {
 			continue
 		}
-		st, o := &s.Recent[sp.Step], &s.Ops[sp.Arg]
-		if sp.Track != trace.TrackOps || st.Flags&trace.FlagTimed == 0 || o.Segment != st.Segment || sp.End > st.End {
+		st, o := &s.Recent[sp.Step], s.Op(sp.Arg)
+		if o == nil || sp.Track != trace.TrackOps || st.Flags&trace.FlagTimed == 0 || o.Segment != st.Segment || sp.End > st.End {
 			t.Errorf("%+v of %+v", sp, o)
 		}
 		spans[sp.Step]++

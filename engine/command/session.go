@@ -134,9 +134,6 @@ func (r *run) close(status string, cause error) error {
 	r.once.Do(func() {
 		r.gauges.stop()
 		r.watch.stop()
-		if ops := r.engine.Ops(); len(ops) > 0 {
-			r.recorder.Ops(ops)
-		}
 		out := trace.Outcome{Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak(), Planned: r.engine.Memory()}
 		err := r.engine.Close()
 		if cause != nil { // noted last, so that the summary is what tells it

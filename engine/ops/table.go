@@ -15,16 +15,18 @@ import (
 // others count in the table alone.
 const stepsWithSpans = 64
 
-// Table is the device time of every launch of the step, by segment. Its rows are
-// only ever appended and added to, so a row's index names it for good. It belongs
-// to the step loop's goroutine.
+// Table is the device time of every launch of the step, by segment. It holds the rows
+// of one segment: steps are read in their order, so when one of a later segment comes,
+// the rows are final and the session has them. It belongs to the step loop's goroutine.
 type Table struct {
 	dev     device.Device
 	rec     *trace.Recorder
 	timer   device.OpTimer // nil when the device cannot time launches
 	chooser device.Chooser // nil when it has one kernel for each operation
 	sample  sampler
+	segment int32 // of the rows
 	rows    []trace.OpTime
+	first   uint32        // the ID of the first row
 	index   map[key]int32 // of the rows
 	spans   int           // timed steps of the segment that left spans
 	track   *trace.Track
@@ -34,10 +36,7 @@ type Table struct {
 	variants []string        // reused
 }
 
-type key struct {
-	segment                     int32
-	name, layer, phase, variant string
-}
+type key struct{ name, layer, phase, variant string }
 
 // NewTable returns an empty table of dev's ops, which records to rec.
 func NewTable(dev device.Device, rec *trace.Recorder) *Table {
@@ -100,7 +99,7 @@ func (t *Table) Read(p *Program, timing device.Timing, segment int32, step trace
 		if keep {
 			t.track.Record(trace.Span{
 				Start: start, End: start + int64(d), Step: step.Step, Batch: step.Batch,
-				Kind: trace.KindOp, Flags: step.Flags, Arg: uint32(op.row),
+				Kind: trace.KindOp, Flags: step.Flags, Arg: row.ID,
 			})
 		}
 		start += int64(d)
@@ -111,6 +110,12 @@ func (t *Table) Read(p *Program, timing device.Timing, segment int32, step trace
 // locate finds the rows of a program's launches under a segment, and makes those
 // that are missing.
 func (t *Table) locate(p *Program, segment int32) {
+	if segment != t.segment {
+		t.Publish()
+		t.first += uint32(len(t.rows))
+		t.segment, t.rows = segment, t.rows[:0]
+		clear(t.index)
+	}
 	if p.ops != nil && p.segment == segment {
 		return
 	}
@@ -120,7 +125,7 @@ func (t *Table) locate(p *Program, segment int32) {
 		t.variants = t.chooser.Variants(p.ID, t.variants)
 	}
 	for i, l := range p.launches {
-		k := key{segment: segment, name: l.Op.Name(), layer: l.Layer, phase: l.Phase}
+		k := key{name: l.Op.Name(), layer: l.Layer, phase: l.Phase}
 		if i < len(t.variants) {
 			k.variant = t.variants[i]
 		}
@@ -129,17 +134,14 @@ func (t *Table) locate(p *Program, segment int32) {
 			row = int32(len(t.rows))
 			t.index[k] = row
 			t.rows = append(t.rows, trace.OpTime{
-				Segment: segment, Name: k.name, Layer: k.layer, Phase: k.phase, Variant: k.variant,
+				ID: t.first + uint32(row), Segment: segment, Name: k.name, Layer: k.layer, Phase: k.phase, Variant: k.variant,
 			})
 		}
 		p.ops = append(p.ops, op{row, l.Op.FLOPs(), l.Op.Bytes()})
 	}
 }
 
-// Rows returns a copy of the table so far, by segment and in the order of the step.
-func (t *Table) Rows() []trace.OpTime { return slices.Clone(t.rows) }
-
-// Publish hands the session the table, if it changed.
+// Publish hands the session the rows, if they changed.
 func (t *Table) Publish() {
 	if t.dirty {
 		t.dirty = false

@@ -16,7 +16,7 @@ import (
 func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	s, o = plain(s, o)
 	b := bufio.NewWriterSize(w, 1<<16)
-	e := &events{w: b, ops: s.Ops}
+	e := &events{w: b, s: s}
 	meta := &s.Meta
 	head := map[string]any{
 		"session": or(o.Session, meta.ID), "device": meta.Device, "model": meta.Model, "dataset": meta.Dataset, "gpustall": meta.Version,
@@ -67,7 +67,7 @@ const transitionLane = 200
 
 type events struct {
 	w    *bufio.Writer
-	ops  []trace.OpTime
+	s    *trace.Snapshot
 	next bool
 }
 
@@ -93,8 +93,7 @@ func (e *events) span(s *trace.Span) {
 	case trace.KindTransition:
 		lane = transitionLane
 	case trace.KindOp:
-		if int(s.Arg) < len(e.ops) {
-			o := &e.ops[s.Arg]
+		if o := e.s.Op(s.Arg); o != nil {
 			name = o.Name
 			args = fmt.Sprintf(`,"layer":%s,"phase":%s,"kernel":%s`, text(o.Layer), text(o.Phase), text(o.Variant))
 		}

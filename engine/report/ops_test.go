@@ -56,7 +56,7 @@ func timedSession(t *testing.T) *trace.Snapshot {
 	s.Now, s.Outcome = at, trace.Outcome{Ended: at, Status: "finished", PeakBytes: 140 << 20}
 	op := func(segment int32, name, layer, phase, variant string, ms, flops, bytes float64) {
 		ns := int64(ms * 1e6)
-		s.Ops = append(s.Ops, trace.OpTime{Segment: segment, Name: name, Layer: layer, Phase: phase, Variant: variant,
+		s.Ops = append(s.Ops, trace.OpTime{ID: uint32(len(s.Ops)), Segment: segment, Name: name, Layer: layer, Phase: phase, Variant: variant,
 			Calls: 5, Total: 5 * ns, Min: ns - 1000, Max: ns + 1000, FLOPs: 5 * flops, Bytes: 5 * bytes})
 	}
 	op(0, "conv_forward", "conv1", "forward", "simt_64x64", 3, 6e10, 3e8)

@@ -8,7 +8,7 @@ type Batch struct {
 	Spans    []Span
 	Notes    []Note
 	Gauges   []GaugePoint
-	Ops      []OpTime // the whole table; nil when it has not changed
+	Ops      []OpTime // the rows that are new or have changed, in the order of ID
 	Drops    [NumTracks]int64
 	Baseline *Baseline // nil when no other was chosen
 }
@@ -27,9 +27,10 @@ func (b *Batch) reset() {
 	}
 	clear(b.Segments)
 	clear(b.Notes)
+	clear(b.Ops)
 	*b = Batch{
 		Segments: b.Segments[:0], Steps: b.Steps[:0], Spans: b.Spans[:0],
-		Notes: b.Notes[:0], Gauges: b.Gauges[:0],
+		Notes: b.Notes[:0], Gauges: b.Gauges[:0], Ops: b.Ops[:0],
 	}
 }
 
@@ -46,9 +47,7 @@ func (b *Batch) append(o *Batch) {
 	b.Spans = append(b.Spans, o.Spans...)
 	b.Notes = append(b.Notes, o.Notes...)
 	b.Gauges = append(b.Gauges, o.Gauges...)
-	if o.Ops != nil {
-		b.Ops = o.Ops
-	}
+	b.Ops = mergeOps(b.Ops, o.Ops)
 	if o.Baseline != nil {
 		b.Baseline = o.Baseline
 	}

@@ -22,7 +22,7 @@ const (
 	KindPause           // step loop: paused by the user
 	KindCopy            // copy stream: host to device; Arg is KiB
 	KindCompute         // compute stream: one step's kernels
-	KindOp              // ops track: one launch of a timed step; Arg is the index of Session.Ops
+	KindOp              // ops track: one launch of a timed step; Arg is the ID of an OpTime
 	KindStall           // stall track: Arg is the Cause
 	KindQueue           // queue track: an instant; Arg is ready batches, Flags is the capacity, Batch is the one that in_order waits for though others are ready, or -1
 	NumKinds

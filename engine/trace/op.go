@@ -1,8 +1,14 @@
 package trace
 
+import (
+	"cmp"
+	"slices"
+)
+
 // OpTime is the device time of one launch of the step, added up over the timed
 // steps of one segment.
 type OpTime struct {
+	ID      uint32 // of this row over the whole run, by which spans name it; later rows have larger ones
 	Segment int32  // the Index of the segment
 	Name    string // "conv_forward"
 	Layer   string // "layer1.0.conv1"
@@ -14,6 +20,40 @@ type OpTime struct {
 	Max     int64   // ns of the longest
 	FLOPs   float64 // of all calls together, from the shape
 	Bytes   float64 // of all calls together, from the shape: the fewest that they can move
+}
+
+func compareOps(o OpTime, id uint32) int { return cmp.Compare(o.ID, id) }
+
+// mergeOps puts rows into have, which is in the order of ID, in the place of those of
+// the same ID.
+func mergeOps(have, rows []OpTime) []OpTime {
+	for i := range rows {
+		at, found := slices.BinarySearchFunc(have, rows[i].ID, compareOps)
+		if found {
+			have[at] = rows[i]
+		} else {
+			have = slices.Insert(have, at, rows[i])
+		}
+	}
+	return have
+}
+
+// forgetOps leaves out the rows of segments that were forgotten (see MaxRows). rows is
+// the caller's own.
+func forgetOps(rows []OpTime, kept []Segment) []OpTime {
+	if !lacksSegments(kept) {
+		return rows
+	}
+	from, to := kept[FirstRows-1].Index, kept[FirstRows].Index
+	return slices.DeleteFunc(rows, func(o OpTime) bool { return from < o.Segment && o.Segment < to })
+}
+
+// Op finds the row that a span of KindOp names; nil where it is forgotten or lost.
+func (s *Snapshot) Op(id uint32) *OpTime {
+	if at, found := slices.BinarySearchFunc(s.Ops, id, compareOps); found {
+		return &s.Ops[at]
+	}
+	return nil
 }
 
 // Gauges that the engine records when they change.

@@ -104,11 +104,11 @@ func (r *Recorder) Gauge(name string, v float64) {
 	r.mu.Unlock()
 }
 
-// Ops replaces the table of device time by launch.
-func (r *Recorder) Ops(ops []OpTime) {
-	ops = slices.Clone(ops)
+// Ops records rows of the table of device time by launch: new ones, and those that have
+// changed.
+func (r *Recorder) Ops(rows []OpTime) {
 	r.mu.Lock()
-	r.ops = ops
+	r.ops = mergeOps(r.ops, rows)
 	r.mu.Unlock()
 }
 
@@ -142,9 +142,7 @@ func (r *Recorder) drain(b *Batch) {
 	b.Segments, r.segments = append(b.Segments, r.segments...), r.segments[:0]
 	b.Notes, r.notes = append(b.Notes, r.notes...), r.notes[:0]
 	b.Gauges, r.gauges = append(b.Gauges, r.gauges...), r.gauges[:0]
-	if r.ops != nil {
-		b.Ops, r.ops = r.ops, nil
-	}
+	b.Ops, r.ops = mergeOps(b.Ops, r.ops), r.ops[:0]
 	if r.baseline != nil {
 		b.Baseline, r.baseline = r.baseline, nil
 	}

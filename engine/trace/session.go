@@ -114,6 +114,10 @@ func (s *Session) Add(b *Batch) {
 		more = append(slices.Clone(more), forgotten(b.Now, "segments"))
 	}
 	notes := addNotes(s.notes, more)
+	ops := s.ops
+	if len(b.Ops) > 0 || len(b.Segments) > 0 && lacksSegments(segments) {
+		ops = forgetOps(mergeOps(slices.Clone(ops), b.Ops), segments)
+	}
 	gauges := s.gauges
 	if len(b.Gauges) > 0 {
 		gauges = make(map[string][]Point, len(s.gauges)+1)
@@ -127,12 +131,9 @@ func (s *Session) Add(b *Batch) {
 	defer s.mu.Unlock()
 	s.now = max(s.now, b.Now)
 	s.noted += len(more)
-	s.recent, s.notes, s.segments, s.gauges = recent, notes, segments, gauges
+	s.recent, s.notes, s.segments, s.gauges, s.ops = recent, notes, segments, gauges, ops
 	for i := range b.Steps {
 		s.digest.Add(&b.Steps[i])
-	}
-	if b.Ops != nil {
-		s.ops = b.Ops
 	}
 	if b.Baseline != nil {
 		s.baseline = *b.Baseline

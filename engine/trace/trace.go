@@ -22,7 +22,7 @@ const (
 	TrackStall                  // gaps of the compute stream, written by the analysis: Arg is the Cause
 	TrackQueue                  // ready-queue samples: Arg is the number of ready batches
 	TrackInline                 // loading inside the step loop (num_workers=0)
-	TrackOps                    // the launches of timed steps, one by one: Arg is the index of Session.Ops
+	TrackOps                    // the launches of timed steps, one by one: Arg is the ID of an OpTime
 	TrackWorker0 TrackID = 16   // worker i is TrackWorker0+i, i < MaxWorkers
 )
 

@@ -76,8 +76,8 @@ func (r *rowSum) segment(s *trace.Segment) int64 {
 	return r.crc()
 }
 
-func (r *rowSum) op(pos int64, o *trace.OpTime) int64 {
-	r.ints(pos, int64(o.Segment))
+func (r *rowSum) op(o *trace.OpTime) int64 {
+	r.ints(int64(o.ID), int64(o.Segment))
 	r.text(o.Name)
 	r.text(o.Layer)
 	r.text(o.Phase)

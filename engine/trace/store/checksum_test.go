@@ -41,7 +41,7 @@ func someSession(t *testing.T, path string) {
 	}
 	b.Ops = []trace.OpTime{
 		{Name: "conv_forward", Layer: "conv1", Phase: "forward", Variant: "128x128", Calls: 50, Total: 123456, Min: 7, Max: 9, FLOPs: 1e9, Bytes: 2e6},
-		{Segment: 1, Name: "sgd", Layer: "optimizer", Calls: 50, Total: 999, FLOPs: 5, Bytes: 7},
+		{ID: 1, Segment: 1, Name: "sgd", Layer: "optimizer", Calls: 50, Total: 999, FLOPs: 5, Bytes: 7},
 	}
 	for i := range b.Steps {
 		b.Steps[i].Stall[trace.CauseDecode] = int64(1000 + i)

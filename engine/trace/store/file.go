@@ -65,9 +65,8 @@ type File struct {
 	enc   chunkEncoder
 	limit int64 // bytes of packed spans
 	spans chunks
-	steps int64          // in the file
-	last  int64          // Index of the last of them; math.MinInt64 before there is one
-	ops   []trace.OpTime // in the file
+	steps int64 // in the file
+	last  int64 // Index of the last of them; math.MinInt64 before there is one
 	sum   rowSum
 
 	digest   trace.Digest // of the steps in the file

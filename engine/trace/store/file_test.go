@@ -98,8 +98,9 @@ func sessionGen() *rapid.Generator[*trace.Session] {
 				Point: trace.Point{T: rapid.Int64().Draw(t, "t"), V: rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN())).Draw(t, "v")},
 			})
 		}
-		for range rapid.IntRange(0, 3).Draw(t, "ops") {
+		for i := range rapid.IntRange(0, 3).Draw(t, "ops") {
 			b.Ops = append(b.Ops, trace.OpTime{
+				ID:      uint32(i),
 				Segment: rapid.Int32().Draw(t, "segment"), Name: text("name"), Layer: text("layer"), Phase: text("phase"), Variant: text("variant"),
 				Calls: rapid.Int64().Draw(t, "calls"), Total: rapid.Int64().Draw(t, "ns"), Min: rapid.Int64().Draw(t, "min"), Max: rapid.Int64().Draw(t, "max"),
 				FLOPs: rapid.Float64().Draw(t, "flops"), Bytes: math.NaN(),

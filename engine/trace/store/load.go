@@ -131,17 +131,6 @@ func (l *loader) steps() {
 	}
 }
 
-// op is where a row of the table of ops went.
-func (l *loader) op(pos uint32) uint32 {
-	if l.opAt == nil {
-		return pos
-	}
-	if at, ok := l.opAt[pos]; ok {
-		return at
-	}
-	return math.MaxUint32 // left out
-}
-
 func (l *loader) notes() {
 	damaged := 0
 	l.rows(`SELECT t, level, text, `+l.sumColumn("notes")+` FROM notes WHERE `+firstAndNewest("id", "notes", "id", trace.MaxRows)+` ORDER BY id`, func(r *sql.Rows) error {
@@ -185,29 +174,25 @@ func (l *loader) gauges() {
 func (l *loader) ops() {
 	damaged := 0
 	sums := l.summed("ops")
-	columns := `segment, phase, variant, min, max, ` + l.sumColumn("ops")
+	columns, which := `segment, phase, variant, min, max, `+l.sumColumn("ops"), keptSegments("segment")+` OR segment NOT IN (SELECT idx FROM segments)`
 	if !l.hasColumn("ops", "segment") {
-		columns, sums = `0, '', '', 0, 0, NULL`, false
+		columns, which, sums = `0, '', '', 0, 0, NULL`, "1", false
 	}
-	at := map[uint32]uint32{}
-	l.rows(`SELECT pos, name, layer, calls, total, flops, bytes, `+columns+` FROM ops ORDER BY pos LIMIT 100000`, func(r *sql.Rows) error {
-		var pos int64
+	l.rows(`SELECT pos, name, layer, calls, total, flops, bytes, `+columns+` FROM ops WHERE `+which+` ORDER BY pos LIMIT 500000`, func(r *sql.Rows) error {
 		var o trace.OpTime
 		var flops, bytes sql.NullFloat64
 		var sum sql.NullInt64
-		err := r.Scan(&pos, &o.Name, &o.Layer, &o.Calls, &o.Total, &flops, &bytes, &o.Segment, &o.Phase, &o.Variant, &o.Min, &o.Max, &sum)
+		err := r.Scan(&o.ID, &o.Name, &o.Layer, &o.Calls, &o.Total, &flops, &bytes, &o.Segment, &o.Phase, &o.Variant, &o.Min, &o.Max, &sum)
 		o.FLOPs, o.Bytes = orNaN(flops), orNaN(bytes)
-		if sums && (err != nil || sum.Valid && sum.Int64 != l.sum.op(pos, &o)) {
+		if sums && (err != nil || sum.Valid && sum.Int64 != l.sum.op(&o)) {
 			damaged++
 			err = nil
 		} else {
-			at[uint32(pos)] = uint32(len(l.s.Ops))
 			l.s.Ops = append(l.s.Ops, o)
 		}
 		return err
 	})
 	if damaged > 0 {
-		l.opAt = at
 		l.harmed("left out %d of its device ops that are not what was written", damaged)
 	}
 }

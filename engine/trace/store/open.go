@@ -192,7 +192,7 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 	if to == everything {
 		l.names()
 		l.ops()
-		l.readSpans() // some name ops
+		l.readSpans()
 		l.notes()
 		l.gauges()
 		l.report()
@@ -218,8 +218,7 @@ type loader struct {
 	spans    [][]trace.Span  // one chunk after another
 	kind     [256]trace.Kind
 	cause    map[uint32]trace.Cause
-	opAt     map[uint32]uint32 // when some are damaged: where a row of ops is, by its number in the file
-	sums     []string          // tables with checksums
+	sums     []string // tables with checksums
 	sum      rowSum
 	wrote    int64 // steps, as far as the file knows
 	beat     int64 // Unix ms of the last write

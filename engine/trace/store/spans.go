@@ -158,8 +158,6 @@ func (l *loader) readSpans() {
 func (l *loader) span(s *trace.Span) {
 	s.Kind = l.kind[s.Kind]
 	switch s.Kind {
-	case trace.KindOp:
-		s.Arg = l.op(s.Arg)
 	case trace.KindStall:
 		c, ok := l.cause[s.Arg]
 		if !ok {

@@ -42,9 +42,6 @@ func (st *File) Write(b *trace.Batch) error {
 		return st.writing(err)
 	}
 	st.last = last
-	if b.Ops != nil {
-		st.ops = b.Ops
-	}
 	if due {
 		st.digested = st.digest.Total.Steps
 	}
@@ -163,27 +160,10 @@ func (st *File) putGauges(tx *sql.Tx, b *trace.Batch) error {
 	})
 }
 
-// putOps writes the rows that are new or not what the file has: those of earlier
-// segments stay as they are.
 func (st *File) putOps(tx *sql.Tx, b *trace.Batch) error {
-	if b.Ops == nil {
-		return nil
-	}
-	if len(b.Ops) < len(st.ops) {
-		if _, err := tx.Exec(`DELETE FROM ops WHERE pos >= ?`, len(b.Ops)); err != nil {
-			return err
-		}
-	}
-	var changed []int
-	for i := range b.Ops {
-		if i >= len(st.ops) || b.Ops[i] != st.ops[i] {
-			changed = append(changed, i)
-		}
-	}
-	return insert(tx, `INSERT OR REPLACE INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(changed), func(i int) []any {
-		i = changed[i]
+	return insert(tx, `INSERT OR REPLACE INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Ops), func(i int) []any {
 		o := &b.Ops[i]
-		return []any{i, o.Segment, o.Name, o.Layer, o.Phase, o.Variant, o.Calls, o.Total, o.Min, o.Max, o.FLOPs, o.Bytes, st.sum.op(int64(i), o)}
+		return []any{o.ID, o.Segment, o.Name, o.Layer, o.Phase, o.Variant, o.Calls, o.Total, o.Min, o.Max, o.FLOPs, o.Bytes, st.sum.op(o)}
 	})
 }
 
