@@ -9,6 +9,7 @@ import (
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/ops"
+	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
@@ -91,7 +92,7 @@ func stepper(t *testing.T, name string, workers int) *Engine {
 	k := DefaultKnobs()
 	k.Loader.BatchSize, k.Loader.NumWorkers = 8, workers
 	e, err := New(Config{
-		Device: dev, Recorder: trace.NewRecorder(trace.NewClock(), 1<<10), Model: m,
+		Device: dev, Recorder: trace.NewRecorder(trace.NewClock(), 1<<10), Task: plan.Task{Model: m},
 		Dataset: grey{}, Transform: transform.CIFARTrain(), Knobs: k, Schedule: m.DefaultSchedule(8),
 	})
 	if err != nil {

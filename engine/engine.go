@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/fault"
@@ -31,25 +30,15 @@ const Hold = Depth + 1
 
 // Config is what a run is made of.
 type Config struct {
-	Device   device.Device
-	Recorder *trace.Recorder
-	Model    *nn.Model // nil with Fixed
-	// Fixed makes the step of a modelled workload without a network: one
-	// operation whose time the device knows.
-	Fixed     func(samples int) device.Operation
+	plan.Task
+	Device    device.Device
+	Recorder  *trace.Recorder
 	Dataset   loader.Dataset
 	Transform loader.Transform
-	Seed      int64
 	Epochs    int // 0: endless
 	Steps     int // 0: no limit
 	Schedule  nn.Schedule
 	Knobs     Knobs
-
-	// TuneLimit is how long New may try variants of the kernels, where the device has
-	// several; 0: not at all.
-	TuneLimit time.Duration
-	Start     context.Context                    // ends a long New; nil: nothing does
-	Progress  func(what string, done, total int) // is told what takes New long; nil: nobody
 }
 
 // Engine runs the step loop. Set, Pause and Requested are for any goroutine; the
@@ -131,10 +120,8 @@ func (e *Engine) prepare() (err error) {
 	}
 	mean, std := e.cfg.Transform.Normalisation()
 	e.plans, err = plan.Open(plan.Config{
-		Device: e.dev, Recorder: e.rec, Quiesce: e.finish,
-		Model: e.cfg.Model, Fixed: e.cfg.Fixed, Seed: e.cfg.Seed,
-		Dataset: e.cfg.Dataset.Info(), Mean: mean, Std: std,
-		TuneLimit: e.cfg.TuneLimit, Start: e.cfg.Start, Progress: e.cfg.Progress,
+		Task: e.cfg.Task, Device: e.dev, Recorder: e.rec, Quiesce: e.finish,
+		Dataset: e.cfg.Dataset.Info(), Hold: Hold, Mean: mean, Std: std,
 	}, e.applied.Knobs)
 	if err != nil {
 		return err
@@ -195,11 +182,14 @@ func done(err error) bool {
 // Loader tells the loader's state, for gauges.
 func (e *Engine) Loader() loader.Stats { return e.loader.Stats() }
 
-// Memory and Tuned belong to the step loop's goroutine, or to anyone once Run has
-// returned.
+// Memory, HostMemory and Tuned belong to the step loop's goroutine, or to anyone once
+// Run has returned.
 
 // Memory is the most device memory that the run has planned for.
 func (e *Engine) Memory() trace.Memory { return e.plans.Memory() }
+
+// HostMemory is the most of the host's memory that the run has planned for.
+func (e *Engine) HostMemory() trace.HostMemory { return e.plans.HostMemory() }
 
 // Tuned lists the decisions between kernel variants, where the device makes any.
 func (e *Engine) Tuned() []device.Tuned { return e.plans.Tuned() }

@@ -15,6 +15,7 @@ import (
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
@@ -139,7 +140,7 @@ func onCPU(t testing.TB, d loader.Dataset, k engine.Knobs, epochs int) *rig {
 	}
 	m := cnn(t, d)
 	return newRig(t, dev, engine.Config{
-		Model: m, Dataset: d, Transform: transform.CIFARTrain(), Seed: 1, Epochs: epochs,
+		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: epochs,
 		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
 	})
 }
@@ -289,7 +290,7 @@ func TestUnet3D(t *testing.T) {
 		k := engine.DefaultKnobs()
 		k.Loader.BatchSize, k.Loader.NumWorkers = w.BatchSize, 1
 		r := newRig(t, emu.New(p, emu.NewRealClock()), engine.Config{
-			Fixed:   func(int) device.Operation { return emu.Fixed{Duration: w.Compute} },
+			Task:    plan.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: w.Compute} }},
 			Dataset: ds, Transform: records.Transform{}, Epochs: 1, Knobs: k,
 		})
 		return r.run(t, context.Background())
@@ -333,7 +334,7 @@ func TestDiverges(t *testing.T) {
 		k := engine.DefaultKnobs()
 		k.Loader.BatchSize = 32
 		s := newRig(t, dev, engine.Config{
-			Model: cnn(t, d), Dataset: d, Transform: transform.CIFARTrain(), Seed: 1, Epochs: 1,
+			Task: plan.Task{Model: cnn(t, d), Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 1,
 			Schedule: nn.Schedule{Hyper: nn.Hyper{LR: tt.lr, Momentum: 0.9}}, Knobs: k,
 		}).run(t, context.Background())
 		if n := warnings(s, "diverged"); n != tt.says {
@@ -363,7 +364,7 @@ func BenchmarkStep(b *testing.B) {
 			d := stripes{n: 1 << 20}
 			m := cnn(b, d)
 			r := newRig(b, emu.New(p, emu.NewRealClock()), engine.Config{
-				Model: m, Dataset: d, Transform: transform.CIFARTrain(), Steps: b.N, Knobs: k,
+				Task: plan.Task{Model: m}, Dataset: d, Transform: transform.CIFARTrain(), Steps: b.N, Knobs: k,
 			})
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -14,6 +14,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
@@ -78,7 +79,7 @@ func faultyCPU(t *testing.T, d loader.Dataset, k engine.Knobs, epochs int) (*rig
 	dev := &faulty{Device: c, calls: map[string]int{}}
 	m := cnn(t, d)
 	return newRig(t, dev, engine.Config{
-		Model: m, Dataset: d, Transform: transform.CIFARTrain(), Seed: 1, Epochs: epochs,
+		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: epochs,
 		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
 	}), dev
 }
@@ -365,7 +366,7 @@ func TestClockDrift(t *testing.T) {
 		k.Loader.Inject.CPU = 200 * time.Microsecond // data-bound: the host sees each step alone
 		d := stripes{n: 1 << 20}
 		r := newRig(t, dev, engine.Config{
-			Fixed:   func(int) device.Operation { return emu.Fixed{Duration: time.Millisecond} },
+			Task:    plan.Task{Fixed: func(int) device.Operation { return emu.Fixed{Duration: time.Millisecond} }},
 			Dataset: d, Transform: transform.CIFARTrain(), Steps: 100, Knobs: k,
 		})
 		s := r.run(t, context.Background())
@@ -404,7 +405,7 @@ func TestLivePrecision(t *testing.T) {
 	dev := &faulty{Device: emu.New(p, emu.NewRealClock()), calls: map[string]int{}}
 	d := stripes{n: 1 << 12}
 	m := cnn(t, d)
-	r := newRig(t, dev, engine.Config{Model: m, Dataset: d, Transform: transform.CIFARTrain(), Steps: 60, Knobs: small()})
+	r := newRig(t, dev, engine.Config{Task: plan.Task{Model: m}, Dataset: d, Transform: transform.CIFARTrain(), Steps: 60, Knobs: small()})
 	full := 0 // allocations to refuse: the plan's, and that of the second try
 	dev.fail = func(c string, n, _ int) error {
 		if c == "alloc" && full > 0 {

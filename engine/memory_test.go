@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader/transform"
 )
@@ -112,7 +113,7 @@ func (b *bank) Free(buf device.Buffer) {
 func bankConfig(t *testing.T, d stripes, k engine.Knobs) engine.Config {
 	m := cnn(t, d)
 	return engine.Config{
-		Model: m, Dataset: d, Transform: transform.CIFARTrain(), Seed: 1, Epochs: 3,
+		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 3,
 		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
 	}
 }

@@ -92,10 +92,10 @@ func (l *list) pop() *slot {
 const page = 4096
 
 // fits reports whether the slot's memory can stay for its batch: it is large enough,
-// page-locked or not as wanted, and less than half of it would lie unused.
+// page-locked or not as wanted, and hardly larger than Knobs.Memory says.
 func (l *Loader) fits(s *slot) bool {
 	need := NewLayout(l.info, s.size, s.Device).Size
-	return s.locked == (s.pin && l.pins) && need <= len(s.mem) && len(s.mem) < 2*need+page
+	return s.locked == (s.pin && l.pins) && need <= len(s.mem) && len(s.mem) <= need+need/16+page
 }
 
 // fit replaces the slot's memory. The caller owns the slot.
@@ -157,7 +157,7 @@ func (l *Loader) resize() {
 	l.trim()
 }
 
-func (l *Loader) wantSlots() int { return l.k.InFlight() + l.hold }
+func (l *Loader) wantSlots() int { return l.k.slots(l.hold) }
 
 // trim retires free slots while there are more than wanted. Called with mu held.
 func (l *Loader) trim() {

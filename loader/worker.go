@@ -139,9 +139,10 @@ const (
 // chunk is how many samples go through a phase together: a sixteenth of the batch,
 // which shows the phases in their true order at about 50 spans a batch, but at most
 // chunkBytes of samples, estimated from the ones read before.
-func (w *worker) chunk(n int) int {
-	return max(1, min((n+15)/16, chunkBytes/max(w.l.info.sample(), w.seen, 1)))
-}
+func (w *worker) chunk(n int) int { return chunk(n, max(w.l.info.sample(), w.seen)) }
+
+// chunk is worker.chunk for samples of so many bytes.
+func chunk(n, sample int) int { return max(1, min((n+15)/16, chunkBytes/max(sample, 1))) }
 
 // sample is a sample's average size in bytes, stored plus decoded, as far as the data
 // set knows it. An image folder knows neither size before an image is read.

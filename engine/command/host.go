@@ -42,8 +42,8 @@ func hostFacts() []trace.Knob {
 	if m, err := mem.VirtualMemory(); err == nil {
 		add("memory", figures.Prose.Bytes(int64(m.Total)))
 	}
-	if n := host.MemoryLimit(); n > 0 {
-		add("memory limit", figures.Prose.Bytes(n)+" by the cgroup")
+	if m := host.ReadMemory(); m.Cgroup {
+		add("memory limit", figures.Prose.Bytes(m.Limit)+" by the cgroup")
 	}
 	add("go", runtime.Version())
 	return facts

@@ -43,7 +43,7 @@ var house = map[string][]string{
 	"loader/transform":            {"loader"},
 	"engine/nn":                   {"engine/device", "kernels"},
 	"engine/ops":                  {"engine/device", "engine/trace"},
-	"engine/plan":                 {"loader", "engine/device", "engine/figures", "engine/nn", "engine/ops", "engine/trace", "kernels"},
+	"engine/plan":                 {"loader", "engine/device", "engine/figures", "engine/host", "engine/nn", "engine/ops", "engine/trace", "kernels"},
 	"engine":                      {"loader", "engine/device", "engine/knob", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
 	"engine/evidence":             {"engine/figures"},
 	"engine/stall":                {"engine/trace", "engine/figures", "engine/evidence"},

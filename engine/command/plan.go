@@ -2,9 +2,12 @@ package command
 
 import (
 	"fmt"
+	"os"
+	"runtime/debug"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
 )
 
@@ -19,6 +22,41 @@ type planned struct {
 
 func planMemory(m trace.Memory) planned {
 	return planned{m.Total(), m.Activations, m.Parameters, m.Inputs, m.Kernels}
+}
+
+// hostPlanned is the memory of the host planned before the run, beside the measured peak.
+type hostPlanned struct {
+	Total   int64   `json:"total_bytes"`
+	Batches int64   `json:"batches_bytes"`
+	Pinned  int64   `json:"pinned_bytes"` // of them
+	Workers int64   `json:"workers_bytes"`
+	Device  planned `json:"device"` // what the device keeps on the host
+	Session int64   `json:"session_bytes"`
+	Process int64   `json:"process_bytes"`
+}
+
+// planHostMemory is nil where nothing was planned.
+func planHostMemory(m trace.HostMemory) *hostPlanned {
+	if m.Total() == 0 {
+		return nil
+	}
+	return &hostPlanned{m.Total(), m.Batches, m.Pinned, m.Workers, planMemory(m.Device), m.Session, m.Process}
+}
+
+// limitHeap has the garbage collector keep the Go heap within what the process may hold
+// beside what lies outside of that heap. Left alone it lets garbage grow to as much as is
+// in use, which no plan counts. A limit that the user set (GOMEMLIMIT) stays.
+func (d *opened) limitHeap(m trace.HostMemory) {
+	const spare = 8 << 20 // of memory that the kernel keeps for the process, and more by its size: page tables
+	allowed := host.ReadMemory().Allowed()
+	if allowed == 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	outside := m.Device.Total()
+	if d.preset == nil { // an emulated card's page-locked memory is in the heap
+		outside += m.Pinned
+	}
+	debug.SetMemoryLimit(max(allowed-allowed/64-spare-outside, spare))
 }
 
 // tunedKernel is the variant of a kernel that the run took, and what it gains on

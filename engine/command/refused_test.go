@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
@@ -85,7 +86,7 @@ func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, s *
 	}
 	rec := trace.NewRecorder(trace.NewClock(), 0)
 	e, err = engine.New(engine.Config{
-		Device: dev, Recorder: rec, Model: m, Dataset: data, Transform: transform.CIFARTrain(), Seed: 1, Steps: 16,
+		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: data, Transform: transform.CIFARTrain(), Steps: 16,
 		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
 	})
 	if err != nil {

@@ -8,13 +8,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -86,12 +89,15 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	if r.model = "a modelled step"; model != nil {
 		r.model = model.Name
 	}
-	r.recorder = trace.NewRecorder(r.clock, 1<<14)
+	r.recorder = trace.NewRecorder(r.clock, trace.DefaultCapacity)
+	debug.FreeOSMemory() // what reading the data set left behind is not to count as ours
 	r.engine, err = engine.New(engine.Config{
-		Device: r.device.dev, Recorder: r.recorder, Model: model, Fixed: fixed,
-		Dataset: ds, Transform: tf, Seed: o.seed, Epochs: o.epochs, Steps: o.steps,
-		Schedule: o.schedule(model, knobs), Knobs: knobs,
-		TuneLimit: tuneLimit, Start: ctx, Progress: progress,
+		Task: plan.Task{
+			Model: model, Fixed: fixed, Seed: o.seed, TuneLimit: tuneLimit, Start: ctx, Progress: progress,
+			HostMemory: host.ReadMemory, HostPlanned: r.device.limitHeap,
+		},
+		Device: r.device.dev, Recorder: r.recorder, Dataset: ds, Transform: tf,
+		Epochs: o.epochs, Steps: o.steps, Schedule: o.schedule(model, knobs), Knobs: knobs,
 	})
 	if err != nil {
 		return r, fault.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
@@ -134,7 +140,10 @@ func (r *run) close(status string, cause error) error {
 	r.once.Do(func() {
 		r.gauges.stop()
 		r.watch.stop()
-		out := trace.Outcome{Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak(), Planned: r.engine.Memory()}
+		out := trace.Outcome{
+			Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak(), Planned: r.engine.Memory(),
+			HostPeak: host.PeakMemory(), HostPlanned: r.engine.HostMemory(),
+		}
 		err := r.engine.Close()
 		if cause != nil { // noted last, so that the summary is what tells it
 			out.Error = cause.Error()

@@ -97,6 +97,8 @@ type summary struct {
 	Unsaved           *unsaved          `json:"unsaved,omitempty"` // what the session's file lacks
 	PeakBytes         int64             `json:"peak_memory_bytes"`
 	Planned           planned           `json:"planned_memory"`
+	HostPeak          int64             `json:"peak_host_memory_bytes,omitempty"` // resident
+	HostPlanned       *hostPlanned      `json:"planned_host_memory,omitempty"`
 	Autotune          []tunedKernel     `json:"autotune,omitempty"`
 	CopyIn            number            `json:"h2d_s"`                // copies to the device, hidden behind compute or not
 	CopyInShare       number            `json:"h2d_share"`            // of the wall time
@@ -156,6 +158,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
 		Planned: planMemory(s.Outcome.Planned), LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
+	out.HostPeak, out.HostPlanned = s.Outcome.HostPeak, planHostMemory(s.Outcome.HostPlanned)
 	out.SegmentTable, out.Ops = opTables(s)
 	out.Diverged = brokeAt(s)
 	if u := s.Outcome.Unsaved; u.Any() {

@@ -68,6 +68,7 @@ type Info struct {
 	Emulated bool   // its time says nothing of the device it stands for: modelled, or an emulated driver's
 	Computes bool   // it does arithmetic: loss and gradients mean something
 	Memory   int64  // bytes in all; 0 when unknown
+	OnHost   bool   // its memory is the host's
 	UUID     string // a GPU's, 8-4-4-4-12 hexadecimal digits; empty when unknown
 	PinNote  string // why pin_memory has no effect here; empty when it has one
 	TuneNote string // why autotune has no effect here; empty when it has one

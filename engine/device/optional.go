@@ -59,10 +59,12 @@ type Reserver interface {
 	Reserve(Reservation) (int64, error)
 	// Fits reports whether Reserve would succeed.
 	Fits(Reservation) bool
-	// Overhead is the bytes of its own that the device needs for these launches:
-	// its kernels' scratch memory. Reserve counts them in.
-	Overhead([]Launch) int64
+	Overheader // Reserve counts that in
 }
+
+// Overheader is a Device that knows the bytes of its own that it needs for launches,
+// which have no buffers yet: its kernels' scratch memory.
+type Overheader interface{ Overhead([]Launch) int64 }
 
 // Reservation is memory that is about to be allocated.
 type Reservation struct {

@@ -127,29 +127,6 @@ func (g *cgroup) quota(sys fs.FS, dir string) float64 {
 	return quota / period
 }
 
-// unlimited is less than what version 1 writes where there is no limit, the largest
-// multiple of a page below 2^63, and more than any memory.
-const unlimited = 1 << 62
-
-// memory is the least that any of the groups allows, in bytes; 0 when none limits it.
-func memory(sys fs.FS) (least int64) {
-	group, ok := findCgroup(sys, "memory")
-	if !ok {
-		return 0
-	}
-	file := "memory.limit_in_bytes"
-	if group.v2 {
-		file = "memory.max" // "max" for no limit
-	}
-	for _, dir := range group.dirs {
-		v, err := strconv.ParseInt(read(sys, path.Join(dir, file)), 10, 64)
-		if err == nil && v > 0 && v < unlimited && (least == 0 || v < least) {
-			least = v
-		}
-	}
-	return least
-}
-
 // throttling reads how many periods the tightest quota had, and in how many it ran out.
 func (s *Sampler) throttling() (periods, throttled Reading) {
 	if s.quota == "" {

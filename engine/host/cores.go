@@ -40,7 +40,3 @@ func Quota() float64 {
 	q, _ := quota(os.DirFS("/"))
 	return q
 }
-
-// MemoryLimit is how many bytes the process's cgroup allows; 0 when it does not limit
-// them or that is not known.
-func MemoryLimit() int64 { return memory(os.DirFS("/")) }

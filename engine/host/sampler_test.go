@@ -26,8 +26,8 @@ func TestLimits(t *testing.T) {
 		{tree: "none"},
 	} {
 		sys := os.DirFS(filepath.Join("testdata", c.tree))
-		if q, _ := quota(sys); q != c.quota || memory(sys) != c.memory {
-			t.Errorf("%s: quota %v, memory %d; want %v and %d", c.tree, q, memory(sys), c.quota, c.memory)
+		if q, _ := quota(sys); q != c.quota || memory(sys).Limit != c.memory {
+			t.Errorf("%s: quota %v, memory %+v; want %v and %d", c.tree, q, memory(sys), c.quota, c.memory)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 func Open(cfg Config, k Knobs) (*Plans, error) {
 	p := &Plans{cfg: cfg, dev: cfg.Device, info: cfg.Device.Info(), rec: cfg.Recorder}
 	p.reserver, _ = p.dev.(device.Reserver)
+	p.overhead, _ = p.dev.(device.Overheader)
 	p.tuner, _ = p.dev.(device.Tuner)
 	p.inForce = inForce{p.basisOf(k), k.Capture}
 	if err := p.open(k); err != nil {
@@ -23,6 +24,11 @@ func Open(cfg Config, k Knobs) (*Plans, error) {
 }
 
 func (p *Plans) open(k Knobs) error {
+	p.readHost()
+	p.process = p.room.Held
+	if err := p.checkHost(k); err != nil {
+		return err
+	}
 	p.useTuned(p.tuned)
 	d, err := p.demand(k)
 	if err != nil {
@@ -65,6 +71,9 @@ func (p *Plans) Warm(k Knobs) error {
 // goes back to the ones before. Parameters stay as they are.
 func (p *Plans) Apply(k Knobs) error {
 	p.before = p.inForce
+	if err := p.checkHost(k); err != nil {
+		return err
+	}
 	if err := p.recapture(k.Capture); err != nil {
 		return err
 	}

@@ -38,8 +38,8 @@ func (p *Plans) batches(k Knobs) []Key {
 // demand adds up what knobs need.
 func (p *Plans) demand(k Knobs) (demand, error) {
 	d, err := p.demandOfBuffers(k)
-	if err == nil && p.reserver != nil {
-		d.Kernels = p.reserver.Overhead(d.launches)
+	if err == nil && p.overhead != nil {
+		d.Kernels = p.overhead.Overhead(d.launches)
 	}
 	return d, err
 }

@@ -13,38 +13,38 @@ import (
 	"dev.gpustall/loader"
 )
 
-// host is the cpu device with a limit to its memory and a count of what is captured.
-type host struct {
+// limited is the cpu device with a limit to its memory and a count of what is captured.
+type limited struct {
 	device.Device
 	memory   int64
 	captured map[device.Program]bool
 	freed    int
 }
 
-func (h *host) Info() device.Info {
+func (h *limited) Info() device.Info {
 	info := h.Device.Info()
 	info.Memory = h.memory
 	return info
 }
 
-func (h *host) Free(b device.Buffer) {
+func (h *limited) Free(b device.Buffer) {
 	h.freed++
 	h.Device.Free(b)
 }
 
-func (h *host) Capture(p device.Program, on bool) error {
+func (h *limited) Capture(p device.Program, on bool) error {
 	h.captured[p] = on
 	return nil
 }
 
-func (h *host) Release(p device.Program) {
+func (h *limited) Release(p device.Program) {
 	delete(h.captured, p)
 	h.Device.Release(p)
 }
 
 type rig struct {
 	*plan.Plans
-	dev       *host
+	dev       *limited
 	knobs     plan.Knobs
 	quiesced  int
 	cannotEnd error // what Quiesce returns
@@ -57,7 +57,7 @@ func open(t *testing.T, batch int, memory int64) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{dev: &host{Device: c, memory: memory, captured: map[device.Program]bool{}}}
+	r := &rig{dev: &limited{Device: c, memory: memory, captured: map[device.Program]bool{}}}
 	m, err := nn.New("cnn", nn.Shape{H: 8, W: 8, C: 3}, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func open(t *testing.T, batch int, memory int64) *rig {
 	r.knobs = plan.Knobs{Loader: loader.DefaultKnobs(), Accumulate: 1}
 	r.knobs.Loader.BatchSize = batch
 	r.Plans, err = plan.Open(plan.Config{
-		Device: r.dev, Recorder: trace.NewRecorder(trace.NewClock(), 0), Model: m, Seed: 1,
+		Task: plan.Task{Model: m, Seed: 1}, Device: r.dev, Recorder: trace.NewRecorder(trace.NewClock(), 0),
 		Quiesce: func() error { r.quiesced++; return r.cannotEnd },
 		Dataset: loader.Info{Samples: 40, H: 8, W: 8, C: 3},
 	}, r.knobs)

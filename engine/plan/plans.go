@@ -8,6 +8,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
@@ -19,27 +20,36 @@ import (
 // one, and of the knobs tried just before.
 const maxPlans = 4
 
+// Task is what is trained, and what may be spent on its start.
+type Task struct {
+	Model *nn.Model // nil with Fixed
+	// Fixed makes the step of a modelled workload without a network: one operation
+	// whose time the device knows.
+	Fixed func(samples int) device.Operation
+	Seed  int64 // of all that is random; plans take the model's first parameters from it
+
+	// TuneLimit is how long the start may try variants of the kernels, where the
+	// device has several; 0: not at all.
+	TuneLimit time.Duration
+	Start     context.Context                    // ends a long start; nil: nothing does
+	Progress  func(what string, done, total int) // is told what takes the start long; nil: nobody
+
+	HostMemory  func() host.Memory     // what this process may hold; nil: that is not known
+	HostPlanned func(trace.HostMemory) // is told what knobs put in force are planned to take; nil: nobody
+}
+
 // Config is what plans are made of.
 type Config struct {
+	Task
 	Device   device.Device
 	Recorder *trace.Recorder // gets notes, and the memory as gauges
 	// Quiesce waits until the device has finished all that was enqueued. It is
 	// called before anything that a step in flight uses is changed or freed.
 	Quiesce func() error
 
-	Model *nn.Model // nil with Fixed
-	// Fixed makes the step of a modelled workload without a network: one operation
-	// whose time the device knows.
-	Fixed     func(samples int) device.Operation
-	Seed      int64 // of the model's first parameters
 	Dataset   loader.Info
+	Hold      int        // batches that are held at once beside the loader's own
 	Mean, Std [4]float32 // of the transforms that the device makes
-
-	// TuneLimit is how long Open may try variants of the kernels, where the device
-	// has several; 0: not at all.
-	TuneLimit time.Duration
-	Start     context.Context                    // ends a long Open; nil: nothing does
-	Progress  func(what string, done, total int) // is told what takes Open long; nil: nobody
 }
 
 // Plans builds plans and keeps a few, with the memory that they share. It belongs to
@@ -49,8 +59,9 @@ type Plans struct {
 	dev      device.Device
 	info     device.Info
 	rec      *trace.Recorder
-	reserver device.Reserver // nil when the device reserves nothing
-	tuner    device.Tuner    // nil when it has one kernel for each operation
+	reserver device.Reserver   // nil when the device reserves nothing
+	overhead device.Overheader // nil when it does not know its own
+	tuner    device.Tuner      // nil when it has one kernel for each operation
 
 	state       *nn.State // nil without a network
 	activations *nn.Activations
@@ -59,6 +70,10 @@ type Plans struct {
 	turn        int // counts the uses of plans, for eviction
 	inForce
 	before inForce // what was in force before the latest Apply
+
+	room        host.Memory      // what the process may hold, as it was last read
+	process     int64            // bytes that it held before anything was planned
+	hostPlanned trace.HostMemory // the largest so far
 
 	planned  trace.Memory    // the largest so far
 	launches []device.Launch // of the plans that memory was reserved for last

@@ -114,6 +114,12 @@ func (m *markdown) environment() {
 	if p := m.s.PeakBytes(); p > 0 {
 		add("peak device memory", figures.Prose.Bytes(p))
 	}
+	if p := m.s.Outcome.HostPlanned; p.Total() > 0 {
+		add("planned memory of the host", figures.Prose.Bytes(p.Total())+": "+p.List(figures.Prose.Bytes))
+	}
+	if p := m.s.Outcome.HostPeak; p > 0 {
+		add("peak resident memory", figures.Prose.Bytes(p))
+	}
 	add("gpustall", meta.Version)
 	if len(meta.Command) > 0 {
 		m.line("- command:")

@@ -19,12 +19,41 @@ type Memory struct {
 func (m Memory) Total() int64 { return m.Activations + m.Parameters + m.Inputs + m.Kernels }
 
 // List names the parts, the largest first, each with its size as written by size.
-func (m Memory) List(size func(bytes int64) string) string {
-	type part struct {
-		name string
-		n    int64
-	}
-	parts := []part{{"activations", m.Activations}, {"parameters", m.Parameters}, {"inputs", m.Inputs}, {"kernels", m.Kernels}}
+func (m Memory) List(size func(bytes int64) string) string { return listParts(m.parts(), size) }
+
+func (m Memory) parts() []part {
+	return []part{{"activations", m.Activations}, {"parameters", m.Parameters}, {"inputs", m.Inputs}, {"kernels", m.Kernels}}
+}
+
+// HostMemory is the memory of the host that a run plans for, in bytes.
+type HostMemory struct {
+	Batches int64  // of the loader's slots
+	Pinned  int64  // of Batches, what is page-locked
+	Workers int64  // the samples that workers have at hand
+	Device  Memory // what the device keeps on the host: all of its memory if it is the cpu
+	Session int64  // what is recorded, in a long run (see SessionBytes)
+	Process int64  // what was held before: the program, and a data set that is kept in memory
+}
+
+// Total is the sum of the parts.
+func (m HostMemory) Total() int64 {
+	return m.Batches + m.Workers + m.Device.Total() + m.Session + m.Process
+}
+
+// List names the parts as Memory.List does.
+func (m HostMemory) List(size func(bytes int64) string) string {
+	batches := part{"batches", m.Batches - m.Pinned}
+	return listParts(append(m.Device.parts(), batches, part{"page-locked batches", m.Pinned},
+		part{"samples at hand", m.Workers}, part{"session", m.Session}, part{"process and data set", m.Process}), size)
+}
+
+// part of a memory, in bytes.
+type part struct {
+	name string
+	n    int64
+}
+
+func listParts(parts []part, size func(bytes int64) string) string {
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.n, a.n) })
 	var out []string
 	for _, p := range parts {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"unsafe"
 )
 
 // Session is one run: live, or read back from its file. One writer (the
@@ -32,6 +33,15 @@ type Session struct {
 // MaxSpans is the number of most recent spans that a session keeps in memory, 64 MiB,
 // beside those around the start of each segment.
 const MaxSpans = 2 << 20
+
+// SessionBytes is the memory that a session of a long run takes in all, with as many
+// workers: its spans, the rings that they are recorded to, and 32 MiB for the rest
+// (steps, digest, gauges, what waits to be written).
+func SessionBytes(workers int) int64 {
+	const spans = MaxSpans + maxPinned*blockLen
+	rings := (int(TrackOps) + 1 + workers) * DefaultCapacity
+	return int64(spans+rings)*int64(unsafe.Sizeof(Span{})) + 32<<20
+}
 
 // Snapshot is what a reader sees of a session at one moment. Its slices and its
 // map are shared and must not be written to, except Spans, which are the

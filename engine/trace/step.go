@@ -101,8 +101,12 @@ type Outcome struct {
 	Error     string
 	PeakBytes int64  // device memory
 	Planned   Memory // the most that was planned for
-	Drops     [NumTracks]int64
-	Unsaved   Unsaved
+
+	HostPeak    int64 // resident memory of the process, in bytes; 0 where it is not known
+	HostPlanned HostMemory
+
+	Drops   [NumTracks]int64
+	Unsaved Unsaved
 }
 
 // Unsaved is what the session's file lacks because it could not be written, when

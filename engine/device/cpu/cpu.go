@@ -25,8 +25,8 @@ const PinNote = "the cpu device reads host memory where it lies, so page-locking
 
 var errClosed = errors.New("cpu device: it is closed")
 
-// Device is the host as an accelerator. It implements device.Device and
-// device.OpTimer.
+// Device is the host as an accelerator. It implements device.Device,
+// device.OpTimer and device.Overheader.
 type Device struct {
 	start time.Time // of the events' clock
 	info  device.Info
@@ -49,8 +49,9 @@ type Device struct {
 type failure struct{ err error }
 
 var (
-	_ device.Device  = (*Device)(nil)
-	_ device.OpTimer = (*Device)(nil)
+	_ device.Device     = (*Device)(nil)
+	_ device.OpTimer    = (*Device)(nil)
+	_ device.Overheader = (*Device)(nil)
 )
 
 // Open returns the host as a device. Its kernels use the given number of
@@ -70,7 +71,7 @@ func Open(threads int) (*Device, error) {
 	}
 	name := fmt.Sprintf("cpu (%s, %d thread%s, %s)", modelName(), threads, s, d.pool.Variant())
 	d.info = device.Info{
-		Kind: "cpu", Name: name, Computes: true, Memory: d.mem.total,
+		Kind: "cpu", Name: name, Computes: true, Memory: d.mem.total, OnHost: true,
 		PinNote: PinNote, Types: []string{"fp32"},
 	}
 	return d, nil

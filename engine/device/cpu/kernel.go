@@ -85,6 +85,47 @@ func (p *program) bind(d *Device, ls []device.Launch) (err error) {
 	return p.plan.Bind(mem)
 }
 
+// Overhead is the scratch memory of the launches' kernels.
+func (d *Device) Overhead(ls []device.Launch) (n int64) {
+	largest := 0
+	for _, l := range ls {
+		if op, ok := l.Op.(kernels.Op); ok {
+			for _, a := range op.Args() {
+				largest = max(largest, a.Size())
+			}
+		}
+	}
+	// Binding looks at the lengths of buffers and not at what is in them, so all can lie
+	// in the same memory, which the system need not provide.
+	mem, err := mapMemory(max(largest, 1))
+	if err != nil {
+		return 0 // the allocations of the same size will say so
+	}
+	defer mem.unmap()
+	defer func() {
+		if recover() != nil {
+			n = 0 // Prepare will say which kernel refuses its arguments
+		}
+	}()
+	calls := make([]cpukernels.Call, 0, len(ls))
+	for _, l := range ls {
+		op, ok := l.Op.(kernels.Op)
+		if !ok {
+			continue
+		}
+		c := cpukernels.Call{Op: op}
+		for _, a := range op.Args() {
+			c.Bufs = append(c.Bufs, mem.mem[:a.Size()])
+		}
+		calls = append(calls, c)
+	}
+	p, err := d.pool.Prepare(calls)
+	if err != nil {
+		return 0
+	}
+	return int64(p.Scratch())
+}
+
 func describe(l device.Launch) string {
 	if l.Op == nil {
 		return "no operation"

@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/kernels"
@@ -116,7 +117,7 @@ func (c run) train(t *testing.T) (out ran) {
 	rec := trace.NewRecorder(trace.NewClock(), 1<<14)
 	dev := &meter{Device: d}
 	cfg := engine.Config{
-		Device: dev, Recorder: rec, Model: m, Dataset: noise{c.samples}, Transform: transform.CIFARTrain(), Seed: 1,
+		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: noise{c.samples}, Transform: transform.CIFARTrain(),
 		Steps: c.steps, Schedule: m.DefaultSchedule(c.batch), Knobs: k,
 	}
 	if c.tune {

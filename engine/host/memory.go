@@ -1,0 +1,106 @@
+package host
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Memory is what this process may hold of the host's memory, in bytes. What only files
+// are cached in does not count: the kernel takes it back.
+type Memory struct {
+	Limit  int64 // of the cgroup that allows least, or of the machine; 0 when it is not known
+	Cgroup bool  // the limit is a cgroup's
+	Others int64 // what is held of it by others
+	Held   int64 // and by this process
+}
+
+// Allowed is how much this process may hold in all; 0 when it is not known.
+func (m Memory) Allowed() int64 {
+	if m.Limit == 0 {
+		return 0
+	}
+	return max(1, m.Limit-m.Others)
+}
+
+// ReadMemory looks at the memory of this process, of its cgroups and of the machine.
+func ReadMemory() Memory { return memory(os.DirFS("/")) }
+
+// PeakMemory is the most memory that this process ever had resident, in bytes, the
+// files that it maps (its own program) included; 0 when it is not known.
+func PeakMemory() int64 { return kibibytes(os.DirFS("/"), "proc/self/status", "VmHWM") }
+
+// unlimited is less than what version 1 writes where there is no limit, the largest
+// multiple of a page below 2^63, and more than any memory.
+const unlimited = 1 << 62
+
+// memory finds the limit that leaves this process the least.
+func memory(sys fs.FS) Memory {
+	held := kibibytes(sys, "proc/self/status", "RssAnon") + kibibytes(sys, "proc/self/status", "RssShmem")
+	least := Memory{Held: held}
+	take := func(m Memory) {
+		m.Held, m.Others = held, max(0, m.Others-held)
+		if m.Limit > 0 && (least.Limit == 0 || m.Allowed() < least.Allowed()) {
+			least = m
+		}
+	}
+	if total := kibibytes(sys, "proc/meminfo", "MemTotal"); total > 0 {
+		free := kibibytes(sys, "proc/meminfo", "MemAvailable") // since Linux 3.14
+		if free == 0 || free > total {
+			free = total
+		}
+		take(Memory{Limit: total, Others: total - free})
+	}
+	if group, ok := findCgroup(sys, "memory"); ok {
+		for _, dir := range group.dirs {
+			take(group.memory(sys, dir))
+		}
+	}
+	return least
+}
+
+// memory is the limit of one directory, and what is held of it by all.
+func (g *cgroup) memory(sys fs.FS, dir string) Memory {
+	limit, usage, file := "memory.max", "memory.current", "" // "max" for no limit
+	if !g.v2 {
+		limit, usage, file = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
+	}
+	count := func(name string) int64 {
+		v, err := strconv.ParseInt(read(sys, path.Join(dir, name)), 10, 64)
+		if err != nil || v < 0 || v >= unlimited {
+			return 0
+		}
+		return v
+	}
+	m := Memory{Limit: count(limit), Cgroup: true, Others: count(usage)}
+	if m.Limit == 0 {
+		return m
+	}
+	// Pages of files, those of a tmpfs not among them: they are anonymous to the kernel.
+	lines(sys, path.Join(dir, "memory.stat"), func(line string) {
+		switch name, value, _ := strings.Cut(line, " "); strings.TrimPrefix(name, file) {
+		case "inactive_file", "active_file":
+			if v, err := strconv.ParseInt(value, 10, 64); err == nil && v > 0 && strings.HasPrefix(name, file) {
+				m.Others -= min(v, m.Others)
+			}
+		}
+	})
+	return m
+}
+
+// kibibytes reads "name:   1234 kB" of a file; 0 when it is not there.
+func kibibytes(sys fs.FS, file, name string) (bytes int64) {
+	lines(sys, file, func(line string) {
+		key, value, _ := strings.Cut(line, ":")
+		if key != name {
+			return
+		}
+		v, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 10, 64)
+		if err == nil && v > 0 && v < unlimited>>10 {
+			bytes = v << 10
+		}
+	})
+	return bytes
+}
