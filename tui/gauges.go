@@ -341,12 +341,16 @@ func (w *window) dataLine(p *canvas.Pen) {
 	if n == 0 {
 		return
 	}
-	p.Whole(func(p *canvas.Pen) {
-		p.Text(canvas.Dim, "a step: data wait ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Wait/n)).Text(canvas.Dim, ", ")
+	wait := func(p *canvas.Pen) {
+		p.Text(canvas.Dim, "data wait ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Wait/n))
+	}
+	both := p.Whole(func(p *canvas.Pen) {
+		wait(p.Text(canvas.Dim, "a step: "))
+		p.Text(canvas.Dim, ", worker time ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Load/n)).Text(canvas.Dim, " ")
 	})
-	p.Whole(func(p *canvas.Pen) {
-		p.Text(canvas.Dim, "worker time ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Load/n)).Text(canvas.Dim, " ")
-	})
+	if !both {
+		p.Whole(func(p *canvas.Pen) { wait(p); p.Text(canvas.Dim, " ") })
+	}
 }
 
 // noQueue says why there is no queue to show.

@@ -48,6 +48,9 @@ type verdictRow struct {
 // more or less moves everything below.
 const spareTexts = 10
 
+// roomyVerdict is the width from which what is not known has a line of its own.
+const roomyVerdict = 100
+
 // gainUnknown stands where what the advice is expected to gain will.
 const gainUnknown = "expected gain: not measured yet"
 
@@ -141,14 +144,11 @@ func (m *Model) stageAdvice() {
 	}
 }
 
-// nbsp is a space at which no line breaks: within a class, before a percent sign.
-const nbsp = "\ue000"
-
-// wrapWords breaks s into lines and leaves numbers with their percent signs.
+// wrapWords breaks s into lines and leaves numbers with their units.
 func wrapWords(s string, w int) []string {
-	lines := canvas.Wrap(strings.ReplaceAll(s, " %", nbsp+"%"), w)
+	lines := canvas.Wrap(figures.Bind(s), w)
 	for i := range lines {
-		lines[i] = strings.ReplaceAll(lines[i], nbsp, " ")
+		lines[i] = figures.Unbind(lines[i])
 	}
 	return lines
 }
@@ -167,7 +167,7 @@ func (vd *verdict) wrap(a *advice.Advice, w int) {
 	vd.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
 	vd.lines = vd.lines[:0]
-	for _, line := range wrapWords(strings.ReplaceAll(vd.class, " ", nbsp)+" "+rest, w) {
+	for _, line := range wrapWords(strings.ReplaceAll(vd.class, " ", figures.NoBreak)+" "+rest, w) {
 		vd.lines = append(vd.lines, verdictRow{text: line})
 	}
 	for _, line := range wrapWords(a.Text(), w) {
@@ -177,7 +177,7 @@ func (vd *verdict) wrap(a *advice.Advice, w int) {
 		last := &vd.lines[len(vd.lines)-1]
 		if canvas.Width(last.text)+2+len(gainUnknown) <= w {
 			last.aside = "  " + gainUnknown
-		} else {
+		} else if w >= roomyVerdict {
 			vd.lines = append(vd.lines, verdictRow{aside: gainUnknown})
 		}
 	}

@@ -61,8 +61,8 @@ func foldLine(b *strings.Builder, line string, columns int) {
 		indent = labelWidth
 	}
 	used, gap := 0, 0 // columns written, spaces that wait for the next word
-	for i, word := range strings.SplitAfter(strings.ReplaceAll(line, " %", nbsp+"%"), " ") {
-		word = strings.ReplaceAll(word, nbsp, " ")
+	for i, word := range strings.SplitAfter(figures.Bind(line), " ") {
+		word = figures.Unbind(word)
 		text := strings.TrimRight(word, " ")
 		w := runewidth.StringWidth(text)
 		alone := used <= indent && indent+w > columns // breaking before it gains nothing
@@ -78,9 +78,6 @@ func foldLine(b *strings.Builder, line string, columns int) {
 		gap += len(word) - len(text)
 	}
 }
-
-// nbsp stands for a space at which no line breaks.
-const nbsp = "\ue000"
 
 // labelWidth is how wide the labels of the summary are, with the space after them.
 const labelWidth = 9

@@ -174,3 +174,14 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestBind: a number and its unit are one word, and nothing else is.
+func TestBind(t *testing.T) {
+	for text, words := range map[string]int{
+		"it took 41.7 ms of 100 %": 5, "12 steps, 1 step": 2, "36.4 MiB at 812 kB/s": 3, "4 workers on 2 threads": 5, "950 ns, 12.3 µs": 2, "1 min 05 s": 2, "": 0,
+	} {
+		if got := strings.Fields(Bind(text)); len(got) != words || Unbind(strings.Join(got, " ")) != text {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -37,6 +38,19 @@ func Lines(s string) string {
 		return printable(r)
 	}, s)
 }
+
+// NoBreak stands for a space at which no line breaks. It is no space to package strings.
+const NoBreak = "\ue000"
+
+// withUnit is a number and what it counts.
+var withUnit = regexp.MustCompile(`(\d) (%|[nµm]?s\b|min\b|h\b|[kKMGT]?i?B\b|steps?\b)`)
+
+// Bind makes words that no line break parts of each number and its unit; Unbind takes
+// that back when the lines are broken.
+func Bind(s string) string { return withUnit.ReplaceAllString(s, "${1}"+NoBreak+"${2}") }
+
+// Unbind is the text that was bound.
+func Unbind(s string) string { return strings.ReplaceAll(s, NoBreak, " ") }
 
 // printable is r, or what stands for it.
 func printable(r rune) rune {

@@ -2,10 +2,11 @@ package report
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"dev.gpustall/engine/figures"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -87,9 +88,6 @@ func (m *markdown) fenced(text string) {
 
 func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\r", " ").Replace(s) }
 
-// withUnit is a number and what it counts, which stay on one line.
-var withUnit = regexp.MustCompile(`(\d) (%|[nµm]?s\b|min\b|h\b|[KMGT]?i?B\b|steps?\b)`)
-
 // wrap breaks text between words where it would pass the width; the lines that follow
 // an item of a list are indented under it. Pictures have no long lines.
 func wrap(text string) string {
@@ -101,8 +99,8 @@ func wrap(text string) string {
 	var b strings.Builder
 	b.WriteString(text[:len(indent)])
 	at := len(indent)
-	for i, word := range strings.Split(withUnit.ReplaceAllString(text[len(indent):], "$1\u00a0$2"), " ") {
-		word = strings.ReplaceAll(word, "\u00a0", " ")
+	for i, word := range strings.Split(figures.Bind(text[len(indent):]), " ") {
+		word = figures.Unbind(word)
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:

@@ -109,8 +109,8 @@ func (m *markdown) timeline(row int, drawn map[byte]bool) {
 }
 
 // window chooses whole steps that were recorded, one after the other, among the row's
-// steady ones: those of which the device's utilisation is nearest to the row's. Of a long
-// run only the beginning and the end of a segment are left.
+// steady ones: those that lose their time most as the row does. Of a long run only the
+// beginning and the end of a segment are left.
 func (m *markdown) window(row int) (from, to int64, first, last int32) {
 	t, nearest := m.tally(row), math.Inf(1)
 	var run []trace.Step // the latest
@@ -134,7 +134,7 @@ func (m *markdown) window(row int) (from, to int64, first, last int32) {
 				run = append(run[:0], run[1:]...)
 			}
 			run = append(run, *s)
-			off := math.Abs(stall.Sum(run).Utilisation()-m.rows[row].Utilisation) + float64(pictured-len(run)) // whole pictures first
+			off := unlike(stall.Sum(run), m.rows[row].Breakdown) + float64(2*(pictured-len(run))) // whole pictures first
 			if off < nearest {
 				nearest = off
 				from, to, first, last = run[0].Start, s.End, run[0].Index, s.Index
@@ -142,6 +142,15 @@ func (m *markdown) window(row int) (from, to int64, first, last int32) {
 		}
 	}
 	return from, to, first, last
+}
+
+// unlike is how much of the time of one account is spent otherwise than in another, 0 to 2.
+func unlike(a, b stall.Breakdown) float64 {
+	off := math.Abs(a.Utilisation() - b.Utilisation())
+	for c := range trace.Cause(trace.NumCauses) {
+		off += math.Abs(a.Share(c) - b.Share(c))
+	}
+	return off
 }
 
 // taped is a time that was recorded without a hole, in ns.
