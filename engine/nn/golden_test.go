@@ -201,12 +201,12 @@ func TestGolden(t *testing.T) {
 		{"resnet18-imagenet", "cpu"},
 	} {
 		t.Run(c.golden+"/"+c.device, func(t *testing.T) {
+			if testing.Short() && c.golden != "cnn" {
+				t.Skip("resnet18 takes minutes under the race detector")
+			}
 			if c.device == "cpu" {
 				loadGolden(t, c.golden).check(t, cpuDevice(t))
 				return
-			}
-			if (testing.Short() || raceDetector) && c.golden != "cnn" {
-				t.Skip("the references are slow")
 			}
 			loadGolden(t, c.golden).check(t, newRefDevice())
 		})
