@@ -34,7 +34,7 @@ var KnobTable = knob.NewTable(append(
 				Help: "type of activations and of the matrix products; parameters stay fp32",
 			},
 			Field: func(k *Knobs) any { return (*precision)(&k.Precision) },
-			Flag:  knob.Flag{Value: "TYPE"},
+			Flag:  knob.Flag{Value: "TYPE", Note: "not given, CUDA devices take bf16, or fp16 before compute capability 8.0"},
 		},
 		{
 			KnobSpec: trace.KnobSpec{
@@ -57,6 +57,7 @@ var KnobTable = knob.NewTable(append(
 				Help: "replay the step as one captured graph instead of launching each kernel (CUDA)",
 			},
 			Field: func(k *Knobs) any { return &k.Capture },
+			Flag:  knob.Flag{Note: "not given, CUDA devices do"},
 			Idle: func(k Knobs) string {
 				if k.Capture && k.TimeOps == ops.Every {
 					return "time_ops=every times every step, and a timed step is no captured graph; time_ops=sampled lets the others be"
@@ -99,16 +100,21 @@ var onDevice = map[string]func(s *trace.KnobSpec, info device.Info){
 		if len(info.Types) < 2 {
 			s.NoEffect = "this device computes in fp32 only"
 		}
+		s.DefaultHere = info.Mixed
 	},
 	"capture": func(s *trace.KnobSpec, info device.Info) {
+		s.DefaultHere = "on"
 		if info.Kind != "cuda" {
-			s.NoEffect = "only CUDA devices capture graphs"
+			s.DefaultHere, s.NoEffect = "", "only CUDA devices capture graphs"
 		}
 	},
 	"autotune": func(s *trace.KnobSpec, info device.Info) {
 		s.NoEffect = info.TuneNote
 		if info.Kind != "cuda" {
 			s.NoEffect = "only CUDA devices have kernels to choose from"
+		}
+		if s.NoEffect != "" {
+			s.DefaultHere = "off"
 		}
 	},
 }
@@ -118,6 +124,22 @@ var onDevice = map[string]func(s *trace.KnobSpec, info device.Info){
 func DefaultKnobs() Knobs {
 	k := KnobTable.Defaults()
 	k.Loader.BatchSize, k.Loader.Shuffle = 128, true
+	return k
+}
+
+// DefaultsOn are the defaults on a device. Where it computes, they are those that
+// people train with: a step slowed down by fp32 or by launches hides what the loader
+// costs. The loader's are PyTorch's everywhere.
+func DefaultsOn(info device.Info) Knobs {
+	k := DefaultKnobs()
+	for _, s := range Specs(info) {
+		if s.DefaultHere == "" {
+			continue
+		}
+		if err := k.Set(s.Name, s.DefaultHere); err != nil {
+			panic(fmt.Sprintf("engine: a default on %s: %v", info.Name, err))
+		}
+	}
 	return k
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
@@ -177,5 +178,23 @@ func TestIneffectiveKnobs(t *testing.T) {
 	}
 	if len(told) != 3 || !strings.Contains(told[0], "there are 2") || !strings.Contains(told[1], "there is 1") {
 		t.Errorf("told %q", told)
+	}
+}
+
+// On a GPU people train in 16 bits, and replay graphs; elsewhere the defaults are one.
+func TestDefaultsOn(t *testing.T) {
+	types := []string{"fp32", "tf32", "fp16", "bf16"}
+	for _, c := range []struct{ kind, mixed, precision, capture, autotune string }{
+		{"cuda", "bf16", "bf16", "on", "on"}, {"cuda", "fp16", "fp16", "on", "on"}, {"cpu", "", "fp32", "off", "off"}, {"emu", "", "fp32", "off", "off"},
+	} {
+		k, plain := engine.DefaultsOn(device.Info{Kind: c.kind, Types: types, Mixed: c.mixed}), engine.DefaultKnobs()
+		for name, want := range map[string]string{"precision": c.precision, "capture": c.capture, "autotune": c.autotune} {
+			if got := trace.KnobValue(k.List(), name); got != want {
+				t.Errorf("%s on %s: %s, want %s", name, c.kind, got, want)
+			}
+		}
+		if k.Loader != plain.Loader {
+			t.Errorf("%s: the loader's knobs are not PyTorch's: %+v", c.kind, k.Loader)
+		}
 	}
 }

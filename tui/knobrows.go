@@ -263,6 +263,9 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 	if row < r.H {
 		p := at(row)
 		p.Text(canvas.Dim, knob.Range(s)).Text(canvas.Dim, "  applied at the ").Text(canvas.Dim, s.Applied)
+		if s.DefaultHere != "" && s.NoEffect == "" {
+			p.Text(canvas.Dim, "  default on this device: ").Text(canvas.Dim, s.DefaultHere)
+		}
 		row++
 	}
 	if e, ok := v.analysis.effects[s.Name]; ok && row < r.H {

@@ -84,12 +84,10 @@ func emulated(p emu.Preset, clock trace.Clock) *opened {
 // defaults are the knobs before the flags: an emulated workload brings its batch
 // size.
 func (d *opened) defaults() engine.Knobs {
-	k := engine.DefaultKnobs()
+	k := engine.DefaultsOn(d.dev.Info())
 	if d.fixed() {
 		k.Loader.BatchSize = d.preset.Workload.BatchSize
 	}
-	info := d.dev.Info()
-	k.Autotune = info.Kind == "cuda" && info.TuneNote == ""
 	return k
 }
 

@@ -85,7 +85,7 @@ func TestFailures(t *testing.T) {
 		{"workers out of range", "set", "num_workers=65", "choose 0 to 64", 2, []string{"run", "--num-workers", "65"}},
 		{"workers of no number", "set", "num_workers=many", "choose 0 to 64", 2, []string{"run", "--num-workers", "many"}},
 		{"a knob that needs another", "set", "prefetch_factor=4", "raise num_workers", 2, []string{"run", "--device", "cpu", "--prefetch-factor", "4"}},
-		{"a value of the flag alone", "set", `autotune="maybe"`, "on, off or again", 2, []string{"run", "--autotune", "maybe"}},
+		{"a value of the flag alone", "set", `autotune="maybe"`, "on, off, again or known", 2, []string{"run", "--autotune", "maybe"}},
 		{"a bottleneck", "set", `inject="gpu=1ms"`, "read, cpu or straggler", 2, []string{"run", "--inject", "gpu=1ms"}},
 		{"a switch's value behind a space", "read", `"off"`, "--pin-memory=off", 2, []string{"run", "--pin-memory", "off"}},
 		{"a command", "find command", `"trian"`, "run, replay", 2, []string{"trian"}},

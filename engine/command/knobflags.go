@@ -8,21 +8,25 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
 )
 
-// tuneAgain is a value of --autotune that the knob does not have: it is on, and what
-// earlier trials found is forgotten.
-const tuneAgain = "again"
+// Values of --autotune that the knob does not have: it is on, and what earlier trials
+// found is forgotten, or is all that is taken.
+const (
+	tuneAgain = "again"
+	tuneKnown = "known"
+)
 
 // knobFlag is a knob as a flag: the knob's name with dashes.
 type knobFlag struct {
 	row   *knob.Row[engine.Knobs]
-	text  string            // as typed, or the default
-	set   bool              // by the user
-	extra map[string]string // values of the flag alone, and what they are to the knob
+	text  string   // as typed, or the default
+	set   bool     // by the user
+	extra []string // values of the flag alone: to the knob they are on
 }
 
 // knobFlags are the flags of all knobs, and the injected bottlenecks, which share one.
@@ -43,11 +47,14 @@ func (ks *knobFlags) add(fs *pflag.FlagSet) {
 		f := &knobFlag{row: row, text: row.Value(&defaults)}
 		help := row.Help
 		if row.Name == "autotune" {
-			f.extra = map[string]string{tuneAgain: "on"}
-			help += "; again: try anew"
+			f.extra = []string{tuneAgain, tuneKnown}
+			help += "; again: try anew; known: try nothing, and take what was found before"
 		}
 		if row.Type == "enum" || f.extra != nil {
 			help = knob.Choice(f.words()) + ": " + help
+		}
+		if row.Flag.Note != "" {
+			help += "; " + row.Flag.Note
 		}
 		ks.flags = append(ks.flags, f)
 		flag := fs.VarPF(f, flagName(row.Name), "", help)
@@ -93,6 +100,20 @@ func (ks *knobFlags) text(name string) string {
 	return ""
 }
 
+// ownDefaults says which of a device's own defaults nobody overruled.
+func (ks *knobFlags) ownDefaults(info device.Info) string {
+	var in []string
+	for _, s := range engine.Specs(info) {
+		if s.DefaultHere != "" && s.NoEffect == "" && ks.text(s.Name) == "" {
+			in = append(in, s.Name+"="+s.DefaultHere)
+		}
+	}
+	if len(in) == 0 {
+		return ""
+	}
+	return "defaults on this device: " + strings.Join(in, ", ")
+}
+
 func flagName(knob string) string { return strings.ReplaceAll(knob, "_", "-") }
 
 // switchType is what the help calls the value of a switch.
@@ -117,15 +138,15 @@ func (f *knobFlag) Type() string {
 
 // value is what the knob is set to.
 func (f *knobFlag) value() string {
-	if v, ok := f.extra[f.text]; ok {
-		return v
+	if slices.Contains(f.extra, f.text) {
+		return "on"
 	}
 	return f.text
 }
 
 // check refuses what the knob does not take.
 func (f *knobFlag) check(text string) error {
-	if f.extra[text] != "" {
+	if slices.Contains(f.extra, text) {
 		return nil
 	}
 	probe := engine.DefaultKnobs()
@@ -151,10 +172,7 @@ func (f *knobFlag) words() []string {
 	if f.row.Type == "bool" {
 		words = []string{"on", "off"}
 	}
-	for v := range f.extra {
-		words = append(slices.Clip(words), v)
-	}
-	return words
+	return slices.Concat(words, f.extra)
 }
 
 // injectFlag is the flag of the knobs that inject a bottleneck: read=5ms is

@@ -74,7 +74,7 @@ func TestKnobFlagValues(t *testing.T) {
 		}, ""},
 		{"--inject read=5ms --inject none", func(*engine.Knobs) {}, ""},
 		{"--inject read=5ms --inject read=off", func(*engine.Knobs) {}, ""},
-		{"--autotune maybe", nil, `autotune="maybe": none of its values; choose on, off or again`},
+		{"--autotune maybe", nil, `autotune="maybe": none of its values; choose on, off, again or known`},
 		{"--precision fp9", nil, "choose fp32, tf32, fp16 or bf16"},
 		{"--num-workers 65", nil, "num_workers=65: out of range; choose 0 to 64"},
 		{"--persistent-workers", nil, "needs num_workers > 0"},

@@ -61,8 +61,10 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	if err != nil {
 		return errors.Join(got(), err)
 	}
-	if r.device.why != "" {
-		_ = say(log, "%s\n", r.device.why)
+	for _, why := range []string{r.device.why, r.own} {
+		if why != "" {
+			_ = say(log, "%s\n", why)
+		}
 	}
 	p := printer{run: r, opts: o, out: out, log: log, unread: cancel}
 	p.start()

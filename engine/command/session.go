@@ -35,6 +35,7 @@ type run struct {
 	engine    *engine.Engine
 	file      string
 	model     string
+	own       string // of the device's own defaults, those in force; empty when there is none
 	gauges    *gauges
 	watch     *fileWatch
 
@@ -69,6 +70,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	if err = knobs.Check(r.device.dev.Info()); err != nil {
 		return r, r.device.explain(err)
 	}
+	r.own = o.knobs.ownDefaults(r.device.dev.Info())
 	raiseProcessors(knobs.Loader.NumWorkers)
 	if err = o.checkSession(); err != nil {
 		return r, err // before data is made, which may take a while
@@ -82,6 +84,10 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	if err = knobs.Loader.Fits(info); err != nil {
 		return r, usageError{err}
 	}
+	tuning := tuneLimit
+	if o.knobs.text("autotune") == tuneKnown {
+		tuning = 0
+	}
 	model, fixed, err := o.openModel(r.device, info)
 	if err != nil {
 		return r, err
@@ -93,7 +99,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	debug.FreeOSMemory() // what reading the data set left behind is not to count as ours
 	r.engine, err = engine.New(engine.Config{
 		Task: plan.Task{
-			Model: model, Fixed: fixed, Seed: o.seed, TuneLimit: tuneLimit, Start: ctx, Progress: progress,
+			Model: model, Fixed: fixed, Seed: o.seed, TuneLimit: tuning, Start: ctx, Progress: progress,
 			HostMemory: host.ReadMemory, HostPlanned: r.device.limitHeap,
 		},
 		Device: r.device.dev, Recorder: r.recorder, Dataset: ds, Transform: tf,
@@ -118,8 +124,10 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 
 // train runs the engine to its end and closes the run.
 func (r *run) train(ctx context.Context) error {
-	if r.device.why != "" {
-		r.recorder.Note("info", r.device.why)
+	for _, why := range []string{r.device.why, r.own} {
+		if why != "" {
+			r.recorder.Note("info", why)
+		}
 	}
 	err := fault.Wrap(r.engine.Run(ctx), "train", r.trains(), "run it again; gpustall report says how far it came")
 	status := "finished"

@@ -74,6 +74,7 @@ type Info struct {
 	TuneNote string // why autotune has no effect here; empty when it has one
 	// Types lists the compute types it runs: "fp32", "tf32", "fp16", "bf16".
 	Types    []string
+	Mixed    string // of Types, the one to train with when nobody chose; empty: fp32
 	TypeNote string // which of them do not run on the device's fast units; empty when all do
 }
 

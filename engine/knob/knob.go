@@ -38,6 +38,7 @@ type Row[K any] struct {
 type Flag struct {
 	Value   string // what the help calls the value; empty: by its type
 	Alone   string // what the flag without a value means; a switch's is on, and that of others, if empty, is an error
+	Note    string // what the help says besides
 	Example string // a value, for the help of a group's flag
 }
 

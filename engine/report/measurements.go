@@ -30,7 +30,7 @@ func (m *markdown) settings() {
 		for _, r := range rows {
 			table[0] = append(table[0], m.rows[r].Name())
 		}
-		var idle []string
+		var idle, own []string
 		for _, k := range m.rows[rows[0]].Segment.Knobs {
 			row := []string{k.Name}
 			for _, r := range rows {
@@ -41,7 +41,15 @@ func (m *markdown) settings() {
 				idle = append(idle, k.Name+" ("+why+")")
 			}
 		}
+		for _, s := range m.s.Meta.Specs {
+			if s.DefaultHere != "" && s.NoEffect == "" {
+				own = append(own, s.Name+"="+s.DefaultHere)
+			}
+		}
 		m.table(table)
+		if len(own) > 0 {
+			m.para("Defaults on this device, where nobody chose: %s.", strings.Join(own, ", "))
+		}
 		if len(idle) > 0 {
 			m.para("Without effect here: %s.", strings.Join(idle, "; "))
 		}

@@ -18,14 +18,15 @@ func KnobValue(knobs []Knob, name string) string {
 
 // KnobSpec describes a knob to the screen and to the flags.
 type KnobSpec struct {
-	Name     string
-	Type     string   // "int", "bool", "enum", "duration", "text"
-	Min, Max int      // for "int", both 0 where nothing bounds it; of a "duration" Max, in ms
-	Values   []string // for "enum"; for "int" the values that one keypress steps through, if any
-	Applied  string   // when a change takes effect: "next batch", "next epoch", …
-	NoEffect string   // why it has no effect on this device; empty when it has one
-	Group    string   // one of the groups
-	Help     string   // one line
+	Name        string
+	Type        string   // "int", "bool", "enum", "duration", "text"
+	Min, Max    int      // for "int", both 0 where nothing bounds it; of a "duration" Max, in ms
+	Values      []string // for "enum"; for "int" the values that one keypress steps through, if any
+	Applied     string   // when a change takes effect: "next batch", "next epoch", …
+	DefaultHere string   // what it is on this device when nobody chose, where that is not what it is elsewhere
+	NoEffect    string   // why it has no effect on this device; empty when it has one
+	Group       string   // one of the groups
+	Help        string   // one line
 }
 
 // The groups of knobs, in the order in which they are shown.
