@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda"
@@ -34,13 +37,30 @@ func openCUDA(n int, again bool) (device.Device, error) {
 	if err := cuda.Available(); err != nil {
 		return nil, fault.Wrap(err, "open device", fmt.Sprintf("cuda:%d", n), mendDevice)
 	}
-	c := cuda.Config{Ordinal: n, TuneEmulated: os.Getenv("GPUSTALL_EMU_TUNE") != ""}
+	c := cuda.Config{Ordinal: n, Trials: tryKernels, TuneEmulated: os.Getenv("GPUSTALL_EMU_TUNE") != ""}
 	store := loadChoices(choicesFile())
 	if again {
 		clear(store.m)
 	}
 	c.Choices = store
 	return cuda.Open(c)
+}
+
+// tryKernels is this program's own process for trying kernels.
+func tryKernels() *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", tryCommand)
+	cmd.Args[0] = "gpustall"
+	return cmd
+}
+
+const tryCommand = "try-kernels"
+
+// newTryKernels is what that process runs. It is nothing for people.
+func newTryKernels() *cobra.Command {
+	return &cobra.Command{
+		Use: tryCommand, Short: "Try kernels for another gpustall", Hidden: true, Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return cuda.ServeTrials() },
+	}
 }
 
 // tuning is the doctor's finding: what is known of kernel variants.

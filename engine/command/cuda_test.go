@@ -15,16 +15,13 @@ func TestChoices(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "autotune.json")
 	c := loadChoices(path)
 	c.Set("gpu, kernels 1: conv {N:1}", "mma 5 6")
-	c.Set("gpu: trying", "12 gpu, kernels 1: conv bf16 variant wgmma")
+	c.Set("gpu, kernels 1: conv bf16 variant wgmma", "it hangs")
 	again := loadChoices(path)
 	if v, ok := again.Get("gpu, kernels 1: conv {N:1}"); !ok || v != "mma 5 6" {
 		t.Errorf("stored %q, %v", v, ok)
 	}
-	if v, ok := again.Get("gpu: trying"); !ok || !strings.HasPrefix(v, "12 ") {
-		t.Errorf("the variant being tried: %q, %v", v, ok)
-	}
-	again.Set("gpu: trying", "")
-	if v, ok := loadChoices(path).Get("gpu: trying"); ok {
+	again.Set("gpu, kernels 1: conv bf16 variant wgmma", "")
+	if v, ok := loadChoices(path).Get("gpu, kernels 1: conv bf16 variant wgmma"); ok {
 		t.Errorf("an empty value is kept as %q", v)
 	}
 	if err := os.WriteFile(path, []byte("{not JSON"), 0o644); err != nil {
@@ -46,9 +43,9 @@ func TestTuningFindings(t *testing.T) {
 	c.Set("gpu, kernels 1: conv {N:1}", "mma 5 6")
 	c.Set("gpu, kernels 1: conv {N:2}", "mma 5 6")
 	c.Set("gpu, kernels 1: conv bf16 variant wgmma", "it computes y as 1 instead of 2")
-	c.Set("gpu: trying", "12 gpu, kernels 1: conv bf16 variant other")
+	c.Set("gpu, kernels 2: family wgmma", "conv bf16 variant wgmma broke the GPU's context")
 	f := tuning()
-	if len(f) != 2 || !strings.Contains(f[0].text, "2 kernel shapes") || f[1].state != "note" || !strings.Contains(f[1].text, "variant wgmma: it computes") {
+	if len(f) != 3 || !strings.Contains(f[2].text, "family wgmma: conv bf16") || !strings.Contains(f[0].text, "2 kernel shapes") || f[1].state != "note" || !strings.Contains(f[1].text, "variant wgmma: it computes") {
 		t.Errorf("%+v", f)
 	}
 }

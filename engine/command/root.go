@@ -57,7 +57,7 @@ runs. Without a command it opens the screen.`,
 	o.addScreen(root.Flags())
 	root.AddCommand(
 		newRun(version), newReplay(version), newReport(version), newSessions(),
-		newData(), newDoctor(version), newMan(),
+		newData(), newDoctor(version), newMan(), newTryKernels(),
 	)
 	complete(root)
 	strict(root)

@@ -83,11 +83,12 @@ type Tuner interface {
 	// Untuned is the number of operations in ls whose variant is not decided yet.
 	Untuned(ls []Launch) int
 	// Tune decides on the variants of the operations in ls, until ctx is done. It
-	// needs memory besides what is allocated. Notes say what a person should know.
-	// After an error the device is of no further use.
-	Tune(ctx context.Context, ls []Launch, progress func(done, total int)) (notes []string, err error)
-	// UseTuned says whether later programs take the variants decided on, and more
-	// may be tried, or the planner's guesses, and nothing is tried.
+	// needs memory besides what is allocated, and is nothing for a run that trains:
+	// the device is busy meanwhile. What it does not come to takes the planner's
+	// guess. Notes say what a person should know.
+	Tune(ctx context.Context, ls []Launch, progress func(done, total int)) (notes []string)
+	// UseTuned says whether later programs take the variants decided on, or the
+	// planner's guesses.
 	UseTuned(on bool)
 	// Tuned lists the decisions so far.
 	Tuned() []Tuned
@@ -100,5 +101,13 @@ type Tuned struct {
 	First     string // the planner's guess, which the others are compared with
 	// Time and FirstTime are those of one launch.
 	Time, FirstTime time.Duration
-	Cached          bool // found by an earlier run
+	Cached          bool    // found by an earlier run
+	Tried           []Tried // in this one
+}
+
+// Tried is what came of trying a variant.
+type Tried struct {
+	Variant string
+	Time    time.Duration // of one launch
+	Why     string        // what was wrong with it; empty when nothing was
 }

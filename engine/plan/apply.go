@@ -34,7 +34,16 @@ func (p *Plans) open(k Knobs) error {
 	if err != nil {
 		return err
 	}
-	if err := p.reserve(k, d, false); err != nil {
+	if !p.fits(d) {
+		return p.refusal(k, d, nil)
+	}
+	// Before the memory is taken: variants are tried in memory of their own.
+	if p.untuned(d) > 0 {
+		if err := p.tune(d); err != nil {
+			return err
+		}
+	}
+	if err := p.reserve(k, d); err != nil {
 		return err
 	}
 	if p.cfg.Model != nil {
@@ -43,11 +52,6 @@ func (p *Plans) open(k Knobs) error {
 		}
 		if err := p.state.Configure(p.typ, p.accumulate); err != nil {
 			return err
-		}
-		if p.untuned(d) {
-			if err := p.tuneFirst(d); err != nil {
-				return err
-			}
 		}
 	}
 	return p.place(d)
@@ -86,9 +90,8 @@ func (p *Plans) Apply(k Knobs) error {
 	if err != nil {
 		return err
 	}
-	tune := p.untuned(d)
 	// Until the memory is sure the old plans stay, and what is in flight runs on.
-	err = p.reserve(k, d, tune)
+	err = p.reserve(k, d)
 	if errors.Is(err, device.ErrOutOfMemory) && p.fitsAfresh(d) {
 		err = p.move(d)
 	}
@@ -99,16 +102,14 @@ func (p *Plans) Apply(k Knobs) error {
 		return err
 	}
 	p.setBasis(next)
-	if tune {
-		if d, err = p.tuneLive(d); err != nil {
-			return err
-		}
-	}
 	if err := p.place(d); err != nil {
 		return err
 	}
 	if p.find(key) == nil {
 		_, err = p.build(key)
+	}
+	if err == nil {
+		p.sayUntuned(d)
 	}
 	return err
 }

@@ -80,8 +80,7 @@ func (p *Plans) demandOfBuffers(k Knobs) (demand, error) {
 }
 
 // reservation says what place will allocate for d and what it will free before.
-// With again, everything but the parameters is freed and allocated anew.
-func (p *Plans) reservation(d demand, again bool) device.Reservation {
+func (p *Plans) reservation(d demand) device.Reservation {
 	r := device.Reservation{Launches: d.launches}
 	m, inputs, activations := p.cfg.Model, p.inputs[0].Size, p.activationBytes()
 	switch {
@@ -90,10 +89,7 @@ func (p *Plans) reservation(d demand, again bool) device.Reservation {
 	case m != nil:
 		r.Sizes = p.state.Missing(d.basis.typ, d.basis.accumulate)
 	}
-	if again {
-		d.input, d.activations = max(d.input, inputs), max(d.activations, activations)
-	}
-	if again || d.input > inputs {
+	if d.input > inputs {
 		r.Sizes = append(r.Sizes, slices.Repeat([]int{d.input}, Slots)...)
 		if inputs > 0 {
 			r.Instead = append(r.Instead, p.inputs[:]...)
@@ -102,14 +98,14 @@ func (p *Plans) reservation(d demand, again bool) device.Reservation {
 	if m == nil {
 		return r
 	}
-	if again || d.activations > activations {
+	if d.activations > activations {
 		r.Sizes = append(r.Sizes, d.activations)
 		if activations > 0 {
 			r.Instead = append(r.Instead, p.activations.Buffer())
 		}
 	}
 	metrics := maxPlans * Slots
-	drop := again || d.input > inputs || d.activations > activations || d.basis != p.basis
+	drop := d.input > inputs || d.activations > activations || d.basis != p.basis
 	for _, q := range p.plans {
 		for i := range q.slots {
 			if drop {
@@ -125,14 +121,14 @@ func (p *Plans) reservation(d demand, again bool) device.Reservation {
 
 // reserve takes what d lacks from the device's driver, or says what to lower. The
 // plans in force stay as they are.
-func (p *Plans) reserve(k Knobs, d demand, again bool) error {
-	if !p.fits(d, again) {
-		return p.refusal(k, d, again, nil)
+func (p *Plans) reserve(k Knobs, d demand) error {
+	if !p.fits(d) {
+		return p.refusal(k, d, nil)
 	}
 	if p.reserver != nil {
-		took, err := p.reserver.Reserve(p.reservation(d, again))
+		took, err := p.reserver.Reserve(p.reservation(d))
 		if errors.Is(err, device.ErrOutOfMemory) {
-			return p.refusal(k, d, again, err)
+			return p.refusal(k, d, err)
 		}
 		if err != nil {
 			return err
@@ -156,9 +152,9 @@ func (p *Plans) planFor(d demand) {
 
 // fits reports whether d can be had. Of a device that reserves nothing it is known
 // how much there is in all.
-func (p *Plans) fits(d demand, again bool) bool {
+func (p *Plans) fits(d demand) bool {
 	if p.reserver != nil {
-		return p.reserver.Fits(p.reservation(d, again))
+		return p.reserver.Fits(p.reservation(d))
 	}
 	return p.info.Memory == 0 || d.Total() <= p.info.Memory
 }
@@ -167,9 +163,9 @@ func (p *Plans) fits(d demand, again bool) bool {
 const mendMemory = "lower batch_size"
 
 // refusal says by part what was planned, and the knob to lower.
-func (p *Plans) refusal(k Knobs, d demand, again bool, cause error) error {
+func (p *Plans) refusal(k Knobs, d demand, cause error) error {
 	if p.reserver != nil && cause == nil {
-		_, cause = p.reserver.Reserve(p.reservation(d, again)) // it says how much is free
+		_, cause = p.reserver.Reserve(p.reservation(d)) // it says how much is free
 	}
 	if cause == nil {
 		cause = fault.Reason(fmt.Sprintf("%s has %s", p.info.Name, figures.Prose.Bytes(p.info.Memory)), "").Because(device.ErrOutOfMemory)
@@ -182,7 +178,7 @@ func (p *Plans) refusal(k Knobs, d demand, again bool, cause error) error {
 		k.Loader.BatchSize, k.Checkpoint = batch, checkpoint
 		o, err := p.demandOfBuffers(k)
 		o.Kernels, o.launches = d.Kernels, d.launches
-		return err == nil && (p.fits(o, again) || p.fitsAfresh(o))
+		return err == nil && (p.fits(o) || p.fitsAfresh(o))
 	}
 	if n := sort.Search(full-1, func(i int) bool { return !wouldFit(i+1, k.Checkpoint) }); n > 0 {
 		advice += fmt.Sprintf(" to %d", n)

@@ -10,9 +10,6 @@ import (
 	"dev.gpustall/engine/figures"
 )
 
-// liveTune bounds the tuning that a knob change may need while the run waits.
-const liveTune = 15 * time.Second
-
 // useTuned has later plans take the variants that tuning decided on, or not.
 func (p *Plans) useTuned(on bool) {
 	if p.tuner != nil {
@@ -20,59 +17,44 @@ func (p *Plans) useTuned(on bool) {
 	}
 }
 
-// untuned reports whether the plans of d have kernels whose variant is not decided.
-func (p *Plans) untuned(d demand) bool {
-	return p.tuner != nil && p.cfg.TuneLimit > 0 && p.tuner.Untuned(d.full) > 0
+// untuned is the number of kernels in the plans of d whose variant is not decided.
+func (p *Plans) untuned(d demand) int {
+	if p.tuner == nil || p.cfg.TuneLimit == 0 {
+		return 0
+	}
+	return p.tuner.Untuned(d.full)
 }
 
-// tuneFirst tunes before the run, where a person is told how far it is.
-func (p *Plans) tuneFirst(d demand) error {
-	ctx := p.cfg.Start
-	if ctx == nil {
-		ctx = context.Background()
+// sayUntuned says that knobs changed to what was never tried. Trying would stop the
+// run and take memory from it.
+func (p *Plans) sayUntuned(d demand) {
+	if n := p.untuned(d); n > 0 {
+		p.rec.Note("warn", fmt.Sprintf("autotune: %d kernels of these settings were never tried on this GPU and take the planner's guess; a run that starts with them tries them", n))
+	}
+}
+
+// tune has the device try the variants of the full batch's kernels before the run,
+// where a person is told how far it is.
+func (p *Plans) tune(d demand) error {
+	start := p.cfg.Start
+	if start == nil {
+		start = context.Background()
 	}
 	var progress func(done, total int)
 	if f := p.cfg.Progress; f != nil {
 		progress = func(done, total int) { f("trying kernels on "+p.info.Name+" (once)", done, total) }
 	}
-	if err := p.tune(ctx, d, p.cfg.TuneLimit, progress); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return fault.Wrap(err, "try", "the kernels on "+p.info.Name, "run it again: it goes on from there")
-	}
-	return nil
-}
-
-// tuneLive tunes while the run waits, in the memory of the plans there are, which it
-// frees; notes say so. It returns the demand for at least as much memory as there was.
-func (p *Plans) tuneLive(d demand) (demand, error) {
-	d.input, d.activations = max(d.input, p.inputs[0].Size), max(d.activations, p.activationBytes())
-	p.freeAll()
-	limit := min(liveTune, p.cfg.TuneLimit)
-	p.rec.Note("info", fmt.Sprintf("autotune: trying %d kernels, for %s at the most", p.tuner.Untuned(d.full), limit))
-	return d, p.tune(context.Background(), d, limit, nil)
-}
-
-// tune has the device try the variants of the full batch's kernels, in the memory
-// that the plan is about to take. After an error the device is of no further use.
-func (p *Plans) tune(ctx context.Context, d demand, limit time.Duration, progress func(done, total int)) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(start, p.cfg.TuneLimit)
 	defer cancel()
-	start, before := time.Now(), len(p.tuner.Tuned())
-	notes, err := p.tuner.Tune(ctx, d.full, progress)
-	for _, n := range notes {
+	began, before := time.Now(), len(p.tuner.Tuned())
+	for _, n := range p.tuner.Tune(ctx, d.full, progress) {
 		p.rec.Note("warn", n)
-	}
-	if err != nil {
-		p.broken = true
-		return err
 	}
 	tuned := p.tuner.Tuned()
 	if text := tuningGain(tuned[min(before, len(tuned)):]); text != "" {
-		p.rec.Note("info", fmt.Sprintf("autotune: %s, in %s", text, time.Since(start).Round(100*time.Millisecond)))
+		p.rec.Note("info", fmt.Sprintf("autotune: %s, in %s", text, time.Since(began).Round(100*time.Millisecond)))
 	}
-	return nil
+	return fault.Wrap(start.Err(), "try", "the kernels on "+p.info.Name, "run it again: it goes on from there")
 }
 
 // tuningGain says in words what decisions bought, by the kernels' times alone.

@@ -3,11 +3,13 @@
 package cuda
 
 import (
+	"crypto/sha256"
 	"embed"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"dev.gpustall/kernels"
 )
@@ -217,6 +219,19 @@ func PTX(name string, sm int) ([]byte, error) {
 	}
 	return nil, fmt.Errorf("cuda kernels: no PTX of module %q for sm_%d: GPUs from sm_70 (Volta) on are supported", name, sm)
 }
+
+// Fingerprint is of all PTX: with another one, what was found of the kernels does not
+// hold.
+var Fingerprint = sync.OnceValue(func() string {
+	files, _ := ptx.ReadDir("ptx") // it is embedded
+	all := sha256.New()
+	for _, f := range files {
+		text, _ := ptx.ReadFile("ptx/" + f.Name())
+		fmt.Fprintf(all, "%s %d\n", f.Name(), len(text))
+		all.Write(text)
+	}
+	return fmt.Sprintf("%.6x", all.Sum(nil))
+})
 
 // planner collects an operation's launches.
 type planner struct {

@@ -1,6 +1,9 @@
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // tile is the shape of a convolution kernel's blocks: M x N results, the depth in
 // steps of K.
@@ -17,11 +20,11 @@ type tile struct {
 func (t tile) String() string {
 	switch {
 	case t.wgmma:
-		return fmt.Sprintf("wgmma%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
+		return fmt.Sprintf(familyWgmma+"%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
 	case t.stages == 0:
-		return fmt.Sprintf("simt%dx%dv%d", t.M, t.N, t.vector)
+		return fmt.Sprintf(familySIMT+"%dx%dv%d", t.M, t.N, t.vector)
 	}
-	return fmt.Sprintf("mma%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
+	return fmt.Sprintf(familyMMA+"%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
 }
 
 func mma(m, n, k, stages, threads, resident int, rate float64) tile {
@@ -91,3 +94,23 @@ var (
 		wgmma(64, 128, 4, 256, 2, 0.65),
 	}
 )
+
+// The families of a convolution's variants: what their products are computed with.
+const (
+	familyWgmma = "wgmma"
+	familyMMA   = "mma"
+	familySIMT  = "simt" // CUDA cores
+)
+
+// Families are those of all variants.
+func Families() []string { return []string{familyWgmma, familyMMA, familySIMT} }
+
+// Family is that of the variant called config; empty for what is no convolution's.
+func Family(config string) string {
+	for _, f := range Families() {
+		if strings.HasPrefix(config, f) {
+			return f
+		}
+	}
+	return ""
+}

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -81,20 +80,6 @@ func (a *arena) inside(n int64) *block {
 	}
 	return nil
 }
-
-// reservedAlloc is alloc for what may be done without: once memory was reserved,
-// it takes none besides.
-func (a *arena) reservedAlloc(n int64) (*block, error) {
-	if !a.reserved {
-		return a.alloc(n)
-	}
-	if b := a.inside(n); b != nil {
-		return b, nil
-	}
-	return nil, errFull
-}
-
-var errFull = errors.New("cuda device: the reserved memory is full")
 
 // lacks is the size of the piece that allocating sizes, in this order, would take
 // from the driver once the blocks in instead were freed, and, with trimmed, idle

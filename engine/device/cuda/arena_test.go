@@ -200,21 +200,3 @@ func TestArenaReservation(t *testing.T) {
 		}
 	}
 }
-
-// What may be done without takes nothing from the driver once memory was reserved.
-func TestArenaReservedAlloc(t *testing.T) {
-	a, bank := newArena(1 << 40)
-	if b, err := a.reservedAlloc(1000); err != nil || b == nil || len(bank.live) != 1 {
-		t.Errorf("without a reservation: %v, %v", b, err)
-	}
-	a, bank = newArena(1 << 40)
-	if err := a.reserve(2 << 20); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.reservedAlloc(1 << 20); err != nil {
-		t.Error(err)
-	}
-	if _, err := a.reservedAlloc(2 << 20); !errors.Is(err, errFull) || len(bank.live) != 1 {
-		t.Errorf("%v, and %d pieces", err, len(bank.live))
-	}
-}

@@ -5,6 +5,7 @@
 package cuda
 
 import (
+	"os/exec"
 	"sort"
 	"strings"
 )
@@ -16,25 +17,28 @@ type Config struct {
 	// Choices remembers the fastest variant of each kernel and shape. Nil: the
 	// likeliest variant is taken and nothing is tried.
 	Choices Choices
+	// Trials makes the command of a process that calls ServeTrials: there variants are
+	// tried, for a wrong one may break its GPU context, hang or crash. Nil: nothing is
+	// tried, and what Choices remembers is taken.
+	Trials func() *exec.Cmd
 	// TuneEmulated tries variants on the emulated driver too, for tests: what they
 	// take there says nothing about a GPU.
 	TuneEmulated bool
 }
 
-// Choices is a store of what the autotuner found: the variants taken, those that
-// were wrong, and the one it is trying. The keys name the GPU, its driver, the
-// kernels and the operation with its shape. Set must have stored the value for
-// later runs when it returns, because what follows may end the process; an empty
+// Choices is a store of what the autotuner found: the variants taken, and those that
+// were wrong. The keys name the GPU, its driver, the kernels and the operation with
+// its shape. Set must have stored the value for later runs when it returns; an empty
 // value is as none.
 type Choices interface {
 	Get(key string) (value string, ok bool)
 	Set(key, value string)
 }
 
-// Keys of a store are choices but for these two.
+// What the keys of a store that are no choices have in them; the value says why.
 const (
-	tryingSuffix = ": trying"  // the variant being tried
-	variantInfix = " variant " // a variant that is not used; the value says why
+	variantInfix = " variant " // a variant that is not used
+	familyInfix  = " family "  // a family of variants (cudakernels.Families) that is not used
 )
 
 // Describe tells what a store holds: how many choices, and the variants that are
@@ -42,8 +46,8 @@ const (
 func Describe(store map[string]string) (choices int, wrong []string) {
 	for key, value := range store {
 		switch {
-		case value == "" || strings.HasSuffix(key, tryingSuffix):
-		case strings.Contains(key, variantInfix):
+		case value == "":
+		case strings.Contains(key, variantInfix), strings.Contains(key, familyInfix):
 			wrong = append(wrong, key+": "+value)
 		default:
 			choices++

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gorgonia.org/cu"
@@ -19,10 +18,7 @@ import (
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
-var (
-	errClosed = errors.New("cuda device: it is closed")
-	errHung   = errors.New("a kernel does not end; it goes with the process")
-)
+var errClosed = errors.New("cuda device: it is closed")
 
 // Device is a GPU. It implements device.Device and all of package device's
 // optional interfaces.
@@ -32,10 +28,12 @@ type Device struct {
 	ctx    driver.Context
 	target cudakernels.Target
 
+	ordinal      int
 	variants     *variants
-	ahead        bool          // Tune was called: Prepare tries nothing itself
-	guess        bool          // the planner's guesses are wanted: UseTuned(false)
-	patience     time.Duration // with a launch of a variant that is tried
+	guess        bool                    // the planner's guesses are wanted: UseTuned(false)
+	tester       *tester                 // while Tune runs, once it was needed
+	newTester    func() (*tester, error) // nil: nothing can be tried
+	patience     time.Duration           // with a launch of a variant that is tried
 	tuneEmulated bool
 	pick         func(op kernels.Op) string // tests: overrides the choice
 	tamper       func(*cudakernels.Plan)    // tests: spoils what a trial is going to run
@@ -60,7 +58,6 @@ type Device struct {
 	hostMu sync.Mutex
 	host   map[*byte][]byte
 	closed bool
-	hung   atomic.Bool // a kernel does not end
 }
 
 type event struct {
@@ -125,8 +122,8 @@ func Open(c Config) (device.Device, error) {
 		return nil, opening(c.Ordinal, noDevice(fmt.Sprintf("there are %d, numbered from 0", n), "choose one of them, or take --device cpu"))
 	}
 	d := &Device{
-		tuneEmulated: c.TuneEmulated,
-		modules:      make(map[string]cu.Module), functions: make(map[entry]*function), scratches: make(map[kernels.Op]int64), host: make(map[*byte][]byte),
+		ordinal: c.Ordinal, tuneEmulated: c.TuneEmulated,
+		modules: make(map[string]cu.Module), functions: make(map[entry]*function), scratches: make(map[kernels.Op]int64), host: make(map[*byte][]byte),
 	}
 	if err := d.open(c.Ordinal); err != nil {
 		return nil, opening(c.Ordinal, err)
@@ -134,6 +131,9 @@ func Open(c Config) (device.Device, error) {
 	d.patience = 10 * time.Second
 	if d.info.Emulated {
 		d.patience = 10 * time.Minute
+	}
+	if c.Trials != nil {
+		d.newTester = func() (*tester, error) { return startTester(c.Trials(), greeting{d.ordinal, d.patience}) }
 	}
 	d.variants = newVariants(c.Choices, fmt.Sprintf("%s, sm_%d, driver %s", d.info.Name, d.target.SM, driverVersion(d.info.Emulated)))
 	if !d.tunes() {
@@ -205,6 +205,10 @@ func (d *Device) describe() error {
 		Kind: "cuda", Name: name, Computes: true, Memory: total,
 		UUID: uuid, Emulated: strings.HasPrefix(name, "Emulated"), // this project's own driver, which runs the kernels on the host
 	}
+	d.info.Mixed = kernels.BF16.String()
+	if d.target.SM < 80 {
+		d.info.Mixed = kernels.F16.String()
+	}
 	var slow []string
 	for _, t := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
 		fast := d.target.TensorCores(t)
@@ -234,13 +238,8 @@ func (d *Device) Info() device.Info { return d.info }
 // MemoryPeak returns the most bytes of device memory handed out at once.
 func (d *Device) MemoryPeak() int64 { return d.mem.peak }
 
-// drain waits for all work on the GPU, but for a kernel that never ends.
-func (d *Device) drain() error {
-	if d.hung.Load() {
-		return errHung
-	}
-	return d.ctx.Do(cu.Synchronize)
-}
+// drain waits for all work on the GPU.
+func (d *Device) drain() error { return d.ctx.Do(cu.Synchronize) }
 
 // Close finishes the work already enqueued and gives everything back, the
 // page-locked memory included.
@@ -250,9 +249,6 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	err := d.drain()
-	if errors.Is(err, errHung) { // whatever gives memory back would wait for it
-		return fmt.Errorf("cuda device: close: %w", err)
-	}
 	for i, p := range d.programs {
 		if p != nil {
 			p.free()

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -17,7 +18,16 @@ import (
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("GPUSTALL_TEST_TRIALS") != "" { // see trials
+		if err := ServeTrials(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // open opens GPU 0. Without a driver the test is skipped, unless
 // GPUSTALL_TEST_CUDA says that there must be one.

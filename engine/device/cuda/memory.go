@@ -37,9 +37,6 @@ func (d *Device) grow(n int64) (addr uint64, err error) {
 }
 
 func (d *Device) shrink(addr uint64) error {
-	if d.hung.Load() { // it would wait
-		return errHung
-	}
 	return d.ctx.Do(func() error { return cu.MemFree(cu.DevicePtr(addr)) })
 }
 
@@ -113,9 +110,7 @@ func (d *Device) FreeHost(b []byte) {
 	p := unsafe.SliceData(b)
 	if whole, ok := d.host[p]; ok {
 		delete(d.host, p)
-		if !d.hung.Load() { // else it would wait
-			_ = d.ctx.HostFree(whole) // it is known to be ours
-		}
+		_ = d.ctx.HostFree(whole) // it is known to be ours
 	}
 }
 

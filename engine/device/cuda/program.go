@@ -131,11 +131,7 @@ func (d *Device) plan(p *program, l device.Launch) (cudakernels.Plan, error) {
 		k.refs++
 		p.blocks = append(p.blocks, k)
 	}
-	config, err := d.choose(op, l.Layer)
-	if err != nil {
-		return cudakernels.Plan{}, err
-	}
-	return cudakernels.NewPlan(op, d.target, config)
+	return cudakernels.NewPlan(op, d.target, d.choose(op, l.Layer))
 }
 
 // resolve turns a planned kernel launch into one with a function and arguments.

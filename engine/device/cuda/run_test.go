@@ -98,7 +98,7 @@ func (c run) train(t *testing.T) (out ran) {
 	if c.tune {
 		store = memory{}
 	}
-	d := openWith(t, Config{Choices: store, TuneEmulated: c.tune})
+	d := openWith(t, Config{Choices: store, Trials: trials, TuneEmulated: c.tune})
 	out.dev = d
 	grow := d.mem.grow
 	d.mem.grow = func(n int64) (uint64, error) {
@@ -147,6 +147,20 @@ func (c run) train(t *testing.T) (out ran) {
 	return out
 }
 
+// launches are a model's for batches of a size.
+func launches(t *testing.T, model string, batch int) []device.Launch {
+	t.Helper()
+	m, err := nn.New(model, nn.Shape{H: 8, W: 8, C: 3}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls, err := m.Launches(nn.PlanConfig{Batch: batch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ls
+}
+
 // A run lives in one allocation of the driver's, planned before the first; so it does
 // while knobs change to what needs no more, and while kernels are tuned.
 func TestOneAllocation(t *testing.T) {
@@ -184,6 +198,13 @@ func TestOneAllocation(t *testing.T) {
 			if c.tune {
 				if got := r.dev.Tuned(); len(got) < 4 {
 					t.Errorf("decided on %d kernels", len(got))
+				}
+				said := false // nothing is tried while it trains
+				for _, n := range r.snap.Notes {
+					said = said || strings.Contains(n.Text, "never tried on this GPU")
+				}
+				if !said || r.dev.Untuned(launches(t, c.model, 6)) == 0 {
+					t.Errorf("the change took variants that were never tried, and said %+v", r.snap.Notes)
 				}
 			}
 		})

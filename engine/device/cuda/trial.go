@@ -27,7 +27,8 @@ const margin = 256
 const poison = 0xff
 
 // trial runs variants of an operation on memory of its own: inputs of fixed random
-// numbers, outputs that hold NaNs at first.
+// numbers, outputs that hold NaNs at first. It belongs to a process that trains
+// nothing (serve.go): what a variant breaks goes with that process.
 type trial struct {
 	d       *Device
 	op      kernels.Op
@@ -41,13 +42,15 @@ type trial struct {
 	got     []byte
 }
 
-// newTrial takes the memory with alloc.
-func (d *Device) newTrial(op kernels.Op, alloc func(int64) (*block, error)) (*trial, error) {
+// errHung is wrapped by the error of a kernel that does not end.
+var errHung = errors.New("it does not end")
+
+func (d *Device) newTrial(op kernels.Op) (*trial, error) {
 	r := &trial{d: d, op: op, args: op.Args()}
 	r.want, r.scale = make([][]byte, len(r.args)), make([]float64, len(r.args))
 	need := d.scratchOf(op)
 	take := func(n int64) *block {
-		b, err := alloc(n)
+		b, err := d.mem.alloc(n)
 		if err == nil {
 			r.blocks = append(r.blocks, b)
 		}
@@ -131,7 +134,6 @@ func (r *trial) await() error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			r.d.hung.Store(true)
 			return fmt.Errorf("it has not ended after %v: %w", r.d.patience, errHung)
 		}
 		time.Sleep(pause)
@@ -294,16 +296,14 @@ func (r *trial) time(cmds *driver.Commands) (least time.Duration, err error) {
 	return least, nil
 }
 
-// free gives everything back.
+// free gives everything back, to the driver too. It waits for the device.
 func (r *trial) free() {
-	if r.d.hung.Load() {
-		return
-	}
 	_ = r.d.drain() // a device that failed says so at its next call
 	for _, b := range r.blocks {
 		r.d.mem.free(b)
 	}
 	r.blocks = nil
+	r.d.mem.trim() // the next operation's sizes are others
 	_ = r.d.ctx.Do(func() error {
 		for i := range r.marks {
 			_ = cu.DestroyEvent(&r.marks[i]) // what cannot be destroyed goes with the context

@@ -14,7 +14,7 @@ import (
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
-// tunes reports whether variants are tried now.
+// tunes reports whether variants are chosen by what trials found.
 func (d *Device) tunes() bool {
 	return d.variants.choices != nil && !d.guess && (!d.info.Emulated || d.tuneEmulated)
 }
@@ -23,44 +23,45 @@ func (d *Device) tunes() bool {
 func (d *Device) UseTuned(on bool) { d.guess = !on }
 
 // usable are the variants of op that were not found wrong, the likeliest first: the
-// first of them is what the others are compared with.
+// first of them is what the others are compared with. Of a family that fell the
+// planner's guess stays, until it is wrong itself.
 func (d *Device) usable(op kernels.Op) []string {
 	configs := cudakernels.Configs(op, d.target)
 	if len(configs) < 2 {
 		return configs
 	}
-	left := slices.DeleteFunc(slices.Clone(configs), func(config string) bool {
-		return d.variants.isWrong(d.variants.mark(op, d.target, config))
-	})
+	left := make([]string, 0, len(configs))
+	for i, config := range configs {
+		if _, fallen := d.variants.fallen[cudakernels.Family(config)]; fallen && i > 0 {
+			continue
+		}
+		if !d.variants.isWrong(d.variants.mark(op, d.target, config)) {
+			left = append(left, config)
+		}
+	}
 	if len(left) == 0 {
 		return configs[:1]
 	}
 	return left
 }
 
-// choose returns the variant of l to run: the one decided on, or the likeliest. A
-// device whose caller never tunes by itself does so here.
-func (d *Device) choose(op kernels.Op, layer string) (string, error) {
-	if d.pick != nil {
-		return d.pick(op), nil
+// choose returns the variant of op to run: the one decided on, or the likeliest.
+// Nothing is tried here.
+func (d *Device) choose(op kernels.Op, layer string) string {
+	switch {
+	case d.pick != nil:
+		return d.pick(op)
+	case !d.tunes() || len(cudakernels.Configs(op, d.target)) < 2:
+		return ""
 	}
-	if !d.tunes() || len(cudakernels.Configs(op, d.target)) < 2 {
-		return "", nil
+	if t := d.known(op, layer); t != nil {
+		return t.Variant
 	}
-	t := d.known(op, layer)
-	if t == nil && !d.ahead {
-		var err error
-		if t, err = d.decide(context.Background(), op, layer, d.mem.alloc); err != nil && !errors.Is(err, errNoRoom) {
-			return "", err
-		}
-	}
-	if t == nil {
-		return d.usable(op)[0], nil
-	}
-	return t.Variant, nil
+	return d.usable(op)[0]
 }
 
-// untuned are the operations in ls, each once, that have variants and no decision.
+// untuned are the operations in ls, each once, that have several variants to choose
+// from and no decision.
 func (d *Device) untuned(ls []device.Launch) (out []device.Launch) {
 	if !d.tunes() {
 		return nil
@@ -68,13 +69,10 @@ func (d *Device) untuned(ls []device.Launch) (out []device.Launch) {
 	seen := map[string]bool{}
 	for _, l := range ls {
 		op, ok := l.Op.(kernels.Op)
-		if !ok {
+		if !ok || len(cudakernels.Configs(op, d.target)) < 2 {
 			continue
 		}
-		if len(cudakernels.Configs(op, d.target)) < 2 {
-			continue
-		}
-		if key := d.variants.key(op, d.target); !seen[key] && d.known(op, l.Layer) == nil {
+		if key := d.variants.key(op, d.target); !seen[key] && d.known(op, l.Layer) == nil && len(d.usable(op)) > 1 {
 			seen[key] = true
 			out = append(out, l)
 		}
@@ -85,34 +83,34 @@ func (d *Device) untuned(ls []device.Launch) (out []device.Launch) {
 // Untuned is the number of operations in ls whose variant is not decided yet.
 func (d *Device) Untuned(ls []device.Launch) int { return len(d.untuned(ls)) }
 
-// Tune tries the variants of the operations in ls that are not decided, in memory
-// that is not handed out now. From the first Tune on, Prepare tries nothing itself.
-func (d *Device) Tune(ctx context.Context, ls []device.Launch, progress func(done, total int)) (notes []string, err error) {
-	if d.closed {
-		return nil, errClosed
+// Tune tries the variants of the operations in ls that are not decided, in another
+// process, which needs memory of its own.
+func (d *Device) Tune(ctx context.Context, ls []device.Launch, progress func(done, total int)) (notes []string) {
+	if d.closed || d.newTester == nil {
+		return nil
 	}
-	d.ahead = true
+	defer d.endTester()
 	start := time.Now()
 	var c tally
+	var err error
 	all := d.untuned(ls)
-	for todo := all; len(todo) > 0 && ctx.Err() == nil; todo = d.untuned(ls) { // again for what took a variant that was found wrong later
-		if err := d.tuneEach(ctx, todo, &c, progress); err != nil {
-			return d.takeNotes(), err
-		}
+	for todo := all; len(todo) > 0 && err == nil; todo = d.untuned(ls) { // again for what took a variant that was found wrong later
+		err = d.tuneEach(ctx, todo, &c, progress)
 	}
-	notes = d.takeNotes()
-	if len(all) == 0 {
-		return notes, nil
-	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && c.tried < len(all) {
-		notes = append(notes, fmt.Sprintf("autotune: stopped after %s with %d of %d kernels tried: the others take the planner's guess, and the next run goes on",
-			time.Since(start).Round(time.Second), c.tried, len(all)))
+	notes, d.variants.told = d.variants.told, nil
+	const guess = "take the planner's guess"
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		notes = append(notes, fmt.Sprintf("autotune: stopped after %s with %d of %d kernels tried: the others %s, and the next run goes on",
+			time.Since(start).Round(time.Second), c.tried, len(all), guess))
+	case errors.Is(err, errTester):
+		notes = append(notes, fmt.Sprintf("autotune: %d of %d kernels %s: %v", len(all)-c.tried, len(all), guess, err))
 	}
 	if c.roomless > 0 {
-		notes = append(notes, fmt.Sprintf("autotune: %d of %d kernels take the planner's guess, because the memory left is too little to try them in; lower batch_size to tune them",
-			c.roomless, len(all)))
+		notes = append(notes, fmt.Sprintf("autotune: %d of %d kernels %s, because the memory left is too little to try them in; lower batch_size to tune them",
+			c.roomless, len(all), guess))
 	}
-	return notes, nil
+	return notes
 }
 
 // tally counts operations: decided on, and among them those without room to be tried.
@@ -124,12 +122,9 @@ func (d *Device) tuneEach(ctx context.Context, ls []device.Launch, c *tally, pro
 		if progress != nil {
 			progress(i, len(ls))
 		}
-		op := l.Op.(kernels.Op)
-		switch _, err := d.decide(ctx, op, l.Layer, d.mem.reservedAlloc); {
+		switch err := d.decide(ctx, l.Op.(kernels.Op), l.Layer); {
 		case errors.Is(err, errNoRoom):
 			c.roomless++
-		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
-			return nil
 		case err != nil:
 			return err
 		}
@@ -141,65 +136,98 @@ func (d *Device) tuneEach(ctx context.Context, ls []device.Launch, c *tally, pro
 	return nil
 }
 
-// takeNotes tells of each variant that was found wrong, once.
-func (d *Device) takeNotes() (notes []string) {
-	for _, mark := range d.variants.told {
-		notes = append(notes, "autotune: "+mark+" is not used: "+d.variants.wrong[mark])
+// decide has each variant of op tried: what the first one computes is right, and of
+// those that agree with it the fastest is taken. A variant that ends the tester takes
+// its family with it, and another tester goes on with the rest.
+func (d *Device) decide(ctx context.Context, op kernels.Op, layer string) error {
+	v, tried := d.variants, map[string]device.Tried{}
+	for {
+		configs := d.usable(op)
+		var left []string
+		for _, c := range configs {
+			if _, ok := tried[c]; !ok {
+				left = append(left, c)
+			}
+		}
+		if len(configs) == 1 || len(left) == 0 {
+			d.settle(op, layer, configs, tried)
+			return nil
+		}
+		if left[0] != configs[0] { // what the rest is compared with
+			left = append([]string{configs[0]}, left...)
+		}
+		t, err := d.testing(ctx)
+		if err != nil {
+			return err
+		}
+		// A module that is not in the driver's cache is compiled before a launch.
+		err = t.try(ctx, question{op, left}, 4*d.patience, func(a answer) {
+			tried[a.Config] = device.Tried{Variant: a.Config, Time: a.Time, Why: a.Why}
+			if a.Why != "" {
+				d.blame(op, a)
+			}
+		})
+		if errors.Is(err, errNoRoom) { // for this run
+			v.decide(v.key(op, d.target), &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0]})
+		}
+		if err != nil {
+			return err
+		}
 	}
-	d.variants.told = nil
-	return notes
 }
 
-// decide tries each variant of op: what the first one computes is right, and of
-// those that agree with it the fastest is taken. An error other than errNoRoom and
-// ctx's leaves the device unusable.
-func (d *Device) decide(ctx context.Context, op kernels.Op, layer string, alloc func(int64) (*block, error)) (*device.Tuned, error) {
-	v, configs := d.variants, d.usable(op)
-	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0]}
-	r, err := d.newTrial(op, alloc)
-	if errors.Is(err, errNoRoom) {
-		v.decide(v.key(op, d.target), t) // for this run
-		return t, err
+// blame condemns a variant, with its family when it ended the tester.
+func (d *Device) blame(op kernels.Op, a answer) {
+	v, name := d.variants, variantName(op, a.Config)
+	v.condemn(v.mark(op, d.target, a.Config), a.Why)
+	if !a.Broken {
+		v.told = append(v.told, fmt.Sprintf("autotune: %s is not used on %s: %s", name, v.gpu, a.Why))
+		return
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cuda device: autotune %s: %w", op.Name(), err)
+	d.endTester()
+	family, why := cudakernels.Family(a.Config), name+" "+a.Why
+	v.fell(family, why)
+	v.told = append(v.told, fmt.Sprintf("autotune: %s kernels are left out on %s, because %s; --autotune again tries them anew", family, v.gpu, why))
+}
+
+// settle takes the fastest of the variants that are usable and were tried.
+func (d *Device) settle(op kernels.Op, layer string, configs []string, tried map[string]device.Tried) {
+	first := tried[configs[0]].Time
+	t := &device.Tuned{Layer: layer, Op: op.Name(), Variant: configs[0], First: configs[0], Time: first, FirstTime: first}
+	for _, c := range cudakernels.Configs(op, d.target) {
+		r, ok := tried[c]
+		if !ok {
+			continue
+		}
+		t.Tried = append(t.Tried, r)
+		if slices.Contains(configs, c) && r.Time < t.Time {
+			t.Variant, t.Time = c, r.Time
+		}
 	}
-	defer r.free()
-	for i, config := range configs {
-		if err := ctx.Err(); err != nil {
+	key := d.variants.key(op, d.target)
+	d.variants.decide(key, t)
+	if len(tried) > 0 {
+		d.variants.choices.Set(key, encode(t))
+	}
+}
+
+// testing is the tester that lives, or a new one.
+func (d *Device) testing(ctx context.Context) (t *tester, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if d.tester == nil {
+		if t, err = d.newTester(); err != nil {
 			return nil, err
 		}
-		mark := v.mark(op, d.target, config)
-		if i > 0 {
-			v.trying(mark)
-		}
-		took, err := r.run(config, i == 0)
-		switch {
-		case err == nil && i == 0:
-			t.Time, t.FirstTime = took, took
-		case err == nil:
-			if took < t.Time {
-				t.Variant, t.Time = config, took
-			}
-		case d.drain() != nil:
-			// The context is gone, and the mark stays for the next start.
-			what := "broke the GPU's context"
-			if errors.Is(err, errHung) {
-				what = "hangs"
-			}
-			return nil, fmt.Errorf("cuda device: autotune: variant %s of %s %s: start again, and it is left out: %w", config, op.Name(), what, err)
-		case i == 0:
-			return nil, fmt.Errorf("cuda device: autotune: %s, the planner's variant %s: %w", op.Name(), config, err)
-		default:
-			v.condemn(mark, err.Error())
-			v.told = append(v.told, mark)
-		}
-		if i > 0 {
-			v.tried()
-		}
+		d.tester = t
 	}
-	key := v.key(op, d.target)
-	v.decide(key, t)
-	v.choices.Set(key, encode(t))
-	return t, nil
+	return d.tester, nil
+}
+
+func (d *Device) endTester() {
+	if d.tester != nil {
+		_ = d.tester.end() // what it broke was told
+		d.tester = nil
+	}
 }

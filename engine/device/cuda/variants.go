@@ -4,14 +4,11 @@ package cuda
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"gorgonia.org/cu"
@@ -28,19 +25,25 @@ type variants struct {
 	decided map[string]*device.Tuned // by key
 	order   []string                 // of decided
 	wrong   map[string]string        // by mark: why
+	fallen  map[string]string        // by family: why
 	modules map[string]string        // hash by module
 	hashes  map[kernels.Op]string    // of the modules that an operation uses
-	told    []string                 // marks found wrong since notes were last taken
+	told    []string                 // what was found wrong since notes were last taken
 }
 
 func newVariants(c Choices, gpu string) *variants {
 	v := &variants{
 		choices: c, gpu: gpu,
-		decided: map[string]*device.Tuned{}, wrong: map[string]string{}, modules: map[string]string{},
+		decided: map[string]*device.Tuned{}, wrong: map[string]string{}, fallen: map[string]string{}, modules: map[string]string{},
 		hashes: map[kernels.Op]string{},
 	}
-	if c != nil {
-		v.recover()
+	if c == nil {
+		return v
+	}
+	for _, f := range cudakernels.Families() {
+		if why, ok := c.Get(v.familyKey(f)); ok && why != "" {
+			v.fallen[f] = why
+		}
 	}
 	return v
 }
@@ -93,7 +96,17 @@ func (v *variants) key(op kernels.Op, t cudakernels.Target) string {
 // mark names a variant of op's kernel, whatever the shape: one that was wrong once
 // is never taken again.
 func (v *variants) mark(op kernels.Op, t cudakernels.Target, config string) string {
-	return fmt.Sprintf("%s, kernels %s: %s %s"+variantInfix+"%s", v.gpu, v.hash(op, t), op.Name(), op.Args()[0].Type, config)
+	return fmt.Sprintf("%s, kernels %s: %s", v.gpu, v.hash(op, t), variantName(op, config))
+}
+
+// variantName is a variant of op's kernel for people.
+func variantName(op kernels.Op, config string) string {
+	return op.Name() + " " + op.Args()[0].Type.String() + variantInfix + config
+}
+
+// familyKey names the variants of all operations that use the same instructions.
+func (v *variants) familyKey(family string) string {
+	return fmt.Sprintf("%s, kernels %s:"+familyInfix+"%s", v.gpu, cudakernels.Fingerprint(), family)
 }
 
 // isWrong reports whether a variant was found wrong, by this run or an earlier one.
@@ -118,29 +131,11 @@ func (v *variants) condemn(mark, why string) {
 	v.choices.Set(mark, why)
 }
 
-// The variant being tried is written down before it runs: one that ends the process,
-// or leaves the GPU's context unusable, is known at the next start.
-
-func (v *variants) tryingKey() string { return v.gpu + tryingSuffix }
-
-func (v *variants) trying(mark string) {
-	v.choices.Set(v.tryingKey(), fmt.Sprintf("%d %s", os.Getpid(), mark))
-}
-
-func (v *variants) tried() { v.choices.Set(v.tryingKey(), "") }
-
-// recover condemns the variant that an earlier process did not survive. One that
-// is still alive is trying it now.
-func (v *variants) recover() {
-	text, _ := v.choices.Get(v.tryingKey())
-	pid, mark, ok := strings.Cut(text, " ")
-	n, err := strconv.Atoi(pid)
-	if !ok || err != nil || n != os.Getpid() && !errors.Is(syscall.Kill(n, 0), syscall.ESRCH) {
-		return
-	}
-	v.condemn(mark, "an earlier run ended while it tried this variant")
-	v.told = append(v.told, mark)
-	v.tried()
+// fell remembers that no more of a family is to be used: one of them ended the process
+// that tried it, and what is common to them is the likeliest reason.
+func (v *variants) fell(family, why string) {
+	v.fallen[family] = why
+	v.choices.Set(v.familyKey(family), why)
 }
 
 // A choice is stored as the variant and two times in ns: its own and the first

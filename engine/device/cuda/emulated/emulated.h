@@ -9,7 +9,8 @@
 // GPUSTALL_EMU_PROCESSORS (4), GPUSTALL_EMU_NOOP (launches return at once),
 // GPUSTALL_EMU_INIT (what cuInit returns), GPUSTALL_EMU_DRIVER (its CUDA version;
 // 12040), GPUSTALL_EMU_FAULT (the launch, from 1, that fails like a kernel that
-// touches a wrong address).
+// touches a wrong address), GPUSTALL_EMU_FAULTY (part of the names of kernels that all
+// fail so) and GPUSTALL_EMU_FAULTS (how: "hang" and "crash" instead).
 //
 // Where NVIDIA's driver refuses or may refuse, this one does: handles of what was
 // destroyed, or of a context that is gone; more shared memory than was opted in,

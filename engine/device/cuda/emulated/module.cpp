@@ -222,6 +222,13 @@ API cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     return OK;
   }
   const kd::Kernel *k = fn->kernel;
+  if (const char *part = getenv("GPUSTALL_EMU_FAULTY"); part && *part && strstr(k->name, part)) {
+    const char *how = getenv("GPUSTALL_EMU_FAULTS");
+    if (how && !strcmp(how, "crash")) abort();
+    if (how && !strcmp(how, "hang")) stream(s)->push([] { for (;;) std::this_thread::sleep_for(std::chrono::hours(1)); });
+    else stream(s)->push([] { fail(ILLEGAL_ADDRESS); });
+    return OK;
+  }
   // The arguments are copied now, as the driver does.
   auto args = std::make_shared<std::vector<uint64_t>>();
   for (int i = 0; i < k->params; i++) {

@@ -57,7 +57,8 @@ func (c *check) gpustall(ctx context.Context, name string, args ...string) (*run
 		}
 	}
 	session := filepath.Join(c.tmp, name+".gpustall")
-	all := append([]string{"run", "--device", "cuda", "--data", data, "--json", "--interval", "5", "--session", session}, args...)
+	all := append([]string{"run", "--device", "cuda", "--data", data, "--json", "--interval", "5", "--session", session,
+		"--autotune", "known"}, args...)
 	var s runSummary
 	err := c.object(ctx, &s, "gpustall", all...)
 	s.Session = c.keepSession(session, name)

@@ -20,10 +20,11 @@ func parts() []part {
 	}
 	return []part{
 		{"device", 45 * time.Second, checkDevice},
+		{"tune-first", 45 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.tuneFirst(ctx) }},
 		{"compile", 100 * time.Second, checkCompile},
 		tests("contract", 60*time.Second, "cuda.test", "-test.run=^TestDevice$/^contract$"),
 		tests("kernels", 90*time.Second, "cuda.test", "-test.run=^TestDevice$/^(op|gradient)$"),
-		{"tune", 120 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.tune(ctx) }},
+		{"tune", 120 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.tuneAll(ctx) }},
 		train("fp32"),
 		train("bf16"),
 		{"precision", time.Second, func(_ context.Context, c *check) (any, error) { return c.precision() }},
@@ -35,7 +36,6 @@ func parts() []part {
 			var v []launchCost
 			return pieceOf(ctx, c, &v, "launches")
 		}},
-		// gpustall tunes for a minute at most what the part tune did not come to.
 		{"ops", 160 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.ops(ctx) }},
 		{"end-to-end", 120 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.endToEnd(ctx, 0) }},
 		{"starved", 120 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.endToEnd(ctx, 0.5) }},

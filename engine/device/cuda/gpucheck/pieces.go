@@ -2,9 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -31,6 +31,7 @@ var pieces = map[string]func(args []string, emit func(any)) (any, error){
 	"launches": func(args []string, _ func(any)) (any, error) {
 		return onGPU(nil, func(d device.Device) (any, error) { return launches(d, quickArg(args)) })
 	},
+	"try": func([]string, func(any)) (any, error) { return nil, cuda.ServeTrials() },
 	"train": func(args []string, emit func(any)) (any, error) {
 		return onGPU(tuned(), func(d device.Device) (any, error) { return trainPiece(d, args, emit) })
 	},
@@ -98,7 +99,7 @@ func onGPU(store *memo, f func(device.Device) (any, error)) (any, error) {
 	}
 	var c cuda.Config
 	if store != nil {
-		c.Choices = store
+		c.Choices, c.Trials = store, func() *exec.Cmd { return exec.Command("/proc/self/exe", "-piece", "try") }
 		c.TuneEmulated = os.Getenv("GPUSTALL_EMU_TUNE") != "" // this program's own tests
 	}
 	d, err := cuda.Open(c)
@@ -106,7 +107,10 @@ func onGPU(store *memo, f func(device.Device) (any, error)) (any, error) {
 		return nil, err
 	}
 	v, err := f(d)
-	return v, errors.Join(err, d.Close())
+	if cerr := d.Close(); err == nil { // a device that failed says the same again
+		err = cerr
+	}
+	return v, err
 }
 
 // compiled is how long the kernels of training in one type took to prepare. What

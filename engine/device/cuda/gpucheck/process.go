@@ -11,8 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
+
+	"dev.gpustall/engine/device/cuda"
 )
 
 // computeCache is where the driver keeps what it compiled, in the check's folder.
@@ -53,17 +54,17 @@ func (c *check) process(ctx context.Context, program string, args ...string) ([]
 	ownGroup(cmd)
 	cmd.WaitDelay = 5 * time.Second // for pipes that a grandchild holds
 	var out bytes.Buffer
-	var said tail
+	var said cuda.LastWords
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err = cmd.Run()
 	name := filepath.Base(program)
-	c.transcript.add(name, args, out.Bytes(), said.b, err)
+	c.transcript.add(name, args, out.Bytes(), said.Bytes(), err)
 	var x *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return out.Bytes(), fmt.Errorf("%s: stopped: %w; it had said: %s", name, context.Cause(ctx), said.last())
+		return out.Bytes(), fmt.Errorf("%s: stopped: %w; it had said: %s", name, context.Cause(ctx), said.Last())
 	case errors.As(err, &x):
-		why := said.last()
+		why := said.Last()
 		if x.ExitCode() < 0 {
 			why = x.String() + ": " + why
 		}
@@ -145,46 +146,4 @@ func lastLine(out []byte) []byte {
 // piece runs one of this program's own measurements in a new process.
 func (c *check) piece(ctx context.Context, v any, name string, args ...string) error {
 	return c.object(ctx, v, c.self, append([]string{"-piece", name}, args...)...)
-}
-
-// tail keeps the end of what is written to it, and the line that a Go program's
-// end begins with, which a dump of many goroutines pushes out of the end.
-type tail struct {
-	b     []byte
-	line  []byte // not ended yet
-	fatal string
-}
-
-const tailBytes = 128 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.b = append(t.b, p...)
-	if n := len(t.b) - tailBytes; n > 0 {
-		t.b = append(t.b[:0], t.b[n:]...)
-	}
-	for _, piece := range bytes.SplitAfter(p, []byte("\n")) {
-		t.line = append(t.line, piece...)
-		if !bytes.HasSuffix(piece, []byte("\n")) {
-			continue
-		}
-		if line := strings.TrimSpace(string(t.line)); t.fatal == "" && isFatal(line) {
-			t.fatal = line
-		}
-		t.line = t.line[:0]
-	}
-	return len(p), nil
-}
-
-func isFatal(line string) bool {
-	return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "SIG")
-}
-
-// last is the line that most likely says what went wrong: the first of a Go
-// panic, else the last one.
-func (t *tail) last() string {
-	if t.fatal != "" {
-		return t.fatal
-	}
-	lines := strings.Split(strings.TrimSpace(string(t.b)), "\n")
-	return lines[len(lines)-1]
 }

@@ -78,7 +78,7 @@ func train(d device.Device, s trainSpec, emit func(*training)) (*training, error
 		return nil, fmt.Errorf("train in %s: %w", s.Type, device.ErrUnsupported)
 	}
 	t := &training{Spec: s}
-	c := curve{trainSpec: s, typ: typ, lr: defaultRate, tune: tuneLeft}
+	c := curve{trainSpec: s, typ: typ, lr: defaultRate}
 	var err error
 	if s.Steps > 0 {
 		if t.Losses, err = c.losses(d); err != nil {
@@ -107,9 +107,6 @@ func train(d device.Device, s trainSpec, emit func(*training)) (*training, error
 	t.Peak = d.MemoryPeak()
 	return t, nil
 }
-
-// tuneLeft is what a measurement may spend on what the part tune left over.
-const tuneLeft = 5 * time.Second
 
 // The loss check's learning rate: below the usual 0.1, so that no warm-up is
 // needed and the runs of different types stay comparable.
@@ -155,7 +152,7 @@ type curve struct {
 	trainSpec
 	typ     kernels.Type
 	capture bool
-	tune    time.Duration // for trying variants of kernels that the part tune did not come to; 0: none
+	tune    time.Duration // for trying variants of kernels; 0: what is known is taken
 	lr      float64
 	nudge   float64 // relative noise on the first batch's pixels
 }
@@ -222,7 +219,7 @@ func speed(d device.Device, s trainSpec, typ kernels.Type, batch int, capture bo
 	out = rate{Batch: batch, Capture: capture}
 	fail := func(err error) rate { out.Error = err.Error(); return out }
 	s.Batch, s.Steps = batch, 1
-	c := curve{trainSpec: s, typ: typ, capture: capture, lr: defaultRate, tune: tuneLeft}
+	c := curve{trainSpec: s, typ: typ, capture: capture, lr: defaultRate}
 	r, err := c.rig(d)
 	if err != nil {
 		return fail(err)

@@ -27,11 +27,10 @@ type tuneSpec struct {
 type tuning struct {
 	Spec    tuneSpec `json:"spec"`
 	Seconds float64  `json:"seconds"`
-	Tries   int      `json:"tries"` // processes: a variant that breaks one is left out by the next
 	Kernels []chosen `json:"kernels"`
 	Untuned int      `json:"untuned"`
 	Notes   []string `json:"notes,omitempty"` // above all, of variants that are wrong
-	Errors  []string `json:"errors,omitempty"`
+	Error   string   `json:"error,omitempty"`
 }
 
 // chosen is a decision between the variants of one kernel and shape.
@@ -42,6 +41,21 @@ type chosen struct {
 	First   string  `json:"planned"`
 	Micro   float64 `json:"us"`
 	Planned float64 `json:"planned_us"`
+	Tried   []tried `json:"tried"`
+}
+
+// tried is what came of one variant.
+type tried struct {
+	Variant string  `json:"variant"`
+	Micro   float64 `json:"us,omitempty"`
+	Wrong   string  `json:"wrong,omitempty"` // why
+}
+
+func triedOf(ts []device.Tried) (out []tried) {
+	for _, t := range ts {
+		out = append(out, tried{t.Variant, micro(t.Time), t.Why})
+	}
+	return out
 }
 
 func tunePiece(d device.Device, args []string, emit func(any)) (any, error) {
@@ -67,40 +81,51 @@ func tunePiece(d device.Device, args []string, emit func(any)) (any, error) {
 	defer r.close()
 	out.Seconds, out.Notes, out.Untuned = time.Since(begin).Seconds(), r.notes, tuner.Untuned(r.plan.Train)
 	for _, t := range tuner.Tuned() {
-		out.Kernels = append(out.Kernels, chosen{t.Layer, t.Op, t.Variant, t.First, micro(t.Time), micro(t.FirstTime)})
+		out.Kernels = append(out.Kernels, chosen{t.Layer, t.Op, t.Variant, t.First, micro(t.Time), micro(t.FirstTime), triedOf(t.Tried)})
 	}
 	return out, nil
 }
 
-// Tries of a tuning, and the time of each. One that hangs is killed then; one that
-// does not has ended by itself before, for whatever variant a process is killed at
-// counts as wrong.
+// tuneLimit is the time to tune one type and batch size in, and tuneEnd that for what
+// is being tried when it is up.
 const (
-	tuneTries = 3
-	tuneTry   = 40 * time.Second
-	tuneEnd   = 10 * time.Second // for what is being tried when the time is up
+	tuneLimit = 40 * time.Second
+	tuneEnd   = 10 * time.Second
 )
 
-// tune tries the kernels' variants before anything else is measured: each in a
-// process of its own, since a variant that is wrong may break or hang it.
-func (c *check) tune(ctx context.Context) (any, error) {
+// tuneFirst is what matters most: bf16 at batch 1024.
+func (c *check) tuneFirst(ctx context.Context) (any, error) {
+	if !c.has("bf16") {
+		return nil, skip("the device has no bf16")
+	}
+	return c.tune(ctx, []string{"bf16"}, []int{1024})
+}
+
+// tuneAll comes to the rest: what is known is not tried again.
+func (c *check) tuneAll(ctx context.Context) (any, error) {
+	return c.tune(ctx, []string{"bf16", "fp32", "tf32", "fp16"}, []int{128, 1024})
+}
+
+// tune tries the kernels' variants before anything is measured with them. What is
+// wrong with one costs the process that tries it (cuda.Config.Trials).
+func (c *check) tune(ctx context.Context, types []string, sizes []int) (any, error) {
 	var out []tuning
 	var wrong []string
-	model, side, sizes := "resnet18", 32, []int{128, 1024}
+	model, side := "resnet18", 32
 	if c.quick {
 		model, side, sizes = "cnn", 8, []int{4}
 	}
 	for _, n := range sizes {
-		for _, typ := range []string{"bf16", "fp32", "tf32", "fp16"} {
-			if !c.has(typ) {
-				continue
-			}
-			t := c.tuneOne(ctx, tuneSpec{Model: model, Side: side, Type: typ, Batch: n})
-			if t.Tries == 0 {
+		for _, typ := range types {
+			left := min(tuneLimit, remaining(ctx)) - tuneEnd
+			if !c.has(typ) || left < tuneEnd/2 {
 				continue // no time: its kernels take the planner's guesses
 			}
+			t := c.tuneOne(ctx, tuneSpec{Model: model, Side: side, Type: typ, Batch: n, Seconds: left.Seconds()})
 			out = append(out, t)
-			wrong = append(wrong, t.Errors...)
+			if t.Error != "" {
+				wrong = append(wrong, t.Error)
+			}
 			for _, note := range t.Notes {
 				if !slices.Contains(wrong, note) && !strings.Contains(note, "planner's guess") { // too little time or memory
 					wrong = append(wrong, note)
@@ -114,41 +139,25 @@ func (c *check) tune(ctx context.Context) (any, error) {
 	return out, nil
 }
 
-// tuneOne starts again after a failure, which it notes.
 func (c *check) tuneOne(ctx context.Context, s tuneSpec) (t tuning) {
-	for try := 1; try <= tuneTries && ctx.Err() == nil; try++ {
-		left := min(tuneTry, remaining(ctx)) - tuneEnd
-		if left < tuneEnd/2 {
-			break
-		}
-		s.Seconds = left.Seconds()
-		arg, err := json.Marshal(s)
-		if err != nil {
-			return tuning{Spec: s, Tries: try, Errors: []string{err.Error()}}
-		}
-		var got tuning
-		err = func() error {
-			ctx, cancel := context.WithTimeout(ctx, tuneTry)
-			defer cancel()
-			return c.piece(ctx, &got, "tune", string(arg))
-		}()
-		got.Spec, got.Tries, got.Errors, got.Notes = s, try, t.Errors, append(t.Notes, got.Notes...)
-		t = got
-		if err == nil {
-			break
-		}
-		t.Errors = append(t.Errors, err.Error())
+	arg, err := json.Marshal(s)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(s.Seconds*1e9)+tuneEnd)
+		defer cancel()
+		err = c.piece(ctx, &t, "tune", string(arg))
+	}
+	t.Spec = s
+	if err != nil {
+		t.Error = err.Error()
 	}
 	return t
 }
 
 // tuneRows say how much the tuning gave, and what it found wrong.
 func (c *check) tuneRows(row func(name, format string, args ...any)) {
-	all, ok := c.value("tune").([]tuning)
-	if !ok {
-		return
-	}
-	for _, t := range all {
+	first, _ := c.value("tune-first").([]tuning)
+	rest, _ := c.value("tune").([]tuning)
+	for _, t := range slices.Concat(first, rest) {
 		best, planned, other := 0.0, 0.0, 0
 		for _, k := range t.Kernels {
 			best, planned = best+k.Micro, planned+k.Planned
@@ -160,8 +169,10 @@ func (c *check) tuneRows(row func(name, format string, args ...any)) {
 			row("tune", "%s batch %d: %d kernels in %.0f s, %d not as planned: %s for %s; %d untuned",
 				t.Spec.Type, t.Spec.Batch, len(t.Kernels), t.Seconds, other, figures.Prose.Time(int64(1e3*best)), figures.Prose.Time(int64(1e3*planned)), t.Untuned)
 		}
-		for _, n := range append(slices.Clone(t.Notes), t.Errors...) {
-			row("", "%s", result{Why: n}.short())
+		for _, n := range append(slices.Clone(t.Notes), t.Error) {
+			if n != "" {
+				row("", "%s", result{Why: n}.short())
+			}
 		}
 	}
 }

@@ -1,0 +1,86 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"encoding/gob"
+	"errors"
+	"io"
+	"os"
+
+	cudakernels "dev.gpustall/kernels/cuda"
+)
+
+// ServeTrials is all that the process of Config.Trials does: it tries the variants of
+// kernels that the process which started it asks for. It returns when that one has no
+// more questions, or when a variant broke the GPU's context; then the process must
+// end, and it does not matter how.
+func ServeTrials() error {
+	answers := os.NewFile(3, "answers")
+	if answers == nil {
+		return errors.New("cuda device: this is for the program to call itself with")
+	}
+	return serve(os.Stdin, answers, nil)
+}
+
+func serve(in io.Reader, out io.Writer, tamper func(*cudakernels.Plan)) error {
+	questions, answers := gob.NewDecoder(in), newEncoder(out)
+	var g greeting
+	if err := questions.Decode(&g); err != nil {
+		return err
+	}
+	dev, err := Open(Config{Ordinal: g.Ordinal})
+	if err != nil {
+		return errors.Join(err, answers.Encode(answer{Why: err.Error()}))
+	}
+	d := dev.(*Device)
+	d.patience, d.tamper = g.Patience, tamper
+	if err := answers.Encode(answer{}); err != nil {
+		return err
+	}
+	for {
+		var q question
+		switch err := questions.Decode(&q); {
+		case errors.Is(err, io.EOF):
+			return d.Close()
+		case err != nil:
+			return err
+		}
+		if err := d.answer(q, func(a answer) error { return answers.Encode(a) }); err != nil {
+			return err
+		}
+	}
+}
+
+// answer tries the variants of q. Its error says that no more can be tried.
+func (d *Device) answer(q question, tell func(answer) error) error {
+	r, err := d.newTrial(q.Op)
+	switch {
+	case errors.Is(err, errNoRoom):
+		return tell(answer{NoRoom: true})
+	case err != nil: // nothing has been launched yet
+		return errors.Join(err, tell(answer{Why: err.Error()}))
+	}
+	for i, config := range q.Configs {
+		took, err := r.run(config, i == 0)
+		a := answer{Config: config, Time: took}
+		if err != nil {
+			a.Why = err.Error()
+			a.Broken = errors.Is(err, errHung) || d.drain() != nil
+		}
+		switch {
+		case errors.Is(err, errHung):
+			a.Why = "hangs: " + a.Why
+		case a.Broken:
+			a.Why = "broke the GPU's context: " + a.Why
+		}
+		if e := tell(a); e != nil || a.Broken {
+			return errors.Join(err, e) // whatever gives memory back might wait for ever
+		}
+		if err != nil && i == 0 {
+			break
+		}
+	}
+	r.free()
+	return nil
+}
