@@ -75,6 +75,7 @@ type Engine struct {
 	step         int32
 	firstInEpoch bool
 	diverged     bool // a loss was no number, and a note said so
+	starved      starved
 	tracks       struct{ step, copy, compute *trace.Track }
 }
 
@@ -96,6 +97,7 @@ func New(cfg Config) (*Engine, error) {
 	e.tracks.step = e.rec.Track(trace.TrackStep)
 	e.tracks.copy = e.rec.Track(trace.TrackCopy)
 	e.tracks.compute = e.rec.Track(trace.TrackCompute)
+	e.starved.open()
 	if err := e.prepare(); err != nil {
 		e.Close()
 		return nil, err
@@ -213,5 +215,6 @@ func (e *Engine) Close() error {
 		e.ring[i].close(e.dev)
 	}
 	e.clock.close(e.dev)
+	e.starved.threads.Close()
 	return errors.Join(errs...)
 }

@@ -28,6 +28,7 @@ type flight struct {
 	samples  int32
 	bytes    int64
 	load     int64
+	work     trace.Work
 	enqueued int64 // host time before the first call
 	host     int64 // ns spent enqueuing
 	flags    uint16
@@ -62,6 +63,7 @@ func (f *flight) close(dev device.Device) {
 func (f *flight) begin(b *loader.Batch, step, segment int32) {
 	f.batch, f.step, f.segment, f.seq, f.epoch = b, step, segment, b.Seq, b.Epoch
 	f.samples, f.bytes, f.load = int32(b.N), int64(len(b.Host)), b.Load
+	f.work = b.Work
 }
 
 // release gives the batch back to the loader as soon as its copy is done.
@@ -114,7 +116,11 @@ func (e *Engine) sync(f *flight) error {
 	if err := e.dev.Sync(f.done); err != nil {
 		return fault.Wrap(err, "wait for", fmt.Sprintf("step %d on %s", f.step, e.info.Name), mendDevice)
 	}
-	e.span(trace.KindSync, start, f.seq, 0)
+	done, err := e.clock.at(e.dev, f.done)
+	if err != nil {
+		return fault.Wrap(err, "read", fmt.Sprintf("the events of step %d", f.step), mendDevice)
+	}
+	e.woken(trace.KindSync, start, done, f.seq, 0)
 	return nil
 }
 
@@ -159,6 +165,7 @@ func (e *Engine) record(f *flight) error {
 		Kind: trace.KindCopy, Flags: flags, Arg: uint32(f.bytes >> 10),
 	})
 	e.tracks.compute.Record(compute)
+	e.recordLate(f, copyStart, copyEnd, start)
 	loss, correct := float32(math.NaN()), int32(-1)
 	if e.info.Computes {
 		loss = math.Float32frombits(binary.LittleEndian.Uint32(f.metrics))
@@ -171,7 +178,7 @@ func (e *Engine) record(f *flight) error {
 	e.rec.Step(trace.Step{
 		Index: f.step, Epoch: f.epoch, Segment: f.segment, Batch: f.seq,
 		Samples: f.samples, Correct: correct, Loss: loss, Flags: flags,
-		Load: f.load, Bytes: f.bytes,
+		Load: f.load, Bytes: f.bytes, Work: f.work,
 	})
 	e.clock.event, e.clock.t = f.end, end
 	return nil

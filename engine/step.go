@@ -36,7 +36,7 @@ func (e *Engine) next(ctx context.Context) (*loader.Batch, error) {
 		e.span(trace.KindNext, start, -1, 0)
 		return nil, err
 	}
-	e.span(trace.KindNext, start, b.Seq, b.Flags)
+	e.woken(trace.KindNext, start, b.Ready, b.Seq, b.Flags)
 	return b, nil
 }
 
@@ -52,7 +52,10 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	f.begin(b, e.step, e.segment.Index)
 	slot := p.Slot(e.step)
 	f.prog = slot.Program(e.micro+1 == e.applied.Accumulate)
-	if err = e.send(f, slot); err != nil {
+	e.starved.begin(e.rec, start)
+	err = e.send(f, slot)
+	waited := e.starved.end()
+	if err != nil {
 		e.abort()
 		return fault.Wrap(err, "enqueue", fmt.Sprintf("step %d on %s", e.step, e.info.Name), mendDevice)
 	}
@@ -66,7 +69,9 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 		f.flags |= trace.FlagLastOfEpoch
 	}
 	e.head++
-	f.host = e.span(trace.KindEnqueue, start, b.Seq, b.Flags)
+	now := e.rec.Now()
+	f.host = now - start
+	e.woken(trace.KindEnqueue, start, now-waited, b.Seq, b.Flags)
 	e.step++
 	e.micro = (e.micro + 1) % e.applied.Accumulate
 	e.transition.delivered()

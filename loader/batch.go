@@ -1,5 +1,7 @@
 package loader
 
+import "dev.gpustall/engine/trace"
+
 // Batch is a slot: preallocated host memory that a worker fills and the engine
 // copies to the device. It belongs to the caller of Next until Release.
 //
@@ -20,9 +22,11 @@ type Batch struct {
 	AugOff    int
 	Device    bool // the device does the rest of the transform
 	Pinned    bool
-	Flags     uint16  // trace.FlagInjected, trace.FlagCeiling
-	Load      int64   // ns of worker time spent on it
-	Samples   []int32 // the dataset indices, in order
+	Flags     uint16     // trace.FlagInjected, trace.FlagCeiling
+	Load      int64      // ns of worker time spent on it
+	Work      trace.Work // what that went to, as far as it was measured
+	Ready     int64      // ns on the recorder's clock, when it could be delivered but for its turn
+	Samples   []int32    // the dataset indices, in order
 
 	release func(*Batch)
 }

@@ -30,7 +30,7 @@ func (l *Loader) serveKept() *slot {
 	s := l.kept.pop()
 	e.cut(s, l.k.BatchSize, l.k.DropLast)
 	l.number(s, l.current)
-	s.Flags = trace.FlagCeiling
+	s.Flags, s.Ready = trace.FlagCeiling, l.clock.Now()
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
 )
 
@@ -81,6 +82,9 @@ type Loader struct {
 	wg       sync.WaitGroup
 
 	// Next.
+	sched   scheduler     // Go's, as the workers feel it
+	threads *host.Threads // what they waited for; nil where that is not counted
+
 	inline   inline
 	inNext   bool
 	waiting  bool
@@ -136,9 +140,12 @@ func New(o Options) (*Loader, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	if l.rec != nil {
 		l.clock, l.queue = l.rec, l.rec.Track(trace.TrackQueue)
+		l.threads, _ = host.OpenThreads()
 	} else {
 		l.clock = trace.NewClock()
 	}
+	l.sched.clock = l.clock
+	l.sched.workers.Store(int32(l.k.NumWorkers))
 	l.inline = newInline(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,6 +181,7 @@ func (l *Loader) Set(k Knobs) error {
 	}
 	old := l.k
 	l.k = k
+	l.sched.workers.Store(int32(k.NumWorkers))
 	if !k.Ceiling || k.BatchSize != old.BatchSize || k.DeviceTransforms != old.DeviceTransforms || k.PinMemory != old.PinMemory {
 		l.forgetKept()
 	}
@@ -243,6 +251,9 @@ func (l *Loader) Close() error {
 	l.slots = rest
 	l.mu.Unlock()
 	l.sweep()
+	if ended { // one left behind may still read its thread's
+		l.threads.Close()
+	}
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 // load fills the slot with its batch. Whatever goes wrong is an error that names
 // the sample.
 func (w *worker) load(ctx context.Context, s *slot) (err error) {
+	w.split.begin()
 	w.phases.begin(w, s.Seq)
 	start := w.phases.last
 	w.op = "prepare"
@@ -21,7 +22,10 @@ func (w *worker) load(ctx context.Context, s *slot) (err error) {
 			w.scratch = w.scratch[:0] // in an unknown state
 			err = w.failure(s, fmt.Errorf("panic: %v", p), debug.Stack())
 		}
-		s.Load += w.l.clock.Now() - start
+		took := w.l.clock.Now() - start
+		s.Load += took
+		work := w.split.end(took)
+		s.Work.Add(&work)
 	}()
 	if err := w.prepare(s); err != nil {
 		return err
@@ -230,6 +234,7 @@ func (p *phaseTimer) end(kind trace.Kind) {
 	if p.last > p.start {
 		p.w.recordFlags(kind, p.batch, p.start, p.last, 0, p.flags)
 		p.start = p.last
+		p.w.split.phase(kind)
 	}
 }
 

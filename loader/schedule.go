@@ -162,13 +162,13 @@ func (l *Loader) obstacle(limit int) (trace.BlockReason, bool) {
 
 // number gives s its place in the session.
 func (l *Loader) number(s *slot, epoch int) {
-	s.Seq, s.Epoch, s.Load, s.Last = l.seq, int32(epoch), 0, false
+	s.Seq, s.Epoch, s.Load, s.Work, s.Ready, s.Last = l.seq, int32(epoch), 0, trace.Work{}, 0, false
 	l.seq++
 }
 
 // complete makes a loaded batch, or one whose load failed, ready.
 func (l *Loader) complete(s *slot, err error) {
-	s.state, s.err = ready, err
+	s.state, s.err, s.Ready = ready, err, l.clock.Now()
 	l.ready[s.Epoch&1].push(s)
 	l.sampleQueue()
 	if !l.k.InOrder || l.flight.head == s {

@@ -24,6 +24,7 @@ type worker struct {
 	rng     RNG // of the sample at hand; here so that it does not escape
 	sink    uint64
 	phases  phaseTimer
+	split   splitter
 
 	// What is being done, for errors.
 	op    string
@@ -33,8 +34,10 @@ type worker struct {
 func newWorker(l *Loader, id int, track trace.TrackID) *worker {
 	w := &worker{l: l, id: id, wake: make(chan struct{}, 1), timer: stoppedTimer()}
 	w.index.Store(-1)
+	w.split = splitter{clock: l.clock, sched: &l.sched}
 	if l.rec != nil {
 		w.track = l.rec.Track(track)
+		w.split.meter = l.threads.Meter()
 	}
 	return w
 }

@@ -36,7 +36,7 @@ var house = map[string][]string{
 	"engine/device/cuda/gpucheck": nil, // a program of its own: the GPU check
 	"engine/device/nvml":          {},
 	"engine/device/devicetest":    {"engine/device", "kernels"},
-	"loader":                      {"engine/knob", "engine/trace"},
+	"loader":                      {"engine/host", "engine/knob", "engine/trace"},
 	"loader/codec":                {"loader"},
 	"loader/format":               {"loader", "loader/codec", "loader/synth/marker", "loader/transform"},
 	"loader/synth":                {"engine/host", "loader", "loader/format/records"},
@@ -44,7 +44,7 @@ var house = map[string][]string{
 	"engine/nn":                   {"engine/device", "kernels"},
 	"engine/ops":                  {"engine/device", "engine/trace"},
 	"engine/plan":                 {"loader", "engine/device", "engine/figures", "engine/host", "engine/nn", "engine/ops", "engine/trace", "kernels"},
-	"engine":                      {"loader", "engine/device", "engine/knob", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
+	"engine":                      {"loader", "engine/device", "engine/host", "engine/knob", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
 	"engine/evidence":             {"engine/figures"},
 	"engine/stall":                {"engine/trace", "engine/figures", "engine/evidence"},
 	"engine/advice":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence"},

@@ -7,11 +7,6 @@ import (
 	"dev.gpustall/engine/host"
 )
 
-// otherThreads are those that may run beside the loader's workers and the device's
-// threads: step loop, the device's streams, collector, screen or printer, gauges, the
-// session file's writer, and the garbage collector's.
-const otherThreads = 8
-
 // raiseProcessors has the Go runtime let as many threads run as may be ready at the
 // same time with so many workers. With fewer, the step loop stands in a queue of Go's
 // scheduler behind workers that compute: up to 10 ms each, which nothing measures, and
@@ -23,7 +18,7 @@ func raiseProcessors(workers int) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
-	if n := workers + host.Cores() + otherThreads; n > runtime.GOMAXPROCS(0) {
+	if n := host.Processors(workers); n > runtime.GOMAXPROCS(0) {
 		runtime.GOMAXPROCS(n)
 	}
 }

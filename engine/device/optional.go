@@ -33,6 +33,18 @@ type OpTimer interface {
 	OpTimes(t Timing, dst []time.Duration) ([]time.Duration, error)
 }
 
+// HostStreams is a Device whose streams are threads of the host, which may be ready to
+// run and have no core.
+type HostStreams interface {
+	// Late is how long that was so between the last Record on e's stream before e's
+	// and e's own, which has completed. It leaves out what its kernels waited.
+	Late(e Event) time.Duration
+	// Starved is what the threads that run kernels did since the device was opened, in
+	// the launches that were measured: on a core, and waiting for one. It is false
+	// where that is not known. Any goroutine may call it.
+	Starved() (core, waiting time.Duration, ok bool)
+}
+
 // MemoryMeter is a Device that tells how much memory is allocated now, in bytes.
 type MemoryMeter interface{ MemoryHeld() int64 }
 

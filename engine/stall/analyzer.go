@@ -89,7 +89,7 @@ func (a *Analyzer) take(s *trace.Span) {
 	case trace.KindBlocked, trace.KindStart:
 		a.lanes[s.Track].wait(s, a.cursor)
 		return
-	case trace.KindNext, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindTransition,
+	case trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindTransition,
 		trace.KindPause, trace.KindCopy, trace.KindCompute:
 	default:
 		return

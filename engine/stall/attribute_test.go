@@ -25,7 +25,7 @@ func chaos(t *rapid.T) (spans []trace.Span, steps []trace.Step) {
 	}
 	kinds := []trace.Kind{
 		trace.KindCompute, trace.KindCompute, trace.KindNext, trace.KindNext, trace.KindCopy, trace.KindEnqueue, trace.KindSync,
-		trace.KindTransition, trace.KindRebuild, trace.KindPause, trace.KindRead, trace.KindDecode, trace.KindTransform,
+		trace.KindStarved, trace.KindTransition, trace.KindRebuild, trace.KindPause, trace.KindRead, trace.KindDecode, trace.KindTransform,
 		trace.KindCollate, trace.KindPin, trace.KindBlocked, trace.KindStart, trace.KindOp, trace.KindQueue, trace.KindQueue, trace.KindQueue, trace.KindNone,
 	}
 	sampled := map[int64]bool{}

@@ -104,6 +104,7 @@ func (n *naive) at(t, from int64, upTo, step int32, transition bool) int {
 		kinds []trace.Kind
 		cause trace.Cause
 	}{
+		{[]trace.Kind{trace.KindStarved}, trace.CauseHost},
 		{[]trace.Kind{trace.KindCopy}, trace.CauseCopy},
 		{[]trace.Kind{trace.KindEnqueue}, trace.CauseLaunch},
 		{[]trace.Kind{trace.KindSync}, trace.CauseSync},

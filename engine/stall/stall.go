@@ -23,6 +23,9 @@
 //     blocked on the prefetch limit or on a slot; else workers. With loading inline
 //     the time before the first phase counts as the first phase. A batch of which
 //     no span was recorded counts as workers.
+//   - host: a KindStarved span covers it: the step loop, or the thread of a stream that
+//     runs on the host, was ready to run and had no core. A batch that is ready wakes the
+//     step loop; when it wakes late, the time until then is this and not data.
 //   - copy: this step's host-to-device copy is in progress.
 //   - launch: a KindEnqueue span covers it.
 //   - sync: a KindSync span covers it.

@@ -14,6 +14,7 @@ const (
 	classCompute class = iota
 	classPause
 	classNext
+	classStarved
 	classCopy
 	classLaunch
 	classSync
@@ -31,6 +32,8 @@ func classOf(k trace.Kind) class {
 		return classPause
 	case trace.KindNext:
 		return classNext
+	case trace.KindStarved:
+		return classStarved
 	case trace.KindCopy:
 		return classCopy
 	case trace.KindEnqueue:
@@ -115,6 +118,7 @@ func (a *Analyzer) window(s *trace.Step, acc *account, end int64) {
 
 var classCause = [numClasses]trace.Cause{
 	classPause:      trace.CausePaused,
+	classStarved:    trace.CauseHost,
 	classCopy:       trace.CauseCopy,
 	classLaunch:     trace.CauseLaunch,
 	classSync:       trace.CauseSync,

@@ -16,6 +16,7 @@ const (
 	CausePrefetch
 	CauseStartup
 	CauseOrder
+	CauseHost
 	CauseCopy
 	CauseLaunch
 	CauseSync
@@ -35,6 +36,7 @@ type Group uint8
 const (
 	GroupNone Group = iota // of a verdict that no cause explains
 	GroupData
+	GroupHost
 	GroupCopy
 	GroupLaunch
 	GroupSync
@@ -64,6 +66,7 @@ var causes = [NumCauses]CauseInfo{
 	CausePrefetch:   {"prefetch", 'F', GroupData, "the prefetch limit", "the batch was not begun: the prefetch limit held it back", 6},
 	CauseStartup:    {"startup", 'S', GroupData, "workers to start", "workers were starting", 7},
 	CauseOrder:      {"order", 'O', GroupData, "a batch whose turn it was while others were ready", "others were ready, but in_order had the loop wait for this one", 14},
+	CauseHost:       {"host", 'Q', GroupHost, "a core for a thread of the host", "the thread that should have acted (step loop, copy, or the cpu device's own) was ready to run and had no core", 15},
 	CauseCopy:       {"copy", 'H', GroupCopy, "the copy to the device", "the batch was being copied to the device, or its copy was due and had not begun", 8},
 	CauseLaunch:     {"launch", 'L', GroupLaunch, "the launch", "the host was still enqueuing work, or the device had not yet begun it (launch overhead)", 9},
 	CauseSync:       {"sync", 'Y', GroupSync, "results to be read", "the host was waiting for the device or for results", 10},
@@ -80,6 +83,7 @@ type GroupInfo struct {
 
 var groups = [NumGroups]GroupInfo{
 	GroupData:       {"input-bound", "the device waits for data %s of the time"},
+	GroupHost:       {"host-bound", "the device waits for a thread of the host that has no core %s of the time"},
 	GroupCopy:       {"copy-bound", "the device waits for host-to-device copies %s of the time"},
 	GroupLaunch:     {"launch-bound", "the device is empty %s of the time while its work is enqueued and begun"},
 	GroupSync:       {"sync-bound", "the device is empty %s of the time while the host waits for results"},

@@ -17,6 +17,7 @@ const (
 	KindNext            // step loop: blocked in Loader.Next for Batch
 	KindEnqueue         // step loop: enqueuing copies and launches
 	KindSync            // step loop: blocked on the device or on metrics
+	KindStarved         // step loop or a stream's thread on the host: ready to run, without a core
 	KindRebuild         // step loop: applying a knob (plan rebuild, buffers)
 	KindTransition      // step loop: from a knob's application until the queue is refilled
 	KindPause           // step loop: paused by the user
@@ -48,6 +49,7 @@ var kinds = [NumKinds]KindInfo{
 	KindNext:       {"next", 'n', "waiting for data", CauseWorkers},
 	KindEnqueue:    {"enqueue", 'l', "enqueuing", CauseLaunch},
 	KindSync:       {"sync", 'y', "waiting for the device", CauseSync},
+	KindStarved:    {"starved", 'q', "ready, without a core", CauseHost},
 	KindRebuild:    {"rebuild", 'x', "changing a setting", CauseTransition},
 	KindTransition: {"transition", 0, "", CauseTransition},
 	KindPause:      {"pause", 'z', "paused", CausePaused},

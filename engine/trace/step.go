@@ -25,6 +25,7 @@ type Step struct {
 	Copy       int64            // ns of host-to-device copy
 	Bytes      int64            // bytes copied to the device
 	Stall      [NumCauses]int64 // ns
+	Work       Work             // what the worker's time on the batch went to; zero where that was not measured
 }
 
 // Diverged reports whether the step computed a loss and it is not a number, or

@@ -11,6 +11,8 @@ type Totals struct {
 	Load               int64            // ns of worker time spent on the batches (data loading time)
 	Copy               int64            // ns of host-to-device copies, hidden or not
 	Bytes              int64            // copied to the device
+	Work               Work             // what workers' time went to, as far as it was measured
+	Held               Phases           // the same of the stalls charged to phases: how the awaited batches' time divides
 }
 
 // Add counts a step in.
@@ -27,6 +29,11 @@ func (t *Totals) Add(s *Step) {
 	t.Load += s.Load
 	t.Copy += s.Copy
 	t.Bytes += s.Bytes
+	if s.Work.Measured() {
+		t.Work.Add(&s.Work)
+		held := s.held()
+		t.Held.add(&held)
+	}
 }
 
 // Active is the wall time less the pauses, in ns.

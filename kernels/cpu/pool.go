@@ -20,9 +20,26 @@ type Pool struct {
 	items   int64
 	work    func(worker, item int)
 	fault   atomic.Pointer[fault]
+	watch   Watcher // nil but while somebody watches
 	helpers []*helper
 	closed  bool
 	ended   sync.WaitGroup
+}
+
+// Watcher is told what the pool's workers do. Worker 0 is the caller of a plan, which tells
+// itself.
+type Watcher interface {
+	Posted()           // the others are asked to help
+	Begin(worker int)  // one of them begins, on its own thread ...
+	End(worker int)    // ... and has nothing left to do
+	Missed(worker int) // one had not woken when all was done
+}
+
+// Watch sets who watches from now on, nil for nobody. No plan may be running.
+func (p *Pool) Watch(w Watcher) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watch = w
 }
 
 // helper is one goroutine. It joins a parallel part only when it wakes before
@@ -87,7 +104,13 @@ func (p *Pool) help(h *helper, worker int) {
 		if !h.state.CompareAndSwap(posted, running) {
 			continue
 		}
-		p.drain(worker)
+		if w := p.watch; w != nil {
+			w.Begin(worker)
+			p.drain(worker)
+			w.End(worker)
+		} else {
+			p.drain(worker)
+		}
 		h.state.Store(idle)
 		h.done <- struct{}{}
 	}
@@ -120,6 +143,9 @@ func (p *Pool) each(n int, work func(worker, item int)) {
 	}
 	p.items, p.work = int64(n), work
 	p.next.Store(0)
+	if p.watch != nil {
+		p.watch.Posted()
+	}
 	wanted := min(n-1, len(p.helpers))
 	for _, h := range p.helpers[:wanted] {
 		h.state.Store(posted)
@@ -129,9 +155,11 @@ func (p *Pool) each(n int, work func(worker, item int)) {
 		}
 	}
 	p.drain(0)
-	for _, h := range p.helpers[:wanted] {
+	for i, h := range p.helpers[:wanted] {
 		if !h.state.CompareAndSwap(posted, idle) {
 			<-h.done
+		} else if p.watch != nil {
+			p.watch.Missed(i + 1)
 		}
 	}
 	p.work = nil

@@ -25,14 +25,17 @@ const PinNote = "the cpu device reads host memory where it lies, so page-locking
 
 var errClosed = errors.New("cpu device: it is closed")
 
-// Device is the host as an accelerator. It implements device.Device,
-// device.OpTimer and device.Overheader.
+// Device is the host as an accelerator. It implements device.Device, device.OpTimer,
+// device.Overheader and device.HostStreams.
 type Device struct {
 	start time.Time // of the events' clock
 	info  device.Info
 	pool  *cpukernels.Pool
 	mem   memory
 	turn  sync.Mutex // held by the program that runs
+
+	threads *host.Threads // what threads wait for; nil where that is not counted
+	watch   watch
 
 	fault atomic.Pointer[failure] // the first kernel panic; every later call reports it
 
@@ -49,9 +52,10 @@ type Device struct {
 type failure struct{ err error }
 
 var (
-	_ device.Device     = (*Device)(nil)
-	_ device.OpTimer    = (*Device)(nil)
-	_ device.Overheader = (*Device)(nil)
+	_ device.Device      = (*Device)(nil)
+	_ device.OpTimer     = (*Device)(nil)
+	_ device.Overheader  = (*Device)(nil)
+	_ device.HostStreams = (*Device)(nil)
 )
 
 // Open returns the host as a device. Its kernels use the given number of
@@ -64,6 +68,8 @@ func Open(threads int) (*Device, error) {
 		threads = host.Cores()
 	}
 	d := &Device{start: time.Now(), pool: cpukernels.NewPool(threads)}
+	d.threads, _ = host.OpenThreads()
+	d.watch.open(d)
 	d.mem.total = totalMemory()
 	s := "s"
 	if threads == 1 {
@@ -120,6 +126,7 @@ func (d *Device) Close() error {
 		<-s.stopped
 	}
 	d.pool.Close()
+	d.threads.Close()
 	d.programs = nil
 	d.mem.close()
 	return d.err()

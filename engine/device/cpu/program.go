@@ -59,6 +59,7 @@ func (p *program) drop(d *Device) {
 func (p *program) run(d *Device, t *timing) {
 	d.turn.Lock()
 	defer d.turn.Unlock()
+	defer d.watch.end(d.watch.begin())
 	if t == nil {
 		for i := range p.plan.Len() {
 			p.plan.Run(i)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/host"
 )
 
 type opcode uint8
@@ -26,8 +28,9 @@ type command struct {
 	dst, src []byte   // opCopy
 	prog     *program // opLaunch
 	timing   *timing  // opLaunch: where to note the times, or nil
-	event    *event   // opRecord
-	gen      int64    // opRecord: which Record of the event this is
+	event    *event   // opRecord, opWait
+	gen      int64    // of the event: which Record of it this is
+	sent     int64    // ns on the device's clock
 	on       *stream  // opWait: the stream to wait for …
 	ticket   int64    // … until it has run this many commands
 }
@@ -40,6 +43,10 @@ type stream struct {
 	queue    chan command
 	stopped  chan struct{}
 	enqueued atomic.Int64 // commands sent; written by the enqueuing goroutine alone
+
+	meter *host.Meter // nil where what threads wait for is not counted
+	idle  int64       // ns on the device's clock, when the last command was finished
+	late  int64       // ns that the thread was ready to run and did not, since the last Record
 
 	done    atomic.Int64 // commands finished
 	waiting atomic.Int32 // goroutines in waitFor
@@ -57,6 +64,7 @@ type event struct {
 
 	mu      sync.Mutex
 	time    int64 // ns on the device's clock, of Record timeGen
+	late    int64 // ns, of that Record; see device.HostStreams
 	timeGen int64
 }
 
@@ -67,7 +75,7 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	if d.closed {
 		return 0, errClosed
 	}
-	s := &stream{name: name, dev: d, queue: make(chan command, queueDepth), stopped: make(chan struct{})}
+	s := &stream{name: name, dev: d, queue: make(chan command, queueDepth), stopped: make(chan struct{}), meter: d.threads.Meter()}
 	s.ready.L = &s.mu
 	d.streams = append(d.streams, s)
 	go s.run()
@@ -77,7 +85,9 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 func (s *stream) run() {
 	defer close(s.stopped)
 	for c := range s.queue {
+		s.wokeFor(max(c.sent, s.idle))
 		s.execute(&c)
+		s.idle = s.dev.now()
 		s.done.Add(1)
 		if s.waiting.Load() > 0 {
 			s.mu.Lock()
@@ -99,7 +109,7 @@ func (s *stream) execute(c *command) {
 	switch c.op {
 	case opCopy:
 		if !faulted {
-			copy(c.dst, c.src)
+			s.copy(c.dst, c.src)
 		}
 	case opLaunch:
 		if !faulted {
@@ -110,12 +120,57 @@ func (s *stream) execute(c *command) {
 		now := s.dev.now()
 		c.event.mu.Lock()
 		if c.gen > c.event.timeGen {
-			c.event.time, c.event.timeGen = now, c.gen
+			c.event.time, c.event.timeGen, c.event.late = now, c.gen, s.late
 		}
 		c.event.mu.Unlock()
+		s.late = 0
 	case opWait:
+		before := s.dev.now()
 		c.on.waitFor(c.ticket)
+		c.event.mu.Lock()
+		ended, same := c.event.time, c.event.timeGen == c.gen
+		c.event.mu.Unlock()
+		if same {
+			s.wokeFor(max(ended, before))
+		}
 	}
+}
+
+// wokeFor notes that the stream's thread goes on with what was there since ready.
+func (s *stream) wokeFor(ready int64) {
+	if late := s.dev.now() - ready; late > int64(host.WakeLatency) {
+		s.late += late
+	}
+}
+
+// measuredCopy is how many bytes are worth measuring what their copy waits.
+const measuredCopy = 64 << 10
+
+// copy copies, and notes how long it waited for a core meanwhile.
+func (s *stream) copy(dst, src []byte) {
+	if s.meter == nil || len(src) < measuredCopy {
+		copy(dst, src)
+		return
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, known := s.meter.Waited()
+	copy(dst, src)
+	if after, ok := s.meter.Waited(); ok && known {
+		s.late += after - before
+	}
+}
+
+// Late is how long the thread of e's stream was ready to run and did not, from the
+// Record before e's on.
+func (d *Device) Late(e device.Event) time.Duration {
+	ev, err := d.event("late", e)
+	if err != nil {
+		return 0
+	}
+	ev.mu.Lock()
+	defer ev.mu.Unlock()
+	return time.Duration(ev.late)
 }
 
 // waitFor blocks until the stream has run ticket commands.
@@ -135,6 +190,7 @@ func (s *stream) waitFor(ticket int64) {
 // send enqueues c, blocking while the queue is full, and returns its position.
 func (s *stream) send(c command) int64 {
 	n := s.enqueued.Add(1)
+	c.sent = s.dev.now()
 	s.queue <- c
 	return n
 }
@@ -210,7 +266,7 @@ func (d *Device) Wait(s device.Stream, e device.Event) error {
 	if err != nil || ev.on == nil || ev.on == st {
 		return err
 	}
-	st.send(command{op: opWait, on: ev.on, ticket: ev.ticket})
+	st.send(command{op: opWait, on: ev.on, ticket: ev.ticket, event: ev, gen: ev.gen})
 	return nil
 }
 

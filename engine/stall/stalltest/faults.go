@@ -34,6 +34,8 @@ var Faults = []Fault{
 		[]trace.Cause{trace.CauseRead, trace.CauseDecode, trace.CauseTransform, trace.CauseCollate, trace.CauseCopy}},
 	{"slow copy", func(s *Run) { s.Copy = 15 * Msec }, trace.CauseCopy,
 		[]trace.Cause{trace.CauseCopy}},
+	{"step loop woken late", func(s *Run) { s.Workers, s.Prefetch, s.Transform, s.Late = 1, 1, 11*Msec, 9*Msec }, trace.CauseHost,
+		[]trace.Cause{trace.CauseHost, trace.CauseRead, trace.CauseDecode, trace.CauseTransform, trace.CauseCollate, trace.CauseCopy}},
 	{"slow enqueue", func(s *Run) { s.Enqueue = 15 * Msec }, trace.CauseLaunch,
 		[]trace.Cause{trace.CauseLaunch}},
 	{"slow metrics", func(s *Run) { s.Sync = 4 * Msec }, trace.CauseSync,

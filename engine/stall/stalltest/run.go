@@ -28,6 +28,7 @@ type Run struct {
 	Straggler         int // 1-based worker whose transform takes delay longer
 	Delay             int64
 	Jitter            func(batch int) int64 // added to the transform
+	Late              int64                 // that the step loop wakes after its batch is ready
 	Enqueue, Copy     int64
 	Compute           int64
 	Sync              int64 // > 0: the host waits for each step, and this long after it
@@ -130,6 +131,10 @@ func (s Run) Log() ([]Entry, []trace.Segment, int64) {
 		next := max(host, ready)
 		r.built = append(r.built, ready)
 		track(trace.KindNext, i, host, next)
+		if r.Late > 0 && ready > host {
+			track(trace.KindStarved, i, next, next+r.Late)
+			next += r.Late
+		}
 		r.deliver = append(r.deliver, next)
 		sent := next + r.Enqueue
 		track(trace.KindEnqueue, i, next, sent)

@@ -56,11 +56,15 @@ func (r *rowSum) crc() int64 {
 
 // step is the checksum of a step whose stalls are stored as that text: the causes
 // may have other numbers, or names, when it is read.
-func (r *rowSum) step(s *trace.Step, stalls string) int64 {
+// So is its work, which is empty in files that were written before there was any.
+func (r *rowSum) step(s *trace.Step, stalls, work string) int64 {
 	r.ints(int64(s.Index), int64(s.Epoch), int64(s.Segment), int64(s.Batch), int64(s.Samples), int64(s.Correct))
 	r.float(float64(s.Loss))
 	r.ints(int64(s.Flags), s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes)
 	r.text(stalls)
+	if work != "" {
+		r.text(work)
+	}
 	return r.crc()
 }
 

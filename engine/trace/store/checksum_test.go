@@ -45,6 +45,9 @@ func someSession(t *testing.T, path string) {
 	}
 	for i := range b.Steps {
 		b.Steps[i].Stall[trace.CauseDecode] = int64(1000 + i)
+		if i >= 40 {
+			b.Steps[i].Work.Batch = trace.Split{Core: 7000 + int64(i)}
+		}
 	}
 	b.Baseline = &trace.Baseline{Segment: 1, T: 30e6}
 	b.Notes = []trace.Note{{T: 5, Level: "warn", Text: "workers wait for a core"}}
@@ -72,6 +75,8 @@ func TestFlippedNumbers(t *testing.T) {
 		{"a cause", "UPDATE steps SET stalls = replace(stalls, 'decode', 'pin') WHERE idx > 47", "left out 2" + steps + "48:", 48, 2},
 		{"no number", "UPDATE steps SET busy = 'much' WHERE idx = 3", "left out 1" + steps + "3:", 49, 2},
 		{"no stalls", "UPDATE steps SET stalls = 'decode' WHERE idx = 3", "left out 1" + steps + "3:", 49, 2},
+		{"a part of the work", "UPDATE steps SET work = replace(work, '7045', '9045')", "left out 1" + steps + "45:", 49, 2},
+		{"work of a negative length", "UPDATE steps SET work = 'batch -1 0 0' WHERE idx = 45", "left out 1" + steps + "45:", 49, 2},
 		{"an index", "UPDATE steps SET idx = 1 << 40 WHERE idx = 3", "left out 1" + steps + "50:", 49, 2},
 		{"the checksum", "UPDATE steps SET crc = crc + 1 WHERE idx = 3", "left out 1" + steps + "3:", 49, 2},
 		{"a step that is gone", "DELETE FROM steps WHERE idx = 3", "of 50 steps that were written 1 can no longer be found", 49, 2},
@@ -118,6 +123,20 @@ func TestFlippedNumbers(t *testing.T) {
 				t.Errorf("the notes are out of order: %v", text)
 			}
 		})
+	}
+}
+
+// A file of before workers' time was split reads as ever, checksums and all.
+func TestNoWork(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x"+Ext)
+	someSession(t, path)
+	alter(t, path, "DELETE FROM steps WHERE idx >= 40", "DELETE FROM doc WHERE key = 'steps'", "ALTER TABLE steps DROP COLUMN work", "DROP TABLE digest")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap := snapshotOf(s); len(snap.Recent) != 40 || len(snap.Damage) > 0 || snap.Total.Work.Measured() {
+		t.Errorf("%d steps, damage %q, work %v", len(snap.Recent), snap.Damage, snap.Total.Work)
 	}
 }
 

@@ -86,6 +86,14 @@ func sessionGen() *rapid.Generator[*trace.Session] {
 					st.Stall[c] = rapid.Int64().Draw(t, "stall")
 				}
 			}
+			if rapid.Bool().Draw(t, "measured") {
+				ns := rapid.Int64Range(0, 1<<40)
+				split := func() trace.Split {
+					return trace.Split{Core: ns.Draw(t, "core"), Waiting: ns.Draw(t, "waiting"), Blocked: ns.Draw(t, "blocked")}
+				}
+				st.Work.Batch = split()
+				*st.Work.Phases.Of(rapid.SampledFrom([]trace.Kind{trace.KindRead, trace.KindPin}).Draw(t, "phase")) = split()
+			}
 			b.Steps = append(b.Steps, st)
 		}
 		b.Spans = rapid.SliceOfN(spanGen(), 0, 200).Draw(t, "spans")
@@ -353,7 +361,7 @@ func TestOldNumbersReplay(t *testing.T) {
 		`DELETE FROM names`,
 		`INSERT INTO names (enum, id, name) VALUES('kind', 1, 'stall'), ('kind', 2, 'read'), ('kind', 3, 'levitate')`,
 		`INSERT INTO names(enum, id, name) VALUES('cause', 0, 'copy'), ('cause', 1, 'gremlins')`,
-		`INSERT INTO steps VALUES(0,0,0,0,1,1,0.5,0,0,100,40,0,0,0,0,'copy 10 gremlins 30 decode 20',NULL)`,
+		`INSERT INTO steps VALUES(0,0,0,0,1,1,0.5,0,0,100,40,0,0,0,0,'copy 10 gremlins 30 decode 20','batch 9 8 7 decode 6 5 4 levitate 1 1 1',NULL)`,
 	} {
 		if _, err := st.db.Exec(q); err != nil {
 			t.Fatal(err)
@@ -380,6 +388,11 @@ func TestOldNumbersReplay(t *testing.T) {
 	}
 	if got := snap.Recent[0].Stall; got != [trace.NumCauses]int64{trace.CauseCopy: 10, trace.CauseUnknown: 30, trace.CauseDecode: 20} {
 		t.Errorf("stalls %v", got)
+	}
+	work := trace.Work{Batch: trace.Split{Core: 9, Waiting: 8, Blocked: 7}}
+	*work.Phases.Of(trace.KindDecode) = trace.Split{Core: 6, Waiting: 5, Blocked: 4}
+	if got := snap.Recent[0].Work; got != work {
+		t.Errorf("work %v", got)
 	}
 }
 

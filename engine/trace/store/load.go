@@ -31,6 +31,33 @@ func parseStalls(text string, stall *[trace.NumCauses]int64) error {
 	return nil
 }
 
+// parseWork is the inverse of appendWork. A phase that this program does not know is
+// left out.
+func parseWork(text string, w *trace.Work) error {
+	f := strings.Fields(text)
+	if len(f)%4 != 0 {
+		return ErrDamaged
+	}
+	for ; len(f) > 0; f = f[4:] {
+		var s trace.Split
+		for i, ns := range [...]*int64{&s.Core, &s.Waiting, &s.Blocked} {
+			var err error
+			if *ns, err = strconv.ParseInt(f[1+i], 10, 64); err != nil || *ns < 0 {
+				return ErrDamaged
+			}
+		}
+		if f[0] == wholeBatch {
+			w.Batch = s
+		}
+		for k := trace.KindRead; k.IsPhase(); k++ {
+			if k.String() == f[0] {
+				*w.Phases.Of(k) = s
+			}
+		}
+	}
+	return nil
+}
+
 // keptSegments is the condition that a column names one of the segments that a
 // session keeps: the first and the newest.
 func keptSegments(column string) string {
@@ -92,7 +119,7 @@ func (l *loader) steps() {
 	}
 	l.through = counted == math.MinInt32
 	damaged, repeated, at := 0, 0, int32(-1)
-	l.rows(`SELECT `+stepColumns+`, `+l.sumColumn("steps")+` FROM steps WHERE idx >= ? ORDER BY idx`, func(r *sql.Rows) error {
+	l.rows(`SELECT `+l.stepColumns()+` FROM steps WHERE idx >= ? ORDER BY idx`, func(r *sql.Rows) error {
 		var s trace.Step
 		ok, err := l.step(r, &s)
 		switch {

@@ -219,6 +219,7 @@ type loader struct {
 	kind     [256]trace.Kind
 	cause    map[uint32]trace.Cause
 	sums     []string // tables with checksums
+	worked   bool     // steps have their work
 	sum      rowSum
 	wrote    int64 // steps, as far as the file knows
 	beat     int64 // Unix ms of the last write
@@ -236,13 +237,14 @@ func (l *loader) tables() {
 	})
 }
 
-// columns learns which tables have checksums.
+// columns learns which tables have checksums, and which columns came later.
 func (l *loader) columns() {
 	for _, table := range summedTables {
 		if l.hasColumn(table, "crc") {
 			l.sums = append(l.sums, table)
 		}
 	}
+	l.worked = l.hasColumn("steps", "work")
 }
 
 func (l *loader) hasColumn(table, name string) (has bool) {

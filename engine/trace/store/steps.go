@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -18,7 +19,15 @@ type stepFile struct {
 	told bool   // the session's notes say which steps are damaged
 }
 
-const stepColumns = `idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls`
+// stepColumns are what to select of a step; files of before workers' time was split lack
+// their work.
+func (l *loader) stepColumns() string {
+	work := "work"
+	if !l.worked {
+		work = "''"
+	}
+	return `idx, epoch, segment, batch, samples, correct, loss, flags, start, "end", busy, wait, load, copy, bytes, stalls, ` + work + `, ` + l.sumColumn("steps")
+}
 
 // ReadSteps leaves out damaged steps, and after all others yields an error that counts
 // them, unless the session's notes tell of them.
@@ -26,7 +35,7 @@ func (f stepFile) ReadSteps(from, to int32) iter.Seq2[*trace.Step, error] {
 	return func(yield func(*trace.Step, error) bool) {
 		damaged := 0
 		err := f.read(func(l *loader) error {
-			rows, err := l.tx.Query(`SELECT `+stepColumns+`, `+l.sumColumn("steps")+` FROM steps WHERE idx >= ? AND idx < ? ORDER BY idx`, from, to)
+			rows, err := l.tx.Query(`SELECT `+l.stepColumns()+` FROM steps WHERE idx >= ? AND idx < ? ORDER BY idx`, from, to)
 			if err != nil {
 				return err
 			}
@@ -120,18 +129,18 @@ func (f stepFile) read(use func(*loader) error) error {
 func (l *loader) step(r *sql.Rows, s *trace.Step) (ok bool, err error) {
 	*s = trace.Step{}
 	var loss sql.NullFloat64 // NaN is stored as NULL
-	var stalls sql.RawBytes
+	var stalls, work sql.RawBytes
 	var sum sql.NullInt64
 	err = r.Scan(&s.Index, &s.Epoch, &s.Segment, &s.Batch, &s.Samples, &s.Correct, &loss, &s.Flags,
-		&s.Start, &s.End, &s.Busy, &s.Wait, &s.Load, &s.Copy, &s.Bytes, &stalls, &sum)
-	text := string(stalls)
+		&s.Start, &s.End, &s.Busy, &s.Wait, &s.Load, &s.Copy, &s.Bytes, &stalls, &work, &sum)
+	text, worked := string(stalls), string(work)
 	if err == nil {
 		s.Loss = float32(orNaN(loss))
-		if err = parseStalls(text, &s.Stall); err != nil {
+		if err = cmp.Or(parseStalls(text, &s.Stall), parseWork(worked, &s.Work)); err != nil {
 			err = fmt.Errorf("step %d: %w", s.Index, err)
 		}
 	}
-	if l.summed("steps") && (err != nil || sum.Valid && sum.Int64 != l.sum.step(s, text)) {
+	if l.summed("steps") && (err != nil || sum.Valid && sum.Int64 != l.sum.step(s, text, worked)) {
 		return false, nil //nolint:nilerr // a damaged row is left out and counted
 	}
 	return err == nil, err

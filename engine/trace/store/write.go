@@ -92,15 +92,16 @@ func (st *File) putSegments(tx *sql.Tx, b *trace.Batch) error {
 }
 
 func (st *File) putSteps(tx *sql.Tx, b *trace.Batch) error {
-	var text []byte
+	var text, work []byte
 	st.steps += int64(len(b.Steps))
-	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Steps), func(i int) []any {
+	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Steps), func(i int) []any {
 		s := &b.Steps[i]
 		text = appendStalls(text[:0], &s.Stall)
-		stalls := string(text)
+		work = appendWork(work[:0], &s.Work)
+		stalls, worked := string(text), string(work)
 		return []any{
 			s.Index, s.Epoch, s.Segment, s.Batch, s.Samples, s.Correct, float64(s.Loss), s.Flags,
-			s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes, stalls, st.sum.step(s, stalls),
+			s.Start, s.End, s.Busy, s.Wait, s.Load, s.Copy, s.Bytes, stalls, worked, st.sum.step(s, stalls, worked),
 		}
 	})
 }
@@ -117,6 +118,31 @@ func appendStalls(b []byte, stall *[trace.NumCauses]int64) []byte {
 		b = append(b, trace.Cause(c).String()...)
 		b = append(b, ' ')
 		b = strconv.AppendInt(b, ns, 10)
+	}
+	return b
+}
+
+// wholeBatch stands before the time of a batch that was split as a whole.
+const wholeBatch = "batch"
+
+// appendWork writes the times that were measured by phase, on a core, waiting for one
+// and blocked: "batch 90 8 2 decode 60 5 0".
+func appendWork(b []byte, w *trace.Work) []byte {
+	add := func(name string, s trace.Split) {
+		if s == (trace.Split{}) {
+			return
+		}
+		if len(b) > 0 {
+			b = append(b, ' ')
+		}
+		b = append(b, name...)
+		for _, ns := range [...]int64{s.Core, s.Waiting, s.Blocked} {
+			b = strconv.AppendInt(append(b, ' '), ns, 10)
+		}
+	}
+	add(wholeBatch, w.Batch)
+	for k := trace.KindRead; k.IsPhase(); k++ {
+		add(k.String(), *w.Phases.Of(k))
 	}
 	return b
 }

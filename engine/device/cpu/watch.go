@@ -1,0 +1,119 @@
+package cpu
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"dev.gpustall/engine/host"
+)
+
+// watch measures what the threads that run kernels do: on a core, or ready to run without
+// one. It measures some of the programs' runs, as often as that takes less than watchShare
+// of the time. It implements cpukernels.Watcher. A run is measured under the device's
+// turn, so one at a time.
+type watch struct {
+	dev     *Device
+	workers []watched // by worker; nil where this is not counted
+	posted  int64     // ns on the device's clock, when the workers were last asked to help
+
+	core, waiting atomic.Int64 // ns
+
+	readings atomic.Int64 // of this run
+	fund     float64      // ns that may be spent
+	last     int64        // ns on the device's clock, when the last run was begun
+	cost     float64      // of a reading, ns
+	each     float64      // readings in a measured run
+}
+
+// watchShare is the share of the time that measuring may take.
+const watchShare = 0.005
+
+// watched is the time of one worker, from Begin to End.
+type watched struct {
+	meter       *host.Meter
+	cpu, waited int64 // ns
+	known       bool
+	_           [64]byte // two workers' times share no cache line
+}
+
+func (w *watch) open(d *Device) {
+	w.dev = d
+	if d.threads == nil {
+		return
+	}
+	w.workers = make([]watched, d.pool.Threads())
+	for i := range w.workers {
+		w.workers[i].meter = d.threads.Meter()
+	}
+}
+
+// begin is called before a run. It reports whether the run is measured, for end.
+func (w *watch) begin() bool {
+	if w.workers == nil {
+		return false
+	}
+	now := w.dev.now()
+	w.fund = min(w.fund+watchShare*float64(now-w.last), 2*w.cost*w.each)
+	w.last = now
+	if w.fund < w.cost*w.each { // nothing is known before the first
+		return false
+	}
+	w.readings.Store(0)
+	w.dev.pool.Watch(w)
+	w.Begin(0)
+	w.cost += (min(float64(w.dev.now()-now), 20_000) - w.cost) / 16
+	return true
+}
+
+func (w *watch) end(measured bool) {
+	if !measured {
+		return
+	}
+	w.End(0)
+	w.dev.pool.Watch(nil)
+	w.each = float64(w.readings.Load())
+	w.fund -= w.cost * w.each
+}
+
+// Posted is called when the other workers are asked to help.
+func (w *watch) Posted() { w.posted = w.dev.now() }
+
+// Begin is called by a worker, on its own thread, when it begins; End when it has nothing
+// left to do. Between the two it stays on its thread.
+func (w *watch) Begin(worker int) {
+	if worker > 0 {
+		w.woke()
+	}
+	runtime.LockOSThread()
+	w.readings.Add(1)
+	t := &w.workers[worker]
+	t.cpu = t.meter.CPU()
+	t.waited, t.known = t.meter.Waited()
+}
+
+// End is the other half of Begin.
+func (w *watch) End(worker int) {
+	w.readings.Add(1)
+	t := &w.workers[worker]
+	if waited, ok := t.meter.Waited(); ok && t.known {
+		w.waiting.Add(waited - t.waited)
+		w.core.Add(t.meter.CPU() - t.cpu)
+	}
+	runtime.UnlockOSThread()
+}
+
+// Missed is called for a worker that had not woken when all was done.
+func (w *watch) Missed(int) { w.woke() }
+
+// woke counts what a worker that was asked to help took to wake, if that was late.
+func (w *watch) woke() {
+	if late := w.dev.now() - w.posted; late > int64(host.WakeLatency) {
+		w.waiting.Add(late)
+	}
+}
+
+// Starved is what the threads did in the runs that were measured.
+func (d *Device) Starved() (core, waiting time.Duration, ok bool) {
+	return time.Duration(d.watch.core.Load()), time.Duration(d.watch.waiting.Load()), d.watch.workers != nil
+}

@@ -1,0 +1,76 @@
+//go:build linux
+
+package host
+
+import (
+	"runtime"
+	"testing"
+)
+
+// A thread's times only grow, each thread has its own, and reading them allocates nothing.
+func TestMeter(t *testing.T) {
+	threads, why := OpenThreads()
+	if threads == nil {
+		t.Skip(why.Why)
+	}
+	defer threads.Close()
+	done := make(chan bool)
+	for range 4 {
+		go func() {
+			runtime.LockOSThread() // not unlocked: the thread ends, and its file goes stale
+			m := threads.Meter()
+			waited, ok := m.Waited()
+			cpu := m.CPU()
+			for range 1000 {
+				w, k := m.Waited()
+				c := m.CPU()
+				ok = ok && k && w >= waited && c > cpu
+				waited, cpu = w, c
+			}
+			done <- ok
+		}()
+	}
+	for range 4 {
+		if !<-done {
+			t.Error("a reading failed or went back")
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	m := threads.Meter()
+	if n := testing.AllocsPerRun(100, func() { m.Waited(); m.CPU() }); n != 0 {
+		t.Errorf("%v allocations a reading", n)
+	}
+	var none *Threads
+	if none.Meter() != nil {
+		t.Error("a machine that counts nothing has a meter")
+	}
+	none.Close()
+}
+
+func BenchmarkMeter(b *testing.B) {
+	threads, why := OpenThreads()
+	if threads == nil {
+		b.Skip(why.Why)
+	}
+	defer threads.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	m := threads.Meter()
+	b.Run("waited", func(b *testing.B) {
+		for b.Loop() {
+			m.Waited()
+		}
+	})
+	b.Run("cpu", func(b *testing.B) {
+		for b.Loop() {
+			m.CPU()
+		}
+	})
+	b.Run("scheduler", func(b *testing.B) {
+		var s Scheduler
+		for b.Loop() {
+			s.Waited()
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package trace
+
+// Split is what a thread did with some time, in ns: it computed on a core, was ready to
+// run and waited for one, or was blocked (on storage, the network, a lock, a timer).
+type Split struct{ Core, Waiting, Blocked int64 }
+
+// Total is the time that was split.
+func (s Split) Total() int64 { return s.Core + s.Waiting + s.Blocked }
+
+// Add adds o up.
+func (s *Split) Add(o Split) {
+	s.Core += o.Core
+	s.Waiting += o.Waiting
+	s.Blocked += o.Blocked
+}
+
+// of is ns in the proportions of s.
+func (s Split) of(ns int64) Split {
+	total := float64(max(s.Total(), 1))
+	core := int64(float64(ns) * float64(s.Core) / total)
+	waiting := int64(float64(ns) * float64(s.Waiting) / total)
+	return Split{core, waiting, max(0, ns-core-waiting)}
+}
+
+// NumPhases is the number of phases of loading, KindRead to KindPin.
+const NumPhases = int(KindPin-KindRead) + 1
+
+// Phases is time by phase of loading.
+type Phases [NumPhases]Split
+
+// Of is the part of one phase.
+func (p *Phases) Of(k Kind) *Split { return &p[k-KindRead] }
+
+// IsPhase reports whether k is a phase of loading.
+func (k Kind) IsPhase() bool { return k >= KindRead && k <= KindPin }
+
+// All is the time of all phases together.
+func (p *Phases) All() (sum Split) {
+	for i := range p {
+		sum.Add(p[i])
+	}
+	return sum
+}
+
+func (p *Phases) add(o *Phases) {
+	for i := range p {
+		p[i].Add(o[i])
+	}
+}
+
+// Work is worker time as far as it was split: whole batches as often as costs next to
+// nothing, and some of them phase by phase. It is zero where nothing was measured.
+type Work struct {
+	Batch  Split  // of batches, split at their ends alone or phase by phase
+	Phases Phases // of those split phase by phase
+}
+
+// Add adds o up.
+func (w *Work) Add(o *Work) {
+	w.Batch.Add(o.Batch)
+	w.Phases.add(&o.Phases)
+}
+
+// Measured reports whether any of it was.
+func (w *Work) Measured() bool { return w.Batch != Split{} }
+
+// held is how the step's waits for the phases of its batch divide: as those phases did
+// or, where they were not measured one by one, as the whole batch did.
+func (s *Step) held() (p Phases) {
+	if !s.Work.Measured() {
+		return p
+	}
+	for k := KindRead; k <= KindPin; k++ {
+		c, _ := k.Cause()
+		if s.Stall[c] == 0 {
+			continue
+		}
+		like := *s.Work.Phases.Of(k)
+		if like.Total() == 0 {
+			like = s.Work.Batch
+		}
+		*p.Of(k) = like.of(s.Stall[c])
+	}
+	return p
+}
+
+// Bound is what the speed of work hangs on.
+type Bound uint8
+
+// What work may be bound by.
+const (
+	BoundUnknown Bound = iota // it was not measured
+	BoundCPU                  // it computes
+	BoundCores                // it could compute, but for a core: it is starved
+	BoundIO                   // it is blocked
+	numBounds
+)
+
+// BoundInfo is what is said of work that is bound.
+type BoundInfo struct {
+	Name  string // of the work
+	Which string // behind the name of a phase, as a relative clause
+}
+
+var bounds = [numBounds]BoundInfo{
+	BoundCPU:   {"CPU-bound", "which computes"},
+	BoundCores: {"short of cores", "which is short of cores"},
+	BoundIO:    {"I/O-bound", "which waits for I/O"},
+}
+
+// Info is the row of b.
+func (b Bound) Info() *BoundInfo { return &bounds[min(b, numBounds-1)] }
+
+// Bound is what the work of the time is bound by: it waits for I/O when that takes the
+// most of it; else it is short of cores when, of the time in which it could compute, a
+// third or more went by without one.
+func (s Split) Bound() Bound {
+	switch {
+	case s.Total() <= 0:
+		return BoundUnknown
+	case s.Blocked > s.Core+s.Waiting:
+		return BoundIO
+	case 2*s.Waiting >= s.Core:
+		return BoundCores
+	}
+	return BoundCPU
+}

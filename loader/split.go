@@ -1,0 +1,203 @@
+package loader
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/trace"
+)
+
+// Measuring may take these shares of a worker's time: 1 % in all.
+const (
+	batchShare = 0.004 // for the ends of batches
+	phaseShare = 0.006 // for the ends of phases, in some batches
+)
+
+// level is how finely a batch is split.
+type level uint8
+
+const (
+	unsplit level = iota
+	byBatch       // at its ends
+	byPhase       // and at the end of each phase
+)
+
+// splitter measures what a worker does with its time. It reads the thread's CPU time,
+// and how long the thread waited for a core, at the ends of batches and, where they are
+// long enough or it is their turn, at the ends of their phases: as often as the
+// measuring, whose cost it measures as well, stays under 1 %. From the first reading of
+// a batch to the last the worker is locked to its thread.
+type splitter struct {
+	meter *host.Meter // nil where this cannot be measured
+	clock trace.Clock
+	sched *scheduler
+
+	level    level
+	measured bool    // no reading of the batch failed
+	began    reading // of the batch
+	last     reading // of the phase
+	work     trace.Work
+
+	readings        int     // in this batch
+	cost            float64 // of a reading, ns
+	phaseReadings   float64 // in a batch that is split by phase
+	batches, phases float64 // ns that may be spent, on the one and the other
+}
+
+// reading is what a thread's counters say, in ns.
+type reading struct{ at, cpu, waited int64 }
+
+func (p *splitter) read() (r reading) {
+	before := p.clock.Now()
+	r.cpu = p.meter.CPU()
+	waited, ok := p.meter.Waited()
+	r.at, r.waited = p.clock.Now(), waited
+	p.measured = p.measured && ok
+	p.readings++
+	// One that was interrupted says nothing of the cost.
+	cost := float64(r.at - before)
+	if p.cost == 0 {
+		p.cost = cost
+	}
+	p.cost += (min(cost, 2*p.cost) - p.cost) / 16
+	return r
+}
+
+// begin is called before a batch.
+func (p *splitter) begin() {
+	p.level, p.readings, p.work = unsplit, 0, trace.Work{}
+	if p.meter == nil {
+		return
+	}
+	switch {
+	case p.phases >= p.cost*p.phaseReadings: // nothing is known before the first
+		p.level = byPhase
+	case p.batches >= 2*p.cost:
+		p.level = byBatch
+	default:
+		return
+	}
+	runtime.LockOSThread()
+	p.measured = true
+	p.began = p.read()
+	p.last = p.began
+}
+
+// phase ends a phase.
+func (p *splitter) phase(k trace.Kind) {
+	if p.level != byPhase {
+		return
+	}
+	now := p.read()
+	if k.IsPhase() {
+		p.work.Phases.Of(k).Add(between(p.last, now))
+	}
+	p.last = now
+}
+
+// end is called after a batch; it returns what was measured.
+func (p *splitter) end(took int64) trace.Work {
+	if p.meter == nil {
+		return trace.Work{}
+	}
+	if p.level != unsplit {
+		now := p.read()
+		runtime.UnlockOSThread()
+		p.work.Batch = between(p.began, now)
+		if !p.measured {
+			p.work = trace.Work{}
+		}
+	}
+	spent := p.cost * float64(p.readings)
+	switch p.level {
+	case byPhase:
+		p.phases -= spent
+		p.phaseReadings = float64(p.readings)
+	case byBatch:
+		p.batches -= spent
+	}
+	// What is saved up does not grow with a long batch, nor does the debt of one.
+	limit := 2 * p.cost * max(p.phaseReadings, 2)
+	p.phases = min(max(p.phases+phaseShare*float64(took), -limit), limit)
+	p.batches = min(max(p.batches+batchShare*float64(took), -limit), limit)
+	p.sched.correct(took, &p.work)
+	return p.work
+}
+
+// between is what the thread did from one reading to the next. What was neither on a
+// core nor waiting for one was blocked.
+func between(from, to reading) trace.Split {
+	time := max(0, to.at-from.at)
+	core := min(max(0, to.cpu-from.cpu), time)
+	waiting := min(max(0, to.waited-from.waited), time-core)
+	return trace.Split{Core: core, Waiting: waiting, Blocked: time - core - waiting}
+}
+
+// scheduler tells blocked workers from those that wait in Go's scheduler, which to the
+// kernel are blocked as well. With a GOMAXPROCS that exceeds the threads there are
+// (host.Processors) none waits there. With less, which somebody chose, the time that all
+// goroutines waited there, as Go measures it, is compared with the time in which workers
+// were not on a core nor in the kernel's queue for one.
+type scheduler struct {
+	workers atomic.Int32 // num_workers
+
+	mu      sync.Mutex
+	clock   trace.Clock
+	waits   host.Scheduler
+	next    int64 // when to look again
+	share   float64
+	primed  bool  // waited is known
+	waited  int64 // of Go's scheduler, at the last look
+	taken   int64 // worker time since
+	split   int64 // the part of it that was measured, and ...
+	blocked int64 // ... what seemed blocked of that
+}
+
+const schedulerEvery = int64(100e6) // ns between two looks
+
+// correct counts a batch in and moves the part of its blocked time that passed in Go's
+// scheduler to the time waiting for a core.
+func (s *scheduler) correct(took int64, w *trace.Work) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken += took
+	s.split += w.Batch.Total()
+	s.blocked += w.Batch.Blocked
+	if now := s.clock.Now(); now >= s.next {
+		s.next = now + schedulerEvery
+		s.look()
+	}
+	if s.share == 0 {
+		return
+	}
+	move := func(p *trace.Split) {
+		ns := int64(s.share * float64(p.Blocked))
+		p.Waiting, p.Blocked = p.Waiting+ns, p.Blocked-ns
+	}
+	move(&w.Batch)
+	for i := range w.Phases {
+		move(&w.Phases[i])
+	}
+}
+
+// look finds the share. Where too little was seen it is the last one; before there is
+// one, all of it, since processors are known to be short.
+func (s *scheduler) look() {
+	if runtime.GOMAXPROCS(0) >= host.Processors(int(s.workers.Load())) {
+		s.share, s.primed = 0, false
+		return
+	}
+	waited := s.waits.Waited()
+	if !s.primed {
+		s.share, s.primed = 1, true
+	} else if s.split > 0 && s.blocked > 0 {
+		all := float64(s.blocked) * float64(s.taken) / float64(s.split)
+		// Twice, because one wait in eight is measured: what may have been a wait for
+		// a core shall not read as blocked.
+		now := min(1, 2*float64(waited-s.waited)/all)
+		s.share += (now - s.share) / 2
+	}
+	s.waited, s.taken, s.split, s.blocked = waited, 0, 0, 0
+}

@@ -1,0 +1,99 @@
+package loader
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/trace"
+)
+
+// measured loads batches with workers that do what the hooks say, and adds up what was
+// measured. It skips the test where the machine does not count what threads wait for.
+func measured(t *testing.T, processors, workers, batches int, d *numbers, inject Inject) (work trace.Work) {
+	t.Helper()
+	threads, why := host.OpenThreads()
+	if threads == nil {
+		t.Skip(why.Why)
+	}
+	threads.Close()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+	l := open(t, Options{
+		Dataset: d, Transform: mix{}, Hold: 2, Recorder: trace.NewRecorder(trace.NewClock(), 0),
+		Knobs: Knobs{BatchSize: 4, NumWorkers: workers, PrefetchFactor: 2, InOrder: true, Inject: inject},
+	})
+	for range batches {
+		b, err := l.Next(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		work.Add(&b.Work)
+		b.Release()
+	}
+	if got, want := work.Batch.Total(), work.Phases.All(); got < want.Total() || want.Total() == 0 {
+		t.Errorf("the phases of %d ns take %d", got, want.Total())
+	}
+	return work
+}
+
+// Time asleep is blocked, whatever the phase is called; time spent computing is not,
+// whether or not there is a core for it.
+func TestSplit(t *testing.T) {
+	d := &numbers{samples: 64, onCode: func(int) error { time.Sleep(5 * time.Millisecond); return nil }}
+	work := measured(t, host.Processors(2), 2, 10, d, Inject{CPU: time.Millisecond})
+	decode, transform := *work.Phases.Of(trace.KindDecode), *work.Phases.Of(trace.KindTransform)
+	if 10*decode.Blocked < 7*decode.Total() || decode.Bound() != trace.BoundIO {
+		t.Errorf("asleep in decode: %+v", decode)
+	}
+	if 10*transform.Blocked > 3*transform.Total() || transform.Bound() == trace.BoundIO {
+		t.Errorf("computing in transform: %+v", transform)
+	}
+}
+
+// Four workers that compute on two of Go's processors wait for these in Go's scheduler,
+// which to the kernel is sleeping: it counts as waiting for a core.
+func TestWaitingForGoIsNotBlocked(t *testing.T) {
+	work := measured(t, 2, 4, 60, &numbers{samples: 64}, Inject{CPU: 5 * time.Millisecond})
+	transform := *work.Phases.Of(trace.KindTransform)
+	t.Logf("%+v", transform)
+	if 4*transform.Blocked > transform.Total() || transform.Bound() != trace.BoundCores {
+		t.Errorf("%+v is %s", transform, transform.Bound().Info().Name)
+	}
+}
+
+// However short the batches are, measuring takes less than 1 % of them, once the first
+// is forgotten; long ones are all split by phase.
+func TestMeasuringIsCheap(t *testing.T) {
+	threads, why := host.OpenThreads()
+	if threads == nil {
+		t.Skip(why.Why)
+	}
+	defer threads.Close()
+	for _, took := range []time.Duration{50 * time.Microsecond, 280 * time.Microsecond, 100 * time.Millisecond} {
+		clock := trace.NewClock()
+		p := splitter{meter: threads.Meter(), clock: clock, sched: &scheduler{clock: clock}}
+		const batches = 3000
+		spent := 0.0
+		var levels [3]int
+		for i := range batches {
+			p.begin()
+			levels[p.level]++
+			for range 48 {
+				p.phase(trace.KindDecode)
+			}
+			p.end(int64(took))
+			if i > 0 {
+				spent += p.cost * float64(p.readings)
+			}
+		}
+		t.Logf("%v: %d unsplit, %d by batch, %d by phase, %.2f %%, %.0f ns a reading", took, levels[unsplit], levels[byBatch], levels[byPhase], 100*spent/(batches*float64(took)), p.cost)
+		if spent > 0.011*batches*float64(took) || levels[byBatch]+levels[byPhase] == 0 {
+			t.Errorf("%v: %.2f %% goes to measuring %v", took, 100*spent/(batches*float64(took)), levels)
+		}
+		if took == 100*time.Millisecond && levels[byPhase] != batches {
+			t.Errorf("%v: %d of %d batches are split by phase", took, levels[byPhase], batches)
+		}
+	}
+}
