@@ -180,7 +180,7 @@ func partOf(s *trace.Span, l *lane) (part int, ok bool) {
 	case laneStall:
 		return int(s.Cause()), true
 	case laneBar:
-		return 0, true
+		return 0, s.Kind != trace.KindStarved
 	}
 	c, ok := s.Kind.Cause()
 	return int(c), ok

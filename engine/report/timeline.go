@@ -26,7 +26,7 @@ var legends = []struct {
 }{
 	{"Workers (w0, w1, …; inline is the step loop itself)", []trace.Kind{trace.KindRead, trace.KindDecode, trace.KindTransform,
 		trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
-	{"Host (the step loop)", []trace.Kind{trace.KindNext, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
+	{"Host (the step loop)", []trace.Kind{trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
 	{"H2D", []trace.Kind{trace.KindCopy}},
 	{"Compute", []trace.Kind{trace.KindCompute}},
 }
@@ -204,7 +204,7 @@ type lane struct {
 }
 
 func (l *lane) add(g byte, from, to, width int64) {
-	if g != '.' {
+	if g != '.' && g != trace.KindStarved.Info().Letter {
 		l.active += to - from
 	}
 	for c := from * columns / width; c < columns && c*width/columns < to; c++ {
