@@ -110,8 +110,7 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 		if o.model != "" {
 			return nil, nil, refuse("--model "+o.model, "emu:"+d.preset.Name+" brings its own workload", "leave --model out")
 		}
-		op := emu.Fixed{Duration: d.preset.Workload.Compute}
-		return nil, func(int) device.Operation { return op }, nil
+		return nil, d.preset.Workload.Step, nil
 	}
 	name := o.model
 	if name == "" {

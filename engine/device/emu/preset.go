@@ -26,6 +26,12 @@ type Workload struct {
 	Compute     time.Duration // per batch
 }
 
+// Step is the operation that computes on a batch. One of another size than BatchSize
+// takes in proportion, or larger batches would seem to be free.
+func (w *Workload) Step(samples int) device.Operation {
+	return Fixed{Duration: time.Duration(int64(w.Compute) * int64(samples) / int64(w.BatchSize))}
+}
+
 // Card is what the roofline knows of a GPU. Rates are the peaks its datasheet
 // gives, dense (no sparsity), with the boost clock; Efficiency and Bandwidth's
 // share are what the model takes of them.

@@ -3,6 +3,7 @@ package emu
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 // Peak rates follow from what the whitepapers say of the chips: multiprocessors,
@@ -35,6 +36,19 @@ func TestPeaks(t *testing.T) {
 		}
 		if c.bus > 0 {
 			near("bandwidth", c.card.Bandwidth, c.bus/8*c.pin)
+		}
+	}
+}
+
+// A batch twice as large computes for twice as long.
+func TestWorkloadStep(t *testing.T) {
+	for _, p := range Presets() {
+		if w := p.Workload; w != nil {
+			for _, samples := range []int{w.BatchSize, 2 * w.BatchSize} {
+				if got, want := w.Step(samples).(Fixed).Duration, w.Compute*time.Duration(samples/w.BatchSize); got != want {
+					t.Errorf("%s: %d samples take %v, want %v", p.Name, samples, got, want)
+				}
+			}
 		}
 	}
 }
