@@ -39,6 +39,14 @@
 // Beside the slots each worker has scratch memory for the samples it works on: about
 // 4 MiB, stored and decoded, or one sample if that is larger.
 //
+// # Without workers
+//
+// With num_workers=0 Next has its batch built and waits for it. The device goes on with
+// the steps that were enqueued before (engine.Depth of them at the most), so loading
+// hides behind computing as far as that reaches: a batch that loads faster than the
+// device computes costs nothing. What is missing is a second batch at the same time, and
+// loading while the step loop waits for the device; a worker does both.
+//
 // # What is promised
 //
 // The same seed gives the same batches, contents included, whatever num_workers

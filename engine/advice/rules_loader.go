@@ -140,8 +140,9 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 // can help.
 func (s *situation) moreWorkers() int {
 	most := s.limit("num_workers", trace.MaxWorkers)
-	value := max(1, 2*s.workers)
-	if n, known := s.enough(); known && n > s.workers {
+	now := max(1, s.workers) // loading inline is as good as one worker, or nearly
+	value := 2 * now
+	if n, known := s.enough(); known && n > now {
 		value = n
 	}
 	if s.computing() {
@@ -149,7 +150,7 @@ func (s *situation) moreWorkers() int {
 			return s.workers
 		}
 		// Cores are shared out by the thread: twice as many get more turns.
-		most = min(most, max(int(s.cores.all), min(2*s.workers, 2*int(s.cores.all))))
+		most = min(most, max(int(s.cores.all), min(2*now, 2*int(s.cores.all))))
 	} else if !s.cores.known && s.cores.all > 0 && !s.reading() {
 		most = min(most, int(s.cores.all))
 	}
