@@ -6,18 +6,18 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/timer"
 	"dev.gpustall/engine/trace"
 )
 
 // Inject slows the loader down on purpose. It is always labelled.
 type Inject struct {
 	Read      time.Duration // added to each sample's read
-	CPU       time.Duration // added to each sample's transform, spent computing
+	CPU       time.Duration // added to each sample's transform: CPU time of the worker's thread
 	Straggler int           // 1-based: every worker with index Straggler-1 …
 	Delay     time.Duration // … takes this much longer for a batch
 }
@@ -89,25 +89,51 @@ func (i Inject) delay(id int) time.Duration {
 }
 
 // sleep waits without computing, as a slow disk would have it. It ends early when
-// ctx does.
+// ctx does, up to timer.Coarse late.
+//
+// A thread wakes up some microseconds late. The next sleep is shorter by that, so that
+// samples take as much longer as they should on average. What a busy host adds is more,
+// and stays, as it would with a disk.
 func (w *worker) sleep(ctx context.Context, d time.Duration) error {
-	w.timer.Reset(d)
-	select {
-	case <-w.timer.C:
-		return nil
-	case <-ctx.Done():
-		w.timer.Stop()
-		return context.Cause(ctx)
+	const most = 100_000 // ns that an idle host wakes a thread late, at the most
+	clock := w.l.clock
+	end := clock.Now() + int64(d) - min(w.late, int64(d), most)
+	if left := end - clock.Now() - timer.Coarse; left > 0 {
+		w.timer.Reset(time.Duration(left))
+		select {
+		case <-w.timer.C:
+		case <-ctx.Done():
+			w.timer.Stop()
+			return context.Cause(ctx)
+		}
 	}
+	timer.Nap(clock, end)
+	w.late = clock.Now() - end
+	return nil
 }
 
-// spin computes for what takes d on an idle core. It does a fixed amount of work
-// and does not watch the clock: workers that share a core slow each other down,
-// as they would with real work.
+// spin computes until the thread has spent d of CPU time, not until the clock shows
+// that it has passed: workers that share a core slow each other down, as they would
+// with real work. What one took too long the next one is shorter by.
 func (w *worker) spin(ctx context.Context, d time.Duration) error {
-	const slice = time.Millisecond // between looks at ctx
-	for ; d > 0; d -= slice {
-		w.sink = churn(w.sink, int(float64(min(d, slice))*churnRate()))
+	const (
+		least = 500                     // ns between readings of the thread's clock, which takes as long
+		most  = int64(time.Millisecond) // between looks at ctx
+	)
+	runtime.LockOSThread() // whose time it is
+	defer runtime.UnlockOSThread()
+	w.owed += int64(d)
+	for last := timer.CPU(); w.owed > 0; {
+		// An eighth is left, because the speed changes with what else the core does.
+		slice := min(max(w.owed-w.owed/8, least), most)
+		rounds := 1 + float64(slice)*w.speed
+		w.sink = churn(w.sink, int(rounds))
+		now := timer.CPU()
+		w.owed -= now - last
+		if now-last > 8*least {
+			w.speed = rounds / float64(now-last)
+		}
+		last = now
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -124,22 +150,3 @@ func churn(seed uint64, n int) uint64 {
 	}
 	return x
 }
-
-// churnRate is the rounds a nanosecond on this machine: the best of several short
-// measurements, because the others were disturbed.
-var churnRate = sync.OnceValue(func() float64 {
-	const rounds = 100_000
-	best, x := 0.0, uint64(1)
-	for range 16 {
-		start := time.Now()
-		x = churn(x, rounds)
-		if d := time.Since(start); d > 0 {
-			best = max(best, rounds/float64(d))
-		}
-	}
-	runtime.KeepAlive(x)
-	if best == 0 {
-		return 1 // a clock too coarse to tell
-	}
-	return best
-})

@@ -18,6 +18,9 @@ type worker struct {
 	track   *trace.Track // nil without a recorder
 	wake    chan struct{}
 	timer   *time.Timer
+	late    int64    // ns that the last injected sleep took too long
+	owed    int64    // ns that are yet to be computed; negative: too many were
+	speed   float64  // rounds of churn in a ns
 	scratch []Sample // one chunk
 	seen    int      // bytes of the largest recent sample, stored and decoded
 	labels  []int32
@@ -32,7 +35,7 @@ type worker struct {
 }
 
 func newWorker(l *Loader, id int, track trace.TrackID) *worker {
-	w := &worker{l: l, id: id, wake: make(chan struct{}, 1), timer: stoppedTimer()}
+	w := &worker{l: l, id: id, wake: make(chan struct{}, 1), timer: stoppedTimer(), speed: 0.25}
 	w.index.Store(-1)
 	w.split = splitter{clock: l.clock, sched: &l.sched}
 	if l.rec != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/device"
@@ -78,7 +77,7 @@ func openDevice(name string, again bool, clock trace.Clock) (*opened, error) {
 
 // emulated is a modelled device on the run's clock.
 func emulated(p emu.Preset, clock trace.Clock) *opened {
-	return &opened{dev: emu.New(p, sleeper{clock}), preset: &p, index: -1}
+	return &opened{dev: emu.New(p, emu.On(clock)), preset: &p, index: -1}
 }
 
 // defaults are the knobs before the flags: an emulated workload brings its batch
@@ -93,16 +92,6 @@ func (d *opened) defaults() engine.Knobs {
 
 // fixed reports whether the device models a workload of its own, without a network.
 func (d *opened) fixed() bool { return d.preset != nil && d.preset.Workload != nil }
-
-// sleeper is the run's clock as the emulated device wants it.
-type sleeper struct{ trace.Clock }
-
-// Sleep blocks until the clock shows until.
-func (s sleeper) Sleep(until int64) {
-	for d := until - s.Now(); d > 0; d = until - s.Now() {
-		time.Sleep(time.Duration(d))
-	}
-}
 
 // openModel builds the network, or the fixed step of a modelled workload.
 func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) device.Operation, error) {

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/timer"
 )
 
 // Threads holds the files that tell how long threads of this process waited for a core,
@@ -118,10 +120,4 @@ func (m *Meter) Waited() (ns int64, ok bool) {
 
 // CPU is how long the calling thread has been on a core, in ns. The file says so too,
 // but as of the last time that the kernel looked.
-func (m *Meter) CPU() int64 {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
-		return 0
-	}
-	return t.Nano()
-}
+func (m *Meter) CPU() int64 { return timer.CPU() }

@@ -1,6 +1,10 @@
 package emu
 
-import "time"
+import (
+	"time"
+
+	"dev.gpustall/engine/timer"
+)
 
 // Clock is the host's time, in ns. The device's timelines are laid out on it.
 type Clock interface {
@@ -8,18 +12,17 @@ type Clock interface {
 	Sleep(until int64) // blocks the caller until Now is at least until
 }
 
-// RealClock is the monotonic clock, from its creation.
-type RealClock struct{ start time.Time }
+// On is the clock of real time that tells it by c.
+func On(c timer.Clock) Clock { return real{c} }
 
-// NewRealClock returns a clock that starts at 0.
-func NewRealClock() *RealClock { return &RealClock{time.Now()} }
+type real struct{ timer.Clock }
 
-// Now returns the ns since the clock's creation.
-func (c *RealClock) Now() int64 { return int64(time.Since(c.start)) }
+func (r real) Sleep(until int64) { timer.Until(r.Clock, until) }
 
-// Sleep sleeps until Now is at least until.
-func (c *RealClock) Sleep(until int64) {
-	for d := until - c.Now(); d > 0; d = until - c.Now() {
-		time.Sleep(time.Duration(d))
-	}
-}
+// NewRealClock returns a clock of real time that starts at 0.
+func NewRealClock() Clock { return real{monotonic{time.Now()}} }
+
+// monotonic is the monotonic clock from its start.
+type monotonic struct{ start time.Time }
+
+func (m monotonic) Now() int64 { return int64(time.Since(m.start)) }

@@ -16,7 +16,10 @@ func TestDevice(t *testing.T) {
 
 // virtualClock stands still until someone sleeps or advances it, so that a run
 // on it is repeatable to the ns and takes no time.
-type virtualClock struct{ now atomic.Int64 }
+type virtualClock struct {
+	now  atomic.Int64
+	late time.Duration // by which each sleep is too long
+}
 
 // Now returns the virtual ns.
 func (c *virtualClock) Now() int64 { return c.now.Load() }
@@ -25,7 +28,7 @@ func (c *virtualClock) Now() int64 { return c.now.Load() }
 func (c *virtualClock) Sleep(until int64) {
 	for {
 		now := c.now.Load()
-		if now >= until || c.now.CompareAndSwap(now, until) {
+		if now >= until || c.now.CompareAndSwap(now, until+int64(c.late)) {
 			return
 		}
 	}

@@ -95,6 +95,62 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// A host that wakes up late does not show on the device's timeline while there is work
+// on it. What it is later than that is a gap, to the ns, and the work as long as ever.
+func TestLateHost(t *testing.T) {
+	const n, step = 64 << 10, 200 * time.Microsecond
+	h100, _ := Find("h100")
+	pinned, pageable := h100.Card.copyTime(n, true), h100.Card.copyTime(n, false)
+	for _, c := range []struct {
+		pinned    bool
+		late, gap time.Duration // of each wait; behind the work that was there
+	}{
+		{true, 0, 0}, {true, 2*step - pinned, 0}, {true, 2*step - pinned + 1, 1}, {true, 5 * step, 3*step + pinned},
+		{false, 0, 0}, {false, step - pageable, 0}, {false, step - pageable + 7, 7},
+	} {
+		r := newRig(t, "h100")
+		r.clock.late = c.late
+		buf, slot := r.pair(n)
+		if !c.pinned {
+			slot = make([]byte, n)
+		}
+		p := r.fixed(step)
+		var from, to []device.Event
+		for i := range 60 { // as the engine does: three steps in flight, two inputs
+			if i >= 3 {
+				r.must(r.Sync(to[i-3]))
+			}
+			if i >= 2 {
+				r.must(r.Wait(r.copy, to[i-2]))
+			}
+			r.must(r.CopyIn(r.copy, buf, slot))
+			r.must(r.Wait(r.compute, r.record(r.copy)))
+			from = append(from, r.record(r.compute))
+			r.must(r.Launch(r.compute, p))
+			to = append(to, r.record(r.compute))
+		}
+		gaps := 0
+		for i := range to {
+			if took := r.at(to[i]) - r.at(from[i]); took != step {
+				t.Fatalf("step %d took %v", i, took)
+			}
+			if i < 3 {
+				continue
+			}
+			switch gap := r.at(from[i]) - r.at(to[i-1]); gap {
+			case 0:
+			case c.gap:
+				gaps++
+			default:
+				t.Errorf("pinned %v, late by %v: a gap of %v before step %d, want %v or none", c.pinned, c.late, gap, i, c.gap)
+			}
+		}
+		if (gaps > 0) != (c.gap > 0) {
+			t.Errorf("pinned %v, late by %v: %d gaps of %v", c.pinned, c.late, gaps, c.gap)
+		}
+	}
+}
+
 // A copy that waits for its stream does not keep the engine from others: the next
 // batch's copy is not behind a step that a small copy follows.
 func TestCopiesPassWaiting(t *testing.T) {
