@@ -88,7 +88,7 @@ soak:
 	GPUSTALL_SOAK=1000000 $(GO) test -count=1 -timeout 0 -run '^$$' -bench '^BenchmarkSoak$$' -benchtime 1x ./tui
 
 truth:
-	$(GO) test -count=1 -timeout 0 -v -run '^TestTruth$$' ./engine/evidence -truth
+	$(GO) test -count=1 -timeout 0 -v -p 1 -run '^TestTruth$$' ./engine ./engine/evidence -truth
 	$(GO) test -count=1 -timeout 0 -v -run '^TestScenarios$$' ./engine/command -truth
 
 vet:
