@@ -151,7 +151,7 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 	{
 		KnobSpec: trace.KnobSpec{
 			Name: "inject_straggler", Group: trace.GroupInject, Applied: "next batch",
-			Help: "injected: worker:delay added to each of its batches; 3:50ms slows the third worker, lane w2",
+			Help: "injected: delay of each batch of one worker, counted from 1: 3:50ms slows w2",
 		},
 		Field: func(k *Knobs) any { return (*straggler)(&k.Inject) },
 		Idle:  Knobs.idleStraggler,

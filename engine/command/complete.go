@@ -16,13 +16,11 @@ func complete(cmd *cobra.Command) {
 		"model":  nn.Names(),
 		"theme":  themes,
 		"table":  report.Tables,
+		"format": report.FormatNames(),
 		"device": {"auto", "cpu", "cuda"},
 	}
 	for _, n := range emu.Names() {
 		words["device"] = append(words["device"], "emu:"+n)
-	}
-	for f := range report.Formats {
-		words["format"] = append(words["format"], f)
 	}
 	for _, c := range append(cmd.Commands(), cmd) {
 		for name, w := range words {

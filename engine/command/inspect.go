@@ -25,8 +25,9 @@ func newInspect() *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect PATH",
 		Short: "Say what a data set is, and how fast samples of it are read and decoded",
-		Long: fmt.Sprintf("Say what a data set is, and read, decode and transform samples spread over it on one thread, %d or for %s at the most. "+
-			"Reads are as fast as the page cache stands: whether it holds the files cannot be told from here.", inspectSamples, inspectTime),
+		Long: fmt.Sprintf(`Say what a data set is, and read, decode and transform samples spread over it on
+one thread, %d or for %s at the most. Reads are as fast as the page cache
+stands: whether it holds the files cannot be told from here.`, inspectSamples, inspectTime),
 		Args: exactly(1, "a path"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, got, stop := untilSignal(cmd.Context(), nil)

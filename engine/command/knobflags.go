@@ -69,7 +69,7 @@ func (ks *knobFlags) add(fs *pflag.FlagSet) {
 			flag.NoOptDefVal = "on"
 		}
 	}
-	fs.Var(&ks.inject, trace.GroupInject, "slow the loader on purpose: "+knob.Choice(ks.inject.examples())+"; may be repeated")
+	fs.Var(&ks.inject, trace.GroupInject, "slow the loader on purpose ("+ks.inject.help()+"); may be repeated")
 }
 
 // knobs are base with the flags that were given.
@@ -223,6 +223,15 @@ func (f *injectFlag) what(suffix string) []string {
 		out = append(out, strings.TrimPrefix(r.Name, trace.InjectPrefix)+suffix)
 	}
 	return out
+}
+
+// help says what each example of a value does.
+func (f *injectFlag) help() string {
+	says := f.examples()
+	for i, r := range f.rows {
+		says[i] += ": " + strings.TrimPrefix(r.Help, "injected: ")
+	}
+	return strings.Join(says, "; ")
 }
 
 // examples are values of the flag.

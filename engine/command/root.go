@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/knob"
 )
 
 // Main runs the command line and returns the exit code.
@@ -40,7 +41,9 @@ func newRoot(version string) *cobra.Command {
 		Short: "See why the accelerator waits during training, and fix it live",
 		Long: `gpustall trains a model, feeds it with its own loader, charges every idle
 microsecond of the device to a cause, and lets the loader be changed while it
-runs. Without a command it opens the screen.`,
+runs. Without a command it opens the screen, where ? says what the keys do. With
+nothing wrong there, a story shows how a bottleneck is found, fixed and proved;
+--inject read=5ms makes one right away.`,
 		Version:       version,
 		Args:          noArgs,
 		SilenceErrors: true,
@@ -85,7 +88,7 @@ func strict(root *cobra.Command) {
 		case "help":
 			c.Args = func(c *cobra.Command, args []string) error {
 				if _, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
-					return noCommand(strings.Join(args, " "))
+					return noCommand(c.Root(), strings.Join(args, " "))
 				}
 				return nil
 			}
@@ -111,11 +114,17 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if cmd.HasParent() {
 		return usageError{fault.New("read", strconv.Quote(args[0]), cmd.CommandPath()+" takes no arguments", "leave it out")}
 	}
-	return noCommand(args[0])
+	return noCommand(cmd, args[0])
 }
 
-func noCommand(name string) error {
-	return usageError{fault.New("find command", strconv.Quote(name), "there is none of that name", "the commands are run, replay, report, sessions, data and doctor")}
+func noCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return usageError{fault.New("find command", strconv.Quote(name), "there is none of that name", "choose "+knob.Choice(names))}
 }
 
 // exactly asks for n arguments and names what they are.

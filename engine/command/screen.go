@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -223,9 +225,9 @@ func newReport(string) *cobra.Command {
 		Long:  "Write the report of a session: a file, a name that gpustall sessions lists, or latest.",
 		Args:  exactly(1, "one session"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			write, ok := report.Formats[format]
-			if !ok {
-				return refuse(fmt.Sprintf("--format %q", format), "there is no format of that name", "choose markdown, csv or chrome")
+			i := slices.Index(report.FormatNames(), format)
+			if i < 0 {
+				return refuse(fmt.Sprintf("--format %q", format), "there is no format of that name", "choose "+knob.Choice(report.FormatNames()))
 			}
 			if err := checkTable(format, table); err != nil {
 				return err
@@ -240,7 +242,7 @@ func newReport(string) *cobra.Command {
 			}
 			complain(os.Stderr, s)
 			export := func(w io.Writer) error {
-				return write(w, all(s), report.Options{Session: path, Table: table})
+				return report.Formats[i].Write(w, all(s), report.Options{Session: path, Table: table})
 			}
 			const mend = "free some space, or name another file with --output"
 			if out == "" {
@@ -252,7 +254,7 @@ func newReport(string) *cobra.Command {
 			return fault.Wrap(writeFile(out, true, export), "write the report to", out, mend)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "markdown", "markdown, csv or chrome (for chrome://tracing and Perfetto)")
+	cmd.Flags().StringVar(&format, "format", report.Formats[0].Name, knob.Choice(report.FormatNames())+" (for chrome://tracing and Perfetto)")
 	cmd.Flags().StringVar(&table, "table", "", "the table of --format csv: steps (the default), or ops, the time of each device op by segment")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write to (default: standard output)")
 	return cmd

@@ -30,7 +30,8 @@ func TestForeign(t *testing.T) {
 			s.Ops = []trace.OpTime{{Segment: s.Segments[0].Index, Name: "conv", Layer: "stem", Phase: "forward", Variant: "plain", Calls: 2, Total: 9, Min: 4, Max: 5}}
 			s = rewrite(s, spoil)
 			o := rewrite(Options{Session: "name"}, spoil)
-			for format, write := range Formats {
+			for _, f := range Formats {
+				format, write := f.Name, f.Write
 				for _, o.Table = range Tables {
 					var b bytes.Buffer
 					if err := write(&b, s, o); err != nil {

@@ -16,11 +16,22 @@ type Options struct {
 	Table   string // of CSV, one of Tables; steps when empty
 }
 
-// Formats are the writers by the names of --format.
-var Formats = map[string]func(io.Writer, *trace.Snapshot, Options) error{
-	"markdown": Markdown,
-	"csv":      CSV,
-	"chrome":   Chrome,
+// Format is a way to write a session down.
+type Format struct {
+	Name  string // of --format
+	Write func(io.Writer, *trace.Snapshot, Options) error
+}
+
+// Formats are all there are, the usual one first.
+var Formats = []Format{{"markdown", Markdown}, {"csv", CSV}, {"chrome", Chrome}}
+
+// FormatNames are what Formats are called.
+func FormatNames() []string {
+	names := make([]string, len(Formats))
+	for i, f := range Formats {
+		names[i] = f.Name
+	}
+	return names
 }
 
 // Markdown writes the report of the whole snapshot, which should hold all spans

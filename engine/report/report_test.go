@@ -224,7 +224,8 @@ func TestBareSnapshots(t *testing.T) {
 		"only spans of other times": {Segments: []trace.Segment{{}}, Recent: []trace.Step{{Start: 0, End: 5, Busy: 5, Samples: 1}}, Spans: []trace.Span{{Start: 50, End: 60, Kind: trace.KindCompute, Track: trace.TrackCompute}}},
 	} {
 		s.Digest = *trace.Digested(s.Recent)
-		for format, write := range Formats {
+		for _, f := range Formats {
+			format, write := f.Name, f.Write
 			var b bytes.Buffer
 			if err := write(&b, s, Options{Session: "x"}); err != nil || b.Len() == 0 {
 				t.Errorf("%s as %s: %v", name, format, err)
@@ -262,7 +263,8 @@ func TestInjectedInVain(t *testing.T) {
 
 func TestWriteError(t *testing.T) {
 	s := scripts()["emulated"].run(t)
-	for format, write := range Formats {
+	for _, f := range Formats {
+		format, write := f.Name, f.Write
 		if err := write(broken{}, s, Options{}); !errors.Is(err, io.ErrShortWrite) {
 			t.Errorf("%s: err = %v", format, err)
 		}
