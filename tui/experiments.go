@@ -49,7 +49,7 @@ func (e *experiments) panel() panel {
 			return place{band: lastBand, rows: e.height(s)}
 		},
 		about: func(_ *view, p *canvas.Pen) {
-			if about := "a row is a configuration without its transition, the current one the window above "; len(about) <= p.Left() {
+			if about := "a row is a configuration, the current one the window above, but vs A of all its steps "; len(about) <= p.Left() {
 				p.Text(canvas.Dim, about)
 			}
 		},

@@ -186,7 +186,7 @@ func TestExperimentColumns(t *testing.T) {
 	}
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.frame()
-	s.mustShow("samples/s  same") // the gauge is no surer than the table
+	s.mustShow("samples/s  #2 same") // the gauge is no surer than the table
 	s = newScreen(t, run, Options{Control: run}, 80, 24)
 	s.press("5", "up")
 	s.mustShow("#1 num_workers 2→4, ")

@@ -275,7 +275,8 @@ func stepTimes(v *view, p *canvas.Pen) {
 	})
 }
 
-// versusA prints the change against the baseline, when one was measured.
+// versusA prints the change against the baseline, when one was measured: that of all
+// steps of the configuration, which it therefore names.
 func versusA(v *view, p *canvas.Pen) {
 	c := v.analysis.current()
 	if c == nil || c.Baseline || c.Segment.Index != v.pic.seg.Index || c.VsA.Throughput.Answer == evidence.Unknown {
@@ -288,8 +289,9 @@ func versusA(v *view, p *canvas.Pen) {
 		d = figures.Narrow.AppendGain(b[:0], c.VsA.Throughput.Estimate())
 		st = gainStyle(c.VsA.Throughput.Ratio)
 	}
-	p.Whole(func(p *canvas.Pen) { p.Space(2).Bytes(st, d) })
-	p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, " v A") })
+	p.Whole(func(p *canvas.Pen) {
+		p.Text(canvas.Dim, "  #").Int(canvas.Dim, int64(c.Segment.Index)).Space(1).Bytes(st, d).Text(canvas.Dim, " v A")
+	})
 }
 
 func gaugeQueue(v *view, r canvas.Rectangle) {
