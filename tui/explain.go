@@ -169,7 +169,7 @@ func (t *timeline) gapText(g *stall.Gap, at int64) string {
 		if cause == trace.CauseCollate && 2*(min(o.End, s.End)-max(o.Start, s.Start)) < s.End-s.Start {
 			rank = ", then the hand-over"
 		}
-		b.WriteString(": " + o.Track.String() + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + rank)
+		b.WriteString(": " + o.Track.String() + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + t.waiting(s.Step, o.Kind) + rank)
 	}
 	return b.String() + of
 }
@@ -211,6 +211,15 @@ func (t *timeline) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 		i = t.most(s.Start, s.End, of)
 	}
 	return i
+}
+
+// waiting says how much of a phase of the step's batch was waiting for a core.
+func (t *timeline) waiting(step int32, kind trace.Kind) string {
+	i, found := slices.BinarySearchFunc(t.steps, step, func(s trace.Step, index int32) int { return cmp.Compare(s.Index, index) })
+	if !found || !kind.IsPhase() {
+		return ""
+	}
+	return stall.Waiting(*t.steps[i].Work.Phases.Of(kind))
 }
 
 // rank compares what a batch took in one phase with all other batches that were

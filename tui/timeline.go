@@ -54,6 +54,7 @@ type timeline struct {
 	edge   int64 // ns where the picture ends
 	known  int64 // ns up to which the device's steps are known
 	spans  []trace.Span
+	steps  []trace.Step // the newest, in order
 	lanes  []lane
 	acc    []float32 // [lane][column][part], ns or queue value + 1
 	busyAt [trace.NumTracks]int8
@@ -192,7 +193,7 @@ const timedPart = 1
 
 // update aggregates the spans of the window that ends at edge.
 func (t *timeline) update(p *picture, spans []trace.Span) {
-	t.edge, t.spans, t.known, t.recorded = p.edge, spans, p.edge, false
+	t.edge, t.spans, t.steps, t.known, t.recorded = p.edge, spans, p.snap.Recent, p.edge, false
 	if n := len(p.snap.Recent); n > 0 && p.snap.Outcome.Ended == 0 {
 		t.known = min(t.edge, p.snap.Recent[n-1].End)
 	}

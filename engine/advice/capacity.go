@@ -98,6 +98,10 @@ func (s *situation) perBatch() (w work) {
 		return w
 	}
 	load := float64(s.b.Load) / float64(s.b.Steps)
+	if m := s.b.Work.Batch; m.Total() > 0 {
+		scale := load / float64(m.Total())
+		return work{core: scale * float64(m.Core), waiting: scale * float64(m.Waiting), blocked: scale * float64(m.Blocked)}
+	}
 	part := 0.0
 	if s.reading() {
 		part = 1

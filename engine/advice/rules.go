@@ -128,6 +128,7 @@ var deviceRules = []Rule{
 		}
 		return f, f.Share >= moderate
 	}},
+	{Name: "more cores", Group: trace.GroupHost, Last: true, Check: moreCores},
 	{Name: "unexplained", Group: trace.GroupUnknown, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "look at the timeline",

@@ -242,10 +242,13 @@ func (s *situation) keepsUp() bool {
 	return known && s.workers >= n && !s.computing()
 }
 
+// elsewhere is what there is to do about other processes that take the cores.
+const elsewhere = "stop the other processes or move them to another host"
+
 // neighbours is for cores that other processes take.
 func neighbours(s *situation) (f Finding, ok bool) {
 	f = Finding{
-		Remedy:   "stop the other processes or move them to another host",
+		Remedy:   elsewhere,
 		Evidence: s.cores.String(), Share: s.loads(),
 	}
 	if c, known := s.capacity(); known {

@@ -19,8 +19,9 @@ type situation struct {
 	specs      []trace.KnobSpec
 	knobs      []trace.Knob
 	cores      cores
-	workers    int   // num_workers
-	samples    int64 // of the data set; 0 when unknown
+	starved    float64 // of the time in which the device's threads could run: without a core
+	workers    int     // num_workers
+	samples    int64   // of the data set; 0 when unknown
 	trials     []Trial
 	notApplied []string // notes on changes that could not be made
 	opening    float64  // the share of the active time lost to data in the first steps of epochs
@@ -42,6 +43,9 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation 
 	}
 	c.samples = s.Meta.Samples
 	c.watchCores(s, t.From, t.To)
+	if mean, _, n := s.GaugeOver(trace.GaugeStarved, t.From, t.To); n > 0 {
+		c.starved = mean / 100
+	}
 	c.workers, _ = c.number("num_workers")
 	if c.workers > 0 {
 		c.watchOpenings(s.Recent, t)
@@ -161,14 +165,22 @@ func (c *situation) queue() string {
 		return QueueDevice
 	case c.queued && !inline && c.ready >= 0.2, c.b.DataShare() < moderate:
 		return ""
-	case c.reading():
+	}
+	if words := queues[c.bound()]; words != "" {
+		return words
+	}
+	if c.reading() {
 		return QueueIO
 	}
 	return QueueCPU
 }
 
-// reading reports whether the loader's time goes to reads rather than computing.
+// reading reports whether the loader's time goes to waiting for reads rather than
+// computing: by measurement or, where there is none, by the names of the phases.
 func (c *situation) reading() bool {
+	if w := c.b.Work.Batch; w.Total() > 0 {
+		return w.Bound() == trace.BoundIO
+	}
 	if c.read+c.compute > 0 {
 		return c.read > c.compute
 	}

@@ -32,9 +32,10 @@ const (
 
 // States of the ready queue; empty when there is nothing to tell them from.
 const (
-	QueueCPU    = "CPU-bound loader" // empty, and the workers are computing
-	QueueIO     = "I/O-bound loader" // empty, and the workers wait for reads
-	QueueDevice = "device-bound"     // full
+	QueueCPU    = "CPU-bound loader"      // empty, and the workers are computing
+	QueueCores  = "loader short of cores" // empty, and the workers wait for cores
+	QueueIO     = "I/O-bound loader"      // empty, and the workers wait for reads
+	QueueDevice = "device-bound"          // full
 )
 
 // Verdict says what holds the device up and what to try. It promises nothing: a
@@ -45,6 +46,7 @@ type Verdict struct {
 	Moderate bool        // the share lost to data is not high yet, and the class says so
 	Dominant trace.Cause // the largest cause of the group; CauseUnknown where none is named
 	Share    float64     // of the active time lost to the class, 0 to 1
+	Starved  float64     // of the time in which the device's threads could run, that they had no core; 0 where they are not the host's
 	Queue    string
 	Steps    int     // it rests on
 	Excluded int     // steps left out: transition and warm-up
@@ -60,16 +62,16 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, MinSteps, Brackets(v.Labels))
 		return v
 	}
-	b := stall.Breakdown{Totals: t.Steady}
-	v.classify(b)
-	v.Queue = newSituation(s, t, nil).queue()
-	v.describe(b)
+	c := newSituation(s, t, nil)
+	v.Starved, v.Queue = c.starved, c.queue()
+	v.classify(&c.b)
+	v.describe(c)
 	return v
 }
 
 // classify picks the group of causes that costs most. Groups of one class count
 // together.
-func (v *Verdict) classify(b stall.Breakdown) {
+func (v *Verdict) classify(b *stall.Breakdown) {
 	v.Class, v.Share = DeviceBound, b.Utilisation()
 	best := moderate
 	for g := range trace.NumGroups {
@@ -83,6 +85,9 @@ func (v *Verdict) classify(b stall.Breakdown) {
 				lost += b.Stall[c]
 			}
 		}
+		if g == trace.GroupHost {
+			lost += starved(b, v.Starved)
+		}
 		if share := b.Of(lost); share >= best {
 			best, v.Group, v.Class, v.Share = share, g, class, share
 		}
@@ -90,7 +95,7 @@ func (v *Verdict) classify(b stall.Breakdown) {
 	if v.Group == trace.GroupNone {
 		return
 	}
-	v.Dominant = dominant(&b, v.Group)
+	v.Dominant = dominant(b, v.Group)
 	if v.Group == trace.GroupData && v.Share < high {
 		v.Moderate, v.Class = true, "moderately "+v.Class
 	}
@@ -108,7 +113,8 @@ func dominant(b *stall.Breakdown, g trace.Group) trace.Cause {
 }
 
 // describe writes the text.
-func (v *Verdict) describe(b stall.Breakdown) {
+func (v *Verdict) describe(s *situation) {
+	b := &s.b
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s: ", v.Class)
 	switch v.Group {
@@ -119,18 +125,30 @@ func (v *Verdict) describe(b stall.Breakdown) {
 		} else {
 			fmt.Fprintf(&t, "waits for data %s", figures.Prose.Percent(b.DataShare()))
 		}
+	case trace.GroupHost:
+		t.WriteString(s.shortage())
 	default:
 		fmt.Fprintf(&t, v.Group.Info().Loses, figures.Prose.Percent(v.Share))
 	}
+	queue := v.Queue
 	if v.Group == trace.GroupData {
 		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, figures.Prose.Percent(b.Share(v.Dominant)))
+		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
+			t.WriteString(", " + bound.Info().Which)
+			if queue == queues[bound] { // said
+				queue = ""
+			}
+		}
 	}
-	switch v.Queue {
+	if v.Group != trace.GroupHost && v.Starved >= moderate {
+		t.WriteString("; " + slowed(v.Starved))
+	}
+	switch queue {
 	case "":
 	case QueueDevice:
 		t.WriteString("; the ready queue is full")
 	default:
-		fmt.Fprintf(&t, "; %s", v.Queue)
+		t.WriteString("; " + queue)
 	}
 	fmt.Fprintf(&t, "; %s%s", figures.Counted(v.Steps, "step", "steps"), Brackets(v.Labels))
 	v.Text = t.String()

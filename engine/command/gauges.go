@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/nvml"
 	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
@@ -41,6 +42,8 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 		machine := host.New()
 		defer machine.Close()
 		before := machine.Sample()
+		var threads starvation
+		threads.sample(d.dev)
 		tick := time.NewTicker(gaugePeriod)
 		defer tick.Stop()
 		for n := 1; ; n++ {
@@ -62,6 +65,9 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 					}
 				}
 				before = now
+				if share, known := threads.sample(d.dev); known {
+					r.Gauge(trace.GaugeStarved, 100*share)
+				}
 			}
 			if sampler != nil {
 				for _, v := range sampler.Read() {
@@ -71,6 +77,24 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 		}
 	}()
 	return g
+}
+
+// starvation is what the threads of a device that is the host did until the last sample.
+type starvation struct{ core, waiting time.Duration }
+
+// sample returns the share of the time since the last one in which they waited for a core.
+func (s *starvation) sample(dev device.Device) (share float64, known bool) {
+	d, ok := dev.(device.HostStreams)
+	if !ok {
+		return 0, false
+	}
+	core, waiting, ok := d.Starved()
+	ran, waited := core-s.core, waiting-s.waiting
+	s.core, s.waiting = core, waiting
+	if !ok || ran+waited <= 0 {
+		return 0, false
+	}
+	return float64(waited) / float64(ran+waited), true
 }
 
 // openNVML asks for the GPU by its UUID, since NVML numbers GPUs otherwise than

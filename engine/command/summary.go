@@ -85,6 +85,7 @@ type summary struct {
 	Top1              number            `json:"top1"`
 	Diverged          *int32            `json:"diverged"` // the first step whose loss is not a number; null when there is none
 	Stalls            map[string]number `json:"stalls"`
+	WorkerTime        map[string]split  `json:"worker_time,omitempty"` // of the batches, and by phase of those in which phases were measured
 	Verdict           string            `json:"verdict"`
 	Dominant          string            `json:"dominant_cause"`
 	Advice            string            `json:"advice"`
@@ -108,6 +109,29 @@ type summary struct {
 	Gauges            map[string]gauge  `json:"gauges"`
 	Labels            []string          `json:"labels,omitempty"`
 	advice            advice.Advice
+}
+
+// split is what worker time went to, and what that makes it.
+type split struct {
+	Core    number `json:"core_s"`
+	Waiting number `json:"waiting_s"` // for a core
+	Blocked number `json:"blocked_s"`
+	Bound   string `json:"bound"`
+}
+
+// workerTime is what was measured of workers' time: "batch" and the phases.
+func workerTime(w *trace.Work) map[string]split {
+	out := map[string]split{}
+	add := func(name string, s trace.Split) {
+		if s.Total() > 0 {
+			out[name] = split{seconds(s.Core), seconds(s.Waiting), seconds(s.Blocked), s.Bound().Info().Name}
+		}
+	}
+	add("batch", w.Batch)
+	for k := trace.KindRead; k.IsPhase(); k++ {
+		add(k.String(), *w.Phases.Of(k))
+	}
+	return out
 }
 
 // unsaved is what could not be written to the session's file.
@@ -173,6 +197,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	for c, ns := range b.Stall {
 		out.Stalls[trace.Cause(c).String()] = seconds(ns)
 	}
+	out.WorkerTime = workerTime(&b.Work)
 	loss, top1 := math.NaN(), math.NaN()
 	for _, e := range stall.Epochs(s) {
 		out.EpochTimes = append(out.EpochTimes, epochSummary{

@@ -106,8 +106,8 @@ func (m *markdown) longest(row int) string {
 	if !found || r.DataShare < 0.01 || w.Time < t.Steady.Active()/(20*t.Steady.Steps) {
 		return ""
 	}
-	text := fmt.Sprintf("its longest wait for data, %s before step %s, was for batch %s, on which %s spent %s, most of it on %s",
-		figures.Prose.Time(w.Time), figures.Count(w.Step), figures.Count(w.Batch), workerName(w.Worker), figures.Prose.Time(w.Took), w.Kind)
+	text := fmt.Sprintf("its longest wait for data, %s before step %s, was for batch %s, on which %s spent %s, most of it on %s%s",
+		figures.Prose.Time(w.Time), figures.Count(w.Step), figures.Count(w.Batch), workerName(w.Worker), figures.Prose.Time(w.Took), w.Kind, stall.Waiting(w.Split))
 	if w.Behind > 0 && trace.On(trace.KnobValue(r.Segment.Knobs, "in_order")) {
 		text += fmt.Sprintf(", while %s behind it (%s: in_order delivers each batch in its turn)", figures.Counted(w.Behind, "later batch lay ready", "later batches lay ready"), headOfLine)
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // CSV writes the table that o names. That of steps has one row a step: its times in
-// seconds, its stalls by cause, and its segment's knobs. Every row says whether its ops
+// seconds, what the worker time of its batch went to where that was measured, its stalls
+// by cause, and its segment's knobs. Every row says whether its ops
 // were timed, the device was emulated, the data synthetic, the bottleneck injected, the
 // batch cached, and how many spans the session dropped.
 func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
@@ -19,7 +20,7 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 		return opsCSV(w, s)
 	}
 	c := newTable(w)
-	head := []string{"step", "epoch", "segment", "batch", "samples", "correct", "loss", "start_s", "end_s", "busy_s", "wait_s", "load_s", "copy_s", "bytes"}
+	head := []string{"step", "epoch", "segment", "batch", "samples", "correct", "loss", "start_s", "end_s", "busy_s", "wait_s", "load_s", "load_core_s", "load_waiting_s", "load_blocked_s", "copy_s", "bytes"}
 	for i := range trace.NumCauses {
 		head = append(head, "stall_"+trace.Cause(i).String()+"_s")
 	}
@@ -34,9 +35,11 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 		if err != nil {
 			return err
 		}
+		w := st.Work.Batch
+		measured := func(ns int64) string { return number(st.Work.Measured(), exact(ns)) }
 		row := []string{itoa(int64(st.Index)), itoa(int64(st.Epoch)), itoa(int64(st.Segment)), itoa(int64(st.Batch)), itoa(int64(st.Samples)),
 			number(st.Correct >= 0, itoa(int64(st.Correct))), number(st.Correct >= 0 || finite(float64(st.Loss)), strconv.FormatFloat(float64(st.Loss), 'g', -1, 32)),
-			exact(st.Start), exact(st.End), exact(st.Busy), exact(st.Wait), exact(st.Load), exact(st.Copy), itoa(st.Bytes)}
+			exact(st.Start), exact(st.End), exact(st.Busy), exact(st.Wait), exact(st.Load), measured(w.Core), measured(w.Waiting), measured(w.Blocked), exact(st.Copy), itoa(st.Bytes)}
 		for _, ns := range st.Stall {
 			row = append(row, exact(ns))
 		}

@@ -56,6 +56,7 @@ func (m *markdown) settings() {
 	}
 	m.measurements(rows)
 	m.breakdowns(rows)
+	m.workerTime(rows)
 }
 
 func (m *markdown) noEffect(knob string) string {

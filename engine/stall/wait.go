@@ -81,9 +81,10 @@ type Wait struct {
 	Step   int32 // that followed it
 	Batch  int32 // that the step loop was blocked for
 	Worker trace.TrackID
-	Kind   trace.Kind // what the worker spent most of the batch's time on
-	Took   int64      // ns that the worker spent on the batch
-	Behind int        // later batches that were ready before this one
+	Kind   trace.Kind  // what the worker spent most of the batch's time on
+	Took   int64       // ns that the worker spent on the batch
+	Split  trace.Split // of that time, where it was measured
+	Behind int         // later batches that were ready before this one
 }
 
 // LongestWait finds the longest wait for data in [from, to) among the spans of a
@@ -98,7 +99,21 @@ func LongestWait(s *trace.Snapshot, from, to int64) (w Wait, found bool) {
 	if w.Batch, found = Awaited(s.Spans, longest.Start, longest.End); !found {
 		return Wait{}, false
 	}
+	for i := range s.Recent {
+		if s.Recent[i].Batch == w.Batch {
+			w.Split = s.Recent[i].Work.Batch
+		}
+	}
 	return w, w.built(s)
+}
+
+// Waiting says how much of a time went by without a core, ", 31 ms of it waiting for a
+// core"; nothing where that was little or is not known.
+func Waiting(s trace.Split) string {
+	if s.Waiting < s.Total()/20 || s.Waiting < 100_000 {
+		return ""
+	}
+	return ", " + figures.Prose.Time(s.Waiting) + " of it waiting for a core"
 }
 
 // built finds what was done for the batch, and which later ones were ready before it.

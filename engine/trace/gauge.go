@@ -11,6 +11,7 @@ const (
 	GaugeCPUIdle   = "host_idle"
 
 	GaugeRunQueue  = "host_runq"      // of the time in which our threads could run: waiting for a core
+	GaugeStarved   = "device_runq"    // the same of the cpu device's threads
 	GaugeThrottled = "host_throttled" // of the periods of the cgroup's CPU quota: those in which it ran out
 
 	// Of the time: at least one task of the host waited for it.

@@ -1,0 +1,81 @@
+package advice
+
+import (
+	"fmt"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// queues are the states of an empty ready queue, by what the workers are bound by.
+var queues = map[trace.Bound]string{trace.BoundCPU: QueueCPU, trace.BoundCores: QueueCores, trace.BoundIO: QueueIO}
+
+// boundOf is what the phase that a cause of data is named after is bound by: when the
+// device waited for it or, where that was not measured, in general. Causes that are no
+// phase have none.
+func boundOf(b *stall.Breakdown, c trace.Cause) trace.Bound {
+	for k := trace.KindRead; k.IsPhase(); k++ {
+		if cause, _ := k.Cause(); cause != c {
+			continue
+		}
+		if bound := b.Held.Of(k).Bound(); bound != trace.BoundUnknown {
+			return bound
+		}
+		return b.Work.Phases.Of(k).Bound()
+	}
+	return trace.BoundUnknown
+}
+
+// bound is what loading is bound by while the device waits for it, or else in general.
+func (s *situation) bound() trace.Bound {
+	if bound := s.b.Held.All().Bound(); bound != trace.BoundUnknown {
+		return bound
+	}
+	return s.b.Work.Batch.Bound()
+}
+
+// starved is how much of its busy time, in ns, the device would not need if its threads
+// never waited for a core: 0 where that is not much.
+func starved(b *stall.Breakdown, share float64) int64 {
+	if share < high {
+		return 0
+	}
+	return int64(share * float64(b.Busy))
+}
+
+// slowed says what it does to the device that its threads wait for cores.
+func slowed(share float64) string {
+	return fmt.Sprintf("compute is %.1f times slower because its threads wait for a core %s of the time", 1/(1-min(share, 0.999)), figures.Prose.Percent(share))
+}
+
+// lostToHost is the share of the time lost because threads of the host had no core.
+func (s *situation) lostToHost() float64 {
+	return s.share(trace.GroupHost) + s.b.Of(starved(&s.b, s.starved))
+}
+
+// shortage says what the lack of cores does to the device, and who has them.
+func (s *situation) shortage() (text string) {
+	if starved(&s.b, s.starved) > 0 {
+		text = fmt.Sprintf("the device is busy %s of the time, but %s", figures.Prose.Percent(s.b.Utilisation()), slowed(s.starved))
+	}
+	if share := s.share(trace.GroupHost); share >= moderate || text == "" {
+		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, figures.Prose.Percent(share)))
+	}
+	if s.cores.crowded() {
+		text = join(text, s.cores.String())
+	}
+	return text
+}
+
+// moreCores is for threads that act late, or compute slowly, because they have no core.
+func moreCores(s *situation) (f Finding, ok bool) {
+	f = Finding{Remedy: "no knob helps here: use a host with more cores", Share: s.lostToHost()}
+	switch {
+	case s.cores.crowded():
+		f.Remedy = elsewhere
+	case s.hostDevice && s.workers > 0:
+		f.Evidence = "the loader's workers and the device's threads take turns on the same cores"
+	}
+	return f, f.Share >= moderate
+}

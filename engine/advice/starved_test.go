@@ -1,0 +1,78 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+// split gives every step of s work of which a phase went so.
+func split(s *trace.Snapshot, k trace.Kind, p trace.Split) *trace.Snapshot {
+	for i := range s.Recent {
+		w := &s.Recent[i].Work
+		w.Batch = p
+		*w.Phases.Of(k) = p
+	}
+	return s
+}
+
+// What a phase is bound by is measured, and not guessed from its name.
+func TestBoundInWords(t *testing.T) {
+	decoding := map[trace.Cause]int64{trace.CauseDecode: 30}
+	for _, c := range []struct {
+		name  string
+		split trace.Split
+		says  string
+		queue string
+		not   string
+	}{
+		{"not measured", trace.Split{}, "for decoding (30.0 %); CPU-bound loader", QueueCPU, "which"},
+		{"computing", trace.Split{Core: 90, Waiting: 5, Blocked: 5}, "for decoding (30.0 %), which computes;", QueueCPU, QueueCPU},
+		{"starved", trace.Split{Core: 50, Waiting: 40, Blocked: 10}, "for decoding (30.0 %), which is short of cores;", QueueCores, QueueCores},
+		{"blocked", trace.Split{Core: 10, Blocked: 90}, "for decoding (30.0 %), which waits for I/O;", QueueIO, QueueIO},
+	} {
+		s := split(uniform(20, decoding, knob("num_workers", "2")), trace.KindDecode, c.split)
+		v := judge(s, s.Recent)
+		if !strings.Contains(v.Text, c.says) || strings.Contains(v.Text, c.not) || v.Queue != c.queue {
+			t.Errorf("%s: queue %q, %q", c.name, v.Queue, v.Text)
+		}
+	}
+	// A cause that is no phase is bound by nothing; the loader is.
+	s := split(uniform(20, map[trace.Cause]int64{trace.CauseWorkers: 30}, knob("num_workers", "2")), trace.KindDecode, trace.Split{Core: 50, Waiting: 40})
+	if v := judge(s, s.Recent); !strings.Contains(v.Text, "for a free worker (30.0 %); loader short of cores;") {
+		t.Errorf("no worker is free: %q", v.Text)
+	}
+}
+
+// A device whose threads have no core is busy, and not what binds.
+func TestStarvedDevice(t *testing.T) {
+	gauge := func(s *trace.Snapshot, name string, v float64) {
+		s.Gauges[name] = []trace.Point{{T: 100, V: v}, {T: 1500, V: v}}
+	}
+	for _, c := range []struct {
+		name     string
+		stalls   map[trace.Cause]int64
+		starved  float64 // percent
+		others   float64
+		class    string
+		says, do string
+	}{
+		{"cores for all", nil, 2, 0, DeviceBound, "does not wait for data; 20 steps", "the loader keeps up"},
+		{"hardly starved", nil, 10, 0, DeviceBound, "does not wait for data; compute is 1.1 times slower because its threads wait for a core 10.0 % of the time; 20 steps", "the loader keeps up"},
+		{"starved by neighbours", nil, 67, 75, "host-bound", "the device is busy 100 % of the time, but compute is 3.0 times slower because its threads wait for a core 67.0 % of the time; other processes use ~3.00 of the 4 cores", "stop the other processes"},
+		{"starved by ourselves", nil, 50, 0, "host-bound", "compute is 2.0 times slower", "a host with more cores"},
+		{"more lost to data", map[trace.Cause]int64{trace.CauseRead: 60}, 40, 0, "input-bound", "compute is 1.7 times slower", "no knob helps"},
+		{"late threads", map[trace.Cause]int64{trace.CauseHost: 12}, 0, 0, "host-bound", "the device waits for a thread of the host that has no core 12.0 % of the time; 20 steps", "a host with more cores"},
+	} {
+		s := uniform(20, c.stalls, knob("num_workers", "1"))
+		s.Gauges = map[string][]trace.Point{}
+		gauge(s, trace.GaugeStarved, c.starved)
+		gauge(s, trace.GaugeCPUOthers, c.others)
+		gauge(s, trace.GaugeCPUOurs, 100-c.others)
+		v := judge(s, s.Recent)
+		if v.Class != c.class || !strings.Contains(v.Text, c.says) || !strings.Contains(v.Advice, c.do) {
+			t.Errorf("%s: %q, %q", c.name, v.Text, v.Advice)
+		}
+	}
+}
