@@ -140,8 +140,11 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 // can help.
 func (s *situation) moreWorkers() int {
 	most := s.limit("num_workers", trace.MaxWorkers)
-	now := max(1, s.workers) // loading inline is as good as one worker, or nearly
-	value := 2 * now
+	now := s.workers
+	if now == 0 && s.hidden() >= 0.1 {
+		now = 1 // loading inline hides behind the device as one worker's would
+	}
+	value := max(1, 2*now)
 	if n, known := s.enough(); known && n > now {
 		value = n
 	}
@@ -181,14 +184,18 @@ func (s *situation) winnable() float64 {
 	return 1 - c.fastest(s.cores.all)*float64(s.b.Steps)/float64(s.b.Active())
 }
 
+// hidden is the share of the loading inline that hides behind the device's work.
+func (s *situation) hidden() float64 {
+	return max(0, 1-float64(s.b.Data())/float64(max(1, s.b.Wait)))
+}
+
 // inline says how much of the loading hides behind the device's work where the step
 // loop does it itself.
 func (s *situation) inline() string {
 	if s.b.Wait <= 0 {
 		return "the step loop loads each batch itself"
 	}
-	hidden := max(0, 1-float64(s.b.Data())/float64(s.b.Wait))
-	return fmt.Sprintf("the step loop loads each batch itself, and the device computes during %s of that", figures.Prose.Percent(hidden))
+	return fmt.Sprintf("the step loop loads each batch itself, and the device computes during %s of that", figures.Prose.Percent(s.hidden()))
 }
 
 // fewerWorkers is for a device that computes on cores which more workers than there are
