@@ -13,7 +13,7 @@ import (
 type Advice struct {
 	Verdict  Verdict   // of the steps judged
 	Labels   []Label   // of the whole session
-	Findings []Finding // what to do about it, what is about most of the time first
+	Findings []Finding // what to do about it, knobs to turn first
 	Keep     Keep      // the settings to keep
 	Costly   Costly    // where the device's own time goes, when that is what takes it
 	Tried    []Trial

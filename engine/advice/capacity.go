@@ -90,9 +90,9 @@ type work struct {
 // alone is what it would take with a core for each worker.
 func (w work) alone() float64 { return w.core + w.blocked }
 
-// perBatch divides the worker time of a batch. Where that was not measured, reads are
-// taken for blocked and the rest for computing, which waits for a core as often as our
-// threads do on average.
+// perBatch divides the worker time of a batch as it was measured. Where it was not, reads
+// are taken for blocked and the rest for computing, which waits for a core as often as
+// our threads do on average.
 func (s *situation) perBatch() (w work) {
 	if s.b.Steps <= 0 {
 		return w

@@ -54,8 +54,8 @@ func (s *situation) turn(knob, value, why string) Finding {
 // rules are all there are. Where two are about equally much, the earlier one leads.
 var rules = slices.Concat(undoRules, loaderRules, deviceRules)
 
-// findings are what the rules have to say of a situation, those that are about most
-// of the time first.
+// findings are what the rules have to say of a situation: knobs to turn, those that are
+// about most of the time first, and then what no knob helps against.
 func (s *situation) findings() []Finding {
 	var out []Finding
 	var turned [trace.NumGroups]bool // groups that a knob may help
@@ -74,11 +74,21 @@ func (s *situation) findings() []Finding {
 			out = append(out, f)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) })
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.lead(), a.lead()), cmp.Compare(b.Share, a.Share))
+	})
 	if len(out) > 0 && s.flags&trace.FlagInjected != 0 && s.b.DataShare() >= moderate {
 		out[0].Evidence += "; part of this bottleneck is injected, so the other way is to stop injecting it"
 	}
 	return out
+}
+
+// lead is 1 for a knob that may gain something, else 0.
+func (f *Finding) lead() int {
+	if f.Value != "" && f.Share > 0 {
+		return 1
+	}
+	return 0
 }
 
 // deviceRules are about what is not the loader's: copies, launches, waiting for
@@ -91,6 +101,8 @@ var deviceRules = []Rule{
 		}
 		return f, s.flags&trace.FlagCeiling != 0
 	}},
+	{Name: "fewer threads", Group: trace.GroupHost, Check: fewerThreads},
+	{Name: "no core", Group: trace.GroupHost, Last: true, Check: noCore},
 	{Name: "pin memory for copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
 		f = s.turn("pin_memory", "on", "page-locked memory is copied at full speed and while the host goes on")
 		f.Share = s.share(trace.GroupCopy)
@@ -137,6 +149,32 @@ var deviceRules = []Rule{
 		}
 		return f, f.Share >= moderate
 	}},
+}
+
+// fewerThreads is for workers that compute on more threads than there are cores, and so
+// keep the step loop, or the cpu device, from one.
+func fewerThreads(s *situation) (f Finding, ok bool) {
+	full := int(s.cores.all)
+	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, figures.Counted(full, "core", "cores")))
+	f.Share = s.share(trace.GroupHost)
+	w := s.perBatch()
+	return f, f.Share >= moderate && full > 0 && s.workers > full && w.core+w.waiting > w.blocked
+}
+
+// noCore is for threads of the training that have no core, for other reasons.
+func noCore(s *situation) (f Finding, ok bool) {
+	f = Finding{
+		Remedy:   "no knob helps here: use a host with more cores",
+		Evidence: fmt.Sprintf("threads that should have acted waited for one of the %s", figures.Counted(int(s.cores.all), "core", "cores")),
+		Share:    s.share(trace.GroupHost),
+	}
+	if s.cores.crowded() {
+		f.Remedy, f.Evidence = stopOthers, s.cores.String()
+	}
+	if c, known := s.capacity(); known {
+		f.Evidence = join(f.Evidence, c.String())
+	}
+	return f, f.Share >= moderate
 }
 
 // largerBatches is for what the host does once a step, however many samples it has:
