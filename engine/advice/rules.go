@@ -158,7 +158,7 @@ func fewerThreads(s *situation) (f Finding, ok bool) {
 	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, figures.Counted(full, "core", "cores")))
 	f.Share = s.share(trace.GroupHost)
 	w := s.perBatch()
-	return f, f.Share >= moderate && full > 0 && s.workers > full && w.core+w.waiting > w.blocked
+	return f, f.Share >= moderate && full > 0 && s.workers > full && w.core+w.waiting > w.blocked && !s.cores.crowded()
 }
 
 // noCore is for threads of the training that have no core, for other reasons.
@@ -171,8 +171,14 @@ func noCore(s *situation) (f Finding, ok bool) {
 	if s.cores.crowded() {
 		f.Remedy, f.Evidence = stopOthers, s.cores.String()
 	}
-	if c, known := s.capacity(); known {
+	if c, known := s.capacity(); known && s.workers > 0 {
 		f.Evidence = join(f.Evidence, c.String())
+	}
+	if w := s.perBatch(); s.hostDevice && s.cores.busy() && f.Share < moderate {
+		// Its threads wait in the midst of computing, which is no gap.
+		if loading := w.core * float64(s.b.Steps) / float64(max(1, s.b.Active())); s.cores.crowded() || loading >= s.cores.all/5 {
+			f.Share = s.cores.waiting
+		}
 	}
 	return f, f.Share >= moderate
 }

@@ -88,7 +88,13 @@ func straggler(s *situation) (f Finding, ok bool) {
 	}
 	f = s.turn("in_order", "off", why+"; the order of samples changes")
 	f.Share = s.b.Share(trace.CauseOrder)
-	return f, s.judged() && f.Share >= moderate && s.knob("in_order") == "on"
+	return f, s.judged() && f.Share >= moderate && s.ordered()
+}
+
+// ordered reports whether in_order is what may be turned off: not where the cores are what
+// the batches are late for, in whatever order.
+func (s *situation) ordered() bool {
+	return s.knob("in_order") == "on" && !s.refused("in_order", "off") && !s.computing()
 }
 
 // loads is the share of the time lost to loading itself: that which more or fewer
@@ -98,7 +104,7 @@ func (s *situation) loads() float64 {
 	if n, known := s.number("prefetch_factor"); known && n < s.limit("prefetch_factor", 16) {
 		share -= s.b.Share(trace.CausePrefetch)
 	}
-	if s.knob("in_order") == "on" && !s.refused("in_order", "off") {
+	if s.ordered() {
 		share -= s.b.Share(trace.CauseOrder)
 	}
 	if s.opensMost() {
@@ -158,7 +164,7 @@ func (s *situation) moreWorkers() int {
 		most = min(most, int(s.cores.all))
 	}
 	value = min(value, most, max(8, 4*s.workers))
-	for value > s.workers && s.refused("num_workers", strconv.Itoa(value)) {
+	for !s.computing() && value > s.workers && s.refused("num_workers", strconv.Itoa(value)) {
 		value = (value + s.workers) / 2
 	}
 	return value

@@ -180,7 +180,13 @@ func (s *situation) refused(knob, value string) bool {
 	terms := termsOf(s.knobs)
 	for i := range s.trials {
 		t := &s.trials[i]
-		if t.Knob != knob || t.terms != terms || !t.failed() {
+		if t.Knob != knob || t.terms != terms {
+			continue
+		}
+		if t.Outcome == Gain && t.From == value && t.To == now {
+			return true // the way back is a loss
+		}
+		if !t.failed() {
 			continue
 		}
 		if t.To == value && t.To != now {
