@@ -18,7 +18,7 @@ var found = map[string]struct{ class, queue, knob, value string }{
 	"one straggler":                 {"input-bound", "", "in_order", "off"},
 	"no overlap":                    {"input-bound", QueueCPU, "num_workers", "1"},
 	"slow copy":                     {"copy-bound", QueueDevice, "pin_memory", "on"},
-	"step loop woken late":          {"host-bound", "", "", ""},
+	"step loop woken late":          {"host-bound", "", "num_workers", "3"},
 	"slow enqueue":                  {"launch-bound", QueueDevice, "capture", "on"},
 	"slow metrics":                  {"sync-bound", QueueDevice, "pin_memory", "on"},
 	"paused":                        {DeviceBound, QueueDevice, "", ""},

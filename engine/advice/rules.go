@@ -102,7 +102,6 @@ var deviceRules = []Rule{
 		return f, s.flags&trace.FlagCeiling != 0
 	}},
 	{Name: "fewer threads", Group: trace.GroupHost, Check: fewerThreads},
-	{Name: "no core", Group: trace.GroupHost, Last: true, Check: noCore},
 	{Name: "pin memory for copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
 		f = s.turn("pin_memory", "on", "page-locked memory is copied at full speed and while the host goes on")
 		f.Share = s.share(trace.GroupCopy)
@@ -149,38 +148,6 @@ var deviceRules = []Rule{
 		}
 		return f, f.Share >= moderate
 	}},
-}
-
-// fewerThreads is for workers that compute on more threads than there are cores, and so
-// keep the step loop, or the cpu device, from one.
-func fewerThreads(s *situation) (f Finding, ok bool) {
-	full := int(s.cores.all)
-	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, figures.Counted(full, "core", "cores")))
-	f.Share = s.share(trace.GroupHost)
-	w := s.perBatch()
-	return f, f.Share >= moderate && full > 0 && s.workers > full && w.core+w.waiting > w.blocked && !s.cores.crowded()
-}
-
-// noCore is for threads of the training that have no core, for other reasons.
-func noCore(s *situation) (f Finding, ok bool) {
-	f = Finding{
-		Remedy:   "no knob helps here: use a host with more cores",
-		Evidence: fmt.Sprintf("threads that should have acted waited for one of the %s", figures.Counted(int(s.cores.all), "core", "cores")),
-		Share:    s.share(trace.GroupHost),
-	}
-	if s.cores.crowded() {
-		f.Remedy, f.Evidence = stopOthers, s.cores.String()
-	}
-	if c, known := s.capacity(); known && s.workers > 0 {
-		f.Evidence = join(f.Evidence, c.String())
-	}
-	if w := s.perBatch(); s.hostDevice && s.cores.busy() && f.Share < moderate {
-		// Its threads wait in the midst of computing, which is no gap.
-		if loading := w.core * float64(s.b.Steps) / float64(max(1, s.b.Active())); s.cores.crowded() || loading >= s.cores.all/5 {
-			f.Share = s.cores.waiting
-		}
-	}
-	return f, f.Share >= moderate
 }
 
 // largerBatches is for what the host does once a step, however many samples it has:

@@ -256,7 +256,7 @@ func (s *situation) keepsUp() bool {
 }
 
 // elsewhere is what there is to do about other processes that take the cores.
-const elsewhere = "stop the other processes or move them to another host"
+const elsewhere = "no knob helps here: stop the other processes, or move them or this training to another host"
 
 // neighbours is for cores that other processes take.
 func neighbours(s *situation) (f Finding, ok bool) {

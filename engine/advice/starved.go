@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"strconv"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
@@ -68,6 +69,16 @@ func (s *situation) shortage() (text string) {
 	return text
 }
 
+// fewerThreads is for workers that compute on more threads than there are cores, and so
+// keep the step loop, or the cpu device, from one.
+func fewerThreads(s *situation) (f Finding, ok bool) {
+	full := int(s.cores.all)
+	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, figures.Counted(full, "core", "cores")))
+	f.Share = s.lostToHost()
+	w := s.perBatch()
+	return f, f.Share >= moderate && full > 0 && s.workers > full && w.core+w.waiting > w.blocked && !s.cores.crowded()
+}
+
 // moreCores is for threads that act late, or compute slowly, because they have no core.
 func moreCores(s *situation) (f Finding, ok bool) {
 	f = Finding{Remedy: "no knob helps here: use a host with more cores", Share: s.lostToHost()}
@@ -76,6 +87,9 @@ func moreCores(s *situation) (f Finding, ok bool) {
 		f.Remedy = elsewhere
 	case s.hostDevice && s.workers > 0:
 		f.Evidence = "the loader's workers and the device's threads take turns on the same cores"
+	}
+	if c, known := s.capacity(); known && (s.hostDevice || s.cores.busy()) {
+		f.Evidence = join(f.Evidence, c.String())
 	}
 	return f, f.Share >= moderate
 }
