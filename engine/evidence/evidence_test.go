@@ -303,34 +303,6 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-func TestCredit(t *testing.T) {
-	different, same := Change{Answer: Different, Ratio: 1.3, Lo: 1.2, Hi: 1.4}, Change{Answer: Same, Ratio: 1}
-	for _, c := range []struct {
-		throughput, busy Change
-		differ           Settings
-		want             Credit
-		told             string
-	}{
-		{different, same, Loader, Setting, ""},
-		{different, different, Loader, Host, "busy time per step changed by +30 % (+20 to +40 %) though no engine setting did: the device or host changed"},
-		{same, different, Loader, Host, "busy time per step"},
-		{different, different, Engine, Setting, ""},
-		{different, different, Loader | Engine, Setting, ""},
-		{same, different, Engine, Nobody, ""},
-		{different, same, 0, Host, "the throughput changed by +30 % (+20 to +40 %) under equal settings: the host changed"},
-		{same, same, 0, Nobody, ""},
-		{Change{}, Change{}, Loader, Nobody, ""},
-	} {
-		x := Comparison{Throughput: c.throughput, Busy: c.busy}
-		if got := x.Credit(c.differ); got != c.want {
-			t.Errorf("%+v differ %b: credit %d, want %d", x, c.differ, got, c.want)
-		}
-		if got := x.Told(c.differ); !strings.HasPrefix(got, c.told) || c.told == "" && got != "" {
-			t.Errorf("told %q, want %q", got, c.told)
-		}
-	}
-}
-
 func TestJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	a := Measure(Series{Blocks: draw(independent(0.1)(r), 300, 1)})
