@@ -2,9 +2,11 @@ package command
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace/store"
@@ -66,4 +68,16 @@ func completeSession(_ *cobra.Command, args []string, _ string) ([]string, cobra
 		}
 	}
 	return names, cobra.ShellCompDirectiveDefault
+}
+
+// newMan writes man pages; packagers use it, so it is hidden.
+func newMan() *cobra.Command {
+	return &cobra.Command{
+		Use: "man DIR", Short: "Write the man pages into a folder", Hidden: true,
+		Args: exactly(1, "a folder"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "GPUSTALL", Section: "1"}, args[0])
+			return fault.Wrap(err, "write the man pages to", args[0], "name a folder that can be written to")
+		},
+	}
 }
