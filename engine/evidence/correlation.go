@@ -1,6 +1,9 @@
 package evidence
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // windows is how many windows of the longest kind fit into a series without overlap
 // when its correlation is estimated.
@@ -84,4 +87,17 @@ func beyond(shown, m float64) float64 {
 		t = next
 	}
 	return t
+}
+
+// History is what a session has learnt about its host.
+type History struct {
+	Longest time.Duration // the longest correlation time measured so far
+}
+
+// Learn takes note of a stretch. Stretches too short to show a correlation are left
+// out.
+func (h *History) Learn(m Stretch) {
+	if m.Enough() {
+		h.Longest = max(h.Longest, m.Step.Correlation)
+	}
 }
