@@ -4,6 +4,7 @@
 # make quick  vet, imports, guards and what changed, in about a minute
 # make test   everything that can be tested on this machine
 # make bench  the benchmarks
+# make fuzz   a minute of random input for each parser, two at a time
 # make soak   a long run: its memory, and how long its session takes to open (minutes)
 # make truth  how often what is said is wrong, measured: tables (minutes)
 # Needs Go, gcc and make; .ci/install installs what the tests want on top.
@@ -24,7 +25,7 @@ SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
 CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
 
-.PHONY: all run install quick test bench soak truth vet lint clean emulated test-cuda cuda-env
+.PHONY: all run install quick test bench fuzz soak truth vet lint clean emulated test-cuda cuda-env
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -83,6 +84,9 @@ test: bin/gpustall
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+fuzz:
+	.ci/fuzz 60
 
 soak:
 	GPUSTALL_SOAK=1000000 $(GO) test -count=1 -timeout 0 -run '^$$' -bench '^BenchmarkSoak$$' -benchtime 1x ./tui

@@ -198,3 +198,29 @@ func TestDefaultsOn(t *testing.T) {
 		}
 	}
 }
+
+// FuzzKnobs: what a person types is refused, or is a value that the knob shows as it
+// can be typed again.
+func FuzzKnobs(f *testing.F) {
+	for i, text := range []string{"0", "-1", "64", "on", "yes", "off", "5ms", "1h", "3:50ms", "64:10s", ":", "0:1h", "-1:5ms", "1:-5ms", "bf16", "every", "unset", "9999999999999999999", "1e3", " 1"} {
+		f.Add(uint8(i), text)
+		f.Add(uint8(len(engine.KnobTable)-1-i%len(engine.KnobTable)), text)
+	}
+	f.Fuzz(func(t *testing.T, which uint8, text string) {
+		row := &engine.KnobTable[int(which)%len(engine.KnobTable)]
+		k := engine.DefaultKnobs()
+		k.Loader.NumWorkers = 2
+		if err := k.Set(row.Name, text); err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%s=%q: %v", row.Name, text, err)
+			}
+			return
+		}
+		again, value := k, row.Value(&k)
+		if err := again.Set(row.Name, value); err != nil || row.Value(&again) != value {
+			t.Fatalf("%s=%q is shown as %q, which is %+v, %v", row.Name, text, value, again, err)
+		}
+		_ = engine.KnobTable.Check(k)
+		engine.KnobTable.Ineffective(k, engine.KnobTable.Specs())
+	})
+}

@@ -138,25 +138,6 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func FuzzStraggler(f *testing.F) {
-	for _, s := range []string{"off", "3:50ms", "64:10s", ":", "0:1h", "-1:5ms", "1:-5ms"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		k := DefaultKnobs()
-		if err := KnobTable.Set(&k, "inject_straggler", text); err != nil {
-			return
-		}
-		if err := KnobTable.Check(k); err != nil {
-			t.Fatalf("%q was let through: %v", text, err)
-		}
-		again, value := k, KnobTable.Find("inject_straggler").Value(&k)
-		if err := KnobTable.Set(&again, "inject_straggler", value); err != nil || again != k {
-			t.Fatalf("%q -> %v -> %q -> %v, %v", text, k.Inject, value, again.Inject, err)
-		}
-	})
-}
-
 // TestIdleStraggler: a straggler that nobody is says so.
 func TestIdleStraggler(t *testing.T) {
 	for _, tt := range []struct {

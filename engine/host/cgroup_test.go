@@ -3,7 +3,6 @@ package host
 import (
 	"runtime"
 	"testing"
-	"testing/fstest"
 )
 
 const (
@@ -74,11 +73,7 @@ func TestQuota(t *testing.T) {
 			"sys/fs/cgroup/cpu.max":     "100000 0\n",
 		}, 0},
 	} {
-		sys := fstest.MapFS{}
-		for path, text := range c.files {
-			sys[path] = &fstest.MapFile{Data: []byte(text)}
-		}
-		if got, _ := quota(sys); got != c.want {
+		if got, _ := quota(tree(c.files)); got != c.want {
 			t.Errorf("%s: %v cores, want %v", name, got, c.want)
 		}
 	}
@@ -105,14 +100,10 @@ func FuzzQuota(f *testing.F) {
 	f.Add("0::/job\n", mountV2, "150000 100000")
 	f.Add("4:cpu,cpuacct:/job\n", mountV1, "-1")
 	f.Fuzz(func(t *testing.T, member, mounts, limit string) {
-		sys := fstest.MapFS{}
-		for path, text := range map[string]string{
+		q, _ := quota(tree(map[string]string{
 			"proc/self/cgroup": member, "proc/self/mountinfo": mounts, "sys/fs/cgroup/cpu.max": limit, "sys/fs/cgroup/job/cpu.max": limit,
 			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": limit, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
-		} {
-			sys[path] = &fstest.MapFile{Data: []byte(text)}
-		}
-		q, _ := quota(sys)
+		}))
 		if n := cores(4, q); !(q >= 0) || n < 1 || n > 4 {
 			t.Fatalf("a quota of %v makes %d cores of 4", q, n)
 		}

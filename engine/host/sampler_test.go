@@ -209,6 +209,30 @@ func TestThisHost(t *testing.T) {
 	}
 }
 
+// FuzzSample: whatever the kernel's files say, a reading is a number or says why not.
+func FuzzSample(f *testing.F) {
+	sys := os.DirFS("testdata/v2")
+	text := func(name string) string { return read(sys, name) }
+	f.Add(text("proc/self/stat"), text("proc/stat"), text("proc/diskstats"), text("proc/pressure/cpu"), text("proc/self/io"), text("proc/self/task/42/schedstat"), text("sys/fs/cgroup/work.slice/cpu.stat"))
+	f.Add("42 (x", "cpu0 1 2 x 4\n", "8 0 sda 1 2 3\n", "some total=1e400", "read_bytes: -1", "0 0 0", "nr_periods NaN")
+	f.Fuzz(func(t *testing.T, stat, cpu, disk, pressure, io, sched, cgroup string) {
+		s := newSampler(tree(map[string]string{
+			"proc/self/stat": stat, "proc/stat": cpu, "proc/diskstats": disk, "proc/pressure/cpu": pressure, "proc/pressure/io": pressure,
+			"proc/self/io": io, "proc/self/task/42/schedstat": sched, "sys/block/sda/device/model": "x",
+			"proc/self/cgroup": "0::/job\n", "proc/self/mountinfo": mountV2, "sys/fs/cgroup/job/cpu.max": "1 2", "sys/fs/cgroup/job/cpu.stat": cgroup,
+		}), []int{0})
+		defer s.Close()
+		a := s.Sample()
+		b := s.Sample()
+		b.At = a.At.Add(time.Second)
+		for _, r := range Rates(a, b) {
+			if r.Known == (r.Why != "") || r.Known && !(r.Value >= 0) {
+				t.Fatalf("%+v", r)
+			}
+		}
+	})
+}
+
 // BenchmarkSample is a sample of a process with 100 more threads.
 func BenchmarkSample(b *testing.B) {
 	quit := make(chan struct{})

@@ -131,7 +131,11 @@ func (c *codec) distribution(d *Distribution) {
 	d.base = int(base)
 	list(c, &d.exact, exactValues)
 	list(c, &d.counts, bucketOf(1<<63-1)+1)
-	if c.err == nil && (d.base < 0 || d.n < 0 || d.base+len(d.counts) > bucketOf(1<<63-1)+1) {
+	if c.err != nil {
+		return
+	}
+	few := len(d.counts) == 0
+	if d.base < 0 || d.n < 0 || d.base+len(d.counts) > bucketOf(1<<63-1)+1 || few && d.n != int64(len(d.exact)) || !few && len(d.exact) > 0 {
 		c.err = errDigest
 	}
 }

@@ -99,12 +99,7 @@ func TestKilledRunLosesAtMostASecond(t *testing.T) {
 // Every refusal is one sentence that names the file and the mend.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
-	good := filepath.Join(dir, "good"+Ext)
-	writeSome(t, good)
-	data, err := os.ReadFile(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := someFile(t, dir)
 	patch := func(at int, b ...byte) []byte {
 		d := append([]byte(nil), data...)
 		copy(d[at:], b)
@@ -276,75 +271,11 @@ func TestOpenInAReadOnlyFolder(t *testing.T) {
 	}
 }
 
-// FuzzOpen flips bytes of a real session, cuts it, or replaces it: Open answers
-// with a session or with one sentence, and never panics.
-func FuzzOpen(f *testing.F) {
-	good := filepath.Join(f.TempDir(), "good"+Ext)
-	writeSome(f, good)
-	data, err := os.ReadFile(good)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(uint32(0), []byte{}, uint32(0), false)
-	f.Add(uint32(100), []byte{0xff, 0x00}, uint32(0), false)
-	f.Add(uint32(5000), []byte{0x7f}, uint32(9000), false)
-	f.Add(uint32(0), []byte("SQLite format 3\x00 and then nothing"), uint32(0), true)
-	dir := f.TempDir()
-	f.Fuzz(func(t *testing.T, at uint32, patch []byte, cut uint32, replace bool) {
-		d := append([]byte(nil), data...)
-		if replace {
-			d = patch
-		} else {
-			copy(d[int(at)%len(d):], patch)
-			if cut > 0 {
-				d = d[:int(cut)%len(d)]
-			}
-		}
-		path := filepath.Join(dir, "fuzz"+Ext)
-		if err := os.WriteFile(path, d, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		s, err := Open(path)
-		if err != nil {
-			if strings.Contains(err.Error(), "panic") {
-				t.Fatal(err)
-			}
-			oneSentence(t, err, path)
-			return
-		}
-		for _, sp := range s.Snapshot(minTime, maxTime).Spans {
-			if int(sp.Track) >= trace.NumTracks || sp.Kind >= trace.NumKinds || sp.Kind == trace.KindStall && int(sp.Arg) >= trace.NumCauses {
-				t.Fatalf("span out of range: %+v", sp)
-			}
-		}
-	})
-}
-
-// FuzzChunk feeds the span decoder anything.
-func FuzzChunk(f *testing.F) {
-	var e chunkEncoder
-	b, err := e.encode(someBatch(0, 3).Spans)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if spans, err := decodeChunk(nil, b); err == nil && len(spans) > chunkSpans {
-			t.Fatalf("%d spans", len(spans))
-		}
-	})
-}
-
-// Bits flip on disks: whatever they hit, Open answers.
+// Bits flip on disks: whatever they hit, Open answers. Whole files are no fuzz target,
+// because SQLite takes milliseconds to read one; fuzz_test.go has what is read of them.
 func TestOpenAfterBitFlips(t *testing.T) {
 	dir := t.TempDir()
-	good := filepath.Join(dir, "good"+Ext)
-	writeSome(t, good)
-	data, err := os.ReadFile(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := someFile(t, dir)
 	r := rand.New(rand.NewPCG(1, 2))
 	opened, refused := 0, 0
 	for range 400 {

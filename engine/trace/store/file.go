@@ -21,6 +21,7 @@ import (
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store/rows"
 )
 
 // Ext is the extension of session files.
@@ -29,11 +30,6 @@ const Ext = ".gpustall"
 // MaxStoredBytes is the size of the packed spans that one file keeps; the oldest are
 // then deleted, but for those around the start of each segment. Steps are kept for ever.
 const MaxStoredBytes = 64 << 20
-
-const (
-	schemaVersion = 1          // PRAGMA user_version; older files are read, newer ones refused
-	applicationID = 0x67707374 // PRAGMA application_id: "gpst"
-)
 
 // Causes and kinds are stored by number in the spans and named here, so that a
 // file still means the same after some were added. doc holds JSON documents:
@@ -62,7 +58,7 @@ CREATE TABLE digest(id INTEGER PRIMARY KEY, data BLOB, crc INTEGER);
 // after the last one.
 type File struct {
 	db    *sql.DB
-	enc   chunkEncoder
+	enc   rows.Encoder
 	limit int64 // bytes of packed spans
 	spans chunks
 	steps int64 // in the file
@@ -126,7 +122,7 @@ func openDB(path string, params ...string) (*sql.DB, error) {
 // enters WAL mode: it is a session from its first page on.
 func (st *File) initialise(m trace.Meta) error {
 	err := st.transact(func(tx *sql.Tx) error {
-		if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, schemaVersion) + schema); err != nil {
+		if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", rows.Application, rows.Schema) + schema); err != nil {
 			return err
 		}
 		for i := range trace.NumCauses {

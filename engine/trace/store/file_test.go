@@ -192,6 +192,18 @@ func writeSome(t testing.TB, path string) {
 	}
 }
 
+// someFile is what writeSome writes.
+func someFile(t testing.TB, dir string) []byte {
+	t.Helper()
+	path := filepath.Join(dir, "good"+Ext)
+	writeSome(t, path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 func someBatch(first, n int) *trace.Batch {
 	b := &trace.Batch{Now: int64(first+n) * 1e6}
 	if first == 0 {

@@ -5,58 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"dev.gpustall/engine/trace"
 )
-
-// parseStalls is the inverse of appendStalls. A cause that this program does not
-// know counts as unknown, so that the sum stays exact.
-func parseStalls(text string, stall *[trace.NumCauses]int64) error {
-	for len(text) > 0 {
-		name, rest, ok := strings.Cut(text, " ")
-		if !ok {
-			return ErrDamaged
-		}
-		var number string
-		number, text, _ = strings.Cut(rest, " ")
-		ns, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return ErrDamaged
-		}
-		c, _ := trace.ParseCause(name)
-		stall[c] += ns
-	}
-	return nil
-}
-
-// parseWork is the inverse of appendWork. A phase that this program does not know is
-// left out.
-func parseWork(text string, w *trace.Work) error {
-	f := strings.Fields(text)
-	if len(f)%4 != 0 {
-		return ErrDamaged
-	}
-	for ; len(f) > 0; f = f[4:] {
-		var s trace.Split
-		for i, ns := range [...]*int64{&s.Core, &s.Waiting, &s.Blocked} {
-			var err error
-			if *ns, err = strconv.ParseInt(f[1+i], 10, 64); err != nil || *ns < 0 {
-				return ErrDamaged
-			}
-		}
-		if f[0] == wholeBatch {
-			w.Batch = s
-		}
-		for k := trace.KindRead; k.IsPhase(); k++ {
-			if k.String() == f[0] {
-				*w.Phases.Of(k) = s
-			}
-		}
-	}
-	return nil
-}
 
 // keptSegments is the condition that a column names one of the segments that a
 // session keeps: the first and the newest.
@@ -108,7 +59,7 @@ func (l *loader) segments() {
 func (l *loader) steps() {
 	counted := int32(math.MinInt32) // up to this one they are in the digest
 	from := int64(math.MinInt32)
-	if l.wrote > readThrough || l.to < everything {
+	if l.docs.Steps > readThrough || l.to < everything {
 		if d := l.digest(); d != nil && d.Total.Steps > 0 {
 			l.s.Digest, counted = *d, d.Last.Index
 			from = int64(counted) + 1
@@ -153,8 +104,8 @@ func (l *loader) steps() {
 	if repeated > 0 {
 		l.harmed("left out %d steps whose number an earlier step has", repeated)
 	}
-	if lost := l.wrote - int64(damaged+repeated) - have; lost > 0 {
-		l.harmed("of %d steps that were written %d can no longer be found: totals, epochs and rates lack them", l.wrote, lost)
+	if lost := l.docs.Steps - int64(damaged+repeated) - have; lost > 0 {
+		l.harmed("of %d steps that were written %d can no longer be found: totals, epochs and rates lack them", l.docs.Steps, lost)
 	}
 }
 

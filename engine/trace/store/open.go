@@ -2,11 +2,8 @@ package store
 
 import (
 	"database/sql"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -16,13 +13,14 @@ import (
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store/rows"
 )
 
 // Reasons for which Open refuses a file.
 var (
-	ErrNotSession = errors.New("not a gpustall session")
-	ErrNewer      = errors.New("written by a newer gpustall")
-	ErrDamaged    = errors.New("the file is damaged")
+	ErrNotSession = rows.ErrNotSession
+	ErrNewer      = rows.ErrNewer
+	ErrDamaged    = rows.ErrDamaged
 )
 
 // mends say what to do about each.
@@ -113,22 +111,7 @@ func checkHeader(path string) error {
 		return err
 	}
 	defer f.Close()
-	var head [100]byte // SQLite file format, section 1.3
-	n, err := io.ReadFull(f, head[:])
-	switch {
-	case n == 0 && errors.Is(err, io.EOF):
-		return fmt.Errorf("an empty file is %w", ErrNotSession)
-	case string(head[:min(n, 16)]) != "SQLite format 3\x00":
-		return ErrNotSession
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	case binary.BigEndian.Uint32(head[68:]) != applicationID:
-		return fmt.Errorf("a database of another program is %w", ErrNotSession)
-	}
-	if v := binary.BigEndian.Uint32(head[60:]); v > schemaVersion {
-		return fmt.Errorf("schema %d where this one knows %d: %w", v, schemaVersion, ErrNewer)
-	}
-	return nil
+	return rows.Header(f)
 }
 
 // checkRegular refuses what could not be read or would block for ever: folders,
@@ -183,7 +166,7 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 	l := loader{tx: tx, to: to, s: new(trace.Snapshot)}
 	l.tables()
 	l.columns()
-	l.docs()
+	l.readDocs()
 	if to >= digested {
 		l.segments()
 		l.steps()
@@ -212,20 +195,18 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 
 // loader reads one table after another and keeps the first error.
 type loader struct {
-	tx       *sql.Tx
-	to       extent
-	s        *trace.Snapshot // so far
-	spans    [][]trace.Span  // one chunk after another
-	kind     [256]trace.Kind
-	cause    map[uint32]trace.Cause
-	sums     []string // tables with checksums
-	worked   bool     // steps have their work
-	sum      rowSum
-	wrote    int64 // steps, as far as the file knows
-	beat     int64 // Unix ms of the last write
-	nowKnown bool  // the file says how far the session is known
-	through  bool  // every step was read
-	err      error
+	tx      *sql.Tx
+	to      extent
+	s       *trace.Snapshot // so far
+	spans   [][]trace.Span  // one chunk after another
+	kind    [256]trace.Kind
+	cause   map[uint32]trace.Cause
+	sums    []string // tables with checksums
+	worked  bool     // steps have their work
+	sum     rowSum
+	docs    rows.Documents
+	through bool // every step was read
+	err     error
 }
 
 // tables refuses a file that has views or virtual tables where a session has tables:
@@ -297,9 +278,9 @@ func (l *loader) fail(err error) {
 	}
 }
 
-// docs reads the documents. A damaged one is left out, but for those that no session
+// readDocs reads the documents. A damaged one is left out, but for those that no session
 // can do without.
-func (l *loader) docs() {
+func (l *loader) readDocs() {
 	docs, damaged := map[string]string{}, map[string]bool{}
 	l.rows(`SELECT key, value, `+l.sumColumn("doc")+` FROM doc LIMIT 1000`, func(r *sql.Rows) error {
 		var k, v string
@@ -308,53 +289,27 @@ func (l *loader) docs() {
 		docs[k], damaged[k] = v, !l.intact("doc", err, sum, l.sum.doc(k, v))
 		return l.err
 	})
-	s := l.s
-	drops := map[int]int64{}
-	for _, d := range []struct {
-		key  string
-		into any
-		must bool
-		says string // of a damaged one
-	}{
-		{"meta", &s.Meta, true, "do not trust what it says of the device, the model and the data"},
-		{"outcome", &s.Outcome, true, "do not trust what it says of how the run ended"},
-		{"baseline", &s.Baseline, false, "segments are compared with the first"},
-		{"drops", &drops, false, "how many spans were dropped is not known"},
-		{"now", &s.Now, false, "the run seems to end with its last step"},
-		{"beat", &l.beat, false, "a run that still goes on seems to be killed"},
-		{"steps", &l.wrote, false, "whether steps are missing is not known"},
-	} {
-		text, ok := docs[d.key]
-		if l.err != nil {
-			return
-		}
-		if damaged[d.key] {
-			l.harmed("its %s record is not what was written: %s", d.key, d.says)
-		}
-		if !d.must && (!ok || damaged[d.key]) {
-			continue
-		}
-		if err := json.Unmarshal([]byte(text), d.into); err != nil {
-			l.err = fmt.Errorf("its %s cannot be read: %w", d.key, ErrDamaged)
-		}
+	if l.err != nil {
+		return
 	}
-	_, stored := docs["now"]
-	l.nowKnown = stored && !damaged["now"]
-	for i, n := range drops {
-		if i >= 0 && i < trace.NumTracks {
-			s.Outcome.Drops[i] = n
-		}
+	var harm []string
+	if harm, l.err = l.docs.Read(docs, damaged); l.err != nil {
+		return
 	}
+	for _, h := range harm {
+		l.harmed("%s", h)
+	}
+	l.s.Meta, l.s.Outcome, l.s.Baseline, l.s.Now = l.docs.Meta, l.docs.Outcome, l.docs.Baseline, l.docs.Now
 }
 
 // ended completes how far the session is known, and finds that the process of a
 // running session is dead.
 func (l *loader) ended() {
 	s := l.s
-	if !l.nowKnown {
+	if !l.docs.NowKnown {
 		s.Now = max(s.Last.End, s.Outcome.Ended)
 	}
-	if s.Outcome.Status == "running" && time.Since(time.UnixMilli(l.beat)) > staleAfter {
+	if s.Outcome.Status == "running" && time.Since(time.UnixMilli(l.docs.Beat)) > staleAfter {
 		s.Outcome.Status, s.Outcome.Ended = "killed", s.Now
 	}
 }

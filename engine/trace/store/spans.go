@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store/rows"
 )
 
 // around is how many spans on either side of a segment's start are kept when all
@@ -116,7 +117,7 @@ func (l *loader) readSpans() {
 	}
 	recent := len(list)
 	for n := 0; recent > 0; recent-- {
-		if n += list[recent-1].spans; n > trace.MaxSpans+chunkSpans {
+		if n += list[recent-1].spans; n > trace.MaxSpans+rows.MaxSpans {
 			break
 		}
 	}
@@ -138,7 +139,7 @@ func (l *loader) readSpans() {
 		if err := r.Scan(&data); err != nil {
 			return err
 		}
-		spans, err := decodeChunk(nil, data)
+		spans, err := rows.Decode(nil, data)
 		if err != nil {
 			damaged++
 		}

@@ -3,11 +3,11 @@ package store
 import (
 	"database/sql"
 	"fmt"
-	"strconv"
 	"time"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store/rows"
 )
 
 // Write adds a batch in one transaction. It refuses one with a step that does not
@@ -96,8 +96,8 @@ func (st *File) putSteps(tx *sql.Tx, b *trace.Batch) error {
 	st.steps += int64(len(b.Steps))
 	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Steps), func(i int) []any {
 		s := &b.Steps[i]
-		text = appendStalls(text[:0], &s.Stall)
-		work = appendWork(work[:0], &s.Work)
+		text = rows.AppendStalls(text[:0], &s.Stall)
+		work = rows.AppendWork(work[:0], &s.Work)
 		stalls, worked := string(text), string(work)
 		return []any{
 			s.Index, s.Epoch, s.Segment, s.Batch, s.Samples, s.Correct, float64(s.Loss), s.Flags,
@@ -106,55 +106,14 @@ func (st *File) putSteps(tx *sql.Tx, b *trace.Batch) error {
 	})
 }
 
-// appendStalls writes the nonzero stalls by name: "decode 1200 copy 34".
-func appendStalls(b []byte, stall *[trace.NumCauses]int64) []byte {
-	for c, ns := range stall {
-		if ns == 0 {
-			continue
-		}
-		if len(b) > 0 {
-			b = append(b, ' ')
-		}
-		b = append(b, trace.Cause(c).String()...)
-		b = append(b, ' ')
-		b = strconv.AppendInt(b, ns, 10)
-	}
-	return b
-}
-
-// wholeBatch stands before the time of a batch that was split as a whole.
-const wholeBatch = "batch"
-
-// appendWork writes the times that were measured by phase, on a core, waiting for one
-// and blocked: "batch 90 8 2 decode 60 5 0".
-func appendWork(b []byte, w *trace.Work) []byte {
-	add := func(name string, s trace.Split) {
-		if s == (trace.Split{}) {
-			return
-		}
-		if len(b) > 0 {
-			b = append(b, ' ')
-		}
-		b = append(b, name...)
-		for _, ns := range [...]int64{s.Core, s.Waiting, s.Blocked} {
-			b = strconv.AppendInt(append(b, ' '), ns, 10)
-		}
-	}
-	add(wholeBatch, w.Batch)
-	for k := trace.KindRead; k.IsPhase(); k++ {
-		add(k.String(), *w.Phases.Of(k))
-	}
-	return b
-}
-
 // putSpans packs the spans into chunks and deletes the oldest chunks beyond the
 // limit.
 func (st *File) putSpans(tx *sql.Tx, b *trace.Batch) error {
 	trace.SortSpans(b.Spans)
 	for spans := b.Spans; len(spans) > 0; {
-		part := spans[:min(len(spans), chunkSpans)]
+		part := spans[:min(len(spans), rows.MaxSpans)]
 		spans = spans[len(part):]
-		data, err := st.enc.encode(part)
+		data, err := st.enc.Encode(part)
 		if err != nil {
 			return err
 		}

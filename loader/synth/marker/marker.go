@@ -56,8 +56,13 @@ func Read(dir string) *Marker {
 	defer f.Close()
 	b := make([]byte, maxSize)
 	n, _ := f.Read(b)
+	return parse(b[:n])
+}
+
+// parse reads a marker's text.
+func parse(b []byte) *Marker {
 	var m Marker
-	if json.Unmarshal(b[:n], &m) != nil {
+	if json.Unmarshal(b, &m) != nil {
 		return &Marker{}
 	}
 	return &m

@@ -1,4 +1,4 @@
-package store
+package rows
 
 import (
 	"bytes"
@@ -25,22 +25,22 @@ import (
 //	          uvarint flags, uvarint arg
 const (
 	chunkFormat  = 1
-	chunkSpans   = 1 << 15 // the most spans in one chunk
+	MaxSpans     = 1 << 15 // the most spans in one chunk
 	minSpanBytes = 8
 	maxSpanBytes = 2 + 2*binary.MaxVarintLen64 + 4*binary.MaxVarintLen32
 )
 
 var errChunk = errors.New("damaged span chunk")
 
-// chunkEncoder turns spans into chunks; its buffers are reused.
-type chunkEncoder struct {
+// Encoder turns spans into chunks; its buffers are reused.
+type Encoder struct {
 	raw  []byte
 	out  bytes.Buffer
 	comp *flate.Writer
 }
 
-// encode returns the chunk of at most chunkSpans spans, valid until the next call.
-func (e *chunkEncoder) encode(spans []trace.Span) ([]byte, error) {
+// Encode returns the chunk of at most MaxSpans spans, valid until the next call.
+func (e *Encoder) Encode(spans []trace.Span) ([]byte, error) {
 	var last [256]struct{ step, batch int32 }
 	var start int64
 	e.raw = e.raw[:0]
@@ -77,8 +77,8 @@ func (e *chunkEncoder) encode(spans []trace.Span) ([]byte, error) {
 	return b, nil
 }
 
-// decodeChunk appends the spans of a chunk to dst.
-func decodeChunk(dst []trace.Span, b []byte) ([]trace.Span, error) {
+// Decode appends the spans of a chunk to dst.
+func Decode(dst []trace.Span, b []byte) ([]trace.Span, error) {
 	if len(b) < 5 {
 		return dst, errChunk
 	}
@@ -90,16 +90,21 @@ func decodeChunk(dst []trace.Span, b []byte) ([]trace.Span, error) {
 	}
 	r := reader{b: b[5:]}
 	count, size := r.uvarint(), r.uvarint()
-	if r.bad || count > chunkSpans || size > count*maxSpanBytes || size < count*minSpanBytes {
+	if r.bad || count > MaxSpans || size > count*maxSpanBytes || size < count*minSpanBytes {
 		return dst, errChunk
 	}
 	raw := make([]byte, size)
 	if _, err := io.ReadFull(flate.NewReader(bytes.NewReader(r.b)), raw); err != nil {
 		return dst, errChunk
 	}
+	return decodeSpans(dst, raw, count)
+}
+
+// decodeSpans appends the spans of a chunk's body to dst.
+func decodeSpans(dst []trace.Span, body []byte, count uint64) ([]trace.Span, error) {
 	var last [256]struct{ step, batch int32 }
 	var start int64
-	r = reader{b: raw}
+	r := reader{b: body}
 	for range count {
 		var s trace.Span
 		s.Track, s.Kind = trace.TrackID(r.byte()), trace.Kind(r.byte())
