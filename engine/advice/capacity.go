@@ -179,12 +179,12 @@ func (c *capacity) String() string {
 
 // workersFor is how many workers load a batch every so many ns: as many as batches
 // take worker time in that, and a fifth on top, because batches are not alike. More
-// than the cores can serve are of no use.
+// than the cores can serve are of no use. It may be more than can be had.
 func (s *situation) workersFor(batch float64) int {
 	w := s.perBatch()
 	n := math.Ceil(1.2 * w.alone() / batch)
 	if w.core > 0 && s.cores.all > 0 {
 		n = min(n, math.Ceil(s.cores.all*w.alone()/w.core-0.25))
 	}
-	return int(max(1, min(n, trace.MaxWorkers)))
+	return int(max(1, min(n, math.MaxInt32)))
 }

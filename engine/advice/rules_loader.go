@@ -158,8 +158,10 @@ func (s *situation) moreWorkers() int {
 		if !s.cores.crowded() || s.hostDevice {
 			return s.workers
 		}
-		// Cores are shared out by the thread: twice as many get more turns.
-		most = min(most, max(int(s.cores.all), min(2*now, 2*int(s.cores.all))))
+		// Cores are shared out by the thread: twice as many as there are get more turns.
+		w := s.perBatch()
+		runnable := (w.core + w.waiting) / (w.core + w.waiting + w.blocked)
+		most = min(most, max(int(s.cores.all), min(2*now, int(2*s.cores.all/runnable))))
 	} else if !s.cores.known && s.cores.all > 0 && !s.reading() {
 		most = min(most, int(s.cores.all))
 	}

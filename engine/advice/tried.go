@@ -169,11 +169,13 @@ func changedAlone(a, b []trace.Knob) (name string, alone bool) {
 // refused reports whether a value was tried, bought nothing and is not in force any
 // more, or could not be applied. Of a number, so are those beyond one that was tried in
 // vain from this side, and, where it made no difference, those on the way to it; until
-// another knob has gained something since, which may have moved the bottleneck.
+// another knob has gained something since, which may have moved the bottleneck. A trial
+// that is not clear counts as one without a difference when all that it lacks is
+// precision, and it looks no better.
 func (s *situation) refused(knob, value string) bool {
 	now := s.knob(knob)
 	for _, note := range s.notApplied {
-		if strings.HasPrefix(note, knob+" "+now+" -> "+value) {
+		if strings.HasPrefix(note, knob+" "+now+" -> "+value+trace.NotApplied) {
 			return true
 		}
 	}
@@ -192,7 +194,7 @@ func (s *situation) refused(knob, value string) bool {
 		if t.To == value && t.To != now {
 			return true
 		}
-		if t.Outcome == Unclear || s.movedSince(t) {
+		if t.Outcome == Unclear && (t.Change.Throughput.Ratio >= 1 || t.Change.Throughput.Missing.What != evidence.Precision) || s.movedSince(t) {
 			continue
 		}
 		up := between(t.From, t.To)
@@ -202,7 +204,7 @@ func (s *situation) refused(knob, value string) bool {
 		}
 		// From here it is on the way to what was tried, or beyond it.
 		onTheWay := (between(now, t.To) > 0) == (ahead > 0) && t.To != now
-		if t.Outcome == NoGain && (onTheWay || t.To == now) || t.Outcome == Loss && onTheWay && beyond(now, t.To, value) {
+		if t.Outcome != Loss && (onTheWay || t.To == now) || t.Outcome == Loss && onTheWay && beyond(now, t.To, value) {
 			return true
 		}
 	}
