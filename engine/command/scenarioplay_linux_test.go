@@ -82,6 +82,25 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// TestAdviceIsFollowed plays two scenarios, of which no load on the machine changes what
+// is advised first.
+func TestAdviceIsFollowed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	data := folders{t: t, dir: t.TempDir(), made: map[dataKind]string{}}
+	for i := range scenarios {
+		sc := &scenarios[i]
+		if sc.name != "inline, reads wait" && sc.name != "nothing wrong" {
+			continue
+		}
+		p := sc.play(t, data.of(sc.data))
+		if !p.knobRight() || p.repeated != "" || p.replayed != p.last.Text() {
+			t.Errorf("%s\n%s\nagain: %q, from the file: %q", p.row(), p.details(), p.repeated, p.replayed)
+		}
+	}
+}
+
 // play is what became of a scenario.
 type play struct {
 	*scenario
