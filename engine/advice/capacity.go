@@ -119,7 +119,7 @@ func (s *situation) perBatch() (w work) {
 // estimate from what they did.
 type capacity struct {
 	cpu    float64 // core time that all of this process takes for a batch
-	device float64 // that the device computes
+	device float64 // that the device computes, its threads never waiting for a core
 	cores  *cores
 	batch  float64 // samples in one
 	shared bool    // the device computes on the same cores
@@ -131,7 +131,7 @@ func (s *situation) capacity() (c capacity, ok bool) {
 		return c, false
 	}
 	steps := float64(s.b.Steps)
-	c = capacity{device: float64(s.b.Busy) / steps, cores: &s.cores, batch: float64(s.b.Samples) / steps, shared: s.hostDevice}
+	c = capacity{device: float64(s.b.Busy) / steps * (1 - s.starved), cores: &s.cores, batch: float64(s.b.Samples) / steps, shared: s.hostDevice}
 	switch w := s.perBatch(); {
 	case s.cores.known:
 		c.cpu = max(s.cores.ours*float64(s.b.Active())/steps, w.core)
@@ -169,7 +169,7 @@ func (c *capacity) String() string {
 	}
 	takes := fmt.Sprintf("the device takes %s", c.rate(c.device))
 	if c.shared {
-		takes += ", on the same cores"
+		takes += " when it has the cores to itself"
 	}
 	if n := c.missing(); n > 0 {
 		takes += fmt.Sprintf(": about %s missing", figures.Counted(n, "core is", "cores are"))

@@ -110,7 +110,7 @@ var deviceRules = []Rule{
 	{Name: "copy bytes", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
 		f = s.turn("device_transforms", "on", "uint8 pixels are a quarter of the bytes of float32")
 		f.Share = s.share(trace.GroupCopy)
-		return f, f.Share >= moderate && s.can("device_transforms")
+		return f, f.Share >= moderate && s.can("device_transforms") && !s.smallCopies()
 	}},
 	{Name: "copy less", Group: trace.GroupCopy, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
@@ -151,13 +151,22 @@ var deviceRules = []Rule{
 }
 
 // largerBatches is for what the host does once a step, however many samples it has:
-// launches, and waiting for their results.
+// launches, small copies, and waiting for results.
 func largerBatches(s *situation) (f Finding, ok bool) {
 	batch, known := s.number("batch_size")
-	f = s.turn("batch_size", strconv.Itoa(2*batch), "the same launches and waits then serve twice the samples; the training changes with it")
+	f = s.turn("batch_size", strconv.Itoa(2*batch), "the same launches, copies and waits then serve twice the samples; the training changes with it")
 	f.Share = s.share(trace.GroupLaunch) + s.share(trace.GroupSync)
+	if s.smallCopies() {
+		f.Share += s.share(trace.GroupCopy)
+	}
 	fits := 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
 	return f, f.Share >= moderate && known && fits
+}
+
+// smallCopies reports whether what a copy costs before its first byte counts more than
+// its bytes: 256 KiB take PCIe 3.0 about 20 us, twice the latency of a copy.
+func (s *situation) smallCopies() bool {
+	return s.b.Bytes > 0 && s.b.Bytes < s.b.Steps*(256<<10)
 }
 
 // copies says how long a batch is copied and how long it is computed.

@@ -51,7 +51,7 @@ var ruleCases = []struct {
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", ""},
 	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", load(20), "device_transforms on", "~100 % of the loading is transforms that the device can do"},
 	{"transforms on the device", false, wait(trace.CauseDecode), "num_workers=4 device_transforms=off", load(20), "", "no knob helps"},
-	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", onHost, "", "on the same cores"},
+	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", onHost, "", "to itself"},
 	{"storage", true, wait(trace.CauseRead), "num_workers=64", nil, "", "faster storage"},
 	{"storage", false, wait(trace.CauseDecode), "num_workers=64", load(200), "", "4 workers would load as fast as 64"},
 	{"bursts", true, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", nil, "prefetch_factor 4", "in bursts"},
@@ -79,6 +79,8 @@ var ruleCases = []struct {
 	{"capture", false, wait(trace.CauseLaunch), "capture=on batch_size=32", nil, "batch_size 64", ""},
 	{"larger batches", true, wait(trace.CauseLaunch), "capture=on batch_size=32", nil, "batch_size 64", "the training changes"},
 	{"larger batches", false, wait(trace.CauseLaunch), "capture=on batch_size=32", spec("batch_size", 48, ""), "", "enqueue less"},
+	{"larger batches", true, wait(trace.CauseCopy), "pin_memory=on batch_size=32", copied(4 << 10), "batch_size 64", "twice the samples"},
+	{"larger batches", false, wait(trace.CauseCopy), "pin_memory=on batch_size=32", copied(4 << 20), "", "copy less"},
 	{"launch less", true, wait(trace.CauseLaunch), "capture=on", nil, "", "enqueue less"},
 	{"launch less", false, wait(trace.CauseSync), "capture=on", nil, "", "results less often"},
 	{"sync less", true, wait(trace.CauseSync), "num_workers=1", nil, "", "results less often"},
@@ -208,6 +210,15 @@ func slower(s *trace.Snapshot, n int, times int64, cause trace.Cause) {
 		more := (times - 1) * 100
 		st.Start, st.End = st.Start+int64(i)*more, st.End+int64(i+1)*more
 		st.Stall[cause] += more
+	}
+}
+
+// copied gives each step a copy of so many bytes.
+func copied(bytes int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		for i := range s.Recent {
+			s.Recent[i].Bytes, s.Recent[i].Copy = bytes, 10
+		}
 	}
 }
 
