@@ -38,6 +38,7 @@ done
 for d in forward backward_data backward_weight; do
   compile 90a conv_wgmma_$d.cu conv_${d}_fp16_wgmma -DKD_TYPES=4
   compile 90a conv_wgmma_$d.cu conv_${d}_bf16_wgmma -DKD_TYPES=8
+  compile 90a conv_wgmma_$d.cu conv_${d}_bf16_wgmma_unfenced -DKD_TYPES=8 -DKD_UNFENCED
 done
 
 # What this was made of, for those who cannot make it again: sources_test.go and

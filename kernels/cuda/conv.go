@@ -39,7 +39,8 @@ type convPlan struct {
 	tiles []tile
 	t     Target
 
-	variants []variant // the likeliest to be the fastest first
+	variants    []variant // the likeliest to be the fastest first
+	experiments []variant // what Configs leaves out
 }
 
 // newConvPlan lists the variants that fit g, the estimated fastest first.
@@ -71,6 +72,9 @@ func newConvPlan(g kernels.Conv, dir direction, typ kernels.Type, t Target) conv
 	c.variants = c.list(c.tiles, maxVariants)
 	more := c.wgmmaTiles(tensor)
 	c.tiles, c.variants = append(c.tiles, more...), append(c.variants, c.list(more, maxWgmmaVariants)...)
+	if len(more) > 0 && typ == kernels.BF16 {
+		c.experiments = []variant{c.whole(unfenced)}
+	}
 	return c
 }
 
@@ -119,9 +123,13 @@ func (c convPlan) name(v variant) string {
 	return fmt.Sprintf("%sk%d", v.tile, v.parts)
 }
 
-func (c convPlan) configs() []string {
-	names := make([]string, len(c.variants))
-	for i, v := range c.variants {
+func (c convPlan) configs() []string { return c.names(c.variants) }
+
+func (c convPlan) unlisted() []string { return c.names(c.experiments) }
+
+func (c convPlan) names(vs []variant) []string {
+	names := make([]string, len(vs))
+	for i, v := range vs {
 		names[i] = c.name(v)
 	}
 	return names
@@ -130,7 +138,7 @@ func (c convPlan) configs() []string {
 // find returns the variant called config. Tests also ask for numbers of parts that
 // are not listed.
 func (c convPlan) find(config string) variant {
-	for _, v := range c.variants {
+	for _, v := range slices.Concat(c.variants, c.experiments) {
 		if c.name(v) == config {
 			return v
 		}
@@ -193,12 +201,15 @@ func (p *planner) conv(c convPlan, l tile, gridY, gridZ int, parts Arg, bufs []A
 	if l.wgmma {
 		module += "_wgmma"
 	}
+	if l.unfenced {
+		module += "_unfenced"
+	}
 	if c.dir != convBackwardWeight {
 		bufs = append(bufs, parts)
 	}
 	args := slices.Concat(bufs, c.scalars(), last)
 	launch := p.launch(module, name+"_"+l.String(), [3]int{ceil(m, l.M) * ceil(n, l.N), gridY, gridZ}, l.threads, args...)
-	launch.Shared = uint32(c.shared(l))
+	launch.Shared, launch.Resident = uint32(c.shared(l)), c.resident(l)
 }
 
 // convKernel is one of the three products, which share the choice of a variant.

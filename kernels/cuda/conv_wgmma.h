@@ -26,8 +26,10 @@
 #include "conv_mma.h"
 #ifdef KD_WGMMA
 
-template <class T_, int BM_, int BN_, int STAGES_, int GROUPS_M, int GROUPS_N> struct wgmma_tile {
+// FENCED is false of an experiment alone: wgmma_product without its proxy fence.
+template <class T_, int BM_, int BN_, int STAGES_, int GROUPS_M, int GROUPS_N, bool FENCED_ = true> struct wgmma_tile {
   typedef T_ T;
+  static const bool FENCED = FENCED_;
   static const int BM = BM_, BN = BN_, BK = 64, STAGES = STAGES_;
   static const int threads = GROUPS_M * GROUPS_N * 128;
   static const int WM = BM / GROUPS_M, WN = BN / GROUPS_N, MT = WM / 64, NT = WN / 8;
@@ -120,7 +122,7 @@ KD_FN void wgmma_product(float (&acc)[L::MT][L::NT][4], OA &a, OB &b, int tiles,
   int at = 0, free = L::STAGES - 2;
   for (int t = 0; t < tiles; t++) {
     kd_cp_wait<L::STAGES - 3>();
-    kd_proxy_fence();
+    if constexpr (L::FENCED) kd_proxy_fence();
     kd_wgmma_wait<1>();
     kd_sync();
     kd_wgmma_fence();

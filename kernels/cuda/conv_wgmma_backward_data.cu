@@ -22,11 +22,11 @@ template <class L> KD_FN void data_wgmma(const typename L::T *dy, const typename
   wgmma_store<L, Y>(dx, acc, at.n0, g.c, accumulate, smem, phase_row{g, f, at.m0});
 }
 
-#define CONV_WGMMA(type, T, BM, BN, S, GM, GN, BLOCKS)                                                                               \
-  KD_KERNEL __launch_bounds__(GM *GN * 128, BLOCKS)                                                                                  \
-  conv_backward_data_##type##_wgmma##BM##x##BN##x64s##S(const T *dy, const T *w, T *dx, float *parts, CONV_PARAMS, int accumulate) { \
-    data_wgmma<wgmma_tile<T, BM, BN, S, GM, GN>>(dy, w, dx, parts, CONV_ARGS, accumulate);                                           \
-  }                                                                                                                                  \
-  KD_ENTRY(conv_backward_data_##type##_wgmma##BM##x##BN##x64s##S)
+#define CONV_WGMMA(type, T, BM, BN, S, GM, GN, BLOCKS, U, FENCED)                                                                       \
+  KD_KERNEL __launch_bounds__(GM *GN * 128, BLOCKS)                                                                                     \
+  conv_backward_data_##type##_wgmma##BM##x##BN##x64s##S##U(const T *dy, const T *w, T *dx, float *parts, CONV_PARAMS, int accumulate) { \
+    data_wgmma<wgmma_tile<T, BM, BN, S, GM, GN, FENCED>>(dy, w, dx, parts, CONV_ARGS, accumulate);                                      \
+  }                                                                                                                                     \
+  KD_ENTRY(conv_backward_data_##type##_wgmma##BM##x##BN##x64s##S##U)
 #include "conv_wgmma_tiles.h"
 #endif

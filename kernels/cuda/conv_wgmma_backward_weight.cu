@@ -18,12 +18,12 @@ template <class L> KD_FN void weight_wgmma(const typename L::T *x, const typenam
   });
 }
 
-#define CONV_WGMMA(type, T, BM, BN, S, GM, GN, BLOCKS)                                                                      \
-  KD_KERNEL __launch_bounds__(GM *GN * 128, BLOCKS)                                                                         \
-  conv_backward_weight_##type##_wgmma##BM##x##BN##x64s##S(const T *x, const T *dy, float *dw, CONV_PARAMS, int per) {       \
-    weight_wgmma<wgmma_tile<T, BM, BN, S, GM, GN>>(x, dy, dw, CONV_ARGS, per);                                              \
-  }                                                                                                                         \
-  KD_ENTRY(conv_backward_weight_##type##_wgmma##BM##x##BN##x64s##S)
+#define CONV_WGMMA(type, T, BM, BN, S, GM, GN, BLOCKS, U, FENCED)                                                        \
+  KD_KERNEL __launch_bounds__(GM *GN * 128, BLOCKS)                                                                      \
+  conv_backward_weight_##type##_wgmma##BM##x##BN##x64s##S##U(const T *x, const T *dy, float *dw, CONV_PARAMS, int per) { \
+    weight_wgmma<wgmma_tile<T, BM, BN, S, GM, GN, FENCED>>(x, dy, dw, CONV_ARGS, per);                                   \
+  }                                                                                                                      \
+  KD_ENTRY(conv_backward_weight_##type##_wgmma##BM##x##BN##x64s##S##U)
 #define CONV_TILES_WIDE // results are few rows and many columns
 #include "conv_wgmma_tiles.h"
 #endif

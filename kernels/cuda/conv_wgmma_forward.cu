@@ -28,11 +28,11 @@ template <class L> KD_FN void forward_wgmma(const typename L::T *x, const typena
   wgmma_store<L, Y>(y, acc, at.n0, g.k, false, smem, row);
 }
 
-#define CONV_WGMMA(type, T, BM, BN, S, GM, GN, BLOCKS)                                                                                    \
-  KD_KERNEL __launch_bounds__(GM *GN * 128, BLOCKS)                                                                                       \
-  conv_forward_##type##_wgmma##BM##x##BN##x64s##S(const T *x, const T *w, T *y, const float *bias, float *parts, CONV_PARAMS, int relu) { \
-    forward_wgmma<wgmma_tile<T, BM, BN, S, GM, GN>>(x, w, y, bias, parts, CONV_ARGS, relu);                                               \
-  }                                                                                                                                       \
-  KD_ENTRY(conv_forward_##type##_wgmma##BM##x##BN##x64s##S)
+#define CONV_WGMMA(type, T, BM, BN, S, GM, GN, BLOCKS, U, FENCED)                                                                            \
+  KD_KERNEL __launch_bounds__(GM *GN * 128, BLOCKS)                                                                                          \
+  conv_forward_##type##_wgmma##BM##x##BN##x64s##S##U(const T *x, const T *w, T *y, const float *bias, float *parts, CONV_PARAMS, int relu) { \
+    forward_wgmma<wgmma_tile<T, BM, BN, S, GM, GN, FENCED>>(x, w, y, bias, parts, CONV_ARGS, relu);                                          \
+  }                                                                                                                                          \
+  KD_ENTRY(conv_forward_##type##_wgmma##BM##x##BN##x64s##S##U)
 #include "conv_wgmma_tiles.h"
 #endif

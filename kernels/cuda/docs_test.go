@@ -52,7 +52,7 @@ func registerTable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	arches := []string{"70", "75", "80", "90", "90a", "100"}
+	arches := []string{"70", "75", "80", "86", "89", "90", "90a", "100", "120"}
 	regs, shared := map[string]map[string]string{}, map[string]string{}
 	var names []string
 	var b strings.Builder
@@ -78,7 +78,7 @@ func registerTable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	slices.Sort(names)
-	b.WriteString("| kernel | static shared, bytes | sm_70 | sm_75 | sm_80 | sm_90 | sm_90a | sm_100 |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprintf(&b, "| kernel | static shared, bytes | sm_%s |\n|---|--:|%s\n", strings.Join(arches, " | sm_"), strings.Repeat("--:|", len(arches)))
 	for _, n := range names {
 		fmt.Fprintf(&b, "| %s | %s |", n, shared[n])
 		for _, a := range arches {

@@ -65,6 +65,7 @@ type Launch struct {
 	Entry       string // function in the module
 	Grid, Block [3]uint32
 	Shared      uint32 // bytes of dynamic shared memory
+	Resident    int    // blocks that a multiprocessor holds at once, as the planner counts on; 0: unknown
 	Args        []Arg
 }
 
@@ -94,8 +95,8 @@ const CounterBytes = 16 << 10
 // MaxArgs bounds the parameters of a kernel.
 const MaxArgs = 24
 
-// NewPlan returns the launches of op. The config is one of Configs, or empty
-// for the first of them. Buffers of activations, weights and their gradients
+// NewPlan returns the launches of op. The config is one of Configs or Experiments, or
+// empty for the first of them. Buffers of activations, weights and their gradients
 // must be aligned to 16 bytes. NewPlan fails for an operation without a kernel, for
 // a config that the operation does not have and for buffers of 2^31 elements or more.
 func NewPlan(op kernels.Op, t Target, config string) (Plan, error) {
@@ -107,7 +108,7 @@ func NewPlan(op kernels.Op, t Target, config string) (Plan, error) {
 	if config == "" {
 		config = configs[0]
 	}
-	if !slices.Contains(configs, config) {
+	if !slices.Contains(configs, config) && !slices.Contains(Experiments(op, t), config) {
 		return Plan{}, fmt.Errorf("cuda kernels: operation %s has no config %q on sm_%d: choose one of %s",
 			op.Name(), config, t.SM, strings.Join(configs, ", "))
 	}
@@ -130,6 +131,15 @@ func NewPlan(op kernels.Op, t Target, config string) (Plan, error) {
 func Configs(op kernels.Op, t Target) []string {
 	if k := kernelOf(op, t); k != nil {
 		return k.configs()
+	}
+	return nil
+}
+
+// Experiments names variants of op that nothing should train with, whatever a trial
+// says: they leave out what a manual asks for, to measure what it costs.
+func Experiments(op kernels.Op, t Target) []string {
+	if k, ok := kernelOf(op, t).(interface{ unlisted() []string }); ok {
+		return k.unlisted()
 	}
 	return nil
 }

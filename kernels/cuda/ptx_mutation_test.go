@@ -39,6 +39,7 @@ func ptxMutations() []mutation {
 	deep := kernels.ConvForward{Conv: kernels.Conv{N: 2, H: 9, W: 8, C: 16, K: 64, R: 3, S: 4, Stride: 1, Pad: 1}, Type: kernels.F16}
 	// Few channels, so that several blocks sum each.
 	norm := kernels.BatchNormForward{Rows: 300, C: 8, Type: kernels.F16, Eps: 1e-5, Momentum: 0.1, Train: true, ReLU: true, Residual: true}
+	many := kernels.Conv{N: 2, H: 16, W: 16, C: 16, K: 64, R: 1, S: 1, Stride: 1}
 	linear := kernels.Linear{N: 5, In: 512, Out: 10, Type: kernels.F32}
 	pool := kernels.MaxPool{N: 1, H: 7, W: 9, C: 5, Size: 3, Stride: 2, Pad: 1, Type: kernels.F32}
 	const tile16, tile32, wgmma = "mma64x64x32s4", "mma64x64x16s4", "wgmma128x64x64s4"
@@ -63,7 +64,13 @@ func ptxMutations() []mutation {
 		m("copies of what is outside", narrow, tile16, "conv", `(cp\.async\.c\S+ \[%r\d+\], \[%rd\d+\], 16), %r\d+`, "$1"),
 		m("another parameter", forward, tile16, "conv", `(ld\.param\.u32 .*_param_)[4-8]\]`, "${1}9]"),
 		m("a longer parameter", pool, "", "maxpool", `\.param \.u32`, ".param .u64"),
+		// Between blocks: before a block says that its part is there, and before the last
+		// one reads the others'. (scale_check's blocks share nothing but atomics, whose
+		// order without a fence the interpreter does not know to be open.)
 		m("no fence", norm, "", "stats", `fence\.acq_rel\.gpu;`, ""),
+		m("no fence", kernels.BatchNormBackward{Rows: 300, C: 8, Type: kernels.F16, ReLU: true}, "", "sums", `fence\.acq_rel\.gpu;`, ""),
+		m("no fence", kernels.ConvBackwardWeight{Conv: many, Type: kernels.BF16, Bias: true}, tile16, "sum_rows", `fence\.acq_rel\.gpu;`, ""),
+		m("no fence", kernels.SoftmaxXent{N: 133, C: 10}, "", "xent", `fence\.acq_rel\.gpu;`, ""),
 		m("a count too many", norm, "", "stats", `(atom\.global\.add\.u32 %r\d+, \[%rd\d+\]), %r\d+`, "$1, 2"),
 		m("another lane", linear, "", "linear", `(shfl\.sync\.bfly\.b32 %f\d+, %f\d+), %r\d+`, "$1, 0"),
 		m("a shorter vector", norm, "", "apply", `(st\.global)\.v4\.b32(\s+\[\S+\], \{%r\d+, %r\d+), %r\d+, %r\d+`, "$1.v2.b32$2"),

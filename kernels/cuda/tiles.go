@@ -15,12 +15,17 @@ type tile struct {
 	resident int     // blocks a multiprocessor holds, by their registers
 	rate     float64 // share of the peak rate that a warp reaches; an estimate
 	wgmma    bool    // by Hopper's wgmma
+	unfenced bool    // without its proxy fence: an experiment
 }
 
 func (t tile) String() string {
 	switch {
 	case t.wgmma:
-		return fmt.Sprintf(familyWgmma+"%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
+		name := fmt.Sprintf(familyWgmma+"%dx%dx%ds%d", t.M, t.N, t.K, t.stages)
+		if t.unfenced {
+			name += "u"
+		}
+		return name
 	case t.stages == 0:
 		return fmt.Sprintf(familySIMT+"%dx%dv%d", t.M, t.N, t.vector)
 	}
@@ -94,6 +99,15 @@ var (
 		wgmma(64, 128, 4, 256, 2, 0.65),
 	}
 )
+
+// unfenced is the tile without the proxy fence of each turn. The manual asks for the
+// fence, so that what a trial of this one shows is no reason to train with it: it is
+// in no list of variants.
+var unfenced = func() tile {
+	t := wgmma(128, 128, 3, 256, 2, 0.9)
+	t.unfenced = true
+	return t
+}()
 
 // The families of a convolution's variants: what their products are computed with.
 const (

@@ -11,6 +11,7 @@ import (
 
 	"dev.gpustall/kernels"
 	"dev.gpustall/kernels/verify"
+	"dev.gpustall/kernels/verify/ptxvm"
 )
 
 // Depths of many tiles, so that every place of a pipeline is filled more than once,
@@ -144,6 +145,33 @@ func TestWgmmaModules(t *testing.T) {
 					t.Errorf("sm_%d %s %s: %v", sm, d, typ, err)
 				}
 			}
+		}
+	}
+}
+
+// The experiment without the proxy fence is nobody's choice, and emulation and
+// interpreter notice what it leaves out.
+func TestUnfenced(t *testing.T) {
+	target := Target{SM: 90, Processors: 3}
+	deep := kernels.Conv{N: 2, H: 9, W: 8, C: 64, K: 64, R: 3, S: 4, Stride: 1, Pad: 1}
+	for _, op := range wgmmaOps(deep, kernels.BF16, false) {
+		names := Experiments(op, target)
+		if len(names) != 1 || slices.Contains(Configs(op, target), names[0]) || len(Experiments(op, Target{SM: 80})) > 0 {
+			t.Fatalf("%s: %q", op.Name(), names)
+		}
+		plan, err := NewPlan(op, target, names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		bufs := inputs(op, 1)
+		want := clone(bufs)
+		op.Reference(want)
+		err = runPTX(t, op, plan, func(l Launch) *ptxvm.Module { return ptxModule(t, l.Module, target.SM) }, clone(bufs), identity(len(bufs)), false)
+		if err == nil || !strings.Contains(err.Error(), "fence") {
+			t.Errorf("%s: the interpreter says %v", op.Name(), err)
+		}
+		if fails(t, 0, op, plan, want, false) == "" {
+			t.Errorf("%s: the emulation notices nothing", op.Name())
 		}
 	}
 }
