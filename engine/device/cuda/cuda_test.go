@@ -163,6 +163,19 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+// The first thing that a fresh device does with a program may be to capture it: a
+// kernel that is loaded only when it is launched first would spoil the capture. Here
+// no kernel of a whole step has run before.
+func TestCaptureFresh(t *testing.T) {
+	for _, typ := range []kernels.Type{kernels.F32, kernels.BF16} {
+		d := open(t)
+		got := curve{model: "cnn", side: 8, batch: 2, steps: 1, lr: 0.02, typ: typ, capture: true}.losses(t, d)
+		if len(got) != 1 || d.programs[0].graph == nil {
+			t.Errorf("%v: losses %v of a program that is no graph", typ, got)
+		}
+	}
+}
+
 // Running out of device memory leaves the device as it was.
 func TestOutOfMemory(t *testing.T) {
 	d := open(t)
