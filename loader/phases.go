@@ -24,8 +24,7 @@ func (w *worker) load(ctx context.Context, s *slot) (err error) {
 		}
 		took := w.l.clock.Now() - start
 		s.Load += took
-		work := w.split.end(took)
-		s.Work.Add(&work)
+		w.split.end(took, &s.Work)
 	}()
 	if err := w.prepare(s); err != nil {
 		return err

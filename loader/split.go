@@ -40,6 +40,7 @@ type splitter struct {
 	last     reading // of the phase
 	work     trace.Work
 
+	took            int64   // worker time since a batch was last split, ns
 	readings        int     // in this batch
 	cost            float64 // of a reading, ns
 	phaseReadings   float64 // in a batch that is split by phase
@@ -67,7 +68,7 @@ func (p *splitter) read() (r reading) {
 
 // begin is called before a batch.
 func (p *splitter) begin() {
-	p.level, p.readings, p.work = unsplit, 0, trace.Work{}
+	p.level = unsplit
 	if p.meter == nil {
 		return
 	}
@@ -80,7 +81,7 @@ func (p *splitter) begin() {
 		return
 	}
 	runtime.LockOSThread()
-	p.measured = true
+	p.measured, p.readings, p.work = true, 0, trace.Work{}
 	p.began = p.read()
 	p.last = p.began
 }
@@ -97,33 +98,37 @@ func (p *splitter) phase(k trace.Kind) {
 	p.last = now
 }
 
-// end is called after a batch; it returns what was measured.
-func (p *splitter) end(took int64) trace.Work {
+// end is called after a batch, which took so many ns. It adds what was measured to work.
+func (p *splitter) end(took int64, work *trace.Work) {
 	if p.meter == nil {
-		return trace.Work{}
+		return
 	}
+	p.took += took
 	if p.level != unsplit {
-		now := p.read()
-		runtime.UnlockOSThread()
-		p.work.Batch = between(p.began, now)
-		if !p.measured {
-			p.work = trace.Work{}
-		}
-	}
-	spent := p.cost * float64(p.readings)
-	switch p.level {
-	case byPhase:
-		p.phases -= spent
-		p.phaseReadings = float64(p.readings)
-	case byBatch:
-		p.batches -= spent
+		p.measure(work)
 	}
 	// What is saved up does not grow with a long batch, nor does the debt of one.
 	limit := 2 * p.cost * max(p.phaseReadings, 2)
 	p.phases = min(max(p.phases+phaseShare*float64(took), -limit), limit)
 	p.batches = min(max(p.batches+batchShare*float64(took), -limit), limit)
-	p.sched.correct(took, &p.work)
-	return p.work
+}
+
+// measure ends a batch that is split.
+func (p *splitter) measure(work *trace.Work) {
+	p.work.Batch = between(p.began, p.read())
+	runtime.UnlockOSThread()
+	spent := p.cost * float64(p.readings)
+	if p.level == byPhase {
+		p.phases -= spent
+		p.phaseReadings = float64(p.readings)
+	} else {
+		p.batches -= spent
+	}
+	if p.measured {
+		p.sched.correct(p.took, &p.work)
+		p.took = 0
+		work.Add(&p.work)
+	}
 }
 
 // between is what the thread did from one reading to the next. What was neither on a
@@ -157,8 +162,9 @@ type scheduler struct {
 
 const schedulerEvery = int64(100e6) // ns between two looks
 
-// correct counts a batch in and moves the part of its blocked time that passed in Go's
-// scheduler to the time waiting for a core.
+// correct counts in a batch that was split, with the worker time since the one before it,
+// and moves the part of its blocked time that passed in Go's scheduler to the time waiting
+// for a core.
 func (s *scheduler) correct(took int64, w *trace.Work) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

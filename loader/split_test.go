@@ -22,7 +22,7 @@ func measured(t *testing.T, processors, workers, batches int, d *numbers, inject
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 	l := open(t, Options{
 		Dataset: d, Transform: mix{}, Hold: 2, Recorder: trace.NewRecorder(trace.NewClock(), 0),
-		Knobs: Knobs{BatchSize: 4, NumWorkers: workers, PrefetchFactor: 2, InOrder: true, Inject: inject},
+		Knobs: Knobs{BatchSize: 16, NumWorkers: workers, PrefetchFactor: 2, InOrder: true, Inject: inject},
 	})
 	for range batches {
 		b, err := l.Next(context.Background())
@@ -42,7 +42,7 @@ func measured(t *testing.T, processors, workers, batches int, d *numbers, inject
 // whether or not there is a core for it.
 func TestSplit(t *testing.T) {
 	d := &numbers{samples: 64, onCode: func(int) error { time.Sleep(5 * time.Millisecond); return nil }}
-	work := measured(t, host.Processors(2), 2, 10, d, Inject{CPU: time.Millisecond})
+	work := measured(t, host.Processors(2), 2, 4, d, Inject{CPU: time.Millisecond})
 	decode, transform := *work.Phases.Of(trace.KindDecode), *work.Phases.Of(trace.KindTransform)
 	if 10*decode.Blocked < 7*decode.Total() || decode.Bound() != trace.BoundIO {
 		t.Errorf("asleep in decode: %+v", decode)
@@ -55,7 +55,7 @@ func TestSplit(t *testing.T) {
 // Four workers that compute on two of Go's processors wait for these in Go's scheduler,
 // which to the kernel is sleeping: it counts as waiting for a core.
 func TestWaitingForGoIsNotBlocked(t *testing.T) {
-	work := measured(t, 2, 4, 60, &numbers{samples: 64}, Inject{CPU: 5 * time.Millisecond})
+	work := measured(t, 2, 4, 16, &numbers{samples: 64}, Inject{CPU: 5 * time.Millisecond})
 	transform := *work.Phases.Of(trace.KindTransform)
 	t.Logf("%+v", transform)
 	if 4*transform.Blocked > transform.Total() || transform.Bound() != trace.BoundCores {
@@ -83,8 +83,12 @@ func TestMeasuringIsCheap(t *testing.T) {
 			for range 48 {
 				p.phase(trace.KindDecode)
 			}
-			p.end(int64(took))
-			if i > 0 {
+			var work trace.Work
+			p.end(int64(took), &work)
+			if work.Measured() != (p.level != unsplit) {
+				t.Fatalf("level %d, measured %+v", p.level, work)
+			}
+			if i > 0 && p.level != unsplit {
 				spent += p.cost * float64(p.readings)
 			}
 		}
