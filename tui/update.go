@@ -80,6 +80,7 @@ func (m *Model) advance(now time.Time) tea.Cmd {
 // look refreshes after the view was moved by hand.
 func (m *Model) look() tea.Cmd {
 	m.dirty = true
+	m.verdict.spare = spareTexts // everything below moves anyway
 	now := time.Now()
 	m.refresh(now, true)
 	return m.analyse(now, m.o.Replay || m.frozen)

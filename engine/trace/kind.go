@@ -49,7 +49,7 @@ var kinds = [NumKinds]KindInfo{
 	KindNext:       {"next", 'n', "waiting for data", CauseWorkers},
 	KindEnqueue:    {"enqueue", 'l', "enqueuing", CauseLaunch},
 	KindSync:       {"sync", 'y', "waiting for the device", CauseSync},
-	KindStarved:    {"starved", 'q', "ready, without a core", CauseHost},
+	KindStarved:    {"starved", 'q', "waiting for a core", CauseHost},
 	KindRebuild:    {"rebuild", 'x', "changing a setting", CauseTransition},
 	KindTransition: {"transition", 0, "", CauseTransition},
 	KindPause:      {"pause", 'z', "paused", CausePaused},
