@@ -11,7 +11,7 @@ func stretch(t *trace.Tally) evidence.Stretch {
 	blocks := make([]evidence.Block, len(list))
 	for i := range list {
 		b := &list[i]
-		blocks[i] = evidence.Block{Steps: int(b.Steps), Samples: b.Samples, Active: b.Active, Busy: b.Busy}
+		blocks[i] = evidence.Block{Steps: int(b.Steps), Samples: b.Samples, Active: b.Active, Busy: b.Busy, Squares: b.Squares}
 	}
 	return evidence.Measure(evidence.Series{Start: t.From, Blocks: blocks})
 }

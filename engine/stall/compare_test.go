@@ -2,7 +2,9 @@ package stall
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/trace"
@@ -60,5 +62,26 @@ func TestSegmentsAreCompared(t *testing.T) {
 	}, 100, 100)
 	if !near(&rows[1].VsA.Throughput, evidence.Same, 1) {
 		t.Errorf("a pause and a transition: %v", &rows[1].VsA.Throughput)
+	}
+}
+
+// Merged steps still tell how much single ones vary: a slow wave below their noise does
+// not make them one.
+func TestMergedStepsKeepTheirSpread(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	steps := make([]trace.Step, 8000)
+	var at int64
+	for i := range steps {
+		took := int64(20e6 * (1 + 0.1*r.NormFloat64() + 0.015*math.Sin(float64(i)/60)))
+		steps[i] = trace.Step{Index: int32(i), Samples: 32, Start: at, End: at + took, Busy: took}
+		at += took
+	}
+	snap := &trace.Snapshot{Segments: []trace.Segment{{}}, Recent: steps, Digest: *trace.Digested(steps)}
+	m := Segments(snap)[0].Stretch
+	if m.Blocks > trace.MaxBlocks || m.Steps != 8000 {
+		t.Fatalf("%d blocks of %d steps", m.Blocks, m.Steps)
+	}
+	if c := m.Step.Correlation; c > 4*20*time.Millisecond {
+		t.Errorf("steps of 20 ms are correlated over %v", c)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // digestFormat is the first byte of a digest in a file. A digest of another format,
 // or of other causes, is not read: the steps are.
-const digestFormat = 2
+const digestFormat = 3
 
 var errDigest = errors.New("not a digest of this version")
 

@@ -63,7 +63,15 @@ func TestDigestAddsUp(t *testing.T) {
 				t.Errorf("segment %d: a block of %d steps among those of %d", i, b.Steps, tally.Blocks.length)
 			}
 		}
-		if s := &tally.Steady; blocks != (Block{s.Steps, s.Samples, s.Active(), s.Busy}) {
+		squares := 0.0
+		for j := len(own) - int(tally.Steady.Steps); j < len(own); j++ { // the first ones are left out
+			squares += float64(own[j].Active()) * float64(own[j].Active())
+		}
+		if math.Abs(blocks.Squares/squares-1) > 1e-9 {
+			t.Errorf("segment %d: the squares of the blocks add up to %g, those of its steps to %g", i, blocks.Squares, squares)
+		}
+		blocks.Squares = 0
+		if s := &tally.Steady; blocks != (Block{s.Steps, s.Samples, s.Active(), s.Busy, 0}) {
 			t.Errorf("segment %d: the blocks add up to %+v, its steps to %+v", i, blocks, s)
 		}
 		wantOut := int64(3)

@@ -106,7 +106,8 @@ func (t *Tally) Add(s *Step) {
 	} else {
 		t.Plain.Add(s.Active())
 	}
-	t.Blocks.Add(Block{Steps: 1, Samples: int64(s.Samples), Active: s.Active(), Busy: s.Busy})
+	active := s.Active()
+	t.Blocks.Add(Block{Steps: 1, Samples: int64(s.Samples), Active: active, Busy: s.Busy, Squares: float64(active) * float64(active)})
 }
 
 // Excluded is the number of steps that are not steady.
@@ -130,7 +131,8 @@ const MaxBlocks = 512
 // Block is a run of consecutive steady steps.
 type Block struct {
 	Steps, Samples int64
-	Active, Busy   int64 // ns
+	Active, Busy   int64   // ns
+	Squares        float64 // sum of the squares of the steps' active ns, which tells how much single steps vary
 }
 
 func (b *Block) add(o *Block) {
@@ -138,6 +140,7 @@ func (b *Block) add(o *Block) {
 	b.Samples += o.Samples
 	b.Active += o.Active
 	b.Busy += o.Busy
+	b.Squares += o.Squares
 }
 
 // Blocks is a series of blocks of equal length, in steps, of which only the last
