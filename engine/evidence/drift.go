@@ -57,30 +57,54 @@ func fit(e, sums []float64, active time.Duration) (d Drift, variance, inefficien
 // beside the differences that are looked for in windows of a few seconds.
 const drifting = 0.0075 / 20
 
-// between estimates the change of log(time) that the drift common to both sides makes
-// over distance, in ns, and the variance of the estimate.
+// between estimates the change of log(time) that drifting makes over distance, in ns,
+// from the middle of one side to that of the other, and the variance of the estimate.
 //
-// Both slopes are measured. They are combined by precision with what is expected: no
-// drift, give or take drifting, or more when the slopes are steeper than twice their
-// error (as the moment estimator of DerSimonian and Laird, Controlled Clinical Trials
-// 7, 1986). So short stretches, which cannot measure their drift, take the little that
-// is expected, and long ones what they measure.
+// Both slopes are measured. The one common to both is their mean by precision, with
+// what is expected: no drift, give or take drifting, or more when the slopes are
+// steeper than their error (as the moment estimator of DerSimonian and Laird, Controlled
+// Clinical Trials 7, 1986). So short stretches, which cannot measure their drift, take
+// the little that is expected, and long ones what they measure. Where the two slopes
+// differ by more than their errors, each holds for its own part of the way, in between
+// as far as the difference is sure.
 func between(sides *[2]side, distance float64) (shift, variance float64) {
-	if distance == 0 {
+	over := float64(sides[0].Drift.Over + sides[1].Drift.Over)
+	if distance == 0 || over == 0 {
 		return 0, 0
 	}
-	precision, sum := 0.0, 0.0
+	var moved, errors [2]float64 // over all of the distance, by each slope; their variances
+	precision, sum, bent := 0.0, 0.0, 0.0
 	for i := range sides {
 		s := &sides[i]
-		if s.Drift.Over > 0 {
-			k := distance / float64(s.Drift.Over)
-			p := 1 / (12 * s.variance * k * k)
-			precision += p
-			sum += p * s.Drift.Total * k
+		if s.Drift.Over <= 0 {
+			continue
 		}
+		k := distance / float64(s.Drift.Over)
+		moved[i], errors[i] = s.Drift.Total*k, 12*s.variance*k*k
+		precision += 1 / errors[i]
+		sum += moved[i] / errors[i]
+		// A line says nothing of how the way bends: by this much if it is one in the
+		// logarithm and not in time, or the other way round.
+		bend := s.Drift.Total * s.Drift.Total / 8
+		bent += bend * bend
 	}
 	expected := drifting * distance / 1e9
-	moved := sum / precision
-	precision += 1 / (expected*expected + max(0, moved*moved-4/precision))
-	return sum / precision, 1 / precision
+	common := sum / precision
+	precision += 1 / (expected*expected + max(0, common*common-1/precision))
+	common, variance = sum/precision, 1/precision
+	apart := moved[1] - moved[0]
+	unlike := max(0, apart*apart-errors[0]-errors[1]) / 2 // variance of the slopes around the common one
+	if errors[0] == 0 || errors[1] == 0 {
+		unlike = 0
+	}
+	for i := range sides {
+		part := float64(sides[i].Drift.Over) / over
+		own := 0.0
+		if unlike > 0 {
+			own = unlike / (unlike + errors[i])
+		}
+		shift += part * (common + own*(moved[i]-common))
+		variance += part * part * own * errors[i]
+	}
+	return shift, variance + bent
 }

@@ -1,5 +1,7 @@
 package evidence
 
+import "slices"
+
 // Block is a run of consecutive steady steps. A long session merges its old steps
 // into blocks of more and more steps; a block of one step is a step.
 type Block struct {
@@ -47,6 +49,9 @@ const maxBlocks = 512
 // bounded returns the blocks that hold time and samples, merged pairwise until there
 // are at most maxBlocks.
 func (s Series) bounded() []Block {
+	if len(s.Blocks) <= maxBlocks && !slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Steps <= 0 || b.Samples <= 0 || b.Active <= 0 }) {
+		return s.Blocks
+	}
 	b := make([]Block, 0, len(s.Blocks))
 	for i := range s.Blocks {
 		if s.Blocks[i].Steps > 0 && s.Blocks[i].Samples > 0 && s.Blocks[i].Active > 0 {

@@ -49,10 +49,11 @@ func Measure(s Series) Stretch {
 	if len(blocks) < 2 {
 		return m
 	}
-	e := make([]float64, len(blocks))
-	sums := make([]float64, len(blocks)+1)
-	m.Step = m.level(blocks, e, sums, func(b *Block) int64 { return b.Active })
-	m.Busy = m.level(blocks, e, sums, func(b *Block) int64 { return b.Busy })
+	var residuals [maxBlocks]float64
+	var sums [maxBlocks + 1]float64
+	e := residuals[:len(blocks)]
+	m.Step = m.level(blocks, e, sums[:len(blocks)+1], func(b *Block) int64 { return b.Active })
+	m.Busy = m.level(blocks, e, sums[:len(blocks)+1], func(b *Block) int64 { return b.Busy })
 	if known && m.Blocks < m.Steps {
 		// How many steps tell as much as one follows from the long-run variance of a
 		// step over the variance of single steps.

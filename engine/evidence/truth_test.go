@@ -28,6 +28,9 @@ var hosts = []struct {
 	{"load switches every 60 steps, two switches seen before", switching(60), 2, 30},
 	{"drift of 2 % in 1,000 steps, noise 10 %", driftingBy(2e-5, 0.1), 0, 30},
 	{"drift of 2 % in 1,000 steps, noise 2 %", driftingBy(2e-5, 0.02), 0, 30},
+	{"drift of 10 % in 1,000 steps, noise 10 %", driftingBy(1e-4, 0.1), 0, 100},
+	{"drift of 10 % in 1,000 steps, noise 2 %", driftingBy(1e-4, 0.02), 0, 100},
+	{"drift of 20 % in 1,000 steps, noise 10 %", driftingBy(2e-4, 0.1), 0, 500},
 	{"bursts of 8 workers", bursts(8, 4), 0, 30},
 	{"rare long steps (1 in 100, about 10 times)", spikes(0.01, 10), 0, 30},
 }
@@ -53,7 +56,7 @@ func TestTruth(t *testing.T) {
 		if !rows.MatchString(h.name) {
 			continue
 		}
-		for _, n := range []int{30, 100, 500, 2000} {
+		for _, n := range []int{30, 100, 200, 500, 2000} {
 			o := trial{host: h.host, a: n, b: n, ratio: 1, history: h.history}.runs(*trials)
 			p := o.different()
 			fmt.Printf("| %s | %d | %.0f %% | %.2f ± %.2f %% | %.1f %% | %.1f %% |\n", h.name, n, 100*nominal, 100*p,
