@@ -171,7 +171,7 @@ func changedAlone(a, b []trace.Knob) (name string, alone bool) {
 // vain from this side, and, where it made no difference, those on the way to it; until
 // another knob has gained something since, which may have moved the bottleneck. A trial
 // that is not clear counts as one without a difference when all that it lacks is
-// precision, and it looks no better.
+// precision, and it hardly looks better.
 func (s *situation) refused(knob, value string) bool {
 	now := s.knob(knob)
 	for _, note := range s.notApplied {
@@ -194,7 +194,7 @@ func (s *situation) refused(knob, value string) bool {
 		if t.To == value && t.To != now {
 			return true
 		}
-		if t.Outcome == Unclear && (t.Change.Throughput.Ratio >= 1 || t.Change.Throughput.Missing.What != evidence.Precision) || s.movedSince(t) {
+		if t.Outcome == Unclear && (t.Change.Throughput.Ratio >= 1+moderate || t.Change.Throughput.Missing.What != evidence.Precision) || s.movedSince(t) {
 			continue
 		}
 		up := between(t.From, t.To)

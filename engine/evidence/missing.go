@@ -51,7 +51,7 @@ type Missing struct {
 }
 
 // String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
-// "known to ±4.1 %, of ±2.0 %", "not measured".
+// "known to ±4.1 %, of ±2.0 %", "hardly known, of ±2.0 %", "not measured".
 func (m Missing) String() string {
 	switch m.What {
 	case Steps:
@@ -61,6 +61,9 @@ func (m Missing) String() string {
 	case Windows:
 		return fmt.Sprintf("%s of %s", figures.Count(int(m.Have)), figures.Counted(int(m.Want), "independent window", "independent windows"))
 	case Precision:
+		if m.Have >= 1 { // a factor, of which no digit is known
+			return fmt.Sprintf("hardly known, of ±%s", figures.Prose.Percent(m.Want))
+		}
 		return fmt.Sprintf("known to ±%s, of ±%s", figures.Prose.Percent(m.Have), figures.Prose.Percent(m.Want))
 	case Measurement:
 		return "not measured"
