@@ -66,7 +66,7 @@ func (s *situation) findings() []Finding {
 				continue
 			}
 			f, ok := r.Check(s)
-			if !ok || f.Value != "" && s.refused(f.Knob, f.Value) {
+			if !ok || f.Value != "" && (s.refused(f.Knob, f.Value) || s.outweighed(r, &f)) {
 				continue
 			}
 			turned[r.Group] = turned[r.Group] || f.Value != ""
@@ -81,6 +81,16 @@ func (s *situation) findings() []Finding {
 		out[0].Evidence += "; part of this bottleneck is injected, so the other way is to stop injecting it"
 	}
 	return out
+}
+
+// outweighed reports whether what a knob beside the loader is about is little against the
+// wait for data: the loader sets the pace then, and what the knob saves is waited again.
+func (s *situation) outweighed(r *Rule, f *Finding) bool {
+	switch r.Group {
+	case trace.GroupCopy, trace.GroupLaunch, trace.GroupSync:
+		return 2*f.Share < s.b.DataShare()
+	}
+	return false
 }
 
 // lead is 1 for a knob that may gain something, else 0.
@@ -125,6 +135,7 @@ var deviceRules = []Rule{
 		return f, f.Share >= moderate && s.can("capture")
 	}},
 	{Name: "larger batches", Group: trace.GroupLaunch, Check: largerBatches},
+	{Name: "short operations", Check: shortOperations},
 	{Name: "launch less", Group: trace.GroupLaunch, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "no knob helps here: enqueue less, in fewer, fused launches",
@@ -161,6 +172,21 @@ func largerBatches(s *situation) (f Finding, ok bool) {
 	}
 	fits := 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
 	return f, f.Share >= moderate && known && fits
+}
+
+// startUp is what starting a kernel costs a GPU, in ns: about 2 to 3 us.
+const startUp = 2500
+
+// shortOperations is for a device whose operations are hardly longer than starting them
+// takes: its busy time then hardly grows with the batch. Only a GPU's do.
+func shortOperations(s *situation) (f Finding, ok bool) {
+	batch, known := s.number("batch_size")
+	f = s.turn("batch_size", strconv.Itoa(2*batch), fmt.Sprintf("the device's operations take %s on average, hardly more than starting one; the training changes with it", figures.Prose.Time(int64(s.op))))
+	if s.op > 0 {
+		f.Share = min(1, startUp/s.op) * s.b.Utilisation()
+	}
+	fits := 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
+	return f, f.Share >= 0.5 && known && fits && !s.hostDevice
 }
 
 // smallCopies reports whether what a copy costs before its first byte counts more than

@@ -51,7 +51,7 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 	if s.opening > 0 {
 		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", figures.Prose.Percent(s.opening/s.b.DataShare()), f.Evidence)
 	}
-	return f, s.judged() && s.workers > 0 && f.Share >= moderate && s.can("persistent_workers")
+	return f, s.judged() && s.workers > 0 && f.Share >= moderate && s.can("persistent_workers") && !s.computing()
 }
 
 // epochStarts is what is left to say when the workers persist already.

@@ -81,6 +81,8 @@ var ruleCases = []struct {
 	{"larger batches", false, wait(trace.CauseLaunch), "capture=on batch_size=32", spec("batch_size", 48, ""), "", "enqueue less"},
 	{"larger batches", true, wait(trace.CauseCopy), "pin_memory=on batch_size=32", copied(4 << 10), "batch_size 64", "twice the samples"},
 	{"larger batches", false, wait(trace.CauseCopy), "pin_memory=on batch_size=32", copied(4 << 20), "", "copy less"},
+	{"short operations", true, nil, "num_workers=1 batch_size=2", timedOps(3000), "batch_size 4", "hardly more than starting one"},
+	{"short operations", false, nil, "num_workers=1 batch_size=2", timedOps(30000), "", "the loader keeps up"},
 	{"launch less", true, wait(trace.CauseLaunch), "capture=on", nil, "", "enqueue less"},
 	{"launch less", false, wait(trace.CauseSync), "capture=on", nil, "", "results less often"},
 	{"sync less", true, wait(trace.CauseSync), "num_workers=1", nil, "", "results less often"},
@@ -211,6 +213,11 @@ func slower(s *trace.Snapshot, n int, times int64, cause trace.Cause) {
 		st.Start, st.End = st.Start+int64(i)*more, st.End+int64(i+1)*more
 		st.Stall[cause] += more
 	}
+}
+
+// timedOps gives the session an operation that takes so many ns.
+func timedOps(ns int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) { s.Ops = []trace.OpTime{{Name: "relu", Calls: 100, Total: 100 * ns}} }
 }
 
 // copied gives each step a copy of so many bytes.

@@ -23,6 +23,7 @@ type situation struct {
 	workers    int     // num_workers
 	samples    int64   // of the data set; 0 when unknown
 	trials     []Trial
+	op         float64  // ns that an operation of the device takes, on average; 0 when none was timed
 	notApplied []string // notes on changes that could not be made
 	opening    float64  // the share of the active time lost to data in the first steps of epochs
 
@@ -46,6 +47,7 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation 
 	if mean, _, n := s.GaugeOver(trace.GaugeStarved, t.From, t.To); n > 0 {
 		c.starved = mean / 100
 	}
+	c.op = meanOp(s, t.Segment)
 	c.workers, _ = c.number("num_workers")
 	if c.workers > 0 {
 		c.watchOpenings(s.Recent, t)
@@ -56,6 +58,17 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation 
 	}
 	c.watchQueue(s, t.From, t.To)
 	return c
+}
+
+// meanOp is how long an operation of the device takes in a segment, on average, in ns.
+func meanOp(s *trace.Snapshot, segment int32) float64 {
+	var ns, calls int64
+	for i := range s.Ops {
+		if o := &s.Ops[i]; o.Segment == segment {
+			ns, calls = ns+o.Total, calls+o.Calls
+		}
+	}
+	return float64(ns) / float64(max(1, calls))
 }
 
 // watchOpenings finds what the first steps of epochs cost, from the steps of t that
