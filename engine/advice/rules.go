@@ -78,7 +78,7 @@ func (s *situation) findings() []Finding {
 		return cmp.Or(cmp.Compare(b.lead(), a.lead()), cmp.Compare(b.Share, a.Share))
 	})
 	if len(out) > 0 && s.flags&trace.FlagInjected != 0 && s.b.DataShare() >= moderate {
-		out[0].Evidence += "; part of this bottleneck is injected, so the other way is to stop injecting it"
+		out[0].Evidence = join(out[0].Evidence, "part of this bottleneck is injected, so the other way is to stop injecting it")
 	}
 	return out
 }

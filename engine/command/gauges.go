@@ -84,7 +84,7 @@ type starvation struct{ core, waiting time.Duration }
 
 // sample returns the share of the time since the last one in which they waited for a core.
 func (s *starvation) sample(dev device.Device) (share float64, known bool) {
-	d, ok := dev.(device.HostStreams)
+	d, ok := dev.(device.HostKernels)
 	if !ok {
 		return 0, false
 	}

@@ -33,12 +33,16 @@ type OpTimer interface {
 	OpTimes(t Timing, dst []time.Duration) ([]time.Duration, error)
 }
 
-// HostStreams is a Device whose streams are threads of the host, which may be ready to
-// run and have no core.
+// HostStreams is a Device whose streams, or copies, are the work of threads of the host,
+// which may be ready to run and have no core.
 type HostStreams interface {
 	// Late is how long that was so between the last Record on e's stream before e's
 	// and e's own, which has completed. It leaves out what its kernels waited.
 	Late(e Event) time.Duration
+}
+
+// HostKernels is a Device whose kernels run on threads of the host.
+type HostKernels interface {
 	// Starved is what the threads that run kernels did since the device was opened, in
 	// the launches that were measured: on a core, and waiting for one. It is false
 	// where that is not known. Any goroutine may call it.

@@ -26,7 +26,7 @@ const PinNote = "the cpu device reads host memory where it lies, so page-locking
 var errClosed = errors.New("cpu device: it is closed")
 
 // Device is the host as an accelerator. It implements device.Device, device.OpTimer,
-// device.Overheader and device.HostStreams.
+// device.Overheader, device.HostStreams and device.HostKernels.
 type Device struct {
 	start time.Time // of the events' clock
 	info  device.Info
@@ -56,6 +56,7 @@ var (
 	_ device.OpTimer     = (*Device)(nil)
 	_ device.Overheader  = (*Device)(nil)
 	_ device.HostStreams = (*Device)(nil)
+	_ device.HostKernels = (*Device)(nil)
 )
 
 // Open returns the host as a device. Its kernels use the given number of

@@ -20,7 +20,8 @@ import (
 
 var errClosed = errors.New("emulated device: it is closed")
 
-// Device is an emulated accelerator. It implements device.Device and device.OpTimer.
+// Device is an emulated accelerator. It implements device.Device, device.OpTimer and
+// device.HostStreams.
 type Device struct {
 	preset Preset
 	clock  Clock
@@ -34,12 +35,13 @@ type Device struct {
 	mem               arena
 	hostMu            sync.Mutex
 	host              []pinned
+	late              int64 // ns that the last copy held the caller too long; since the last Record
 	closed            bool
 }
 
 type event struct {
 	live, recorded bool
-	time           int64
+	time, late     int64
 }
 
 type program struct {
@@ -55,8 +57,9 @@ type timing struct {
 }
 
 var (
-	_ device.Device  = (*Device)(nil)
-	_ device.OpTimer = (*Device)(nil)
+	_ device.Device      = (*Device)(nil)
+	_ device.OpTimer     = (*Device)(nil)
+	_ device.HostStreams = (*Device)(nil)
 )
 
 // New returns an accelerator with the given properties on clock.
@@ -134,6 +137,7 @@ func (d *Device) copy(op string, s device.Stream, e *engine, b device.Buffer, ho
 	e.run(d.clock.Now(), tail, d.preset.Card.copyTime(len(host), locked))
 	if !locked {
 		d.clock.Sleep(*tail)
+		d.late = d.clock.Now() - *tail
 	}
 	return nil
 }
@@ -262,7 +266,17 @@ func (d *Device) Record(s device.Stream, e device.Event) error {
 		return err
 	}
 	ev.recorded, ev.time = true, max(d.clock.Now(), *tail)
+	ev.late, d.late = d.late, 0
 	return nil
+}
+
+// Late is how long after its end the copy before e's Record let the caller go on.
+func (d *Device) Late(e device.Event) time.Duration {
+	ev, err := d.event("late", e)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(ev.late)
 }
 
 // Wait holds later work on s back until e's latest Record.
