@@ -285,7 +285,11 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 		}
 	case chapterProve:
 		say("3 of 4, prove: #%d is in force. Is it faster, or was that chance?", g.fixed)
-		say("So far, against #%d: %s.", g.slow, &g.so)
+		if g.so == (evidence.Change{}) {
+			say("Nothing of it is measured yet.")
+		} else {
+			say("So far, against #%d: %s.", g.slow, &g.so)
+		}
 	case chapterExport:
 		say("Proved: %s throughput, #%d against #%d.", &g.so, g.fixed, g.slow)
 		say("4 of 4, export: e writes the report, with both pictures.")

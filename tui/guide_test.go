@@ -57,7 +57,7 @@ func TestGuide(t *testing.T) {
 	at(chapterFix, "is staged", "apply it")
 	s.press("enter")
 	wait(1)
-	at(chapterProve, "3 of 4, prove", "So far, against #1: not known yet")
+	at(chapterProve, "3 of 4, prove", "Nothing of it is measured yet")
 	wait(30)
 	at(chapterExport, "Proved: +", "4 of 4, export")
 	s.press("e")
