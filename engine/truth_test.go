@@ -44,6 +44,7 @@ func TestTruth(t *testing.T) {
 	t.Run("waits", truthOfWaits)
 	t.Run("emulated", func(t *testing.T) { truthOfEmulation(t, rows) })
 	t.Run("injected", func(t *testing.T) { truthOfInjection(t, rows) })
+	t.Run("host", func(t *testing.T) { truthOfHost(t, rows) })
 }
 
 // truthOfWaits prints how late waits end.
