@@ -126,4 +126,5 @@ type Tried struct {
 	Variant string
 	Time    time.Duration // of one launch
 	Why     string        // what was wrong with it; empty when nothing was
+	Broken  bool          // it left the process that tried it with a device of no further use
 }

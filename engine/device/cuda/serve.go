@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"dev.gpustall/engine/device"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
@@ -54,33 +55,16 @@ func serve(in io.Reader, out io.Writer, tamper func(*cudakernels.Plan)) error {
 
 // answer tries the variants of q. Its error says that no more can be tried.
 func (d *Device) answer(q question, tell func(answer) error) error {
-	r, err := d.newTrial(q.Op)
+	told := false
+	err := d.Try(q.Op, q.Configs, false, func(t device.Tried) error {
+		told = true
+		return tell(answer{Config: t.Variant, Time: t.Time, Why: t.Why, Broken: t.Broken})
+	})
 	switch {
 	case errors.Is(err, errNoRoom):
 		return tell(answer{NoRoom: true})
-	case err != nil: // nothing has been launched yet
+	case err != nil && !told:
 		return errors.Join(err, tell(answer{Why: err.Error()}))
 	}
-	for i, config := range q.Configs {
-		took, err := r.run(config, i == 0)
-		a := answer{Config: config, Time: took}
-		if err != nil {
-			a.Why = err.Error()
-			a.Broken = errors.Is(err, errHung) || d.drain() != nil
-		}
-		switch {
-		case errors.Is(err, errHung):
-			a.Why = "hangs: " + a.Why
-		case a.Broken:
-			a.Why = "broke the GPU's context: " + a.Why
-		}
-		if e := tell(a); e != nil || a.Broken {
-			return errors.Join(err, e) // whatever gives memory back might wait for ever
-		}
-		if err != nil && i == 0 {
-			break
-		}
-	}
-	r.free()
-	return nil
+	return err
 }

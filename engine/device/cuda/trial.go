@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"gorgonia.org/cu"
@@ -96,6 +97,20 @@ const period = 1<<20 - 3
 
 // fill writes random numbers, uniform in -1 to 1, into argument i. Integers are zero.
 func (r *trial) fill(i int) error {
+	a, pattern := r.args[i], r.pattern(i)
+	for at := 0; at < a.Size(); at += len(pattern) {
+		part := pattern[:min(len(pattern), a.Size()-at)]
+		if err := r.d.ctx.CopyIn(r.bufs[i].Addr+uint64(at), part, r.d.setup); err != nil {
+			return err
+		}
+	}
+	err := r.sync()
+	runtime.KeepAlive(pattern) // the driver may read it until now
+	return err
+}
+
+// pattern is what argument i repeats.
+func (r *trial) pattern(i int) []byte {
 	a, size := r.args[i], r.args[i].Type.Size()
 	pattern := make([]byte, min(a.Len, period)*size)
 	if a.Type != kernels.U8 && a.Type != kernels.I32 {
@@ -106,15 +121,89 @@ func (r *trial) fill(i int) error {
 		}
 		kernels.Store(pattern, a.Type, v)
 	}
-	for at := 0; at < a.Size(); at += len(pattern) {
-		part := pattern[:min(len(pattern), a.Size()-at)]
-		if err := r.d.ctx.CopyIn(r.bufs[i].Addr+uint64(at), part, r.d.setup); err != nil {
-			return err
+	return pattern
+}
+
+// expect has the operation's reference say on the host what is right, in the first
+// variant's place.
+func (r *trial) expect() {
+	bufs := make([][]byte, len(r.args))
+	for i, a := range r.args {
+		bufs[i] = make([]byte, a.Size())
+		pattern := r.pattern(i)
+		for at := 0; at < len(bufs[i]); at += len(pattern) {
+			copy(bufs[i][at:], pattern)
 		}
 	}
-	err := r.sync()
-	runtime.KeepAlive(pattern) // the driver may read it until now
-	return err
+	r.op.Reference(bufs)
+	for i, a := range r.args {
+		if a.Role != kernels.In {
+			r.want[i] = slices.Concat(make([]byte, margin), bufs[i], make([]byte, margin))
+			r.scale[i] = magnitude(bufs[i], a.Type)
+		}
+	}
+}
+
+// Try runs variants of op in this process, which one that is wrong may leave with a
+// device of no further use: the last that is told of then says so. Their results are
+// compared with the first one's, or with the reference's. The error is that of tell,
+// of a variant that broke the device, or that there is no room to try in.
+func (d *Device) Try(op kernels.Op, configs []string, reference bool, tell func(device.Tried) error) error {
+	r, err := d.newTrial(op)
+	if err != nil {
+		return err
+	}
+	if reference {
+		r.expect()
+	}
+	for i, config := range configs {
+		first := i == 0 && !reference
+		took, err := r.run(config, first)
+		t := device.Tried{Variant: config, Time: took}
+		if err != nil {
+			t.Why = err.Error()
+			t.Broken = errors.Is(err, errHung) || d.drain() != nil
+		}
+		switch {
+		case errors.Is(err, errHung):
+			t.Why = "hangs: " + t.Why
+		case t.Broken:
+			t.Why = "broke the GPU's context: " + t.Why
+		}
+		if e := tell(t); e != nil || t.Broken {
+			return errors.Join(err, e) // whatever gives memory back might wait for ever
+		}
+		if err != nil && first {
+			break // there is nothing to compare the others with
+		}
+	}
+	r.free()
+	return nil
+}
+
+// Configs names the variants of op on this GPU, and then those that only an experiment
+// takes.
+func (d *Device) Configs(op kernels.Op) (configs, experiments []string) {
+	return cudakernels.Configs(op, d.target), cudakernels.Experiments(op, d.target)
+}
+
+// Occupancy is how many blocks of a variant's first kernel a multiprocessor holds at
+// once, by the driver and by what the planner counts on.
+func (d *Device) Occupancy(op kernels.Op, config string) (blocks, planned int, err error) {
+	plan, err := cudakernels.NewPlan(op, d.target, config)
+	if err != nil {
+		return 0, 0, err
+	}
+	l := plan.Launches[0]
+	f, err := d.function(l.Module, l.Entry, int(l.Shared))
+	if err != nil {
+		return 0, 0, err
+	}
+	err = d.ctx.Do(func() (err error) {
+		blocks, err = f.MaxActiveBlocksPerMultiProcessor(int(l.Block[0]), int64(l.Shared))
+		return err
+	})
+	return blocks, l.Resident, err
 }
 
 // sync waits for the trial's stream, and not for ever.

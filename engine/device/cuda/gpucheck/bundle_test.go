@@ -78,7 +78,7 @@ func TestBundleEmulated(t *testing.T) {
 	for _, p := range r.Parts {
 		status[p.Name] = p.Status
 	}
-	for _, name := range []string{"device", "tune-first", "compile", "tune", "contract", "kernels", "device-rest", "follows-cpu", "driver", "train-fp32", "train-bf16", "train-tf32", "train-fp16", "precision", "copies", "launches", "ops", "end-to-end", "starved"} {
+	for _, name := range []string{"device", "probe", "tune-first", "fence", "occupancy", "train-224", "compile", "tune", "contract", "kernels", "device-rest", "follows-cpu", "driver", "train-fp32", "train-bf16", "train-tf32", "train-fp16", "precision", "copies", "launches", "ops", "end-to-end", "starved"} {
 		if status[name] != statusOK {
 			t.Errorf("%s: %q", name, status[name])
 		}

@@ -161,10 +161,7 @@ func (c *check) one(ctx context.Context, p part) (r result, err error) {
 	if left < min(p.limit/8, 5*time.Second) {
 		return r, skip("no time was left")
 	}
-	limit := p.limit
-	if c.facts.Emulated {
-		limit *= 4 // the host does the GPU's work
-	}
+	limit := c.patient(p.limit)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r.Value, err = p.run(ctx, c)
@@ -172,6 +169,14 @@ func (c *check) one(ctx context.Context, p part) (r result, err error) {
 		err = skip("the time for all parts ran out: " + err.Error())
 	}
 	return r, err
+}
+
+// patient is a limit where the host may have to do the GPU's work.
+func (c *check) patient(limit time.Duration) time.Duration {
+	if c.facts.Emulated {
+		return 4 * limit
+	}
+	return limit
 }
 
 // remaining is the time to ctx's deadline.

@@ -20,6 +20,7 @@ func parts() []part {
 	}
 	return []part{
 		{"device", 45 * time.Second, checkDevice},
+		{"probe", 45 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.probe(ctx) }},
 		{"tune-first", 45 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.tuneFirst(ctx) }},
 		{"compile", 100 * time.Second, checkCompile},
 		tests("contract", 60*time.Second, "cuda.test", "-test.run=^TestDevice$/^contract$"),
@@ -39,16 +40,25 @@ func parts() []part {
 		{"ops", 160 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.ops(ctx) }},
 		{"end-to-end", 120 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.endToEnd(ctx, 0) }},
 		{"starved", 120 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.endToEnd(ctx, 0.5) }},
+		{"fence", 45 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.fence(ctx) }},
+		{"occupancy", 30 * time.Second, func(ctx context.Context, c *check) (any, error) {
+			var v []occupied
+			return pieceOf(ctx, c, &v, "occupancy")
+		}},
+		{"train-224", 60 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.train224(ctx) }},
 		{"torch", 60 * time.Second, checkTorch},
 		torch("matmul", 45*time.Second),
 		torch("eager", 60*time.Second),
 		torch("compile", 150*time.Second),
+		torch("reduce-overhead", 150*time.Second),
 		torch("end-to-end", 60*time.Second),
 		train("tf32"),
 		train("fp16"),
 		tests("follows-cpu", 90*time.Second, "cuda.test", "-test.run=^TestTrainingFollowsCPU$"),
 		tests("device-rest", 60*time.Second, "cuda.test", "-test.skip=^(TestDevice|TestVariants|TestTrainingFollowsCPU)$"),
 		tests("driver", 30*time.Second, "driver.test"),
+		{"ncu", 90 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.ncu(ctx) }},
+		{"sanitizer", 90 * time.Second, func(ctx context.Context, c *check) (any, error) { return c.sanitizer(ctx) }},
 		tests("variants", 120*time.Second, "cuda.test", "-test.run=^TestVariants$"),
 	}
 }
@@ -94,13 +104,7 @@ func (c *check) train(ctx context.Context, typ string) (any, error) {
 	if !c.has(typ) {
 		return nil, skip("the device has no " + typ)
 	}
-	s := trainSpec{Model: "resnet18", Side: 32, Type: typ, Batch: 128, Steps: 300, Contrast: 0.15, Rates: []int{128, 1024}, Seconds: 2}
-	if c.quick {
-		s = trainSpec{Model: "resnet18", Side: 8, Type: typ, Batch: 4, Steps: 3, Contrast: 1, Rates: []int{4}}
-		if c.facts.Emulated {
-			s.Model = "cnn" // resnet18 takes minutes on the CPU
-		}
-	}
+	s := c.trainSpec(typ)
 	if typ == "fp32" {
 		s.CPU, s.CPUSize = 4, 16
 		if c.quick {
@@ -118,6 +122,42 @@ func (c *check) train(ctx context.Context, typ string) (any, error) {
 	}
 	c.runs[typ] = &t // what it did before an error counts
 	return t, errors.Join(err, t.verdict())
+}
+
+// trainSpec is the training that all types do.
+func (c *check) trainSpec(typ string) trainSpec {
+	if !c.quick {
+		return trainSpec{Model: "resnet18", Side: 32, Type: typ, Batch: 128, Steps: 300, Contrast: 0.15, Rates: []int{128, 1024}, Seconds: 2}
+	}
+	s := trainSpec{Model: "resnet18", Side: 8, Type: typ, Batch: 4, Steps: 3, Contrast: 1, Rates: []int{4}}
+	if c.facts.Emulated {
+		s.Model = "cnn" // resnet18 takes minutes on the CPU
+	}
+	return s
+}
+
+// batch224 is that of pictures of ImageNet's size.
+const batch224 = 128
+
+// train224 measures training on pictures of ImageNet's size.
+func (c *check) train224(ctx context.Context) (any, error) {
+	if !c.has("bf16") {
+		return nil, skip("the device has no bf16")
+	}
+	s := c.trainSpec("bf16")
+	s.Steps = 0
+	if !c.quick {
+		s.Side, s.Batch, s.Rates = 224, batch224, []int{batch224}
+	}
+	arg, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	var t training
+	if err := c.piece(ctx, &t, "train", string(arg)); err != nil {
+		return nil, err
+	}
+	return t, t.verdict()
 }
 
 func (c *check) has(typ string) bool {

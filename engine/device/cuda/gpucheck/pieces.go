@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,7 +32,15 @@ var pieces = map[string]func(args []string, emit func(any)) (any, error){
 	"launches": func(args []string, _ func(any)) (any, error) {
 		return onGPU(nil, func(d device.Device) (any, error) { return launches(d, quickArg(args)) })
 	},
-	"try": func([]string, func(any)) (any, error) { return nil, cuda.ServeTrials() },
+	"probe-list": func([]string, func(any)) (any, error) { return onGPU(nil, probeList) },
+	"probe": func(args []string, _ func(any)) (any, error) {
+		return onGPU(nil, func(d device.Device) (any, error) { return probePiece(d, args) })
+	},
+	"fence": func(args []string, _ func(any)) (any, error) {
+		return onGPU(nil, func(d device.Device) (any, error) { return fencePiece(d, args) })
+	},
+	"occupancy": func([]string, func(any)) (any, error) { return onGPU(nil, occupancy) },
+	"try":       func([]string, func(any)) (any, error) { return nil, cuda.ServeTrials() },
 	"train": func(args []string, emit func(any)) (any, error) {
 		return onGPU(tuned(), func(d device.Device) (any, error) { return trainPiece(d, args, emit) })
 	},
@@ -106,12 +115,20 @@ func onGPU(store *memo, f func(device.Device) (any, error)) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := f(d)
-	if cerr := d.Close(); err == nil { // a device that failed says the same again
-		err = cerr
+	// A device that failed would say the same again when it is closed, or never return.
+	switch v, err := f(d); {
+	case errors.Is(err, errTold):
+		return v, nil
+	case err != nil:
+		return v, err
+	default:
+		return v, d.Close()
 	}
-	return v, err
 }
+
+// errTold is the end of a measurement that left the device broken, which its result
+// tells of.
+var errTold = errors.New("the device is broken")
 
 // compiled is how long the kernels of training in one type took to prepare. What
 // types share falls to the first.

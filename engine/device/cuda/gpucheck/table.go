@@ -39,6 +39,7 @@ func (c *check) table(w io.Writer) {
 		}
 	}
 	c.testRows(w)
+	c.probeRows(func(name, format string, args ...any) { row(w, name, format, args...) })
 	c.lossRows(w)
 	c.speedRows(w)
 	c.runRows(w)
@@ -143,7 +144,7 @@ func (c *check) speedRows(w io.Writer) {
 		}
 	}
 	for _, r := range c.torchRows() {
-		if r.Case == "eager" || r.Case == "compile" {
+		if slices.Contains(torchTrains, r.Case) {
 			put("PyTorch resnet18 AMP bf16 channels_last, "+r.Case, r.Batch, r.Samples)
 		}
 	}
@@ -162,23 +163,31 @@ func (c *check) speedRows(w io.Writer) {
 		}
 		row(w, "", "%s", s)
 	}
-	var best, eager *line
+	var best *line
+	peer := map[int]float64{} // PyTorch's best, by batch size
 	for _, l := range lines {
 		cells(l.name, func(n int) string { return number(l.at[n], "%.0f") })
-		switch l.name {
-		case "gpustall resnet18 bf16, capture on":
+		if l.name == "gpustall resnet18 bf16, capture on" {
 			best = l
-		case "PyTorch resnet18 AMP bf16 channels_last, eager":
-			eager = l
+		}
+		if strings.HasPrefix(l.name, "PyTorch") {
+			for n, v := range l.at {
+				peer[n] = max(peer[n], v)
+			}
 		}
 	}
-	if best != nil && eager != nil && !c.report.Emulated {
-		cells("gpustall bf16, capture on / PyTorch eager", func(n int) string {
-			if eager.at[n] == 0 || best.at[n] == 0 {
+	if best != nil && len(peer) > 0 && !c.report.Emulated {
+		cells("gpustall bf16, capture on / PyTorch's best", func(n int) string {
+			if peer[n] == 0 || best.at[n] == 0 {
 				return "-"
 			}
-			return fmt.Sprintf("%.2f", best.at[n]/eager.at[n])
+			return fmt.Sprintf("%.2f", best.at[n]/peer[n])
 		})
+	}
+	if t, ok := c.value("train-224").(training); ok {
+		for _, r := range t.Rates {
+			row(w, "", "gpustall %s at %dx%d, batch %d, capture %s: %.0f samples/s", t.Spec.Model, t.Spec.Side, t.Spec.Side, r.Batch, knob.Switch(r.Capture), r.Samples)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ type torchRun struct {
 
 // torchRow is one measurement of PyTorch. A row with an error has no numbers.
 type torchRow struct {
-	Case    string  `json:"case"` // "matmul", "eager", "compile", "end-to-end"
+	Case    string  `json:"case"` // "matmul", "end-to-end" or one of torchTrains
 	Type    string  `json:"type"`
 	Batch   int     `json:"batch,omitempty"`
 	Size    int     `json:"size,omitempty"` // of a square matrix
@@ -41,6 +41,9 @@ type torchRow struct {
 	Peak    int64   `json:"peak_memory_bytes,omitempty"`
 	Error   string  `json:"error,omitempty"`
 }
+
+// torchTrains are the ways in which PyTorch trains on a batch on the GPU.
+var torchTrains = []string{"eager", "compile", "reduce-overhead"}
 
 // checkTorch looks for a Python with a PyTorch that can use the GPU. Of those that
 // cannot, the first with any PyTorch tells why.

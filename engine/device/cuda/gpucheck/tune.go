@@ -103,13 +103,17 @@ func (c *check) tuneFirst(ctx context.Context) (any, error) {
 
 // tuneAll comes to the rest: what is known is not tried again.
 func (c *check) tuneAll(ctx context.Context) (any, error) {
-	return c.tune(ctx, []string{"bf16", "fp32", "tf32", "fp16"}, []int{128, 1024})
+	out, err := c.tune(ctx, []string{"bf16", "fp32", "tf32", "fp16"}, []int{128, 1024})
+	if c.quick || !c.has("bf16") || remaining(ctx) < tuneLimit {
+		return out, err
+	}
+	t := c.tuneOne(ctx, tuneSpec{Model: "resnet18", Side: 224, Type: "bf16", Batch: batch224, Seconds: (tuneLimit - tuneEnd).Seconds()})
+	return append(out, t), err
 }
 
 // tune tries the kernels' variants before anything is measured with them. What is
 // wrong with one costs the process that tries it (cuda.Config.Trials).
-func (c *check) tune(ctx context.Context, types []string, sizes []int) (any, error) {
-	var out []tuning
+func (c *check) tune(ctx context.Context, types []string, sizes []int) (out []tuning, err error) {
 	var wrong []string
 	model, side := "resnet18", 32
 	if c.quick {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch's side of the GPU check: the same ResNet-18 in its CIFAR form.
 
-    python3 torch_peer.py --mode probe|matmul|eager|compile|end-to-end [--workers N]
+    python3 torch_peer.py --mode probe|matmul|eager|compile|reduce-overhead|end-to-end [--workers N]
 
 Prints a JSON object on one line after each case; the last has all of them. A case
 that fails has an "error" and no numbers; the others are still measured. --device cpu --quick tries the script
@@ -83,7 +83,17 @@ def resnet18(classes=10):
     return Net()
 
 
-def trainer(a, compiled):
+def sgd(a, model):
+    """SGD in one kernel where this PyTorch has it, else its default."""
+    import torch
+    args = dict(lr=0.02, momentum=0.9, weight_decay=5e-4)
+    try:
+        return torch.optim.SGD(model.parameters(), fused=a.device == "cuda", **args), "fused"
+    except (TypeError, RuntimeError):  # before PyTorch 2.3
+        return torch.optim.SGD(model.parameters(), **args), "default"
+
+
+def trainer(a, case, row):
     """Returns a function that enqueues one AMP bf16 channels_last training step."""
     import torch
     import torch.nn.functional as F
@@ -93,15 +103,20 @@ def trainer(a, compiled):
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
     model = resnet18().to(a.device).to(memory_format=torch.channels_last)
-    opt = torch.optim.SGD(model.parameters(), 0.02, momentum=0.9, weight_decay=5e-4)
-    net = model
-    if compiled:
+    opt, row["optimizer"] = sgd(a, model)
+    net, begin = model, lambda: None
+    if case in ("compile", "reduce-overhead"):
         # Each batch size has shapes of its own. Without this the second one is
         # compiled for any size, and is slower for it.
         torch._dynamo.reset()
-        net = torch.compile(model, dynamic=False)
+        if case == "compile":
+            net = torch.compile(model, dynamic=False)
+        else:  # CUDA graphs, whose memory each step uses again
+            net = torch.compile(model, dynamic=False, mode="reduce-overhead")
+            begin = getattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin", begin)
 
     def step(x, y):
+        begin()
         opt.zero_grad(set_to_none=True)
         with torch.autocast(a.device, dtype=torch.bfloat16):
             loss = F.cross_entropy(net(x), y)
@@ -149,7 +164,7 @@ def train(a, case):
         try:
             if a.device == "cuda":
                 torch.cuda.reset_peak_memory_stats()
-            step = trainer(a, case == "compile")
+            step = trainer(a, case, row)
             side = 8 if a.quick else 32
             x = torch.randn(batch, 3, side, side, device=a.device).to(memory_format=torch.channels_last)
             y = torch.randint(0, 10, (batch,), device=a.device)
@@ -219,7 +234,7 @@ def end_to_end(a):
         data = torch.utils.data.DataLoader(
             make_dataset(16 if a.quick else 50000), batch_size=batch, shuffle=True, drop_last=True,
             num_workers=0 if a.quick else a.workers, pin_memory=a.device == "cuda", persistent_workers=not a.quick)
-        step, steps, begin, warm = trainer(a, False), 0, None, 1 if a.quick else 20
+        step, steps, begin, warm = trainer(a, "eager", row), 0, None, 1 if a.quick else 20
         while begin is None or time.perf_counter() - begin < (0 if a.quick else 8):
             for x, y in data:
                 x = x.to(a.device, non_blocking=True).to(memory_format=torch.channels_last)
@@ -240,14 +255,14 @@ def end_to_end(a):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--mode", required=True, choices=["probe", "matmul", "eager", "compile", "end-to-end"])
+    p.add_argument("--mode", required=True, choices=["probe", "matmul", "eager", "compile", "reduce-overhead", "end-to-end"])
     p.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     p.add_argument("--workers", type=int, default=4)
     p.add_argument("--quick", action="store_true")
     a = p.parse_args()
     if a.mode == "probe":
         return say(probe(a))
-    if a.mode == "compile":
+    if a.mode in ("compile", "reduce-overhead"):
         import torch
         if not hasattr(torch, "compile"):
             return say({"rows": [], "skipped": "PyTorch %s has no torch.compile" % torch.__version__})
