@@ -26,8 +26,8 @@ var legends = []struct {
 }{
 	{"Workers (w0, w1, …; inline is the step loop itself)", []trace.Kind{trace.KindRead, trace.KindDecode, trace.KindTransform,
 		trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
-	{"Host (the step loop)", []trace.Kind{trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
-	{"H2D", []trace.Kind{trace.KindCopy}},
+	{"Host (the step loop) and H2D", []trace.Kind{trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild,
+		trace.KindPause, trace.KindCopy}},
 	{"Compute", []trace.Kind{trace.KindCompute}},
 }
 

@@ -53,7 +53,7 @@ var kinds = [NumKinds]KindInfo{
 	KindRebuild:    {"rebuild", 'x', "changing a setting", CauseTransition},
 	KindTransition: {"transition", 0, "", CauseTransition},
 	KindPause:      {"pause", 'z', "paused", CausePaused},
-	KindCopy:       {"copy", '=', "host to device", numCauses},
+	KindCopy:       {"copy", '=', "copy to the device", numCauses},
 	KindCompute:    {"compute", '#', "busy", numCauses},
 	KindOp:         {"op", 0, "", numCauses},
 	KindStall:      {"stall", 0, "", numCauses},
