@@ -162,12 +162,13 @@ var deviceRules = []Rule{
 }
 
 // largerBatches is for what the host does once a step, however many samples it has:
-// launches, small copies, and waiting for results.
+// launches, small copies (of page-locked memory: the host waits for others), and waiting
+// for results.
 func largerBatches(s *situation) (f Finding, ok bool) {
 	batch, known := s.number("batch_size")
 	f = s.turn("batch_size", strconv.Itoa(2*batch), "the same launches, copies and waits then serve twice the samples; the training changes with it")
 	f.Share = s.share(trace.GroupLaunch) + s.share(trace.GroupSync)
-	if s.smallCopies() {
+	if s.smallCopies() && !s.can("pin_memory") {
 		f.Share += s.share(trace.GroupCopy)
 	}
 	fits := 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)

@@ -80,6 +80,7 @@ var ruleCases = []struct {
 	{"larger batches", true, wait(trace.CauseLaunch), "capture=on batch_size=32", nil, "batch_size 64", "the training changes"},
 	{"larger batches", false, wait(trace.CauseLaunch), "capture=on batch_size=32", spec("batch_size", 48, ""), "", "enqueue less"},
 	{"larger batches", true, wait(trace.CauseCopy), "pin_memory=on batch_size=32", copied(4 << 10), "batch_size 64", "twice the samples"},
+	{"larger batches", false, wait(trace.CauseCopy), "pin_memory=off batch_size=32", copied(4 << 10), "pin_memory on", ""},
 	{"larger batches", false, wait(trace.CauseCopy), "pin_memory=on batch_size=32", copied(4 << 20), "", "copy less"},
 	{"short operations", true, nil, "num_workers=1 batch_size=2", timedOps(3000), "batch_size 4", "hardly more than starting one"},
 	{"short operations", false, nil, "num_workers=1 batch_size=2", timedOps(30000), "", "the loader keeps up"},
