@@ -30,8 +30,17 @@ type experiment struct {
 	util           float64
 	steps          int64  // that these are of
 	missing        string // what keeps it from a comparison
+	remark         string // what the comparison does not say
 	baseline       bool   // it is A
 	current        bool   // its knobs are those in force
+}
+
+// note is why the segment began, and what is to be said of it.
+func (e *experiment) note() string {
+	if e.remark == "" || e.Segment.Reason == "" {
+		return e.Segment.Reason + e.remark
+	}
+	return e.Segment.Reason + "; " + e.remark
 }
 
 func (e *experiments) panel() panel {
@@ -133,7 +142,7 @@ var measuredColumns = []canvas.Column[experiment]{
 			Bytes(canvas.Dim, figures.AppendCount(p.Buf(), e.Excluded))
 	}},
 	{Title: "note", W: 14, Most: canvas.Stretch, Drop: 3, Cell: func(p *canvas.Pen, e *experiment) {
-		writeReason(p, e.Segment.Reason)
+		writeReason(p, e.note())
 	}},
 }
 
@@ -206,7 +215,7 @@ func (e *experiments) draw(v *view, r canvas.Rectangle) {
 	e.table.Lit = v.focused
 	rows := in
 	if n := len(e.rows); n > 0 {
-		reason := e.rows[e.table.Cursor].Segment.Reason
+		reason := e.rows[e.table.Cursor].note()
 		room := e.table.Room(in.W)
 		width := canvas.Width(reason) - strings.Count(reason, arrowText)*(len(arrowText)-1)
 		if room == 0 && in.H >= 4 || width > room && in.H > n+1 {
@@ -229,6 +238,9 @@ func (e *experiments) fill(v *view) {
 		row := experiment{
 			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, steps: int64(s.Steps), missing: v.analysis.missing[i],
 			baseline: s.Baseline, current: v.pic.next && s.Segment.Index == v.pic.seg.Index,
+		}
+		if i < len(v.analysis.told.Remarks) {
+			row.remark = v.analysis.told.Remarks[i]
 		}
 		if row.steps > 0 {
 			row.mean = s.Wall / row.steps
@@ -265,7 +277,7 @@ func (e *experiments) move(d, n int) {
 func (e *experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experiment) {
 	p := c.Pen(r.X, r.Y, r.W)
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
-	writeReason(&p, s.Segment.Reason)
+	writeReason(&p, s.note())
 	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), s.Steps)).
 		Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
 }

@@ -17,12 +17,13 @@ type Advice struct {
 	Keep     Keep      // the settings to keep
 	Costly   Costly    // where the device's own time goes, when that is what takes it
 	Tried    []Trial
+	Remarks  []string // for each row, what its comparison with the baseline does not say; empty for most
 }
 
 // Of advises on a session. t are the steps to judge: a segment's, or a window of
 // them; rows are stall.Segments of the session.
 func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
-	a := Advice{Verdict: Judge(s, t), Labels: Labels(s, nil), Tried: tried(s, rows), Keep: keep(s, rows)}
+	a := Advice{Verdict: Judge(s, t), Labels: Labels(s, nil), Tried: tried(s, rows), Keep: keep(s, rows), Remarks: remarks(s, rows)}
 	if a.Verdict.Class == NotEnoughSteps {
 		return a
 	}

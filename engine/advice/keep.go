@@ -38,11 +38,10 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 		}
 		switch busy := &r.VsA.Busy; {
 		case len(Changed(a.Segment.Knobs, r.Segment.Knobs)) == 0:
-			doubts = append(doubts, fmt.Sprintf("segment %s has the settings of A and was %s: the host or the device changed", r.Name(), c))
+			doubts = append(doubts, fmt.Sprintf("segment %s has the settings of A and was %s: %s", r.Name(), c, c.Why()))
 		case c.Ratio <= 1:
 		case deviceChanged(s, a, r, &r.VsA) && busy.Ratio < 1:
-			doubts = append(doubts, fmt.Sprintf("segment %s was %s, but the device's own time for a sample changed by %s although no knob of it did: the device or the host changed, which is no credit to the loader",
-				r.Name(), c, figures.Prose.Gain(busy.Estimate())))
+			doubts = append(doubts, fmt.Sprintf("segment %s was %s, but %s", r.Name(), c, Unearned(s, a, r, &r.VsA)))
 		case !beatsAll(rows, a, r):
 		case r.SamplesPerSecond > best.SamplesPerSecond:
 			best = r

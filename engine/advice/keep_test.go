@@ -89,3 +89,33 @@ func TestKeep(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 }
+
+// What the device or the host did by itself is said of the row, and of no other.
+func TestRemarks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		of   [][3]int64
+		says []string
+	}{
+		{"a gain of the loader's", [][3]int64{{1, 50, 50}, {4, 50, 0}}, []string{"", ""}},
+		{"a device that became faster", [][3]int64{{1, 100, 1}, {4, 50, 1}}, []string{"", "the device or the host changed, which is no credit to the loader"}},
+		{"a device that became slower", [][3]int64{{1, 50, 1}, {4, 100, 1}}, []string{"", "the device's own time for a sample changed by +100 %"}},
+		{"the same again", [][3]int64{{1, 50, 50}, {4, 50, 20}, {1, 50, 50}}, []string{"", "", "as A: equal settings, pooled: 200 steps"}},
+		{"the same again, and slower", [][3]int64{{1, 50, 20}, {4, 50, 20}, {1, 50, 50}}, []string{"", "", "the device or host changed in between"}},
+	} {
+		s := stretches(c.of...)
+		got := judge(s, s.Recent).all.Remarks
+		for i, want := range c.says {
+			if len(got) != len(c.of) || !strings.Contains(got[i], want) || want == "" && got[i] != "" {
+				t.Errorf("%s: %q", c.name, got)
+				break
+			}
+		}
+	}
+	// A knob of the engine is reason enough.
+	s := stretches([3]int64{1, 100, 1}, [3]int64{1, 50, 1})
+	s.Segments[1].Knobs[1].Value = "fp16"
+	if got := judge(s, s.Recent).all.Remarks; got[1] != "" {
+		t.Errorf("%q", got)
+	}
+}

@@ -29,16 +29,20 @@ func (r Repeat) String() string {
 		return "equal settings, pooled: " + figures.Counted(r.Stretch.Steps, "step", "steps")
 	}
 	t := &r.Comparison.Throughput
-	s := fmt.Sprintf("equal settings differ: %v; ", t)
-	switch before, now := t.Drift[0], t.Drift[1]; {
+	return fmt.Sprintf("equal settings differ: %v; %s", t, t.Why())
+}
+
+// Why names the drift behind a difference of equal settings.
+func (c *Change) Why() string {
+	switch before, now := c.Drift[0], c.Drift[1]; {
 	case before.Detected && now.Detected:
-		return s + fmt.Sprintf("the step time drifted, %v and then %v", before, now)
+		return fmt.Sprintf("the step time drifted, %v and then %v", before, now)
 	case before.Detected:
-		return s + fmt.Sprintf("the step time drifted before, %v", before)
+		return fmt.Sprintf("the step time drifted before, %v", before)
 	case now.Detected:
-		return s + fmt.Sprintf("the step time drifts, %v", now)
+		return fmt.Sprintf("the step time drifts, %v", now)
 	}
-	return s + "neither drifts, so the device or host changed in between"
+	return "neither drifts, so the device or host changed in between"
 }
 
 // pool is two stretches as one. Its errors are those of a mean of both, weighted with

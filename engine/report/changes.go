@@ -144,6 +144,11 @@ func (m *markdown) effect(row int) string {
 	if compute := m.computeText(a, r, &r.VsBefore.Busy); compute != "" && !told {
 		text += "; " + compute
 	}
+	for _, more := range []string{advice.Unearned(m.s, a, r, &r.VsBefore), stall.Repeated(m.rows, row)} {
+		if more != "" {
+			text += "; " + more
+		}
+	}
 	for _, k := range advice.Changed(a.Segment.Knobs, r.Segment.Knobs) {
 		if note := notes[k.Name]; note != "" {
 			text += "; " + note

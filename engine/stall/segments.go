@@ -24,6 +24,8 @@ type SegmentStats struct {
 	Stretch          evidence.Stretch
 	VsA              evidence.Comparison // with the baseline; empty for the baseline itself
 	VsBefore         evidence.Comparison // with the segment before; empty for the first
+	Repeats          int                 // the first row with the same settings; -1 when this is it
+	Again            evidence.Repeat     // of the same settings before, and these; without steps where either has none
 }
 
 // Name is what a segment is called: A is the baseline, the others go by their number.
@@ -61,13 +63,26 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 			a, rows[i].Baseline = i, true
 		}
 	}
+	pooled := repeat(h, rows, a)
 	for i := range rows {
-		if i != a && a >= 0 {
+		switch {
+		case i == a || a < 0:
+		case rows[i].group(i) == rows[a].group(a): // pooled with it or not, a row is no part of what it is compared with
 			rows[i].VsA = compare(h, &rows[a], &rows[i])
+		default:
+			rows[i].VsA = evidence.Compare(pooled[a], pooled[i], h, evidence.DefaultMargin)
 		}
 		if i > 0 {
 			rows[i].VsBefore = compare(h, &rows[i-1], &rows[i])
 		}
 	}
 	return rows
+}
+
+// group is the first row with the settings of row i, which s is.
+func (s *SegmentStats) group(i int) int {
+	if s.Repeats >= 0 {
+		return s.Repeats
+	}
+	return i
 }

@@ -1,0 +1,40 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// remarks are, for each row, what its comparison with the baseline does not say: that
+// its settings were measured before, and what became of that, or that the device or the
+// host changed by itself. Empty where there is nothing to say.
+func remarks(s *trace.Snapshot, rows []stall.SegmentStats) []string {
+	out := make([]string, len(rows))
+	a := baseline(rows)
+	for i := range rows {
+		var said []string
+		if text := stall.Repeated(rows, i); text != "" {
+			said = append(said, text)
+		} else if r := &rows[i]; a != nil && r != a {
+			if text := Unearned(s, a, r, &r.VsA); text != "" {
+				said = append(said, text)
+			}
+		}
+		out[i] = strings.Join(said, "; ")
+	}
+	return out
+}
+
+// Unearned says that the device's own time changed although no setting of its work did,
+// so that no setting of the loader gets the credit; empty where that is not so.
+func Unearned(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Comparison) string {
+	if !deviceChanged(s, a, b, c) {
+		return ""
+	}
+	return fmt.Sprintf("the device's own time for a sample changed by %v although no knob of it did: the device or the host changed, which is no credit to the loader",
+		&c.Busy)
+}
