@@ -45,7 +45,7 @@ func Until(c Clock, t int64) {
 		Nap(c, t-early)
 		learn(c.Now() - (t - early))
 	}
-	for c.Now() < t { //nolint:revive // maxLead at the most: less than it takes to hand the processor over
+	for c.Now() < t { // maxLead at the most: less than it takes to hand the processor over
 	}
 }
 
