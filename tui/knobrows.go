@@ -263,9 +263,6 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 	if row < r.H {
 		p := at(row)
 		p.Text(canvas.Dim, knob.Range(s)).Text(canvas.Dim, "  applied at the ").Text(canvas.Dim, s.Applied)
-		if s.DefaultHere != "" && s.NoEffect == "" {
-			p.Text(canvas.Dim, "  default on this device: ").Text(canvas.Dim, s.DefaultHere)
-		}
 		row++
 	}
 	if e, ok := v.analysis.effects[s.Name]; ok && row < r.H {
@@ -279,8 +276,11 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 func (k *knobs) drawHelp(v *view, r canvas.Rectangle) int {
 	s := k.selected()
 	head, text := "", s.Help
-	if s.NoEffect != "" {
+	switch {
+	case s.NoEffect != "":
 		head, text = "no effect: ", s.NoEffect
+	case s.DefaultHere != "":
+		text = "default on this device " + s.DefaultHere + "; " + text
 	}
 	p := v.c.Pen(r.X+1, r.Y, r.W-2)
 	room := p.Left()

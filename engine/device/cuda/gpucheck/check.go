@@ -67,6 +67,7 @@ type check struct {
 	self      string // this program
 	dir, file string
 	tmp       string
+	cache     string // the driver's of its compiled kernels, in tmp; empty: computeCache
 	quick     bool
 	only      []string
 

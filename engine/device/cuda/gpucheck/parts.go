@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"dev.gpustall/engine/knob"
@@ -70,9 +72,15 @@ type compiles struct {
 	Again []compiled `json:"again"`
 }
 
-// checkCompile has the driver compile the kernels, before anything is timed.
+// checkCompile has the driver compile the kernels, with a cache that nothing before
+// has filled.
 func checkCompile(ctx context.Context, c *check) (any, error) {
 	var v compiles
+	c.cache = "compile-cache"
+	defer func() { c.cache = "" }()
+	if err := os.MkdirAll(filepath.Join(c.tmp, c.cache), 0o700); err != nil {
+		return nil, fmt.Errorf("make a driver's cache: %w", err)
+	}
 	if _, err := pieceOf(ctx, c, &v.First, "compile"); err != nil {
 		return v, err
 	}

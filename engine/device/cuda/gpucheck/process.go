@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -47,7 +48,7 @@ func (c *check) process(ctx context.Context, program string, args ...string) ([]
 		"GPUSTALL_TEST_CUDA=1", // to the test binaries: a driver must be there
 		// The driver keeps what it compiled here, for all parts, whatever the home
 		// folder is like.
-		"CUDA_CACHE_PATH="+filepath.Join(c.tmp, computeCache), "CUDA_CACHE_DISABLE=0",
+		"CUDA_CACHE_PATH="+filepath.Join(c.tmp, cmp.Or(c.cache, computeCache)), "CUDA_CACHE_DISABLE=0",
 		"CUDA_LAUNCH_BLOCKING=0", // its other value makes every launch wait
 		"XDG_CACHE_HOME="+filepath.Join(c.tmp, "cache"), "XDG_STATE_HOME="+filepath.Join(c.tmp, "state"),
 		"TORCHINDUCTOR_CACHE_DIR="+filepath.Join(c.tmp, "inductor"), "TRITON_CACHE_DIR="+filepath.Join(c.tmp, "triton"))
