@@ -18,9 +18,9 @@ import (
 // All of them must say so, none may wait for ever, and the process must be able to
 // open the GPU anew.
 func TestKernelFault(t *testing.T) {
-	child(t, "TestKernelFault", "GPUSTALL_EMU_FAULT=4", func() {
+	child(t, "TestKernelFault", "GPUSTALL_EMU_FAULT=6", func() {
 		d := open(t)
-		s, y, p := rig(t, d, 100) // three launches, and the fourth fails
+		s, y, p := rig(t, d, 100) // three launches; the last of the next three fails
 		e, err := d.NewEvent()
 		if err != nil {
 			t.Fatal(err)
