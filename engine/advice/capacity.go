@@ -66,9 +66,10 @@ func (c *situation) watchCores(s *trace.Snapshot, from, to int64) {
 func (c *cores) left() float64 { return max(c.all-c.others, 0) }
 
 // busy reports whether no core is free for another thread of ours. How much must be
-// idle before one is allows for what the gauges cannot resolve.
+// idle before one is allows for what the gauges cannot resolve, and for a gain that is
+// not worth it.
 func (c *cores) busy() bool {
-	return c.known && (c.throttled || c.left()-c.ours < max(0.3, min(c.all/10, 2)))
+	return c.known && (c.throttled || c.left()-c.ours < min(0.06*c.all, 2))
 }
 
 // crowded reports whether other processes use so much of the cores that it matters: a
