@@ -161,6 +161,10 @@ var deviceRules = []Rule{
 	}},
 }
 
+// shortStep is how long a step computes, in ns, that a thread which is woken late once in
+// it may hold up.
+const shortStep = 1e6
+
 // largerBatches is for what the host does once a step, however many samples it has:
 // launches, small copies (of page-locked memory: the host waits for others), and waiting
 // for results.
@@ -170,6 +174,9 @@ func largerBatches(s *situation) (f Finding, ok bool) {
 	f.Share = s.share(trace.GroupLaunch) + s.share(trace.GroupSync)
 	if s.smallCopies() && !s.can("pin_memory") {
 		f.Share += s.share(trace.GroupCopy)
+	}
+	if s.b.Busy < s.b.Steps*shortStep {
+		f.Share += s.share(trace.GroupHost)
 	}
 	fits := 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
 	return f, f.Share >= moderate && known && fits
