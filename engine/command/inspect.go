@@ -99,23 +99,41 @@ func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, 
 			break
 		}
 		s.Index = int(int64(i) * int64(info.Samples) / int64(n))
-		start := time.Now()
-		if err := ds.Read(ctx, &s); err != nil {
-			return t, fault.Wrap(err, "read", fmt.Sprintf("sample %d", s.Index), "replace it, or leave it out")
+		if err := t.load(ctx, ds, tf, &s, dst); err != nil {
+			return t, err
 		}
-		read := time.Now()
-		if err := ds.Decode(&s); err != nil {
-			return t, fault.Wrap(err, "decode", fmt.Sprintf("sample %d", s.Index), "replace it, or leave it out")
-		}
-		decoded := time.Now()
-		rng := loader.NewRNG(1, 0, s.Index)
-		tf.Host(&s, &rng, dst)
-		t.read.add(read.Sub(start), len(s.Raw))
-		t.decode.add(decoded.Sub(read), len(s.Pixels))
-		t.transform.add(time.Since(decoded), 4*len(dst))
-		t.size(s.H, s.W)
 	}
 	return t, nil //nolint:nilerr // interrupted: what was measured so far
+}
+
+// load takes one sample through all stages. A decoder or a transform that panics is an
+// error that names the sample, as it is in a training.
+func (t *trial) load(ctx context.Context, ds loader.Dataset, tf loader.Transform, s *loader.Sample, dst []float32) (err error) {
+	at := &t.read
+	defer func() {
+		if p := recover(); p != nil {
+			err = fault.Reason(fmt.Sprintf("panic: %v", p), "")
+		}
+		err = fault.Wrap(err, at.name, fmt.Sprintf("sample %d", s.Index), "replace it, or leave it out")
+	}()
+	start := time.Now()
+	if err := ds.Read(ctx, s); err != nil {
+		return err
+	}
+	read := time.Now()
+	at = &t.decode
+	if err := ds.Decode(s); err != nil {
+		return err
+	}
+	decoded := time.Now()
+	at = &t.transform
+	rng := loader.NewRNG(1, 0, s.Index)
+	tf.Host(s, &rng, dst)
+	t.read.add(read.Sub(start), len(s.Raw))
+	t.decode.add(decoded.Sub(read), len(s.Pixels))
+	t.transform.add(time.Since(decoded), 4*len(dst))
+	t.size(s.H, s.W)
+	return nil
 }
 
 func (s *stage) add(took time.Duration, bytes int) {

@@ -67,6 +67,29 @@ func TestInspectIsBounded(t *testing.T) {
 	}
 }
 
+// TestInspectPanics: a decoder that panics ends the trial with the sample's number.
+func TestInspectPanics(t *testing.T) {
+	ds, tf, err := format.Open(tiny(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	got, err := try(t.Context(), panicking{ds}, tf, 10, time.Hour)
+	if want := "decode sample "; err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "panic: an index") || got.samples != 5 {
+		t.Errorf("%d samples, %v", got.samples, err)
+	}
+}
+
+// panicking is a data set whose decoder panics in its second half.
+type panicking struct{ loader.Dataset }
+
+func (d panicking) Decode(s *loader.Sample) error {
+	if s.Index >= d.Info().Samples/2 {
+		panic("an index out of range")
+	}
+	return d.Dataset.Decode(s)
+}
+
 // slow is a data set whose reads take 10 ms.
 type slow struct{ loader.Dataset }
 
