@@ -81,20 +81,9 @@ func sessionRow(e *store.Entry) []string {
 	snap := e.Session.Snapshot(0, 0)
 	sum := summaryOf(snap, e.Path)
 	return []string{
-		name, started, figures.Line(sum.Status), figures.Prose.Time(duration(snap)), inShort(verdictOn(snap)), shareOr(float64(sum.DeviceUtilization)),
+		name, started, figures.Line(sum.Status), figures.Prose.Time(duration(snap)), inShort(sum.advice.Verdict), shareOr(float64(sum.DeviceUtilization)),
 		bestGain(&sum.advice.Keep), run + advice.Brackets(sum.advice.Labels),
 	}
-}
-
-// verdictOn is the verdict on the last settings that ran long enough for one.
-func verdictOn(s *trace.Snapshot) advice.Verdict {
-	var v advice.Verdict
-	for i := len(s.Segments) - 1; i >= 0; i-- {
-		if v = advice.Judge(s, s.Tally(s.Segments[i].Index)); v.Class != advice.NotEnoughSteps {
-			break
-		}
-	}
-	return v
 }
 
 // duration is how long the run took, or how far it is known.

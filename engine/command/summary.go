@@ -169,7 +169,7 @@ func summarise(r *run, cause error) summary {
 // summaryOf is what a session says of its run; file names it.
 func summaryOf(s *trace.Snapshot, file string) summary {
 	b := stall.Breakdown{Totals: s.Total}
-	a := advice.Of(s, s.Tally(s.Last.Segment), stall.Segments(s))
+	a, _ := advice.Overall(s, stall.Segments(s))
 	out := summary{
 		Type: "summary", Session: file, Status: s.Outcome.Status,
 		Device: s.Meta.Device, DeviceKind: s.Meta.DeviceKind, Model: s.Meta.Model, Dataset: s.Meta.Dataset,

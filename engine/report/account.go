@@ -18,7 +18,8 @@ type account struct {
 	whole  stall.Breakdown
 	first  int           // the baseline's row, -1 without segments
 	last   int           // the row to compare with it: the settings to keep, or else the last that count as a result
-	advice advice.Advice // on the settings to keep
+	kept   int           // the row of the settings to keep
+	advice advice.Advice // on them
 }
 
 func newAccount(s *trace.Snapshot) *account {
@@ -26,58 +27,19 @@ func newAccount(s *trace.Snapshot) *account {
 	a.rows = stall.Segments(s)
 	a.epochs = stall.Epochs(s)
 	a.whole = stall.Whole(s)
-	if len(a.rows) == 0 {
-		a.advice = advice.Of(s, new(trace.Tally), nil)
-		return a
-	}
-	a.first, a.last = 0, 0
-	for i, r := range a.rows {
-		if r.Baseline {
-			a.first = i
-		}
-	}
-	a.last = a.final()
-	a.advice = advice.Of(s, a.tally(a.last), a.rows)
-	if kept := a.kept(); kept != a.last {
-		a.advice = advice.Of(s, a.tally(kept), a.rows)
-		if kept != a.first {
-			a.last = kept
+	var at advice.Rows
+	if a.advice, at = advice.Overall(s, a.rows); len(a.rows) > 0 {
+		a.first, a.last, a.kept = at.Baseline, at.Last, at.Kept
+		if a.kept != a.first {
+			a.last = a.kept
 		}
 	}
 	return a
 }
 
-// kept is the row of the settings to keep.
-func (a *account) kept() int {
-	if a.advice.Keep.Text != "" {
-		for i := range a.rows {
-			if a.rows[i].Segment.Index == a.advice.Keep.Segment {
-				return i
-			}
-		}
-	}
-	return a.first
-}
-
 // best reports whether the row that the baseline is compared with is the best one
 // measured, rather than the last one tried.
-func (a *account) best() bool { return a.last != a.first && a.kept() == a.last }
-
-// final is the last segment that is a result: enough steps, and real batches (a
-// ceiling is no setting to train with). Failing that, the last with steps.
-func (a *account) final() int {
-	for i := len(a.rows) - 1; i >= 0; i-- {
-		if a.rows[i].Steps >= advice.MinSteps && !a.ceiling(i) {
-			return i
-		}
-	}
-	for i := len(a.rows) - 1; i >= 0; i-- {
-		if a.tally(i).All.Steps > 0 {
-			return i
-		}
-	}
-	return a.first
-}
+func (a *account) best() bool { return a.last != a.first && a.kept == a.last }
 
 // tally is the account of a row's steps.
 func (a *account) tally(row int) *trace.Tally { return a.s.Tally(a.rows[row].Segment.Index) }

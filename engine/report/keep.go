@@ -24,7 +24,7 @@ func (m *markdown) keep() {
 		m.line("- The training diverged at step %s: lower the learning rate before anything else.", figures.Count(m.s.DivergedAt))
 	}
 	a := &m.advice
-	row := m.kept()
+	row := m.kept
 	knobs := m.rows[row].Segment.Knobs
 	if flags := asFlags(advice.Changed(m.rows[0].Segment.Knobs, knobs)); flags != "" {
 		m.line("- Keep the settings of segment %s. As flags, beside those of the run:", m.rows[row].Name())
