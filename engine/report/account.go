@@ -47,8 +47,6 @@ func (a *account) tally(row int) *trace.Tally { return a.s.Tally(a.rows[row].Seg
 // flagged reports whether any step of a row has the flag.
 func (a *account) flagged(row int, flag uint16) bool { return a.tally(row).Flags&flag != 0 }
 
-func (a *account) ceiling(row int) bool { return a.flagged(row, trace.FlagCeiling) }
-
 // epochOf is a row's epoch time.
 type epochOf struct {
 	measured  int64 // ns, the mean of the complete epochs wholly under these knobs; 0 when none
