@@ -35,6 +35,10 @@ func Unearned(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Compariso
 	if !deviceChanged(s, a, b, c) {
 		return ""
 	}
-	return fmt.Sprintf("the device's own time for a sample changed by %v although no knob of it did: the device or the host changed, which is no credit to the loader",
-		&c.Busy)
+	return ByItself(&c.Busy) + ", which is no credit to the loader"
+}
+
+// ByItself says of the device's own time for a sample that no knob changed it.
+func ByItself(busy *evidence.Change) string {
+	return fmt.Sprintf("the device's own time for a sample changed by %v although no knob of it did: the device or the host changed", busy)
 }

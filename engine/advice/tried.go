@@ -116,12 +116,7 @@ func deviceChanged(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Comp
 	if c.Busy.Answer != evidence.Different || s.Meta.DeviceKind == "cpu" && othersSteady(s, a, b) {
 		return false
 	}
-	for _, k := range Changed(a.Segment.Knobs, b.Segment.Knobs) {
-		if changesDevice(s.Meta.Specs, k.Name) {
-			return false
-		}
-	}
-	return true
+	return SameWork(s.Meta.Specs, a.Segment.Knobs, b.Segment.Knobs)
 }
 
 // steady is by how much of all cores the use by others may differ between two segments
@@ -135,6 +130,12 @@ func othersSteady(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
 	before, _, n := s.GaugeOver(trace.GaugeCPUOthers, ta.From, ta.To)
 	after, _, m := s.GaugeOver(trace.GaugeCPUOthers, tb.From, tb.To)
 	return n > 0 && m > 0 && math.Abs(after-before) <= steady
+}
+
+// SameWork reports whether none of the knobs in which two settings differ changes what
+// the device computes for a sample.
+func SameWork(specs []trace.KnobSpec, a, b []trace.Knob) bool {
+	return !slices.ContainsFunc(Changed(a, b), func(k trace.Knob) bool { return changesDevice(specs, k.Name) })
 }
 
 // changesDevice reports whether a knob changes what the device computes for a sample.

@@ -59,7 +59,7 @@ nothing wrong there, a story shows how a bottleneck is found, fixed and proved;
 	o.addTraining(root.Flags())
 	o.addScreen(root.Flags())
 	root.AddCommand(
-		newRun(version), newReplay(version), newReport(version), newSessions(),
+		newRun(version), newReplay(version), newReport(version), newCompare(), newSessions(),
 		newData(), newDoctor(version), newMan(), newTryKernels(),
 	)
 	complete(root)

@@ -1,0 +1,245 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+func newCompare() *cobra.Command {
+	var fails []string
+	var asJSON bool
+	var out string
+	cmd := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Say how one session did against another, and how sure that is",
+		Long: `Compare two sessions: throughput with its interval, step times, what the device
+waited for, and the settings and the environment in which they differ. A session is a
+file, a name that gpustall sessions lists, or latest; of one with several segments the
+settings are compared that its report says to keep, or those of the segment that is
+named behind a colon, as in latest:#2 or latest:A.
+
+With --fail-if the exit code is 1 where B is certainly worse by more than that, for use
+in CI: slower=5% (throughput), memory=10% (held by the device). What is not known yet
+does not fail; it is said on standard error.`,
+		Args: exactly(2, "two sessions"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			limits, err := parseLimits(fails)
+			if err != nil {
+				return err
+			}
+			var sides [2]report.Side
+			for i, name := range args {
+				if sides[i], err = openSide(name); err != nil {
+					return err
+				}
+			}
+			c, err := report.Compare(sides[0], sides[1])
+			if err != nil {
+				return err
+			}
+			write := c.Markdown
+			if asJSON {
+				write = func(w io.Writer) error { return json.NewEncoder(w).Encode(comparisonOf(c)) }
+			}
+			const mend = "free some space, or name another file with --output"
+			if out == "" {
+				err = fault.Wrap(write(os.Stdout), "write the comparison to", "standard output", mend)
+			} else {
+				err = fault.Wrap(writeFile(out, true, write), "write the comparison to", out, mend)
+			}
+			if err != nil {
+				return err
+			}
+			return judge(os.Stderr, c, limits)
+		},
+	}
+	cmd.Flags().StringSliceVar(&fails, "fail-if", nil, "fail where B is worse by more than so much: "+knob.Choice(limitNames())+", as in slower=5%")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object instead of markdown")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write to (default: standard output)")
+	return cmd
+}
+
+// openSide opens a session, of which a segment may be named behind a colon.
+func openSide(name string) (report.Side, error) {
+	session, segment := name, ""
+	if at := strings.LastIndexByte(name, ':'); at > 0 && !exists(name) && isSegment(name[at+1:]) {
+		session, segment = name[:at], name[at+1:]
+	}
+	path, err := findSession(session)
+	if err != nil {
+		return report.Side{}, err
+	}
+	s, err := store.Open(path)
+	if err != nil {
+		return report.Side{}, err
+	}
+	complain(os.Stderr, s)
+	return report.Side{Session: path, Snapshot: s.Snapshot(0, 0), Segment: segment}, nil
+}
+
+// isSegment reports whether a name is one of a segment.
+func isSegment(name string) bool {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "#"))
+	return name == "A" || strings.HasPrefix(name, "#") && err == nil && n >= 0
+}
+
+// limit is by how much one measurement of B may be worse.
+type limit struct {
+	criterion
+	share float64
+}
+
+// criterion is a measurement that --fail-if can name. worse is by what share B is
+// certainly worse than A, at least, or false where that is not known, and why.
+type criterion struct {
+	name, what string
+	worse      func(*report.Comparison) (share float64, why string, known bool)
+}
+
+var criteria = []criterion{
+	{"slower", "less throughput", func(c *report.Comparison) (float64, string, bool) {
+		t := &c.Throughput
+		if t.Answer == evidence.Unknown {
+			return 0, t.Missing.String(), false
+		}
+		return 1 - t.Hi, "", true
+	}},
+	{"memory", "more device memory", func(c *report.Comparison) (float64, string, bool) {
+		a, b := c.Sides[0].Memory, c.Sides[1].Memory
+		if a == 0 || b == 0 {
+			return 0, "not measured", false
+		}
+		return float64(b)/float64(a) - 1, "", true
+	}},
+}
+
+func limitNames() []string {
+	names := make([]string, len(criteria))
+	for i := range criteria {
+		names[i] = criteria[i].name
+	}
+	return names
+}
+
+// parseLimits reads what --fail-if asks for.
+func parseLimits(texts []string) (limits []limit, err error) {
+	for _, text := range texts {
+		name, value, _ := strings.Cut(text, "=")
+		l := limit{}
+		for _, c := range criteria {
+			if c.name == name {
+				l.criterion = c
+			}
+		}
+		flag := fmt.Sprintf("--fail-if %q", text)
+		if l.name == "" {
+			return nil, refuse(flag, "there is no measurement of that name", "choose "+knob.Choice(limitNames()))
+		}
+		percent, perr := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
+		if perr != nil || !strings.HasSuffix(value, "%") || !(percent >= 0 && percent <= 1000) {
+			return nil, refuse(flag, "its limit is no percentage from 0 to 1000", "write it as "+name+"=5%")
+		}
+		l.share = percent / 100
+		limits = append(limits, l)
+	}
+	return limits, nil
+}
+
+// judge fails where B is certainly worse than a limit allows, and says what is not known.
+func judge(w io.Writer, c *report.Comparison, limits []limit) error {
+	for _, l := range limits {
+		share, why, known := l.worse(c)
+		if !known {
+			if err := say(w, "gpustall: compare: whether B is worse (%s) is not known yet: %s\n", l.what, why); err != nil {
+				return err
+			}
+			continue
+		}
+		if share > l.share {
+			return fault.New("compare", c.Sides[1].Session, fmt.Sprintf("at least %s %s than A, where %s are allowed",
+				figures.Prose.Percent(share), l.what, figures.Prose.Percent(l.share)), "see in what the two differ")
+		}
+	}
+	return nil
+}
+
+// comparison is a report.Comparison as JSON.
+type comparison struct {
+	Type        string              `json:"type"`
+	A           compared            `json:"a"`
+	B           compared            `json:"b"`
+	Throughput  changed             `json:"throughput"`
+	Busy        changed             `json:"busy_per_sample"`
+	Margin      number              `json:"margin"`
+	Alike       bool                `json:"same_work"`
+	Told        string              `json:"told,omitempty"`
+	Settings    []report.Difference `json:"settings"`
+	Environment []report.Difference `json:"environment"`
+}
+
+// compared is one side.
+type compared struct {
+	Session           string            `json:"session"`
+	Segment           string            `json:"segment"`
+	Steps             int               `json:"steps"`
+	SamplesPerSecond  number            `json:"samples_per_s"`
+	DeviceUtilization number            `json:"device_utilization"`
+	DataShare         number            `json:"data_share"`
+	Stalls            map[string]number `json:"stalls"` // shares of the active time
+	Memory            int64             `json:"memory_bytes,omitempty"`
+	Verdict           string            `json:"verdict"`
+	Labels            []string          `json:"labels,omitempty"`
+}
+
+// changed is one quantity of B against A's.
+type changed struct {
+	Answer  string `json:"answer"`
+	Ratio   number `json:"ratio"`
+	Lo      number `json:"ratio_lo"` // of the time-uniform 95 % interval
+	Hi      number `json:"ratio_hi"`
+	Missing string `json:"missing,omitempty"`
+}
+
+func comparisonOf(c *report.Comparison) comparison {
+	out := comparison{
+		Type: "comparison", A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
+		Throughput: changedOf(&c.Throughput), Busy: changedOf(&c.Busy), Margin: number(c.Margin), Alike: c.Alike, Told: c.Told,
+		Settings: append([]report.Difference{}, c.Settings...), Environment: append([]report.Difference{}, c.Environment...),
+	}
+	return out
+}
+
+func sideOf(d *report.Compared) compared {
+	out := compared{
+		Session: d.Session, Segment: d.Segment, Steps: d.Row.Steps, SamplesPerSecond: number(d.Row.SamplesPerSecond),
+		DeviceUtilization: number(d.Row.Utilisation), DataShare: number(d.Row.DataShare), Stalls: map[string]number{},
+		Memory: d.Memory, Verdict: d.Verdict.Class, Labels: advice.Keys(d.Labels),
+	}
+	for i := range trace.NumCauses {
+		out.Stalls[trace.Cause(i).String()] = number(d.Row.Breakdown.Share(trace.Cause(i)))
+	}
+	return out
+}
+
+func changedOf(c *evidence.Change) changed {
+	out := changed{Answer: c.Answer.String(), Ratio: number(c.Ratio), Lo: number(c.Lo), Hi: number(c.Hi)}
+	if c.Answer == evidence.Unknown {
+		out.Missing = c.Missing.String()
+	}
+	return out
+}

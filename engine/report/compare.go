@@ -1,0 +1,264 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// Side is one of two sessions to compare.
+type Side struct {
+	Session  string // the file or name that is shown; Meta.ID when empty
+	Snapshot *trace.Snapshot
+	Segment  string // by its name, "A" or "#2"; empty: the settings that its report says to keep
+}
+
+// Comparison is how the settings of one session did against those of another.
+type Comparison struct {
+	evidence.Comparison
+	Sides       [2]*Compared
+	Settings    []Difference // the knobs that are not equal
+	Environment []Difference // and what else is not: first what makes them different work
+	Alike       bool         // the same work: device, model and data
+	Told        string       // whose doing the change is, where that is the host's; else empty
+}
+
+// Compared are the settings of one side, and what was measured with them.
+type Compared struct {
+	Session string
+	Segment string
+	Row     *stall.SegmentStats
+	Verdict advice.Verdict
+	Labels  []advice.Label
+	Memory  int64 // bytes of the device; 0 when unknown
+
+	s *trace.Snapshot
+	m *markdown
+}
+
+// Difference is one thing that is not equal on both sides; "-" where it is not there.
+type Difference struct {
+	Name string `json:"name"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+}
+
+// Compare relates b to a.
+func Compare(a, b Side) (*Comparison, error) {
+	c := &Comparison{}
+	var h evidence.History
+	for i, side := range [2]*Side{&a, &b} {
+		var err error
+		if c.Sides[i], err = side.compared(); err != nil {
+			return nil, err
+		}
+		for j := range c.Sides[i].m.rows {
+			h.Learn(c.Sides[i].m.rows[j].Stretch)
+		}
+	}
+	x, y := c.Sides[0], c.Sides[1]
+	later := y.Row.Stretch
+	later.Centre += y.s.Meta.Started.Sub(x.s.Meta.Started).Nanoseconds()
+	c.Comparison = evidence.Compare(x.Row.Stretch, later, h, evidence.DefaultMargin)
+	c.Settings = differences(x.Row.Segment.Knobs, y.Row.Segment.Knobs)
+	work := differences(x.work(), y.work())
+	c.Alike, c.Environment = len(work) == 0, append(work, differences(x.environment(), y.environment())...)
+	// On the cpu device knobs of the loader take cores from the training.
+	loader := len(c.Settings) == 0 || x.s.Meta.DeviceKind != "cpu" && advice.SameWork(x.s.Meta.Specs, x.Row.Segment.Knobs, y.Row.Segment.Knobs)
+	if c.Alike && loader && c.Busy.Answer == evidence.Different {
+		c.Told = advice.ByItself(&c.Busy)
+	}
+	return c, nil
+}
+
+// compared finds the settings of a side.
+func (d *Side) compared() (*Compared, error) {
+	s, o := escaped(d.Snapshot, Options{Session: d.Session})
+	m := &markdown{account: newAccount(s), o: o}
+	fail := func(reason, mend string) error { return fault.New("compare", d.Session, reason, mend) }
+	if s.Total.Steps == 0 || m.first < 0 {
+		return nil, fail("it has no finished step", "run it longer")
+	}
+	row := m.kept
+	if d.Segment != "" {
+		if row = slices.IndexFunc(m.rows, func(r stall.SegmentStats) bool { return r.Name() == d.Segment }); row < 0 {
+			names := make([]string, len(m.rows))
+			for i := range m.rows {
+				names[i] = m.rows[i].Name()
+			}
+			return nil, fail("it has no segment "+d.Segment, "name one of "+strings.Join(names, ", "))
+		}
+	}
+	r := &m.rows[row]
+	if r.Steps == 0 {
+		return nil, fail("segment "+r.Name()+" has no steady step", "run it longer, or name another segment")
+	}
+	t := m.tally(row)
+	return &Compared{
+		Session: m.name(), Segment: r.Name(), Row: r, s: s, m: m,
+		Verdict: advice.Judge(s, t), Labels: advice.Labels(s, t), Memory: s.HeldBytes(&r.Segment),
+	}, nil
+}
+
+// work is what a side trained, on what: where it differs the times are not those of the
+// same work.
+func (d *Compared) work() []trace.Knob {
+	m := &d.s.Meta
+	return []trace.Knob{
+		{Name: "device", Value: m.Device}, {Name: "model", Value: m.Model},
+		{Name: "data set", Value: m.Dataset}, {Name: "data format", Value: m.Format},
+	}
+}
+
+// environment is all else that tells of a side, but what differs from run to run.
+func (d *Compared) environment() []trace.Knob {
+	m := &d.s.Meta
+	seed := itoa(m.Seed)
+	if m.Imported != "" {
+		seed = ""
+	}
+	return append([]trace.Knob{{Name: "gpustall", Value: m.Version}, {Name: "seed", Value: seed}}, m.Host...)
+}
+
+// differences are what is not equal in two lists, in their order.
+func differences(a, b []trace.Knob) (out []Difference) {
+	for _, k := range a {
+		if v := trace.KnobValue(b, k.Name); v != k.Value {
+			out = append(out, Difference{k.Name, or(k.Value, "-"), or(v, "-")})
+		}
+	}
+	for _, k := range b {
+		if !slices.ContainsFunc(a, func(o trace.Knob) bool { return o.Name == k.Name }) {
+			out = append(out, Difference{k.Name, "-", or(k.Value, "-")})
+		}
+	}
+	return out
+}
+
+// Headline is the answer in a sentence.
+func (c *Comparison) Headline() string {
+	t := &c.Throughput
+	switch {
+	case t.Answer == evidence.Unknown:
+		return fmt.Sprintf("Whether B is faster than A is not known yet: %s.", t.Missing)
+	case t.Answer == evidence.Same:
+		return fmt.Sprintf("B is as fast as A, within %s (%s).", figures.Prose.Percent(c.Margin), figures.Prose.GainRange(t.Estimate()))
+	}
+	return fmt.Sprintf("The throughput of B against A: %s (95 %% interval %s).", figures.Prose.Gain(t.Estimate()), figures.Prose.GainRange(t.Estimate()))
+}
+
+// Markdown writes the comparison down. It fails only as w does.
+func (c *Comparison) Markdown(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	m := &markdown{w: b}
+	m.heading(1, "gpustall compare")
+	m.para("**%s**", c.Headline())
+	for i, d := range c.Sides {
+		label := advice.Brackets(d.Labels)
+		m.line("- %c is segment %s of %s%s: %s on %s.", 'A'+i, d.Segment, d.Session, label, d.m.modelName(), or(d.s.Meta.Device, "an unknown device"))
+	}
+	m.line("")
+	if !c.Alike {
+		m.para("Not the same work: the sides differ in %s, so their rates say little of the settings.", names(c.Environment))
+	}
+	if c.Told != "" {
+		m.para("%s.", sentence(c.Told))
+	}
+	m.table(c.measurements())
+	m.para("~ marks a change without an interval. The interval holds what varies within each run. What differs from run to run (the page cache, neighbours, clock rates) is in the difference and not in the interval: repeat both to tell.")
+	m.heading(2, "Verdicts")
+	for i, d := range c.Sides {
+		m.line("- %c: %s.", 'A'+i, d.Verdict.Text)
+	}
+	m.line("")
+	m.differ("Settings that differ", c.Settings)
+	m.differ("What else differs", c.Environment)
+	return b.Flush()
+}
+
+func names(d []Difference) string {
+	words := make([]string, 0, len(d))
+	for _, x := range d {
+		if slices.Contains([]string{"device", "model", "data set", "data format"}, x.Name) {
+			words = append(words, x.Name)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// differ lists what is not equal.
+func (m *markdown) differ(what string, list []Difference) {
+	m.heading(2, what)
+	if len(list) == 0 {
+		m.para("None.")
+		return
+	}
+	rows := [][]string{{"name", "A", "B"}}
+	for _, d := range list {
+		rows = append(rows, []string{d.Name, d.A, d.B})
+	}
+	m.table(rows)
+}
+
+// least is the share of a cause that is worth a row.
+const least = 0.01
+
+// measurements sets both sides next to each other.
+func (c *Comparison) measurements() [][]string {
+	a, b := c.Sides[0], c.Sides[1]
+	rows := [][]string{{"measurement", ">A", ">B", ">change"}}
+	add := func(name string, value func(*Compared) string, change string) {
+		rows = append(rows, []string{name, value(a), value(b), change})
+	}
+	add("throughput", func(d *Compared) string { return figures.Rate(d.Row.SamplesPerSecond) + "/s" }, certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
+	for _, q := range []struct {
+		name string
+		of   func(*stall.SegmentStats) float64
+	}{
+		{"step time, mean", func(r *stall.SegmentStats) float64 { return float64(r.Wall) / float64(r.Steps) }},
+		{"step time, median", func(r *stall.SegmentStats) float64 { return float64(r.P50) }},
+		{"step time, p95", func(r *stall.SegmentStats) float64 { return float64(r.P95) }},
+	} {
+		add(q.name, func(d *Compared) string { return figures.Prose.Time(int64(math.Round(q.of(d.Row)))) }, change(q.of(a.Row), q.of(b.Row)))
+	}
+	add("device time a sample", func(d *Compared) string { return figures.Prose.Time(int64(math.Round(perSample(d.Row)))) }, certain(&c.Busy, perSample(a.Row), perSample(b.Row)))
+	if a.Memory > 0 || b.Memory > 0 {
+		add("device memory held", func(d *Compared) string {
+			if d.Memory == 0 {
+				return "-"
+			}
+			return figures.Prose.Bytes(d.Memory)
+		}, change(float64(a.Memory), float64(b.Memory)))
+	}
+	share := func(name string, of func(*stall.SegmentStats) float64) {
+		x, y := of(a.Row), of(b.Row)
+		rows = append(rows, []string{name, figures.Prose.Percent(x), figures.Prose.Percent(y), figures.Points(y - x)})
+	}
+	share("device utilisation", func(r *stall.SegmentStats) float64 { return r.Utilisation })
+	share("device waits for data", func(r *stall.SegmentStats) float64 { return r.DataShare })
+	for i := range trace.NumCauses {
+		of := func(r *stall.SegmentStats) float64 { return r.Breakdown.Share(trace.Cause(i)) }
+		if max(of(a.Row), of(b.Row)) >= least {
+			share("lost to "+trace.Cause(i).String(), of)
+		}
+	}
+	return rows
+}
+
+// certain is a change with the digits that its interval allows, where that is known.
+func certain(c *evidence.Change, a, b float64) string {
+	if c.Answer == evidence.Unknown {
+		return change(a, b)
+	}
+	return figures.Prose.Gain(c.Estimate())
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/trace"
+)
+
+// side is a segment of a script's session.
+func side(t *testing.T, script, segment string) Side {
+	return Side{Session: script + ".gps", Snapshot: scripts()[script].run(t), Segment: segment}
+}
+
+func TestCompare(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		a, b   Side
+		answer evidence.Answer
+		alike  bool
+	}{
+		{"slower settings of one run", side(t, "tuned", ""), side(t, "tuned", "A"), evidence.Different, true},
+		{"itself", side(t, "tuned", ""), side(t, "tuned", ""), evidence.Same, true},
+		{"another device", side(t, "tuned", ""), side(t, "emulated", ""), evidence.Unknown, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Compare(c.a, c.b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Throughput.Answer != c.answer || got.Alike != c.alike {
+				t.Errorf("the answer is %+v, alike %v", got.Throughput, got.Alike)
+			}
+			var b bytes.Buffer
+			if err := got.Markdown(&b); err != nil {
+				t.Fatal(err)
+			}
+			if warned := strings.Contains(b.String(), "Not the same work"); warned == c.alike {
+				t.Errorf("work that is alike: %v, and a warning: %v", c.alike, warned)
+			}
+			for _, l := range strings.Split(b.String(), "\n") {
+				if strings.Contains(l, "%!") || utf8.RuneCountInString(l) > width {
+					t.Errorf("bad line: %s", l)
+				}
+			}
+			if c.name == "slower settings of one run" {
+				golden(t, "compare.md", b.Bytes())
+			}
+		})
+	}
+}
+
+// TestCompareTells: where no setting differs, a change of the device's own time is said
+// to be nobody's doing.
+func TestCompareTells(t *testing.T) {
+	a, b := side(t, "tuned", "A"), side(t, "tuned", "A")
+	slow := scripts()["tuned"]
+	for i := range slow.stretches {
+		slow.stretches[i].comp *= 2
+	}
+	b.Snapshot = slow.run(t)
+	c, err := Compare(a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Busy.Answer != evidence.Different || !strings.Contains(c.Told, "the device or the host changed") {
+		t.Errorf("%+v is told as %q", c.Busy, c.Told)
+	}
+}
+
+func TestCompareErrors(t *testing.T) {
+	for _, c := range []struct {
+		b    Side
+		want string
+	}{
+		{side(t, "empty", ""), "no finished step"},
+		{side(t, "tuned", "#77"), "no segment #77"},
+	} {
+		if _, err := Compare(side(t, "tuned", ""), c.b); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("the error is %v, not %q", err, c.want)
+		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	got := differences([]trace.Knob{{Name: "x", Value: "1"}, {Name: "y", Value: "1"}}, []trace.Knob{{Name: "y", Value: "1"}, {Name: "z", Value: "2"}})
+	if len(got) != 2 || got[0] != (Difference{"x", "1", "-"}) || got[1] != (Difference{"z", "-", "2"}) {
+		t.Errorf("%+v", got)
+	}
+}
