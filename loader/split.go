@@ -43,6 +43,7 @@ type splitter struct {
 	took            int64   // worker time since a batch was last split, ns
 	readings        int     // in this batch
 	cost            float64 // of a reading, ns
+	timed           int     // readings behind the first estimate of the cost
 	phaseReadings   float64 // in a batch that is split by phase
 	batches, phases float64 // ns that may be spent, on the one and the other
 }
@@ -57,13 +58,21 @@ func (p *splitter) read() (r reading) {
 	r.at, r.waited = p.clock.Now(), waited
 	p.measured = p.measured && ok
 	p.readings++
-	// One that was interrupted says nothing of the cost.
-	cost := float64(r.at - before)
-	if p.cost == 0 {
-		p.cost = cost
+	p.learn(float64(r.at - before))
+	return r
+}
+
+// learn takes in what one reading cost, in ns. One that was interrupted says nothing of
+// the cost, so the first estimate is the least of a few.
+func (p *splitter) learn(cost float64) {
+	if p.timed < 4 {
+		p.timed++
+		if p.timed == 1 || cost < p.cost {
+			p.cost = cost
+		}
+		return
 	}
 	p.cost += (min(cost, 2*p.cost) - p.cost) / 16
-	return r
 }
 
 // begin is called before a batch.
@@ -118,11 +127,14 @@ func (p *splitter) measure(work *trace.Work) {
 	p.work.Batch = between(p.began, p.read())
 	runtime.UnlockOSThread()
 	spent := p.cost * float64(p.readings)
-	if p.level == byPhase {
-		p.phases -= spent
-		p.phaseReadings = float64(p.readings)
-	} else {
+	switch {
+	case p.level == byBatch:
 		p.batches -= spent
+	case p.phaseReadings > 0: // the first batch, of which nothing was known, is free
+		p.phases -= spent
+	}
+	if p.level == byPhase {
+		p.phaseReadings = float64(p.readings)
 	}
 	if p.measured {
 		p.sched.correct(p.took, &p.work)
