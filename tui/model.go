@@ -48,7 +48,6 @@ type Options struct {
 	NoColor  bool                            // bold and reverse only
 	Theme    string                          // "default" (or ""), "colorblind" or "mono"
 	Replay   bool                            // time is moved by the user
-	Quit     func()                          // called once when the user quits
 }
 
 // The rates that + and - step through, in frames a second.

@@ -1,116 +1,87 @@
 package tui
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"sync"
-	"syscall"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/tui/canvas"
 )
 
-// Interrupted is the error of Run when a signal, or ctrl+c, ended it.
-type Interrupted struct{ Signal os.Signal }
+// ErrInterrupted is the error of Run when ctrl+c ended it, which a terminal in raw mode
+// makes a key and no signal.
+var ErrInterrupted = errors.New("interrupted by ctrl+c")
 
-func (i Interrupted) Error() string { return "interrupted: " + i.Signal.String() }
-
-// ExitCode is 128 plus the signal's number, as shells have it.
-func (i Interrupted) ExitCode() int {
-	if s, ok := i.Signal.(syscall.Signal); ok {
-		return 128 + int(s)
-	}
-	return 1
-}
-
-// Run shows the screen until the user quits, ctx is done or a signal ends it,
-// and leaves the terminal as it was, whatever happens. It returns nil when the
-// user quit, ctx's error, Interrupted for INT, TERM and HUP, and an error that
-// wraps tea.ErrProgramPanic when drawing panicked.
+// Run shows the screen until the user quits or ctx is done, and leaves the terminal as
+// it was, whatever happens. It returns nil when the user quit, ctx's error,
+// ErrInterrupted, and an error that wraps tea.ErrProgramPanic when drawing panicked.
+// Of signals it sees to TSTP alone: for those that end the process, the caller ends ctx.
 func Run(ctx context.Context, o Options) error {
 	o.NoColor = o.NoColor || canvas.Plain()
 	m := New(o)
-	m.shell = hasShell
+	m.shell = HasShell
 	p := tea.NewProgram(m, tea.WithAltScreen(), tea.WithFPS(maxFPS), tea.WithoutSignalHandler())
-	s := watch(ctx, p, awayFunc(o.Control))
-	m.suspend = s.request
+	w := watch(ctx, p, awayFunc(o.Control))
+	m.suspend = w.request
 	_, err := p.Run()
-	s.close()
-	if o.Quit != nil && m.quit {
-		o.Quit()
-	}
+	err = cmp.Or(w.close(), err)
 	switch {
-	case s.failure() != nil:
-		return fmt.Errorf("show the screen: %w", s.failure())
 	case err != nil:
 		return fmt.Errorf("show the screen: %w", err)
-	case s.caught() != nil:
-		return Interrupted{s.caught()}
 	case m.interrupted:
-		return Interrupted{syscall.SIGINT}
+		return ErrInterrupted
 	case m.quit:
 		return nil
 	}
 	return ctx.Err()
 }
 
-// signals ends the program for ctx and for signals, and suspends it for TSTP and
-// ctrl+z. Its goroutine lives until close.
-type signals struct {
+// watcher ends the program with ctx, and suspends it for TSTP and ctrl+z. Its goroutine
+// lives until close.
+type watcher struct {
 	p    *tea.Program
-	sig  chan os.Signal
 	stop chan os.Signal
 	ask  chan struct{} // to suspend; has room for one
 	away func(bool)    // told before the process stops and after it goes on
 	done chan struct{}
 	wg   sync.WaitGroup
-
-	mu  sync.Mutex
-	end os.Signal
-	err error // of the goroutine itself
+	err  error // of the goroutine itself, to be read after close
 }
 
-func watch(ctx context.Context, p *tea.Program, away func(bool)) *signals {
-	s := &signals{
-		p: p, sig: make(chan os.Signal, 4), stop: make(chan os.Signal, 1),
-		ask: make(chan struct{}, 1), done: make(chan struct{}), away: away,
-	}
-	signal.Notify(s.sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	catchStop(s.stop)
-	s.wg.Go(func() {
+func watch(ctx context.Context, p *tea.Program, away func(bool)) *watcher {
+	w := &watcher{p: p, stop: make(chan os.Signal, 1), ask: make(chan struct{}, 1), done: make(chan struct{}), away: away}
+	catchStop(w.stop)
+	w.wg.Go(func() {
 		defer func() {
 			if r := recover(); r != nil {
-				s.fail(fmt.Errorf("wait for signals: panic: %v\n%s", r, debug.Stack()))
+				w.err = fmt.Errorf("wait for ctrl+z: panic: %v\n%s", r, debug.Stack())
 				p.Kill() // restores the terminal
 			}
 		}()
-		s.loop(ctx)
+		w.loop(ctx)
 	})
-	return s
+	return w
 }
 
-func (s *signals) loop(ctx context.Context) {
+func (w *watcher) loop(ctx context.Context) {
 	for {
 		select {
-		case <-s.done:
+		case <-w.done:
 			return
 		case <-ctx.Done():
-			s.p.Quit()
+			w.p.Quit()
 			return
-		case sig := <-s.sig:
-			s.mu.Lock()
-			s.end = sig
-			s.mu.Unlock()
-			s.p.Quit()
-			return
-		case <-s.stop:
-			s.p.Send(suspendMsg{})
-		case <-s.ask:
-			s.suspend()
+		case <-w.stop:
+			w.p.Send(suspendMsg{})
+		case <-w.ask:
+			w.suspend()
 		}
 	}
 }
@@ -125,9 +96,9 @@ func awayFunc(c Control) func(bool) {
 }
 
 // request asks for a suspend, unless one is under way.
-func (s *signals) request() {
+func (w *watcher) request() {
 	select {
-	case s.ask <- struct{}{}:
+	case w.ask <- struct{}{}:
 	default:
 	}
 }
@@ -135,27 +106,10 @@ func (s *signals) request() {
 // suspendMsg asks the screen to suspend, as ctrl+z does.
 type suspendMsg struct{}
 
-func (s *signals) caught() os.Signal {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.end
-}
-
-func (s *signals) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.err = err
-}
-
-func (s *signals) failure() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
-
-func (s *signals) close() {
-	signal.Stop(s.sig)
-	signal.Stop(s.stop)
-	close(s.done)
-	s.wg.Wait()
+// close ends the goroutine and returns its error.
+func (w *watcher) close() error {
+	signal.Stop(w.stop)
+	close(w.done)
+	w.wg.Wait()
+	return w.err
 }

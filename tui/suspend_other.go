@@ -6,7 +6,7 @@ import "os"
 
 func catchStop(chan os.Signal) {}
 
-func (s *signals) suspend() {}
+func (w *watcher) suspend() {}
 
-// hasShell: there is no job control here.
-func hasShell() bool { return false }
+// HasShell: there is no job control here.
+func HasShell() bool { return false }

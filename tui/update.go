@@ -193,7 +193,7 @@ func (m *Model) answer(name string) tea.Cmd {
 	return nil
 }
 
-// leave quits; Run calls Options.Quit when the program is gone.
+// leave quits.
 func (m *Model) leave() tea.Cmd {
 	m.quit, m.asking = true, false
 	return tea.Quit

@@ -7,9 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui"
 )
 
 // watchStops tells the engine when the process is stopped as a whole (ctrl+z) and
@@ -17,7 +16,7 @@ import (
 // for itself; this is for a run without one. end ends the watch.
 func watchStops(suspend func(on bool), r *trace.Recorder) (end func()) {
 	return onStop(r, func() {
-		if hasShell() {
+		if tui.HasShell() {
 			sleep(suspend)
 		}
 	})
@@ -53,11 +52,4 @@ func sleep(suspend func(on bool)) {
 	if syscall.Kill(os.Getpid(), syscall.SIGSTOP) == nil {
 		<-cont // this thread may run on for a moment
 	}
-}
-
-// hasShell reports whether there is someone to continue the process: one that
-// leads its session (docker run, a pane of tmux) would sleep for ever.
-func hasShell() bool {
-	sid, err := unix.Getsid(0)
-	return err == nil && sid != unix.Getpgrp()
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -163,19 +164,22 @@ func (tm *terminalUnderTest) checkReport() {
 	}
 }
 
-// TestTerm ends the screen with SIGTERM: code 143, the summary written, the
-// terminal whole.
-func TestTerm(t *testing.T) {
+// TestSignalsOnScreen ends the screen with signals: code 128 and the signal's number,
+// the summary written, the terminal whole.
+func TestSignalsOnScreen(t *testing.T) {
 	tm := openTerminal(t, 120, 40)
-	tm.start(starved(t))
-	if out, err := exec.Command("pkill", "-TERM", "-f", "^"+binary+" --device cpu").CombinedOutput(); err != nil {
-		t.Fatalf("pkill: %v %s", err, out)
+	data := starved(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT} {
+		tm.start(data)
+		if out, err := exec.Command("pkill", fmt.Sprintf("-%d", sig), "-f", "^"+binary+" --device cpu").CombinedOutput(); err != nil {
+			t.Fatalf("pkill: %v %s", err, out)
+		}
+		s := tm.waitFor(`code \d+`)
+		if !strings.Contains(s, fmt.Sprintf("code %d", exitSignal+int(sig))) || !strings.Contains(s, "stopped: ") || !strings.Contains(s, "session ") || strings.Contains(s, "goroutine ") {
+			t.Errorf("after %v:\n%s", sig, s)
+		}
+		tm.checkRestored()
 	}
-	s := tm.waitFor(`code \d+`)
-	if !strings.Contains(s, "code 143") || !strings.Contains(s, "session") {
-		t.Errorf("after SIGTERM:\n%s", s)
-	}
-	tm.checkRestored()
 }
 
 // TestReplayScreen opens a session's screen from its file.

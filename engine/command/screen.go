@@ -35,7 +35,7 @@ func runScreen(parent context.Context, o *options) error {
 	restore := restorer()
 	ctx, got, stop := untilSignal(parent, restore)
 	defer stop()
-	defer restoreAtCrash(restore)()
+	defer restoreAtPanic(restore)
 	out, log := newOutlet(ctx, os.Stdout), newOutlet(ctx, os.Stderr)
 	r, err := o.newRun(ctx, progressTo(log))
 	if err != nil {
@@ -131,11 +131,10 @@ func restorer() func() {
 
 // ended is the one reason worth telling: a failure before a signal.
 func ended(trainErr, screenErr, sig error) error {
-	var in tui.Interrupted
-	if errors.As(screenErr, &in) {
-		screenErr, sig = nil, signalError{in.Signal}
-	}
-	if errors.Is(screenErr, context.Canceled) {
+	switch {
+	case errors.Is(screenErr, tui.ErrInterrupted):
+		screenErr, sig = nil, signalError{os.Interrupt}
+	case errors.Is(screenErr, context.Canceled):
 		screenErr = nil
 	}
 	if err := errors.Join(trainErr, screenErr); err != nil {
@@ -197,7 +196,7 @@ func newReplay(version string) *cobra.Command {
 			restore := restorer()
 			ctx, got, stop := untilSignal(cmd.Context(), restore)
 			defer stop()
-			defer restoreAtCrash(restore)()
+			defer restoreAtPanic(restore)
 			err = show(ctx, restore, tui.Options{
 				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
 				Baseline: s.SetBaseline,

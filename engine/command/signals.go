@@ -7,11 +7,16 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"runtime/pprof"
 	"syscall"
 )
 
-// untilSignal returns a context that the first INT, TERM or HUP cancels; the
-// second one calls last, where there is one, and ends the process at once. got
+// endings are the signals that end what runs, summary and session included.
+var endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT}
+
+// untilSignal returns a context that the first of the endings cancels. The second one
+// calls last, where there is one, and ends the process at once: QUIT and ABRT with the
+// stacks of all goroutines, for whoever wants to know why the first was not enough. got
 // tells which came, or what went wrong while waiting for one.
 func untilSignal(parent context.Context, last func()) (ctx context.Context, got func() error, stop func()) {
 	return watchSignals(parent, last, os.Exit)
@@ -23,7 +28,7 @@ func watchSignals(parent context.Context, last func(), exit func(code int)) (ctx
 	}
 	ctx, cancel := context.WithCancel(parent)
 	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(ch, endings...)
 	first := make(chan error, 2) // a signal, a panic
 	quit := make(chan struct{})
 	done := make(chan struct{})
@@ -49,8 +54,10 @@ func watchSignals(parent context.Context, last func(), exit func(code int)) (ctx
 					first <- fmt.Errorf("restore the terminal: %w", err)
 				}
 			}
-			n, _ := s.(syscall.Signal)
-			exit(exitSignal + int(n))
+			if s == syscall.SIGQUIT || s == syscall.SIGABRT {
+				_ = briefly(func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) })
+			}
+			exit(exitCode(signalError{s}))
 		case <-quit:
 		}
 	}()
@@ -67,30 +74,10 @@ func watchSignals(parent context.Context, last func(), exit func(code int)) (ctx
 	return ctx, got, func() { signal.Stop(ch); close(quit); <-done }
 }
 
-// restoreAtCrash restores the terminal before QUIT (ctrl+\) or ABRT end the process
-// with its stacks, and before a panic does: defer what it returns.
-func restoreAtCrash(restore func()) (end func()) {
-	ch, quit, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
-	signal.Notify(ch, syscall.SIGQUIT, syscall.SIGABRT)
-	go func() {
-		defer close(done)
-		select {
-		case s := <-ch:
-			_ = briefly(restore)
-			signal.Reset(s)
-			if p, err := os.FindProcess(os.Getpid()); err != nil || p.Signal(s) != nil {
-				os.Exit(exitRuntime)
-			}
-		case <-quit:
-		}
-	}()
-	return func() {
-		if p := recover(); p != nil {
-			_ = briefly(restore)
-			panic(p)
-		}
-		signal.Stop(ch)
-		close(quit)
-		<-done
+// restoreAtPanic restores the terminal before a panic ends the process: defer it.
+func restoreAtPanic(restore func()) {
+	if p := recover(); p != nil {
+		_ = briefly(restore)
+		panic(p)
 	}
 }

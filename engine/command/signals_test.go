@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -35,28 +37,63 @@ func within(t *testing.T, what string, c <-chan struct{}) {
 }
 
 // The first signal ends the context, the second one the process, even where the
-// last call before that panics.
+// last call before that panics. QUIT and ABRT then leave the stacks.
 func TestSecondSignal(t *testing.T) {
-	code, exited := 0, make(chan struct{})
-	ctx, got, stop := watchSignals(context.Background(), func() { panic("cannot restore") }, func(c int) { code = c; close(exited) })
-	if err := got(); err != nil {
-		t.Errorf("before any signal: %v", err)
+	for _, tt := range []struct {
+		first, second syscall.Signal
+		stacks        bool
+	}{
+		{syscall.SIGHUP, syscall.SIGTERM, false},
+		{syscall.SIGQUIT, syscall.SIGINT, false},
+		{syscall.SIGTERM, syscall.SIGQUIT, true},
+		{syscall.SIGABRT, syscall.SIGABRT, true},
+	} {
+		t.Run(fmt.Sprint(tt.first, " ", tt.second), func(t *testing.T) {
+			printed := stderrTo(t)
+			code, exited := 0, make(chan struct{})
+			ctx, got, stop := watchSignals(context.Background(), func() { panic("cannot restore") }, func(c int) { code = c; close(exited) })
+			if err := got(); err != nil {
+				t.Errorf("before any signal: %v", err)
+			}
+			raise(t, tt.first)
+			within(t, "the end of the context", ctx.Done())
+			raise(t, tt.second)
+			within(t, "the exit", exited)
+			stop()
+			if code != exitSignal+int(tt.second) {
+				t.Errorf("exit code %d after %v", code, tt.second)
+			}
+			err := got()
+			var sig signalError
+			if !errors.As(err, &sig) || sig.Signal != tt.first {
+				t.Errorf("the first signal is lost: %v", err)
+			}
+			if !strings.Contains(err.Error(), "cannot restore") {
+				t.Errorf("the panic is lost: %v", err)
+			}
+			if text := printed(); strings.Contains(text, "TestSecondSignal") != tt.stacks {
+				t.Errorf("stacks are printed: %v, want %v: %.300q", !tt.stacks, tt.stacks, text)
+			}
+		})
 	}
-	raise(t, syscall.SIGHUP)
-	within(t, "the end of the context", ctx.Done())
-	raise(t, syscall.SIGTERM)
-	within(t, "the exit", exited)
-	stop()
-	if code != 143 {
-		t.Errorf("exit code %d, want 143", code)
+}
+
+// stderrTo has a file stand in for standard error during the test; printed reads it.
+func stderrTo(t *testing.T) (printed func() string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	err := got()
-	var sig signalError
-	if !errors.As(err, &sig) || sig.Signal != syscall.SIGHUP {
-		t.Errorf("the first signal is lost: %v", err)
-	}
-	if !strings.Contains(err.Error(), "cannot restore") {
-		t.Errorf("the panic is lost: %v", err)
+	was := os.Stderr
+	os.Stderr = f
+	t.Cleanup(func() { os.Stderr = was; f.Close() })
+	return func() string {
+		b, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
 	}
 }
 
@@ -81,13 +118,18 @@ func TestStopPanics(t *testing.T) {
 }
 
 // A run in this process leaves no goroutine behind (TestMain looks), finished or
-// interrupted.
+// interrupted, and its summary and its session say how it ended.
 func TestRunLeavesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		steps  int
 		status string
-		signal bool
-	}{{2, "finished", false}, {1_000_000, "stopped", true}} {
+		signal syscall.Signal // 0: none
+	}{
+		{2, "finished", 0},
+		{1_000_000, "stopped", syscall.SIGINT},
+		{1_000_000, "stopped", syscall.SIGQUIT},
+		{1_000_000, "stopped", syscall.SIGABRT},
+	} {
 		o := newOptions("test")
 		o.device, o.json, o.interval, o.steps = "emu:cosmoflow-h100", true, 0.05, tt.steps
 		o.seed = 1
@@ -95,18 +137,26 @@ func TestRunLeavesNothing(t *testing.T) {
 		out := &watched{seen: make(chan struct{})}
 		ended := make(chan error, 1)
 		go func() { ended <- runHeadless(context.Background(), o, out, new(bytes.Buffer)) }()
-		if tt.signal {
+		want := exitOK
+		if tt.signal != 0 {
 			within(t, "the first progress", out.seen)
-			raise(t, syscall.SIGINT)
+			raise(t, tt.signal)
+			want = exitSignal + int(tt.signal)
 		}
-		err := <-ended
-		if code := exitCode(err); tt.signal && code != 130 || !tt.signal && err != nil {
-			t.Errorf("%s: exit code %d, %v", tt.status, code, err)
+		if err := <-ended; exitCode(err) != want {
+			t.Errorf("%v: exit code %d, want %d: %v", tt.signal, exitCode(err), want, err)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		var sum summary
 		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil || sum.Status != tt.status {
-			t.Errorf("status %q, want %q (%v)", sum.Status, tt.status, err)
+			t.Errorf("%v: status %q, want %q (%v)", tt.signal, sum.Status, tt.status, err)
+		}
+		s, err := store.Open(o.session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Snapshot(0, 0).Outcome.Status; got != tt.status {
+			t.Errorf("%v: the session's status is %q, want %q", tt.signal, got, tt.status)
 		}
 	}
 }

@@ -48,10 +48,6 @@ func main() {
 	}
 	if err := tui.Run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "try:", err)
-		var i tui.Interrupted
-		if errors.As(err, &i) {
-			os.Exit(i.ExitCode())
-		}
 		os.Exit(1)
 	}
 	fmt.Println("left cleanly")
