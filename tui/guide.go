@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// guideAfter is how long a run must have gone on with nothing wrong and nothing
-	// changed before the story is offered, in ns.
+	// guideAfter is how long a run must have gone on with nothing changed before the
+	// story is offered, in ns.
 	guideAfter = int64(10e9)
 
 	// guideShare is the share of time lost to data from which there is something to find.
@@ -38,7 +38,7 @@ type chapter uint8
 
 const (
 	chapterNone   chapter = iota // not offered, or left
-	chapterOffer                 // nothing is wrong
+	chapterOffer                 // there is nothing to mend
 	chapterInject                // the injection was asked for: until a segment has it
 	chapterFind                  // until the verdict blames the data
 	chapterFix                   // until a segment has another setting, and the injection still
@@ -48,7 +48,7 @@ const (
 	chapterEnd
 )
 
-// guide leads a newcomer through a first story when the run has nothing to tell: a
+// guide leads a newcomer through a first story when the run has nothing to mend: a
 // bottleneck is injected, found, fixed, the gain proved and the report exported.
 type guide struct {
 	chapter chapter
@@ -163,20 +163,13 @@ func (g *guide) update(m *Model) {
 	g.write(m, v)
 }
 
-// offers reports whether nothing is wrong and nothing was changed yet.
+// offers reports whether no knob is advised and none was turned yet. A device that has to
+// share its cores, as the cpu device does with the loader, is no matter of knobs.
 func (g *guide) offers(m *Model, now *trace.Segment) bool {
+	told := &m.analysis.told
 	return !g.left && m.running() && len(m.live.Segments) == 1 && !now.Injects() && m.live.Now-now.Start >= guideAfter &&
-		m.analysis.told.Verdict.Class == advice.DeviceBound && g.offered(m)
-}
-
-// offered reports whether the run has the knob that injects.
-func (g *guide) offered(m *Model) bool {
-	for i := range m.knobs.specs {
-		if m.knobs.specs[i].Name == guideKnob {
-			return true
-		}
-	}
-	return false
+		(told.Verdict.Class == advice.DeviceBound || told.Verdict.Group == trace.GroupHost) && told.First().Value == "" &&
+		m.knobs.find(guideKnob) >= 0
 }
 
 // rowOf is a segment's, nil while it is not worked out.
@@ -230,7 +223,7 @@ func (g *guide) key(m *Model) tea.Cmd {
 	case chapterStop:
 		return m.apply([]trace.Knob{{Name: guideKnob, Value: knob.Duration(0)}}, true)
 	case chapterNone:
-		m.say("info", "the story is offered when a run has nothing wrong and nothing was changed yet")
+		m.say("info", "the story is offered when no knob is advised and nothing was changed yet")
 	}
 	return nil
 }
@@ -265,7 +258,11 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 	say := func(format string, args ...any) { g.text = append(g.text, fmt.Sprintf(format, args...)) }
 	switch g.chapter {
 	case chapterOffer:
-		say("Nothing is wrong here: the device is never kept waiting for long.")
+		if v.Group == trace.GroupHost {
+			say("No knob helps here: what is short is cores.")
+		} else {
+			say("Nothing is wrong here: the device is never kept waiting for long.")
+		}
 		say("S injects a slow read to practise on; esc hides this.")
 	case chapterInject:
 		say("%s %s was asked for; what it slows is labelled injected everywhere.", guideKnob, knob.Duration(g.asked))

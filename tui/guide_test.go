@@ -75,6 +75,25 @@ func TestGuide(t *testing.T) {
 	s.mustHide("STORY")
 }
 
+// TestGuideOnSharedCores: cores that the device shares with the loader keep nobody from
+// the story, as long as no knob helps.
+func TestGuideOnSharedCores(t *testing.T) {
+	run := demo.Fed(nil)
+	for at := range int64(30) {
+		run.Gauge(trace.GaugeStarved, at*1e9, 30) // %
+	}
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	for to := int64(11); to < 30 && s.guide.chapter != chapterFix; to += 3 {
+		run.Advance(to * 1e9)
+		s.tick()
+		if s.guide.chapter == chapterOffer {
+			s.mustShow("HOST-BOUND", "No knob helps here", "S injects")
+			s.press("S")
+		}
+	}
+	s.mustShow("INPUT-BOUND", "2 of 4, fix")
+}
+
 // TestGuideStays: the story is not offered where something was changed or is wrong,
 // is left with esc, and ends when the injection is taken back.
 func TestGuideStays(t *testing.T) {

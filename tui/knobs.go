@@ -142,6 +142,11 @@ func (k *knobs) selected() *trace.KnobSpec {
 	return &k.specs[k.sel]
 }
 
+// find is the index of the knob of a name, -1 where the run has none.
+func (k *knobs) find(name string) int {
+	return slices.IndexFunc(k.specs, func(s trace.KnobSpec) bool { return s.Name == name })
+}
+
 func (k *knobs) move(d int) { k.sel = min(max(k.sel+d, 0), max(0, len(k.specs)-1)) }
 
 // target is the value a further step starts from: staged, requested or in force.

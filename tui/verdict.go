@@ -133,14 +133,11 @@ func (m *Model) stageAdvice() {
 	if v.Value == "" || m.o.Control == nil {
 		return
 	}
-	for i := range m.knobs.specs {
-		if m.knobs.specs[i].Name == v.Knob {
-			m.knobs.sel = i
-			m.knobs.stage(v.Knob, v.Value, m.inForce(v.Knob))
-			m.setFocus(m.panel("knobs"))
-			m.say("info", v.Knob+" "+v.Value+" is staged: enter applies it")
-			return
-		}
+	if i := m.knobs.find(v.Knob); i >= 0 {
+		m.knobs.sel = i
+		m.knobs.stage(v.Knob, v.Value, m.inForce(v.Knob))
+		m.setFocus(m.panel("knobs"))
+		m.say("info", v.Knob+" "+v.Value+" is staged: enter applies it")
 	}
 }
 

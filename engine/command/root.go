@@ -41,8 +41,8 @@ func newRoot(version string) *cobra.Command {
 		Short: "See why the accelerator waits during training, and fix it live",
 		Long: `gpustall trains a model, feeds it with its own loader, charges every idle
 microsecond of the device to a cause, and lets the loader be changed while it
-runs. Without a command it opens the screen, where ? says what the keys do. With
-nothing wrong there, a story shows how a bottleneck is found, fixed and proved;
+runs. Without a command it opens the screen, where ? says what the keys do. Where
+no knob helps, a story shows how a bottleneck is found, fixed and proved;
 --inject read=5ms makes one right away.`,
 		Version:       version,
 		Args:          noArgs,
