@@ -23,7 +23,7 @@ import (
 func newCompare() *cobra.Command {
 	var fails []string
 	var asJSON bool
-	var out string
+	var out output
 	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Say how one session did against another, and how sure that is",
@@ -56,13 +56,7 @@ does not fail; it is said on standard error.`,
 			if asJSON {
 				write = func(w io.Writer) error { return json.NewEncoder(w).Encode(comparisonOf(c)) }
 			}
-			const mend = "free some space, or name another file with --output"
-			if out == "" {
-				err = fault.Wrap(write(os.Stdout), "write the comparison to", "standard output", mend)
-			} else {
-				err = fault.Wrap(writeFile(out, true, write), "write the comparison to", out, mend)
-			}
-			if err != nil {
+			if err := out.write("the comparison", write, sides[0].Session, sides[1].Session); err != nil {
 				return err
 			}
 			return judge(os.Stderr, c, limits)
@@ -70,7 +64,7 @@ does not fail; it is said on standard error.`,
 	}
 	cmd.Flags().StringSliceVar(&fails, "fail-if", nil, "fail where B is worse by more than so much: "+knob.Choice(limitNames())+", as in slower=5%")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object instead of markdown")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write to (default: standard output)")
+	out.add(cmd.Flags())
 	return cmd
 }
 
@@ -216,12 +210,11 @@ type changed struct {
 }
 
 func comparisonOf(c *report.Comparison) comparison {
-	out := comparison{
+	return comparison{
 		Type: "comparison", A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
 		Throughput: changedOf(&c.Throughput), Busy: changedOf(&c.Busy), Margin: number(c.Margin), Alike: c.Alike, Told: c.Told,
 		Settings: append([]report.Difference{}, c.Settings...), Environment: append([]report.Difference{}, c.Environment...),
 	}
-	return out
 }
 
 func sideOf(d *report.Compared) compared {

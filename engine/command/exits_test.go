@@ -62,6 +62,9 @@ func TestSessionElsewhere(t *testing.T) {
 	if r := gpustall(t, "report", file, "--output", filepath.Join(filepath.Dir(file), ".", "my"+store.Ext)); r.code != 2 {
 		t.Errorf("a report over its own session: exit %d", r.code)
 	}
+	if r := gpustall(t, "compare", file, file, "--output", file); r.code != 2 || !strings.Contains(r.stderr, "it is the session itself") {
+		t.Errorf("a comparison over one of its sessions: exit %d, %s", r.code, r.stderr)
+	}
 	if r := gpustall(t, "report", file); r.code != 0 {
 		t.Errorf("the session is lost: %s", r.stderr)
 	}

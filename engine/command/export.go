@@ -8,7 +8,38 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/fault"
 )
+
+// output is where what a command makes goes: the file of --output, or standard output.
+type output struct{ path string }
+
+func (o *output) add(fs *pflag.FlagSet) {
+	fs.StringVarP(&o.path, "output", "o", "", "file to write to (default: standard output)")
+}
+
+// write writes what to it, but never over one of the sessions that it is made of.
+func (o *output) write(what string, write func(io.Writer) error, sessions ...string) error {
+	op, mend := "write "+what+" to", "free some space, or name another file with --output"
+	if o.path == "" {
+		return fault.Wrap(write(os.Stdout), op, "standard output", mend)
+	}
+	for _, s := range sessions {
+		if sameFile(o.path, s) {
+			return refuse("--output "+o.path, "it is the session itself", "name another file")
+		}
+	}
+	return fault.Wrap(writeFile(o.path, true, write), op, o.path, mend)
+}
+
+func sameFile(a, b string) bool {
+	x, errx := os.Stat(a)
+	y, erry := os.Stat(b)
+	return errx == nil && erry == nil && os.SameFile(x, y)
+}
 
 // writeFile writes a file that is either complete or not there: write fills one beside
 // it, which takes its name once the disk has all of it. What is already there under the

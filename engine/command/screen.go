@@ -217,7 +217,8 @@ func complain(w io.Writer, s snapshotter) {
 }
 
 func newReport(string) *cobra.Command {
-	var format, table, out string
+	var format, table string
+	var out output
 	cmd := &cobra.Command{
 		Use:   "report SESSION",
 		Short: "Write a session's report",
@@ -243,24 +244,11 @@ func newReport(string) *cobra.Command {
 			export := func(w io.Writer) error {
 				return report.Formats[i].Write(w, all(s), report.Options{Session: path, Table: table})
 			}
-			const mend = "free some space, or name another file with --output"
-			if out == "" {
-				return fault.Wrap(export(os.Stdout), "write the report to", "standard output", mend)
-			}
-			if sameFile(out, path) {
-				return refuse("--output "+out, "it is the session itself", "name another file")
-			}
-			return fault.Wrap(writeFile(out, true, export), "write the report to", out, mend)
+			return out.write("the report", export, path)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", report.Formats[0].Name, knob.Choice(report.FormatNames())+" (for chrome://tracing and Perfetto)")
 	cmd.Flags().StringVar(&table, "table", "", "the table of --format csv: steps (the default), or ops, the time of each device op by segment")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write to (default: standard output)")
+	out.add(cmd.Flags())
 	return cmd
-}
-
-func sameFile(a, b string) bool {
-	x, errx := os.Stat(a)
-	y, erry := os.Stat(b)
-	return errx == nil && erry == nil && os.SameFile(x, y)
 }
