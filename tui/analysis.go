@@ -16,18 +16,23 @@ import (
 // comparisons over the whole session. It is computed in a command, off the screen's
 // goroutine, about twice a second and never for more than 1 % of a core.
 type analysis struct {
+	result
+	busy    bool
+	started time.Time
+	pause   time.Duration // until the next one
+}
+
+// result is what the last analysis found.
+type result struct {
 	win      window
 	told     advice.Advice
 	labels   []advice.Label // of the window, and of settings without a step yet
 	segs     []stall.SegmentStats
 	missing  []string          // what keeps each of segs from a comparison with A, if anything
+	notes    []string          // on each of segs
 	effects  map[string]effect // of each knob's last change, when it changed alone
 	baseline trace.Baseline    // the choice of segment A
-
-	at      int64 // the moment analysed
-	busy    bool
-	started time.Time
-	pause   time.Duration // until the next one
+	at       int64             // the moment analysed
 }
 
 // effect is what the last change of one knob did to the throughput.
@@ -38,17 +43,10 @@ type effect struct {
 }
 
 type analysedMsg struct {
-	win      window
-	told     advice.Advice
-	labels   []advice.Label
-	segs     []stall.SegmentStats
-	missing  []string
-	effects  map[string]effect
-	baseline trace.Baseline
-	ops      stall.OpTable // of the segment shown
-	base     stall.OpTable // of the baseline
-	at       int64
-	took     time.Duration
+	result
+	ops  stall.OpTable // of the segment shown
+	base stall.OpTable // of the baseline
+	took time.Duration
 }
 
 // analyse returns the command that analyses the picture, or nil when one is
@@ -67,12 +65,12 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 	t0 := time.Now()
 	asOfNow(s)
 	steps := windowOf(s)
-	r := analysedMsg{
+	r := analysedMsg{result: result{
 		win:      newWindow(steps),
 		segs:     stall.Segments(s),
 		effects:  map[string]effect{},
 		baseline: s.Baseline, at: s.Now,
-	}
+	}}
 	r.told = advice.Of(s, r.win.tally, r.segs)
 	r.labels = slices.Clone(r.told.Verdict.Labels)
 	for _, l := range advice.Labels(s, new(trace.Tally)) {
@@ -97,6 +95,7 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 	}
 	for i := range r.segs {
 		r.missing = append(r.missing, r.segs[i].VsA.Throughput.Missing.String())
+		r.notes = append(r.notes, noteOf(&r.segs[i], r.told.Remarks[i]))
 	}
 	r.took = time.Since(t0)
 	return r
@@ -118,7 +117,7 @@ func (m *Model) analysed(r analysedMsg) {
 	a.busy = false
 	a.pause = max(time.Second/2, 100*r.took)
 	m.ops.set(r.ops, r.base)
-	a.win, a.told, a.labels, a.segs, a.missing, a.effects, a.baseline, a.at = r.win, r.told, r.labels, r.segs, r.missing, r.effects, r.baseline, r.at
+	a.result = r.result
 	m.dirty = true
 }
 

@@ -18,6 +18,7 @@ import (
 type experiments struct {
 	sel   int // the row selected; -1 follows the newest
 	segs  int // rows there are
+	note  int // columns that the longest of their notes needs
 	table canvas.Table[experiment]
 	rows  []experiment
 }
@@ -30,17 +31,22 @@ type experiment struct {
 	util           float64
 	steps          int64  // that these are of
 	missing        string // what keeps it from a comparison
-	remark         string // what the comparison does not say
+	note           string // why it began, and what the comparison does not say
 	baseline       bool   // it is A
 	current        bool   // its knobs are those in force
 }
 
-// note is why the segment began, and what is to be said of it.
-func (e *experiment) note() string {
-	if e.remark == "" || e.Segment.Reason == "" {
-		return e.Segment.Reason + e.remark
+// noteOf is why a segment began, and what is to be said of it.
+func noteOf(s *stall.SegmentStats, remark string) string {
+	if remark == "" || s.Segment.Reason == "" {
+		return s.Segment.Reason + remark
 	}
-	return e.Segment.Reason + "; " + e.remark
+	return s.Segment.Reason + "; " + remark
+}
+
+// noteWidth is how many columns writeReason needs for a note.
+func noteWidth(note string) int {
+	return canvas.Width(note) - strings.Count(note, arrowText)*(len(arrowText)-1)
 }
 
 func (e *experiments) panel() panel {
@@ -53,9 +59,9 @@ func (e *experiments) panel() panel {
 				return place{band: lowerBand}
 			}
 			if s.class == sizeLarge {
-				return place{band: mainBand, under: "timeline", rows: e.height(s)}
+				return place{band: mainBand, under: "timeline", rows: e.height(s, s.w-knobsWidth(s))}
 			}
-			return place{band: lastBand, rows: e.height(s)}
+			return place{band: lastBand, rows: e.height(s, s.w)}
 		},
 		about: func(_ *view, p *canvas.Pen) {
 			if about := "a row is a configuration, the current one the window above, but vs A of all its steps "; len(about) <= p.Left() {
@@ -74,11 +80,11 @@ func (e *experiments) panel() panel {
 	}
 }
 
-// height is what the rows need with their box, their titles and a note, a little more
-// at the most on tall screens.
-func (e *experiments) height(s space) int {
+// height is what the rows need with their box and their titles in a panel of w columns,
+// and a line for the note where that is cut; a little more at the most on tall screens.
+func (e *experiments) height(s space, w int) int {
 	most := pick(s.class == sizeLarge, 10, 7) + max(0, s.h-34)/8
-	return min(most, max(2, e.segs)+4)
+	return min(most, 3+max(1, e.segs)+pick(e.note > e.table.Room(w-4), 1, 0))
 }
 
 // measuredColumns: how sure a comparison is stays longer than what was compared, which
@@ -142,7 +148,7 @@ var measuredColumns = []canvas.Column[experiment]{
 			Bytes(canvas.Dim, figures.AppendCount(p.Buf(), e.Excluded))
 	}},
 	{Title: "note", W: 14, Most: canvas.Stretch, Drop: 3, Cell: func(p *canvas.Pen, e *experiment) {
-		writeReason(p, e.note())
+		writeReason(p, e.note)
 	}},
 }
 
@@ -152,11 +158,19 @@ var shortTitles = map[string]string{
 	"batch_size": "batch", "device_transforms": "on device", "gradient_accumulation": "accumulate", "checkpointing": "checkpoint",
 }
 
+// update takes over what was found of the segments.
+func (e *experiments) update(specs []trace.KnobSpec, r *result) {
+	e.segs, e.note = len(r.segs), 0
+	for _, note := range r.notes {
+		e.note = max(e.note, noteWidth(note))
+	}
+	e.knobColumns(specs, r.segs)
+}
+
 // knobColumns makes the columns of the knobs that changed, which the specs give an
 // order, as wide as what they hold.
 func (e *experiments) knobColumns(specs []trace.KnobSpec, segs []stall.SegmentStats) {
 	const most = 12
-	e.segs = len(segs)
 	columns := slices.Clone(measuredColumns[:1])
 	for i := range specs {
 		name := specs[i].Name
@@ -215,10 +229,8 @@ func (e *experiments) draw(v *view, r canvas.Rectangle) {
 	e.table.Lit = v.focused
 	rows := in
 	if n := len(e.rows); n > 0 {
-		reason := e.rows[e.table.Cursor].note()
 		room := e.table.Room(in.W)
-		width := canvas.Width(reason) - strings.Count(reason, arrowText)*(len(arrowText)-1)
-		if room == 0 && in.H >= 4 || width > room && in.H > n+1 {
+		if room == 0 && in.H >= 4 || noteWidth(e.rows[e.table.Cursor].note) > room && in.H > n+1 {
 			rows.H--
 			e.drawNote(v.c, canvas.Rect(in.X, in.Y+rows.H, in.W, 1), &e.rows[e.table.Cursor])
 		}
@@ -236,11 +248,8 @@ func (e *experiments) fill(v *view) {
 	for i := range v.analysis.segs {
 		s := &v.analysis.segs[i]
 		row := experiment{
-			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, steps: int64(s.Steps), missing: v.analysis.missing[i],
+			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, steps: int64(s.Steps), missing: v.analysis.missing[i], note: v.analysis.notes[i],
 			baseline: s.Baseline, current: v.pic.next && s.Segment.Index == v.pic.seg.Index,
-		}
-		if i < len(v.analysis.told.Remarks) {
-			row.remark = v.analysis.told.Remarks[i]
 		}
 		if row.steps > 0 {
 			row.mean = s.Wall / row.steps
@@ -277,7 +286,7 @@ func (e *experiments) move(d, n int) {
 func (e *experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experiment) {
 	p := c.Pen(r.X, r.Y, r.W)
 	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
-	writeReason(&p, s.note())
+	writeReason(&p, s.note)
 	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), s.Steps)).
 		Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
 }

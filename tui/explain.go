@@ -67,10 +67,11 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 	w := t.cols + laneLabel + laneShare - 2
 	t.lines = canvas.Wrap(text, w)
 	t.ofDevice = len(t.lines)
-	switch {
-	case at >= 0:
+	if at >= 0 {
 		t.lines = append(t.lines, canvas.Wrap(t.workersAt(at, at+t.bin()), w)...)
-	case focused:
+	}
+	t.tall.need(len(t.lines))
+	if at < 0 && focused {
 		t.lines = append(t.lines, "left and right ask about a moment")
 	}
 }
@@ -139,12 +140,12 @@ func (t *timeline) gapText(g *stall.Gap, at int64) string {
 	}
 	long += partsText(g)
 	batch := s.Batch
-	awaited := batch >= 0
-	if !awaited {
-		batch, awaited = stall.Awaited(t.spans, s.Start, s.End)
+	known := batch >= 0
+	if !known {
+		batch, known = stall.Awaited(t.spans, s.Start, s.End)
 	}
 	of := ""
-	if awaited {
+	if known {
 		of = ", batch " + figures.Count(batch)
 	}
 	if !cause.IsData() {
@@ -157,7 +158,7 @@ func (t *timeline) gapText(g *stall.Gap, at int64) string {
 	}
 	b.WriteString("starved " + long)
 	w := -1
-	if awaited {
+	if known {
 		w = t.builder(s, batch, cause)
 	}
 	if w < 0 || !becomes(t.spans[w].Kind, cause) { // else the phase says it

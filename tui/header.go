@@ -16,7 +16,8 @@ type badge struct {
 
 const maxBadges = 10 // without an allocation
 
-// badges lists what the screen shows, other than a run as it goes on, in buf.
+// badges lists in buf what must not be forgotten about the numbers: that they are not
+// those of this moment, and the labels.
 func (m *Model) badges(buf *[maxBadges]badge) []badge {
 	out := buf[:0]
 	if m.o.Replay {

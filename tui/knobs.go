@@ -49,13 +49,10 @@ func (k *knobs) panel(canSet bool) panel {
 	return panel{
 		key: "2", name: "knobs", title: pick(canSet, "Knobs", "Knobs (read-only)"), small: true,
 		place: func(s space) place {
-			switch {
-			case s.class == sizeCompact:
-				return place{band: lowerBand, cols: max(36, s.w*9/20), rows: lowerRows(s)}
-			case s.class == sizeLarge:
-				return place{band: mainBand, cols: max(56, s.w/3)}
+			if s.class == sizeCompact {
+				return place{band: lowerBand, cols: knobsWidth(s), rows: lowerRows(s)}
 			}
-			return place{band: mainBand, cols: max(50, s.w*2/5)}
+			return place{band: mainBand, cols: knobsWidth(s)}
 		},
 		draw: k.draw,
 		keys: []binding{
@@ -78,6 +75,17 @@ func (k *knobs) panel(canSet bool) panel {
 			{keys: biggerKeys, also: biggerAlso, show: "H L", hint: "far", help: biggerHelp, do: (*Model).stageStep},
 		},
 	}
+}
+
+// knobsWidth is the width of the panel.
+func knobsWidth(s space) int {
+	switch s.class {
+	case sizeCompact:
+		return max(36, s.w*9/20)
+	case sizeLarge:
+		return max(56, s.w/3)
+	}
+	return max(50, s.w*2/5)
 }
 
 // lowerRows is the height of the compact screen's last band: as much as leaves the

@@ -32,9 +32,11 @@ type laneRows struct {
 	lines   int // of explanation
 }
 
-// fit fits the lanes in h rows. What matters most stays longest: STALL,
-// compute, H2D, the queue, then workers, the host last.
+// fit fits the lanes in h rows. What matters most stays longest: STALL, compute, H2D,
+// the queue, a line of explanation, some workers, all of the explanation, the other
+// workers, the host last.
 func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
+	const most, some = 4, 3 // lines, and rows of workers
 	workers, fixed := buf[0][:0], buf[1][:0]
 	host := -1
 	for i := range t.lanes {
@@ -47,24 +49,23 @@ func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 			fixed = append(fixed, i)
 		}
 	}
-	switch {
-	case h >= 14:
-		r.axis, r.lines = true, 3
-	case h >= 10:
-		r.axis, r.lines = true, 2
-	case h >= 8:
-		r.axis, r.lines = true, 1
-	case h >= 6:
+	rows := h
+	if h >= 6 {
 		r.lines = 1
+		rows--
 	}
-	rows := h - r.lines
-	if r.axis {
+	if h >= 8 {
+		r.axis = true
 		rows--
 	}
 	if len(fixed) > rows {
 		fixed = fixed[len(fixed)-max(rows, 0):]
 	}
 	rows -= len(fixed)
+	if more := min(t.tall.n-1, most-1, rows-min(len(workers), some)); r.axis && more > 0 {
+		r.lines += more
+		rows -= more
+	}
 	if host >= 0 && rows > min(len(workers), 4) {
 		fixed = append(fixed, 0)
 		copy(fixed[1:], fixed)

@@ -31,6 +31,29 @@ func classOf(w, h int) sizeClass {
 	return sizeLarge
 }
 
+// lines is the height of a text that changes while it is read. More lines are given at
+// once, fewer only when many texts in a row needed fewer, because each change moves what
+// lies around.
+type lines struct {
+	n     int
+	fewer int // texts in a row that needed fewer
+}
+
+// fewerTexts is how many texts in a row must be shorter.
+const fewerTexts = 10
+
+// need is told how many lines a new text has.
+func (l *lines) need(n int) {
+	if n < l.n && l.fewer < fewerTexts {
+		l.fewer++
+		return
+	}
+	l.n, l.fewer = n, 0
+}
+
+// loosen lets the next text have fewer, when everything moves anyway.
+func (l *lines) loosen() { l.fewer = fewerTexts }
+
 // space is what there is for the panels.
 type space struct {
 	class   sizeClass

@@ -66,6 +66,7 @@ type timeline struct {
 
 	lines     []string // the explanation under the lanes
 	ofDevice  int      // how many of them, from the first, are about the device
+	tall      lines    // that it should have room for
 	explained [3]int64 // the moment that they are about, and how wide
 	heldFrom  int64    // when they were written, ns
 	durs      []int64  // scratch
@@ -175,7 +176,8 @@ const stallCols = 8
 
 // partOf is where the time of a span on a lane is added up: the part, and so the
 // hue and the letter, of the cause that it is or becomes when the device waits for
-// it; 0 on a lane that has one kind of time only.
+// it; 0 on a lane that has one kind of time only, to which waiting for a core does not
+// add.
 func partOf(s *trace.Span, l *lane) (part int, ok bool) {
 	switch l.typ {
 	case laneStall:

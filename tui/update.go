@@ -25,7 +25,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case analysedMsg:
 		m.analysed(msg)
 		m.guide.update(m)
-		m.experiments.knobColumns(m.knobs.specs, m.analysis.segs)
+		m.experiments.update(m.knobs.specs, &m.analysis.result)
 		if m.timeline.autozoom(&m.analysis.win, !m.frozen) {
 			m.refresh(time.Now(), true)
 		}
@@ -80,7 +80,8 @@ func (m *Model) advance(now time.Time) tea.Cmd {
 // look refreshes after the view was moved by hand.
 func (m *Model) look() tea.Cmd {
 	m.dirty = true
-	m.verdict.spare = spareTexts // everything below moves anyway
+	m.verdict.tall.loosen()
+	m.timeline.tall.loosen()
 	now := time.Now()
 	m.refresh(now, true)
 	return m.analyse(now, m.o.Replay || m.frozen)

@@ -33,8 +33,7 @@ type verdict struct {
 	class   string // which leads the first line, in capitals
 	lines   []verdictRow
 
-	tall  int // lines that the band has room for
-	spare int // how often in a row the text needed fewer
+	tall lines // the band's
 }
 
 // verdictRow is a line of the verdict.
@@ -43,10 +42,6 @@ type verdictRow struct {
 	style canvas.Style
 	aside string // after it, dim
 }
-
-// spareTexts is how many texts in a row must be shorter before the band is: a line
-// more or less moves everything below.
-const spareTexts = 10
 
 // roomyVerdict is the width from which what is not known has a line of its own.
 const roomyVerdict = 100
@@ -72,7 +67,7 @@ func (vd *verdict) panel(an *analysis) panel {
 // it can show something.
 func (vd *verdict) rows(an *analysis, s space) int {
 	vd.wrap(&an.told, s.w-4)
-	return min(vd.tall+2, max(leastRows, s.h-11))
+	return min(vd.tall.n+2, max(leastRows, s.h-11))
 }
 
 // verdictLine is the verdict in one line.
@@ -157,7 +152,7 @@ func (vd *verdict) wrap(a *advice.Advice, w int) {
 		return
 	}
 	if vd.width != w {
-		vd.tall = 1
+		vd.tall.loosen()
 	}
 	vd.width, vd.text, vd.finding = w, v.Text, f
 	// The class leads, in capitals; the text that follows need not repeat it.
@@ -178,12 +173,5 @@ func (vd *verdict) wrap(a *advice.Advice, w int) {
 			vd.lines = append(vd.lines, verdictRow{aside: gainUnknown})
 		}
 	}
-	switch n := max(1, len(vd.lines)); {
-	case n >= vd.tall:
-		vd.tall, vd.spare = n, 0
-	case vd.spare >= spareTexts:
-		vd.tall, vd.spare = n, 0
-	default:
-		vd.spare++
-	}
+	vd.tall.need(max(1, len(vd.lines)))
 }
