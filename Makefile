@@ -11,6 +11,9 @@
 
 SHELL   := /bin/bash
 GO      ?= go
+# Everything is built without paths, so that the binary, vet, lint and the tests share
+# what the compiler made: with and without, it is all built twice.
+export GOFLAGS += -trimpath
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
@@ -30,7 +33,7 @@ all: bin/gpustall
 
 .PHONY: bin/gpustall
 bin/gpustall: $(BUILD)/libcuda.a
-	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '$(LDFLAGS)' -o $@ .
+	$(CUDA_ENV) $(GO) build -tags cuda -ldflags '$(LDFLAGS)' -o $@ .
 
 $(BUILD)/libcuda.a: $(SHIM_FILES) | $(BUILD)
 	gcc -O2 -fPIC -std=gnu11 -Wall -I$(SHIM) -c $(SHIM)/shim.c -o $(BUILD)/shim.o
@@ -114,10 +117,10 @@ GPUCHECK := engine/device/cuda/gpucheck
 gpu-bundle: $(BUILD)/libcuda.a
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)
-	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpustall .
-	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpucheck ./$(GPUCHECK)
-	$(CUDA_ENV) $(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $(BUNDLE)/cuda.test ./engine/device/cuda
-	$(CUDA_ENV) $(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $(BUNDLE)/driver.test ./engine/device/cuda/driver
+	$(CUDA_ENV) $(GO) build -tags cuda -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpustall .
+	$(CUDA_ENV) $(GO) build -tags cuda -ldflags '-s -w $(LDFLAGS)' -o $(BUNDLE)/gpucheck ./$(GPUCHECK)
+	$(CUDA_ENV) $(GO) test -c -tags cuda -ldflags '-s -w' -o $(BUNDLE)/cuda.test ./engine/device/cuda
+	$(CUDA_ENV) $(GO) test -c -tags cuda -ldflags '-s -w' -o $(BUNDLE)/driver.test ./engine/device/cuda/driver
 	gzip -9n $(BUNDLE)/gpustall $(BUNDLE)/*.test
 	cp $(GPUCHECK)/bundle/* docs/gpu.md LICENSE $(BUNDLE)/
 	@du -sm $(BUNDLE) | awk '{ print $$2 ": " $$1 " MB"; if ($$1 >= 60) { print "too large: the limit is 60 MB"; exit 1 } }'
