@@ -14,7 +14,7 @@ import (
 // or is an estimate with a ~ before it.
 type Rule struct {
 	Name  string
-	Group trace.Group // of causes, that it is about
+	Group trace.Group // of causes that it is about, if any; a finding is then about a moderate share of the time or more
 	Last  bool        // it speaks only where no rule of its group has a knob to turn
 	Check func(*situation) (Finding, bool)
 }
@@ -59,14 +59,14 @@ var rules = slices.Concat(undoRules, loaderRules, deviceRules)
 func (s *situation) findings() []Finding {
 	var out []Finding
 	var turned [trace.NumGroups]bool // groups that a knob may help
-	for last := range 2 {
+	for _, last := range []bool{false, true} {
 		for i := range rules {
 			r := &rules[i]
-			if r.Last != (last == 1) || r.Last && turned[r.Group] {
+			if r.Last != last || last && turned[r.Group] {
 				continue
 			}
-			f, ok := r.Check(s)
-			if !ok || f.Value != "" && (s.refused(f.Knob, f.Value) || s.outweighed(r, &f)) {
+			f, ok := s.check(r)
+			if !ok {
 				continue
 			}
 			turned[r.Group] = turned[r.Group] || f.Value != ""
@@ -81,6 +81,17 @@ func (s *situation) findings() []Finding {
 		out[0].Evidence = join(out[0].Evidence, "part of this bottleneck is injected, so the other way is to stop injecting it")
 	}
 	return out
+}
+
+// check is what a rule finds, if it is worth saying.
+func (s *situation) check(r *Rule) (f Finding, ok bool) {
+	if r.Group == trace.GroupData && !s.judged() {
+		return f, false
+	}
+	if f, ok = r.Check(s); !ok || r.Group != trace.GroupNone && f.Share < moderate {
+		return f, false
+	}
+	return f, f.Value == "" || !s.refused(f.Knob, f.Value) && !s.outweighed(r, &f)
 }
 
 // outweighed reports whether what a knob beside the loader is about is little against the
@@ -115,24 +126,24 @@ var deviceRules = []Rule{
 	{Name: "pin memory for copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
 		f = s.turn("pin_memory", "on", "page-locked memory is copied at full speed and while the host goes on")
 		f.Share = s.share(trace.GroupCopy)
-		return f, f.Share >= moderate && s.can("pin_memory")
+		return f, s.can("pin_memory")
 	}},
 	{Name: "copy bytes", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
 		f = s.turn("device_transforms", "on", "uint8 pixels are a quarter of the bytes of float32")
 		f.Share = s.share(trace.GroupCopy)
-		return f, f.Share >= moderate && s.can("device_transforms") && !s.smallCopies()
+		return f, s.can("device_transforms") && !s.smallCopies()
 	}},
 	{Name: "copy less", Group: trace.GroupCopy, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "no knob helps here: copy less, with smaller samples or a narrower type, or use a faster link",
 			Evidence: s.copies(), Share: s.share(trace.GroupCopy),
 		}
-		return f, f.Share >= moderate
+		return f, true
 	}},
 	{Name: "capture", Group: trace.GroupLaunch, Check: func(s *situation) (f Finding, ok bool) {
 		f = s.turn("capture", "on", "a captured graph is one call where the step now makes many")
 		f.Share = s.share(trace.GroupLaunch)
-		return f, f.Share >= moderate && s.can("capture")
+		return f, s.can("capture")
 	}},
 	{Name: "larger batches", Group: trace.GroupLaunch, Check: largerBatches},
 	{Name: "short operations", Check: shortOperations},
@@ -141,14 +152,14 @@ var deviceRules = []Rule{
 			Remedy:   "no knob helps here: enqueue less, in fewer, fused launches",
 			Evidence: "the host does not enqueue as fast as the device computes", Share: s.share(trace.GroupLaunch),
 		}
-		return f, f.Share >= moderate
+		return f, true
 	}},
 	{Name: "sync less", Group: trace.GroupSync, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
 			Remedy:   "no knob helps here: look at results less often",
 			Evidence: "the host waits for the device and then has nothing enqueued", Share: s.share(trace.GroupSync),
 		}
-		return f, f.Share >= moderate
+		return f, true
 	}},
 	{Name: "more cores", Group: trace.GroupHost, Last: true, Check: moreCores},
 	{Name: "unexplained", Group: trace.GroupUnknown, Check: func(s *situation) (f Finding, ok bool) {
@@ -157,7 +168,7 @@ var deviceRules = []Rule{
 			Evidence: "the host was neither loading, copying, enqueuing nor waiting in these gaps",
 			Share:    s.share(trace.GroupUnknown) + s.share(trace.GroupTransition),
 		}
-		return f, f.Share >= moderate
+		return f, true
 	}},
 }
 
@@ -169,8 +180,7 @@ const shortStep = 1e6
 // launches, small copies (of page-locked memory: the host waits for others), and waiting
 // for results.
 func largerBatches(s *situation) (f Finding, ok bool) {
-	batch, known := s.number("batch_size")
-	f = s.turn("batch_size", strconv.Itoa(2*batch), "the same launches, copies and waits then serve twice the samples; the training changes with it")
+	f, ok = s.twiceTheBatch("the same launches, copies and waits then serve twice the samples")
 	f.Share = s.share(trace.GroupLaunch) + s.share(trace.GroupSync)
 	if s.smallCopies() && !s.can("pin_memory") {
 		f.Share += s.share(trace.GroupCopy)
@@ -178,8 +188,7 @@ func largerBatches(s *situation) (f Finding, ok bool) {
 	if s.b.Busy < s.b.Steps*shortStep {
 		f.Share += s.share(trace.GroupHost)
 	}
-	fits := 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
-	return f, f.Share >= moderate && known && fits
+	return f, ok
 }
 
 // startUp is what starting a kernel costs a GPU, in ns: about 2 to 3 us.
@@ -188,13 +197,19 @@ const startUp = 2500
 // shortOperations is for a device whose operations are hardly longer than starting them
 // takes: its busy time then hardly grows with the batch. Only a GPU's do.
 func shortOperations(s *situation) (f Finding, ok bool) {
-	batch, known := s.number("batch_size")
-	f = s.turn("batch_size", strconv.Itoa(2*batch), fmt.Sprintf("the device's operations take %s on average, hardly more than starting one; the training changes with it", figures.Prose.Time(int64(s.op))))
+	f, ok = s.twiceTheBatch(fmt.Sprintf("the device's operations take %s on average, hardly more than starting one", figures.Prose.Time(int64(s.op))))
 	if s.op > 0 {
 		f.Share = min(1, startUp/s.op) * s.b.Utilisation()
 	}
-	fits := 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
-	return f, f.Share >= 0.5 && known && fits && !s.hostDevice
+	return f, ok && f.Share >= 0.5 && !s.hostDevice
+}
+
+// twiceTheBatch is the finding that twice the batch size is worth trying; false where the
+// size is not known or twice as much is not to be had.
+func (s *situation) twiceTheBatch(why string) (f Finding, ok bool) {
+	batch, known := s.number("batch_size")
+	f = s.turn("batch_size", strconv.Itoa(2*batch), why+"; the training changes with it")
+	return f, known && 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
 }
 
 // smallCopies reports whether what a copy costs before its first byte counts more than

@@ -9,9 +9,10 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// loaderRules are about the time in which the device waits for data.
+// loaderRules are about the time in which the device waits for data. All but the first
+// need to know the loader's settings, so it is of no group.
 var loaderRules = []Rule{
-	{Name: "unknown workers", Group: trace.GroupData, Check: unknownWorkers},
+	{Name: "unknown workers", Check: unknownWorkers},
 	{Name: "persistent workers", Group: trace.GroupData, Check: persistentWorkers},
 	{Name: "prefetch", Group: trace.GroupData, Check: morePrefetch},
 	{Name: "straggler", Group: trace.GroupData, Check: straggler},
@@ -47,29 +48,39 @@ func unknownWorkers(s *situation) (f Finding, ok bool) {
 // a queue that is empty until they have loaded.
 func persistentWorkers(s *situation) (f Finding, ok bool) {
 	f = s.turn("persistent_workers", "on", "workers then live on from epoch to epoch and load ahead across the boundary")
-	f.Share = max(s.b.Share(trace.CauseStartup), s.opening)
+	f.Share = s.starts()
 	if s.opening > 0 {
 		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", figures.Prose.Percent(s.opening/s.b.DataShare()), f.Evidence)
 	}
-	return f, s.judged() && s.workers > 0 && f.Share >= moderate && s.can("persistent_workers") && !s.computing()
+	return f, s.workers > 0 && s.can("persistent_workers") && !s.computing()
 }
+
+// starts is the share of the time that the starts of epochs cost.
+func (s *situation) starts() float64 { return max(s.b.Share(trace.CauseStartup), s.opening) }
 
 // epochStarts is what is left to say when the workers persist already.
 func epochStarts(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy:   "make epochs longer",
 		Evidence: "the device waits at the start of an epoch until the workers have loaded its first batches",
-		Share:    max(s.b.Share(trace.CauseStartup), s.opening),
+		Share:    s.starts(),
 	}
-	return f, s.judged() && s.workers > 0 && f.Share >= moderate && 2*f.Share >= s.b.DataShare()
+	return f, s.workers > 0 && 2*f.Share >= s.b.DataShare()
 }
 
 func morePrefetch(s *situation) (f Finding, ok bool) {
+	n, ok := s.morePrefetch()
+	f = s.turn("prefetch_factor", strconv.Itoa(n), "workers stood idle because they were not allowed to load further ahead")
+	f.Share = s.b.Share(trace.CausePrefetch)
+	return f, ok
+}
+
+// morePrefetch is the prefetch_factor to try; false where it is as large as can be, or
+// not known.
+func (s *situation) morePrefetch() (factor int, ok bool) {
 	n, known := s.number("prefetch_factor")
 	most := s.limit("prefetch_factor", 16)
-	f = s.turn("prefetch_factor", strconv.Itoa(min(max(2*n, 2), most)), "workers stood idle because they were not allowed to load further ahead")
-	f.Share = s.b.Share(trace.CausePrefetch)
-	return f, s.judged() && known && n < most && f.Share >= moderate
+	return min(max(2*n, 2), most), known && n < most
 }
 
 func pageLocking(s *situation) (f Finding, ok bool) {
@@ -77,7 +88,7 @@ func pageLocking(s *situation) (f Finding, ok bool) {
 		Remedy:   "keep batch_size and the number of workers constant, so that slots are locked once, or turn pin_memory off",
 		Evidence: "page-locking is slow here", Share: s.b.Share(trace.CausePin),
 	}
-	return f, s.judged() && f.Share >= moderate
+	return f, true
 }
 
 // straggler is about the waits for a batch whose turn it was while others were ready.
@@ -88,7 +99,7 @@ func straggler(s *situation) (f Finding, ok bool) {
 	}
 	f = s.turn("in_order", "off", why+"; the order of samples changes")
 	f.Share = s.b.Share(trace.CauseOrder)
-	return f, s.judged() && f.Share >= moderate && s.ordered()
+	return f, s.ordered()
 }
 
 // ordered reports whether in_order is what may be turned off: not where the cores are what
@@ -101,7 +112,7 @@ func (s *situation) ordered() bool {
 // workers change. What each epoch's start costs is none of it.
 func (s *situation) loads() float64 {
 	share := s.b.DataShare() - s.b.Share(trace.CauseStartup) - s.b.Share(trace.CausePin)
-	if n, known := s.number("prefetch_factor"); known && n < s.limit("prefetch_factor", 16) {
+	if _, ok := s.morePrefetch(); ok {
 		share -= s.b.Share(trace.CausePrefetch)
 	}
 	if s.ordered() {
@@ -139,7 +150,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	}
 	f = s.turn("num_workers", strconv.Itoa(value), why)
 	f.Share = min(s.loads(), s.winnable())
-	return f, s.judged() && f.Share >= moderate && s.workers < value
+	return f, s.workers < value
 }
 
 // moreWorkers is the number of workers to try; not more than there are when no more
@@ -212,7 +223,7 @@ func fewerWorkers(s *situation) (f Finding, ok bool) {
 	full := int(math.Ceil(s.cores.all))
 	f = s.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.workers, figures.Counted(full, "core", "cores")), s.times()))
 	f.Share = s.loads()
-	return f, s.judged() && s.hostDevice && f.Share >= moderate && full > 0 && s.workers > full && s.computing()
+	return f, s.hostDevice && full > 0 && s.workers > full && s.computing()
 }
 
 // computing reports whether loading is held up by computing: no core is free, and it is
@@ -232,16 +243,15 @@ func deviceTransforms(s *situation) (f Finding, ok bool) {
 	part := s.partOf(trace.KindTransform) + s.partOf(trace.KindCollate)
 	f = s.turn("device_transforms", "on", join(fmt.Sprintf("no core is free, and ~%s of the loading is transforms that the device can do", figures.Prose.Percent(part)), s.times()))
 	f.Share = part * s.loads()
-	return f, s.judged() && s.computing() && f.Share >= moderate && s.can("device_transforms") && !s.hostDevice
+	return f, s.computing() && s.can("device_transforms") && !s.hostDevice
 }
 
 // bursts is for a loader that is fast enough on average and late all the same.
 func bursts(s *situation) (f Finding, ok bool) {
-	n, set := s.number("prefetch_factor")
-	most := s.limit("prefetch_factor", 16)
-	f = s.turn("prefetch_factor", strconv.Itoa(min(2*n, most)), join(s.average(), "batches are late in bursts, which a longer queue evens out"))
+	n, ok := s.morePrefetch()
+	f = s.turn("prefetch_factor", strconv.Itoa(n), join(s.average(), "batches are late in bursts, which a longer queue evens out"))
 	f.Share = s.loads()
-	return f, s.judged() && s.workers > 0 && f.Share >= moderate && s.keepsUp() && set && n < most
+	return f, ok && s.workers > 0 && s.keepsUp()
 }
 
 // average compares loader and device over many batches.
@@ -269,7 +279,7 @@ func neighbours(s *situation) (f Finding, ok bool) {
 	if c, known := s.capacity(); known {
 		f.Evidence = join(f.Evidence, c.String())
 	}
-	return f, s.judged() && f.Share >= moderate && s.computing() && s.cores.crowded()
+	return f, s.computing() && s.cores.crowded()
 }
 
 // hostLimit is for a host that loads as fast as it can, and not fast enough.
@@ -285,19 +295,18 @@ func hostLimit(s *situation) (f Finding, ok bool) {
 	if full := int(math.Ceil(s.cores.all)); s.workers > full && s.computing() {
 		f.Evidence = join(f.Evidence, fmt.Sprintf("%s would load as fast as %d", figures.Counted(full, "worker", "workers"), s.workers))
 	}
-	return f, s.judged() && f.Share >= moderate && s.computing() && !s.cores.crowded()
+	return f, s.computing() && !s.cores.crowded()
 }
 
 // storage is for reads that are late with as many of them under way as can be had.
 func storage(s *situation) (f Finding, ok bool) {
-	rate := figures.Rate(float64(s.b.Samples) / float64(max(1, s.b.Active())) * 1e9)
 	f = Finding{
 		Remedy: "no knob helps here: put the data on faster storage or into larger files",
 		Evidence: join(fmt.Sprintf("reads are late with %s, which bring ~%s samples/s; more are not to be had or bought nothing",
-			figures.Counted(s.workers, "worker", "workers"), rate), s.times()),
+			figures.Counted(s.workers, "worker", "workers"), figures.Rate(s.b.SamplesPerSecond())), s.times()),
 		Share: s.loads(),
 	}
-	return f, s.judged() && f.Share >= moderate && s.reading() && !s.computing()
+	return f, s.reading() && !s.computing()
 }
 
 // unevenBatches is what is left to say when the loader should keep up and does not.
@@ -306,7 +315,7 @@ func unevenBatches(s *situation) (f Finding, ok bool) {
 		Remedy:   "no knob that is left helps: make samples alike in cost, or shuffle them so that slow ones do not follow each other",
 		Evidence: s.times(), Share: s.loads(),
 	}
-	return f, s.judged() && f.Share >= moderate && !s.computing() && !s.reading()
+	return f, !s.computing() && !s.reading()
 }
 
 func join(a, b string) string {

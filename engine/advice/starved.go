@@ -76,7 +76,7 @@ func fewerThreads(s *situation) (f Finding, ok bool) {
 	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, figures.Counted(full, "core", "cores")))
 	f.Share = s.lostToHost()
 	w := s.perBatch()
-	return f, f.Share >= moderate && full > 0 && s.workers > full && w.core+w.waiting > w.blocked && (!s.cores.crowded() || s.workers > 2*full)
+	return f, full > 0 && s.workers > full && w.core+w.waiting > w.blocked && (!s.cores.crowded() || s.workers > 2*full)
 }
 
 // moreCores is for threads that act late, or compute slowly, because they have no core.
@@ -91,5 +91,5 @@ func moreCores(s *situation) (f Finding, ok bool) {
 	if c, known := s.capacity(); known && (s.hostDevice || s.cores.busy()) {
 		f.Evidence = join(f.Evidence, c.String())
 	}
-	return f, f.Share >= moderate
+	return f, true
 }
