@@ -223,6 +223,6 @@ func (s *situation) copies() string {
 	if s.b.Copy <= 0 || s.b.Steps <= 0 {
 		return "the loader is not what is late"
 	}
-	return fmt.Sprintf("a batch is copied for %s at %s/s, and computed for %s", figures.Prose.Time(s.b.Copy/s.b.Steps),
-		figures.Prose.Bytes(int64(float64(s.b.Bytes)/float64(s.b.Copy)*1e9)), figures.Prose.Time(s.b.Busy/s.b.Steps))
+	return fmt.Sprintf("a batch is copied for %s at %s, and computed for %s", figures.Prose.Time(s.b.Copy/s.b.Steps),
+		figures.Prose.Transfer(float64(s.b.Bytes)/float64(s.b.Copy)*1e9), figures.Prose.Time(s.b.Busy/s.b.Steps))
 }

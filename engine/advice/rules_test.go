@@ -74,6 +74,7 @@ var ruleCases = []struct {
 	{"copy bytes", true, wait(trace.CauseCopy), "pin_memory=on device_transforms=off", nil, "device_transforms on", "uint8"},
 	{"copy bytes", false, wait(trace.CauseCopy), "pin_memory=on device_transforms=on", nil, "", "copy less"},
 	{"copy less", true, wait(trace.CauseCopy), "pin_memory=on device_transforms=on", nil, "", "copy less"},
+	{"copy less", true, wait(trace.CauseCopy), "pin_memory=on device_transforms=on", copied(4 << 20), "", "a batch is copied for 10.0 ms at 419 MB/s, and computed for 50.0 ms"},
 	{"copy less", false, wait(trace.CauseCopy), "pin_memory=off device_transforms=on", nil, "pin_memory on", ""},
 	{"capture", true, wait(trace.CauseLaunch), "capture=off batch_size=32", nil, "capture on", "one call"},
 	{"capture", false, wait(trace.CauseLaunch), "capture=on batch_size=32", nil, "batch_size 64", ""},
@@ -254,7 +255,7 @@ func together(mods ...func(*trace.Snapshot)) func(*trace.Snapshot) {
 func slow(s *trace.Snapshot) {
 	for i := range s.Recent {
 		st := &s.Recent[i]
-		for _, ns := range []*int64{&st.Start, &st.End, &st.Busy, &st.Wait, &st.Load} {
+		for _, ns := range []*int64{&st.Start, &st.End, &st.Busy, &st.Wait, &st.Load, &st.Copy} {
 			*ns *= 1e6
 		}
 		for c := range st.Stall {
