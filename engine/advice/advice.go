@@ -23,11 +23,11 @@ type Advice struct {
 // Of advises on a session. t are the steps to judge: a segment's, or a window of
 // them; rows are stall.Segments of the session.
 func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
-	a := Advice{Verdict: Judge(s, t), Labels: Labels(s, nil), Tried: tried(s, rows), Keep: keep(s, rows), Remarks: remarks(s, rows)}
-	if a.Verdict.Class == NotEnoughSteps {
-		return a
+	a := Advice{Labels: Labels(s, nil), Tried: tried(s, rows), Keep: keep(s, rows), Remarks: remarks(s, rows)}
+	var c *situation
+	if a.Verdict, c = verdict(s, t, a.Tried); c != nil {
+		a.Findings = c.findings()
 	}
-	a.Findings = newSituation(s, t, a.Tried).findings()
 	if a.Verdict.Class == DeviceBound {
 		a.Costly = costly(s, t.Segment)
 	}

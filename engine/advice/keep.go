@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/evidence"
@@ -22,10 +23,11 @@ type Keep struct {
 // They must be faster than each segment that has the baseline's settings, and not
 // because the device itself was.
 func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
-	a := baseline(rows)
-	if a == nil || len(rows) == 1 {
+	i := baseline(rows)
+	if i < 0 || len(rows) == 1 {
 		return Keep{}
 	}
+	a := &rows[i]
 	best, k := a, Keep{Segment: a.Segment.Index}
 	var doubts []string
 	compared := false
@@ -71,14 +73,9 @@ func beatsAll(rows []stall.SegmentStats, a, r *stall.SegmentStats) bool {
 	return true
 }
 
-// baseline is the row of the segment that the others are compared with.
-func baseline(rows []stall.SegmentStats) *stall.SegmentStats {
-	for i := range rows {
-		if rows[i].Baseline {
-			return &rows[i]
-		}
-	}
-	return nil
+// baseline is the row that the others are compared with; -1 where there is none.
+func baseline(rows []stall.SegmentStats) int {
+	return slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Baseline })
 }
 
 // Changed lists the knobs of b that differ from a's.

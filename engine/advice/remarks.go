@@ -2,7 +2,6 @@ package advice
 
 import (
 	"fmt"
-	"strings"
 
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/stall"
@@ -16,15 +15,9 @@ func remarks(s *trace.Snapshot, rows []stall.SegmentStats) []string {
 	out := make([]string, len(rows))
 	a := baseline(rows)
 	for i := range rows {
-		var said []string
-		if text := stall.Repeated(rows, i); text != "" {
-			said = append(said, text)
-		} else if r := &rows[i]; a != nil && r != a {
-			if text := Unearned(s, a, r, &r.VsA); text != "" {
-				said = append(said, text)
-			}
+		if out[i] = stall.Repeated(rows, i); out[i] == "" && a >= 0 && i != a {
+			out[i] = Unearned(s, &rows[a], &rows[i], &rows[i].VsA)
 		}
-		out[i] = strings.Join(said, "; ")
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package advice
 
 import (
+	"slices"
+
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -8,39 +10,29 @@ import (
 // Rows are rows of stall.Segments that a run is told by.
 type Rows struct {
 	Baseline int
-	Last     int // the last that is a result: enough steps, and real batches (a ceiling is no setting to train with); else the last with steps
-	Kept     int // of the settings to keep; the baseline's where there was nothing to choose from
+	// Last is the last that is a result: enough steps, and real batches (a ceiling is no
+	// setting to train with). Where none is, it is the last with steps.
+	Last int
+	Kept int // of the settings to keep; the baseline's where there was nothing to choose from
 }
 
 // Overall advises on a run as a whole, for report, summary and list alike: its verdict is
 // on the settings to keep.
 func Overall(s *trace.Snapshot, rows []stall.SegmentStats) (Advice, Rows) {
-	var at Rows
 	if len(rows) == 0 {
-		return Of(s, new(trace.Tally), nil), at
+		return Of(s, new(trace.Tally), nil), Rows{}
 	}
-	tally := func(i int) *trace.Tally { return s.Tally(rows[i].Segment.Index) }
-	for i := range rows {
-		if rows[i].Baseline {
-			at.Baseline = i
-		}
-	}
-	at.Last, at.Kept = at.Baseline, at.Baseline
+	first := baseline(rows)
+	at := Rows{Baseline: first, Last: first, Kept: first}
 	result := false
 	for i := range rows {
-		t := tally(i)
+		t := s.Tally(rows[i].Segment.Index)
 		if enough := rows[i].Steps >= MinSteps && t.Flags&trace.FlagCeiling == 0; enough || !result && t.All.Steps > 0 {
 			at.Last, result = i, result || enough
 		}
 	}
-	a := Of(s, tally(at.Last), rows)
-	for i := range rows {
-		if a.Keep.Text != "" && rows[i].Segment.Index == a.Keep.Segment {
-			at.Kept = i
-		}
+	if k := keep(s, rows); k.Text != "" {
+		at.Kept = slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Segment.Index == k.Segment })
 	}
-	if at.Kept != at.Last {
-		a = Of(s, tally(at.Kept), rows)
-	}
-	return a, at
+	return Of(s, s.Tally(rows[at.Kept].Segment.Index), rows), at
 }
