@@ -110,13 +110,13 @@ func (c *situation) watchWorkers(spans []trace.Span, from, to int64) {
 		if s.End <= s.Start || s.Start >= to || s.End <= from || int(s.Track) >= trace.NumTracks {
 			continue
 		}
-		switch s.Kind {
-		case trace.KindRead:
-			c.read += s.End - s.Start
-		case trace.KindDecode, trace.KindTransform, trace.KindCollate, trace.KindPin:
-			c.compute += s.End - s.Start
-		default:
+		switch {
+		case !s.Kind.IsPhase():
 			continue
+		case s.Kind == trace.KindRead:
+			c.read += s.End - s.Start
+		default:
+			c.compute += s.End - s.Start
 		}
 		if s.Flags&trace.FlagInjected == 0 { // what is injected is no part of the phase
 			c.phases[s.Kind] += s.End - s.Start
@@ -212,25 +212,19 @@ func (c *situation) number(name string) (int, bool) {
 
 // can reports whether turning the switch on is possible and would change something.
 func (c *situation) can(name string) bool {
-	switch c.knob(name) {
-	case "off", "false", "0":
-	default:
+	if value := c.knob(name); value == "" || !trace.Off(value) {
 		return false
 	}
-	for _, s := range c.specs {
-		if s.Name == name {
-			return s.NoEffect == ""
-		}
+	if s := trace.SpecOf(c.specs, name); s != nil {
+		return s.NoEffect == ""
 	}
 	return len(c.specs) == 0
 }
 
 // limit is the largest value of an integer knob.
 func (c *situation) limit(name string, otherwise int) int {
-	for _, s := range c.specs {
-		if s.Name == name && s.Max > 0 {
-			return s.Max
-		}
+	if s := trace.SpecOf(c.specs, name); s != nil && s.Max > 0 {
+		return s.Max
 	}
 	return otherwise
 }

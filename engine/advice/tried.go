@@ -38,7 +38,7 @@ type Trial struct {
 func termsOf(knobs []trace.Knob) string {
 	var b strings.Builder
 	for _, k := range knobs {
-		if strings.HasPrefix(k.Name, trace.GroupInject) && !trace.Off(k.Value) {
+		if k.IsInject() && !trace.Off(k.Value) {
 			fmt.Fprintf(&b, "%s=%s ", k.Name, k.Value)
 		}
 	}
@@ -144,12 +144,8 @@ func changesDevice(specs []trace.KnobSpec, knob string) bool {
 	case "batch_size", "device_transforms", "ceiling":
 		return true
 	}
-	for i := range specs {
-		if specs[i].Name == knob {
-			return specs[i].Group == "engine"
-		}
-	}
-	return false
+	s := trace.SpecOf(specs, knob)
+	return s != nil && s.Group == trace.GroupEngine
 }
 
 // Chosen are the knobs of b that differ from a's by choice: prefetch_factor means nothing

@@ -88,14 +88,13 @@ func (m *markdown) why(row int) string {
 
 // help is what the session says of a knob, in a few words.
 func (m *markdown) help(knob string) string {
-	for i := range m.s.Meta.Specs {
-		if s := &m.s.Meta.Specs[i]; s.Name == knob {
-			text, _, _ := strings.Cut(s.Help, ";")
-			text, _, _ = strings.Cut(text, ":")
-			return text
-		}
+	s := trace.SpecOf(m.s.Meta.Specs, knob)
+	if s == nil {
+		return ""
 	}
-	return ""
+	text, _, _ := strings.Cut(s.Help, ";")
+	text, _, _ = strings.Cut(text, ":")
+	return text
 }
 
 // longest names the longest wait for data of a row, with the worker that built the

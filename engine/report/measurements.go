@@ -37,8 +37,8 @@ func (m *markdown) settings() {
 				row = append(row, or(trace.KnobValue(m.rows[r].Segment.Knobs, k.Name), "-"))
 			}
 			table = append(table, row)
-			if why := m.noEffect(k.Name); why != "" {
-				idle = append(idle, k.Name+" ("+why+")")
+			if s := trace.SpecOf(m.s.Meta.Specs, k.Name); s != nil && s.NoEffect != "" {
+				idle = append(idle, k.Name+" ("+s.NoEffect+")")
 			}
 		}
 		for _, s := range m.s.Meta.Specs {
@@ -57,15 +57,6 @@ func (m *markdown) settings() {
 	m.measurements(rows)
 	m.breakdowns(rows)
 	m.workerTime(rows)
-}
-
-func (m *markdown) noEffect(knob string) string {
-	for _, s := range m.s.Meta.Specs {
-		if s.Name == knob {
-			return s.NoEffect
-		}
-	}
-	return ""
 }
 
 // measurements are what the front page leaves out.

@@ -29,6 +29,16 @@ type KnobSpec struct {
 	Help        string   // one line
 }
 
+// SpecOf returns the description of the knob of that name, nil when it is not among them.
+func SpecOf(specs []KnobSpec, name string) *KnobSpec {
+	for i := range specs {
+		if specs[i].Name == name {
+			return &specs[i]
+		}
+	}
+	return nil
+}
+
 // The groups of knobs, in the order in which they are shown.
 const (
 	GroupLoader = "loader"
