@@ -163,12 +163,12 @@ func changedAlone(a, b []trace.Knob) (name string, alone bool) {
 	return "", false
 }
 
-// refused reports whether a value was tried, bought nothing and is not in force any
-// more, or could not be applied. Of a number, so are those beyond one that was tried in
-// vain from this side, and, where it made no difference, those on the way to it; until
-// another knob has gained something since, which may have moved the bottleneck. A trial
-// that is not clear counts as one without a difference when all that it lacks is
-// precision, and it hardly looks better.
+// refused reports whether a value is not worth trying. It could not be applied, or it was
+// tried, bought nothing and is not in force any more. Of a number, that goes for those
+// beyond one that was tried in vain from this side too, and for those on the way to it
+// where it made no difference. It ends when another knob gains something, which may have
+// moved the bottleneck. A trial that is not clear counts as one without a difference if
+// all that it lacks is precision and it hardly looks better.
 func (s *situation) refused(knob, value string) bool {
 	now := s.knob(knob)
 	for _, note := range s.notApplied {
