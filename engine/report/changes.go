@@ -53,9 +53,7 @@ func (m *markdown) judged(row int) string {
 func (m *markdown) why(row int) string {
 	before := &m.rows[row-1]
 	knobs := advice.Chosen(before.Segment.Knobs, m.rows[row].Segment.Knobs)
-	if i := slices.IndexFunc(m.rows[:row], func(r stall.SegmentStats) bool {
-		return len(advice.Changed(r.Segment.Knobs, m.rows[row].Segment.Knobs)) == 0
-	}); i >= 0 && i < row-1 {
+	if i := m.rows[row].Repeats; i >= 0 && i < row-1 {
 		return "a return to the settings of segment " + m.rows[i].Name()
 	}
 	a := advice.Of(m.s, m.tally(row-1), m.rows)

@@ -142,8 +142,10 @@ func (m *markdown) breakdowns(rows []int) {
 	m.line("")
 	for _, c := range causes {
 		means := c.Info().Means
-		if h, ok := stall.HeadOf(m.s.Spans, 0, m.s.Now); c == trace.CauseOrder && ok {
-			means += "; " + h.String()
+		if c == trace.CauseOrder {
+			if h, ok := stall.HeadOf(m.s.Spans, 0, m.s.Now); ok {
+				means += "; " + h.String()
+			}
 		}
 		m.line("- %s: %s", c, means)
 	}
