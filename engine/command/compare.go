@@ -212,19 +212,19 @@ type changed struct {
 func comparisonOf(c *report.Comparison) comparison {
 	return comparison{
 		Type: "comparison", A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
-		Throughput: changedOf(&c.Throughput), Busy: changedOf(&c.Busy), Margin: number(c.Margin), Alike: c.Alike, Told: c.Told,
+		Throughput: changedOf(&c.Throughput), Busy: changedOf(&c.Busy), Margin: number(c.Margin), Alike: len(c.Work) == 0, Told: c.Told,
 		Settings: append([]report.Difference{}, c.Settings...), Environment: append([]report.Difference{}, c.Environment...),
 	}
 }
 
 func sideOf(d *report.Compared) compared {
 	out := compared{
-		Session: d.Session, Segment: d.Segment, Steps: d.Row.Steps, SamplesPerSecond: number(d.Row.SamplesPerSecond),
+		Session: d.Session, Segment: d.Row.Name(), Steps: d.Row.Steps, SamplesPerSecond: number(d.Row.SamplesPerSecond),
 		DeviceUtilization: number(d.Row.Utilisation), DataShare: number(d.Row.DataShare), Stalls: map[string]number{},
-		Memory: d.Memory, Verdict: d.Verdict.Class, Labels: advice.Keys(d.Labels),
+		Memory: d.Memory, Verdict: d.Verdict.Class, Labels: advice.Keys(d.Verdict.Labels),
 	}
-	for i := range trace.NumCauses {
-		out.Stalls[trace.Cause(i).String()] = number(d.Row.Breakdown.Share(trace.Cause(i)))
+	for c := range trace.Cause(trace.NumCauses) {
+		out.Stalls[c.String()] = number(d.Row.Breakdown.Share(c))
 	}
 	return out
 }

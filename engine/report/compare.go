@@ -28,22 +28,19 @@ type Comparison struct {
 	evidence.Comparison
 	Sides       [2]*Compared
 	Settings    []Difference // the knobs that are not equal
-	Environment []Difference // and what else is not: first what makes them different work
-	Alike       bool         // the same work: device, model and data
+	Environment []Difference // and what else is not: first what is in Work
+	Work        []Difference // device, model and data: where any differs, it is not the same work
 	Told        string       // whose doing the change is, where that is the host's; else empty
 }
 
 // Compared are the settings of one side, and what was measured with them.
 type Compared struct {
 	Session string
-	Segment string
 	Row     *stall.SegmentStats
 	Verdict advice.Verdict
-	Labels  []advice.Label
 	Memory  int64 // bytes of the device; 0 when unknown
 
-	s *trace.Snapshot
-	m *markdown
+	*account
 }
 
 // Difference is one thing that is not equal on both sides; "-" where it is not there.
@@ -62,20 +59,22 @@ func Compare(a, b Side) (*Comparison, error) {
 		if c.Sides[i], err = side.compared(); err != nil {
 			return nil, err
 		}
-		for j := range c.Sides[i].m.rows {
-			h.Learn(c.Sides[i].m.rows[j].Stretch)
+		for j := range c.Sides[i].rows {
+			h.Learn(c.Sides[i].rows[j].Stretch)
 		}
 	}
 	x, y := c.Sides[0], c.Sides[1]
 	later := y.Row.Stretch
-	later.Centre += y.s.Meta.Started.Sub(x.s.Meta.Started).Nanoseconds()
+	if from, to := x.s.Meta.Started, y.s.Meta.Started; !from.IsZero() && !to.IsZero() {
+		later.Centre += to.Sub(from).Nanoseconds()
+	}
 	c.Comparison = evidence.Compare(x.Row.Stretch, later, h, evidence.DefaultMargin)
 	c.Settings = differences(x.Row.Segment.Knobs, y.Row.Segment.Knobs)
-	work := differences(x.work(), y.work())
-	c.Alike, c.Environment = len(work) == 0, append(work, differences(x.environment(), y.environment())...)
+	c.Work = differences(x.work(), y.work())
+	c.Environment = slices.Concat(c.Work, differences(x.environment(), y.environment()))
 	// On the cpu device knobs of the loader take cores from the training.
 	loader := len(c.Settings) == 0 || x.s.Meta.DeviceKind != "cpu" && advice.SameWork(x.s.Meta.Specs, x.Row.Segment.Knobs, y.Row.Segment.Knobs)
-	if c.Alike && loader && c.Busy.Answer == evidence.Different {
+	if len(c.Work) == 0 && loader && c.Busy.Answer == evidence.Different {
 		c.Told = advice.ByItself(&c.Busy)
 	}
 	return c, nil
@@ -83,30 +82,28 @@ func Compare(a, b Side) (*Comparison, error) {
 
 // compared finds the settings of a side.
 func (d *Side) compared() (*Compared, error) {
-	s, o := escaped(d.Snapshot, Options{Session: d.Session})
-	m := &markdown{account: newAccount(s), o: o}
+	s, o := plain(d.Snapshot, Options{Session: d.Session})
+	a := newAccount(s)
 	fail := func(reason, mend string) error { return fault.New("compare", d.Session, reason, mend) }
-	if s.Total.Steps == 0 || m.first < 0 {
+	if s.Total.Steps == 0 || a.first < 0 {
 		return nil, fail("it has no finished step", "run it longer")
 	}
-	row := m.kept
+	row := a.kept
 	if d.Segment != "" {
-		if row = slices.IndexFunc(m.rows, func(r stall.SegmentStats) bool { return r.Name() == d.Segment }); row < 0 {
-			names := make([]string, len(m.rows))
-			for i := range m.rows {
-				names[i] = m.rows[i].Name()
+		if row = slices.IndexFunc(a.rows, func(r stall.SegmentStats) bool { return r.Name() == d.Segment }); row < 0 {
+			names := make([]string, len(a.rows))
+			for i := range a.rows {
+				names[i] = a.rows[i].Name()
 			}
 			return nil, fail("it has no segment "+d.Segment, "name one of "+strings.Join(names, ", "))
 		}
 	}
-	r := &m.rows[row]
+	r := &a.rows[row]
 	if r.Steps == 0 {
 		return nil, fail("segment "+r.Name()+" has no steady step", "run it longer, or name another segment")
 	}
-	t := m.tally(row)
 	return &Compared{
-		Session: m.name(), Segment: r.Name(), Row: r, s: s, m: m,
-		Verdict: advice.Judge(s, t), Labels: advice.Labels(s, t), Memory: s.HeldBytes(&r.Segment),
+		Session: sessionName(o.Session, &s.Meta), Row: r, Verdict: advice.Judge(s, a.tally(row)), Memory: s.HeldBytes(&r.Segment), account: a,
 	}, nil
 }
 
@@ -164,12 +161,15 @@ func (c *Comparison) Markdown(w io.Writer) error {
 	m.heading(1, "gpustall compare")
 	m.para("**%s**", c.Headline())
 	for i, d := range c.Sides {
-		label := advice.Brackets(d.Labels)
-		m.line("- %c is segment %s of %s%s: %s on %s.", 'A'+i, d.Segment, d.Session, label, d.m.modelName(), or(d.s.Meta.Device, "an unknown device"))
+		m.line("- %c is segment %s of %s%s: %s.", 'A'+i, d.Row.Name(), escape(d.Session), advice.Brackets(d.Verdict.Labels), escape(setup(&d.s.Meta)))
 	}
 	m.line("")
-	if !c.Alike {
-		m.para("Not the same work: the sides differ in %s, so their rates say little of the settings.", names(c.Environment))
+	if len(c.Work) > 0 {
+		names := make([]string, len(c.Work))
+		for i := range c.Work {
+			names[i] = c.Work[i].Name
+		}
+		m.para("Not the same work: the sides differ in %s, so their rates say little of the settings.", strings.Join(names, ", "))
 	}
 	if c.Told != "" {
 		m.para("%s.", sentence(c.Told))
@@ -186,16 +186,6 @@ func (c *Comparison) Markdown(w io.Writer) error {
 	return b.Flush()
 }
 
-func names(d []Difference) string {
-	words := make([]string, 0, len(d))
-	for _, x := range d {
-		if slices.Contains([]string{"device", "model", "data set", "data format"}, x.Name) {
-			words = append(words, x.Name)
-		}
-	}
-	return strings.Join(words, ", ")
-}
-
 // differ lists what is not equal.
 func (m *markdown) differ(what string, list []Difference) {
 	m.heading(2, what)
@@ -204,21 +194,18 @@ func (m *markdown) differ(what string, list []Difference) {
 		return
 	}
 	rows := [][]string{{"name", "A", "B"}}
-	for _, d := range list {
+	for _, d := range rewrite(list, escape) {
 		rows = append(rows, []string{d.Name, d.A, d.B})
 	}
 	m.table(rows)
 }
 
-// least is the share of a cause that is worth a row.
-const least = 0.01
-
 // measurements sets both sides next to each other.
 func (c *Comparison) measurements() [][]string {
 	a, b := c.Sides[0], c.Sides[1]
 	rows := [][]string{{"measurement", ">A", ">B", ">change"}}
-	add := func(name string, value func(*Compared) string, change string) {
-		rows = append(rows, []string{name, value(a), value(b), change})
+	add := func(name string, value func(*Compared) string, changed string) {
+		rows = append(rows, []string{name, value(a), value(b), changed})
 	}
 	add("throughput", func(d *Compared) string { return figures.Rate(d.Row.SamplesPerSecond) + "/s" }, certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
 	for _, q := range []struct {
@@ -246,19 +233,12 @@ func (c *Comparison) measurements() [][]string {
 	}
 	share("device utilisation", func(r *stall.SegmentStats) float64 { return r.Utilisation })
 	share("device waits for data", func(r *stall.SegmentStats) float64 { return r.DataShare })
-	for i := range trace.NumCauses {
-		of := func(r *stall.SegmentStats) float64 { return r.Breakdown.Share(trace.Cause(i)) }
+	const least = 0.01 // share of a cause that is worth a row
+	for cause := range trace.Cause(trace.NumCauses) {
+		of := func(r *stall.SegmentStats) float64 { return r.Breakdown.Share(cause) }
 		if max(of(a.Row), of(b.Row)) >= least {
-			share("lost to "+trace.Cause(i).String(), of)
+			share("lost to "+cause.String(), of)
 		}
 	}
 	return rows
-}
-
-// certain is a change with the digits that its interval allows, where that is known.
-func certain(c *evidence.Change, a, b float64) string {
-	if c.Answer == evidence.Unknown {
-		return change(a, b)
-	}
-	return figures.Prose.Gain(c.Estimate())
 }

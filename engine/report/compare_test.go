@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"dev.gpustall/engine/evidence"
@@ -31,8 +32,8 @@ func TestCompare(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Throughput.Answer != c.answer || got.Alike != c.alike {
-				t.Errorf("the answer is %+v, alike %v", got.Throughput, got.Alike)
+			if got.Throughput.Answer != c.answer || (len(got.Work) == 0) != c.alike {
+				t.Errorf("the answer is %+v, of other work %v", got.Throughput, got.Work)
 			}
 			var b bytes.Buffer
 			if err := got.Markdown(&b); err != nil {
@@ -68,6 +69,44 @@ func TestCompareTells(t *testing.T) {
 	}
 	if c.Busy.Answer != evidence.Different || !strings.Contains(c.Told, "the device or the host changed") {
 		t.Errorf("%+v is told as %q", c.Busy, c.Told)
+	}
+}
+
+// TestCompareTexts: what a session holds stays as it is, and shows in markdown as it is.
+func TestCompareTexts(t *testing.T) {
+	b := side(t, "tuned", "A")
+	b.Session, b.Snapshot.Meta.Dataset = "run*1*.gps", "a|b"
+	c, err := Compare(side(t, "tuned", "A"), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Difference{"data set", "synthetic CIFAR-10", "a|b"}); c.Sides[1].Session != b.Session || len(c.Environment) == 0 || c.Environment[0] != want {
+		t.Errorf("of %s: %+v", c.Sides[1].Session, c.Environment)
+	}
+	var text bytes.Buffer
+	if err := c.Markdown(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`segment A of run\*1\*.gps`, `a\|b`} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("it does not say %s:\n%s", want, text.String())
+		}
+	}
+}
+
+// TestCompareUndated: how far two runs lie apart is not known where one has no date, and
+// a drift is not taken to have gone on between them.
+func TestCompareUndated(t *testing.T) {
+	for _, undated := range []int{0, 1} {
+		sides := [2]Side{side(t, "tuned", "A"), side(t, "tuned", "A")}
+		sides[undated].Snapshot.Meta.Started = time.Time{}
+		c, err := Compare(sides[0], sides[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Throughput.Drifted; got != 1 {
+			t.Errorf("side %d has no date: %g of drift", undated, got)
+		}
 	}
 }
 

@@ -9,17 +9,12 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-func (m *markdown) name() string {
-	if m.o.Session != "" {
-		return m.o.Session
-	}
-	if m.s.Meta.ID != "" {
-		return m.s.Meta.ID
-	}
-	return "unnamed session"
+// sessionName is what a session is called: as it is shown, or by its own name.
+func sessionName(shown string, m *trace.Meta) string {
+	return or(shown, or(m.ID, "unnamed session"))
 }
 
-// model, device and data in words, whatever is missing.
+// or is s, or what stands for it where it is empty.
 func or(s, otherwise string) string {
 	if s == "" {
 		return otherwise
@@ -27,11 +22,13 @@ func or(s, otherwise string) string {
 	return s
 }
 
-func (m *markdown) modelName() string {
-	if m.s.Meta.Model == "" && m.s.Meta.Emulated {
-		return "a modelled training step"
+// setup names the model and the device.
+func setup(m *trace.Meta) string {
+	model := or(m.Model, "a model of unknown name")
+	if m.Model == "" && m.Emulated {
+		model = "a modelled training step"
 	}
-	return or(m.s.Meta.Model, "a model of unknown name")
+	return model + " on " + or(m.Device, "an unknown device")
 }
 
 // status says how the run ended.
@@ -64,7 +61,7 @@ func (m *markdown) environment() {
 			m.line("- %s: %s", name, value)
 		}
 	}
-	add("session", m.name())
+	add("session", sessionName(m.o.Session, meta))
 	if !meta.Started.IsZero() {
 		add("started", meta.Started.UTC().Format(time.RFC3339))
 	}

@@ -14,7 +14,7 @@ import (
 // title is the headline: the best configuration that was measured, or what there is
 // to say when nothing was.
 func (m *markdown) title() {
-	m.heading(1, fmt.Sprintf("gpustall report: %s on %s", m.modelName(), or(m.s.Meta.Device, "an unknown device")))
+	m.heading(1, "gpustall report: "+setup(&m.s.Meta))
 	m.para("**%s.**", sentence(m.headline()))
 	if words := advice.Words(m.advice.Labels); words != "" {
 		m.para("Note: %s. See the caveats.", words)
@@ -61,13 +61,10 @@ func (m *markdown) sides() {
 		rows = append(rows, append(r, after[i][1], ""))
 	}
 	ea, eb := m.epochOf(m.first), m.epochOf(m.last)
-	gain := change(a.SamplesPerSecond, b.SamplesPerSecond)
-	if c := &b.VsA.Throughput; c.Answer != evidence.Unknown {
-		gain = figures.Prose.Gain(c.Estimate())
-	}
 	for i, text := range []string{
 		change(float64(ea.best()), float64(eb.best())), points(a, b, b.Utilisation-a.Utilisation), points(a, b, b.DataShare-a.DataShare),
-		m.computeChange(a, b), gain, change(float64(a.P50), float64(b.P50)),
+		certain(&b.VsA.Busy, perSample(a), perSample(b)), certain(&b.VsA.Throughput, a.SamplesPerSecond, b.SamplesPerSecond),
+		change(float64(a.P50), float64(b.P50)),
 	} {
 		rows[i+1][3] = text
 	}
@@ -124,13 +121,6 @@ func points(a, b *stall.SegmentStats, difference float64) string {
 		return "-"
 	}
 	return figures.Points(difference)
-}
-
-func (m *markdown) computeChange(a, b *stall.SegmentStats) string {
-	if c := &b.VsA.Busy; c.Answer != evidence.Unknown {
-		return figures.Prose.Gain(c.Estimate())
-	}
-	return change(perSample(a), perSample(b))
 }
 
 // The changes of the device's own time that are worth a word: one that is certain, and
@@ -230,6 +220,14 @@ func change(a, b float64) string {
 		return "-"
 	}
 	return figures.Prose.Gain(figures.Rough(b / a))
+}
+
+// certain is a change with the digits that its interval allows, where that is known.
+func certain(c *evidence.Change, a, b float64) string {
+	if c.Answer == evidence.Unknown {
+		return change(a, b)
+	}
+	return figures.Prose.Gain(c.Estimate())
 }
 
 // sentence begins with a capital, unless a knob's name does.
