@@ -67,11 +67,13 @@ func (b Breakdown) Share(c trace.Cause) float64 {
 func (b Breakdown) DataShare() float64 { return b.Of(b.Data()) }
 
 // Data is the time lost to all sub-causes of data, in ns.
-func (b Breakdown) Data() int64 {
-	var ns int64
-	for c := range trace.NumCauses {
-		if trace.Cause(c).IsData() {
-			ns += b.Stall[c]
+func (b Breakdown) Data() int64 { return data(&b.Stall) }
+
+// data adds up the sub-causes of data, in ns.
+func data(stall *[trace.NumCauses]int64) (ns int64) {
+	for c := range trace.Cause(trace.NumCauses) {
+		if c.IsData() {
+			ns += stall[c]
 		}
 	}
 	return ns

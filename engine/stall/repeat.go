@@ -37,12 +37,10 @@ func repeat(h evidence.History, rows []SegmentStats, base int) []evidence.Stretc
 			}
 		}
 	}
-	if base < 0 {
+	if base < 0 || rows[base].Repeats >= 0 && !rows[base].Again.Pooled {
 		return pooled
 	}
-	if lead := rows[base].Repeats; lead >= 0 && rows[base].Again.Pooled {
-		pooled[base] = *pools[lead]
-	} else if pool := pools[base]; pool != nil {
+	if pool := pools[rows[base].group(base)]; pool != nil {
 		pooled[base] = *pool
 	}
 	return pooled

@@ -23,14 +23,7 @@ type Gap struct {
 func (g *Gap) Any() bool { return g.End > g.Start }
 
 // Data is the time in which the device waited for data, in ns.
-func (g *Gap) Data() (ns int64) {
-	for c := range trace.Cause(trace.NumCauses) {
-		if c.IsData() {
-			ns += g.Parts[c]
-		}
-	}
-	return ns
-}
+func (g *Gap) Data() int64 { return data(&g.Parts) }
 
 // Gaps are those that the stalls among spans, which are in order of time, make up.
 func Gaps(spans []trace.Span) iter.Seq[Gap] {
@@ -172,7 +165,7 @@ func HeadOf(spans []trace.Span, from, to int64) (h Head, ok bool) {
 	worker := map[int32]trace.TrackID{}                  // by batch
 	for i := range spans {
 		s := &spans[i]
-		if s.Kind < trace.KindRead || s.Kind > trace.KindPin || s.Track < trace.TrackWorker0 || int(s.Track) >= trace.NumTracks {
+		if !s.Kind.IsPhase() || s.Track < trace.TrackWorker0 || int(s.Track) >= trace.NumTracks {
 			continue
 		}
 		j, _ := slices.BinarySearchFunc(stalls, s.Batch, func(st trace.Span, batch int32) int { return cmp.Compare(st.Batch, batch) })
