@@ -65,14 +65,14 @@ const drifting = 0.0075 / 20
 // steeper than their error (as the moment estimator of DerSimonian and Laird, Controlled
 // Clinical Trials 7, 1986). So short stretches, which cannot measure their drift, take
 // the little that is expected, and long ones what they measure. Where the two slopes
-// differ by more than their errors, each holds for its own part of the way, in between
-// as far as the difference is sure.
+// differ by more than their errors explain, each side goes by its own for its part of the
+// way, the more so the surer the difference is.
 func between(sides *[2]side, distance float64) (shift, variance float64) {
 	over := float64(sides[0].Drift.Over + sides[1].Drift.Over)
 	if distance == 0 || over == 0 {
 		return 0, 0
 	}
-	var moved, errors [2]float64 // over all of the distance, by each slope; their variances
+	var moved, error2 [2]float64 // by each slope over all of the distance, and the squared standard error of that
 	precision, sum, bent := 0.0, 0.0, 0.0
 	for i := range sides {
 		s := &sides[i]
@@ -80,11 +80,11 @@ func between(sides *[2]side, distance float64) (shift, variance float64) {
 			continue
 		}
 		k := distance / float64(s.Drift.Over)
-		moved[i], errors[i] = s.Drift.Total*k, 12*s.variance*k*k
-		precision += 1 / errors[i]
-		sum += moved[i] / errors[i]
-		// A line says nothing of how the way bends: by this much if it is one in the
-		// logarithm and not in time, or the other way round.
+		moved[i], error2[i] = s.Drift.Total*k, 12*s.variance*k*k
+		precision += 1 / error2[i]
+		sum += moved[i] / error2[i]
+		// The time may drift along a line, or its logarithm may: from end to end of the
+		// stretch the two lie apart by this much at the most.
 		bend := s.Drift.Total * s.Drift.Total / 8
 		bent += bend * bend
 	}
@@ -93,18 +93,18 @@ func between(sides *[2]side, distance float64) (shift, variance float64) {
 	precision += 1 / (expected*expected + max(0, common*common-1/precision))
 	common, variance = sum/precision, 1/precision
 	apart := moved[1] - moved[0]
-	unlike := max(0, apart*apart-errors[0]-errors[1]) / 2 // variance of the slopes around the common one
-	if errors[0] == 0 || errors[1] == 0 {
+	unlike := max(0, apart*apart-error2[0]-error2[1]) / 2 // variance of the slopes around the common one
+	if error2[0] == 0 || error2[1] == 0 {
 		unlike = 0
 	}
 	for i := range sides {
 		part := float64(sides[i].Drift.Over) / over
 		own := 0.0
 		if unlike > 0 {
-			own = unlike / (unlike + errors[i])
+			own = unlike / (unlike + error2[i])
 		}
 		shift += part * (common + own*(moved[i]-common))
-		variance += part * part * own * errors[i]
+		variance += part * part * own * error2[i]
 	}
 	return shift, variance + bent
 }

@@ -28,6 +28,9 @@ func (b Block) Merge(next Block) Block {
 	return m
 }
 
+// empty reports whether the block holds no time or no samples.
+func (b Block) empty() bool { return b.Steps <= 0 || b.Samples <= 0 || b.Active <= 0 }
+
 // squares is Squares, which a block of one step need not say.
 func (b *Block) squares() float64 {
 	if b.Steps == 1 {
@@ -49,15 +52,10 @@ const maxBlocks = 512
 // bounded returns the blocks that hold time and samples, merged pairwise until there
 // are at most maxBlocks.
 func (s Series) bounded() []Block {
-	if len(s.Blocks) <= maxBlocks && !slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Steps <= 0 || b.Samples <= 0 || b.Active <= 0 }) {
+	if len(s.Blocks) <= maxBlocks && !slices.ContainsFunc(s.Blocks, Block.empty) {
 		return s.Blocks
 	}
-	b := make([]Block, 0, len(s.Blocks))
-	for i := range s.Blocks {
-		if s.Blocks[i].Steps > 0 && s.Blocks[i].Samples > 0 && s.Blocks[i].Active > 0 {
-			b = append(b, s.Blocks[i])
-		}
-	}
+	b := slices.DeleteFunc(slices.Clone(s.Blocks), Block.empty)
 	for len(b) > maxBlocks {
 		n := (len(b) + 1) / 2
 		for i := range n {
