@@ -109,14 +109,11 @@ func (f Form) AppendRatio(b []byte, e Estimate) []byte {
 // Ratio is AppendRatio as a string.
 func (f Form) Ratio(e Estimate) string { return string(f.AppendRatio(nil, e)) }
 
-// AppendRatioRange writes the interval of a ratio: "1.31 to 1.37", narrow
+// appendRatioRange writes the interval of a ratio: "1.31 to 1.37", narrow
 // "1.31..1.37".
-func (f Form) AppendRatioRange(b []byte, e Estimate) []byte {
+func (f Form) appendRatioRange(b []byte, e Estimate) []byte {
 	return f.between(b, e, e.place(1, finestRatio), false)
 }
-
-// RatioRange is AppendRatioRange as a string.
-func (f Form) RatioRange(e Estimate) string { return string(f.AppendRatioRange(nil, e)) }
 
 // AppendGain writes a ratio as a change: "+34 %", "~+34 %"; from tenfold on as a
 // ratio.
@@ -137,7 +134,7 @@ func (f Form) Gain(e Estimate) string { return string(f.AppendGain(nil, e)) }
 // AppendGainRange writes the interval of a change: "+31 to +37 %".
 func (f Form) AppendGainRange(b []byte, e Estimate) []byte {
 	if known(e.Value) && e.Value >= tenfold {
-		return f.AppendRatioRange(b, e)
+		return f.appendRatioRange(b, e)
 	}
 	g := e.asGain()
 	return f.percents(b, g, true)

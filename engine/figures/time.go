@@ -76,9 +76,6 @@ func (f Form) AppendExact(b []byte, ns int64) []byte {
 	return f.unit(AppendCount(b, ns), "ns")
 }
 
-// Exact is AppendExact as a string.
-func (f Form) Exact(ns int64) string { return string(f.AppendExact(nil, ns)) }
-
 // AppendClock writes a moment of the run, or how long it still takes, as hours,
 // minutes and seconds: 01:02:03. It is rounded down, as a clock is.
 func AppendClock(b []byte, ns int64) []byte {
