@@ -215,6 +215,5 @@ func (e *Engine) Close() error {
 		e.ring[i].close(e.dev)
 	}
 	e.clock.close(e.dev)
-	e.starved.threads.Close()
 	return errors.Join(errs...)
 }

@@ -11,22 +11,18 @@ import (
 // starved finds when the step loop, or a stream's thread where the streams are the
 // host's, was ready to run and had no core.
 type starved struct {
-	threads *host.Threads
-	meter   *host.Meter // of the step loop; nil where this is not counted
+	meter *host.Meter // of the step loop; nil where this is not counted
 
-	before int64   // what the thread had waited when the step was begun to be enqueued, ns
-	locked bool    // a step is being measured
-	at     int64   // when the last one was begun, ns
-	fund   float64 // ns that may be spent on measuring
-	cost   float64 // of measuring a step, ns
+	before int64 // what the thread had waited when the step was begun to be enqueued, ns
+	locked bool  // a step is being measured
+	at     int64 // when the last one was begun, ns
+	budget host.Budget
+	cost   host.Cost // of measuring a step
 }
 
-// meterShare is the share of the time that measuring the step loop may take.
-const meterShare = 0.005
-
 func (s *starved) open() {
-	s.threads, _ = host.OpenThreads()
-	s.meter = s.threads.Meter()
+	s.meter, _ = host.NewMeter()
+	s.budget.Share = 0.005
 }
 
 // begin begins to measure the enqueuing of a step, if there is time for it. Until end the
@@ -35,9 +31,9 @@ func (s *starved) begin(c trace.Clock, now int64) {
 	if s.meter == nil {
 		return
 	}
-	s.fund = min(s.fund+meterShare*float64(now-s.at), 2*s.cost)
+	s.budget.Earn(now-s.at, s.cost.Of(1))
 	s.at = now
-	if s.fund < s.cost {
+	if !s.budget.Covers(s.cost.Of(1)) {
 		return
 	}
 	runtime.LockOSThread()
@@ -45,8 +41,8 @@ func (s *starved) begin(c trace.Clock, now int64) {
 	if waited, ok := s.meter.Waited(); ok {
 		s.before = waited
 	}
-	s.cost += (min(2*float64(c.Now()-now), 20_000) - s.cost) / 16
-	s.fund -= s.cost
+	s.cost.See(2 * (c.Now() - now)) // the other half of it is end
+	s.budget.Spend(s.cost.Of(1))
 }
 
 // end returns how long the step loop waited for a core since begin, in ns.

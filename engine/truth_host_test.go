@@ -33,12 +33,10 @@ type hosted struct {
 // whether what is slow to compute is told from what is blocked and from what has no core,
 // and that no copy is blamed. Copies are page-locked and take 0.1 ms of a step.
 func truthOfHost(t *testing.T, rows *regexp.Regexp) {
-	threads, why := host.OpenThreads()
-	if threads == nil {
+	if m, why := host.NewMeter(); m == nil {
 		fmt.Println("\nWhat threads wait for: n/a here:", why.Why)
 		return
 	}
-	threads.Close()
 	burners := 2 * host.Cores()
 	slow := loader.Inject{CPU: 200 * time.Microsecond}
 	fmt.Println("\nWhat is waited for, one worker, 32 samples a batch: shares of the time, then of the time of worker and kernels.")

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
 )
 
@@ -80,11 +79,9 @@ type Loader struct {
 	building int       // batches that workers are loading
 	parked   []*worker // longest first
 	wg       sync.WaitGroup
+	sched    scheduler // Go's, as they feel it
 
 	// Next.
-	sched   scheduler     // Go's, as the workers feel it
-	threads *host.Threads // what they waited for; nil where that is not counted
-
 	inline   inline
 	inNext   bool
 	waiting  bool
@@ -140,7 +137,6 @@ func New(o Options) (*Loader, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	if l.rec != nil {
 		l.clock, l.queue = l.rec, l.rec.Track(trace.TrackQueue)
-		l.threads, _ = host.OpenThreads()
 	} else {
 		l.clock = trace.NewClock()
 	}
@@ -251,9 +247,6 @@ func (l *Loader) Close() error {
 	l.slots = rest
 	l.mu.Unlock()
 	l.sweep()
-	if ended { // one left behind may still read its thread's
-		l.threads.Close()
-	}
 	return err
 }
 

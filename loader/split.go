@@ -15,6 +15,9 @@ const (
 	phaseShare = 0.006 // for the ends of phases, in some batches
 )
 
+// batchReadings are those of a batch that is measured at its ends.
+const batchReadings = 2
+
 // level is how finely a batch is split.
 type level uint8
 
@@ -40,12 +43,15 @@ type splitter struct {
 	last     reading // of the phase
 	work     trace.Work
 
-	took            int64   // worker time since a batch was last split, ns
-	readings        int     // in this batch
-	cost            float64 // of a reading, ns
-	timed           int     // readings behind the first estimate of the cost
-	phaseReadings   float64 // in a batch that is split by phase
-	batches, phases float64 // ns that may be spent, on the one and the other
+	took            int64     // worker time since a batch was last split, ns
+	readings        int       // in this batch
+	cost            host.Cost // of a reading
+	phaseReadings   float64   // in a batch that is split by phase
+	batches, phases host.Budget
+}
+
+func newSplitter(m *host.Meter, c trace.Clock, s *scheduler) splitter {
+	return splitter{meter: m, clock: c, sched: s, batches: host.Budget{Share: batchShare}, phases: host.Budget{Share: phaseShare}}
 }
 
 // reading is what a thread's counters say, in ns.
@@ -58,21 +64,8 @@ func (p *splitter) read() (r reading) {
 	r.at, r.waited = p.clock.Now(), waited
 	p.measured = p.measured && ok
 	p.readings++
-	p.learn(float64(r.at - before))
+	p.cost.See(r.at - before)
 	return r
-}
-
-// learn takes in what one reading cost, in ns. One that was interrupted says nothing of
-// the cost, so the first estimate is the least of a few.
-func (p *splitter) learn(cost float64) {
-	if p.timed < 4 {
-		p.timed++
-		if p.timed == 1 || cost < p.cost {
-			p.cost = cost
-		}
-		return
-	}
-	p.cost += (min(cost, 2*p.cost) - p.cost) / 16
 }
 
 // begin is called before a batch.
@@ -82,9 +75,9 @@ func (p *splitter) begin() {
 		return
 	}
 	switch {
-	case p.phases >= p.cost*p.phaseReadings: // nothing is known before the first
+	case p.phases.Covers(p.cost.Of(p.phaseReadings)): // nothing is known before the first
 		p.level = byPhase
-	case p.batches >= 2*p.cost:
+	case p.batches.Covers(p.cost.Of(batchReadings)):
 		p.level = byBatch
 	default:
 		return
@@ -116,22 +109,20 @@ func (p *splitter) end(took int64, work *trace.Work) {
 	if p.level != unsplit {
 		p.measure(work)
 	}
-	// What is saved up does not grow with a long batch, nor does the debt of one.
-	limit := 2 * p.cost * max(p.phaseReadings, 2)
-	p.phases = min(max(p.phases+phaseShare*float64(took), -limit), limit)
-	p.batches = min(max(p.batches+batchShare*float64(took), -limit), limit)
+	p.phases.Earn(took, p.cost.Of(max(p.phaseReadings, batchReadings)))
+	p.batches.Earn(took, p.cost.Of(batchReadings))
 }
 
 // measure ends a batch that is split.
 func (p *splitter) measure(work *trace.Work) {
 	p.work.Batch = between(p.began, p.read())
 	runtime.UnlockOSThread()
-	spent := p.cost * float64(p.readings)
+	spent := p.cost.Of(float64(p.readings))
 	switch {
 	case p.level == byBatch:
-		p.batches -= spent
+		p.batches.Spend(spent)
 	case p.phaseReadings > 0: // the first batch, of which nothing was known, is free
-		p.phases -= spent
+		p.phases.Spend(spent)
 	}
 	if p.level == byPhase {
 		p.phaseReadings = float64(p.readings)

@@ -14,11 +14,9 @@ import (
 // measured. It skips the test where the machine does not count what threads wait for.
 func measured(t *testing.T, processors, workers, batches int, d *numbers, inject Inject) (work trace.Work) {
 	t.Helper()
-	threads, why := host.OpenThreads()
-	if threads == nil {
+	if m, why := host.NewMeter(); m == nil {
 		t.Skip(why.Why)
 	}
-	threads.Close()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 	l := open(t, Options{
 		Dataset: d, Transform: mix{}, Hold: 2, Recorder: trace.NewRecorder(trace.NewClock(), 0),
@@ -66,14 +64,13 @@ func TestWaitingForGoIsNotBlocked(t *testing.T) {
 // However short the batches are, measuring takes less than 1 % of them, once the first
 // is forgotten; long ones are all split by phase.
 func TestMeasuringIsCheap(t *testing.T) {
-	threads, why := host.OpenThreads()
-	if threads == nil {
+	meter, why := host.NewMeter()
+	if meter == nil {
 		t.Skip(why.Why)
 	}
-	defer threads.Close()
 	for _, took := range []time.Duration{50 * time.Microsecond, 280 * time.Microsecond, 100 * time.Millisecond} {
 		clock := trace.NewClock()
-		p := splitter{meter: threads.Meter(), clock: clock, sched: &scheduler{clock: clock}}
+		p := newSplitter(meter, clock, &scheduler{clock: clock})
 		const batches = 3000
 		spent := 0.0
 		var levels [3]int
@@ -89,10 +86,10 @@ func TestMeasuringIsCheap(t *testing.T) {
 				t.Fatalf("level %d, measured %+v", p.level, work)
 			}
 			if i > 0 && p.level != unsplit {
-				spent += p.cost * float64(p.readings)
+				spent += p.cost.Of(float64(p.readings))
 			}
 		}
-		t.Logf("%v: %d unsplit, %d by batch, %d by phase, %.2f %%, %.0f ns a reading", took, levels[unsplit], levels[byBatch], levels[byPhase], 100*spent/(batches*float64(took)), p.cost)
+		t.Logf("%v: %d unsplit, %d by batch, %d by phase, %.2f %%, %.0f ns a reading", took, levels[unsplit], levels[byBatch], levels[byPhase], 100*spent/(batches*float64(took)), p.cost.Of(1))
 		if spent > 0.011*batches*float64(took) || levels[byBatch]+levels[byPhase] == 0 {
 			t.Errorf("%v: %.2f %% goes to measuring %v", took, 100*spent/(batches*float64(took)), levels)
 		}

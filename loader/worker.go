@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
 )
 
@@ -37,10 +38,10 @@ type worker struct {
 func newWorker(l *Loader, id int, track trace.TrackID) *worker {
 	w := &worker{l: l, id: id, wake: make(chan struct{}, 1), timer: stoppedTimer(), speed: 0.25}
 	w.index.Store(-1)
-	w.split = splitter{clock: l.clock, sched: &l.sched}
+	w.split = newSplitter(nil, l.clock, &l.sched)
 	if l.rec != nil {
 		w.track = l.rec.Track(track)
-		w.split.meter = l.threads.Meter()
+		w.split.meter, _ = host.NewMeter()
 	}
 	return w
 }

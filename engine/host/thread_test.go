@@ -9,16 +9,15 @@ import (
 
 // A thread's times only grow, each thread has its own, and reading them allocates nothing.
 func TestMeter(t *testing.T) {
-	threads, why := OpenThreads()
-	if threads == nil {
+	m, why := NewMeter()
+	if m == nil {
 		t.Skip(why.Why)
 	}
-	defer threads.Close()
 	done := make(chan bool)
 	for range 4 {
 		go func() {
 			runtime.LockOSThread() // not unlocked: the thread ends, and its file goes stale
-			m := threads.Meter()
+			m, _ := NewMeter()
 			waited, ok := m.Waited()
 			cpu := m.CPU()
 			for range 1000 {
@@ -37,26 +36,18 @@ func TestMeter(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	m := threads.Meter()
 	if n := testing.AllocsPerRun(100, func() { m.Waited(); m.CPU() }); n != 0 {
 		t.Errorf("%v allocations a reading", n)
 	}
-	var none *Threads
-	if none.Meter() != nil {
-		t.Error("a machine that counts nothing has a meter")
-	}
-	none.Close()
 }
 
 func BenchmarkMeter(b *testing.B) {
-	threads, why := OpenThreads()
-	if threads == nil {
+	m, why := NewMeter()
+	if m == nil {
 		b.Skip(why.Why)
 	}
-	defer threads.Close()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	m := threads.Meter()
 	b.Run("waited", func(b *testing.B) {
 		for b.Loop() {
 			m.Waited()

@@ -34,8 +34,7 @@ type Device struct {
 	mem   memory
 	turn  sync.Mutex // held by the program that runs
 
-	threads *host.Threads // what threads wait for; nil where that is not counted
-	watch   watch
+	watch watch
 
 	fault atomic.Pointer[failure] // the first kernel panic; every later call reports it
 
@@ -69,7 +68,6 @@ func Open(threads int) (*Device, error) {
 		threads = host.Cores()
 	}
 	d := &Device{start: time.Now(), pool: cpukernels.NewPool(threads)}
-	d.threads, _ = host.OpenThreads()
 	d.watch.open(d)
 	d.mem.total = totalMemory()
 	s := "s"
@@ -127,7 +125,6 @@ func (d *Device) Close() error {
 		<-s.stopped
 	}
 	d.pool.Close()
-	d.threads.Close()
 	d.programs = nil
 	d.mem.close()
 	return d.err()

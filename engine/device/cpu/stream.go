@@ -75,7 +75,8 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	if d.closed {
 		return 0, errClosed
 	}
-	s := &stream{name: name, dev: d, queue: make(chan command, queueDepth), stopped: make(chan struct{}), meter: d.threads.Meter()}
+	s := &stream{name: name, dev: d, queue: make(chan command, queueDepth), stopped: make(chan struct{})}
+	s.meter, _ = host.NewMeter()
 	s.ready.L = &s.mu
 	d.streams = append(d.streams, s)
 	go s.run()

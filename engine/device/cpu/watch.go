@@ -9,8 +9,8 @@ import (
 )
 
 // watch measures what the threads that run kernels do: on a core, or ready to run without
-// one. It measures some of the programs' runs, as often as that takes less than watchShare
-// of the time. It implements cpukernels.Watcher. A run is measured under the device's
+// one. It measures some of the programs' runs, as often as that takes less than half a
+// percent of the time. It implements cpukernels.Watcher. A run is measured under the device's
 // turn, so one at a time.
 type watch struct {
 	dev     *Device
@@ -20,14 +20,11 @@ type watch struct {
 	core, waiting atomic.Int64 // ns
 
 	readings atomic.Int64 // of this run
-	fund     float64      // ns that may be spent
-	last     int64        // ns on the device's clock, when the last run was begun
-	cost     float64      // of a reading, ns
-	each     float64      // readings in a measured run
+	budget   host.Budget
+	last     int64     // ns on the device's clock, when the last run was begun
+	cost     host.Cost // of a reading
+	each     float64   // readings in a measured run
 }
-
-// watchShare is the share of the time that measuring may take.
-const watchShare = 0.005
 
 // watched is the time of one worker, from Begin to End.
 type watched struct {
@@ -38,14 +35,14 @@ type watched struct {
 }
 
 func (w *watch) open(d *Device) {
-	w.dev = d
-	if d.threads == nil {
-		return
+	w.dev, w.budget.Share = d, 0.005
+	workers := make([]watched, d.pool.Threads())
+	for i := range workers {
+		if workers[i].meter, _ = host.NewMeter(); workers[i].meter == nil {
+			return
+		}
 	}
-	w.workers = make([]watched, d.pool.Threads())
-	for i := range w.workers {
-		w.workers[i].meter = d.threads.Meter()
-	}
+	w.workers = workers
 }
 
 // begin is called before a run. It reports whether the run is measured, for end.
@@ -54,17 +51,20 @@ func (w *watch) begin() bool {
 		return false
 	}
 	now := w.dev.now()
-	w.fund = min(w.fund+watchShare*float64(now-w.last), 2*w.cost*w.each)
+	w.budget.Earn(now-w.last, w.spends())
 	w.last = now
-	if w.fund < w.cost*w.each { // nothing is known before the first
+	if !w.budget.Covers(w.spends()) { // nothing is known before the first
 		return false
 	}
 	w.readings.Store(0)
 	w.dev.pool.Watch(w)
 	w.Begin(0)
-	w.cost += (min(float64(w.dev.now()-now), 20_000) - w.cost) / 16
+	w.cost.See(w.dev.now() - now)
 	return true
 }
+
+// spends is what measuring a run takes, in ns.
+func (w *watch) spends() float64 { return w.cost.Of(w.each) }
 
 func (w *watch) end(measured bool) {
 	if !measured {
@@ -73,7 +73,7 @@ func (w *watch) end(measured bool) {
 	w.End(0)
 	w.dev.pool.Watch(nil)
 	w.each = float64(w.readings.Load())
-	w.fund -= w.cost * w.each
+	w.budget.Spend(w.spends())
 }
 
 // Posted is called when the other workers are asked to help.
