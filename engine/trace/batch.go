@@ -36,7 +36,7 @@ func (b *Batch) reset() {
 
 // empty reports whether b has nothing for the file.
 func (b *Batch) empty() bool {
-	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges) == 0 && b.Ops == nil && b.Baseline == nil
+	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops) == 0 && b.Baseline == nil
 }
 
 // append adds a later batch.
