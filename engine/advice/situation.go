@@ -131,7 +131,7 @@ func (c *situation) partOf(k trace.Kind) float64 {
 		return float64(c.phases[k]) / float64(all)
 	}
 	var all int64
-	for k := trace.KindRead; k <= trace.KindPin; k++ {
+	for k := trace.KindRead; k.IsPhase(); k++ {
 		cause, _ := k.Cause()
 		all += c.b.Stall[cause]
 	}

@@ -70,7 +70,7 @@ func (s *Step) held() (p Phases) {
 	if !s.Work.Measured() {
 		return p
 	}
-	for k := KindRead; k <= KindPin; k++ {
+	for k := KindRead; k.IsPhase(); k++ {
 		c, _ := k.Cause()
 		if s.Stall[c] == 0 {
 			continue
