@@ -53,10 +53,11 @@ const (
 type guide struct {
 	chapter chapter
 	left    bool  // by the user: it is not offered again
-	slow    int32 // the segment to be faster than
-	fixed   int32 // the segment that is to be faster
+	slow    int32 // the segment to be faster than, baseline A
+	fixed   int32 // the segment that is to be faster; slow itself before one is
 	tried   int   // injections asked for
 	asked   time.Duration
+	found   advice.Verdict  // on the segment to be faster than
 	so      evidence.Change // what the fix did, so far
 	report  string
 	text    []string // what it says
@@ -133,7 +134,7 @@ func (g *guide) update(m *Model) {
 		switch {
 		case fixed == nil || an.win.tally == nil || an.win.tally.Segment != now.Index || v.Class == advice.NotEnoughSteps:
 		case v.Group == trace.GroupData && an.win.data >= guideShare && fixed.Stretch.Enough():
-			g.chapter = chapterFix
+			g.chapter, g.found, g.fixed = chapterFix, *v, now.Index
 			if m.o.Baseline != nil { // so that vs A and the report compare with it, as the story does
 				m.o.Baseline(now.Index)
 			}
@@ -141,7 +142,7 @@ func (g *guide) update(m *Model) {
 			g.chapter = chapterInject
 		}
 	case chapterFix:
-		if now.Index != g.slow {
+		if now.Index != g.fixed {
 			g.chapter, g.fixed, g.so = chapterProve, now.Index, evidence.Change{}
 		}
 	case chapterProve:
@@ -153,7 +154,7 @@ func (g *guide) update(m *Model) {
 		case g.so.Answer == evidence.Different && g.so.Ratio > 1:
 			g.chapter = chapterExport
 		case g.so.Answer != evidence.Unknown:
-			g.chapter, g.slow = chapterFix, g.fixed
+			g.chapter = chapterFix
 		}
 	case chapterStop:
 		if !injected {
@@ -271,7 +272,11 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 		say("1 of 4, find: %s is in force. The STALL lane has a letter for each cause.", guideKnob)
 		say("It is measured first, to compare the fix with it: %s so far.", figures.Counted(m.analysis.win.steps(), "step", "steps"))
 	case chapterFix:
-		say("2 of 4, fix: %s %s, by %s. #%d is baseline A from here.", v.Class, figures.Prose.Percent(v.Share), v.Dominant, g.slow)
+		if g.fixed != g.slow {
+			say("2 of 4, fix: #%d is no faster than #%d, baseline A.", g.fixed, g.slow)
+		} else {
+			say("2 of 4, fix: found %s %s, by %s. #%d is baseline A from here.", g.found.Class, figures.Prose.Percent(g.found.Share), g.found.Dominant, g.slow)
+		}
 		switch {
 		case len(m.knobs.staged) > 0:
 			say("%s is staged: 2 and enter apply it.", staged(m))

@@ -94,6 +94,40 @@ func TestGuideOnSharedCores(t *testing.T) {
 	s.mustShow("INPUT-BOUND", "2 of 4, fix")
 }
 
+// TestGuideInVain: a fix that is none leads back to fixing, and what is to be faster than
+// stays baseline A.
+func TestGuideInVain(t *testing.T) {
+	run := demo.Fed(nil)
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	at := int64(0)
+	until := func(c chapter) {
+		t.Helper()
+		for end := at + 60; s.guide.chapter != c; at++ {
+			if at == end {
+				t.Fatalf("chapter %d, want %d:\n%s", s.guide.chapter, c, s.plain())
+			}
+			run.Advance(at * 1e9)
+			s.tick()
+		}
+	}
+	until(chapterOffer)
+	s.press("S")
+	until(chapterFix)
+	s.mustShow("fix: found input-bound", "#1 is baseline A")
+	at += 120 // long enough to be compared with
+	run.Advance(at * 1e9)
+	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "4"}})
+	until(chapterProve)
+	until(chapterFix)
+	s.mustShow("fix: #2 is no faster than #1, baseline A")
+	if b := run.Snapshot(0, 0).Baseline.Segment; b != 1 {
+		t.Errorf("baseline A is #%d", b)
+	}
+	_ = run.Set([]trace.Knob{{Name: "num_workers", Value: "32"}})
+	until(chapterExport)
+	s.mustShow("#3 against #1")
+}
+
 // TestGuideStays: the story is not offered where something was changed or is wrong,
 // is left with esc, and ends when the injection is taken back.
 func TestGuideStays(t *testing.T) {
