@@ -145,7 +145,7 @@ func (t *timeline) gapText(g *stall.Gap, at int64) string {
 		batch, known = stall.Awaited(t.spans, s.Start, s.End)
 	}
 	of := ""
-	if known {
+	if known && (at >= 0 || batch != s.Step) { // else the step says it
 		of = ", batch " + figures.Count(batch)
 	}
 	if !cause.IsData() {

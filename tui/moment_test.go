@@ -172,8 +172,8 @@ func TestLaunchOverhead(t *testing.T) {
 	const us = int64(1e3)
 	stall := trace.Span{Start: 100 * us, End: 108 * us, Step: 4, Batch: 4, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseLaunch)}
 	for enqueued, want := range map[int64]string{
-		90 * us:  "device idle 8.00 µs: launch overhead, batch 4",
-		107 * us: "device idle 8.00 µs: the host was still enqueuing, batch 4",
+		90 * us:  "device idle 8.00 µs: launch overhead",
+		107 * us: "device idle 8.00 µs: the host was still enqueuing",
 	} {
 		tl := timeline{cursor: -1, cols: 80, zoom: 0, edge: 1000 * us, known: 1000 * us, spans: []trace.Span{
 			{Start: 80 * us, End: enqueued, Step: 4, Batch: 4, Kind: trace.KindEnqueue, Track: trace.TrackStep}, stall,
