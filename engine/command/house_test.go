@@ -50,7 +50,9 @@ var house = map[string][]string{
 	"engine/stall":                {"engine/trace", "engine/figures", "engine/evidence"},
 	"engine/advice":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence"},
 	"engine/predict":              {"engine/trace", "engine/figures", "engine/stall"},
-	"engine/report":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict"},
+	"engine/document":             {"engine/figures"},
+	"engine/plot":                 {"engine/trace", "engine/figures", "engine/stall"},
+	"engine/report":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict", "engine/document", "engine/plot"},
 	"engine/command":              nil, // composes: may import all
 	"tui/canvas":                  {},
 	"tui":                         {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict"},

@@ -223,3 +223,12 @@ func (f Form) scaled(b []byte, v, base float64, units []string) []byte {
 	}
 	return f.unit(appendThree(b, v), units[i])
 }
+
+// Decimal writes a number of the scale of a chart, with as many decimals as its step
+// has: 1,500, 0.25.
+func Decimal(v float64, decimals int) string {
+	if !known(v) {
+		return string(missing)
+	}
+	return string(digits(nil, v, -decimals, false))
+}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
@@ -156,12 +156,11 @@ func (c *Comparison) Headline() string {
 
 // Markdown writes the comparison down. It fails only as w does.
 func (c *Comparison) Markdown(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	m := &markdown{w: b}
+	m := &markdown{doc: &document.Document{}}
 	m.heading(1, "gpustall compare")
 	m.para("**%s**", c.Headline())
 	for i, d := range c.Sides {
-		m.line("- %c is segment %s of %s%s: %s.", 'A'+i, d.Row.Name(), escape(d.Session), advice.Brackets(d.Verdict.Labels), escape(setup(&d.s.Meta)))
+		m.line("- %c is segment %s of %s%s: %s.", 'A'+i, d.Row.Name(), document.Text(d.Session), advice.Brackets(d.Verdict.Labels), document.Text(setup(&d.s.Meta)))
 	}
 	m.line("")
 	if len(c.Work) > 0 {
@@ -183,7 +182,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 	m.line("")
 	m.differ("Settings that differ", c.Settings)
 	m.differ("What else differs", c.Environment)
-	return b.Flush()
+	return m.doc.Markdown(w)
 }
 
 // differ lists what is not equal.
@@ -194,7 +193,7 @@ func (m *markdown) differ(what string, list []Difference) {
 		return
 	}
 	rows := [][]string{{"name", "A", "B"}}
-	for _, d := range rewrite(list, escape) {
+	for _, d := range rewrite(list, document.Text) {
 		rows = append(rows, []string{d.Name, d.A, d.B})
 	}
 	m.table(rows)

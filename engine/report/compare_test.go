@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/trace"
 )
@@ -43,7 +44,7 @@ func TestCompare(t *testing.T) {
 				t.Errorf("work that is alike: %v, and a warning: %v", c.alike, warned)
 			}
 			for _, l := range strings.Split(b.String(), "\n") {
-				if strings.Contains(l, "%!") || utf8.RuneCountInString(l) > width {
+				if strings.Contains(l, "%!") || utf8.RuneCountInString(l) > document.Width {
 					t.Errorf("bad line: %s", l)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -20,7 +21,7 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 	if o.Table == "ops" {
 		return opsCSV(w, s)
 	}
-	c := newTable(w)
+	c := document.NewCSV(w)
 	head := []string{"step", "epoch", "segment", "batch", "samples", "correct", "loss", "start_s", "end_s", "busy_s", "wait_s", "load_s", "load_core_s", "load_waiting_s", "load_blocked_s", "copy_s", "bytes"}
 	for i := range trace.NumCauses {
 		head = append(head, "stall_"+trace.Cause(i).String()+"_s")
@@ -30,7 +31,7 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 	for _, k := range knobs {
 		head = append(head, "knob_"+k)
 	}
-	c.row(head) // errors stay until Flush
+	c.Row(head) // errors stay until End
 	drops := s.Outcome.Dropped()
 	for st, err := range s.Each(math.MinInt32, math.MaxInt32) {
 		if err != nil {
@@ -51,10 +52,9 @@ func CSV(w io.Writer, s *trace.Snapshot, o Options) error {
 		for _, k := range knobs {
 			row = append(row, values[st.Segment][k])
 		}
-		c.row(row)
+		c.Row(row)
 	}
-	c.Flush()
-	return c.Error()
+	return c.End()
 }
 
 // number leaves the field empty where there is none.
@@ -82,14 +82,14 @@ var Tables = []string{"steps", "ops"}
 // whether the segment's bottleneck was injected, the device emulated or the data
 // synthetic, and the segment's knobs.
 func opsCSV(w io.Writer, s *trace.Snapshot) error {
-	c := newTable(w)
+	c := document.NewCSV(w)
 	knobs, values := knobColumns(s)
 	head := []string{"segment", "name", "layer", "phase", "kernel", "calls", "total_s", "mean_s", "min_s", "max_s",
 		"share", "share_of_step", "tflops", "gb_per_s", "timed_steps", "steps", "injected", "emulated", "synthetic"}
 	for _, k := range knobs {
 		head = append(head, "knob_"+k)
 	}
-	c.row(head) // errors stay until Flush
+	c.Row(head) // errors stay until End
 	for _, g := range s.Segments {
 		t := stall.Ops(s, g)
 		injected := g.Injects() || s.Tally(g.Index).Flags&trace.FlagInjected != 0 // an earlier segment's injection may reach its steps
@@ -102,11 +102,10 @@ func opsCSV(w io.Writer, s *trace.Snapshot) error {
 			for _, k := range knobs {
 				row = append(row, values[g.Index][k])
 			}
-			c.row(row)
+			c.Row(row)
 		}
 	}
-	c.Flush()
-	return c.Error()
+	return c.End()
 }
 
 // float leaves the field empty where there is no number.

@@ -1,12 +1,9 @@
 package report
 
 import (
-	"encoding/csv"
-	"io"
 	"reflect"
-	"strconv"
-	"strings"
 
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
@@ -15,7 +12,7 @@ import (
 // of settings, the command line. None may act on the reader's terminal, on the layout of
 // the markdown or as a formula of a spreadsheet. So no writer of a report gets a session
 // as it is: plain has taken control characters and excess length from all of its texts,
-// escaped also what means something in markdown, and table has quoted formulas.
+// escaped also what means something in markdown, and document.CSV quotes formulas.
 
 // plain returns s and o with every text as one printable line.
 func plain(s *trace.Snapshot, o Options) (*trace.Snapshot, Options) {
@@ -25,52 +22,9 @@ func plain(s *trace.Snapshot, o Options) (*trace.Snapshot, Options) {
 // escaped returns s and o with every text as one line that shows in markdown as it is.
 func escaped(s *trace.Snapshot, o Options) (*trace.Snapshot, Options) {
 	s, o = plain(s, o)
-	e := rewrite(s, escape)
+	e := rewrite(s, document.Text)
 	e.Meta.Command = s.Meta.Command // shown as code, in which nothing needs escaping
-	return e, rewrite(o, escape)
-}
-
-// escape puts a backslash before what markdown would take for more than text: code,
-// emphasis, strikeout, cells of tables, links and HTML, and, where it comes first,
-// headings, lists and quotes.
-func escape(s string) string {
-	if !strings.ContainsAny(s, "\\`*|~<](") && (s == "" || !strings.ContainsRune("#>+-=", rune(s[0]))) {
-		return s
-	}
-	var b strings.Builder
-	for i := range len(s) {
-		next := byte(0)
-		if i+1 < len(s) {
-			next = s[i+1]
-		}
-		switch c := s[i]; {
-		case strings.IndexByte("\\`*|~", c) >= 0,
-			c == ']' && next == '(',
-			c == '<' && (next == '/' || next == '!' || next == '?' || next|0x20 >= 'a' && next|0x20 <= 'z'),
-			i == 0 && (strings.IndexByte("#>=", c) >= 0 || (c == '+' || c == '-') && (next == ' ' || next == c)):
-			b.WriteByte('\\')
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-// table is a CSV writer whose fields a spreadsheet takes for values only: what would
-// begin a formula and is no number gets a quotation mark before it.
-type table struct{ *csv.Writer }
-
-func newTable(w io.Writer) table { return table{csv.NewWriter(w)} }
-
-// row writes one. Its error stays until Flush.
-func (t table) row(fields []string) {
-	for i, f := range fields {
-		if f != "" && f != "-" && strings.IndexByte("=+-@", f[0]) >= 0 {
-			if _, err := strconv.ParseFloat(f, 64); err != nil {
-				fields[i] = "'" + f
-			}
-		}
-	}
-	_ = t.Write(fields)
+	return e, rewrite(o, document.Text)
 }
 
 // rewrite returns v with every text in it replaced by f of it. It copies what holds

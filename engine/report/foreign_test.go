@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"image/png"
 	"regexp"
 	"strconv"
 	"strings"
@@ -38,6 +39,12 @@ func TestForeign(t *testing.T) {
 						t.Fatal(err)
 					}
 					out := b.String()
+					if format == "png" {
+						if _, err := png.Decode(&b); err != nil {
+							t.Error(err)
+						}
+						break
+					}
 					if i := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
 						t.Errorf("%s: %q", format, out[max(0, i-40):min(len(out), i+40)])
 					}
@@ -85,6 +92,13 @@ var checks = map[string]func(t *testing.T, out string){
 				if _, err := strconv.ParseFloat(f, 64); err != nil {
 					t.Errorf("a formula: %.100q", f)
 				}
+			}
+		}
+	},
+	"html": func(t *testing.T, out string) {
+		for _, wild := range []string{"<script", "<a href=\"http", "ZgotmplZ"} {
+			if strings.Contains(out, wild) {
+				t.Errorf("%q comes through", wild)
 			}
 		}
 	},

@@ -202,8 +202,8 @@ func (m *markdown) pictures() {
 }
 
 // difference names the knobs in which two rows differ.
-func (m *markdown) difference(from, to int) string {
-	d := advice.Changed(m.rows[from].Segment.Knobs, m.rows[to].Segment.Knobs)
+func (a *account) difference(from, to int) string {
+	d := advice.Changed(a.rows[from].Segment.Knobs, a.rows[to].Segment.Knobs)
 	if len(d) == 0 {
 		return "the same knobs"
 	}

@@ -4,9 +4,9 @@
 package report
 
 import (
-	"bufio"
 	"io"
 
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/trace"
 )
 
@@ -23,7 +23,7 @@ type Format struct {
 }
 
 // Formats are all there are, the usual one first.
-var Formats = []Format{{"markdown", Markdown}, {"csv", CSV}, {"chrome", Chrome}}
+var Formats = []Format{{"markdown", Markdown}, {"html", HTML}, {"png", PNG}, {"csv", CSV}, {"chrome", Chrome}}
 
 // FormatNames are what Formats are called.
 func FormatNames() []string {
@@ -38,11 +38,43 @@ func FormatNames() []string {
 // that are left: a page that tells the story, then appendices with the details. It
 // fails only as w does.
 func Markdown(w io.Writer, s *trace.Snapshot, o Options) error {
-	s, o = escaped(s, o)
-	b := bufio.NewWriter(w)
-	m := &markdown{w: b, account: newAccount(s), o: o}
+	m := newMarkdown(s, o)
 	m.title()
 	m.sides()
+	m.rest()
+	return m.doc.Markdown(w)
+}
+
+// HTML writes the same report as one page, with pictures in it.
+func HTML(w io.Writer, s *trace.Snapshot, o Options) error {
+	m := newMarkdown(s, o)
+	m.title()
+	m.sides()
+	if err := m.charts(); err != nil {
+		return err
+	}
+	m.rest()
+	return m.doc.HTML(w)
+}
+
+// markdown is a report being written: its texts are a document's.
+type markdown struct {
+	*account
+	doc *document.Document
+	o   Options
+
+	unescaped *trace.Snapshot // for pictures, whose texts are no markdown
+}
+
+func newMarkdown(s *trace.Snapshot, o Options) *markdown {
+	m := &markdown{unescaped: s, doc: &document.Document{}}
+	s, m.o = escaped(s, o)
+	m.account = newAccount(s)
+	return m
+}
+
+// rest is all that follows the front page.
+func (m *markdown) rest() {
 	m.pictures()
 	m.changes()
 	m.keep()
@@ -52,12 +84,4 @@ func Markdown(w io.Writer, s *trace.Snapshot, o Options) error {
 	m.segmentTable()
 	m.epochTable()
 	m.operations()
-	return b.Flush()
-}
-
-// markdown is a report being written. Errors stay in w until Flush.
-type markdown struct {
-	*account
-	w *bufio.Writer
-	o Options
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/trace"
 )
@@ -70,7 +72,7 @@ func TestMarkdown(t *testing.T) {
 				if strings.Contains(l, "%!") {
 					t.Errorf("bad format: %s", l)
 				}
-				if n := utf8.RuneCountInString(l); strings.HasPrefix(l, "|") && n > width {
+				if n := utf8.RuneCountInString(l); strings.HasPrefix(l, "|") && n > document.Width {
 					t.Errorf("a row of a table is %d columns wide: %s", n, l)
 				}
 			}
@@ -230,12 +232,19 @@ func TestBareSnapshots(t *testing.T) {
 			if err := write(&b, s, Options{Session: "x"}); err != nil || b.Len() == 0 {
 				t.Errorf("%s as %s: %v", name, format, err)
 			}
-			if i := strings.Index(b.String(), "%!"); i >= 0 || strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
-				t.Errorf("%s as %s holds a number that is none:\n%s", name, format, b.String())
+			if format == "png" {
+				continue
+			}
+			text := pictures.ReplaceAllString(b.String(), "")
+			if strings.Contains(text, "%!") || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+				t.Errorf("%s as %s holds a number that is none:\n%s", name, format, text)
 			}
 		}
 	}
 }
+
+// pictures are those in a page.
+var pictures = regexp.MustCompile(`src="data:image/png;base64,[^"]*"`)
 
 type broken struct{}
 
@@ -273,7 +282,7 @@ func TestWriteError(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for got, want := range map[string]string{
-		cell("a|b\\|c"): `a\|b\|c`, code("a`b"): "`` a`b ``", quote("it's"): `'it'\''s'`, quote("a=b"): "a=b",
+		quote("it's"): `'it'\''s'`, quote("a=b"): "a=b",
 		exact(-1_000_000_001): "-1.000000001", micros(1234): "1.234",
 	} {
 		if got != want {

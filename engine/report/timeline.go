@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -35,7 +36,7 @@ var legends = []struct {
 func legend(drawn map[byte]bool) string {
 	entry := func(l []string, glyph byte, says string) []string {
 		if drawn[glyph] {
-			l = append(l, code(string(glyph))+" "+says)
+			l = append(l, document.Code(string(glyph))+" "+says)
 		}
 		return l
 	}

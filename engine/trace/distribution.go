@@ -68,6 +68,24 @@ func (d *Distribution) count(v int64) {
 	}
 }
 
+// Count adds to counts[i] how many values lie from edges[i] up to, but not at,
+// edges[i+1]. There is one edge more than counts, in ascending order.
+func (d *Distribution) Count(edges, counts []int64) {
+	add := func(v, n int64) {
+		if i, at := slices.BinarySearch(edges, v); at && i < len(counts) {
+			counts[i] += n
+		} else if !at && i > 0 && i < len(edges) {
+			counts[i-1] += n
+		}
+	}
+	for _, v := range d.exact {
+		add(v, 1)
+	}
+	for i, n := range d.counts {
+		add(bucketMiddle(d.base+i), int64(n))
+	}
+}
+
 func (d *Distribution) clone() Distribution {
 	c := *d
 	c.exact, c.counts = slices.Clone(d.exact), slices.Clone(d.counts)

@@ -36,6 +36,24 @@ func (t *Totals) Add(s *Step) {
 	}
 }
 
+// Plus counts the steps of other totals in.
+func (t *Totals) Plus(o *Totals) {
+	t.Steps += o.Steps
+	t.Samples += o.Samples
+	t.Wall += o.Wall
+	t.Busy += o.Busy
+	t.Paused += o.Paused
+	for c, ns := range o.Stall {
+		t.Stall[c] += ns
+	}
+	t.Wait += o.Wait
+	t.Load += o.Load
+	t.Copy += o.Copy
+	t.Bytes += o.Bytes
+	t.Work.Add(&o.Work)
+	t.Held.add(&o.Held)
+}
+
 // Active is the wall time less the pauses, in ns.
 func (t *Totals) Active() int64 { return t.Wall - t.Paused }
 

@@ -92,6 +92,9 @@ var palette = [numHues]struct {
 	Series + 15: {ansi: 10, xterm: 72},
 }
 
+// Xterm is the number of the hue's colour in the colour-blind theme.
+func (h Hue) Xterm() int { return palette[h].xterm }
+
 // Theme is a table of SGR sequences, each with a leading reset. The zero theme
 // draws without any.
 type Theme struct {

@@ -1,9 +1,8 @@
-package report
+package document
 
 import (
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 func TestWrap(t *testing.T) {
@@ -19,30 +18,9 @@ func TestWrap(t *testing.T) {
 		{word + "xxxxx 1. first", word + "xxxxx 1.\nfirst"},
 		{word + "xxxx > quoted", word + "xxxx >\nquoted"},
 		{word + word, word + word},
-		{"a\nb", "a b"},
 	} {
 		if got := wrap(tt[0]); got != tt[1] {
 			t.Errorf("%q\nwraps as %q\nwant %q", tt[0], got, tt[1])
 		}
-	}
-}
-
-// TestTableWidth: text is cut where a table would be too wide, numbers never.
-func TestTableWidth(t *testing.T) {
-	s := scripts()["tuned"].run(t)
-	s.Segments[1].Reason = strings.Repeat("long | ", 40)
-	var b strings.Builder
-	if err := Markdown(&b, s, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	cut := false
-	for _, l := range strings.Split(b.String(), "\n") {
-		if n := utf8.RuneCountInString(l); strings.HasPrefix(l, "|") && n > width {
-			t.Errorf("%d columns: %s", n, l)
-		}
-		cut = cut || strings.HasPrefix(l, "| #1") && strings.Contains(l, "…") && strings.Contains(l, "12,439")
-	}
-	if !cut {
-		t.Error("the change of segment #1 is not cut, or its throughput is")
 	}
 }
