@@ -90,10 +90,38 @@ func Compare(a, b Stretch, h History, margin float64) Comparison {
 		Throughput: change([2]side{{Stretch: &a, Level: &a.Step}, {Stretch: &b, Level: &b.Step}}, h, margin),
 		Busy:       change([2]side{{Stretch: &a, Level: &a.Busy}, {Stretch: &b, Level: &b.Busy}}, h, margin),
 	}
-	if t := &c.Throughput; t.Ratio > 0 { // a rate is the inverse of a time
-		t.Ratio, t.Lo, t.Hi, t.Drifted = 1/t.Ratio, 1/t.Hi, 1/t.Lo, 1/t.Drifted
+	c.Throughput.invert()
+	return c
+}
+
+// invert makes the change of a rate of that of a time, or that of A against B.
+func (c *Change) invert() {
+	if c.Ratio > 0 {
+		c.Ratio, c.Lo, c.Hi, c.Drifted = 1/c.Ratio, 1/c.Hi, 1/c.Lo, 1/c.Drifted
+	}
+}
+
+// Reversed is the comparison of A with B.
+func (c Comparison) Reversed() Comparison {
+	for _, of := range [...]*Change{&c.Throughput, &c.Busy} {
+		of.invert()
+		of.Samples[0], of.Samples[1] = of.Samples[1], of.Samples[0]
+		of.Drift[0], of.Drift[1] = of.Drift[1], of.Drift[0]
+		of.Missing.Side = 1 - of.Missing.Side
 	}
 	return c
+}
+
+// decide answers by an estimate of the logarithm of the ratio, give or take half.
+func (c *Change) decide(log, half, margin float64) {
+	switch edge := math.Log1p(margin); {
+	case math.Abs(log)+half < edge:
+		c.Answer = Same
+	case math.Abs(log) > half:
+		c.Answer = Different
+	default:
+		c.Missing = Missing{What: Precision, Have: math.Expm1(half), Want: margin}
+	}
 }
 
 // side is one of the two that are compared.
@@ -161,13 +189,6 @@ func change(sides [2]side, h History, margin float64) Change {
 	if c.Missing = missing(&sides); c.Missing.What != Nothing {
 		return c
 	}
-	switch edge := math.Log1p(margin); {
-	case math.Abs(log)+half < edge:
-		c.Answer = Same
-	case math.Abs(log) > half:
-		c.Answer = Different
-	default:
-		c.Missing = Missing{What: Precision, Have: math.Expm1(half), Want: margin}
-	}
+	c.decide(log, half, margin)
 	return c
 }

@@ -17,9 +17,10 @@ const (
 	Windows
 	Precision   // the interval is too wide to tell: half of it against the margin
 	Measurement // the time was not measured at all
+	Pairs
 )
 
-var whatNames = [...]string{"", "steps", "time", "windows", "precision", "measurement"}
+var whatNames = [...]string{"", "steps", "time", "windows", "precision", "measurement", "pairs"}
 
 // MarshalText makes it readable in JSON.
 func (w What) MarshalText() ([]byte, error) { return []byte(whatNames[w]), nil }
@@ -43,7 +44,7 @@ const (
 )
 
 // Missing is what keeps a comparison from an answer. Have and Want are steps, seconds,
-// windows, or for Precision shares.
+// windows, pairs, or for Precision shares.
 type Missing struct {
 	What       What
 	Side       int // 0: A, 1: B
@@ -51,7 +52,8 @@ type Missing struct {
 }
 
 // String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
-// "known to ±4.1 %, of ±2.0 %", "hardly known, of ±2.0 %", "not measured".
+// "known to ±4.1 %, of ±2.0 %", "hardly known, of ±2.0 %", "not measured",
+// "4 of 6 pairs".
 func (m Missing) String() string {
 	switch m.What {
 	case Steps:
@@ -67,6 +69,8 @@ func (m Missing) String() string {
 		return fmt.Sprintf("known to ±%s, of ±%s", figures.Prose.Percent(m.Have), figures.Prose.Percent(m.Want))
 	case Measurement:
 		return "not measured"
+	case Pairs:
+		return fmt.Sprintf("%s of %s", figures.Count(int(m.Have)), figures.Counted(int(m.Want), "pair", "pairs"))
 	}
 	return ""
 }

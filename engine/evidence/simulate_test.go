@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 )
 
 // stepNs is a simulated step's time where a process says 1.
@@ -193,5 +194,104 @@ func (t trial) runs(trials int) outcome {
 	}
 	wg.Wait()
 	slices.Sort(o.first)
+	return o
+}
+
+// epochs are short: the first step of each waits for its batch, at the same distance.
+func epochs(steps int, wait float64) process {
+	return func(r *rand.Rand) func() float64 {
+		i := r.IntN(steps)
+		return func() float64 {
+			i++
+			v := 1 + 0.05*r.NormFloat64()
+			if i%steps == 0 {
+				v += wait
+			}
+			return v
+		}
+	}
+}
+
+// alternation measures pairs, as the experiment does in a run: blocks by their time,
+// a few steps left out at each change.
+type alternation struct {
+	host  process
+	ratio float64 // true time of B over that of A
+	steps int     // after which it is given up
+}
+
+// leftOut is how many steps the transition to other settings has.
+const leftOut = 8
+
+// run returns the answer, the steps until then and the steps that a pair had.
+func (t alternation) run(r *rand.Rand) (answer Answer, steps, perPair int) {
+	next := t.host(r)
+	m := Measure(Series{Blocks: draw(next, 150, 1)})
+	quarter := int64(Quarter(m, History{}, time.Duration(t.steps)*stepNs))
+	inForce := 0
+	measure := func(arm int, long int64, into *Block) {
+		ratio := [2]float64{1, t.ratio}[arm]
+		if arm != inForce {
+			inForce = arm
+			draw(next, leftOut, ratio)
+			steps += leftOut
+		}
+		for active := int64(0); active < long; steps++ {
+			b := draw(next, 1, ratio)[0]
+			active += b.Active
+			*into = into.Merge(b)
+		}
+	}
+	var pairs []Pair
+	for {
+		var p Pair
+		outer := r.IntN(2)
+		blocks := [2]*Block{&p.A, &p.B}
+		measure(outer, quarter, blocks[outer])
+		measure(1-outer, 2*quarter, blocks[1-outer])
+		measure(outer, quarter, blocks[outer])
+		if steps > t.steps {
+			return Unknown, t.steps, perPair
+		}
+		pairs = append(pairs, p)
+		perPair = steps / len(pairs)
+		if a := Paired(pairs, DefaultMargin).Throughput.Answer; a != Unknown {
+			return a, steps, perPair
+		}
+	}
+}
+
+// alternations sums up many of them.
+type alternations struct {
+	trials, same int
+	different    []int // steps until then, sorted
+	perPair      int   // steps, on average
+}
+
+// runs makes so many trials, each from a seed of its own.
+func (t alternation) runs(trials int) alternations {
+	o := alternations{trials: trials}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	procs := runtime.GOMAXPROCS(0)
+	for p := range procs {
+		wg.Go(func() {
+			for i := p; i < trials; i += procs {
+				answer, steps, perPair := t.run(rand.New(rand.NewPCG(9, uint64(i))))
+				mu.Lock()
+				switch answer {
+				case Same:
+					o.same++
+				case Different:
+					o.different = append(o.different, steps)
+				}
+				o.perPair += perPair
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	o.perPair /= trials
+	slices.Sort(o.different)
 	return o
 }
