@@ -11,6 +11,8 @@ type Batch struct {
 	Ops      []OpTime // the rows that are new or have changed, in the order of ID
 	Drops    [NumTracks]int64
 	Baseline *Baseline // nil when no other was chosen
+
+	Experiments []Experiment // those that are new or have changed
 }
 
 // GaugePoint is a sample of a gauge and the gauge's name.
@@ -28,15 +30,16 @@ func (b *Batch) reset() {
 	clear(b.Segments)
 	clear(b.Notes)
 	clear(b.Ops)
+	clear(b.Experiments)
 	*b = Batch{
 		Segments: b.Segments[:0], Steps: b.Steps[:0], Spans: b.Spans[:0],
-		Notes: b.Notes[:0], Gauges: b.Gauges[:0], Ops: b.Ops[:0],
+		Notes: b.Notes[:0], Gauges: b.Gauges[:0], Ops: b.Ops[:0], Experiments: b.Experiments[:0],
 	}
 }
 
 // empty reports whether b has nothing for the file.
 func (b *Batch) empty() bool {
-	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops) == 0 && b.Baseline == nil
+	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil
 }
 
 // append adds a later batch.
@@ -48,6 +51,7 @@ func (b *Batch) append(o *Batch) {
 	b.Notes = append(b.Notes, o.Notes...)
 	b.Gauges = append(b.Gauges, o.Gauges...)
 	b.Ops = mergeOps(b.Ops, o.Ops)
+	b.Experiments = mergeExperiments(b.Experiments, o.Experiments)
 	if o.Baseline != nil {
 		b.Baseline = o.Baseline
 	}

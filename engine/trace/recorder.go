@@ -32,6 +32,8 @@ type Recorder struct {
 	gauges   []GaugePoint
 	ops      []OpTime
 	baseline *Baseline
+
+	experiments []Experiment
 }
 
 // NewRecorder returns a recorder whose tracks hold capacity spans each between
@@ -85,6 +87,15 @@ func (r *Recorder) Baseline(segment int32) {
 	b := Baseline{segment, r.Now()}
 	r.mu.Lock()
 	r.baseline = &b
+	r.mu.Unlock()
+}
+
+// Experiment records the start of an experiment, or, with an Index seen before, what
+// became known of it since.
+func (r *Recorder) Experiment(x Experiment) {
+	x.A, x.B, x.Pairs = slices.Clone(x.A), slices.Clone(x.B), slices.Clone(x.Pairs)
+	r.mu.Lock()
+	r.experiments = append(r.experiments, x)
 	r.mu.Unlock()
 }
 
@@ -143,6 +154,7 @@ func (r *Recorder) drain(b *Batch) {
 	b.Notes, r.notes = append(b.Notes, r.notes...), r.notes[:0]
 	b.Gauges, r.gauges = append(b.Gauges, r.gauges...), r.gauges[:0]
 	b.Ops, r.ops = mergeOps(b.Ops, r.ops), r.ops[:0]
+	b.Experiments, r.experiments = mergeExperiments(b.Experiments, r.experiments), r.experiments[:0]
 	if r.baseline != nil {
 		b.Baseline, r.baseline = r.baseline, nil
 	}

@@ -26,6 +26,7 @@ type Session struct {
 	noted    int                // notes so far, with those that were forgotten
 	gauges   map[string][]Point // replaced when a point arrives; the slices are only appended to
 	ops      []OpTime           // replaced
+	asked    []Experiment       // replaced
 	damage   []string           // of the file it was read from
 	spans    spanLog
 }
@@ -59,7 +60,10 @@ type Snapshot struct {
 	Noted    int // notes so far, with those that were forgotten
 	Gauges   map[string][]Point
 	Ops      []OpTime
-	Damage   []string // what is wrong with the file it was read from, a sentence each; the notes have them too
+
+	Experiments []Experiment // in order of Index
+
+	Damage []string // what is wrong with the file it was read from, a sentence each; the notes have them too
 
 	Older StepReader // of the steps before Recent; nil where they are not kept
 }
@@ -96,7 +100,7 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 		Now: s.now, Meta: s.meta, Outcome: s.outcome,
 		Segments: clip(s.segments), Baseline: s.baseline, Notes: clip(s.notes), Noted: s.noted,
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
-		Digest: s.digest.view(), Recent: clip(s.recent), Older: s.older,
+		Experiments: clip(s.asked), Digest: s.digest.view(), Recent: clip(s.recent), Older: s.older,
 	}
 	blocks, open := s.spans.window(from, to)
 	s.mu.Unlock()
@@ -124,6 +128,7 @@ func (s *Session) Add(b *Batch) {
 		more = append(slices.Clone(more), forgotten(b.Now, "segments"))
 	}
 	notes := addNotes(s.notes, more)
+	asked := mergeExperiments(s.asked, b.Experiments)
 	ops := s.ops
 	if len(b.Ops) > 0 || len(b.Segments) > 0 && lacksSegments(segments) {
 		ops = forgetOps(mergeOps(slices.Clone(ops), b.Ops), segments)
@@ -141,7 +146,7 @@ func (s *Session) Add(b *Batch) {
 	defer s.mu.Unlock()
 	s.now = max(s.now, b.Now)
 	s.noted += len(more)
-	s.recent, s.notes, s.segments, s.gauges, s.ops = recent, notes, segments, gauges, ops
+	s.recent, s.notes, s.segments, s.gauges, s.ops, s.asked = recent, notes, segments, gauges, ops, asked
 	for i := range b.Steps {
 		s.digest.Add(&b.Steps[i])
 	}
@@ -222,7 +227,7 @@ func thin(points []Point) []Point {
 func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome, s.damage = snap.Now, snap.Outcome, snap.Damage
-	s.segments, s.gauges, s.ops = snap.Segments, snap.Gauges, snap.Ops
+	s.segments, s.gauges, s.ops, s.asked = snap.Segments, snap.Gauges, snap.Ops, snap.Experiments
 	more := snap.Notes
 	if lacksSegments(snap.Segments) {
 		at := snap.Now

@@ -19,7 +19,7 @@ import (
 // knobs; span chunks and the digest have one of their own.
 
 // summedTables are those whose rows have a checksum, in files that are written now.
-var summedTables = []string{"doc", "names", "segments", "steps", "notes", "gauges", "ops"}
+var summedTables = []string{"doc", "names", "segments", "steps", "notes", "gauges", "ops", "experiments"}
 
 // rowSum gathers a row's fields; its buffer is reused.
 type rowSum []byte
@@ -89,6 +89,12 @@ func (r *rowSum) op(o *trace.OpTime) int64 {
 	r.ints(o.Calls, o.Total, o.Min, o.Max)
 	r.float(o.FLOPs)
 	r.float(o.Bytes)
+	return r.crc()
+}
+
+func (r *rowSum) experiment(index int32, value string) int64 {
+	r.ints(int64(index))
+	r.text(value)
 	return r.crc()
 }
 

@@ -49,6 +49,7 @@ func someSession(t *testing.T, path string) {
 			b.Steps[i].Work.Batch = trace.Split{Core: 7000 + int64(i)}
 		}
 	}
+	b.Experiments = []trace.Experiment{{Kind: trace.Paired, First: 1, Last: 1, Pairs: []trace.Pair{{A: trace.Block{Steps: 20}}}}}
 	b.Baseline = &trace.Baseline{Segment: 1, T: 30e6}
 	b.Notes = []trace.Note{{T: 5, Level: "warn", Text: "workers wait for a core"}}
 	b.Gauges = []trace.GaugePoint{{Name: trace.GaugeCPUIdle, Point: trace.Point{T: 6, V: 0.5}}}
@@ -98,6 +99,7 @@ func TestFlippedNumbers(t *testing.T) {
 		{"how many steps", "UPDATE doc SET value = value + 1 WHERE key = 'steps'", "its steps record is not what was written", 50, 2},
 		{"the last write", "UPDATE doc SET value = value + 1 WHERE key = 'beat'", "its beat record is not what was written", 50, 2},
 		{"the baseline", `UPDATE doc SET value = replace(value, '"Segment":1', '"Segment":0') WHERE key = 'baseline'`, "its baseline record is not what was written", 50, 2},
+		{"an experiment", `UPDATE experiments SET value = replace(value, '"Last":1', '"Last":9')`, "left out 1 of its experiments", 50, 2},
 		{"a kernel's name", "UPDATE ops SET name = 'adam' WHERE pos = 1", ops, 50, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,6 +139,20 @@ func TestNoWork(t *testing.T) {
 	}
 	if snap := snapshotOf(s); len(snap.Recent) != 40 || len(snap.Damage) > 0 || snap.Total.Work.Measured() {
 		t.Errorf("%d steps, damage %q, work %v", len(snap.Recent), snap.Damage, snap.Total.Work)
+	}
+}
+
+// A file of before there were experiments reads as ever.
+func TestNoExperiments(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x"+Ext)
+	someSession(t, path)
+	alter(t, path, "DROP TABLE experiments")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap := snapshotOf(s); len(snap.Experiments)+len(snap.Damage) > 0 || len(snap.Segments) != 2 {
+		t.Errorf("%v, %v, %d segments", snap.Experiments, snap.Damage, len(snap.Segments))
 	}
 }
 

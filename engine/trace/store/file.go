@@ -34,8 +34,8 @@ const MaxStoredBytes = 64 << 20
 // Causes and kinds are stored by number in the spans and named here, so that a
 // file still means the same after some were added. doc holds JSON documents:
 // meta, outcome, drops, baseline where one was chosen, and the plain numbers now (ns),
-// beat (Unix ms of the last write) and steps (how many were written). For crc see
-// checksum.go.
+// beat (Unix ms of the last write) and steps (how many were written). An experiment is a
+// JSON document too. For crc see checksum.go.
 const schema = `
 CREATE TABLE doc(key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER) WITHOUT ROWID;
 CREATE TABLE names(enum TEXT, id INTEGER, name TEXT NOT NULL, crc INTEGER, PRIMARY KEY(enum, id)) WITHOUT ROWID;
@@ -50,6 +50,7 @@ CREATE TABLE notes(id INTEGER PRIMARY KEY, t INTEGER, level TEXT, text TEXT, crc
 CREATE TABLE gauges(id INTEGER PRIMARY KEY, name TEXT, t INTEGER, v REAL, crc INTEGER);
 CREATE TABLE ops(pos INTEGER PRIMARY KEY, segment INTEGER, name TEXT, layer TEXT, phase TEXT, variant TEXT,
 	calls INTEGER, total INTEGER, min INTEGER, max INTEGER, flops REAL, bytes REAL, crc INTEGER);
+CREATE TABLE experiments(idx INTEGER PRIMARY KEY, value TEXT, crc INTEGER);
 CREATE TABLE digest(id INTEGER PRIMARY KEY, data BLOB, crc INTEGER);
 `
 
@@ -264,6 +265,7 @@ func Save(path string, s *trace.Session) error {
 	b := trace.Batch{
 		Now: snap.Now, Segments: snap.Segments, Spans: snap.Spans,
 		Notes: snap.Notes, Ops: snap.Ops, Drops: snap.Outcome.Drops, Baseline: &snap.Baseline,
+		Experiments: snap.Experiments,
 	}
 	for step, err := range snap.Each(math.MinInt32, math.MaxInt32) {
 		if err != nil {

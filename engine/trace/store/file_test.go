@@ -114,6 +114,20 @@ func sessionGen() *rapid.Generator[*trace.Session] {
 				FLOPs: rapid.Float64().Draw(t, "flops"), Bytes: math.NaN(),
 			})
 		}
+		for i := range rapid.Int32Range(0, 2).Draw(t, "experiments") {
+			block := func() trace.Block {
+				return trace.Block{Steps: rapid.Int64().Draw(t, "steps"), Active: rapid.Int64().Draw(t, "ns"), Squares: rapid.Float64().Draw(t, "squares")}
+			}
+			x := trace.Experiment{
+				Index: i, Kind: trace.Paired, Start: rapid.Int64().Draw(t, "start"), End: rapid.Int64().Draw(t, "end"), First: rapid.Int32().Draw(t, "first"),
+				Last: rapid.Int32().Draw(t, "last"), A: rapid.SliceOfN(knobGen(), 0, 2).Draw(t, "a"), B: rapid.SliceOfN(knobGen(), 0, 2).Draw(t, "b"),
+				Kept: rapid.Bool().Draw(t, "kept"), Why: text("why"),
+			}
+			for range rapid.IntRange(0, 3).Draw(t, "pairs") {
+				x.Pairs = append(x.Pairs, trace.Pair{A: block(), B: block(), LeftOut: rapid.Int64().Draw(t, "out")})
+			}
+			b.Experiments = append(b.Experiments, x)
+		}
 		b.Drops[rapid.IntRange(0, trace.NumTracks-1).Draw(t, "track")] = rapid.Int64Range(0, 1<<50).Draw(t, "drops")
 		s.Add(&b)
 		snap := s.Snapshot(math.MinInt64, math.MaxInt64)

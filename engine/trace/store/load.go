@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -51,6 +52,35 @@ func (l *loader) segments() {
 		if s := &l.s.Segments[i]; sums[i].Valid && sums[i].Int64 != l.sum.segment(s) {
 			l.harmed("a knob, a time or a number of segment %d is not what was written; do not trust its settings", s.Index)
 		}
+	}
+}
+
+// experiments leaves out damaged ones, whose segments then stand for themselves. Files
+// that were written before there were any have no table of them.
+func (l *loader) experiments() {
+	if !l.hasColumn("experiments", "value") {
+		return
+	}
+	damaged := 0
+	l.rows(`SELECT idx, value, `+l.sumColumn("experiments")+` FROM experiments WHERE `+firstAndNewest("idx", "experiments", "idx", trace.MaxRows-trace.FirstRows)+` ORDER BY idx`, func(r *sql.Rows) error {
+		var index int32
+		var text string
+		var sum sql.NullInt64
+		err := r.Scan(&index, &text, &sum)
+		if !l.intact("experiments", err, sum, l.sum.experiment(index, text)) {
+			damaged++
+			return l.err
+		}
+		var x trace.Experiment
+		if json.Unmarshal([]byte(text), &x) != nil || x.Index != index {
+			damaged++
+			return nil
+		}
+		l.s.Experiments = append(l.s.Experiments, x)
+		return nil
+	})
+	if damaged > 0 {
+		l.harmed("left out %d of its experiments that are not what was written: their segments are taken for settings that somebody chose", damaged)
 	}
 }
 

@@ -169,6 +169,7 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 	l.readDocs()
 	if to >= digested {
 		l.segments()
+		l.experiments()
 		l.steps()
 	}
 	l.ended()
@@ -212,7 +213,7 @@ type loader struct {
 // tables refuses a file that has views or virtual tables where a session has tables:
 // such a one may have endless rows.
 func (l *loader) tables() {
-	l.rows(`SELECT name FROM sqlite_master WHERE name IN ('doc','names','segments','knobs','steps','spans','notes','gauges','ops','digest')
+	l.rows(`SELECT name FROM sqlite_master WHERE name IN ('doc','names','segments','knobs','steps','spans','notes','gauges','ops','experiments','digest')
 		AND (type <> 'table' OR sql LIKE 'CREATE VIRTUAL%')`, func(r *sql.Rows) error {
 		return fmt.Errorf("a part of it is not a table: %w", ErrDamaged)
 	})

@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -29,7 +30,7 @@ func (st *File) Write(b *trace.Batch) error {
 			}
 		}
 		for _, f := range []func(*sql.Tx, *trace.Batch) error{
-			st.putSegments, st.putSteps, st.putSpans, st.putNotes, st.putGauges, st.putOps, st.putState,
+			st.putSegments, st.putSteps, st.putSpans, st.putNotes, st.putGauges, st.putOps, st.putExperiments, st.putState,
 		} {
 			if err := f(tx, b); err != nil {
 				return err
@@ -149,6 +150,21 @@ func (st *File) putOps(tx *sql.Tx, b *trace.Batch) error {
 	return insert(tx, `INSERT OR REPLACE INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Ops), func(i int) []any {
 		o := &b.Ops[i]
 		return []any{o.ID, o.Segment, o.Name, o.Layer, o.Phase, o.Variant, o.Calls, o.Total, o.Min, o.Max, o.FLOPs, o.Bytes, st.sum.op(o)}
+	})
+}
+
+func (st *File) putExperiments(tx *sql.Tx, b *trace.Batch) error {
+	texts := make([]string, len(b.Experiments))
+	for i := range b.Experiments {
+		text, err := json.Marshal(&b.Experiments[i])
+		if err != nil {
+			return err
+		}
+		texts[i] = string(text)
+	}
+	return insert(tx, `INSERT OR REPLACE INTO experiments VALUES(?,?,?)`, len(texts), func(i int) []any {
+		index := b.Experiments[i].Index
+		return []any{index, texts[i], st.sum.experiment(index, texts[i])}
 	})
 }
 

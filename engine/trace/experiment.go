@@ -1,0 +1,75 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// ExperimentKind is what an experiment asks.
+type ExperimentKind string
+
+// The kinds.
+const (
+	Paired  ExperimentKind = "paired"  // is B faster than A? They take turns
+	Ceiling ExperimentKind = "ceiling" // what if data were free? B serves cached batches, once
+)
+
+// Experiment is a question that a run answers by changing its own knobs for a while. The
+// segments of that while belong to it: they are no settings that somebody chose.
+type Experiment struct {
+	Index       int32 // from 0
+	Kind        ExperimentKind
+	Start, End  int64 // ns; End is 0 while it is under way
+	First, Last int32 // Index of its first and last segment; Last is below First where it had none, and the largest there is while it is under way
+
+	// A are the settings in force when it began, those of the segment before First; B
+	// those that it tries. Only the knobs that differ are named.
+	A, B []Knob
+
+	Pairs  []Pair // of a paired one, in order
+	Budget int64  // ns of active time
+	Kept   bool   // B stays in force
+	Why    string // it ended without an answer, in a few words
+}
+
+// Pair is a measurement of A and B beside each other: four quarters, of which the outer
+// two are one's and the inner two the other's. The steps of the transitions are left out.
+type Pair struct {
+	Start, End int64 // ns
+	A, B       Block
+	LeftOut    int64 // steps
+}
+
+// Running reports whether the experiment is under way.
+func (x *Experiment) Running() bool { return x.End == 0 }
+
+// Has reports whether a segment belongs to the experiment.
+func (x *Experiment) Has(segment int32) bool { return x.First <= segment && segment <= x.Last }
+
+// ExperimentOf returns the experiment to which a segment belongs, nil where it is one of
+// settings that somebody chose.
+func ExperimentOf(experiments []Experiment, segment int32) *Experiment {
+	for i := range experiments {
+		if experiments[i].Has(segment) {
+			return &experiments[i]
+		}
+	}
+	return nil
+}
+
+// mergeExperiments returns have with the updates applied, as a new slice when there are any.
+func mergeExperiments(have, updates []Experiment) []Experiment {
+	if len(updates) == 0 {
+		return have
+	}
+	out := slices.Clone(have)
+	for _, u := range updates {
+		i, found := slices.BinarySearchFunc(out, u.Index, func(x Experiment, index int32) int { return cmp.Compare(x.Index, index) })
+		if found {
+			out[i] = u
+		} else {
+			out = slices.Insert(out, i, u)
+		}
+	}
+	return forget(out)
+}
