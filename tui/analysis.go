@@ -20,6 +20,7 @@ type analysis struct {
 	busy    bool
 	started time.Time
 	pause   time.Duration // until the next one
+	ended   int           // experiments that are over
 }
 
 // result is what the last analysis found.
@@ -28,11 +29,13 @@ type result struct {
 	told     advice.Advice
 	labels   []advice.Label // of the window, and of settings without a step yet
 	segs     []stall.SegmentStats
-	missing  []string          // what keeps each of segs from a comparison with A, if anything
-	notes    []string          // on each of segs
-	effects  map[string]effect // of each knob's last change, when it changed alone
-	baseline trace.Baseline    // the choice of segment A
-	at       int64             // the moment analysed
+	missing  []string             // what keeps each of segs from a comparison with A, if anything
+	notes    []string             // on each of segs
+	asked    []stall.SegmentStats // of each experiment, its B as if it were a segment
+	unasked  []string             // what keeps each of asked from an answer
+	effects  map[string]effect    // of each knob's last change, when it changed alone
+	baseline trace.Baseline       // the choice of segment A
+	at       int64                // the moment analysed
 }
 
 // effect is what the last change of one knob did to the throughput.
@@ -79,13 +82,14 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 		}
 	}
 	if n := len(steps); n > 0 {
-		for i := range s.Segments {
-			g := s.Segments[i]
+		for _, g := range s.Segments {
 			if g.Index == steps[n-1].Segment {
 				r.ops = stall.Ops(s, g)
 			}
+		}
+		for i := range r.segs {
 			if r.segs[i].Baseline {
-				r.base = stall.Ops(s, g)
+				r.base = stall.Ops(s, r.segs[i].Segment)
 			}
 		}
 	}
@@ -96,6 +100,11 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 	for i := range r.segs {
 		r.missing = append(r.missing, r.segs[i].VsA.Throughput.Missing.String())
 		r.notes = append(r.notes, noteOf(&r.segs[i], r.told.Remarks[i]))
+	}
+	for i := range r.told.Experiments {
+		x := &r.told.Experiments[i]
+		b := stall.SegmentStats{Segment: trace.Segment{Index: x.First, Knobs: x.Settings[1], Reason: x.Text()}, Steps: int(x.Sides[1].Steps), Excluded: int(x.LeftOut), VsA: x.Change}
+		r.asked, r.unasked = append(r.asked, b), append(r.unasked, x.Change.Throughput.Missing.String())
 	}
 	r.took = time.Since(t0)
 	return r
@@ -117,6 +126,7 @@ func (m *Model) analysed(r analysedMsg) {
 	a.busy = false
 	a.pause = max(time.Second/2, 100*r.took)
 	m.ops.set(r.ops, r.base)
+	m.answered(r.told.Experiments)
 	a.result = r.result
 	m.dirty = true
 }

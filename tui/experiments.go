@@ -14,7 +14,8 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// experiments is the panel with one row a segment of constant knobs.
+// experiments is the panel with one row a segment of constant knobs, and one for all
+// segments of an experiment.
 type experiments struct {
 	sel   int // the row selected; -1 follows the newest
 	segs  int // rows there are
@@ -34,6 +35,8 @@ type experiment struct {
 	note           string // why it began, and what the comparison does not say
 	baseline       bool   // it is A
 	current        bool   // its knobs are those in force
+
+	asked *stall.Experiment // nil where the row is of one segment
 }
 
 // noteOf is why a segment began, and what is to be said of it.
@@ -72,7 +75,7 @@ func (e *experiments) panel() panel {
 		keys: []binding{
 			{keys: upDownKeys, show: upDown, hint: "select", replay: "select", help: "select", do: func(m *Model, key string) tea.Cmd {
 				d, _ := direction(key)
-				e.move(d, len(m.analysis.segs))
+				e.move(d, e.segs)
 				return nil
 			}},
 			{keys: "a", hint: "baseline A", replay: "baseline A"},
@@ -99,6 +102,10 @@ var measuredColumns = []canvas.Column[experiment]{
 		default:
 			p.Space(1)
 		}
+		if e.asked != nil {
+			p.Text(canvas.Normal, pick(e.asked.Kind == trace.Ceiling, "max", "A/B"))
+			return
+		}
 		p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(e.Segment.Index))
 	}},
 	{Title: "samples/s", W: 9, Cell: measured(func(p *canvas.Pen, e *experiment) {
@@ -108,9 +115,17 @@ var measuredColumns = []canvas.Column[experiment]{
 		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.mean))
 	})},
 	{Title: "p50", W: 6, Drop: 7, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		if e.p50 == 0 {
+			p.Text(canvas.Dim, "-")
+			return
+		}
 		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.p50))
 	})},
 	{Title: "p95", W: 6, Drop: 8, Cell: measured(func(p *canvas.Pen, e *experiment) {
+		if e.p95 == 0 {
+			p.Text(canvas.Dim, "-")
+			return
+		}
 		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.p95))
 	})},
 	{Title: "util", W: 5, Drop: 3, Cell: measured(func(p *canvas.Pen, e *experiment) {
@@ -124,6 +139,8 @@ var measuredColumns = []canvas.Column[experiment]{
 		switch {
 		case e.baseline:
 			p.Text(canvas.Dim, "is A")
+		case e.asked != nil && !e.asked.FromA:
+			p.Text(canvas.Dim, "-")
 		case c.Answer == evidence.Unknown:
 			p.Text(canvas.Dim, "not yet")
 		case c.Answer == evidence.Same:
@@ -134,7 +151,7 @@ var measuredColumns = []canvas.Column[experiment]{
 	}},
 	{Title: "95% CI", W: 14, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
 		switch c := &e.VsA.Throughput; {
-		case e.baseline:
+		case e.baseline, e.asked != nil && !e.asked.FromA:
 			p.Text(canvas.Dim, "-")
 			return
 		case c.Answer == evidence.Unknown && c.Missing.What != evidence.Precision:
@@ -160,16 +177,27 @@ var shortTitles = map[string]string{
 
 // update takes over what was found of the segments.
 func (e *experiments) update(specs []trace.KnobSpec, r *result) {
-	e.segs, e.note = len(r.segs), 0
+	e.segs, e.note = len(r.segs)+len(r.asked), 0
 	for _, note := range r.notes {
 		e.note = max(e.note, noteWidth(note))
 	}
-	e.knobColumns(specs, r.segs)
+	var settings [][]trace.Knob
+	for _, of := range [][]stall.SegmentStats{r.segs, r.asked} {
+		for i := range of {
+			if of[i].Segment.Knobs != nil {
+				settings = append(settings, of[i].Segment.Knobs)
+			}
+		}
+	}
+	for i := range r.asked {
+		e.note = max(e.note, noteWidth(r.asked[i].Segment.Reason))
+	}
+	e.knobColumns(specs, settings)
 }
 
 // knobColumns makes the columns of the knobs that changed, which the specs give an
 // order, as wide as what they hold.
-func (e *experiments) knobColumns(specs []trace.KnobSpec, segs []stall.SegmentStats) {
+func (e *experiments) knobColumns(specs []trace.KnobSpec, settings [][]trace.Knob) {
 	const most = 12
 	columns := slices.Clone(measuredColumns[:1])
 	for i := range specs {
@@ -179,9 +207,9 @@ func (e *experiments) knobColumns(specs []trace.KnobSpec, segs []stall.SegmentSt
 			title = name
 		}
 		w, changed := len(title), false
-		for k := range segs {
-			v := trace.KnobValue(segs[k].Segment.Knobs, name)
-			changed = changed || v != trace.KnobValue(segs[0].Segment.Knobs, name)
+		for _, knobs := range settings {
+			v := trace.KnobValue(knobs, name)
+			changed = changed || v != trace.KnobValue(settings[0], name)
 			w = max(w, len(v))
 		}
 		if changed {
@@ -241,12 +269,17 @@ func (e *experiments) draw(v *view, r canvas.Rectangle) {
 	}
 }
 
-// fill makes the rows of the analysis.
+// fill makes the rows of the analysis: those of segments, and of an experiment where it
+// began.
 func (e *experiments) fill(v *view) {
 	e.rows = e.rows[:0]
 	e.table.Pinned = -1
+	xs, next := v.analysis.told.Experiments, 0
 	for i := range v.analysis.segs {
 		s := &v.analysis.segs[i]
+		for ; next < len(xs) && xs[next].First <= s.Segment.Index; next++ {
+			e.rows = append(e.rows, askedRow(v, next))
+		}
 		row := experiment{
 			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, steps: int64(s.Steps), missing: v.analysis.missing[i], note: v.analysis.notes[i],
 			baseline: s.Baseline, current: v.pic.next && s.Segment.Index == v.pic.seg.Index,
@@ -258,11 +291,28 @@ func (e *experiments) fill(v *view) {
 			row.rate, row.mean, row.p50, row.p95, row.util, row.steps = w.rate, w.mean, w.p50, w.p95, w.util, w.steps()
 		}
 		if row.baseline {
-			e.table.Pinned = i
+			e.table.Pinned = len(e.rows)
 		}
 		e.rows = append(e.rows, row)
 	}
+	for ; next < len(xs); next++ {
+		e.rows = append(e.rows, askedRow(v, next))
+	}
 	e.table.Cursor = e.selected(len(e.rows))
+}
+
+// askedRow is the row of an experiment, by its place: what it measured of B.
+func askedRow(v *view, i int) experiment {
+	x := &v.analysis.told.Experiments[i]
+	b := &x.Sides[1]
+	row := experiment{
+		SegmentStats: &v.analysis.asked[i], asked: x, note: v.analysis.asked[i].Segment.Reason, rate: b.SamplesPerSecond(), util: b.Utilisation(), steps: b.Steps,
+		missing: v.analysis.unasked[i], current: v.pic.next && x.Has(v.pic.seg.Index),
+	}
+	if b.Steps > 0 {
+		row.mean = b.Active / b.Steps
+	}
+	return row
 }
 
 // selected is the row selected among n, -1 where there is none.
@@ -285,7 +335,9 @@ func (e *experiments) move(d, n int) {
 
 func (e *experiments) drawNote(c *canvas.Canvas, r canvas.Rectangle, s *experiment) {
 	p := c.Pen(r.X, r.Y, r.W)
-	p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
+	if s.asked == nil {
+		p.Text(canvas.Dim, "#").Int(canvas.Dim, int64(s.Segment.Index)).Space(1)
+	}
 	writeReason(&p, s.note)
 	p.Text(canvas.Dim, ", ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), s.Steps)).
 		Text(canvas.Dim, pick(s.Steps == 1, " step", " steps"))
@@ -299,17 +351,23 @@ func (m *Model) setBaseline() {
 		m.say("info", "nothing measured yet: there is no segment to compare with")
 		return
 	}
-	i := len(segs) - 1
+	chosen := segs[len(segs)-1].Segment.Index
 	if m.focus.name == "experiments" {
-		i = m.experiments.selected(len(segs))
+		m.experiments.fill(m.see(m.focus))
+		row := &m.experiments.rows[m.experiments.table.Cursor]
+		if row.asked != nil {
+			m.say("info", "an experiment is no configuration: choose a row with a number")
+			return
+		}
+		chosen = row.Segment.Index
 	}
 	if m.o.Baseline == nil {
 		m.say("info", "the baseline of this session cannot be changed")
 		return
 	}
-	m.o.Baseline(segs[i].Segment.Index)
+	m.o.Baseline(chosen)
 	m.analysis.pause = 0
-	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(segs[i].Segment.Index)))
+	m.say("info", "baseline A is now configuration #"+strconv.Itoa(int(chosen)))
 }
 
 // arrowText is what the terminal's own arrow stands for in a segment's reason.

@@ -232,7 +232,7 @@ func TestSmallScreens(t *testing.T) {
 	s.press("q")
 	s.mustShow("Quit? y or n")
 	s.press("n", "A")
-	s.mustShow("is not")
+	s.mustShow("only a run that")
 	s = newScreen(t, run, Options{Control: run}, 30, 1)
 	s.press("q")
 	s.mustShow("Quit? y or n")

@@ -52,7 +52,7 @@ func (s *screen) follow(cmd tea.Cmd) {
 		return
 	}
 	switch msg := cmd().(type) {
-	case analysedMsg, setDone, pauseDone, exportDone:
+	case analysedMsg, setDone, pauseDone, exportDone, beginDone:
 		s.send(msg)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
 
@@ -25,6 +26,12 @@ func (m *Model) badges(buf *[maxBadges]badge) []badge {
 	}
 	if m.frozen && !m.o.Replay { // also where no timeline's title says so
 		out = append(out, badge{"FROZEN", "FRZ", canvas.Paused})
+	}
+	switch m.underWay() {
+	case trace.Paired:
+		out = append(out, badge{"A-B-A", "ABA", canvas.Paused})
+	case trace.Ceiling:
+		out = append(out, badge{"INTERLUDE", "INT", canvas.Paused})
 	}
 	for i := range m.analysis.labels {
 		l := &m.analysis.labels[i]

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/engine/trace"
 )
 
 // keys handles a key message. Keys typed faster than the terminal is read come as
@@ -109,10 +111,14 @@ func (m *Model) makeGlobals() []binding {
 			m.setBaseline()
 			return m.look()
 		}},
-		binding{keys: "A", do: func(m *Model, _ string) tea.Cmd {
-			m.say("info", "the paired A-B-A test is not built yet: set A with a, change a knob, and read vs A with its 95% CI")
-			return nil
-		}},
+		binding{keys: "A", hint: "A-B-A", help: "what is staged (else the selected row, or A) takes turns with the settings in force until it is known which is faster; again: stop",
+			when: func(m *Model) bool { return len(m.knobs.staged) > 0 || m.underWay() == trace.Paired },
+			now:  func(m *Model) string { return pick(m.underWay() == trace.Paired, "stop A-B-A", "") },
+			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Paired) }},
+		binding{keys: "c", hint: "ceiling", help: "what would fixing data buy? Cached batches are served for some seconds; again: stop",
+			when: func(m *Model) bool { return m.underWay() == trace.Ceiling },
+			now:  func(m *Model) string { return pick(m.underWay() == trace.Ceiling, "stop", "") },
+			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Ceiling) }},
 		binding{keys: "/", help: "timeline: show only lanes whose name contains a text", do: func(m *Model, _ string) tea.Cmd {
 			m.setFocus(m.panel("timeline"))
 			m.filter()

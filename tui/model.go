@@ -36,18 +36,26 @@ type Control interface {
 	Paused() bool
 }
 
+// Experiments answer questions about a live run by changing its knobs for a while. Its
+// methods may block for a moment; the screen calls them off its own goroutine.
+type Experiments interface {
+	Begin(kind trace.ExperimentKind, knobs []trace.Knob) error // the error is one sentence
+	Stop()                                                     // the one under way, early
+}
+
 // Options of the screen.
 type Options struct {
-	Source   Source
-	Control  Control                         // nil in a replay: the knobs are read-only
-	Note     func(level, text string)        // adds a line to the session's log; nil where that cannot be
-	Baseline func(segment int32)             // chooses segment A of the session; nil where that cannot be
-	Export   func() (path string, err error) // writes the report; nil hides the key
-	FPS      int                             // frames a second, 1 to 30; 0 is 10
-	ASCII    bool                            // no glyph beyond ASCII
-	NoColor  bool                            // bold and reverse only
-	Theme    string                          // "default" (or ""), "colorblind" or "mono"
-	Replay   bool                            // time is moved by the user
+	Source      Source
+	Control     Control                         // nil in a replay: the knobs are read-only
+	Experiments Experiments                     // nil where none can be begun
+	Note        func(level, text string)        // adds a line to the session's log; nil where that cannot be
+	Baseline    func(segment int32)             // chooses segment A of the session; nil where that cannot be
+	Export      func() (path string, err error) // writes the report; nil hides the key
+	FPS         int                             // frames a second, 1 to 30; 0 is 10
+	ASCII       bool                            // no glyph beyond ASCII
+	NoColor     bool                            // bold and reverse only
+	Theme       string                          // "default" (or ""), "colorblind" or "mono"
+	Replay      bool                            // time is moved by the user
 }
 
 // The rates that + and - step through, in frames a second.

@@ -25,7 +25,16 @@ func (m *Model) notesPanel() panel {
 }
 
 // logLines is how many lines the log has: notes, and the changes of knobs.
-func logLines(s *trace.Snapshot) int { return len(s.Notes) + max(0, len(s.Segments)-1) }
+// Those that experiments make are none.
+func logLines(s *trace.Snapshot) int {
+	n := len(s.Notes) + max(0, len(s.Segments)-1)
+	for i := range s.Segments {
+		if trace.ExperimentOf(s.Experiments, s.Segments[i].Index) != nil {
+			n--
+		}
+	}
+	return n
+}
 
 // drawNotes draws the session's log, newest first but for the newest back lines: its
 // notes, and between them when knobs changed.
@@ -36,6 +45,11 @@ func drawNotes(c *canvas.Canvas, r canvas.Rectangle, s *trace.Snapshot, back int
 	}
 	y := r.Y
 	for i, k := len(s.Notes)-1, len(s.Segments)-1; (i >= 0 || k > 0) && y < r.Y+r.H; back-- {
+		if k > 0 && trace.ExperimentOf(s.Experiments, s.Segments[k].Index) != nil {
+			k--
+			back++ // it is no line
+			continue
+		}
 		var n trace.Note
 		segment := k > 0 && (i < 0 || s.Segments[k].Start >= s.Notes[i].T)
 		if segment {

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"dev.gpustall/engine/figures"
@@ -138,9 +139,23 @@ func (p *picture) truncate() {
 	s.Notes = s.Notes[:k:k]
 	k = sort.Search(len(s.Tallies), func(i int) bool { return s.Tallies[i].Start >= at })
 	s.Tallies = s.Tallies[:k:k]
+	s.Experiments = experimentsBefore(s.Experiments, at)
 	if s.Outcome.Ended > at {
 		s.Outcome.Ended = 0
 	}
+}
+
+// experimentsBefore are experiments as they were known at a moment.
+func experimentsBefore(xs []trace.Experiment, at int64) []trace.Experiment {
+	n := sort.Search(len(xs), func(i int) bool { return xs[i].Start > at })
+	if xs = xs[:n:n]; n == 0 || xs[n-1].End <= at && !xs[n-1].Running() {
+		return xs
+	}
+	xs = slices.Clone(xs)
+	x := &xs[n-1]
+	x.Pairs = x.Pairs[:sort.Search(len(x.Pairs), func(i int) bool { return x.Pairs[i].End > at })]
+	x.End, x.Why, x.Kept, x.Last = 0, "", false, math.MaxInt32
+	return xs
 }
 
 // before returns the last steps before the moment at. Those that are no longer in

@@ -38,6 +38,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.err != nil {
 			m.say("error", msg.err.Error())
 		}
+	case beginDone:
+		m.begun(msg)
 	case exportDone:
 		m.exporting = false
 		if msg.err != nil {

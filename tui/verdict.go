@@ -30,6 +30,7 @@ type verdict struct {
 	width   int // the text is broken into lines of this width
 	text    string
 	finding advice.Finding
+	asked   string // of the run, and what it answered
 	class   string // which leads the first line, in capitals
 	lines   []verdictRow
 
@@ -148,13 +149,13 @@ func wrapWords(s string, w int) []string {
 // wrap breaks the verdict's text into lines, once per text and width.
 func (vd *verdict) wrap(a *advice.Advice, w int) {
 	v, f := &a.Verdict, a.First()
-	if vd.width == w && vd.text == v.Text && vd.finding == f {
+	if vd.width == w && vd.text == v.Text && vd.finding == f && vd.asked == a.Asked {
 		return
 	}
 	if vd.width != w {
 		vd.tall.loosen()
 	}
-	vd.width, vd.text, vd.finding = w, v.Text, f
+	vd.width, vd.text, vd.finding, vd.asked = w, v.Text, f, a.Asked
 	// The class leads, in capitals; the text that follows need not repeat it.
 	vd.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
@@ -171,6 +172,11 @@ func (vd *verdict) wrap(a *advice.Advice, w int) {
 			last.aside = "  " + gainUnknown
 		} else if w >= roomyVerdict {
 			vd.lines = append(vd.lines, verdictRow{aside: gainUnknown})
+		}
+	}
+	if a.Asked != "" {
+		for _, line := range wrapWords(a.Asked, w) {
+			vd.lines = append(vd.lines, verdictRow{text: line})
 		}
 	}
 	vd.tall.need(max(1, len(vd.lines)))

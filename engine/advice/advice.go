@@ -18,12 +18,24 @@ type Advice struct {
 	Costly   Costly    // where the device's own time goes, when that is what takes it
 	Tried    []Trial
 	Remarks  []string // for each row, what its comparison with the baseline does not say; empty for most
+	Ceiling  Ceiling  // what a loader could gain that never kept the device waiting, where that was asked
+
+	Experiments []stall.Experiment // all of the session's
+	Asked       string             // what the experiment under way says, else Ceiling; empty where there is neither
 }
 
 // Of advises on a session. t are the steps to judge: a segment's, or a window of
 // them; rows are stall.Segments of the session.
 func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
-	a := Advice{Labels: Labels(s, nil), Tried: tried(s, rows), Keep: keep(s, rows), Remarks: remarks(s, rows)}
+	xs := stall.Experiments(s, rows)
+	a := Advice{
+		Labels: Labels(s, nil), Tried: tried(s, rows, xs), Keep: keep(s, rows), Remarks: remarks(s, rows),
+		Ceiling: ceiling(s, rows, xs, t.Segment), Experiments: xs,
+	}
+	a.Asked = a.Ceiling.Text
+	if n := len(xs); n > 0 && xs[n-1].Running() {
+		a.Asked = xs[n-1].Name() + ": " + xs[n-1].Text()
+	}
 	var c *situation
 	if a.Verdict, c = verdict(s, t, a.Tried); c != nil {
 		a.Findings = c.findings()

@@ -120,6 +120,9 @@ var deviceRules = []Rule{
 			Remedy:   "turn ceiling off to see how near the loader comes",
 			Evidence: "this is the ceiling, with cached batches that bypass the loader", Share: 1,
 		}
+		if s.interlude {
+			f.Remedy = "wait: it goes on as before in a moment"
+		}
 		return f, s.flags&trace.FlagCeiling != 0
 	}},
 	{Name: "fewer threads", Group: trace.GroupHost, Check: fewerThreads},

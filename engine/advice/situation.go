@@ -14,6 +14,8 @@ type situation struct {
 	flags    uint16
 	imported bool
 
+	interlude bool // the steps are of an experiment under way that serves cached batches
+
 	hostDevice bool // the device is the host's own cores: what it takes over, they still do
 	segment    int32
 	specs      []trace.KnobSpec
@@ -37,6 +39,9 @@ type situation struct {
 
 func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation {
 	c := &situation{segment: t.Segment, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu"}
+	if x := trace.ExperimentOf(s.Experiments, t.Segment); x != nil {
+		c.interlude = x.Running() && x.Kind == trace.Ceiling
+	}
 	for _, g := range s.Segments {
 		if g.Index == t.Segment {
 			c.knobs = g.Knobs

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -46,13 +47,16 @@ func termsOf(knobs []trace.Knob) string {
 }
 
 // tried are the session's changes of one knob alone, in order: what is advised
-// follows from them, live, in a replay and in a report alike.
-func tried(s *trace.Snapshot, rows []stall.SegmentStats) []Trial {
-	var out []Trial
+// follows from them, live, in a replay and in a report alike. What an experiment let take
+// turns was tried by it.
+func tried(s *trace.Snapshot, rows []stall.SegmentStats, xs []stall.Experiment) []Trial {
+	out := alternated(s, xs)
 	for i := 1; i < len(rows); i++ {
 		a, b := before(rows, i), &rows[i]
 		knob, alone := changedAlone(a.Segment.Knobs, b.Segment.Knobs)
-		if !alone {
+		if !alone || slices.ContainsFunc(out, func(t Trial) bool { // by an experiment, which is why b is in force
+			return a.Segment.Index < t.Segment && t.Segment < b.Segment.Index && t.Knob == knob && t.To == trace.KnobValue(b.Segment.Knobs, knob)
+		}) {
 			continue
 		}
 		t := Trial{
@@ -65,6 +69,29 @@ func tried(s *trace.Snapshot, rows []stall.SegmentStats) []Trial {
 			if deviceChanged(s, a, b, &t.Change) && !inSpite(&t.Change) {
 				t.Outcome = Unclear
 			}
+		}
+		out = append(out, t)
+	}
+	slices.SortStableFunc(out, func(a, b Trial) int { return cmp.Compare(a.Segment, b.Segment) })
+	return out
+}
+
+// alternated are the trials of experiments that let one knob's values take turns.
+func alternated(s *trace.Snapshot, xs []stall.Experiment) []Trial {
+	var out []Trial
+	for i := range xs {
+		x := &xs[i]
+		a, b := x.Settings[0], x.Settings[1]
+		knob, alone := changedAlone(a, b)
+		if x.Kind != trace.Paired || !alone || len(a) == 0 {
+			continue
+		}
+		t := Trial{
+			Segment: x.First, Knob: knob, From: trace.KnobValue(a, knob), To: trace.KnobValue(b, knob),
+			Steps: int(x.Sides[1].Steps), Change: x.Change, terms: termsOf(b),
+		}
+		if termsOf(a) == t.terms && knob != "ceiling" {
+			t.Outcome = outcome(&t.Change)
 		}
 		out = append(out, t)
 	}

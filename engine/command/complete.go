@@ -30,7 +30,7 @@ func complete(cmd *cobra.Command) {
 				_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}
-		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval"} {
+		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget"} {
 			if c.Flags().Lookup(f) != nil {
 				_ = c.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
 			}

@@ -38,6 +38,7 @@ type segmentSummary struct {
 	Reason      string      `json:"reason"`
 	FirstStep   int32       `json:"first_step"`
 	Steps       int         `json:"steps"`
+	Experiment  *int32      `json:"experiment,omitempty"` // that the segment belongs to, by its place in experiments
 	TimedSteps  int         `json:"timed_steps"`
 	TimedExtra  number      `json:"timed_step_extra"` // what a timed step took on top of the others, as a share
 	TimingCost  number      `json:"op_timing_cost"`   // of the segment's time
@@ -88,6 +89,9 @@ func opTables(s *trace.Snapshot) (segments []segmentSummary, last []opSummary) {
 			CopyIn: seconds(t.Copy), CopyInShare: number(t.CopyShare), CopyRate: number(float64(t.CopyBytes) / float64(t.Copy)),
 			Ops: ops,
 		})
+		if x := trace.ExperimentOf(s.Experiments, g.Index); x != nil {
+			segments[i].Experiment = &x.Index
+		}
 		if len(ops) > 0 {
 			last = ops
 		}

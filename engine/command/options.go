@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine"
+	"dev.gpustall/engine/experiment"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/nn"
 )
@@ -37,10 +38,11 @@ type options struct {
 	json     bool
 	session  string
 	interval float64
+	ask      questions
 }
 
 func newOptions(version string) *options {
-	return &options{version: version, fps: 10, theme: "default", interval: 1}
+	return &options{version: version, fps: 10, theme: "default", interval: 1, ask: questions{budget: experiment.PairedBudget}}
 }
 
 func (o *options) addTraining(fs *pflag.FlagSet) {
@@ -91,6 +93,8 @@ func (o *options) check(*cobra.Command) error {
 		return refuse(fmt.Sprintf("--lr %g", o.lr), "not a positive number", "give one, or 0 for the default")
 	case !(o.interval >= 0.05 && o.interval <= 3600):
 		return refuse(fmt.Sprintf("--interval %g", o.interval), "out of range", "choose 0.05 to 3600 seconds")
+	case o.ask.check() != nil:
+		return o.ask.check()
 	case o.fps < 1 || o.fps > 60:
 		return refuse(fmt.Sprintf("--fps %d", o.fps), "out of range", "choose 1 to 60")
 	case !slices.Contains(themes, o.theme):

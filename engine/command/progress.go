@@ -31,6 +31,7 @@ type progress struct {
 	Late              bool     `json:"-"`            // and that is long for these steps
 	Diverged          *int32   `json:"diverged"`     // the first step whose loss is not a number
 	Labels            []string `json:"labels,omitempty"`
+	Experiment        string   `json:"experiment,omitempty"` // under way
 	words             string   // the labels' in brackets
 }
 
@@ -56,6 +57,9 @@ func measure(s *trace.Snapshot, o *options) progress {
 		T: seconds(s.Now), Epochs: o.epochs, Step: int(s.Total.Steps), ETA: number(math.NaN()),
 		SamplesPerSecond: number(math.NaN()), DeviceUtilization: number(math.NaN()), DataShare: number(math.NaN()),
 		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()),
+	}
+	if n := len(s.Experiments); n > 0 && s.Experiments[n-1].Running() {
+		g.Experiment = (&stall.Experiment{Experiment: s.Experiments[n-1]}).Stage()
 	}
 	labels := advice.Labels(s, nil)
 	g.Labels, g.words = advice.Keys(labels), advice.Brackets(labels)
@@ -120,6 +124,9 @@ func (g progress) line() string {
 	}
 	if g.Diverged != nil {
 		fmt.Fprintf(&b, "  (diverged at step %d)", *g.Diverged)
+	}
+	if g.Experiment != "" {
+		b.WriteString("  " + g.Experiment)
 	}
 	if g.Late {
 		fmt.Fprintf(&b, "  (no step for %s)", figures.Prose.Time(g.SinceStep.ns()))

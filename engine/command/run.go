@@ -29,6 +29,9 @@ with --json one JSON object a line, the last one the summary, whatever happens;
 of a failure it tells operation, object, reason and mend. Both write a
 session file for replay and report.
 
+With --paired or --ask-ceiling, and without --epochs and --steps, the run ends when
+it has the answer.
+
 A training whose loss is no longer a number goes on, because what the device
 waits for can still be measured; the summary says so, and the exit code is 4.`,
 		Args: noArgs,
@@ -40,6 +43,7 @@ waits for can still be measured; the summary says so, and the exit code is 4.`,
 	}
 	o.addTraining(cmd.Flags())
 	cmd.Flags().BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object")
+	o.ask.add(cmd.Flags())
 	cmd.Flags().Float64Var(&o.interval, "interval", 1, "seconds between progress lines, 0.05 to 3600")
 	return cmd
 }
@@ -48,7 +52,9 @@ waits for can still be measured; the summary says so, and the exit code is 4.`,
 // nobody reads it any more (run | head) the training stops as if by SIGPIPE, but
 // its session is completed.
 func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
-	if o.epochs == 0 && o.steps == 0 && !o.endless {
+	asks := o.ask.list()
+	until := o.epochs == 0 && o.steps == 0 && !o.endless // what ends the run is left to us
+	if until && len(asks) == 0 {
 		o.epochs = 1
 	}
 	signal.Ignore(syscall.SIGPIPE)
@@ -66,11 +72,19 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 			_ = say(log, "%s\n", why)
 		}
 	}
+	var unasked error // why a question could not be asked
+	r.tries.ask(asks, func(err error) {
+		if unasked = err; err != nil || until {
+			r.answered.Store(err == nil)
+			cancel()
+		}
+	})
 	p := printer{run: r, opts: o, out: out, log: log, unread: cancel}
 	p.start()
 	awake := watchStops(r.engine.Suspend, r.recorder)
 	err = r.train(ctx)
 	awake()
+	err = errors.Join(err, unasked)
 	p.stop()
 	perr := p.summary(err)
 	if !o.json {

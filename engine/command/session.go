@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dev.gpustall/engine"
@@ -38,6 +39,8 @@ type run struct {
 	own       string // of the device's own defaults, those in force; empty when there is none
 	gauges    *gauges
 	watch     *fileWatch
+	tries     *experiments
+	answered  atomic.Bool // what the run was to find out, which ends it
 
 	once sync.Once
 	err  error // of close
@@ -119,6 +122,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	r.collector.Start()
 	r.gauges = startGauges(r.recorder, r.engine, r.device)
 	r.watch = watchFile(r.recorder, r.file)
+	r.tries = startExperiments(r.session, r.engine, r.recorder)
 	return r, nil
 }
 
@@ -134,7 +138,7 @@ func (r *run) train(ctx context.Context) error {
 	switch {
 	case err != nil:
 		status = "failed"
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !r.answered.Load():
 		status = "stopped"
 	}
 	return errors.Join(err, r.close(status, err))
@@ -146,6 +150,7 @@ func (r *run) trains() string { return r.model + " on " + r.device.dev.Info().Na
 // close stops what newRun started, in reverse, and completes the session file.
 func (r *run) close(status string, cause error) error {
 	r.once.Do(func() {
+		r.tries.stop()
 		r.gauges.stop()
 		r.watch.stop()
 		out := trace.Outcome{

@@ -56,58 +56,60 @@ func brokeAt(s *trace.Snapshot) *int32 {
 
 // summary is the whole run in one object.
 type summary struct {
-	Type              string            `json:"type"`
-	Session           string            `json:"session"`
-	Status            string            `json:"status"`
-	Error             string            `json:"error,omitempty"`
-	Failure           *fault.Error      `json:"failure,omitempty"` // the error, taken apart
-	Device            string            `json:"device"`
-	DeviceKind        string            `json:"device_kind"`
-	Model             string            `json:"model"`
-	Dataset           string            `json:"dataset"`
-	Emulated          bool              `json:"emulated"`
-	Synthetic         bool              `json:"synthetic"`
-	Injected          bool              `json:"injected"`
-	Ceiling           bool              `json:"ceiling"`
-	Seed              int64             `json:"seed"`
-	Steps             int               `json:"steps"`
-	Epochs            int               `json:"epochs"`
-	Samples           int64             `json:"samples"`
-	Wall              number            `json:"wall_s"`
-	Busy              number            `json:"busy_s"`
-	SamplesPerSecond  number            `json:"samples_per_s"`
-	DeviceUtilization number            `json:"device_utilization"`
-	AU                number            `json:"accelerator_utilization"`
-	DataWait          number            `json:"data_wait_s"`
-	Load              number            `json:"load_s"`
-	Train             number            `json:"train_s"`
-	Loss              number            `json:"loss"`
-	Top1              number            `json:"top1"`
-	Diverged          *int32            `json:"diverged"` // the first step whose loss is not a number; null when there is none
-	Stalls            map[string]number `json:"stalls"`
-	WorkerTime        map[string]split  `json:"worker_time,omitempty"` // of the batches, and by phase of those in which phases were measured
-	Verdict           string            `json:"verdict"`
-	Dominant          string            `json:"dominant_cause"`
-	Advice            string            `json:"advice"`
-	Knob              string            `json:"knob"`  // that the advice names, and ...
-	Value             string            `json:"value"` // ... its value; empty when no knob helps
-	EpochTimes        []epochSummary    `json:"epoch_times"`
-	Segments          int               `json:"segments"`
-	Knobs             map[string]string `json:"knobs"`
-	DroppedSpans      int64             `json:"dropped_spans"`
-	Unsaved           *unsaved          `json:"unsaved,omitempty"` // what the session's file lacks
-	PeakBytes         int64             `json:"peak_memory_bytes"`
-	Planned           planned           `json:"planned_memory"`
-	HostPeak          int64             `json:"peak_host_memory_bytes,omitempty"` // resident
-	HostPlanned       *hostPlanned      `json:"planned_host_memory,omitempty"`
-	Autotune          []tunedKernel     `json:"autotune,omitempty"`
-	CopyIn            number            `json:"h2d_s"`                // copies to the device, hidden behind compute or not
-	CopyInShare       number            `json:"h2d_share"`            // of the wall time
-	Ops               []opSummary       `json:"ops"`                  // of the last segment that has any
-	SegmentTable      []segmentSummary  `json:"segment_table"`        // each with its own ops
-	LossScale         *lossScale        `json:"loss_scale,omitempty"` // fp16
-	Gauges            map[string]gauge  `json:"gauges"`
-	Labels            []string          `json:"labels,omitempty"`
+	Type              string              `json:"type"`
+	Session           string              `json:"session"`
+	Status            string              `json:"status"`
+	Error             string              `json:"error,omitempty"`
+	Failure           *fault.Error        `json:"failure,omitempty"` // the error, taken apart
+	Device            string              `json:"device"`
+	DeviceKind        string              `json:"device_kind"`
+	Model             string              `json:"model"`
+	Dataset           string              `json:"dataset"`
+	Emulated          bool                `json:"emulated"`
+	Synthetic         bool                `json:"synthetic"`
+	Injected          bool                `json:"injected"`
+	Ceiling           bool                `json:"ceiling"`
+	Seed              int64               `json:"seed"`
+	Steps             int                 `json:"steps"`
+	Epochs            int                 `json:"epochs"`
+	Samples           int64               `json:"samples"`
+	Wall              number              `json:"wall_s"`
+	Busy              number              `json:"busy_s"`
+	SamplesPerSecond  number              `json:"samples_per_s"`
+	DeviceUtilization number              `json:"device_utilization"`
+	AU                number              `json:"accelerator_utilization"`
+	DataWait          number              `json:"data_wait_s"`
+	Load              number              `json:"load_s"`
+	Train             number              `json:"train_s"`
+	Loss              number              `json:"loss"`
+	Top1              number              `json:"top1"`
+	Diverged          *int32              `json:"diverged"` // the first step whose loss is not a number; null when there is none
+	Stalls            map[string]number   `json:"stalls"`
+	WorkerTime        map[string]split    `json:"worker_time,omitempty"` // of the batches, and by phase of those in which phases were measured
+	Verdict           string              `json:"verdict"`
+	Dominant          string              `json:"dominant_cause"`
+	Advice            string              `json:"advice"`
+	Knob              string              `json:"knob"`  // that the advice names, and ...
+	Value             string              `json:"value"` // ... its value; empty when no knob helps
+	EpochTimes        []epochSummary      `json:"epoch_times"`
+	Segments          int                 `json:"segments"`
+	Knobs             map[string]string   `json:"knobs"`
+	DroppedSpans      int64               `json:"dropped_spans"`
+	Unsaved           *unsaved            `json:"unsaved,omitempty"` // what the session's file lacks
+	PeakBytes         int64               `json:"peak_memory_bytes"`
+	Planned           planned             `json:"planned_memory"`
+	HostPeak          int64               `json:"peak_host_memory_bytes,omitempty"` // resident
+	HostPlanned       *hostPlanned        `json:"planned_host_memory,omitempty"`
+	Autotune          []tunedKernel       `json:"autotune,omitempty"`
+	CopyIn            number              `json:"h2d_s"`                // copies to the device, hidden behind compute or not
+	CopyInShare       number              `json:"h2d_share"`            // of the wall time
+	Ops               []opSummary         `json:"ops"`                  // of the last segment that has any
+	SegmentTable      []segmentSummary    `json:"segment_table"`        // each with its own ops
+	LossScale         *lossScale          `json:"loss_scale,omitempty"` // fp16
+	Gauges            map[string]gauge    `json:"gauges"`
+	CeilingGain       *changeSummary      `json:"ceiling_gain,omitempty"` // throughput that fixing data buys at most, as a ratio
+	Experiments       []experimentSummary `json:"experiments,omitempty"`
+	Labels            []string            `json:"labels,omitempty"`
 	advice            advice.Advice
 }
 
@@ -212,6 +214,11 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 			out.Knobs[k.Name] = k.Value
 		}
 	}
+	out.Experiments = experimentTable(s, a.Experiments)
+	if a.Ceiling.Text != "" {
+		gain := summariseChange(&a.Ceiling.Change)
+		out.CeilingGain = &gain
+	}
 	out.DroppedSpans = s.Outcome.Dropped()
 	out.Labels = advice.Keys(a.Labels)
 	out.Injected = slices.Contains(out.Labels, "injected")
@@ -243,6 +250,13 @@ func (s summary) text() string {
 	}
 	if s.Advice != "" {
 		fmt.Fprintf(&b, "advice   %s\n", s.Advice)
+	}
+	for i := range s.advice.Experiments {
+		x := &s.advice.Experiments[i]
+		fmt.Fprintf(&b, "%-*s%s\n", labelWidth, x.Name(), figures.Line(x.Text()))
+	}
+	if c := &s.advice.Ceiling; c.Text != "" && !c.Again {
+		fmt.Fprintf(&b, "%-*s%s, from the settings judged\n", labelWidth, "ceiling", c.Text)
 	}
 	if text := tunedText(s.Autotune); text != "" {
 		fmt.Fprintf(&b, "autotune %s\n", text)

@@ -84,7 +84,7 @@ type namedValue struct {
 
 var valueNames = map[string]string{
 	"device": "NAME", "model": "NAME", "theme": "NAME", "data": "PATH", "session": "FILE", "output": "FILE",
-	"format": "FORMAT", "table": "TABLE", "lr": "RATE", "interval": "SECONDS",
+	"format": "FORMAT", "table": "TABLE", "lr": "RATE", "interval": "SECONDS", "budget": "TIME",
 }
 
 func (v namedValue) Type() string {
@@ -128,7 +128,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case !errors.As(err, &invalid):
 		return fault.Wrap(err, "read", "the flags", lists)
 	}
-	kinds := map[string]string{"int": "whole number", "int64": "whole number", "float64": "number", "bool": "switch's value, true or false"}
+	kinds := map[string]string{"int": "whole number", "int64": "whole number", "float64": "number", "duration": "time such as 90s or 5m", "bool": "switch's value, true or false"}
 	kind := kinds[invalid.GetFlag().Value.Type()]
 	if kind == "" { // the flag's own type says
 		return fault.Wrap(invalid.Unwrap(), "", "", lists)

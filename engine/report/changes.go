@@ -22,17 +22,44 @@ func (m *markdown) changes() {
 	}
 	m.heading(2, "What held the device up, what was changed, and why")
 	m.line("- At the start (segment %s): %s.", m.rows[0].Name(), m.judged(0))
+	xs := m.advice.Experiments
 	for i := 1; i < len(m.rows); i++ {
 		if i > told {
 			m.line("- And %s more: see appendix C.", figures.Counted(len(m.rows)-i, "change", "changes"))
 			break
 		}
 		g := &m.rows[i].Segment
+		for len(xs) > 0 && xs[0].First <= g.Index {
+			m.experiment(&xs[0])
+			xs = xs[1:]
+		}
 		m.line("- **%s** (segment %s, %s after the start, before step %s)", or(g.Reason, "a change without a name"), m.rows[i].Name(), figures.Prose.Time(g.Start), figures.Count(g.FirstStep))
 		m.line("  - Why: %s.", m.why(i))
 		m.line("  - Effect: %s.", m.effect(i))
 	}
+	for i := range xs {
+		m.experiment(&xs[i])
+	}
 	m.line("")
+}
+
+// experiment tells what the run was asked and what it answered.
+func (m *markdown) experiment(x *stall.Experiment) {
+	what := "cached batches"
+	if x.Kind == trace.Paired {
+		what = x.Changes()
+	}
+	m.line("- **%s: %s** (%s, %s after the start)", sentence(x.Name()), what, x.Segments(), figures.Prose.Time(x.Start))
+	m.line("  - Asked: %s", x.Asks())
+	m.line("  - Answer: %s.", x.Text())
+	if x.Sides[1].Steps > 0 {
+		m.line("  - Measured: %s; %s; %s left out as transition.", m.side("as it was found", &x.Sides[0]), m.side("as it was tried", &x.Sides[1]), figures.Counted(x.LeftOut, "step", "steps"))
+	}
+}
+
+// side is what was measured of one side of an experiment.
+func (m *markdown) side(name string, s *stall.Side) string {
+	return fmt.Sprintf("%s %s/s at %s utilisation in %s", name, figures.Rate(s.SamplesPerSecond()), figures.Prose.Percent(s.Utilisation()), figures.Counted(s.Steps, "step", "steps"))
 }
 
 // judged is the verdict on a row, with the longest wait where there is one.
@@ -52,6 +79,11 @@ func (m *markdown) judged(row int) string {
 // knob does about that.
 func (m *markdown) why(row int) string {
 	before := &m.rows[row-1]
+	for i := range m.advice.Experiments {
+		if x := &m.advice.Experiments[i]; x.First > before.Segment.Index && x.Last == m.rows[row].Segment.Index-1 {
+			return "what the " + x.Name() + " before it was left with"
+		}
+	}
 	knobs := advice.Chosen(before.Segment.Knobs, m.rows[row].Segment.Knobs)
 	if i := m.rows[row].Repeats; i >= 0 && i < row-1 {
 		return "a return to the settings of segment " + m.rows[i].Name()

@@ -47,6 +47,9 @@ func (m *markdown) keep() {
 	if text := a.Text(); text != "" {
 		m.line("- Next, from segment %s: %s.", m.rows[row].Name(), text)
 	}
+	if a.Ceiling.Text != "" {
+		m.line("- %s.", sentence(a.Ceiling.Text))
+	}
 	if a.Verdict.Class == advice.NotEnoughSteps {
 		m.line("- Next: run segment %s longer.", m.rows[row].Name())
 	}

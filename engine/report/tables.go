@@ -6,6 +6,7 @@ import (
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
 )
 
 // segmentTable lists all segments: what they measured, then how they compare.
@@ -106,6 +107,9 @@ func (m *markdown) memoryTable() {
 	rows := [][]string{{"segment", "change", ">memory held", ">memory planned"}}
 	for i := range m.s.Segments {
 		g := &m.s.Segments[i]
+		if trace.ExperimentOf(m.s.Experiments, g.Index) != nil {
+			continue
+		}
 		held := m.s.HeldBytes(g)
 		if held == 0 {
 			continue

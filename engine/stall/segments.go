@@ -23,7 +23,7 @@ type SegmentStats struct {
 	Baseline         bool // this is segment A
 	Stretch          evidence.Stretch
 	VsA              evidence.Comparison // with the baseline; empty for the baseline itself
-	VsBefore         evidence.Comparison // with the segment before; empty for the first
+	VsBefore         evidence.Comparison // with the row before; empty for the first
 	Repeats          int                 // the first row with the same settings; -1 when this is it
 	Again            evidence.Repeat     // of the same settings before, and these; without steps where either has none
 }
@@ -36,15 +36,17 @@ func (s *SegmentStats) Name() string {
 	return "#" + strconv.Itoa(int(s.Segment.Index))
 }
 
-// Segments returns one row a segment, in order. Segment A is the session's choice,
-// or its first segment where that is not among them.
+// Segments returns one row a segment, in order, but for those that belong to experiments.
+// Segment A is the session's choice, or its first segment where that is not among them.
+//
+// Where the steps of two rows do not tell yet which is faster, but an experiment let their
+// settings take turns, they are compared by that.
 func Segments(s *trace.Snapshot) []SegmentStats {
-	baseline := s.Baseline.Segment
-	if !slices.ContainsFunc(s.Segments, func(g trace.Segment) bool { return g.Index == baseline }) && len(s.Segments) > 0 {
-		baseline = s.Segments[0].Index
-	}
 	rows := make([]SegmentStats, 0, len(s.Segments))
 	for _, g := range s.Segments {
+		if trace.ExperimentOf(s.Experiments, g.Index) != nil {
+			continue
+		}
 		t := s.Tally(g.Index)
 		if g.Transition == 0 {
 			g.Transition = t.Transition
@@ -57,12 +59,15 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 		}
 		rows = append(rows, row)
 	}
-	h, a := history(rows), -1
-	for i := range rows {
-		if rows[i].Segment.Index == baseline {
-			a, rows[i].Baseline = i, true
-		}
+	h := history(rows)
+	a := slices.IndexFunc(rows, func(r SegmentStats) bool { return r.Segment.Index == s.Baseline.Segment })
+	if a < 0 && len(rows) > 0 {
+		a = 0
 	}
+	if a >= 0 {
+		rows[a].Baseline = true
+	}
+	xs := experiments(s, h)
 	pooled := repeat(h, rows, a)
 	for i := range rows {
 		switch {
@@ -72,11 +77,24 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 		default:
 			rows[i].VsA = evidence.Compare(pooled[a], pooled[i], h, evidence.DefaultMargin)
 		}
+		if i != a && a >= 0 {
+			rows[i].VsA = orProved(xs, &rows[a], &rows[i], rows[i].VsA)
+		}
 		if i > 0 {
-			rows[i].VsBefore = compare(h, &rows[i-1], &rows[i])
+			rows[i].VsBefore = orProved(xs, &rows[i-1], &rows[i], compare(h, &rows[i-1], &rows[i]))
 		}
 	}
 	return rows
+}
+
+// orProved is the comparison of b with a, by an experiment where their steps do not tell.
+func orProved(xs []Experiment, a, b *SegmentStats, c evidence.Comparison) evidence.Comparison {
+	if c.Throughput.Answer == evidence.Unknown {
+		if p, ok := proved(xs, a.Segment.Knobs, b.Segment.Knobs); ok {
+			return p
+		}
+	}
+	return c
 }
 
 // group is the first row with the settings of row i, which s is.
@@ -102,6 +120,12 @@ func stretch(t *trace.Tally) evidence.Stretch {
 // long its steps hang together.
 func Compare(rows []SegmentStats, a, b *SegmentStats) evidence.Comparison {
 	return compare(history(rows), a, b)
+}
+
+// AgainstTally relates the steady steps of a segment without a row, one of an experiment, to
+// those of row a.
+func AgainstTally(rows []SegmentStats, a *SegmentStats, t *trace.Tally) evidence.Comparison {
+	return evidence.Compare(a.Stretch, stretch(t), history(rows), evidence.DefaultMargin)
 }
 
 func compare(h evidence.History, a, b *SegmentStats) evidence.Comparison {

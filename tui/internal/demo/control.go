@@ -80,6 +80,21 @@ func (r *Run) Withdraw(name, value string) {
 	}
 }
 
+// Experiment writes an experiment down, as a run's recorder does.
+func (r *Run) Experiment(x trace.Experiment) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.Pairs = slices.Clone(x.Pairs)
+	for i := range r.snap.Experiments {
+		if r.snap.Experiments[i].Index == x.Index {
+			r.snap.Experiments = slices.Clone(r.snap.Experiments)
+			r.snap.Experiments[i] = x
+			return
+		}
+	}
+	r.snap.Experiments = append(r.snap.Experiments, x)
+}
+
 // SetBaseline chooses segment A.
 func (r *Run) SetBaseline(segment int32) {
 	r.mu.Lock()

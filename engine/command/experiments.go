@@ -1,0 +1,134 @@
+package command
+
+import (
+	"sync"
+	"time"
+
+	"dev.gpustall/engine/experiment"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// experimentPeriod is how often an experiment looks at the session. What a quarter of a
+// pair gets on top of its time is half of this, on average.
+const experimentPeriod = 50 * time.Millisecond
+
+// experiments runs one experiment at a time beside the training. Its goroutine lives from
+// startExperiments to stop.
+type experiments struct {
+	session  *trace.Session
+	control  experiment.Control
+	recorder *trace.Recorder
+
+	mu       sync.Mutex
+	now      *experiment.Experiment // under way; nil when none is
+	waiting  []experiment.Question
+	answered func(error) // called when none of them is left; nil when it was, or nobody asked
+
+	quit, done chan struct{}
+}
+
+func startExperiments(s *trace.Session, c experiment.Control, r *trace.Recorder) *experiments {
+	x := &experiments{session: s, control: c, recorder: r, quit: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(x.done)
+		defer recoverTo(r, "experiment")
+		tick := time.NewTicker(experimentPeriod)
+		defer tick.Stop()
+		for {
+			select {
+			case <-x.quit:
+				return
+			case <-tick.C:
+				x.look()
+			}
+		}
+	}()
+	return x
+}
+
+// ask begins experiments one after another, each as soon as the settings in force were
+// measured. answered is called when that is so after the last one, or with the reason why
+// one could not begin.
+func (x *experiments) ask(q []experiment.Question, answered func(error)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(q) > 0 {
+		x.waiting, x.answered = q, answered
+	}
+}
+
+// look goes on with what is under way or waits.
+func (x *experiments) look() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.now == nil && x.answered == nil {
+		return
+	}
+	s := x.session.Snapshot(0, 0)
+	switch {
+	case x.now != nil:
+		if x.now.Look(s) {
+			x.now = nil
+		}
+	case !settled(s):
+	case len(x.waiting) == 0:
+		x.answer(nil)
+	default:
+		if err := x.begin(x.waiting[0], s); err != nil {
+			x.answer(err)
+			return
+		}
+		x.waiting = x.waiting[1:]
+	}
+}
+
+func (x *experiments) answer(err error) {
+	x.answered(err)
+	x.answered, x.waiting = nil, nil
+}
+
+// settled reports whether the settings in force were measured for as long as a comparison
+// needs.
+func settled(s *trace.Snapshot) bool {
+	rows := stall.Segments(s)
+	n := len(rows)
+	return n > 0 && rows[n-1].Segment.Index == s.Segments[len(s.Segments)-1].Index && rows[n-1].Stretch.Enough()
+}
+
+func (x *experiments) begin(q experiment.Question, s *trace.Snapshot) error {
+	e, err := experiment.New(q, s, x.control, x.recorder)
+	if err == nil {
+		x.now = e
+	}
+	return err
+}
+
+// Begin begins an experiment of the usual budget. It may be called from any goroutine.
+func (x *experiments) Begin(kind trace.ExperimentKind, knobs []trace.Knob) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.now != nil || len(x.waiting) > 0 {
+		return fault.New("begin", "an experiment", "another one is under way", "wait for it, or stop it")
+	}
+	return x.begin(experiment.Question{Kind: kind, Knobs: knobs}, x.session.Snapshot(0, 0))
+}
+
+// Stop ends the experiment under way, if there is one. It may be called from any goroutine.
+func (x *experiments) Stop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.now != nil {
+		x.now.Stop(x.session.Snapshot(0, 0))
+	}
+}
+
+// stop ends with the run, which has ended.
+func (x *experiments) stop() {
+	close(x.quit)
+	<-x.done
+	if x.now != nil {
+		x.now.Abandon(x.session.Snapshot(0, 0))
+	}
+}

@@ -1,0 +1,90 @@
+package command
+
+import (
+	"math"
+
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// experimentSummary is an experiment of the run, and what came of it.
+type experimentSummary struct {
+	Kind         string            `json:"kind"`
+	FirstSegment int32             `json:"first_segment"`
+	Segments     int32             `json:"segments"`
+	Start        number            `json:"start_s"`
+	End          number            `json:"end_s"` // null where it was not ended
+	A            map[string]string `json:"a"`     // the knobs that differ, as they were found
+	B            map[string]string `json:"b"`     // and as they were tried
+	SideA        sideSummary       `json:"side_a"`
+	SideB        sideSummary       `json:"side_b"`
+	Pairs        int               `json:"pairs"`
+	LeftOut      int64             `json:"steps_left_out"` // of transitions
+	Change       changeSummary     `json:"throughput"`     // of B against A
+	Kept         bool              `json:"kept"`           // B stayed
+	Why          string            `json:"why,omitempty"`  // it ended without an answer
+	Text         string            `json:"text"`
+}
+
+type sideSummary struct {
+	Steps             int64  `json:"steps"`
+	SamplesPerSecond  number `json:"samples_per_s"`
+	DeviceUtilization number `json:"device_utilization"`
+}
+
+// changeSummary is a ratio with its time-uniform 95 % confidence interval.
+type changeSummary struct {
+	Answer  evidence.Answer `json:"answer"`
+	Ratio   number          `json:"ratio"` // null where it is not known
+	Lo      number          `json:"lo"`
+	Hi      number          `json:"hi"`
+	Missing string          `json:"missing,omitempty"` // what keeps it from an answer
+}
+
+func summariseChange(c *evidence.Change) changeSummary {
+	nan := number(math.NaN())
+	out := changeSummary{Answer: c.Answer, Ratio: nan, Lo: nan, Hi: nan, Missing: c.Missing.String()}
+	if c.Ratio > 0 {
+		out.Ratio, out.Lo, out.Hi = number(c.Ratio), number(c.Lo), number(c.Hi)
+	}
+	return out
+}
+
+func summariseSide(s *stall.Side) sideSummary {
+	if s.Steps == 0 { // not measured, rather than 0
+		return sideSummary{0, number(math.NaN()), number(math.NaN())}
+	}
+	return sideSummary{s.Steps, number(s.SamplesPerSecond()), number(s.Utilisation())}
+}
+
+// experimentTable lists the experiments of a session.
+func experimentTable(s *trace.Snapshot, xs []stall.Experiment) []experimentSummary {
+	out := make([]experimentSummary, 0, len(xs))
+	for i := range xs {
+		x := &xs[i]
+		e := experimentSummary{
+			Kind: string(x.Kind), FirstSegment: x.First, Start: seconds(x.Start), End: number(math.NaN()),
+			A: knobMap(x.A), B: knobMap(x.B), SideA: summariseSide(&x.Sides[0]), SideB: summariseSide(&x.Sides[1]),
+			Pairs: len(x.Pairs), LeftOut: x.LeftOut, Change: summariseChange(&x.Change.Throughput), Kept: x.Kept, Why: x.Why, Text: x.Text(),
+		}
+		if !x.Running() {
+			e.End = seconds(x.End)
+		}
+		for k := range s.Segments {
+			if x.Has(s.Segments[k].Index) {
+				e.Segments++
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func knobMap(knobs []trace.Knob) map[string]string {
+	out := make(map[string]string, len(knobs))
+	for _, k := range knobs {
+		out[k.Name] = k.Value
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/experiment"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/trace"
+)
+
+// questions are the flags of what a run without a screen is to find out.
+type questions struct {
+	paired  pairedFlag
+	ceiling bool
+	budget  time.Duration // of paired
+}
+
+func (q *questions) add(fs *pflag.FlagSet) {
+	fs.BoolVar(&q.ceiling, "ask-ceiling", false, "find out what fixing data would buy: cached batches are served for some seconds")
+	fs.Var(&q.paired, "paired", "find out whether other knobs are faster: num_workers=4 takes turns with the settings in force (A-B-A) until that is known; several knobs of one try are separated by commas")
+	fs.DurationVar(&q.budget, "budget", experiment.PairedBudget, "training time that --paired may take at the most")
+}
+
+// check refuses what no experiment can mean.
+func (q *questions) check() error {
+	if q.budget < time.Second {
+		return refuse("--budget "+q.budget.String(), "too short for a pair", "choose 1s or more")
+	}
+	return nil
+}
+
+// list are the questions in the order in which they are asked.
+func (q *questions) list() []experiment.Question {
+	var out []experiment.Question
+	if q.ceiling {
+		out = append(out, experiment.Question{Kind: trace.Ceiling})
+	}
+	if len(q.paired.knobs) > 0 {
+		out = append(out, experiment.Question{Kind: trace.Paired, Knobs: q.paired.knobs, Budget: q.budget})
+	}
+	return out
+}
+
+// pairedFlag is a flag of knobs and their values.
+type pairedFlag struct{ knobs []trace.Knob }
+
+func (f *pairedFlag) Type() string { return "KNOB=VALUE" }
+
+func (f *pairedFlag) String() string {
+	parts := make([]string, len(f.knobs))
+	for i, k := range f.knobs {
+		parts[i] = k.Name + "=" + k.Value
+	}
+	return strings.Join(parts, ",")
+}
+
+// Set adds to what was given before.
+func (f *pairedFlag) Set(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		name = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")
+		if !ok {
+			return fault.New("set", fmt.Sprintf("paired=%q", part), "no knob and its value", "write num_workers=4, say")
+		}
+		probe := engine.DefaultKnobs()
+		if err := probe.Set(name, strings.TrimSpace(value)); err != nil {
+			return err
+		}
+		f.knobs = append(f.knobs, trace.Knob{Name: name, Value: strings.TrimSpace(value)})
+	}
+	return nil
+}

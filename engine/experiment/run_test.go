@@ -1,0 +1,150 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+// run is a simulated training, which is its own Control and Log: a step takes what its
+// knobs say.
+type run struct {
+	t       *testing.T
+	session *trace.Session
+	batch   trace.Batch
+	random  *rand.Rand
+	noise   float64
+
+	inForce, wanted []trace.Knob
+	index           int32 // of the segment
+	step            int32
+	now             int64
+	transition      int  // steps left of it
+	refuse          bool // Set fails
+	cannot          bool // the engine withdraws what it is to apply
+	pauses          bool // the next step has a pause in it
+}
+
+const stepNs = 20e6
+
+func newRun(t *testing.T) *run {
+	r := &run{
+		t: t, session: trace.NewSession(trace.Meta{Seed: 1, Specs: []trace.KnobSpec{
+			{Name: "num_workers", Type: "int", Max: 64}, {Name: "pin_memory", Type: "bool"}, {Name: "ceiling", Type: "bool"},
+		}}),
+		random: rand.New(rand.NewPCG(1, 2)), noise: 0.05, index: -1,
+		inForce: []trace.Knob{{Name: "num_workers", Value: "2"}, {Name: "pin_memory", Value: "off"}, {Name: "ceiling", Value: "off"}},
+	}
+	r.wanted = r.inForce
+	r.open("start")
+	r.train(150)
+	return r
+}
+
+func (r *run) Set(changes []trace.Knob) error {
+	if r.refuse {
+		return errors.New("set num_workers: no")
+	}
+	r.wanted = slices.Clone(r.wanted)
+	for _, c := range changes {
+		for i := range r.wanted {
+			if r.wanted[i].Name == c.Name {
+				r.wanted[i].Value = c.Value
+			}
+		}
+	}
+	return nil
+}
+
+func (r *run) Requested() []trace.Knob { return slices.Clone(r.wanted) }
+func (r *run) Experiment(x trace.Experiment) {
+	x.Pairs = slices.Clone(x.Pairs)
+	r.session.Add(&trace.Batch{Now: r.now, Experiments: []trace.Experiment{x}})
+}
+func (r *run) Note(level, text string) {
+	r.session.Add(&trace.Batch{Now: r.now, Notes: []trace.Note{{T: r.now, Level: level, Text: text}}})
+}
+
+func (r *run) open(reason string) {
+	r.index++
+	r.session.Add(&trace.Batch{Now: r.now, Segments: []trace.Segment{{Index: r.index, Start: r.now, FirstStep: r.step, Knobs: r.inForce, Reason: reason}}})
+}
+
+// long is how long a step takes: num_workers 4 is a quarter faster, 1 a quarter slower, 3
+// no different, and data are half of the time.
+func (r *run) long() float64 {
+	switch {
+	case trace.KnobValue(r.inForce, "ceiling") == "on":
+		return 0.5
+	case trace.KnobValue(r.inForce, "num_workers") == "4":
+		return 0.8
+	case trace.KnobValue(r.inForce, "num_workers") == "1":
+		return 1.25
+	}
+	return 1
+}
+
+// train goes on by so many steps.
+func (r *run) train(steps int) {
+	for range steps {
+		if !slices.Equal(r.wanted, r.inForce) {
+			if r.cannot {
+				r.Note("error", "num_workers 2 -> 4"+trace.NotApplied+"too little memory")
+				r.wanted = r.inForce
+			} else {
+				r.inForce, r.transition = r.wanted, 5
+				r.open("a change")
+			}
+		}
+		long := int64(stepNs * r.long() * max(0.2, 1+r.noise*r.random.NormFloat64()))
+		s := trace.Step{Index: r.step, Segment: r.index, Samples: 32, Start: r.now, End: r.now + long, Busy: stepNs / 4}
+		if r.transition > 0 {
+			r.transition--
+			s.Flags |= trace.FlagTransition
+		}
+		if r.pauses {
+			r.pauses = false
+			s.Stall[trace.CausePaused] = 5e9
+			s.End += 5e9
+		}
+		r.now = s.End
+		r.step++
+		r.session.Add(&trace.Batch{Now: r.now, Steps: []trace.Step{s}})
+	}
+}
+
+// until looks every 5 steps until the experiment is over, or gives up.
+func (r *run) until(e *Experiment) {
+	r.t.Helper()
+	for range 6000 {
+		if e.Look(r.session.Snapshot(0, 0)) {
+			r.train(200)
+			return
+		}
+		r.train(5)
+	}
+	r.t.Fatalf("it goes on for ever: %+v", e.x)
+}
+
+func (r *run) begin(q Question) *Experiment {
+	r.t.Helper()
+	e, err := New(q, r.session.Snapshot(0, 0), r, r)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return e
+}
+
+// workers are the question of num_workers.
+func workers(n int) Question {
+	return Question{Kind: trace.Paired, Knobs: []trace.Knob{{Name: "num_workers", Value: strconv.Itoa(n)}}}
+}
+
+func (r *run) settings() string {
+	return fmt.Sprint(trace.KnobValue(r.inForce, "num_workers"), " ", trace.KnobValue(r.inForce, "pin_memory"), " ", trace.KnobValue(r.inForce, "ceiling"))
+}

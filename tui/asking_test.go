@@ -1,0 +1,133 @@
+package tui
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	lab "dev.gpustall/engine/experiment"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
+)
+
+// asking begins experiments on a simulated run, as a live one does.
+type asking struct {
+	run *demo.Run
+	now *lab.Experiment
+	err error
+}
+
+func (a *asking) Begin(kind trace.ExperimentKind, knobs []trace.Knob) (err error) {
+	if a.err != nil {
+		return a.err
+	}
+	a.now, err = lab.New(lab.Question{Kind: kind, Knobs: knobs}, a.run.Snapshot(0, 0), a.run, a.run)
+	return err
+}
+
+func (a *asking) Stop() { a.now.Stop(a.run.Snapshot(0, 0)) }
+
+// look lets the run go on until the experiment is over.
+func (a *asking) look(t *testing.T) {
+	t.Helper()
+	for range 3000 {
+		a.run.Advance(a.run.Now() + 100e6)
+		if a.now.Look(a.run.Snapshot(0, 0)) {
+			return
+		}
+	}
+	t.Fatal("it goes on for ever")
+}
+
+// askingScreen is that of a run that can be asked.
+func askingScreen(t *testing.T) (*screen, *asking) {
+	run := demo.New(nil)
+	run.Advance(4e9)
+	a := &asking{run: run}
+	return newScreen(t, run, Options{Control: run, Experiments: a}, 120, 36), a
+}
+
+// TestPaired: A lets what is staged take turns, tells how far it is, and what it came to;
+// of all its segments there is one row.
+func TestPaired(t *testing.T) {
+	s, a := askingScreen(t)
+	s.press("A")
+	s.mustShow("stage the other value of a knob")
+	s.press("right", "A")
+	if a.now == nil || len(s.knobs.staged) > 0 {
+		t.Fatalf("not begun, or still staged: %v", s.knobs.staged)
+	}
+	for range 60 {
+		a.run.Advance(a.run.Now() + 100e6)
+		a.now.Look(a.run.Snapshot(0, 0))
+	}
+	s.tick()
+	s.msg = message{}
+	s.mustShow(" A-B-A ", "A-B-A: num_workers 2 -> 4: not known yet: ", "of 6 pairs", "under way", "A stop A-B-A")
+	s.press("A")
+	s.mustShow("stopping: the settings that it began with come back")
+	a.look(t)
+	s.tick()
+	s.mustShow("taken back", "it was stopped")
+	s.mustHide(" A-B-A  ", "under way")
+
+	s.press("right", "A")
+	a.look(t)
+	a.run.Advance(a.run.Now() + 2e9)
+	s.tick()
+	s.mustShow("A-B-A: num_workers 2 -> 4: +", "it stays")
+	if got := s.inForce("num_workers"); got != "4" {
+		t.Errorf("num_workers is %s", got)
+	}
+	s.press("5", "esc")
+	if n := len(s.analysis.segs) + 2; s.experiments.segs != n || len(s.analysis.segs) > 4 {
+		t.Errorf("%d rows, of which %d are segments", s.experiments.segs, len(s.analysis.segs))
+	}
+	s.mustShow("A/B")
+	s.press("up", "a")
+	s.mustShow("an experiment is no configuration")
+	s.press("u")
+	s.tick()
+	a.run.Advance(a.run.Now() + 2e9)
+	s.tick()
+	if got := s.inForce("num_workers"); got != "2" {
+		t.Errorf("undone, num_workers is %s", got)
+	}
+}
+
+// TestAgainstBaseline: with nothing staged, the baseline's settings take turns.
+func TestAgainstBaseline(t *testing.T) {
+	s, a := askingScreen(t)
+	s.press("right", "enter")
+	a.run.Advance(9e9)
+	s.tick()
+	s.press("A")
+	if a.now == nil {
+		t.Fatal("not begun")
+	}
+	s.tick()
+	s.mustShow("A-B-A: num_workers 4 -> 2")
+}
+
+// TestCeiling: c serves cached batches for a while, and says what they tell.
+func TestCeiling(t *testing.T) {
+	s, a := askingScreen(t)
+	s.press("c")
+	a.look(t)
+	a.run.Advance(a.run.Now() + 6e9)
+	s.tick()
+	s.mustShow("fixing data buys at most +", "max")
+	if got := s.inForce("ceiling"); got != "off" {
+		t.Errorf("ceiling is %s", got)
+	}
+	a.err = errors.New("begin an experiment: another one is under way")
+	s.press("c")
+	s.mustShow("another one is under way")
+	if frame := s.plain(); strings.Contains(frame, "INTERLUDE") {
+		t.Error("the interlude is over")
+	}
+	s.run.End("finished")
+	s.tick()
+	s.press("c")
+	s.mustShow("only a run that goes on can be asked")
+}
