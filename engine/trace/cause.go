@@ -1,6 +1,6 @@
 package trace
 
-// Cause is why the compute stream was empty. Every gap has exactly one.
+// Cause is why the compute stream was empty. Every instant of a gap has exactly one.
 type Cause uint8
 
 // The causes, in the order in which they are listed. A cause is stored by its name,
@@ -87,9 +87,11 @@ var groups = [NumGroups]GroupInfo{
 	GroupCopy:       {"copy-bound", "the device waits for host-to-device copies %s of the time"},
 	GroupLaunch:     {"launch-bound", "the device is empty %s of the time while its work is enqueued and begun"},
 	GroupSync:       {"sync-bound", "the device is empty %s of the time while the host waits for results"},
-	GroupTransition: {"unexplained", "the device is idle %s of the time for no recorded cause"},
-	GroupUnknown:    {"unexplained", "the device is idle %s of the time for no recorded cause"},
+	GroupTransition: unexplained,
+	GroupUnknown:    unexplained,
 }
+
+var unexplained = GroupInfo{"unexplained", "the device is idle %s of the time for no recorded cause"}
 
 // Info is the row of a cause; one that this program does not know is unknown.
 func (c Cause) Info() *CauseInfo {
