@@ -12,6 +12,8 @@
 // and each output written once.
 package kernels
 
+import "fmt"
+
 // Op is what every operation of this package offers.
 type Op interface {
 	Name() string
@@ -43,6 +45,20 @@ type Arg struct {
 
 // Size returns the buffer's bytes.
 func (a Arg) Size() int { return a.Len * a.Type.Size() }
+
+// Check refuses buffers that an operation with these args cannot take: another number
+// of them, or one that is too small. size is that of buffer i, in bytes.
+func Check(args []Arg, buffers int, size func(i int) int) error {
+	if buffers != len(args) {
+		return fmt.Errorf("it takes %d buffers, not %d", len(args), buffers)
+	}
+	for i, a := range args {
+		if n := size(i); n < a.Size() {
+			return fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, n, a.Size())
+		}
+	}
+	return nil
+}
 
 // traffic is the fewest bytes moved: inputs read once, outputs written once.
 func traffic(args []Arg) float64 {

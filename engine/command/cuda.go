@@ -14,7 +14,6 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda"
-	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
 )
 
@@ -34,9 +33,6 @@ func choicesFile() string {
 // fastest, or, to try again, with none known yet. The knob autotune says whether they are used.
 // GPUSTALL_EMU_TUNE has the emulated driver tune too.
 func openCUDA(n int, again bool) (device.Device, error) {
-	if err := cuda.Available(); err != nil {
-		return nil, fault.Wrap(err, "open device", fmt.Sprintf("cuda:%d", n), mendDevice)
-	}
 	c := cuda.Config{Ordinal: n, Trials: tryKernels, TuneEmulated: os.Getenv("GPUSTALL_EMU_TUNE") != ""}
 	store := loadChoices(choicesFile())
 	if again {

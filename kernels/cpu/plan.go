@@ -76,18 +76,12 @@ func (pl *Plan) need(n int) { pl.scratch = max(pl.scratch, n) }
 // check refuses what the kernels cannot do.
 func check(c Call) error {
 	args := c.Op.Args()
-	if len(c.Bufs) != len(args) {
-		return fmt.Errorf("it takes %d buffers, not %d", len(args), len(c.Bufs))
-	}
-	for i, a := range args {
+	for _, a := range args {
 		if a.Type == kernels.F16 || a.Type == kernels.BF16 {
 			return fmt.Errorf("%s of %v: the cpu kernels compute in fp32 only", a.Name, a.Type)
 		}
-		if len(c.Bufs[i]) < a.Size() {
-			return fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, len(c.Bufs[i]), a.Size())
-		}
 	}
-	return nil
+	return kernels.Check(args, len(c.Bufs), func(i int) int { return len(c.Bufs[i]) })
 }
 
 // bind returns the function that runs c.

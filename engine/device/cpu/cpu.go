@@ -5,13 +5,13 @@
 package cpu
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/host"
 	cpukernels "dev.gpustall/kernels/cpu"
 )
@@ -22,8 +22,6 @@ const queueDepth = 1024
 
 // PinNote is why pin_memory changes nothing here.
 const PinNote = "the cpu device reads host memory where it lies, so page-locking it saves no copy"
-
-var errClosed = errors.New("cpu device: it is closed")
 
 // Device is the host as an accelerator. It implements device.Device, device.OpTimer,
 // device.Overheader, device.HostStreams and device.HostKernels.
@@ -62,7 +60,7 @@ var (
 // threads; 0 means as many as there are cores for this process.
 func Open(threads int) (*Device, error) {
 	if threads < 0 {
-		return nil, fmt.Errorf("cpu device: %d threads is not a count; use 0 for all", threads)
+		return nil, fault.New("open device", "cpu", fmt.Sprintf("%d threads is not a count", threads), "use 0 for all")
 	}
 	if threads == 0 {
 		threads = host.Cores()

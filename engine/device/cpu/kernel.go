@@ -1,10 +1,10 @@
 package cpu
 
 import (
-	"errors"
 	"fmt"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 	cpukernels "dev.gpustall/kernels/cpu"
 )
@@ -13,26 +13,23 @@ import (
 // holds references to the memory from then on.
 func (p *program) call(d *Device, l device.Launch) (cpukernels.Call, error) {
 	if l.Op == nil {
-		return cpukernels.Call{}, errors.New("a launch needs an operation")
+		return cpukernels.Call{}, device.ErrNoOperation
 	}
 	op, ok := l.Op.(kernels.Op)
 	if !ok {
 		return cpukernels.Call{}, fmt.Errorf("%w: there is no kernel for %s", device.ErrUnsupported, l.Op.Name())
 	}
 	args := op.Args()
-	if len(l.Bufs) != len(args) {
-		return cpukernels.Call{}, fmt.Errorf("it takes %d buffers, not %d", len(args), len(l.Bufs))
+	if err := kernels.Check(args, len(l.Bufs), func(i int) int { return l.Bufs[i].Size }); err != nil {
+		return cpukernels.Call{}, err
 	}
 	bufs := make([][]byte, len(args))
 	for i, a := range args {
 		if a.Type == kernels.F16 || a.Type == kernels.BF16 || a.Type == kernels.TF32 {
 			return cpukernels.Call{}, fmt.Errorf("%w: buffer %d (%s) is %v and the cpu device computes in fp32", device.ErrUnsupported, i, a.Name, a.Type)
 		}
-		if l.Bufs[i].Size < a.Size() {
-			return cpukernels.Call{}, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, l.Bufs[i].Size, a.Size())
-		}
 		if n := uint64(a.Type.Size()); l.Bufs[i].Addr%n != 0 {
-			return cpukernels.Call{}, fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, a.Name, n)
+			return cpukernels.Call{}, device.Misaligned(i, a.Name, n)
 		}
 		mem, k, err := d.mem.retain(l.Bufs[i])
 		if err != nil {
@@ -49,17 +46,17 @@ func (p *program) call(d *Device, l device.Launch) (cpukernels.Call, error) {
 func (p *program) bind(d *Device, ls []device.Launch) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("cpu device: prepare: a kernel refused its arguments: %v", r)
+			err = fault.New("prepare", "a program", fmt.Sprintf("a kernel refused its arguments: %v", r), "")
 		}
 	}()
 	calls := make([]cpukernels.Call, len(ls))
 	for i, l := range ls {
 		if calls[i], err = p.call(d, l); err != nil {
-			return fmt.Errorf("cpu device: prepare launch %d (%s): %w", i, describe(l), err)
+			return device.Preparing(i, l, err)
 		}
 	}
 	if p.plan, err = d.pool.Prepare(calls); err != nil {
-		return fmt.Errorf("cpu device: %w", err)
+		return fault.Wrap(err, "prepare", "a program", "")
 	}
 	n := p.plan.Scratch()
 	if n == 0 {
@@ -79,7 +76,7 @@ func (p *program) bind(d *Device, ls []device.Launch) (err error) {
 	}
 	mem, k, err := d.mem.retain(device.Buffer{Addr: d.scratch.addr, Size: d.scratch.size})
 	if err != nil {
-		return fmt.Errorf("cpu device: prepare: scratch memory: %w", err)
+		return fault.Wrap(err, "prepare", "scratch memory", "")
 	}
 	p.blocks = append(p.blocks, k)
 	return p.plan.Bind(mem)
@@ -124,14 +121,4 @@ func (d *Device) Overhead(ls []device.Launch) (n int64) {
 		return 0
 	}
 	return int64(p.Scratch())
-}
-
-func describe(l device.Launch) string {
-	if l.Op == nil {
-		return "no operation"
-	}
-	if l.Layer == "" {
-		return l.Op.Name()
-	}
-	return l.Op.Name() + " of " + l.Layer
 }

@@ -44,7 +44,7 @@ func oom(n int, held, total int64) error {
 // newBlock maps n zeroed bytes.
 func (m *memory) newBlock(n int) (*block, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("cpu device: allocate %d bytes: the size must be positive", n)
+		return nil, device.NotPositive("device", int64(n))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +103,7 @@ func (m *memory) bytes(op string, b device.Buffer) ([]byte, error) {
 	ok := k != nil && !k.freed
 	m.mu.Unlock()
 	if !ok {
-		return nil, fmt.Errorf("cpu device: %s: buffer %#x of %d bytes is not allocated here", op, b.Addr, b.Size)
+		return nil, device.Foreign(op, b)
 	}
 	off := int(b.Addr - k.addr)
 	return k.m.mem[off : off+b.Size : off+b.Size], nil
@@ -115,7 +115,7 @@ func (m *memory) retain(b device.Buffer) ([]byte, *block, error) {
 	defer m.mu.Unlock()
 	k := m.find(b)
 	if k == nil || k.freed {
-		return nil, nil, fmt.Errorf("buffer %#x of %d bytes is not allocated here", b.Addr, b.Size)
+		return nil, nil, device.Foreign("", b)
 	}
 	k.refs++
 	off := int(b.Addr - k.addr)
@@ -176,7 +176,7 @@ func (d *Device) Alloc(n int) (device.Buffer, error) {
 	closed := d.closed
 	d.mu.Unlock()
 	if closed {
-		return device.Buffer{}, errClosed
+		return device.Buffer{}, device.ErrClosed
 	}
 	k, err := d.mem.newBlock(n)
 	if err != nil {
@@ -200,7 +200,7 @@ func (d *Device) Free(b device.Buffer) {
 // AllocHost returns n bytes that start on a page. They are ordinary memory.
 func (d *Device) AllocHost(n int) ([]byte, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("cpu device: allocate %d bytes of host memory: the size must be positive", n)
+		return nil, device.NotPositive("host", int64(n))
 	}
 	d.mem.mu.Lock()
 	defer d.mem.mu.Unlock()
@@ -229,7 +229,7 @@ func (d *Device) FreeHost(b []byte) {
 // CopyIn enqueues a copy of src to the start of dst.
 func (d *Device) CopyIn(s device.Stream, dst device.Buffer, src []byte) error {
 	if len(src) > dst.Size {
-		return fmt.Errorf("cpu device: copy in: %d bytes do not fit a buffer of %d", len(src), dst.Size)
+		return device.TooSmall("copy in", len(src), dst)
 	}
 	return d.copy("copy in", s, dst, src, true)
 }
@@ -237,7 +237,7 @@ func (d *Device) CopyIn(s device.Stream, dst device.Buffer, src []byte) error {
 // CopyOut enqueues a copy of the start of src to dst.
 func (d *Device) CopyOut(s device.Stream, dst []byte, src device.Buffer) error {
 	if len(dst) > src.Size {
-		return fmt.Errorf("cpu device: copy out: %d bytes asked of a buffer of %d", len(dst), src.Size)
+		return device.TooSmall("copy out", len(dst), src)
 	}
 	return d.copy("copy out", s, src, dst, false)
 }

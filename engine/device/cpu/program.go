@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"dev.gpustall/engine/device"
@@ -18,15 +16,13 @@ type program struct {
 	timed    [device.TimedRuns]*timing // made when they are first needed
 }
 
-var errProgram = errors.New("take one from Prepare")
-
 // Prepare binds each launch to its kernel and checks its buffers: how many, how
 // large, and that they are allocated here.
 func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	if err := d.err(); err != nil {
 		return 0, err
@@ -76,7 +72,7 @@ func (p *program) run(d *Device, t *timing) {
 
 func (d *Device) program(op string, p device.Program) (*program, error) {
 	if p < 1 || int(p) > len(d.programs) || d.programs[p-1] == nil {
-		return nil, fmt.Errorf("cpu device: %s: program %d does not exist; %w", op, p, errProgram)
+		return nil, device.NoProgram(op, p)
 	}
 	return d.programs[p-1], nil
 }

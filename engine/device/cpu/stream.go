@@ -73,7 +73,7 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	s := &stream{name: name, dev: d, queue: make(chan command, queueDepth), stopped: make(chan struct{})}
 	s.meter, _ = host.NewMeter()
@@ -201,17 +201,17 @@ func (d *Device) stream(op string, s device.Stream) (*stream, error) {
 		return nil, err
 	}
 	if d.closed {
-		return nil, errClosed
+		return nil, device.ErrClosed
 	}
 	if s < 1 || int(s) > len(d.streams) {
-		return nil, fmt.Errorf("cpu device: %s: stream %d does not exist; take one from NewStream", op, s)
+		return nil, device.NoStream(op, s)
 	}
 	return d.streams[s-1], nil
 }
 
 func (d *Device) event(op string, e device.Event) (*event, error) {
 	if e < 1 || int(e) > len(d.events) || d.events[e-1] == nil {
-		return nil, fmt.Errorf("cpu device: %s: event %d does not exist; take one from NewEvent", op, e)
+		return nil, device.NoEvent(op, e)
 	}
 	return d.events[e-1], nil
 }
@@ -221,7 +221,7 @@ func (d *Device) NewEvent() (device.Event, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	for i, e := range d.events {
 		if e == nil {
@@ -318,10 +318,10 @@ func (d *Device) Elapsed(from, to device.Event) (time.Duration, error) {
 
 func (e *event) stamp() (int64, error) {
 	if e.on == nil {
-		return 0, fmt.Errorf("cpu device: elapsed: %w: the event was never recorded", device.ErrNotReady)
+		return 0, device.NotRecorded()
 	}
 	if e.on.done.Load() < e.ticket {
-		return 0, fmt.Errorf("cpu device: elapsed: %w: the event's Record has not completed; Query or Sync it first", device.ErrNotReady)
+		return 0, device.NotCompleted()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

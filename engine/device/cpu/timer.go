@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -56,10 +55,10 @@ func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration,
 	}
 	r := pr.timed[i]
 	if r == nil || !r.taken {
-		return dst, fmt.Errorf("cpu device: op times: timing %d does not exist; take one from LaunchTimed", t)
+		return dst, device.NoTiming(t)
 	}
 	if !r.done.Load() {
-		return dst, fmt.Errorf("cpu device: op times: %w: the launch has not completed", device.ErrNotReady)
+		return dst, device.NotTimed()
 	}
 	for i := 1; i < len(r.marks); i++ {
 		dst = append(dst, time.Duration(r.marks[i]-r.marks[i-1]))

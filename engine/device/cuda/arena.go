@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"fmt"
 	"slices"
 
 	"dev.gpustall/engine/device"
@@ -51,7 +50,7 @@ func round(n, to int64) int64 { return (n + to - 1) / to * to }
 // alloc returns n bytes, from the first gap that holds them.
 func (a *arena) alloc(n int64) (*block, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("cuda device: allocate %d bytes: the size must be positive", n)
+		return nil, device.NotPositive("device", n)
 	}
 	if b := a.inside(n); b != nil {
 		return b, nil

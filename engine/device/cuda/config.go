@@ -5,9 +5,13 @@
 package cuda
 
 import (
+	"fmt"
 	"os/exec"
 	"sort"
 	"strings"
+
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 )
 
 // Config says how to open a device.
@@ -24,6 +28,18 @@ type Config struct {
 	// TuneEmulated tries variants on the emulated driver too, for tests: what they
 	// take there says nothing about a GPU.
 	TuneEmulated bool
+}
+
+// mendGPU is what there is to do about a GPU that fails, where nothing better is known.
+const mendGPU = "see nvidia-smi, or take --device cpu"
+
+func noDevice(reason, mend string) error {
+	return fault.Reason(reason, mend).Because(device.ErrNoDevice)
+}
+
+// opening names GPU number n in an error of opening it.
+func opening(n int, err error) error {
+	return fault.Wrap(err, "open device", fmt.Sprintf("cuda:%d", n), mendGPU)
 }
 
 // Choices is a store of what the autotuner found: the variants taken, and those that

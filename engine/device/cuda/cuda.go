@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,8 +18,6 @@ import (
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
-
-var errClosed = errors.New("cuda device: it is closed")
 
 // Device is a GPU. It implements device.Device and all of package device's
 // optional interfaces.
@@ -81,25 +80,16 @@ func Available() error {
 		if errors.Is(err, driver.ErrNoDriver) {
 			return noDevice(err.Error(), "install NVIDIA's driver or take --device cpu")
 		}
-		return noDevice(fmt.Sprintf("the NVIDIA driver does not start: %v", err), "see nvidia-smi, or take --device cpu")
+		return noDevice(fmt.Sprintf("the NVIDIA driver does not start: %v", err), mendGPU)
 	}
 	n, err := cu.NumDevices()
 	if err != nil {
-		return noDevice(fmt.Sprintf("counting GPUs: %v", err), "see nvidia-smi, or take --device cpu")
+		return noDevice(fmt.Sprintf("counting GPUs: %v", err), mendGPU)
 	}
 	if n == 0 {
 		return noDevice("the driver sees no GPU", "check CUDA_VISIBLE_DEVICES, or take --device cpu")
 	}
 	return nil
-}
-
-func noDevice(reason, mend string) error {
-	return fault.Reason(reason, mend).Because(device.ErrNoDevice)
-}
-
-// opening names GPU number n in an error of opening it.
-func opening(n int, err error) error {
-	return fault.Wrap(err, "open device", fmt.Sprintf("cuda:%d", n), "see nvidia-smi, or take --device cpu")
 }
 
 // Count is how many GPUs the driver sees: none where Available fails.
@@ -255,37 +245,29 @@ func (d *Device) Close() error {
 			d.programs[i] = nil
 		}
 	}
-	var errs []error
 	d.hostMu.Lock()
 	for _, b := range d.host {
-		errs = append(errs, d.ctx.HostFree(b))
+		err = cmp.Or(err, d.ctx.HostFree(b)) // the first one speaks for the others
 	}
 	d.host = nil
 	d.hostMu.Unlock()
-	errs = append(errs, d.ctx.Do(func() error {
+	err = cmp.Or(err, d.ctx.Do(func() (err error) {
 		d.mem.close()
-		var errs []error
 		for i := range d.events {
 			if d.events[i].live {
-				errs = append(errs, cu.DestroyEvent(&d.events[i].cu))
+				err = cmp.Or(err, cu.DestroyEvent(&d.events[i].cu))
 			}
 		}
-		errs = append(errs, cu.DestroyEvent(&d.turn))
+		err = cmp.Or(err, cu.DestroyEvent(&d.turn))
 		for i := range d.streams {
-			errs = append(errs, d.streams[i].Destroy())
+			err = cmp.Or(err, d.streams[i].Destroy())
 		}
-		errs = append(errs, d.setup.Destroy())
+		err = cmp.Or(err, d.setup.Destroy())
 		for _, m := range d.modules {
-			errs = append(errs, m.Unload())
+			err = cmp.Or(err, m.Unload())
 		}
-		return errors.Join(errs...)
+		return err
 	}))
-	errs = append(errs, d.ctx.Release(d.gpu))
-	if err == nil { // else the others say the same again
-		err = errors.Join(errs...)
-	}
-	if err != nil {
-		return fmt.Errorf("cuda device: close: %w", err)
-	}
-	return nil
+	err = cmp.Or(err, d.ctx.Release(d.gpu))
+	return fault.Wrap(refused(err), "close", d.info.Name, mendGPU)
 }

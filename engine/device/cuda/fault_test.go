@@ -11,6 +11,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 )
 
@@ -34,11 +35,11 @@ func TestKernelFault(t *testing.T) {
 		}
 		host := make([]byte, y.Size)
 		for name, err := range map[string]error{
-			"drain again": errors.Join(d.drain(), d.drain()), "sync": d.Sync(e), "launch": d.Launch(s, p), "copy in": d.CopyIn(s, y, host), "copy out": d.CopyOut(s, host, y),
+			"drain": refused(d.drain()), "sync": d.Sync(e), "launch": d.Launch(s, p), "copy in": d.CopyIn(s, y, host), "copy out": d.CopyOut(s, host, y),
 			"record": d.Record(s, e), "capture": d.Capture(p, true),
 		} {
-			if err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS") && !strings.Contains(err.Error(), "IllegalAddress") {
-				t.Errorf("%s after the fault: %v", name, err)
+			if f := fault.Explain(err); !strings.HasPrefix(f.Reason, "CUDA_ERROR_ILLEGAL_ADDRESS") || f.Mend != mend(driver.Error(700)) {
+				t.Errorf("%s after the fault: %+v", name, f)
 			}
 		}
 		if _, err := d.Prepare([]device.Launch{{Op: kernels.Zero{N: 4}, Bufs: []device.Buffer{y}}}); err == nil {

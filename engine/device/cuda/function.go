@@ -45,13 +45,13 @@ func (d *Device) function(module, name string, shared int) (cu.Function, error) 
 			f.shared = defaultShared - static
 			return err
 		}); err != nil {
-			return cu.Function{}, fmt.Errorf("kernel %s of module %s: %w", name, module, err)
+			return cu.Function{}, fault.Wrap(refused(err), "load", fmt.Sprintf("kernel %s of module %s", name, module), "")
 		}
 		d.functions[entry{module, name}] = f
 	}
 	if shared > f.shared {
 		if err := d.ctx.Do(func() error { return driver.MaxDynamicShared(f.cu, shared) }); err != nil {
-			return cu.Function{}, fmt.Errorf("kernel %s: %d bytes of dynamic shared memory: %w", name, shared, err)
+			return cu.Function{}, fault.Wrap(refused(err), "give", fmt.Sprintf("kernel %s %d bytes of dynamic shared memory", name, shared), "")
 		}
 		f.shared = shared
 	}
@@ -67,14 +67,15 @@ func (d *Device) module(name string) (cu.Module, error) {
 		return cu.Module{}, err
 	}
 	m, err := d.ctx.LoadModule(ptx)
-	if errors.Is(err, driver.OldDriver) {
-		return cu.Module{}, fault.New("load module", name, fmt.Sprintf("the driver is older than the kernels: %v", err), "update NVIDIA's driver").Because(err)
-	}
-	if errors.Is(err, driver.NoCompiler) {
-		return cu.Module{}, fault.New("load module", name, fmt.Sprintf("the driver's compiler is not here: %v", err), "install libnvidia-ptxjitcompiler.so.1, or give the container the driver capability compute").Because(err)
-	}
 	if err != nil {
-		return cu.Module{}, fmt.Errorf("module %s: the driver does not compile it: %w", name, err)
+		why, mend := "the driver does not compile it", mendDriver
+		switch {
+		case errors.Is(err, driver.OldDriver):
+			why = "the driver is older than the kernels"
+		case errors.Is(err, driver.NoCompiler):
+			why, mend = "the driver's compiler is not here", "install libnvidia-ptxjitcompiler.so.1, or give the container the driver capability compute"
+		}
+		return cu.Module{}, fault.New("load module", name, fmt.Sprintf("%s: %v", why, err), mend).Because(err)
 	}
 	d.modules[name] = m
 	return m, nil

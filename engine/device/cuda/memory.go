@@ -29,11 +29,11 @@ func (d *Device) grow(n int64) (addr uint64, err error) {
 	switch {
 	case err == nil:
 		return addr, nil
-	case errors.Is(err, cu.OutOfMemory):
-		return 0, fault.New("allocate", fmt.Sprintf("%d MiB on the GPU", n>>20),
-			fmt.Sprintf("%v: %d of its %d MiB are free, %d held", device.ErrOutOfMemory, free>>20, total>>20, d.mem.held>>20), "lower batch_size").Because(device.ErrOutOfMemory)
+	case errors.Is(err, driver.OutOfMemory):
+		return 0, fault.New("allocate", onGPU(n),
+			fmt.Sprintf("%v: %d of its %d MiB are free, %d held", device.ErrOutOfMemory, free>>20, total>>20, d.mem.held>>20), mendMemory).Because(device.ErrOutOfMemory)
 	}
-	return 0, fmt.Errorf("cuda device: allocate %d MiB: %w", n>>20, err)
+	return 0, fault.Wrap(refused(err), "allocate", onGPU(n), "")
 }
 
 func (d *Device) shrink(addr uint64) error {
@@ -48,18 +48,18 @@ func (d *Device) clearCounters() (err error) {
 	if d.counter, err = d.mem.alloc(cudakernels.CounterBytes); err != nil {
 		return err
 	}
-	return d.ctx.Do(func() error {
+	return refused(d.ctx.Do(func() error {
 		if err := cu.MemsetD8Async(cu.DevicePtr(d.counter.addr), 0, cudakernels.CounterBytes, d.setup); err != nil {
 			return err
 		}
 		return d.setup.Synchronize()
-	})
+	}))
 }
 
 // Alloc returns n bytes of device memory, not cleared.
 func (d *Device) Alloc(n int) (device.Buffer, error) {
 	if d.closed {
-		return device.Buffer{}, errClosed
+		return device.Buffer{}, device.ErrClosed
 	}
 	b, err := d.mem.alloc(int64(n))
 	if err != nil {
@@ -85,19 +85,20 @@ func (d *Device) Free(b device.Buffer) {
 // AllocHost returns n bytes of page-locked memory. Any goroutine may call it.
 func (d *Device) AllocHost(n int) ([]byte, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("cuda device: allocate %d bytes of page-locked memory: the size must be positive", n)
+		return nil, device.NotPositive("host", int64(n))
 	}
 	d.hostMu.Lock()
 	defer d.hostMu.Unlock()
 	if d.host == nil {
-		return nil, errClosed
+		return nil, device.ErrClosed
 	}
 	b, err := d.ctx.HostAlloc(n)
-	if errors.Is(err, driver.OutOfMemory) {
-		return nil, fault.New("page-lock", fmt.Sprintf("%d MiB", n>>20), "the system refuses", "lower prefetch_factor, num_workers or batch_size, or turn pin_memory off")
-	}
 	if err != nil {
-		return nil, fmt.Errorf("cuda device: page-lock %d MiB: %w", n>>20, err)
+		reason, less := err.Error(), "lower prefetch_factor, num_workers or batch_size, or turn pin_memory off"
+		if errors.Is(err, driver.OutOfMemory) { // of the host's memory
+			reason = "the system refuses"
+		}
+		return nil, fault.New("page-lock", fmt.Sprintf("%d MiB", n>>20), reason, less).Because(err)
 	}
 	d.host[unsafe.SliceData(b)] = b
 	return b, nil
@@ -123,15 +124,12 @@ func (d *Device) CopyIn(s device.Stream, dst device.Buffer, src []byte) error {
 		return err
 	}
 	if len(src) > dst.Size {
-		return fmt.Errorf("cuda device: copy in: %d bytes do not fit a buffer of %d", len(src), dst.Size)
+		return device.TooSmall("copy in", len(src), dst)
 	}
 	if d.mem.find(dst) == nil {
-		return fmt.Errorf("cuda device: copy in: buffer %#x of %d bytes is not allocated here", dst.Addr, dst.Size)
+		return device.Foreign("copy in", dst)
 	}
-	if err := d.ctx.CopyIn(dst.Addr, src, st); err != nil {
-		return fmt.Errorf("cuda device: copy in of %d bytes: %w", len(src), err)
-	}
-	return nil
+	return refused(d.ctx.CopyIn(dst.Addr, src, st))
 }
 
 // CopyOut enqueues a copy of the start of src to dst.
@@ -141,15 +139,12 @@ func (d *Device) CopyOut(s device.Stream, dst []byte, src device.Buffer) error {
 		return err
 	}
 	if len(dst) > src.Size {
-		return fmt.Errorf("cuda device: copy out: %d bytes asked of a buffer of %d", len(dst), src.Size)
+		return device.TooSmall("copy out", len(dst), src)
 	}
 	if d.mem.find(src) == nil {
-		return fmt.Errorf("cuda device: copy out: buffer %#x of %d bytes is not allocated here", src.Addr, src.Size)
+		return device.Foreign("copy out", src)
 	}
-	if err := d.ctx.CopyOut(dst, src.Addr, st); err != nil {
-		return fmt.Errorf("cuda device: copy out of %d bytes: %w", len(dst), err)
-	}
-	return nil
+	return refused(d.ctx.CopyOut(dst, src.Addr, st))
 }
 
 // MemoryHeld returns the bytes allocated now, scratch included.

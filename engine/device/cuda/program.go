@@ -3,13 +3,14 @@
 package cuda
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 
 	"gorgonia.org/cu"
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
@@ -31,7 +32,7 @@ type program struct {
 // checks the buffers: how many, how large, how aligned, and allocated here.
 func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	p := &program{ops: make([]int, 0, len(ls))}
 	err := d.build(p, ls)
@@ -51,27 +52,27 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 
 func (d *Device) build(p *program, ls []device.Launch) error {
 	if err := d.clearCounters(); err != nil {
-		return fmt.Errorf("cuda device: prepare: the kernels' counters: %w", err)
+		return fault.Wrap(err, "prepare", "the kernels' counters", "")
 	}
 	plans := make([]cudakernels.Plan, len(ls))
 	scratch := 0
 	for i, l := range ls {
 		plan, err := d.plan(p, l)
 		if err != nil {
-			return fmt.Errorf("cuda device: prepare launch %d (%s): %w", i, describe(l), err)
+			return device.Preparing(i, l, err)
 		}
 		plans[i] = plan
 		scratch = max(scratch, plan.Scratch)
 	}
 	base, err := d.claimScratch(p, int64(scratch))
 	if err != nil {
-		return fmt.Errorf("cuda device: prepare: scratch memory: %w", err)
+		return fault.Wrap(err, "prepare", "scratch memory", "")
 	}
 	for i, l := range ls {
 		for j := range plans[i].Launches {
 			k, err := d.resolve(&plans[i].Launches[j], l.Bufs, base)
 			if err != nil {
-				return fmt.Errorf("cuda device: prepare launch %d (%s): %w", i, describe(l), err)
+				return device.Preparing(i, l, err)
 			}
 			p.list = append(p.list, k)
 		}
@@ -79,54 +80,41 @@ func (d *Device) build(p *program, ls []device.Launch) error {
 		p.variants = append(p.variants, d.variant(l.Op, plans[i].Config))
 	}
 	if p.cmds, err = driver.NewCommands(len(p.list)); err != nil {
-		return fmt.Errorf("cuda device: prepare: %w", err)
+		return fault.Wrap(err, "prepare", "a program", "")
 	}
 	for i := range p.list {
 		if err := p.cmds.Launch(&p.list[i]); err != nil {
-			return fmt.Errorf("cuda device: prepare: %w", err)
+			return fault.Wrap(err, "prepare", "a program", "")
 		}
 	}
 	return nil
 }
 
-func describe(l device.Launch) string {
-	switch {
-	case l.Op == nil:
-		return "no operation"
-	case l.Layer == "":
-		return l.Op.Name()
-	}
-	return l.Op.Name() + " of " + l.Layer
-}
-
 // plan checks a launch and asks package kernels how it runs here.
 func (d *Device) plan(p *program, l device.Launch) (cudakernels.Plan, error) {
 	if l.Op == nil {
-		return cudakernels.Plan{}, errors.New("a launch needs an operation")
+		return cudakernels.Plan{}, device.ErrNoOperation
 	}
 	op, ok := l.Op.(kernels.Op)
 	if !ok || len(cudakernels.Configs(op, d.target)) == 0 {
-		return cudakernels.Plan{}, fmt.Errorf("%w: there is no kernel for %s on sm_%d", device.ErrUnsupported, l.Op.Name(), d.target.SM)
+		return cudakernels.Plan{}, fault.Reason(fmt.Sprintf("there is no kernel for %s on sm_%d", l.Op.Name(), d.target.SM), "choose another precision").Because(device.ErrUnsupported)
 	}
 	args := op.Args()
-	if len(args) != len(l.Bufs) {
-		return cudakernels.Plan{}, fmt.Errorf("it takes %d buffers, not %d", len(args), len(l.Bufs))
+	if err := kernels.Check(args, len(l.Bufs), func(i int) int { return l.Bufs[i].Size }); err != nil {
+		return cudakernels.Plan{}, err
 	}
 	for i, a := range args {
 		b := l.Bufs[i]
-		if b.Size < a.Size() {
-			return cudakernels.Plan{}, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, b.Size, a.Size())
-		}
 		align := uint64(16) // kernels move vectors of 16 bytes
 		if a.Type == kernels.I32 {
 			align = 4
 		}
 		if b.Addr%align != 0 {
-			return cudakernels.Plan{}, fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, a.Name, align)
+			return cudakernels.Plan{}, device.Misaligned(i, a.Name, align)
 		}
 		k := d.mem.find(b)
 		if k == nil {
-			return cudakernels.Plan{}, fmt.Errorf("buffer %d (%s) at %#x is not allocated here", i, a.Name, b.Addr)
+			return cudakernels.Plan{}, fmt.Errorf("buffer %d (%s): %w", i, a.Name, device.Foreign("", b))
 		}
 		k.refs++
 		p.blocks = append(p.blocks, k)
@@ -193,10 +181,10 @@ func (p *program) free() {
 
 func (d *Device) program(op string, p device.Program) (*program, error) {
 	if d.closed {
-		return nil, errClosed
+		return nil, device.ErrClosed
 	}
 	if p < 1 || int(p) > len(d.programs) || d.programs[p-1] == nil {
-		return nil, fmt.Errorf("cuda device: %s: program %d does not exist; take one from Prepare", op, p)
+		return nil, device.NoProgram(op, p)
 	}
 	return d.programs[p-1], nil
 }
@@ -211,8 +199,8 @@ func (d *Device) turnTo(s device.Stream, p device.Program) (st cu.Stream, pr *pr
 		return st, pr, err
 	}
 	if d.last != 0 {
-		if err := errors.Join(d.ctx.Record(d.turn, d.streams[d.last-1]), d.ctx.Wait(st, d.turn)); err != nil {
-			return st, nil, fmt.Errorf("cuda device: launch: waiting for stream %d: %w", d.last, err)
+		if err := cmp.Or(d.ctx.Record(d.turn, d.streams[d.last-1]), d.ctx.Wait(st, d.turn)); err != nil {
+			return st, nil, fault.Wrap(refused(err), "wait for", fmt.Sprintf("stream %d", d.last), "")
 		}
 	}
 	d.last = s
@@ -231,12 +219,12 @@ func (d *Device) Launch(s device.Stream, p device.Program) error {
 func (d *Device) launch(st cu.Stream, pr *program) error {
 	if pr.graph != nil {
 		if err := d.ctx.Replay(pr.graph, st); err != nil {
-			return fmt.Errorf("cuda device: launch a graph of %d kernels: %w", pr.cmds.Len(), err)
+			return fault.Wrap(refused(err), "launch", fmt.Sprintf("a graph of %d kernels", pr.cmds.Len()), "")
 		}
 		return nil
 	}
 	if i, err := d.ctx.Run(pr.cmds, st); err != nil {
-		return fmt.Errorf("cuda device: launch kernel %d of %d: %w", i, pr.cmds.Len(), err)
+		return fault.Wrap(refused(err), "launch", fmt.Sprintf("kernel %d of %d", i, pr.cmds.Len()), "")
 	}
 	return nil
 }
@@ -259,16 +247,16 @@ func (d *Device) Capture(p device.Program, on bool) error {
 		return err
 	}
 	if !on {
-		err := errors.Join(d.drain(), pr.graph.Destroy())
+		err := cmp.Or(d.drain(), pr.graph.Destroy())
 		pr.graph = nil
-		return err
+		return refused(err)
 	}
 	if pr.cmds.Len() == 0 {
 		return nil // an empty graph is not worth a replay
 	}
 	g, i, err := d.ctx.Capture(pr.cmds, d.setup)
 	if err != nil {
-		return fmt.Errorf("cuda device: capture kernel %d of %d: %w", i, pr.cmds.Len(), err)
+		return fault.Wrap(refused(err), "capture", fmt.Sprintf("kernel %d of %d", i, pr.cmds.Len()), "")
 	}
 	pr.graph = g
 	return nil

@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 
 	"gorgonia.org/cu"
@@ -86,10 +85,7 @@ func (d *Device) free(back int64) (n int64, err error) {
 		n = max(0, left+back-headroom(total))
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("cuda device: ask for the free memory: %w", err)
-	}
-	return n, nil
+	return n, fault.Wrap(refused(err), "ask for", "the GPU's free memory", "")
 }
 
 // Fits reports whether Reserve would succeed.
@@ -101,7 +97,7 @@ func (d *Device) Fits(r device.Reservation) bool {
 // Reserve takes the memory that r lacks from the driver.
 func (d *Device) Reserve(r device.Reservation) (int64, error) {
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	if r.Afresh {
 		if err := d.giveBack(); err != nil {
@@ -114,8 +110,8 @@ func (d *Device) Reserve(r device.Reservation) (int64, error) {
 		return 0, err
 	}
 	if piece > free {
-		return 0, fault.New("reserve", fmt.Sprintf("%d MiB on the GPU", piece>>20),
-			fmt.Sprintf("%d MiB more are needed and %d of the GPU's %d MiB are free", piece>>20, free>>20, d.info.Memory>>20), "lower batch_size").Because(device.ErrOutOfMemory)
+		return 0, fault.New("reserve", onGPU(piece),
+			fmt.Sprintf("%d MiB more are needed and %d of the GPU's %d MiB are free", piece>>20, free>>20, d.info.Memory>>20), mendMemory).Because(device.ErrOutOfMemory)
 	}
 	if piece > 0 {
 		d.mem.trim()
@@ -133,11 +129,11 @@ func (d *Device) Reserve(r device.Reservation) (int64, error) {
 func (d *Device) giveBack() error {
 	for _, p := range d.programs {
 		if p != nil {
-			return errors.New("cuda device: reserve afresh: programs are prepared; release them first")
+			return fault.New("reserve", "all memory afresh", "programs are prepared", "release them first")
 		}
 	}
 	if err := d.drain(); err != nil {
-		return err
+		return refused(err)
 	}
 	for _, b := range []*block{d.counter, d.scratch} {
 		if b != nil {
@@ -161,7 +157,7 @@ func (d *Device) growScratch(n int64) error {
 	}
 	if d.scratch != nil {
 		if err := d.drain(); err != nil {
-			return err
+			return refused(err)
 		}
 		d.mem.free(d.scratch)
 	}

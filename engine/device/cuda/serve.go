@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 
@@ -18,8 +19,8 @@ import (
 // end, and it does not matter how.
 func ServeTrials() error {
 	answers := os.NewFile(3, "answers")
-	if answers == nil {
-		return errors.New("cuda device: this is for the program to call itself with")
+	if _, err := answers.Stat(); err != nil {
+		return fault.New("try", "kernels", "gpustall alone starts this, for itself", "start gpustall run").Because(err)
 	}
 	return serve(os.Stdin, answers, nil)
 }

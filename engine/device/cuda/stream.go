@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"fmt"
 	"time"
 
 	"gorgonia.org/cu"
@@ -14,7 +13,7 @@ import (
 // NewStream returns a stream that the others, and the default one, do not block.
 func (d *Device) NewStream(name string) (device.Stream, error) {
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	err := d.ctx.Do(func() error {
 		s, err := cu.MakeStream(cu.NonBlocking)
@@ -24,27 +23,27 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("cuda device: create stream %q: %w", name, err)
+		return 0, refused(err)
 	}
 	return device.Stream(len(d.streams)), nil
 }
 
 func (d *Device) stream(op string, s device.Stream) (cu.Stream, error) {
 	if d.closed {
-		return cu.Stream{}, errClosed
+		return cu.Stream{}, device.ErrClosed
 	}
 	if s < 1 || int(s) > len(d.streams) {
-		return cu.Stream{}, fmt.Errorf("cuda device: %s: stream %d does not exist; take one from NewStream", op, s)
+		return cu.Stream{}, device.NoStream(op, s)
 	}
 	return d.streams[s-1], nil
 }
 
 func (d *Device) event(op string, e device.Event) (*event, error) {
 	if d.closed {
-		return nil, errClosed
+		return nil, device.ErrClosed
 	}
 	if e < 1 || int(e) > len(d.events) || !d.events[e-1].live {
-		return nil, fmt.Errorf("cuda device: %s: event %d does not exist; take one from NewEvent", op, e)
+		return nil, device.NoEvent(op, e)
 	}
 	return &d.events[e-1], nil
 }
@@ -52,7 +51,7 @@ func (d *Device) event(op string, e device.Event) (*event, error) {
 // NewEvent returns an event that counts as completed until its first Record.
 func (d *Device) NewEvent() (device.Event, error) {
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	var made cu.Event
 	err := d.ctx.Do(func() (err error) {
@@ -60,7 +59,7 @@ func (d *Device) NewEvent() (device.Event, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("cuda device: create event: %w", err)
+		return 0, refused(err)
 	}
 	for i := range d.events {
 		if !d.events[i].live {
@@ -91,7 +90,7 @@ func (d *Device) Record(s device.Stream, e device.Event) error {
 		return err
 	}
 	if err := d.ctx.Record(ev.cu, st); err != nil {
-		return fmt.Errorf("cuda device: record: %w", err)
+		return refused(err)
 	}
 	ev.recorded, ev.done = true, false
 	return nil
@@ -108,7 +107,7 @@ func (d *Device) Wait(s device.Stream, e device.Event) error {
 		return err
 	}
 	if err := d.ctx.Wait(st, ev.cu); err != nil {
-		return fmt.Errorf("cuda device: wait: %w", err)
+		return refused(err)
 	}
 	return nil
 }
@@ -120,7 +119,7 @@ func (d *Device) Query(e device.Event) (bool, error) {
 		return err == nil, err
 	}
 	if ev.done, err = d.ctx.Query(ev.cu); err != nil {
-		return false, fmt.Errorf("cuda device: query: %w", err)
+		return false, refused(err)
 	}
 	return ev.done, nil
 }
@@ -132,7 +131,7 @@ func (d *Device) Sync(e device.Event) error {
 		return err
 	}
 	if err := d.ctx.Sync(ev.cu); err != nil {
-		return fmt.Errorf("cuda device: sync: %w", err)
+		return refused(err)
 	}
 	ev.done = true
 	return nil
@@ -147,19 +146,16 @@ func (d *Device) Elapsed(from, to device.Event) (time.Duration, error) {
 			return 0, err
 		}
 		if !ev[i].recorded {
-			return 0, fmt.Errorf("cuda device: elapsed: %w: the event was never recorded", device.ErrNotReady)
+			return 0, device.NotRecorded()
 		}
 		done, err := d.Query(e)
 		if err != nil {
 			return 0, err
 		}
 		if !done {
-			return 0, fmt.Errorf("cuda device: elapsed: %w: the event's Record has not completed; Query or Sync it first", device.ErrNotReady)
+			return 0, device.NotCompleted()
 		}
 	}
 	t, err := d.ctx.Elapsed(ev[0].cu, ev[1].cu)
-	if err != nil {
-		return 0, fmt.Errorf("cuda device: elapsed: %w", err)
-	}
-	return t, nil
+	return t, refused(err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
@@ -95,7 +96,7 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 	for i, r := range pr.timed {
 		if r == nil {
 			if r, err = newTimedRun(d.ctx, pr); err != nil {
-				return 0, fmt.Errorf("cuda device: launch timed: %w", err)
+				return 0, refused(err)
 			}
 			pr.timed[i] = r
 		}
@@ -103,7 +104,7 @@ func (d *Device) LaunchTimed(s device.Stream, p device.Program) (device.Timing, 
 			continue
 		}
 		if i, err := d.ctx.Run(r.cmds, st); err != nil {
-			return 0, fmt.Errorf("cuda device: launch command %d of %d, timed: %w", i, r.cmds.Len(), err)
+			return 0, fault.Wrap(refused(err), "launch", fmt.Sprintf("command %d of %d, timed", i, r.cmds.Len()), "")
 		}
 		r.taken = true
 		return device.NewTiming(p, i), nil
@@ -121,11 +122,11 @@ func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration,
 	}
 	r := pr.timed[i]
 	if r == nil || !r.taken {
-		return dst, fmt.Errorf("cuda device: op times: timing %d does not exist; take one from LaunchTimed", t)
+		return dst, device.NoTiming(t)
 	}
 	done, err := d.ctx.Query(r.events[len(r.events)-1])
 	if err == nil && !done {
-		err = device.ErrNotReady
+		return dst, device.NotTimed()
 	}
 	for i := 1; i < len(r.events) && err == nil; i++ {
 		var e time.Duration
@@ -133,7 +134,7 @@ func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration,
 		dst = append(dst, e)
 	}
 	if err != nil {
-		return dst[:0], fmt.Errorf("cuda device: op times: %w", err)
+		return dst[:0], refused(err)
 	}
 	r.taken = false
 	return dst, nil

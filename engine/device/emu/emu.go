@@ -10,15 +10,11 @@
 package emu
 
 import (
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"dev.gpustall/engine/device"
 )
-
-var errClosed = errors.New("emulated device: it is closed")
 
 // Device is an emulated accelerator. It implements device.Device, device.OpTimer and
 // device.HostStreams.
@@ -87,7 +83,7 @@ func (d *Device) Now() int64 { return d.clock.Now() }
 // NewStream returns an empty stream.
 func (d *Device) NewStream(string) (device.Stream, error) {
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	d.streams = append(d.streams, 0)
 	return device.Stream(len(d.streams)), nil
@@ -95,17 +91,17 @@ func (d *Device) NewStream(string) (device.Stream, error) {
 
 func (d *Device) tail(op string, s device.Stream) (*int64, error) {
 	if d.closed {
-		return nil, errClosed
+		return nil, device.ErrClosed
 	}
 	if s < 1 || int(s) > len(d.streams) {
-		return nil, fmt.Errorf("emulated device: %s: stream %d does not exist; take one from NewStream", op, s)
+		return nil, device.NoStream(op, s)
 	}
 	return &d.streams[s-1], nil
 }
 
 func (d *Device) event(op string, e device.Event) (*event, error) {
 	if e < 1 || int(e) > len(d.events) || !d.events[e-1].live {
-		return nil, fmt.Errorf("emulated device: %s: event %d does not exist; take one from NewEvent", op, e)
+		return nil, device.NoEvent(op, e)
 	}
 	return &d.events[e-1], nil
 }
@@ -128,10 +124,10 @@ func (d *Device) copy(op string, s device.Stream, e *engine, b device.Buffer, ho
 		return err
 	}
 	if len(host) > b.Size {
-		return fmt.Errorf("emulated device: %s: %d bytes do not fit a buffer of %d", op, len(host), b.Size)
+		return device.TooSmall(op, len(host), b)
 	}
 	if !d.mem.holds(b) {
-		return fmt.Errorf("emulated device: %s: buffer %#x of %d bytes is not allocated here", op, b.Addr, b.Size)
+		return device.Foreign(op, b)
 	}
 	locked := d.isPinned(host)
 	e.run(d.clock.Now(), tail, d.preset.Card.copyTime(len(host), locked))
@@ -145,17 +141,13 @@ func (d *Device) copy(op string, s device.Stream, e *engine, b device.Buffer, ho
 // Prepare models each launch's time. It checks the buffers as a real device does.
 func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	p := &program{ops: make([]time.Duration, len(ls))}
 	for i, l := range ls {
 		t, err := d.model(l)
 		if err != nil {
-			name := "no operation"
-			if l.Op != nil {
-				name = l.Op.Name()
-			}
-			return 0, fmt.Errorf("emulated device: prepare launch %d (%s): %w", i, name, err)
+			return 0, device.Preparing(i, l, err)
 		}
 		p.ops[i] = t
 		p.total += t
@@ -166,7 +158,7 @@ func (d *Device) Prepare(ls []device.Launch) (device.Program, error) {
 
 func (d *Device) program(op string, p device.Program) (*program, error) {
 	if p < 1 || int(p) > len(d.programs) || d.programs[p-1] == nil {
-		return nil, fmt.Errorf("emulated device: %s: program %d does not exist; take one from Prepare", op, p)
+		return nil, device.NoProgram(op, p)
 	}
 	return d.programs[p-1], nil
 }
@@ -216,10 +208,10 @@ func (d *Device) OpTimes(t device.Timing, dst []time.Duration) ([]time.Duration,
 	}
 	r := &pr.timed[i]
 	if !r.taken {
-		return dst, fmt.Errorf("emulated device: op times: timing %d does not exist; take one from LaunchTimed", t)
+		return dst, device.NoTiming(t)
 	}
 	if d.clock.Now() < r.end {
-		return dst, fmt.Errorf("emulated device: op times: %w: the launch has not completed", device.ErrNotReady)
+		return dst, device.NotTimed()
 	}
 	r.taken = false
 	return append(dst, pr.ops...), nil
@@ -235,7 +227,7 @@ func (d *Device) Release(p device.Program) {
 // NewEvent returns an event that counts as completed until its first Record.
 func (d *Device) NewEvent() (device.Event, error) {
 	if d.closed {
-		return 0, errClosed
+		return 0, device.ErrClosed
 	}
 	if n := len(d.freeEvents); n > 0 {
 		e := d.freeEvents[n-1]
@@ -325,10 +317,10 @@ func (d *Device) Elapsed(from, to device.Event) (time.Duration, error) {
 			return 0, err
 		}
 		if !ev.recorded {
-			return 0, fmt.Errorf("emulated device: elapsed: %w: the event was never recorded", device.ErrNotReady)
+			return 0, device.NotRecorded()
 		}
 		if d.clock.Now() < ev.time {
-			return 0, fmt.Errorf("emulated device: elapsed: %w: the event's Record has not completed; Query or Sync it first", device.ErrNotReady)
+			return 0, device.NotCompleted()
 		}
 		t[i] = ev.time
 	}

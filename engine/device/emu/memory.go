@@ -1,7 +1,6 @@
 package emu
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,7 +24,7 @@ type arena struct {
 
 func (a *arena) alloc(n int) (device.Buffer, error) {
 	if n <= 0 {
-		return device.Buffer{}, fmt.Errorf("emulated device: allocate %d bytes: the size must be positive", n)
+		return device.Buffer{}, device.NotPositive("device", int64(n))
 	}
 	if int64(n) > a.size-a.held {
 		return device.Buffer{}, fault.New("allocate", fmt.Sprintf("%d MiB on the emulated device", n>>20),
@@ -68,22 +67,19 @@ func (a *arena) free(b device.Buffer) {
 // model checks a launch's buffers and returns its time.
 func (d *Device) model(l device.Launch) (t time.Duration, err error) {
 	if l.Op == nil {
-		return 0, errors.New("a launch needs an operation")
+		return 0, device.ErrNoOperation
 	}
 	switch op := l.Op.(type) {
 	case Fixed:
 		return op.Duration, nil
 	case kernels.Op:
 		args := op.Args()
-		if len(args) != len(l.Bufs) {
-			return 0, fmt.Errorf("it takes %d buffers, not %d", len(args), len(l.Bufs))
+		if err := kernels.Check(args, len(l.Bufs), func(i int) int { return l.Bufs[i].Size }); err != nil {
+			return 0, err
 		}
 		for i, a := range args {
-			if l.Bufs[i].Size < a.Size() {
-				return 0, fmt.Errorf("buffer %d (%s) has %d bytes and needs %d", i, a.Name, l.Bufs[i].Size, a.Size())
-			}
 			if !d.mem.holds(l.Bufs[i]) {
-				return 0, fmt.Errorf("buffer %d (%s) is not allocated here", i, a.Name)
+				return 0, fmt.Errorf("buffer %d (%s): %w", i, a.Name, device.Foreign("", l.Bufs[i]))
 			}
 		}
 		return d.preset.Card.Time(op)
@@ -94,7 +90,7 @@ func (d *Device) model(l device.Launch) (t time.Duration, err error) {
 // Alloc accounts for n bytes of the card's memory.
 func (d *Device) Alloc(n int) (device.Buffer, error) {
 	if d.closed {
-		return device.Buffer{}, errClosed
+		return device.Buffer{}, device.ErrClosed
 	}
 	return d.mem.alloc(n)
 }
@@ -117,7 +113,7 @@ const page = 4096
 // a page and are not really locked.
 func (d *Device) AllocHost(n int) ([]byte, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("emulated device: allocate %d bytes of host memory: the size must be positive", n)
+		return nil, device.NotPositive("host", int64(n))
 	}
 	b := make([]byte, n+page)
 	off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (page - 1))

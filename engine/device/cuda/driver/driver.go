@@ -56,7 +56,20 @@ const (
 	NotReady    Error = C.CUDA_ERROR_NOT_READY
 	OldDriver   Error = C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 	NoCompiler  Error = C.CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+	Uncorrected Error = C.CUDA_ERROR_ECC_UNCORRECTABLE
 )
+
+// Kernel reports whether it tells of a kernel that did what it must not, such as
+// reading where nothing is. The context is of no further use then.
+func (e Error) Kernel() bool {
+	switch e {
+	case C.CUDA_ERROR_ILLEGAL_ADDRESS, C.CUDA_ERROR_LAUNCH_TIMEOUT, C.CUDA_ERROR_ASSERT, C.CUDA_ERROR_HARDWARE_STACK_ERROR,
+		C.CUDA_ERROR_ILLEGAL_INSTRUCTION, C.CUDA_ERROR_MISALIGNED_ADDRESS, C.CUDA_ERROR_INVALID_ADDRESS_SPACE,
+		C.CUDA_ERROR_INVALID_PC, C.CUDA_ERROR_LAUNCH_FAILED:
+		return true
+	}
+	return false
+}
 
 // Error gives the driver's name and text of the status.
 func (e Error) Error() string {
@@ -124,14 +137,23 @@ func (c Context) Release(d cu.Device) error {
 // bind makes the context current on the calling thread.
 func (c Context) bind() error { return result(C.gs_bind(c.c)) }
 
-// Do runs f with the context current, on one OS thread.
+// Do runs f with the context current, on one OS thread. A status of gorgonia.org/cu
+// that f returns comes back as an Error.
 func (c Context) Do(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := c.bind(); err != nil {
 		return err
 	}
-	return f()
+	return own(cu.Success, f())
+}
+
+// own makes an Error of a status whose type has no name outside its package.
+func own[S ~int](_ S, err error) error {
+	if s, ok := err.(S); ok { //nolint:errorlint // f returned it as it is
+		return Error(s)
+	}
+	return err
 }
 
 // LoadModule compiles PTX for the context's device. The error carries the

@@ -1,0 +1,43 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"dev.gpustall/engine/device/cuda/driver"
+	"dev.gpustall/engine/fault"
+)
+
+// What there is to do about errors that come from several places.
+const (
+	mendMemory = "lower batch_size"
+	mendDriver = "update NVIDIA's driver"
+)
+
+// refused is the error of a call that the driver refused, or by which it told of work
+// enqueued before. What was being done with what, its caller says.
+func refused(err error) error {
+	if _, already := fault.As(err); already || err == nil {
+		return err
+	}
+	return fault.Reason(err.Error(), mend(err)).Because(err)
+}
+
+// mend is what there is to do about a status of the driver, where that is known.
+func mend(err error) string {
+	var status driver.Error
+	switch errors.As(err, &status); {
+	case status == driver.OutOfMemory:
+		return mendMemory
+	case status == driver.Uncorrected:
+		return "see nvidia-smi -q -d ECC, and take another GPU with --device cuda:N"
+	case status.Kernel():
+		return "run it again with another --precision, whose kernels are others"
+	}
+	return ""
+}
+
+// onGPU is n bytes of device memory, as errors name them.
+func onGPU(n int64) string { return fmt.Sprintf("%d MiB on the GPU", n>>20) }

@@ -1,0 +1,79 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+
+	"dev.gpustall/engine/fault"
+)
+
+// What a caller of any device may get wrong, in the words of all of them. op is the
+// method that was called, in lower case: "copy in". These are mistakes of the program,
+// not of the person who runs it.
+
+// ErrClosed is the error of every call of a device that was closed.
+var ErrClosed = errors.New("the device is closed")
+
+// NoStream is the error of a stream that the device does not have.
+func NoStream(op string, s Stream) error { return unknown(op, "stream", int32(s), "NewStream") }
+
+// NoEvent is the error of an event that the device does not have, or no more.
+func NoEvent(op string, e Event) error { return unknown(op, "event", int32(e), "NewEvent") }
+
+// NoProgram is the error of a program that the device does not have, or no more.
+func NoProgram(op string, p Program) error { return unknown(op, "program", int32(p), "Prepare") }
+
+// NoTiming is the error of a timed launch that there is not, or that was read before.
+func NoTiming(t Timing) error { return unknown("op times", "timing", int32(t), "LaunchTimed") }
+
+func unknown(op, kind string, n int32, from string) error {
+	return fault.New(op, "", fmt.Sprintf("%s %d does not exist", kind, n), "take one from "+from)
+}
+
+// NotRecorded is the error of Elapsed for an event without a Record.
+func NotRecorded() error { return notReady("elapsed", "the event was never recorded") }
+
+// NotCompleted is the error of Elapsed for an event whose Record has not completed.
+func NotCompleted() error { return notReady("elapsed", "the event's Record has not completed") }
+
+// NotTimed is the error of OpTimes for a launch that has not completed.
+func NotTimed() error { return notReady("op times", "the launch has not completed") }
+
+func notReady(op, reason string) error {
+	return fault.New(op, "", reason, "Query or Sync an event behind it first").Because(ErrNotReady)
+}
+
+// NotPositive is the error of an allocation of n bytes of some memory ("device").
+func NotPositive(memory string, n int64) error {
+	return fault.New("allocate", fmt.Sprintf("%d bytes of %s memory", n, memory), "the size must be positive", "")
+}
+
+// TooSmall is the error of a copy of n bytes into or out of b.
+func TooSmall(op string, n int, b Buffer) error {
+	return fault.New(op, fmt.Sprintf("%d bytes", n), fmt.Sprintf("the buffer has %d", b.Size), "")
+}
+
+// Foreign is the error of a buffer that lies in no memory that the device has allocated.
+func Foreign(op string, b Buffer) error {
+	return fault.New(op, "", fmt.Sprintf("buffer %#x of %d bytes is not allocated here", b.Addr, b.Size), "")
+}
+
+// ErrNoOperation is the error of preparing a launch of nothing.
+var ErrNoOperation = errors.New("a launch needs an operation")
+
+// Misaligned is the error of buffer i, which must start at a multiple of n bytes.
+func Misaligned(i int, name string, n uint64) error {
+	return fmt.Errorf("buffer %d (%s) must start at a multiple of %d bytes", i, name, n)
+}
+
+// Preparing says which launch of a program it is whose preparation failed.
+func Preparing(i int, l Launch, err error) error {
+	what := "no operation"
+	if l.Op != nil {
+		what = l.Op.Name()
+		if l.Layer != "" {
+			what += " of " + l.Layer
+		}
+	}
+	return fault.Wrap(err, "prepare", fmt.Sprintf("launch %d (%s)", i, what), "")
+}
