@@ -253,7 +253,7 @@ func TestNull(t *testing.T) {
 			continue
 		}
 		const n = 300
-		o := trial{host: h.host, a: 200, b: 200, ratio: 1, history: h.history}.runs(n)
+		o := trial{host: h.host, a: 200, b: 200, ratio: 1, history: h.history}.runs(n, fresh)
 		if p := o.different(); p > most(n) {
 			t.Errorf("%s: %.1f %% of equal settings said to differ", h.name, 100*p)
 		}
@@ -262,8 +262,8 @@ func TestNull(t *testing.T) {
 		host   process
 		within int
 	}{{independent(0.1), 150}, {autoregressive(10, 0.1), 1000}} {
-		o := trial{host: c.host, a: 1000, b: c.within, ratio: 1.1}.runs(100)
-		if p := o.different(); p < 0.65 { // about 0.78 of many
+		o := trial{host: c.host, a: 1000, b: c.within, ratio: 1.1}.runs(100, fresh)
+		if p := o.different(); p < 0.65 { // about 0.75 of many
 			t.Errorf("10 %% slower: found %.0f %% within %d steps", 100*p, c.within)
 		}
 	}

@@ -168,8 +168,8 @@ type outcome struct {
 
 func (o *outcome) different() float64 { return float64(len(o.first)) / float64(o.trials) }
 
-// runs makes so many trials, each from a seed of its own.
-func (t trial) runs(trials int) outcome {
+// runs makes so many trials, each of its own random numbers, which follow from the seed.
+func (t trial) runs(trials int, seed uint64) outcome {
 	o := outcome{trials: trials}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -177,7 +177,7 @@ func (t trial) runs(trials int) outcome {
 	for p := range procs {
 		wg.Go(func() {
 			for i := p; i < trials; i += procs {
-				first, last := t.run(rand.New(rand.NewPCG(8, uint64(i))))
+				first, last := t.run(rand.New(rand.NewPCG(seed, uint64(i))))
 				mu.Lock()
 				if first > 0 {
 					o.first = append(o.first, first)

@@ -12,7 +12,12 @@ var (
 	truth  = flag.Bool("truth", false, "measure the table of error rates and print it (minutes)")
 	trials = flag.Int("trials", 2000, "trials in a row of the table")
 	only   = flag.String("rows", "", "only the rows whose name matches this expression")
+	seed   = flag.Uint64("seed", fresh, "of the trials' random numbers")
 )
+
+// fresh is a seed of trials that had no say in what is expected of drifts, which was
+// chosen by those of seed 8.
+const fresh = 20
 
 // hosts are what the table is measured on.
 var hosts = []struct {
@@ -30,7 +35,7 @@ var hosts = []struct {
 	{"drift of 2 % in 1,000 steps, noise 2 %", driftingBy(2e-5, 0.02), 0, 30},
 	{"drift of 10 % in 1,000 steps, noise 10 %", driftingBy(1e-4, 0.1), 0, 100},
 	{"drift of 10 % in 1,000 steps, noise 2 %", driftingBy(1e-4, 0.02), 0, 100},
-	{"drift of 20 % in 1,000 steps, noise 10 %", driftingBy(2e-4, 0.1), 0, 500},
+	{"drift of 20 % in 1,000 steps, noise 10 %", driftingBy(2e-4, 0.1), 0, 100},
 	{"bursts of 8 workers", bursts(8, 4), 0, 30},
 	{"rare long steps (1 in 100, about 10 times)", spikes(0.01, 10), 0, 30},
 }
@@ -85,7 +90,7 @@ func truthOfStretches(t *testing.T) {
 			continue
 		}
 		for _, n := range []int{30, 100, 200, 500, 2000} {
-			o := trial{host: h.host, a: n, b: n, ratio: 1, history: h.history}.runs(*trials)
+			o := trial{host: h.host, a: n, b: n, ratio: 1, history: h.history}.runs(*trials, *seed)
 			p := o.different()
 			fmt.Printf("| %s | %d | %.0f %% | %.2f ± %.2f %% | %.1f %% | %.1f %% |\n", h.name, n, 100*nominal, 100*p,
 				100*math.Sqrt(p*(1-p)/float64(o.trials)), 100*float64(o.same)/float64(o.trials), 100*float64(o.drift)/float64(o.trials))
@@ -102,7 +107,7 @@ func truthOfStretches(t *testing.T) {
 			continue
 		}
 		for _, n := range []int{150, 1000} {
-			o := trial{host: h.host, a: 1000, b: n, ratio: 1.1, history: h.history}.runs(max(1, *trials/4))
+			o := trial{host: h.host, a: 1000, b: n, ratio: 1.1, history: h.history}.runs(max(1, *trials/4), *seed)
 			median := "more"
 			if 2*len(o.first) > o.trials {
 				median = fmt.Sprint(o.first[o.trials/2])
