@@ -29,6 +29,7 @@ type flight struct {
 	bytes    int64
 	load     int64
 	work     trace.Work
+	built    trace.Built
 	enqueued int64 // host time before the first call
 	host     int64 // ns spent enqueuing
 	flags    uint16
@@ -63,7 +64,7 @@ func (f *flight) close(dev device.Device) {
 func (f *flight) begin(b *loader.Batch, step, segment int32) {
 	f.batch, f.step, f.segment, f.seq, f.epoch = b, step, segment, b.Seq, b.Epoch
 	f.samples, f.bytes, f.load = int32(b.N), int64(len(b.Host)), b.Load
-	f.work = b.Work
+	f.work, f.built = b.Work, b.Built
 }
 
 // release gives the batch back to the loader as soon as its copy is done.
@@ -178,7 +179,7 @@ func (e *Engine) record(f *flight) error {
 	e.rec.Step(trace.Step{
 		Index: f.step, Epoch: f.epoch, Segment: f.segment, Batch: f.seq,
 		Samples: f.samples, Correct: correct, Loss: loss, Flags: flags,
-		Load: f.load, Bytes: f.bytes, Work: f.work,
+		Load: f.load, Bytes: f.bytes, Work: f.work, Built: f.built,
 	})
 	e.clock.event, e.clock.t = f.end, end
 	return nil

@@ -22,11 +22,12 @@ type Batch struct {
 	AugOff    int
 	Device    bool // the device does the rest of the transform
 	Pinned    bool
-	Flags     uint16     // trace.FlagInjected, trace.FlagCeiling
-	Load      int64      // ns of worker time spent on it
-	Work      trace.Work // what that went to, as far as it was measured
-	Ready     int64      // ns on the recorder's clock, when it could be delivered but for its turn
-	Samples   []int32    // the dataset indices, in order
+	Flags     uint16      // trace.FlagInjected, trace.FlagCeiling
+	Load      int64       // ns of worker time spent on it
+	Work      trace.Work  // what that went to, as far as it was measured
+	Built     trace.Built // by whom, and what of it took longest
+	Ready     int64       // ns on the recorder's clock, when it could be delivered but for its turn
+	Samples   []int32     // the dataset indices, in order
 
 	release func(*Batch)
 }

@@ -25,6 +25,10 @@ type Dataset interface {
 	Close() error
 }
 
+// Locator is a data set that can say where a sample lies: its file, below Info.Path, and
+// the place in it where the file has several.
+type Locator interface{ Locate(index int) string }
+
 // Sample is a worker's scratch for one sample; its slices are reused.
 type Sample struct {
 	Index   int

@@ -24,7 +24,8 @@ func (w *worker) load(ctx context.Context, s *slot) (err error) {
 		}
 		took := w.l.clock.Now() - start
 		s.Load += took
-		w.split.end(took, &s.Work)
+		s.Built = trace.Built{Worker: w.lane, Slowest: w.phases.slowest}
+		w.split.end(took, &s.Work, &s.Built.Slowest.Split)
 	}()
 	if err := w.prepare(s); err != nil {
 		return err
@@ -200,6 +201,7 @@ type phaseTimer struct {
 	batch       int32
 	flags       uint16
 	start, last int64 // of the piece not recorded yet
+	slowest     trace.Piece
 }
 
 func (p *phaseTimer) begin(w *worker, batch int32) {
@@ -219,13 +221,19 @@ func (p *phaseTimer) inject(s *slot, d time.Duration) {
 // lap ends one sample's part of a phase.
 func (p *phaseTimer) lap(kind trace.Kind) {
 	now := p.w.l.clock.Now()
-	if now-p.last > slow {
+	took := now - p.last
+	if took > slow {
 		p.end(kind)
 		p.last = now
 		p.end(kind)
-		return
 	}
 	p.last = now
+	if took > p.slowest.Took {
+		p.slowest = trace.Piece{Sample: int32(p.w.index.Load()), Kind: kind, Took: took}
+		if took > slow {
+			p.slowest.Split = p.w.split.piece
+		}
+	}
 }
 
 // end ends the phase's span.

@@ -162,7 +162,7 @@ func (l *Loader) obstacle(limit int) (trace.BlockReason, bool) {
 
 // number gives s its place in the session.
 func (l *Loader) number(s *slot, epoch int) {
-	s.Seq, s.Epoch, s.Load, s.Work, s.Ready, s.Last = l.seq, int32(epoch), 0, trace.Work{}, 0, false
+	s.Seq, s.Epoch, s.Load, s.Work, s.Built, s.Ready, s.Last = l.seq, int32(epoch), 0, trace.Work{}, trace.Built{}, 0, false
 	l.seq++
 }
 

@@ -151,6 +151,45 @@ func TestSlowSampleHasItsOwnSpan(t *testing.T) {
 	}
 }
 
+// TestSlowestPiece: each batch says who built it and which sample held that worker up
+// longest, in which phase, and what the thread did meanwhile where that is measured.
+func TestSlowestPiece(t *testing.T) {
+	set := &numbers{samples: 64, onCode: func(i int) error {
+		if i == 37 {
+			time.Sleep(20 * time.Millisecond)
+		}
+		return nil
+	}}
+	for _, c := range []struct {
+		knobs  Knobs
+		worker trace.TrackID
+	}{
+		{Knobs{BatchSize: 32, InOrder: true}, trace.TrackInline},
+		{Knobs{BatchSize: 32, InOrder: true, NumWorkers: 1, PrefetchFactor: 2}, trace.Worker(0)},
+	} {
+		var built []trace.Built
+		record(t, Options{Dataset: set, Epochs: 1, Knobs: c.knobs}, func(_ *Loader, b *Batch) { built = append(built, b.Built) })
+		if len(built) != 2 || built[0].Worker != c.worker || built[1].Worker != c.worker {
+			t.Fatalf("%+v", built)
+		}
+		if got := built[1].Slowest; got.Sample != 37 || got.Kind != trace.KindDecode || got.Took < int64(20*time.Millisecond) {
+			t.Errorf("slowest %+v", got)
+		}
+		if s := built[1].Slowest.Split; s.Total() > 0 && (s.Bound() != trace.BoundIO || s.Total() < int64(19*time.Millisecond)) {
+			t.Errorf("a sleep is split %+v", s)
+		}
+		if got := built[0].Slowest; !got.OfSample() || got.Took > int64(20*time.Millisecond) {
+			t.Errorf("without a slow sample: %+v", got)
+		}
+	}
+	whole := Knobs{BatchSize: 32, InOrder: true, NumWorkers: 1, PrefetchFactor: 2, Inject: Inject{Straggler: 1, Delay: 20 * time.Millisecond}}
+	record(t, Options{Dataset: &numbers{samples: 32}, Epochs: 1, Knobs: whole}, func(_ *Loader, b *Batch) {
+		if p := &b.Built.Slowest; p.OfSample() || p.Took < int64(20*time.Millisecond) {
+			t.Errorf("a delay of the whole batch is blamed on a sample: %+v", p)
+		}
+	})
+}
+
 func TestInjectedIsLabelled(t *testing.T) {
 	on := Knobs{BatchSize: 4, InOrder: true, NumWorkers: 2, Inject: Inject{
 		Read: 2 * time.Millisecond, CPU: time.Millisecond, Straggler: 2, Delay: 5 * time.Millisecond,

@@ -42,6 +42,7 @@ type splitter struct {
 	began    reading // of the batch
 	last     reading // of the phase
 	work     trace.Work
+	piece    trace.Split // what was measured last, of a phase; zero where it was not
 
 	took            int64     // worker time since a batch was last split, ns
 	readings        int       // in this batch
@@ -70,7 +71,7 @@ func (p *splitter) read() (r reading) {
 
 // begin is called before a batch.
 func (p *splitter) begin() {
-	p.level = unsplit
+	p.level, p.piece = unsplit, trace.Split{}
 	if p.meter == nil {
 		return
 	}
@@ -94,27 +95,29 @@ func (p *splitter) phase(k trace.Kind) {
 		return
 	}
 	now := p.read()
+	p.piece = between(p.last, now)
 	if k.IsPhase() {
-		p.work.Phases.Of(k).Add(between(p.last, now))
+		p.work.Phases.Of(k).Add(p.piece)
 	}
 	p.last = now
 }
 
-// end is called after a batch, which took so many ns. It adds what was measured to work.
-func (p *splitter) end(took int64, work *trace.Work) {
+// end is called after a batch, which took so many ns. It adds what was measured to work;
+// slowest is what was measured of the batch's slowest piece.
+func (p *splitter) end(took int64, work *trace.Work, slowest *trace.Split) {
 	if p.meter == nil {
 		return
 	}
 	p.took += took
 	if p.level != unsplit {
-		p.measure(work)
+		p.measure(work, slowest)
 	}
 	p.phases.Earn(took, p.cost.Of(max(p.phaseReadings, batchReadings)))
 	p.batches.Earn(took, p.cost.Of(batchReadings))
 }
 
 // measure ends a batch that is split.
-func (p *splitter) measure(work *trace.Work) {
+func (p *splitter) measure(work *trace.Work, slowest *trace.Split) {
 	p.work.Batch = between(p.began, p.read())
 	runtime.UnlockOSThread()
 	spent := p.cost.Of(float64(p.readings))
@@ -127,8 +130,10 @@ func (p *splitter) measure(work *trace.Work) {
 	if p.level == byPhase {
 		p.phaseReadings = float64(p.readings)
 	}
-	if p.measured {
-		p.sched.correct(p.took, &p.work)
+	if !p.measured {
+		*slowest = trace.Split{}
+	} else {
+		p.sched.correct(p.took, &p.work, slowest)
 		p.took = 0
 		work.Add(&p.work)
 	}
@@ -168,7 +173,7 @@ const schedulerEvery = int64(100e6) // ns between two looks
 // correct counts in a batch that was split, with the worker time since the one before it,
 // and moves the part of its blocked time that passed in Go's scheduler to the time waiting
 // for a core.
-func (s *scheduler) correct(took int64, w *trace.Work) {
+func (s *scheduler) correct(took int64, w *trace.Work, slowest *trace.Split) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken += took
@@ -185,6 +190,7 @@ func (s *scheduler) correct(took int64, w *trace.Work) {
 		ns := int64(s.share * float64(p.Blocked))
 		p.Waiting, p.Blocked = p.Waiting+ns, p.Blocked-ns
 	}
+	move(slowest)
 	move(&w.Batch)
 	for i := range w.Phases {
 		move(&w.Phases[i])

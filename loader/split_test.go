@@ -81,7 +81,7 @@ func TestMeasuringIsCheap(t *testing.T) {
 				p.phase(trace.KindDecode)
 			}
 			var work trace.Work
-			p.end(int64(took), &work)
+			p.end(int64(took), &work, new(trace.Split))
 			if work.Measured() != (p.level != unsplit) {
 				t.Fatalf("level %d, measured %+v", p.level, work)
 			}

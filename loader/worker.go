@@ -17,6 +17,7 @@ type worker struct {
 	l       *Loader
 	id      int
 	track   *trace.Track // nil without a recorder
+	lane    trace.TrackID
 	wake    chan struct{}
 	timer   *time.Timer
 	late    int64    // ns that the last injected sleep took too long
@@ -36,7 +37,7 @@ type worker struct {
 }
 
 func newWorker(l *Loader, id int, track trace.TrackID) *worker {
-	w := &worker{l: l, id: id, wake: make(chan struct{}, 1), timer: stoppedTimer(), speed: 0.25}
+	w := &worker{l: l, id: id, lane: track, wake: make(chan struct{}, 1), timer: stoppedTimer(), speed: 0.25}
 	w.index.Store(-1)
 	w.split = newSplitter(nil, l.clock, &l.sched)
 	if l.rec != nil {

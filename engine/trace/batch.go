@@ -10,7 +10,8 @@ type Batch struct {
 	Gauges   []GaugePoint
 	Ops      []OpTime // the rows that are new or have changed, in the order of ID
 	Drops    [NumTracks]int64
-	Baseline *Baseline // nil when no other was chosen
+	Baseline *Baseline        // nil when no other was chosen
+	Files    map[int32]string // where the worst samples lie; nil where that has not changed
 
 	Experiments []Experiment // those that are new or have changed
 }
@@ -39,7 +40,7 @@ func (b *Batch) reset() {
 
 // empty reports whether b has nothing for the file.
 func (b *Batch) empty() bool {
-	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil
+	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil
 }
 
 // append adds a later batch.
@@ -54,5 +55,8 @@ func (b *Batch) append(o *Batch) {
 	b.Experiments = mergeExperiments(b.Experiments, o.Experiments)
 	if o.Baseline != nil {
 		b.Baseline = o.Baseline
+	}
+	if o.Files != nil {
+		b.Files = o.Files
 	}
 }

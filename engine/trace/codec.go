@@ -9,8 +9,8 @@ import (
 )
 
 // digestFormat is the first byte of a digest in a file. A digest of another format,
-// or of other causes, is not read: the steps are.
-const digestFormat = 3
+// or of other causes or kinds, is not read: the steps are.
+const digestFormat = 4
 
 var errDigest = errors.New("not a digest of this version")
 
@@ -100,15 +100,19 @@ func (c *codec) digest(d *Digest) {
 	for i := range NumCauses {
 		names.WriteString(Cause(i).String() + " ")
 	}
-	causes := crc32.ChecksumIEEE([]byte(names.String()))
-	format, of := uint8(digestFormat), causes
+	for k := range NumKinds {
+		names.WriteString(k.String() + " ")
+	}
+	words := crc32.ChecksumIEEE([]byte(names.String()))
+	format, of := uint8(digestFormat), words
 	c.fixed(&format, &of)
-	if c.err == nil && (format != digestFormat || of != causes) {
+	if c.err == nil && (format != digestFormat || of != words) {
 		c.err = errDigest
 	}
 	c.fixed(&d.Total, &d.Flags, &d.First, &d.Last, &d.Learning, &d.Diverged, &d.DivergedAt)
 	pointers(c, &d.Tallies, MaxRows, c.tally)
 	pointers(c, &d.Epochs, MaxRows, c.epoch)
+	c.worst(d)
 	c.fixed(&d.History.Bucket, &d.History.Open)
 	list(c, &d.History.Points, maxHistory)
 	if c.err == nil && (d.History.Bucket < 0 || d.History.Bucket%historyBucket != 0) {
@@ -138,6 +142,14 @@ func (c *codec) distribution(d *Distribution) {
 	if d.base < 0 || d.n < 0 || d.base+len(d.counts) > bucketOf(1<<63-1)+1 || few && d.n != int64(len(d.exact)) || !few && len(d.exact) > 0 {
 		c.err = errDigest
 	}
+}
+
+func (c *codec) worst(d *Digest) {
+	w := d.worst()
+	list(c, &w.Batches, MaxWorst)
+	list(c, &w.Samples, MaxWorst)
+	c.distribution(&w.Loads)
+	c.distribution(&w.Pieces)
 }
 
 func (c *codec) epoch(e *Epoch) {

@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime/debug"
 	"slices"
@@ -59,10 +60,11 @@ type Collector struct {
 	stopOnce sync.Once
 	stopErr  error
 
-	drained Batch  // of the current drain
-	last    int64  // Index of the last step that was drained
-	refused int64  // steps whose Index was not above last
-	pending *Batch // for the file, since the last write
+	drained Batch            // of the current drain
+	last    int64            // Index of the last step that was drained
+	refused int64            // steps whose Index was not above last
+	files   map[int32]string // that the file has, or will have
+	pending *Batch           // for the file, since the last write
 
 	mu      sync.Mutex
 	err     error
@@ -135,6 +137,7 @@ func (c *Collector) finish(o Outcome) {
 // storeEnd writes what is left and how the run ended. Where there is no room for
 // all of it, the spans go first; steps and outcome have some room set aside.
 func (c *Collector) storeEnd(o *Outcome) error {
+	c.name()
 	b := c.pending
 	for _, ch := range []chan *Batch{c.writes, c.written} { // one of them has the other batch, which is older
 		select {
@@ -268,6 +271,7 @@ func (c *Collector) offer() {
 	}
 	select {
 	case back := <-c.written:
+		c.name()
 		if !back.empty() {
 			back.append(c.pending)
 			c.pending.reset()
@@ -277,6 +281,16 @@ func (c *Collector) offer() {
 		c.writes <- c.pending
 		c.pending = back
 	default:
+	}
+}
+
+// name adds to the pending batch where the worst samples lie, when that is news.
+func (c *Collector) name() {
+	c.session.mu.Lock()
+	files := c.session.worstFiles()
+	c.session.mu.Unlock()
+	if !maps.Equal(files, c.files) {
+		c.files, c.pending.Files = files, files
 	}
 }
 

@@ -30,6 +30,7 @@ type Digest struct {
 	Tallies []*Tally // one a segment that has steps, in order of Segment
 	Epochs  []*Epoch // in the order in which they were run
 	History History
+	Worst   *Worst // nil before there is a step
 
 	generation int64
 }
@@ -78,6 +79,7 @@ func (d *Digest) Add(s *Step) {
 	t := d.tally(s.Segment)
 	t.Add(s)
 	d.History.add(s)
+	d.worst().Add(s)
 	e := d.epoch(s)
 	e.add(s)
 	if e.Complete && e.Segment == s.Segment {
@@ -121,6 +123,18 @@ func (d *Digest) tally(segment int32) *Tally {
 	t.generation = d.generation
 	d.Tallies = forget(d.Tallies)
 	return t
+}
+
+// worst returns the worst batches and samples for writing.
+func (d *Digest) worst() *Worst {
+	switch {
+	case d.Worst == nil:
+		d.Worst = &Worst{generation: d.generation}
+	case d.Worst.generation != d.generation:
+		d.Worst = d.Worst.clone()
+		d.Worst.generation = d.generation
+	}
+	return d.Worst
 }
 
 // epoch returns the row of a step's epoch for writing.

@@ -86,6 +86,26 @@ func (d *Distribution) Count(edges, counts []int64) {
 	}
 }
 
+// Rank is the share of the values, 0 to 1, that are smaller than v; 0 without values.
+func (d *Distribution) Rank(v int64) float64 {
+	if d.n == 0 {
+		return 0
+	}
+	var below int64
+	for _, e := range d.exact {
+		if e < v {
+			below++
+		}
+	}
+	for i, c := range d.counts {
+		if d.base+i >= bucketOf(max(v, 0)) {
+			break
+		}
+		below += int64(c)
+	}
+	return float64(below) / float64(d.n)
+}
+
 func (d *Distribution) clone() Distribution {
 	c := *d
 	c.exact, c.counts = slices.Clone(d.exact), slices.Clone(d.counts)

@@ -28,6 +28,8 @@ type Session struct {
 	ops      []OpTime           // replaced
 	asked    []Experiment       // replaced
 	damage   []string           // of the file it was read from
+	files    map[int32]string   // where samples lie, by index; replaced when one is added
+	locate   func(sample int32) string
 	spans    spanLog
 }
 
@@ -63,7 +65,8 @@ type Snapshot struct {
 
 	Experiments []Experiment // in order of Index
 
-	Damage []string // what is wrong with the file it was read from, a sentence each; the notes have them too
+	Damage []string         // what is wrong with the file it was read from, a sentence each; the notes have them too
+	Files  map[int32]string // where the worst samples lie, by index; without those that are not known
 
 	Older StepReader // of the steps before Recent; nil where they are not kept
 }
@@ -102,10 +105,43 @@ func (s *Session) Snapshot(from, to int64) *Snapshot {
 		Gauges: s.gauges, Ops: clip(s.ops), Damage: clip(s.damage),
 		Experiments: clip(s.asked), Digest: s.digest.view(), Recent: clip(s.recent), Older: s.older,
 	}
+	snap.Files = s.worstFiles()
 	blocks, open := s.spans.window(from, to)
 	s.mu.Unlock()
 	snap.Spans = gather(blocks, open, from, to)
 	return snap
+}
+
+// Locate says how a live session finds where a sample lies. It is asked about those that
+// a reader may see, and once about each; it must not use the session.
+func (s *Session) Locate(where func(sample int32) string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.locate = where
+}
+
+// worstFiles is where the worst samples lie. Called with mu held.
+func (s *Session) worstFiles() map[int32]string {
+	if s.locate == nil || s.digest.Worst == nil {
+		return s.files
+	}
+	added := false
+	for sample := range s.digest.Worst.EachSample {
+		if _, known := s.files[sample]; known {
+			continue
+		}
+		if !added { // readers hold the old one; those no longer among the worst are forgotten
+			old := s.files
+			s.files, added = map[int32]string{}, true
+			for kept := range s.digest.Worst.EachSample {
+				if file, known := old[kept]; known {
+					s.files[kept] = file
+				}
+			}
+		}
+		s.files[sample] = s.locate(sample)
+	}
+	return s.files
 }
 
 // clip returns v without spare capacity, so that a reader's append copies.
@@ -178,6 +214,7 @@ func (s *Session) finish(o Outcome) {
 	defer s.mu.Unlock()
 	o.Drops = s.outcome.Drops
 	s.outcome = o
+	s.files, s.locate = s.worstFiles(), nil // what knows may be closed now
 	s.now = max(s.now, o.Ended)
 }
 
@@ -228,6 +265,7 @@ func Restore(snap *Snapshot) *Session {
 	s := NewSession(snap.Meta)
 	s.now, s.outcome, s.damage = snap.Now, snap.Outcome, snap.Damage
 	s.segments, s.gauges, s.ops, s.asked = snap.Segments, snap.Gauges, snap.Ops, snap.Experiments
+	s.files = snap.Files
 	more := snap.Notes
 	if lacksSegments(snap.Segments) {
 		at := snap.Now

@@ -26,6 +26,7 @@ type Step struct {
 	Bytes      int64            // bytes copied to the device
 	Stall      [NumCauses]int64 // ns
 	Work       Work             // what the worker's time on the batch went to; zero where that was not measured
+	Built      Built            // who built the batch, and what of it took longest
 }
 
 // Diverged reports whether the step computed a loss and it is not a number, or
@@ -75,7 +76,10 @@ type Meta struct {
 	Seed       int64
 	Host       []Knob // environment as name/value pairs: os, cpu, cores, memory, go, driver …
 	Specs      []KnobSpec
-	Imported   string // the file a foreign trace came from; empty for our own runs
+	Imported   string             // the file a foreign trace came from; empty for our own runs
+	Peaks      map[string]float64 `json:",omitempty"` // the device's most FLOP/s by type, by its maker's word; none where that is not known
+	PeakFrom   string             `json:",omitempty"` // whose word it is
+	GPURate    float64            `json:",omitempty"` // what an hour of the device costs, in dollars; 0 where nobody said
 }
 
 // NotApplied stands, in a note, between a change that the engine could not make, in the

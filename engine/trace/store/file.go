@@ -33,9 +33,9 @@ const MaxStoredBytes = 64 << 20
 
 // Causes and kinds are stored by number in the spans and named here, so that a
 // file still means the same after some were added. doc holds JSON documents:
-// meta, outcome, drops, baseline where one was chosen, and the plain numbers now (ns),
-// beat (Unix ms of the last write) and steps (how many were written). An experiment is a
-// JSON document too. For crc see checksum.go.
+// meta, outcome, drops, baseline where one was chosen, files (where the worst samples
+// lie), and the plain numbers now (ns), beat (Unix ms of the last write) and steps (how
+// many were written). An experiment is a JSON document too. For crc see checksum.go.
 const schema = `
 CREATE TABLE doc(key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER) WITHOUT ROWID;
 CREATE TABLE names(enum TEXT, id INTEGER, name TEXT NOT NULL, crc INTEGER, PRIMARY KEY(enum, id)) WITHOUT ROWID;
@@ -264,7 +264,7 @@ func Save(path string, s *trace.Session) error {
 	}
 	b := trace.Batch{
 		Now: snap.Now, Segments: snap.Segments, Spans: snap.Spans,
-		Notes: snap.Notes, Ops: snap.Ops, Drops: snap.Outcome.Drops, Baseline: &snap.Baseline,
+		Notes: snap.Notes, Ops: snap.Ops, Drops: snap.Outcome.Drops, Baseline: &snap.Baseline, Files: snap.Files,
 		Experiments: snap.Experiments,
 	}
 	for step, err := range snap.Each(math.MinInt32, math.MaxInt32) {

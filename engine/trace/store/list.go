@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,6 +49,25 @@ func Digests(dir string) ([]Entry, error) {
 		}
 	}
 	return entries, err
+}
+
+// Each yields the session files of a folder with what List says of them, the one written
+// last first. It opens a file when it is asked for, and no more of them.
+func Each(dir string) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		entries, _ := list(dir) // a folder that cannot be read has none to tell of
+		for i := range entries {
+			if entries[i].read(documents); !yield(&entries[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Digest reads what Digests says of the session.
+func (e *Entry) Digest() error {
+	e.read(digested)
+	return e.Err
 }
 
 // Latest returns the file in dir that was written last and can be opened.

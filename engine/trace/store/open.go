@@ -300,7 +300,7 @@ func (l *loader) readDocs() {
 	for _, h := range harm {
 		l.harmed("%s", h)
 	}
-	l.s.Meta, l.s.Outcome, l.s.Baseline, l.s.Now = l.docs.Meta, l.docs.Outcome, l.docs.Baseline, l.docs.Now
+	l.s.Meta, l.s.Outcome, l.s.Baseline, l.s.Files, l.s.Now = l.docs.Meta, l.docs.Outcome, l.docs.Baseline, l.docs.Files, l.docs.Now
 }
 
 // ended completes how far the session is known, and finds that the process of a

@@ -137,7 +137,7 @@ func (l *loader) step(r *sql.Rows, s *trace.Step) (ok bool, err error) {
 	text, worked := string(stalls), string(work)
 	if err == nil {
 		s.Loss = float32(orNaN(loss))
-		if err = cmp.Or(rows.ParseStalls(text, &s.Stall), rows.ParseWork(worked, &s.Work)); err != nil {
+		if err = cmp.Or(rows.ParseStalls(text, &s.Stall), rows.ParseWork(worked, &s.Work, &s.Built)); err != nil {
 			err = fmt.Errorf("step %d: %w", s.Index, err)
 		}
 	}

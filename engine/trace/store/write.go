@@ -98,7 +98,7 @@ func (st *File) putSteps(tx *sql.Tx, b *trace.Batch) error {
 	return insert(tx, `INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, len(b.Steps), func(i int) []any {
 		s := &b.Steps[i]
 		text = rows.AppendStalls(text[:0], &s.Stall)
-		work = rows.AppendWork(work[:0], &s.Work)
+		work = rows.AppendWork(work[:0], &s.Work, &s.Built)
 		stalls, worked := string(text), string(work)
 		return []any{
 			s.Index, s.Epoch, s.Segment, s.Batch, s.Samples, s.Correct, float64(s.Loss), s.Flags,
@@ -183,7 +183,12 @@ func (st *File) putState(tx *sql.Tx, b *trace.Batch) error {
 		}
 	}
 	if b.Baseline != nil {
-		return st.putDoc(tx, "baseline", b.Baseline)
+		if err := st.putDoc(tx, "baseline", b.Baseline); err != nil {
+			return err
+		}
+	}
+	if b.Files != nil {
+		return st.putDoc(tx, "files", b.Files)
 	}
 	return nil
 }

@@ -160,12 +160,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	if s.Index < 0 || s.Index >= d.info.Samples {
 		return fmt.Errorf("cifar: read sample %d: %s has samples 0 to %d", s.Index, d.info.Path, d.info.Samples-1)
 	}
-	p := len(d.starts) - 1
-	for d.starts[p] > s.Index {
-		p--
-	}
-	part := &d.parts[p]
-	i := s.Index - d.starts[p]
+	part, i := d.find(s.Index)
 	if cap(s.Raw) < Pixels {
 		s.Raw = make([]byte, Pixels)
 	}
@@ -174,6 +169,24 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	copy(s.Raw, part.planes[off:off+Pixels])
 	s.Label = int32(part.labels[i])
 	return nil
+}
+
+// find is the file of a sample, and its place in it.
+func (d *Dataset) find(index int) (*part, int) {
+	p := len(d.starts) - 1
+	for d.starts[p] > index {
+		p--
+	}
+	return &d.parts[p], index - d.starts[p]
+}
+
+// Locate returns the file of a sample and its place in it, from 0: "data_batch_3.bin#17".
+func (d *Dataset) Locate(index int) string {
+	if index < 0 || index >= d.info.Samples {
+		return ""
+	}
+	part, i := d.find(index)
+	return fmt.Sprintf("%s#%d", part.file, i)
 }
 
 // Decode turns the planes in s.Raw into 32x32x3 interleaved pixels in s.Pixels.

@@ -101,6 +101,14 @@ func (d *Dataset) Path(index int) string {
 	return filepath.Join(d.info.Path, d.files[index].path)
 }
 
+// Locate returns the file of a sample, below Info.Path.
+func (d *Dataset) Locate(index int) string {
+	if index < 0 || index >= len(d.files) {
+		return ""
+	}
+	return d.files[index].path
+}
+
 // Read fetches the file of sample s.Index into s.Raw and sets s.Label.
 func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	if s.Index < 0 || s.Index >= len(d.files) {

@@ -15,7 +15,8 @@ type Documents struct {
 	Meta     trace.Meta
 	Outcome  trace.Outcome
 	Baseline trace.Baseline
-	Now      int64 // ns, how far the session is known; where NowKnown
+	Files    map[int32]string // where the worst samples lie
+	Now      int64            // ns, how far the session is known; where NowKnown
 	NowKnown bool
 	Beat     int64 // Unix ms of the last write
 	Steps    int64 // that were written
@@ -34,6 +35,7 @@ func (d *Documents) Read(docs map[string]string, damaged map[string]bool) (harm 
 		{"meta", &d.Meta, true, "do not trust what it says of the device, the model and the data"},
 		{"outcome", &d.Outcome, true, "do not trust what it says of how the run ended"},
 		{"baseline", &d.Baseline, false, "segments are compared with the first"},
+		{"files", &d.Files, false, "samples are told by their numbers"},
 		{"drops", &drops, false, "how many spans were dropped is not known"},
 		{"now", &d.Now, false, "the run seems to end with its last step"},
 		{"beat", &d.Beat, false, "a run that still goes on seems to be killed"},

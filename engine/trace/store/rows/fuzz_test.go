@@ -73,17 +73,18 @@ func FuzzStalls(f *testing.F) {
 
 // FuzzWork: so are the times of its phases.
 func FuzzWork(f *testing.F) {
-	for _, s := range []string{"", "batch 90 8 2 decode 60 5 0", "decode 1 2", "later 1 2 3", "read -1 0 0", "read 0 0 0 read 1 1 1"} {
+	for _, s := range []string{"", "batch 90 8 2 decode 60 5 0", "decode 1 2", "later 1 2 3", "read -1 0 0", "read 0 0 0 read 1 1 1", "by:16:decode:7:40 35 5 0", "by:0:none:-1:0 0 0 0", "by:300:x:y:z 1 1 1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var work, again trace.Work
-		if ParseWork(text, &work) != nil {
+		var by, byAgain trace.Built
+		if ParseWork(text, &work, &by) != nil {
 			return
 		}
-		written := AppendWork(nil, &work)
-		if err := ParseWork(string(written), &again); err != nil || again != work {
-			t.Fatalf("%q -> %+v -> %q -> %+v, %v", text, work, written, again, err)
+		written := AppendWork(nil, &work, &by)
+		if err := ParseWork(string(written), &again, &byAgain); err != nil || again != work || byAgain != by {
+			t.Fatalf("%q -> %+v %+v -> %q -> %+v %+v, %v", text, work, by, written, again, byAgain, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -10,13 +11,15 @@ import (
 // wholeBatch stands before the time of a batch that was split as a whole.
 const wholeBatch = "batch"
 
+// builtBy stands before who built the batch: the worker's track, and phase, sample and
+// time of what took longest, with how that time divides. Programs that know of no such
+// thing take it for a phase that they do not know.
+const builtBy = "by"
+
 // AppendWork writes the times that were measured by phase, on a core, waiting for one
-// and blocked: "batch 90 8 2 decode 60 5 0".
-func AppendWork(b []byte, w *trace.Work) []byte {
+// and blocked, and who built the batch: "batch 90 8 2 decode 60 5 0 by:16:decode:7:40 35 5 0".
+func AppendWork(b []byte, w *trace.Work, by *trace.Built) []byte {
 	add := func(name string, s trace.Split) {
-		if s == (trace.Split{}) {
-			return
-		}
 		if len(b) > 0 {
 			b = append(b, ' ')
 		}
@@ -25,16 +28,24 @@ func AppendWork(b []byte, w *trace.Work) []byte {
 			b = strconv.AppendInt(append(b, ' '), ns, 10)
 		}
 	}
-	add(wholeBatch, w.Batch)
+	if w.Batch != (trace.Split{}) {
+		add(wholeBatch, w.Batch)
+	}
 	for k := trace.KindRead; k.IsPhase(); k++ {
-		add(k.String(), *w.Phases.Of(k))
+		if s := *w.Phases.Of(k); s != (trace.Split{}) {
+			add(k.String(), s)
+		}
+	}
+	if *by != (trace.Built{}) {
+		p := &by.Slowest
+		add(fmt.Sprintf("%s:%d:%s:%d:%d", builtBy, by.Worker, p.Kind, p.Sample, p.Took), p.Split)
 	}
 	return b
 }
 
 // ParseWork is the inverse of AppendWork. A phase that this program does not know is
 // left out.
-func ParseWork(text string, w *trace.Work) error {
+func ParseWork(text string, w *trace.Work, by *trace.Built) error {
 	f := strings.Fields(text)
 	if len(f)%4 != 0 {
 		return ErrDamaged
@@ -50,10 +61,43 @@ func ParseWork(text string, w *trace.Work) error {
 		if f[0] == wholeBatch {
 			w.Batch = s
 		}
+		if rest, ok := strings.CutPrefix(f[0], builtBy+":"); ok {
+			if err := parseBuilt(rest, by); err != nil {
+				return err
+			}
+			by.Slowest.Split = s
+		}
 		for k := trace.KindRead; k.IsPhase(); k++ {
 			if k.String() == f[0] {
 				*w.Phases.Of(k) = s
 			}
+		}
+	}
+	return nil
+}
+
+// parseBuilt reads "16:decode:7:40". A phase that this program does not know is none.
+func parseBuilt(text string, by *trace.Built) error {
+	f := strings.Split(text, ":")
+	if len(f) != 4 {
+		return ErrDamaged
+	}
+	worker, err := strconv.ParseUint(f[0], 10, 8)
+	if err != nil {
+		return ErrDamaged
+	}
+	sample, err := strconv.ParseInt(f[2], 10, 32)
+	if err != nil {
+		return ErrDamaged
+	}
+	took, err := strconv.ParseInt(f[3], 10, 64)
+	if err != nil || took < 0 {
+		return ErrDamaged
+	}
+	*by = trace.Built{Worker: trace.TrackID(worker), Slowest: trace.Piece{Sample: int32(sample), Took: took}}
+	for k := range trace.NumKinds {
+		if k.String() == f[1] {
+			by.Slowest.Kind = k
 		}
 	}
 	return nil

@@ -1,0 +1,103 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// MaxWorst is how many of a run's worst batches, and of its worst samples, are kept.
+const MaxWorst = 10
+
+// late is from how long a wait on a batch is to blame, in ns: less is a thread waking up.
+const late = 100_000
+
+// Worst are the batches that starved the device longest and the samples that took a
+// worker longest, in bounded memory however long the run is. Batches that were cached,
+// and those of a change of settings, are left out: nobody is to blame for them.
+type Worst struct {
+	Batches []Step       // by Starved, the worst first
+	Samples []SlowSample // by Step.Built.Slowest.Took, the worst first; one a sample
+
+	Loads  Distribution // worker time of a batch, ns
+	Pieces Distribution // the slowest piece of a batch, ns
+
+	generation int64
+}
+
+// SlowSample is a sample, in the step in which it took longest.
+type SlowSample struct {
+	Step Step
+	Seen int32 // how often it was the slowest of its batch since it is among the worst
+}
+
+// Add counts a step in.
+func (w *Worst) Add(s *Step) {
+	if s.Flags&(FlagTransition|FlagCeiling) != 0 || s.Load <= 0 {
+		return
+	}
+	w.Loads.Add(s.Load)
+	if s.Starved() > late {
+		w.Batches = rank(w.Batches, *s, func(a, b *Step) int { return cmp.Compare(b.Starved(), a.Starved()) })
+	}
+	if s.Built.Slowest.Took > 0 {
+		w.Pieces.Add(s.Built.Slowest.Took)
+	}
+	if s.Built.Slowest.OfSample() {
+		w.sample(s)
+	}
+}
+
+// sample files the slowest sample of a step.
+func (w *Worst) sample(s *Step) {
+	row := SlowSample{*s, 1}
+	i := slices.IndexFunc(w.Samples, func(o SlowSample) bool { return o.Step.Built.Slowest.Sample == s.Built.Slowest.Sample })
+	if i >= 0 {
+		row.Seen += w.Samples[i].Seen
+		if w.Samples[i].Step.Built.Slowest.Took >= s.Built.Slowest.Took {
+			w.Samples[i].Seen = row.Seen
+			return
+		}
+		w.Samples = slices.Delete(w.Samples, i, i+1)
+	}
+	w.Samples = rank(w.Samples, row, func(a, b *SlowSample) int {
+		return cmp.Compare(b.Step.Built.Slowest.Took, a.Step.Built.Slowest.Took)
+	})
+}
+
+// rank inserts v into a list in order, of which the first MaxWorst stay. The earlier of
+// equals stays before the later.
+func rank[T any](list []T, v T, order func(a, b *T) int) []T {
+	i := len(list)
+	for i > 0 && order(&v, &list[i-1]) < 0 {
+		i--
+	}
+	if i == MaxWorst {
+		return list
+	}
+	if len(list) == MaxWorst {
+		list = list[:MaxWorst-1]
+	}
+	return slices.Insert(list, i, v)
+}
+
+// clone may be changed while readers keep w.
+func (w *Worst) clone() *Worst {
+	c := *w
+	c.Batches, c.Samples = slices.Clone(w.Batches), slices.Clone(w.Samples)
+	c.Loads, c.Pieces = w.Loads.clone(), w.Pieces.clone()
+	return &c
+}
+
+// EachSample yields the samples that are named by the worst, some of them twice.
+func (w *Worst) EachSample(yield func(sample int32) bool) {
+	for i := range w.Batches {
+		if p := &w.Batches[i].Built.Slowest; p.OfSample() && !yield(p.Sample) {
+			return
+		}
+	}
+	for i := range w.Samples {
+		if !yield(w.Samples[i].Step.Built.Slowest.Sample) {
+			return
+		}
+	}
+}
