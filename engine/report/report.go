@@ -84,4 +84,5 @@ func (m *markdown) rest() {
 	m.segmentTable()
 	m.epochTable()
 	m.operations()
+	m.blame()
 }

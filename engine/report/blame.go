@@ -1,0 +1,63 @@
+package report
+
+import (
+	"slices"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// blame lists the batches that starved the device longest and the samples that took a
+// worker longest.
+func (m *markdown) blame() {
+	m.heading(2, "Appendix F: the worst batches and samples")
+	b := stall.Blames(m.s)
+	if len(b.Batches) == 0 && len(b.Samples) == 0 {
+		m.para("No batch was late, and no sample was timed.")
+		return
+	}
+	if len(b.Batches) == 0 {
+		m.para("No batch was late: the device never waited for one.")
+	} else {
+		rows := [][]string{{">step", "by", ">worker time", ">rank", ">no core", ">blocked", ">starved", "slowest sample", "note"}}
+		for i := range b.Batches {
+			r := &b.Batches[i]
+			rows = append(rows, []string{figures.Count(r.Step), r.Who(), figures.Prose.Time(r.Took), or(r.Percentile(), "-"),
+				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), or(r.What(), "-"), or(r.Note(), "-")})
+		}
+		m.table(filled(rows))
+	}
+	if len(b.Samples) > 0 {
+		rows := [][]string{{">step", "by", ">took", ">rank", ">no core", ">blocked", ">starved", "sample", ">seen"}}
+		for i := range b.Samples {
+			r := &b.Samples[i]
+			rows = append(rows, []string{figures.Count(r.Step), r.Who(), figures.Prose.Time(r.Took), or(r.Percentile(), "-"),
+				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), r.What(), figures.Count(r.Seen)})
+		}
+		m.table(filled(rows))
+	}
+	m.para("The worst of the whole run, by the time in which the device waited for a batch, and by the time that a sample took in its slowest phase; cached batches and those of a change of settings are left out. Rank is the percentile among all batches, or among the slowest samples of all batches. No core is the part in which the worker could have run and had no core; a dash means that it was not measured in that batch. Seen is how often a sample was the slowest of its batch: one that is seen once may have met a busy host, one that is slow again and again is itself to blame. Paths are below the data set's folder.")
+}
+
+// filled are the columns of a table in which anything stands.
+func filled(rows [][]string) [][]string {
+	out := make([][]string, len(rows))
+	for c := range rows[0] {
+		if !slices.ContainsFunc(rows[1:], func(r []string) bool { return r[c] != "-" }) {
+			continue
+		}
+		for i := range rows {
+			out[i] = append(out[i], rows[i][c])
+		}
+	}
+	return out
+}
+
+// partOf is a part of a time that was split, or a dash where it was not.
+func partOf(s trace.Split, ns int64) string {
+	if s.Total() == 0 {
+		return "-"
+	}
+	return figures.Prose.Time(ns)
+}
