@@ -47,9 +47,12 @@ type effect struct {
 
 type analysedMsg struct {
 	result
-	ops  stall.OpTable // of the segment shown
-	base stall.OpTable // of the baseline
-	took time.Duration
+	ops    stall.OpTable // of the segment shown
+	base   stall.OpTable // of the baseline
+	mfu    stall.MFU     // of the segment shown, where ...
+	hasMFU bool          // ... it is known
+	blame  stall.Blame   // of the whole run
+	took   time.Duration
 }
 
 // analyse returns the command that analyses the picture, or nil when one is
@@ -73,7 +76,7 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 		segs:     stall.Segments(s),
 		effects:  map[string]effect{},
 		baseline: s.Baseline, at: s.Now,
-	}}
+	}, blame: stall.Blames(s)}
 	r.told = advice.Of(s, r.win.tally, r.segs)
 	r.labels = slices.Clone(r.told.Verdict.Labels)
 	for _, l := range advice.Labels(s, new(trace.Tally)) {
@@ -85,6 +88,7 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 		for _, g := range s.Segments {
 			if g.Index == steps[n-1].Segment {
 				r.ops = stall.Ops(s, g)
+				r.mfu, r.hasMFU = stall.MFUOf(s, &g)
 			}
 		}
 		for i := range r.segs {
@@ -127,6 +131,8 @@ func (m *Model) analysed(r analysedMsg) {
 	a.pause = max(time.Second/2, 100*r.took)
 	m.ops.set(r.ops, r.base)
 	m.answered(r.told.Experiments)
+	m.ops.mfu, m.ops.measured = r.mfu, r.hasMFU
+	m.blame.set(r.blame)
 	a.result = r.result
 	m.dirty = true
 }

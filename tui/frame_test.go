@@ -104,7 +104,7 @@ func TestFrozenShows(t *testing.T) {
 func TestSmallPanels(t *testing.T) {
 	run := session()
 	s := newScreen(t, run, Options{Control: run}, 60, 16)
-	for key, title := range map[string]string{"4": "4 Stall breakdown", "5": "5 Experiments", "6": "6 Device ops"} {
+	for key, title := range map[string]string{"4": "4 Stall breakdown", "5": "5 Experiments", "6": "6 Device ops", "7": "7 Blame"} {
 		s.mustHide(title)
 		s.press(key)
 		s.mustShow(title)

@@ -97,6 +97,7 @@ type Model struct {
 	stalls      stalls
 	experiments experiments
 	ops         ops
+	blame       blame
 	analysis    analysis
 
 	spansAt    time.Time // when the timeline's spans were pulled last

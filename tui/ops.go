@@ -29,6 +29,8 @@ type ops struct {
 	shown, a  stall.OpTable // of the configuration shown, and of A
 	compared  bool          // with A
 	mostShare float64       // which the longest bar stands for
+	mfu       stall.MFU     // of the configuration shown, where ...
+	measured  bool          // ... it is known
 }
 
 // op is a row.
@@ -296,6 +298,10 @@ func (o *ops) drawSummary(v *view, p canvas.Pen) {
 			p.Text(canvas.Dim, ", none skipped")
 		}
 		p.Space(2)
+	}
+	if o.measured && part(22) {
+		p.Text(canvas.Dim, "MFU ").Bytes(canvas.Bold, figures.Narrow.AppendPercent(p.Buf(), o.mfu.Share)).Text(canvas.Dim, " of ").
+			Bytes(canvas.Normal, figures.AppendRate(p.Buf(), o.mfu.Peak/1e12)).Text(canvas.Dim, " TFLOP/s ").Text(canvas.Dim, o.mfu.Type).Space(2)
 	}
 	if cost := t.Cost(); !math.IsNaN(cost) && part(22) {
 		p.Text(canvas.Dim, "timing costs ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), max(0, cost)))

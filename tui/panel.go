@@ -48,6 +48,7 @@ func (m *Model) makePanels() []panel {
 		m.stalls.panel(),
 		m.experiments.panel(),
 		m.ops.panel(),
+		m.blame.panel(),
 		m.notesPanel(),
 	}
 }

@@ -16,6 +16,7 @@ type Advice struct {
 	Findings []Finding // what to do about it, knobs to turn first
 	Keep     Keep      // the settings to keep
 	Costly   Costly    // where the device's own time goes, when that is what takes it
+	Asides   []Finding // what to know that nothing can be done about
 	Tried    []Trial
 	Remarks  []string // for each row, what its comparison with the baseline does not say; empty for most
 	Ceiling  Ceiling  // what a loader could gain that never kept the device waiting, where that was asked
@@ -38,7 +39,7 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
 	}
 	var c *situation
 	if a.Verdict, c = verdict(s, t, a.Tried); c != nil {
-		a.Findings = c.findings()
+		a.Findings, a.Asides = c.findings(), c.told()
 	}
 	if a.Verdict.Class == DeviceBound {
 		a.Costly = costly(s, t.Segment)

@@ -28,6 +28,17 @@ type Finding struct {
 	From     string  // ... its value in force, empty when that is not known, and ...
 	Value    string  // ... the one to try; empty when no knob helps
 	Share    float64 // of the active time, 0 to 1, that it is about
+
+	Cause string // what went on in that time, where one cause stands out; else empty
+}
+
+// Gain is what there is to gain at the most, in words: the throughput if the time that it
+// is about were not lost. Empty where that is not known: only what time is lost to has one.
+func (f *Finding) Gain() string {
+	if f.Share <= 0 || f.Share >= 1 {
+		return ""
+	}
+	return "at most " + figures.Prose.Gain(figures.Rough(1/(1-f.Share))) + " throughput, if none of this time were lost"
 }
 
 // Text is the finding in one sentence.
@@ -52,7 +63,7 @@ func (s *situation) turn(knob, value, why string) Finding {
 }
 
 // rules are all there are. Where two are about equally much, the earlier one leads.
-var rules = slices.Concat(undoRules, loaderRules, deviceRules)
+var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules)
 
 // findings are what the rules have to say of a situation: knobs to turn, those that are
 // about most of the time first, and then what no knob helps against.
@@ -70,7 +81,7 @@ func (s *situation) findings() []Finding {
 				continue
 			}
 			turned[r.Group] = turned[r.Group] || f.Value != ""
-			f.Rule = r.Name
+			f.Rule, f.Cause = r.Name, s.cause(r.Group)
 			out = append(out, f)
 		}
 	}
@@ -92,6 +103,15 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 		return f, false
 	}
 	return f, f.Value == "" || !s.refused(f.Knob, f.Value) && !s.outweighed(r, &f)
+}
+
+// cause says what went on while the device waited for the largest cause of a group.
+func (s *situation) cause(g trace.Group) string {
+	if g == trace.GroupNone || s.share(g) < moderate {
+		return ""
+	}
+	c := dominant(&s.b, g)
+	return fmt.Sprintf("%s, %s of the time: %s", c, figures.Prose.Percent(s.b.Share(c)), c.Info().Means)
 }
 
 // outweighed reports whether what a knob beside the loader is about is little against the

@@ -279,7 +279,7 @@ func neighbours(s *situation) (f Finding, ok bool) {
 	if c, known := s.capacity(); known {
 		f.Evidence = join(f.Evidence, c.String())
 	}
-	return f, s.computing() && s.cores.crowded()
+	return f, s.computing() && s.cores.crowded() && !s.cores.throttled
 }
 
 // hostLimit is for a host that loads as fast as it can, and not fast enough.
@@ -295,7 +295,7 @@ func hostLimit(s *situation) (f Finding, ok bool) {
 	if full := int(math.Ceil(s.cores.all)); s.workers > full && s.computing() {
 		f.Evidence = join(f.Evidence, fmt.Sprintf("%s would load as fast as %d", figures.Counted(full, "worker", "workers"), s.workers))
 	}
-	return f, s.computing() && !s.cores.crowded()
+	return f, s.computing() && !s.cores.crowded() && !s.cores.throttled
 }
 
 // storage is for reads that are late with as many of them under way as can be had.
@@ -306,7 +306,7 @@ func storage(s *situation) (f Finding, ok bool) {
 			figures.Counted(s.workers, "worker", "workers"), figures.Rate(s.b.SamplesPerSecond())), s.times()),
 		Share: s.loads(),
 	}
-	return f, s.reading() && !s.computing()
+	return f, s.reading() && !s.computing() && !s.said(thrashing, smallFiles)
 }
 
 // unevenBatches is what is left to say when the loader should keep up and does not.
@@ -315,7 +315,17 @@ func unevenBatches(s *situation) (f Finding, ok bool) {
 		Remedy:   "no knob that is left helps: make samples alike in cost, or shuffle them so that slow ones do not follow each other",
 		Evidence: s.times(), Share: s.loads(),
 	}
-	return f, !s.computing() && !s.reading()
+	return f, !s.computing() && !s.reading() && !s.said(slowWorker)
+}
+
+// said reports whether another rule says it better.
+func (s *situation) said(others ...func(*situation) (Finding, bool)) bool {
+	for _, check := range others {
+		if _, ok := check(s); ok {
+			return true
+		}
+	}
+	return false
 }
 
 func join(a, b string) string {

@@ -8,9 +8,9 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// ruleCases has for each rule a case in which it leads, and one in which it must not
-// fire although much is the same.
-var ruleCases = []struct {
+// ruleCase is a situation in which a rule leads, or in which it must not fire although
+// much is the same.
+type ruleCase struct {
 	rule   string
 	fires  bool
 	stalls map[trace.Cause]int64 // of 100 ns a step
@@ -18,7 +18,10 @@ var ruleCases = []struct {
 	mod    func(*trace.Snapshot)
 	knob   string // "num_workers 4"
 	says   string
-}{
+}
+
+// ruleCases are those of the knobs.
+var ruleCases = []ruleCase{
 	{"ceiling", true, nil, "num_workers=1 ceiling=on", flag(trace.FlagCeiling), "", "turn ceiling off"},
 	{"ceiling", false, nil, "num_workers=1 ceiling=off", nil, "", "the loader keeps up"},
 	{"unknown workers", true, wait(trace.CauseDecode), "", nil, "num_workers ", "not known"},
@@ -269,7 +272,7 @@ func slow(s *trace.Snapshot) {
 
 func TestRules(t *testing.T) {
 	seen := map[string][2]bool{}
-	for _, c := range ruleCases {
+	for _, c := range slices.Concat(ruleCases, hostCases, dataCases, timeCases) {
 		var knobs []trace.Knob
 		for _, k := range strings.Fields(c.knobs) {
 			name, value, _ := strings.Cut(k, "=")

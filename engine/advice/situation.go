@@ -16,6 +16,10 @@ type situation struct {
 
 	interlude bool // the steps are of an experiment under way that serves cached batches
 
+	snap     *trace.Snapshot
+	from, to int64               // ns, of the steps judged
+	plain    *trace.Distribution // of their active times, but for the timed ones
+
 	hostDevice bool // the device is the host's own cores: what it takes over, they still do
 	segment    int32
 	specs      []trace.KnobSpec
@@ -38,7 +42,7 @@ type situation struct {
 }
 
 func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation {
-	c := &situation{segment: t.Segment, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu"}
+	c := &situation{snap: s, from: t.From, to: t.To, plain: &t.Plain, segment: t.Segment, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu"}
 	if x := trace.ExperimentOf(s.Experiments, t.Segment); x != nil {
 		c.interlude = x.Running() && x.Kind == trace.Ceiling
 	}

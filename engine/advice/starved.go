@@ -91,5 +91,5 @@ func moreCores(s *situation) (f Finding, ok bool) {
 	if c, known := s.capacity(); known && (s.hostDevice || s.cores.busy()) {
 		f.Evidence = join(f.Evidence, c.String())
 	}
-	return f, true
+	return f, !s.cores.throttled
 }

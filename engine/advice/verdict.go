@@ -157,6 +157,9 @@ func (v *Verdict) describe(s *situation) {
 	default:
 		t.WriteString("; " + queue)
 	}
+	if text := s.cost(); text != "" {
+		t.WriteString("; " + text)
+	}
 	fmt.Fprintf(&t, "; %s%s", figures.Counted(v.Steps, "step", "steps"), Brackets(v.Labels))
 	v.Text = t.String()
 }

@@ -70,11 +70,7 @@ does not fail; it is said on standard error.`,
 
 // openSide opens a session, of which a segment may be named behind a colon.
 func openSide(name string) (report.Side, error) {
-	session, segment := name, ""
-	if at := strings.LastIndexByte(name, ':'); at > 0 && !exists(name) && isSegment(name[at+1:]) {
-		session, segment = name[:at], name[at+1:]
-	}
-	path, err := findSession(session)
+	path, segment, err := splitSession(name)
 	if err != nil {
 		return report.Side{}, err
 	}
@@ -84,6 +80,16 @@ func openSide(name string) (report.Side, error) {
 	}
 	complain(os.Stderr, s)
 	return report.Side{Session: path, Snapshot: s.Snapshot(0, 0), Segment: segment}, nil
+}
+
+// splitSession finds the file of a session, of which a segment may be named behind a colon.
+func splitSession(name string) (path, segment string, err error) {
+	session := name
+	if at := strings.LastIndexByte(name, ':'); at > 0 && !exists(name) && isSegment(name[at+1:]) {
+		session, segment = name[:at], name[at+1:]
+	}
+	path, err = findSession(session)
+	return path, segment, err
 }
 
 // isSegment reports whether a name is one of a segment.

@@ -23,14 +23,34 @@ import (
 type finding struct{ state, what, text string }
 
 func newDoctor(version string) *cobra.Command {
-	return &cobra.Command{
+	var session string
+	var rate float64
+	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what gpustall finds on this machine",
-		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return diagnose(os.Stdout, version)
+		Short: "Say what gpustall finds on this machine, or what ails a session",
+		Long: `Say what gpustall finds on this machine: devices, limits, gauges, folders. With
+--session, say instead what ails the session: the symptom, and of each finding, those
+first that a knob may help, evidence, cause, remedy and what there is to gain at the
+most. A session is a file, a name that gpustall sessions lists, or latest; a segment of
+it is named behind a colon, as in latest:#2.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !goodRate(rate) {
+				return refuseRate(rate)
+			}
+			if !cmd.Flags().Changed("session") {
+				return diagnose(os.Stdout, version)
+			}
+			a, err := diagnosis(session, rate)
+			if err != nil {
+				return err
+			}
+			return writeDiagnosis(os.Stdout, &a)
 		},
 	}
+	cmd.Flags().StringVar(&session, "session", "", "say what ails this session: a file, a name, or latest")
+	addRate(cmd.Flags(), &rate)
+	return cmd
 }
 
 // diagnose prints every finding; a bad one makes the command fail.

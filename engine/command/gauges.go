@@ -65,6 +65,9 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 					}
 				}
 				before = now
+				if m := host.ReadMemory(); m.Limit > 0 {
+					r.Gauge(trace.GaugeHostMemory, min(100, 100*float64(m.Held+m.Others)/float64(m.Limit)))
+				}
 				if share, known := threads.sample(d.dev); known {
 					r.Gauge(trace.GaugeStarved, 100*share)
 				}

@@ -27,6 +27,7 @@ type options struct {
 	steps   int
 	seed    int64
 	lr      float64
+	gpuRate float64 // dollars an hour
 	knobs   knobFlags
 
 	fps     int
@@ -55,6 +56,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	o.knobs.add(fs)
+	addRate(fs, &o.gpuRate)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 }
 
@@ -91,6 +93,8 @@ func (o *options) check(*cobra.Command) error {
 		return refuse(fmt.Sprintf("--steps %d", o.steps), "it is negative", "choose 0 (no limit) or more")
 	case !(o.lr >= 0) || math.IsInf(o.lr, 1):
 		return refuse(fmt.Sprintf("--lr %g", o.lr), "not a positive number", "give one, or 0 for the default")
+	case !goodRate(o.gpuRate):
+		return refuseRate(o.gpuRate)
 	case !(o.interval >= 0.05 && o.interval <= 3600):
 		return refuse(fmt.Sprintf("--interval %g", o.interval), "out of range", "choose 0.05 to 3600 seconds")
 	case o.ask.check() != nil:

@@ -219,6 +219,7 @@ func complain(w io.Writer, s snapshotter) {
 func newReport(string) *cobra.Command {
 	var format, table string
 	var out output
+	var rate float64
 	cmd := &cobra.Command{
 		Use:   "report SESSION",
 		Short: "Write a session's report",
@@ -232,6 +233,9 @@ func newReport(string) *cobra.Command {
 			if err := checkTable(format, table); err != nil {
 				return err
 			}
+			if !goodRate(rate) {
+				return refuseRate(rate)
+			}
 			path, err := findSession(args[0])
 			if err != nil {
 				return err
@@ -242,7 +246,11 @@ func newReport(string) *cobra.Command {
 			}
 			complain(os.Stderr, s)
 			export := func(w io.Writer) error {
-				return report.Formats[i].Write(w, all(s), report.Options{Session: path, Table: table})
+				snap := all(s)
+				if rate > 0 {
+					snap.Meta.GPURate = rate
+				}
+				return report.Formats[i].Write(w, snap, report.Options{Session: path, Table: table})
 			}
 			return out.write("the report", export, path)
 		},
@@ -250,5 +258,6 @@ func newReport(string) *cobra.Command {
 	cmd.Flags().StringVar(&format, "format", report.Formats[0].Name, knob.Choice(report.FormatNames())+" (for chrome://tracing and Perfetto)")
 	cmd.Flags().StringVar(&table, "table", "", "the table of --format csv: steps (the default), or ops, the time of each device op by segment")
 	out.add(cmd.Flags())
+	addRate(cmd.Flags(), &rate)
 	return cmd
 }

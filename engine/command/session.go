@@ -41,6 +41,7 @@ type run struct {
 	watch     *fileWatch
 	tries     *experiments
 	answered  atomic.Bool // what the run was to find out, which ends it
+	past      *past
 
 	once sync.Once
 	err  error // of close
@@ -118,11 +119,15 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	}
 	r.file = file
 	r.session = trace.NewSession(meta)
+	if at, ok := ds.(loader.Locator); ok {
+		r.session.Locate(func(sample int32) string { return at.Locate(int(sample)) })
+	}
 	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(r.recorder.Now()), st)
 	r.collector.Start()
 	r.gauges = startGauges(r.recorder, r.engine, r.device)
 	r.watch = watchFile(r.recorder, r.file)
 	r.tries = startExperiments(r.session, r.engine, r.recorder)
+	r.past = lookBack(r.recorder, meta, r.file, knobs.List())
 	return r, nil
 }
 
@@ -153,6 +158,7 @@ func (r *run) close(status string, cause error) error {
 		r.tries.stop()
 		r.gauges.stop()
 		r.watch.stop()
+		r.past.stop()
 		out := trace.Outcome{
 			Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak(), Planned: r.engine.Memory(),
 			HostPeak: host.PeakMemory(), HostPlanned: r.engine.HostMemory(),
@@ -197,7 +203,7 @@ func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.T
 		Device: d.Name, DeviceKind: d.Kind, Emulated: d.Emulated,
 		Dataset: info.Name, Format: info.Format, Synthetic: info.Synthetic,
 		Samples: int64(info.Samples), Classes: len(info.Classes),
-		Seed: o.seed, Host: hostFacts(), Specs: engine.Specs(d),
+		Seed: o.seed, Host: hostFacts(), Specs: engine.Specs(d), GPURate: o.gpuRate, Peaks: d.Peaks.FLOPs, PeakFrom: d.Peaks.From,
 	}
 	if model != nil {
 		m.Model, m.Params = model.Name, model.NumParams()

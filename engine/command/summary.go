@@ -110,7 +110,8 @@ type summary struct {
 	CeilingGain       *changeSummary      `json:"ceiling_gain,omitempty"` // throughput that fixing data buys at most, as a ratio
 	Experiments       []experimentSummary `json:"experiments,omitempty"`
 	Labels            []string            `json:"labels,omitempty"`
-	advice            advice.Advice
+	diagnosed
+	advice advice.Advice
 }
 
 // split is what worker time went to, and what that makes it.
@@ -220,6 +221,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		out.CeilingGain = &gain
 	}
 	out.DroppedSpans = s.Outcome.Dropped()
+	out.diagnosed = diagnosedOf(s, &a)
 	out.Labels = advice.Keys(a.Labels)
 	out.Injected = slices.Contains(out.Labels, "injected")
 	out.Ceiling = slices.Contains(out.Labels, "ceiling")
@@ -257,6 +259,9 @@ func (s summary) text() string {
 	}
 	if c := &s.advice.Ceiling; c.Text != "" && !c.Again {
 		fmt.Fprintf(&b, "%-*s%s, from the settings judged\n", labelWidth, "ceiling", c.Text)
+	}
+	for i := range s.advice.Asides {
+		fmt.Fprintf(&b, "remark   %s\n", s.advice.Asides[i].Evidence)
 	}
 	if text := tunedText(s.Autotune); text != "" {
 		fmt.Fprintf(&b, "autotune %s\n", text)

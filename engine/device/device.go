@@ -75,6 +75,7 @@ type Info struct {
 	// Types lists the compute types it runs: "fp32", "tf32", "fp16", "bf16".
 	Types    []string
 	Mixed    string // of Types, the one to train with when nobody chose; empty: fp32
+	Peaks    Peaks  // of Types; none where they are not known
 	TypeNote string // which of them do not run on the device's fast units; empty when all do
 }
 

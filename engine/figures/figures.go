@@ -17,6 +17,7 @@
 //	rates        0.543, 12.1, 1,553: of anything else; the unit follows
 //	shares       0.0 %, 4.7 %, 46.8 %, 100 %
 //	counts       4,180
+//	money        $0.90
 //
 // Measured values have three significant digits, in whole numbers all of them, and
 // are rounded to the nearest: 999.5 ms is 1.00 s. A share has one decimal below
@@ -188,6 +189,14 @@ var (
 	sizeUnits     = [...]string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	transferUnits = [...]string{"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"}
 )
+
+// Dollars is an amount of money: $0.90.
+func Dollars(v float64) string {
+	if !known(v) {
+		return string(missing)
+	}
+	return "$" + strconv.FormatFloat(v, 'f', 2, 64)
+}
 
 // AppendBytes writes a size in memory or in a file, in units of 1024: 36.4 MiB.
 func (f Form) AppendBytes(b []byte, n int64) []byte {

@@ -41,7 +41,11 @@ func (m *markdown) caveats() {
 	if m.whole.Paused > 0 {
 		m.line("- The run was paused for %s, which is in no number but this one.", figures.Prose.Time(m.whole.Paused))
 	}
-	m.line("- This is one session on one machine: nothing here speaks of other runs or machines.")
+	if _, known := advice.PastOf(m.s); known {
+		m.line("- This is one session on one machine: nothing here speaks of other machines, and of earlier runs only the rate.")
+	} else {
+		m.line("- This is one session on one machine: nothing here speaks of other runs or machines.")
+	}
 	m.logged()
 	m.line("")
 }

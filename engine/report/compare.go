@@ -90,11 +90,8 @@ func (d *Side) compared() (*Compared, error) {
 	}
 	row := a.kept
 	if d.Segment != "" {
-		if row = slices.IndexFunc(a.rows, func(r stall.SegmentStats) bool { return r.Name() == d.Segment }); row < 0 {
-			names := make([]string, len(a.rows))
-			for i := range a.rows {
-				names[i] = a.rows[i].Name()
-			}
+		var names []string
+		if row, names = stall.Named(a.rows, d.Segment); row < 0 {
 			return nil, fail("it has no segment "+d.Segment, "name one of "+strings.Join(names, ", "))
 		}
 	}

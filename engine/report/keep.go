@@ -56,6 +56,9 @@ func (m *markdown) keep() {
 	if a.Costly.Text != "" {
 		m.line("- %s.", sentence(a.Costly.Text))
 	}
+	for i := range a.Asides {
+		m.line("- To know: %s.", a.Asides[i].Evidence)
+	}
 }
 
 // asFlags are settings as they are given on the command line.

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/figures"
@@ -63,13 +65,14 @@ func (m *markdown) settings() {
 func (m *markdown) measurements(rows []int) {
 	table := [][]string{
 		{"measurement"}, {"steps"}, {"epoch time, measured"}, {"epoch time, projected"}, {"step time, 95th percentile"},
-		{"data loading time a step"}, {"data wait a step"}, {"utilisation by NVML"},
+		{"data loading time a step"}, {"data wait a step"}, {"utilisation by NVML"}, {"model FLOPs utilisation"},
 	}
 	driver := false
+	var peak string
 	for _, row := range rows {
 		r := &m.rows[row]
 		e := m.epochOf(row)
-		cells := []string{">" + m.rows[row].Name(), figures.Count(r.Steps), e.full(), e.estimate(), "-", "-", "-", "-"}
+		cells := []string{">" + m.rows[row].Name(), figures.Count(r.Steps), e.full(), e.estimate(), "-", "-", "-", "-", "-"}
 		if r.Steps > 0 {
 			cells[4] = figures.Prose.Time(int64(r.P95))
 			cells[5] = figures.Prose.Time(r.Breakdown.Load / int64(r.Steps))
@@ -77,6 +80,9 @@ func (m *markdown) measurements(rows []int) {
 		}
 		if v, n := m.gauge("nvml_util", r); n >= 2 {
 			cells[7], driver = figures.Prose.Percent(v/100), true
+		}
+		if f, ok := stall.MFUOf(m.s, &r.Segment); ok {
+			cells[8], peak = figures.Prose.Percent(f.Share), fmt.Sprintf("%s TFLOP/s %s, %s", figures.Rate(f.Peak/1e12), f.Type, f.From)
 		}
 		for i, c := range cells {
 			table[i] = append(table[i], c)
@@ -88,6 +94,11 @@ func (m *markdown) measurements(rows []int) {
 	text := "Device utilisation is the time in which the device computed, copies excluded. Data loading time is what workers spend on a batch, in parallel to training; data wait is what the step loop was blocked for the next one."
 	if driver {
 		text += " NVML's is what nvidia-smi shows: time in which at least one kernel ran, however small."
+	} else {
+		table = slices.Delete(table, 7, 8)
+	}
+	if peak != "" {
+		text += fmt.Sprintf(" Model FLOPs utilisation is the arithmetic of the model itself, without what checkpointing computes again, over the device's peak (%s).", peak)
 	} else {
 		table = table[:len(table)-1]
 	}

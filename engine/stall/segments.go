@@ -36,6 +36,18 @@ func (s *SegmentStats) Name() string {
 	return "#" + strconv.Itoa(int(s.Segment.Index))
 }
 
+// Named is the row of a name, A or #2; below 0 where there is none of it. names are all.
+func Named(rows []SegmentStats, name string) (row int, names []string) {
+	row = -1
+	for i := range rows {
+		names = append(names, rows[i].Name())
+		if names[i] == name {
+			row = i
+		}
+	}
+	return row, names
+}
+
 // Segments returns one row a segment, in order, but for those that belong to experiments.
 // Segment A is the session's choice, or its first segment where that is not among them.
 //

@@ -77,21 +77,22 @@ var causes = [NumCauses]CauseInfo{
 
 // GroupInfo is what a verdict says of a group.
 type GroupInfo struct {
+	Name  string // in a list
 	Class string // of a run that loses most to it; empty where it is never judged
 	Loses string // the sentence that says so; %s is the share of the time
 }
 
 var groups = [NumGroups]GroupInfo{
-	GroupData:       {"input-bound", "the device waits for data %s of the time"},
-	GroupHost:       {"host-bound", "the device waits for a thread of the host that has no core %s of the time"},
-	GroupCopy:       {"copy-bound", "the device waits for host-to-device copies %s of the time"},
-	GroupLaunch:     {"launch-bound", "the device is empty %s of the time while its work is enqueued and begun"},
-	GroupSync:       {"sync-bound", "the device is empty %s of the time while the host waits for results"},
+	GroupData:       {"data", "input-bound", "the device waits for data %s of the time"},
+	GroupHost:       {"host", "host-bound", "the device waits for a thread of the host that has no core %s of the time"},
+	GroupCopy:       {"copies", "copy-bound", "the device waits for host-to-device copies %s of the time"},
+	GroupLaunch:     {"launches", "launch-bound", "the device is empty %s of the time while its work is enqueued and begun"},
+	GroupSync:       {"results", "sync-bound", "the device is empty %s of the time while the host waits for results"},
 	GroupTransition: unexplained,
 	GroupUnknown:    unexplained,
 }
 
-var unexplained = GroupInfo{"unexplained", "the device is idle %s of the time for no recorded cause"}
+var unexplained = GroupInfo{"no known reason", "unexplained", "the device is idle %s of the time for no recorded cause"}
 
 // Info is the row of a cause; one that this program does not know is unknown.
 func (c Cause) Info() *CauseInfo {

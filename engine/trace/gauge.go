@@ -19,9 +19,26 @@ const (
 	GaugePressureIO     = "host_pressure_io"
 	GaugePressureMemory = "host_pressure_memory"
 
+	GaugeHostMemory = "host_memory" // percent of the memory that this process may have: taken, by it and by others
+
 	GaugeMajorFaults = "host_major_faults" // pages a second that this process waited for a disk for
 	GaugeDiskRead    = "host_disk_read"    // bytes/s that the host's disks read
 	GaugeDiskOurs    = "host_disk_ours"    // bytes/s read from storage for this process
+)
+
+// What NVIDIA's driver says lowers the GPU's clock, 0 or 100 (nvmlClocksEventReasons).
+const (
+	GaugeHot         = "nvml_hot"
+	GaugePowerCapped = "nvml_power_capped"
+)
+
+// What earlier runs of the same setting reached, in samples a second, and how many there
+// were. Recorded once.
+const (
+	GaugePastRuns   = "past_runs"
+	GaugePastMedian = "past_median"
+	GaugePastLow    = "past_low"
+	GaugePastHigh   = "past_high"
 )
 
 // GaugeOver is the mean and the largest of a gauge's samples from one moment to

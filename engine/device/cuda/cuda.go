@@ -195,6 +195,9 @@ func (d *Device) describe() error {
 		Kind: "cuda", Name: name, Computes: true, Memory: total,
 		UUID: uuid, Emulated: strings.HasPrefix(name, "Emulated"), // this project's own driver, which runs the kernels on the host
 	}
+	if !d.info.Emulated {
+		d.info.Peaks = device.DatasheetOf(name)
+	}
 	d.info.Mixed = kernels.BF16.String()
 	if d.target.SM < 80 {
 		d.info.Mixed = kernels.F16.String()

@@ -65,7 +65,7 @@ func New(p Preset, clock Clock) *Device {
 		name += " (" + p.Workload.Name + ")"
 	}
 	d := &Device{preset: p, clock: clock, info: device.Info{
-		Kind: "emu", Name: name, Emulated: true, Memory: p.Card.Memory, Types: p.Card.Types(),
+		Kind: "emu", Name: name, Emulated: true, Memory: p.Card.Memory, Types: p.Card.Types(), Peaks: p.Card.peaks(),
 	}}
 	d.mem.size = p.Card.Memory
 	return d

@@ -169,6 +169,17 @@ func (c Card) Types() []string {
 	return types
 }
 
+// peaks are the card's, by type.
+func (c Card) peaks() device.Peaks {
+	p := device.Peaks{FLOPs: map[string]float64{}, From: "datasheet of the " + c.Name}
+	for _, t := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
+		if rate := c.rate(t); rate > 0 {
+			p.FLOPs[t.String()] = rate
+		}
+	}
+	return p
+}
+
 func (c Card) rate(t kernels.Type) float64 {
 	switch t {
 	case kernels.TF32:

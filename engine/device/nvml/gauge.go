@@ -30,6 +30,8 @@ const (
 	Temperature = "nvml_temperature"  // degrees Celsius
 	SMClock     = "nvml_sm_clock"     // Hz
 	MemoryClock = "nvml_memory_clock" // Hz
+	Hot         = "nvml_hot"          // 100 while heat lowers the clock, else 0
+	PowerCapped = "nvml_power_capped" // 100 while the power limit lowers the clock, else 0
 	PCIeRx      = "nvml_pcie_rx"      // bytes/s into the GPU
 	PCIeTx      = "nvml_pcie_tx"      // bytes/s out of the GPU
 	SMActivity  = "gpm_sm"

@@ -56,6 +56,11 @@ var readers = []reader{
 		mem, r := s.gpu.GetClockInfo(nvml.CLOCK_MEM)
 		add(MemoryClock, float64(mem)*1e6, r)
 	}},
+	{"nvmlDeviceGetCurrentClocksEventReasons", func(s *Sampler, add func(string, float64, nvml.Return)) {
+		why, r := s.gpu.GetCurrentClocksEventReasons()
+		add(Hot, percent(why&(nvml.ClocksEventReasonSwThermalSlowdown|nvml.ClocksThrottleReasonHwThermalSlowdown) != 0), r)
+		add(PowerCapped, percent(why&(nvml.ClocksEventReasonSwPowerCap|nvml.ClocksThrottleReasonHwPowerBrakeSlowdown) != 0), r)
+	}},
 	// KB/s over 20 ms, which the call waits for (nvmlDeviceGetPcieThroughput).
 	{"nvmlDeviceGetPcieThroughput", func(s *Sampler, add func(string, float64, nvml.Return)) {
 		rx, r := s.gpu.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES)
@@ -63,6 +68,14 @@ var readers = []reader{
 		tx, r := s.gpu.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES)
 		add(PCIeTx, float64(tx)*1e3, r)
 	}},
+}
+
+// percent is all or nothing.
+func percent(on bool) float64 {
+	if on {
+		return 100
+	}
+	return 0
 }
 
 // Open loads the library and picks GPU number index, in NVML's order: that of the

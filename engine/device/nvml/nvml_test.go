@@ -21,9 +21,10 @@ func gpu(gpmSupport uint32) *mock.Device {
 		GetTemperatureFunc: func(nvml.TemperatureSensors) (uint32, nvml.Return) {
 			return 0, nvml.ERROR_NOT_SUPPORTED
 		},
-		GetClockInfoFunc:      func(nvml.ClockType) (uint32, nvml.Return) { return 1980, nvml.SUCCESS },
-		GetPcieThroughputFunc: func(nvml.PcieUtilCounter) (uint32, nvml.Return) { return 1500, nvml.SUCCESS },
-		IsMigDeviceHandleFunc: func() (bool, nvml.Return) { return false, nvml.SUCCESS },
+		GetClockInfoFunc:                 func(nvml.ClockType) (uint32, nvml.Return) { return 1980, nvml.SUCCESS },
+		GetCurrentClocksEventReasonsFunc: func() (uint64, nvml.Return) { return nvml.ClocksEventReasonSwPowerCap, nvml.SUCCESS },
+		GetPcieThroughputFunc:            func(nvml.PcieUtilCounter) (uint32, nvml.Return) { return 1500, nvml.SUCCESS },
+		IsMigDeviceHandleFunc:            func() (bool, nvml.Return) { return false, nvml.SUCCESS },
 		GpmQueryDeviceSupportFunc: func() (nvml.GpmSupport, nvml.Return) {
 			return nvml.GpmSupport{IsSupportedDevice: gpmSupport}, nvml.SUCCESS
 		},
@@ -82,7 +83,7 @@ func TestRead(t *testing.T) {
 	defer s.Close()
 	got := readings(s)
 	for name, want := range map[string]float64{
-		Util: 97, MemoryUsed: 3 << 30, Power: 350.5, SMClock: 1980e6, PCIeRx: 1.5e6,
+		Util: 97, MemoryUsed: 3 << 30, Power: 350.5, SMClock: 1980e6, PCIeRx: 1.5e6, PowerCapped: 100, Hot: 0,
 	} {
 		if got[name] != want {
 			t.Errorf("%s = %v, want %v", name, got[name], want)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/knob"
 )
@@ -297,22 +298,9 @@ func (c *check) ceiling(typ string) (float64, string) {
 			return r.TFLOPs, fmt.Sprintf("%.0f TFLOP/s (%s, PyTorch's %dx%d matmul, measured in this run)", r.TFLOPs, typ, r.Size, r.Size)
 		}
 	}
-	for _, d := range datasheet {
-		if strings.Contains(c.facts.Name, d.name) && d.tflops[typ] > 0 {
-			return d.tflops[typ], fmt.Sprintf("%.0f TFLOP/s (%s, datasheet of the %s, dense, not measured)", d.tflops[typ], typ, d.title)
-		}
+	if p := device.DatasheetOf(c.facts.Name); p.FLOPs[typ] > 0 {
+		tflops := p.FLOPs[typ] / 1e12
+		return tflops, fmt.Sprintf("%.0f TFLOP/s (%s, %s, dense, not measured)", tflops, typ, p.From)
 	}
 	return 0, "unknown: no PyTorch to measure it, and no datasheet at hand"
-}
-
-// datasheet is peak TFLOP/s without sparsity, by NVIDIA's datasheets of the A100
-// (2020), H100 (2023) and H200 (2024). The first name found in the GPU's own wins.
-var datasheet = []struct {
-	name, title string
-	tflops      map[string]float64
-}{
-	{"H100 PCIe", "H100 PCIe", map[string]float64{"bf16": 756, "fp16": 756, "tf32": 378, "fp32": 51}},
-	{"H100 80GB HBM3", "H100 SXM", map[string]float64{"bf16": 989, "fp16": 989, "tf32": 494, "fp32": 67}},
-	{"H200", "H200 SXM", map[string]float64{"bf16": 989, "fp16": 989, "tf32": 494, "fp32": 67}},
-	{"A100", "A100", map[string]float64{"bf16": 312, "fp16": 312, "tf32": 156, "fp32": 19.5}},
 }

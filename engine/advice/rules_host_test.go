@@ -1,0 +1,129 @@
+package advice
+
+import (
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+var hostCases = []ruleCase{
+	{"quota", true, wait(trace.CauseDecode), "num_workers=4", together(load(8), gauges(50, 1, 50), gauge(trace.GaugeThrottled, 40)), "", "the quota ran out in 40.0 % of its periods; the cgroup allows"},
+	{"quota", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", "a host with more cores"},
+	{"quota", false, nil, "num_workers=4", together(gauges(50, 1, 1), gauge(trace.GaugeThrottled, 40)), "", "the loader keeps up"},
+	{"swap", true, nil, "num_workers=1", together(gauge(trace.GaugeMajorFaults, 200), gauge(trace.GaugePressureMemory, 30)), "", "200 pages a second had to come back from a disk, and tasks waited for memory 30.0 % of the time"},
+	{"swap", false, nil, "num_workers=1", gauge(trace.GaugeMajorFaults, 200), "", "the loader keeps up"},
+	{"swap", false, nil, "num_workers=1", together(gauge(trace.GaugeMajorFaults, 2), gauge(trace.GaugePressureMemory, 30)), "", "the loader keeps up"},
+	{"memory limit", true, nil, "num_workers=1", gauge(trace.GaugeHostMemory, 97), "", "97.0 % of the memory that this process may have"},
+	{"memory limit", false, nil, "num_workers=1", gauge(trace.GaugeHostMemory, 90), "", "the loader keeps up"},
+	{"memory limit", false, nil, "num_workers=1", together(gauge(trace.GaugeHostMemory, 97), gauge(trace.GaugeMajorFaults, 200), gauge(trace.GaugePressureMemory, 30)), "", "come back from a disk"},
+	{"hot", true, nil, "num_workers=1", together(gauge(trace.GaugeHot, 100), gauge("nvml_temperature", 91)), "", "because of heat in 100 % of the samples, at 91 degrees C"},
+	{"hot", false, nil, "num_workers=1", together(gauge(trace.GaugeHot, 0), gauge("nvml_temperature", 80)), "", "the loader keeps up"},
+}
+
+// gauge is one of the session's, over all of it.
+func gauge(name string, v float64) func(*trace.Snapshot) { return gaugeUntil(name, 100, v) }
+
+// gaugeUntil is v until so many tenths of a second, and 0 from then on.
+func gaugeUntil(name string, tenths int64, v float64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		if s.Gauges == nil {
+			s.Gauges = map[string][]trace.Point{}
+		}
+		if name == trace.GaugeThrottled {
+			s.Meta.Host = append(s.Meta.Host, knob("cpu quota", "the cgroup allows the time of 2 cores"))
+		}
+		for t := range int64(100) {
+			if t >= tenths {
+				v = 0
+			}
+			s.Gauges[name] = append(s.Gauges[name], trace.Point{T: t * 1e8, V: v})
+		}
+	}
+}
+
+// TestAsides: what is told beside the advice, and never instead of it.
+func TestAsides(t *testing.T) {
+	seen := map[string][2]bool{}
+	for _, c := range []struct {
+		rule  string
+		fires bool
+		mod   func(*trace.Snapshot)
+		says  string
+	}{
+		{"earlier runs", true, past(3, 500, 480, 520), "36.0 % slower than the median of the last 3 runs of this setting (480 to 520 samples/s)"},
+		{"earlier runs", true, past(1, 200, 200, 200), "60.0 % faster than the last run of this setting (200 samples/s)"},
+		{"earlier runs", false, past(3, 330, 300, 340), ""},
+		{"earlier runs", false, past(3, 323, 322, 330), ""},
+		{"earlier runs", false, together(past(3, 500, 480, 520), flag(trace.FlagInjected)), ""},
+		{"cold cache", true, gauge(trace.GaugeDiskOurs, 100e6), "this is the first epoch, and ~572 MiB of it came from storage"},
+		{"cold cache", true, together(passes(20), gaugeUntil(trace.GaugeDiskOurs, 20, 100e6)), "the first epoch read ~182 MiB from storage, and the newest ~0 B"},
+		{"cold cache", false, together(passes(20), gauge(trace.GaugeDiskOurs, 100e6)), ""},
+		{"cold cache", false, gauge(trace.GaugeDiskOurs, 1e6), ""},
+		{"first step", true, firstTakes(5000), "the first step took 5.00 s, where 100 ms are usual"},
+		{"first step", false, firstTakes(300), ""},
+		{"power limit", true, together(gauge(trace.GaugePowerCapped, 100), gauge("nvml_power", 700)), "the GPU is at its power limit in 100 % of the samples (700 W), which lowers its clock"},
+		{"power limit", false, gauge(trace.GaugePowerCapped, 10), ""},
+	} {
+		s := uniform(60, nil, knob("num_workers", "1"), knob("batch_size", "32"))
+		c.mod(s)
+		slow(s)
+		a := judge(s, s.Recent).all
+		var says string
+		for _, f := range a.Asides {
+			if f.Rule == c.rule {
+				says = f.Evidence
+			}
+		}
+		if (says != "") != c.fires || len(says) < len(c.says) || says[:len(c.says)] != c.says {
+			t.Errorf("%s: %q, want %q", c.rule, says, c.says)
+		}
+		if len(a.Findings) > 0 {
+			t.Errorf("%s: it is advice as well: %+v", c.rule, a.Findings)
+		}
+		both := seen[c.rule]
+		both[map[bool]int{false: 0, true: 1}[c.fires]] = true
+		seen[c.rule] = both
+	}
+	for _, r := range asides {
+		if seen[r.Name] != [2]bool{true, true} {
+			t.Errorf("%q has no case in which it is told and one in which it is not", r.Name)
+		}
+	}
+}
+
+// past is what earlier runs reached; this one makes 320 samples/s.
+func past(runs int, median, low, high float64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		p := Past{float64(runs), median, low, high}
+		s.Gauges = map[string][]trace.Point{}
+		for _, g := range p.gauges() {
+			s.Gauges[g.name] = []trace.Point{{T: 1, V: *g.value}}
+		}
+	}
+}
+
+// firstTakes has the first step, which is of no rate, take so many ns.
+func firstTakes(ns int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		s.Recent[0].Flags |= trace.FlagFirstOfEpoch
+		s.Recent[0].Busy += ns - 100
+		for i := range s.Recent {
+			s.Recent[i].End += ns - 100
+			if i > 0 {
+				s.Recent[i].Start += ns - 100
+			}
+		}
+	}
+}
+
+// TestCost: what idleness costs is said where a rate was given, in the verdict.
+func TestCost(t *testing.T) {
+	s := uniform(60, map[trace.Cause]int64{trace.CauseDecode: 36, trace.CauseLaunch: 4}, knob("num_workers", "1"))
+	if v := judge(s, s.Recent); contains(v.Text, "$") {
+		t.Errorf("without a rate: %s", v.Text)
+	}
+	s.Meta.GPURate = 2.5
+	if v := judge(s, s.Recent); !contains(v.Text, "$0.90 of each hour is spent waiting for data, $1.00 on an idle device in all") {
+		t.Errorf("with a rate: %s", v.Text)
+	}
+}

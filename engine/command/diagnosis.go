@@ -1,0 +1,147 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+// diagnosis is what a session's numbers say of it: on the settings to keep, or on those of
+// a segment that is named.
+func diagnosis(name string, rate float64) (a advice.Advice, err error) {
+	path, segment, err := splitSession(name)
+	if err != nil {
+		return a, err
+	}
+	session, err := store.Open(path)
+	if err != nil {
+		return a, err
+	}
+	complain(os.Stderr, session)
+	s := all(session)
+	if rate > 0 {
+		s.Meta.GPURate = rate
+	}
+	rows := stall.Segments(s)
+	if segment == "" {
+		a, _ = advice.Overall(s, rows)
+		return a, nil
+	}
+	row, names := stall.Named(rows, segment)
+	if row < 0 {
+		return a, fault.New("diagnose", path, "it has no segment "+segment, "name one of "+strings.Join(names, ", "))
+	}
+	return advice.Of(s, s.Tally(rows[row].Segment.Index), rows), nil
+}
+
+// writeDiagnosis writes symptom, evidence, cause, remedy and gain of each finding, and
+// what there is to know besides.
+func writeDiagnosis(w io.Writer, a *advice.Advice) error {
+	if err := say(w, "symptom  %s\n", a.Verdict.Text); err != nil {
+		return err
+	}
+	for i := range a.Findings {
+		f := &a.Findings[i]
+		if err := say(w, "\nfinding  %d of %d: %s\n", i+1, len(a.Findings), f.Rule); err != nil {
+			return err
+		}
+		for _, line := range []struct{ label, text string }{
+			{"evidence", f.Evidence}, {"cause", f.Cause}, {"remedy", f.Remedy}, {"gain", f.Gain()},
+		} {
+			if line.text == "" {
+				continue
+			}
+			if err := say(w, "%-8s %s\n", line.label, line.text); err != nil {
+				return err
+			}
+		}
+	}
+	if len(a.Findings) == 0 && a.Text() != "" {
+		if err := say(w, "\nremedy   %s\n", a.Text()); err != nil {
+			return err
+		}
+	}
+	for i := range a.Asides {
+		if err := say(w, "\nremark   %s\n", a.Asides[i].Evidence); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// told is a finding as JSON.
+type told struct {
+	Rule     string `json:"rule"`
+	Evidence string `json:"evidence"`
+	Cause    string `json:"cause,omitempty"`
+	Remedy   string `json:"remedy"`
+	Knob     string `json:"knob,omitempty"`
+	From     string `json:"from,omitempty"`
+	Value    string `json:"value,omitempty"`
+	Share    number `json:"share"`          // of the active time that it is about
+	Gain     string `json:"gain,omitempty"` // at the most
+}
+
+func toldOf(a *advice.Advice) (findings []told) {
+	for i := range a.Findings {
+		f := &a.Findings[i]
+		findings = append(findings, told{f.Rule, f.Evidence, f.Cause, f.Remedy, f.Knob, f.From, f.Value, number(f.Share), f.Gain()})
+	}
+	return findings
+}
+
+// remarks are the asides as JSON.
+func remarks(a *advice.Advice) (texts []string) {
+	for i := range a.Asides {
+		texts = append(texts, fmt.Sprintf("%s: %s", a.Asides[i].Rule, a.Asides[i].Evidence))
+	}
+	return texts
+}
+
+// diagnosed is the part of the summary that says what ails a run.
+type diagnosed struct {
+	Findings     []told      `json:"findings,omitempty"`
+	Remarks      []string    `json:"remarks,omitempty"` // what nothing can be done about
+	MFU          *modelFLOPs `json:"mfu,omitempty"`     // of the last segment
+	Cost         *idleCost   `json:"idle_cost,omitempty"`
+	WorstBatches []blamed    `json:"worst_batches,omitempty"` // that starved the device longest
+	WorstSamples []blamed    `json:"worst_samples,omitempty"` // that took a worker longest
+}
+
+func diagnosedOf(s *trace.Snapshot, a *advice.Advice) diagnosed {
+	d := diagnosed{Findings: toldOf(a), Remarks: remarks(a)}
+	if c, ok := advice.CostOf(s, &stall.Breakdown{Totals: s.Total}); ok {
+		d.Cost = &idleCost{number(c.Rate), number(c.Idle), number(c.Data)}
+	}
+	if n := len(s.Segments); n > 0 {
+		if m, ok := stall.MFUOf(s, &s.Segments[n-1]); ok {
+			d.MFU = &modelFLOPs{number(m.Share), m.Type, number(m.Sample), number(m.Peak), m.From}
+		}
+	}
+	worst := stall.Blames(s)
+	d.WorstBatches, d.WorstSamples = blamedRows(worst.Batches), blamedRows(worst.Samples)
+	return d
+}
+
+// modelFLOPs is stall.MFU.
+type modelFLOPs struct {
+	Share  number `json:"share"`
+	Type   string `json:"type"`
+	Sample number `json:"flops_per_sample"`
+	Peak   number `json:"peak_flops"`
+	From   string `json:"peak_from"`
+}
+
+// idleCost is in dollars an hour, over the whole run.
+type idleCost struct {
+	Rate number `json:"gpu_rate"`
+	Idle number `json:"idle"`
+	Data number `json:"waiting_for_data"`
+}

@@ -1,0 +1,107 @@
+package command
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+// Looking for earlier runs ends after so many files, or so long.
+const (
+	pastFiles = 100
+	pastTime  = 2 * time.Second
+)
+
+// past looks for earlier runs of the same setting while a run goes on, and records what
+// they reached.
+type past struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// lookBack begins to look in the folder of sessions. self is the file of the run, and
+// knobs its settings at the start.
+func lookBack(r *trace.Recorder, m trace.Meta, self string, knobs []trace.Knob) *past {
+	ctx, cancel := context.WithTimeout(context.Background(), pastTime)
+	p := &past{cancel, make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		defer recoverTo(r, "look for earlier runs")
+		if found, ok := advice.NewPast(earlier(ctx, sessionDir(), &m, self, knobs)); ok {
+			found.Record(r)
+		}
+	}()
+	return p
+}
+
+// stop ends the search, also of a run that never had one.
+func (p *past) stop() {
+	if p != nil {
+		p.cancel()
+		<-p.done
+	}
+}
+
+// earlier are the samples a second of the newest runs of the same setting, at most
+// advice.MaxPast.
+func earlier(ctx context.Context, dir string, m *trace.Meta, self string, knobs []trace.Knob) (rates []float64) {
+	files := 0
+	for e := range store.Each(dir) {
+		if files++; files > pastFiles || ctx.Err() != nil {
+			break
+		}
+		if e.Err != nil || filepath.Base(e.Path) == filepath.Base(self) || !over(&e.Outcome) || !alike(&e.Meta, m) || e.Digest() != nil {
+			continue
+		}
+		if rate := rateOf(e.Session.Snapshot(0, 0), knobs); rate > 0 {
+			if rates = append(rates, rate); len(rates) == advice.MaxPast {
+				break
+			}
+		}
+	}
+	return rates
+}
+
+func over(o *trace.Outcome) bool { return o.Status == "finished" || o.Status == "stopped" }
+
+// alike reports whether two runs train the same on the same machine.
+func alike(a, b *trace.Meta) bool {
+	if a.Model != b.Model || a.Params != b.Params || a.Dataset != b.Dataset || a.Format != b.Format || a.Samples != b.Samples || a.Synthetic != b.Synthetic ||
+		a.Device != b.Device || a.DeviceKind != b.DeviceKind || a.Emulated != b.Emulated || a.Imported != b.Imported {
+		return false
+	}
+	for _, fact := range []string{"cpu", "threads", "cpu quota", "memory"} {
+		if trace.KnobValue(a.Host, fact) != trace.KnobValue(b.Host, fact) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameTraining are the knobs that make it another training, or the device's work another.
+var sameTraining = []string{"batch_size", "precision", "gradient_accumulation", "checkpointing"}
+
+// rateOf is what the settings to keep of a run reached; 0 where they were too few steps,
+// another training, or not its own speed.
+func rateOf(s *trace.Snapshot, knobs []trace.Knob) float64 {
+	rows := stall.Segments(s)
+	if len(rows) == 0 {
+		return 0
+	}
+	_, at := advice.Overall(s, rows)
+	r := &rows[at.Kept]
+	for _, k := range sameTraining {
+		if trace.KnobValue(r.Segment.Knobs, k) != trace.KnobValue(knobs, k) {
+			return 0
+		}
+	}
+	if r.Steps < advice.MinSteps || s.Tally(r.Segment.Index).Flags&(trace.FlagInjected|trace.FlagCeiling) != 0 {
+		return 0
+	}
+	return r.SamplesPerSecond
+}

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"errors"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/plan"
+	"dev.gpustall/engine/trace"
+)
+
+// Foresee says what may go wrong if changes were set: what refuses them, or what the
+// system's limits make of them. It takes some milliseconds, changes nothing, and may be
+// called from any goroutine.
+func (e *Engine) Foresee(changes []trace.Knob) []plan.Risk {
+	now := *e.wanted.Load()
+	k := now
+	for _, c := range changes {
+		if err := k.Set(c.Name, c.Value); err != nil {
+			return []plan.Risk{{Grave: true, Text: fault.Explain(err).Reason}}
+		}
+	}
+	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.cfg.Dataset.Info())); err != nil {
+		return []plan.Risk{{Grave: true, Text: fault.Explain(err).Reason}}
+	}
+	l := plan.ReadLimits()
+	return e.plans.Risks(now.Knobs, k.Knobs, &l)
+}
+
+// noteRisks warns of what may go wrong with the knobs in force, where it would end the
+// run; other risks are told where knobs are chosen.
+func (e *Engine) noteRisks(from plan.Knobs) {
+	l := plan.ReadLimits()
+	for _, r := range e.plans.Risks(from, e.applied.Knobs, &l) {
+		if r.Grave {
+			e.rec.Note("warn", "risk: "+r.Text)
+		}
+	}
+}
