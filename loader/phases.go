@@ -223,6 +223,7 @@ func (p *phaseTimer) lap(kind trace.Kind) {
 	now := p.w.l.clock.Now()
 	took := now - p.last
 	if took > slow {
+		p.w.split.piece = trace.Split{}
 		p.end(kind)
 		p.last = now
 		p.end(kind)
@@ -231,7 +232,8 @@ func (p *phaseTimer) lap(kind trace.Kind) {
 	if took > p.slowest.Took {
 		p.slowest = trace.Piece{Sample: int32(p.w.index.Load()), Kind: kind, Took: took}
 		if took > slow {
-			p.slowest.Split = p.w.split.piece
+			// The faster samples before it are in what was measured: a sixteenth of the batch.
+			p.slowest.Split = p.w.split.piece.Of(took)
 		}
 	}
 }

@@ -178,7 +178,7 @@ func TestSlowestPiece(t *testing.T) {
 		if s := built[1].Slowest.Split; s.Total() > 0 && (s.Bound() != trace.BoundIO || s.Total() < int64(19*time.Millisecond)) {
 			t.Errorf("a sleep is split %+v", s)
 		}
-		if got := built[0].Slowest; !got.OfSample() || got.Took > int64(20*time.Millisecond) {
+		if got := built[0].Slowest; !got.OfSample() || got.Sample == 37 {
 			t.Errorf("without a slow sample: %+v", got)
 		}
 	}

@@ -42,7 +42,7 @@ type splitter struct {
 	began    reading // of the batch
 	last     reading // of the phase
 	work     trace.Work
-	piece    trace.Split // what was measured last, of a phase; zero where it was not
+	piece    trace.Split // what was measured since it was cleared; zero where nothing was
 
 	took            int64     // worker time since a batch was last split, ns
 	readings        int       // in this batch
@@ -95,9 +95,10 @@ func (p *splitter) phase(k trace.Kind) {
 		return
 	}
 	now := p.read()
-	p.piece = between(p.last, now)
+	did := between(p.last, now)
+	p.piece.Add(did)
 	if k.IsPhase() {
-		p.work.Phases.Of(k).Add(p.piece)
+		p.work.Phases.Of(k).Add(did)
 	}
 	p.last = now
 }

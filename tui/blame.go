@@ -1,8 +1,6 @@
 package tui
 
 import (
-	"unicode/utf8"
-
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/figures"
@@ -121,18 +119,13 @@ func (b *blame) columns() []canvas.Column[culprit] {
 	}
 }
 
-// writeTail writes a text, or its end where not all of it has room: of a path that is what
-// tells it from others.
+// writeTail writes a text, or its end where not all of it has room.
 func writeTail(p *canvas.Pen, s string) {
-	const cut = ".."
-	if over := utf8.RuneCountInString(s) - p.Left(); over > 0 && p.Left() > len(cut) {
-		for range over + len(cut) {
-			_, n := utf8.DecodeRuneInString(s)
-			s = s[n:]
-		}
-		p.Text(canvas.Dim, cut)
+	end, cut := figures.Tail(s, p.Left())
+	if cut {
+		p.Text(canvas.Dim, figures.CutMark)
 	}
-	p.Text(canvas.Normal, s)
+	p.Text(canvas.Normal, end)
 }
 
 func (b *blame) about(_ *view, p *canvas.Pen) {

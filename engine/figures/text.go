@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // maxLine bounds what Line returns, in characters: the longest sentences that gpustall
@@ -27,6 +28,23 @@ func Line(s string) string {
 	}
 	return s
 }
+
+// Tail is the end of a text of which only n characters have room, less two for a mark: of
+// a path that is what tells it from others. cut says whether anything was left out.
+func Tail(s string, n int) (end string, cut bool) {
+	over := utf8.RuneCountInString(s) - n
+	if over <= 0 || n < 3 {
+		return s, false
+	}
+	for range over + len(CutMark) {
+		_, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+	}
+	return s, true
+}
+
+// CutMark stands where the beginning of a text was left out.
+const CutMark = ".."
 
 // Lines is text of several lines for a terminal or a log. Each stays a line, without
 // anything that is not printable.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
@@ -24,7 +25,7 @@ func (m *markdown) blame() {
 		for i := range b.Batches {
 			r := &b.Batches[i]
 			rows = append(rows, []string{figures.Count(r.Step), r.Who(), figures.Prose.Time(r.Took), or(r.Percentile(), "-"),
-				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), or(r.What(), "-"), or(r.Note(), "-")})
+				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), or(sampleName(r), "-"), or(r.Note(), "-")})
 		}
 		m.table(filled(rows))
 	}
@@ -33,11 +34,25 @@ func (m *markdown) blame() {
 		for i := range b.Samples {
 			r := &b.Samples[i]
 			rows = append(rows, []string{figures.Count(r.Step), r.Who(), figures.Prose.Time(r.Took), or(r.Percentile(), "-"),
-				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), r.What(), figures.Count(r.Seen)})
+				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), sampleName(r), figures.Count(r.Seen)})
 		}
 		m.table(filled(rows))
 	}
 	m.para("The worst of the whole run, by the time in which the device waited for a batch, and by the time that a sample took in its slowest phase; cached batches and those of a change of settings are left out. Rank is the percentile among all batches, or among the slowest samples of all batches. No core is the part in which the worker could have run and had no core; a dash means that it was not measured in that batch. Seen is how often a sample was the slowest of its batch: one that is seen once may have met a busy host, one that is slow again and again is itself to blame. Paths are below the data set's folder.")
+}
+
+// sampleName is the end of where a sample lies; all of it is in the summary's JSON.
+func sampleName(r *stall.Blamed) string {
+	const room = 26
+	name := r.What()
+	end, cut := figures.Tail(name, room)
+	if !cut {
+		return name
+	}
+	if before := name[:len(name)-len(end)]; (len(before)-len(strings.TrimRight(before, "\\")))%2 == 1 {
+		end = "\\" + end // of an escaped character
+	}
+	return figures.CutMark + end
 }
 
 // filled are the columns of a table in which anything stands.

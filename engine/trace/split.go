@@ -14,9 +14,12 @@ func (s *Split) Add(o Split) {
 	s.Blocked += o.Blocked
 }
 
-// of is ns in the proportions of s.
-func (s Split) of(ns int64) Split {
-	total := float64(max(s.Total(), 1))
+// Of is ns in the proportions of s; zero where s is.
+func (s Split) Of(ns int64) Split {
+	if s.Total() <= 0 {
+		return Split{}
+	}
+	total := float64(s.Total())
 	core := int64(float64(ns) * float64(s.Core) / total)
 	waiting := int64(float64(ns) * float64(s.Waiting) / total)
 	return Split{core, waiting, max(0, ns-core-waiting)}
@@ -79,7 +82,7 @@ func (s *Step) held() (p Phases) {
 		if like.Total() == 0 {
 			like = s.Work.Batch
 		}
-		*p.Of(k) = like.of(s.Stall[c])
+		*p.Of(k) = like.Of(s.Stall[c])
 	}
 	return p
 }
