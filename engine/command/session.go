@@ -172,7 +172,11 @@ func (r *run) close(status string, cause error) error {
 		stored := fault.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 		r.err = errors.Join(err, stored)
 		if !hung { // the end of the process closes them
-			r.err = errors.Join(r.err, r.dataset.Close(), r.device.dev.Close())
+			closed := r.device.dev.Close()
+			if fault.Explain(closed).Reason == fault.Explain(cause).Reason {
+				closed = nil // a device that failed says the same again
+			}
+			r.err = errors.Join(r.err, r.dataset.Close(), closed)
 		}
 	})
 	return r.err

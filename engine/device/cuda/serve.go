@@ -18,18 +18,14 @@ import (
 // more questions, or when a variant broke the GPU's context; then the process must
 // end, and it does not matter how.
 func ServeTrials() error {
-	answers := os.NewFile(3, "answers")
-	if _, err := answers.Stat(); err != nil {
-		return fault.New("try", "kernels", "gpustall alone starts this, for itself", "start gpustall run").Because(err)
-	}
-	return serve(os.Stdin, answers, nil)
+	return serve(os.Stdin, os.NewFile(3, "answers"), nil)
 }
 
 func serve(in io.Reader, out io.Writer, tamper func(*cudakernels.Plan)) error {
 	questions, answers := gob.NewDecoder(in), newEncoder(out)
 	var g greeting
 	if err := questions.Decode(&g); err != nil {
-		return err
+		return fault.New("try", "kernels", "gpustall alone starts this, for itself", "start gpustall run").Because(err)
 	}
 	dev, err := Open(Config{Ordinal: g.Ordinal})
 	if err != nil {

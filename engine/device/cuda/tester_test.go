@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"errors"
+	"io"
 	"os/exec"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
@@ -106,6 +108,14 @@ func TestNoTester(t *testing.T) {
 				t.Errorf("stored %v", store)
 			}
 		})
+	}
+}
+
+// A person who starts the process that tries kernels is told what to start instead.
+func TestServeNobody(t *testing.T) {
+	err := serve(strings.NewReader(""), io.Discard, nil)
+	if f := fault.Explain(err); !errors.Is(err, io.EOF) || f.Op == "" || f.Object == "" || f.Mend == "" {
+		t.Errorf("%v: %+v", err, f)
 	}
 }
 
