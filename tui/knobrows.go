@@ -91,7 +91,7 @@ func (k *knobs) drawRows(v *view, r canvas.Rectangle) {
 			group = g
 		}
 		if i == k.sel {
-			k.table.Cursor = pick(i == 0, 0, len(k.rows)) // the first one with its heading
+			k.table.Cursor = pick(i == 0 && r.H > 1, 0, len(k.rows)) // the first one with its heading
 		}
 		k.rows = append(k.rows, k.rowOf(v, i))
 	}

@@ -13,6 +13,14 @@ import (
 	"dev.gpustall/tui/internal/demo"
 )
 
+// TestOneRowOfKnobs: where a tall verdict leaves the panel one row, it is the selected knob's.
+func TestOneRowOfKnobs(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 80, 24)
+	s.analysis.told.Verdict.Text = strings.Repeat("input-bound: the device waits ", 20)
+	s.mustShow("▸ num_workers")
+}
+
 // TestKnobStates walks a change through staged, requested and confirmed.
 func TestKnobStates(t *testing.T) {
 	run := session()
