@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/knob"
 )
 
@@ -131,7 +132,7 @@ func noCommand(root *cobra.Command, name string) error {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usageError{fault.New("run", cmd.CommandPath(), fmt.Sprintf("it got %d arguments", len(args)), "name "+what)}
+			return usageError{fault.New("run", cmd.CommandPath(), "it got "+figures.Counted(len(args), "argument", "arguments"), "name "+what)}
 		}
 		return nil
 	}
