@@ -26,6 +26,7 @@ func TestCompare(t *testing.T) {
 	}{
 		{"slower settings of one run", side(t, "tuned", ""), side(t, "tuned", "A"), evidence.Different, true},
 		{"itself", side(t, "tuned", ""), side(t, "tuned", ""), evidence.Same, true},
+		{"the baseline by its number", side(t, "tuned", "A"), side(t, "tuned", "#0"), evidence.Same, true},
 		{"another device", side(t, "tuned", ""), side(t, "emulated", ""), evidence.Unknown, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

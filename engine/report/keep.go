@@ -29,6 +29,8 @@ func (m *markdown) keep() {
 	if flags := asFlags(advice.Changed(m.rows[0].Segment.Knobs, knobs)); flags != "" {
 		m.line("- Keep the settings of segment %s. As flags, beside those of the run:", m.rows[row].Name())
 		m.fenced(flags)
+	} else if a.Keep.Text != "" && row != 0 {
+		m.line("- Keep the settings of segment %s, which need no flags beside those of the run.", m.rows[row].Name())
 	} else if a.Keep.Text != "" {
 		m.line("- Keep the settings of segment %s, with which the run was started.", m.rows[row].Name())
 	} else {

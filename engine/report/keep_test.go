@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -42,5 +43,22 @@ func TestDataLoader(t *testing.T) {
 func TestFlags(t *testing.T) {
 	if got, want := asFlags(knobList("num_workers=4 inject_cpu=50µs ceiling=on data=a'b")), `--num-workers=4 --data='a'\''b'`; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestKeepABaseline: a baseline that was chosen is not what the run was started with,
+// also where the same flags make it.
+func TestKeepABaseline(t *testing.T) {
+	run := scripts()["injected"]
+	run.stretches = []stretch{run.stretches[1], run.stretches[0]}
+	s := run.run(t)
+	s.Baseline = trace.Baseline{Segment: 1}
+	var b bytes.Buffer
+	if err := Markdown(&b, s, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	if !strings.Contains(text, "Keep the settings of segment A, which need no flags beside those of the run.") {
+		t.Errorf("%.3000s", b.String())
 	}
 }

@@ -33,15 +33,18 @@ func (s *SegmentStats) Name() string {
 	if s.Baseline {
 		return "A"
 	}
-	return "#" + strconv.Itoa(int(s.Segment.Index))
+	return s.number()
 }
 
-// Named is the row of a name, A or #2; below 0 where there is none of it. names are all.
+func (s *SegmentStats) number() string { return "#" + strconv.Itoa(int(s.Segment.Index)) }
+
+// Named is the row of a name, A or #2; below 0 where there is none of it. names are all. The
+// baseline goes by its number too.
 func Named(rows []SegmentStats, name string) (row int, names []string) {
 	row = -1
 	for i := range rows {
 		names = append(names, rows[i].Name())
-		if names[i] == name {
+		if name == names[i] || name == rows[i].number() {
 			row = i
 		}
 	}
