@@ -16,6 +16,7 @@ import (
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -26,12 +27,13 @@ func newCompare() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "compare A B",
-		Short: "Say how one session did against another, and how sure that is",
+		Short: "Say how one session or sweep did against another, and how sure that is",
 		Long: `Compare two sessions: throughput with its interval, step times, what the device
 waited for, and the settings and the environment in which they differ. A session is a
 file, a name that gpustall sessions lists, or latest; of one with several segments the
 settings are compared that its report says to keep, or those of the segment that is
-named behind a colon, as in latest:#2 or latest:A.
+named behind a colon, as in latest:#2 or latest:A. Of two folders that gpustall sweep
+has written, each configuration is compared that both have measured.
 
 With --fail-if the exit code is 1 where B is certainly worse by more than that, for use
 in CI: slower=5% (throughput), memory=10% (held by the device). What is not known yet
@@ -41,6 +43,9 @@ does not fail; it is said on standard error.`,
 			limits, err := parseLimits(fails)
 			if err != nil {
 				return err
+			}
+			if sweep.IsFolder(args[0]) && sweep.IsFolder(args[1]) {
+				return compareSweeps(args, asJSON, &out, limits)
 			}
 			var sides [2]report.Side
 			for i, name := range args {
@@ -59,7 +64,7 @@ does not fail; it is said on standard error.`,
 			if err := out.write("the comparison", write, sides[0].Session, sides[1].Session); err != nil {
 				return err
 			}
-			return judge(os.Stderr, c, limits)
+			return judge(os.Stderr, c.Sides[1].Session, &c.Throughput, [2]int64{c.Sides[0].Memory, c.Sides[1].Memory}, limits)
 		},
 	}
 	cmd.Flags().StringSliceVar(&fails, "fail-if", nil, "fail where B is worse by more than so much: "+knob.Choice(limitNames())+", as in slower=5%")
@@ -108,19 +113,18 @@ type limit struct {
 // certainly worse than A, at least, or false where that is not known, and why.
 type criterion struct {
 	name, what string
-	worse      func(*report.Comparison) (share float64, why string, known bool)
+	worse      func(t *evidence.Change, memory [2]int64) (share float64, why string, known bool)
 }
 
 var criteria = []criterion{
-	{"slower", "less throughput", func(c *report.Comparison) (float64, string, bool) {
-		t := &c.Throughput
+	{"slower", "less throughput", func(t *evidence.Change, _ [2]int64) (float64, string, bool) {
 		if t.Answer == evidence.Unknown {
 			return 0, t.Missing.String(), false
 		}
 		return 1 - t.Hi, "", true
 	}},
-	{"memory", "more device memory", func(c *report.Comparison) (float64, string, bool) {
-		a, b := c.Sides[0].Memory, c.Sides[1].Memory
+	{"memory", "more device memory", func(_ *evidence.Change, memory [2]int64) (float64, string, bool) {
+		a, b := memory[0], memory[1]
 		if a == 0 || b == 0 {
 			return 0, "not measured", false
 		}
@@ -161,9 +165,9 @@ func parseLimits(texts []string) (limits []limit, err error) {
 }
 
 // judge fails where B is certainly worse than a limit allows, and says what is not known.
-func judge(w io.Writer, c *report.Comparison, limits []limit) error {
+func judge(w io.Writer, b string, t *evidence.Change, memory [2]int64, limits []limit) error {
 	for _, l := range limits {
-		share, why, known := l.worse(c)
+		share, why, known := l.worse(t, memory)
 		if !known {
 			if err := say(w, "gpustall: compare: whether B is worse (%s) is not known yet: %s\n", l.what, why); err != nil {
 				return err
@@ -171,7 +175,7 @@ func judge(w io.Writer, c *report.Comparison, limits []limit) error {
 			continue
 		}
 		if share > l.share {
-			return fault.New("compare", c.Sides[1].Session, fmt.Sprintf("at least %s %s than A, where %s are allowed",
+			return fault.New("compare", b, fmt.Sprintf("at least %s %s than A, where %s are allowed",
 				figures.Prose.Percent(share), l.what, figures.Prose.Percent(l.share)), "see in what the two differ")
 		}
 	}

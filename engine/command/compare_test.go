@@ -38,7 +38,7 @@ func TestFailIf(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b bytes.Buffer
-			if err := judge(&b, c.c, limits); (err != nil) != c.fails {
+			if err := judge(&b, c.c.Sides[1].Session, &c.c.Throughput, [2]int64{c.c.Sides[0].Memory, c.c.Sides[1].Memory}, limits); (err != nil) != c.fails {
 				t.Errorf("the error is %v", err)
 			}
 			if !strings.Contains(b.String(), c.says) || c.says == "" && b.Len() > 0 {

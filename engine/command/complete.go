@@ -30,7 +30,7 @@ func complete(cmd *cobra.Command) {
 				_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}
-		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget"} {
+		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder"} {
 			if c.Flags().Lookup(f) != nil {
 				_ = c.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
 			}
@@ -39,6 +39,8 @@ func complete(cmd *cobra.Command) {
 			switch v := f.Value.(type) {
 			case *knobFlag:
 				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.words(), cobra.ShellCompDirectiveNoFileComp))
+			case *listFlag:
+				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.words(), cobra.ShellCompDirectiveNoFileComp))
 			case *injectFlag:
 				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.what("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 			}
@@ -46,7 +48,7 @@ func complete(cmd *cobra.Command) {
 		switch c.Name() {
 		case "report", "replay":
 			c.ValidArgsFunction = completeSession
-		case "run", "sessions", "doctor":
+		case "run", "sessions", "doctor", "sweep":
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
 	}

@@ -54,6 +54,7 @@ var house = map[string][]string{
 	"engine/document":             {"engine/figures"},
 	"engine/plot":                 {"engine/trace", "engine/figures", "engine/stall"},
 	"engine/report":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict", "engine/document", "engine/plot"},
+	"engine/sweep":                {"engine/trace", "engine/trace/store", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/document", "engine/plot"},
 	"engine/command":              nil, // composes: may import all
 	"tui/canvas":                  {},
 	"tui":                         {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict"},

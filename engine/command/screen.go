@@ -19,6 +19,7 @@ import (
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/tui"
@@ -221,10 +222,11 @@ func newReport(string) *cobra.Command {
 	var out output
 	var rate float64
 	cmd := &cobra.Command{
-		Use:   "report SESSION",
-		Short: "Write a session's report",
-		Long:  "Write the report of a session: a file, a name that gpustall sessions lists, or latest.",
-		Args:  exactly(1, "one session"),
+		Use:   "report SESSION|SWEEP",
+		Short: "Write the report of a session or a sweep",
+		Long: `Write the report of a session: a file, a name that gpustall sessions lists, or
+latest. Of a sweep's folder it is made anew from the sessions in it.`,
+		Args: exactly(1, "one session"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			i := slices.Index(report.FormatNames(), format)
 			if i < 0 {
@@ -235,6 +237,12 @@ func newReport(string) *cobra.Command {
 			}
 			if !goodRate(rate) {
 				return refuseRate(rate)
+			}
+			if format == "png" && out.path == "" && columnsOf(os.Stdout) > 0 {
+				return refuse("--format png", "a terminal shows no picture", "name a file with --output")
+			}
+			if sweep.IsFolder(args[0]) {
+				return reportSweep(sweep.Folder(args[0]), format, &out)
 			}
 			path, err := findSession(args[0])
 			if err != nil {

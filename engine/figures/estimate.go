@@ -115,6 +115,9 @@ func (f Form) appendRatioRange(b []byte, e Estimate) []byte {
 	return f.between(b, e, e.place(1, finestRatio), false)
 }
 
+// RatioRange is the interval of a ratio.
+func (f Form) RatioRange(e Estimate) string { return string(f.appendRatioRange(nil, e)) }
+
 // AppendGain writes a ratio as a change: "+34 %", "~+34 %"; from tenfold on as a
 // ratio.
 func (f Form) AppendGain(b []byte, e Estimate) []byte {

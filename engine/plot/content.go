@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"image/color"
 	"math"
 
 	"gonum.org/v1/plot"
@@ -97,7 +98,12 @@ func (c content) group(area *draw.Canvas, g int, x, y scale) {
 			t.Font.Size *= 0.82
 		}
 		if t.Width(b.Texts[g]) <= width*1.3 || len(c.Bars)*len(c.Groups) <= 3 {
-			area.FillText(t, vg.Point{X: middle, Y: min(end, area.Max.Y-t.Height(b.Texts[g])) + 3*pixel}, b.Texts[g])
+			at := min(end, area.Max.Y-t.Height(b.Texts[g])) + 3*pixel
+			if at < end { // it lies on a whisker that leaves the picture
+				half, high := t.Width(b.Texts[g])/2+2*pixel, t.Height(b.Texts[g])
+				area.FillPolygon(color.White, []vg.Point{{X: middle - half, Y: at}, {X: middle + half, Y: at}, {X: middle + half, Y: at + high}, {X: middle - half, Y: at + high}})
+			}
+			area.FillText(t, vg.Point{X: middle, Y: at}, b.Texts[g])
 		}
 	}
 }

@@ -56,10 +56,11 @@ func Throughput(rows []Row, title, axis string) *Chart {
 		Lo: each(rows, func(r *Row) float64 { return r.Rate.Lo }), Hi: each(rows, func(r *Row) float64 { return r.Rate.Hi })}
 	b.Texts = written(b.Values, figures.Rate)
 	return &Chart{Name: "throughput", Title: title, X: axis, Y: "samples/s", Groups: names(rows), Bars: []Bars{b},
-		Note: "Steady steps. " + whiskers}
+		Note: "Steady steps. " + Whiskers}
 }
 
-const whiskers = "Whiskers are 95 % intervals; where there is none, too little was measured for one."
+// Whiskers says what they are.
+const Whiskers = "Whiskers are 95 % intervals; where there is none, too little was measured for one."
 
 // Epochs sets the time of an epoch beside what the device computes and what a worker
 // loads in it: the longer of the two is what the epoch cannot be shorter than.

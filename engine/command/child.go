@@ -1,0 +1,110 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/trace"
+)
+
+// childPatience is how long a child that was told to end may take.
+const childPatience = 15 * time.Second
+
+// child does a run of a sweep in a process of its own: gpustall run. Nothing that a run
+// leaves behind (its heap, page-locked memory, a device's context, the threads that
+// Go has begun) is there in the next, a run that dies takes nothing else with it, and what
+// is measured is what the command alone would measure.
+func child(ctx context.Context, j sweep.Job) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fault.Wrap(err, "find", "gpustall's own file", "start it by its path")
+	}
+	args := append([]string{"run", "--json", "--interval", "0.25", "--epochs", "0", "--steps", strconv.Itoa(j.Steps), "--session", j.Session}, flagsOf(j.Settings)...)
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = childPatience
+	complaints := &tail{}
+	cmd.Stderr = complaints
+	lines, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fault.Wrap(err, "start", self, "check that it can be run")
+	}
+	sum := follow(lines, j.Progress)
+	err = cmd.Wait()
+	switch {
+	case err == nil, cmd.ProcessState.ExitCode() == exitDiverged: // its times are good
+		return nil
+	case sum.Failure != nil && sum.Failure.Reason != "":
+		return sum.Failure
+	case complaints.last() != "":
+		return fmt.Errorf("%w: %s", err, complaints.last())
+	}
+	return err
+}
+
+// childLine is what a sweep reads of a line of a child.
+type childLine struct {
+	Type    string       `json:"type"`
+	Step    int          `json:"step"`
+	Failure *fault.Error `json:"failure"`
+}
+
+// follow reads a child's lines to the end and returns the last.
+func follow(r io.Reader, progress func(step int)) (end childLine) {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 64<<20) // a summary with many segments is long
+	for s.Scan() {
+		var t childLine
+		if json.Unmarshal(s.Bytes(), &t) != nil {
+			continue
+		}
+		if end = t; t.Type == "progress" {
+			progress(t.Step)
+		}
+	}
+	_, _ = io.Copy(io.Discard, r) // so that the child is not held up by a line that is too long
+	return end
+}
+
+// flagsOf are settings as a run's flags.
+func flagsOf(settings []trace.Knob) (flags []string) {
+	for _, k := range settings {
+		if what, inject := strings.CutPrefix(k.Name, trace.InjectPrefix); inject {
+			flags = append(flags, "--inject="+what+"="+k.Value)
+			continue
+		}
+		flags = append(flags, "--"+flagName(k.Name)+"="+k.Value)
+	}
+	return flags
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ b []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 4096
+	t.b = append(t.b, p...)
+	t.b = t.b[max(0, len(t.b)-most):]
+	return len(p), nil
+}
+
+// last is the last line.
+func (t *tail) last() string {
+	lines := bytes.Split(bytes.TrimSpace(t.b), []byte("\n"))
+	return string(lines[len(lines)-1])
+}

@@ -1,0 +1,138 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/sweep"
+)
+
+func newSweep(version string) *cobra.Command {
+	f := &sweepFlags{version: version}
+	cmd := &cobra.Command{
+		Use:   "sweep --out DIR",
+		Short: "Measure many settings: a grid or a ladder, with table, CSV and pictures",
+		Long: `Measure many configurations, each in a process of its own, and say which is the
+fastest and how sure that is. A flag with several values separated by commas is an
+axis, and all combinations are measured:
+
+  gpustall sweep --knob num_workers=0,2,4 --steps 200 --out DIR
+  gpustall sweep --device cpu,emu:h100 --precision fp32 --out DIR
+
+A ladder adds settings one by one and says what each brought; a rung without + starts
+from the baseline:
+
+  gpustall sweep --ladder 'baseline; num_workers=4; +pin_memory; +precision=bf16' --out DIR
+
+With --repeat the runs take turns, and the intervals hold what differs from run to run.
+DIR gets the sessions, results.csv, report.md, report.html and the pictures. What DIR
+already has of a sweep is not measured again, so the same command goes on with one that
+was stopped. gpustall report DIR and gpustall compare DIR DIR read it.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runSweep(cmd.Context(), f, os.Stdout, os.Stderr)
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// runSweep measures what the flags ask for. A signal ends it, and what was measured until
+// then is written down.
+func runSweep(parent context.Context, f *sweepFlags, out, log io.Writer) error {
+	p, err := f.plan()
+	if err != nil {
+		return err
+	}
+	folder := sweep.Folder(f.out)
+	ctx, got, stop := untilSignal(parent, nil)
+	defer stop()
+	_ = say(log, "%s\n", announce(p))
+	results, err := p.Measure(ctx, folder, child, teller(out, log))
+	if results == nil {
+		return errors.Join(got(), err)
+	}
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if werr := results.Write(folder, replaceFile); werr != nil {
+		return fault.Wrap(werr, "write the results of the sweep to", f.out, "free some space: gpustall report writes them again from the sessions")
+	}
+	_ = say(out, "\n")
+	if err := results.Brief().Markdown(out); err != nil {
+		return fault.Wrap(err, "write the results to", "standard output", "gpustall report "+f.out+" writes them again")
+	}
+	_ = say(out, "results  %s\nreport   %s\npage     %s\n", folder.Path(sweep.ResultFile), folder.Path(sweep.ReportFile), folder.Path(sweep.PageFile))
+	if sig := got(); sig != nil {
+		_ = say(log, "stopped: %s of %s are measured; the same command goes on\n", figures.Count(results.Done()), figures.Counted(len(p.Order()), "run", "runs"))
+		return sig
+	}
+	return results.Err(f.out)
+}
+
+// announce says what is to be done.
+func announce(p *sweep.Plan) string {
+	text := fmt.Sprintf("%s, %s of %s and %s of warm-up each", figures.Counted(len(p.Configs), "configuration", "configurations"),
+		figures.Counted(p.Repeat, "run", "runs"), figures.Counted(p.Steps, "step", "steps"), figures.Count(p.Warmup))
+	for i := range p.Configs {
+		c := &p.Configs[i]
+		if c.Refused != "" {
+			text += fmt.Sprintf("\nleft out: %s: %s", figures.Line(c.Name), figures.Line(c.Refused))
+		}
+		for _, idle := range c.Idle {
+			text += fmt.Sprintf("\nnote: %s: %s", figures.Line(c.Name), figures.Line(idle))
+		}
+	}
+	return text
+}
+
+// teller writes a line for each run that ends, and draws a bar meanwhile.
+func teller(out, log io.Writer) func(sweep.Event) {
+	bar, tty, under := progressTo(log), columnsOf(log) > 0, ""
+	return func(e sweep.Event) {
+		if tty && e.Ended && under != "" {
+			bar(under, 1, 1) // its line is taken by what follows
+			under = ""
+		}
+		at := fmt.Sprintf("[%d/%d] %s", e.Done, e.Of, figures.Line(e.Name))
+		if e.Round > 0 {
+			at += fmt.Sprintf(" (run %d)", e.Round+1)
+		}
+		switch {
+		case !e.Ended && tty:
+			what := fmt.Sprintf("[%d/%d] %s", e.Done+1, e.Of, figures.Line(e.Name))
+			if e.Left > 0 {
+				what += "  ETA " + figures.Clock(int64(e.Left))
+			}
+			bar(what, min(e.Step, e.Steps-1), e.Steps)
+			under = what
+		case !e.Ended:
+		case e.Err != nil:
+			_ = say(out, "%s: failed: %s\n", at, figures.Line(e.Err.Error()))
+		default:
+			m := e.Measured
+			text := fmt.Sprintf("%s: %s samples/s  util %s  data %s", at, figures.Rate(m.SamplesPerSecond), figures.Prose.Percent(m.Utilisation), figures.Prose.Percent(m.DataShare))
+			switch {
+			case e.Kept:
+				text += "  (measured before)"
+			case e.Left > 0:
+				text += fmt.Sprintf("  (%s, ETA %s)", figures.Prose.Time(int64(e.Took)), figures.Clock(int64(e.Left)))
+			default:
+				text += fmt.Sprintf("  (%s)", figures.Prose.Time(int64(e.Took)))
+			}
+			_ = say(out, "%s\n", text)
+		}
+	}
+}
+
+// replaceFile writes a file of the results.
+func replaceFile(path string, content func(io.Writer) error) error {
+	return writeFile(path, true, content)
+}

@@ -1,0 +1,270 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/trace"
+)
+
+// sweepFlags are what a sweep can be asked for: a flag of one value holds for all
+// configurations, one of several is an axis.
+type sweepFlags struct {
+	version string
+	out     string
+	steps   int
+	warmup  int
+	repeat  int
+	seed    int64
+	lr      float64
+	ladder  string
+	devices []string
+	models  []string
+	data    []string
+	axes    []string // --knob
+	knobs   knobFlags
+	lists   []*listFlag
+}
+
+func (f *sweepFlags) add(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.StringVar(&f.out, "out", "", "folder for sessions, table and pictures; one that has a sweep is gone on with")
+	fs.StringArrayVar(&f.axes, "knob", nil, "a knob and its values, as in num_workers=0,2,4; may be repeated")
+	fs.StringVar(&f.ladder, "ladder", "", "settings that are added one by one: 'baseline; num_workers=4; +pin_memory'")
+	fs.IntVar(&f.steps, "steps", 100, "steps of a run that count")
+	fs.IntVar(&f.warmup, "warmup", 10, "steps before them that do not")
+	fs.IntVar(&f.repeat, "repeat", 1, "runs of each configuration, in turns")
+	fs.StringSliceVar(&f.devices, "device", nil, "auto, cpu, cuda[:N] or emu:PRESET, or several (default: auto)")
+	fs.StringSliceVar(&f.models, "model", nil, "cnn or resnet18, or both (default: as gpustall run)")
+	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
+	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
+	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
+	single := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.knobs.add(single)
+	single.VisitAll(func(one *pflag.Flag) {
+		k, ok := one.Value.(*knobFlag)
+		if !ok {
+			fs.AddFlag(one) // what is injected is written with commas already
+			return
+		}
+		l := &listFlag{knobFlag: k}
+		f.lists = append(f.lists, l)
+		list := fs.VarPF(l, one.Name, "", one.Usage)
+		list.NoOptDefVal, list.Annotations = one.NoOptDefVal, one.Annotations
+	})
+}
+
+// listFlag is a knob's flag that takes several values.
+type listFlag struct {
+	*knobFlag
+	values []string
+}
+
+func (l *listFlag) Set(text string) error {
+	for v := range strings.SplitSeq(text, ",") {
+		if err := l.check(v); err != nil {
+			return err
+		}
+		l.values = append(l.values, v)
+	}
+	return nil
+}
+
+// plan is what the flags ask for. Every value is checked, and every configuration.
+func (f *sweepFlags) plan() (*sweep.Plan, error) {
+	switch {
+	case f.out == "":
+		return nil, refuse("--out", "it is not given", "name a folder")
+	case f.steps < 1 || f.steps > 1<<30:
+		return nil, refuse(fmt.Sprintf("--steps %d", f.steps), "out of range", "choose 1 or more")
+	case f.warmup < 0 || f.warmup > 1<<30:
+		return nil, refuse(fmt.Sprintf("--warmup %d", f.warmup), "out of range", "choose 0 or more")
+	case f.repeat < 1 || f.repeat > sweep.MaxRepeat:
+		return nil, refuse(fmt.Sprintf("--repeat %d", f.repeat), "out of range", fmt.Sprintf("choose 1 to %d", sweep.MaxRepeat))
+	case !(f.lr >= 0 && f.lr < 1e9):
+		return nil, refuse(fmt.Sprintf("--lr %g", f.lr), "not a positive number", "give one, or 0 for the default")
+	}
+	base, axes, err := f.settings()
+	if err != nil {
+		return nil, err
+	}
+	p := &sweep.Plan{Base: base, Steps: f.steps, Warmup: f.warmup, Repeat: f.repeat, Version: f.version}
+	if f.ladder == "" {
+		p.Configs = sweep.Grid(axes)
+	} else {
+		if len(axes) > 0 {
+			return nil, refuse("--ladder", "there is an axis too ("+axes[0].Name+")", "give one value of each, or leave the ladder out")
+		}
+		p.Ladder = true
+		if p.Configs, err = sweep.Ladder(f.ladder); err != nil {
+			return nil, usageError{err}
+		}
+		for i := range p.Configs {
+			for j, k := range p.Configs[i].Adds {
+				if err := checkSetting(k.Name, k.Value); err != nil {
+					return nil, usageError{fault.Wrap(err, "read ladder", strconv.Quote(p.Configs[i].Name), "gpustall run --help lists the knobs and what they take")}
+				}
+				p.Configs[i].Adds[j] = k
+			}
+		}
+	}
+	const most = 1000
+	if len(p.Configs) > most {
+		return nil, refuse("--knob", fmt.Sprintf("%d configurations are too many", len(p.Configs)), fmt.Sprintf("ask for %d or fewer", most))
+	}
+	devices := map[string]*sized{}
+	err = p.Check(func(all []trace.Knob) (string, []string) { return possible(devices, all) })
+	return p, err
+}
+
+// settings are what holds for all configurations, and what is varied.
+func (f *sweepFlags) settings() (base []trace.Knob, axes []sweep.Axis, err error) {
+	add := func(name string, values []string) {
+		switch len(values) {
+		case 0:
+		case 1:
+			base = append(base, trace.Knob{Name: name, Value: values[0]})
+		default:
+			axes = append(axes, sweep.Axis{Name: name, Values: values})
+		}
+	}
+	for _, of := range []struct {
+		name   string
+		values []string
+	}{{sweep.Data, f.data}, {sweep.Device, f.devices}, {sweep.Model, f.models}} {
+		for _, v := range of.values {
+			if err := checkSetting(of.name, v); err != nil {
+				return nil, nil, usageError{err}
+			}
+		}
+		add(of.name, of.values)
+	}
+	if f.seed != 1 {
+		add("seed", []string{strconv.FormatInt(f.seed, 10)})
+	}
+	if f.lr > 0 {
+		add("lr", []string{strconv.FormatFloat(f.lr, 'g', -1, 64)})
+	}
+	for _, k := range f.knobs.inject.given {
+		add(k.Name, []string{k.Value})
+	}
+	for _, l := range f.lists {
+		add(l.row.Name, l.values)
+	}
+	for _, text := range f.axes {
+		name, values, _ := strings.Cut(text, "=")
+		name = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")
+		list := strings.Split(values, ",")
+		for i := range list {
+			if list[i] = strings.TrimSpace(list[i]); list[i] == "" {
+				return nil, nil, refuse(fmt.Sprintf("--knob %q", text), "a value is empty", "write it as num_workers=0,2,4")
+			}
+			if err := checkSetting(name, list[i]); err != nil {
+				return nil, nil, usageError{err}
+			}
+		}
+		add(name, list)
+	}
+	seen := map[string]bool{}
+	for _, a := range append(slices.Clone(axes), sweep.Axis{}) {
+		if seen[a.Name] || trace.KnobValue(base, a.Name) != "" {
+			return nil, nil, refuse("--knob "+a.Name, "it is given twice", "give all its values at once")
+		}
+		seen[a.Name] = true
+		for i, v := range a.Values {
+			if slices.Contains(a.Values[:i], v) {
+				return nil, nil, refuse("--knob "+a.Name, "it has the value "+v+" twice", "leave one out; --repeat measures again")
+			}
+		}
+	}
+	return base, axes, nil
+}
+
+// checkSetting refuses a value that a setting does not take, wherever it is run.
+func checkSetting(name, value string) error {
+	switch name {
+	case sweep.Device:
+		if value == "auto" || value == "cpu" || value == "cuda" || strings.HasPrefix(value, "cuda:") {
+			return nil
+		}
+		if strings.HasPrefix(value, "emu:") {
+			_, err := emu.Find(value)
+			return err
+		}
+		return fault.New("set", "device="+value, "there is none of that name", "choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
+	case sweep.Model:
+		if !slices.Contains(nn.Names(), value) {
+			return fault.New("set", "model="+strconv.Quote(value), "there is no model of that name", "choose "+knob.Choice(nn.Names()))
+		}
+		return nil
+	case sweep.Data:
+		if !exists(value) {
+			return fault.New("set", "data="+value, "there is no such file or folder", "gpustall data make writes a synthetic one")
+		}
+		return nil
+	}
+	probe := engine.DefaultKnobs()
+	return probe.Set(name, value)
+}
+
+// sized is what is known of a device before it is trained on.
+type sized struct {
+	info     device.Info
+	defaults engine.Knobs
+	own      bool // it brings a workload of its own
+	err      error
+}
+
+// possible says why settings cannot be run here, and else which have no effect.
+func possible(devices map[string]*sized, all []trace.Knob) (refused string, idle []string) {
+	name := trace.KnobValue(all, sweep.Device)
+	if name == "" {
+		name = "auto"
+	}
+	d := devices[name]
+	if d == nil {
+		d = look(name)
+		devices[name] = d
+	}
+	if d.err != nil {
+		return d.err.Error(), nil
+	}
+	if d.own && trace.KnobValue(all, sweep.Model) != "" {
+		return name + " brings its own workload, which takes no model", nil
+	}
+	k := d.defaults
+	for _, s := range all {
+		if engine.KnobTable.Find(s.Name) == nil || s.Value == tuneAgain || s.Value == tuneKnown {
+			continue
+		}
+		if err := k.Set(s.Name, s.Value); err != nil {
+			return err.Error(), nil
+		}
+	}
+	if err := k.Check(d.info); err != nil {
+		return err.Error(), nil
+	}
+	return "", engine.KnobTable.Ineffective(k, engine.Specs(d.info))
+}
+
+// look opens a device for as long as it takes to ask what it can do.
+func look(name string) *sized {
+	o, err := openDevice(name, false, trace.NewClock())
+	if err != nil {
+		return &sized{err: err}
+	}
+	s := &sized{info: o.dev.Info(), defaults: o.defaults(), own: o.fixed()}
+	s.err = o.dev.Close()
+	return s
+}

@@ -1,0 +1,89 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/sweep"
+)
+
+// reportSweep writes a sweep's report from its sessions.
+func reportSweep(f sweep.Folder, format string, out *output) error {
+	r, err := sweep.Load(f)
+	if err != nil {
+		return err
+	}
+	formats := map[string]func(io.Writer) error{"csv": r.CSV, "png": r.Sheet().PNG}
+	if format == "markdown" || format == "html" {
+		d, err := r.Document()
+		if err != nil {
+			return fmt.Errorf("draw the sweep in %s: %w", f, err)
+		}
+		formats["markdown"], formats["html"] = d.Markdown, d.HTML
+	}
+	write := formats[format]
+	if write == nil {
+		return refuse("--format "+format, "a sweep has no timeline of its own", "name one of the sessions in "+f.Path("sessions"))
+	}
+	return out.write("the report", write)
+}
+
+// compareSweeps relates two sweeps, and judges each configuration that both have.
+func compareSweeps(dirs []string, asJSON bool, out *output, limits []limit) error {
+	var sides [2]*sweep.Results
+	for i, dir := range dirs {
+		var err error
+		if sides[i], err = sweep.Load(sweep.Folder(dir)); err != nil {
+			return err
+		}
+	}
+	c, err := sweep.Compare(sides[0], sides[1], dirs[0], dirs[1])
+	if err != nil {
+		return err
+	}
+	write := c.Markdown
+	if asJSON {
+		write = func(w io.Writer) error { return json.NewEncoder(w).Encode(sweepsOf(c)) }
+	}
+	if err := out.write("the comparison", write); err != nil {
+		return err
+	}
+	var worse []error
+	for i := range c.Pairs {
+		p := &c.Pairs[i]
+		if err := judge(os.Stderr, p.Name, &p.Throughput, [2]int64{p.A.Memory, p.B.Memory}, limits); err != nil {
+			worse = append(worse, err)
+		}
+	}
+	return errors.Join(worse...)
+}
+
+// sweeps is a sweep.Comparison as JSON.
+type sweeps struct {
+	Type    string         `json:"type"`
+	A       string         `json:"a"`
+	B       string         `json:"b"`
+	Margin  number         `json:"margin"`
+	Configs []sweepsConfig `json:"configurations"`
+}
+
+type sweepsConfig struct {
+	Name       string  `json:"name"`
+	A          number  `json:"a_samples_per_s"`
+	B          number  `json:"b_samples_per_s"`
+	Throughput changed `json:"throughput"`
+	Busy       changed `json:"busy_per_sample"`
+}
+
+func sweepsOf(c *sweep.Comparison) sweeps {
+	out := sweeps{Type: "sweep_comparison", A: c.Names[0], B: c.Names[1], Margin: evidence.DefaultMargin}
+	for i := range c.Pairs {
+		p := &c.Pairs[i]
+		out.Configs = append(out.Configs, sweepsConfig{p.Name, number(p.A.Rate.Value), number(p.B.Rate.Value), changedOf(&p.Throughput), changedOf(&p.Busy)})
+	}
+	return out
+}

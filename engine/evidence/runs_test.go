@@ -1,0 +1,86 @@
+package evidence
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// rounds draws runs of equal configurations whose level differs from run to run and, for
+// all alike, from round to round.
+func rounds(r *rand.Rand, configs, repeat int, between, drift float64) [][]Stretch {
+	of := make([][]Stretch, configs)
+	for i := range of {
+		of[i] = make([]Stretch, repeat)
+	}
+	for j := range repeat {
+		shared := drift * r.NormFloat64()
+		for i := range of {
+			level := 20e6 * math.Exp(shared+between*r.NormFloat64())
+			blocks := make([]Block, 200)
+			for k := range blocks {
+				ns := int64(level * (1 + 0.05*r.NormFloat64()))
+				blocks[k] = Block{Steps: 1, Samples: 32, Active: ns, Busy: ns / 2}
+			}
+			of[i][j] = Measure(Series{Blocks: blocks})
+		}
+	}
+	return of
+}
+
+// TestRuns: equal settings are called different in at most 5 of 100 sweeps, though runs
+// of them differ by far more than steps within a run. One round says so far more often,
+// which is why --repeat is there.
+func TestRuns(t *testing.T) {
+	const trials = 400
+	for _, tt := range []struct {
+		configs, repeat int
+		most            int // of trials, called different
+		least           int
+	}{
+		{2, 3, 32, 0}, {4, 2, 32, 0}, {3, 5, 32, 0},
+		{2, 1, trials, trials / 4},
+	} {
+		r := rand.New(rand.NewPCG(7, uint64(tt.configs*10+tt.repeat)))
+		wrong := 0
+		for range trials {
+			runs := NewRuns(rounds(r, tt.configs, tt.repeat, 0.05, 0.10))
+			if runs.Compare(0, 1, DefaultMargin).Throughput.Answer == Different {
+				wrong++
+			}
+		}
+		if wrong > tt.most || wrong < tt.least { // 5 % and 3 standard errors
+			t.Errorf("%d configurations in %d rounds: %d of %d called different, at most %d and at least %d expected", tt.configs, tt.repeat, wrong, trials, tt.most, tt.least)
+		}
+	}
+}
+
+// TestRunsFind: a difference beyond what runs differ by is found, whatever the rounds do.
+func TestRunsFind(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	of := rounds(r, 3, 3, 0.005, 0.2)
+	for j := range of[2] {
+		s := &of[2][j]
+		s.Step.Mean /= 1.3
+	}
+	runs := NewRuns(of)
+	c := runs.Compare(0, 2, DefaultMargin).Throughput
+	if c.Answer != Different || c.Lo > 1.3 || c.Hi < 1.3 || c.Hi/c.Lo > 1.2 {
+		t.Errorf("%+v", c)
+	}
+	if e := runs.Rate(0); !(e.Lo < e.Value && e.Value < e.Hi) {
+		t.Errorf("a rate without an interval: %+v", e)
+	}
+	of[2][1] = Stretch{}
+	if n := NewRuns(of).Rounds(2); n != 2 {
+		t.Errorf("%d runs of the third", n)
+	}
+}
+
+func TestStudent(t *testing.T) {
+	for free, want := range map[int]float64{1: 12.706, 2: 4.303, 10: 2.228, 11: 2.201, 20: 2.086, 60: 2.000, 1000: 1.962} {
+		if got := student(free); math.Abs(got-want) > 0.003 {
+			t.Errorf("%d degrees of freedom: %.4f, want %.3f", free, got, want)
+		}
+	}
+}

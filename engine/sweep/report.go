@@ -1,0 +1,289 @@
+package sweep
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/document"
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// text is what comes from outside as a line of a document. A ~ before a number strikes
+// nothing out.
+func text(s string) string { return about.ReplaceAllString(document.Text(figures.Line(s)), "~$1") }
+
+var about = regexp.MustCompile(`\\~([0-9x])`)
+
+// Brief is the answer and the tables.
+func (r *Results) Brief() *document.Document {
+	d := &document.Document{}
+	d.Heading(1, "gpustall sweep: "+text(r.subject()))
+	d.Para("**%s.**", text(r.Headline()))
+	if words := advice.Words(r.Labels()); words != "" {
+		d.Para("Note: %s. See the caveats.", text(words))
+	}
+	for _, t := range r.Tables() {
+		d.Table(t)
+	}
+	none := false
+	for i := range r.Rows {
+		if row := &r.Rows[i]; !row.Measured() {
+			d.Line("- %s has no numbers: %s.", text(row.Name), text(row.why()))
+			none = true
+		}
+	}
+	if none {
+		d.Line("")
+	}
+	d.Para("%s", r.meaning())
+	if why := r.Workers(); len(why) > 0 {
+		d.Heading(2, "Which num_workers, and why")
+		for _, line := range why {
+			d.Line("- %s.", text(line))
+		}
+		d.Line("")
+	}
+	return d
+}
+
+// Document is the whole report, with its pictures, whose files lie beside it when it is
+// markdown.
+func (r *Results) Document() (*document.Document, error) {
+	d := r.Brief()
+	d.Heading(2, "Pictures")
+	for _, c := range r.Charts() {
+		var b bytes.Buffer
+		if err := c.PNG(&b); err != nil {
+			return nil, err
+		}
+		d.Picture(document.Picture{Title: text(c.Title), File: c.Name + ".png", PNG: b.Bytes()})
+	}
+	d.Heading(2, "Verdicts")
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if m := row.First(); m != nil {
+			d.Line("- %s: %s.", text(row.Name), text(m.Verdict.Text))
+			if m.Hint != "" {
+				d.Line("  - Next: %s.", text(m.Hint))
+			}
+		}
+	}
+	d.Line("")
+	r.caveats(d)
+	r.environment(d)
+	return d, nil
+}
+
+// subject is what was trained on what, where that is the same everywhere.
+func (r *Results) subject() string {
+	model, device := r.common(func(m *trace.Meta) string { return m.Model }), r.common(func(m *trace.Meta) string { return m.Device })
+	return fmt.Sprintf("%s on %s", model, device)
+}
+
+// common is what the runs have in common, or how many different ones there are.
+func (r *Results) common(of func(*trace.Meta) string) string {
+	var all []string
+	for i := range r.Rows {
+		for _, m := range r.Rows[i].Runs {
+			if m != nil && !slices.Contains(all, of(&m.Meta)) {
+				all = append(all, of(&m.Meta))
+			}
+		}
+	}
+	switch len(all) {
+	case 0:
+		return "nothing"
+	case 1:
+		return all[0]
+	}
+	return fmt.Sprintf("%d of them", len(all))
+}
+
+// Tables are what was measured: throughput and its comparisons, then what an epoch and a
+// step take.
+func (r *Results) Tables() [][][]string {
+	cumulative := []string{">against the first"}
+	if r.Plan.Ladder {
+		cumulative = []string{">cumulative", ">this rung"}
+	}
+	rates := [][]string{slices.Concat(r.heads(), []string{">samples/s", ">95 % interval"}, cumulative, []string{">util.", ">data"})}
+	times := [][]string{append(r.heads(), ">epoch", ">load", ">a worker", ">compute", ">step p50", ">p95", ">memory", ">runs")}
+	for i := range r.Rows {
+		row, what := &r.Rows[i], r.what(i)
+		if !row.Measured() {
+			rates = append(rates, append(what, dashes(len(rates[0])-len(what))...))
+			continue
+		}
+		cells := append(what, figures.Rate(row.Rate.Value), interval(row.Rate), speedUp(&row.Against.Throughput, i == r.Base))
+		if r.Plan.Ladder {
+			cells = append(cells, speedUp(&row.Added.Throughput, row.before < 0))
+		}
+		rates = append(rates, append(cells, figures.Prose.Percent(row.Stats.Utilisation()), figures.Prose.Percent(row.Stats.DataShare())))
+		memory := "-"
+		if row.Memory > 0 {
+			memory = figures.Prose.Bytes(row.Memory)
+		}
+		times = append(times, append(r.what(i), figures.Prose.Time(row.perEpoch(row.Stats.Active())), figures.Prose.Time(row.perEpoch(row.Stats.Load)),
+			figures.Prose.Time(row.share()), figures.Prose.Time(row.perEpoch(row.Stats.Busy)), figures.Prose.Time(row.P50), figures.Prose.Time(row.P95), memory,
+			fmt.Sprintf("%d/%d", row.Done(), r.Plan.Repeat)))
+	}
+	return [][][]string{rates, times}
+}
+
+// heads are the columns that tell the configurations apart: the settings that are
+// varied, or the rungs' names.
+func (r *Results) heads() []string {
+	names := r.Plan.Names()
+	if r.Plan.Ladder {
+		return []string{"rung"}
+	}
+	if len(names) == 0 {
+		return []string{"configuration"}
+	}
+	return slices.Clone(names)
+}
+
+// what is a configuration in those columns.
+func (r *Results) what(i int) (cells []string) {
+	names := r.Plan.Names()
+	if r.Plan.Ladder || len(names) == 0 {
+		return []string{text(r.Rows[i].Name)}
+	}
+	for _, n := range names {
+		cells = append(cells, text(r.Plan.value(i, n)))
+	}
+	return cells
+}
+
+// why is why a configuration has no numbers.
+func (r *Result) why() string {
+	switch {
+	case r.Refused != "":
+		return "not possible here: " + r.Refused
+	case r.Failed != "":
+		return "failed: " + r.Failed
+	}
+	return "not measured yet"
+}
+
+func dashes(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = "-"
+	}
+	return out
+}
+
+// interval is that of a rate.
+func interval(e figures.Estimate) string {
+	if !(e.Lo <= e.Hi) {
+		return "-"
+	}
+	return figures.Rate(e.Lo) + " to " + figures.Rate(e.Hi)
+}
+
+// speedUp is a change of throughput as a factor.
+func speedUp(c *evidence.Change, first bool) string {
+	switch {
+	case first:
+		return "-"
+	case c.Ratio <= 0:
+		return "-"
+	case c.Answer == evidence.Unknown && c.Missing.What != evidence.Precision:
+		return figures.Prose.Ratio(figures.Rough(c.Ratio))
+	}
+	return fmt.Sprintf("%s (%s)", figures.Prose.Ratio(c.Estimate()), figures.Prose.RatioRange(c.Estimate()))
+}
+
+// meaning explains the tables.
+func (r *Results) meaning() string {
+	p := r.Plan
+	s := fmt.Sprintf("Each configuration ran %s of %s, after %s of warm-up that do not count, each in a process of its own",
+		figures.Counted(p.Repeat, "time", "times"), figures.Counted(p.Steps, "step", "steps"), figures.Count(p.Warmup))
+	if p.Repeat > 1 {
+		s += ", in turns. The intervals hold what varies within a run and from run to run"
+	} else {
+		s += ". The intervals hold what varies within the run; what differs from run to run (the page cache, neighbours, clock rates) is in the numbers and not in the intervals: --repeat 3 measures it"
+	}
+	return s + ". x is how many times as fast; ~ marks one without an interval. Epoch times follow from the rate. Load is what all workers together spend on an epoch's batches, a worker its share of that, compute what the device does."
+}
+
+func (r *Results) caveats(d *document.Document) {
+	d.Heading(2, "Caveats")
+	for _, l := range r.Labels() {
+		d.Line("- [%s] %s.", text(l.Words), text(l.Sentence))
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		for _, idle := range row.Idle {
+			d.Line("- %s: %s.", text(row.Name), text(idle))
+		}
+	}
+	if best := r.Best(); best >= 0 && r.count() > 2 && best != r.Base {
+		d.Line("- The fastest was picked among %s with the steps that picked it, so chance favours it: measure it once more against the first to be sure of its gain.", figures.Count(r.count()))
+	}
+	for _, f := range []struct {
+		what string
+		of   func(*trace.Meta) string
+	}{
+		{"gpustall", func(m *trace.Meta) string { return m.Version }},
+		{"machine", func(m *trace.Meta) string { return trace.KnobValue(m.Host, "CPU") + trace.KnobValue(m.Host, "host") }},
+	} {
+		if _, err := fmt.Sscanf(r.common(f.of), "%d of them", new(int)); err == nil {
+			d.Line("- The runs are not all of one %s.", f.what)
+		}
+	}
+	d.Line("- This is one sweep on one machine: nothing here speaks of others.")
+	d.Line("")
+}
+
+// environment is what the runs have in common.
+func (r *Results) environment(d *document.Document) {
+	d.Heading(2, "Environment")
+	add := func(name, value string) {
+		if value != "" {
+			d.Line("- %s: %s", text(name), text(value))
+		}
+	}
+	add("device", r.common(func(m *trace.Meta) string { return m.Device }))
+	add("model", r.common(func(m *trace.Meta) string { return m.Model }))
+	add("data set", r.common(func(m *trace.Meta) string { return m.Dataset }))
+	add("gpustall", r.common(func(m *trace.Meta) string { return m.Version }))
+	for i := range r.Rows {
+		if m := r.Rows[i].First(); m != nil {
+			for _, k := range m.Meta.Host {
+				add(k.Name, k.Value)
+			}
+			break
+		}
+	}
+	add("settings of all", title(r.Plan.Base))
+	d.Line("")
+}
+
+// Write makes the folder's results: the table, the report as markdown and as a page, and
+// the pictures. write is how a file is written.
+func (r *Results) Write(f Folder, write func(path string, content func(io.Writer) error) error) error {
+	if err := write(f.Path(ResultFile), r.CSV); err != nil {
+		return err
+	}
+	d, err := r.Document()
+	if err != nil {
+		return err
+	}
+	for _, c := range r.Charts() {
+		if err := write(f.Path(c.Name+".png"), c.PNG); err != nil {
+			return err
+		}
+	}
+	if err := write(f.Path(ReportFile), d.Markdown); err != nil {
+		return err
+	}
+	return write(f.Path(PageFile), d.HTML)
+}
