@@ -4,15 +4,17 @@
 // behind, and the original tar.gz of each. The format is described at
 // https://www.cs.toronto.edu/~kriz/cifar.html.
 //
-// All samples of a split are held in memory (184 MB for training). Read copies
-// one sample's planes out of it, as a reader of a page-cached file would;
-// Decode turns the planes (CHW) into pixels (HWC).
+// Read reads one sample's planes from the file: in a folder of the binary version the
+// one that lies there, which the system's page cache keeps as long as there is room, else
+// what was unpacked into memory (154 MB for training). Decode turns the planes (CHW) into
+// pixels (HWC).
 package cifar
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"dev.gpustall/engine/fault"
@@ -51,7 +53,7 @@ var ErrNotCIFAR = errors.New("no CIFAR-10 here")
 // classNames are those of batches.meta, used where that file is missing.
 var classNames = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
 
-// Dataset is one split of CIFAR-10 in memory. It is safe for concurrent use.
+// Dataset is one split of CIFAR-10. It is safe for concurrent use.
 type Dataset struct {
 	info   loader.Info
 	parts  []part
@@ -62,10 +64,17 @@ type Dataset struct {
 type part struct {
 	file   string
 	n      int
-	labels []byte // one per sample
-	planes []byte // n times Pixels, at stride
-	off    int    // of the first sample's planes in planes
+	labels []byte      // one per sample
+	planes io.ReaderAt // n times Pixels, at stride; also an io.Closer if it is a file
+	off    int         // of the first sample's planes in planes
 	stride int
+}
+
+func (p *part) close() error {
+	if f, ok := p.planes.(io.Closer); ok {
+		return f.Close()
+	}
+	return nil
 }
 
 // Open reads the training split at path: a folder of either version, a tar.gz of
@@ -75,7 +84,7 @@ func Open(path string) (*Dataset, error) { return open(path, false) }
 // OpenTest reads the test split at path.
 func OpenTest(path string) (*Dataset, error) { return open(path, true) }
 
-func open(path string, test bool) (*Dataset, error) {
+func open(path string, test bool) (d *Dataset, err error) {
 	src, err := detect(path)
 	if err != nil {
 		return nil, err
@@ -88,7 +97,12 @@ func open(path string, test bool) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{}
+	defer func() {
+		if err != nil {
+			closeAll(found)
+		}
+	}()
+	d = &Dataset{}
 	names := classNames
 	if b, ok := found[metaFile(src.format)]; ok && b.names != nil {
 		names = b.names
@@ -165,8 +179,13 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		s.Raw = make([]byte, Pixels)
 	}
 	s.Raw = s.Raw[:Pixels]
-	off := part.off + i*part.stride
-	copy(s.Raw, part.planes[off:off+Pixels])
+	if _, err := part.planes.ReadAt(s.Raw, int64(part.off+i*part.stride)); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fault.New("read", filepath.Join(d.info.Path, part.file), fmt.Sprintf("%v in its sample %d", err, i),
+			fault.Mend(err, "put it back as it was: it shrank since it was opened")).Because(err)
+	}
 	s.Label = int32(part.labels[i])
 	return nil
 }
@@ -211,8 +230,12 @@ func interleave(dst, src *[Pixels]byte) {
 	}
 }
 
-// Close forgets the samples.
+// Close closes the files.
 func (d *Dataset) Close() error {
+	var errs []error
+	for i := range d.parts {
+		errs = append(errs, d.parts[i].close())
+	}
 	d.parts, d.starts, d.info.Samples = nil, nil, 0
-	return nil
+	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -310,6 +311,27 @@ func TestReadBounds(t *testing.T) {
 	}
 	if err := d.Decode(&loader.Sample{Raw: make([]byte, 5)}); err == nil {
 		t.Error("Decode of 5 bytes succeeds")
+	}
+}
+
+// A file that shrinks while it is read is an error that names it, and not the end of data.
+func TestShrunk(t *testing.T) {
+	dir := t.TempDir()
+	copyDir(t, "bin", dir)
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := os.Truncate(filepath.Join(dir, "data_batch_3.bin"), Record+5); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Read(t.Context(), &loader.Sample{Index: 4}); err != nil {
+		t.Error(err)
+	}
+	err = d.Read(t.Context(), &loader.Sample{Index: 5})
+	if err == nil || !strings.Contains(err.Error(), "data_batch_3.bin") || !strings.Contains(err.Error(), "shrank") || errors.Is(err, io.EOF) {
+		t.Errorf("err = %v", err)
 	}
 }
 

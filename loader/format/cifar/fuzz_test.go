@@ -122,7 +122,7 @@ func FuzzBinary(f *testing.F) {
 	f.Add(b[:Record])
 	f.Add(b[:17])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := parseBinary("data_batch_1.bin", b)
+		c, err := parseBinary("data_batch_1.bin", bytes.NewReader(b), int64(len(b)))
 		if err == nil {
 			checkContent(t, c)
 		}
@@ -151,7 +151,10 @@ func FuzzArchive(f *testing.F) {
 
 func checkContent(t *testing.T, c *content) {
 	t.Helper()
-	if c.n <= 0 || len(c.labels) != c.n || c.off+(c.n-1)*c.stride+Pixels > len(c.planes) {
-		t.Errorf("%d samples, %d labels, %d bytes at stride %d", c.n, len(c.labels), len(c.planes), c.stride)
+	if c.n <= 0 || len(c.labels) != c.n {
+		t.Fatalf("%d samples, %d labels", c.n, len(c.labels))
+	}
+	if _, err := c.planes.ReadAt(make([]byte, Pixels), int64(c.off+(c.n-1)*c.stride)); err != nil {
+		t.Errorf("the last of %d samples at stride %d: %v", c.n, c.stride, err)
 	}
 }

@@ -46,7 +46,7 @@ func parsePython(name string, b []byte) (*content, error) {
 		}
 		labels[i] = byte(l)
 	}
-	return &content{part: part{file: name, n: n, labels: labels, planes: arr.rows(), stride: Pixels}}, nil
+	return &content{part: part{file: name, n: n, labels: labels, planes: bytes.NewReader(arr.rows()), stride: Pixels}}, nil
 }
 
 // parsePythonMeta reads batches.meta: a dict whose "label_names" are the classes.

@@ -2,6 +2,7 @@ package cifar
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"errors"
@@ -131,12 +132,18 @@ func isFile(p string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// load parses the wanted files, and the optional one when it is there.
-func (s source) load(want []string, optional string) (map[string]*content, error) {
+// load parses the wanted files, and the optional one when it is there. What it returns
+// may hold files open.
+func (s source) load(want []string, optional string) (found map[string]*content, err error) {
 	if s.dir == "" {
 		return s.loadArchive(want, optional)
 	}
-	found := make(map[string]*content, len(want)+1)
+	found = make(map[string]*content, len(want)+1)
+	defer func() {
+		if err != nil {
+			closeAll(found)
+		}
+	}()
 	for _, name := range append([]string{optional}, want...) {
 		full := filepath.Join(s.dir, name)
 		f, st, err := loader.Open(full)
@@ -146,14 +153,32 @@ func (s source) load(want []string, optional string) (map[string]*content, error
 		if err != nil {
 			return nil, fault.File(err, "open data", full, pickleMend)
 		}
-		c, err := parse(name, s.format, f, st.Size())
-		f.Close()
+		c, err := s.parseFile(name, f, st.Size())
 		if err != nil {
 			return nil, fault.Wrap(err, "read", full, "")
 		}
 		found[name] = c
 	}
 	return found, nil
+}
+
+func closeAll(found map[string]*content) {
+	for _, c := range found {
+		_ = c.close() // what was read of it was right
+	}
+}
+
+// parseFile takes f over: it stays open if samples are to be read from it.
+func (s source) parseFile(name string, f *os.File, size int64) (c *content, err error) {
+	if s.format == FormatBinary && name != metaFile(s.format) && size <= maxFile {
+		c, err = parseBinary(name, f, size)
+	} else {
+		c, err = parse(name, s.format, f, size)
+	}
+	if err != nil || c.planes != io.ReaderAt(f) {
+		_ = f.Close()
+	}
+	return c, err
 }
 
 // parse reads one file of the data set. size is its length, -1 when unknown.
@@ -167,7 +192,7 @@ func parse(name, format string, r io.Reader, size int64) (*content, error) {
 	}
 	n, err := buf.ReadFrom(io.LimitReader(r, maxFile+1))
 	if err != nil {
-		return nil, fault.Reason(err.Error()+", so it may be truncated or damaged", fault.Mend(err, mend)).Because(err)
+		return nil, unreadable(err)
 	}
 	if n > maxFile {
 		return nil, fault.Reason(fmt.Sprintf("more than the %d bytes that a CIFAR-10 file may have", maxFile), "check that it is one")
@@ -178,27 +203,40 @@ func parse(name, format string, r io.Reader, size int64) (*content, error) {
 	case name == metaFile(format):
 		return parsePythonMeta(buf.Bytes())
 	case format == FormatBinary:
-		return parseBinary(name, buf.Bytes())
+		return parseBinary(name, bytes.NewReader(buf.Bytes()), n)
 	}
 	return parsePython(name, buf.Bytes())
 }
 
-// parseBinary splits a file of records: a label byte, then the red, the green
-// and the blue plane, row by row. The bytes are kept as they are.
-func parseBinary(name string, b []byte) (*content, error) {
-	if len(b) == 0 {
+// parseBinary reads the labels of a file of records: a label byte, then the red, the
+// green and the blue plane, row by row. The planes stay where they are.
+func parseBinary(name string, r io.ReaderAt, size int64) (*content, error) {
+	if size == 0 {
 		return nil, fault.Reason("the file is empty", mend)
 	}
-	if r := len(b) % Record; r != 0 {
+	if rest := size % Record; rest != 0 {
 		return nil, fault.Reason(fmt.Sprintf("%d bytes is not a whole number of %d-byte records (%d left over), so it is truncated or damaged",
-			len(b), Record, r), mend)
+			size, Record, rest), mend)
 	}
-	n := len(b) / Record
-	labels := make([]byte, n)
+	labels := make([]byte, size/Record)
+	in := bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<20)
 	for i := range labels {
-		labels[i] = b[i*Record]
+		var err error
+		if labels[i], err = in.ReadByte(); err == nil {
+			_, err = in.Discard(Pixels)
+		}
+		if err != nil {
+			return nil, unreadable(err)
+		}
 	}
-	return &content{part: part{file: name, n: n, labels: labels, planes: b, off: 1, stride: Record}}, nil
+	return &content{part: part{file: name, n: len(labels), labels: labels, planes: r, off: 1, stride: Record}}, nil
+}
+
+func unreadable(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fault.Reason(err.Error()+", so it may be truncated or damaged", fault.Mend(err, mend)).Because(err)
 }
 
 // parseNames reads batches.meta.txt: a class name a line. It returns nil when
