@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"strings"
 )
 
@@ -14,14 +15,14 @@ const digestFormat = 4
 
 var errDigest = errors.New("not a digest of this version")
 
-// MarshalBinary writes the digest for a file.
-func (d *Digest) MarshalBinary() ([]byte, error) {
-	c := codec{write: true}
+// WriteTo writes the digest for a file, piece by piece: that of a long run has 20 MB.
+func (d *Digest) WriteTo(w io.Writer) (n int64, err error) {
+	c := codec{w: w}
 	c.digest(d)
-	return c.b, c.err
+	return c.n, c.err
 }
 
-// UnmarshalBinary reads what MarshalBinary wrote.
+// UnmarshalBinary reads what WriteTo wrote.
 func (d *Digest) UnmarshalBinary(b []byte) error {
 	c := codec{b: b}
 	c.digest(d)
@@ -31,12 +32,13 @@ func (d *Digest) UnmarshalBinary(b []byte) error {
 	return c.err
 }
 
-// codec writes values to b, or reads them from its front. One description of the
-// format serves both.
+// codec writes values to w or, where there is none, reads them from the front of b. One
+// description of the format serves both.
 type codec struct {
-	b     []byte
-	write bool
-	err   error
+	w   io.Writer
+	n   int64  // bytes written
+	b   []byte // scratch memory of a writer
+	err error
 }
 
 // fixed is values of fixed size, by pointers to them.
@@ -45,8 +47,8 @@ func (c *codec) fixed(values ...any) {
 		if c.err != nil {
 			return
 		}
-		if c.write {
-			c.b, c.err = binary.Append(c.b, binary.LittleEndian, v)
+		if c.w != nil {
+			c.put(v)
 			continue
 		}
 		n, err := binary.Decode(c.b, binary.LittleEndian, v)
@@ -56,6 +58,14 @@ func (c *codec) fixed(values ...any) {
 		}
 		c.b = c.b[n:]
 	}
+}
+
+func (c *codec) put(v any) {
+	if c.b, c.err = binary.Append(c.b[:0], binary.LittleEndian, v); c.err != nil {
+		return
+	}
+	n, err := c.w.Write(c.b)
+	c.n, c.err = c.n+int64(n), err
 }
 
 // length is that of a list with at most limit elements.
@@ -74,7 +84,7 @@ func (c *codec) length(n, limit int) int {
 // list is a list of values of fixed size.
 func list[T any](c *codec, l *[]T, limit int) {
 	n := c.length(len(*l), limit)
-	if !c.write && n > 0 {
+	if c.w == nil && n > 0 {
 		*l = make([]T, n)
 	}
 	if n > 0 {
@@ -86,7 +96,7 @@ func list[T any](c *codec, l *[]T, limit int) {
 func pointers[T any](c *codec, l *[]*T, limit int, each func(*T)) {
 	n := c.length(len(*l), limit)
 	for i := range n {
-		if !c.write {
+		if c.w == nil {
 			*l = append(*l, new(T))
 		}
 		if each((*l)[i]); c.err != nil {

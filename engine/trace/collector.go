@@ -237,7 +237,7 @@ func (c *Collector) drops() [NumTracks]int64 {
 	return d
 }
 
-// What waits for the file at most; 16 MiB each.
+// What waits for the file at most: 16 MiB and 22 MiB.
 const (
 	maxPendingSpans = 1 << 19
 	maxPendingSteps = 1 << 16

@@ -155,7 +155,8 @@ func (s *Session) Add(b *Batch) {
 	// growing them needs no lock; publishing the new lengths does.
 	recent := s.recent
 	if len(recent)+len(b.Steps) > 2*MaxRecent {
-		recent = slices.Clone(recent[max(0, len(recent)-MaxRecent):])
+		kept := recent[max(0, len(recent)-MaxRecent):]
+		recent = append(make([]Step, 0, 2*MaxRecent), kept...) // room for as many more, at once
 	}
 	recent = append(recent, b.Steps...)
 	segments := mergeSegments(s.segments, b.Segments)

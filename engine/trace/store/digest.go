@@ -25,22 +25,19 @@ const (
 
 // putDigest writes the digest of the steps that are in the file already.
 func (st *File) putDigest(tx *sql.Tx) error {
-	raw, err := st.digest.MarshalBinary()
-	if err != nil {
-		return err
-	}
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestSpeed)
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(raw); err != nil {
+	sum := crc32.NewIEEE()
+	if _, err := st.digest.WriteTo(io.MultiWriter(w, sum)); err != nil {
 		return err
 	}
 	if err := w.Close(); err != nil {
 		return err
 	}
-	_, err = tx.Exec(`INSERT OR REPLACE INTO digest VALUES(1, ?, ?)`, b.Bytes(), crc32.ChecksumIEEE(raw))
+	_, err = tx.Exec(`INSERT OR REPLACE INTO digest VALUES(1, ?, ?)`, b.Bytes(), sum.Sum32())
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"dev.gpustall/engine/trace"
 )
@@ -97,7 +98,7 @@ func Decode(dst []trace.Span, b []byte) ([]trace.Span, error) {
 	if _, err := io.ReadFull(flate.NewReader(bytes.NewReader(r.b)), raw); err != nil {
 		return dst, errChunk
 	}
-	return decodeSpans(dst, raw, count)
+	return decodeSpans(slices.Grow(dst, int(count)), raw, count)
 }
 
 // decodeSpans appends the spans of a chunk's body to dst.
