@@ -9,8 +9,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// An interlude ends when the gain is known to within precise, after long when it is known
-// that there is one, and after twice that when at least its bounds are.
+// An interlude ends when the gain is known to within precise or a tenth of itself, after
+// long when it is known that there is one, and after twice that when at least its bounds are.
 const (
 	precise = 0.05
 	long    = int64(10 * time.Second)
@@ -32,9 +32,10 @@ func (e *Experiment) interlude(s *trace.Snapshot) {
 	so := e.so(s)
 	c := &so.Change.Throughput
 	active := so.Sides[sideB].Active
+	within := max(math.Log1p(precise), math.Abs(math.Log(c.Ratio))/10)
 	switch {
 	case c.Answer == evidence.Unknown && c.Missing.What != evidence.Precision:
-	case math.Log(c.Hi/c.Lo) <= 2*math.Log1p(precise), c.Answer != evidence.Unknown && active >= long, active >= 2*long:
+	case math.Log(c.Hi/c.Lo) <= 2*within, c.Answer != evidence.Unknown && active >= long, active >= 2*long:
 		e.finish(s, sideA, "")
 	}
 }

@@ -16,7 +16,6 @@ import (
 type run struct {
 	t       *testing.T
 	session *trace.Session
-	batch   trace.Batch
 	random  *rand.Rand
 	noise   float64
 

@@ -50,7 +50,7 @@ func (m *markdown) experiment(x *stall.Experiment) {
 		what = x.Changes()
 	}
 	m.line("- **%s: %s** (%s, %s after the start)", sentence(x.Name()), what, x.Segments(), figures.Prose.Time(x.Start))
-	m.line("  - Asked: %s", x.Asks())
+	m.line("  - Asked: %s.", x.Asks())
 	m.line("  - Answer: %s.", x.Text())
 	if x.Sides[1].Steps > 0 {
 		m.line("  - Measured: %s; %s; %s left out as transition.", m.side("as it was found", &x.Sides[0]), m.side("as it was tried", &x.Sides[1]), figures.Counted(x.LeftOut, "step", "steps"))

@@ -37,8 +37,9 @@ type script struct {
 	loss      func(step int) (loss float32, correct int32)
 	outcome   trace.Outcome
 	notes     []string // warnings
-	capacity  int      // of the tracks; 0: enough
-	nvml      float64  // utilisation gauge at each step; 0: none
+	asked     []trace.Experiment
+	capacity  int     // of the tracks; 0: enough
+	nvml      float64 // utilisation gauge at each step; 0: none
 }
 
 const batchSize = 100
@@ -120,6 +121,9 @@ func (p *player) play() {
 	p.clock.ns.Store(p.now)
 	for _, n := range p.notes {
 		p.rec.Note("warn", n)
+	}
+	for _, x := range p.asked {
+		p.rec.Experiment(x)
 	}
 }
 
@@ -223,6 +227,20 @@ func scripts() map[string]script {
 	tuned := script{meta: meta("tuned"), stretches: []stretch{before, fast, ceiling}, perEpoch: 60, loss: learning, outcome: trace.Outcome{Status: "finished", PeakBytes: 300 << 20}, nvml: 97}
 	tuned.meta.Synthetic, tuned.meta.Dataset = true, "synthetic CIFAR-10"
 	all["tuned"] = tuned
+
+	turn, back := fast, slow
+	turn.steps, back.steps, back.reason = 60, 60, "num_workers 4 -> 0"
+	answered := trace.Experiment{
+		Kind: trace.Paired, Start: 2e9, End: 9e9, First: 1, Last: 3, Budget: 300e9, Kept: true,
+		A: []trace.Knob{{Name: "num_workers", Value: "0"}}, B: []trace.Knob{{Name: "num_workers", Value: "4"}},
+	}
+	for i := range int64(7) {
+		answered.Pairs = append(answered.Pairs, trace.Pair{
+			A: trace.Block{Steps: 100, Samples: 100 * batchSize, Active: 2e9 + i*1e7, Busy: 8e8}, B: trace.Block{Steps: 200, Samples: 200 * batchSize, Active: 2e9 - i*1e7, Busy: 16e8}, LeftOut: 9,
+		})
+	}
+	all["asked"] = script{meta: meta("asked"), stretches: []stretch{before, turn, back, turn, turn}, perEpoch: 60, loss: learning, outcome: trace.Outcome{Status: "finished"},
+		asked: []trace.Experiment{answered, {Index: 1, Kind: trace.Ceiling, Start: 10e9, First: 5, Last: 4, End: 11e9, Why: "it was stopped", B: []trace.Knob{{Name: "ceiling", Value: "on"}}}}}
 
 	em := script{meta: meta("emulated"), stretches: []stretch{{reason: "start", knobs: knobs("4"), steps: 30, workers: 4, read: 40 * ms, decode: ms, transform: ms, comp: 5 * ms}}, perEpoch: 60, outcome: trace.Outcome{Status: "stopped",
 		Unsaved: trace.Unsaved{Steps: 2, Spans: 3456, From: 400e6, To: 900e6}}}

@@ -66,18 +66,16 @@ func (l *loader) experiments() {
 		var index int32
 		var text string
 		var sum sql.NullInt64
-		err := r.Scan(&index, &text, &sum)
-		if !l.intact("experiments", err, sum, l.sum.experiment(index, text)) {
-			damaged++
-			return l.err
-		}
 		var x trace.Experiment
-		if json.Unmarshal([]byte(text), &x) != nil || x.Index != index {
+		err := r.Scan(&index, &text, &sum)
+		whole := l.intact("experiments", err, sum, l.sum.experiment(index, text)) &&
+			json.Unmarshal([]byte(text), &x) == nil && x.Index == index
+		if whole {
+			l.s.Experiments = append(l.s.Experiments, x)
+		} else {
 			damaged++
-			return nil
 		}
-		l.s.Experiments = append(l.s.Experiments, x)
-		return nil
+		return l.err
 	})
 	if damaged > 0 {
 		l.harmed("left out %d of its experiments that are not what was written: their segments are taken for settings that somebody chose", damaged)
