@@ -170,7 +170,7 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 		e.segment = now.Index
 	case e.segment < 0 && slices.Equal(now.Knobs, e.knobs[1-e.side]): // not in force yet
 	default: // somebody's change is
-		e.leave(s, now.Index-1)
+		e.leave(s, now, now.Index-1)
 	}
 	if !e.x.Running() || e.overruled(s, now) {
 		return !e.x.Running()
@@ -201,7 +201,7 @@ func (e *Experiment) Stop(s *trace.Snapshot) {
 // Abandon ends the experiment with the run.
 func (e *Experiment) Abandon(s *trace.Snapshot) {
 	if e.x.Running() {
-		e.x.Why = "the run ended"
+		e.x.Why = trace.RunEnded
 		e.close(s, s.Segments[len(s.Segments)-1].Index)
 	}
 }
@@ -282,13 +282,13 @@ func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 			return true
 		}
 	}
-	e.leave(s, now.Index)
+	e.leave(s, now, now.Index)
 	return true
 }
 
 // leave ends the experiment because somebody set a knob, which stays. What the experiment
 // tries goes back, but for a knob that they set.
-func (e *Experiment) leave(s *trace.Snapshot, last int32) {
+func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 	var back []trace.Knob
 	var set []string
 	for _, k := range e.control.Requested() {
@@ -301,6 +301,7 @@ func (e *Experiment) leave(s *trace.Snapshot, last int32) {
 		}
 	}
 	if len(back) > 0 {
+		last = now.Index // nobody chose what is in force until then
 		if err := e.control.Set(back); err != nil {
 			e.log.Note("warn", err.Error())
 		}

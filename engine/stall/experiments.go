@@ -173,7 +173,7 @@ func (x *Experiment) Text() string {
 	switch {
 	case x.Running():
 		t.WriteString(", under way")
-	case x.Kind == trace.Ceiling:
+	case x.Kind == trace.Ceiling, x.Why == trace.RunEnded:
 	case x.Kept:
 		t.WriteString("; it stays")
 	default:

@@ -32,6 +32,9 @@ type Experiment struct {
 	Why    string // it ended without an answer, in a few words
 }
 
+// RunEnded is why an experiment ended that the run did not outlast.
+const RunEnded = "the run ended"
+
 // Pair is a measurement of A and B beside each other: four quarters, of which the outer
 // two are one's and the inner two the other's. The steps of the transitions are left out.
 type Pair struct {
