@@ -114,7 +114,8 @@ func Stalls(rows []Row, title, axis string) *Chart {
 // leastShare is the share of the time from which a cause is drawn.
 const leastShare = 0.001
 
-// Utilisation draws how busy the device was over the run, and where its settings changed.
+// Utilisation draws how busy the device was over the run, and where its settings changed: a
+// segment is marked with its name, unless that is empty.
 func Utilisation(s *trace.Snapshot, names func(*trace.Segment) string) *Chart {
 	c := &Chart{Name: "utilisation", Title: "Device utilisation over time", X: "seconds since the start", Y: "% of the time computing", Top: 105}
 	h := &s.History
@@ -139,11 +140,13 @@ func Utilisation(s *trace.Snapshot, names func(*trace.Segment) string) *Chart {
 	c.Note = fmt.Sprintf("A step of the curve is %s. What was paused counts as not computing.", figures.Prose.Time(int64(group)*h.Bucket))
 	for i := range s.Segments {
 		g := &s.Segments[i]
-		c.Marks = append(c.Marks, Mark{max(float64(g.Start)/1e9, l.Points[0].X), names(g)})
+		if name := names(g); name != "" {
+			c.Marks = append(c.Marks, Mark{max(float64(g.Start)/1e9, l.Points[0].X), name})
+		}
 	}
-	if len(c.Marks) > maxMarks {
+	if n := len(c.Marks); n > maxMarks {
 		c.Marks = nil
-		c.Note += fmt.Sprintf(" The settings changed %s, which is not marked.", figures.Counted(len(s.Segments)-1, "time", "times"))
+		c.Note += fmt.Sprintf(" The settings changed %s, which is not marked.", figures.Counted(n-1, "time", "times"))
 	}
 	return c
 }

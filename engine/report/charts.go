@@ -53,10 +53,7 @@ func (a *account) charts() []*plot.Chart {
 	charts := []*plot.Chart{
 		plot.Throughput(rows, "Throughput by "+by, axis), plot.Epochs(rows, "What an epoch takes, by "+by, axis),
 		plot.Stalls(rows, "Where the time went, by "+by, axis), plot.StepTimes(a.stepTimes()),
-		plot.Utilisation(a.s, func(g *trace.Segment) string {
-			i := slices.IndexFunc(a.rows, func(r stall.SegmentStats) bool { return r.Segment.Index == g.Index })
-			return a.rows[i].Name()
-		}),
+		plot.Utilisation(a.s, a.mark),
 	}
 	if a.last != a.first {
 		charts = append([]*plot.Chart{a.beforeAfter()}, charts...)
@@ -65,6 +62,21 @@ func (a *account) charts() []*plot.Chart {
 		c.Labels = advice.Words(a.advice.Labels)
 	}
 	return charts
+}
+
+// mark is what a segment is called where it begins; empty for one that goes on with an
+// experiment.
+func (a *account) mark(g *trace.Segment) string {
+	for i := range a.advice.Experiments {
+		if x := &a.advice.Experiments[i]; x.Has(g.Index) {
+			if g.Index == x.First {
+				return x.Name()
+			}
+			return ""
+		}
+	}
+	i := slices.IndexFunc(a.rows, func(r stall.SegmentStats) bool { return r.Segment.Index == g.Index })
+	return a.rows[i].Name()
 }
 
 // maxDrawn is how many segments a chart has room for.
