@@ -54,6 +54,9 @@ func TestBaseline(t *testing.T) {
 	if row := sessionRow(&list[0]); row[4] != "input-bound 60.0 %" || row[5] != "17.1 %" || row[6] != "+100.0 %" {
 		t.Errorf("listed as %q", row)
 	}
+	if text := summaryOf(s.Snapshot(0, 0), path).text(); !strings.Contains(text, "verdict  on segment #2, input-bound: ") {
+		t.Errorf("the summary does not say whose verdict it is:\n%s", text)
+	}
 	s.SetBaseline(0)
 	check(s, 0, "+300.0 % (+300.0 to +300.0 %) throughput")
 	again, err := store.Open(path)

@@ -87,6 +87,7 @@ type summary struct {
 	Stalls            map[string]number   `json:"stalls"`
 	WorkerTime        map[string]split    `json:"worker_time,omitempty"` // of the batches, and by phase of those in which phases were measured
 	Verdict           string              `json:"verdict"`
+	Judged            string              `json:"verdict_segment,omitempty"` // whose verdict and advice it is: that of the settings to keep
 	Dominant          string              `json:"dominant_cause"`
 	Advice            string              `json:"advice"`
 	Knob              string              `json:"knob"`  // that the advice names, and ...
@@ -172,7 +173,8 @@ func summarise(r *run, cause error) summary {
 // summaryOf is what a session says of its run; file names it.
 func summaryOf(s *trace.Snapshot, file string) summary {
 	b := stall.Breakdown{Totals: s.Total}
-	a, _ := advice.Overall(s, stall.Segments(s))
+	rows := stall.Segments(s)
+	a, at := advice.Overall(s, rows)
 	out := summary{
 		Type: "summary", Session: file, Status: s.Outcome.Status,
 		Device: s.Meta.Device, DeviceKind: s.Meta.DeviceKind, Model: s.Meta.Model, Dataset: s.Meta.Dataset,
@@ -187,6 +189,9 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	}
 	out.HostPeak, out.HostPlanned = s.Outcome.HostPeak, planHostMemory(s.Outcome.HostPlanned)
 	out.SegmentTable, out.Ops = opTables(s)
+	if len(rows) > 0 {
+		out.Judged = rows[at.Kept].Name()
+	}
 	out.Diverged = brokeAt(s)
 	if u := s.Outcome.Unsaved; u.Any() {
 		out.Unsaved = &unsaved{u.Steps, u.Spans, seconds(u.From), seconds(u.To)}
@@ -248,7 +253,11 @@ func (s summary) text() string {
 		fmt.Fprintf(&b, "diverged the loss is not a number since step %d: lower --lr; what the device waited for was measured all the same\n", *s.Diverged)
 	}
 	if s.advice.Verdict.Text != "" {
-		fmt.Fprintf(&b, "verdict  %s\n", s.advice.Verdict.Text)
+		whose := ""
+		if s.Segments > 1 {
+			whose = "on segment " + s.Judged + ", "
+		}
+		fmt.Fprintf(&b, "verdict  %s%s\n", whose, s.advice.Verdict.Text)
 	}
 	if s.Advice != "" {
 		fmt.Fprintf(&b, "advice   %s\n", s.Advice)
