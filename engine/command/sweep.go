@@ -65,6 +65,9 @@ func runSweep(parent context.Context, f *sweepFlags, out, log io.Writer) error {
 	if werr := results.Write(folder, replaceFile); werr != nil {
 		return fault.Wrap(werr, "write the results of the sweep to", f.out, "free some space: gpustall report writes them again from the sessions")
 	}
+	if ctx.Err() != nil && columnsOf(log) > 0 {
+		_ = say(log, "\n") // below the bar
+	}
 	_ = say(out, "\n")
 	if err := results.Brief().Markdown(out); err != nil {
 		return fault.Wrap(err, "write the results to", "standard output", "gpustall report "+f.out+" writes them again")

@@ -65,12 +65,7 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 			tell(e)
 			continue
 		}
-		if !missing(err) {
-			if err := os.Remove(path); err != nil {
-				return p.results(all), fault.Wrap(err, "remove an unfinished run", path, "remove it, or name another folder with --out")
-			}
-		}
-		if err := ctx.Err(); err != nil {
+		if err := errors.Join(discard(path), ctx.Err()); err != nil {
 			return p.results(all), err
 		}
 		tell(e)
@@ -81,7 +76,7 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 			tell(during)
 		}})
 		if ctx.Err() != nil {
-			return p.results(all), ctx.Err()
+			return p.results(all), errors.Join(discard(path), ctx.Err())
 		}
 		if err == nil {
 			m, err = Read(path, p.Warmup, p.Steps)
@@ -103,6 +98,17 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 		tell(e)
 	}
 	return p.results(all), nil
+}
+
+// discard removes the session of a run that did not come to its end, with what SQLite
+// keeps beside it: it would be taken for part of the next.
+func discard(path string) error {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && !missing(err) {
+			return fault.Wrap(err, "remove an unfinished run", path+suffix, "remove it, or name another folder with --out")
+		}
+	}
+	return nil
 }
 
 // Load reads what a folder's runs have measured.

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -153,6 +154,9 @@ func TestStopped(t *testing.T) {
 	}, func(Event) {})
 	if !errors.Is(err, context.Canceled) || r == nil || r.Done() != 1 {
 		t.Fatalf("%v after %d runs: %+v", err, ran, r)
+	}
+	if left, _ := os.ReadDir(filepath.Join(string(dir), sessions)); len(left) != 1 {
+		t.Errorf("%d files are left, of one run", len(left))
 	}
 	r, err = plan().Measure(context.Background(), dir, func(_ context.Context, j Job) error { ran++; return pretend(j) }, func(Event) {})
 	if err != nil || r.Done() != 6 || ran != 2+5 {
