@@ -91,9 +91,11 @@ func (e *Engine) apply(k Knobs) error {
 			}
 		}
 	}
+	from := e.applied.Knobs
 	e.applied = k
 	e.closeSegment()
 	e.openSegment(words)
+	e.noteRisks(from)
 	e.transition.begin(start, before.Ready, before.InFlight+max(1, k.Loader.InFlight()))
 	return nil
 }

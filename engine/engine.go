@@ -147,6 +147,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return fmt.Errorf("anchor the device's clock: %w", err)
 	}
 	e.openSegment("start")
+	e.noteRisks(plan.Knobs{})
 	err := e.loop(ctx)
 	if ferr := e.finish(); ferr != nil && done(err) {
 		err = ferr

@@ -52,8 +52,12 @@ func (s *screen) follow(cmd tea.Cmd) {
 		return
 	}
 	switch msg := cmd().(type) {
-	case analysedMsg, setDone, pauseDone, exportDone, beginDone:
+	case analysedMsg, setDone, pauseDone, exportDone, beginDone, foreseen:
 		s.send(msg)
+	case tea.BatchMsg:
+		for _, c := range msg {
+			s.follow(c)
+		}
 	}
 }
 

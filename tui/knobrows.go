@@ -249,9 +249,19 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 	tall := r.H >= 4
 	if n := len(k.staged); n > 0 {
 		p := at(row)
-		p.Text(canvas.Staged, strconv.Itoa(n)).Text(canvas.Staged, " staged  ").Text(canvas.Key, "enter").Text(canvas.Normal, " apply  ").
-			Text(canvas.Key, "esc").Text(canvas.Normal, " drop")
+		p.Text(canvas.Staged, strconv.Itoa(n)).Text(canvas.Staged, " staged  ").Text(canvas.Key, "enter").Text(canvas.Normal, " apply  ")
 		row++
+		risky := k.risks.text != ""
+		if !risky || row < r.H {
+			p.Text(canvas.Key, "esc").Text(canvas.Normal, " drop")
+		}
+		if risky && row < r.H {
+			p = at(row)
+			row++
+		}
+		if risky {
+			p.Text(pick(k.risks.grave, canvas.Bad, canvas.Warn), "risk: ").Text(canvas.Normal, k.risks.text)
+		}
 	} else if changed := v.pic.next && v.pic.seg.Index > 0; changed && (tall || r.H == 2) {
 		p := at(r.H - 1)
 		k.drawChange(v, &p)

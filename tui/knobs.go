@@ -41,6 +41,7 @@ type knobs struct {
 	since     map[string]int64 // ns of the confirmation
 	undo      [][]trace.Knob   // values before each requested change
 	edit      *entry           // the selected knob's value is being typed
+	risks     risks            // of what is staged
 }
 
 func (k *knobs) panel(canSet bool) panel {

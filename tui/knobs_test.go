@@ -259,3 +259,28 @@ func TestFeedback(t *testing.T) {
 	s.press("N")
 	s.mustShow("the log of a run that has ended is closed")
 }
+
+// TestRiskOfStaged: what may go wrong stands beside what is staged, for the values staged
+// now, and goes with them.
+func TestRiskOfStaged(t *testing.T) {
+	run := session()
+	asked := 0
+	s := newScreen(t, run, Options{Control: run, Foresee: func(changes []trace.Knob) (string, bool) {
+		asked++
+		return changes[0].Name + " " + changes[0].Value + " is too much", true
+	}}, 120, 36)
+	s.press("2", "right")
+	s.tick()
+	value := s.knobs.changes()[0].Value
+	s.mustShow("risk: num_workers " + value + " is too much")
+	s.tick()
+	if asked != 1 {
+		t.Errorf("asked %d times about the same values", asked)
+	}
+	s.press("right")
+	s.tick()
+	s.mustHide("risk: num_workers " + value + " is")
+	s.press("esc")
+	s.tick()
+	s.mustHide("risk:")
+}

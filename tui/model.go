@@ -46,16 +46,17 @@ type Experiments interface {
 // Options of the screen.
 type Options struct {
 	Source      Source
-	Control     Control                         // nil in a replay: the knobs are read-only
-	Experiments Experiments                     // nil where none can be begun
-	Note        func(level, text string)        // adds a line to the session's log; nil where that cannot be
-	Baseline    func(segment int32)             // chooses segment A of the session; nil where that cannot be
-	Export      func() (path string, err error) // writes the report; nil hides the key
-	FPS         int                             // frames a second, 1 to 30; 0 is 10
-	ASCII       bool                            // no glyph beyond ASCII
-	NoColor     bool                            // bold and reverse only
-	Theme       string                          // "default" (or ""), "colorblind" or "mono"
-	Replay      bool                            // time is moved by the user
+	Control     Control                                              // nil in a replay: the knobs are read-only
+	Experiments Experiments                                          // nil where none can be begun
+	Note        func(level, text string)                             // adds a line to the session's log; nil where that cannot be
+	Baseline    func(segment int32)                                  // chooses segment A of the session; nil where that cannot be
+	Export      func() (path string, err error)                      // writes the report; nil hides the key
+	Foresee     func(changes []trace.Knob) (risk string, grave bool) // what may go wrong if these were set; nil: nobody knows
+	FPS         int                                                  // frames a second, 1 to 30; 0 is 10
+	ASCII       bool                                                 // no glyph beyond ASCII
+	NoColor     bool                                                 // bold and reverse only
+	Theme       string                                               // "default" (or ""), "colorblind" or "mono"
+	Replay      bool                                                 // time is moved by the user
 }
 
 // The rates that + and - step through, in frames a second.

@@ -34,6 +34,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case setDone:
 		m.setDone(msg)
+	case foreseen:
+		m.knobs.risks.take(msg)
+		m.dirty = true
 	case pauseDone:
 		if msg.err != nil {
 			m.say("error", msg.err.Error())
@@ -76,7 +79,7 @@ func (m *Model) advance(now time.Time) tea.Cmd {
 		return nil // a file does not change
 	}
 	m.refresh(now, false)
-	return m.analyse(now, false)
+	return tea.Batch(m.analyse(now, false), m.foresee())
 }
 
 // look refreshes after the view was moved by hand.

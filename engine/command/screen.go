@@ -57,7 +57,7 @@ func runScreen(parent context.Context, o *options) error {
 	}()
 	screenErr := show(ctx, restore, tui.Options{
 		Source: r.session, Control: r.engine, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme,
-		Experiments: r.tries, Baseline: r.recorder.Baseline, Note: r.recorder.Note,
+		Experiments: r.tries, Baseline: r.recorder.Baseline, Note: r.recorder.Note, Foresee: r.foresee,
 		Export: func() (string, error) { return exportReport(r.session, baseName(r.file), r.file) },
 	})
 	cancel()
