@@ -143,6 +143,7 @@ func (t *timeline) gapText(g *stall.Gap, at int64) string {
 	known := batch >= 0
 	if !known {
 		batch, known = stall.Awaited(t.spans, s.Start, s.End)
+		known = known && batch >= 0
 	}
 	of := ""
 	if known && (at >= 0 || batch != s.Step) { // else the step says it

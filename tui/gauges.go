@@ -190,6 +190,8 @@ func nvmlLine(v *view, p *canvas.Pen) {
 			})
 			p.Whole(func(p *canvas.Pen) { p.Text(canvas.Normal, " stall") })
 		}
+	case meta.Imported != "":
+		p.Text(canvas.Dim, notRecorded)
 	case meta.DeviceKind == "cuda" || g.n == 1:
 		p.Text(canvas.Normal, "n/a").Text(canvas.Dim, " (").Int(canvas.Dim, int64(g.n)).Text(canvas.Dim, " samples)")
 	case meta.Emulated:
@@ -200,7 +202,15 @@ func nvmlLine(v *view, p *canvas.Pen) {
 }
 
 // unmeasured stands where a gauge has no sample.
-const unmeasured = "not measured yet"
+func (p *picture) unmeasured() string {
+	if p.snap.Meta.Imported != "" {
+		return notRecorded
+	}
+	return "not measured yet"
+}
+
+// notRecorded is what a trace that was imported does not tell.
+const notRecorded = "not recorded"
 
 // gaugeHost shows what the host's cores and its disk are busy with, one line each.
 func gaugeHost(v *view, r canvas.Rectangle) {
@@ -227,7 +237,7 @@ func hostLine(v *view, p *canvas.Pen, line int) {
 		}) || any
 	}
 	if !any {
-		p.Text(canvas.Dim, hostNames[line]).Text(canvas.Dim, unmeasured)
+		p.Text(canvas.Dim, hostNames[line]).Text(canvas.Dim, v.pic.unmeasured())
 	}
 }
 
@@ -244,7 +254,11 @@ func (p *picture) noSteps() string {
 
 func gaugeRate(v *view, r canvas.Rectangle) {
 	p := row(v, r, 0)
-	p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
+	if v.pic.snap.Meta.Imported != "" && v.win.sum.Samples == 0 {
+		p.Text(canvas.Dim, "samples "+notRecorded)
+	} else {
+		p.Bytes(canvas.Bold, figures.AppendRate(p.Buf(), v.win.rate)).Text(canvas.Dim, " samples/s")
+	}
 	versusA(v, &p)
 	rows := r.H - 2
 	if rows >= 3 && v.win.steps() > 0 {
@@ -305,7 +319,9 @@ func gaugeQueue(v *view, r canvas.Rectangle) {
 	spark(v, canvas.Rect(r.X, r.Y+1, r.W, r.H-2), histQueue, capacity)
 	p = row(v, r, -1)
 	p.Text(canvas.Dim, "pin ")
-	if v.pic.pinned.v > 0 {
+	if v.pic.snap.Meta.Imported != "" {
+		p.Text(canvas.Dim, notRecorded)
+	} else if v.pic.pinned.v > 0 {
 		p.Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
 	} else {
 		p.Text(canvas.Normal, "none")
@@ -348,6 +364,10 @@ func (w *window) dataLine(p *canvas.Pen) {
 	}
 	both := p.Whole(func(p *canvas.Pen) {
 		wait(p.Text(canvas.Dim, "a step: "))
+		if w.sum.Load == 0 { // nobody recorded what workers did
+			p.Space(1)
+			return
+		}
 		p.Text(canvas.Dim, ", worker time ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Load/n)).Text(canvas.Dim, " ")
 	})
 	if !both {
@@ -357,6 +377,9 @@ func (w *window) dataLine(p *canvas.Pen) {
 
 // noQueue says why there is no queue to show.
 func (pic *picture) noQueue() string {
+	if pic.snap.Meta.Imported != "" {
+		return notRecorded
+	}
 	if trace.Off(pic.value("num_workers")) {
 		return "none: loading inline"
 	}

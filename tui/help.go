@@ -181,7 +181,7 @@ func (m *Model) helpLines(w int) int {
 	return n
 }
 
-const letterRows = 4
+const letterRows = 5
 
 func (m *Model) drawHelp(r canvas.Rectangle) {
 	rows := m.helpRows(r.W)
@@ -205,7 +205,7 @@ func (m *Model) drawHelp(r canvas.Rectangle) {
 	line()
 	p := line()
 	p.Text(canvas.Bold, "The letters ").Text(canvas.Normal, "of workers and STALL; small: under half a column.")
-	each := min(17, max(13, (r.W-2)/letterRows))
+	each := min(17, max(15, (r.W-2)/4))
 	for row := range letterRows {
 		p = line()
 		if p.Limit == 0 {

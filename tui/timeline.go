@@ -265,7 +265,7 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 // layLanes decides the rows: workers first, then the queue and the device.
 func (t *timeline) layLanes(p *picture) {
 	workers, _ := strconv.Atoi(p.value("num_workers"))
-	inline := workers == 0 && p.next
+	inline := workers == 0 && p.next && p.snap.Meta.Imported == ""
 	for i := range t.spans {
 		switch tr := t.spans[i].Track; {
 		case tr >= trace.TrackWorker0:

@@ -63,7 +63,7 @@ func (s *situation) turn(knob, value, why string) Finding {
 }
 
 // rules are all there are. Where two are about equally much, the earlier one leads.
-var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules)
+var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules, profileRules)
 
 // findings are what the rules have to say of a situation: knobs to turn, those that are
 // about most of the time first, and then what no knob helps against.
@@ -174,6 +174,9 @@ var deviceRules = []Rule{
 		f = Finding{
 			Remedy:   "no knob helps here: enqueue less, in fewer, fused launches",
 			Evidence: "the host does not enqueue as fast as the device computes", Share: s.share(trace.GroupLaunch),
+		}
+		if s.imported {
+			f.Remedy = "enqueue less: torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches"
 		}
 		return f, true
 	}},

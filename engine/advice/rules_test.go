@@ -26,6 +26,15 @@ var ruleCases = []ruleCase{
 	{"ceiling", false, nil, "num_workers=1 ceiling=off", nil, "", "the loader keeps up"},
 	{"unknown workers", true, wait(trace.CauseDecode), "", nil, "num_workers ", "not known"},
 	{"unknown workers", true, wait(trace.CauseDecode), "", func(s *trace.Snapshot) { s.Meta.Imported = "trace.json" }, "num_workers ", "DataLoader"},
+	{"unknown workers", true, wait(trace.CauseDataLoader), "", profiled(trace.Profile{Loader: inlineLoader}), "num_workers ", "_SingleProcessDataLoaderIter"},
+	{"unknown workers", true, map[trace.Cause]int64{trace.CauseDataLoader: 6}, "", profiled(trace.Profile{Loader: "_MultiProcessingDataLoaderIter"}), "num_workers ", "does not tell"},
+	{"unknown workers", false, map[trace.Cause]int64{trace.CauseDataLoader: 4}, "", profiled(trace.Profile{Loader: inlineLoader}), "", ""},
+	{"communicate less", true, map[trace.Cause]int64{trace.CauseCommunication: 11}, "", profiled(trace.Profile{}), "", "accumulate gradients"},
+	{"communicate less", false, map[trace.Cause]int64{trace.CauseCommunication: 10}, "", profiled(trace.Profile{}), "", ""},
+	{"idle half the time", true, map[trace.Cause]int64{trace.CauseCopy: 4}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.6}, {ID: 1, Utilisation: 0.49}}}), "", "GPU 1 only 49.0 %"},
+	{"idle half the time", false, map[trace.Cause]int64{trace.CauseCopy: 4}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 0.51}}}), "", ""},
+	{"full memory", true, map[trace.Cause]int64{trace.CauseCopy: 4}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 1, Memory: 1000, Peak: 901}}}), "", "90.1 %"},
+	{"full memory", false, map[trace.Cause]int64{trace.CauseCopy: 4}, "", profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 1, Memory: 1000, Peak: 900}}}), "", ""},
 	{"unknown workers", false, wait(trace.CauseDecode), "num_workers=1", nil, "num_workers 4", ""},
 	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", nil, "persistent_workers on", "from epoch to epoch"},
 	{"persistent workers", true, wait(trace.CauseDecode), "num_workers=2 persistent_workers=off", epochs(3), "persistent_workers on", "98.6 % of the wait for data is in the first steps of epochs"},
@@ -268,6 +277,11 @@ func slow(s *trace.Snapshot) {
 	for i := range s.Spans {
 		s.Spans[i].Start, s.Spans[i].End = 1e6*s.Spans[i].Start, 1e6*s.Spans[i].End
 	}
+}
+
+// profiled makes the session an imported one.
+func profiled(p trace.Profile) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) { s.Meta.Imported, s.Meta.Profile = "trace.json", &p }
 }
 
 func TestRules(t *testing.T) {

@@ -27,8 +27,8 @@ func Overall(s *trace.Snapshot, rows []stall.SegmentStats) (Advice, Rows) {
 	result := false
 	for i := range rows {
 		t := s.Tally(rows[i].Segment.Index)
-		if enough := rows[i].Steps >= MinSteps && t.Flags&trace.FlagCeiling == 0; enough || !result && t.All.Steps > 0 {
-			at.Last, result = i, result || enough
+		if counts := rows[i].Steps >= enough(s) && t.Flags&trace.FlagCeiling == 0; counts || !result && t.All.Steps > 0 {
+			at.Last, result = i, result || counts
 		}
 	}
 	if k := keep(s, rows); k.Text != "" {

@@ -13,6 +13,7 @@ type situation struct {
 	b        stall.Breakdown
 	flags    uint16
 	imported bool
+	profile  *trace.Profile // of an imported trace; nil for our own runs
 
 	interlude bool // the steps are of an experiment under way that serves cached batches
 
@@ -42,7 +43,7 @@ type situation struct {
 }
 
 func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation {
-	c := &situation{snap: s, from: t.From, to: t.To, plain: &t.Plain, segment: t.Segment, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", hostDevice: s.Meta.DeviceKind == "cpu"}
+	c := &situation{snap: s, from: t.From, to: t.To, plain: &t.Plain, segment: t.Segment, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", profile: s.Meta.Profile, hostDevice: s.Meta.DeviceKind == "cpu"}
 	if x := trace.ExperimentOf(s.Experiments, t.Segment); x != nil {
 		c.interlude = x.Running() && x.Kind == trace.Ceiling
 	}
@@ -179,7 +180,7 @@ func (c *situation) watchQueue(s *trace.Snapshot, from, to int64) {
 func (c *situation) queue() string {
 	inline := c.knob("num_workers") == "0"
 	switch {
-	case c.flags&trace.FlagCeiling != 0:
+	case c.flags&trace.FlagCeiling != 0, c.imported: // a trace tells of no queue, and not what workers did
 		return ""
 	case c.queued && !inline && c.ready >= 0.2 && c.b.Share(trace.CauseOrder) >= moderate:
 		return ""

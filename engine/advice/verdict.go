@@ -24,6 +24,15 @@ func Thresholds() (moderately, highly float64) { return moderate, high }
 // MinSteps is how many steady steps make a result: a verdict on fewer would be on noise.
 const MinSteps = 10
 
+// enough is how many steady steps a session's verdict needs. Of an imported one they are
+// all that there will be, chosen by whoever recorded them: the verdict is on them alone.
+func enough(s *trace.Snapshot) int {
+	if s.Meta.Imported != "" {
+		return 1
+	}
+	return MinSteps
+}
+
 // Classes of a verdict that are no group of causes; trace.GroupInfo has the others.
 const (
 	NotEnoughSteps = "not enough steps"
@@ -64,7 +73,7 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 // steps.
 func verdict(s *trace.Snapshot, t *trace.Tally, trials []Trial) (Verdict, *situation) {
 	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(t.Excluded()), Labels: Labels(s, t)}
-	if v.Steps < MinSteps {
+	if v.Steps < enough(s) {
 		v.Class = NotEnoughSteps
 		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, MinSteps, Brackets(v.Labels))
 		return v, nil

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
@@ -74,7 +75,7 @@ func sessionRow(e *store.Entry) []string {
 	if e.Err != nil && e.Outcome.Status == "" {
 		return []string{name, "cannot be opened: " + e.Err.Error()}
 	}
-	started, run := e.Meta.Started.Format("2006-01-02 15:04:05"), figures.Line(e.Meta.Model)+" on "+figures.Line(e.Meta.Device)
+	started, run := startedAt(e.Meta.Started), figures.Line(e.Meta.Model)+" on "+figures.Line(e.Meta.Device)
 	if e.Err != nil { // how it ended is known all the same
 		return []string{name, started, figures.Line(e.Outcome.Status), "-", "-", "-", "-", run + "; " + e.Err.Error()}
 	}
@@ -84,6 +85,14 @@ func sessionRow(e *store.Entry) []string {
 		name, started, figures.Line(sum.Status), figures.Prose.Time(duration(snap)), inShort(sum.advice.Verdict), shareOr(float64(sum.DeviceUtilization)),
 		bestGain(&sum.advice.Keep), run + advice.Brackets(sum.advice.Labels),
 	}
+}
+
+// startedAt is when a run was started, where that is known: a trace may not tell.
+func startedAt(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format("2006-01-02 15:04:05")
 }
 
 // duration is how long the run took, or how far it is known.

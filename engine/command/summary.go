@@ -236,11 +236,18 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 // text is the summary for people.
 func (s summary) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s on %s, %s", s.Status, figures.Line(s.Model), figures.Line(s.Device), figures.Line(s.Dataset))
+	fmt.Fprintf(&b, "%s: %s on %s", s.Status, figures.Line(s.Model), figures.Line(s.Device))
+	if s.Dataset != "" {
+		b.WriteString(", " + figures.Line(s.Dataset))
+	}
 	b.WriteString(advice.Brackets(s.advice.Labels))
-	if s.Steps == 0 {
+	switch {
+	case s.Steps == 0:
 		b.WriteString("\nno step ended, so nothing was measured")
-	} else {
+	case s.Samples == 0: // imported: nobody counted them, and no loss is on record
+		fmt.Fprintf(&b, "\n%s in %s: device utilisation %s",
+			figures.Counted(s.Steps, "step", "steps"), figures.Prose.Time(s.Wall.ns()), figures.Prose.Percent(float64(s.DeviceUtilization)))
+	default:
 		fmt.Fprintf(&b, "\n%s, %s in %s: %s samples/s, device utilisation %s, loss %s",
 			figures.Counted(s.Steps, "step", "steps"), figures.Counted(s.Samples, "sample", "samples"), figures.Prose.Time(s.Wall.ns()),
 			figures.Rate(float64(s.SamplesPerSecond)), figures.Prose.Percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))

@@ -109,6 +109,33 @@ func increase(e figures.Estimate) figures.Estimate {
 	return figures.Estimate{Value: -e.Value, Lo: -e.Hi, Hi: -e.Lo}
 }
 
+// notRecorded stands for what a trace that was imported does not tell.
+const notRecorded = "not recorded"
+
+// rate is a row's samples a second.
+func rate(r *stall.SegmentStats) string {
+	if math.IsNaN(r.SamplesPerSecond) {
+		return notRecorded
+	}
+	return figures.Rate(r.SamplesPerSecond) + "/s"
+}
+
+// deviceTime is how long the device computes for a sample.
+func deviceTime(r *stall.SegmentStats) string {
+	if r.Breakdown.Samples == 0 {
+		return notRecorded
+	}
+	return figures.Prose.Time(int64(math.Round(perSample(r))))
+}
+
+// loadTime is worker time, of which there is none on record where there is no worker.
+func loadTime(m *trace.Meta, ns int64) string {
+	if ns == 0 && m.Imported != "" {
+		return notRecorded
+	}
+	return figures.Prose.Time(ns)
+}
+
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // has reports whether a list of changes names the knob, or one of the group inject.

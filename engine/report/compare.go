@@ -203,7 +203,7 @@ func (c *Comparison) measurements() [][]string {
 	add := func(name string, value func(*Compared) string, changed string) {
 		rows = append(rows, []string{name, value(a), value(b), changed})
 	}
-	add("throughput", func(d *Compared) string { return figures.Rate(d.Row.SamplesPerSecond) + "/s" }, certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
+	add("throughput", func(d *Compared) string { return rate(d.Row) }, certain(&c.Throughput, a.Row.SamplesPerSecond, b.Row.SamplesPerSecond))
 	for _, q := range []struct {
 		name string
 		of   func(*stall.SegmentStats) float64
@@ -214,7 +214,7 @@ func (c *Comparison) measurements() [][]string {
 	} {
 		add(q.name, func(d *Compared) string { return figures.Prose.Time(int64(math.Round(q.of(d.Row)))) }, change(q.of(a.Row), q.of(b.Row)))
 	}
-	add("device time a sample", func(d *Compared) string { return figures.Prose.Time(int64(math.Round(perSample(d.Row)))) }, certain(&c.Busy, perSample(a.Row), perSample(b.Row)))
+	add("device time a sample", func(d *Compared) string { return deviceTime(d.Row) }, certain(&c.Busy, perSample(a.Row), perSample(b.Row)))
 	if a.Memory > 0 || b.Memory > 0 {
 		add("device memory held", func(d *Compared) string {
 			if d.Memory == 0 {

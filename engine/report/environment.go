@@ -97,6 +97,9 @@ func (m *markdown) environment() {
 	} else {
 		add("seed", itoa(meta.Seed))
 	}
+	if meta.Imported != "" && len(meta.Host) == 0 {
+		add("host, settings, workers", notRecorded)
+	}
 	for _, k := range meta.Host {
 		add(k.Name, k.Value)
 	}

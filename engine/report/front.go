@@ -30,6 +30,9 @@ func (m *markdown) headline() string {
 	case m.advice.Verdict.Class == advice.NotEnoughSteps:
 		return "too few steps for a verdict; run it longer"
 	}
+	if m.s.Meta.Imported != "" {
+		return m.advice.Verdict.Text
+	}
 	return "nothing was changed; the run is " + m.advice.Verdict.Class
 }
 
@@ -81,6 +84,9 @@ func (m *markdown) baseline() string {
 	if m.first > 0 {
 		return fmt.Sprintf("the baseline that was chosen, segment #%d by its number", m.rows[m.first].Segment.Index)
 	}
+	if m.s.Meta.Imported != "" {
+		return "the trace, whose settings are not recorded"
+	}
 	return "the baseline, with the settings that the run started with"
 }
 
@@ -96,8 +102,8 @@ func (m *markdown) column(row int) [][]string {
 		{"step time, median", "-"},
 	}
 	if r.Steps > 0 {
-		rows[3][1] = figures.Prose.Time(int64(math.Round(perSample(r))))
-		rows[4][1] = figures.Rate(r.SamplesPerSecond) + "/s"
+		rows[3][1] = deviceTime(r)
+		rows[4][1] = rate(r)
 		rows[5][1] = figures.Prose.Time(int64(r.P50))
 	}
 	return rows

@@ -33,7 +33,7 @@ func (m *markdown) keep() {
 		m.line("- Keep the settings of segment %s, which need no flags beside those of the run.", m.rows[row].Name())
 	} else if a.Keep.Text != "" {
 		m.line("- Keep the settings of segment %s, with which the run was started.", m.rows[row].Name())
-	} else {
+	} else if m.s.Meta.Imported == "" {
 		m.line("- Nothing was compared, so there is no choice yet.")
 	}
 	if line, beside := dataLoader(knobs, a.Keep.Knobs); line != "" {

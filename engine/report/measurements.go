@@ -75,7 +75,7 @@ func (m *markdown) measurements(rows []int) {
 		cells := []string{">" + m.rows[row].Name(), figures.Count(r.Steps), e.full(), e.estimate(), "-", "-", "-", "-", "-"}
 		if r.Steps > 0 {
 			cells[4] = figures.Prose.Time(int64(r.P95))
-			cells[5] = figures.Prose.Time(r.Breakdown.Load / int64(r.Steps))
+			cells[5] = loadTime(&m.s.Meta, r.Breakdown.Load/int64(r.Steps))
 			cells[6] = figures.Prose.Time(r.Breakdown.Wait / int64(r.Steps))
 		}
 		if v, n := m.gauge("nvml_util", r); n >= 2 {

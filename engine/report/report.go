@@ -75,6 +75,7 @@ func newMarkdown(s *trace.Snapshot, o Options) *markdown {
 
 // rest is all that follows the front page.
 func (m *markdown) rest() {
+	m.profile()
 	m.pictures()
 	m.changes()
 	m.keep()

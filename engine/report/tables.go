@@ -1,8 +1,8 @@
 package report
 
 import (
-	"math"
 	"slices"
+	"strings"
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
@@ -23,8 +23,8 @@ func (m *markdown) segmentTable() {
 		row := []string{r.Name(), or(r.Segment.Reason, "-"), figures.Count(r.Steps), "-", "-", "-", share(r, r.Utilisation), share(r, r.DataShare)}
 		compute := "-"
 		if r.Steps > 0 {
-			row[3], row[4], row[5] = figures.Rate(r.SamplesPerSecond), figures.Prose.Time(int64(r.P50)), figures.Prose.Time(int64(r.P95))
-			compute = figures.Prose.Time(int64(math.Round(perSample(r))))
+			row[3], row[4], row[5] = strings.TrimSuffix(rate(r), "/s"), figures.Prose.Time(int64(r.P50)), figures.Prose.Time(int64(r.P95))
+			compute = deviceTime(r)
 		}
 		rows = append(rows, row)
 		gain := "baseline"
@@ -83,8 +83,8 @@ func (m *markdown) epochTable() {
 			top1 = figures.Prose.Percent(e.Top1)
 		}
 		n := itoa(int64(e.Epoch) + 1)
-		rows = append(rows, []string{n, seg, figures.Count(e.Steps), figures.Count(e.Samples),
-			figures.Prose.Time(e.Load), figures.Prose.Time(e.Wait), figures.Prose.Time(e.Train), figures.Prose.Time(e.Total), whole, figures.Prose.Percent(e.Utilisation)})
+		rows = append(rows, []string{n, seg, figures.Count(e.Steps), samples(e.Samples),
+			loadTime(&m.s.Meta, e.Load), figures.Prose.Time(e.Wait), figures.Prose.Time(e.Train), figures.Prose.Time(e.Total), whole, figures.Prose.Percent(e.Utilisation)})
 		learnt = append(learnt, []string{n, loss, top1, advice.OfEpoch(&e)})
 	}
 	m.table(rows)
@@ -93,6 +93,14 @@ func (m *markdown) epochTable() {
 	if projected {
 		m.para("A full epoch with a ~ was not run in full: its time is that of the samples that were, scaled to all %s.", figures.Count(m.s.Meta.Samples))
 	}
+}
+
+// samples is how many an epoch has so far.
+func samples(n int64) string {
+	if n == 0 {
+		return notRecorded
+	}
+	return figures.Count(n)
 }
 
 func (m *markdown) noLoss() string {

@@ -1,6 +1,10 @@
 package stall
 
-import "dev.gpustall/engine/trace"
+import (
+	"math"
+
+	"dev.gpustall/engine/trace"
+)
 
 // Breakdown says where the time of some steps went. Shares and rates leave out the
 // time in which the user paused the engine.
@@ -79,8 +83,14 @@ func data(stall *[trace.NumCauses]int64) (ns int64) {
 	return ns
 }
 
-// SamplesPerSecond is the rate over the active time; 0 when there was none.
-func (b Breakdown) SamplesPerSecond() float64 { return b.Of(b.Samples) * 1e9 }
+// SamplesPerSecond is the rate over the active time; 0 when there was none, and NaN
+// where nobody counted the samples of the steps.
+func (b Breakdown) SamplesPerSecond() float64 {
+	if b.Samples == 0 && b.Steps > 0 {
+		return math.NaN()
+	}
+	return b.Of(b.Samples) * 1e9
+}
 
 // AU is MLPerf Storage's accelerator utilisation, total compute time over total
 // run time, 0 to 1, with the first step left out. It is false for fewer than two

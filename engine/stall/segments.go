@@ -120,13 +120,18 @@ func (s *SegmentStats) group(i int) int {
 	return i
 }
 
-// stretch sums up the steady steps of a segment for comparisons.
+// stretch sums up the steady steps of a segment for comparisons. Where nobody counted
+// samples, a step counts as one.
 func stretch(t *trace.Tally) evidence.Stretch {
 	list := t.Blocks.List()
 	blocks := make([]evidence.Block, len(list))
 	for i := range list {
 		b := &list[i]
-		blocks[i] = evidence.Block{Steps: int(b.Steps), Samples: b.Samples, Active: b.Active, Busy: b.Busy, Squares: b.Squares}
+		samples := b.Samples
+		if t.Steady.Samples == 0 {
+			samples = b.Steps
+		}
+		blocks[i] = evidence.Block{Steps: int(b.Steps), Samples: samples, Active: b.Active, Busy: b.Busy, Squares: b.Squares}
 	}
 	return evidence.Measure(evidence.Series{Start: t.From, Blocks: blocks})
 }

@@ -16,10 +16,12 @@ const (
 	CausePrefetch
 	CauseStartup
 	CauseOrder
+	CauseDataLoader
 	CauseHost
 	CauseCopy
 	CauseLaunch
 	CauseSync
+	CauseCommunication
 	CauseTransition
 	CauseUnknown
 	CausePaused // excluded from wall in every share
@@ -40,6 +42,7 @@ const (
 	GroupCopy
 	GroupLaunch
 	GroupSync
+	GroupCommunication
 	GroupTransition
 	GroupUnknown
 	GroupPaused
@@ -57,22 +60,24 @@ type CauseInfo struct {
 }
 
 var causes = [NumCauses]CauseInfo{
-	CauseRead:       {"read", 'R', GroupData, "reading", "the batch's worker was reading", 0},
-	CauseDecode:     {"decode", 'D', GroupData, "decoding", "the batch's worker was decoding", 1},
-	CauseTransform:  {"transform", 'T', GroupData, "transforming", "the batch's worker was augmenting and normalising", 2},
-	CauseCollate:    {"collate", 'C', GroupData, "collating", "the batch was being put together or handed over", 3},
-	CausePin:        {"pin", 'P', GroupData, "page-locking", "the batch's worker was page-locking memory", 4},
-	CauseWorkers:    {"workers", 'W', GroupData, "a free worker", "the batch was not begun: all workers were on others", 5},
-	CausePrefetch:   {"prefetch", 'F', GroupData, "the prefetch limit", "the batch was not begun: the prefetch limit held it back", 6},
-	CauseStartup:    {"startup", 'S', GroupData, "workers to start", "workers were starting", 7},
-	CauseOrder:      {"order", 'O', GroupData, "a batch whose turn it was while others were ready", "others were ready, but in_order had the loop wait for this one", 14},
-	CauseHost:       {"host", 'Q', GroupHost, "a core for a thread of the host", "the thread that should have acted (step loop, copy, or the cpu device's own) was ready to run and had no core", 15},
-	CauseCopy:       {"copy", 'H', GroupCopy, "the copy to the device", "the batch was being copied to the device, or its copy was due and had not begun", 8},
-	CauseLaunch:     {"launch", 'L', GroupLaunch, "the launch", "the host was still enqueuing work, or the device had not yet begun it (launch overhead)", 9},
-	CauseSync:       {"sync", 'Y', GroupSync, "results to be read", "the host was waiting for the device or for results", 10},
-	CauseTransition: {"transition", 'X', GroupTransition, "a change of settings", "a setting was being changed, until the queue was full again", 11},
-	CauseUnknown:    {"unknown", '?', GroupUnknown, "nothing on record", "no recorded activity explains it", 12},
-	CausePaused:     {"paused", 'Z', GroupPaused, "the user's pause", "paused by the user; in no share", 13},
+	CauseRead:          {"read", 'R', GroupData, "reading", "the batch's worker was reading", 0},
+	CauseDecode:        {"decode", 'D', GroupData, "decoding", "the batch's worker was decoding", 1},
+	CauseTransform:     {"transform", 'T', GroupData, "transforming", "the batch's worker was augmenting and normalising", 2},
+	CauseCollate:       {"collate", 'C', GroupData, "collating", "the batch was being put together or handed over", 3},
+	CausePin:           {"pin", 'P', GroupData, "page-locking", "the batch's worker was page-locking memory", 4},
+	CauseWorkers:       {"workers", 'W', GroupData, "a free worker", "the batch was not begun: all workers were on others", 5},
+	CausePrefetch:      {"prefetch", 'F', GroupData, "the prefetch limit", "the batch was not begun: the prefetch limit held it back", 6},
+	CauseStartup:       {"startup", 'S', GroupData, "workers to start", "workers were starting", 7},
+	CauseOrder:         {"order", 'O', GroupData, "a batch whose turn it was while others were ready", "others were ready, but in_order had the loop wait for this one", 14},
+	CauseDataLoader:    {"dataloader", 'I', GroupData, "the DataLoader", "the training loop was in PyTorch's DataLoader; what its workers did is not recorded", 16},
+	CauseHost:          {"host", 'Q', GroupHost, "a core for a thread of the host", "the thread that should have acted (step loop, copy, or the cpu device's own) was ready to run and had no core", 15},
+	CauseCopy:          {"copy", 'H', GroupCopy, "the copy to the device", "the batch was being copied to the device, or its copy was due and had not begun", 8},
+	CauseLaunch:        {"launch", 'L', GroupLaunch, "the launch", "the host was still enqueuing work, or the device had not yet begun it (launch overhead)", 9},
+	CauseSync:          {"sync", 'Y', GroupSync, "results to be read", "the host was waiting for the device or for results", 10},
+	CauseCommunication: {"communication", 'M', GroupCommunication, "other processes of the training", "processes of the training were exchanging data, and nothing was computed", 17},
+	CauseTransition:    {"transition", 'X', GroupTransition, "a change of settings", "a setting was being changed, until the queue was full again", 11},
+	CauseUnknown:       {"unknown", '?', GroupUnknown, "nothing on record", "no recorded activity explains it", 12},
+	CausePaused:        {"paused", 'Z', GroupPaused, "the user's pause", "paused by the user; in no share", 13},
 }
 
 // GroupInfo is what a verdict says of a group.
@@ -83,13 +88,14 @@ type GroupInfo struct {
 }
 
 var groups = [NumGroups]GroupInfo{
-	GroupData:       {"data", "input-bound", "the device waits for data %s of the time"},
-	GroupHost:       {"host", "host-bound", "the device waits for a thread of the host that has no core %s of the time"},
-	GroupCopy:       {"copies", "copy-bound", "the device waits for host-to-device copies %s of the time"},
-	GroupLaunch:     {"launches", "launch-bound", "the device is empty %s of the time while its work is enqueued and begun"},
-	GroupSync:       {"results", "sync-bound", "the device is empty %s of the time while the host waits for results"},
-	GroupTransition: unexplained,
-	GroupUnknown:    unexplained,
+	GroupData:          {"data", "input-bound", "the device waits for data %s of the time"},
+	GroupHost:          {"host", "host-bound", "the device waits for a thread of the host that has no core %s of the time"},
+	GroupCopy:          {"copies", "copy-bound", "the device waits for host-to-device copies %s of the time"},
+	GroupLaunch:        {"launches", "launch-bound", "the device is empty %s of the time while its work is enqueued and begun"},
+	GroupSync:          {"results", "sync-bound", "the device is empty %s of the time while the host waits for results"},
+	GroupCommunication: {"communication", "communication-bound", "%s of the time goes to communication between processes"},
+	GroupTransition:    unexplained,
+	GroupUnknown:       unexplained,
 }
 
 var unexplained = GroupInfo{"no known reason", "unexplained", "the device is idle %s of the time for no recorded cause"}

@@ -77,6 +77,7 @@ type Meta struct {
 	Host       []Knob // environment as name/value pairs: os, cpu, cores, memory, go, driver …
 	Specs      []KnobSpec
 	Imported   string             // the file a foreign trace came from; empty for our own runs
+	Profile    *Profile           `json:",omitempty"` // what else that trace tells; nil for our own runs
 	Peaks      map[string]float64 `json:",omitempty"` // the device's most FLOP/s by type, by its maker's word; none where that is not known
 	PeakFrom   string             `json:",omitempty"` // whose word it is
 	GPURate    float64            `json:",omitempty"` // what an hour of the device costs, in dollars; 0 where nobody said

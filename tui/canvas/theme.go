@@ -48,7 +48,7 @@ const (
 )
 
 // SeriesLen is the number of colours that a series can have.
-const SeriesLen = 16
+const SeriesLen = 18
 
 const (
 	numHues   = int(Series) + SeriesLen
@@ -90,6 +90,8 @@ var palette = [numHues]struct {
 	Series + 13: {ansi: 8, xterm: 240, dark: true},
 	Series + 14: {ansi: 15, xterm: 229},
 	Series + 15: {ansi: 10, xterm: 72},
+	Series + 16: {ansi: 12, xterm: 111},
+	Series + 17: {ansi: 9, xterm: 168},
 }
 
 // Xterm is the number of the hue's colour in the colour-blind theme.

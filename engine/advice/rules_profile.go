@@ -1,0 +1,64 @@
+package advice
+
+import (
+	"fmt"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// The thresholds of PyTorch's TensorBoard plugin (analyze in profiler/data.py of
+// tb_plugin, github.com/pytorch/kineto). Its one for the DataLoader is moderate.
+const (
+	muchCommunication = 0.10 // of the time
+	idleHalf          = 0.50 // of the time
+	fullMemory        = 0.90 // of what the GPU has
+)
+
+// profileRules are about what only a profiler's trace tells.
+var profileRules = []Rule{
+	{Name: "communicate less", Group: trace.GroupCommunication, Check: func(s *situation) (f Finding, ok bool) {
+		f = Finding{
+			Remedy:   "communicate less: accumulate gradients, take larger batches or compress gradients (DDP communication hooks)",
+			Evidence: "that time is not hidden behind kernels", Share: s.share(trace.GroupCommunication),
+		}
+		return f, f.Share > muchCommunication
+	}},
+	{Name: "idle half the time", Check: func(s *situation) (f Finding, ok bool) {
+		g := s.gpu(func(g *trace.ProfiledGPU) bool { return g.Utilisation < idleHalf })
+		if g == nil {
+			return f, false
+		}
+		f = Finding{
+			Remedy:   "try a larger batch size; the training changes with it",
+			Evidence: fmt.Sprintf("kernels run on GPU %d only %s of the time", g.ID, figures.Prose.Percent(g.Utilisation)),
+			Share:    s.share(trace.GroupLaunch), // what larger batches may spare
+		}
+		return f, true
+	}},
+	{Name: "full memory", Check: func(s *situation) (f Finding, ok bool) {
+		g := s.gpu(func(g *trace.ProfiledGPU) bool { return g.Memory > 0 && float64(g.Peak) > fullMemory*float64(g.Memory) })
+		if g == nil {
+			return f, false
+		}
+		f = Finding{
+			Remedy: "use gradient checkpointing or mixed precision before batches grow",
+			Evidence: fmt.Sprintf("GPU %d has %s of memory, of which %s were allocated",
+				g.ID, figures.Prose.Bytes(g.Memory), figures.Prose.Percent(float64(g.Peak)/float64(g.Memory))),
+		}
+		return f, true
+	}},
+}
+
+// gpu is the first of the trace's that a condition holds of; nil where there is none.
+func (s *situation) gpu(holds func(*trace.ProfiledGPU) bool) *trace.ProfiledGPU {
+	if s.profile == nil {
+		return nil
+	}
+	for i := range s.profile.GPUs {
+		if g := &s.profile.GPUs[i]; holds(g) {
+			return g
+		}
+	}
+	return nil
+}

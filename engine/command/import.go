@@ -1,0 +1,112 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/torch"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+func newImport(version string) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "import TRACE",
+		Short: "Make a session of a PyTorch profiler trace",
+		Long: `Make a session of a trace that PyTorch's profiler wrote (prof.export_chrome_trace or
+torch.profiler.tensorboard_trace_handler), as JSON or compressed by gzip; - is standard
+input. The session is one as any other for report, replay, compare and sessions, and is
+labelled imported. It holds what the trace tells: the step breakdown of PyTorch's
+TensorBoard plugin, GPU utilisation, estimated SM efficiency and occupancy, and why the
+GPU was idle. What the DataLoader's workers did, and the settings, are in no trace.`,
+		Args: exactly(1, "one trace"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, got, stop := untilSignal(cmd.Context(), nil)
+			defer stop()
+			err := importTrace(ctx, args[0], file, version)
+			if sig := got(); sig != nil {
+				return sig
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&file, "session", "", "session file to write (default: one in the state directory)")
+	return cmd
+}
+
+// importTrace reads a trace and keeps it as a session.
+func importTrace(ctx context.Context, path, file, version string) error {
+	snap, err := readTrace(ctx, path)
+	if err != nil {
+		return err
+	}
+	snap.Meta.Version = version
+	called := file
+	if file == "" {
+		if err := checkSessionHome("name a file with --session"); err != nil {
+			return err
+		}
+		file = unusedName(filepath.Join(sessionDir(), traceName(path)))
+		called = baseName(file)
+	}
+	snap.Meta.ID = baseName(file)
+	if err := store.Save(file, trace.Restore(snap)); err != nil {
+		return err
+	}
+	s, err := store.Open(file)
+	if err != nil {
+		return err
+	}
+	sum := summaryOf(all(s), file)
+	return say(os.Stdout, "%ssession  %s\nread it  gpustall report %[3]s, or gpustall replay %[3]s\n", sum.text(), file, called)
+}
+
+// readTrace imports the trace at path, or standard input.
+func readTrace(ctx context.Context, path string) (*trace.Snapshot, error) {
+	var in io.ReadCloser = os.Stdin
+	name := "standard input"
+	if path != "-" {
+		const mend = "name a trace that PyTorch's profiler exported"
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fault.File(err, "import", path, mend)
+		}
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			_ = f.Close()
+			return nil, fault.New("import", path, "it is a folder", mend)
+		}
+		in, name = f, path
+	}
+	defer in.Close()
+	return torch.Import(ctx, in, name)
+}
+
+// traceName is what the session of a trace is called: as its file, without what all
+// traces end in.
+func traceName(path string) string {
+	name := filepath.Base(path)
+	for _, ext := range []string{".gz", ".json", ".trace", ".pt"} {
+		name = strings.TrimSuffix(name, ext)
+	}
+	if name == "" || name == "-" || name == "." {
+		name = "imported"
+	}
+	return name
+}
+
+// unusedName is the name of a session file that is not there yet.
+func unusedName(path string) string {
+	name := path + store.Ext
+	for n := 2; exists(name); n++ {
+		name = fmt.Sprintf("%s-%d%s", path, n, store.Ext)
+	}
+	return name
+}

@@ -1,0 +1,63 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestImport: a real trace becomes a session that all readers take, and whose verdict is
+// true: without workers the training waits for data a third of the time, with four it
+// does not.
+func TestImport(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	must := func(args []string, words ...string) {
+		t.Helper()
+		r := gpustall(t, args...)
+		if r.code != 0 {
+			t.Fatalf("%v: exit %d: %s", args, r.code, r.stderr)
+		}
+		for _, w := range words {
+			if !strings.Contains(r.stdout, w) {
+				t.Errorf("%v does not say %q:\n%s", args, w, r.stdout)
+			}
+		}
+	}
+	folder, err := filepath.Abs("../torch/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder += "/"
+	must([]string{"import", folder + "resnet50_num_workers_0.pt.trace.json.gz"}, "input-bound: the device waits for data 33.4 %", "num_workers", "[imported]")
+	must([]string{"import", folder + "resnet50_num_workers_4.pt.trace.json.gz"}, "launch-bound", "gpustall report resnet50_num_workers_4")
+	must([]string{"sessions"}, "resnet50_num_workers_0", "input-bound 33.4 %", "70.3 %", "[imported]")
+	must([]string{"report", "resnet50_num_workers_4"}, "| #10 ", "141,068", "69.2 %", "not recorded")
+	must([]string{"replay", "resnet50_num_workers_0"}, "est. SM efficiency") // without a terminal it is the report
+	must([]string{"compare", "resnet50_num_workers_0", "resnet50_num_workers_4"}, "lost to dataloader", "not recorded")
+	for _, format := range []string{"csv", "chrome"} {
+		must([]string{"report", "resnet50_num_workers_4", "--format", format}, "dataloader")
+	}
+	must([]string{"import", folder + "resnet50_num_workers_0.pt.trace.json.gz"}, "resnet50_num_workers_0-2") // the first stays
+}
+
+// TestImportFails: what is no trace is one sentence, and leaves no session.
+func TestImportFails(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	if err := os.WriteFile(broken, []byte(`{"traceEvents":[{"ph":"X"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, reason := range map[string]string{
+		broken: "it ends too soon", filepath.Dir(broken): "it is a folder", filepath.Join(filepath.Dir(broken), "none"): "no such file",
+	} {
+		r := gpustall(t, "import", path)
+		if r.code != 1 || !strings.Contains(r.stderr, reason) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d: %s", path, r.code, r.stderr)
+		}
+	}
+	if list, _ := filepath.Glob(filepath.Join(state, "gpustall", "sessions", "*")); len(list) > 0 {
+		t.Errorf("it left %v", list)
+	}
+}

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// maxProfiled is how many steps of a trace the report lists.
+const maxProfiled = 50
+
+// profile is what a trace that was imported tells beside the causes of idleness: the
+// step breakdown and the GPU metrics of PyTorch's TensorBoard plugin.
+func (m *markdown) profile() {
+	p := m.s.Meta.Profile
+	if p == nil || p.Count == 0 {
+		return
+	}
+	m.heading(2, "What the profiler recorded")
+	rows := [][]string{{"µs in step"}}
+	for r := range trace.NumRoles {
+		rows[0] = append(rows[0], ">"+r.String())
+	}
+	rows[0] = append(rows[0], ">all")
+	add := func(name string, s *trace.ProfiledStep, n int64) {
+		row := []string{strings.TrimPrefix(name, "ProfilerStep")}
+		for _, ns := range append(s.Roles[:], s.Length) {
+			row = append(row, figures.Count(int64(math.Round(float64(ns)/float64(n)/1000))))
+		}
+		rows = append(rows, row)
+	}
+	for i := range p.Steps[:min(len(p.Steps), maxProfiled)] {
+		add(p.Steps[i].Name, &p.Steps[i], 1)
+	}
+	add("mean", &p.Total, p.Count)
+	share := []string{"share"}
+	for r := range trace.NumRoles {
+		share = append(share, figures.Prose.Percent(p.Share(r)))
+	}
+	rows = append(rows, append(share, figures.Prose.Percent(1)))
+	m.table(rows)
+	if n := p.Count - maxProfiled; n > 0 {
+		m.para("%s are not listed; the mean is of all.", figures.Counted(n, "further step", "further steps"))
+	}
+	m.para("The columns are those of PyTorch's TensorBoard plugin. An instant counts in the first of them that applies, so Memcpy is what no kernel hides and DataLoader what neither hides. A step begins where the one before ended, or where the host began it if that is later, and ends when the host and the device had ended it.")
+	if p.Cut > 0 {
+		m.para("Left out at the end: %s, of which the trace lacks device work.", figures.Counted(p.Cut, "step", "steps"))
+	}
+	m.gpus(p)
+}
+
+// gpus lists what the trace tells of each GPU.
+func (m *markdown) gpus(p *trace.Profile) {
+	if len(p.GPUs) == 0 {
+		m.para("Nothing ran on a GPU in this trace, so the operators of the host count as the work.")
+		return
+	}
+	rows := [][]string{{"over all steps"}, {"GPU utilisation"}, {"est. SM efficiency"}, {"est. achieved occupancy"}, {"memory allocated at most"},
+		{"idle: launched late by the host"}, {"idle: kernel after kernel"}, {"idle: else"}}
+	estimate := func(share *float64) string {
+		if share == nil {
+			return notRecorded
+		}
+		return figures.Prose.Percent(*share)
+	}
+	for i := range p.GPUs {
+		g := &p.GPUs[i]
+		memory := notRecorded
+		switch {
+		case g.Peak > 0 && g.Memory > 0:
+			memory = figures.Prose.Bytes(g.Peak) + " of " + figures.Prose.Bytes(g.Memory)
+		case g.Peak > 0:
+			memory = figures.Prose.Bytes(g.Peak)
+		}
+		idle := func(ns int64) string {
+			return figures.Prose.Time(ns/p.Count) + " a step (" + figures.Prose.Percent(float64(ns)/float64(max(1, p.Total.Length))) + ")"
+		}
+		for j, cell := range []string{">GPU " + strconv.Itoa(g.ID), figures.Prose.Percent(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), memory,
+			idle(g.Idle.Host), idle(g.Idle.Kernel), idle(g.Idle.Other)} {
+			rows[j] = append(rows[j], cell)
+		}
+	}
+	m.table(rows)
+	m.para("Utilisation is the time in which a kernel ran, of any kind. Estimates are the profiler's, from the kernels' grids. Idle is the time in which nothing ran at all: what ran next was launched only then (late), or in time and began as soon as a kernel can (kernel after kernel), or waited for something else.")
+}

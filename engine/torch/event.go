@@ -1,0 +1,271 @@
+package torch
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// kind is what an event of a trace is. Categories were renamed over the years: kernels
+// are "Kernel" in PyTorch 1.8 and "kernel" today, copies "Memcpy" and "gpu_memcpy".
+type kind uint8
+
+const (
+	kindNone     kind = iota
+	kindKernel        // on the device, as the next two
+	kindMemcpy        //
+	kindMemset        //
+	kindRuntime       // a call of the CUDA runtime or driver
+	kindOperator      // an operator, or a range that the user named
+	kindPython        // likewise, of old traces
+)
+
+// kinds by category, in lower case. What the GPU repeats of the user's named ranges
+// ("gpu_user_annotation") is none: a ProfilerStep# there is no step.
+var kinds = map[string]kind{
+	"kernel": kindKernel,
+	"memcpy": kindMemcpy, "gpu_memcpy": kindMemcpy,
+	"memset": kindMemset, "gpu_memset": kindMemset,
+	"runtime": kindRuntime, "cuda_runtime": kindRuntime, "cuda_driver": kindRuntime, "mtia_runtime": kindRuntime,
+	"glow_runtime": kindRuntime, "xpu_runtime": kindRuntime, "privateuse1_runtime": kindRuntime,
+	"operator": kindOperator, "cpu_op": kindOperator, "user_annotation": kindOperator,
+	"python": kindPython,
+}
+
+func kindOf(category []byte) kind {
+	var b [32]byte
+	if len(category) > len(b) {
+		return kindNone
+	}
+	lower := b[:len(category)]
+	for i, c := range category {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		lower[i] = c
+	}
+	return kinds[string(lower)]
+}
+
+// stamp is a time as a trace writes it: microseconds, and their thousandths.
+type stamp struct {
+	whole, thousandths int64
+	known              bool
+}
+
+// nanosecondEpoch is a time in the trace's unit beyond which that must be nanoseconds:
+// as microseconds since 1970 it is the year 5138, as nanoseconds 1973.
+const nanosecondEpoch = 1e17
+
+// most is the largest time and the longest duration, in ns, that is taken for one.
+const most = 4e18
+
+// ns is the stamp in ns; false where it is none.
+func (s stamp) ns(nanoseconds bool) (int64, bool) {
+	limit := int64(most)
+	if !nanoseconds {
+		limit /= 1000
+	}
+	if !s.known || s.whole > limit || s.whole < -limit {
+		return 0, false
+	}
+	if nanoseconds {
+		return s.whole, true
+	}
+	return s.whole*1000 + s.thousandths, true
+}
+
+func parseStamp(word []byte) stamp {
+	digits, negative := bytes.CutPrefix(word, []byte("-"))
+	whole, fraction, _ := bytes.Cut(digits, []byte("."))
+	var s stamp
+	for _, c := range whole {
+		if c < '0' || c > '9' || s.whole > math.MaxInt64/10-1 {
+			return parseExponent(word)
+		}
+		s.whole = 10*s.whole + int64(c-'0')
+	}
+	for i, c := range fraction {
+		if c < '0' || c > '9' {
+			return parseExponent(word)
+		}
+		switch {
+		case i < 3:
+			s.thousandths = 10*s.thousandths + int64(c-'0')
+		case i == 3 && c >= '5':
+			s.thousandths++
+		}
+	}
+	for i := len(fraction); i < 3; i++ {
+		s.thousandths *= 10
+	}
+	if s.known = len(whole) > 0; negative {
+		s.whole, s.thousandths = -s.whole, -s.thousandths
+	}
+	return s
+}
+
+// parseExponent reads the rare 1.6e15.
+func parseExponent(word []byte) stamp {
+	v, err := strconv.ParseFloat(string(word), 64)
+	if err != nil || !(math.Abs(v) < most) {
+		return stamp{}
+	}
+	whole, fraction := math.Modf(v)
+	return stamp{int64(whole), int64(math.Round(fraction * 1000)), true}
+}
+
+// absent is a number that an event does not have.
+const absent = math.MinInt64
+
+// event is what matters of one.
+type event struct {
+	phase    byte // 'X' is a range of time, 'i' an instant
+	kind     kind
+	name     []byte
+	ts, dur  stamp
+	pid      int64
+	at       span // in ns, once it is known to have one
+	external int64
+
+	correlation int64
+	device      int64
+	blocks      float64 // per multiprocessor; NaN where absent
+	occupancy   float64 // in percent, likewise
+	bytes       int64
+	allocated   int64
+	deviceType  int64
+}
+
+func (e *event) reset() {
+	*e = event{name: e.name[:0], pid: absent, external: absent, correlation: absent, device: absent,
+		blocks: math.NaN(), occupancy: math.NaN(), bytes: absent, allocated: absent, deviceType: absent}
+}
+
+// read reads an event, of which the opening brace is read already.
+func (e *event) read(l *lexer, depth int) error {
+	e.reset()
+	return l.object(func(key []byte) error {
+		if string(key) == "args" {
+			return e.args(l, depth)
+		}
+		into := (func(word []byte))(nil)
+		switch string(key) {
+		case "ph":
+			into = func(w []byte) {
+				if len(w) == 1 {
+					e.phase = w[0]
+				}
+			}
+		case "cat":
+			into = func(w []byte) { e.kind = kindOf(w) }
+		case "name":
+			into = func(w []byte) { e.name = append(e.name[:0], w...) }
+		case "ts":
+			into = func(w []byte) { e.ts = parseStamp(w) }
+		case "dur":
+			into = func(w []byte) { e.dur = parseStamp(w) }
+		case "pid":
+			into = func(w []byte) { e.pid = integer(w) }
+		default:
+			return l.skip(depth + 1)
+		}
+		word, err := l.scalar(depth + 1)
+		if err == nil {
+			into(word)
+		}
+		return err
+	})
+}
+
+// args reads the arguments. Their names, too, changed: "external id", "External id".
+func (e *event) args(l *lexer, depth int) error {
+	c, err := l.next()
+	if err != nil {
+		return err
+	}
+	if c != '{' {
+		l.back()
+		return l.skip(depth + 1)
+	}
+	return l.object(func(key []byte) error {
+		var whole *int64
+		var share *float64
+		switch string(key) {
+		case "correlation":
+			whole = &e.correlation
+		case "external id", "External id":
+			whole = &e.external
+		case "device", "Device Id":
+			whole = &e.device
+		case "bytes", "Bytes":
+			whole = &e.bytes
+		case "Total Allocated":
+			whole = &e.allocated
+		case "Device Type":
+			whole = &e.deviceType
+		case "blocks per SM":
+			share = &e.blocks
+		case "est. achieved occupancy %":
+			share = &e.occupancy
+		default:
+			return l.skip(depth + 2)
+		}
+		word, err := l.scalar(depth + 2)
+		switch {
+		case err != nil:
+			return err
+		case whole != nil:
+			*whole = integer(word)
+		default:
+			if *share, err = strconv.ParseFloat(string(word), 64); err != nil {
+				*share = math.NaN()
+			}
+		}
+		return nil
+	})
+}
+
+// place finds when the event was; false where it does not tell.
+func (e *event) place() bool {
+	nanoseconds := e.ts.whole >= nanosecondEpoch
+	start, ok := e.ts.ns(nanoseconds)
+	length, lasts := e.dur.ns(nanoseconds)
+	e.at = span{start, start + length}
+	return ok && lasts && length >= 0 && length <= most-max(start, 0)
+}
+
+func integer(word []byte) int64 {
+	n, err := strconv.ParseInt(string(word), 10, 64)
+	if err != nil {
+		return absent
+	}
+	return n
+}
+
+const stepPrefix = "ProfilerStep#"
+
+// isStep reports whether the event is a step of the training, as the host saw it.
+func (e *event) isStep() bool {
+	return e.kind == kindOperator && bytes.HasPrefix(e.name, []byte(stepPrefix))
+}
+
+// loader is the class of the iterator that the training loop takes batches from;
+// false where the event is no wait for one.
+func (e *event) loader() (class string, ok bool) {
+	name := string(e.name)
+	if rest, is := strings.CutPrefix(name, "enumerate(DataLoader)#"); is && strings.HasSuffix(rest, ".__next__") {
+		return strings.TrimSuffix(rest, ".__next__"), true
+	}
+	return strings.CutPrefix(name, "enumerate(DataPipe)#")
+}
+
+// communicates reports whether the event is an operator that processes talk to each
+// other by ("nccl:all_reduce"), or a kernel of one ("ncclDevKernel_AllReduce_Sum_f32").
+func (e *event) communicates() bool {
+	if e.kind == kindKernel {
+		return bytes.HasPrefix(e.name, []byte("nccl"))
+	}
+	return bytes.HasPrefix(e.name, []byte("nccl:")) || bytes.HasPrefix(e.name, []byte("gloo:"))
+}

@@ -1,0 +1,136 @@
+package torch
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"dev.gpustall/engine/trace"
+)
+
+// launchDelay is the longest gap, in ns, between two kernels of which the second was
+// enqueued in time, that is the device's own: Holistic Trace Analysis takes 30 ns. A
+// trace in whole microseconds tells no less than one of those.
+func (r *recording) launchDelay() int64 {
+	if r.whole {
+		return 1000
+	}
+	return 30
+}
+
+// profiled are the GPUs on which something ran, over the time of all steps.
+func (r *recording) profiled(all span) []trace.ProfiledGPU {
+	launched := r.launchTimes()
+	slices.SortFunc(r.device, func(a, b deviceEvent) int {
+		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.start, b.start))
+	})
+	var out []trace.ProfiledGPU
+	for rest := r.device; len(rest) > 0; {
+		id := rest[0].device
+		n, _ := slices.BinarySearchFunc(rest, id+1, func(d deviceEvent, id int32) int { return cmp.Compare(d.device, id) })
+		g := trace.ProfiledGPU{ID: int(id)}
+		if known := r.gpus[int64(id)]; known != nil {
+			g.Name, g.Memory, g.Peak = known.name, known.memory, known.peak
+		}
+		kernels := slices.DeleteFunc(slices.Clone(rest[:n]), func(d deviceEvent) bool { return d.kind != kindKernel })
+		g.Utilisation = utilisation(kernels, all)
+		g.Efficiency = efficiency(kernels, all)
+		g.Occupancy = occupancy(kernels, all)
+		g.Idle = idle(rest[:n], all, launched, r.launchDelay())
+		out = append(out, g)
+		if len(out) == 64 {
+			break
+		}
+		rest = rest[n:]
+	}
+	return out
+}
+
+// utilisation is the share of the time in which a kernel ran.
+func utilisation(kernels []deviceEvent, all span) float64 {
+	spans := make([]span, len(kernels))
+	for i := range kernels {
+		spans[i] = kernels[i].span
+	}
+	return float64(merged(spans).within(all).length()) / float64(max(1, all.length()))
+}
+
+// efficiency is the mean over the time of how many multiprocessors had a block, as a
+// share: the blocks per multiprocessor of all kernels that run, but at most 1.
+func efficiency(kernels []deviceEvent, all span) *float64 {
+	type edge struct {
+		t     int64
+		delta float64
+	}
+	var edges []edge
+	for i := range kernels {
+		if k := &kernels[i]; k.blocks > 0 && k.length() > 0 && !math.IsInf(k.blocks, 0) {
+			edges = append(edges, edge{k.start, k.blocks}, edge{k.end, -k.blocks})
+		}
+	}
+	if len(edges) == 0 || all.length() == 0 {
+		return nil
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(b.delta, a.delta)) })
+	var sum, blocks float64
+	for i, e := range edges[:len(edges)-1] {
+		blocks += e.delta
+		w := span{max(e.t, all.start), min(edges[i+1].t, all.end)}
+		sum += max(0, min(1, blocks)) * float64(w.length())
+	}
+	sum /= float64(all.length())
+	return &sum
+}
+
+// occupancy is the mean of the profiler's estimates, each for as long as its kernel ran.
+func occupancy(kernels []deviceEvent, all span) *float64 {
+	var sum, ran float64
+	for i := range kernels {
+		k := &kernels[i]
+		if ns := float64(span{max(k.start, all.start), min(k.end, all.end)}.length()); k.occupancy >= 0 && !math.IsInf(k.occupancy, 0) {
+			sum, ran = sum+k.occupancy/100*ns, ran+ns
+		}
+	}
+	if ran == 0 {
+		return nil
+	}
+	sum /= ran
+	return &sum
+}
+
+// launchTimes are when what ran on devices was launched, by its correlation.
+func (r *recording) launchTimes() func(correlation int64) (t int64, known bool) {
+	byNumber := slices.Clone(r.calls)
+	slices.SortStableFunc(byNumber, func(a, b call) int { return cmp.Compare(a.correlation, b.correlation) })
+	return func(correlation int64) (int64, bool) {
+		i, ok := slices.BinarySearchFunc(byNumber, correlation, func(c call, n int64) int { return cmp.Compare(c.correlation, n) })
+		if !ok || correlation == absent {
+			return 0, false
+		}
+		return byNumber[i].start, true
+	}
+}
+
+// idle divides the time in which nothing ran on a GPU by what ended it: what ran next
+// was launched late, or in time. The classes are those of Holistic Trace Analysis
+// (breakdown_analysis.py), over all streams of the GPU together. events are in order.
+func idle(events []deviceEvent, all span, launched func(int64) (int64, bool), delay int64) (out trace.IdleTime) {
+	until := all.start
+	for i := range events {
+		d := &events[i]
+		if gap := (span{until, min(d.start, all.end)}); gap.length() > 0 {
+			t, known := launched(d.correlation)
+			switch {
+			case known && t > gap.start:
+				out.Host += gap.length()
+			case known && gap.length() <= delay:
+				out.Kernel += gap.length()
+			default:
+				out.Other += gap.length()
+			}
+		}
+		until = max(until, d.end)
+	}
+	out.Other += span{until, all.end}.length()
+	return out
+}

@@ -1,0 +1,254 @@
+// Package torch reads what PyTorch's profiler writes: a trace in Chrome's format, of
+// which it makes a session. What a trace does not tell, such as what the DataLoader's
+// workers did, is not in the session either.
+package torch
+
+import (
+	"bufio"
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+const mend = "export the trace again, by prof.export_chrome_trace(path) or torch.profiler.tensorboard_trace_handler"
+
+// Import makes a session of a trace, as text or compressed by gzip. It reads r once,
+// from its start, in bounded memory. name is what errors and the session call it. The
+// snapshot's Meta lacks what only the caller knows: ID and Version.
+func Import(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, error) {
+	rec, err := read(ctx, r)
+	if err == nil {
+		err = rec.finish()
+	}
+	if err != nil {
+		return nil, explain(err, name)
+	}
+	return rec.session(name), nil
+}
+
+// explain makes one error of whatever kept a trace from being read.
+func explain(err error, name string) error {
+	reason := err.Error()
+	var syntax *syntaxError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &syntax):
+		reason = "it is no trace in JSON: " + reason
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		reason = "it ends too soon"
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
+		reason = "its compression is damaged: " + reason
+	default:
+		return fault.File(err, "import", name, mend)
+	}
+	return fault.New("import", name, reason, mend).Because(err)
+}
+
+// read gathers what matters from a trace.
+func read(ctx context.Context, r io.Reader) (*recording, error) {
+	in, err := expand(&meter{ctx: ctx, r: r})
+	if err != nil {
+		return nil, err
+	}
+	rec := newRecording()
+	p := &parser{lexer: newLexer(in), rec: rec}
+	return rec, p.trace()
+}
+
+// meter counts what is read, until the context ends.
+type meter struct {
+	ctx context.Context
+	r   io.Reader
+	n   int64
+}
+
+func (m *meter) Read(b []byte) (int, error) {
+	if err := m.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := m.r.Read(b)
+	m.n += int64(n)
+	return n, err
+}
+
+// A trace shrinks about 30 times when it is compressed. What grows more than
+// maxGrowth times, from freeGrowth on, is made to keep its reader busy.
+const (
+	maxGrowth  = 300
+	freeGrowth = 64 << 20
+)
+
+// expand is the text of a trace.
+func expand(m *meter) (io.Reader, error) {
+	b := bufio.NewReaderSize(m, 1<<16)
+	if head, err := b.Peek(2); err != nil || head[0] != 0x1f || head[1] != 0x8b {
+		if errors.Is(err, io.EOF) {
+			err = nil // the parser will say so
+		}
+		return b, err
+	}
+	z, err := gzip.NewReader(b)
+	if err != nil {
+		return nil, cut(err)
+	}
+	return &growth{z: z, packed: m}, nil
+}
+
+// growth reads what is compressed, as long as it does not grow too much.
+type growth struct {
+	z      *gzip.Reader
+	packed *meter
+	n      int64
+}
+
+func (g *growth) Read(b []byte) (int, error) {
+	n, err := g.z.Read(b)
+	if g.n += int64(n); g.n > freeGrowth && g.n/maxGrowth > g.packed.n {
+		return 0, fault.Reason(fmt.Sprintf("its %s of gzip expand to more than %s, as no trace does",
+			figures.Prose.Bytes(g.packed.n), figures.Prose.Bytes(g.n)), mend)
+	}
+	return n, err
+}
+
+// parser walks through a trace.
+type parser struct {
+	*lexer
+	rec   *recording
+	event event
+	found bool // the list of events
+}
+
+// trace reads all of it: an object with the list traceEvents, or that list alone.
+func (p *parser) trace() error {
+	c, err := p.next()
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return p.fail("there is nothing in it")
+	case err != nil:
+		return err
+	case c == '[':
+		err = p.events()
+	case c == '{':
+		err = p.object(p.member)
+	default:
+		err = p.fail("%q where a trace begins with { or [", c)
+	}
+	if err != nil {
+		return err
+	}
+	if !p.found {
+		return p.fail("it has no list traceEvents")
+	}
+	return p.end()
+}
+
+// end reads what may follow: white space.
+func (p *parser) end() error {
+	for {
+		c, err := p.r.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if p.at++; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return p.fail("%q behind its end", c)
+		}
+	}
+}
+
+// member reads what the trace has at its top.
+func (p *parser) member(key []byte) error {
+	switch string(key) {
+	case "traceEvents":
+		return p.list(p.events)
+	case "deviceProperties":
+		return p.list(func() error { return p.array(p.device) })
+	case "baseTimeNanoseconds":
+		word, err := p.scalar(1)
+		if n := integer(word); err == nil && n != absent {
+			p.rec.base = n
+		}
+		return err
+	}
+	return p.skip(1)
+}
+
+// list has read the elements of an array, and passes over anything else.
+func (p *parser) list(read func() error) error {
+	c, err := p.next()
+	if err != nil {
+		return err
+	}
+	if c != '[' {
+		p.back()
+		return p.skip(1)
+	}
+	return read()
+}
+
+// events reads the list of them.
+func (p *parser) events() error {
+	p.found = true
+	return p.array(func() error {
+		c, err := p.next()
+		if err != nil {
+			return err
+		}
+		if c != '{' {
+			p.back()
+			return p.skip(2)
+		}
+		if err := p.event.read(p.lexer, 2); err != nil {
+			return err
+		}
+		return p.rec.take(&p.event)
+	})
+}
+
+// device reads the properties of a GPU.
+func (p *parser) device() error {
+	c, err := p.next()
+	if err != nil {
+		return err
+	}
+	if c != '{' {
+		p.back()
+		return p.skip(2)
+	}
+	id, g := int64(absent), gpu{}
+	err = p.object(func(key []byte) error {
+		switch string(key) {
+		case "id", "name", "totalGlobalMem":
+		default:
+			return p.skip(3)
+		}
+		name := key[0]
+		word, err := p.scalar(3)
+		switch name {
+		case 'i':
+			id = integer(word)
+		case 'n':
+			g.name = string(word)
+		case 't':
+			g.memory = max(0, integer(word))
+		}
+		return err
+	})
+	if err != nil || id < 0 {
+		return err
+	}
+	if known := p.rec.gpu(id); known != nil {
+		known.name, known.memory = g.name, g.memory
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package torch
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep a trace's values may lie in each other. Profilers write three
+// or four levels.
+const maxDepth = 64
+
+// lexer reads JSON as a stream, in memory that does not depend on the input. It takes
+// what profilers write beyond the standard: control characters and bytes that are no
+// UTF-8 within strings, and bare words such as N/A and NaN for values.
+type lexer struct {
+	r    *bufio.Reader
+	at   int64 // bytes read
+	word []byte
+}
+
+func newLexer(r io.Reader) *lexer { return &lexer{r: bufio.NewReaderSize(r, 1<<16)} }
+
+// syntaxError says what is wrong with a trace's text, and where.
+type syntaxError struct {
+	at   int64
+	what string
+}
+
+func (e *syntaxError) Error() string { return fmt.Sprintf("byte %d: %s", e.at, e.what) }
+
+func (l *lexer) fail(format string, args ...any) error {
+	return &syntaxError{l.at, fmt.Sprintf(format, args...)}
+}
+
+// byte is the next one.
+func (l *lexer) byte() (byte, error) {
+	c, err := l.r.ReadByte()
+	if err != nil {
+		return 0, cut(err)
+	}
+	l.at++
+	return c, nil
+}
+
+// next is the next byte that is no white space.
+func (l *lexer) next() (byte, error) {
+	for {
+		c, err := l.byte()
+		if err != nil || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c, err
+		}
+	}
+}
+
+// back takes the last byte back.
+func (l *lexer) back() {
+	_ = l.r.UnreadByte() // after a ReadByte it cannot fail
+	l.at--
+}
+
+// cut is the error of an input that ends within a value.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// object reads an object, of which the opening brace is read already, and has member
+// read each value. The key is valid until then.
+func (l *lexer) object(member func(key []byte) error) error {
+	var key [64]byte
+	for first := true; ; first = false {
+		c, err := l.next()
+		switch {
+		case err != nil:
+			return err
+		case c == '}' && first:
+			return nil
+		case c != '"':
+			return l.fail("%q where the name of a member should be", c)
+		}
+		name, err := l.string(key[:0], len(key))
+		if err != nil {
+			return err
+		}
+		if c, err = l.next(); err != nil {
+			return err
+		} else if c != ':' {
+			return l.fail("%q where a colon should be", c)
+		}
+		if err := member(name); err != nil {
+			return err
+		}
+		if done, err := l.more('}'); done || err != nil {
+			return err
+		}
+	}
+}
+
+// array reads an array, of which the opening bracket is read already, and has element
+// read each value.
+func (l *lexer) array(element func() error) error {
+	c, err := l.next()
+	if err != nil || c == ']' {
+		return err
+	}
+	l.back()
+	for {
+		if err := element(); err != nil {
+			return err
+		}
+		if done, err := l.more(']'); done || err != nil {
+			return err
+		}
+	}
+}
+
+// more reads what follows a value: a comma, or the end.
+func (l *lexer) more(end byte) (done bool, err error) {
+	c, err := l.next()
+	switch {
+	case err != nil:
+		return false, err
+	case c == end:
+		return true, nil
+	case c != ',':
+		return false, l.fail("%q where a comma or %q should be", c, end)
+	}
+	return false, nil
+}
+
+// string reads a string, of which the opening quotation mark is read already. It keeps
+// the first limit bytes, in dst.
+func (l *lexer) string(dst []byte, limit int) ([]byte, error) {
+	for {
+		part, err := l.r.ReadSlice('"') // or as much as the buffer holds
+		l.at += int64(len(part))
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return dst, cut(err)
+		}
+		for i := 0; i < len(part); i++ {
+			c := part[i]
+			switch {
+			case c == '"':
+				return dst, nil
+			case c == '\\' && i+1 < len(part):
+				i++
+				c = part[i]
+			case c == '\\':
+				if c, err = l.byte(); err != nil {
+					return dst, err
+				}
+			}
+			if len(dst) < limit { // of an escape the byte behind the backslash: no name that matters has one
+				dst = append(dst, c)
+			}
+		}
+	}
+}
+
+// scalar reads a string or a bare word; it is valid until the next one. Objects and
+// arrays are passed over, and nothing is returned of them.
+func (l *lexer) scalar(depth int) (text []byte, err error) {
+	c, err := l.next()
+	if err != nil {
+		return nil, err
+	}
+	switch c {
+	case '"':
+		l.word, err = l.string(l.word[:0], 256)
+		return l.word, err
+	case '{', '[':
+		return nil, l.pass(c, depth)
+	}
+	for l.word = l.word[:0]; isWord(c); {
+		if len(l.word) == 64 {
+			return nil, l.fail("a number or word that is longer than any should be")
+		}
+		l.word = append(l.word, c)
+		if c, err = l.byte(); err != nil {
+			return nil, err
+		}
+	}
+	if len(l.word) == 0 {
+		return nil, l.fail("%q where a value should be", c)
+	}
+	l.back()
+	return l.word, nil
+}
+
+func isWord(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '+' || c == '.' || c == '/' || c >= utf8.RuneSelf
+}
+
+// skip passes over a value at some depth.
+func (l *lexer) skip(depth int) error {
+	c, err := l.next()
+	switch {
+	case err != nil:
+		return err
+	case c == '"':
+		_, err = l.string(nil, 0)
+		return err
+	case c == '{' || c == '[':
+		return l.pass(c, depth)
+	}
+	l.back()
+	_, err = l.scalar(depth)
+	return err
+}
+
+// pass passes over an object or array whose first byte is read already.
+func (l *lexer) pass(open byte, depth int) error {
+	if depth >= maxDepth {
+		return l.fail("values lie more than %d deep in each other", maxDepth)
+	}
+	if open == '[' {
+		return l.array(func() error { return l.skip(depth + 1) })
+	}
+	return l.object(func([]byte) error { return l.skip(depth + 1) })
+}

@@ -1,0 +1,214 @@
+package torch
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"dev.gpustall/engine/fault"
+)
+
+// What is kept of a trace at the most. It bounds the importer's memory, to about
+// 700 MiB; a trace of so many kernels has some 10 GB.
+const (
+	maxDevice  = 4 << 20 // events on devices
+	maxRuntime = 4 << 20 // calls of the runtime
+	maxApart   = 4 << 20 // stretches of one sort that are apart
+	maxSteps   = 1 << 18
+)
+
+// deviceEvent is a kernel, a copy or a memset.
+type deviceEvent struct {
+	span
+	correlation, external int64 // absent where it has none
+	bytes                 int64 // of a copy from the host
+	blocks, occupancy     float64
+	device                int32
+	kind                  kind
+	communicates          bool
+	matched               bool // some step launched it
+}
+
+// call is one of the CUDA runtime.
+type call struct {
+	span
+	correlation int64
+	does        doing
+}
+
+// doing is what a call of the runtime is for.
+type doing uint8
+
+const (
+	launches doing = iota // or any other call
+	copies
+	waits
+)
+
+func doingOf(name []byte) doing {
+	switch {
+	case bytes.Contains(name, []byte("Synchronize")):
+		return waits
+	case bytes.Contains(name, []byte("Memcpy")):
+		return copies
+	}
+	return launches
+}
+
+// hostStep is a step as the host saw it.
+type hostStep struct {
+	span
+	name string
+}
+
+// gpu is what a trace says of one.
+type gpu struct {
+	name         string
+	memory, peak int64 // bytes; 0 where not known
+}
+
+// recording is what was gathered from a trace.
+type recording struct {
+	device  []deviceEvent
+	calls   []call
+	steps   []hostStep
+	next    pile // the training loop in the DataLoader
+	ops     pile // operators on the host
+	comms   pile // of them, those by which processes talk
+	cpu     span // in which operators ran
+	class   string
+	talking map[int64]bool // external ids of such operators
+	gpus    map[int64]*gpu
+	whole   bool  // all times are whole microseconds
+	broken  int64 // events without a time that can be read
+	base    int64 // ns since 1970 of the trace's time 0
+}
+
+func newRecording() *recording {
+	return &recording{talking: map[int64]bool{}, gpus: map[int64]*gpu{}, whole: true, cpu: span{math.MaxInt64, math.MinInt64}}
+}
+
+// tooMuch is the refusal of a trace that is too large.
+func tooMuch(what string, n int) error {
+	return fault.Reason(fmt.Sprintf("it holds more than %d %s", n, what), "profile fewer steps: schedule(wait=5, warmup=2, active=20) is enough for a verdict")
+}
+
+// take files an event.
+func (r *recording) take(e *event) error {
+	if e.phase == 'i' {
+		r.memory(e)
+		return nil
+	}
+	if e.phase != 'X' || e.kind == kindNone {
+		return nil
+	}
+	if !e.place() {
+		r.broken++
+		return nil
+	}
+	r.whole = r.whole && e.ts.thousandths == 0 && e.dur.thousandths == 0
+	switch e.kind {
+	case kindKernel, kindMemcpy, kindMemset:
+		return r.ran(e)
+	case kindRuntime:
+		if len(r.calls) == maxRuntime {
+			return tooMuch("calls of the CUDA runtime", maxRuntime)
+		}
+		r.calls = append(r.calls, call{e.at, e.correlation, doingOf(e.name)})
+		return nil
+	}
+	return r.onHost(e)
+}
+
+// ran files what ran on a device.
+func (r *recording) ran(e *event) error {
+	if len(r.device) == maxDevice {
+		return tooMuch("kernels and copies", maxDevice)
+	}
+	if e.device == absent {
+		e.device = e.pid
+	}
+	if e.device < 0 || e.device > math.MaxInt32 {
+		e.device = 0
+	}
+	d := deviceEvent{span: e.at, correlation: e.correlation, external: e.external, blocks: e.blocks, occupancy: e.occupancy,
+		device: int32(e.device), kind: e.kind, communicates: e.communicates()}
+	if e.kind == kindMemcpy && bytes.Contains(e.name, []byte("HtoD")) && e.bytes > 0 {
+		d.bytes = e.bytes
+	}
+	r.device = append(r.device, d)
+	return nil
+}
+
+// onHost files what ran on the host.
+func (r *recording) onHost(e *event) error {
+	class, loads := e.loader()
+	switch {
+	case loads && e.kind == kindOperator:
+		r.class = class
+		r.next.add(e.at)
+	case e.isStep():
+		if len(r.steps) == maxSteps {
+			return tooMuch("steps", maxSteps)
+		}
+		r.steps = append(r.steps, hostStep{e.at, string(e.name)})
+	case e.communicates():
+		r.comms.add(e.at)
+		if e.external != absent && len(r.talking) < maxDevice {
+			r.talking[e.external] = true
+		}
+	default:
+		r.ops.add(e.at)
+	}
+	r.cpu = span{min(r.cpu.start, e.at.start), max(r.cpu.end, e.at.end)}
+	for _, p := range []*pile{&r.next, &r.ops, &r.comms} {
+		if len(p.spans) > maxApart {
+			return tooMuch("operators that lie apart", maxApart)
+		}
+	}
+	return nil
+}
+
+// memory notes how much of a GPU's memory was allocated. Device type 1 is CUDA.
+func (r *recording) memory(e *event) {
+	if string(e.name) == "[memory]" && e.deviceType == 1 && e.device >= 0 && e.allocated > 0 {
+		if g := r.gpu(e.device); g != nil {
+			g.peak = max(g.peak, e.allocated)
+		}
+	}
+}
+
+// gpu is the one of that number; nil where there are more than any machine has.
+func (r *recording) gpu(id int64) *gpu {
+	if g := r.gpus[id]; g != nil || len(r.gpus) == 1024 {
+		return g
+	}
+	g := new(gpu)
+	r.gpus[id] = g
+	return g
+}
+
+// finish puts what was gathered in order. Without steps, all of it is one.
+func (r *recording) finish() error {
+	if len(r.steps) == 0 {
+		all := r.cpu
+		if all.end < all.start {
+			for i := range r.device {
+				all = span{min(all.start, r.device[i].start), max(all.end, r.device[i].end)}
+			}
+		}
+		if all.end <= all.start {
+			return fault.Reason("it holds no step, operator or kernel", "record it with torch.profiler and export it by prof.export_chrome_trace(path)")
+		}
+		r.steps = []hostStep{{all, "all"}}
+	}
+	slices.SortStableFunc(r.steps, func(a, b hostStep) int { return cmp.Compare(a.start, b.start) })
+	slices.SortFunc(r.calls, func(a, b call) int { return cmp.Compare(a.start, b.start) })
+	for i := range r.device {
+		d := &r.device[i]
+		d.communicates = d.communicates || d.external != absent && r.talking[d.external]
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package torch
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// session is the recording as a session: a step for each of the trace's, charged to
+// causes as account has it. Its time 0 is the start of the first step.
+func (r *recording) session(name string) *trace.Snapshot {
+	steps, cut := r.windows()
+	a := r.account(steps)
+	b := &builder{account: a, zero: steps[0].start, hostOnly: len(r.device) == 0, index: numbers(steps)}
+	profile := &trace.Profile{Loader: r.class, Cut: cut, Count: int64(len(steps))}
+	from := 0
+	if n := len(steps); n > trace.MaxRows {
+		from = n - (trace.MaxRows - trace.FirstRows)
+	}
+	for i := range steps {
+		w := &steps[i]
+		s := a.of(w)
+		for role := range s.Roles {
+			profile.Total.Roles[role] += s.Roles[role]
+		}
+		profile.Total.Length += s.Length
+		if i >= from || i < trace.FirstRows {
+			profile.Steps = append(profile.Steps, s)
+		}
+		if i > 0 { // the session's steps do not overlap
+			w.start = max(w.start, min(steps[i-1].end, w.end))
+		}
+		b.step(i, w)
+	}
+	for i := len(steps) - 1; i >= 0 && len(b.spans) < trace.MaxSpans; i-- { // as a session does, keep the newest
+		b.lanes(b.index[i], &steps[i])
+	}
+	all := span{steps[0].start, steps[len(steps)-1].end}
+	profile.GPUs = r.profiled(all)
+	end := all.length()
+	snap := &trace.Snapshot{
+		Now: end, Outcome: trace.Outcome{Status: "finished", Ended: end},
+		Meta:     trace.Meta{Device: "a GPU of unknown name", DeviceKind: "cuda", Model: "a PyTorch training", Imported: name, Profile: profile},
+		Segments: []trace.Segment{{Start: 0, FirstStep: b.index[0], Reason: "as recorded"}},
+		Recent:   b.steps, Spans: b.spans, Notes: r.notes(cut),
+	}
+	switch {
+	case b.hostOnly:
+		snap.Meta.Device, snap.Meta.DeviceKind = "cpu", "cpu"
+	case len(profile.GPUs) > 0 && profile.GPUs[0].Name != "":
+		snap.Meta.Device = profile.GPUs[0].Name
+	}
+	for _, g := range profile.GPUs {
+		snap.Outcome.PeakBytes = max(snap.Outcome.PeakBytes, g.Peak)
+	}
+	if started := r.base + all.start; started > 1e17 { // else it counts from the machine's start
+		snap.Meta.Started = time.Unix(0, started).UTC()
+	}
+	return snap
+}
+
+// notes are what a reader of the session must know of the trace.
+func (r *recording) notes(cut int) (out []trace.Note) {
+	if cut > 0 {
+		out = append(out, trace.Note{Level: "warn", Text: "the trace lacks device work of its last " + figures.Counted(cut, "step", "steps") + ", left out here"})
+	}
+	if r.broken > 0 {
+		out = append(out, trace.Note{Level: "warn", Text: "left out " + figures.Counted(r.broken, "event", "events") + " of the trace whose time cannot be read"})
+	}
+	return out
+}
+
+// numbers are the steps' own, as in ProfilerStep#5, or counted from 0 where those do
+// not rise.
+func numbers(steps []window) []int32 {
+	out := make([]int32, len(steps))
+	for i := range steps {
+		n, err := strconv.ParseInt(strings.TrimPrefix(steps[i].name, stepPrefix), 10, 32)
+		if err != nil || n < 0 || n >= math.MaxInt32 || i > 0 && int32(n) <= out[i-1] {
+			for i := range out {
+				out[i] = int32(i)
+			}
+			return out
+		}
+		out[i] = int32(n)
+	}
+	return out
+}
+
+// builder makes steps and lanes of an account.
+type builder struct {
+	*account
+	zero     int64 // of the session, in the trace's time
+	hostOnly bool  // nothing ran on a device: the host's operators are the work
+	index    []int32
+	steps    []trace.Step
+	spans    []trace.Span
+}
+
+// part is a share of a step with one cause.
+type part struct {
+	cause trace.Cause
+	in    ranges
+}
+
+// busy is the role that stands for work, not for waiting.
+func (b *builder) busy() trace.Role {
+	if b.hostOnly {
+		return trace.RoleCPU
+	}
+	return trace.RoleKernel
+}
+
+// parts are the causes of the time in which nothing was computed. Of a call of the
+// runtime, what it is for tells.
+func (b *builder) parts(w span) []part {
+	in := func(role trace.Role) ranges { return b.roles[role].within(w) }
+	runtime := in(trace.RoleRuntime)
+	syncs := runtime.and(b.syncs.within(w))
+	runtime = runtime.without(syncs)
+	copying := runtime.and(b.copying.within(w))
+	out := []part{
+		{trace.CauseCopy, in(trace.RoleMemcpy)}, {trace.CauseCopy, in(trace.RoleMemset)}, {trace.CauseCopy, copying},
+		{trace.CauseCommunication, in(trace.RoleCommunication)},
+		{trace.CauseSync, syncs}, {trace.CauseLaunch, runtime.without(copying)},
+		{trace.CauseDataLoader, in(trace.RoleDataLoader)},
+		{trace.CauseUnknown, in(trace.RoleOther)},
+	}
+	if !b.hostOnly {
+		out = append(out, part{trace.CauseLaunch, in(trace.RoleCPU)})
+	}
+	return out
+}
+
+// step adds the account of a step.
+func (b *builder) step(i int, w *window) {
+	s := trace.Step{
+		Index: b.index[i], Batch: -1, Correct: -1, Loss: float32(math.NaN()), Start: w.start - b.zero, End: w.end - b.zero,
+		Busy: b.roles[b.busy()].within(w.span).length(), Wait: b.loads.within(w.span).length(), Copy: b.copies.within(w.span).length(),
+	}
+	for _, p := range b.parts(w.span) {
+		s.Stall[p.cause] += p.in.length()
+	}
+	s.Bytes = b.bytes(w.span)
+	b.steps = append(b.steps, s)
+}
+
+// lanes adds what a step shows of the host, of copies, of the device, and of its idle
+// time.
+func (b *builder) lanes(index int32, w *window) {
+	draw := func(track trace.TrackID, kind trace.Kind, arg uint32, r ranges) {
+		for _, s := range r {
+			b.spans = append(b.spans, trace.Span{Start: s.start - b.zero, End: s.end - b.zero, Step: index, Batch: -1, Kind: kind, Track: track, Arg: arg})
+		}
+	}
+	draw(trace.TrackCompute, trace.KindCompute, 0, b.roles[b.busy()].within(w.span))
+	for _, s := range b.copies.within(w.span) {
+		draw(trace.TrackCopy, trace.KindCopy, uint32(min(b.bytes(s)>>10, math.MaxUint32)), ranges{s})
+	}
+	loads := b.loads.within(w.span)
+	syncs := b.syncs.within(w.span).without(loads)
+	draw(trace.TrackStep, trace.KindNext, 0, loads)
+	draw(trace.TrackStep, trace.KindSync, 0, syncs)
+	if !b.hostOnly {
+		draw(trace.TrackStep, trace.KindEnqueue, 0, b.host.within(w.span).without(loads).without(syncs))
+	}
+	for _, p := range b.parts(w.span) {
+		draw(trace.TrackStall, trace.KindStall, uint32(p.cause), p.in)
+	}
+}
+
+// bytes is how much was sent to the device by copies that began in a stretch.
+func (b *builder) bytes(w span) (n int64) {
+	i, _ := slices.BinarySearchFunc(b.sent, w.start, func(d deviceEvent, t int64) int { return cmp.Compare(d.start, t) })
+	for ; i < len(b.sent) && b.sent[i].start < w.end; i++ {
+		n += b.sent[i].bytes
+	}
+	return n
+}

@@ -1,0 +1,102 @@
+package torch
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// window is a step with the work that the device did for it: from the end of the step
+// before, or from where the host began it if that is later, to where the host and the
+// device had ended it.
+type window struct {
+	span
+	name     string
+	launched int  // kernels, copies and memsets that the host launched in it
+	ran      span // they ran in this
+}
+
+// tailShare is the share of the last but one step's device events that the last step
+// must have. A profiler that stops may miss what the device did last.
+const tailShare = 0.8
+
+// windows are the recording's steps. cut is how many at the end were left out.
+func (r *recording) windows() (out []window, cut int) {
+	for _, s := range r.steps {
+		out = append(out, window{span: s.span, name: s.name, ran: span{math.MaxInt64, math.MinInt64}})
+	}
+	r.match(out)
+	if !slices.ContainsFunc(out, func(w window) bool { return w.launched > 0 }) {
+		return out, 0
+	}
+	before := out[0].start
+	if out[0].launched > 0 {
+		for i := range r.device {
+			if d := &r.device[i]; !d.matched && d.end < out[0].ran.start {
+				before = max(before, d.end)
+			}
+		}
+	}
+	for i := range out {
+		w := &out[i]
+		w.start = max(before, w.start)
+		if w.launched > 0 {
+			w.end = max(w.end, w.ran.end)
+		}
+		w.end = max(w.end, w.start)
+		before = w.end
+	}
+	keep := len(out)
+	for out[keep-1].launched == 0 { // some step has launched something
+		keep--
+	}
+	if keep > 1 && float64(out[keep-1].launched) < tailShare*float64(out[keep-2].launched) {
+		keep--
+	}
+	return out[:keep], len(out) - keep
+}
+
+// match finds which step launched what ran on a device, by the correlation of the
+// launching call, which must lie in the step as the host saw it.
+func (r *recording) match(steps []window) {
+	order := r.byCorrelation()
+	at := 0
+	for _, c := range r.calls {
+		for at < len(steps) && c.start >= steps[at].end {
+			at++
+		}
+		if at == len(steps) {
+			return
+		}
+		s := &steps[at]
+		if c.correlation == absent || c.start < s.start || c.end > s.end {
+			continue
+		}
+		for _, i := range r.launchedBy(order, c.correlation) {
+			if d := &r.device[i]; !d.matched {
+				d.matched = true
+				s.launched++
+				s.ran = span{min(s.ran.start, d.start), max(s.ran.end, d.end)}
+			}
+		}
+	}
+}
+
+// byCorrelation is the device's events in the order of that number.
+func (r *recording) byCorrelation() []int32 {
+	order := make([]int32, len(r.device))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(r.device[a].correlation, r.device[b].correlation) })
+	return order
+}
+
+// launchedBy are those of one number.
+func (r *recording) launchedBy(order []int32, correlation int64) []int32 {
+	find := func(n int64) int {
+		i, _ := slices.BinarySearchFunc(order, n, func(i int32, n int64) int { return cmp.Compare(r.device[i].correlation, n) })
+		return i
+	}
+	return order[find(correlation):find(correlation+1)]
+}

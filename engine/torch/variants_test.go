@@ -1,0 +1,261 @@
+package torch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+// x is an event of a trace; times are as they are written.
+func x(category, name, ts, dur, args string) string {
+	return fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":7,"tid":7,"ts":%s,"dur":%s,"args":{%s}}`, category, name, ts, dur, args)
+}
+
+// launch is a kernel and the call that launched it.
+func launch(runtime, kernel string, at, start, dur, correlation int) string {
+	return x(runtime, "cudaLaunchKernel", fmt.Sprint(at), "2", fmt.Sprintf(`"correlation":%d`, correlation)) + "," +
+		x(kernel, "gemm", fmt.Sprint(start), fmt.Sprint(dur), fmt.Sprintf(`"device":0,"correlation":%d`, correlation))
+}
+
+func importText(t *testing.T, events ...string) *trace.Snapshot {
+	t.Helper()
+	s, err := Import(context.Background(), strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(events, ",")+`]}`), "x.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact(t, s)
+	return s
+}
+
+// us are the columns of a step of the profile, in microseconds, and its length.
+func us(s *trace.ProfiledStep) (out [trace.NumRoles + 1]int64) {
+	for i, ns := range append(s.Roles[:], s.Length) {
+		out[i] = ns / 1000
+	}
+	return out
+}
+
+type columns = [trace.NumRoles + 1]int64
+
+// TestVersions: each version's words for the same training make the same account.
+func TestVersions(t *testing.T) {
+	for _, v := range []struct{ step, kernel, memcpy, memset, runtime, loader, op, next string }{
+		{"Operator", "Kernel", "Memcpy", "Memset", "Runtime", "Operator", "Operator", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"},
+		{"cpu_op", "kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cpu_op", "cpu_op", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"},
+		{"user_annotation", "kernel", "gpu_memcpy", "gpu_memset", "cuda_driver", "user_annotation", "cpu_op", "enumerate(DataPipe)#Batcher"},
+	} {
+		s := importText(t,
+			x(v.step, "ProfilerStep#3", "100", "100", ""),
+			x(v.loader, v.next, "100", "30", ""),
+			x(v.op, "aten::conv2d", "130", "40", ""),
+			launch(v.runtime, v.kernel, 140, 150, 20, 1),
+			x(v.memcpy, "Memcpy HtoD (Pinned -> Device)", "120", "10", `"bytes":4096,"device":0,"correlation":1`),
+			x(v.memset, "Memset (Device)", "170", "5", `"device":0`),
+			x("gpu_user_annotation", "ProfilerStep#3", "150", "500", ""),
+			x("python_function", "train.py: main", "0", "9000", ""),
+		)
+		want := columns{20, 10, 5, 0, 2, 20, 18, 25, 100}
+		if got := us(&s.Meta.Profile.Steps[0]); len(s.Recent) != 1 || got != want {
+			t.Errorf("%s: %d steps, %v, want %v", v.kernel, len(s.Recent), got, want)
+		}
+		if st := &s.Recent[0]; st.Index != 3 || st.Wait != 30_000 || st.Bytes != 4096 || st.Busy != 20_000 {
+			t.Errorf("%s: %+v", v.kernel, st)
+		}
+	}
+}
+
+// TestStamps: whole microseconds, their thousandths, nanoseconds and times relative to a
+// base mean the same.
+func TestStamps(t *testing.T) {
+	for _, c := range []struct{ ts, dur, head string }{
+		{"1623142623460111", "100", ""},
+		{"1623142623460111.000", "100.000", ""},
+		{"1623142623460111000", "100000", ""},
+		{"1.623142623460111e15", "1e2", ""},
+		{`"1623142623460111"`, `"100"`, ""},
+		{"23460111", "100", `"baseTimeNanoseconds":1623142600000000000,`},
+	} {
+		text := "{" + c.head + `"traceEvents":[` + x("cpu_op", "ProfilerStep#1", c.ts, c.dur, "") + "]}"
+		s, err := Import(context.Background(), strings.NewReader(text), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Recent[0].End; got != 100_000 || s.Meta.Started.UnixNano() != 1623142623460111000 {
+			t.Errorf("%s: %d ns from %s", c.ts, got, s.Meta.Started)
+		}
+	}
+	s := importText(t, x("cpu_op", "ProfilerStep#1", "10.125", "1.5004", ""))
+	if got := s.Recent[0].End; got != 1500 || !s.Meta.Started.IsZero() {
+		t.Errorf("%d ns from %s", got, s.Meta.Started)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	step := func(n, ts, dur int) string {
+		return x("user_annotation", fmt.Sprintf("ProfilerStep#%d", n), fmt.Sprint(ts), fmt.Sprint(dur), "")
+	}
+	op := func(ts, dur int) string { return x("cpu_op", "aten::add", fmt.Sprint(ts), fmt.Sprint(dur), "") }
+	many := func(n, from, gap int) string {
+		var out []string
+		for i := range n {
+			out = append(out, launch("cuda_runtime", "kernel", from+gap*i, from+gap*i+5, 5, from+i))
+		}
+		return strings.Join(out, ",")
+	}
+	for _, c := range []struct {
+		name   string
+		events []string
+		ends   []int64 // us of each step
+		index  []int32
+		cut    int
+		busy   int64 // us of the first
+	}{
+		{"cpu only", []string{step(1, 0, 100), op(10, 50), step(2, 100, 100), op(100, 100)}, []int64{100, 200}, []int32{1, 2}, 0, 50},
+		{"no steps", []string{op(10, 50), op(80, 20)}, []int64{90}, []int32{0}, 0, 70},
+		{"device alone", []string{x("kernel", "k", "5", "10", ""), x("kernel", "k", "25", "10", "")}, []int64{30}, []int32{0}, 0, 20},
+		{"overlapping", []string{step(1, 0, 100), op(0, 50), step(2, 80, 100)}, []int64{100, 180}, []int32{1, 2}, 0, 50},
+		{"in another order", []string{step(2, 100, 100), step(1, 0, 100), op(0, 50)}, []int64{100, 200}, []int32{1, 2}, 0, 50},
+		{"numbered twice", []string{step(1, 0, 100), op(0, 50), step(1, 100, 100)}, []int64{100, 200}, []int32{0, 1}, 0, 50},
+		{"a whole tail", []string{step(1, 0, 100), many(10, 0, 9), step(2, 100, 100), many(8, 110, 9)}, []int64{100, 200}, []int32{1, 2}, 0, 50},
+		{"a cut tail", []string{step(1, 0, 100), many(10, 0, 9), step(2, 100, 100), many(7, 110, 9)}, []int64{100}, []int32{1}, 1, 50},
+		{"tails without work", []string{step(1, 0, 100), many(10, 0, 9), step(2, 100, 50), step(3, 150, 50)}, []int64{100}, []int32{1}, 2, 50},
+		{"work after the host's end", []string{step(1, 0, 100), launch("cuda_runtime", "kernel", 90, 95, 30, 1), step(2, 100, 100), launch("cuda_runtime", "kernel", 150, 160, 5, 2)},
+			[]int64{125, 200}, []int32{1, 2}, 0, 30},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := importText(t, c.events...)
+			var ends []int64
+			var index []int32
+			for i := range s.Recent {
+				ends, index = append(ends, s.Recent[i].End/1000), append(index, s.Recent[i].Index)
+			}
+			if fmt.Sprint(ends) != fmt.Sprint(c.ends) || fmt.Sprint(index) != fmt.Sprint(c.index) || s.Meta.Profile.Cut != c.cut || s.Recent[0].Busy != c.busy*1000 {
+				t.Errorf("ends %v, steps %v, %d left out, busy %d ns; want %v, %v, %d, %d us", ends, index, s.Meta.Profile.Cut, s.Recent[0].Busy, c.ends, c.index, c.cut, c.busy)
+			}
+		})
+	}
+}
+
+// TestCommunication: kernels count as communication by the operator that launched them,
+// or by their own name.
+func TestCommunication(t *testing.T) {
+	s := importText(t,
+		x("cpu_op", "ProfilerStep#1", "0", "100", ""),
+		x("kernel", "allreduce", "10", "10", `"External id":5,"device":0`),
+		x("user_annotation", "nccl:all_reduce", "5", "3", `"External id":5`),
+		x("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "30", "10", `"device":0`),
+		x("kernel", "gemm", "35", "10", `"device":0`),
+	)
+	want := columns{10, 0, 0, 18, 0, 0, 0, 72, 100}
+	if got := us(&s.Meta.Profile.Steps[0]); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := s.Recent[0].Stall[trace.CauseCommunication]; got != 18_000 {
+		t.Errorf("%d ns lost to communication", got)
+	}
+}
+
+// TestGPUs: two GPUs are told apart, idle time by what ended it, and what the trace does
+// not tell is nil.
+func TestGPUs(t *testing.T) {
+	kernel := func(device, start, dur, correlation int, more string) string {
+		return x("kernel", "k", fmt.Sprint(start), fmt.Sprint(dur), fmt.Sprintf(`"device":%d,"correlation":%d%s`, device, correlation, more))
+	}
+	call := func(at, correlation int) string {
+		return x("cuda_runtime", "cudaLaunchKernel", fmt.Sprint(at), "1", fmt.Sprintf(`"correlation":%d`, correlation))
+	}
+	text := `{"deviceProperties":[{"id":0,"name":"A","totalGlobalMem":1000},{"id":1,"name":"B"}],"traceEvents":[` + strings.Join([]string{
+		x("cpu_op", "ProfilerStep#1", "0", "100", ""),
+		call(0, 1), kernel(0, 10, 10, 1, `,"blocks per SM":0.5,"est. achieved occupancy %":40`), // 0 to 10 else: launched at 0
+		call(15, 2), kernel(0, 21, 9, 2, `,"blocks per SM":2,"est. achieved occupancy %":80`), // kernel wait of 1
+		call(40, 3), kernel(0, 50, 10, 3, ""), // 20 late
+		call(45, 4), kernel(0, 70, 30, 4, ""), // 10 else
+		call(5, 5), kernel(1, 20, 40, 5, ""),
+		`{"ph":"i","name":"[memory]","ts":5,"args":{"Device Type":1,"Device Id":0,"Bytes":5,"Total Allocated":700}}`,
+		`{"ph":"i","name":"[memory]","ts":6,"args":{"Device Type":0,"Device Id":-1,"Bytes":5,"Total Allocated":9000}}`,
+	}, ",") + "]}"
+	s, err := Import(context.Background(), strings.NewReader(text), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.Meta.Profile.GPUs
+	if len(g) != 2 || g[0].Name != "A" || g[1].Name != "B" || g[0].Utilisation != 0.59 || g[1].Utilisation != 0.4 {
+		t.Fatalf("%+v", g)
+	}
+	if want := (trace.IdleTime{Host: 20_000, Kernel: 1000, Other: 20_000}); g[0].Idle != want {
+		t.Errorf("idle %+v, want %+v", g[0].Idle, want)
+	}
+	if got, want := *g[0].Efficiency, (0.5*10+1*9)/100; got != want {
+		t.Errorf("SM efficiency %v, want %v", got, want)
+	}
+	if got, want := *g[0].Occupancy, (0.4*10+0.8*9)/19; got-want > 1e-12 || want-got > 1e-12 {
+		t.Errorf("occupancy %v, want %v", got, want)
+	}
+	if g[1].Efficiency != nil || g[1].Occupancy != nil || g[1].Peak != 0 || g[1].Memory != 0 {
+		t.Errorf("invented for the second: %+v", g[1])
+	}
+	if g[0].Peak != 700 || g[0].Memory != 1000 || s.Outcome.PeakBytes != 700 {
+		t.Errorf("memory %+v", g[0])
+	}
+}
+
+// generator is a trace of n steps of 100 kernels, made while it is read.
+type generator struct {
+	n, at int
+	text  []byte
+}
+
+func (g *generator) Read(p []byte) (int, error) {
+	for len(g.text) == 0 {
+		switch {
+		case g.at == 0:
+			g.text = []byte(`{"traceEvents":[`)
+		case g.at <= g.n:
+			from := 1000 * g.at
+			events := []string{x("cpu_op", fmt.Sprintf("ProfilerStep#%d", g.at), fmt.Sprint(from), "1000", `"stack":"`+strings.Repeat("f;", 5000)+`"`)}
+			for i := range 100 {
+				events = append(events, launch("cuda_runtime", "kernel", from+10*i, from+10*i+3, 5, 100*g.at+i), x("cpu_op", "aten::mm", fmt.Sprint(from+10*i), "4", ""))
+			}
+			g.text = []byte(strings.Join(events, ","))
+			if g.at < g.n {
+				g.text = append(g.text, ',')
+			}
+		case g.at == g.n+1:
+			g.text = []byte("]}")
+		default:
+			return 0, io.EOF
+		}
+		g.at++
+	}
+	n := copy(p, g.text)
+	g.text = g.text[n:]
+	return n, nil
+}
+
+// TestMemory: what is kept is a small part of the trace, by the number of its kernels
+// and not by its bytes.
+func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads 50 MB")
+	}
+	const steps = 1000
+	rec, err := read(context.Background(), &generator{n: steps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if len(rec.device) != 100*steps || len(rec.steps) != steps {
+		t.Errorf("%d kernels, %d steps", len(rec.device), len(rec.steps))
+	}
+	if m.HeapAlloc > 40<<20 {
+		t.Errorf("%d MiB are held of %d kernels", m.HeapAlloc>>20, len(rec.device))
+	}
+	runtime.KeepAlive(rec)
+}

@@ -1,0 +1,73 @@
+package trace
+
+// Role is what a profiler's trace shows to have gone on at an instant. Where several
+// things did, the first role that applies has it.
+type Role uint8
+
+// The roles, in that order. It is the order of the columns of the step breakdown in
+// PyTorch's TensorBoard plugin, whose words they are.
+const (
+	RoleKernel Role = iota
+	RoleMemcpy
+	RoleMemset
+	RoleCommunication
+	RoleRuntime    // the host was in a call of the CUDA runtime or driver
+	RoleDataLoader // the training loop was in the DataLoader
+	RoleCPU        // an operator ran on the host
+	RoleOther      // nothing on record
+	NumRoles
+)
+
+var roleNames = [NumRoles]string{"Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other"}
+
+// String is the plugin's name of the column.
+func (r Role) String() string { return roleNames[min(r, RoleOther)] }
+
+// Profile is what a profiler's trace tells of a run beside spans and steps.
+type Profile struct {
+	Loader string // the class of the DataLoader's iterator; empty where there is none
+	Steps  []ProfiledStep
+	Total  ProfiledStep // of all steps, also of those that Steps lacks
+	Count  int64        // how many those are
+	Cut    int          // steps at the end that were left out, because the trace lacks part of their device work
+	GPUs   []ProfiledGPU
+}
+
+// ProfiledStep is a step's account by role.
+type ProfiledStep struct {
+	Name   string // "ProfilerStep#5"
+	Roles  [NumRoles]int64
+	Length int64 // ns; the roles add up to it
+}
+
+// Share is the share of the steps' time, 0 to 1, that went to a role.
+func (p *Profile) Share(r Role) float64 {
+	if p.Total.Length <= 0 {
+		return 0
+	}
+	return float64(p.Total.Roles[r]) / float64(p.Total.Length)
+}
+
+// ProfiledGPU is what the trace tells of one GPU over all steps.
+type ProfiledGPU struct {
+	ID     int
+	Name   string
+	Memory int64 // bytes that it has; 0 where that is not recorded
+	Peak   int64 // bytes that were allocated at the most; 0 where that is not recorded
+
+	Utilisation float64  // share of the time, 0 to 1, in which a kernel ran
+	Efficiency  *float64 // of its multiprocessors, the share, 0 to 1, that had a block, over time, as estimated by the grids; nil where that is not recorded
+	Occupancy   *float64 // of its warps, the share, 0 to 1, while kernels ran, estimated by the profiler; nil where that is not recorded
+
+	Idle IdleTime
+}
+
+// IdleTime is the time in which nothing ran on a GPU, by what ended it, in ns.
+type IdleTime struct {
+	Host   int64 // what ran next was launched when the device was idle already
+	Kernel int64 // it was launched before, and began as soon as a kernel can
+	Other  int64 // it was launched before, and waited for something else; or its launch is not recorded
+}
+
+// All is the sum.
+func (t IdleTime) All() int64 { return t.Host + t.Kernel + t.Other }
