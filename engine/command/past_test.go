@@ -1,0 +1,67 @@
+package command
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+// pastRun saves a run of 40 steps of so many ms each with 32 samples, changed by mod.
+func pastRun(t *testing.T, dir, name string, ms int64, mod func(*trace.Snapshot)) {
+	t.Helper()
+	s := &trace.Snapshot{
+		Meta:     trace.Meta{ID: name, Model: "cnn", Device: "cpu", DeviceKind: "cpu", Dataset: "d", Samples: 100, Started: time.Unix(1, 0)},
+		Segments: []trace.Segment{{Knobs: []trace.Knob{{Name: "batch_size", Value: "32"}, {Name: "precision", Value: "fp32"}, {Name: "num_workers", Value: "2"}}}},
+		Outcome:  trace.Outcome{Status: "finished", Ended: 41 * ms * 1e6},
+	}
+	for i := range int32(40) {
+		s.Recent = append(s.Recent, trace.Step{Index: i, Batch: i, Samples: 32, Start: int64(i) * ms * 1e6, End: int64(i+1) * ms * 1e6, Busy: ms * 1e6})
+	}
+	if mod != nil {
+		mod(s)
+	}
+	if err := store.Save(filepath.Join(dir, name+store.Ext), trace.Restore(s)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEarlier: only runs of the same setting that came to their end count, but for the
+// number of workers and the run itself.
+func TestEarlier(t *testing.T) {
+	dir := t.TempDir()
+	knob := func(name, value string) func(*trace.Snapshot) {
+		return func(s *trace.Snapshot) {
+			i := slices.IndexFunc(s.Segments[0].Knobs, func(k trace.Knob) bool { return k.Name == name })
+			s.Segments[0].Knobs[i].Value = value
+		}
+	}
+	pastRun(t, dir, "same", 10, nil)
+	pastRun(t, dir, "workers", 20, knob("num_workers", "4"))
+	pastRun(t, dir, "self", 1, nil)
+	for name, mod := range map[string]func(*trace.Snapshot){
+		"batch":     knob("batch_size", "64"),
+		"precision": knob("precision", "bf16"),
+		"model":     func(s *trace.Snapshot) { s.Meta.Model = "resnet18" },
+		"device":    func(s *trace.Snapshot) { s.Meta.Device = "another" },
+		"data":      func(s *trace.Snapshot) { s.Meta.Samples = 200 },
+		"host":      func(s *trace.Snapshot) { s.Meta.Host = []trace.Knob{{Name: "threads", Value: "64"}} },
+		"failed":    func(s *trace.Snapshot) { s.Outcome.Status = "failed" },
+		"short":     func(s *trace.Snapshot) { s.Recent = s.Recent[:5] },
+		"injected":  func(s *trace.Snapshot) { s.Recent[20].Flags |= trace.FlagInjected },
+	} {
+		pastRun(t, dir, name, 1, mod)
+	}
+	m := trace.Meta{Model: "cnn", Device: "cpu", DeviceKind: "cpu", Dataset: "d", Samples: 100}
+	rates := earlier(t.Context(), dir, &m, "self"+store.Ext, []trace.Knob{{Name: "batch_size", Value: "32"}, {Name: "precision", Value: "fp32"}})
+	slices.Sort(rates)
+	if !slices.Equal(rates, []float64{1600, 3200}) {
+		t.Errorf("%v samples/s, want 1600 and 3200", rates)
+	}
+	if got := earlier(t.Context(), filepath.Join(dir, "none"), &m, "", nil); len(got) > 0 {
+		t.Errorf("a folder that is not there has %v", got)
+	}
+}
