@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strings"
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/document"
@@ -82,13 +83,19 @@ func (r *Results) Document() (*document.Document, error) {
 
 // subject is what was trained on what, where that is the same everywhere.
 func (r *Results) subject() string {
-	model, device := r.common(func(m *trace.Meta) string { return m.Model }), r.common(func(m *trace.Meta) string { return m.Device })
-	return fmt.Sprintf("%s on %s", model, device)
+	return r.common("models", model) + " on " + r.common("devices", device)
 }
 
-// common is what the runs have in common, or how many different ones there are.
-func (r *Results) common(of func(*trace.Meta) string) string {
-	var all []string
+func model(m *trace.Meta) string   { return m.Model }
+func device(m *trace.Meta) string  { return m.Device }
+func dataSet(m *trace.Meta) string { return m.Dataset }
+func version(m *trace.Meta) string { return m.Version }
+func machine(m *trace.Meta) string {
+	return trace.KnobValue(m.Host, "cpu") + trace.KnobValue(m.Host, "kernel")
+}
+
+// different are the values that something has in the runs.
+func (r *Results) different(of func(*trace.Meta) string) (all []string) {
 	for i := range r.Rows {
 		for _, m := range r.Rows[i].Runs {
 			if m != nil && !slices.Contains(all, of(&m.Meta)) {
@@ -96,23 +103,29 @@ func (r *Results) common(of func(*trace.Meta) string) string {
 			}
 		}
 	}
-	switch len(all) {
+	return all
+}
+
+// common is what the runs have in common, or how many different ones there are.
+func (r *Results) common(what string, of func(*trace.Meta) string) string {
+	switch all := r.different(of); len(all) {
 	case 0:
-		return "nothing"
+		return "no " + what
 	case 1:
 		return all[0]
+	default:
+		return fmt.Sprintf("%d %s", len(all), what)
 	}
-	return fmt.Sprintf("%d of them", len(all))
 }
 
 // Tables are what was measured: throughput and its comparisons, then what an epoch and a
 // step take.
 func (r *Results) Tables() [][][]string {
-	cumulative := []string{">against the first"}
-	if r.Plan.Ladder {
-		cumulative = []string{">cumulative", ">this rung"}
+	what := []string{">samples/s", ">95 % interval", ">against the first"}
+	if r.Plan.Ladder { // the table has to fit
+		what = []string{">samples/s", ">cumulative", ">this rung"}
 	}
-	rates := [][]string{slices.Concat(r.heads(), []string{">samples/s", ">95 % interval"}, cumulative, []string{">util.", ">data"})}
+	rates := [][]string{slices.Concat(r.heads(), what, []string{">util.", ">data"})}
 	times := [][]string{append(r.heads(), ">epoch", ">load", ">a worker", ">compute", ">step p50", ">p95", ">memory", ">runs")}
 	for i := range r.Rows {
 		row, what := &r.Rows[i], r.what(i)
@@ -120,9 +133,11 @@ func (r *Results) Tables() [][][]string {
 			rates = append(rates, append(what, dashes(len(rates[0])-len(what))...))
 			continue
 		}
-		cells := append(what, figures.Rate(row.Rate.Value), interval(row.Rate), speedUp(&row.Against.Throughput, i == r.Base))
+		cells, all := append(what, figures.Rate(row.Rate.Value)), speedUp(&row.Against.Throughput, i == r.Base)
 		if r.Plan.Ladder {
-			cells = append(cells, speedUp(&row.Added.Throughput, row.before < 0))
+			cells = append(cells, all, speedUp(&row.Added.Throughput, row.before < 0))
+		} else {
+			cells = append(cells, interval(row.Rate), all)
 		}
 		rates = append(rates, append(cells, figures.Prose.Percent(row.Stats.Utilisation()), figures.Prose.Percent(row.Stats.DataShare())))
 		memory := "-"
@@ -228,16 +243,11 @@ func (r *Results) caveats(d *document.Document) {
 	if best := r.Best(); best >= 0 && r.count() > 2 && best != r.Base {
 		d.Line("- The fastest was picked among %s with the steps that picked it, so chance favours it: measure it once more against the first to be sure of its gain.", figures.Count(r.count()))
 	}
-	for _, f := range []struct {
-		what string
-		of   func(*trace.Meta) string
-	}{
-		{"gpustall", func(m *trace.Meta) string { return m.Version }},
-		{"machine", func(m *trace.Meta) string { return trace.KnobValue(m.Host, "CPU") + trace.KnobValue(m.Host, "host") }},
-	} {
-		if _, err := fmt.Sscanf(r.common(f.of), "%d of them", new(int)); err == nil {
-			d.Line("- The runs are not all of one %s.", f.what)
-		}
+	if len(r.different(version)) > 1 {
+		d.Line("- The runs are not all of one gpustall: %s.", text(strings.Join(r.different(version), ", ")))
+	}
+	if len(r.different(machine)) > 1 {
+		d.Line("- The runs are not all of one machine.")
 	}
 	d.Line("- This is one sweep on one machine: nothing here speaks of others.")
 	d.Line("")
@@ -251,10 +261,10 @@ func (r *Results) environment(d *document.Document) {
 			d.Line("- %s: %s", text(name), text(value))
 		}
 	}
-	add("device", r.common(func(m *trace.Meta) string { return m.Device }))
-	add("model", r.common(func(m *trace.Meta) string { return m.Model }))
-	add("data set", r.common(func(m *trace.Meta) string { return m.Dataset }))
-	add("gpustall", r.common(func(m *trace.Meta) string { return m.Version }))
+	add("device", strings.Join(r.different(device), "; "))
+	add("model", strings.Join(r.different(model), "; "))
+	add("data set", strings.Join(r.different(dataSet), "; "))
+	add("gpustall", strings.Join(r.different(version), "; "))
 	for i := range r.Rows {
 		if m := r.Rows[i].First(); m != nil {
 			for _, k := range m.Meta.Host {
