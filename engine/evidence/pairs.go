@@ -32,7 +32,7 @@ func Quarter(m Stretch, h History, budget time.Duration) time.Duration {
 		least = max(least, leastQuarterSteps*m.Active/time.Duration(m.Steps))
 	}
 	if m.Enough() {
-		memory = max(memory, m.Step.Correlation)
+		memory = max(memory, min(m.Step.Correlation, m.Active/8)) // a short stretch cannot show a long one
 	}
 	return max(least, min(2*memory, budget/(4*10)))
 }

@@ -95,7 +95,9 @@ func TestPaired(t *testing.T) {
 func TestQuarter(t *testing.T) {
 	short := Stretch{Steps: 100, Active: 3 * time.Second, Step: Level{Correlation: 20 * time.Millisecond}}
 	long := short
-	long.Step.Correlation = 4 * time.Second
+	long.Step.Correlation, long.Active, long.Steps = 4*time.Second, time.Minute, 3000
+	brief := short
+	brief.Step.Correlation = 4 * time.Second
 	slow := Stretch{Steps: 60, Active: time.Minute}
 	for _, c := range []struct {
 		name   string
@@ -107,6 +109,7 @@ func TestQuarter(t *testing.T) {
 		{"nothing known", Stretch{}, History{}, time.Minute, time.Second},
 		{"hardly correlated", short, History{}, 10 * time.Minute, time.Second},
 		{"correlated", long, History{}, 10 * time.Minute, 8 * time.Second},
+		{"correlated, by a short stretch", brief, History{}, 10 * time.Minute, time.Second},
 		{"seen before", short, History{Longest: 3 * time.Second}, 10 * time.Minute, 6 * time.Second},
 		{"as long as the budget allows", long, History{}, 2 * time.Minute, 3 * time.Second},
 		{"slow steps", slow, History{}, 2 * time.Minute, 10 * time.Second},

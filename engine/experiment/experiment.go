@@ -146,12 +146,10 @@ func (q *Question) budget() time.Duration {
 func quarter(s *trace.Snapshot, budget int64) time.Duration {
 	rows := stall.Segments(s)
 	var h evidence.History
-	for i := range rows {
-		h.Learn(rows[i].Stretch)
-	}
 	var m evidence.Stretch
-	if len(rows) > 0 {
-		m = rows[len(rows)-1].Stretch
+	for i := range rows {
+		h.Learn(m)
+		m = rows[i].Stretch
 	}
 	return evidence.Quarter(m, h, time.Duration(budget))
 }
