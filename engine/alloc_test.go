@@ -109,6 +109,6 @@ func stepper(t *testing.T, name string, workers int) *Engine {
 	if err := e.clock.start(dev, e.computeStream, e.rec); err != nil {
 		t.Fatal(err)
 	}
-	e.openSegment("start")
+	e.openSegment("start", trace.Prediction{})
 	return e
 }

@@ -23,9 +23,28 @@ func (e *Engine) Set(changes []trace.Knob) error {
 	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.cfg.Dataset.Info())); err != nil {
 		return err
 	}
+	if e.cfg.Predict != nil && k != *e.wanted.Load() {
+		e.expected = expectation{k, e.cfg.Predict(k.List())}
+	}
 	e.wanted.Store(&k)
 	e.nudge()
 	return nil
+}
+
+// expectation is what was predicted of knobs when they were asked for.
+type expectation struct {
+	of   Knobs
+	says trace.Prediction
+}
+
+// expect is what was predicted of the knobs that take effect.
+func (e *Engine) expect(k Knobs) (p trace.Prediction) {
+	e.setMu.Lock()
+	defer e.setMu.Unlock()
+	if e.expected.of == k {
+		p, e.expected = e.expected.says, expectation{}
+	}
+	return p
 }
 
 // Requested returns the knobs last asked for.
@@ -94,7 +113,7 @@ func (e *Engine) apply(k Knobs) error {
 	from := e.applied.Knobs
 	e.applied = k
 	e.closeSegment()
-	e.openSegment(words)
+	e.openSegment(words, e.expect(k))
 	e.noteRisks(from)
 	e.transition.begin(start, before.Ready, before.InFlight+max(1, k.Loader.InFlight()))
 	return nil

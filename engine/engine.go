@@ -39,6 +39,11 @@ type Config struct {
 	Steps     int // 0: no limit
 	Schedule  nn.Schedule
 	Knobs     Knobs
+
+	// Predict says what all knobs together, as they are asked for, are expected to do; nil
+	// says nothing. It is called by Set, and what it says is kept with the segment that the
+	// change begins.
+	Predict func(to []trace.Knob) trace.Prediction
 }
 
 // Engine runs the step loop. Set, Pause and Requested are for any goroutine; the
@@ -61,6 +66,7 @@ type Engine struct {
 
 	wanted      atomic.Pointer[Knobs]
 	setMu       sync.Mutex // orders Set's read-modify-write
+	expected    expectation
 	applied     Knobs
 	segment     trace.Segment
 	transition  transition
@@ -146,7 +152,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.clock.start(e.dev, e.computeStream, e.rec); err != nil {
 		return fmt.Errorf("anchor the device's clock: %w", err)
 	}
-	e.openSegment("start")
+	e.openSegment("start", trace.Prediction{})
 	e.noteRisks(plan.Knobs{})
 	err := e.loop(ctx)
 	if ferr := e.finish(); ferr != nil && done(err) {

@@ -12,12 +12,12 @@ const publishPeriod = 2e9
 
 // openSegment begins the segment of the knobs in force. The memory is published
 // before it starts, so that it is known from there on.
-func (e *Engine) openSegment(reason string) {
+func (e *Engine) openSegment(reason string, expected trace.Prediction) {
 	e.plans.Publish()
 	e.ops.Begin(e.applied.TimeOps)
 	e.segment = trace.Segment{
 		Index: e.segment.Index, Start: e.rec.Now(), FirstStep: e.step,
-		Knobs: e.applied.List(), Reason: reason,
+		Knobs: e.applied.List(), Reason: reason, Predicted: expected,
 	}
 	e.rec.Segment(e.segment)
 	e.noteIneffective()

@@ -36,6 +36,7 @@ type result struct {
 	effects  map[string]effect    // of each knob's last change, when it changed alone
 	baseline trace.Baseline       // the choice of segment A
 	at       int64                // the moment analysed
+	foresight
 }
 
 // effect is what the last change of one knob did to the throughput.
@@ -64,13 +65,18 @@ func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
 	}
 	a.busy, a.started = true, now
 	snap := m.pic.snap // by value: the picture moves on
-	return func() tea.Msg { return analyseSnapshot(&snap) }
+	staged, source := m.knobs.changes(), m.o.Source
+	return func() tea.Msg { return analyseSnapshot(&snap, source, staged) }
 }
 
-func analyseSnapshot(s *trace.Snapshot) tea.Msg {
+// analyseSnapshot analyses a snapshot, for whose window source has the spans.
+func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.Msg {
 	t0 := time.Now()
 	asOfNow(s)
-	steps := windowOf(s)
+	steps := stall.Window(s)
+	if n := len(steps); n > 0 {
+		s.Spans = source.Snapshot(steps[0].Start, min(steps[n-1].End, s.Now)).Spans
+	}
 	r := analysedMsg{result: result{
 		win:      newWindow(steps),
 		segs:     stall.Segments(s),
@@ -78,6 +84,12 @@ func analyseSnapshot(s *trace.Snapshot) tea.Msg {
 		baseline: s.Baseline, at: s.Now,
 	}, blame: stall.Blames(s)}
 	r.told = advice.Of(s, r.win.tally, r.segs)
+	if m := r.told.Model; m != nil {
+		r.predicted = m.Neighbours()
+		if len(staged) > 0 {
+			r.staged, _ = m.Predict(staged...)
+		}
+	}
 	r.labels = slices.Clone(r.told.Verdict.Labels)
 	for _, l := range advice.Labels(s, new(trace.Tally)) {
 		if !slices.ContainsFunc(r.labels, func(o advice.Label) bool { return o.Key == l.Key }) {

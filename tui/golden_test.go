@@ -15,6 +15,7 @@ import (
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"
@@ -163,7 +164,18 @@ func (s *screen) frame() string {
 			Text: "input-bound: the device waits for data 43 % of the time, most of it for transforming (38 %); 23 steps",
 		}, Findings: []advice.Finding{{
 			Knob: "num_workers", From: "4", Value: "8", Remedy: "try num_workers 4 -> 8", Evidence: "a batch takes 198 ms of worker time and 26.1 ms on the device",
+			Predicted: trace.Prediction{Base: 2761, Rate: 3500, Lo: 3370, Hi: 3620},
 		}}}
+		s.analysis.foresight = foresight{}
+		for _, p := range []struct {
+			knob, value string
+			lo, hi      float64
+		}{{"num_workers", "2", 0.46, 0.52}, {"num_workers", "8", 1.22, 1.31}, {"pin_memory", "on", 0.99, 1.03}, {"prefetch_factor", "4", 1.02, 1.06}} {
+			s.analysis.predicted = append(s.analysis.predicted, predict.Prediction{
+				Changes:    []trace.Knob{{Name: p.knob, Value: p.value}},
+				Prediction: trace.Prediction{Base: 1, Rate: (p.lo + p.hi) / 2, Lo: p.lo, Hi: p.hi},
+			})
+		}
 	} else {
 		s.analysis.told.Verdict.Text = "not enough steps: 0 with these settings, a verdict needs 10"
 	}

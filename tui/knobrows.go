@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -8,6 +9,7 @@ import (
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )
@@ -24,8 +26,10 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 	}
 	foot := 0
 	switch {
-	case r.H >= 14:
+	case r.H >= 24:
 		foot = knobFoot
+	case r.H >= 14:
+		foot = knobFoot - 1
 	case r.H >= 8:
 		foot = 2
 	case r.H >= 4:
@@ -37,7 +41,7 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 }
 
 // knobFoot is the most that is said of the selected knob, in lines.
-const knobFoot = 4
+const knobFoot = 5
 
 // wants is the height at which the panel shows every knob.
 func (k *knobs) wants() int {
@@ -59,15 +63,16 @@ type knobRow struct {
 	heading         string
 	first           bool // the first heading, which has the title of the effects too
 
-	value    string // in force
-	state    knobState
-	change   string // the value that is staged or requested
-	effect   effect // what its last change did, alone
-	measured bool   // there is one
-	selected bool
-	focused  bool
-	editable bool
-	edit     *entry // the value is being typed
+	value     string // in force
+	state     knobState
+	change    string              // the value that is staged or requested
+	effect    effect              // what its last change did, alone
+	measured  bool                // there is one
+	predicted *predict.Prediction // for what is staged or, without, for the better one of its neighbours; nil where there is none
+	selected  bool
+	focused   bool
+	editable  bool
+	edit      *entry // the value is being typed
 }
 
 // knobColumns are the table's; a wide one says what every knob is.
@@ -127,10 +132,28 @@ func (k *knobs) rowOf(v *view, i int) knobRow {
 		r.change = k.requested[s.Name]
 	}
 	r.effect, r.measured = v.analysis.effects[s.Name]
+	r.predicted = k.foreseen(v, s.Name)
 	if r.selected {
 		r.edit = k.edit
 	}
 	return r
+}
+
+// foreseen is what is predicted of a knob: of the value that is staged, if it alone is, or
+// else of its better neighbour.
+func (k *knobs) foreseen(v *view, name string) *predict.Prediction {
+	f := &v.analysis.foresight
+	value, staged := k.staged[name]
+	if !staged {
+		if len(k.staged) > 0 || len(k.requested) > 0 {
+			return nil
+		}
+		return f.best(name)
+	}
+	if c := f.staged.Changes; len(c) == 1 && len(k.staged) == 1 && c[0].Name == name && sameValue(c[0].Value, value) {
+		return &f.staged
+	}
+	return nil
 }
 
 func knobNameCell(p *canvas.Pen, r *knobRow) {
@@ -154,11 +177,14 @@ func knobNameCell(p *canvas.Pen, r *knobRow) {
 }
 
 // knobValueCell writes the value in force, a change that is under way, and at the right
-// what the last one did.
+// what is predicted and what the last one did.
 func knobValueCell(p *canvas.Pen, r *knobRow) {
 	switch {
 	case r.KnobSpec == nil:
 		if r.first {
+			if at := p.Limit - measuredCols - len("predicted"); at >= p.X {
+				p.To(at).Text(canvas.Dim, "predicted")
+			}
 			atRight(p, canvas.Dim, "measured")
 		}
 		return
@@ -185,7 +211,25 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 	}
 	p.Space(1)
 	r.writeState(p)
+	r.writePredicted(p)
 	r.writeEffect(p)
+}
+
+// measuredCols is what the last change's effect takes at the right, with the gap before it.
+const measuredCols = len(" measured")
+
+// writePredicted writes, where there is room, the range of what is predicted.
+func (r *knobRow) writePredicted(p *canvas.Pen) {
+	if r.predicted == nil {
+		return
+	}
+	b := figures.Narrow.AppendGainRange(p.Buf(), predict.Gain(r.predicted.Prediction))
+	if r.predicted.Same() {
+		b = append(b[:0], "same"...)
+	}
+	if at := p.Limit - measuredCols - utf8.RuneCount(b); at >= p.X {
+		p.To(at).Bytes(pick(r.state == knobStaged, canvas.Staged, canvas.Dim), b)
+	}
 }
 
 // writeState writes how far a change is, or that it would be in vain.
@@ -278,7 +322,29 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 	if e, ok := v.analysis.effects[s.Name]; ok && row < r.H {
 		p := at(row)
 		p.Text(canvas.Dim, "measured: ").Text(canvas.Normal, e.says)
+		row++
 	}
+	if text := k.foretold(v, s.Name); text != "" && row < r.H {
+		p := at(row)
+		p.Text(canvas.Dim, "predicted: ").Text(canvas.Normal, text)
+	}
+}
+
+// foretold says what is predicted of all that is staged or, without, of the values next to
+// a knob's own.
+func (k *knobs) foretold(v *view, name string) string {
+	f := &v.analysis.foresight
+	if len(k.staged) > 0 {
+		if !slices.Equal(f.staged.Changes, k.changes()) || !f.staged.Made() {
+			return ""
+		}
+		return figures.Prose.GainRange(predict.Gain(f.staged.Prediction))
+	}
+	var words []string
+	for _, p := range f.of(name) {
+		words = append(words, p.Changes[0].Value+" "+figures.Prose.GainRange(predict.Gain(p.Prediction)))
+	}
+	return strings.Join(words, ", ")
 }
 
 // drawHelp says what the selected knob is, and leaves a line where it can. It

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -161,12 +162,12 @@ func experimentsBefore(xs []trace.Experiment, at int64) []trace.Experiment {
 // before returns the last steps before the moment at. Those that are no longer in
 // memory are read once.
 func (p *picture) before(at int64) []trace.Step {
-	if r := p.snap.Recent; len(r) > windowMost && at >= r[windowMost].End {
+	if r := p.snap.Recent; len(r) > stall.WindowMost && at >= r[stall.WindowMost].End {
 		n := sort.Search(len(r), func(i int) bool { return r[i].End > at })
 		return r[:n:n]
 	}
 	if p.past == nil || p.pastAt != at {
-		p.past, _ = p.snap.Before(at, windowMost) // what cannot be read is not shown
+		p.past, _ = p.snap.Before(at, stall.WindowMost) // what cannot be read is not shown
 		p.pastAt = at
 	}
 	return p.past
@@ -227,11 +228,4 @@ func quantile(v []int64, q float64) int64 {
 	}
 	i := int(math.Ceil(q*float64(len(v)))) - 1
 	return v[min(max(i, 0), len(v)-1)]
-}
-
-// segmentRange is the range of indices of a segment's steps.
-func segmentRange(steps []trace.Step, seg int32) (lo, hi int) {
-	lo = sort.Search(len(steps), func(i int) bool { return steps[i].Segment >= seg })
-	hi = sort.Search(len(steps), func(i int) bool { return steps[i].Segment > seg })
-	return lo, hi
 }

@@ -47,8 +47,8 @@ type verdictRow struct {
 // roomyVerdict is the width from which what is not known has a line of its own.
 const roomyVerdict = 100
 
-// gainUnknown stands where what the advice is expected to gain will.
-const gainUnknown = "expected gain: not measured yet"
+// gainUnknown stands where what the advice is expected to gain cannot be predicted.
+const gainUnknown = "expected gain: not known"
 
 func (vd *verdict) panel(an *analysis) panel {
 	return panel{
@@ -166,7 +166,7 @@ func (vd *verdict) wrap(a *advice.Advice, w int) {
 	for _, line := range wrapWords(a.Text(), w) {
 		vd.lines = append(vd.lines, verdictRow{text: line, style: canvas.Bold})
 	}
-	if f.Value != "" {
+	if f.Value != "" && !f.Predicted.Made() {
 		last := &vd.lines[len(vd.lines)-1]
 		if canvas.Width(last.text)+2+len(gainUnknown) <= w {
 			last.aside = "  " + gainUnknown

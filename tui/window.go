@@ -10,15 +10,6 @@ import (
 	"dev.gpustall/tui/canvas"
 )
 
-// The window is the longer of these, back from the moment shown and never into an
-// earlier configuration.
-const (
-	windowTime  = int64(5e9) // ns
-	windowSteps = 50
-
-	windowMost = 4096 // steps that are looked at for it: 5 s of steps of 1.2 ms
-)
-
 // window is the steps that verdict, gauges, breakdown and the row of the current
 // configuration speak of, and their numbers. It is made with the verdict, so that
 // they are the same steps whenever one looks.
@@ -32,27 +23,6 @@ type window struct {
 	idle             int64   // ns: half of the time that the device was idle, it was so for longer in one step
 	h2d              float64 // bytes a second of copy time
 	top1             float64 // NaN when the device does no arithmetic
-}
-
-// windowOf picks the window's steps among those up to the moment shown.
-func windowOf(s *trace.Snapshot) []trace.Step {
-	steps := s.Recent
-	n := len(steps)
-	if n == 0 {
-		return nil
-	}
-	last := &steps[n-1] // of the newest segment that has steps
-	lo, _ := segmentRange(steps, last.Segment)
-	for i := range s.Segments {
-		if g := &s.Segments[i]; g.Index == last.Segment && steps[lo].Index <= g.FirstStep && lo+int(g.TransitionSteps) < n {
-			lo += int(g.TransitionSteps)
-		}
-	}
-	from := n
-	for from > lo && n-from < windowMost && (n-from < windowSteps || steps[from].Start > last.End-windowTime) {
-		from--
-	}
-	return steps[from:]
 }
 
 // newWindow works out the numbers of steps.

@@ -4,6 +4,7 @@
 package advice
 
 import (
+	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -18,8 +19,9 @@ type Advice struct {
 	Costly   Costly    // where the device's own time goes, when that is what takes it
 	Asides   []Finding // what to know that nothing can be done about
 	Tried    []Trial
-	Remarks  []string // for each row, what its comparison with the baseline does not say; empty for most
-	Ceiling  Ceiling  // what a loader could gain that never kept the device waiting, where that was asked
+	Model    *predict.Model // what other settings would do follows from it; nil where too little was measured
+	Remarks  []string       // for each row, what its comparison with the baseline does not say; empty for most
+	Ceiling  Ceiling        // what a loader could gain that never kept the device waiting, where that was asked
 
 	Experiments []stall.Experiment // all of the session's
 	Asked       string             // what the experiment under way says, else Ceiling; empty where there is neither
@@ -39,6 +41,8 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
 	}
 	var c *situation
 	if a.Verdict, c = verdict(s, t, a.Tried); c != nil {
+		a.Model, _ = predict.Fit(s, t, rows)
+		c.model = a.Model
 		a.Findings, a.Asides = c.findings(), c.told()
 	}
 	if a.Verdict.Class == DeviceBound {
@@ -67,4 +71,13 @@ func (a *Advice) Text() string {
 		return ""
 	}
 	return "no knob is known to help here"
+}
+
+// Feed says whether this machine can feed the device, in one sentence: what it can feed,
+// what the device takes, and what is short; empty where that is not known.
+func (a *Advice) Feed() string {
+	if a.Model == nil {
+		return ""
+	}
+	return a.Model.Feed()
 }

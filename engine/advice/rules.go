@@ -7,11 +7,13 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/trace"
 )
 
 // Rule looks for one thing to do. It promises no gain: what it says was measured,
-// or is an estimate with a ~ before it.
+// or is an estimate with a ~ before it. What a knob is expected to gain is predicted for
+// whatever a rule advises, and marked so.
 type Rule struct {
 	Name  string
 	Group trace.Group // of causes that it is about, if any; a finding is then about a moderate share of the time or more
@@ -29,12 +31,18 @@ type Finding struct {
 	Value    string  // ... the one to try; empty when no knob helps
 	Share    float64 // of the active time, 0 to 1, that it is about
 
+	Predicted trace.Prediction // of the value to try; none where the model cannot tell
+
 	Cause string // what went on in that time, where one cause stands out; else empty
 }
 
-// Gain is what there is to gain at the most, in words: the throughput if the time that it
-// is about were not lost. Empty where that is not known: only what time is lost to has one.
+// Gain is what there is to gain, in words: what the value to try is predicted to do or,
+// where that cannot be told, at the most the throughput if the time that it is about were
+// not lost. Empty where neither is known.
 func (f *Finding) Gain() string {
+	if f.Predicted.Made() {
+		return predict.Words(f.Predicted)
+	}
 	if f.Share <= 0 || f.Share >= 1 {
 		return ""
 	}
@@ -43,13 +51,17 @@ func (f *Finding) Gain() string {
 
 // Text is the finding in one sentence.
 func (f *Finding) Text() string {
+	text := f.Remedy
 	switch {
-	case f.Remedy == "":
+	case text == "":
 		return ""
-	case f.Evidence == "":
-		return f.Remedy
+	case f.Predicted.Made():
+		text += " (" + f.Gain() + ")"
 	}
-	return f.Remedy + ": " + f.Evidence
+	if f.Evidence == "" {
+		return text
+	}
+	return text + ": " + f.Evidence
 }
 
 // turn is the finding that another value of a knob is worth trying.
@@ -82,6 +94,7 @@ func (s *situation) findings() []Finding {
 			}
 			turned[r.Group] = turned[r.Group] || f.Value != ""
 			f.Rule, f.Cause = r.Name, s.cause(r.Group)
+			s.foresee(&f)
 			out = append(out, f)
 		}
 	}
@@ -112,6 +125,16 @@ func (s *situation) cause(g trace.Group) string {
 	}
 	c := dominant(&s.b, g)
 	return fmt.Sprintf("%s, %s of the time: %s", c, figures.Prose.Percent(s.b.Share(c)), c.Info().Means)
+}
+
+// foresee predicts what a finding's knob would do.
+func (s *situation) foresee(f *Finding) {
+	if f.Value == "" || s.model == nil {
+		return
+	}
+	if p, ok := s.model.Predict(trace.Knob{Name: f.Knob, Value: f.Value}); ok {
+		f.Predicted = p.Prediction
+	}
 }
 
 // outweighed reports whether what a knob beside the loader is about is little against the

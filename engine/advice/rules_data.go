@@ -75,7 +75,7 @@ func thrashing(s *situation) (f Finding, ok bool) {
 			figures.Prose.Bytes(int64(again)), figures.Prose.Bytes(int64(once))),
 		Share: s.loads(),
 	}
-	return f, known && once >= leastStorage && 2*again >= once && s.reading()
+	return f, known && once >= leastStorage && 2*again >= once && s.loading.Reading()
 }
 
 // A file is small while a disk takes longer to find it than to bring it: 128 KiB take a
@@ -92,7 +92,7 @@ func smallFiles(s *situation) (f Finding, ok bool) {
 			figures.Prose.Bytes(int64(each)), figures.Prose.Transfer(bytes/float64(max(1, s.to-s.from))*1e9)),
 		Share: s.loads(),
 	}
-	return f, known && s.snap.Meta.Format == "imagefolder" && bytes >= leastStorage && each >= 1<<10 && each < smallFile && s.reading()
+	return f, known && s.snap.Meta.Format == "imagefolder" && bytes >= leastStorage && each >= 1<<10 && each < smallFile && s.loading.Reading()
 }
 
 // A worker or a sample is far slower than the others from so many times their median.

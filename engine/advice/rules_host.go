@@ -37,7 +37,7 @@ func quota(s *situation) (f Finding, ok bool) {
 	if limit := s.fact("cpu quota"); limit != "" {
 		f.Evidence = join(f.Evidence, limit)
 	}
-	return f, s.cores.throttled && f.Share >= moderate
+	return f, s.cores.Throttled && f.Share >= moderate
 }
 
 // faultsOfSwap is how many pages a second this process waits for a disk for, at least,

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/trace"
 )
 
@@ -148,7 +149,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	switch {
 	case s.workers == 0:
 		why = join(s.inline(), why)
-	case s.reading():
+	case s.loading.Reading():
 		why = join("reads wait rather than compute, so more of them can wait at once", why)
 	}
 	if s.computing() {
@@ -172,15 +173,15 @@ func (s *situation) moreWorkers() int {
 		value = n
 	}
 	if s.computing() {
-		if !s.cores.crowded() || s.hostDevice {
+		if !s.cores.Crowded() || s.hostDevice {
 			return s.workers
 		}
 		// Cores are shared out by the thread: twice as many as there are get more turns.
-		w := s.perBatch()
-		runnable := (w.core + w.waiting) / (w.core + w.waiting + w.blocked)
-		most = min(most, max(int(s.cores.all), min(2*now, int(2*s.cores.all/runnable))))
-	} else if !s.cores.known && s.cores.all > 0 && !s.reading() {
-		most = min(most, int(s.cores.all))
+		w := s.loading.Batch
+		runnable := (w.Core + w.Waiting) / (w.Core + w.Waiting + w.Blocked)
+		most = min(most, max(int(s.cores.All), min(2*now, int(2*s.cores.All/runnable))))
+	} else if !s.cores.Known && s.cores.All > 0 && !s.loading.Reading() {
+		most = min(most, int(s.cores.All))
 	}
 	value = min(value, most, max(8, 4*s.workers))
 	for !s.computing() && value > s.workers && s.refused("num_workers", strconv.Itoa(value)) {
@@ -196,7 +197,7 @@ func (s *situation) enough() (workers int, known bool) {
 	if !known {
 		return 0, false
 	}
-	return s.workersFor(c.fastest(s.cores.all)), true
+	return predict.WorkersFor(c.Fastest(s.cores.All), s.loading.Batch, s.cores.All), true
 }
 
 // winnable is the share of the time that a loader which is never late would win, as
@@ -206,7 +207,7 @@ func (s *situation) winnable() float64 {
 	if !known {
 		return 1
 	}
-	return 1 - c.fastest(s.cores.all)*float64(s.b.Steps)/float64(s.b.Active())
+	return 1 - c.Fastest(s.cores.All)*float64(s.b.Steps)/float64(s.b.Active())
 }
 
 // hidden is the share of the loading inline that hides behind the device's work.
@@ -226,7 +227,7 @@ func (s *situation) inline() string {
 // fewerWorkers is for a device that computes on cores which more workers than there are
 // cores keep busy. Where the device is another, so many of them only hold memory.
 func fewerWorkers(s *situation) (f Finding, ok bool) {
-	full := int(math.Ceil(s.cores.all))
+	full := int(math.Ceil(s.cores.All))
 	f = s.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.workers, figures.Counted(full, "core", "cores")), s.times()))
 	f.Share = s.loads()
 	return f, s.hostDevice && full > 0 && s.workers > full && s.computing()
@@ -236,17 +237,17 @@ func fewerWorkers(s *situation) (f Finding, ok bool) {
 // cores that the workers want. Where that is not known, it is not reads that take the
 // time of as many workers as there are cores, and it is more than the device takes.
 func (s *situation) computing() bool {
-	if !s.cores.known {
+	if !s.cores.Known {
 		c, known := s.capacity()
-		return known && !s.reading() && s.workers >= int(s.cores.all) && c.host(s.cores.all) > c.device
+		return known && !s.loading.Reading() && s.workers >= int(s.cores.All) && c.Host(s.cores.All) > c.Device
 	}
-	w := s.perBatch()
-	return s.cores.busy() && (!s.cores.crowded() || w.core+w.waiting > w.blocked)
+	w := s.loading.Batch
+	return s.cores.Busy() && (!s.cores.Crowded() || w.Core+w.Waiting > w.Blocked)
 }
 
 // deviceTransforms takes work off cores that have none to spare.
 func deviceTransforms(s *situation) (f Finding, ok bool) {
-	part := s.partOf(trace.KindTransform) + s.partOf(trace.KindCollate)
+	part := s.loading.Part(trace.KindTransform) + s.loading.Part(trace.KindCollate)
 	f = s.turn("device_transforms", "on", join(fmt.Sprintf("no core is free, and ~%s of the loading is transforms that the device can do", figures.Prose.Percent(part)), s.times()))
 	f.Share = part * s.loads()
 	return f, s.computing() && s.can("device_transforms") && !s.hostDevice
@@ -285,7 +286,7 @@ func neighbours(s *situation) (f Finding, ok bool) {
 	if c, known := s.capacity(); known {
 		f.Evidence = join(f.Evidence, c.String())
 	}
-	return f, s.computing() && s.cores.crowded() && !s.cores.throttled
+	return f, s.computing() && s.cores.Crowded() && !s.cores.Throttled
 }
 
 // hostLimit is for a host that loads as fast as it can, and not fast enough.
@@ -298,10 +299,10 @@ func hostLimit(s *situation) (f Finding, ok bool) {
 	if known {
 		f.Evidence = c.String()
 	}
-	if full := int(math.Ceil(s.cores.all)); s.workers > full && s.computing() {
+	if full := int(math.Ceil(s.cores.All)); s.workers > full && s.computing() {
 		f.Evidence = join(f.Evidence, fmt.Sprintf("%s would load as fast as %d", figures.Counted(full, "worker", "workers"), s.workers))
 	}
-	return f, s.computing() && !s.cores.crowded() && !s.cores.throttled
+	return f, s.computing() && !s.cores.Crowded() && !s.cores.Throttled
 }
 
 // storage is for reads that are late with as many of them under way as can be had.
@@ -312,7 +313,7 @@ func storage(s *situation) (f Finding, ok bool) {
 			figures.Counted(s.workers, "worker", "workers"), figures.Rate(s.b.SamplesPerSecond())), s.times()),
 		Share: s.loads(),
 	}
-	return f, s.reading() && !s.computing() && !s.said(thrashing, smallFiles)
+	return f, s.loading.Reading() && !s.computing() && !s.said(thrashing, smallFiles)
 }
 
 // unevenBatches is what is left to say when the loader should keep up and does not.
@@ -321,7 +322,7 @@ func unevenBatches(s *situation) (f Finding, ok bool) {
 		Remedy:   "no knob that is left helps: make samples alike in cost, or shuffle them so that slow ones do not follow each other",
 		Evidence: s.times(), Share: s.loads(),
 	}
-	return f, !s.computing() && !s.reading() && !s.said(slowWorker)
+	return f, !s.computing() && !s.loading.Reading() && !s.said(slowWorker)
 }
 
 // said reports whether another rule says it better.

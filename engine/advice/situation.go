@@ -3,6 +3,7 @@ package advice
 import (
 	"strconv"
 
+	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -25,21 +26,21 @@ type situation struct {
 	segment    int32
 	specs      []trace.KnobSpec
 	knobs      []trace.Knob
-	cores      cores
-	starved    float64 // of the time in which the device's threads could run: without a core
-	workers    int     // num_workers
-	samples    int64   // of the data set; 0 when unknown
+	cores      predict.Cores
+	loading    predict.Loading
+	model      *predict.Model // what a knob would do follows from it; nil where too little was measured
+	starved    float64        // of the time in which the device's threads could run: without a core
+	workers    int            // num_workers
+	samples    int64          // of the data set; 0 when unknown
 	trials     []Trial
 	op         float64  // ns that an operation of the device takes, on average; 0 when none was timed
 	notApplied []string // notes on changes that could not be made
 	opening    float64  // the share of the active time lost to data in the first steps of epochs
 
-	phases        [trace.KindPin + 1]int64 // ns of worker time in the window's spans, and of it ...
-	read, compute int64                    // ... what reads took, and all the rest
-	ready         float64
-	queued        bool       // ready, the mean share of the queue that was ready, is known
-	head          stall.Head // whom in_order made the step loop wait for
-	headed        bool       // head is known
+	ready  float64
+	queued bool       // ready, the mean share of the queue that was ready, is known
+	head   stall.Head // whom in_order made the step loop wait for
+	headed bool       // head is known
 }
 
 func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation {
@@ -53,7 +54,8 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation 
 		}
 	}
 	c.samples = s.Meta.Samples
-	c.watchCores(s, t.From, t.To)
+	c.cores = predict.CoresOf(s, t.From, t.To)
+	c.loading = predict.LoadingOf(&c.b, s.Spans, t.From, t.To, &c.cores)
 	if mean, _, n := s.GaugeOver(trace.GaugeStarved, t.From, t.To); n > 0 {
 		c.starved = mean / 100
 	}
@@ -62,7 +64,6 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation 
 	if c.workers > 0 {
 		c.watchOpenings(s.Recent, t)
 	}
-	c.watchWorkers(s.Spans, t.From, t.To)
 	if c.b.Stall[trace.CauseOrder] > 0 {
 		c.head, c.headed = stall.HeadOf(s.Spans, t.From, t.To)
 	}
@@ -113,42 +114,6 @@ func (c *situation) share(g trace.Group) float64 {
 	return c.b.Of(ns)
 }
 
-// watchWorkers adds up the workers' time.
-func (c *situation) watchWorkers(spans []trace.Span, from, to int64) {
-	for i := range spans {
-		s := &spans[i]
-		if s.End <= s.Start || s.Start >= to || s.End <= from || int(s.Track) >= trace.NumTracks {
-			continue
-		}
-		switch {
-		case !s.Kind.IsPhase():
-			continue
-		case s.Kind == trace.KindRead:
-			c.read += s.End - s.Start
-		default:
-			c.compute += s.End - s.Start
-		}
-		if s.Flags&trace.FlagInjected == 0 { // what is injected is no part of the phase
-			c.phases[s.Kind] += s.End - s.Start
-		}
-	}
-}
-
-// partOf is the share of the workers' time that went to a phase, by the spans or, where
-// they are gone, by what the step loop waited for.
-func (c *situation) partOf(k trace.Kind) float64 {
-	if all := c.read + c.compute; all > 0 {
-		return float64(c.phases[k]) / float64(all)
-	}
-	var all int64
-	for k := trace.KindRead; k.IsPhase(); k++ {
-		cause, _ := k.Cause()
-		all += c.b.Stall[cause]
-	}
-	cause, _ := k.Cause()
-	return float64(c.b.Stall[cause]) / float64(max(all, 1))
-}
-
 // watchQueue finds how full the ready queue was, from its samples or, where the
 // window's spans are gone, from the gauges.
 func (c *situation) watchQueue(s *trace.Snapshot, from, to int64) {
@@ -192,23 +157,16 @@ func (c *situation) queue() string {
 	if words := queues[c.bound()]; words != "" {
 		return words
 	}
-	if c.reading() {
+	if c.loading.Reading() {
 		return QueueIO
 	}
 	return QueueCPU
 }
 
-// reading reports whether the loader's time goes to waiting for reads rather than
-// computing: by measurement or, where there is none, by the names of the phases.
-func (c *situation) reading() bool {
-	if w := c.b.Work.Batch; w.Total() > 0 {
-		return w.Bound() == trace.BoundIO
-	}
-	if c.read+c.compute > 0 {
-		return c.read > c.compute
-	}
-	s := &c.b.Stall
-	return s[trace.CauseRead] > s[trace.CauseDecode]+s[trace.CauseTransform]+s[trace.CauseCollate]+s[trace.CausePin]
+// capacity is what host and device could do at their best; false where there is nothing
+// to estimate it from.
+func (s *situation) capacity() (predict.Capacity, bool) {
+	return predict.CapacityOf(&s.b, &s.loading, s.cores, s.workers, s.starved, s.hostDevice)
 }
 
 // knob returns the value in force; empty when it is unknown.

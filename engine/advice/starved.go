@@ -63,7 +63,7 @@ func (s *situation) shortage() (text string) {
 	if share := s.share(trace.GroupHost); share >= moderate || text == "" {
 		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, figures.Prose.Percent(share)))
 	}
-	if s.cores.crowded() {
+	if s.cores.Crowded() {
 		text = join(text, s.cores.String())
 	}
 	return text
@@ -72,24 +72,24 @@ func (s *situation) shortage() (text string) {
 // fewerThreads is for workers that compute on more threads than there are cores, and so
 // keep the step loop, or the cpu device, from one.
 func fewerThreads(s *situation) (f Finding, ok bool) {
-	full := int(s.cores.all)
+	full := int(s.cores.All)
 	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, figures.Counted(full, "core", "cores")))
 	f.Share = s.lostToHost()
-	w := s.perBatch()
-	return f, full > 0 && s.workers > full && w.core+w.waiting > w.blocked && (!s.cores.crowded() || s.workers > 2*full)
+	w := s.loading.Batch
+	return f, full > 0 && s.workers > full && w.Core+w.Waiting > w.Blocked && (!s.cores.Crowded() || s.workers > 2*full)
 }
 
 // moreCores is for threads that act late, or compute slowly, because they have no core.
 func moreCores(s *situation) (f Finding, ok bool) {
 	f = Finding{Remedy: "no knob helps here: use a host with more cores", Share: s.lostToHost()}
 	switch {
-	case s.cores.crowded():
+	case s.cores.Crowded():
 		f.Remedy = elsewhere
 	case s.hostDevice && s.workers > 0:
 		f.Evidence = "the loader's workers and the device's threads take turns on the same cores"
 	}
-	if c, known := s.capacity(); known && (s.hostDevice || s.cores.busy()) {
+	if c, known := s.capacity(); known && (s.hostDevice || s.cores.Busy()) {
 		f.Evidence = join(f.Evidence, c.String())
 	}
-	return f, !s.cores.throttled
+	return f, !s.cores.Throttled
 }

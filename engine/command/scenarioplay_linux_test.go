@@ -19,6 +19,7 @@ import (
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -57,6 +58,7 @@ func TestScenarios(t *testing.T) {
 	fmt.Println("|---|---|---|--:|--:|---|---|--:|")
 	helped, expected, played := 0, 0, 0
 	var details []string
+	var scores []score
 	for i := range scenarios {
 		sc := &scenarios[i]
 		if !rows.MatchString(sc.name) {
@@ -65,6 +67,7 @@ func TestScenarios(t *testing.T) {
 		p := sc.play(t, data.of(sc.data))
 		fmt.Println(p.row())
 		details = append(details, p.details())
+		scores = append(scores, score{name: sc.name, outcomes: p.outcomes})
 		played++
 		if p.helped() {
 			helped++
@@ -81,6 +84,10 @@ func TestScenarios(t *testing.T) {
 	}
 	fmt.Printf("\nThe advice helped in %d of %d scenarios; %d are as expected in every point, (!) marks the others.\n\n%s\n",
 		helped, played, expected, strings.Join(details, "\n"))
+	fmt.Printf("What was predicted of each change, the advised ones and the expert's:\n\n")
+	if inside, of, width := scoreTable(scores); float64(inside) < coverage*float64(of) || width > widthMost {
+		t.Errorf("%d of %d outcomes inside what was predicted, median half-width %.2f", inside, of, width)
+	}
 	if 10*helped < 9*played {
 		t.Errorf("the advice helped in %d of %d scenarios, fewer than 9 in 10", helped, played)
 	}
@@ -116,6 +123,7 @@ type play struct {
 	best     evidence.Change
 	repeated string
 	others   float64 // cores, on average
+	outcomes []predict.Outcome
 }
 
 // followed is a piece of advice and what it brought.
@@ -289,6 +297,7 @@ func (p *play) check(t *testing.T, r *run) {
 		t.Fatal(err)
 	}
 	live, file := all(r.session), all(s)
+	p.outcomes = predict.Outcomes(file, stall.Segments(file))
 	p.replayed = p.last.Text()
 	if a, b := advised(live), advised(file); a != b {
 		p.replayed = fmt.Sprintf("%s (live %s)", b, a)
@@ -321,7 +330,11 @@ func (sc *scenario) start(ctx context.Context, t *testing.T, data string) *run {
 	o := newOptions("scenarios")
 	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	o.addTraining(fs)
-	args := []string{"--data", data, "--session", filepath.Join(t.TempDir(), "scenario"+store.Ext)}
+	dir, name := t.TempDir(), "scenario"
+	if *keepIn != "" {
+		dir, name = *keepIn, strings.NewReplacer(" ", "-", ",", "").Replace(sc.name)
+	}
+	args := []string{"--data", data, "--session", filepath.Join(dir, name+store.Ext)}
 	for a := range strings.FieldsSeq(sc.knobs) {
 		if n := inCores(a); n > 0 {
 			a = strconv.Itoa(n)
@@ -360,14 +373,13 @@ func (sc *scenario) open(o *options, clock trace.Clock) (*opened, error) {
 // set changes knobs and waits until the trace confirms it.
 func (sc *scenario) set(t *testing.T, r *run, changes ...trace.Knob) {
 	t.Helper()
-	before := r.engine.Requested()
+	before, n := r.engine.Requested(), len(r.session.Snapshot(0, 0).Segments)
 	if err := r.engine.Set(changes); err != nil {
 		t.Fatalf("%s: %v: %v", sc.name, changes, err)
 	}
 	if len(advice.Changed(before, r.engine.Requested())) == 0 {
 		return
 	}
-	n := len(r.session.Snapshot(0, 0).Segments)
 	for end := time.Now().Add(time.Minute); len(r.session.Snapshot(0, 0).Segments) == n; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: %v never took effect", sc.name, changes)

@@ -108,6 +108,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 		},
 		Device: r.device.dev, Recorder: r.recorder, Dataset: ds, Transform: tf,
 		Epochs: o.epochs, Steps: o.steps, Schedule: o.schedule(model, knobs), Knobs: knobs,
+		Predict: r.predict,
 	})
 	if err != nil {
 		return r, fault.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")

@@ -112,6 +112,7 @@ type summary struct {
 	Experiments       []experimentSummary `json:"experiments,omitempty"`
 	Labels            []string            `json:"labels,omitempty"`
 	diagnosed
+	forecast
 	advice advice.Advice
 }
 
@@ -187,6 +188,8 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
 		Planned: planMemory(s.Outcome.Planned), LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
+	first := a.First()
+	out.forecast = forecast{summarisePrediction(first.Predicted), summariseOutcomes(s, rows), a.Feed()}
 	out.HostPeak, out.HostPlanned = s.Outcome.HostPeak, planHostMemory(s.Outcome.HostPlanned)
 	out.SegmentTable, out.Ops = opTables(s)
 	if len(rows) > 0 {

@@ -76,8 +76,10 @@ func newMarkdown(s *trace.Snapshot, o Options) *markdown {
 // rest is all that follows the front page.
 func (m *markdown) rest() {
 	m.profile()
+	m.feed()
 	m.pictures()
 	m.changes()
+	m.predictions()
 	m.keep()
 	m.caveats()
 	m.environment()

@@ -48,6 +48,8 @@ type Segment struct {
 	// The measured cost of entering the segment.
 	TransitionSteps int32 // steps from the change until the queue was refilled, excluded from comparisons
 	Transition      int64 // ns of compute idle in those steps
+
+	Predicted Prediction // what was expected of the knobs when they were asked for
 }
 
 // Baseline is the choice of segment A, the one that others are compared with. The

@@ -68,14 +68,18 @@ func (r *rowSum) step(s *trace.Step, stalls, work string) int64 {
 	return r.crc()
 }
 
-// segment covers its knobs.
-func (r *rowSum) segment(s *trace.Segment) int64 {
+// segment covers its knobs, and what was predicted of them as it is stored: nothing in
+// files that were written before there were predictions.
+func (r *rowSum) segment(s *trace.Segment, predicted string) int64 {
 	r.ints(int64(s.Index), s.Start, s.End, int64(s.FirstStep))
 	r.text(s.Reason)
 	r.ints(int64(s.TransitionSteps), s.Transition)
 	for _, k := range s.Knobs {
 		r.text(k.Name)
 		r.text(k.Value)
+	}
+	if predicted != "" {
+		r.text(predicted)
 	}
 	return r.crc()
 }

@@ -37,7 +37,7 @@ func someSession(t *testing.T, path string) {
 	b := someBatch(0, 50)
 	b.Segments = []trace.Segment{
 		{Index: 0, Knobs: []trace.Knob{{Name: "num_workers", Value: "2"}, {Name: "pin_memory", Value: "off"}}, Reason: "start"},
-		{Index: 1, Start: 25e6, FirstStep: 25, Knobs: []trace.Knob{{Name: "num_workers", Value: "4"}}, Reason: "num_workers 2 -> 4"},
+		{Index: 1, Start: 25e6, FirstStep: 25, Knobs: []trace.Knob{{Name: "num_workers", Value: "4"}}, Reason: "num_workers 2 -> 4", Predicted: trace.Prediction{Base: 100, Rate: 120, Lo: 110, Hi: 130}},
 	}
 	b.Ops = []trace.OpTime{
 		{Name: "conv_forward", Layer: "conv1", Phase: "forward", Variant: "128x128", Calls: 50, Total: 123456, Min: 7, Max: 9, FLOPs: 1e9, Bytes: 2e6},
@@ -83,6 +83,8 @@ func TestFlippedNumbers(t *testing.T) {
 		{"a step that is gone", "DELETE FROM steps WHERE idx = 3", "of 50 steps that were written 1 can no longer be found", 49, 2},
 		{"a knob", "UPDATE knobs SET value = '8' WHERE segment = 1", segment, 50, 2},
 		{"a knob that is gone", "DELETE FROM knobs WHERE segment = 1", segment, 50, 2},
+		{"a prediction", "UPDATE segments SET predicted = replace(predicted, '120', '220') WHERE idx = 1", segment, 50, 2},
+		{"a prediction that is gone", "UPDATE segments SET predicted = '' WHERE idx = 1", segment, 50, 2},
 		{"a start", "UPDATE segments SET start = 0 WHERE idx = 1", segment, 50, 2},
 		{"a kernel's time", "UPDATE ops SET total = 5 WHERE pos = 0", ops, 50, 1},
 		{"a note", "UPDATE notes SET text = 'all is well'", "left out 1 of its notes", 50, 2},
@@ -153,6 +155,21 @@ func TestNoExperiments(t *testing.T) {
 	}
 	if snap := snapshotOf(s); len(snap.Experiments)+len(snap.Damage) > 0 || len(snap.Segments) != 2 {
 		t.Errorf("%v, %v, %d segments", snap.Experiments, snap.Damage, len(snap.Segments))
+	}
+}
+
+// A file of before there were predictions reads as ever, checksums and all.
+func TestNoPrediction(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x"+Ext)
+	someSession(t, path)
+	alter(t, path, "DELETE FROM segments WHERE idx = 1", "DELETE FROM knobs WHERE segment = 1", "DELETE FROM steps WHERE segment = 1",
+		"DELETE FROM doc WHERE key = 'steps'", "DELETE FROM ops WHERE segment = 1", "ALTER TABLE segments DROP COLUMN predicted", "DROP TABLE digest")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap := snapshotOf(s); len(snap.Segments) != 1 || len(snap.Damage) > 0 || snap.Segments[0].Predicted.Made() {
+		t.Errorf("segments %+v, damage %q", snap.Segments, snap.Damage)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store/rows"
 )
 
 // keptSegments is the condition that a column names one of the segments that a
@@ -25,11 +26,17 @@ func firstAndNewest(column, table, key string, newest int) string {
 
 func (l *loader) segments() {
 	var sums []sql.NullInt64
-	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition, `+l.sumColumn("segments")+` FROM segments WHERE `+keptSegments("idx")+` ORDER BY idx`, func(r *sql.Rows) error {
+	var predicted []string
+	column := "''"
+	if l.hasColumn("segments", "predicted") {
+		column = "coalesce(predicted, '')"
+	}
+	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition, `+column+`, `+l.sumColumn("segments")+` FROM segments WHERE `+keptSegments("idx")+` ORDER BY idx`, func(r *sql.Rows) error {
 		var s trace.Segment
 		var sum sql.NullInt64
-		err := r.Scan(&s.Index, &s.Start, &s.End, &s.FirstStep, &s.Reason, &s.TransitionSteps, &s.Transition, &sum)
-		l.s.Segments, sums = append(l.s.Segments, s), append(sums, sum)
+		var text string
+		err := r.Scan(&s.Index, &s.Start, &s.End, &s.FirstStep, &s.Reason, &s.TransitionSteps, &s.Transition, &text, &sum)
+		l.s.Segments, sums, predicted = append(l.s.Segments, s), append(sums, sum), append(predicted, text)
 		return err
 	})
 	l.rows(`SELECT segment, name, value FROM knobs WHERE `+keptSegments("segment")+` OR segment NOT IN (SELECT idx FROM segments) ORDER BY segment, pos LIMIT 200000`, func(r *sql.Rows) error {
@@ -49,9 +56,12 @@ func (l *loader) segments() {
 		return
 	}
 	for i := range l.s.Segments {
-		if s := &l.s.Segments[i]; sums[i].Valid && sums[i].Int64 != l.sum.segment(s) {
+		s := &l.s.Segments[i]
+		if sums[i].Valid && sums[i].Int64 != l.sum.segment(s, predicted[i]) {
 			l.harmed("a knob, a time or a number of segment %d is not what was written; do not trust its settings", s.Index)
+			continue // nor is a prediction shown that may be another
 		}
+		s.Predicted = rows.ParsePrediction(predicted[i])
 	}
 }
 

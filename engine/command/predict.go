@@ -1,0 +1,86 @@
+package command
+
+import (
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/predict"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// predict says what all knobs together would do, from the window of the session as it is.
+// The engine asks whenever a change is requested, by a key, a script or a command, and
+// keeps the answer with the segment that the change begins.
+func (r *run) predict(to []trace.Knob) (p trace.Prediction) {
+	defer recoverTo(r.recorder, "predict a change")
+	s := r.session.Snapshot(0, 0)
+	t := trace.Count(stall.Window(s))
+	if t.Steady.Steps == 0 || len(s.Segments) == 0 {
+		return p
+	}
+	s = r.session.Snapshot(t.From, t.To)
+	m, ok := predict.Fit(s, t, stall.Segments(s))
+	if !ok {
+		return p
+	}
+	made, ok := m.Predict(advice.Chosen(s.Segments[len(s.Segments)-1].Knobs, to)...)
+	if !ok {
+		return trace.Prediction{}
+	}
+	return made.Prediction
+}
+
+// forecast is what a summary says of what was not measured but predicted.
+type forecast struct {
+	ExpectedGain *predictionSummary `json:"expected_gain,omitempty"` // of what the advice names
+	Predictions  []outcomeSummary   `json:"predictions,omitempty"`   // of the changes that were made
+	Feed         string             `json:"feed,omitempty"`          // what this host can feed and what the device takes
+}
+
+// predictionSummary is a prediction as JSON has it.
+type predictionSummary struct {
+	Rate      number `json:"samples_per_s"`
+	RateLow   number `json:"samples_per_s_low"`
+	RateHigh  number `json:"samples_per_s_high"`
+	Gain      number `json:"gain"` // of throughput, 0.25 for 25 %
+	GainLow   number `json:"gain_low"`
+	GainHigh  number `json:"gain_high"`
+	DataShare number `json:"data_share"`
+	Predicted bool   `json:"predicted"` // always: it was not measured
+}
+
+func summarisePrediction(p trace.Prediction) *predictionSummary {
+	if !p.Made() {
+		return nil
+	}
+	gain := predict.Gain(p)
+	return &predictionSummary{
+		Rate: number(p.Rate), RateLow: number(p.Lo), RateHigh: number(p.Hi),
+		Gain: number(gain.Value - 1), GainLow: number(gain.Lo - 1), GainHigh: number(gain.Hi - 1),
+		DataShare: number(p.Data), Predicted: true,
+	}
+}
+
+// outcomeSummary is a change of knobs, what was predicted of it and what came of it.
+type outcomeSummary struct {
+	Segment   int32              `json:"segment"`
+	Change    string             `json:"change"`
+	Predicted *predictionSummary `json:"predicted"` // null where nothing was
+	Measured  number             `json:"measured_samples_per_s"`
+	Gain      number             `json:"measured_gain"`
+	GainLow   number             `json:"measured_gain_low"` // of its 95 % confidence interval; null where there is none
+	GainHigh  number             `json:"measured_gain_high"`
+	Inside    bool               `json:"inside"` // the predicted interval
+}
+
+func summariseOutcomes(s *trace.Snapshot, rows []stall.SegmentStats) []outcomeSummary {
+	var out []outcomeSummary
+	for _, o := range predict.Outcomes(s, rows) {
+		r := &rows[o.Row]
+		out = append(out, outcomeSummary{
+			Segment: r.Segment.Index, Change: o.Change, Predicted: summarisePrediction(o.Predicted),
+			Measured: number(r.SamplesPerSecond), Gain: number(o.Measured.Value - 1),
+			GainLow: number(o.Measured.Lo - 1), GainHigh: number(o.Measured.Hi - 1), Inside: o.Inside,
+		})
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
+)
+
+// Capacity is what host and device could do at their best, in ns of a batch: an
+// estimate from what they did.
+type Capacity struct {
+	CPU    float64 // core time that all of this process takes for a batch
+	Device float64 // that the device computes, its threads never waiting for a core
+	Copy   float64 // that its copy to the device takes
+	Cores  Cores
+	Batch  float64 // samples in one
+	Shared bool    // the device computes on the same cores
+}
+
+// CapacityOf returns false where there is nothing to estimate it from. starved is the
+// share of the time in which the device's threads could run that they had no core,
+// shared whether the device computes on the host's cores.
+func CapacityOf(b *stall.Breakdown, l *Loading, cores Cores, workers int, starved float64, shared bool) (c Capacity, ok bool) {
+	if cores.All == 0 || b.Load <= 0 || b.Busy <= 0 || b.Steps == 0 || b.Samples == 0 {
+		return c, false
+	}
+	steps := float64(b.Steps)
+	c = Capacity{
+		Device: float64(b.Busy) / steps * (1 - starved), Copy: float64(b.Copy) / steps,
+		Cores: cores, Batch: float64(b.Samples) / steps, Shared: shared,
+	}
+	switch w := &l.Batch; {
+	case cores.Known:
+		c.CPU = max(cores.Ours*float64(b.Active())/steps, w.Core)
+	default:
+		if c.CPU = w.Core + w.Waiting; workers > int(cores.All) { // they took turns
+			c.CPU *= cores.All / float64(workers)
+		}
+		if shared {
+			c.CPU += c.Device * cores.All
+		}
+	}
+	return c, true
+}
+
+// Host is how long a batch takes with all of the given cores computing.
+func (c *Capacity) Host(cores float64) float64 { return c.CPU / max(cores, 0.01) }
+
+// Fastest is how long a batch takes at least, with the given cores.
+func (c *Capacity) Fastest(cores float64) float64 { return max(c.Device, c.Host(cores)) }
+
+// rate is the samples a second, in words, of a batch that takes so long.
+func (c *Capacity) rate(batch float64) string { return figures.Rate(1e9*c.Batch/batch) + " samples/s" }
+
+// Missing is how many cores more the device could use.
+func (c *Capacity) Missing() int { return int(math.Ceil(c.CPU/c.Device - c.Cores.Left())) }
+
+// String says what the host can feed, what the device takes, and what is missing.
+func (c *Capacity) String() string {
+	if c.CPU <= 0 {
+		return fmt.Sprintf("the device takes %s", c.rate(c.Device))
+	}
+	feeds := fmt.Sprintf("this host can feed at most ~%s with its %s", c.rate(c.Host(c.Cores.All)), figures.Counted(int(c.Cores.All), "core", "cores"))
+	if c.Cores.Crowded() {
+		feeds = fmt.Sprintf("%s, at most ~%s with what those leave", feeds, c.rate(c.Host(c.Cores.Left())))
+	}
+	takes := fmt.Sprintf("the device takes %s", c.rate(c.Device))
+	if c.Shared {
+		takes += " when it has the cores to itself"
+	}
+	if n := c.Missing(); n > 0 {
+		takes += fmt.Sprintf(": about %s missing", figures.Counted(n, "core is", "cores are"))
+	}
+	return feeds + "; " + takes
+}
+
+// WorkersFor is how many workers load a batch every so many ns: as many as batches
+// take worker time in that, and a fifth on top, because batches are not alike. More
+// than the cores can serve are of no use. It may be more than can be had.
+func WorkersFor(batch float64, w Work, cores float64) int {
+	n := math.Ceil(1.2 * w.Alone() / batch)
+	if w.Core > 0 && cores > 0 {
+		n = min(n, math.Ceil(cores*w.Alone()/w.Core-0.25))
+	}
+	return int(max(1, min(n, math.MaxInt32)))
+}

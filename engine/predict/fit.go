@@ -1,0 +1,391 @@
+package predict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// Model is a run under the settings in force, as some of its steps measured it.
+type Model struct {
+	Capacity Capacity // of host and device; without CPU and Device where it is not known
+	known    bool     // Capacity is
+	loading  Work     // a batch, as measured
+
+	now     settings
+	plant   plant
+	base    flow    // of the plant, as simulated
+	scale   float64 // of a simulated time to the measured one
+	rate    float64 // samples/s, measured
+	noise   float64 // of log(rate): its standard error
+	samples int64   // of the data set
+	specs   []trace.KnobSpec
+
+	disk      bool       // reads come from storage
+	offload   float64    // share of the workers' computing that the device could do
+	pinned    float64    // ns that a copy took in an earlier segment with the other value of pin_memory; 0: none
+	fixed     [3]float64 // share of the compute time that does not grow with the batch: least, likely, most
+	unsteady  float64    // of the cores that others use: the standard deviation
+	portion   float64    // of the cores: what we used and what was idle; 0 where that is not known
+	fitted    float64    // factor of the loads that made the simulation agree with what was measured
+	hostClock bool       // the host's share of a step is measured
+}
+
+// least is how many steady steps a model needs.
+const least = 10
+
+// most is how many steps it looks at one by one.
+const most = 512
+
+// little is a share of the time that does not matter.
+const little = 0.05
+
+// Fit measures the model on the steady steps of t, a segment's or a window of them. rows
+// are stall.Segments of the session: earlier settings tell what these steps cannot. It is
+// false where there is too little to go by.
+func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, bool) {
+	b := &stall.Breakdown{Totals: t.Steady}
+	if b.Steps < least || b.Busy <= 0 || b.Load <= 0 || b.Active() <= 0 || t.SteadyFlags&trace.FlagCeiling != 0 {
+		return nil, false
+	}
+	var knobs []trace.Knob
+	for i := range s.Segments {
+		if s.Segments[i].Index == t.Segment {
+			knobs = s.Segments[i].Knobs
+		}
+	}
+	m := &Model{specs: s.Meta.Specs, samples: s.Meta.Samples, rate: b.SamplesPerSecond(), scale: 1, fitted: 1}
+	var ok bool
+	if m.now, ok = settingsOf(knobs); !ok {
+		return nil, false
+	}
+	if m.samples > 0 {
+		m.now.batch = int(min(int64(m.now.batch), m.samples))
+	}
+	cores := CoresOf(s, t.From, t.To)
+	starved := 0.0
+	if mean, _, n := s.GaugeOver(trace.GaugeStarved, t.From, t.To); n > 0 {
+		starved = mean / 100
+	}
+	shared := s.Meta.DeviceKind == "cpu"
+	l := LoadingOf(b, s.Spans, t.From, t.To, &cores)
+	m.loading = l.Batch
+	m.Capacity, m.known = CapacityOf(b, &l, cores, m.now.workers, starved, shared)
+	if !m.measure(s, t, &l, starved) {
+		return nil, false
+	}
+	m.share(b, &l, cores, starved, shared)
+	m.disk = reads(s, t)
+	m.unsteady = spread(s, t, cores.All)
+	m.offload = l.Part(trace.KindTransform)
+	m.noise = precision(rows, t)
+	m.remember(s, t)
+	m.calibrate(b.DataShare())
+	return m, true
+}
+
+// settings of the plant that are the knobs' own.
+func (p *plant) apply(k *settings, samples int64) {
+	p.workers, p.prefetch, p.inOrder, p.persistent, p.epoch = k.workers, k.ahead(), k.inOrder, k.persistent, k.epoch(samples)
+}
+
+// measure takes the times of batches and steps one by one.
+func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved float64) bool {
+	p := &m.plant
+	p.apply(&m.now, m.samples)
+	steps := stepsOf(s, t)
+	if len(steps) == 0 {
+		return false
+	}
+	by := workersOf(s.Spans, t.From, t.To)
+	w := l.Batch
+	all := max(w.Core+w.Waiting+w.Blocked, 1)
+	for i := range steps {
+		st := &steps[i]
+		load, d := float64(st.Load), demand{}
+		core, blocked := w.Core/all, w.Blocked/all
+		if one := st.Work.Batch; one.Total() > 0 {
+			core, blocked = float64(one.Core)/float64(one.Total()), float64(one.Blocked)/float64(one.Total())
+		}
+		d.core, d.blocked = core*load, blocked*load
+		p.load = append(p.load, d)
+		p.compute = append(p.compute, float64(st.Busy)*(1-starved))
+	}
+	p.late = lateness(steps, by, p.load)
+	p.start = l.Start
+	p.copy = float64(t.Steady.Copy) / float64(t.Steady.Steps)
+	p.host, m.hostClock = stepLoop(s.Spans, t)
+	g := &t.Steady.Stall
+	late := float64(g[trace.CauseLaunch]+g[trace.CauseSync]+g[trace.CauseHost]+g[trace.CauseCopy]) / float64(t.Steady.Active())
+	if m.hostClock && !m.now.pinned && s.Meta.DeviceKind != "cpu" {
+		p.host = max(0, p.host-p.copy) // pageable memory is copied by the thread that enqueues
+	}
+	if step := float64(t.Steady.Active()) / float64(t.Steady.Steps); m.hostClock && late < little {
+		// Enqueuing a copy of pageable memory waits for the device, as long as it takes.
+		p.host = min(p.host, little*step)
+	}
+	if !m.hostClock {
+		p.host = float64(g[trace.CauseLaunch]+g[trace.CauseHost]) / float64(t.Steady.Steps)
+	}
+	return true
+}
+
+// stepsOf are the newest full steps of t that are in memory, in the order of their
+// batches.
+func stepsOf(s *trace.Snapshot, t *trace.Tally) (out []trace.Step) {
+	full := int32(0)
+	for i := len(s.Recent) - 1; i >= 0 && s.Recent[i].Index >= t.First && len(out) < most; i-- {
+		st := &s.Recent[i]
+		if st.Index > t.Last || st.Segment != t.Segment || st.Flags&(trace.FlagTransition|trace.FlagCeiling) != 0 {
+			continue
+		}
+		full = max(full, st.Samples)
+		out = append(out, *st)
+	}
+	out = slices.DeleteFunc(out, func(st trace.Step) bool { return st.Samples < full })
+	slices.SortFunc(out, func(a, b trace.Step) int { return cmp.Compare(a.Batch, b.Batch) })
+	return out
+}
+
+// workersOf says which worker loaded a batch.
+func workersOf(spans []trace.Span, from, to int64) map[int32]int {
+	by := map[int32]int{}
+	for i := range spans {
+		s := &spans[i]
+		if s.Kind.IsPhase() && s.Track >= trace.TrackWorker0 && int(s.Track) < trace.NumTracks && s.End > from && s.Start < to {
+			by[s.Batch] = int(s.Track - trace.TrackWorker0)
+		}
+	}
+	return by
+}
+
+// Lateness is a worker's own when its batches take so much longer than the others', of
+// so many batches at least.
+const (
+	lateFrom    = 1.3
+	lateBatches = 3
+)
+
+// lateness finds workers whose batches take longer than the others' do, by the median,
+// takes that out of the loads and returns it by worker.
+func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
+	var own [trace.MaxWorkers][]float64
+	most := -1
+	for i := range steps {
+		if w, ok := by[steps[i].Batch]; ok && w < len(own) {
+			own[w] = append(own[w], load[i].core+load[i].blocked)
+			most = max(most, w)
+		}
+	}
+	if most < 1 {
+		return nil
+	}
+	middle := make([]float64, most+1)
+	var usual []float64
+	for w := range middle {
+		if len(own[w]) >= lateBatches {
+			slices.Sort(own[w])
+			middle[w] = own[w][len(own[w])/2]
+			usual = append(usual, middle[w])
+		}
+	}
+	if len(usual) < 2 {
+		return nil
+	}
+	slices.Sort(usual)
+	other := usual[(len(usual)-1)/2]
+	late := make([]float64, most+1)
+	found := false
+	for w := range late {
+		// Half of the workers may be slow because they are unlike, one because it is late.
+		if middle[w] > lateFrom*other && own[w][0] > 1.1*other {
+			late[w], found = middle[w]-other, true
+		}
+	}
+	if !found {
+		return nil
+	}
+	for i := range steps {
+		w, ok := by[steps[i].Batch]
+		if !ok || w >= len(late) {
+			// Who loaded it is not known: one that took as long as a late worker's is its.
+			w = slices.Index(late, slices.Max(late))
+			if load[i].core+load[i].blocked < other+late[w]/2 {
+				continue
+			}
+		}
+		rest := max(0, load[i].blocked-late[w])
+		load[i].core = max(0, load[i].core-max(0, late[w]-load[i].blocked))
+		load[i].blocked = rest
+	}
+	return late
+}
+
+// stepLoop is how long the step loop takes for a step, without the waits for batches and
+// for the device; false where its spans are gone.
+func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
+	var from, to, waits int64
+	n, pending, synced := int64(-1), int64(0), int64(-1)
+	for i := range spans {
+		s := &spans[i]
+		if s.Track != trace.TrackStep || s.Start < t.From || s.Start >= t.To {
+			continue
+		}
+		switch s.Kind {
+		case trace.KindNext:
+			if n < 0 {
+				from = s.Start
+				pending = 0
+			}
+			waits += pending
+			n, to, pending = n+1, s.Start, s.End-s.Start
+		case trace.KindSync:
+			pending, synced = pending+s.End-s.Start, s.End
+		case trace.KindPause, trace.KindRebuild:
+			pending += s.End - s.Start
+		case trace.KindStarved:
+			if s.Start == synced { // the device has more to do by then
+				pending += s.End - s.Start
+			}
+		}
+	}
+	if n < least || n < t.Steady.Steps/4 {
+		return 0, false
+	}
+	return max(0, float64(to-from-waits)/float64(n)), true
+}
+
+// share finds who shares the cores.
+func (m *Model) share(b *stall.Breakdown, l *Loading, c Cores, starved float64, shared bool) {
+	p := &m.plant
+	p.cores = c.All
+	steps, active := float64(b.Steps), float64(b.Active())
+	if c.All == 0 {
+		return
+	}
+	free := 1 - min(c.Waiting, 0.9)
+	loading := l.Batch.Core * steps / active // cores
+	rest := 0.0                              // cores that we use for something else
+	if c.Known {
+		m.portion = max(0.05, c.Left())
+		p.rivals = c.Others / free
+		rest = max(0, c.Ours-loading)
+	}
+	if !shared {
+		p.rivals += rest / free
+		return
+	}
+	busy := float64(b.Busy) / active * (1 - starved)
+	p.threads = c.All
+	if c.Known && busy > 0 {
+		p.threads = min(c.All, max(1, rest/busy))
+	}
+}
+
+// reads reports whether reads come from storage rather than from memory.
+func reads(s *trace.Snapshot, t *trace.Tally) bool {
+	const few = 1 << 20 // bytes a second
+	ours, _, n := s.GaugeOver(trace.GaugeDiskOurs, t.From, t.To)
+	return n > 0 && ours > few
+}
+
+// spread is the standard deviation of the cores that others use.
+func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
+	mean, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
+	if n < 2 {
+		return 0
+	}
+	sum := 0.0
+	for _, p := range s.Gauges[trace.GaugeCPUOthers] {
+		if p.T >= t.From && p.T <= t.To {
+			sum += (p.V - mean) * (p.V - mean)
+		}
+	}
+	return math.Sqrt(sum/float64(n-1)) / 100 * cores
+}
+
+// precision is the relative standard error of the rate over the steps of t, from what the
+// segment's row tells of how its steps vary and hang together.
+func precision(rows []stall.SegmentStats, t *trace.Tally) float64 {
+	for i := range rows {
+		r := &rows[i]
+		if r.Segment.Index != t.Segment || r.Stretch.Blocks < 2 {
+			continue
+		}
+		l := &r.Stretch.Step
+		whole := math.Sqrt(l.Variance * l.Inefficiency / float64(r.Stretch.Blocks))
+		// The window is a part of the segment.
+		return whole * math.Sqrt(max(1, float64(r.Stretch.Steps)/float64(t.Steady.Steps)))
+	}
+	return 0
+}
+
+// remember takes from earlier segments what these steps cannot tell: how a copy of the
+// other kind of memory takes, and how computing grows with the batch.
+func (m *Model) remember(s *trace.Snapshot, t *trace.Tally) {
+	b := t.Steady
+	batch, busy := float64(b.Samples)/float64(b.Steps), float64(b.Busy)/float64(b.Steps)
+	m.fixed = m.assumed(s, busy)
+	for _, g := range s.Segments {
+		if g.Index >= t.Segment {
+			break
+		}
+		o := s.Tally(g.Index).Steady
+		k, ok := settingsOf(g.Knobs)
+		if !ok || o.Steps < least || o.Samples == 0 || k.transforms != m.now.transforms {
+			continue
+		}
+		n, took := float64(o.Samples)/float64(o.Steps), float64(o.Busy)/float64(o.Steps)
+		if k.pinned != m.now.pinned && o.Copy > 0 && b.Bytes > 0 && o.Bytes > 0 {
+			m.pinned = float64(o.Copy) / float64(o.Bytes) * float64(b.Bytes) / float64(b.Steps)
+		}
+		if ratio := n / batch; math.Abs(math.Log(ratio)) > 0.4 && sameEngine(s, g.Index, t.Segment) {
+			// took = fixed + slope n: the share of busy that is fixed.
+			part := min(1, max(0, (took/busy-ratio)/(1-ratio)))
+			m.fixed = [3]float64{max(0, part-0.15), part, min(1, part+0.15)}
+		}
+	}
+}
+
+// sameEngine reports whether two segments have the same knobs of the engine, which change
+// what the device does.
+func sameEngine(s *trace.Snapshot, a, b int32) bool {
+	var of [2][]trace.Knob
+	for i := range s.Segments {
+		switch s.Segments[i].Index {
+		case a:
+			of[0] = s.Segments[i].Knobs
+		case b:
+			of[1] = s.Segments[i].Knobs
+		}
+	}
+	for _, spec := range s.Meta.Specs {
+		if spec.Group == trace.GroupEngine && trace.KnobValue(of[0], spec.Name) != trace.KnobValue(of[1], spec.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+// Assumed of a GPU that trains a model: so many launches a step, each of which takes the
+// device so long however little it has to do, in ns.
+const (
+	fewLaunches, someLaunches, manyLaunches = 10, 30, 80
+	startUp                                 = 2500
+)
+
+// assumed is the share of the compute time, busy, that is taken not to grow with the
+// batch, before two sizes have been measured: least, likely and most.
+func (m *Model) assumed(s *trace.Snapshot, busy float64) [3]float64 {
+	switch {
+	case s.Meta.Params == 0: // a modelled step, in proportion to its samples
+		return [3]float64{0, 0, 0}
+	case s.Meta.DeviceKind == "cpu":
+		return [3]float64{0, 0.05, 0.25}
+	}
+	of := func(n float64) float64 { return min(0.95, n*startUp/max(busy, 1)) }
+	return [3]float64{of(fewLaunches), of(someLaunches), of(manyLaunches)}
+}

@@ -1,0 +1,182 @@
+package predict
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/stall/stalltest"
+	"dev.gpustall/engine/trace"
+)
+
+// snapshot is the session of a run on a virtual clock.
+func snapshot(r stalltest.Run) *trace.Snapshot {
+	s := r.Snapshot(func(spans []trace.Span, steps []trace.Step, end int64) []trace.Step {
+		return stall.Attribute(spans, steps, 0, end).Steps
+	})
+	if s.Meta.Samples = 0; r.Epoch > 0 {
+		s.Meta.Samples = int64(32 * r.Epoch)
+	}
+	s.Meta.Specs = []trace.KnobSpec{{Name: numWorkers, Max: trace.MaxWorkers}, {Name: pinMemory, NoEffect: "there is no link"}}
+	return s
+}
+
+// rate is what a run came to, in samples/s.
+func rate(s *trace.Snapshot) float64 {
+	return stall.Breakdown{Totals: s.Tally(0).Steady}.SamplesPerSecond()
+}
+
+func fit(t *testing.T, s *trace.Snapshot) *Model {
+	t.Helper()
+	m, ok := Fit(s, s.Tally(0), stall.Segments(s))
+	if !ok {
+		t.Fatal("no model")
+	}
+	return m
+}
+
+// TestAgainstOtherRuns compares predictions with runs that have the other setting, which
+// another simulation makes: that of package stalltest.
+func TestAgainstOtherRuns(t *testing.T) {
+	workers := func(n int) func(*stalltest.Run) { return func(r *stalltest.Run) { r.Workers = n } }
+	for _, tt := range []struct {
+		name        string
+		is          func(*stalltest.Run)
+		knob, value string
+		other       func(*stalltest.Run)
+	}{
+		{"slow reads, more workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, numWorkers, "4", workers(4)},
+		{"slow reads, enough workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, numWorkers, "8", workers(8)},
+		{"slow reads, fewer workers", func(r *stalltest.Run) { r.Read, r.Workers = 40*stalltest.Msec, 4 }, numWorkers, "2", workers(2)},
+		{"healthy, more workers", func(*stalltest.Run) {}, numWorkers, "4", workers(4)},
+		{"healthy, fewer workers", func(r *stalltest.Run) { r.Transform = 12 * stalltest.Msec }, numWorkers, "1", workers(1)},
+		{"one worker, a longer queue", func(r *stalltest.Run) { r.Workers, r.Prefetch, r.Transform = 1, 1, 22*stalltest.Msec }, prefetchFactor, "4", func(r *stalltest.Run) { r.Prefetch = 4 }},
+		{"slow copies", func(r *stalltest.Run) { r.Copy = 15 * stalltest.Msec }, numWorkers, "4", workers(4)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := stalltest.Healthy()
+			tt.is(&r)
+			s := snapshot(r)
+			m := fit(t, s)
+			p, ok := m.Predict(trace.Knob{Name: tt.knob, Value: tt.value})
+			if !ok {
+				t.Fatal("no prediction")
+			}
+			tt.other(&r)
+			want := rate(snapshot(r))
+			if math.Abs(p.Rate/want-1) > 0.06 || want < p.Lo || want > p.Hi {
+				t.Errorf("%.0f samples/s, %.0f to %.0f, from %.0f; the other run has %.0f", p.Rate, p.Lo, p.Hi, p.Base, want)
+			}
+			if again, _ := fit(t, s).Predict(trace.Knob{Name: tt.knob, Value: tt.value}); !reflect.DeepEqual(again, p) {
+				t.Errorf("the same session, another prediction: %+v, %+v", p, again)
+			}
+		})
+	}
+}
+
+// TestStragglerIsAWorker: in_order off lets the others go on, which a batch that is late by
+// itself would not.
+func TestStragglerIsAWorker(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Workers, r.Straggler, r.Delay = 4, 3, 150*stalltest.Msec
+	m := fit(t, snapshot(r))
+	if len(m.plant.late) != 4 || m.plant.late[2] < 100e6 || m.plant.late[0] > 0 {
+		t.Errorf("late by %v", m.plant.late)
+	}
+	p, ok := m.Predict(trace.Knob{Name: inOrder, Value: "off"})
+	if want := 32 / 0.010; !ok || math.Abs(p.Rate/want-1) > 0.1 { // the device's rate
+		t.Errorf("%.0f samples/s, want about %.0f", p.Rate, want)
+	}
+}
+
+// TestNeverAboveTheDevice: what is predicted for the loader is no more than the device takes.
+func TestNeverAboveTheDevice(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Read = 40 * stalltest.Msec
+	m := fit(t, snapshot(r))
+	for n := 1; n <= 64; n *= 2 {
+		p, _ := m.Predict(trace.Knob{Name: numWorkers, Value: strconv.Itoa(n)})
+		if p.Rate > 1.02*32/0.010 {
+			t.Errorf("%d workers: %.0f samples/s", n, p.Rate)
+		}
+	}
+}
+
+func TestNoPrediction(t *testing.T) {
+	s := snapshot(stalltest.Healthy())
+	m := fit(t, s)
+	for _, k := range []trace.Knob{{Name: "precision", Value: "bf16"}, {Name: numWorkers, Value: "many"}, {Name: pinMemory, Value: "on"}} {
+		if p, ok := m.Predict(k); ok {
+			t.Errorf("%v: %+v", k, p)
+		}
+	}
+	few := trace.Count(s.Recent[:5])
+	if _, ok := Fit(s, few, nil); ok {
+		t.Error("a model of 4 steps")
+	}
+	for i := range s.Recent {
+		s.Recent[i].Flags |= trace.FlagCeiling
+	}
+	if _, ok := Fit(s, trace.Count(s.Recent), nil); ok {
+		t.Error("a model of cached batches")
+	}
+}
+
+// TestFeed says which resource is short.
+func TestFeed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		is   func(*stalltest.Run)
+		ours float64 // percent of 8 cores
+		want string
+	}{
+		{"enough", func(*stalltest.Run) {}, 10, "the device takes 3,200 samples/s: enough"},
+		{"workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, 3, "enough, with about 4 workers more"},
+		{"cores", func(r *stalltest.Run) { r.Workers, r.Decode = 8, 200*stalltest.Msec }, 100, "cores are missing"},
+		{"link", func(r *stalltest.Run) { r.Copy = 25 * stalltest.Msec }, 10, "the link is short, a copy takes x2.50 as long as computing"},
+	} {
+		r := stalltest.Healthy()
+		tt.is(&r)
+		s := snapshot(r)
+		s.Gauges = map[string][]trace.Point{}
+		for _, g := range []struct {
+			name string
+			v    float64
+		}{{trace.GaugeCPUOurs, tt.ours}, {trace.GaugeCPUOthers, 0}, {trace.GaugeRunQueue, 0}} {
+			s.Gauges[g.name] = []trace.Point{{T: s.Now / 2, V: g.v}, {T: s.Now * 3 / 4, V: g.v}}
+		}
+		if got := fit(t, s).Feed(); !strings.HasSuffix(got, tt.want) {
+			t.Errorf("%s: %q does not end in %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Workers, r.Steps, r.Transform = 1, 160, 30*stalltest.Msec
+	r.ChangeAt, r.ChangeTo, r.Rebuild = 80, 4, 25*stalltest.Msec
+	s := snapshot(r)
+	base := stall.Segments(s)[0].SamplesPerSecond
+	for _, tt := range []struct {
+		p      trace.Prediction
+		inside int
+	}{
+		{trace.Prediction{}, 0},
+		{trace.Prediction{Base: base, Rate: 3200, Lo: 3000, Hi: 3400}, 1},
+		{trace.Prediction{Base: base, Rate: 2000, Lo: 1900, Hi: 2100}, 0},
+	} {
+		s.Segments[1].Predicted = tt.p
+		out := Outcomes(s, stall.Segments(s))
+		if inside, of := Score(out); of != 1 || inside != tt.inside {
+			t.Errorf("%+v: %d of %d inside, %+v", tt.p, inside, of, out)
+		}
+	}
+	// What an experiment changes for a while is nobody's choice.
+	s.Experiments = []trace.Experiment{{First: 1, Last: 1}}
+	if out := Outcomes(s, stall.Segments(s)); len(out) != 0 {
+		t.Errorf("of an experiment: %+v", out)
+	}
+}

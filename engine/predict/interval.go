@@ -1,0 +1,27 @@
+package predict
+
+import "math"
+
+// What the interval of a prediction allows for beside the assumptions: standard
+// deviations of the logarithm of the rate. They are assumed, and checked on calibration
+// runs, which are not those that docs/predict.md scores.
+const (
+	modelError  = 0.045 // of any prediction, also that nothing changes
+	changeError = 0.10  // for each factor of e in the rate
+	dataError   = 0.05  // of a share of time, in points
+)
+
+// z is the quantile of the normal distribution for 9 in 10.
+const z = 1.645
+
+// half is the half-width of the interval, of the logarithm of the rate, around a ratio
+// to the measured rate. The steps that it follows from and those that it is for both vary.
+func (m *Model) half(ratio float64) float64 {
+	change := changeError * math.Log(ratio)
+	noise := min(m.noise, 0.1)
+	return z * math.Sqrt(modelError*modelError+change*change+2*noise*noise)
+}
+
+// slack is what the interval of the share of time that the device waits for data allows
+// for beside the assumptions.
+func (m *Model) slack() float64 { return z * dataError }

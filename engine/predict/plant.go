@@ -1,0 +1,169 @@
+package predict
+
+import "math"
+
+// demand is what loading one batch takes of a worker, in ns.
+type demand struct {
+	core    float64 // on a core
+	blocked float64 // elsewhere
+}
+
+// depth is how many steps the step loop enqueues ahead of the device, and inputs how
+// many batches the device has room for: a copy waits for the compute of the step that
+// many before. Both are the engine's.
+const (
+	depth  = 3
+	inputs = 2
+)
+
+// turns is how often a worker changes between waiting and computing in a batch: samples
+// are read and decoded a chunk at a time. More make no difference to speak of.
+const turns = 2
+
+// plant is what is simulated: workers that share the cores with others, a queue of
+// batches, the step loop, a copy engine and the device.
+type plant struct {
+	workers    int // 0: the step loop loads
+	prefetch   int // batches a worker may be ahead
+	inOrder    bool
+	persistent bool
+	epoch      int // batches in one; 0: endless
+
+	load    []demand  // of batches, in their order, again and again
+	late    []float64 // ns that a worker takes longer than the others for a batch; those beyond are not late
+	start   float64   // ns that a worker takes to start
+	host    float64   // ns that the step loop takes to enqueue a step and to record one
+	copy    float64   // ns that a batch is copied
+	compute []float64 // ns that steps compute with the cores to themselves, again and again
+	gap     float64   // ns that the device is idle between any two steps, whatever is ready
+
+	threads float64 // of the host's cores that the device computes on; 0: it is another's
+	cores   float64
+	rivals  float64 // threads of others that want a core all the time
+}
+
+// flow is what a simulation comes to.
+type flow struct {
+	step float64 // ns a batch
+	data float64 // share of that in which the device waits for data
+	lack float64 // ns that workers have no core for a batch
+}
+
+// kind is what happens in the plant.
+type kind uint8
+
+const (
+	unblocked kind = iota // a worker goes on
+	enqueued              // the step loop has enqueued a step
+	copied                // a batch is on the device
+	computed              // a step is done
+)
+
+// event is what happens next, at a time or, of work on a core, at a point of virtual
+// time.
+type event struct {
+	at   float64
+	kind kind
+	who  int32
+}
+
+// events is a heap, the earliest first. Of equal times the one pushed first is not
+// favoured, but the order is always the same.
+type events []event
+
+func (h *events) push(e event) {
+	*h = append(*h, e)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		up := (i - 1) / 2
+		if s[up].at <= s[i].at {
+			return
+		}
+		s[up], s[i] = s[i], s[up]
+		i = up
+	}
+}
+
+func (h *events) pop() event {
+	s := *h
+	first, n := s[0], len(s)-1
+	s[0] = s[n]
+	s = s[:n]
+	*h = s
+	for i := 0; ; {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < n; c++ {
+			if s[c].at < s[least].at {
+				least = c
+			}
+		}
+		if least == i {
+			return first
+		}
+		s[i], s[least] = s[least], s[i]
+		i = least
+	}
+}
+
+func (h events) first() float64 {
+	if len(h) == 0 {
+		return math.Inf(1)
+	}
+	return h[0].at
+}
+
+// steps of a simulation: what is measured, and what goes before where the start is not
+// to count.
+const (
+	counted = 192
+	warm    = 48
+	longest = 288 // batches of an epoch that are simulated one by one
+)
+
+// flow simulates the plant. Epochs whose workers start anew are simulated from the start
+// of one to the start of the next; otherwise a stretch after the start.
+func (p *plant) flow() flow {
+	if p.workers > 0 && !p.persistent && p.epoch > counted/2 {
+		return p.coldEpoch()
+	}
+	from := max(warm, 2*p.workers*p.prefetch)
+	to := from + max(counted, 4*p.workers*p.prefetch)
+	if p.epoch > 0 && p.epoch <= counted { // whole epochs
+		from = (from + p.epoch - 1) / p.epoch * p.epoch
+		to = from + (to-from+p.epoch-1)/p.epoch*p.epoch
+	}
+	s := newSimulation(p, to, p.persistent || p.epoch == 0 || p.workers == 0)
+	s.until(to)
+	time := s.done[to-1] - s.done[from-1]
+	return flow{time / float64(to-from), share(s.waited[from:to], time), s.lacked / float64(to)}
+}
+
+// coldEpoch simulates one epoch of workers that have to start. Of a long one it takes
+// the first batches and the last, and for the rest the rate in the middle.
+func (p *plant) coldEpoch() flow {
+	n := min(p.epoch, max(longest, 4*p.workers*p.prefetch))
+	q := *p
+	q.epoch = n
+	s := newSimulation(&q, n+depth, false)
+	s.until(n)
+	time, waited := s.turned, 0.0
+	for _, w := range s.waited[:n] {
+		waited += w
+	}
+	if rest := float64(p.epoch - n); rest > 0 {
+		a, b := n/3, n-n/6
+		middle := (s.done[b] - s.done[a]) / float64(b-a)
+		time += rest * middle
+		waited += rest * middle * share(s.waited[a:b], s.done[b]-s.done[a])
+	}
+	return flow{time / float64(p.epoch), min(1, waited/time), s.lacked / float64(n)}
+}
+
+// share is the part of a time that was waited.
+func share(waits []float64, time float64) float64 {
+	sum := 0.0
+	for _, w := range waits {
+		sum += w
+	}
+	return min(1, sum/time)
+}

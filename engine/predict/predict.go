@@ -1,0 +1,341 @@
+// Package predict says what another setting of a knob would do, before it is tried.
+//
+// Fit measures a Model on some steps of a session: what loading a batch took of a core
+// and what it was blocked for, batch by batch, who shares the cores, what the step loop,
+// the copies and the device took. Predict simulates the run with other knobs, event by
+// event, and returns throughput and the share of time in which the device waits for data,
+// with an interval. It is pure and has no randomness: measured batches are replayed in
+// their order, so the same session gives the same prediction, live, in a replay and in a
+// report.
+//
+// docs/predict.md describes the model, where it is from, and how often it was right.
+package predict
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Prediction is what some changes of knobs would do.
+type Prediction struct {
+	Changes []trace.Knob
+	trace.Prediction
+}
+
+// Same reports whether nothing is expected to change, as far as the model can tell.
+func (p *Prediction) Same() bool {
+	ratio := p.Rate / p.Base
+	return p.Lo < p.Base && p.Base < p.Hi && math.Abs(ratio-1) < evidence.DefaultMargin
+}
+
+// Gain is the predicted throughput against the measured one.
+func Gain(p trace.Prediction) figures.Estimate {
+	return figures.Estimate{Value: p.Rate / p.Base, Lo: p.Lo / p.Base, Hi: p.Hi / p.Base}
+}
+
+// Words are a prediction's gain as a range, marked as what it is: "+22 to +31 %
+// predicted".
+func Words(p trace.Prediction) string {
+	return figures.Prose.GainRange(Gain(p)) + " predicted"
+}
+
+// luck is how an assumption that was not measured turns out.
+type luck int
+
+const (
+	bad luck = iota - 1
+	likely
+	good
+)
+
+// of chooses from what is so if luck is bad, what is likely, and what is so if it is
+// good.
+func (l luck) of(v [3]float64) float64 { return v[l+1] }
+
+// What is assumed of what these steps cannot tell, if luck is bad, likely, and good.
+var (
+	// blocked time of a batch grows as this power of the number of workers
+	diskPower = [3]float64{0.7, 0.25, 0}
+	waitPower = [3]float64{0.06, 0, 0}
+
+	// computing takes so much longer when as many workers more compute as there are cores:
+	// they share caches, memory and, where there are any, sibling threads.
+	crowding = [3]float64{0.25, 0.08, 0}
+
+	// rivals for the cores
+	rivalry = [3]float64{1.2, 1, 0.85}
+
+	// a copy of pageable memory takes so many times as long as one of page-locked memory
+	pinning = [3]float64{1.3, 4, 20}
+
+	// of the transforms' computing, the share that the device takes over
+	offloading = [3]float64{0.5, 0.8, 1}
+
+	// the step loop's share of a step, when the batch is another
+	hosting = [3]float64{1.2, 1, 0.8}
+)
+
+// handing is what a batch costs a worker beside its samples, in ns: taking and handing it
+// over, and waking up.
+var handing = [3]float64{0, 40e3, 200e3}
+
+// narrowPixels is how many bytes of a float32 pixel are copied when the device transforms.
+const narrowPixels = 0.25
+
+// Predict says what changes of knobs would do; false where they are of knobs that the
+// model does not know.
+func (m *Model) Predict(changes ...trace.Knob) (Prediction, bool) {
+	to := m.now
+	for _, c := range changes {
+		if !to.set(c) || m.idle(c.Name) {
+			return Prediction{}, false
+		}
+	}
+	if m.samples > 0 {
+		to.batch = int(min(int64(to.batch), m.samples))
+	}
+	p := Prediction{Changes: changes, Prediction: trace.Prediction{Base: m.rate}}
+	rates, data := [3]float64{}, [3]float64{}
+	for i, l := range []luck{bad, likely, good} {
+		if l == likely || m.lucky(&to) {
+			rates[i], data[i] = m.expect(&to, l)
+		}
+	}
+	if !m.lucky(&to) {
+		rates[0], data[0], rates[2], data[2] = rates[1], data[1], rates[1], data[1]
+	}
+	p.Rate, p.Data = rates[1], data[1]
+	// The corners need not be in order: of two effects one may be a loss.
+	lo, hi := slices.Min(rates[:]), slices.Max(rates[:])
+	half := m.half(p.Rate / m.rate)
+	p.Lo, p.Hi = lo*math.Exp(-half), hi*math.Exp(half)
+	slack := m.slack()
+	p.DataLo, p.DataHi = max(0, slices.Min(data[:])-slack), min(1, slices.Max(data[:])+slack)
+	return p, true
+}
+
+// idle reports whether a knob has no effect here.
+func (m *Model) idle(knob string) bool {
+	i := slices.IndexFunc(m.specs, func(s trace.KnobSpec) bool { return s.Name == knob })
+	return i >= 0 && m.specs[i].NoEffect != ""
+}
+
+// lucky reports whether what other settings do depends on luck.
+func (m *Model) lucky(to *settings) bool {
+	now := m.now
+	return to.workers != now.workers || to.batch != now.batch || to.pinned != now.pinned || to.transforms != now.transforms
+}
+
+// expect simulates other settings, given luck: samples a second, and the share of time in
+// which the device waits for data.
+func (m *Model) expect(to *settings, l luck) (rate, data float64) {
+	p := m.with(to, l)
+	f := p.flow()
+	if *to == m.now && l == likely {
+		f = m.base
+	}
+	batch := float64(to.batch)
+	rate = 1e9 * batch / (f.step * m.scale)
+	if limit := 1e9 * batch / (mean(p.compute) + p.gap); m.scale < 1 {
+		rate = min(rate, max(limit, m.rate)) // a factor must not lift it above the device's own
+	}
+	return rate, f.data
+}
+
+// with is the plant with other settings, given luck.
+func (m *Model) with(to *settings, l luck) *plant {
+	p := m.plant
+	p.apply(to, m.samples)
+	now := &m.now
+
+	size := float64(to.batch) / float64(now.batch)
+	core, blocked, device, copied := size, size, size, size
+	if to.batch != now.batch {
+		fixed := m.fixed
+		if size < 1 { // a fixed part is bad luck then
+			fixed[0], fixed[2] = fixed[2], fixed[0]
+		}
+		part := l.of(fixed)
+		device = part + (1-part)*size
+		load := m.loading.Alone()
+		hand := min(0.9, l.of(handing)/max(load, 1))
+		if size < 1 {
+			hand = min(0.9, (-l).of(handing)/max(load, 1))
+		}
+		core, blocked = hand+(1-hand)*size, hand+(1-hand)*size
+	}
+	if a, b := max(1, now.workers), max(1, to.workers); a != b {
+		power := waitPower
+		if m.disk {
+			power = diskPower
+		}
+		side := l // fewer workers gain by what is bad luck for more
+		if b < a {
+			side = -l
+		}
+		blocked *= math.Pow(float64(b)/float64(a), side.of(power))
+		if p.cores > 0 {
+			more := (min(float64(b), p.cores) - min(float64(a), p.cores)) / p.cores
+			core *= 1 + side.of(crowding)*more
+		}
+	}
+	if to.transforms != now.transforms {
+		part, bytes := l.of(offloading)*m.offload, narrowPixels
+		if to.transforms {
+			core *= 1 - part
+		} else {
+			core /= max(0.05, 1-part)
+			bytes = 1 / bytes
+		}
+		copied *= bytes
+	}
+	switch {
+	case to.pinned == now.pinned:
+	case m.pinned > 0 && p.copy > 0:
+		copied *= m.pinned / p.copy
+	case to.pinned:
+		copied /= l.of(pinning)
+	default:
+		copied *= (-l).of(pinning)
+	}
+	if to.ceiling {
+		core, blocked = 0, 0
+		p.late = nil
+	}
+	p.copy *= copied
+	if to.batch != now.batch {
+		p.host *= l.of(hosting)
+	}
+	p.load = scaled(p.load, core, blocked)
+	if device != 1 {
+		p.compute = slices.Clone(p.compute)
+		for i := range p.compute {
+			p.compute[i] *= device
+		}
+	}
+	if to.workers != now.workers || p.threads > 0 {
+		m.compete(&p, l, to.workers > now.workers)
+	}
+	return &p
+}
+
+// compete says how others compete for the cores. The kernel shares cores out by the thread
+// within a group of processes and by the group between them, and which of it holds is not
+// known: by the group, more workers get no more of the cores than fewer.
+func (m *Model) compete(p *plant, l luck, more bool) {
+	if p.rivals > 0.1 && m.portion > 0 && (l == bad && more || l == good && !more) {
+		p.cores, p.rivals = m.portion, 0
+		return
+	}
+	p.rivals = max(0, p.rivals*l.of(rivalry)-float64(l)*m.unsteady)
+}
+
+// scaled are loads that take so many times as long.
+func scaled(loads []demand, core, blocked float64) []demand {
+	if core == 1 && blocked == 1 {
+		return loads
+	}
+	out := make([]demand, len(loads))
+	for i, d := range loads {
+		out[i] = demand{d.core * core, d.blocked * blocked}
+	}
+	return out
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// Neighbours are predictions for one step of each knob that the model knows, up and down.
+func (m *Model) Neighbours() []Prediction {
+	var out []Prediction
+	for i := range m.specs {
+		for _, value := range m.neighbours(&m.specs[i]) {
+			if p, ok := m.Predict(trace.Knob{Name: m.specs[i].Name, Value: value}); ok {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// neighbours are the values next to a knob's own; none where the model does not know the
+// knob.
+func (m *Model) neighbours(s *trace.KnobSpec) []string {
+	if s.NoEffect != "" {
+		return nil
+	}
+	flip := func(on bool) []string {
+		if on {
+			return []string{"off"}
+		}
+		return []string{"on"}
+	}
+	switch s.Name {
+	case numWorkers:
+		return m.workers(s)
+	case prefetchFactor:
+		if m.now.workers == 0 {
+			return nil
+		}
+		return beside(s, m.now.ahead())
+	case batchSize:
+		return beside(s, m.now.batch)
+	case pinMemory:
+		return flip(m.now.pinned)
+	case persistent:
+		if m.now.workers == 0 {
+			return nil
+		}
+		return flip(m.now.persistent)
+	case inOrder:
+		return flip(m.now.inOrder)
+	case deviceTransforms:
+		return flip(m.now.transforms)
+	case ceiling:
+		return flip(m.now.ceiling)
+	}
+	return nil
+}
+
+// workers are twice and half as many.
+func (m *Model) workers(s *trace.KnobSpec) (out []string) {
+	n := m.now.workers
+	if n > 1 {
+		out = append(out, strconv.Itoa(n/2))
+	}
+	if up := max(1, 2*n); s.Max == 0 || up <= s.Max {
+		out = append(out, strconv.Itoa(up))
+	}
+	return out
+}
+
+// beside are the values that a keypress steps to.
+func beside(s *trace.KnobSpec, now int) (out []string) {
+	below, above := "", ""
+	for _, v := range s.Values {
+		n, err := strconv.Atoi(v)
+		switch {
+		case err != nil:
+		case n < now:
+			below = v
+		case n > now && above == "":
+			above = v
+		}
+	}
+	for _, v := range []string{below, above} {
+		if v != "" {
+			out = append(out, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,318 @@
+package predict
+
+import "math"
+
+// simulation runs a plant, event by event.
+//
+// Threads that compute share the cores equally: each advances at the rate
+// min(1, cores / threads), the same for all, so that the work that one has got since it
+// began is a difference of one virtual time (Parekh and Gallager, "A generalized
+// processor sharing approach to flow control", 1993). What computes ends at a point of
+// virtual time, what waits at a point of time, and whichever is earlier is next.
+type simulation struct {
+	*plant
+	now     float64 // ns
+	virtual float64 // ns of core time that a thread which always computes would have got
+	running int     // workers that compute now
+	lacked  float64 // ns that they were without a core, together
+	waiting events  // by time
+	working events  // by virtual time
+
+	crew   []worker
+	idle   []int32 // workers without a batch, the longest first
+	next   int     // batch to be dispatched
+	loaded []bool  // by batch
+	ready  []int32 // batches that wait, without in_order, in the order in which they were loaded
+
+	// The step loop.
+	loop      loopState
+	step      int     // that it is at
+	asked     float64 // when it began to wait for a batch
+	delivered int
+	epochNow  int     // whose batches it is given
+	turned    float64 // when it first asked for a batch of the second epoch
+
+	// The device.
+	enqueued, copies, copied, starts, computed int // steps so far
+	copying, computing                         bool
+
+	done   []float64    // ns, when a step was computed
+	waited []float64    // ns that the device was idle before a step while the loop waited for its batch
+	asks   [][2]float64 // from when to when that was
+}
+
+type loopState uint8
+
+const (
+	asks loopState = iota
+	enqueues
+	syncs
+)
+
+// worker is one that loads, or the step loop where it does so itself.
+type worker struct {
+	batch   int32 // -1: none
+	turn    int   // of its turns to wait and to compute
+	begun   bool  // it has started
+	demand  demand
+	running bool
+}
+
+func newSimulation(p *plant, steps int, spread bool) *simulation {
+	s := &simulation{
+		plant: p, crew: make([]worker, max(1, p.workers)),
+		loaded: make([]bool, steps+p.workers*p.prefetch+depth+1), done: make([]float64, 0, steps), waited: make([]float64, 0, steps),
+		asks: make([][2]float64, steps+depth+1),
+	}
+	for i := range s.crew {
+		s.crew[i].batch = -1
+		s.idle = append(s.idle, int32(i))
+	}
+	s.dispatch()
+	if spread && p.workers > 1 {
+		// Workers that have run for a while do not all begin at once.
+		for i := range s.crew {
+			w := &s.crew[i]
+			part := float64(i+1) / float64(p.workers)
+			w.demand.core *= part
+			w.demand.blocked *= part
+		}
+	}
+	return s
+}
+
+// until runs until so many steps are computed.
+func (s *simulation) until(steps int) {
+	for s.computed < steps {
+		timed := s.waiting.first()
+		rate := s.rate()
+		work := s.now + (s.working.first()-s.virtual)/rate
+		if math.IsInf(min(timed, work), 1) {
+			return
+		}
+		if timed <= work {
+			s.pass(timed-s.now, rate)
+			s.handle(s.waiting.pop())
+			continue
+		}
+		s.pass(work-s.now, rate)
+		e := s.working.pop()
+		s.virtual = max(s.virtual, e.at)
+		s.handle(e)
+	}
+}
+
+// rate is how fast a thread computes, at the most 1.
+func (s *simulation) rate() float64 {
+	threads := float64(s.running) + s.rivals
+	if s.computing {
+		threads += s.threads
+	}
+	if s.cores <= 0 || threads <= s.cores {
+		return 1
+	}
+	return s.cores / threads
+}
+
+func (s *simulation) pass(ns, rate float64) {
+	ns = max(0, ns)
+	s.now += ns
+	s.virtual += ns * rate
+	s.lacked += ns * (1 - rate) * float64(s.running)
+}
+
+func (s *simulation) after(ns float64, k kind, who int32) {
+	s.waiting.push(event{s.now + ns, k, who})
+}
+
+// work has so many ns of work done on a core.
+func (s *simulation) work(ns float64, k kind, who int32) {
+	s.working.push(event{s.virtual + ns, k, who})
+}
+
+func (s *simulation) handle(e event) {
+	switch e.kind {
+	case unblocked:
+		s.goOn(e.who)
+	case enqueued:
+		s.enqueued++
+		s.step++
+		s.loop = syncs
+		s.device()
+		s.iterate()
+	case copied:
+		s.copying = false
+		s.copied++
+		s.device()
+	case computed:
+		s.computing = false
+		s.computed++
+		s.done = append(s.done, s.now)
+		s.device()
+		s.iterate()
+	}
+}
+
+// goOn takes a worker from one part of a turn to the next.
+func (s *simulation) goOn(who int32) {
+	w := &s.crew[who]
+	if !w.running && w.demand.core > 0 { // it was blocked
+		w.running = true
+		s.running++
+		s.work(w.demand.core/turns, unblocked, who)
+		return
+	}
+	if w.running {
+		w.running = false
+		s.running--
+	}
+	if w.turn++; w.turn < turns {
+		s.begin(who)
+		return
+	}
+	b := w.batch
+	w.batch = -1
+	if s.loaded[b] = true; !s.inOrder {
+		s.ready = append(s.ready, b)
+	}
+	s.idle = append(s.idle, who)
+	s.iterate()
+	s.dispatch()
+}
+
+// begin begins a turn of a worker's batch.
+func (s *simulation) begin(who int32) {
+	w := &s.crew[who]
+	wait := w.demand.blocked / turns
+	if w.turn == 0 {
+		if int(who) < len(s.late) && s.workers > 0 {
+			wait += s.late[who]
+		}
+		if !w.begun {
+			wait += s.start
+			w.begun = true
+		}
+	}
+	if wait > 0 {
+		s.after(wait, unblocked, who)
+		return
+	}
+	s.goOn(who)
+}
+
+// epochOf is the epoch of a batch.
+func (s *simulation) epochOf(b int) int {
+	if s.epoch <= 0 {
+		return 0
+	}
+	return b / s.epoch
+}
+
+// dispatch gives batches to workers without one, as far as that is allowed.
+func (s *simulation) dispatch() {
+	for len(s.idle) > 0 && s.next < len(s.loaded) && s.allowed() {
+		who := s.idle[0]
+		s.idle = s.idle[:copy(s.idle, s.idle[1:])]
+		w := &s.crew[who]
+		d := s.load[s.next%len(s.load)]
+		*w = worker{batch: int32(s.next), demand: d, begun: w.begun}
+		s.next++
+		if d.core+d.blocked <= 0 {
+			w.demand.core = 1
+		}
+		s.begin(who)
+	}
+}
+
+func (s *simulation) allowed() bool {
+	ahead := s.next - s.delivered
+	if s.workers == 0 {
+		return s.loop == asks && ahead == 0
+	}
+	e := s.epochOf(s.next)
+	if s.persistent {
+		e--
+	}
+	return ahead < s.workers*s.prefetch && e <= s.epochNow
+}
+
+// iterate takes the step loop on as far as it goes.
+func (s *simulation) iterate() {
+	if s.loop == syncs && s.enqueued-s.computed < depth {
+		s.loop = asks
+		s.asked = s.now
+		if s.epoch > 0 && s.delivered == (s.epochNow+1)*s.epoch { // the epoch's batches are delivered
+			s.epochNow++
+			if s.turned == 0 {
+				s.turned = s.now
+			}
+			if !s.persistent {
+				for i := range s.crew {
+					s.crew[i].begun = false
+				}
+			}
+		}
+		s.dispatch()
+	}
+	if s.loop != asks {
+		return
+	}
+	b := s.pick()
+	if b < 0 {
+		return
+	}
+	s.delivered++
+	if s.step < len(s.asks) {
+		s.asks[s.step] = [2]float64{s.asked, s.now}
+	}
+	s.loop = enqueues
+	s.after(s.host, enqueued, 0)
+	s.dispatch()
+}
+
+// pick is the batch that is delivered, -1 if there is none.
+func (s *simulation) pick() int32 {
+	if s.inOrder {
+		if b := s.delivered; b < s.next && s.loaded[b] && s.epochOf(b) == s.epochNow {
+			return int32(b)
+		}
+		return -1
+	}
+	for i, b := range s.ready {
+		if s.epochOf(int(b)) != s.epochNow {
+			continue
+		}
+		s.ready = append(s.ready[:i], s.ready[i+1:]...)
+		return b
+	}
+	return -1
+}
+
+// device begins what copy engine and device can.
+func (s *simulation) device() {
+	if !s.copying && s.copies < s.enqueued && s.computed > s.copies-inputs {
+		s.copying = true
+		s.copies++
+		s.after(s.copy, copied, 0)
+	}
+	if s.computing || s.starts >= s.copied {
+		return
+	}
+	s.computing = true
+	step := s.starts
+	s.starts++
+	idleFrom := 0.0
+	if step > 0 {
+		idleFrom = s.done[step-1]
+	}
+	if step < len(s.asks) {
+		a := s.asks[step]
+		s.waited = append(s.waited, max(0, min(a[1], s.now)-max(a[0], idleFrom)))
+	}
+	ns := s.compute[step%len(s.compute)]
+	if s.threads > 0 {
+		s.work(ns+s.gap, computed, 0)
+		return
+	}
+	s.after(ns+s.gap, computed, 0)
+}

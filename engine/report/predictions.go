@@ -1,0 +1,41 @@
+package report
+
+import (
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/predict"
+)
+
+// predictions sets what was predicted of each change beside what came of it.
+func (m *markdown) predictions() {
+	outcomes := predict.Outcomes(m.s, m.rows)
+	made := 0
+	for i := range outcomes {
+		if outcomes[i].Predicted.Made() {
+			made++
+		}
+	}
+	if made == 0 {
+		return
+	}
+	m.heading(2, "Predictions")
+	table := [][]string{{"segment", "change", ">predicted", ">measured", ">(95 % interval)", "inside"}}
+	for i := range outcomes {
+		o := &outcomes[i]
+		row := []string{m.rows[o.Row].Name(), or(o.Change, "-"), "none", figures.Prose.Gain(o.Measured), figures.Prose.GainRange(o.Measured), yesNo(o.Inside)}
+		if o.Predicted.Made() {
+			row[2] = figures.Prose.GainRange(predict.Gain(o.Predicted))
+		}
+		table = append(table, row)
+	}
+	m.table(table)
+	inside, of := predict.Score(outcomes)
+	m.para("%s of %s fell inside what was predicted when the change was asked for. A prediction is of a model that knows only what was measured before; where there is none, the model does not know the knob, or there were too few steps to go by.",
+		figures.Count(inside), figures.Counted(of, "outcome", "outcomes"))
+}
+
+// feed answers whether this machine can feed the device.
+func (m *markdown) feed() {
+	if text := m.advice.Feed(); text != "" {
+		m.para("**Could this machine feed %s?** %s.", or(m.s.Meta.Device, "the device"), sentence(text))
+	}
+}
