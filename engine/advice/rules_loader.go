@@ -140,9 +140,9 @@ func (s *situation) times() string {
 }
 
 // moreWorkers raises num_workers to what the measured times ask for, where that can
-// gain anything: while cores are free, or while there are fewer workers than cores and
-// other processes take turns on them. Each worker holds batches in memory, so a step up
-// is at most fourfold, or to 8.
+// gain anything: while cores are free, while the step loop loads by itself, or while
+// other processes take turns on the cores. Each worker holds batches in memory, so a step
+// up is at most fourfold, or to 8.
 func moreWorkers(s *situation) (f Finding, ok bool) {
 	value := s.moreWorkers()
 	why := s.times()
@@ -152,7 +152,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	case s.loading.Reading():
 		why = join("reads wait rather than compute, so more of them can wait at once", why)
 	}
-	if s.computing() {
+	if s.computing() && s.cores.Crowded() {
 		why = join(why, s.cores.String()+", and more workers get more turns")
 	}
 	f = s.turn("num_workers", strconv.Itoa(value), why)
@@ -173,13 +173,19 @@ func (s *situation) moreWorkers() int {
 		value = n
 	}
 	if s.computing() {
-		if !s.cores.Crowded() || s.hostDevice {
+		if !s.cores.Crowded() && s.workers > 0 {
 			return s.workers
 		}
-		// Cores are shared out by the thread: twice as many as there are get more turns.
-		w := s.loading.Batch
-		runnable := (w.Core + w.Waiting) / (w.Core + w.Waiting + w.Blocked)
-		most = min(most, max(int(s.cores.All), min(2*now, int(2*s.cores.All/runnable))))
+		full := int(s.cores.All)
+		if !s.hostDevice { // whose own threads would have to share with more workers
+			w := s.loading.Batch
+			runnable := (w.Core + w.Waiting) / (w.Core + w.Waiting + w.Blocked)
+			full = max(full, min(2*now, int(2*s.cores.All/runnable)))
+		}
+		most = min(most, full)
+		if s.cores.Crowded() { // cores are shared out by the thread: two get more turns than one
+			value = max(value, 2)
+		}
 	} else if !s.cores.Known && s.cores.All > 0 && !s.loading.Reading() {
 		most = min(most, int(s.cores.All))
 	}
@@ -225,12 +231,13 @@ func (s *situation) inline() string {
 }
 
 // fewerWorkers is for a device that computes on cores which more workers than there are
-// cores keep busy. Where the device is another, so many of them only hold memory.
+// cores keep busy. Where the device is another, so many of them only hold memory. Where
+// other processes want the cores too, fewer workers would leave the turns to those.
 func fewerWorkers(s *situation) (f Finding, ok bool) {
 	full := int(math.Ceil(s.cores.All))
 	f = s.turn("num_workers", strconv.Itoa(full), join(fmt.Sprintf("%d workers take turns with the training on %s", s.workers, figures.Counted(full, "core", "cores")), s.times()))
 	f.Share = s.loads()
-	return f, s.hostDevice && full > 0 && s.workers > full && s.computing()
+	return f, s.hostDevice && full > 0 && s.workers > full && s.computing() && !s.cores.Crowded()
 }
 
 // computing reports whether loading is held up by computing: no core is free, and it is

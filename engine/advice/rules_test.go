@@ -52,6 +52,7 @@ var ruleCases = []ruleCase{
 	{"straggler", false, wait(trace.CauseOrder), "num_workers=4 in_order=off", nil, "", ""},
 	{"straggler", false, wait(trace.CauseWorkers), "num_workers=4 in_order=on", nil, "", ""},
 	{"fewer workers", true, wait(trace.CauseDecode), "num_workers=8", onHost, "num_workers 4", "8 workers take turns with the training on 4 cores"},
+	{"fewer workers", false, wait(trace.CauseDecode), "num_workers=8", together(onHost, gauges(50, 48, 50)), "", "stop the other processes"},
 	{"fewer workers", false, wait(trace.CauseRead), "num_workers=8", nil, "num_workers 16", ""},
 	{"fewer workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", "no knob helps"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", nil, "num_workers 4", "loads each batch itself"},
@@ -61,6 +62,10 @@ var ruleCases = []ruleCase{
 	{"more workers", true, wait(trace.CauseRead), "num_workers=8", spec("num_workers", 10, ""), "num_workers 10", ""},
 	{"more workers", true, wait(trace.CauseWorkers), "num_workers=1", nil, "num_workers 4", ""},
 	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", load(20), "", ""},
+	{"more workers", true, wait(trace.CauseDecode), "num_workers=0", together(cpuDevice, gauges(40, 58, 50)), "num_workers 2", "other processes use ~2.32 of the 4 cores, and more workers get more turns"},
+	{"more workers", true, wait(trace.CauseDecode), "num_workers=1", together(cpuDevice, gauges(40, 58, 50)), "num_workers 2", "and more workers get more turns"},
+	{"more workers", false, wait(trace.CauseDecode), "num_workers=4", together(cpuDevice, load(8), gauges(40, 58, 50)), "", "no knob helps here: stop the other processes"},
+	{"more workers", false, wait(trace.CauseDecode), "num_workers=0", together(cpuDevice, gauges(98, 1, 50)), "", "no knob helps"},
 	{"transforms on the device", true, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", load(20), "device_transforms on", "~100 % of the loading is transforms that the device can do"},
 	{"transforms on the device", false, wait(trace.CauseDecode), "num_workers=4 device_transforms=off", load(20), "", "no knob helps"},
 	{"transforms on the device", false, wait(trace.CauseTransform), "num_workers=4 device_transforms=off", onHost, "", "to itself"},
@@ -159,8 +164,10 @@ func load(times int64) func(*trace.Snapshot) {
 // onHost has the device compute on the host's threads, which the workers need.
 func onHost(s *trace.Snapshot) {
 	load(20)(s)
-	s.Meta.DeviceKind = "cpu"
+	cpuDevice(s)
 }
+
+func cpuDevice(s *trace.Snapshot) { s.Meta.DeviceKind = "cpu" }
 
 // overlapped has the step loop load a batch for 80 ns, of which the device waits 50.
 func overlapped(s *trace.Snapshot) {

@@ -105,6 +105,8 @@ var scenarios = []scenario{
 		verdict: "device-bound", knob: "-", end: "none", best: "num_workers=4"},
 	{name: "neighbours on all cores, cpu device", device: "cpu", data: pixels, knobs: "--batch-size 16 --num-workers 1", neighbours: "C",
 		verdict: "host-bound|device-bound", knob: "-", end: "told|none", best: "num_workers=2"},
+	{name: "neighbours on all cores, cpu device, inline, loading computes", device: "cpu", data: pixels, knobs: "--batch-size 16 --num-workers 0 --inject cpu=2ms", neighbours: "C",
+		verdict: "input-bound", knob: "num_workers", end: "gain", best: "num_workers=2C"},
 
 	// Stragglers.
 	{name: "straggler, in order", step: 4 * ms, data: recs, knobs: "--batch-size 8 --num-workers 4 --inject straggler=3:60ms",
