@@ -114,7 +114,8 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.
 		r.effects[t.Knob] = effect{c, c.Missing.String(), c.String()} // the last one stays
 	}
 	for i := range r.segs {
-		r.missing = append(r.missing, r.segs[i].VsA.Throughput.Missing.String())
+		missing := r.segs[i].VsA.Throughput.Missing
+		r.missing = append(r.missing, pick(missing.OfA(), "run A longer", missing.String()))
 		r.notes = append(r.notes, noteOf(&r.segs[i], r.told.Remarks[i]))
 	}
 	for i := range r.told.Experiments {

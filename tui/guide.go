@@ -146,10 +146,15 @@ func (g *guide) update(m *Model) {
 			g.chapter, g.fixed, g.so = chapterProve, now.Index, evidence.Change{}
 		}
 	case chapterProve:
-		if g.fixed = now.Index; slow == nil || fixed == nil {
+		if slow != nil && fixed != nil && len(advice.Changed(slow.Segment.Knobs, now.Knobs)) > 0 { // not back with those, for a while
+			g.fixed = now.Index
+		}
+		if fixed = rowOf(an.segs, g.fixed); slow == nil || fixed == nil {
 			break
 		}
-		g.so = stall.Compare(an.segs, slow, fixed).Throughput
+		if g.so = fixed.VsA.Throughput; !slow.Baseline {
+			g.so = stall.Compare(an.segs, slow, fixed).Throughput
+		}
 		switch {
 		case g.so.Answer == evidence.Different && g.so.Ratio > 1:
 			g.chapter = chapterExport
@@ -291,6 +296,9 @@ func (g *guide) write(m *Model, v *advice.Verdict) {
 			say("Nothing of it is measured yet.")
 		} else {
 			say("So far, against #%d: %s.", g.slow, &g.so)
+		}
+		if g.so.Missing.OfA() {
+			say("More steps of #%d do not help: u goes back to #%d for a while, or A lets both take turns.", g.fixed, g.slow)
 		}
 	case chapterExport:
 		say("Proved: %s throughput, #%d against #%d.", &g.so, g.fixed, g.slow)

@@ -160,6 +160,13 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%s: %v, missing %q: %+v", c.name, got.Answer, got.Missing, got)
 		}
 	}
+	few := Measure(Series{Blocks: slow(12, 0.5)})
+	if got := Compare(few, long, History{}, DefaultMargin).Throughput.Missing; got.String() != "what it is compared with has 12 of 50 steps" || !got.OfA() {
+		t.Errorf("of A: %q", got)
+	}
+	if got := (Missing{What: Precision, Have: 2.4, Want: 0.02}).String(); got != "known only to a factor of 3.40" {
+		t.Errorf("a wide interval: %q", got)
+	}
 }
 
 // A device that reports no busy time is not said to be as busy as before.

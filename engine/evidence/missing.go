@@ -51,10 +51,19 @@ type Missing struct {
 	Have, Want float64
 }
 
+// OfA reports whether A is what is too short: more steps of B bring no answer then.
+func (m Missing) OfA() bool {
+	return m.Side == 0 && (m.What == Steps || m.What == Time || m.What == Windows)
+}
+
 // String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
-// "known to ±4.1 %, of ±2.0 %", "hardly known, of ±2.0 %", "not measured",
-// "4 of 6 pairs".
+// "known to ±4.1 %, of ±2.0 %", "known only to a factor of 2.70", "not measured",
+// "4 of 6 pairs", and of A "what it is compared with has 12 of 50 steps".
 func (m Missing) String() string {
+	if m.OfA() {
+		m.Side = 1
+		return "what it is compared with has " + m.String()
+	}
 	switch m.What {
 	case Steps:
 		return fmt.Sprintf("%s of %s", figures.Count(int(m.Have)), figures.Counted(int(m.Want), "step", "steps"))
@@ -63,8 +72,8 @@ func (m Missing) String() string {
 	case Windows:
 		return fmt.Sprintf("%s of %s", figures.Count(int(m.Have)), figures.Counted(int(m.Want), "independent window", "independent windows"))
 	case Precision:
-		if m.Have >= 1 { // a factor, of which no digit is known
-			return fmt.Sprintf("hardly known, of ±%s", figures.Prose.Percent(m.Want))
+		if m.Have >= 1 {
+			return "known only to a factor of " + figures.Rate(1+m.Have)
 		}
 		return fmt.Sprintf("known to ±%s, of ±%s", figures.Prose.Percent(m.Have), figures.Prose.Percent(m.Want))
 	case Measurement:

@@ -26,6 +26,8 @@ type SegmentStats struct {
 	VsBefore         evidence.Comparison // with the row before; empty for the first
 	Repeats          int                 // the first row with the same settings; -1 when this is it
 	Again            evidence.Repeat     // of the same settings before, and these; without steps where either has none
+
+	series evidence.Series // that Stretch sums up
 }
 
 // Name is what a segment is called: A is the baseline, the others go by their number.
@@ -67,9 +69,10 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 			g.Transition = t.Transition
 		}
 		b := Breakdown{t.Steady}
+		steps := series(t)
 		row := SegmentStats{
-			Segment: g, Steps: int(b.Steps), Excluded: int(t.Excluded()), Wall: b.Active(),
-			SamplesPerSecond: b.SamplesPerSecond(), Utilisation: b.Utilisation(), DataShare: b.DataShare(), Breakdown: b, Stretch: stretch(t),
+			series: steps, Segment: g, Steps: int(b.Steps), Excluded: int(t.Excluded()), Wall: b.Active(),
+			SamplesPerSecond: b.SamplesPerSecond(), Utilisation: b.Utilisation(), DataShare: b.DataShare(), Breakdown: b, Stretch: evidence.Measure(steps),
 			P50: time.Duration(t.Quantile(0.50)), P95: time.Duration(t.Quantile(0.95)),
 		}
 		rows = append(rows, row)
@@ -88,15 +91,15 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 		switch {
 		case i == a || a < 0:
 		case rows[i].group(i) == rows[a].group(a): // pooled with it or not, a row is no part of what it is compared with
-			rows[i].VsA = compare(h, &rows[a], &rows[i])
+			rows[i].VsA = Compare(rows, &rows[a], &rows[i])
 		default:
-			rows[i].VsA = evidence.Compare(pooled[a], pooled[i], h, evidence.DefaultMargin)
+			rows[i].VsA = stays(rows, &rows[a], &rows[i], evidence.Compare(pooled[a], pooled[i], h, evidence.DefaultMargin))
 		}
 		if i != a && a >= 0 {
 			rows[i].VsA = orProved(xs, &rows[a], &rows[i], rows[i].VsA)
 		}
 		if i > 0 {
-			rows[i].VsBefore = orProved(xs, &rows[i-1], &rows[i], compare(h, &rows[i-1], &rows[i]))
+			rows[i].VsBefore = orProved(xs, &rows[i-1], &rows[i], Compare(rows, &rows[i-1], &rows[i]))
 		}
 	}
 	return rows
@@ -120,9 +123,12 @@ func (s *SegmentStats) group(i int) int {
 	return i
 }
 
-// stretch sums up the steady steps of a segment for comparisons. Where nobody counted
-// samples, a step counts as one.
-func stretch(t *trace.Tally) evidence.Stretch {
+// stretch sums up the steady steps of a segment for comparisons.
+func stretch(t *trace.Tally) evidence.Stretch { return evidence.Measure(series(t)) }
+
+// series are the steady steps of a segment. Where nobody counted samples, a step counts as
+// one.
+func series(t *trace.Tally) evidence.Series {
 	list := t.Blocks.List()
 	blocks := make([]evidence.Block, len(list))
 	for i := range list {
@@ -133,23 +139,19 @@ func stretch(t *trace.Tally) evidence.Stretch {
 		}
 		blocks[i] = evidence.Block{Steps: int(b.Steps), Samples: samples, Active: b.Active, Busy: b.Busy, Squares: b.Squares}
 	}
-	return evidence.Measure(evidence.Series{Start: t.From, Blocks: blocks})
+	return evidence.Series{Start: t.From, Blocks: blocks}
 }
 
 // Compare relates segment b to a, given what the other rows tell of the host: how
 // long its steps hang together.
 func Compare(rows []SegmentStats, a, b *SegmentStats) evidence.Comparison {
-	return compare(history(rows), a, b)
+	return stays(rows, a, b, evidence.Compare(a.Stretch, b.Stretch, history(rows), evidence.DefaultMargin))
 }
 
 // AgainstTally relates the steady steps of a segment without a row, one of an experiment, to
 // those of row a.
 func AgainstTally(rows []SegmentStats, a *SegmentStats, t *trace.Tally) evidence.Comparison {
 	return evidence.Compare(a.Stretch, stretch(t), history(rows), evidence.DefaultMargin)
-}
-
-func compare(h evidence.History, a, b *SegmentStats) evidence.Comparison {
-	return evidence.Compare(a.Stretch, b.Stretch, h, evidence.DefaultMargin)
 }
 
 func history(rows []SegmentStats) (h evidence.History) {
