@@ -40,7 +40,7 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
 		a.Asked = xs[n-1].Name() + ": " + xs[n-1].Text()
 	}
 	var c *situation
-	if a.Verdict, c = verdict(s, t, a.Tried); c != nil {
+	if a.Verdict, c = verdict(s, t, rows, a.Tried); c != nil {
 		a.Model, _ = predict.Fit(s, t, rows)
 		c.model = a.Model
 		a.Findings, a.Asides = c.findings(), c.told()

@@ -18,6 +18,7 @@ type Rule struct {
 	Name  string
 	Group trace.Group // of causes that it is about, if any; a finding is then about a moderate share of the time or more
 	Last  bool        // it speaks only where no rule of its group has a knob to turn
+	Back  bool        // it goes back to what was measured
 	Check func(*situation) (Finding, bool)
 }
 
@@ -115,7 +116,7 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	if f, ok = r.Check(s); !ok || r.Group != trace.GroupNone && f.Share < moderate {
 		return f, false
 	}
-	return f, f.Value == "" || !s.refused(f.Knob, f.Value) && !s.outweighed(r, &f)
+	return f, f.Value == "" || !s.refused(f.Knob, f.Value) && !s.outweighed(r, &f) && (r.Back || s.again(&f))
 }
 
 // cause says what went on while the device waited for the largest cause of a group.

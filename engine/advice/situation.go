@@ -33,6 +33,7 @@ type situation struct {
 	workers    int            // num_workers
 	samples    int64          // of the data set; 0 when unknown
 	trials     []Trial
+	rows       []stall.SegmentStats
 	op         float64  // ns that an operation of the device takes, on average; 0 when none was timed
 	notApplied []string // notes on changes that could not be made
 	opening    float64  // the share of the active time lost to data in the first steps of epochs
@@ -43,8 +44,8 @@ type situation struct {
 	headed bool       // head is known
 }
 
-func newSituation(s *trace.Snapshot, t *trace.Tally, trials []Trial) *situation {
-	c := &situation{snap: s, from: t.From, to: t.To, plain: &t.Plain, segment: t.Segment, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", profile: s.Meta.Profile, hostDevice: s.Meta.DeviceKind == "cpu"}
+func newSituation(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trials []Trial) *situation {
+	c := &situation{snap: s, from: t.From, to: t.To, plain: &t.Plain, segment: t.Segment, rows: rows, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", profile: s.Meta.Profile, hostDevice: s.Meta.DeviceKind == "cpu"}
 	if x := trace.ExperimentOf(s.Experiments, t.Segment); x != nil {
 		c.interlude = x.Running() && x.Kind == trace.Ceiling
 	}

@@ -9,8 +9,8 @@ import (
 
 // undoRules take back what was tried and did not help.
 var undoRules = []Rule{
-	{Name: "undo", Check: undo},
-	{Name: "spare workers", Check: spareWorkers},
+	{Name: "undo", Back: true, Check: undo},
+	{Name: "spare workers", Back: true, Check: spareWorkers},
 }
 
 // undo goes back from a value that measured slower than the one before it.

@@ -65,20 +65,20 @@ type Verdict struct {
 
 // Judge looks at the steady steps of one segment: all of them, or a window.
 func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
-	v, _ := verdict(s, t, nil)
+	v, _ := verdict(s, t, nil, nil)
 	return v
 }
 
 // verdict is Judge's, and the situation that it rests on; nil where there are not enough
 // steps.
-func verdict(s *trace.Snapshot, t *trace.Tally, trials []Trial) (Verdict, *situation) {
+func verdict(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trials []Trial) (Verdict, *situation) {
 	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(t.Excluded()), Labels: Labels(s, t)}
 	if v.Steps < enough(s) {
 		v.Class = NotEnoughSteps
 		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, MinSteps, Brackets(v.Labels))
 		return v, nil
 	}
-	c := newSituation(s, t, trials)
+	c := newSituation(s, t, rows, trials)
 	v.Starved, v.Queue = c.starved, c.queue()
 	v.classify(&c.b)
 	v.describe(c)
