@@ -161,7 +161,7 @@ func TestMissing(t *testing.T) {
 		}
 	}
 	few := Measure(Series{Blocks: slow(12, 0.5)})
-	if got := Compare(few, long, History{}, DefaultMargin).Throughput.Missing; got.String() != "what it is compared with has 12 of 50 steps" || !got.OfA() {
+	if got := Compare(few, long, History{}, DefaultMargin).Throughput.Missing; got.String() != "12 of 50 steps to compare with" || !got.OfA() {
 		t.Errorf("of A: %q", got)
 	}
 	if got := (Missing{What: Precision, Have: 2.4, Want: 0.02}).String(); got != "known only to a factor of 3.40" {

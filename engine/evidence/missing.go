@@ -58,11 +58,11 @@ func (m Missing) OfA() bool {
 
 // String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
 // "known to ±4.1 %, of ±2.0 %", "known only to a factor of 2.70", "not measured",
-// "4 of 6 pairs", and of A "what it is compared with has 12 of 50 steps".
+// "4 of 6 pairs", and of A "12 of 50 steps to compare with".
 func (m Missing) String() string {
 	if m.OfA() {
 		m.Side = 1
-		return "what it is compared with has " + m.String()
+		return m.String() + " to compare with"
 	}
 	switch m.What {
 	case Steps:
