@@ -5,14 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"math"
+	"slices"
 
 	"dev.gpustall/engine/trace"
 )
 
-// Chrome writes the spans in Chrome's trace event format ("Trace Event Format",
-// JSON object form), for chrome://tracing and Perfetto: a thread for each lane, one
-// for the ops of timed steps, a counter for the queue, and an instant for each segment
-// and note. Times are in microseconds since the session's start.
+// Chrome writes the session in Chrome's trace event format ("Trace Event Format", JSON
+// object form), for Perfetto, Holistic Trace Analysis and gpustall import: a process for
+// the host with a thread for each of its lanes, one for the device with its streams, the
+// steps as ProfilerStep#N, arrows from each batch to the step that computes it, counters
+// for the queue and the gauges, and an instant for each segment and note. Categories are
+// PyTorch's where it has one; what it has none for is of gpustall's own. Times are in
+// microseconds since the session's start, with three decimals.
 func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	s, o = plain(s, o)
 	b := bufio.NewWriterSize(w, 1<<16)
@@ -28,20 +34,40 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	}
 	fmt.Fprintf(b, "{\"displayTimeUnit\":\"ms\",\"otherData\":%s,\"traceEvents\":[", other)
 	e.emit(`{"ph":"M","pid":1,"name":"process_name","args":{"name":%s}}`, text("gpustall: "+or(meta.Model, "training")+" on "+or(meta.Device, "unknown device")))
+	e.emit(`{"ph":"M","pid":0,"name":"process_name","args":{"name":%s}}`, text(or(meta.Device, "unknown device")))
 	var lanes [256]bool
 	for i := range s.Spans {
 		lanes[s.Spans[i].Track] = true
 	}
+	thread := func(lane int, name string, order int) {
+		pid := processOf(lane)
+		e.emit(`{"ph":"M","pid":%d,"tid":%d,"name":"thread_name","args":{"name":%s}}`, pid, lane, text(name))
+		e.emit(`{"ph":"M","pid":%d,"tid":%d,"name":"thread_sort_index","args":{"sort_index":%d}}`, pid, lane, order)
+	}
 	for t, used := range lanes {
 		if id := trace.TrackID(t); used && id != trace.TrackQueue {
-			e.emit(`{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":%s}}`, t, text(id.String()))
-			e.emit(`{"ph":"M","pid":1,"tid":%d,"name":"thread_sort_index","args":{"sort_index":%d}}`, t, laneOrder(id))
+			thread(t, id.String(), laneOrder(id))
 		}
 	}
-	e.emit(`{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":"transition"}}`, transitionLane)
-	e.emit(`{"ph":"M","pid":1,"tid":%d,"name":"thread_sort_index","args":{"sort_index":1004}}`, transitionLane)
+	thread(transitionLane, "transition", 1004)
+	thread(stepLane, "steps", -1)
+	for st, err := range s.Each(math.MinInt32, math.MaxInt32) {
+		if err != nil {
+			return err
+		}
+		e.emit(`{"ph":"X","cat":"user_annotation","pid":1,"tid":%d,"ts":%s,"dur":%s,"name":"ProfilerStep#%d","args":{"batch":%d}}`,
+			stepLane, micros(st.Start), micros(st.End-st.Start), st.Index, st.Batch)
+	}
 	for i := range s.Spans {
 		e.span(&s.Spans[i])
+	}
+	e.arrows()
+	for _, name := range slices.Sorted(maps.Keys(s.Gauges)) {
+		for _, p := range s.Gauges[name] {
+			if finite(p.V) {
+				e.emit(`{"ph":"C","pid":1,"ts":%s,"name":%s,"args":{"value":%g}}`, micros(p.T), text(name), p.V)
+			}
+		}
 	}
 	for _, g := range s.Segments {
 		knobs := map[string]string{}
@@ -64,6 +90,33 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 // transitionLane keeps transitions apart: they overlap what the step loop does,
 // and the events of a thread must nest.
 const transitionLane = 200
+
+// stepLane has the steps, whose windows overlap what the step loop does.
+const stepLane = 201
+
+// processOf is the process of a lane: 0 for the streams of the device, whose number that
+// is, and 1 for the host.
+func processOf(lane int) int {
+	if lane == int(trace.TrackCompute) || lane == int(trace.TrackCopy) {
+		return 0
+	}
+	return 1
+}
+
+// category is PyTorch's word for what a kind of span is, or gpustall's own.
+func category(k trace.Kind) string {
+	switch k {
+	case trace.KindCompute:
+		return "kernel"
+	case trace.KindCopy:
+		return "gpu_memcpy"
+	case trace.KindNext:
+		return "user_annotation"
+	case trace.KindEnqueue, trace.KindSync:
+		return "cuda_runtime"
+	}
+	return "gpustall"
+}
 
 type events struct {
 	w    *bufio.Writer
@@ -98,7 +151,14 @@ func (e *events) span(s *trace.Span) {
 			args = fmt.Sprintf(`,"layer":%s,"phase":%s,"kernel":%s`, text(o.Layer), text(o.Phase), text(o.Variant))
 		}
 	case trace.KindCopy:
-		args = fmt.Sprintf(`,"KiB":%d`, s.Arg)
+		name, args = "Memcpy HtoD", fmt.Sprintf(`,"bytes":%d`, int64(s.Arg)<<10)
+	case trace.KindNext:
+		name = "enumerate(DataLoader)#gpustall.__next__"
+	case trace.KindSync:
+		name = "Synchronize"
+	}
+	if processOf(lane) == 0 {
+		args += fmt.Sprintf(`,"device":0,"stream":%d`, lane)
 	}
 	if s.Flags&trace.FlagTimed != 0 {
 		args += `,"timed":true`
@@ -109,8 +169,28 @@ func (e *events) span(s *trace.Span) {
 	if s.Flags&trace.FlagCeiling != 0 {
 		args += `,"ceiling":true`
 	}
-	e.emit(`{"ph":"X","pid":1,"tid":%d,"ts":%s,"dur":%s,"name":%s,"args":{"step":%d,"batch":%d%s}}`,
-		lane, micros(s.Start), micros(s.End-s.Start), text(name), s.Step, s.Batch, args)
+	e.emit(`{"ph":"X","cat":"%s","pid":%d,"tid":%d,"ts":%s,"dur":%s,"name":%s,"args":{"step":%d,"batch":%d%s}}`,
+		category(s.Kind), processOf(lane), lane, micros(s.Start), micros(s.End-s.Start), text(name), s.Step, s.Batch, args)
+}
+
+// arrows lead from where a batch was built last to where it is computed first.
+func (e *events) arrows() {
+	built := map[int32]*trace.Span{}
+	for i := range e.s.Spans {
+		s := &e.s.Spans[i]
+		switch {
+		case s.Batch < 0:
+		case s.Kind.IsPhase() && s.Track.IsWorker():
+			if last := built[s.Batch]; last == nil || s.Start >= last.Start {
+				built[s.Batch] = s
+			}
+		case s.Kind == trace.KindCompute && built[s.Batch] != nil:
+			from := built[s.Batch]
+			delete(built, s.Batch)
+			e.emit(`{"ph":"s","cat":"batch","name":"batch","id":%d,"pid":1,"tid":%d,"ts":%s}`, s.Batch, from.Track, micros(from.Start))
+			e.emit(`{"ph":"f","bp":"e","cat":"batch","name":"batch","id":%d,"pid":0,"tid":%d,"ts":%s}`, s.Batch, s.Track, micros(s.Start))
+		}
+	}
 }
 
 func micros(ns int64) string {

@@ -189,10 +189,16 @@ func TestChrome(t *testing.T) {
 		if err := json.Unmarshal(b.Bytes(), &doc); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		spans, compute := 0, 0.0
+		spans, steps, compute := 0, 0, 0.0
+		arrows := map[string]int{}
 		for _, e := range doc.TraceEvents {
-			if e.Ph == "X" {
+			switch {
+			case e.Ph == "X" && strings.HasPrefix(e.Name, "ProfilerStep#"):
+				steps++
+			case e.Ph == "X":
 				spans++
+			case e.Name == "batch":
+				arrows[e.Ph]++
 			}
 			if e.Name == "compute" && e.Ph == "X" {
 				compute += e.Dur
@@ -206,6 +212,9 @@ func TestChrome(t *testing.T) {
 		}
 		if spans != len(s.Spans) || math.Abs(compute*1e3-float64(busy)) > 1+float64(busy)/1e9 {
 			t.Errorf("%s: %d events for %d spans, %v µs of compute for %d ns", name, spans, len(s.Spans), compute, busy)
+		}
+		if arrows["s"] != arrows["f"] || int64(steps) != s.Total.Steps || steps > 10 && arrows["s"] == 0 {
+			t.Errorf("%s: %d steps of %d, arrows %v", name, steps, s.Total.Steps, arrows)
 		}
 		if doc.OtherData.Emulated != s.Meta.Emulated || doc.OtherData.DroppedSpans != s.Outcome.Dropped() {
 			t.Errorf("%s: labels %+v", name, doc.OtherData)
