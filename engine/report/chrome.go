@@ -49,6 +49,11 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 			thread(t, id.String(), laneOrder(id))
 		}
 	}
+	for _, id := range []trace.TrackID{trace.TrackCopy, trace.TrackCompute} {
+		if lanes[id] {
+			thread(starvedLane+int(id), id.String()+" without a core", 1005)
+		}
+	}
 	thread(transitionLane, "transition", 1004)
 	thread(stepLane, "steps", -1)
 	for st, err := range s.Each(math.MinInt32, math.MaxInt32) {
@@ -90,6 +95,10 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 // transitionLane keeps transitions apart: they overlap what the step loop does,
 // and the events of a thread must nest.
 const transitionLane = 200
+
+// starvedLane and a stream's number is the lane of the time that its thread on the host
+// was ready and had no core: it overlaps what ran on the stream.
+const starvedLane = 210
 
 // stepLane has the steps, whose windows overlap what the step loop does.
 const stepLane = 201
@@ -145,6 +154,10 @@ func (e *events) span(s *trace.Span) {
 		name = "blocked: " + trace.BlockReason(s.Arg).Info().Name
 	case trace.KindTransition:
 		lane = transitionLane
+	case trace.KindStarved:
+		if processOf(lane) == 0 {
+			lane += starvedLane
+		}
 	case trace.KindOp:
 		if o := e.s.Op(s.Arg); o != nil {
 			name = o.Name
@@ -157,7 +170,7 @@ func (e *events) span(s *trace.Span) {
 	case trace.KindSync:
 		name = "Synchronize"
 	}
-	if processOf(lane) == 0 {
+	if s.Kind == trace.KindCompute || s.Kind == trace.KindCopy {
 		args += fmt.Sprintf(`,"device":0,"stream":%d`, lane)
 	}
 	if s.Flags&trace.FlagTimed != 0 {
