@@ -27,12 +27,11 @@ const childPatience = 15 * time.Second
 // Go has begun) is there in the next, a run that dies takes nothing else with it, and what
 // is measured is what the command alone would measure.
 func child(ctx context.Context, j sweep.Job) error {
-	self, err := os.Executable()
+	words, err := runCommand(j)
 	if err != nil {
-		return fault.Wrap(err, "find", "gpustall's own file", "start it by its path")
+		return err
 	}
-	args := append([]string{"run", "--json", "--interval", "0.25", "--epochs", "0", "--steps", strconv.Itoa(j.Steps), "--session", j.Session}, flagsOf(j.Settings)...)
-	cmd := exec.CommandContext(ctx, self, args...)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = childPatience
 	complaints := &tail{}
@@ -42,7 +41,7 @@ func child(ctx context.Context, j sweep.Job) error {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return fault.Wrap(err, "start", self, "check that it can be run")
+		return fault.Wrap(err, "start", words[0], "check that it can be run")
 	}
 	sum := follow(lines, j.Progress)
 	err = cmd.Wait()
@@ -55,6 +54,15 @@ func child(ctx context.Context, j sweep.Job) error {
 		return fmt.Errorf("%w: %s", err, complaints.last())
 	}
 	return err
+}
+
+// runCommand is what does a run.
+func runCommand(j sweep.Job) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fault.Wrap(err, "find", "gpustall's own file", "start it by its path")
+	}
+	return append([]string{self, "run", "--json", "--interval", "0.25", "--epochs", "0", "--steps", strconv.Itoa(j.Steps), "--session", j.Session}, flagsOf(j.Settings)...), nil
 }
 
 // childLine is what a sweep reads of a line of a child.

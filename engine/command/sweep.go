@@ -55,11 +55,11 @@ func runSweep(parent context.Context, f *sweepFlags, out, log io.Writer) error {
 	ctx, got, stop := untilSignal(parent, nil)
 	defer stop()
 	_ = say(log, "%s\n", announce(p))
-	results, err := p.Measure(ctx, folder, child, teller(out, log))
+	results, err := f.measure(ctx, p, folder, out, log)
 	if results == nil {
 		return errors.Join(got(), err)
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && results.Done() == 0 {
 		return err
 	}
 	if werr := results.Write(folder, replaceFile); werr != nil {
@@ -77,7 +77,24 @@ func runSweep(parent context.Context, f *sweepFlags, out, log io.Writer) error {
 		_ = say(log, "stopped: %s of %s are measured; the same command goes on\n", figures.Count(results.Done()), figures.Counted(len(p.Order()), "run", "runs"))
 		return sig
 	}
-	return results.Err(f.out)
+	return errors.Join(err, results.Err(f.out))
+}
+
+// measure does the runs here or on a cluster. It returns no results where there are to be
+// none.
+func (f *sweepFlags) measure(ctx context.Context, p *sweep.Plan, folder sweep.Folder, out, log io.Writer) (*sweep.Results, error) {
+	switch {
+	case f.script:
+		return nil, writeScript(p, folder, f.cluster, out)
+	case f.slurm:
+		err := onCluster(ctx, p, folder, f.cluster, log)
+		results, lerr := sweep.Load(folder)
+		if lerr != nil {
+			return nil, errors.Join(err, lerr)
+		}
+		return results, err
+	}
+	return p.Measure(ctx, folder, child, teller(out, log))
 }
 
 // announce says what is to be done.

@@ -33,6 +33,9 @@ type sweepFlags struct {
 	models  []string
 	data    []string
 	axes    []string // --knob
+	slurm   bool     // the runs are a cluster's ...
+	script  bool     // ... or somebody else submits them
+	cluster sweep.Slurm
 	knobs   knobFlags
 	lists   []*listFlag
 }
@@ -50,6 +53,11 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
+	fs.BoolVar(&f.slurm, "slurm", false, "have a Slurm cluster do the runs, as an sbatch array, and wait for them; --out must be on all nodes")
+	fs.BoolVar(&f.script, "slurm-script", false, "write the batch script into --out and do nothing else")
+	fs.StringVar(&f.cluster.Partition, "partition", "", "of --slurm: where the runs go")
+	fs.StringVar(&f.cluster.Time, "time", "", "of --slurm: how long a run may take, as in 00:30:00")
+	fs.StringVar(&f.cluster.Gres, "gres", "", "of --slurm: the devices of a run, as in gpu:1")
 	single := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.knobs.add(single)
 	single.VisitAll(func(one *pflag.Flag) {
@@ -124,7 +132,7 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 		return nil, refuse("--knob", fmt.Sprintf("%d configurations are too many", len(p.Configs)), fmt.Sprintf("ask for %d or fewer", most))
 	}
 	devices := map[string]*sized{}
-	err = p.Check(func(all []trace.Knob) (string, []string) { return possible(devices, all) })
+	err = p.Check(func(all []trace.Knob) (string, []string) { return possible(devices, all, f.slurm || f.script) })
 	return p, err
 }
 
@@ -223,18 +231,24 @@ type sized struct {
 	info     device.Info
 	defaults engine.Knobs
 	own      bool // it brings a workload of its own
+	unknown  bool // it is in another machine
 	err      error
 }
 
-// possible says why settings cannot be run here, and else which have no effect.
-func possible(devices map[string]*sized, all []trace.Knob) (refused string, idle []string) {
+// possible says why settings cannot be run here, and else which have no effect. Where they
+// run elsewhere, what a GPU there can do is not known.
+func possible(devices map[string]*sized, all []trace.Knob, elsewhere bool) (refused string, idle []string) {
 	name := trace.KnobValue(all, sweep.Device)
 	if name == "" {
 		name = "auto"
 	}
 	d := devices[name]
 	if d == nil {
-		d = look(name)
+		if elsewhere && name != "cpu" && !strings.HasPrefix(name, "emu:") {
+			d = &sized{defaults: engine.DefaultKnobs(), unknown: true}
+		} else {
+			d = look(name)
+		}
 		devices[name] = d
 	}
 	if d.err != nil {
@@ -251,6 +265,12 @@ func possible(devices map[string]*sized, all []trace.Knob) (refused string, idle
 		if err := k.Set(s.Name, s.Value); err != nil {
 			return err.Error(), nil
 		}
+	}
+	if d.unknown {
+		if err := engine.KnobTable.Check(k); err != nil {
+			return err.Error(), nil
+		}
+		return "", nil
 	}
 	if err := k.Check(d.info); err != nil {
 		return err.Error(), nil
