@@ -107,7 +107,7 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &sweep.Plan{Base: base, Steps: f.steps, Warmup: f.warmup, Repeat: f.repeat, Version: f.version}
+	p := &sweep.Plan{Base: base, Steps: f.steps, Warmup: f.warmup, Repeat: f.repeat, Cluster: f.slurm || f.script, Version: f.version}
 	if f.ladder == "" {
 		p.Configs = sweep.Grid(axes)
 	} else {

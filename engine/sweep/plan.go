@@ -37,9 +37,10 @@ type Plan struct {
 	Base    []trace.Knob `json:"base"` // what all configurations have in common, as far as it was chosen
 	Configs []Config     `json:"configs"`
 	Ladder  bool         `json:"ladder"`
-	Steps   int          `json:"steps"`  // of each run that count
-	Warmup  int          `json:"warmup"` // steps before them, which do not
-	Repeat  int          `json:"repeat"` // runs of each configuration
+	Steps   int          `json:"steps"`             // of each run that count
+	Warmup  int          `json:"warmup"`            // steps before them, which do not
+	Repeat  int          `json:"repeat"`            // runs of each configuration
+	Cluster bool         `json:"cluster,omitempty"` // the runs are a cluster's tasks, in its order
 	Version string       `json:"version"`
 }
 

@@ -221,8 +221,12 @@ func (r *Results) meaning() string {
 	p := r.Plan
 	s := fmt.Sprintf("Each configuration ran %s of %s, after %s of warm-up that do not count, each in a process of its own",
 		figures.Counted(p.Repeat, "time", "times"), figures.Counted(p.Steps, "step", "steps"), figures.Count(p.Warmup))
+	turns := ", in turns"
+	if p.Cluster {
+		turns = ", as a task of a cluster, in its order and perhaps beside others"
+	}
 	if p.Repeat > 1 {
-		s += ", in turns. The intervals hold what varies within a run and from run to run"
+		s += turns + ". The intervals hold what varies within a run and from run to run"
 	} else {
 		s += ". The intervals hold what varies within the run; what differs from run to run (the page cache, neighbours, clock rates) is in the numbers and not in the intervals: --repeat 3 measures it"
 	}
