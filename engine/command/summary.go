@@ -113,7 +113,8 @@ type summary struct {
 	Labels            []string            `json:"labels,omitempty"`
 	diagnosed
 	forecast
-	advice advice.Advice
+	advice   advice.Advice
+	imported bool // from another profiler's trace
 }
 
 // split is what worker time went to, and what that makes it.
@@ -229,6 +230,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		out.CeilingGain = &gain
 	}
 	out.DroppedSpans = s.Outcome.Dropped()
+	out.imported = s.Meta.Imported != ""
 	out.diagnosed = diagnosedOf(s, &a)
 	out.Labels = advice.Keys(a.Labels)
 	out.Injected = slices.Contains(out.Labels, "injected")
@@ -247,7 +249,7 @@ func (s summary) text() string {
 	switch {
 	case s.Steps == 0:
 		b.WriteString("\nno step ended, so nothing was measured")
-	case s.Samples == 0: // imported: nobody counted them, and no loss is on record
+	case s.imported: // nobody counted samples, and no loss is on record
 		fmt.Fprintf(&b, "\n%s in %s: device utilisation %s",
 			figures.Counted(s.Steps, "step", "steps"), figures.Prose.Time(s.Wall.ns()), figures.Prose.Percent(float64(s.DeviceUtilization)))
 	default:

@@ -206,7 +206,7 @@ func TestUtilisationRow(t *testing.T) {
 
 func TestCeiling(t *testing.T) {
 	c := &check{facts: facts{Name: "NVIDIA H100 80GB HBM3"}}
-	if v, from := c.ceiling("bf16"); v != 989 || !strings.Contains(from, "not measured") {
+	if v, from := c.ceiling("bf16"); v != 989.4 || !strings.Contains(from, "not measured") {
 		t.Errorf("without PyTorch: %v, %q", v, from)
 	}
 	c.report.Parts = []result{{Value: torchRun{Rows: []torchRow{{Case: "matmul", Type: "bf16", TFLOPs: 640}}}}}
