@@ -67,8 +67,11 @@ func (m *markdown) logged() {
 	}
 }
 
-// segmentNames are "segment A" or "segments A, #2".
+// segmentNames are "segment A", "segments A, #2", or "all 20 segments".
 func (m *markdown) segmentNames(segments []int32) string {
+	if n := len(segments); n > 3 && n == len(m.s.Segments) {
+		return fmt.Sprintf("all %d segments", n)
+	}
 	names := make([]string, len(segments))
 	for i, index := range segments {
 		names[i] = m.segmentName(index)
