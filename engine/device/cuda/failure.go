@@ -19,7 +19,10 @@ const (
 // refused is the error of a call that the driver refused, or by which it told of work
 // enqueued before. What was being done with what, its caller says.
 func refused(err error) error {
-	if _, already := fault.As(err); already || err == nil {
+	if err == nil { // nearly always, and to ask for more would allocate
+		return nil
+	}
+	if _, already := fault.As(err); already {
 		return err
 	}
 	return fault.Reason(err.Error(), mend(err)).Because(err)
