@@ -8,16 +8,6 @@ type foresight struct {
 	staged    predict.Prediction   // for what was staged on the screen, all of it together
 }
 
-// of are the predictions for a knob.
-func (f *foresight) of(knob string) (out []*predict.Prediction) {
-	for i := range f.predicted {
-		if f.predicted[i].Changes[0].Name == knob {
-			out = append(out, &f.predicted[i])
-		}
-	}
-	return out
-}
-
 // best is the better one of a knob's neighbours; nil where nothing is predicted.
 func (f *foresight) best(knob string) (best *predict.Prediction) {
 	for i := range f.predicted {

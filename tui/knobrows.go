@@ -324,27 +324,38 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 		p.Text(canvas.Dim, "measured: ").Text(canvas.Normal, e.says)
 		row++
 	}
-	if text := k.foretold(v, s.Name); text != "" && row < r.H {
+	if row < r.H {
 		p := at(row)
-		p.Text(canvas.Dim, "predicted: ").Text(canvas.Normal, text)
+		k.writeForetold(v, &p, s.Name)
 	}
 }
 
-// foretold says what is predicted of all that is staged or, without, of the values next to
-// a knob's own.
-func (k *knobs) foretold(v *view, name string) string {
+// writeForetold writes what is predicted of all that is staged or, without, of the values
+// next to a knob's own.
+func (k *knobs) writeForetold(v *view, p *canvas.Pen, name string) {
 	f := &v.analysis.foresight
 	if len(k.staged) > 0 {
-		if !slices.Equal(f.staged.Changes, k.changes()) || !f.staged.Made() {
-			return ""
+		if f.staged.Made() && slices.Equal(f.staged.Changes, k.changes()) {
+			p.Text(canvas.Dim, "predicted: ")
+			writeGain(p, &f.staged)
 		}
-		return figures.Prose.GainRange(predict.Gain(f.staged.Prediction))
+		return
 	}
-	var words []string
-	for _, p := range f.of(name) {
-		words = append(words, p.Changes[0].Value+" "+figures.Prose.GainRange(predict.Gain(p.Prediction)))
+	first := true
+	for i := range f.predicted {
+		n := &f.predicted[i]
+		if n.Changes[0].Name != name {
+			continue
+		}
+		p.Text(pick(first, canvas.Dim, canvas.Normal), pick(first, "predicted: ", ", "))
+		p.Text(canvas.Normal, n.Changes[0].Value).Space(1)
+		writeGain(p, n)
+		first = false
 	}
-	return strings.Join(words, ", ")
+}
+
+func writeGain(p *canvas.Pen, n *predict.Prediction) {
+	p.Bytes(canvas.Normal, figures.Prose.AppendGainRange(p.Buf(), predict.Gain(n.Prediction)))
 }
 
 // drawHelp says what the selected knob is, and leaves a line where it can. It
