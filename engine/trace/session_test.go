@@ -174,8 +174,8 @@ func TestSpansAroundSegmentsAreKept(t *testing.T) {
 	}
 	for i, times := range have {
 		at := int64(i)
-		near := at < blockLen || at >= starts-blockLen && at < starts+blockLen-100
-		far := at > 3*blockLen && at < starts-2*blockLen || at > starts+3*blockLen && at < n-6*blockLen
+		near := at < pinReach || at >= starts-pinReach && at < starts+pinReach
+		far := at > pinReach && at < starts-pinReach || at > starts+pinReach && at < n-6*blockLen
 		if times > 1 || near && times == 0 || far && times > 0 {
 			t.Fatalf("the span at %d is there %d times", at, times)
 		}

@@ -21,15 +21,19 @@ type block struct {
 // open one is copied under it.
 type spanLog struct {
 	limit  int     // spans, beside the pinned ones
-	pinned []block // older than the sealed ones
+	pinned []block // older than the sealed ones, and mostly parts of blocks
 	sealed []block
 	open   block
-	gone   int64 // first of the last block that left sealed
+	gone   []Span // of the last block that left sealed
 }
 
-// maxPinned is how many pinned blocks are kept: 32 MiB. Beyond them those behind
-// the first FirstRows are forgotten.
+// maxPinned is how many pinned blocks are kept: 32 MiB at the most. Beyond them those
+// behind the first FirstRows are forgotten.
 const maxPinned = 1 << 10
+
+// pinReach is how many spans on each side of a segment's start are pinned, dozens of
+// steps' worth.
+const pinReach = blockLen / 2
 
 // add takes spans sorted by Start. segments are those known so far, in order.
 func (l *spanLog) add(spans []Span, segments []Segment) {
@@ -71,23 +75,48 @@ func (l *spanLog) seal(segments []Segment) {
 	}
 }
 
-// retire pins a block that is to go, when a segment starts in it, in the block before
-// it or in the one after it: how each segment began and ended can then be shown
-// however long the run is.
+// retire pins of a block that is to go the spans near the start of a segment, in it, in
+// the block before it or in the one after it: how each segment began and ended can then
+// be shown however long the run is.
 func (l *spanLog) retire(at int, segments []Segment) {
-	b, end := l.sealed[at], l.sealed[at+1].last
-	if at+2 < len(l.sealed) {
-		end = l.sealed[at+2].first
+	b := l.sealed[at]
+	before, after := l.gone, l.sealed[at+1].spans
+	l.gone = b.spans
+	since := b.first
+	if len(before) > 0 {
+		since = before[0].Start
 	}
-	i := sort.Search(len(segments), func(i int) bool { return segments[i].Start >= l.gone })
-	l.gone = b.first
-	if i == len(segments) || segments[i].Start > end {
+	lo, hi := len(b.spans), 0
+	for _, s := range segments[sort.Search(len(segments), func(i int) bool { return segments[i].Start >= since }):] {
+		if s.Start > after[len(after)-1].Start {
+			break
+		}
+		// Where it starts, counted in spans from the block's first.
+		start := startedBefore(b.spans, s.Start)
+		switch start {
+		case 0:
+			start = startedBefore(before, s.Start) - len(before)
+		case len(b.spans):
+			start += startedBefore(after, s.Start)
+		}
+		lo, hi = min(lo, start-pinReach), max(hi, start+pinReach)
+	}
+	lo, hi = max(lo, 0), min(hi, len(b.spans))
+	if lo >= hi {
 		return
 	}
 	if len(l.pinned) == maxPinned { // readers hold the old slice
 		l.pinned = slices.Concat(l.pinned[:FirstRows], l.pinned[FirstRows+1:])
 	}
+	if hi-lo < len(b.spans) {
+		b.spans = slices.Clone(b.spans[lo:hi])
+	}
 	l.pinned = append(l.pinned, b)
+}
+
+// startedBefore is how many spans start before t.
+func startedBefore(spans []Span, t int64) int {
+	return sort.Search(len(spans), func(i int) bool { return spans[i].Start >= t })
 }
 
 // window returns the pinned and sealed blocks that may overlap [from, to], and a copy
