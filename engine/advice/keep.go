@@ -56,6 +56,9 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 	case best != a:
 		k.Segment, k.Change, k.Knobs = best.Segment.Index, best.VsA, Changed(a.Segment.Knobs, best.Segment.Knobs)
 		k.Text = fmt.Sprintf("keep segment %s, the fastest that was measured: %s throughput against the baseline", best.Name(), &k.Change.Throughput)
+		if by := k.Change.ByTurns(); by != "" {
+			k.Text += ", by " + by
+		}
 	}
 	k.Text = strings.Join(append([]string{k.Text}, doubts...), "; ")
 	return k

@@ -27,7 +27,7 @@ func remarks(s *trace.Snapshot, rows []stall.SegmentStats) []string {
 }
 
 // ShortBaseline is what to do where A ended before it had enough steps to compare with.
-const ShortBaseline = "A is too short to compare with: go back to it for a while, or let both take turns (A-B-A)"
+const ShortBaseline = "A is too short to compare with: go back to it for a while, or let both take turns (" + evidence.Turns + ")"
 
 // Unearned says that the device's own time changed although no setting of its work did,
 // so that no setting of the loader gets the credit; empty where that is not so.

@@ -3,6 +3,8 @@ package evidence
 import (
 	"math"
 	"time"
+
+	"dev.gpustall/engine/figures"
 )
 
 // Pair is two settings measured beside each other, in four quarters of equal length:
@@ -44,9 +46,22 @@ func Paired(pairs []Pair, margin float64) Comparison {
 		Margin:     margin,
 		Throughput: paired(pairs, func(b *Block) int64 { return b.Active }, margin),
 		Busy:       paired(pairs, func(b *Block) int64 { return b.Busy }, margin),
+		Pairs:      len(pairs),
 	}
 	c.Throughput.invert()
 	return c
+}
+
+// Turns is what it is called that two settings take turns.
+const Turns = "A-B-A"
+
+// ByTurns says what a comparison by pairs rests on, "7 pairs of A-B-A"; empty for one of two
+// stretches.
+func (c *Comparison) ByTurns() string {
+	if c.Pairs == 0 {
+		return ""
+	}
+	return figures.Counted(c.Pairs, "pair", "pairs") + " of " + Turns
 }
 
 // paired compares one of the times for a sample.

@@ -165,12 +165,15 @@ func (m *markdown) effect(row int) string {
 	}
 	c := &r.VsBefore.Throughput
 	text := fmt.Sprintf("throughput against the settings before %s", c)
+	if by := r.VsBefore.ByTurns(); by != "" {
+		text += ", by " + by
+	}
 	if c.Answer == evidence.Unknown {
 		text = fmt.Sprintf("whether throughput changed is not known yet (%s)", c.Missing)
 	}
 	text += fmt.Sprintf("; utilisation %s -> %s, waiting for data %s -> %s", share(a, a.Utilisation), share(r, r.Utilisation), share(a, a.DataShare), share(r, r.DataShare))
 	told := row == m.last && row-1 == m.first // above the pictures
-	if compute := m.computeText(a, r, &r.VsBefore.Busy); compute != "" && !told {
+	if compute := m.computeText(a, r, &r.VsBefore); compute != "" && !told {
 		text += "; " + compute
 	}
 	for _, more := range []string{advice.Unearned(m.s, a, r, &r.VsBefore), stall.Repeated(m.rows, row)} {

@@ -64,19 +64,46 @@ func (m *markdown) sides() {
 		rows = append(rows, append(r, after[i][1], ""))
 	}
 	ea, eb := m.epochOf(m.first), m.epochOf(m.last)
+	busy, throughput := certain(&b.VsA.Busy, perSample(a), perSample(b)), certain(&b.VsA.Throughput, a.SamplesPerSecond, b.SamplesPerSecond)
+	turns, excluded := m.turns(a, b), a.Excluded+b.Excluded
+	if turns != nil { // the certain change is of what it measured
+		busy, throughput = change(perSample(a), perSample(b)), change(a.SamplesPerSecond, b.SamplesPerSecond)
+	}
 	for i, text := range []string{
 		change(float64(ea.best()), float64(eb.best())), points(a, b, b.Utilisation-a.Utilisation), points(a, b, b.DataShare-a.DataShare),
-		certain(&b.VsA.Busy, perSample(a), perSample(b)), certain(&b.VsA.Throughput, a.SamplesPerSecond, b.SamplesPerSecond),
-		change(float64(a.P50), float64(b.P50)),
+		busy, throughput, change(float64(a.P50), float64(b.P50)),
 	} {
 		rows[i+1][3] = text
 	}
+	if turns != nil {
+		rows, excluded = append(rows, turns.row), int(turns.leftOut)
+	}
 	m.table(rows)
 	m.footnote()
-	m.confidence(&b.VsA.Throughput, a.Excluded+b.Excluded)
-	if text := m.computeText(a, b, &b.VsA.Busy); text != "" {
+	m.confidence(&b.VsA, excluded)
+	if text := m.computeText(a, b, &b.VsA); text != "" {
 		m.para("%s.", sentence(text))
 	}
+}
+
+// turns is what was measured where two settings took turns.
+type turns struct {
+	row     []string // of the table of before and after
+	leftOut int64    // steps
+}
+
+// turns is the experiment by which b is compared with a; nil where their own steps are.
+func (m *markdown) turns(a, b *stall.SegmentStats) *turns {
+	x, reversed := stall.Proof(m.advice.Experiments, a.Segment.Knobs, b.Segment.Knobs)
+	if x == nil || b.VsA.Pairs == 0 {
+		return nil
+	}
+	before, after := &x.Sides[0], &x.Sides[1]
+	if reversed {
+		before, after = after, before
+	}
+	side := func(s *stall.Side) string { return figures.Rate(s.SamplesPerSecond()) + "/s" }
+	return &turns{[]string{"throughput, taking turns (" + evidence.Turns + ")", side(before), side(after), figures.Prose.Gain(b.VsA.Throughput.Estimate())}, x.LeftOut}
 }
 
 // baseline says which segment A is.
@@ -138,21 +165,22 @@ const (
 
 // computeText says that the device's own time for a sample changed between two rows,
 // which no waiting explains; empty when it did not, as far as can be told.
-func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Change) string {
+func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Comparison) string {
 	x, y := perSample(a), perSample(b)
+	certain := c.Busy.Answer == evidence.Different && c.Pairs == 0 // else it is of other steps
 	least := slowed
-	if c.Answer != evidence.Different {
+	if !certain {
 		least = perhapsSlow
 	}
-	if x == 0 || y == 0 || math.Abs(y/x-1) < least || c.Answer == evidence.Same {
+	if x == 0 || y == 0 || math.Abs(y/x-1) < least || c.Busy.Answer == evidence.Same {
 		return ""
 	}
 	is, way, size := "seems", "slower", change(x, y)+", which may be chance"
 	if y < x {
 		way = "faster"
 	}
-	if c.Answer == evidence.Different {
-		is, size = "was", figures.Prose.Gain(c.Estimate())
+	if certain {
+		is, size = "was", figures.Prose.Gain(c.Busy.Estimate())
 	}
 	text := fmt.Sprintf("the device itself %s %s: it computed %s for a sample where it had computed %s (%s); that is no waiting, so utilisation does not show it",
 		is, way, figures.Prose.Time(int64(math.Round(y))), figures.Prose.Time(int64(math.Round(x))), size)
@@ -167,13 +195,17 @@ func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Change) str
 }
 
 // confidence says how sure the change of the epoch time is.
-func (m *markdown) confidence(c *evidence.Change, excluded int) {
+func (m *markdown) confidence(of *evidence.Comparison, excluded int) {
+	c := &of.Throughput
 	if c.Answer == evidence.Unknown {
 		m.para("**Whether epochs became shorter is not known yet:** %s.", c.Missing)
 		return
 	}
-	rests := fmt.Sprintf("It rests on the time per sample in steady steps that tell as much as %s and %s independent ones; %s left out as transition or warm-up. It holds however often one looked",
-		figures.Count(int(c.Samples[0])), figures.Count(int(c.Samples[1])), figures.Counted(excluded, "step", "steps"))
+	rests := fmt.Sprintf("the time per sample in steady steps that tell as much as %s and %s independent ones", figures.Count(int(c.Samples[0])), figures.Count(int(c.Samples[1])))
+	if by := of.ByTurns(); by != "" {
+		rests = by + ", in which both met the same host"
+	}
+	rests = fmt.Sprintf("It rests on %s; %s left out as transition or warm-up. It holds however often one looked", rests, figures.Counted(excluded, "step", "steps"))
 	less := reduction(c)
 	if c.Answer == evidence.Same {
 		m.para("**The same epoch time, within %s:** the 95 %% confidence interval of the reduction is %s. %s.",

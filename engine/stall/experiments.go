@@ -126,7 +126,7 @@ func (x *Experiment) Name() string {
 	if x.Kind == trace.Ceiling {
 		return "ceiling"
 	}
-	return "A-B-A"
+	return evidence.Turns
 }
 
 // Stage is how far it is, in a few words: "A-B-A 3 pairs", "ceiling".
@@ -204,20 +204,20 @@ func AtMost(c *evidence.Change) string {
 	return fmt.Sprintf("fixing data buys at most %v", c)
 }
 
-// proved is what the newest experiment that let just these two settings take turns says
-// of b against a.
-func proved(xs []Experiment, a, b []trace.Knob) (evidence.Comparison, bool) {
+// Proof is the newest experiment that let just these two settings take turns and had an
+// answer, nil where there is none; reversed, where its A has b's settings.
+func Proof(xs []Experiment, a, b []trace.Knob) (x *Experiment, reversed bool) {
 	for i := len(xs) - 1; i >= 0; i-- {
 		x := &xs[i]
 		switch {
 		case x.Kind != trace.Paired || x.Change.Throughput.Answer == evidence.Unknown || len(x.Settings[0]) == 0 || len(x.Settings[1]) == 0:
 		case slices.Equal(x.Settings[0], a) && slices.Equal(x.Settings[1], b):
-			return x.Change, true
+			return x, false
 		case slices.Equal(x.Settings[0], b) && slices.Equal(x.Settings[1], a):
-			return x.Change.Reversed(), true
+			return x, true
 		}
 	}
-	return evidence.Comparison{}, false
+	return nil, false
 }
 
 // Asks is what is asked, in a sentence.

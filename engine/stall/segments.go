@@ -56,8 +56,8 @@ func Named(rows []SegmentStats, name string) (row int, names []string) {
 // Segments returns one row a segment, in order, but for those that belong to experiments.
 // Segment A is the session's choice, or its first segment where that is not among them.
 //
-// Where the steps of two rows do not tell yet which is faster, but an experiment let their
-// settings take turns, they are compared by that.
+// Two rows whose settings took turns in an experiment that had an answer are compared by
+// that.
 func Segments(s *trace.Snapshot) []SegmentStats {
 	rows := make([]SegmentStats, 0, len(s.Segments))
 	for _, g := range s.Segments {
@@ -96,23 +96,13 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 			rows[i].VsA = stays(rows, &rows[a], &rows[i], evidence.Compare(pooled[a], pooled[i], h, evidence.DefaultMargin))
 		}
 		if i != a && a >= 0 {
-			rows[i].VsA = orProved(xs, &rows[a], &rows[i], rows[i].VsA)
+			rows[i].VsA = byTurns(xs, &rows[a], &rows[i], rows[i].VsA)
 		}
 		if i > 0 {
-			rows[i].VsBefore = orProved(xs, &rows[i-1], &rows[i], Compare(rows, &rows[i-1], &rows[i]))
+			rows[i].VsBefore = byTurns(xs, &rows[i-1], &rows[i], Compare(rows, &rows[i-1], &rows[i]))
 		}
 	}
 	return rows
-}
-
-// orProved is the comparison of b with a, by an experiment where their steps do not tell.
-func orProved(xs []Experiment, a, b *SegmentStats, c evidence.Comparison) evidence.Comparison {
-	if c.Throughput.Answer == evidence.Unknown {
-		if p, ok := proved(xs, a.Segment.Knobs, b.Segment.Knobs); ok {
-			return p
-		}
-	}
-	return c
 }
 
 // group is the first row with the settings of row i, which s is.
@@ -140,23 +130,4 @@ func series(t *trace.Tally) evidence.Series {
 		blocks[i] = evidence.Block{Steps: int(b.Steps), Samples: samples, Active: b.Active, Busy: b.Busy, Squares: b.Squares}
 	}
 	return evidence.Series{Start: t.From, Blocks: blocks}
-}
-
-// Compare relates segment b to a, given what the other rows tell of the host: how
-// long its steps hang together.
-func Compare(rows []SegmentStats, a, b *SegmentStats) evidence.Comparison {
-	return stays(rows, a, b, evidence.Compare(a.Stretch, b.Stretch, history(rows), evidence.DefaultMargin))
-}
-
-// AgainstTally relates the steady steps of a segment without a row, one of an experiment, to
-// those of row a.
-func AgainstTally(rows []SegmentStats, a *SegmentStats, t *trace.Tally) evidence.Comparison {
-	return evidence.Compare(a.Stretch, stretch(t), history(rows), evidence.DefaultMargin)
-}
-
-func history(rows []SegmentStats) (h evidence.History) {
-	for i := range rows {
-		h.Learn(rows[i].Stretch)
-	}
-	return h
 }

@@ -12,6 +12,10 @@ import (
 
 // rowsOf are the rows of segments of so many ms a step, 100 steps each.
 func rowsOf(change func(s *trace.Step), ms ...int64) []SegmentStats {
+	return Segments(segmentsOf(change, ms...))
+}
+
+func segmentsOf(change func(s *trace.Step), ms ...int64) *trace.Snapshot {
 	snap := &trace.Snapshot{}
 	var t int64
 	for g, d := range ms {
@@ -26,7 +30,32 @@ func rowsOf(change func(s *trace.Step), ms ...int64) []SegmentStats {
 		}
 	}
 	snap.Digest = *trace.Digested(snap.Recent)
-	return Segments(snap)
+	return snap
+}
+
+// Settings that took turns are compared by that, from either side, whatever the rows' own
+// steps say; those of an experiment without an answer are not.
+func TestTurnsCount(t *testing.T) {
+	settings := func(workers string) []trace.Knob { return []trace.Knob{{Name: "num_workers", Value: workers}} }
+	for _, c := range []struct {
+		pairs, rests int
+		ratio        float64
+	}{{8, 8, 1.5}, {3, 0, 2}} {
+		s := segmentsOf(nil, 100, 100, 50, 100)
+		for i, workers := range []string{"1", "4", "4", "1"} {
+			s.Segments[i].Knobs = settings(workers)
+		}
+		x := trace.Experiment{Kind: trace.Paired, Start: 1, End: 2, First: 1, Last: 1, A: settings("1"), B: settings("4")}
+		for range c.pairs {
+			x.Pairs = append(x.Pairs, trace.Pair{A: trace.Block{Steps: 10, Samples: 200, Active: 2e9, Busy: 1e9}, B: trace.Block{Steps: 15, Samples: 300, Active: 2e9, Busy: 1e9}})
+		}
+		s.Experiments = []trace.Experiment{x}
+		rows := Segments(s)
+		there, back := &rows[1].VsA, &rows[2].VsBefore
+		if len(rows) != 3 || there.Pairs != c.rests || back.Pairs != c.rests || math.Abs(there.Throughput.Ratio/c.ratio-1) > 1e-6 || math.Abs(back.Throughput.Ratio*c.ratio-1) > 1e-6 {
+			t.Errorf("%d pairs: %v by %q, back %v by %q", c.pairs, &there.Throughput, there.ByTurns(), &back.Throughput, back.ByTurns())
+		}
+	}
 }
 
 // Segments are compared by their steady steps, with A and with the one before.
