@@ -1,6 +1,11 @@
 package evidence
 
-import "time"
+import (
+	"math"
+	"time"
+
+	"dev.gpustall/engine/figures"
+)
 
 // Stretch is what a series amounts to: all that a comparison needs of it. It does
 // not change once the series has ended, so it can be kept.
@@ -94,4 +99,28 @@ func (m *Stretch) level(blocks []Block, e, sums []float64, of func(*Block) int64
 	// step's own length.
 	l.Correlation = time.Duration(max(0, l.Inefficiency-1)*float64(m.Active)/n + float64(m.Active)/float64(m.Steps))
 	return l
+}
+
+// Rate is samples a second over a stretch, with a time-uniform 95 % interval of its own,
+// or without one where there is too little of it.
+func (m *Stretch) Rate() figures.Estimate {
+	if m.Step.Mean <= 0 {
+		return figures.Rough(math.NaN())
+	}
+	rate := 1e9 / m.Step.Mean
+	if !m.Enough() || m.Step.Correlation <= 0 {
+		return figures.Rough(rate)
+	}
+	blocks := float64(m.Blocks)
+	samples := min(float64(m.Active)/float64(m.Step.Correlation), blocks/max(1, m.Step.Inefficiency))
+	if samples < leastWindows {
+		return figures.Rough(rate)
+	}
+	few := 1 + 2/samples
+	return around(rate, halfWidth(max(m.Step.error2(m.Blocks), resolution)*few*few))
+}
+
+// around is an estimate whose logarithm is known to so much on either side.
+func around(v, half float64) figures.Estimate {
+	return figures.Estimate{Value: v, Lo: v * math.Exp(-half), Hi: v * math.Exp(half)}
 }
