@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -27,6 +29,7 @@ type analysis struct {
 type result struct {
 	win      window
 	told     advice.Advice
+	held     string         // which steps the verdict is on while an experiment goes on; else empty: the window's
 	labels   []advice.Label // of the window, and of settings without a step yet
 	segs     []stall.SegmentStats
 	missing  []string             // what keeps each of segs from a comparison with A, if anything
@@ -83,14 +86,16 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.
 		effects:  map[string]effect{},
 		baseline: s.Baseline, at: s.Now,
 	}, blame: stall.Blames(s)}
-	r.told = advice.Of(s, r.win.tally, r.segs)
+	var judged *trace.Tally
+	judged, r.held = hold(s, r.segs, r.win.tally)
+	r.told = advice.Of(s, judged, r.segs)
 	if m := r.told.Model; m != nil {
 		r.predicted = m.Neighbours()
 		if len(staged) > 0 {
 			r.staged, _ = m.Predict(staged...)
 		}
 	}
-	r.labels = slices.Clone(r.told.Verdict.Labels)
+	r.labels = advice.Labels(s, r.win.tally)
 	for _, l := range advice.Labels(s, new(trace.Tally)) {
 		if !slices.ContainsFunc(r.labels, func(o advice.Label) bool { return o.Key == l.Key }) {
 			r.labels = append(r.labels, l)
@@ -125,6 +130,23 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.
 	}
 	r.took = time.Since(t0)
 	return r
+}
+
+// hold is what the verdict is on: the window, or, while an experiment lets settings take
+// turns or serves cached batches, all steps of the settings that it found. The verdict would
+// else change with every block. held says so; empty for the window.
+func hold(s *trace.Snapshot, rows []stall.SegmentStats, window *trace.Tally) (judged *trace.Tally, held string) {
+	n := len(s.Experiments)
+	if n == 0 || !s.Experiments[n-1].Running() {
+		return window, ""
+	}
+	x := stall.Experiment{Experiment: s.Experiments[n-1]}
+	for i := range rows {
+		if r := &rows[i]; r.Segment.Index == x.First-1 && r.Steps >= advice.MinSteps {
+			return s.Tally(r.Segment.Index), fmt.Sprintf("held while %s goes on: all %s of %s ", x.Name(), figures.Counted(r.Steps, "step", "steps"), r.Name())
+		}
+	}
+	return window, ""
 }
 
 // asOfNow counts the steps of the newest segment again when some of them end after

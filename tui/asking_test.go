@@ -57,19 +57,26 @@ func TestPaired(t *testing.T) {
 	if a.now == nil || len(s.knobs.staged) > 0 {
 		t.Fatalf("not begun, or still staged: %v", s.knobs.staged)
 	}
+	verdicts, blocks := map[string]bool{}, map[string]bool{}
 	for range 60 {
 		a.run.Advance(a.run.Now() + 100e6)
 		a.now.Look(a.run.Snapshot(0, 0))
+		if s.tick(); s.inForce("num_workers") == "4" || len(blocks) > 0 { // until then A goes on
+			verdicts[s.analysis.told.Verdict.Text], blocks[s.inForce("num_workers")] = true, true
+		}
 	}
-	s.tick()
 	s.msg = message{}
+	s.mustShow("held while A-B-A goes on: all ")
+	if len(verdicts) != 1 || len(blocks) != 2 {
+		t.Errorf("the verdict moves with the blocks %v: %v", blocks, verdicts)
+	}
 	s.mustShow(" A-B-A ", "A-B-A: num_workers 2 -> 4: not known yet: ", "of 6 pairs", "under way", "A stop A-B-A")
 	s.press("A")
 	s.mustShow("stopping: the settings that it began with come back")
 	a.look(t)
 	s.tick()
 	s.mustShow("taken back", "it was stopped")
-	s.mustHide(" A-B-A  ", "under way")
+	s.mustHide(" A-B-A  ", "under way", "held")
 
 	s.press("right", "A")
 	a.look(t)

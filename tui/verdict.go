@@ -54,8 +54,14 @@ func (vd *verdict) panel(an *analysis) panel {
 	return panel{
 		key: "3", name: "verdict", title: "Verdict", small: true,
 		place: func(s space) place { return place{band: verdictBand, rows: s.verdict} },
-		about: func(v *view, p *canvas.Pen) { v.win.write(p) },
-		draw:  vd.draw,
+		about: func(v *view, p *canvas.Pen) {
+			if v.analysis.held != "" {
+				p.Text(canvas.Dim, v.analysis.held)
+			} else {
+				v.win.write(p)
+			}
+		},
+		draw: vd.draw,
 		keys: []binding{
 			{keys: "enter", hint: "stage the advice", help: "stage what it advises",
 				when: func(m *Model) bool { return an.told.First().Value != "" },
