@@ -146,17 +146,24 @@ func deviceChanged(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Comp
 	return SameWork(s.Meta.Specs, a.Segment.Knobs, b.Segment.Knobs)
 }
 
-// steady is by how much of all cores the use by others may differ between two segments
-// that are compared, in percent.
-const steady = 10
+// SteadyOthers is by how much of all cores the use by others may differ between what is
+// compared.
+const SteadyOthers = 0.10
+
+// Others is the share of all cores that other processes used during some steps; NaN where
+// that is not known.
+func Others(s *trace.Snapshot, t *trace.Tally) float64 {
+	percent, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
+	if n == 0 {
+		return math.NaN()
+	}
+	return percent / 100
+}
 
 // othersSteady reports whether other processes are known to have used as much of the
 // cores in both segments.
 func othersSteady(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
-	ta, tb := s.Tally(a.Segment.Index), s.Tally(b.Segment.Index)
-	before, _, n := s.GaugeOver(trace.GaugeCPUOthers, ta.From, ta.To)
-	after, _, m := s.GaugeOver(trace.GaugeCPUOthers, tb.From, tb.To)
-	return n > 0 && m > 0 && math.Abs(after-before) <= steady
+	return math.Abs(Others(s, s.Tally(b.Segment.Index))-Others(s, s.Tally(a.Segment.Index))) <= SteadyOthers // NaN is not
 }
 
 // SameWork reports whether none of the knobs in which two settings differ changes what

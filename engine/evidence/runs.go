@@ -109,6 +109,10 @@ func count(runs []Stretch) (n int) {
 // Rounds is how many runs of a configuration were measured.
 func (r *Runs) Rounds(i int) int { return count(r.rounds[i]) }
 
+// Between reports whether it is known how much runs differ: with one round it is not, and
+// an interval speaks of the runs that were, not of the next.
+func (r *Runs) Between() bool { return r.free > 0 }
+
 // Rate is samples a second of a configuration over all its runs. What moved all
 // configurations of a round alike is not in its interval.
 func (r *Runs) Rate(i int) figures.Estimate {

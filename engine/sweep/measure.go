@@ -27,7 +27,8 @@ type Measured struct {
 	Host    int64   // bytes of the process, resident, at most
 	Loss    float64 // of the last epoch; NaN where nothing was computed
 	Top1    float64
-	Hint    string // what the advisor would try next
+	Others  float64 // share of all cores that other processes used meanwhile; NaN where unknown
+	Hint    string  // what the advisor would try next
 }
 
 // errUnfinished is that of a session which did not come to its last step.
@@ -73,8 +74,8 @@ func measure(s *trace.Snapshot, warmup int) (*Measured, error) {
 	t := trimmed.Tally(row.Segment.Index)
 	out := &Measured{
 		SegmentStats: *row, Started: s.Meta.Started, Meta: s.Meta, Tally: t,
-		Verdict: advice.Judge(&trimmed, t),
-		Memory:  cmp.Or(s.HeldBytes(&row.Segment), s.PeakBytes()), Host: s.Outcome.HostPeak, Loss: math.NaN(), Top1: math.NaN(),
+		Verdict: advice.Judge(&trimmed, t), Others: advice.Others(s, t),
+		Memory: cmp.Or(s.HeldBytes(&row.Segment), s.PeakBytes()), Host: s.Outcome.HostPeak, Loss: math.NaN(), Top1: math.NaN(),
 	}
 	a := advice.Of(&trimmed, t, rows)
 	out.Hint = a.Text()

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,11 +175,37 @@ func (r *Results) Headline() string {
 		} else {
 			text += fmt.Sprintf(", against %s %v", r.Rows[r.Base].Name, t)
 		}
+		text += r.doubt(best)
 	}
 	if also := r.alike(best); len(also) > 0 {
 		text += "; the same within " + figures.Prose.Percent(evidence.DefaultMargin) + ": " + strings.Join(also, ", ")
 	}
 	return text
+}
+
+// doubt is what may have made row best look better than the baseline beside its settings;
+// empty where nothing is known to have.
+func (r *Results) doubt(best int) (text string) {
+	b, a := r.Rows[best].others(), r.Rows[r.Base].others()
+	if math.Abs(b-a) > advice.SteadyOthers { // NaN is not
+		text = fmt.Sprintf("; but other processes took %s of all cores while it ran, and %s while %s did", figures.Prose.Percent(b), figures.Prose.Percent(a), r.Rows[r.Base].Name)
+	}
+	if !r.runs.Between() {
+		text += "; one run of each was made, and how much runs differ is not known (--repeat 3 tells)"
+	}
+	return text
+}
+
+// others is the share of all cores that other processes used, on average over the runs; NaN
+// where it is not known.
+func (r *Result) others() float64 {
+	sum := 0.0
+	for _, m := range r.Runs {
+		if m != nil {
+			sum += m.Others
+		}
+	}
+	return sum / float64(r.Done())
 }
 
 func (r *Results) count() (n int) {

@@ -39,6 +39,7 @@ func pretend(j Job) error {
 		at = s.End
 	}
 	snap.Now, snap.Outcome.Ended = at, at
+	snap.Gauges = map[string][]trace.Point{trace.GaugeCPUOthers: {{T: at / 2, V: 20 * float64(min(workers, 2))}}}
 	return store.Save(j.Session, trace.Restore(snap))
 }
 
@@ -104,6 +105,31 @@ func TestMeasure(t *testing.T) {
 	c, err := Compare(r, again, "a", "b")
 	if err != nil || len(c.Pairs) != 3 || c.Pairs[0].Throughput.Answer != evidence.Same {
 		t.Errorf("%v: a sweep against itself: %+v", err, c.Pairs)
+	}
+}
+
+// TestHeadline: what may have made the fastest look fast is said with it.
+func TestHeadline(t *testing.T) {
+	for _, c := range []struct {
+		workers []string
+		repeat  int
+		says    string
+	}{
+		{[]string{"1", "2"}, 1, "other processes took 40.0 % of all cores while it ran, and 20.0 % while num_workers=1 did; one run of each was made"},
+		{[]string{"2", "4"}, 1, "; one run of each was made"},
+		{[]string{"2", "4"}, 2, ""},
+	} {
+		p := &Plan{Configs: Grid([]Axis{{"num_workers", c.workers}}), Steps: 300, Warmup: 5, Repeat: c.repeat}
+		r, err := p.Measure(context.Background(), Folder(t.TempDir()), func(_ context.Context, j Job) error { return pretend(j) }, func(Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := r.Headline()
+		for _, doubt := range []string{"other processes", "one run of each"} {
+			if strings.Contains(got, doubt) != strings.Contains(c.says, doubt) || !strings.Contains(got, c.says) {
+				t.Errorf("num_workers %v, %d rounds: %s", c.workers, c.repeat, got)
+			}
+		}
 	}
 }
 
