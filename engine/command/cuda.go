@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,10 +106,11 @@ func (c *choices) Get(key string) (string, bool) {
 	return v, ok
 }
 
-// Set remembers a choice, in the file too.
+// Set remembers a choice, in the file too, and forgets what it supersedes.
 func (c *choices) Set(key, config string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	maps.DeleteFunc(c.m, func(old, _ string) bool { return cuda.Supersedes(key, old) })
 	if config == "" {
 		delete(c.m, key)
 	} else {

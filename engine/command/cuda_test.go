@@ -24,6 +24,18 @@ func TestChoices(t *testing.T) {
 	if v, ok := loadChoices(path).Get("gpu, kernels 1: conv bf16 variant wgmma"); ok {
 		t.Errorf("an empty value is kept as %q", v)
 	}
+	// With other kernels what was found of these is out of date; of another GPU or shape it is not.
+	again.Set("gpu, kernels 1: conv {N:2}", "simt 1")
+	again.Set("other gpu, kernels 1: conv {N:1}", "simt 2")
+	again.Set("gpu, kernels 2: conv {N:1}", "simt 3")
+	again = loadChoices(path)
+	for key, want := range map[string]string{
+		"gpu, kernels 1: conv {N:1}": "", "gpu, kernels 1: conv {N:2}": "simt 1", "other gpu, kernels 1: conv {N:1}": "simt 2", "gpu, kernels 2: conv {N:1}": "simt 3",
+	} {
+		if got, _ := again.Get(key); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
 	if err := os.WriteFile(path, []byte("{not JSON"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,20 @@ type Choices interface {
 	Set(key, value string)
 }
 
+// kernelsInfix is what stands before the hash of the kernels in every key of a store.
+const kernelsInfix = ", kernels "
+
+// Supersedes reports whether what a store has under one key is out of date once there is
+// something under another: it says the same of other kernels, which this program no longer
+// has.
+func Supersedes(key, old string) bool {
+	gpu, rest, ok := strings.Cut(key, kernelsInfix)
+	oldGPU, oldRest, oldOK := strings.Cut(old, kernelsInfix)
+	_, what, _ := strings.Cut(rest, ":")
+	_, oldWhat, _ := strings.Cut(oldRest, ":")
+	return ok && oldOK && key != old && gpu == oldGPU && what == oldWhat
+}
+
 // What the keys of a store that are no choices have in them; the value says why.
 const (
 	variantInfix = " variant " // a variant that is not used

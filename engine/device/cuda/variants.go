@@ -90,13 +90,13 @@ func (v *variants) hash(op kernels.Op, t cudakernels.Target) string {
 
 // key names op and its shape on this GPU, with this driver and these kernels.
 func (v *variants) key(op kernels.Op, t cudakernels.Target) string {
-	return fmt.Sprintf("%s, kernels %s: %s %+v", v.gpu, v.hash(op, t), op.Name(), op)
+	return fmt.Sprintf("%s"+kernelsInfix+"%s: %s %+v", v.gpu, v.hash(op, t), op.Name(), op)
 }
 
 // mark names a variant of op's kernel, whatever the shape: one that was wrong once
 // is never taken again.
 func (v *variants) mark(op kernels.Op, t cudakernels.Target, config string) string {
-	return fmt.Sprintf("%s, kernels %s: %s", v.gpu, v.hash(op, t), variantName(op, config))
+	return fmt.Sprintf("%s"+kernelsInfix+"%s: %s", v.gpu, v.hash(op, t), variantName(op, config))
 }
 
 // variantName is a variant of op's kernel for people.
@@ -106,7 +106,7 @@ func variantName(op kernels.Op, config string) string {
 
 // familyKey names the variants of all operations that use the same instructions.
 func (v *variants) familyKey(family string) string {
-	return fmt.Sprintf("%s, kernels %s:"+familyInfix+"%s", v.gpu, cudakernels.Fingerprint(), family)
+	return fmt.Sprintf("%s"+kernelsInfix+"%s:"+familyInfix+"%s", v.gpu, cudakernels.Fingerprint(), family)
 }
 
 // isWrong reports whether a variant was found wrong, by this run or an earlier one.
