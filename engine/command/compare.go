@@ -187,8 +187,8 @@ type comparison struct {
 	Type        string              `json:"type"`
 	A           compared            `json:"a"`
 	B           compared            `json:"b"`
-	Throughput  changed             `json:"throughput"`
-	Busy        changed             `json:"busy_per_sample"`
+	Throughput  changeSummary       `json:"throughput"`
+	Busy        changeSummary       `json:"busy_per_sample"`
 	Margin      number              `json:"margin"`
 	Alike       bool                `json:"same_work"`
 	Told        string              `json:"told,omitempty"`
@@ -210,19 +210,10 @@ type compared struct {
 	Labels            []string          `json:"labels,omitempty"`
 }
 
-// changed is one quantity of B against A's.
-type changed struct {
-	Answer  string `json:"answer"`
-	Ratio   number `json:"ratio"`
-	Lo      number `json:"ratio_lo"` // of the time-uniform 95 % interval
-	Hi      number `json:"ratio_hi"`
-	Missing string `json:"missing,omitempty"`
-}
-
 func comparisonOf(c *report.Comparison) comparison {
 	return comparison{
 		Type: "comparison", A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
-		Throughput: changedOf(&c.Throughput), Busy: changedOf(&c.Busy), Margin: number(c.Margin), Alike: len(c.Work) == 0, Told: c.Told,
+		Throughput: summariseChange(&c.Throughput), Busy: summariseChange(&c.Busy), Margin: number(c.Margin), Alike: len(c.Work) == 0, Told: c.Told,
 		Settings: append([]report.Difference{}, c.Settings...), Environment: append([]report.Difference{}, c.Environment...),
 	}
 }
@@ -235,14 +226,6 @@ func sideOf(d *report.Compared) compared {
 	}
 	for c := range trace.Cause(trace.NumCauses) {
 		out.Stalls[c.String()] = number(d.Row.Breakdown.Share(c))
-	}
-	return out
-}
-
-func changedOf(c *evidence.Change) changed {
-	out := changed{Answer: c.Answer.String(), Ratio: number(c.Ratio), Lo: number(c.Lo), Hi: number(c.Hi)}
-	if c.Answer == evidence.Unknown {
-		out.Missing = c.Missing.String()
 	}
 	return out
 }

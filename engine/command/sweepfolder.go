@@ -72,18 +72,18 @@ type sweeps struct {
 }
 
 type sweepsConfig struct {
-	Name       string  `json:"name"`
-	A          number  `json:"a_samples_per_s"`
-	B          number  `json:"b_samples_per_s"`
-	Throughput changed `json:"throughput"`
-	Busy       changed `json:"busy_per_sample"`
+	Name       string        `json:"name"`
+	A          number        `json:"a_samples_per_s"`
+	B          number        `json:"b_samples_per_s"`
+	Throughput changeSummary `json:"throughput"`
+	Busy       changeSummary `json:"busy_per_sample"`
 }
 
 func sweepsOf(c *sweep.Comparison) sweeps {
 	out := sweeps{Type: "sweep_comparison", A: c.Names[0], B: c.Names[1], Margin: evidence.DefaultMargin}
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
-		out.Configs = append(out.Configs, sweepsConfig{p.Name, number(p.A.Rate.Value), number(p.B.Rate.Value), changedOf(&p.Throughput), changedOf(&p.Busy)})
+		out.Configs = append(out.Configs, sweepsConfig{p.Name, number(p.A.Rate.Value), number(p.B.Rate.Value), summariseChange(&p.Throughput), summariseChange(&p.Busy)})
 	}
 	return out
 }
