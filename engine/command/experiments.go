@@ -128,6 +128,8 @@ func (x *experiments) Stop() {
 func (x *experiments) stop() {
 	close(x.quit)
 	<-x.done
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if x.now != nil {
 		x.now.Abandon(x.session.Snapshot(0, 0))
 	}
