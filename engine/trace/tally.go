@@ -184,6 +184,9 @@ func (s *Blocks) Add(b Block) {
 		s.list = s.list[:n/2]
 		s.length = 2 * max(s.length, 1)
 	}
+	if n == cap(s.list) { // append would leave room for more than MaxBlocks
+		s.list = append(make([]Block, 0, min(2*n+8, MaxBlocks)), s.list...)
+	}
 	s.list = append(s.list, b)
 }
 
