@@ -115,7 +115,7 @@ func (e *Engine) apply(k Knobs) error {
 	e.closeSegment()
 	e.openSegment(words, e.expect(k))
 	e.noteRisks(from)
-	e.transition.begin(start, before.Ready, before.InFlight+max(1, k.Loader.InFlight()))
+	e.transition.begin(start, before.Ready, before.InFlight, k.Loader.InFlight())
 	return nil
 }
 

@@ -5,19 +5,21 @@ import "dev.gpustall/engine/trace"
 // transition follows a knob change until the ready queue is refilled: until it is
 // back at its level before the change. A queue that is always empty counts as
 // refilled once as many batches were delivered as were in flight and as the new
-// limit allows.
+// limit allows. Where more were in flight than the new limit allows, those go first:
+// until they are delivered, the loader of before feeds the device.
 type transition struct {
 	active    bool
 	from      int64 // start of the piece not yet recorded, in ns
 	ready     int   // level to reach
 	remaining int   // batches to deliver at the most
+	least     int   // and at the least
 	count     int   // delivered since
 }
 
-// begin starts a transition at the time start. The queue held ready batches; at
-// most `most` batches are delivered before it counts as refilled.
-func (t *transition) begin(start int64, ready, most int) {
-	*t = transition{active: true, from: start, ready: ready, remaining: most}
+// begin starts a transition at the time start. The queue held ready batches, flight were
+// started and not yet delivered, and limit may be from now on.
+func (t *transition) begin(start int64, ready, flight, limit int) {
+	*t = transition{active: true, from: start, ready: ready, remaining: flight + max(1, limit), least: max(1, flight-limit)}
 }
 
 // flag marks the steps of a transition.
@@ -38,7 +40,7 @@ func (t *transition) delivered() {
 
 // refilled reports whether the transition is over, with ready batches in the queue.
 func (t *transition) refilled(ready int) bool {
-	return t.active && t.count > 0 && (t.remaining <= 0 || ready >= max(1, t.ready))
+	return t.active && t.count >= t.least && (t.remaining <= 0 || ready >= max(1, t.ready))
 }
 
 // record writes the transition so far down, so that the step about to be recorded
