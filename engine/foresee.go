@@ -26,6 +26,18 @@ func (e *Engine) Foresee(changes []trace.Knob) []plan.Risk {
 	return e.plans.Risks(now.Knobs, k.Knobs, &l)
 }
 
+// HostNeed is what changes would need of the host's memory in all, in bytes; 0 where they
+// cannot be.
+func (e *Engine) HostNeed(changes []trace.Knob) int64 {
+	k := *e.wanted.Load()
+	for _, c := range changes {
+		if k.Set(c.Name, c.Value) != nil {
+			return 0
+		}
+	}
+	return e.plans.HostNeed(k.Knobs)
+}
+
 // noteRisks warns of what may go wrong with the knobs in force, where it would end the
 // run; other risks are told where knobs are chosen.
 func (e *Engine) noteRisks(from plan.Knobs) {

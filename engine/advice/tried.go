@@ -76,11 +76,15 @@ func tried(s *trace.Snapshot, rows []stall.SegmentStats, xs []stall.Experiment) 
 	return out
 }
 
-// alternated are the trials of experiments that let one knob's values take turns.
+// alternated are the trials of experiments: those that let one knob's values take turns,
+// and those of tunes.
 func alternated(s *trace.Snapshot, xs []stall.Experiment) []Trial {
 	var out []Trial
 	for i := range xs {
 		x := &xs[i]
+		if x.Kind == trace.Tune {
+			out = append(out, tuned(x)...)
+		}
 		a, b := x.Settings[0], x.Settings[1]
 		knob, alone := changedAlone(a, b)
 		if x.Kind != trace.Paired || !alone || len(a) == 0 {
@@ -94,6 +98,32 @@ func alternated(s *trace.Snapshot, xs []stall.Experiment) []Trial {
 			t.Outcome = outcome(&t.Change)
 		}
 		out = append(out, t)
+	}
+	return out
+}
+
+// tuned are the trials of a tune that changed one knob of the best settings so far.
+func tuned(x *stall.Experiment) []Trial {
+	var out []Trial
+	best := slices.Clone(x.Settings[0])
+	for i := range x.Decisions {
+		d := &x.Decisions[i]
+		if d.Verdict != trace.Best && d.Verdict != trace.Dropped {
+			continue
+		}
+		if len(d.Knobs) == 1 {
+			t := Trial{
+				Segment: d.Segment, Knob: d.Knobs[0].Name, From: trace.KnobValue(best, d.Knobs[0].Name), To: d.Knobs[0].Value,
+				Steps: int(d.After.Steps), Change: evidence.Comparison{Margin: evidence.DefaultMargin, Throughput: stall.ChangeOf(d)}, terms: termsOf(best),
+			}
+			t.Outcome = outcome(&t.Change)
+			out = append(out, t)
+		}
+		for k := range best {
+			if v := trace.KnobValue(d.Knobs, best[k].Name); v != "" && d.Verdict == trace.Best {
+				best[k].Value = v
+			}
+		}
 	}
 	return out
 }

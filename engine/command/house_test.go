@@ -50,7 +50,7 @@ var house = map[string][]string{
 	"engine/evidence":             {"engine/figures"},
 	"engine/stall":                {"engine/trace", "engine/figures", "engine/evidence"},
 	"engine/advice":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/predict"},
-	"engine/experiment":           {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/evidence"},
+	"engine/experiment":           {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/predict", "engine/advice"},
 	"engine/predict":              {"engine/trace", "engine/figures", "engine/stall", "engine/evidence"},
 	"engine/document":             {"engine/figures"},
 	"engine/plot":                 {"engine/trace", "engine/figures", "engine/stall"},

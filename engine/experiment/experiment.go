@@ -28,19 +28,6 @@ type Log interface {
 	Note(level, text string)
 }
 
-// Question is what an experiment is to answer.
-type Question struct {
-	Kind   trace.ExperimentKind
-	Knobs  []trace.Knob  // of B, where it is Paired
-	Budget time.Duration // of training, without pauses; 0 is the usual one
-}
-
-// The usual budgets.
-const (
-	PairedBudget  = 5 * time.Minute
-	CeilingBudget = time.Minute
-)
-
 // The two sides of an experiment.
 const (
 	sideA = iota // the settings that it found
@@ -52,17 +39,22 @@ type Experiment struct {
 	x       trace.Experiment
 	control Control
 	log     Log
-	knobs   [2][]trace.Knob // all of A's; all of B's, once they were asked for
 
-	side    int   // asked for last
-	segment int32 // that has it; -1 while none does
-	asked   int64 // ns, when it was asked for
-	strange int   // looks in a row at which the knobs asked for were not those of side
-	seen    int32 // Index of the last step looked at
-	spent   int64 // ns of active time since the start
-	ending  bool  // side is the one that the run is left with
+	found   []trace.Knob   // all knobs, as they were when it began
+	target  []trace.Knob   // all, as they were asked for last
+	passing [][]trace.Knob // settings that may still be in force while target is not
+	segment int32          // that has target; -1 while none does
+	asked   int64          // ns, when target was asked for
+	strange int            // looks in a row at which the knobs asked for were not target
+	looked  int64          // ns, at the last look
+	seen    int32          // Index of the last step looked at
+	spent   int64          // ns of active time since the start
+	steps   int64          // since the start
+	ending  bool           // target is what the run is left with
 
+	side  int // that target is
 	pairs pairing
+	tune  *tuner // where it is a tune
 }
 
 // New begins an experiment on the run that s shows. A question that has no answer there
@@ -80,36 +72,42 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 	}
 	now := &s.Segments[n-1]
 	e := &Experiment{
-		control: c, log: l, segment: now.Index, seen: s.Last.Index,
-		knobs: [2][]trace.Knob{sideA: now.Knobs},
-		x:     trace.Experiment{Kind: q.Kind, Start: s.Now, First: now.Index + 1, Last: math.MaxInt32, Budget: int64(q.budget())},
+		control: c, log: l, segment: now.Index, seen: s.Last.Index, found: now.Knobs, target: now.Knobs,
+		x: trace.Experiment{Kind: q.Kind, Start: s.Now, First: now.Index + 1, Last: math.MaxInt32, Budget: int64(q.budget())},
 	}
 	for _, k := range q.Knobs {
-		if i := slices.IndexFunc(s.Meta.Specs, func(o trace.KnobSpec) bool { return o.Name == k.Name }); i >= 0 {
-			value, err := knob.Canonical(&s.Meta.Specs[i], k.Value)
+		if spec := trace.SpecOf(s.Meta.Specs, k.Name); spec != nil {
+			value, err := knob.Canonical(spec, k.Value)
 			if err != nil {
 				return nil, fault.Wrap(err, "ask", q.what(), "choose a value that it takes")
 			}
 			k.Value = value
 		}
-		i := slices.IndexFunc(now.Knobs, func(o trace.Knob) bool { return o.Name == k.Name })
-		if i < 0 {
+		was, known := knobOf(now.Knobs, k.Name)
+		if !known {
 			return refuse("there is no knob "+k.Name, "choose one that the run has")
 		}
-		if was := now.Knobs[i]; was.Value != k.Value {
-			e.x.A, e.x.B = append(e.x.A, was), append(e.x.B, k)
+		if was != k.Value {
+			e.x.A, e.x.B = append(e.x.A, trace.Knob{Name: k.Name, Value: was}), append(e.x.B, k)
 		}
 	}
 	switch {
 	case trace.On(trace.KnobValue(now.Knobs, ceiling)):
 		return refuse("cached batches are served, which hide what the loader does", "turn ceiling off first")
-	case len(e.x.B) == 0:
+	case len(e.x.B) == 0 && q.Kind != trace.Tune:
 		return refuse("these settings are in force", "name others")
 	case !slices.Equal(c.Requested(), now.Knobs):
 		return refuse("another change is under way", "ask again when it is in force")
 	}
 	if k := len(s.Experiments); k > 0 {
 		e.x.Index = s.Experiments[k-1].Index + 1
+	}
+	if q.Kind == trace.Tune {
+		e.x.Steps = q.Steps
+		var err error
+		if e.tune, err = newTuner(e, q.Tuning, s); err != nil {
+			return nil, fault.Wrap(err, "ask", q.what(), "name knobs that the run has")
+		}
 	}
 	e.pairs.random = rand.New(rand.NewPCG(uint64(s.Meta.Seed), uint64(e.x.Index)))
 	e.pairs.quarter = int64(quarter(s, e.x.Budget))
@@ -122,25 +120,6 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 
 // ceiling is the knob of cached batches.
 const ceiling = "ceiling"
-
-// what names the question.
-func (q *Question) what() string {
-	if q.Kind == trace.Ceiling {
-		return "what fixing data would buy"
-	}
-	words := make([]string, len(q.Knobs))
-	for i, k := range q.Knobs {
-		words[i] = k.Name + "=" + k.Value
-	}
-	return "whether " + strings.Join(words, ", ") + " is faster"
-}
-
-func (q *Question) budget() time.Duration {
-	if q.Kind == trace.Ceiling {
-		return cmp.Or(q.Budget, CeilingBudget)
-	}
-	return cmp.Or(q.Budget, PairedBudget)
-}
 
 // quarter is how long a quarter of a pair is to last.
 func quarter(s *trace.Snapshot, budget int64) time.Duration {
@@ -160,13 +139,15 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 	if !e.x.Running() {
 		return true
 	}
+	e.looked = s.Now
 	now := &s.Segments[len(s.Segments)-1]
+	is := func(knobs []trace.Knob) bool { return slices.Equal(now.Knobs, knobs) }
 	switch {
 	case s.Outcome.Ended != 0:
 		e.Abandon(s)
-	case slices.Equal(now.Knobs, e.knobs[e.side]):
-		e.segment = now.Index
-	case e.segment < 0 && slices.Equal(now.Knobs, e.knobs[1-e.side]): // not in force yet
+	case is(e.target):
+		e.segment, e.passing = now.Index, nil
+	case e.segment < 0 && slices.ContainsFunc(e.passing, is): // not in force yet
 	default: // somebody's change is
 		e.leave(s, now, now.Index-1)
 	}
@@ -179,14 +160,29 @@ func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
 		if e.segment >= 0 { // it and what follows are what the run is left with
 			e.close(s, e.segment-1)
 		}
-	case e.spent >= e.x.Budget:
-		e.finish(s, sideA, "its budget of "+figures.Prose.Time(e.x.Budget)+" is spent")
+	case e.tune != nil && !e.tune.pairing():
+		e.tune.look(s)
+	case e.out():
+		e.finish(s, sideA, e.outOf())
 	case e.x.Kind == trace.Ceiling:
 		e.interlude(s)
 	default:
 		e.alternate(s, steps)
 	}
 	return !e.x.Running()
+}
+
+// out reports whether the budget is spent.
+func (e *Experiment) out() bool {
+	return e.spent >= e.x.Budget || e.x.Steps > 0 && e.steps >= e.x.Steps
+}
+
+// outOf says which budget is spent.
+func (e *Experiment) outOf() string {
+	if e.spent >= e.x.Budget {
+		return "its budget of " + figures.Prose.Time(e.x.Budget) + " is spent"
+	}
+	return "its budget of " + figures.Counted(e.x.Steps, "step", "steps") + " is spent"
 }
 
 // Stop ends the experiment early. Look must still be called until it is over.
@@ -211,10 +207,21 @@ func (e *Experiment) news(s *trace.Snapshot) []trace.Step {
 	for i := range steps {
 		e.spent += steps[i].Active()
 	}
+	e.steps += int64(len(steps))
 	if n := len(steps); n > 0 {
 		e.seen = steps[n-1].Index
 	}
 	return steps
+}
+
+// ask asks for changes.
+func (e *Experiment) ask(s *trace.Snapshot, changes []trace.Knob) error {
+	if err := e.control.Set(changes); err != nil {
+		return err
+	}
+	e.passing = append(e.passing, e.target)
+	e.target, e.segment, e.asked = e.control.Requested(), -1, s.Now
+	return nil
 }
 
 // want asks for a side, unless it is the one asked for.
@@ -222,16 +229,15 @@ func (e *Experiment) want(s *trace.Snapshot, side int) {
 	if side == e.side {
 		return
 	}
-	if err := e.control.Set([2][]trace.Knob{e.x.A, e.x.B}[side]); err != nil {
+	if err := e.ask(s, [2][]trace.Knob{e.x.A, e.x.B}[side]); err != nil {
 		e.x.Why, e.x.Kept = err.Error(), e.side == sideB
 		e.ending = true // what is in force stays
 		return
 	}
-	e.side, e.segment, e.asked = side, -1, s.Now
-	if e.knobs[side] == nil { // one that is tried may move another that nobody set
-		e.knobs[side] = e.control.Requested()
+	e.side = side
+	if side == sideB { // one that is tried may move another that nobody set
 		for i := range e.x.B {
-			e.x.B[i].Value = trace.KnobValue(e.knobs[side], e.x.B[i].Name)
+			e.x.B[i].Value = trace.KnobValue(e.target, e.x.B[i].Name)
 		}
 	}
 }
@@ -245,6 +251,9 @@ func (e *Experiment) finish(s *trace.Snapshot, side int, why string) {
 
 // close writes the end down. last is the last segment that belongs to it.
 func (e *Experiment) close(s *trace.Snapshot, last int32) {
+	if e.tune != nil {
+		e.tune.settle()
+	}
 	e.x.End, e.x.Last = max(s.Now, e.x.Start+1), last
 	e.log.Experiment(e.x)
 	so := e.so(s)
@@ -264,9 +273,10 @@ func (e *Experiment) so(s *trace.Snapshot) stall.Experiment {
 const patience = 3
 
 // overruled ends the experiment when the knobs asked for are not its own any more: the
-// engine could not make its change, or somebody asked for another one.
+// engine could not make its change, or somebody asked for another one. A tune goes on
+// without what the engine could not do.
 func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
-	if slices.Equal(e.control.Requested(), e.knobs[e.side]) {
+	if slices.Equal(e.control.Requested(), e.target) {
 		e.strange = 0
 		return false
 	}
@@ -274,11 +284,16 @@ func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
 		return true
 	}
 	for i := len(s.Notes) - 1; i >= 0 && s.Notes[i].T >= e.asked; i-- {
-		if text := s.Notes[i].Text; e.segment < 0 && strings.Contains(text, trace.NotApplied) {
-			e.x.Why = text
-			e.close(s, now.Index-1)
+		text := s.Notes[i].Text
+		if e.segment >= 0 || !strings.Contains(text, trace.NotApplied) {
+			continue
+		}
+		if e.tune != nil && e.tune.refused(s, text) {
 			return true
 		}
+		e.x.Why = text
+		e.close(s, now.Index-1)
+		return true
 	}
 	e.leave(s, now, now.Index)
 	return true
@@ -290,12 +305,12 @@ func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
 	var back []trace.Knob
 	var set []string
 	for _, k := range e.control.Requested() {
-		a, tried := knobOf(e.x.A, k.Name)
+		was := trace.KnobValue(e.found, k.Name)
 		switch {
-		case k.Value != trace.KnobValue(e.knobs[e.side], k.Name):
+		case k.Value != trace.KnobValue(e.target, k.Name):
 			set = append(set, k.Name+" "+k.Value)
-		case tried && !e.ending && a != k.Value:
-			back = append(back, trace.Knob{Name: k.Name, Value: a})
+		case !e.ending && was != k.Value:
+			back = append(back, trace.Knob{Name: k.Name, Value: was})
 		}
 	}
 	if len(back) > 0 {

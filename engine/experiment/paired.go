@@ -94,6 +94,8 @@ func (e *Experiment) complete(s *trace.Snapshot) {
 	so := e.so(s)
 	switch c := &so.Change.Throughput; {
 	case c.Answer == evidence.Unknown:
+	case e.tune != nil:
+		e.tune.concludePairs(s, c)
 	case c.Answer == evidence.Different && c.Ratio > 1:
 		e.finish(s, sideB, "")
 	default:

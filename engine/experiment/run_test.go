@@ -27,6 +27,9 @@ type run struct {
 	refuse          bool // Set fails
 	cannot          bool // the engine withdraws what it is to apply
 	pauses          bool // the next step has a pause in it
+
+	world      func(knobs []trace.Knob) (wall, busy, load float64) // of a step, ms; nil: long says it
+	impossible func(knobs []trace.Knob) bool                       // the engine withdraws them
 }
 
 const stepNs = 20e6
@@ -92,7 +95,7 @@ func (r *run) long() float64 {
 func (r *run) train(steps int) {
 	for range steps {
 		if !slices.Equal(r.wanted, r.inForce) {
-			if r.cannot {
+			if r.cannot || r.impossible != nil && r.impossible(r.wanted) {
 				r.Note("error", "num_workers 2 -> 4"+trace.NotApplied+"too little memory")
 				r.wanted = r.inForce
 			} else {
@@ -100,8 +103,15 @@ func (r *run) train(steps int) {
 				r.open("a change")
 			}
 		}
-		long := int64(stepNs * r.long() * max(0.2, 1+r.noise*r.random.NormFloat64()))
-		s := trace.Step{Index: r.step, Segment: r.index, Samples: 32, Start: r.now, End: r.now + long, Busy: stepNs / 4}
+		noise := max(0.2, 1+r.noise*r.random.NormFloat64())
+		s := trace.Step{Index: r.step, Batch: r.step, Segment: r.index, Samples: 32, Start: r.now, End: r.now + int64(stepNs*r.long()*noise), Busy: stepNs / 4}
+		if r.world != nil {
+			wall, busy, load := r.world(r.inForce)
+			s.Busy, s.Load = int64(1e6*busy), int64(1e6*load*noise)
+			s.End = s.Start + max(s.Busy, int64(1e6*wall*noise))
+			s.Stall[trace.CauseRead] = s.End - s.Start - s.Busy
+			s.Work.Batch = trace.Split{Blocked: s.Load}
+		}
 		if r.transition > 0 {
 			r.transition--
 			s.Flags |= trace.FlagTransition

@@ -58,6 +58,20 @@ func (p *Plans) Risks(from, to Knobs, l *Limits) (risks []Risk) {
 	return append(risks, workerRisks(from, to, l)...)
 }
 
+// HostNeed is what knobs need of the host's memory in all, in bytes; 0 where they cannot
+// be. Like Risks it may be called by any goroutine.
+func (p *Plans) HostNeed(k Knobs) int64 {
+	d, err := p.demandOfBuffers(k)
+	if err != nil {
+		return 0
+	}
+	if !p.info.OnHost {
+		d = demand{}
+	}
+	m := p.hostDemand(k, &d)
+	return m.Total()
+}
+
 // filesOfWorker is how many files a worker has open: the sample that it reads and its
 // thread's counters.
 const filesOfWorker = 2

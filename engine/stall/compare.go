@@ -16,7 +16,7 @@ func Compare(rows []SegmentStats, a, b *SegmentStats) evidence.Comparison {
 // AgainstTally relates the steady steps of a segment without a row, one of an experiment, to
 // those of row a.
 func AgainstTally(rows []SegmentStats, a *SegmentStats, t *trace.Tally) evidence.Comparison {
-	return evidence.Compare(a.Stretch, stretch(t), history(rows), evidence.DefaultMargin)
+	return evidence.Compare(a.Stretch, StretchOf(t), history(rows), evidence.DefaultMargin)
 }
 
 func history(rows []SegmentStats) (h evidence.History) {

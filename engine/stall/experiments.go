@@ -17,6 +17,7 @@ type Experiment struct {
 	Sides    [2]Side             // A, B
 	LeftOut  int64               // steps, of transitions
 	Change   evidence.Comparison // of B with A
+	Spent    int64               // ns of active time, of a tune
 	FromA    bool                // A has the baseline's settings
 }
 
@@ -66,9 +67,12 @@ func experiments(s *trace.Snapshot, h evidence.History) []Experiment {
 		x := &out[i]
 		x.Experiment = s.Experiments[i]
 		x.settings(s)
-		if x.Kind == trace.Ceiling {
+		switch x.Kind {
+		case trace.Ceiling:
 			x.interlude(s, h)
-		} else {
+		case trace.Tune:
+			x.tuning(s)
+		default:
 			x.pairs()
 		}
 	}
@@ -82,6 +86,7 @@ func (x *Experiment) settings(s *trace.Snapshot) {
 		switch {
 		case g.Index == x.First-1:
 			x.Settings[0] = g.Knobs
+		case len(x.B) == 0: // nothing was tried
 		case x.Has(g.Index) && !slices.ContainsFunc(x.B, func(k trace.Knob) bool { return trace.KnobValue(g.Knobs, k.Name) != k.Value }):
 			x.Settings[1] = g.Knobs
 			return
@@ -99,7 +104,7 @@ func (x *Experiment) interlude(s *trace.Snapshot, h evidence.History) {
 		}
 		x.Sides[i] = Side{t.Steady.Steps, t.Steady.Samples, t.Steady.Active(), t.Steady.Busy}
 		x.LeftOut += t.Excluded() * int64(i)
-		stretches[i] = stretch(t)
+		stretches[i] = StretchOf(t)
 	}
 	x.Change = evidence.Compare(stretches[0], stretches[1], h, evidence.DefaultMargin)
 }
@@ -123,16 +128,24 @@ func block(b *trace.Block) evidence.Block {
 
 // Name is what the experiment's row is called.
 func (x *Experiment) Name() string {
-	if x.Kind == trace.Ceiling {
+	switch x.Kind {
+	case trace.Ceiling:
 		return "ceiling"
+	case trace.Tune:
+		return "tune"
 	}
 	return evidence.Turns
 }
 
-// Stage is how far it is, in a few words: "A-B-A 3 pairs", "ceiling".
-func (x *Experiment) Stage() string {
-	if x.Kind == trace.Ceiling {
+// Stage is how far the newest experiment is, in a few words: "A-B-A 3 pairs", "ceiling".
+func Stage(s *trace.Snapshot) string {
+	x := Experiment{Experiment: s.Experiments[len(s.Experiments)-1]}
+	x.settings(s)
+	switch x.Kind {
+	case trace.Ceiling:
 		return x.Name()
+	case trace.Tune:
+		return x.Name() + ": " + x.trying()
 	}
 	return x.Name() + " " + figures.Counted(len(x.Pairs), "pair", "pairs")
 }
@@ -162,6 +175,9 @@ func (x *Experiment) Segments() string {
 // Text is what is asked and what is answered, in a sentence.
 func (x *Experiment) Text() string {
 	var t strings.Builder
+	if x.Kind == trace.Tune {
+		return x.tuned()
+	}
 	if x.Kind == trace.Ceiling {
 		t.WriteString(AtMost(&x.Change.Throughput))
 	} else {
@@ -210,7 +226,7 @@ func Proof(xs []Experiment, a, b []trace.Knob) (x *Experiment, reversed bool) {
 	for i := len(xs) - 1; i >= 0; i-- {
 		x := &xs[i]
 		switch {
-		case x.Kind != trace.Paired || x.Change.Throughput.Answer == evidence.Unknown || len(x.Settings[0]) == 0 || len(x.Settings[1]) == 0:
+		case x.Kind == trace.Ceiling || x.Change.Throughput.Answer == evidence.Unknown || len(x.Settings[0]) == 0 || len(x.Settings[1]) == 0:
 		case slices.Equal(x.Settings[0], a) && slices.Equal(x.Settings[1], b):
 			return x, false
 		case slices.Equal(x.Settings[0], b) && slices.Equal(x.Settings[1], a):
@@ -222,7 +238,10 @@ func Proof(xs []Experiment, a, b []trace.Knob) (x *Experiment, reversed bool) {
 
 // Asks is what is asked, in a sentence.
 func (x *Experiment) Asks() string {
-	if x.Kind == trace.Ceiling {
+	switch x.Kind {
+	case trace.Tune:
+		return "which settings of the loader are the fastest? The best of those that are predicted to be faster are tried, and in the end compared with those in force"
+	case trace.Ceiling:
 		return "what would fixing data buy? Cached batches are served for some seconds, then it goes on as before"
 	}
 	return "is it faster? " + x.Changes() + " takes turns with the settings in force until that is known"

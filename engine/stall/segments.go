@@ -113,8 +113,8 @@ func (s *SegmentStats) group(i int) int {
 	return i
 }
 
-// stretch sums up the steady steps of a segment for comparisons.
-func stretch(t *trace.Tally) evidence.Stretch { return evidence.Measure(series(t)) }
+// StretchOf sums up the steady steps of a segment for comparisons.
+func StretchOf(t *trace.Tally) evidence.Stretch { return evidence.Measure(series(t)) }
 
 // series are the steady steps of a segment. Where nobody counted samples, a step counts as
 // one.

@@ -12,6 +12,7 @@ type ExperimentKind string
 const (
 	Paired  ExperimentKind = "paired"  // is B faster than A? They take turns
 	Ceiling ExperimentKind = "ceiling" // what if data were free? B serves cached batches, once
+	Tune    ExperimentKind = "tune"    // which settings of the loader are the fastest? B is the best found
 )
 
 // Experiment is a question that a run answers by changing its own knobs for a while. The
@@ -26,10 +27,44 @@ type Experiment struct {
 	// those that it tries. Only the knobs that differ are named.
 	A, B []Knob
 
-	Pairs  []Pair // of a paired one, in order
+	Pairs  []Pair // of a paired one, in order; of a tune, those that confirm B
 	Budget int64  // ns of active time
+	Steps  int64  // that it may take at the most; 0: as many as the budget allows
 	Kept   bool   // B stays in force
 	Why    string // it ended without an answer, in a few words
+
+	Decisions []Decision // of a tune, in order
+	Trying    []Knob     // of a tune under way: in which the settings asked for differ from A's
+}
+
+// Verdict is what became of settings that a tune considered.
+type Verdict string
+
+// The verdicts.
+const (
+	Found     Verdict = "found"     // in force when it began
+	Best      Verdict = "kept"      // the best so far
+	Dropped   Verdict = "dropped"   // no better than the best so far
+	NotTried  Verdict = "not tried" // not worth it, or over a limit
+	Refused   Verdict = "refused"   // could not be put in force
+	Again     Verdict = "again"     // the best so far, measured again
+	Confirmed Verdict = "confirmed" // better than those found, measured anew side by side
+	Doubted   Verdict = "doubted"   // the same, and not better
+)
+
+// Decision is what a tune decided about some settings, and why.
+type Decision struct {
+	T         int64      // ns
+	Knobs     []Knob     // in which they differ from those they are compared with: the best so far, or in the end those found
+	Predicted Prediction // of them, from those; empty where there is none
+	Segment   int32      // in which they were measured; -1 where they were not
+	Before    Block      // what was measured of those they are compared with
+	After     Block      // and of them
+	Ratio     float64    // of the throughput, after to before; 0 where it is not known
+	Lo, Hi    float64    // its interval
+	Answer    string     // that of the comparison: "different", "the same", "not known yet"; empty where there is none
+	Verdict   Verdict
+	Text      string // all of it in a sentence
 }
 
 // RunEnded is why an experiment ended that the run did not outlast.
