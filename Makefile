@@ -96,7 +96,7 @@ soak:
 
 truth:
 	$(GO) test -count=1 -timeout 0 -v -p 1 -run '^TestTruth$$' ./engine ./engine/evidence -truth
-	$(GO) test -count=1 -timeout 0 -v -run '^(TestScenarios|TestPredictions)$$' ./engine/command -truth
+	$(GO) test -count=1 -timeout 0 -v -run '^(TestScenarios|TestPredictions|TestTuning)$$' ./engine/command -truth
 
 vet:
 	$(GO) vet ./...

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dev.gpustall/engine/device/emu"
+	"dev.gpustall/engine/experiment"
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/report"
@@ -19,6 +20,7 @@ func complete(cmd *cobra.Command) {
 		"theme":  themes,
 		"table":  report.Tables,
 		"format": report.FormatNames(),
+		"knobs":  experiment.Tunable,
 		"device": {"auto", "cpu", "cuda"},
 	}
 	for _, n := range emu.Names() {
@@ -30,7 +32,7 @@ func complete(cmd *cobra.Command) {
 				_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}
-		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder"} {
+		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder", "max-workers", "memory-budget"} {
 			if c.Flags().Lookup(f) != nil {
 				_ = c.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
 			}
@@ -48,7 +50,7 @@ func complete(cmd *cobra.Command) {
 		switch c.Name() {
 		case "report", "replay":
 			c.ValidArgsFunction = completeSession
-		case "run", "sessions", "doctor", "sweep":
+		case "run", "tune", "sessions", "doctor", "sweep":
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
 	}

@@ -20,6 +20,7 @@ type experiments struct {
 	session  *trace.Session
 	control  experiment.Control
 	recorder *trace.Recorder
+	needs    func([]trace.Knob) (host int64, refusal string) // of experiment.Tuning
 
 	mu       sync.Mutex
 	now      *experiment.Experiment // under way; nil when none is
@@ -29,8 +30,8 @@ type experiments struct {
 	quit, done chan struct{}
 }
 
-func startExperiments(s *trace.Session, c experiment.Control, r *trace.Recorder) *experiments {
-	x := &experiments{session: s, control: c, recorder: r, quit: make(chan struct{}), done: make(chan struct{})}
+func startExperiments(s *trace.Session, c experiment.Control, r *trace.Recorder, needs func([]trace.Knob) (int64, string)) *experiments {
+	x := &experiments{session: s, control: c, recorder: r, needs: needs, quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(x.done)
 		defer recoverTo(r, "experiment")
@@ -98,6 +99,14 @@ func settled(s *trace.Snapshot) bool {
 }
 
 func (x *experiments) begin(q experiment.Question, s *trace.Snapshot) error {
+	if q.Kind == trace.Tune {
+		var t experiment.Tuning
+		if q.Tuning != nil {
+			t = *q.Tuning
+		}
+		t.Window, t.Needs = x.session.Snapshot, x.needs
+		q.Tuning = &t
+	}
 	e, err := experiment.New(q, s, x.control, x.recorder)
 	if err == nil {
 		x.now = e

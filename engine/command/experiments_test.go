@@ -2,6 +2,7 @@ package command
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -46,7 +47,7 @@ func TestExperimentsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		col := trace.NewCollector(rec, s, nil, nil)
-		x := startExperiments(s, c, rec)
+		x := startExperiments(s, c, rec, nil)
 		other := []trace.Knob{{Name: "num_workers", Value: "2"}}
 		var refused sync.WaitGroup
 		begun := make(chan error, 4)
@@ -158,6 +159,51 @@ func TestAskRefusals(t *testing.T) {
 	} {
 		r := gpustall(t, append([]string{"run", "--device", "emu:h100", "--num-workers", "2"}, strings.Fields(args)...)...)
 		if want != "" && (r.code != 2 || !strings.Contains(r.stderr, want)) || want == "" && r.code != 0 {
+			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// A run that is tuned ends by itself, says what it decided and why, and is left with
+// settings that are as fast or faster.
+func TestTune(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	r := gpustall(t, "tune", "--device", "emu:h100", "--data", tiny(t), "--batch-size", "8", "--num-workers", "1", "--inject", "read=2ms",
+		"--knobs", "num_workers,pin-memory", "--max-workers", "8", "--memory-budget", "16GiB", "--budget", "40s", "--json")
+	if r.code != 0 {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	m := last(t, r.stdout)
+	list, _ := m["experiments"].([]any)
+	if len(list) != 1 || m["status"] != "finished" {
+		t.Fatalf("status %v, experiments %v", m["status"], list)
+	}
+	x := list[0].(map[string]any)
+	decisions, _ := x["decisions"].([]any)
+	told := strings.Count(r.stdout, `"type":"decision"`)
+	if x["kind"] != "tune" || len(decisions) < 3 || told != len(decisions) {
+		t.Errorf("%d decisions, of which %d were told meanwhile: %v", len(decisions), told, x)
+	}
+	if x["kept"] != true || !strings.HasPrefix(x["flags"].(string), "--num-workers=") || !strings.HasPrefix(x["data_loader"].(string), "DataLoader(dataset, batch_size=8, ") {
+		t.Errorf("kept %v, flags %v, %v", x["kept"], x["flags"], x["data_loader"])
+	}
+	if n, _ := strconv.Atoi(m["knobs"].(map[string]any)["num_workers"].(string)); n < 2 || n > 8 {
+		t.Errorf("left with %d workers", n)
+	}
+}
+
+func TestTuneRefusals(t *testing.T) {
+	for args, want := range map[string]string{
+		"--knobs=shuffle":                 "it is no knob that a tune changes",
+		"--memory-budget=much":            "write it as 512MiB or 8GB",
+		"--max-workers=-1":                "choose 1 to 64",
+		"--budget=1ms":                    "too short to try anything",
+		"--max-workers=2 --num-workers=4": "the run begins with 4",
+		"--epochs=-1":                     "it is negative",
+	} {
+		if r := gpustall(t, append([]string{"tune", "--device", "emu:h100"}, strings.Fields(args)...)...); r.code != 2 || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -25,6 +26,10 @@ type experimentSummary struct {
 	Kept         bool              `json:"kept"`           // B stayed
 	Why          string            `json:"why,omitempty"`  // it ended without an answer
 	Text         string            `json:"text"`
+
+	Decisions  []decisionSummary `json:"decisions,omitempty"`   // of a tune
+	Flags      string            `json:"flags,omitempty"`       // of a tune: those that keep what it found, beside the run's
+	DataLoader string            `json:"data_loader,omitempty"` // of a tune: the settings that it left, in PyTorch
 }
 
 type sideSummary struct {
@@ -76,9 +81,27 @@ func experimentTable(s *trace.Snapshot, xs []stall.Experiment) []experimentSumma
 				e.Segments++
 			}
 		}
+		for k := range x.Decisions {
+			e.Decisions = append(e.Decisions, summariseDecision(&x.Decisions[k]))
+		}
+		e.Flags, e.DataLoader = keptBy(x)
 		out = append(out, e)
 	}
 	return out
+}
+
+// keptBy are the settings that a tune left, as flags beside the run's, and as PyTorch has
+// them.
+func keptBy(x *stall.Experiment) (flags, loader string) {
+	switch {
+	case x.Kind != trace.Tune || x.Running():
+		return "", ""
+	case x.Kept:
+		loader, _ = report.DataLoader(x.Settings[1], x.B)
+		return report.Flags(x.B), loader
+	}
+	loader, _ = report.DataLoader(x.Settings[0], nil)
+	return "", loader
 }
 
 func knobMap(knobs []trace.Knob) map[string]string {

@@ -59,7 +59,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()),
 	}
 	if n := len(s.Experiments); n > 0 && s.Experiments[n-1].Running() {
-		g.Experiment = (&stall.Experiment{Experiment: s.Experiments[n-1]}).Stage()
+		g.Experiment = stall.Stage(s)
 	}
 	labels := advice.Labels(s, nil)
 	g.Labels, g.words = advice.Keys(labels), advice.Brackets(labels)

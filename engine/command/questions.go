@@ -18,6 +18,7 @@ type questions struct {
 	paired  pairedFlag
 	ceiling bool
 	budget  time.Duration // of paired
+	tune    *experiment.Question
 }
 
 func (q *questions) add(fs *pflag.FlagSet) {
@@ -42,6 +43,9 @@ func (q *questions) list() []experiment.Question {
 	}
 	if len(q.paired.knobs) > 0 {
 		out = append(out, experiment.Question{Kind: trace.Paired, Knobs: q.paired.knobs, Budget: q.budget})
+	}
+	if q.tune != nil {
+		out = append(out, *q.tune)
 	}
 	return out
 }

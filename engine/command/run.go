@@ -116,8 +116,9 @@ type printer struct {
 	quit chan struct{}
 	done chan struct{}
 
-	unread func() // called when nobody reads out any more
-	noted  int    // notes already told
+	unread  func() // called when nobody reads out any more
+	noted   int    // notes already told
+	decided int    // decisions of a tune already told
 }
 
 func (p *printer) start() {
@@ -146,6 +147,7 @@ func (p *printer) stop() {
 func (p *printer) progress() {
 	s := p.run.session.Snapshot(0, 0)
 	p.tell(s, nil)
+	p.decisions(s)
 	g := measure(s, p.opts)
 	var err error
 	if p.opts.json {
@@ -156,6 +158,23 @@ func (p *printer) progress() {
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		p.unread()
+	}
+}
+
+// decisions prints what a tune decided meanwhile.
+func (p *printer) decisions(s *trace.Snapshot) {
+	for i := range s.Experiments {
+		x := &s.Experiments[i]
+		for ; x.Kind == trace.Tune && p.decided < len(x.Decisions); p.decided++ {
+			d := &x.Decisions[p.decided]
+			if !p.opts.json {
+				_ = say(p.out, "%-*s%s\n", labelWidth, "tune", figures.Line(d.Text))
+				continue
+			}
+			line := summariseDecision(d)
+			line.Type = "decision"
+			_ = p.encode(line)
+		}
 	}
 }
 
@@ -172,7 +191,9 @@ func (p *printer) tell(s *trace.Snapshot, cause error) {
 }
 
 func (p *printer) summary(cause error) error {
-	p.tell(p.run.session.Snapshot(0, 0), cause)
+	last := p.run.session.Snapshot(0, 0)
+	p.tell(last, cause)
+	p.decisions(last)
 	s := summarise(p.run, cause)
 	if p.opts.json {
 		return p.encode(s)

@@ -127,7 +127,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	r.collector.Start()
 	r.gauges = startGauges(r.recorder, r.engine, r.device)
 	r.watch = watchFile(r.recorder, r.file)
-	r.tries = startExperiments(r.session, r.engine, r.recorder)
+	r.tries = startExperiments(r.session, r.engine, r.recorder, r.needs)
 	r.past = lookBack(r.recorder, meta, r.file, knobs.List())
 	return r, nil
 }

@@ -277,6 +277,13 @@ func (s summary) text() string {
 	for i := range s.advice.Experiments {
 		x := &s.advice.Experiments[i]
 		fmt.Fprintf(&b, "%-*s%s\n", labelWidth, x.Name(), figures.Line(x.Text()))
+		flags, loader := keptBy(x)
+		if flags != "" {
+			fmt.Fprintf(&b, "%-*s%s\n", labelWidth, "keep", flags)
+		}
+		if loader != "" {
+			fmt.Fprintf(&b, "%-*s%s\n", labelWidth, "pytorch", loader)
+		}
 	}
 	if c := &s.advice.Ceiling; c.Text != "" && !c.Again {
 		fmt.Fprintf(&b, "%-*s%s, from the settings judged\n", labelWidth, "ceiling", c.Text)

@@ -84,7 +84,7 @@ type namedValue struct {
 
 var valueNames = map[string]string{
 	"device": "NAME", "model": "NAME", "theme": "NAME", "data": "PATH", "session": "FILE", "output": "FILE",
-	"format": "FORMAT", "table": "TABLE", "out": "DIR", "ladder": "RUNGS", "knob": "NAME=VALUES", "partition": "NAME", "time": "TIME", "gres": "DEVICES", "lr": "RATE", "interval": "SECONDS", "budget": "TIME",
+	"format": "FORMAT", "table": "TABLE", "out": "DIR", "ladder": "RUNGS", "knob": "NAME=VALUES", "partition": "NAME", "time": "TIME", "gres": "DEVICES", "lr": "RATE", "interval": "SECONDS", "budget": "TIME", "knobs": "NAMES",
 }
 
 func (v namedValue) Type() string {

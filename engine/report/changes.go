@@ -45,13 +45,19 @@ func (m *markdown) changes() {
 
 // experiment tells what the run was asked and what it answered.
 func (m *markdown) experiment(x *stall.Experiment) {
-	what := "cached batches"
-	if x.Kind == trace.Paired {
-		what = x.Changes()
+	what := x.Changes()
+	switch {
+	case x.Kind == trace.Ceiling:
+		what = "cached batches"
+	case what == "":
+		what = "the settings of the loader"
 	}
 	m.line("- **%s: %s** (%s, %s after the start)", sentence(x.Name()), what, x.Segments(), figures.Prose.Time(x.Start))
 	m.line("  - Asked: %s.", x.Asks())
 	m.line("  - Answer: %s.", x.Text())
+	for i := range x.Decisions {
+		m.line("  - %s.", sentence(x.Decisions[i].Text))
+	}
 	if x.Sides[1].Steps > 0 {
 		m.line("  - Measured: %s; %s; %s left out as transition.", m.side("as it was found", &x.Sides[0]), m.side("as it was tried", &x.Sides[1]), figures.Counted(x.LeftOut, "step", "steps"))
 	}

@@ -26,7 +26,7 @@ func (m *markdown) keep() {
 	a := &m.advice
 	row := m.kept
 	knobs := m.rows[row].Segment.Knobs
-	if flags := asFlags(advice.Changed(m.rows[0].Segment.Knobs, knobs)); flags != "" {
+	if flags := Flags(advice.Changed(m.rows[0].Segment.Knobs, knobs)); flags != "" {
 		m.line("- Keep the settings of segment %s. As flags, beside those of the run:", m.rows[row].Name())
 		m.fenced(flags)
 	} else if a.Keep.Text != "" && row != 0 {
@@ -36,7 +36,7 @@ func (m *markdown) keep() {
 	} else if m.s.Meta.Imported == "" {
 		m.line("- Nothing was compared, so there is no choice yet.")
 	}
-	if line, beside := dataLoader(knobs, a.Keep.Knobs); line != "" {
+	if line, beside := DataLoader(knobs, a.Keep.Knobs); line != "" {
 		m.line("- These settings in PyTorch:")
 		m.fenced(line)
 		if beside != "" {
@@ -63,8 +63,8 @@ func (m *markdown) keep() {
 	}
 }
 
-// asFlags are settings as they are given on the command line.
-func asFlags(knobs []trace.Knob) string {
+// Flags are settings as they are given on the command line.
+func Flags(knobs []trace.Knob) string {
 	var flags []string
 	for _, k := range knobs {
 		if !k.IsInject() && k.Name != "ceiling" {
@@ -81,9 +81,9 @@ var arguments = []struct{ name, byDefault string }{
 	{"timeout", "0"}, {"prefetch_factor", "2"}, {"persistent_workers", "False"}, {"in_order", "True"},
 }
 
-// dataLoader is PyTorch's line for some settings: what is not its default there, and
+// DataLoader is PyTorch's line for some settings: what is not its default there, and
 // what is recommended. beside are those that are none of its arguments.
-func dataLoader(knobs, recommended []trace.Knob) (line, beside string) {
+func DataLoader(knobs, recommended []trace.Knob) (line, beside string) {
 	if len(knobs) == 0 {
 		return "", ""
 	}

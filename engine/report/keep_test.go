@@ -33,7 +33,7 @@ func TestDataLoader(t *testing.T) {
 			"precision=bf16, device_transforms=on, capture=on"},
 		{"num_workers=1 capture=off", "capture=off", "DataLoader(dataset, num_workers=1)", "capture=off"},
 	} {
-		if line, beside := dataLoader(knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
+		if line, beside := DataLoader(knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
 			t.Errorf("%s, recommended %q: %q and %q, want %q and %q", tt.knobs, tt.recommended, line, beside, tt.line, tt.beside)
 		}
 	}
@@ -41,7 +41,7 @@ func TestDataLoader(t *testing.T) {
 
 // TestFlags: what injects or only shows the ceiling is no setting to keep.
 func TestFlags(t *testing.T) {
-	if got, want := asFlags(knobList("num_workers=4 inject_cpu=50µs ceiling=on data=a'b")), `--num-workers=4 --data='a'\''b'`; got != want {
+	if got, want := Flags(knobList("num_workers=4 inject_cpu=50µs ceiling=on data=a'b")), `--num-workers=4 --data='a'\''b'`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
