@@ -138,3 +138,45 @@ func TestCeiling(t *testing.T) {
 	s.press("c")
 	s.mustShow("only a run that goes on can be asked")
 }
+
+// TestTune: T tunes, tells what is tried and what is left of the budget, and what it came
+// to; T and esc stop it.
+func TestTune(t *testing.T) {
+	s, a := askingScreen(t)
+	begin := func() {
+		t.Helper()
+		a.now = nil
+		s.press("T")
+		if a.now == nil {
+			t.Fatalf("not begun: %s", s.msg.text)
+		}
+	}
+	begin()
+	for range 15 {
+		a.run.Advance(a.run.Now() + 100e6)
+		a.now.Look(a.run.Snapshot(0, 0))
+	}
+	s.tick()
+	s.msg = message{}
+	s.mustShow(" TUNING ", "tune: trial 1, ", "of its budget left", "T stop tuning", "tun ")
+	s.press("esc")
+	s.mustShow("stopping: the settings that it began with come back")
+	a.look(t)
+	s.tick()
+	s.mustShow("it was stopped")
+	s.mustHide(" TUNING ")
+	if got := s.inForce("num_workers"); got != "2" {
+		t.Errorf("stopped, num_workers is %s", got)
+	}
+
+	begin()
+	a.look(t)
+	a.run.Advance(a.run.Now() + 3e9)
+	s.tick()
+	s.mustShow("tune: ", "it stays")
+	if s.inForce("num_workers") == "2" && s.inForce("device_transforms") == "off" {
+		t.Error("left as it was found")
+	}
+	s.press("n")
+	s.mustShow("tune: as it was found: ", "confirmed")
+}

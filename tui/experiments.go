@@ -39,6 +39,9 @@ type experiment struct {
 	asked *stall.Experiment // nil where the row is of one segment
 }
 
+// askedMarks stand in the place of a segment's number.
+var askedMarks = map[trace.ExperimentKind]string{trace.Paired: "A/B", trace.Ceiling: "max", trace.Tune: "tun"}
+
 // noteOf is why a segment began, and what is to be said of it.
 func noteOf(s *stall.SegmentStats, remark string) string {
 	if remark == "" || s.Segment.Reason == "" {
@@ -103,7 +106,7 @@ var measuredColumns = []canvas.Column[experiment]{
 			p.Space(1)
 		}
 		if e.asked != nil {
-			p.Text(canvas.Normal, pick(e.asked.Kind == trace.Ceiling, "max", "A/B"))
+			p.Text(canvas.Normal, askedMarks[e.asked.Kind])
 			return
 		}
 		p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(e.Segment.Index))

@@ -32,6 +32,8 @@ func (m *Model) badges(buf *[maxBadges]badge) []badge {
 		out = append(out, badge{"A-B-A", "ABA", canvas.Paused})
 	case trace.Ceiling:
 		out = append(out, badge{"INTERLUDE", "INT", canvas.Paused})
+	case trace.Tune:
+		out = append(out, badge{"TUNING", "TUN", canvas.Paused})
 	}
 	for i := range m.analysis.labels {
 		l := &m.analysis.labels[i]

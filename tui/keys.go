@@ -105,7 +105,7 @@ func (m *Model) makeGlobals() []binding {
 				return pick(m.frozen, "go on", "")
 			},
 			do: func(m *Model, _ string) tea.Cmd { return m.freeze() }},
-		binding{keys: "esc", help: "drop what is staged, close what is open", do: func(m *Model, _ string) tea.Cmd { m.escape(); return nil }},
+		binding{keys: "esc", help: "drop what is staged, close what is open, stop tuning", do: func(m *Model, _ string) tea.Cmd { return m.escape() }},
 		binding{keys: "u", help: "undo the last applied change", do: func(m *Model, _ string) tea.Cmd { return m.undo() }},
 		binding{keys: "a", help: "make this configuration (or the selected row) baseline A", do: func(m *Model, _ string) tea.Cmd {
 			m.setBaseline()
@@ -119,6 +119,10 @@ func (m *Model) makeGlobals() []binding {
 			when: func(m *Model) bool { return m.underWay() == trace.Ceiling },
 			now:  func(m *Model) string { return pick(m.underWay() == trace.Ceiling, "stop", "") },
 			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Ceiling) }},
+		binding{keys: "T", hint: "tune", help: "find the fastest loader settings; again, or esc: stop",
+			when: func(m *Model) bool { return m.underWay() == trace.Tune },
+			now:  func(m *Model) string { return pick(m.underWay() == trace.Tune, "stop tuning", "") },
+			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Tune) }},
 		binding{keys: "/", help: "timeline: show only lanes whose name contains a text", do: func(m *Model, _ string) tea.Cmd {
 			m.setFocus(m.panel("timeline"))
 			m.filter()
@@ -170,8 +174,8 @@ func (m *Model) nextTheme() {
 }
 
 // escape drops the nearest thing: staged values, the cursor, the filter, the
-// expansion.
-func (m *Model) escape() {
+// expansion, a tune under way.
+func (m *Model) escape() tea.Cmd {
 	switch {
 	case len(m.knobs.staged) > 0:
 		m.say("info", "dropped "+strconv.Itoa(len(m.knobs.staged))+" staged")
@@ -189,9 +193,12 @@ func (m *Model) escape() {
 		m.side = m.home()
 		m.setFocus(m.start())
 	case m.guide.leave(m):
+	case m.underWay() == trace.Tune:
+		return m.ask(trace.Tune)
 	case m.msg.text != "":
 		m.msg = message{}
 	}
+	return nil
 }
 
 // alone: a small screen has no line for the focused panel, so it shows it instead

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -140,14 +141,15 @@ func (p *picture) truncate() {
 	s.Notes = s.Notes[:k:k]
 	k = sort.Search(len(s.Tallies), func(i int) bool { return s.Tallies[i].Start >= at })
 	s.Tallies = s.Tallies[:k:k]
-	s.Experiments = experimentsBefore(s.Experiments, at)
+	s.Experiments = experimentsBefore(s.Experiments, s.Segments, at)
 	if s.Outcome.Ended > at {
 		s.Outcome.Ended = 0
 	}
 }
 
-// experimentsBefore are experiments as they were known at a moment.
-func experimentsBefore(xs []trace.Experiment, at int64) []trace.Experiment {
+// experimentsBefore are experiments as they were known at a moment, with the segments by
+// then.
+func experimentsBefore(xs []trace.Experiment, segments []trace.Segment, at int64) []trace.Experiment {
 	n := sort.Search(len(xs), func(i int) bool { return xs[i].Start > at })
 	if xs = xs[:n:n]; n == 0 || xs[n-1].End <= at && !xs[n-1].Running() {
 		return xs
@@ -156,6 +158,14 @@ func experimentsBefore(xs []trace.Experiment, at int64) []trace.Experiment {
 	x := &xs[n-1]
 	x.Pairs = x.Pairs[:sort.Search(len(x.Pairs), func(i int) bool { return x.Pairs[i].End > at })]
 	x.End, x.Why, x.Kept, x.Last = 0, "", false, math.MaxInt32
+	if x.Kind != trace.Tune {
+		return xs
+	}
+	x.Decisions = x.Decisions[:sort.Search(len(x.Decisions), func(i int) bool { return x.Decisions[i].T > at })]
+	x.A, x.B, x.Trying = nil, nil, nil
+	if i := slices.IndexFunc(segments, func(g trace.Segment) bool { return g.Index == x.First-1 }); i >= 0 {
+		x.Trying = advice.Chosen(segments[i].Knobs, segments[len(segments)-1].Knobs)
+	}
 	return xs
 }
 
