@@ -226,7 +226,7 @@ func Proof(xs []Experiment, a, b []trace.Knob) (x *Experiment, reversed bool) {
 	for i := len(xs) - 1; i >= 0; i-- {
 		x := &xs[i]
 		switch {
-		case x.Kind == trace.Ceiling || x.Change.Throughput.Answer == evidence.Unknown || len(x.Settings[0]) == 0 || len(x.Settings[1]) == 0:
+		case len(x.Pairs) == 0 || x.Change.Throughput.Answer == evidence.Unknown || len(x.Settings[0]) == 0 || len(x.Settings[1]) == 0:
 		case slices.Equal(x.Settings[0], a) && slices.Equal(x.Settings[1], b):
 			return x, false
 		case slices.Equal(x.Settings[0], b) && slices.Equal(x.Settings[1], a):
