@@ -33,7 +33,7 @@ const maxPinned = 1 << 10
 
 // pinReach is how many spans on each side of a segment's start are pinned, dozens of
 // steps' worth.
-const pinReach = blockLen / 2
+const pinReach = blockLen / 4
 
 // add takes spans sorted by Start. segments are those known so far, in order.
 func (l *spanLog) add(spans []Span, segments []Segment) {
