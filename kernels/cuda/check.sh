@@ -1,11 +1,23 @@
 #!/bin/sh
-# check.sh: are the committed PTX and the table of resources what the sources
-# give? For CI. It says what it skips, and why.
+# check.sh [--again]: are the committed PTX and the table of resources what the
+# sources give? For CI. It says what it skips, and why. What passed in full is noted
+# in ptx/CHECKED and compiled again only when a file of it changes, or with --again:
+# it takes minutes.
 set -eu
 cd "$(dirname "$0")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-skip() { echo "kernels: skipped: $*"; }
+partly=
+skip() {
+  partly=yes
+  echo "kernels: skipped: $*"
+}
+inputs() { LC_ALL=C sha256sum build.sh assemble.sh *.cu *.h ptx/*.ptx ptx/SOURCES ptx/resources.tsv; }
+
+if [ "${1-}" != --again ] && [ -f ptx/CHECKED ] && inputs | diff -q - ptx/CHECKED >/dev/null; then
+  echo "kernels: nothing changed since the PTX and the resources were checked (kernels/cuda/check.sh --again compiles them anyway)"
+  exit 0
+fi
 
 clang=${CLANG:-clang-19}
 if ! command -v "$clang" >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -13,7 +25,7 @@ if ! command -v "$clang" >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get 
 fi
 if command -v "$clang" >/dev/null; then
   CLANG=$clang ./build.sh "$work/ptx"
-  if diff -rq -x resources.tsv ptx "$work/ptx"; then
+  if diff -rq -x resources.tsv -x CHECKED ptx "$work/ptx"; then
     echo "kernels: the PTX is what $("$clang" --version | head -n 1) makes of the sources"
   else
     echo "kernels: the PTX is not what the sources give: run kernels/cuda/build.sh with clang 19.1.7 and commit it" >&2
@@ -49,3 +61,4 @@ else
   echo "kernels: ptx/resources.tsv is old: run kernels/cuda/assemble.sh and go test ./kernels/cuda -update" >&2
   exit 1
 fi
+[ -n "$partly" ] || inputs >ptx/CHECKED
