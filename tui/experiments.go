@@ -157,8 +157,8 @@ var measuredColumns = []canvas.Column[experiment]{
 		case e.baseline, e.asked != nil && !e.asked.FromA:
 			p.Text(canvas.Dim, "-")
 			return
-		case c.Answer == evidence.Unknown && c.Missing.What != evidence.Precision:
-			p.Text(canvas.Dim, e.missing)
+		case !c.Tells():
+			p.Text(canvas.Dim, pick(c.Missing.What == evidence.Precision, "too wide yet", e.missing))
 			return
 		}
 		p.Bytes(canvas.Normal, figures.Narrow.AppendGainRange(p.Buf(), e.VsA.Throughput.Estimate()))

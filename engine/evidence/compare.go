@@ -67,6 +67,15 @@ func (c *Change) Estimate() figures.Estimate {
 	return figures.Estimate{Value: c.Ratio, Lo: c.Lo, Hi: c.Hi}
 }
 
+// vague is the ratio of the ends of an interval from which it says nothing.
+const vague = 2
+
+// Tells reports whether the interval is worth showing: that of an answer, or of enough
+// steps while its ends do not lie so far apart that they say nothing.
+func (c *Change) Tells() bool {
+	return c.Answer != Unknown || c.Missing.What == Precision && c.Hi < vague*c.Lo
+}
+
 // String says the answer: "-24 % (-29 to -18 %)", "the same (-0.4 to +1.2 %)", "not
 // known yet: 12 of 50 steps".
 func (c *Change) String() string {

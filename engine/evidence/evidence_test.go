@@ -169,6 +169,24 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// An interval is shown with an answer and, without one, while its ends are not so far
+// apart that they say nothing.
+func TestTells(t *testing.T) {
+	for _, tt := range []struct {
+		c    Change
+		want bool
+	}{
+		{Change{Answer: Different, Lo: 1.1, Hi: 4}, true},
+		{Change{Missing: Missing{What: Precision}, Lo: 0.9, Hi: 1.2}, true},
+		{Change{Missing: Missing{What: Precision}, Lo: 0.05, Hi: 10}, false},
+		{Change{Missing: Missing{What: Steps}, Lo: 0.9, Hi: 1.2}, false},
+	} {
+		if got := tt.c.Tells(); got != tt.want {
+			t.Errorf("%+v: %v", tt.c, got)
+		}
+	}
+}
+
 // A device that reports no busy time is not said to be as busy as before.
 func TestBusyNotMeasured(t *testing.T) {
 	b := ramp(300, 0, 0)

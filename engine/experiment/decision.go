@@ -41,9 +41,6 @@ func between(before, after *point, c *evidence.Change) trace.Decision {
 	return d
 }
 
-// vague is the ratio of the ends of an interval from which it says nothing.
-const vague = 2
-
 // bounded reports whether a change has an interval.
 func bounded(c *evidence.Change) bool { return c.Lo > 0 && !math.IsInf(c.Hi, 1) }
 
@@ -92,7 +89,7 @@ func told(c *evidence.Change, before, after *point) string {
 	switch {
 	case c.Answer != evidence.Unknown:
 		return c.String()
-	case c.Missing.What == evidence.Precision && bounded(c) && c.Hi < vague*c.Lo:
+	case c.Tells():
 		return fmt.Sprintf("%s (%s, which may be chance)", figures.Prose.Gain(c.Estimate()), figures.Prose.GainRange(c.Estimate()))
 	}
 	return fmt.Sprintf("%s in %s", figures.Prose.Gain(figures.Rough(after.rate()/before.rate())), figures.Counted(after.block.Steps, "step", "steps"))

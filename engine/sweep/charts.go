@@ -77,7 +77,7 @@ func (r *Results) speedUps(rows []plot.Row, by, axis string) *plot.Chart {
 			e = figures.Rough(1)
 		case t.Ratio <= 0:
 			e = figures.Rough(math.NaN())
-		case t.Answer == evidence.Unknown && t.Missing.What != evidence.Precision:
+		case !t.Tells():
 			e = figures.Rough(t.Ratio)
 		}
 		b.Values, b.Lo, b.Hi = append(b.Values, e.Value), append(b.Lo, e.Lo), append(b.Hi, e.Hi)

@@ -99,7 +99,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		p := &c.Pairs[i]
 		t := &p.Throughput
 		change, reach := figures.Prose.Gain(figures.Rough(t.Ratio)), "-"
-		if t.Answer != evidence.Unknown || t.Missing.What == evidence.Precision {
+		if t.Tells() {
 			change, reach = figures.Prose.Gain(t.Estimate()), figures.Prose.GainRange(t.Estimate())
 		}
 		word := verdict(t)

@@ -210,7 +210,7 @@ func speedUp(c *evidence.Change, first bool) string {
 		return "-"
 	case c.Ratio <= 0:
 		return "-"
-	case c.Answer == evidence.Unknown && c.Missing.What != evidence.Precision:
+	case !c.Tells():
 		return figures.Prose.Ratio(figures.Rough(c.Ratio))
 	}
 	return fmt.Sprintf("%s (%s)", figures.Prose.Ratio(c.Estimate()), figures.Prose.RatioRange(c.Estimate()))
