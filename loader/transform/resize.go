@@ -12,8 +12,10 @@ type rect struct{ x, y, w, h int }
 // resizer is the scratch of one resize; its slices are reused.
 type resizer struct {
 	cols, rows taps
-	mid        []byte // the crop's rows, resized horizontally
-	last       []byte // the image's last row, with room to read on
+	top        int    // the first row of the crop that is needed
+	mid        []byte // the crop's rows from top on, resized horizontally
+	stride     int    // of mid
+	last       []byte // the image's last rows, with room to read on
 	out        []byte
 }
 
@@ -29,23 +31,110 @@ const half = 1<<(weightBits-1) | 1<<(weightBits-1+32)
 // of bytes to 256: each is off by half at the most.
 const wide = 1 << (weightBits - 8)
 
-// resize cuts c out of the RGB image s, resizes it to w x h, and writes the
-// window of the result to dst: first along rows, then along columns, rounding to
+// job is what a resize does: c is cut out of the image and resized to w x h, of which
+// the window is wanted, mirrored left to right or not.
+type job struct {
+	c        rect
+	w, h     int
+	window   rect
+	mirrored bool
+}
+
+// resize writes the window to dst: first along rows, then along columns, rounding to
 // bytes after each.
-func (z *resizer) resize(s *loader.Sample, c rect, w, h int, window rect, dst []byte) {
-	z.cols.set(c.w, w, window.x, window.w)
-	z.rows.set(c.h, h, window.y, window.h)
-	// Only the rows that the second pass reads.
+func (z *resizer) resize(s *loader.Sample, j *job, dst []byte) {
+	n := j.window.w * 3
+	if z.set(j); z.narrow() {
+		z.nativeRows(s, j)
+		z.verticalRows(n, dst)
+		return
+	}
+	z.goRows(s, j)
+	for i := range j.window.h {
+		z.vertical(dst[i*n:(i+1)*n], i)
+	}
+}
+
+// normalised is resize with its result normalised.
+func (z *resizer) normalised(s *loader.Sample, j *job, norm *Norm, dst []float32) {
+	n := j.window.w * 3
+	if z.set(j); z.narrow() && norm.divides {
+		z.nativeRows(s, j)
+		z.normalisedRows(n, norm, dst)
+		return
+	}
+	z.goRows(s, j)
+	z.out = grow(z.out, n)
+	for i := range j.window.h {
+		z.vertical(z.out, i)
+		norm.row(dst[i*n:(i+1)*n], z.out)
+	}
+}
+
+// set computes the filters.
+func (z *resizer) set(j *job) {
+	z.cols.set(j.c.w, j.w, j.window.x, j.window.w)
+	z.rows.set(j.c.h, j.h, j.window.y, j.window.h)
+}
+
+// narrow reports whether C makes the result: there is some, and the filters are such
+// that nothing has to be clipped.
+func (z *resizer) narrow() bool { return native && max(z.cols.size, z.rows.size) <= wide }
+
+// ahead is how many bytes C may read past the end of a row, of the image or of mid.
+const ahead = 32
+
+// nativeRows is the first pass in C.
+func (z *resizer) nativeRows(s *loader.Sample, j *job) {
+	z.cols.splitWeights()
+	z.rows.splitWeights()
 	top, bottom := z.rows.span()
-	stride := window.w * 3
-	z.mid = grow(z.mid, (bottom-top)*stride)
+	z.top, z.stride = top, j.window.w*3+ahead
+	z.mid = grow(z.mid, (bottom-top)*z.stride+ahead)
+	c, stride := j.c, s.W*3
+	at := func(r int) int { return ((c.y+r)*s.W + c.x) * 3 } // a row's first byte
+	r := top
+	if over := at(bottom-1) + c.w*3 + ahead - len(s.Pixels); over <= 0 {
+		r = bottom
+	} else if over < (bottom-top)*stride {
+		r = bottom - (over+stride-1)/stride
+	}
+	if r > top {
+		z.horizontalRows(s.Pixels[at(top):], stride, r-top, j.mirrored, z.mid)
+	}
+	// The rest is copied to where there is something to read after it.
+	for ; r < bottom; r++ {
+		z.last = grow(z.last, c.w*3+ahead)
+		copy(z.last, s.Pixels[at(r):at(r)+c.w*3])
+		z.horizontalRows(z.last, stride, 1, j.mirrored, z.mid[(r-top)*z.stride:])
+	}
+}
+
+// goRows is the first pass in Go. It needs only the rows that the second pass reads.
+func (z *resizer) goRows(s *loader.Sample, j *job) {
+	top, bottom := z.rows.span()
+	n := j.window.w * 3
+	z.top, z.stride = top, n
+	z.mid = grow(z.mid, (bottom-top)*n)
 	for r := top; r < bottom; r += 2 {
 		q := min(r+1, bottom-1) // the last one may be alone
-		z.horizontal(z.mid[(r-top)*stride:(r-top+1)*stride], z.mid[(q-top)*stride:(q-top+1)*stride],
-			z.source(s, c, r), z.source(s, c, q))
+		a, b := z.mid[(r-top)*n:(r-top+1)*n], z.mid[(q-top)*n:(q-top+1)*n]
+		z.horizontal(a, b, z.source(s, j.c, r), z.source(s, j.c, q))
+		if j.mirrored {
+			mirror(a)
+			if q > r {
+				mirror(b)
+			}
+		}
 	}
-	for i := range window.h {
-		z.vertical(dst[i*stride:(i+1)*stride], i, top, stride)
+}
+
+// mirror turns a row of RGB around.
+func mirror(row []byte) {
+	for l, r := 0, len(row)-3; l < r; l, r = l+3, r-3 {
+		row[l], row[r] = row[r], row[l]
+		row[l+1], row[r+1] = row[r+1], row[l+1]
+		row[l+2], row[r+2] = row[r+2], row[l+2]
 	}
 }
 
@@ -71,8 +160,8 @@ func (z *resizer) horizontal(out, out2, in, in2 []byte) {
 	}
 	for i, lo := range t.first {
 		r, g, b := uint64(half), uint64(half), uint64(half)
-		at := 3 * lo
-		for _, w := range t.weight[i*t.size : i*t.size+t.width[i]] {
+		at := 3 * int(lo)
+		for _, w := range t.weights(i) {
 			v := uint64(binary.LittleEndian.Uint32(in[at:])) | uint64(binary.LittleEndian.Uint32(in2[at:]))<<32
 			r += v & halves * uint64(w)
 			g += v >> 8 & halves * uint64(w)
@@ -91,8 +180,8 @@ func (t *taps) plain(out, in []byte) {
 	for i, lo := range t.first {
 		for c := range 3 {
 			sum := int32(1) << (weightBits - 1)
-			for k, w := range t.weight[i*t.size : i*t.size+t.width[i]] {
-				sum += int32(in[(lo+k)*3+c]) * w
+			for k, w := range t.weights(i) {
+				sum += int32(in[(int(lo)+k)*3+c]) * w
 			}
 			out[3*i+c] = clip(sum)
 		}
@@ -100,13 +189,13 @@ func (t *taps) plain(out, in []byte) {
 }
 
 // vertical makes row i of the result of rows of mid, eight bytes at a time.
-func (z *resizer) vertical(dst []byte, i, top, stride int) {
-	t := &z.rows
-	weights := t.weight[i*t.size : i*t.size+t.width[i]]
-	from := (t.first[i] - top) * stride
+func (z *resizer) vertical(dst []byte, i int) {
+	t, stride := &z.rows, z.stride
+	weights := t.weights(i)
+	from := (int(t.first[i]) - z.top) * stride
 	x := 0
 	if t.size <= wide {
-		for ; x+8 <= stride; x += 8 {
+		for ; x+8 <= len(dst); x += 8 {
 			a, b, c, d := uint64(half), uint64(half), uint64(half), uint64(half)
 			at := from + x
 			for _, w := range weights {
@@ -121,7 +210,7 @@ func (z *resizer) vertical(dst []byte, i, top, stride int) {
 				c>>weightBits&halves<<16|d>>weightBits&halves<<24)
 		}
 	}
-	for ; x < stride; x++ {
+	for ; x < len(dst); x++ {
 		sum := int32(1) << (weightBits - 1)
 		for k, w := range weights {
 			sum += int32(z.mid[from+k*stride+x]) * w
@@ -140,4 +229,24 @@ func grow[T any](s []T, n int) []T {
 		return make([]T, n)
 	}
 	return s[:n]
+}
+
+// divides has C normalise every value of every channel.
+func divides(n *Norm) bool {
+	var z resizer
+	z.rows.set(1, 1, 0, 1)
+	z.rows.splitWeights()
+	z.stride = 3*256 + ahead
+	z.mid = make([]byte, z.stride)
+	for i := range 3 * 256 {
+		z.mid[i] = byte(i / 3)
+	}
+	got := make([]float32, 3*256)
+	z.normalisedRows(len(got), n, got)
+	for i, v := range got {
+		if v != n.table[i%3][i/3] {
+			return false
+		}
+	}
+	return true
 }

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"dev.gpustall/loader"
@@ -35,14 +36,14 @@ func TestWords(t *testing.T) {
 		}
 		// Columns 0 to 7 go through words, 8 to 14, the same ones again, do not.
 		const stride = 15
-		z.mid = make([]byte, in*stride)
+		z.mid, z.stride = make([]byte, in*stride), stride
 		for y := range in {
 			copy(z.mid[y*stride:], row(8))
 			copy(z.mid[y*stride+8:(y+1)*stride], z.mid[y*stride:])
 		}
 		dst := make([]byte, stride)
 		for i := range out {
-			z.vertical(dst, i, 0, stride)
+			z.vertical(dst, i)
 			if !bytes.Equal(dst[:7], dst[8:]) {
 				t.Fatalf("columns of %d to %d pixels: words make %v, bytes %v", in, out, dst[:7], dst[8:])
 			}
@@ -58,7 +59,7 @@ func TestManyTaps(t *testing.T) {
 			s := &loader.Sample{W: size[0], H: size[1], C: 3, Pixels: bytes.Repeat([]byte{v}, 3*size[0]*size[1])}
 			dst := make([]byte, 3*4)
 			var z resizer
-			z.resize(s, rect{0, 0, s.W, s.H}, 2, 2, rect{0, 0, 2, 2}, dst)
+			z.resize(s, &job{c: rect{0, 0, s.W, s.H}, w: 2, h: 2, window: rect{0, 0, 2, 2}}, dst)
 			if max(z.cols.size, z.rows.size) <= wide {
 				t.Fatal("not so many taps")
 			}
@@ -68,6 +69,48 @@ func TestManyTaps(t *testing.T) {
 					break
 				}
 			}
+		}
+	}
+}
+
+// TestNative: C makes, to the bit, what Go makes, of crops in any place, of any size,
+// with windows and mirrored, normalised or not.
+func TestNative(t *testing.T) {
+	if !native {
+		t.Skip("there is no C for this machine")
+	}
+	defer func() { native = true }()
+	rng := loader.NewRNG(3, 2, 1)
+	norm := NewNorm(imageNetMean, imageNetStd)
+	if !norm.divides {
+		t.Error("C does not normalise")
+	}
+	for range 400 {
+		img := noise(1+rng.IntN(120), 1+rng.IntN(90))
+		for i := range img.Pixels {
+			if rng.IntN(2) == 0 {
+				img.Pixels[i] = byte(255 * rng.IntN(2)) // sums at the limits
+			}
+		}
+		j := job{w: 1 + rng.IntN(70), h: 1 + rng.IntN(70), mirrored: rng.IntN(2) == 0}
+		j.c.x, j.c.y = rng.IntN(img.W), rng.IntN(img.H)
+		j.c.w, j.c.h = 1+rng.IntN(img.W-j.c.x), 1+rng.IntN(img.H-j.c.y)
+		j.window.x, j.window.y = rng.IntN(j.w), rng.IntN(j.h)
+		j.window.w, j.window.h = 1+rng.IntN(j.w-j.window.x), 1+rng.IntN(j.h-j.window.y)
+		n := j.window.w * j.window.h * 3
+		var got [2]struct { // of C, of Go
+			bytes  []byte
+			floats []float32
+		}
+		var z resizer
+		for i := range got {
+			native = i == 0
+			got[i].bytes, got[i].floats = make([]byte, n), make([]float32, n)
+			z.resize(img, &j, got[i].bytes)
+			z.normalised(img, &j, &norm, got[i].floats)
+		}
+		if !bytes.Equal(got[0].bytes, got[1].bytes) || !slices.Equal(got[0].floats, got[1].floats) {
+			t.Fatalf("%d x %d, %+v: C makes something else", img.W, img.H, j)
 		}
 	}
 }

@@ -41,24 +41,23 @@ func ImageNetEval(size int) *ResizedCrop {
 	return &ResizedCrop{Norm: NewNorm(imageNetMean, imageNetStd), Size: size, Eval: true, free: make(chan *resizer, scratches)}
 }
 
-// draw chooses the crop and resizes it to Size x Size pixels in out.
-func (t *ResizedCrop) draw(s *loader.Sample, rng *loader.RNG, z *resizer, out []byte) (flip bool) {
+// draw chooses what is done to a w x h image.
+func (t *ResizedCrop) draw(w, h int, rng *loader.RNG) job {
 	if t.Eval {
 		short := t.Size * 256 / 224
-		w, h := short, short
-		if s.W < s.H {
-			h = short * s.H / s.W
+		rw, rh := short, short
+		if w < h {
+			rh = short * h / w
 		} else {
-			w = short * s.W / s.H
+			rw = short * w / h
 		}
 		// torchvision rounds half to even.
-		x := int(math.RoundToEven(float64(w-t.Size) / 2))
-		y := int(math.RoundToEven(float64(h-t.Size) / 2))
-		z.resize(s, rect{0, 0, s.W, s.H}, w, h, rect{x, y, t.Size, t.Size}, out)
-		return false
+		x := int(math.RoundToEven(float64(rw-t.Size) / 2))
+		y := int(math.RoundToEven(float64(rh-t.Size) / 2))
+		return job{c: rect{0, 0, w, h}, w: rw, h: rh, window: rect{x, y, t.Size, t.Size}}
 	}
-	z.resize(s, t.crop(s.W, s.H, rng), t.Size, t.Size, rect{0, 0, t.Size, t.Size}, out)
-	return rng.Float64() < t.Flip
+	c := t.crop(w, h, rng)
+	return job{c: c, w: t.Size, h: t.Size, window: rect{0, 0, t.Size, t.Size}, mirrored: rng.Float64() < t.Flip}
 }
 
 // crop is RandomResizedCrop.get_params: ten tries at a random area and shape,
@@ -91,26 +90,21 @@ func (t *ResizedCrop) crop(w, h int, rng *loader.RNG) rect {
 func (t *ResizedCrop) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 	z := t.take()
 	defer t.give(z)
-	w := t.Size * 3
-	z.out = grow(z.out, t.Size*w)
-	flip := t.draw(s, rng, z, z.out)
-	if !flip {
-		t.row(dst[:t.Size*w], z.out)
-		return
-	}
-	for i := range t.Size {
-		t.mirrored(dst[i*w:(i+1)*w], z.out[i*w:(i+1)*w])
-	}
+	j := t.draw(s.W, s.H, rng)
+	z.normalised(s, &j, &t.Norm, dst)
 }
 
 // Device writes the resized crop and leaves flip and normalisation to the device.
 func (t *ResizedCrop) Device(s *loader.Sample, rng *loader.RNG, dst []byte, aug *[4]int32) {
 	z := t.take()
 	defer t.give(z)
+	j := t.draw(s.W, s.H, rng)
 	*aug = [4]int32{}
-	if t.draw(s, rng, z, dst[:t.Size*t.Size*3]) {
+	if j.mirrored {
 		aug[2] = 1
 	}
+	j.mirrored = false
+	z.resize(s, &j, dst)
 }
 
 // take and give keep scratch from call to call. Whoever finds none

@@ -10,9 +10,12 @@ const weightBits = 22
 // inputs from first[i] on, weighted by weight[i*size:].
 type taps struct {
 	size         int
-	first, width []int
+	first, width []int32
 	weight       []int32
 	real         []float64
+
+	pairs int     // of taps, where there are most
+	split []int16 // weights as resize_amd64.h wants them
 }
 
 // set computes the triangle filter that resamples in positions to outs ones, for
@@ -35,7 +38,7 @@ func (t *taps) set(in, outs, from, n int) {
 			t.real[k-lo] = w
 			sum += w
 		}
-		t.first[i], t.width[i] = lo, hi-lo
+		t.first[i], t.width[i] = int32(lo), int32(hi-lo)
 		for k := range hi - lo {
 			w := t.real[k]
 			if sum != 0 {
@@ -49,7 +52,7 @@ func (t *taps) set(in, outs, from, n int) {
 
 // trim leaves out weights of zero at the ends; one tap stays.
 func (t *taps) trim(i int) {
-	w := t.weight[i*t.size : i*t.size+t.width[i]]
+	w := t.weights(i)
 	skip := 0
 	for len(w) > 1 && w[len(w)-1] == 0 {
 		w = w[:len(w)-1]
@@ -58,15 +61,37 @@ func (t *taps) trim(i int) {
 		skip++
 	}
 	copy(w, w[skip:])
-	t.first[i] += skip
-	t.width[i] = len(w) - skip
+	t.first[i] += int32(skip)
+	t.width[i] = int32(len(w) - skip)
+}
+
+// weights returns those of output i.
+func (t *taps) weights(i int) []int32 { return t.weight[i*t.size : i*t.size+int(t.width[i])] }
+
+// splitWeights splits the weights: groups of four upper and four lower halves.
+func (t *taps) splitWeights() {
+	most := int32(0)
+	for _, n := range t.width {
+		most = max(most, n)
+	}
+	t.pairs = int(most+1) / 2
+	room := (t.pairs + 1) / 2 * 8
+	t.split = grow(t.split, len(t.width)*room)
+	clear(t.split)
+	for i := range t.width {
+		to := t.split[i*room : (i+1)*room]
+		for k, w := range t.weights(i) {
+			at := k/4*8 + k%4
+			to[at], to[at+4] = int16(w>>11), int16(w&(1<<11-1))
+		}
+	}
 }
 
 // span returns the inputs [from,to) that the outputs need.
 func (t *taps) span() (from, to int) {
-	from, to = t.first[0], 0
+	from, to = int(t.first[0]), 0
 	for i, f := range t.first {
-		from, to = min(from, f), max(to, f+t.width[i])
+		from, to = min(from, int(f)), max(to, int(f+t.width[i]))
 	}
 	return from, to
 }

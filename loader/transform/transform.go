@@ -14,6 +14,7 @@ package transform
 type Norm struct {
 	mean, std [4]float32
 	table     [3][256]float32 // the result for each value of each channel
+	divides   bool            // C's way of dividing gives these very results
 }
 
 // Of the data sets' training pixels, in units of [0,1]: the constants that
@@ -37,6 +38,7 @@ func NewNorm(mean, std [3]float32) Norm {
 			n.table[c][v] = (float32(v)/255 - mean[c]) / std[c]
 		}
 	}
+	n.divides = native && divides(&n)
 	return n
 }
 

@@ -156,7 +156,7 @@ func TestResizeIsPILs(t *testing.T) {
 	var z resizer
 	for _, c := range cases {
 		out := make([]byte, c.W*c.H*3)
-		z.resize(img, rect{c.Crop[0], c.Crop[1], c.Crop[2], c.Crop[3]}, c.W, c.H, rect{0, 0, c.W, c.H}, out)
+		z.resize(img, &job{c: rect{c.Crop[0], c.Crop[1], c.Crop[2], c.Crop[3]}, w: c.W, h: c.H, window: rect{0, 0, c.W, c.H}}, out)
 		if sum := sha256.Sum256(out); hex.EncodeToString(sum[:]) != c.SHA256 {
 			t.Errorf("crop %v to %dx%d differs from PIL's", c.Crop, c.W, c.H)
 		}
@@ -168,9 +168,9 @@ func TestResizeWindow(t *testing.T) {
 	img := noise(61, 43)
 	var z resizer
 	whole := make([]byte, 50*40*3)
-	z.resize(img, rect{2, 3, 55, 39}, 50, 40, rect{0, 0, 50, 40}, whole)
+	z.resize(img, &job{c: rect{2, 3, 55, 39}, w: 50, h: 40, window: rect{0, 0, 50, 40}}, whole)
 	part := make([]byte, 20*10*3)
-	z.resize(img, rect{2, 3, 55, 39}, 50, 40, rect{13, 17, 20, 10}, part)
+	z.resize(img, &job{c: rect{2, 3, 55, 39}, w: 50, h: 40, window: rect{13, 17, 20, 10}}, part)
 	for y := range 10 {
 		for x := range 60 {
 			if part[y*60+x] != whole[((y+17)*50+13)*3+x] {

@@ -1,0 +1,55 @@
+//go:build cgo
+
+package transform
+
+/*
+#cgo CFLAGS: -O3 -Wall
+#include "resize_amd64.h"
+#cgo noescape gpustall_resize_horizontal
+#cgo nocallback gpustall_resize_horizontal
+#cgo noescape gpustall_resize_vertical
+#cgo nocallback gpustall_resize_vertical
+#cgo noescape gpustall_resize_normalised
+#cgo nocallback gpustall_resize_normalised
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// native says whether resize_amd64.c is there and this processor runs it.
+var native = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+func bytesOf(b []byte) *C.uint8_t   { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }
+func words(v []int32) *C.int32_t    { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(v))) }
+func shorts(v []int16) *C.int16_t   { return (*C.int16_t)(unsafe.Pointer(unsafe.SliceData(v))) }
+func floatsOf(v []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(v))) }
+
+// horizontalRows makes rows of mid, of rows of in that lie stride apart.
+func (z *resizer) horizontalRows(in []byte, stride, rows int, mirrored bool, mid []byte) {
+	m := C.int(0)
+	if mirrored {
+		m = 1
+	}
+	t := &z.cols
+	C.gpustall_resize_horizontal(bytesOf(in), C.size_t(stride), C.size_t(rows), words(t.first), shorts(t.split),
+		C.size_t(t.pairs), C.size_t(len(t.first)), m, bytesOf(mid), C.size_t(z.stride))
+}
+
+// verticalRows makes the result, rows of n bytes, of mid.
+func (z *resizer) verticalRows(n int, dst []byte) {
+	t := &z.rows
+	C.gpustall_resize_vertical(bytesOf(z.mid), C.size_t(z.stride), C.size_t(n), words(t.first), words(t.width),
+		C.int32_t(z.top), shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), bytesOf(dst))
+}
+
+// normalisedRows is verticalRows, normalised.
+func (z *resizer) normalisedRows(n int, norm *Norm, dst []float32) {
+	t, m, s := &z.rows, &norm.mean, &norm.std
+	C.gpustall_resize_normalised(bytesOf(z.mid), C.size_t(z.stride), C.size_t(n), words(t.first), words(t.width),
+		C.int32_t(z.top), shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), C.float(m[0]), C.float(m[1]),
+		C.float(m[2]), C.float(s[0]), C.float(s[1]), C.float(s[2]), floatsOf(dst))
+}
