@@ -20,7 +20,8 @@ type Dataset interface {
 	Info() Info
 	// Read fetches the stored bytes of sample s.Index into s.Raw and sets s.Label.
 	Read(ctx context.Context, s *Sample) error
-	// Decode turns s.Raw into s.Pixels, HWC uint8, and sets s.H, s.W, s.C.
+	// Decode turns s.Raw into s.Pixels, HWC uint8, and sets s.H, s.W, s.C. It may leave
+	// out what s.Needed does not ask for, and says so in s.Part.
 	Decode(s *Sample) error
 	Close() error
 }
@@ -29,13 +30,40 @@ type Dataset interface {
 // the place in it where the file has several.
 type Locator interface{ Locate(index int) string }
 
+// Rect is a rectangle of an image, in pixels.
+type Rect struct{ X, Y, W, H int }
+
 // Sample is a worker's scratch for one sample; its slices are reused.
 type Sample struct {
 	Index   int
 	Label   int32
 	Raw     []byte
 	Pixels  []byte
-	H, W, C int
+	H, W, C int  // of the whole sample
+	Part    Rect // what Pixels hold of it; of no width where that is all
+
+	cropper Cropper
+	rng     RNG
+}
+
+// Expect says which transform comes after Decode, or nil, and with which generator.
+func (s *Sample) Expect(t Cropper, rng RNG) { s.cropper, s.rng = t, rng }
+
+// Needed returns what the transform that comes after Decode will read of a w x h image.
+// A decoder may leave out the rest.
+func (s *Sample) Needed(w, h int) Rect {
+	if s.cropper == nil {
+		return Rect{0, 0, w, h}
+	}
+	return s.cropper.Needs(w, h, s.rng)
+}
+
+// Held returns which part of the sample Pixels hold.
+func (s *Sample) Held() Rect {
+	if s.Part.W == 0 {
+		return Rect{0, 0, s.W, s.H}
+	}
+	return s.Part
 }
 
 // Transform makes a training sample of a decoded one. It is safe for concurrent
@@ -48,4 +76,12 @@ type Transform interface {
 	Device(s *Sample, rng *RNG, dst []byte, aug *[4]int32)
 	// Mean and Std of the normalisation, in units of [0,1] pixels.
 	Normalisation() (mean, std [4]float32)
+}
+
+// Cropper is a transform that may read less than a whole image, and knows what before it
+// sees one.
+type Cropper interface {
+	// Needs returns what Host and Device will read of a w x h image, given the same
+	// generator.
+	Needs(w, h int, rng RNG) Rect
 }

@@ -35,6 +35,7 @@ type Options struct {
 type Loader struct {
 	dataset   Dataset
 	transform Transform
+	cropper   Cropper // the transform, if it is one
 	info      Info
 	sampler   Sampler
 	seed      int64
@@ -133,6 +134,7 @@ func New(o Options) (*Loader, error) {
 		ready: [2]list{{which: inState}, {which: inState}}, flight: list{which: inFlight},
 		parked: make([]*worker, 0, maxWorkers), signal: make(chan struct{}, 1), timer: stoppedTimer(),
 	}
+	l.cropper, _ = o.Transform.(Cropper)
 	l.nextDone.L = &l.mu
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	if l.rec != nil {

@@ -85,7 +85,7 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 		if err != nil {
 			return err
 		}
-		if n, err = w.decode(c[:n]); err != nil {
+		if n, err = w.decode(s, c[:n]); err != nil {
 			return err
 		}
 		if err := w.transform(ctx, s, c[:n], i); err != nil {
@@ -124,12 +124,13 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err erro
 
 // decode decodes the samples of a chunk. It stops early once they exceed chunkBytes;
 // the samples that are left are read again with the next chunk, which is smaller.
-func (w *worker) decode(c []Sample) (n int, err error) {
+func (w *worker) decode(s *slot, c []Sample) (n int, err error) {
 	w.op = "decode"
 	w.phases.flags = 0
 	defer w.phases.end(trace.KindDecode)
 	for j := range c {
 		w.index.Store(int64(c[j].Index))
+		c[j].Expect(w.l.cropper, NewRNG(w.l.seed, int(s.Epoch), c[j].Index))
 		if err := w.l.dataset.Decode(&c[j]); err != nil {
 			return 0, err
 		}

@@ -122,12 +122,14 @@ func (t *trial) load(ctx context.Context, ds loader.Dataset, tf loader.Transform
 	}
 	read := time.Now()
 	at = &t.decode
+	rng := loader.NewRNG(1, 0, s.Index)
+	cropper, _ := tf.(loader.Cropper)
+	s.Expect(cropper, rng)
 	if err := ds.Decode(s); err != nil {
 		return err
 	}
 	decoded := time.Now()
 	at = &t.transform
-	rng := loader.NewRNG(1, 0, s.Index)
 	tf.Host(s, &rng, dst)
 	t.read.add(read.Sub(start), len(s.Raw))
 	t.decode.add(decoded.Sub(read), len(s.Pixels))

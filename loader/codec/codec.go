@@ -77,7 +77,8 @@ func (k *kind) matches(b []byte) bool {
 	return true
 }
 
-// Decode turns the image in s.Raw into RGB pixels. Mend says what to do about its error.
+// Decode turns the image in s.Raw into RGB pixels; of a JPEG, those that are needed. Mend
+// says what to do about its error.
 func Decode(s *loader.Sample) error {
 	b := s.Raw
 	if len(b) == 0 {
@@ -100,17 +101,23 @@ func Decode(s *loader.Sample) error {
 	return errUnknown
 }
 
+// decoder is a JPEG decoder with scratch for the conversion of a row.
+type decoder struct {
+	jpeg.Decoder
+	row []byte
+}
+
 // decoders keeps decoders between images, each with at most keptBytes of memory.
-var decoders = sync.Pool{New: func() any { return new(jpeg.Decoder) }}
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
 // keptBytes is enough for an image of 44 Mpixel with 4:2:0 chroma, or of 14 Mpixel if
 // it is progressive.
 const keptBytes = 64 << 20
 
-// decodeJPEG decodes the usual JPEG. handled is false if s holds something else, or a
-// damaged JPEG, for which image/jpeg has the better error.
+// decodeJPEG decodes the usual JPEG, or what is needed of it. handled is false if s
+// holds something else, or a damaged JPEG, for which image/jpeg has the better error.
 func decodeJPEG(s *loader.Sample) (handled bool, err error) {
-	d := decoders.Get().(*jpeg.Decoder)
+	d := decoders.Get().(*decoder)
 	defer func() {
 		d.Trim(keptBytes)
 		decoders.Put(d)
@@ -121,31 +128,43 @@ func decodeJPEG(s *loader.Sample) (handled bool, err error) {
 	if err := checkSize(d.Width, d.Height); err != nil {
 		return true, fmt.Errorf("cannot read this JPEG: %w", err)
 	}
+	if r := s.Needed(d.Width, d.Height); r.W > 0 && r.H > 0 {
+		d.Part = d.Part.Intersect(image.Rect(r.X, r.Y, r.X+r.W, r.Y+r.H))
+	}
 	if d.Decode() != nil {
 		if bytes.Count(s.Raw, startOfScan) > jpeg.MaxScans {
 			return true, errScans // image/jpeg would go through them all
 		}
 		return false, nil
 	}
-	prepare(s, d.Width, d.Height)
-	if d.Gray != nil {
-		for y := range s.H {
-			grey(s.Pixels[y*s.W*3:(y+1)*s.W*3], d.Gray.Pix[y*d.Gray.Stride:])
+	part := d.Part
+	prepare(s, part.Dx(), part.Dy())
+	s.H, s.W = d.Height, d.Width
+	s.Part = loader.Rect{X: part.Min.X, Y: part.Min.Y, W: part.Dx(), H: part.Dy()}
+	d.colours(s.Pixels)
+	return true, nil
+}
+
+// colours converts the part of the planes that is wanted to RGB.
+func (d *decoder) colours(dst []byte) {
+	part := d.Part
+	n := 3 * part.Dx()
+	rows := func(pix []byte, stride int, row func(dst, src []byte)) {
+		for y := range part.Dy() {
+			row(dst[y*n:(y+1)*n], pix[(part.Min.Y+y)*stride+part.Min.X:])
 		}
-		return true, nil
 	}
-	if d.Direct {
-		interleave(s.Pixels, d.YCbCr)
-	} else {
-		fromYCbCr(s.Pixels, d.YCbCr)
+	switch {
+	case d.Gray != nil:
+		rows(d.Gray.Pix, d.Gray.Stride, grey)
+	case d.Direct:
+		interleave(dst, d.YCbCr, part)
+	default:
+		d.row = fromYCbCr(dst, d.YCbCr, part, d.row)
 	}
 	if d.Black != nil {
-		for y := range s.H {
-			row := s.Pixels[y*s.W*3 : (y+1)*s.W*3]
-			printed(row, d.Black[y*d.YCbCr.YStride:], d.Direct)
-		}
+		rows(d.Black, d.YCbCr.YStride, func(row, black []byte) { printed(row, black, d.Direct) })
 	}
-	return true, nil
 }
 
 func (k *kind) read(s *loader.Sample) error {
@@ -243,7 +262,7 @@ const spare = 1 << 20
 
 // prepare makes s an RGB image of that size.
 func prepare(s *loader.Sample, w, h int) {
-	s.H, s.W, s.C = h, w, 3
+	s.H, s.W, s.C, s.Part = h, w, 3, loader.Rect{}
 	n := h * w * 3
 	if cap(s.Pixels) < n {
 		s.Pixels = make([]byte, n+min(n/4, spare))

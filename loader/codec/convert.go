@@ -19,7 +19,7 @@ func convert(dst []byte, img image.Image) {
 	}
 	switch m := img.(type) {
 	case *image.YCbCr:
-		fromYCbCr(dst, m)
+		fromYCbCr(dst, m, image.Rect(0, 0, w, r.Dy()), nil)
 	case *image.Gray:
 		rows(m.Pix, m.Stride, grey)
 	case *image.Gray16:
@@ -122,11 +122,11 @@ func printed(row, black []byte, direct bool) {
 	}
 }
 
-// interleave takes three planes as they are.
-func interleave(dst []byte, m *image.YCbCr) {
-	w := m.Rect.Dx()
-	for y := range m.Rect.Dy() {
-		out, at := dst[y*w*3:(y+1)*w*3], y*m.YStride
+// interleave takes a part of three planes as they are.
+func interleave(dst []byte, m *image.YCbCr, part image.Rectangle) {
+	w := part.Dx()
+	for y := range part.Dy() {
+		out, at := dst[y*w*3:(y+1)*w*3], (part.Min.Y+y)*m.YStride+part.Min.X
 		a, b, c := m.Y[at:at+w], m.Cb[at:at+w], m.Cr[at:at+w]
 		for x := range a {
 			o := out[3*x : 3*x+3 : 3*x+3]

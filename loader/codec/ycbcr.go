@@ -9,8 +9,9 @@ import "image"
 // whose rounding alternates between neighbours. It is done in one pass with the
 // conversion, so that upsampled planes exist nowhere.
 
-// fromYCbCr converts a JPEG's planes.
-func fromYCbCr(dst []byte, img *image.YCbCr) {
+// fromYCbCr converts a part of a JPEG's planes. row is scratch for one row of it, and
+// is returned for the next image.
+func fromYCbCr(dst []byte, img *image.YCbCr, part image.Rectangle, scratch []byte) []byte {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	cw, ch, shift := w, h, 0
 	var halfW, halfH bool
@@ -26,12 +27,27 @@ func fromYCbCr(dst []byte, img *image.YCbCr) {
 	case image.YCbCrSubsampleRatio410:
 		cw, ch, shift = (w+3)/4, (h+1)/2, 2
 	}
+	// The columns that are converted: whole chroma samples, and one more on each side,
+	// of which only the neighbour's pixels are made.
+	from, to := part.Min.X>>shift, (part.Max.X+1<<shift-1)>>shift
+	if halfW {
+		from, to = max(from-1, 0), min(to+1, cw)
+	}
+	left, right := from<<shift, min(to<<shift, w)
 	row := func(y int) (cb, cr []byte) {
 		at := y * img.CStride
-		return img.Cb[at:][:cw], img.Cr[at:][:cw]
+		return img.Cb[at+from : at+to], img.Cr[at+from : at+to]
 	}
-	for y := range h {
-		out, luma := dst[y*w*3:(y+1)*w*3], img.Y[y*img.YStride:][:w]
+	n := 3 * part.Dx()
+	if 3*(right-left) > n {
+		scratch = append(scratch[:0], make([]byte, 3*(right-left))...)
+	}
+	for y := part.Min.Y; y < part.Max.Y; y++ {
+		line, luma := dst[(y-part.Min.Y)*n:(y-part.Min.Y+1)*n], img.Y[y*img.YStride+left:y*img.YStride+right]
+		out := line
+		if len(luma)*3 > n {
+			out = scratch
+		}
 		cy := y * ch / max(h, 1)
 		if ch < h {
 			cy = y / 2
@@ -52,7 +68,11 @@ func fromYCbCr(dst []byte, img *image.YCbCr) {
 		default: // in full, or a quarter, which libjpeg repeats
 			repeated(out, luma, cb, cr, shift)
 		}
+		if len(out) > n {
+			copy(line, out[3*(part.Min.X-left):])
+		}
 	}
+	return scratch
 }
 
 // Both chroma values travel in one word, Cr 16 bits above Cb: no sum here exceeds

@@ -39,7 +39,7 @@ func checkYCbCr(t *testing.T, m *image.YCbCr) {
 	t.Helper()
 	w, h := m.Rect.Dx(), m.Rect.Dy()
 	got := make([]byte, w*h*3)
-	fromYCbCr(got, m)
+	fromYCbCr(got, m, image.Rect(0, 0, w, h), nil)
 	for y := range h {
 		for x := range w {
 			p := [3]byte(got[(y*w+x)*3:])
@@ -98,6 +98,6 @@ func BenchmarkConvert420(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(dst)))
 	for b.Loop() {
-		fromYCbCr(dst, m)
+		fromYCbCr(dst, m, m.Rect, nil)
 	}
 }

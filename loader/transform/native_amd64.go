@@ -43,13 +43,13 @@ func (z *resizer) horizontalRows(in []byte, stride, rows int, mirrored bool, mid
 func (z *resizer) verticalRows(n int, dst []byte) {
 	t := &z.rows
 	C.gpustall_resize_vertical(bytesOf(z.mid), C.size_t(z.stride), C.size_t(n), words(t.first), words(t.width),
-		C.int32_t(z.top), shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), bytesOf(dst))
+		shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), bytesOf(dst))
 }
 
 // normalisedRows is verticalRows, normalised.
 func (z *resizer) normalisedRows(n int, norm *Norm, dst []float32) {
 	t, m, s := &z.rows, &norm.mean, &norm.std
 	C.gpustall_resize_normalised(bytesOf(z.mid), C.size_t(z.stride), C.size_t(n), words(t.first), words(t.width),
-		C.int32_t(z.top), shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), C.float(m[0]), C.float(m[1]),
+		shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), C.float(m[0]), C.float(m[1]),
 		C.float(m[2]), C.float(s[0]), C.float(s[1]), C.float(s[2]), floatsOf(dst))
 }

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"dev.gpustall/loader"
 )
@@ -12,9 +13,11 @@ type rect struct{ x, y, w, h int }
 // resizer is the scratch of one resize; its slices are reused.
 type resizer struct {
 	cols, rows taps
-	top        int    // the first row of the crop that is needed
-	mid        []byte // the crop's rows from top on, resized horizontally
-	stride     int    // of mid
+	src        rect   // what the filters need of the image
+	pix        []byte // src's pixels, from the first on, in rows of pitch bytes
+	pitch      int
+	mid        []byte // src's rows, resized horizontally, stride bytes apart
+	stride     int
 	last       []byte // the image's last rows, with room to read on
 	out        []byte
 }
@@ -44,12 +47,12 @@ type job struct {
 // bytes after each.
 func (z *resizer) resize(s *loader.Sample, j *job, dst []byte) {
 	n := j.window.w * 3
-	if z.set(j); z.narrow() {
-		z.nativeRows(s, j)
+	if z.set(s, j); z.narrow() {
+		z.nativeRows(j)
 		z.verticalRows(n, dst)
 		return
 	}
-	z.goRows(s, j)
+	z.goRows(j)
 	for i := range j.window.h {
 		z.vertical(dst[i*n:(i+1)*n], i)
 	}
@@ -58,12 +61,12 @@ func (z *resizer) resize(s *loader.Sample, j *job, dst []byte) {
 // normalised is resize with its result normalised.
 func (z *resizer) normalised(s *loader.Sample, j *job, norm *Norm, dst []float32) {
 	n := j.window.w * 3
-	if z.set(j); z.narrow() && norm.divides {
-		z.nativeRows(s, j)
+	if z.set(s, j); z.narrow() && norm.divides {
+		z.nativeRows(j)
 		z.normalisedRows(n, norm, dst)
 		return
 	}
-	z.goRows(s, j)
+	z.goRows(j)
 	z.out = grow(z.out, n)
 	for i := range j.window.h {
 		z.vertical(z.out, i)
@@ -71,55 +74,59 @@ func (z *resizer) normalised(s *loader.Sample, j *job, norm *Norm, dst []float32
 	}
 }
 
-// set computes the filters.
-func (z *resizer) set(j *job) {
+// set computes the filters, and finds what they need of the image.
+func (z *resizer) set(s *loader.Sample, j *job) {
 	z.cols.set(j.c.w, j.w, j.window.x, j.window.w)
 	z.rows.set(j.c.h, j.h, j.window.y, j.window.h)
+	left, right := z.cols.span()
+	top, bottom := z.rows.span()
+	z.src = rect{j.c.x + left, j.c.y + top, right - left, bottom - top}
+	held := s.Held()
+	x, y := z.src.x-held.X, z.src.y-held.Y
+	if x < 0 || y < 0 || x+z.src.w > held.W || y+z.src.h > held.H || len(s.Pixels) < 3*held.W*held.H {
+		panic(fmt.Sprintf("of an image %+v was decoded, and %+v is to be read", held, z.src))
+	}
+	z.pitch = 3 * held.W
+	z.pix = s.Pixels[y*z.pitch+3*x:]
 }
 
 // narrow reports whether C makes the result: there is some, and the filters are such
 // that nothing has to be clipped.
 func (z *resizer) narrow() bool { return native && max(z.cols.size, z.rows.size) <= wide }
 
-// ahead is how many bytes C may read past the end of a row, of the image or of mid.
+// ahead is how many bytes C may read past the end of mid's rows.
 const ahead = 32
 
 // nativeRows is the first pass in C.
-func (z *resizer) nativeRows(s *loader.Sample, j *job) {
+func (z *resizer) nativeRows(j *job) {
 	z.cols.splitWeights()
 	z.rows.splitWeights()
-	top, bottom := z.rows.span()
-	z.top, z.stride = top, j.window.w*3+ahead
-	z.mid = grow(z.mid, (bottom-top)*z.stride+ahead)
-	c, stride := j.c, s.W*3
-	at := func(r int) int { return ((c.y+r)*s.W + c.x) * 3 } // a row's first byte
-	r := top
-	if over := at(bottom-1) + c.w*3 + ahead - len(s.Pixels); over <= 0 {
-		r = bottom
-	} else if over < (bottom-top)*stride {
-		r = bottom - (over+stride-1)/stride
+	z.stride = j.window.w*3 + ahead
+	z.mid = grow(z.mid, z.src.h*z.stride+ahead)
+	n := 3 * z.src.w
+	// Where an output has fewer taps than others, C goes on to read, past the row's end.
+	beyond := 12*((z.cols.pairs+1)/2) + 4
+	safe := 0 // rows that have enough after them
+	if room := len(z.pix) - n - beyond; room >= 0 {
+		safe = min(room/z.pitch+1, z.src.h)
+		z.horizontalRows(z.pix, z.pitch, safe, j.mirrored, z.mid)
 	}
-	if r > top {
-		z.horizontalRows(s.Pixels[at(top):], stride, r-top, j.mirrored, z.mid)
-	}
-	// The rest is copied to where there is something to read after it.
-	for ; r < bottom; r++ {
-		z.last = grow(z.last, c.w*3+ahead)
-		copy(z.last, s.Pixels[at(r):at(r)+c.w*3])
-		z.horizontalRows(z.last, stride, 1, j.mirrored, z.mid[(r-top)*z.stride:])
+	for r := safe; r < z.src.h; r++ {
+		z.last = grow(z.last, n+beyond)
+		copy(z.last, z.pix[r*z.pitch:r*z.pitch+n])
+		z.horizontalRows(z.last, 0, 1, j.mirrored, z.mid[r*z.stride:])
 	}
 }
 
-// goRows is the first pass in Go. It needs only the rows that the second pass reads.
-func (z *resizer) goRows(s *loader.Sample, j *job) {
-	top, bottom := z.rows.span()
+// goRows is the first pass in Go.
+func (z *resizer) goRows(j *job) {
 	n := j.window.w * 3
-	z.top, z.stride = top, n
-	z.mid = grow(z.mid, (bottom-top)*n)
-	for r := top; r < bottom; r += 2 {
-		q := min(r+1, bottom-1) // the last one may be alone
-		a, b := z.mid[(r-top)*n:(r-top+1)*n], z.mid[(q-top)*n:(q-top+1)*n]
-		z.horizontal(a, b, z.source(s, j.c, r), z.source(s, j.c, q))
+	z.stride = n
+	z.mid = grow(z.mid, z.src.h*n)
+	for r := 0; r < z.src.h; r += 2 {
+		q := min(r+1, z.src.h-1) // the last one may be alone
+		a, b := z.mid[r*n:(r+1)*n], z.mid[q*n:(q+1)*n]
+		z.horizontal(a, b, z.source(r), z.source(q))
 		if j.mirrored {
 			mirror(a)
 			if q > r {
@@ -138,14 +145,15 @@ func mirror(row []byte) {
 	}
 }
 
-// source returns row r of the crop, and one byte more to be read with its last pixel.
-func (z *resizer) source(s *loader.Sample, c rect, r int) []byte {
-	at := ((c.y+r)*s.W + c.x) * 3
-	end := at + c.w*3
-	if end < len(s.Pixels) {
-		return s.Pixels[at : end+1]
+// source returns a row of what is needed, and one byte more to be read with its last
+// pixel.
+func (z *resizer) source(r int) []byte {
+	at := r * z.pitch
+	end := at + 3*z.src.w
+	if end < len(z.pix) {
+		return z.pix[at : end+1]
 	}
-	z.last = append(append(z.last[:0], s.Pixels[at:end]...), 0)
+	z.last = append(append(z.last[:0], z.pix[at:end]...), 0)
 	return z.last
 }
 
@@ -192,7 +200,7 @@ func (t *taps) plain(out, in []byte) {
 func (z *resizer) vertical(dst []byte, i int) {
 	t, stride := &z.rows, z.stride
 	weights := t.weights(i)
-	from := (int(t.first[i]) - z.top) * stride
+	from := int(t.first[i]) * stride
 	x := 0
 	if t.size <= wide {
 		for ; x+8 <= len(dst); x += 8 {

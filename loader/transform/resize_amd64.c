@@ -100,9 +100,9 @@ INLINE void bytes(const __m256i v[3], uint8_t *out) {
 }
 
 AVX2 void gpustall_resize_vertical(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
-                                   int32_t top, const int16_t *split, size_t pairs, size_t count, uint8_t *out) {
+                                   const int16_t *split, size_t pairs, size_t count, uint8_t *out) {
 	for (size_t i = 0; i < count; i++, split += groups(pairs), out += n) {
-		const uint8_t *from = mid + (size_t)(first[i] - top) * stride;
+		const uint8_t *from = mid + (size_t)first[i] * stride;
 		__m256i v[3];
 		size_t x = 0;
 		for (; x + 24 <= n; x += 24) {
@@ -137,7 +137,7 @@ INLINE void normalise(const __m256i v[3], const __m256 mean[3], const struct div
 }
 
 AVX2 void gpustall_resize_normalised(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
-                                     int32_t top, const int16_t *split, size_t pairs, size_t count, float mean0,
+                                     const int16_t *split, size_t pairs, size_t count, float mean0,
                                      float mean1, float mean2, float std0, float std1, float std2, float *out) {
 	const float means[3] = {mean0, mean1, mean2}, stds[3] = {std0, std1, std2};
 	float m[24], s[24], r[24];
@@ -153,7 +153,7 @@ AVX2 void gpustall_resize_normalised(const uint8_t *mid, size_t stride, size_t n
 		std[j] = (struct divider){_mm256_loadu_ps(s + 8 * j), _mm256_loadu_ps(r + 8 * j)};
 	}
 	for (size_t i = 0; i < count; i++, split += groups(pairs), out += n) {
-		const uint8_t *from = mid + (size_t)(first[i] - top) * stride;
+		const uint8_t *from = mid + (size_t)first[i] * stride;
 		__m256i v[3];
 		size_t x = 0;
 		for (; x + 24 <= n; x += 24) {

@@ -9,19 +9,19 @@
 // them in so many pairs.
 
 // Horizontal makes n pixels of each row of in, RGB, and writes them, mirrored or not,
-// to rows of out. It reads up to 16 bytes from the first tap of each group on, and
-// writes one byte past each row.
+// to rows of out. It reads 16 bytes from the first tap of each group on, of the
+// groups that an output lacks too, and writes one byte past each row.
 void gpustall_resize_horizontal(const uint8_t *in, size_t in_stride, size_t rows, const int32_t *first,
                                 const int16_t *split, size_t pairs, size_t n, int mirrored, uint8_t *out,
                                 size_t out_stride);
 
-// Vertical makes count rows of n bytes of the rows of mid; output i of taps first[i]-top
-// to width[i] further. It reads up to 23 bytes past each row.
+// Vertical makes count rows of n bytes of the rows of mid; output i of those from
+// first[i] on, width[i] of them. It reads up to 23 bytes past each row.
 void gpustall_resize_vertical(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
-                              int32_t top, const int16_t *split, size_t pairs, size_t count, uint8_t *out);
+                              const int16_t *split, size_t pairs, size_t count, uint8_t *out);
 
 // Normalised is vertical with its bytes normalised: (v/255 - mean) / std, channel by
 // channel.
 void gpustall_resize_normalised(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
-                                int32_t top, const int16_t *split, size_t pairs, size_t count, float mean0, float mean1,
+                                const int16_t *split, size_t pairs, size_t count, float mean0, float mean1,
                                 float mean2, float std0, float std1, float std2, float *out);

@@ -114,3 +114,31 @@ func TestNative(t *testing.T) {
 		}
 	}
 }
+
+// TestNeeds: of what a transform says it needs it makes what it makes of the whole.
+func TestNeeds(t *testing.T) {
+	img := noise(97, 61)
+	for _, tr := range []*ResizedCrop{ImageNetTrain(24), ImageNetEval(24), ImageNetEval(90)} {
+		want, got := make([]float32, tr.Size*tr.Size*3), make([]float32, tr.Size*tr.Size*3)
+		less := false
+		for i := range 50 {
+			rng := loader.NewRNG(1, 2, i)
+			r := tr.Needs(img.W, img.H, rng)
+			part := loader.Sample{W: img.W, H: img.H, C: 3, Part: r}
+			for y := range r.H {
+				at := ((r.Y+y)*img.W + r.X) * 3
+				part.Pixels = append(part.Pixels, img.Pixels[at:at+3*r.W]...)
+			}
+			less = less || r.W*r.H < img.W*img.H*3/4
+			again := rng
+			tr.Host(img, &rng, want)
+			tr.Host(&part, &again, got)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%+v makes something else", r)
+			}
+		}
+		if !less {
+			t.Error("it always needs all")
+		}
+	}
+}

@@ -60,6 +60,14 @@ func (t *ResizedCrop) draw(w, h int, rng *loader.RNG) job {
 	return job{c: c, w: t.Size, h: t.Size, window: rect{0, 0, t.Size, t.Size}, mirrored: rng.Float64() < t.Flip}
 }
 
+// Needs returns what of an image is cut out, or what the window is made of.
+func (t *ResizedCrop) Needs(w, h int, rng loader.RNG) loader.Rect {
+	j := t.draw(w, h, &rng)
+	left, right := reach(j.c.w, j.w, j.window.x, j.window.w)
+	top, bottom := reach(j.c.h, j.h, j.window.y, j.window.h)
+	return loader.Rect{X: j.c.x + left, Y: j.c.y + top, W: right - left, H: bottom - top}
+}
+
 // crop is RandomResizedCrop.get_params: ten tries at a random area and shape,
 // then the middle of the image at the nearest shape allowed.
 func (t *ResizedCrop) crop(w, h int, rng *loader.RNG) rect {

@@ -23,15 +23,13 @@ type taps struct {
 // input pixel when that is wider: that is the antialiasing. See P. Heckbert,
 // "Fundamentals of Texture Mapping and Image Warping", 1989, section 3.5.
 func (t *taps) set(in, outs, from, n int) {
-	scale := float64(in) / float64(outs)
-	support := max(scale, 1)
+	scale, support := filter(in, outs)
 	t.size = int(math.Ceil(support))*2 + 1
 	t.first, t.width = grow(t.first, n), grow(t.width, n)
 	t.weight, t.real = grow(t.weight, n*t.size), grow(t.real, t.size)
 	for i := range n {
-		centre := float64((float64(from+i) + 0.5) * scale) // the conversions forbid fused rounding
-		lo := max(int(centre-support+0.5), 0)
-		hi := min(int(centre+support+0.5), in)
+		centre := centre(from+i, scale)
+		lo, hi := around(centre, support, in)
 		sum := 0.0
 		for k := lo; k < hi; k++ {
 			w := max(1-math.Abs(float64((float64(k)-centre+0.5)*(1/support))), 0)
@@ -48,6 +46,27 @@ func (t *taps) set(in, outs, from, n int) {
 		}
 		t.trim(i)
 	}
+}
+
+func filter(in, outs int) (scale, support float64) {
+	scale = float64(in) / float64(outs)
+	return scale, max(scale, 1)
+}
+
+// centre is where an output lies among the inputs. The conversion forbids fused rounding.
+func centre(output int, scale float64) float64 { return float64((float64(output) + 0.5) * scale) }
+
+// around returns the inputs [lo,hi) that the filter may reach.
+func around(centre, support float64, in int) (lo, hi int) {
+	return max(int(centre-support+0.5), 0), min(int(centre+support+0.5), in)
+}
+
+// reach returns the inputs [lo,hi) that the outputs [from,from+n) may need.
+func reach(in, outs, from, n int) (lo, hi int) {
+	scale, support := filter(in, outs)
+	lo, _ = around(centre(from, scale), support, in)
+	_, hi = around(centre(from+n-1, scale), support, in)
+	return lo, hi
 }
 
 // trim leaves out weights of zero at the ends; one tap stays.
@@ -87,11 +106,14 @@ func (t *taps) splitWeights() {
 	}
 }
 
-// span returns the inputs [from,to) that the outputs need.
+// span returns the inputs [from,to) that the outputs need, and counts them from there on.
 func (t *taps) span() (from, to int) {
 	from, to = int(t.first[0]), 0
 	for i, f := range t.first {
 		from, to = min(from, int(f)), max(to, int(f+t.width[i]))
+	}
+	for i := range t.first {
+		t.first[i] -= int32(from)
 	}
 	return from, to
 }

@@ -1,6 +1,9 @@
 package jpeg
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // bits is the input, bit by bit: left-aligned in acc, n of them certain.
 type bits struct {
@@ -97,10 +100,35 @@ func (r *bits) trailer() bool {
 		switch m := r.b[i+1]; {
 		case m == 0, m == 0xff, m >= rst0 && m <= rst7: // and go on
 		default:
-			return m == eoi || m == sos || m == dht || m == dqt || m == dri || m == com || m >= app0 && m < app0+16
+			return known(m)
 		}
 	}
 	return true
+}
+
+// known reports whether libjpeg takes a marker that comes after the data.
+func known(m byte) bool {
+	return m == eoi || m == sos || m == dht || m == dqt || m == dri || m == com || m >= app0 && m < app0+16
+}
+
+// ends reports whether the data that follow, whatever they are, come to an end at a
+// marker that libjpeg knows: then nothing that is in them would make this package
+// refuse the file.
+func (r *bits) ends() bool {
+	for i := r.pos; ; {
+		n := bytes.IndexByte(r.b[i:], 0xff)
+		if n < 0 || i+n+1 >= len(r.b) {
+			return false
+		}
+		i += n + 1
+		switch m := r.b[i]; {
+		case m == 0xff: // its second byte may be the marker's first
+		case m == 0, m >= rst0 && m <= rst7:
+			i++
+		default:
+			return known(m)
+		}
+	}
 }
 
 // after is the restart marker n places after another.

@@ -76,3 +76,45 @@ func (d *Decoder) decodeBlock(c *component, at int) {
 	block[0] = dcValue
 	inverse(block, cols, out, c.stride)
 }
+
+// skipBlock is decodeBlock for a block that nobody looks at: of it only the DC value
+// counts, from which the next one's differs.
+func (d *Decoder) skipBlock(c *component) {
+	r := &d.bits
+	if r.n < 48 {
+		r.fill()
+	}
+	acc, n := r.acc, r.n
+	dc, ac := &d.dc[c.dc&3], &d.ac[c.ac&3]
+	e := dc.look[acc>>(64-lookBits)]
+	size, length := int(e&255), int(e>>8)
+	if e == 0 {
+		s, l := dc.long(acc)
+		size, length = int(s), l
+	}
+	acc <<= length & 63
+	if n -= length + size; size > 0 {
+		c.pred += extend(int32(acc>>((64-size)&63)), size)
+		acc <<= size & 63
+	}
+	for k := 1; k < 64; k++ {
+		if n < 32 {
+			r.acc, r.n = acc, n
+			r.fill()
+			acc, n = r.acc, r.n
+		}
+		e := ac.look[acc>>(64-lookBits)]
+		symbol, length := int(e&255), int(e>>8)
+		if e == 0 {
+			s, l := ac.long(acc)
+			symbol, length = int(s), l
+		}
+		size := symbol & 15
+		acc <<= (length + size) & 63
+		n -= length + size
+		if k += symbol >> 4; size == 0 && symbol != 0xf0 {
+			break // the end of the block
+		}
+	}
+	r.acc, r.n = acc, n
+}

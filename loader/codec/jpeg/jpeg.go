@@ -24,6 +24,9 @@ var ErrUnsupported = errors.New("not a JPEG of a usual kind, or damaged")
 type Decoder struct {
 	// Width and Height are the image's, after Header.
 	Width, Height int
+	// Part is what is wanted of the image: all of it after Header, and for the caller to
+	// change before Decode. What the planes hold elsewhere is of no meaning.
+	Part image.Rectangle
 	// Gray or YCbCr is the image, after Decode; the other is nil. The planes are
 	// overwritten by the next image.
 	Gray  *image.Gray
@@ -66,8 +69,14 @@ type component struct {
 	pred         int32 // the last DC value
 	pix          []byte
 	stride       int
-	width, lines int     // in blocks, of whole MCUs
-	coef         []int16 // blocks of 64 in natural order, if progressive
+	width, lines int             // in blocks, of whole MCUs
+	coef         []int16         // blocks of 64 in natural order, if progressive
+	want         image.Rectangle // in blocks
+}
+
+// wants reports whether the block is one of those that make the part.
+func (c *component) wants(x, y int) bool {
+	return c.want.Min.X <= x && x < c.want.Max.X && c.want.Min.Y <= y && y < c.want.Max.Y
 }
 
 // Markers (T.81, table B.1).
@@ -100,7 +109,9 @@ func (d *Decoder) Header(b []byte) error {
 	if len(b) < 4 || b[0] != 0xff || b[1] != soi {
 		return ErrUnsupported
 	}
-	return d.segments(func() bool { return d.comps > 0 })
+	err := d.segments(func() bool { return d.comps > 0 })
+	d.Part = image.Rect(0, 0, d.Width, d.Height)
+	return err
 }
 
 // Decode decodes the image whose header was read.
@@ -153,7 +164,17 @@ func (d *Decoder) sequential() bool {
 		return false
 	}
 	d.layout()
-	return d.scan()
+	at := d.pos
+	if good, sure := d.scan(d.lastRow()); sure {
+		return good
+	}
+	// Something is the matter with what follows the part.
+	for i := range d.comp[:d.comps] {
+		d.comp[i].pred = 0
+	}
+	d.pos = at
+	good, _ := d.scan(d.comp[0].lines / d.comp[0].v)
+	return good
 }
 
 // layout gives each component a plane of whole MCUs.
@@ -175,16 +196,49 @@ func (d *Decoder) layout() {
 		c := &d.comp[i]
 		n := 64 * c.width * c.lines
 		c.pix, rest = rest[:n:n], rest[n:]
+		c.want = d.wanted(c)
 	}
 }
 
-// scan decodes the entropy-coded segments (T.81, F.2). Where they end too early, at a
-// marker, the rest is grey, as libjpeg has it; where the file ends, it is damaged.
-func (d *Decoder) scan() bool {
+// wanted returns which blocks of a component the part is made of: where it is
+// subsampled, upsampling reads one sample further on each side.
+func (d *Decoder) wanted(c *component) image.Rectangle {
+	whole := image.Rect(0, 0, d.Width, d.Height)
+	if whole.In(d.Part) {
+		return image.Rect(0, 0, c.width, c.lines)
+	}
+	r := d.Part.Intersect(whole)
+	fx, fy := d.comp[0].h/c.h, d.comp[0].v/c.v
+	r.Min.X, r.Max.X = r.Min.X/fx, (r.Max.X+fx-1)/fx
+	r.Min.Y, r.Max.Y = r.Min.Y/fy, (r.Max.Y+fy-1)/fy
+	if fx > 1 {
+		r.Min.X, r.Max.X = r.Min.X-1, r.Max.X+1
+	}
+	if fy > 1 {
+		r.Min.Y, r.Max.Y = r.Min.Y-1, r.Max.Y+1
+	}
+	return image.Rect(max(r.Min.X, 0)/8, max(r.Min.Y, 0)/8, min((r.Max.X+7)/8, c.width), min((r.Max.Y+7)/8, c.lines))
+}
+
+// lastRow is the row of MCUs after the last one that the part needs.
+func (d *Decoder) lastRow() int {
+	last := 0
+	for i := range d.comp[:d.comps] {
+		c := &d.comp[i]
+		last = max(last, (c.want.Max.Y+c.v-1)/c.v)
+	}
+	return last
+}
+
+// scan decodes the entropy-coded segments (T.81, F.2) of so many rows of MCUs. Where
+// they end too early, at a marker, the rest is grey, as libjpeg has it; where the file
+// ends, it is damaged. good says whether all is well with the file, sure whether that is
+// certain though the rest of the rows was not decoded.
+func (d *Decoder) scan(rows int) (good, sure bool) {
 	d.bits.reset(d.b, d.pos)
 	left, next, over := d.every, byte(rst0), false
 	across, down := d.comp[0].width/d.comp[0].h, d.comp[0].lines/d.comp[0].v
-	for my := range down {
+	for my := range rows {
 		for mx := range across {
 			if d.every > 0 {
 				if left == 0 {
@@ -200,11 +254,16 @@ func (d *Decoder) scan() bool {
 				c := &d.comp[i]
 				for v := range c.v {
 					for h := range c.h {
-						at := (my*c.v+v)*8*c.stride + (mx*c.h+h)*8
-						if over {
+						x, y := mx*c.h+h, my*c.v+v
+						at := 8 * (y*c.stride + x)
+						switch wanted := c.wants(x, y); {
+						case over && wanted:
 							flat(c.pix[at:], c.stride, 0)
-						} else {
+						case over:
+						case wanted:
 							d.decodeBlock(c, at)
+						default:
+							d.skipBlock(c)
 						}
 					}
 				}
@@ -212,8 +271,11 @@ func (d *Decoder) scan() bool {
 			over = over || d.bits.overrun()
 		}
 		if d.bits.end {
-			return false
+			return false, rows == down
 		}
 	}
-	return d.bits.trailer()
+	if rows == down {
+		return d.bits.trailer(), true
+	}
+	return true, d.bits.ends()
 }

@@ -272,13 +272,13 @@ func (d *Decoder) correct(b *[64]int16, k, to, zeros int, bit int16) int {
 	return k
 }
 
-// render dequantizes and transforms all blocks.
+// render dequantizes and transforms the blocks that are wanted.
 func (d *Decoder) render() bool {
 	for i := range d.comp[:d.comps] {
 		c := &d.comp[i]
 		q := &d.quant[c.q&3]
-		for y := range c.lines {
-			for x := range c.width {
+		for y := c.want.Min.Y; y < c.want.Max.Y; y++ {
+			for x := c.want.Min.X; x < c.want.Max.X; x++ {
 				b := c.at(x, y)
 				cols, rest := uint32(1), int16(0)
 				for k, v := range b {
