@@ -6,7 +6,7 @@ import "dev.gpustall/engine/trace"
 // copies to the device. It belongs to the caller of Next until Release.
 //
 // Host holds everything one copy must carry, in this order, each part starting
-// at a multiple of 64 bytes: the samples (float32 NHWC, or uint8 NHWC when
+// at a multiple of 64 bytes: the samples (float32 NHWC, clips NTHWC, or uint8 when
 // Device is set), the labels (int32[N]), and, when Device is set, the
 // augmentation parameters (int32[N][4], see kernels.Augment).
 type Batch struct {
@@ -51,7 +51,7 @@ const align = 64
 // NewLayout lays out n samples of a data set: float32, or uint8 with the
 // augmentation parameters when the device does the transforms.
 func NewLayout(info Info, n int, device bool) Layout {
-	l := Layout{N: n, Sample: info.H * info.W * info.C * 4}
+	l := Layout{N: n, Sample: info.Values() * 4}
 	if device {
 		l.Sample /= 4
 	}

@@ -1,6 +1,9 @@
 package loader
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Info describes a data set.
 type Info struct {
@@ -9,9 +12,24 @@ type Info struct {
 	Path      string
 	Samples   int
 	Classes   []string
-	H, W, C   int   // of a sample after the transform
+	T         int   // frames of a clip after the transform; 0: a sample is an image
+	H, W, C   int   // of a sample after the transform, or of each of its frames
 	Bytes     int64 // stored bytes of all samples; 0 when unknown
+	Float     bool  // stored values are floating point: there are no uint8 pixels for the device to transform
 	Synthetic bool
+}
+
+// Values is how many numbers a sample has after the transform.
+func (i *Info) Values() int { return max(i.T, 1) * i.H * i.W * i.C }
+
+// Shape is a sample after the transform as it lies in a batch: 224x224x3, or 16x112x112x3
+// with frames.
+func (i *Info) Shape() string {
+	s := fmt.Sprintf("%dx%dx%d", i.H, i.W, i.C)
+	if i.T > 0 {
+		s = fmt.Sprintf("%dx%s", i.T, s)
+	}
+	return s
 }
 
 // Dataset reads samples. Its methods are safe for concurrent use by workers,
@@ -20,8 +38,9 @@ type Dataset interface {
 	Info() Info
 	// Read fetches the stored bytes of sample s.Index into s.Raw and sets s.Label.
 	Read(ctx context.Context, s *Sample) error
-	// Decode turns s.Raw into s.Pixels, HWC uint8, and sets s.H, s.W, s.C. It may leave
-	// out what s.Needed does not ask for, and says so in s.Part.
+	// Decode turns s.Raw into s.Pixels, HWC uint8 or what the data set's transform takes,
+	// and sets s.H, s.W, s.C, and s.T of a clip. It may leave out what s.Needed does not
+	// ask for, and says so in s.Part.
 	Decode(s *Sample) error
 	Close() error
 }
@@ -29,6 +48,14 @@ type Dataset interface {
 // Locator is a data set that can say where a sample lies: its file, below Info.Path, and
 // the place in it where the file has several.
 type Locator interface{ Locate(index int) string }
+
+// Grouped is a data set whose samples lie one after the other in a few large files, which
+// are read fastest that way: shuffled, they keep near to one another (Sampler.Grouped).
+type Grouped interface {
+	// Groups are the indices of the files' first samples, from 0, rising, and how many
+	// samples of what they hold are mixed at a time.
+	Groups() (starts []int32, buffer int)
+}
 
 // Rect is a rectangle of an image, in pixels.
 type Rect struct{ X, Y, W, H int }
@@ -39,6 +66,7 @@ type Sample struct {
 	Label   int32
 	Raw     []byte
 	Pixels  []byte
+	T       int  // frames of a clip; 0: an image
 	H, W, C int  // of the whole sample
 	Part    Rect // what Pixels hold of it; of no width where that is all
 
@@ -70,7 +98,7 @@ func (s *Sample) Held() Rect {
 // use; its randomness comes from rng alone, which is seeded by (seed, epoch,
 // index), so that the same seed gives the same batches whatever num_workers is.
 type Transform interface {
-	// Host writes the whole transform's result, float32 HWC, into dst.
+	// Host writes the whole transform's result, float32 HWC or THWC, into dst.
 	Host(s *Sample, rng *RNG, dst []float32)
 	// Device writes uint8 HWC into dst and the rest, for the device to do, into aug.
 	Device(s *Sample, rng *RNG, dst []byte, aug *[4]int32)

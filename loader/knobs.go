@@ -175,8 +175,12 @@ func (k Knobs) Prefetch() int {
 // returned; 0 without workers.
 func (k Knobs) InFlight() int { return k.NumWorkers * k.Prefetch() }
 
-// Fits refuses what leaves the data set no batch.
+// Fits refuses what leaves the data set no batch, and what its samples do not allow.
 func (k Knobs) Fits(info Info) error {
+	if k.DeviceTransforms && info.Float {
+		return fault.New("set", "device_transforms=on", fmt.Sprintf("the samples of %s are floating point: there are no uint8 pixels to send to the device", info.Name),
+			"turn device_transforms off")
+	}
 	if k.DropLast && k.BatchSize > info.Samples {
 		return fault.New("set", fmt.Sprintf("batch_size=%d", k.BatchSize),
 			fmt.Sprintf("with drop_last=on it leaves no batch of the %d samples of %s", info.Samples, info.Name),

@@ -117,8 +117,8 @@ func New(o Options) (*Loader, error) {
 	if info.Samples < 1 || info.Samples > math.MaxInt32 {
 		return nil, fault.New("load", info.Name, fmt.Sprintf("it has %d samples", info.Samples), fmt.Sprintf("give it 1 to %d", math.MaxInt32))
 	}
-	if info.H < 1 || info.W < 1 || info.C < 1 {
-		return nil, fault.New("load", info.Name, fmt.Sprintf("it has samples of %dx%dx%d", info.H, info.W, info.C), "give it samples of at least 1x1x1")
+	if info.T < 0 || info.H < 1 || info.W < 1 || info.C < 1 {
+		return nil, fault.New("load", info.Name, "it has samples of "+info.Shape(), "give it samples of at least 1x1x1")
 	}
 	if o.Epochs < 0 || o.Hold < 0 {
 		return nil, fmt.Errorf("loader: new: epochs=%d and hold=%d must not be negative", o.Epochs, o.Hold)
@@ -135,6 +135,9 @@ func New(o Options) (*Loader, error) {
 		parked: make([]*worker, 0, maxWorkers), signal: make(chan struct{}, 1), timer: stoppedTimer(),
 	}
 	l.cropper, _ = o.Transform.(Cropper)
+	if g, ok := o.Dataset.(Grouped); ok {
+		l.sampler = l.sampler.Grouped(g.Groups())
+	}
 	l.nextDone.L = &l.mu
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	if l.rec != nil {

@@ -147,7 +147,7 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 	w.op = "transform"
 	w.phases.inject(s, s.inject.CPU)
 	defer w.phases.end(trace.KindTransform)
-	size := w.l.info.H * w.l.info.W * w.l.info.C
+	size := w.l.info.Values()
 	if !s.Device {
 		size *= 4
 	}

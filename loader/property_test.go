@@ -97,6 +97,12 @@ func exactlyOnce(t *rapid.T) int64 {
 		return errors.New("a passing fault")
 	}
 	set := &numbers{samples: samples}
+	if rapid.Bool().Draw(t, "in shards") {
+		set.buffer = rapid.IntRange(1, 2*samples).Draw(t, "shuffle buffer")
+		for i := 0; i < samples; i += rapid.IntRange(1, 40).Draw(t, "samples of a shard") {
+			set.groups = append(set.groups, int32(i))
+		}
+	}
 	set.onRead = func(_ context.Context, i int) error {
 		if pace > 0 {
 			time.Sleep(time.Duration(pace) * time.Microsecond)
@@ -145,7 +151,7 @@ func exactlyOnce(t *rapid.T) int64 {
 			time.Sleep(time.Duration(gap) * time.Microsecond)
 		}
 	})
-	check := newLedger(samples, seed, keepOrder)
+	check := newLedger(samples, NewSampler(seed, samples).Grouped(set.Groups()), keepOrder)
 	enough := func(b *Batch) bool { return epochs == 0 && b.Last && changed.Load() }
 	err = consume(l, check, seed, cancels, func(b *Batch) { out <- b }, func() { quota <- struct{}{} }, enough)
 	over.Store(true)
@@ -236,8 +242,8 @@ type ledger struct {
 	isPlain bool
 }
 
-func newLedger(samples int, seed int64, inOrder bool) *ledger {
-	c := &ledger{samples: samples, sampler: NewSampler(seed, samples), inOrder: inOrder, seqs: map[int32]bool{}}
+func newLedger(samples int, sampler Sampler, inOrder bool) *ledger {
+	c := &ledger{samples: samples, sampler: sampler, inOrder: inOrder, seqs: map[int32]bool{}}
 	c.begin(0)
 	return c
 }

@@ -5,15 +5,28 @@ package loader
 type Sampler struct {
 	seed    int64
 	samples int
+	groups  []int32 // the first index of each; none: samples are apart from one another
+	buffer  int     // samples that are mixed at a time, with groups
 }
 
 // NewSampler returns the sampler of a data set with so many samples.
-func NewSampler(seed int64, samples int) Sampler { return Sampler{seed, samples} }
+func NewSampler(seed int64, samples int) Sampler { return Sampler{seed: seed, samples: samples} }
+
+// Grouped returns the sampler of a data set whose samples lie in groups (Grouped), of which
+// so many samples are mixed at a time.
+func (s Sampler) Grouped(groups []int32, buffer int) Sampler {
+	s.groups, s.buffer = groups, buffer
+	return s
+}
 
 // Order writes the dataset indices of an epoch, in the order of delivery, into
 // dst, which it grows when it is too small, and returns it. Shuffled, it is a
 // uniform permutation (Fisher-Yates, as Knuth's algorithm 3.4.2P) and a function
 // of the seed and the epoch alone; otherwise it is 0, 1, 2, ….
+//
+// With groups it is what WebDataset's shuffled shards and shuffle buffer make of them: the
+// groups one after the other in a uniform order, and of the samples that come so, which fill
+// a buffer, one by one at random. A buffer that holds them all makes a uniform permutation.
 func (s Sampler) Order(dst []int32, epoch int, shuffle bool) []int32 {
 	if cap(dst) < s.samples {
 		dst = make([]int32, s.samples)
@@ -26,11 +39,46 @@ func (s Sampler) Order(dst []int32, epoch int, shuffle bool) []int32 {
 		return dst
 	}
 	rng := NewRNG(s.seed, epoch, -1) // no sample has index -1: independent of their generators
+	if len(s.groups) > 0 && s.buffer < s.samples {
+		s.mix(dst, &rng)
+		return dst
+	}
+	permute(dst, &rng)
+	return dst
+}
+
+func permute(dst []int32, rng *RNG) {
 	for i := len(dst) - 1; i > 0; i-- {
 		j := rng.IntN(i + 1)
 		dst[i], dst[j] = dst[j], dst[i]
 	}
-	return dst
+}
+
+// mix is the order with groups.
+func (s Sampler) mix(dst []int32, rng *RNG) {
+	order := make([]int32, len(s.groups))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	permute(order, rng)
+	n := 0
+	for _, g := range order {
+		end := int32(s.samples)
+		if int(g)+1 < len(s.groups) {
+			end = s.groups[g+1]
+		}
+		for i := s.groups[g]; i < end; i++ {
+			dst[n] = i
+			n++
+		}
+	}
+	buffer := append([]int32(nil), dst[:s.buffer]...)
+	for i := s.buffer; i < len(dst); i++ { // what is written was read before
+		j := rng.IntN(len(buffer))
+		dst[i-s.buffer], buffer[j] = buffer[j], dst[i]
+	}
+	permute(buffer, rng)
+	copy(dst[len(dst)-s.buffer:], buffer)
 }
 
 // epoch is one pass over the data set. Two exist at a time: the one being

@@ -13,6 +13,13 @@ func TestSamplerOrderIsAPermutation(t *testing.T) {
 		seed := rapid.Int64().Draw(t, "seed")
 		epoch := rapid.IntRange(0, 1000).Draw(t, "epoch")
 		s := NewSampler(seed, n)
+		if rapid.Bool().Draw(t, "in shards") {
+			groups := []int32{0}
+			for i := rapid.IntRange(1, n).Draw(t, "a shard"); i < n; i += rapid.IntRange(1, n).Draw(t, "a shard") {
+				groups = append(groups, int32(i))
+			}
+			s = s.Grouped(groups, rapid.IntRange(1, 2*n).Draw(t, "buffer"))
+		}
 		order := s.Order(nil, epoch, true)
 		if again := s.Order(make([]int32, 5), epoch, true); !slices.Equal(order, again) {
 			t.Fatalf("not repeatable: %v and %v", order, again)
@@ -53,5 +60,39 @@ func TestSamplerIsUniform(t *testing.T) {
 	}
 	if len(counts) != 24 || chi2 > 59.5 {
 		t.Errorf("%d of 24 orders seen, chi-square %.1f", len(counts), chi2)
+	}
+}
+
+// TestSamplerKeepsToShards: with a buffer of 10, what is delivered is at most 10 samples ahead
+// of what has been read of the shards, one after the other; shards are in random order and
+// samples are mixed.
+func TestSamplerKeepsToShards(t *testing.T) {
+	const shards, each, buffer = 20, 50, 10
+	var groups []int32
+	for i := range int32(shards) {
+		groups = append(groups, i*each)
+	}
+	first := map[int32]int{}
+	for epoch := range 200 {
+		order := NewSampler(3, shards*each).Grouped(groups, buffer).Order(nil, epoch, true)
+		seen := make([]int, shards) // samples of each shard delivered so far
+		begun, moved := 0, 0
+		for n, index := range order {
+			if seen[index/each]++; seen[index/each] == 1 {
+				if begun++; (begun-1)*each > n+buffer {
+					t.Fatalf("epoch %d: shard %d begins at place %d, as number %d", epoch, index/each, n, begun)
+				}
+			}
+			if n > 0 && index != order[n-1]+1 {
+				moved++
+			}
+		}
+		if moved < len(order)/2 {
+			t.Errorf("epoch %d: only %d of %d samples do not follow the one before", epoch, moved, len(order))
+		}
+		first[order[0]/each]++
+	}
+	if len(first) < shards/2 {
+		t.Errorf("an epoch begins with one of only %d shards", len(first))
 	}
 }

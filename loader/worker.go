@@ -133,7 +133,7 @@ func (w *worker) grow(n int) {
 	for len(w.scratch) < w.chunk(n) {
 		w.scratch = append(w.scratch, Sample{
 			Raw:    make([]byte, 0, info.Bytes/int64(info.Samples)),
-			Pixels: make([]byte, 0, info.H*info.W*info.C),
+			Pixels: make([]byte, 0, info.Values()),
 		})
 	}
 }
@@ -154,7 +154,7 @@ func chunk(n, sample int) int { return max(1, min((n+15)/16, chunkBytes/max(samp
 
 // sample is a sample's average size in bytes, stored plus decoded, as far as the data
 // set knows it. An image folder knows neither size before an image is read.
-func (i *Info) sample() int { return int(i.Bytes/int64(i.Samples)) + i.H*i.W*i.C }
+func (i *Info) sample() int { return int(i.Bytes/int64(i.Samples)) + i.Values() }
 
 // settle notes how large the samples of a chunk were, for the size of the next
 // chunks, and frees the buffers of the very large ones.

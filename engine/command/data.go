@@ -7,12 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/synth"
 )
 
@@ -42,6 +45,20 @@ func progressTo(w io.Writer) progressFunc {
 			}
 		}
 	}
+}
+
+// openPath opens a data set of whatever form.
+func openPath(ctx context.Context, path string, progress progressFunc) (loader.Dataset, loader.Transform, error) {
+	began := time.Now()
+	o := format.Options{Progress: func(done, total int) {
+		if time.Since(began) > time.Second { // most sets are through by then
+			progress("looking through the shards of "+path, done, total)
+		}
+	}}
+	if checkHome("indexes of shards", cacheVariable, "") == nil {
+		o.Cache = cacheDir()
+	}
+	return format.Open(ctx, path, o)
 }
 
 // defaultData makes the synthetic CIFAR-10 once, in the cache directory.

@@ -14,7 +14,6 @@ import (
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
-	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/format/records"
 )
 
@@ -108,6 +107,10 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 			name = "cnn"
 		}
 	}
+	if info.T > 0 {
+		return nil, nil, usageError{fault.New("train", name+" on "+info.Name, fmt.Sprintf("its samples are clips of %s, and no model here takes frames", info.Shape()),
+			"measure how they load with --device emu:unet3d-h100, whose step is modelled, or with gpustall data inspect")}
+	}
 	m, err := nn.New(name, nn.Shape{H: info.H, W: info.W, C: info.C}, len(info.Classes))
 	if err != nil {
 		return nil, nil, usageError{err}
@@ -128,5 +131,5 @@ func (o *options) openData(ctx context.Context, d *opened, progress progressFunc
 			return nil, nil, err
 		}
 	}
-	return format.Open(path)
+	return openPath(ctx, path, progress)
 }

@@ -12,7 +12,6 @@ import (
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/loader"
-	"dev.gpustall/loader/format"
 )
 
 // What data inspect reads at the most, whichever is reached first.
@@ -43,22 +42,13 @@ stands: whether it holds the files cannot be told from here.`, inspectSamples, i
 
 // inspect says what a data set is and tries samples of it.
 func inspect(ctx context.Context, path string) error {
-	ds, tf, err := format.Open(path)
+	ds, tf, err := openPath(ctx, path, progressTo(os.Stderr))
 	if err != nil {
 		return err
 	}
 	defer ds.Close()
 	i := ds.Info()
-	kind := ""
-	if i.Synthetic {
-		kind = " [synthetic]"
-	}
-	stored := ""
-	if i.Bytes > 0 {
-		stored = ", " + figures.Prose.Bytes(i.Bytes) + " stored"
-	}
-	if err := say(os.Stdout, "%s%s: %s, %d samples in %d classes, %dx%dx%d after the transform%s\n",
-		path, kind, i.Format, i.Samples, len(i.Classes), i.H, i.W, i.C, stored); err != nil {
+	if err := say(os.Stdout, "%s", holds(path, ds)); err != nil {
 		return err
 	}
 	tried, broken := try(ctx, ds, tf, inspectSamples, inspectTime)
@@ -68,14 +58,50 @@ func inspect(ctx context.Context, path string) error {
 	return broken
 }
 
+// holds says what a data set is and how large.
+func holds(path string, ds loader.Dataset) string {
+	i := ds.Info()
+	kind := ""
+	if i.Synthetic {
+		kind = " [synthetic]"
+	}
+	stored := ""
+	if i.Bytes > 0 {
+		stored = ", " + figures.Prose.Bytes(i.Bytes) + " stored"
+	}
+	classes := "without classes"
+	if n := len(i.Classes); n > 0 {
+		classes = "in " + figures.Counted(n, "class", "classes")
+	}
+	form := i.Format
+	if s, ok := ds.(interface{ Contents() string }); ok {
+		form += " (" + s.Contents() + ")"
+	}
+	return fmt.Sprintf("%s%s: %s, %s %s, %s after the transform%s\n",
+		path, kind, form, figures.Counted(i.Samples, "sample", "samples"), classes, i.Shape(), stored)
+}
+
 // trial is what loading some samples on one thread took.
 type trial struct {
 	samples   int
-	least     [2]int // height and width of the smallest decoded sample, ...
-	most      [2]int // ... and of the largest
+	least     extent // the smallest decoded sample, ...
+	most      extent // ... and the largest
 	read      stage
 	decode    stage
 	transform stage
+}
+
+// extent is the size of a decoded sample: frames, rows and columns.
+type extent struct{ t, h, w int }
+
+func (d extent) pixels() int { return max(d.t, 1) * d.h * d.w }
+
+func (d extent) String() string {
+	s := fmt.Sprintf("%dx%d", d.h, d.w)
+	if d.t > 0 {
+		s = figures.Counted(d.t, "frame", "frames") + " of " + s
+	}
+	return s
 }
 
 // stage is one step of loading: its time, and the bytes that came out of it.
@@ -90,7 +116,7 @@ type stage struct {
 func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, limit time.Duration) (*trial, error) {
 	info := ds.Info()
 	t := &trial{read: stage{name: "read"}, decode: stage{name: "decode"}, transform: stage{name: "transform"}}
-	dst := make([]float32, info.H*info.W*info.C)
+	dst := make([]float32, info.Values())
 	n := min(most, info.Samples)
 	var s loader.Sample
 	began := time.Now()
@@ -132,10 +158,19 @@ func (t *trial) load(ctx context.Context, ds loader.Dataset, tf loader.Transform
 	at = &t.transform
 	tf.Host(s, &rng, dst)
 	t.read.add(read.Sub(start), len(s.Raw))
-	t.decode.add(decoded.Sub(read), len(s.Pixels))
+	t.decode.add(decoded.Sub(read), made(s))
 	t.transform.add(time.Since(decoded), 4*len(dst))
-	t.size(s.H, s.W)
+	t.size(extent{s.T, s.H, s.W})
 	return nil
+}
+
+// made is how many bytes decoding made; none where the pixels are the stored bytes.
+func made(s *loader.Sample) int {
+	raw, pixels := s.Raw[:cap(s.Raw)], s.Pixels[:cap(s.Pixels)]
+	if len(raw) > 0 && len(pixels) > 0 && &raw[len(raw)-1] == &pixels[len(pixels)-1] {
+		return 0
+	}
+	return len(s.Pixels)
 }
 
 func (s *stage) add(took time.Duration, bytes int) {
@@ -144,15 +179,15 @@ func (s *stage) add(took time.Duration, bytes int) {
 }
 
 // size counts a decoded sample.
-func (t *trial) size(h, w int) {
+func (t *trial) size(d extent) {
 	if t.samples++; t.samples == 1 {
-		t.least, t.most = [2]int{h, w}, [2]int{h, w}
+		t.least, t.most = d, d
 	}
-	if h*w < t.least[0]*t.least[1] {
-		t.least = [2]int{h, w}
+	if d.pixels() < t.least.pixels() {
+		t.least = d
 	}
-	if h*w > t.most[0]*t.most[1] {
-		t.most = [2]int{h, w}
+	if d.pixels() > t.most.pixels() {
+		t.most = d
 	}
 }
 
@@ -161,9 +196,9 @@ func (t *trial) text(i loader.Info) string {
 	if t.samples == 0 {
 		return "no sample was loaded\n"
 	}
-	size := fmt.Sprintf("%dx%d", t.least[0], t.least[1])
+	size := t.least.String()
 	if t.least != t.most {
-		size += fmt.Sprintf(" to %dx%d", t.most[0], t.most[1])
+		size += " to " + t.most.String()
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s tried, spread over the set, on one thread; they decode to %s\n",
@@ -171,11 +206,14 @@ func (t *trial) text(i loader.Info) string {
 	all := stage{name: "all"}
 	for _, s := range []stage{t.read, t.decode, t.transform} {
 		all.add(s.took, 0)
-		note := ""
-		if s.name == t.read.name {
-			note = "  as the page cache stands"
+		note := figures.Prose.Transfer(float64(s.bytes) / max(s.took, 1).Seconds())
+		switch {
+		case s.name == t.read.name:
+			note += "  as the page cache stands"
+		case s.bytes == 0:
+			note = "stored as it is used"
 		}
-		fmt.Fprintf(&b, "  %-9s %10s samples/s  %s%s\n", s.name, s.rate(t.samples), figures.Prose.Transfer(float64(s.bytes)/max(s.took, 1).Seconds()), note)
+		fmt.Fprintf(&b, "  %-9s %10s samples/s  %s\n", s.name, s.rate(t.samples), note)
 	}
 	fmt.Fprintf(&b, "  %-9s %10s samples/s\n", all.name, all.rate(t.samples))
 	return b.String()

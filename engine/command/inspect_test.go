@@ -49,7 +49,7 @@ func TestInspect(t *testing.T) {
 
 // TestInspectIsBounded: in samples, in time, and by the user.
 func TestInspectIsBounded(t *testing.T) {
-	ds, tf, err := format.Open(tiny(t))
+	ds, tf, err := format.Open(t.Context(), tiny(t), format.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestInspectIsBounded(t *testing.T) {
 
 // TestInspectPanics: a decoder that panics ends the trial with the sample's number.
 func TestInspectPanics(t *testing.T) {
-	ds, tf, err := format.Open(tiny(t))
+	ds, tf, err := format.Open(t.Context(), tiny(t), format.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestPermission(t *testing.T) {
 			}
 			defer func() { _ = os.Chmod(shut, 0o755) }() // so that it can be removed
 			asNobody(t, func() {
-				_, _, err := Open(path)
+				_, _, err := Open(t.Context(), path, Options{})
 				if !errors.Is(err, fs.ErrPermission) {
 					t.Fatalf("err = %v", err)
 				}

@@ -2,6 +2,7 @@
 package format
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,52 +14,78 @@ import (
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format/cifar"
 	"dev.gpustall/loader/format/imagefolder"
+	"dev.gpustall/loader/format/npy"
 	"dev.gpustall/loader/format/records"
+	"dev.gpustall/loader/format/shards"
 	"dev.gpustall/loader/transform"
 )
 
 // ErrUnknown is wrapped by Open's error when a path holds no known form of data.
 var ErrUnknown = errors.New("no data set of a known form")
 
-// kind is one form: how its splits are opened and what makes samples of it.
+// Options of opening.
+type Options struct {
+	Cache    string                // a folder to keep indexes of shards in; empty: none are kept
+	Progress func(done, total int) // shards walked so far, where they are; may be nil
+}
+
+// opener opens one split of one form, with the transform for it.
+type opener func(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error)
+
+// kind is one form: how its splits are opened.
 type kind struct {
-	open, test  func(path string) (loader.Dataset, error)
-	train, eval loader.Transform
-	not         error // what open's error wraps when the path holds something else
+	train, eval opener // eval is nil where the form has none
+	not         error  // what their errors wrap when the path holds something else
+	file        bool   // it may be a single file
 }
 
 func kinds() []kind {
 	return []kind{
-		{widen(cifar.Open), widen(cifar.OpenTest), transform.CIFARTrain(), transform.CIFAREval(), cifar.ErrNotCIFAR},
-		{widen(records.Open), nil, records.Transform{}, nil, records.ErrNotRecords},
-		{widen(imagefolder.Open), widen(imagefolder.OpenTest), transform.ImageNetTrain(imagefolder.Size), transform.ImageNetEval(imagefolder.Size), imagefolder.ErrNotFolder},
+		{plain(cifar.Open, transform.CIFARTrain()), plain(cifar.OpenTest, transform.CIFAREval()), cifar.ErrNotCIFAR, true},
+		{sharded(shards.Open, transform.ImageNetTrain(shards.Size)), sharded(shards.OpenTest, transform.ImageNetEval(shards.Size)), shards.ErrNotShards, true},
+		{plain(records.Open, records.Transform{}), nil, records.ErrNotRecords, false},
+		{plain(imagefolder.Open, transform.ImageNetTrain(imagefolder.Size)), plain(imagefolder.OpenTest, transform.ImageNetEval(imagefolder.Size)), imagefolder.ErrNotFolder, false},
 	}
 }
 
-// widen spares the interface a typed nil.
-func widen[D loader.Dataset](open func(string) (D, error)) func(string) (loader.Dataset, error) {
-	return func(path string) (loader.Dataset, error) {
+// plain is the opener of a form that needs a path only.
+func plain[D loader.Dataset](open func(string) (D, error), t loader.Transform) opener {
+	return func(_ context.Context, path string, _ Options) (loader.Dataset, loader.Transform, error) {
 		d, err := open(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return d, nil
+		return d, t, nil
+	}
+}
+
+// sharded is the opener of shards: of images, for which t is, or of arrays.
+func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset, error), t loader.Transform) opener {
+	return func(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
+		d, err := open(ctx, path, shards.Options{Cache: o.Cache, Progress: o.Progress})
+		if err != nil {
+			return nil, nil, err
+		}
+		if h, ok := d.Arrays(); ok {
+			return d, npy.Transform{Type: h.Type}, nil
+		}
+		return d, t, nil
 	}
 }
 
 // Open finds out what path is and opens its training split, with the transform
 // that people train with on such data. The error of a damaged data set is its
 // format's; that of something else says what was looked for.
-func Open(path string) (loader.Dataset, loader.Transform, error) {
-	return open(path, func(k kind) (func(string) (loader.Dataset, error), loader.Transform) { return k.open, k.train })
+func Open(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
+	return open(ctx, path, o, func(k kind) opener { return k.train })
 }
 
 // OpenTest opens the evaluation split, with the transform without randomness.
-func OpenTest(path string) (loader.Dataset, loader.Transform, error) {
-	return open(path, func(k kind) (func(string) (loader.Dataset, error), loader.Transform) { return k.test, k.eval })
+func OpenTest(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
+	return open(ctx, path, o, func(k kind) opener { return k.eval })
 }
 
-func open(path string, of func(kind) (func(string) (loader.Dataset, error), loader.Transform)) (loader.Dataset, loader.Transform, error) {
+func open(ctx context.Context, path string, o Options, of func(kind) opener) (loader.Dataset, loader.Transform, error) {
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fault.New("open data", path, "there is no such file or folder", "check the path, or make a data set with gpustall data make").Because(err)
@@ -71,23 +98,20 @@ func open(path string, of func(kind) (func(string) (loader.Dataset, error), load
 		return nil, nil, fault.File(err, "open data", path, "check the disk")
 	}
 	for _, k := range kinds() {
-		open, t := of(k)
-		if open == nil {
+		open := of(k)
+		if open == nil || !st.IsDir() && !k.file {
 			continue
 		}
-		d, err := open(path)
+		d, t, err := open(ctx, path, o)
 		if err == nil {
 			return d, t, nil
 		}
 		if !errors.Is(err, k.not) {
 			return nil, nil, err
 		}
-		if !st.IsDir() {
-			break // only CIFAR-10 comes as a file
-		}
 	}
 	return nil, nil, fault.New("open data", path,
-		fmt.Sprintf("%v: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for records (a folder of %s files) and for an image folder (a folder for each class with images)", ErrUnknown, records.Ext),
+		fmt.Sprintf("%v: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for shards (a folder of %s files), for records (a folder of %s files) and for an image folder (a folder for each class with images)", ErrUnknown, shards.Ext, records.Ext),
 		"name one of those, or make one with gpustall data make").Because(ErrUnknown)
 }
 

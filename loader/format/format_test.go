@@ -32,10 +32,10 @@ func TestOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, split := range []struct {
-				open func(string) (loader.Dataset, loader.Transform, error)
+				open func(context.Context, string, Options) (loader.Dataset, loader.Transform, error)
 				n    int
 			}{{Open, 20}, {OpenTest, tt.test}} {
-				d, tr, err := split.open(dir)
+				d, tr, err := split.open(ctx, dir, Options{})
 				if split.n == 0 {
 					if !errors.Is(err, ErrUnknown) {
 						t.Errorf("err = %v", err)
@@ -93,7 +93,7 @@ func TestErrors(t *testing.T) {
 		damaged:                    "5 bytes is not a whole number",
 		empty:                      "cats holds no image",
 	} {
-		d, tr, err := Open(path)
+		d, tr, err := Open(t.Context(), path, Options{})
 		if err == nil || d != nil || tr != nil {
 			t.Errorf("%s: %v, %v, %v", path, d, tr, err)
 			continue

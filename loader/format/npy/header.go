@@ -1,0 +1,292 @@
+// Package npy reads NumPy's .npy files (NEP 1, format versions 1.0 to 3.0), as arrays of
+// one sample each: (C,T,H,W) is a clip, (C,H,W) an image of C channels, (H,W) one of one
+// channel and (N) a row of numbers. Elements are uint8, float16 or float32, in C order and
+// little-endian, which is what numpy.save writes.
+package npy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/loader"
+)
+
+// Type is the type of an array's elements, as NumPy spells it.
+type Type string
+
+// The types that are read.
+const (
+	Uint8   Type = "|u1"
+	Float16 Type = "<f2"
+	Float32 Type = "<f4"
+)
+
+// Size of an element in bytes.
+func (t Type) Size() int {
+	switch t {
+	case Uint8:
+		return 1
+	case Float16:
+		return 2
+	}
+	return 4
+}
+
+// name is the type in NumPy's words.
+func (t Type) name() string {
+	return map[Type]string{Uint8: "uint8", Float16: "float16", Float32: "float32"}[t]
+}
+
+// Shape is an array's dimensions, the slowest first.
+type Shape []int
+
+// String is the shape as NumPy writes it.
+func (s Shape) String() string {
+	var b strings.Builder
+	b.WriteByte('(')
+	for i, n := range s {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(n))
+	}
+	if len(s) == 1 {
+		b.WriteByte(',')
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+// CTHW are the shape's channels, frames, rows and columns; frames are 0 where it has none.
+func (s Shape) CTHW() (c, t, h, w int) {
+	switch len(s) {
+	case 1:
+		return 1, 0, 1, s[0]
+	case 2:
+		return 1, 0, s[0], s[1]
+	case 3:
+		return s[0], 0, s[1], s[2]
+	}
+	return s[0], s[1], s[2], s[3]
+}
+
+// Header is what a file says of its array.
+type Header struct {
+	Type  Type
+	Shape Shape
+	Start int // where the elements begin, in bytes
+	Bytes int // of the elements
+}
+
+// String is the header in words: "float16 (3,16,112,112)".
+func (h *Header) String() string { return h.Type.name() + " " + h.Shape.String() }
+
+// Bounds on what a header may say.
+const (
+	maxHeader = 1 << 16 // bytes of its text; numpy.load refuses more than 10,000 unless told
+	maxDims   = 4
+	maxBytes  = 1 << 30 // of an array
+)
+
+const (
+	magic      = "\x93NUMPY"
+	mendWrite  = "write it again with numpy.save"
+	mendArrays = "save the sample as a C-ordered array of uint8, float16 or float32 with 1 to 4 dimensions"
+)
+
+// Parse reads the header of a file that begins with b.
+func Parse(b []byte) (Header, error) {
+	text, start, err := preamble(b)
+	if err != nil {
+		return Header{}, err
+	}
+	d, err := parseDict(text)
+	if err != nil {
+		return Header{}, fault.Reason("its npy header is damaged: "+err.Error(), mendWrite)
+	}
+	h := Header{Type: Type(d.descr), Shape: d.shape, Start: start}
+	switch {
+	case h.Type == "=u1" || h.Type == "<u1" || h.Type == ">u1": // one byte has no order
+		h.Type = Uint8
+	case h.Type != Uint8 && h.Type != Float16 && h.Type != Float32:
+		return Header{}, fault.Reason(fmt.Sprintf("its elements are %q, which is none of |u1 (uint8), <f2 (float16) and <f4 (float32)", d.descr), mendArrays)
+	}
+	if d.fortran && len(d.shape) > 1 {
+		return Header{}, fault.Reason("its array is in Fortran order", "save numpy.ascontiguousarray of it")
+	}
+	if len(d.shape) < 1 || len(d.shape) > maxDims {
+		return Header{}, fault.Reason(fmt.Sprintf("its array has %d dimensions", len(d.shape)), mendArrays)
+	}
+	h.Bytes = h.Type.Size()
+	for _, n := range d.shape {
+		if n < 1 || n > maxBytes/h.Bytes {
+			return Header{}, fault.Reason(fmt.Sprintf("its shape %s is not one of 1 to %d bytes", d.shape, maxBytes), mendArrays)
+		}
+		h.Bytes *= n
+	}
+	return h, nil
+}
+
+// preamble finds the header's text, and where the elements begin.
+func preamble(b []byte) (text []byte, start int, err error) {
+	short := fault.Reason(fmt.Sprintf("it is truncated in its npy header, after %d bytes", len(b)), mendWrite)
+	if !bytes.HasPrefix(b, []byte(magic)[:min(len(b), len(magic))]) {
+		return nil, 0, fault.Reason("it does not begin as a .npy file does", mendWrite)
+	}
+	if len(b) < len(magic)+4 {
+		return nil, 0, short
+	}
+	var n uint64
+	switch major := b[len(magic)]; major {
+	case 1:
+		start = len(magic) + 4
+		n = uint64(binary.LittleEndian.Uint16(b[len(magic)+2:]))
+	case 2, 3:
+		if start = len(magic) + 6; len(b) < start {
+			return nil, 0, short
+		}
+		n = uint64(binary.LittleEndian.Uint32(b[len(magic)+2:]))
+	default:
+		return nil, 0, fault.Reason(fmt.Sprintf("it is of version %d of the npy format, and 1 to 3 are known", major), mendWrite)
+	}
+	if n > maxHeader {
+		return nil, 0, fault.Reason(fmt.Sprintf("its npy header claims %d bytes, more than the %d that it may have", n, maxHeader), mendWrite)
+	}
+	if uint64(len(b)-start) < n {
+		return nil, 0, short
+	}
+	return b[start : start+int(n)], start + int(n), nil
+}
+
+// dict is the header's text, a Python dictionary.
+type dict struct {
+	descr   string
+	fortran bool
+	shape   Shape
+}
+
+// parseDict reads {'descr': '<f2', 'fortran_order': False, 'shape': (3, 16), }: the three keys
+// in any order, each once.
+func parseDict(text []byte) (d dict, err error) {
+	p := parser{text}
+	seen := map[string]bool{}
+	if !p.take("{") {
+		return d, fmt.Errorf("no dictionary")
+	}
+	for !p.take("}") {
+		key, ok := p.str()
+		if !ok || seen[key] || !p.take(":") {
+			return d, fmt.Errorf("a key is missing or there twice")
+		}
+		seen[key] = true
+		switch key {
+		case "descr":
+			if d.descr, ok = p.str(); !ok {
+				return d, fmt.Errorf("its descr is no plain type")
+			}
+		case "fortran_order":
+			if d.fortran = p.take("True"); !d.fortran && !p.take("False") {
+				return d, fmt.Errorf("its fortran_order is neither True nor False")
+			}
+		case "shape":
+			if d.shape, ok = p.tuple(); !ok {
+				return d, fmt.Errorf("its shape is no tuple of whole numbers")
+			}
+		default:
+			return d, fmt.Errorf("it has a key %q", key)
+		}
+		if !p.take(",") {
+			if p.take("}") {
+				break
+			}
+			return d, fmt.Errorf("no comma after %s", key)
+		}
+	}
+	if len(seen) != 3 {
+		return d, fmt.Errorf("it has %d of the keys descr, fortran_order and shape", len(seen))
+	}
+	return d, nil
+}
+
+// parser walks over a Python literal.
+type parser struct{ rest []byte }
+
+func (p *parser) take(token string) bool {
+	p.rest = bytes.TrimLeft(p.rest, " \t\n")
+	rest, ok := bytes.CutPrefix(p.rest, []byte(token))
+	if ok {
+		p.rest = rest
+	}
+	return ok
+}
+
+func (p *parser) str() (string, bool) {
+	for _, quote := range []string{"'", `"`} {
+		if p.take(quote) {
+			s, rest, ok := bytes.Cut(p.rest, []byte(quote))
+			if p.rest = rest; len(s) > 64 {
+				return "", false
+			}
+			return string(s), ok
+		}
+	}
+	return "", false
+}
+
+func (p *parser) tuple() (s Shape, ok bool) {
+	if !p.take("(") {
+		return nil, false
+	}
+	for !p.take(")") {
+		n := 0
+		for n < len(p.rest) && '0' <= p.rest[n] && p.rest[n] <= '9' {
+			n++
+		}
+		v, err := strconv.Atoi(string(p.rest[:n]))
+		if err != nil || v > math.MaxInt32 || len(s) > 32 {
+			return nil, false
+		}
+		s = append(s, v)
+		p.rest = p.rest[n:]
+		p.take("L") // Python 2's long
+		if comma := p.take(","); !comma && (len(s) == 1 || !bytes.HasPrefix(p.rest, []byte(")"))) {
+			return nil, false
+		}
+		p.rest = bytes.TrimLeft(p.rest, " ")
+	}
+	return s, true
+}
+
+// check refuses an array of a file of so many bytes that is not as h says.
+func (h *Header) check(got *Header, size int) error {
+	if size-got.Start < got.Bytes {
+		return fault.Reason(fmt.Sprintf("it is truncated: its array of %s takes %d bytes, and there are %d", got, got.Bytes, size-got.Start), mendWrite)
+	}
+	if size-got.Start > got.Bytes {
+		return fault.Reason(fmt.Sprintf("%d bytes follow its array of %s", size-got.Start-got.Bytes, got), mendWrite)
+	}
+	if got.Type != h.Type {
+		return fault.Reason(fmt.Sprintf("its array is %s where the data set's first is %s", got, h), "save all samples with one dtype")
+	}
+	if len(got.Shape) == len(h.Shape) {
+		same := true
+		for i := range h.Shape {
+			same = same && got.Shape[i] == h.Shape[i]
+		}
+		if same {
+			return nil
+		}
+	}
+	return fault.Reason(fmt.Sprintf("its array is %s where the data set's first is %s", got, h), "save all samples with one shape: a batch is one array")
+}
+
+// Info is what h says of a data set whose samples are like it.
+func (h *Header) Info(i *loader.Info) {
+	i.C, i.T, i.H, i.W = h.Shape.CTHW()
+	i.Float = h.Type != Uint8
+}

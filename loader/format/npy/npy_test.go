@@ -1,0 +1,153 @@
+package npy
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/loader"
+)
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestGoldens: what NumPy wrote is found again, at its place in a batch.
+func TestGoldens(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		info       string
+	}{
+		{"clip-f2.npy", "float16 (3,2,4,5)", "2x4x5x3"},
+		{"version2-f2.npy", "float16 (3,2,4,5)", "2x4x5x3"},
+		{"image-f4.npy", "float32 (3,4,5)", "4x5x3"},
+		{"grey-u1.npy", "uint8 (4,5)", "4x5x1"},
+		{"row-f4.npy", "float32 (20,)", "1x20x1"},
+	} {
+		s := loader.Sample{Raw: read(t, tt.name)}
+		h, err := Parse(s.Raw)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		var info loader.Info
+		h.Info(&info)
+		if h.String() != tt.want || info.Shape() != tt.info || info.Float != (h.Type != Uint8) {
+			t.Errorf("%s: %s, %s, want %s, %s", tt.name, &h, info.Shape(), tt.want, tt.info)
+		}
+		if err := Decode(&s, &h); err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]float32, info.Values())
+		Transform{h.Type}.Host(&s, nil, dst)
+		scale := map[Type]float32{Uint8: 255}[h.Type]
+		if scale == 0 {
+			scale = 8
+		}
+		pixels := max(info.T, 1) * info.H * info.W
+		for i := range dst { // pixel, channel
+			c, p := i%info.C, i/info.C
+			if want := float32(c*pixels+p) / scale; dst[i] != want {
+				t.Fatalf("%s: channel %d of pixel %d is %v, want %v", tt.name, c, p, dst[i], want)
+			}
+		}
+	}
+}
+
+// TestRefusals: each says what the array is, and how to save it.
+func TestRefusals(t *testing.T) {
+	clip := read(t, "clip-f2.npy")
+	for name, want := range map[string]string{
+		"bad-f8.npy": `"<f8"`, "bad-bigendian.npy": `">f4"`, "bad-fortran.npy": "Fortran order", "bad-struct.npy": "no plain type",
+		"bad-scalar.npy": "0 dimensions", "bad-deep.npy": "5 dimensions", "bad-empty.npy": "(0,3)",
+	} {
+		if _, err := Parse(read(t, name)); err == nil || !strings.Contains(err.Error(), want) || fault.Explain(err).Mend == "" {
+			t.Errorf("%s: %v does not say %q", name, err, want)
+		}
+	}
+	for want, b := range map[string][]byte{
+		"does not begin": []byte("JUNK and more"), "truncated in its npy header": clip[:40], "after 0 bytes": {},
+		"version 9": bytes.Replace(clip, []byte("NUMPY\x01"), []byte("NUMPY\x09"), 1), `a key "shope"`: bytes.Replace(clip, []byte("shape"), []byte("shope"), 1),
+		"its array of float16 (3,2,4,5) takes 240 bytes, and there are 239": clip[:len(clip)-1], "1 bytes follow": append(bytes.Clone(clip), 0),
+	} {
+		h, err := Parse(clip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Decode(&loader.Sample{Raw: b}, &h); err == nil || !strings.Contains(err.Error(), want) || fault.Explain(err).Mend == "" {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	h, _ := Parse(clip)
+	for _, name := range []string{"image-f4.npy", "grey-u1.npy"} {
+		if err := Decode(&loader.Sample{Raw: read(t, name)}, &h); err == nil || !strings.Contains(err.Error(), "where the data set's first is float16 (3,2,4,5)") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestHalf: all of float16, against its definition.
+func TestHalf(t *testing.T) {
+	for i := range 1 << 16 {
+		exponent, fraction := i>>10&31, float64(i&1023)/1024
+		want := math.Ldexp(1+fraction, exponent-15)
+		switch {
+		case exponent == 0:
+			want = math.Ldexp(fraction, -14)
+		case exponent == 31 && fraction == 0:
+			want = math.Inf(1)
+		case exponent == 31:
+			want = math.NaN()
+		}
+		want = math.Copysign(want, float64(1-2*(i>>15)))
+		got := float64(Half(uint16(i)))
+		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) && !math.IsNaN(want) {
+			t.Fatalf("%#04x is %v, want %v", i, got, want)
+		}
+	}
+}
+
+// FuzzParse: nothing panics, and what is accepted can be decoded and has the size it claims.
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.npy")
+	for _, name := range files {
+		f.Add(read(f, filepath.Base(name)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := Parse(b)
+		if err != nil {
+			if e := fault.Explain(err); e.Mend == "" || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		var info loader.Info
+		h.Info(&info)
+		if info.Values()*h.Type.Size() != h.Bytes || h.Start > len(b) {
+			t.Errorf("%s: %d bytes from %d", &h, h.Bytes, h.Start)
+		}
+		s := loader.Sample{Raw: b}
+		if err := Decode(&s, &h); err == nil && len(s.Pixels) != h.Bytes {
+			t.Errorf("%d bytes for %s", len(s.Pixels), fmt.Sprint(&h))
+		}
+	})
+}
+
+func BenchmarkHost(b *testing.B) {
+	s := loader.Sample{C: 3, T: 16, H: 112, W: 112, Pixels: make([]byte, 2*3*16*112*112)}
+	dst := make([]float32, len(s.Pixels)/2)
+	b.SetBytes(int64(len(s.Pixels)))
+	for b.Loop() {
+		Transform{Float16}.Host(&s, nil, dst)
+	}
+}

@@ -1,0 +1,89 @@
+package npy
+
+import (
+	"encoding/binary"
+	"math"
+
+	"dev.gpustall/loader"
+)
+
+// Decode finds the array in s.Raw and has s.Pixels be its bytes: elements of h.Type, by
+// channel, frame, row and column. What differs from h is an error.
+func Decode(s *loader.Sample, h *Header) error {
+	got, err := Parse(s.Raw)
+	if err != nil {
+		return err
+	}
+	if err := h.check(&got, len(s.Raw)); err != nil {
+		return err
+	}
+	s.Pixels = s.Raw[got.Start : got.Start+got.Bytes]
+	s.C, s.T, s.H, s.W = got.Shape.CTHW()
+	return nil
+}
+
+// Transform turns arrays of one type into float32 and puts the channels last: THWC. Pixels
+// (uint8) become 0 to 1; floating point numbers stay as they are, since nobody but who made
+// them knows what they mean. There is no randomness.
+type Transform struct{ Type Type }
+
+// Host converts s.Pixels.
+func (t Transform) Host(s *loader.Sample, _ *loader.RNG, dst []float32) {
+	rows := max(s.T, 1) * s.H // of all frames
+	plane := rows * s.W       // elements of a channel
+	for c := range s.C {
+		for r := range rows {
+			from := c*plane + r*s.W
+			t.row(dst[r*s.W*s.C+c:], s.C, s.Pixels[from*t.Type.Size():(from+s.W)*t.Type.Size()])
+		}
+	}
+}
+
+// row converts a row of elements to every step-th place of dst.
+func (t Transform) row(dst []float32, step int, src []byte) {
+	switch t.Type {
+	case Uint8:
+		for i, v := range src {
+			dst[i*step] = float32(v) / 255
+		}
+	case Float16:
+		for i := 0; i+1 < len(src); i += 2 {
+			dst[i/2*step] = Half(binary.LittleEndian.Uint16(src[i:]))
+		}
+	default:
+		for i := 0; i+3 < len(src); i += 4 {
+			dst[i/4*step] = math.Float32frombits(binary.LittleEndian.Uint32(src[i:]))
+		}
+	}
+}
+
+// Device puts the channels of uint8 arrays last and leaves the division to the device. Of
+// the others there is nothing to send (loader.Info.Float).
+func (t Transform) Device(s *loader.Sample, _ *loader.RNG, dst []byte, aug *[4]int32) {
+	*aug = [4]int32{}
+	plane := max(s.T, 1) * s.H * s.W
+	if t.Type != Uint8 {
+		clear(dst)
+		return
+	}
+	for c := range s.C {
+		for i, v := range s.Pixels[c*plane : (c+1)*plane] {
+			dst[i*s.C+c] = v
+		}
+	}
+}
+
+// Normalisation is none.
+func (Transform) Normalisation() (mean, std [4]float32) { return mean, [4]float32{1, 1, 1, 1} }
+
+// Half is the value of a float16 (IEEE 754 binary16).
+func Half(h uint16) float32 {
+	// Exponent and fraction, moved to float32's places, are too small by the difference of
+	// the biases, 127-15; the product is exact, for numbers below 2^-14 too.
+	bits := uint32(h&0x7fff) << 13
+	v := math.Float32bits(math.Float32frombits(bits) * 0x1p112)
+	if h&0x7c00 == 0x7c00 { // infinite, or not a number
+		v = bits | 0x7f800000
+	}
+	return math.Float32frombits(v | uint32(h&0x8000)<<16)
+}

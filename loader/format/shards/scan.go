@@ -1,0 +1,302 @@
+package shards
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/fault"
+)
+
+// entry is one sample of a shard.
+type entry struct {
+	off   int64  // of its image or array in the shard
+	size  uint32 // of that, in bytes
+	label int32  // none: it has no class
+	sum   uint32 // of the image or array, CRC-32C; 0: none was written
+	key   uint32 // where its key ends in index.keys; it begins where the one before ends
+}
+
+const none = -1 // label of a sample without a class
+
+// kind is what the samples of a shard hold.
+type kind uint8
+
+const (
+	images kind = iota + 1
+	arrays
+)
+
+func (k kind) String() string {
+	return map[kind]string{images: "images", arrays: ".npy arrays"}[k]
+}
+
+// index is what a walk over a shard's headers finds.
+type index struct {
+	kind    kind
+	keys    []byte
+	entries []entry
+}
+
+func (x *index) key(i int) string {
+	from := uint32(0)
+	if i > 0 {
+		from = x.entries[i-1].key
+	}
+	return string(x.keys[from:x.entries[i].key])
+}
+
+// extensions that hold a sample, by what it is.
+var extensions = map[string]kind{
+	"jpg": images, "jpeg": images, "png": images, "ppm": images, "bmp": images, "pgm": images,
+	"tif": images, "tiff": images, "webp": images, "npy": arrays,
+}
+
+// Bounds on what a shard may hold.
+const (
+	maxSample  = 1 << 30   // bytes of an image or array
+	maxLabel   = 1 << 20   // the largest class
+	maxJSON    = 1 << 20   // bytes of a .json that is looked into
+	maxKeys    = 1<<32 - 1 // bytes of all keys of a shard
+	maxSamples = 1 << 28   // of a shard
+)
+
+const (
+	mendShard = "copy or pack the shard again"
+	mendClass = "give each sample a .cls with the number of its class, or a .json with a number named label, cls or class"
+)
+
+// split is WebDataset's: the key is the path up to the first dot of the file's name, the
+// extension what follows that, in lower case. False for what has none of either.
+func split(name string) (key, ext string, ok bool) {
+	base := strings.LastIndexByte(name, '/') + 1
+	dot := strings.IndexByte(name[base:], '.')
+	if dot <= 0 {
+		return "", "", false
+	}
+	return name[:base+dot], strings.ToLower(name[base+dot+1:]), true
+}
+
+// walk reads the headers of an uncompressed tar of so many bytes, and the classes.
+func walk(r io.ReaderAt, size int64) (*index, error) {
+	w := &window{r: r, size: size}
+	t := tar.NewReader(w)
+	g := grouper{x: &index{}}
+	for {
+		at := w.pos
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			if at = w.pos; size == 0 || at >= size && !ended(r, size) {
+				return nil, g.fault(size, "the shard ends without the two empty blocks that end a tar: it is truncated", mendShard)
+			}
+			if err := g.flush(); err != nil {
+				return nil, err
+			}
+			return g.x, nil
+		}
+		if err != nil {
+			return nil, g.broken(err, w, at)
+		}
+		if h.Typeflag == tar.TypeGNUSparse || slices.ContainsFunc(keysOf(h.PAXRecords), func(k string) bool { return strings.HasPrefix(k, "GNU.sparse.") }) {
+			return nil, g.fault(w.pos, fmt.Sprintf("%s is a sparse file", fault.Path(h.Name)), "write the shard without --sparse")
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		if err := g.add(h, w.pos, t); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func keysOf(m map[string]string) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// ended reports whether a tar of that size ends in a block of zeros.
+func ended(r io.ReaderAt, size int64) bool {
+	var last [512]byte
+	n, _ := r.ReadAt(last[:], max(0, size-int64(len(last))))
+	return n == len(last) && last == [512]byte{}
+}
+
+// grouper makes samples of the files of a shard: those that follow one another and have
+// the same key.
+type grouper struct {
+	x     *index
+	key   string
+	begun bool // there is a sample at hand
+	at    int64
+	exts  []string
+	e     entry
+	kind  kind
+	cls   bool // its label is a .cls's, which counts for more than a .json's
+}
+
+// add takes the next file, whose content begins at off and can be read from r.
+func (g *grouper) add(h *tar.Header, off int64, r io.Reader) error {
+	key, ext, ok := split(h.Name)
+	if !ok {
+		return nil // WebDataset skips it too
+	}
+	if !g.begun || key != g.key {
+		if err := g.flush(); err != nil {
+			return err
+		}
+		g.begun, g.key, g.at, g.exts, g.kind, g.cls = true, key, off, g.exts[:0], 0, false
+		g.e = entry{label: none}
+	}
+	if slices.Contains(g.exts, ext) {
+		return g.fault(off, fmt.Sprintf("the sample has two files .%s", fault.Path(ext)), "give each sample a key of its own")
+	}
+	g.exts = append(g.exts, ext)
+	sum, summed := checksum(h)
+	switch k := extensions[ext]; {
+	case k != 0 && g.kind == 0:
+		if h.Size > maxSample {
+			return g.fault(off, fmt.Sprintf("%d bytes, more than the %d that a sample may have", h.Size, maxSample), "leave it out")
+		}
+		g.kind, g.e.off, g.e.size, g.e.sum = k, off, uint32(h.Size), sum
+	case k != 0:
+		return g.fault(off, fmt.Sprintf("the sample has two images or arrays, .%s the second", fault.Path(ext)), "name what is no input otherwise: mask.png is one, .png the input")
+	case ext == "cls" || ext == "json" && !g.cls && h.Size <= maxJSON:
+		b, err := io.ReadAll(io.LimitReader(r, min(h.Size, maxJSON)))
+		if err == nil && int64(len(b)) < min(h.Size, maxJSON) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return g.fault(off, fmt.Sprintf("%v in .%s: the shard is truncated or damaged", err, ext), fault.Mend(err, mendShard))
+		}
+		if summed && crc32.Checksum(b, castagnoli) != sum {
+			return g.fault(off, fmt.Sprintf("its .%s does not have the checksum that was written: it is damaged", ext), mendShard)
+		}
+		return g.class(ext, b, off)
+	}
+	return nil
+}
+
+// class takes the class from a .cls or .json file.
+func (g *grouper) class(ext string, b []byte, off int64) error {
+	var label int64
+	var err error
+	if ext == "cls" {
+		text := strings.TrimSpace(string(b[:min(len(b), 32)]))
+		if label, err = strconv.ParseInt(text, 10, 64); err != nil || len(b) > 32 {
+			return g.fault(off, fmt.Sprintf("its .cls is %q, not a number", text), mendClass)
+		}
+		g.cls = true
+	} else {
+		var found bool
+		if label, found = labelOf(b); !found {
+			return nil // it says other things
+		}
+	}
+	if label < 0 || label > maxLabel {
+		return g.fault(off, fmt.Sprintf("its class is %d, not one of 0 to %d", label, maxLabel), mendClass)
+	}
+	g.e.label = int32(label)
+	return nil
+}
+
+// labelOf finds the class in a .json: a number named label, cls or class.
+func labelOf(b []byte) (int64, bool) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(b, &fields) != nil {
+		return 0, false
+	}
+	for _, name := range []string{"label", "cls", "class"} {
+		if n, err := strconv.ParseInt(string(bytes.TrimSpace(fields[name])), 10, 64); err == nil {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// flush ends the sample at hand.
+func (g *grouper) flush() error {
+	if !g.begun {
+		return nil
+	}
+	if g.begun = false; g.kind == 0 {
+		return g.fault(g.at, fmt.Sprintf("the sample holds neither an image nor a .npy array, only .%s", fault.Path(strings.Join(g.exts, " ."))),
+			"leave it out, or name the input .jpg, .png or .npy")
+	}
+	if g.x.kind == 0 {
+		g.x.kind = g.kind
+	}
+	if g.kind != g.x.kind {
+		return g.fault(g.at, fmt.Sprintf("the sample is one of %s among %s", g.kind, g.x.kind), "give images and arrays folders of their own")
+	}
+	if len(g.x.keys)+len(g.key) > maxKeys || len(g.x.entries) >= maxSamples {
+		return g.fault(g.at, "the shard has too many samples", "pack it into smaller shards")
+	}
+	g.x.keys = append(g.x.keys, g.key...)
+	g.e.key = uint32(len(g.x.keys))
+	g.x.entries = append(g.x.entries, g.e)
+	return nil
+}
+
+// fault is an error at a byte of the shard, which the caller names.
+func (g *grouper) fault(at int64, reason, mend string) error {
+	where := fmt.Sprintf("at byte %d", at)
+	if g.key != "" {
+		where = fmt.Sprintf("sample %s at byte %d", fault.Path(g.key), at)
+	}
+	return fault.Reason(where+": "+reason, mend)
+}
+
+// broken is what archive/tar makes of a damaged file.
+func (g *grouper) broken(err error, w *window, at int64) error {
+	switch {
+	case w.stuck != nil:
+		return fault.Reason(fmt.Sprintf("at byte %d: %v", w.pos, w.stuck), fault.Mend(w.stuck, "check the disk")).Because(w.stuck)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.Reason(fmt.Sprintf("%sthe shard ends at byte %d in the middle of a file: it is truncated", g.after(), w.size), mendShard).Because(err)
+	case errors.Is(err, tar.ErrHeader) && at == 0 && !g.begun:
+		return fault.Reason("it is not a tar file", "name a folder of .tar files, uncompressed").Because(errNotTar)
+	case errors.Is(err, tar.ErrHeader):
+		return fault.Reason(fmt.Sprintf("%sthe header before byte %d is damaged: its checksum does not match", g.after(), w.pos), mendShard).Because(err)
+	}
+	return fault.Reason(fmt.Sprintf("%s%v, before byte %d", g.after(), err, w.pos), mendShard).Because(err)
+}
+
+// after says after which sample something is wrong.
+func (g *grouper) after() string {
+	if g.key == "" {
+		return ""
+	}
+	return fmt.Sprintf("after sample %s: ", fault.Path(g.key))
+}
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	errNotTar  = errors.New("not a tar file")
+)
+
+// sumName is what a file's owning group is called where it holds the CRC-32C of the file:
+// tar has checksums of headers only, readers of WebDataset do not look at the group, and
+// the header's own checksum covers it.
+const sumName = "crc32c-"
+
+func checksum(h *tar.Header) (uint32, bool) {
+	text, ok := strings.CutPrefix(h.Gname, sumName)
+	if !ok || len(text) != 8 {
+		return 0, false
+	}
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		return 0, false
+	}
+	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]), true
+}

@@ -1,0 +1,411 @@
+// Package shards reads WebDataset's tar shards: a folder of uncompressed .tar files in which
+// the files that make up a sample follow one another and share a key, the path up to the
+// first dot of the name: 000017.jpg, 000017.cls. A sample's input is an image (.jpg .png
+// .webp … see codec) or an array (.npy), its class a number in a .cls or in a .json. A
+// folder train holds the training split, val, valid or test the evaluation split.
+//
+// An uncompressed tar is an index of itself: walking over its headers, once, tells where
+// each sample lies, and reading one is one read at that place. So samples are served by
+// index, in whatever order the loader asks, and its promises hold without more: every sample
+// exactly once an epoch and the same batches from the same seed, whatever the workers. The
+// order keeps to the shards (loader.Grouped). An index is kept in the cache folder.
+package shards
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/codec"
+	"dev.gpustall/loader/format/npy"
+	"dev.gpustall/loader/synth/marker"
+)
+
+// Format, as in loader.Info.
+const Format = "shards"
+
+// Ext is the extension of shards.
+const Ext = ".tar"
+
+// Size is the side of an image after the usual transform.
+const Size = 224
+
+// ErrNotShards is wrapped by Open's error when the path holds no shards.
+var ErrNotShards = errors.New("no " + Ext + " shards here")
+
+// Options of opening.
+type Options struct {
+	Cache    string                // the folder of kept indexes; empty: none are kept
+	Progress func(done, total int) // shards walked so far; may be nil
+}
+
+// Dataset is a set of shards. It is safe for concurrent use.
+type Dataset struct {
+	info   loader.Info
+	shards []shard
+	starts []int32    // the index of each shard's first sample
+	array  npy.Header // of the first sample, where samples are arrays
+	files  files
+}
+
+// shard is a file and what it holds.
+type shard struct {
+	*index
+	name string // below Info.Path
+	size int64
+	time int64 // of its last change, ns
+}
+
+// Open opens the training split at path: a folder of shards, one with a folder train of
+// them, or one shard.
+func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
+	return open(ctx, path, o, "train")
+}
+
+// OpenTest opens the evaluation split at path: its folder val, valid or test.
+func OpenTest(ctx context.Context, path string, o Options) (*Dataset, error) {
+	return open(ctx, path, o, "val", "valid", "test")
+}
+
+const mendPath = "give a folder of " + Ext + " files, or one such file"
+
+func open(ctx context.Context, path string, o Options, splits ...string) (*Dataset, error) {
+	root, names, err := list(path, splits)
+	if err != nil {
+		return nil, err
+	}
+	m, err := readManifest(root)
+	if err != nil {
+		return nil, err
+	}
+	if isDir(path) {
+		if err := m.check(root, names); err != nil {
+			return nil, err
+		}
+	}
+	d := &Dataset{shards: make([]shard, len(names))}
+	if err := d.scan(ctx, root, names, o); err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		abs = path
+	}
+	d.info = loader.Info{Name: filepath.Base(abs), Format: Format, Path: root, H: Size, W: Size, C: 3, Synthetic: m.Synthetic}
+	d.info.Synthetic = d.info.Synthetic || marker.Read(root) != nil || root != path && isDir(path) && marker.Read(path) != nil
+	if err := d.add(m); err != nil {
+		return nil, err
+	}
+	if d.kind() == arrays {
+		if err := d.measure(ctx); err != nil {
+			d.files.close()
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// list finds the folder of a split and its shards, by name.
+func list(path string, splits []string) (root string, names []string, err error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return "", nil, fault.File(err, "open data", path, mendPath)
+	}
+	not := fault.New("open data", path, ErrNotShards.Error(), mendPath).Because(ErrNotShards)
+	if !st.IsDir() {
+		if filepath.Ext(path) != Ext || splits[0] != "train" {
+			return "", nil, not
+		}
+		return filepath.Dir(path), []string{filepath.Base(path)}, nil
+	}
+	root = path
+	for _, s := range splits {
+		if sub := filepath.Join(path, s); isDir(sub) {
+			root = sub
+			break
+		}
+	}
+	if root == path && splits[0] != "train" {
+		return "", nil, not
+	}
+	entries, err := os.ReadDir(root) // sorted
+	if err != nil {
+		return "", nil, fault.File(err, "open data", root, mendPath)
+	}
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == Ext && e.Name()[0] != '.' && !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return "", nil, not
+	}
+	return root, names, nil
+}
+
+func isDir(p string) bool {
+	st, err := os.Stat(p) // follows links
+	return err == nil && st.IsDir()
+}
+
+// walkers is how many shards are walked at a time: it waits for storage.
+const walkers = 8
+
+// scan walks the shards, or finds what was kept of an earlier walk.
+func (d *Dataset) scan(ctx context.Context, root string, names []string, o Options) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next, done atomic.Int64
+	var wg sync.WaitGroup
+	var mu sync.Mutex // one Progress at a time, counting up
+	for range min(walkers, len(names)) {
+		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					cancel(fmt.Errorf("shards: walk: panic: %v", p))
+				}
+			}()
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(names) {
+					return
+				}
+				s, err := openShard(root, names[i], o.Cache)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				d.shards[i] = *s
+				if o.Progress != nil {
+					mu.Lock()
+					o.Progress(int(done.Add(1)), len(names))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// openShard finds what a shard holds.
+func openShard(root, name, cache string) (*shard, error) {
+	path := filepath.Join(root, name)
+	f, st, err := loader.Open(path)
+	if err != nil {
+		return nil, fault.File(err, "open data", path, mendPath)
+	}
+	defer f.Close()
+	x, err := load(cache, path, st)
+	if err != nil {
+		if x, err = walk(f, st.Size()); err != nil {
+			return nil, fault.Wrap(err, "read", path, "")
+		}
+		keep(cache, path, st, x)
+	}
+	return &shard{index: x, name: name, size: st.Size(), time: st.ModTime().UnixNano()}, nil
+}
+
+// add counts samples and classes, and refuses shards that do not go together.
+func (d *Dataset) add(m *manifest) error {
+	d.shards = slices.DeleteFunc(d.shards, func(s shard) bool { return len(s.entries) == 0 })
+	classes := int32(0)
+	total, labelled := 0, 0
+	missing := [2]int{-1, -1} // the first sample without a class
+	for i := range d.shards {
+		s := &d.shards[i]
+		if s.kind != d.shards[0].kind {
+			return fault.New("open data", filepath.Join(d.info.Path, s.name), fmt.Sprintf("it holds %s, and %s holds %s", s.kind, d.shards[0].name, d.shards[0].kind),
+				"give images and arrays folders of their own")
+		}
+		d.starts = append(d.starts, int32(total))
+		if total += len(s.entries); total > 1<<31-1 {
+			return fault.New("open data", d.info.Path, fmt.Sprintf("its shards hold more than %d samples", 1<<31-1), "give a part of them")
+		}
+		for j := range s.entries {
+			e := &s.entries[j]
+			d.info.Bytes += int64(e.size)
+			if e.label != none {
+				labelled++
+				classes = max(classes, e.label+1)
+			} else if missing[0] < 0 {
+				missing = [2]int{i, j}
+			}
+		}
+	}
+	if total == 0 {
+		return fault.New("open data", d.info.Path, "its shards hold no sample", "pack them again").Because(ErrNotShards)
+	}
+	d.info.Samples = total
+	if labelled == 0 {
+		return nil // for looking at, or for a modelled step
+	}
+	if missing[0] >= 0 {
+		s := &d.shards[missing[0]]
+		return fault.New("open data", filepath.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d has no class, and others have one",
+			fault.Path(s.key(missing[1])), s.entries[missing[1]].off), mendClass)
+	}
+	if len(m.Classes) > 0 && int(classes) > len(m.Classes) {
+		return fault.New("open data", d.info.Path, fmt.Sprintf("a sample has class %d, and %s names %d classes", classes-1, Manifest, len(m.Classes)), "pack the data again")
+	}
+	if d.info.Classes = m.Classes; len(m.Classes) == 0 {
+		for c := range classes {
+			d.info.Classes = append(d.info.Classes, strconv.Itoa(int(c)))
+		}
+	}
+	return nil
+}
+
+func (d *Dataset) kind() kind { return d.shards[0].kind }
+
+// measure takes shape and type of all arrays from the first.
+func (d *Dataset) measure(ctx context.Context) error {
+	var s loader.Sample
+	if err := d.Read(ctx, &s); err != nil {
+		return err
+	}
+	h, err := npy.Parse(s.Raw)
+	if err != nil {
+		return d.blame("open data", 0, err)
+	}
+	d.array = h
+	h.Info(&d.info)
+	return nil
+}
+
+// Info describes the split.
+func (d *Dataset) Info() loader.Info { return d.info }
+
+// Arrays is the header of the samples where they are arrays, and false where they are images.
+func (d *Dataset) Arrays() (npy.Header, bool) { return d.array, d.kind() == arrays }
+
+// Contents says what the shards hold, and how many there are: "images in 12 shards".
+func (d *Dataset) Contents() string {
+	what, shards := d.kind().String(), "shards"
+	if d.kind() == arrays {
+		what = d.array.String() + " arrays"
+	}
+	if len(d.shards) == 1 {
+		shards = "shard"
+	}
+	return fmt.Sprintf("%s in %d %s", what, len(d.shards), shards)
+}
+
+// Buffer is how many samples are mixed at a time. WebDataset's users take 1,000 to 10,000.
+const Buffer = 4096
+
+// Groups are the indices of the shards' first samples, and Buffer.
+func (d *Dataset) Groups() (starts []int32, buffer int) { return d.starts, Buffer }
+
+// find is the shard of a sample, and its place in it.
+func (d *Dataset) find(index int) (shard, i int) {
+	shard, exact := slices.BinarySearch(d.starts, int32(index))
+	if !exact {
+		shard--
+	}
+	return shard, index - int(d.starts[shard])
+}
+
+// Locate returns the shard of a sample and its key: "shard-000003.tar#n01440764/17".
+func (d *Dataset) Locate(index int) string {
+	if index < 0 || index >= d.info.Samples {
+		return ""
+	}
+	shard, i := d.find(index)
+	return d.shards[shard].name + "#" + d.shards[shard].key(i)
+}
+
+// Read fetches the image or array of sample s.Index into s.Raw and sets s.Label, 0 where
+// there are no classes.
+func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
+	if s.Index < 0 || s.Index >= d.info.Samples {
+		return fmt.Errorf("shards: read sample %d: %s has samples 0 to %d", s.Index, d.info.Path, d.info.Samples-1)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	at, i := d.find(s.Index)
+	sh := &d.shards[at]
+	e := &sh.entries[i]
+	h, err := d.files.take(at, func() (*os.File, error) { return d.reopen(sh) })
+	if err != nil {
+		return err
+	}
+	defer d.files.give(h)
+	n := int(e.size)
+	if cap(s.Raw) < n {
+		s.Raw = make([]byte, n+n/4)
+	}
+	s.Raw = s.Raw[:n]
+	if got, err := h.file.ReadAt(s.Raw, e.off); got < n {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return d.blame("read", s.Index, fault.Reason(fmt.Sprintf("%v after %d of %d bytes", err, got, n), fault.Mend(err, mendShard)).Because(err))
+	}
+	if e.sum != 0 && crc32.Checksum(s.Raw, castagnoli) != e.sum {
+		return d.blame("read", s.Index, fault.Reason(fmt.Sprintf("its %d bytes do not have the checksum that was written: they are damaged", n), mendShard))
+	}
+	s.Label = max(e.label, 0)
+	return nil
+}
+
+// reopen opens a shard and refuses one that is not the one that was walked.
+func (d *Dataset) reopen(s *shard) (*os.File, error) {
+	path := filepath.Join(d.info.Path, s.name)
+	f, st, err := loader.Open(path)
+	if err != nil {
+		return nil, fault.File(err, "read", path, "put it back, or start again if the folder has changed")
+	}
+	if st.Size() != s.size || st.ModTime().UnixNano() != s.time {
+		_ = f.Close() // it was only read
+		return nil, fault.New("read", path, "it has changed since the run began", "start again")
+	}
+	return f, nil
+}
+
+// blame is an error of a sample: it names shard, key and place.
+func (d *Dataset) blame(op string, index int, err error) error {
+	at, i := d.find(index)
+	s := &d.shards[at]
+	why := fault.Explain(err)
+	return fault.New(op, filepath.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d: %s", fault.Path(s.key(i)), s.entries[i].off, why.Reason),
+		cmp.Or(why.Mend, mendShard)).Because(err)
+}
+
+// Decode turns the image in s.Raw into RGB pixels, or finds the array in it.
+func (d *Dataset) Decode(s *loader.Sample) error {
+	if d.kind() == arrays {
+		if err := npy.Decode(s, &d.array); err != nil {
+			return d.blame("decode", s.Index, err)
+		}
+		return nil
+	}
+	if err := codec.Decode(s); err != nil {
+		return d.blame("decode", s.Index, fault.Reason(err.Error(), codec.Mend(err)).Because(err))
+	}
+	return nil
+}
+
+// Close closes the shards.
+func (d *Dataset) Close() error {
+	d.files.close()
+	return nil
+}
+
+var (
+	_ loader.Dataset = (*Dataset)(nil)
+	_ loader.Locator = (*Dataset)(nil)
+	_ loader.Grouped = (*Dataset)(nil)
+)

@@ -1,0 +1,52 @@
+package shards
+
+import (
+	"errors"
+	"io"
+)
+
+// window reads a file a few KiB at a time where it is asked to, so that a walk over the
+// headers of a tar costs about one read a sample and skips the samples themselves. What
+// archive/tar skips it seeks over.
+type window struct {
+	r     io.ReaderAt
+	size  int64
+	pos   int64 // of the next byte read
+	from  int64 // of buf[0]
+	n     int   // bytes in buf
+	stuck error // of the last read of r, which was no end of file
+	buf   [4096]byte
+}
+
+func (w *window) Read(p []byte) (int, error) {
+	if w.pos >= w.size {
+		return 0, io.EOF
+	}
+	if w.pos < w.from || w.pos >= w.from+int64(w.n) {
+		n, err := w.r.ReadAt(w.buf[:min(int64(len(w.buf)), w.size-w.pos)], w.pos)
+		if w.from, w.n = w.pos, n; n == 0 {
+			if !errors.Is(err, io.EOF) {
+				w.stuck = err
+			}
+			return 0, err
+		}
+	}
+	n := copy(p, w.buf[w.pos-w.from:w.n])
+	w.pos += int64(n)
+	return n, nil
+}
+
+// Seek is lazy: nothing is read.
+func (w *window) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += w.pos
+	case io.SeekEnd:
+		offset += w.size
+	}
+	if offset < 0 {
+		return w.pos, errors.New("seek before the start")
+	}
+	w.pos = offset
+	return offset, nil
+}
