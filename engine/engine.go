@@ -77,12 +77,12 @@ type Engine struct {
 	suspended suspension
 	wake      chan struct{} // a resume, capacity 1
 
-	micro        int // batches whose gradients wait for the optimizer
-	step         int32
-	firstInEpoch bool
-	diverged     bool // a loss was no number, and a note said so
-	starved      starved
-	tracks       struct{ step, copy, compute *trace.Track }
+	micro    int // batches whose gradients wait for the optimizer
+	step     int32
+	epoch    int32 // of the batch before; -1 before the first
+	diverged bool  // a loss was no number, and a note said so
+	starved  starved
+	tracks   struct{ step, copy, compute *trace.Track }
 }
 
 // New prepares streams, events, the loader and the first plan. The caller closes
@@ -96,7 +96,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, info: info, dev: cfg.Device, rec: cfg.Recorder,
 		ops:       ops.NewTable(cfg.Device, cfg.Recorder),
 		suspended: suspension{from: -1},
-		applied:   cfg.Knobs, wake: make(chan struct{}, 1), firstInEpoch: true,
+		applied:   cfg.Knobs, wake: make(chan struct{}, 1), epoch: -1,
 	}
 	knobs := cfg.Knobs
 	e.wanted.Store(&knobs)

@@ -61,10 +61,10 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	}
 	f.enqueued = start
 	f.flags = b.Flags | e.transition.flag()
-	if e.firstInEpoch {
+	if b.Epoch != e.epoch {
 		f.flags |= trace.FlagFirstOfEpoch
 	}
-	e.firstInEpoch = b.Last
+	e.epoch = b.Epoch
 	if b.Last {
 		f.flags |= trace.FlagLastOfEpoch
 	}

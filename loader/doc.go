@@ -59,6 +59,11 @@
 // on after a passing fault loses nothing and gets nothing twice; one that gives up
 // calls Close.
 //
+// With on_error=skip the sample that is to blame is left out, whether its load returned
+// an error or panicked: its batch is that much shorter, and is left out itself where
+// nothing of it remains. Every sample that can be loaded is still delivered exactly once. Each epoch
+// tries them all again; one of which nothing can be loaded ends the run.
+//
 // With persistent_workers the workers may work one epoch ahead; without, they end
 // with the epoch's last batch and are started again by the first Next of the next.
 //

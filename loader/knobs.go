@@ -30,8 +30,9 @@ type Knobs struct {
 	Shuffle           bool
 	DropLast          bool
 	Timeout           time.Duration // of Next; 0 waits for ever
-	DeviceTransforms  bool          // crop, flip and normalise travel as parameters, pixels as uint8
-	Ceiling           bool          // serve cached batches: what if data were free?
+	OnError           OnError
+	DeviceTransforms  bool // crop, flip and normalise travel as parameters, pixels as uint8
+	Ceiling           bool // serve cached batches: what if data were free?
 	Inject            Inject
 }
 
@@ -117,6 +118,14 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 			Help: "longest wait for a batch before the run fails; off waits for ever",
 		},
 		Field: func(k *Knobs) any { return &k.Timeout },
+	},
+	{
+		KnobSpec: trace.KnobSpec{
+			Name: "on_error", Group: trace.GroupLoader, Values: onErrors, Applied: "next dispatched batch",
+			Help: "what a sample that cannot be loaded does: stop ends the run, skip leaves it out of its batch, counts it, and names the first 100",
+		},
+		Field: func(k *Knobs) any { return &k.OnError },
+		Flag:  knob.Flag{Value: "ACTION"},
 	},
 	{
 		KnobSpec: trace.KnobSpec{

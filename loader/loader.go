@@ -74,6 +74,10 @@ type Loader struct {
 	failed *slot   // its error was returned last
 	scrap  []*slot // no longer slots; their memory is to be freed
 
+	skipped      int   // samples
+	firstSkipped error // why the first was
+	told         []int // their indices, of those named in the session
+
 	// Workers.
 	workers  [maxWorkers]*worker
 	running  int
@@ -105,6 +109,7 @@ type Stats struct {
 
 	Epoch     int // being delivered
 	Delivered int // samples of it handed to workers or to Next so far
+	Skipped   int // samples left out by on_error=skip, since the start
 }
 
 // New returns a loader and starts its workers, which begin to load the first
@@ -205,7 +210,7 @@ func (l *Loader) Stats() Stats {
 	s := Stats{
 		Ready: l.ready[0].n + l.ready[1].n, Capacity: l.k.InFlight(), InFlight: l.flight.n,
 		Workers: l.running, Slots: len(l.slots), Held: l.held,
-		SlotBytes: l.slotBytes.Load(), PinnedBytes: l.pinnedBytes.Load(), Epoch: l.current,
+		SlotBytes: l.slotBytes.Load(), PinnedBytes: l.pinnedBytes.Load(), Epoch: l.current, Skipped: l.skipped,
 	}
 	if l.opened > l.current {
 		s.Delivered = l.ep[l.current&1].pos

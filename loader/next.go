@@ -16,7 +16,8 @@ import (
 //   - an error wrapping ErrTimeout when the timeout knob runs out,
 //   - a *SampleError when a sample of the batch could not be loaded,
 //   - ErrClosed after Close,
-//   - the panic of a worker that no sample is to blame for, for good.
+//   - the panic of a worker that no sample is to blame for, or an epoch of which every
+//     sample was skipped, for good.
 //
 // But for the last, none of them loses a batch: the next call goes on where this one ended,
 // and after a SampleError has the batch loaded again.
@@ -41,13 +42,13 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 		if l.closed {
 			return nil, fmt.Errorf("loader: next: %w", ErrClosed)
 		}
+		l.turn()
 		if l.broken != nil {
 			return nil, l.broken
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		l.turn()
 		if l.epochs > 0 && l.current >= l.epochs {
 			return nil, ErrEnd
 		}
@@ -60,6 +61,10 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 			}
 			l.flight.remove(s)
 			l.sampleQueue()
+			if s.N == 0 {
+				l.discard(s)
+				continue
+			}
 			return l.deliver(s), nil
 		}
 		if s := l.serveKept(); s != nil {

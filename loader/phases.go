@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -30,10 +31,11 @@ func (w *worker) load(ctx context.Context, s *slot) (err error) {
 	if err := w.prepare(s); err != nil {
 		return err
 	}
-	if err := w.fill(ctx, s); err != nil {
+	err = w.fill(ctx, s)
+	if _, told := errors.AsType[*SampleError](err); err != nil && !told {
 		return w.failure(s, err, nil)
 	}
-	return nil
+	return err
 }
 
 // prepare gives the slot memory that fits and the indices of its samples.
@@ -51,11 +53,12 @@ func (w *worker) prepare(s *slot) error {
 			return err
 		}
 	}
+	s.N = len(s.order)
+	s.skipped = s.skipped[:0]
 	at := NewLayout(l.info, s.N, s.Device)
 	s.Host, s.LabelsOff, s.AugOff, s.Pinned = s.mem[:at.Size], at.Labels, at.Aug, s.locked
 	s.Flags = 0
 	s.Samples = append(s.Samples[:0], s.order...)
-	w.grow(s.N)
 	return nil
 }
 
@@ -73,26 +76,19 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 			return err
 		}
 	}
+	all := s.N
 	for i := 0; i < s.N; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		c := w.scratch[:min(w.chunk(s.N), len(w.scratch), s.N-i)]
-		for j := range c {
-			c[j].Index = int(s.Samples[i+j])
-		}
-		n, err := w.read(ctx, s, c)
-		if err != nil {
+		n, err := w.loadChunk(ctx, s, i)
+		if err != nil && !w.skip(ctx, s, err) {
 			return err
 		}
-		if n, err = w.decode(s, c[:n]); err != nil {
-			return err
-		}
-		if err := w.transform(ctx, s, c[:n], i); err != nil {
-			return err
-		}
-		w.settle(c[:n])
 		i += n
+	}
+	if s.N < all {
+		s.shrink(w.l.info, all)
 	}
 	w.collate(s)
 	return nil

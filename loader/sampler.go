@@ -84,11 +84,12 @@ func (s Sampler) mix(dst []int32, rng *RNG) {
 // epoch is one pass over the data set. Two exist at a time: the one being
 // delivered and, with persistent workers, the one after it.
 type epoch struct {
-	order   []int32
-	pos     int   // samples cut so far
-	index   int32 // batches cut so far
-	pending int   // batches cut and not yet delivered
-	closed  bool  // every batch has been cut
+	order     []int32
+	pos       int   // samples cut so far
+	index     int32 // batches cut so far
+	pending   int   // batches cut and not yet delivered
+	delivered int   // batches
+	closed    bool  // every batch has been cut
 }
 
 func (e *epoch) left() int { return len(e.order) - e.pos }

@@ -108,6 +108,7 @@ func (l *Loader) open(w *worker) {
 // turn moves on to the next epoch when the current one is delivered.
 func (l *Loader) turn() {
 	if e := &l.ep[l.current&1]; l.opened > l.current && e.closed && e.pending == 0 {
+		l.barren(e)
 		l.current++
 		l.reconcile()
 		l.wakeAll()
@@ -119,7 +120,7 @@ func (l *Loader) turn() {
 func (l *Loader) take(limit int) (*slot, trace.BlockReason) {
 	if s := l.redo.pop(); s != nil {
 		s.state = loading
-		s.pin, s.inject = l.k.PinMemory, l.k.Inject
+		s.pin, s.inject, s.onError = l.k.PinMemory, l.k.Inject, l.k.OnError
 		return s, 0
 	}
 	if why, ok := l.obstacle(limit); !ok {
@@ -138,7 +139,7 @@ func (l *Loader) take(limit int) (*slot, trace.BlockReason) {
 	s.order = e.cut(s, l.k.BatchSize, l.k.DropLast)
 	l.number(s, l.opened-1)
 	s.state = loading
-	s.Device, s.pin, s.inject = l.k.DeviceTransforms, l.k.PinMemory, l.k.Inject
+	s.Device, s.pin, s.inject, s.onError = l.k.DeviceTransforms, l.k.PinMemory, l.k.Inject, l.k.OnError
 	s.size = min(l.k.BatchSize, l.info.Samples)
 	l.flight.push(s)
 	return s, 0
@@ -169,6 +170,9 @@ func (l *Loader) number(s *slot, epoch int) {
 // complete makes a loaded batch, or one whose load failed, ready.
 func (l *Loader) complete(s *slot, err error) {
 	s.state, s.err, s.Ready = ready, err, l.clock.Now()
+	if err == nil {
+		l.tell(s)
+	}
 	l.ready[s.Epoch&1].push(s)
 	l.sampleQueue()
 	if !l.k.InOrder || l.flight.head == s {
@@ -193,6 +197,7 @@ func (l *Loader) pick() *slot {
 func (l *Loader) deliver(s *slot) *Batch {
 	e := &l.ep[s.Epoch&1]
 	e.pending--
+	e.delivered++
 	s.Last = e.closed && e.pending == 0
 	s.state = held
 	l.held++

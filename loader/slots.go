@@ -28,12 +28,15 @@ type slot struct {
 	err    error   // of the load, when ready
 	order  []int32 // the dataset indices to load: a part of the epoch's order
 	inject Inject
-	pin    bool // wanted
-	keep   bool // for the ceiling, when it is released
-	size   int  // samples that the memory is to have room for: batch_size, even when the batch is short
-	mem    []byte
-	locked bool // mem is page-locked
-	links  [2]link
+	// What to do about samples that cannot be loaded, and the errors of those left out.
+	onError OnError
+	skipped []error
+	pin     bool // wanted
+	keep    bool // for the ceiling, when it is released
+	size    int  // samples that the memory is to have room for: batch_size, even when the batch is short
+	mem     []byte
+	locked  bool // mem is page-locked
+	links   [2]link
 }
 
 // Each slot can be on two lists at once.

@@ -62,7 +62,7 @@ func (m *Model) picture(at int64) {
 // news shows a warning or an error of the log once, when it arrives.
 func (m *Model) news() {
 	for notes := m.live.Notes; m.notes < len(notes); m.notes++ {
-		if n := &notes[m.notes]; n.Level == "warn" || n.Level == "error" {
+		if n := &notes[m.notes]; n.Level != "info" {
 			m.say(n.Level, firstLine(n.Text))
 		}
 	}

@@ -79,6 +79,12 @@ var labels = []label{
 			return fmt.Sprintf("the loss is not a number in %s of %s, first in step %s; the times were measured all the same, and nothing was learnt",
 				figures.Count(s.Diverged), figures.Counted(s.Total.Steps, "step", "steps"), figures.Count(s.DivergedAt))
 		}},
+	{key: "skipped", short: "SKIP", words: "samples skipped", alarm: true,
+		holds: func(s *trace.Snapshot) bool { return s.Skipped() > 0 },
+		sentence: func(s *trace.Snapshot) string {
+			return fmt.Sprintf("%s could not be loaded and were left out of their batches by on_error=skip, beside %s that the device got",
+				figures.Counted(s.Skipped(), "sample", "samples"), figures.Count(s.Total.Samples))
+		}},
 	{key: "imported", short: "IMP", words: "imported",
 		holds: func(s *trace.Snapshot) bool { return s.Meta.Imported != "" },
 		sentence: func(s *trace.Snapshot) string {

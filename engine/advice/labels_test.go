@@ -17,11 +17,14 @@ func TestLabelTable(t *testing.T) {
 		scope Scope
 		says  string
 	}{
-		"emulated":   {func(s *trace.Snapshot) { s.Meta.Emulated, s.Meta.DeviceKind = true, "cuda" }, OfRun, "emulated driver"},
-		"synthetic":  {func(s *trace.Snapshot) { s.Meta.Synthetic = true }, OfRun, "gpustall made it"},
-		"injected":   {func(s *trace.Snapshot) { s.Segments = append(s.Segments, inject) }, OfSegments, "on purpose"},
-		"ceiling":    {func(s *trace.Snapshot) { s.Recent[3].Flags = trace.FlagCeiling }, OfSegments, "cached batches"},
-		"diverged":   {func(s *trace.Snapshot) { s.Recent[3].Correct, s.Recent[3].Loss = 0, float32(math.NaN()) }, OfSteps, "first in step 3"},
+		"emulated":  {func(s *trace.Snapshot) { s.Meta.Emulated, s.Meta.DeviceKind = true, "cuda" }, OfRun, "emulated driver"},
+		"synthetic": {func(s *trace.Snapshot) { s.Meta.Synthetic = true }, OfRun, "gpustall made it"},
+		"injected":  {func(s *trace.Snapshot) { s.Segments = append(s.Segments, inject) }, OfSegments, "on purpose"},
+		"ceiling":   {func(s *trace.Snapshot) { s.Recent[3].Flags = trace.FlagCeiling }, OfSegments, "cached batches"},
+		"diverged":  {func(s *trace.Snapshot) { s.Recent[3].Correct, s.Recent[3].Loss = 0, float32(math.NaN()) }, OfSteps, "first in step 3"},
+		"skipped": {func(s *trace.Snapshot) {
+			s.Gauges = map[string][]trace.Point{trace.GaugeSkipped: {{V: 1}, {V: 3}}}
+		}, OfRun, "3 samples could not be loaded"},
 		"imported":   {func(s *trace.Snapshot) { s.Meta.Imported = "trace.json" }, OfRun, "trace.json"},
 		"incomplete": {func(s *trace.Snapshot) { s.Outcome.Unsaved = trace.Unsaved{Spans: 7, From: 1e9, To: 2e9} }, OfSteps, "7 spans of the time from 1.00 s"},
 		"damaged":    {func(s *trace.Snapshot) { s.Damage = []string{"A block is lost."} }, OfRun, "A block is lost"},
@@ -47,7 +50,7 @@ func TestLabelTable(t *testing.T) {
 	if l := Labels(s, trace.Count(s.Recent[:10])); len(l) != 0 {
 		t.Errorf("before the loss broke: %v", l)
 	}
-	if want := 8; len(labels) != want {
+	if want := 9; len(labels) != want {
 		t.Errorf("%d labels, %d of them tested", len(labels), want)
 	}
 }

@@ -46,13 +46,22 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 		threads.sample(d.dev)
 		tick := time.NewTicker(gaugePeriod)
 		defer tick.Stop()
+		skipped := 0
 		for n := 1; ; n++ {
+			ended := false
 			select {
 			case <-g.quit:
-				return
+				ended = true
 			case <-tick.C:
 			}
 			s := e.Loader()
+			if s.Skipped > skipped {
+				skipped = s.Skipped
+				r.Gauge(trace.GaugeSkipped, float64(skipped))
+			}
+			if ended {
+				return
+			}
 			r.Gauge("queue_ready", float64(s.Ready))
 			r.Gauge("queue_cap", float64(s.Capacity))
 			r.Gauge("pinned_bytes", float64(s.PinnedBytes))

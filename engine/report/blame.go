@@ -13,6 +13,7 @@ import (
 // worker longest.
 func (m *markdown) blame() {
 	m.heading(2, "Appendix F: the worst batches and samples")
+	defer m.skipped()
 	b := stall.Blames(m.s)
 	if len(b.Batches) == 0 && len(b.Samples) == 0 {
 		m.para("No batch was late, and no sample was timed.")
@@ -39,6 +40,26 @@ func (m *markdown) blame() {
 		m.table(filled(rows))
 	}
 	m.para("The worst of the whole run, by the time in which the device waited for a batch, and by the time that a sample took in its slowest phase; cached batches and those of a change of settings are left out. Rank is the percentile among all batches, or among the slowest samples of all batches. No core is the part in which the worker could have run and had no core; a dash means that it was not measured in that batch. Seen is how often a sample was the slowest of its batch: one that is seen once may have met a busy host, one that is slow again and again is itself to blame. Paths are below the data set's folder.")
+}
+
+// skipped lists the samples that were left out of their batches.
+func (m *markdown) skipped() {
+	n := m.s.Skipped()
+	if n == 0 {
+		return
+	}
+	m.heading(3, "Samples that were skipped")
+	told := 0
+	for _, note := range m.s.Notes {
+		if note.Level == trace.LevelSkipped {
+			m.line("- %s after the start: %s", figures.Prose.Time(note.T), note.Text)
+			told++
+		}
+	}
+	if more := n - int64(told); more > 0 {
+		m.line("- And %s.", figures.Counted(more, "more", "more"))
+	}
+	m.line("")
 }
 
 // sampleName is the end of where a sample lies; all of it is in the summary's JSON.

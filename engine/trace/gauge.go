@@ -41,6 +41,19 @@ const (
 	GaugePastHigh   = "past_high"
 )
 
+// GaugeSkipped is how many samples were left out of their batches since the start, because
+// they could not be loaded. Recorded when there are more.
+const GaugeSkipped = "samples_skipped"
+
+// Skipped is how many samples were left out of their batches.
+func (s *Snapshot) Skipped() int64 {
+	points := s.Gauges[GaugeSkipped]
+	if len(points) == 0 {
+		return 0
+	}
+	return int64(points[len(points)-1].V)
+}
+
 // GaugeOver is the mean and the largest of a gauge's samples from one moment to
 // another, and how many they were.
 func (s *Snapshot) GaugeOver(name string, from, to int64) (mean, top float64, n int) {

@@ -99,7 +99,7 @@ func (r *Recorder) Experiment(x Experiment) {
 	r.mu.Unlock()
 }
 
-// Note adds a line to the session's log. Levels: "info", "warn", "error".
+// Note adds a line to the session's log. Levels: see Note.
 func (r *Recorder) Note(level, text string) {
 	n := Note{r.Now(), level, text}
 	r.mu.Lock()

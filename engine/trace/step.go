@@ -92,9 +92,12 @@ const NotApplied = " not applied: "
 // Note is a line of the session's log: a knob confirmed, a warning, the end.
 type Note struct {
 	T     int64
-	Level string // "info", "warn", "error"
+	Level string // "info", "warn", "error", or LevelSkipped
 	Text  string
 }
+
+// LevelSkipped is the level of notes that name a sample that was left out of its batch.
+const LevelSkipped = "skipped"
 
 // Point is one sample of a gauge.
 type Point struct {

@@ -1,0 +1,157 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/trace"
+)
+
+// OnError is what becomes of a batch of which a sample cannot be loaded.
+type OnError uint8
+
+const (
+	Stop OnError = iota // Next returns the error
+	Skip                // the batch is delivered without the sample
+)
+
+var onErrors = []string{Stop: "stop", Skip: "skip"}
+
+func (o *OnError) String() string { return onErrors[*o] }
+
+// UnmarshalText is the inverse of String.
+func (o *OnError) UnmarshalText(text []byte) error {
+	i := slices.Index(onErrors, string(text))
+	if i < 0 {
+		return fault.Reason("neither stop nor skip", "choose one of the two")
+	}
+	*o = OnError(i)
+	return nil
+}
+
+// loadChunk takes the samples from row on through the phases, as many as go together,
+// and returns how many these were.
+func (w *worker) loadChunk(ctx context.Context, s *slot, row int) (n int, err error) {
+	if s.onError == Skip {
+		defer func() {
+			if p := recover(); p != nil {
+				w.scratch = w.scratch[:0] // in an unknown state
+				n, err = 0, w.failure(s, fmt.Errorf("panic: %v", p), debug.Stack())
+			}
+		}()
+	}
+	w.grow(s.N)
+	c := w.scratch[:min(w.chunk(s.N), len(w.scratch), s.N-row)]
+	for j := range c {
+		c[j].Index = int(s.Samples[row+j])
+	}
+	if n, err = w.read(ctx, s, c); err != nil {
+		return 0, err
+	}
+	if n, err = w.decode(s, c[:n]); err != nil {
+		return 0, err
+	}
+	if err = w.transform(ctx, s, c[:n], row); err != nil {
+		return 0, err
+	}
+	w.settle(c[:n])
+	return n, nil
+}
+
+// skip takes the sample that err is about out of the batch, if on_error says so. The rest
+// of its chunk is then loaded again.
+func (w *worker) skip(ctx context.Context, s *slot, err error) bool {
+	if s.onError != Skip || ctx.Err() != nil {
+		return false
+	}
+	at := slices.Index(s.Samples, int32(w.index.Load()))
+	if at < 0 { // no single sample is to blame
+		return false
+	}
+	if _, ok := errors.AsType[*SampleError](err); !ok {
+		err = w.failure(s, err, nil)
+	}
+	s.skipped = append(s.skipped, err)
+	s.Samples = slices.Delete(s.Samples, at, at+1)
+	s.N--
+	return true
+}
+
+// shrink lays the batch out anew for the samples that are left of n.
+func (s *slot) shrink(info Info, n int) {
+	from, to := NewLayout(info, n, s.Device), NewLayout(info, s.N, s.Device)
+	if s.Device {
+		copy(s.mem[to.Aug:], s.mem[from.Aug:from.Aug+16*s.N])
+	}
+	s.Host, s.LabelsOff, s.AugOff = s.mem[:to.Size], to.Labels, to.Aug
+}
+
+// mostTold is how many skipped samples are named in the session, each once; all are
+// counted, in each epoch again.
+const mostTold = 100
+
+// tell counts the samples that a batch, now loaded, goes without. Called with mu held.
+func (l *Loader) tell(s *slot) {
+	if len(s.skipped) == 0 {
+		return
+	}
+	if s.keep { // the ceiling's batches are full
+		s.keep = false
+		l.keep--
+	}
+	for _, err := range s.skipped {
+		l.skipped++
+		index := -1
+		if e, ok := errors.AsType[*SampleError](err); ok {
+			index = e.Index
+		}
+		if len(l.told) == mostTold || slices.Contains(l.told, index) {
+			continue
+		}
+		l.told = append(l.told, index)
+		if l.rec != nil {
+			l.rec.Note(trace.LevelSkipped, "skipped: "+err.Error()+l.where(index, err))
+		}
+	}
+	if l.firstSkipped == nil {
+		l.firstSkipped = s.skipped[0]
+	}
+	s.skipped = s.skipped[:0]
+}
+
+// where is the place of a sample, in parentheses, if the data set knows it and err does
+// not name it.
+func (l *Loader) where(index int, err error) string {
+	set, ok := l.dataset.(Locator)
+	if !ok {
+		return ""
+	}
+	at := fault.Path(set.Locate(index))
+	if strings.Contains(err.Error(), at) {
+		return ""
+	}
+	return " (" + at + ")"
+}
+
+// discard drops a batch of which every sample was skipped, in its turn. Called with mu held.
+func (l *Loader) discard(s *slot) {
+	l.ep[s.Epoch&1].pending--
+	s.state = free
+	l.free.push(s)
+	l.trim()
+	l.wakeWorker()
+}
+
+// barren ends the loader's work after an epoch of which no sample could be loaded: the
+// next would be the same, for ever. Called with mu held.
+func (l *Loader) barren(e *epoch) {
+	if e.pos > 0 && e.delivered == 0 && l.firstSkipped != nil && l.broken == nil {
+		l.broke(fault.New("load", l.info.Name, fmt.Sprintf("all %d samples of epoch %d were skipped by on_error=skip; first: %v", e.pos, l.current, l.firstSkipped),
+			"check the data, or see each error with on_error=stop"))
+	}
+}
