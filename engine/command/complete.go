@@ -50,7 +50,7 @@ func complete(cmd *cobra.Command) {
 		switch c.Name() {
 		case "report", "replay":
 			c.ValidArgsFunction = completeSession
-		case "run", "tune", "sessions", "doctor", "sweep":
+		case "run", "tune", "sessions", "doctor", "sweep", "lab":
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
 	}

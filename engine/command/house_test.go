@@ -56,6 +56,7 @@ var house = map[string][]string{
 	"engine/plot":                 {"engine/trace", "engine/figures", "engine/stall"},
 	"engine/report":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict", "engine/document", "engine/plot"},
 	"engine/sweep":                {"engine/trace", "engine/trace/store", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/document", "engine/plot"},
+	"engine/lab":                  {"engine/trace", "engine/figures", "engine/knob", "engine/evidence", "engine/advice", "engine/document", "engine/plot", "engine/report", "engine/sweep"},
 	"engine/command":              nil, // composes: may import all
 	"tui/canvas":                  {},
 	"tui":                         {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict"},

@@ -2,7 +2,9 @@ package document
 
 import (
 	"encoding/csv"
+	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -31,3 +33,14 @@ func (t CSV) End() error {
 	t.w.Flush()
 	return t.w.Error()
 }
+
+// Number is a value of a field, which is empty where there is none.
+func Number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+// Seconds is a time of so many ns as a field.
+func Seconds(ns int64) string { return fmt.Sprintf("%.9f", float64(ns)/1e9) }

@@ -62,7 +62,7 @@ func (r *Results) drawn() (rows []plot.Row, by, axis string) {
 	return rows, "configuration", ""
 }
 
-// speedUps are the factors against the first row and, of a ladder, against the rung before.
+// SpeedUps are the factors against the first row and, of a ladder, against the rung before.
 func (r *Results) speedUps(rows []plot.Row, by, axis string) *plot.Chart {
 	c := &plot.Chart{Name: "speedup", Title: "Speed-up by " + by, X: axis, Y: "times as fast", Note: "Against " + figures.Line(r.Rows[r.Base].Name) + ". " + plot.Whiskers}
 	for i := range rows {

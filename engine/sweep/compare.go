@@ -89,9 +89,9 @@ func verdict(t *evidence.Change) string {
 func (c *Comparison) Markdown(w io.Writer) error {
 	d := &document.Document{}
 	d.Heading(1, "gpustall compare")
-	d.Para("**%s.**", text(c.Headline()))
+	d.Para("**%s.**", Text(c.Headline()))
 	for i, s := range c.Sides {
-		d.Line("- %c is the sweep in %s%s: %s.", 'A'+i, text(c.Names[i]), text(advice.Brackets(s.Labels())), text(s.subject()))
+		d.Line("- %c is the sweep in %s%s: %s.", 'A'+i, Text(c.Names[i]), Text(advice.Brackets(s.Labels())), Text(s.subject()))
 	}
 	d.Line("")
 	rows := [][]string{{"configuration", ">A, samples/s", ">B, samples/s", ">change", ">95 % interval", "B is"}}
@@ -106,16 +106,16 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		if word == "unknown" {
 			word = "not known yet"
 		}
-		rows = append(rows, []string{text(p.Name), figures.Rate(p.A.Rate.Value), figures.Rate(p.B.Rate.Value), change, reach, word})
+		rows = append(rows, []string{Text(p.Name), figures.Rate(p.A.Rate.Value), figures.Rate(p.B.Rate.Value), change, reach, word})
 	}
 	d.Table(rows)
 	for i, only := range c.Only {
 		for _, name := range only {
-			d.Line("- %s was measured in %c alone.", text(name), 'A'+i)
+			d.Line("- %s was measured in %c alone.", Text(name), 'A'+i)
 		}
 	}
 	for i, s := range c.Sides {
-		d.Line("- %c: %s.", 'A'+i, text(s.Headline()))
+		d.Line("- %c: %s.", 'A'+i, Text(s.Headline()))
 	}
 	d.Line("")
 	c.differences(d)
@@ -128,7 +128,7 @@ func (c *Comparison) differences(d *document.Document) {
 	rows := [][]string{{"name", "A", "B"}}
 	add := func(name, a, b string) {
 		if a != b {
-			rows = append(rows, []string{text(name), text(cmp.Or(a, "-")), text(cmp.Or(b, "-"))})
+			rows = append(rows, []string{Text(name), Text(cmp.Or(a, "-")), Text(cmp.Or(b, "-"))})
 		}
 	}
 	a, b := c.Pairs[0].A.First(), c.Pairs[0].B.First()

@@ -1,9 +1,7 @@
 package sweep
 
 import (
-	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 
@@ -42,47 +40,38 @@ func (r *Results) CSV(w io.Writer) error {
 		m := row.First()
 		if m == nil {
 			cells = append(cells, make([]string, len(head)-len(cells)-1)...)
-			c.Row(append(cells, figures.Line(row.why())))
+			c.Row(append(cells, figures.Line(row.Why())))
 			continue
 		}
 		add := func(more ...string) { cells = append(cells, more...) }
 		add(figures.Line(m.Meta.Device), figures.Line(m.Meta.Model), figures.Line(m.Meta.Dataset), strconv.Itoa(row.Done()), strconv.FormatInt(row.Stats.Steps, 10))
-		add(number(row.Rate.Value), number(row.Rate.Lo), number(row.Rate.Hi))
-		add(changeCells(&row.Against, i == r.Base)...)
-		add(changeCells(&row.Added, row.before < 0)...)
+		add(document.Number(row.Rate.Value), document.Number(row.Rate.Lo), document.Number(row.Rate.Hi))
+		add(ChangeCells(&row.Against, i == r.Base)...)
+		add(ChangeCells(&row.Added, row.before < 0)...)
 		for _, ns := range []int64{row.Stats.Active(), row.Stats.Load} {
-			add(seconds(row.perEpoch(ns)))
+			add(document.Seconds(row.PerEpoch(ns)))
 		}
-		add(seconds(row.share()), seconds(row.perEpoch(row.Stats.Wait)), seconds(row.perEpoch(row.Stats.Busy)), seconds(row.P50), seconds(row.P95))
-		add(number(row.Stats.Utilisation()), number(row.Stats.DataShare()))
+		add(document.Seconds(row.share()), document.Seconds(row.PerEpoch(row.Stats.Wait)), document.Seconds(row.PerEpoch(row.Stats.Busy)), document.Seconds(row.P50), document.Seconds(row.P95))
+		add(document.Number(row.Stats.Utilisation()), document.Number(row.Stats.DataShare()))
 		for k := range trace.NumCauses {
-			add(number(row.Stats.Share(trace.Cause(k))))
+			add(document.Number(row.Stats.Share(trace.Cause(k))))
 		}
-		add(count(row.Memory), count(row.Host), number(m.Loss), number(m.Top1), m.Verdict.Class, strings.Join(advice.Keys(row.Labels()), " "), "")
+		add(count(row.Memory), count(row.Host), document.Number(m.Loss), document.Number(m.Top1), m.Verdict.Class, strings.Join(advice.Keys(row.Labels()), " "), "")
 		c.Row(cells)
 	}
 	return c.End()
 }
 
-// changeCells are a comparison's ratio, its interval and its answer.
-func changeCells(c *evidence.Comparison, first bool) []string {
+// ChangeCells are a comparison's ratio, its interval and its answer.
+func ChangeCells(c *evidence.Comparison, first bool) []string {
 	t := &c.Throughput
 	if first || t.Ratio <= 0 {
 		return []string{"", "", "", ""}
 	}
-	return []string{number(t.Ratio), number(t.Lo), number(t.Hi), t.Answer.String()}
+	return []string{document.Number(t.Ratio), document.Number(t.Lo), document.Number(t.Hi), t.Answer.String()}
 }
 
-// number leaves the field empty where there is none.
-func number(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
-}
-
-func seconds(ns int64) string { return fmt.Sprintf("%.9f", float64(ns)/1e9) }
-
+// count leaves the field empty where there is none.
 func count(bytes int64) string {
 	if bytes == 0 {
 		return ""

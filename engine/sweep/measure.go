@@ -29,6 +29,9 @@ type Measured struct {
 	Top1    float64
 	Others  float64 // share of all cores that other processes used meanwhile; NaN where unknown
 	Hint    string  // what the advisor would try next
+
+	Findings []advice.Finding // all that it has to say, in its order
+	Asides   []advice.Finding // what to know that nothing can be done about
 }
 
 // errUnfinished is that of a session which did not come to its last step.
@@ -78,7 +81,7 @@ func measure(s *trace.Snapshot, warmup int) (*Measured, error) {
 		Memory: cmp.Or(s.HeldBytes(&row.Segment), s.PeakBytes()), Host: s.Outcome.HostPeak, Loss: math.NaN(), Top1: math.NaN(),
 	}
 	a := advice.Of(&trimmed, t, rows)
-	out.Hint = a.Text()
+	out.Hint, out.Findings, out.Asides = a.Text(), a.Findings, a.Asides
 	// Runs are put on one clock, so that a drift over the sweep can be told.
 	out.Stretch.Centre += s.Meta.Started.UnixNano()
 	for _, e := range stall.Epochs(s) {

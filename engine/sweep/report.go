@@ -15,19 +15,19 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// text is what comes from outside as a line of a document. A ~ before a number strikes
+// Text is what comes from outside as a line of a document. A ~ before a number strikes
 // nothing out.
-func text(s string) string { return about.ReplaceAllString(document.Text(figures.Line(s)), "~$1") }
+func Text(s string) string { return about.ReplaceAllString(document.Text(figures.Line(s)), "~$1") }
 
 var about = regexp.MustCompile(`\\~([0-9x])`)
 
 // Brief is the answer and the tables.
 func (r *Results) Brief() *document.Document {
 	d := &document.Document{}
-	d.Heading(1, "gpustall sweep: "+text(r.subject()))
-	d.Para("**%s.**", text(r.Headline()))
+	d.Heading(1, "gpustall sweep: "+Text(r.subject()))
+	d.Para("**%s.**", Text(r.Headline()))
 	if words := advice.Words(r.Labels()); words != "" {
-		d.Para("Note: %s. See the caveats.", text(words))
+		d.Para("Note: %s. See the caveats.", Text(words))
 	}
 	for _, t := range r.Tables() {
 		d.Table(t)
@@ -35,7 +35,7 @@ func (r *Results) Brief() *document.Document {
 	none := false
 	for i := range r.Rows {
 		if row := &r.Rows[i]; !row.Measured() {
-			d.Line("- %s has no numbers: %s.", text(row.Name), text(row.why()))
+			d.Line("- %s has no numbers: %s.", Text(row.Name), Text(row.Why()))
 			none = true
 		}
 	}
@@ -46,7 +46,7 @@ func (r *Results) Brief() *document.Document {
 	if why := r.Workers(); len(why) > 0 {
 		d.Heading(2, "Which num_workers, and why")
 		for _, line := range why {
-			d.Line("- %s.", text(line))
+			d.Line("- %s.", Text(line))
 		}
 		d.Line("")
 	}
@@ -63,15 +63,15 @@ func (r *Results) Document() (*document.Document, error) {
 		if err := c.PNG(&b); err != nil {
 			return nil, err
 		}
-		d.Picture(document.Picture{Title: text(c.Title), File: c.Name + ".png", PNG: b.Bytes()})
+		d.Picture(document.Picture{Title: Text(c.Title), File: c.Name + ".png", PNG: b.Bytes()})
 	}
 	d.Heading(2, "Verdicts")
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if m := row.First(); m != nil {
-			d.Line("- %s: %s.", text(row.Name), text(m.Verdict.Text))
+			d.Line("- %s: %s.", Text(row.Name), Text(m.Verdict.Text))
 			if m.Hint != "" {
-				d.Line("  - Next: %s.", text(m.Hint))
+				d.Line("  - Next: %s.", Text(m.Hint))
 			}
 		}
 	}
@@ -133,9 +133,9 @@ func (r *Results) Tables() [][][]string {
 			rates = append(rates, append(what, dashes(len(rates[0])-len(what))...))
 			continue
 		}
-		cells, all := append(what, figures.Rate(row.Rate.Value)), speedUp(&row.Against.Throughput, i == r.Base)
+		cells, all := append(what, figures.Rate(row.Rate.Value)), SpeedUp(&row.Against.Throughput, i == r.Base)
 		if r.Plan.Ladder {
-			cells = append(cells, all, speedUp(&row.Added.Throughput, row.before < 0))
+			cells = append(cells, all, SpeedUp(&row.Added.Throughput, row.before < 0))
 		} else {
 			cells = append(cells, interval(row.Rate), all)
 		}
@@ -144,8 +144,8 @@ func (r *Results) Tables() [][][]string {
 		if row.Memory > 0 {
 			memory = figures.Prose.Bytes(row.Memory)
 		}
-		times = append(times, append(r.what(i), figures.Prose.Time(row.perEpoch(row.Stats.Active())), figures.Prose.Time(row.perEpoch(row.Stats.Load)),
-			figures.Prose.Time(row.share()), figures.Prose.Time(row.perEpoch(row.Stats.Busy)), figures.Prose.Time(row.P50), figures.Prose.Time(row.P95), memory,
+		times = append(times, append(r.what(i), figures.Prose.Time(row.PerEpoch(row.Stats.Active())), figures.Prose.Time(row.PerEpoch(row.Stats.Load)),
+			figures.Prose.Time(row.share()), figures.Prose.Time(row.PerEpoch(row.Stats.Busy)), figures.Prose.Time(row.P50), figures.Prose.Time(row.P95), memory,
 			fmt.Sprintf("%d/%d", row.Done(), r.Plan.Repeat)))
 	}
 	return [][][]string{rates, times}
@@ -168,16 +168,16 @@ func (r *Results) heads() []string {
 func (r *Results) what(i int) (cells []string) {
 	names := r.Plan.Names()
 	if r.Plan.Ladder || len(names) == 0 {
-		return []string{text(r.Rows[i].Name)}
+		return []string{Text(r.Rows[i].Name)}
 	}
 	for _, n := range names {
-		cells = append(cells, text(r.Plan.value(i, n)))
+		cells = append(cells, Text(r.Plan.value(i, n)))
 	}
 	return cells
 }
 
-// why is why a configuration has no numbers.
-func (r *Result) why() string {
+// Why is why a configuration has no numbers.
+func (r *Result) Why() string {
 	switch {
 	case r.Refused != "":
 		return "not possible here: " + r.Refused
@@ -203,8 +203,8 @@ func interval(e figures.Estimate) string {
 	return figures.Rate(e.Lo) + " to " + figures.Rate(e.Hi)
 }
 
-// speedUp is a change of throughput as a factor.
-func speedUp(c *evidence.Change, first bool) string {
+// SpeedUp is a change of throughput as a factor.
+func SpeedUp(c *evidence.Change, first bool) string {
 	switch {
 	case first:
 		return "-"
@@ -236,19 +236,19 @@ func (r *Results) meaning() string {
 func (r *Results) caveats(d *document.Document) {
 	d.Heading(2, "Caveats")
 	for _, l := range r.Labels() {
-		d.Line("- [%s] %s.", text(l.Words), text(l.Sentence))
+		d.Line("- [%s] %s.", Text(l.Words), Text(l.Sentence))
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		for _, idle := range row.Idle {
-			d.Line("- %s: %s.", text(row.Name), text(idle))
+			d.Line("- %s: %s.", Text(row.Name), Text(idle))
 		}
 	}
 	if best := r.Best(); best >= 0 && r.count() > 2 && best != r.Base {
 		d.Line("- The fastest was picked among %s with the steps that picked it, so chance favours it: measure it once more against the first to be sure of its gain.", figures.Count(r.count()))
 	}
 	if len(r.different(version)) > 1 {
-		d.Line("- The runs are not all of one gpustall: %s.", text(strings.Join(r.different(version), ", ")))
+		d.Line("- The runs are not all of one gpustall: %s.", Text(strings.Join(r.different(version), ", ")))
 	}
 	if len(r.different(machine)) > 1 {
 		d.Line("- The runs are not all of one machine.")
@@ -262,7 +262,7 @@ func (r *Results) environment(d *document.Document) {
 	d.Heading(2, "Environment")
 	add := func(name, value string) {
 		if value != "" {
-			d.Line("- %s: %s", text(name), text(value))
+			d.Line("- %s: %s", Text(name), Text(value))
 		}
 	}
 	add("device", strings.Join(r.different(device), "; "))

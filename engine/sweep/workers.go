@@ -11,8 +11,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// perEpoch is a time of all steps as that of an epoch, in ns.
-func (r *Result) perEpoch(ns int64) int64 {
+// PerEpoch is a time of all steps as that of an epoch, in ns.
+func (r *Result) PerEpoch(ns int64) int64 {
 	if r.Stats.Samples == 0 {
 		return 0
 	}
@@ -20,7 +20,7 @@ func (r *Result) perEpoch(ns int64) int64 {
 }
 
 // share is what of an epoch's loading each worker has to do, in ns.
-func (r *Result) share() int64 { return r.perEpoch(r.Stats.Load) / int64(max(1, r.Workers)) }
+func (r *Result) share() int64 { return r.PerEpoch(r.Stats.Load) / int64(max(1, r.Workers)) }
 
 // Workers says which num_workers is best, of those that were measured beside otherwise
 // equal settings, and why: by what an epoch takes to load and to compute. It is empty
@@ -73,7 +73,7 @@ func (r *Results) compare(a, b int) *evidence.Change {
 
 // load sets loading against computing, for an epoch.
 func (r *Result) load() string {
-	compute, all, each := r.perEpoch(r.Stats.Busy), r.perEpoch(r.Stats.Load), r.share()
+	compute, all, each := r.PerEpoch(r.Stats.Busy), r.PerEpoch(r.Stats.Load), r.share()
 	text := fmt.Sprintf("an epoch takes %s to load", figures.Prose.Time(all))
 	switch {
 	case r.Workers == 0:

@@ -1,0 +1,272 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/lab"
+	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/trace"
+)
+
+func newLab(version string) *cobra.Command {
+	f := &labFlags{options: newOptions(version)}
+	cmd := &cobra.Command{
+		Use:   "lab --out DIR",
+		Short: "The whole story alone: baseline, diagnosis, fixes one by one, validation, report",
+		Long: `Measure a baseline that is slow on purpose, say what holds it up, try what the
+advisor ranks one by one and keep what is faster for sure, validate that, then try
+precision, gradient accumulation, checkpointing and capture, and in the end measure
+everything that was kept once more:
+
+  gpustall lab --out DIR
+  gpustall lab --data DATA --as-is --num-workers 4 --out DIR
+
+The baseline has num_workers 0, no page-locked memory, fp32 and no capture, unless
+a flag says otherwise; --as-is begins with the settings as gpustall run has them.
+Where neither --data nor --inject is given and the loader keeps up all the same,
+reads are made slow, and everything says that this is injected.
+
+DIR gets optimization_report.md, optimization_results.csv, the pictures, and
+optimized_training.py, a training in PyTorch with the settings found. ctrl+c keeps
+what is done and writes a partial report; --resume goes on in the same DIR.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.changed = func(name string) bool { return cmd.Flags().Changed(name) }
+			return runLab(cmd.Context(), f, os.Stdout, os.Stderr)
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// labFlags are what a lab can be asked for.
+type labFlags struct {
+	*options
+	out     string
+	warmup  int
+	repeat  int
+	asIs    bool
+	resume  bool
+	changed func(flag string) bool
+}
+
+// labEpochs are those of the baseline and of the validation.
+const labEpochs = 5
+
+func (f *labFlags) add(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.StringVar(&f.out, "out", "", "folder for report, table, pictures, script and the runs' sessions")
+	fs.BoolVar(&f.resume, "resume", false, "go on with the lab in --out, as it was asked for")
+	fs.BoolVar(&f.asIs, "as-is", false, "begin with the settings as they are, rather than slow ones, and inject nothing")
+	fs.IntVar(&f.epochs, "epochs", labEpochs, "epochs of the baseline's and the validation's runs; the others have one")
+	fs.IntVar(&f.steps, "steps", 0, "steps of every run that count, instead of epochs")
+	fs.IntVar(&f.warmup, "warmup", 10, "steps before them that do not")
+	fs.IntVar(&f.repeat, "repeat", 3, "runs of each configuration, in turns")
+	fs.StringVar(&f.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
+	fs.StringVar(&f.model, "model", "", "cnn or resnet18 (default: cnn on the cpu, resnet18 elsewhere)")
+	fs.StringVar(&f.data, "data", "", "CIFAR-10 folder or tar.gz, or a folder of images by class (default: synthetic CIFAR-10)")
+	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
+	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
+	f.knobs.add(fs)
+}
+
+// slowBaseline are the settings of a baseline that is slow on purpose.
+var slowBaseline = []trace.Knob{
+	{Name: "num_workers", Value: "0"}, {Name: "pin_memory", Value: "off"}, {Name: "persistent_workers", Value: "off"},
+	{Name: "precision", Value: "fp32"}, {Name: "capture", Value: "off"},
+}
+
+// request is what the flags ask for. It opens device and data for as long as it takes to
+// ask what they are.
+func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Request, error) {
+	switch {
+	case f.steps < 0 || f.steps > 1<<30 || f.steps == 0 && f.changed("steps"):
+		return nil, refuse(fmt.Sprintf("--steps %d", f.steps), "out of range", "choose 1 or more")
+	case f.epochs < 1 || f.epochs > 1<<20:
+		return nil, refuse(fmt.Sprintf("--epochs %d", f.epochs), "out of range", "choose 1 or more")
+	case f.steps > 0 && f.changed("epochs"):
+		return nil, refuse("--steps", "--epochs is given too", "leave one out")
+	case f.warmup < 0 || f.warmup > 1<<30:
+		return nil, refuse(fmt.Sprintf("--warmup %d", f.warmup), "out of range", "choose 0 or more")
+	case f.repeat < 1 || f.repeat > sweep.MaxRepeat:
+		return nil, refuse(fmt.Sprintf("--repeat %d", f.repeat), "out of range", fmt.Sprintf("choose 1 to %d", sweep.MaxRepeat))
+	}
+	if err := f.check(nil); err != nil {
+		return nil, err
+	}
+	if f.data != "" {
+		if err := checkSetting(sweep.Data, f.data); err != nil {
+			return nil, usageError{err}
+		}
+		path, err := filepath.Abs(f.data) // --resume may come from elsewhere
+		if err != nil {
+			return nil, fault.Wrap(err, "open", f.data, "name it in full")
+		}
+		f.data = path
+	}
+	r := &lab.Request{Base: f.base(), Warmup: f.warmup, Repeat: f.repeat, Cores: host.Cores(), Version: f.version}
+	r.Inject = !f.asIs && f.data == "" && !f.changed(trace.GroupInject)
+	if !f.asIs {
+		for _, k := range slowBaseline {
+			if f.knobs.text(k.Name) == "" {
+				r.Base = append(r.Base, k)
+				r.Slowed = append(r.Slowed, k.Name+"="+k.Value)
+			}
+		}
+	}
+	return r, f.size(ctx, r, progress)
+}
+
+// base are the settings that were chosen.
+func (f *labFlags) base() (base []trace.Knob) {
+	add := func(name, value string) { base = append(base, trace.Knob{Name: name, Value: value}) }
+	if f.data != "" {
+		add(sweep.Data, f.data)
+	}
+	add(sweep.Device, f.device)
+	if f.model != "" {
+		add(sweep.Model, f.model)
+	}
+	if f.seed != 1 {
+		add("seed", strconv.FormatInt(f.seed, 10))
+	}
+	if f.lr > 0 {
+		add("lr", strconv.FormatFloat(f.lr, 'g', -1, 64))
+	}
+	base = append(base, f.knobs.inject.given...)
+	for _, k := range f.knobs.flags {
+		if k.set {
+			add(k.row.Name, k.text)
+		}
+	}
+	return base
+}
+
+// size works out how many steps the runs have, and the recipe.
+func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFunc) (err error) {
+	d, err := openDevice(f.device, false, trace.NewClock())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.dev.Close()) }()
+	k := d.defaults()
+	for _, s := range r.Base {
+		if engine.KnobTable.Find(s.Name) != nil && s.Value != tuneAgain && s.Value != tuneKnown {
+			if err := k.Set(s.Name, s.Value); err != nil {
+				return usageError{err}
+			}
+		}
+	}
+	if err := k.Check(d.dev.Info()); err != nil {
+		return usageError{err}
+	}
+	ds, _, err := f.openData(ctx, d, progress)
+	if err != nil {
+		return err
+	}
+	info := ds.Info()
+	model, _, err := f.openModel(d, info)
+	if err = errors.Join(err, ds.Close()); err != nil {
+		return err
+	}
+	s := f.schedule(model, k)
+	r.Recipe = lab.Recipe{LR: s.LR, Momentum: s.Momentum, WeightDecay: s.WeightDecay, Warmup: s.Warmup}
+	r.Data = info.Path
+	if r.Long, r.Trial = f.steps, f.steps; f.steps == 0 {
+		r.Trial = max(1, (info.Samples+k.Loader.BatchSize-1)/k.Loader.BatchSize)
+		r.Long, r.Epochs = f.epochs*r.Trial, f.epochs
+	}
+	return nil
+}
+
+// runLab does what the flags ask for. A signal ends it, and what was measured until then is
+// written down.
+func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
+	if f.out == "" {
+		return refuse("--out", "it is not given", "name a folder")
+	}
+	ctx, got, stop := untilSignal(parent, nil)
+	defer stop()
+	l := &lab.Lab{Dir: f.out, Runner: child, Tell: teller(out, log)}
+	if err := f.begin(ctx, l, progressTo(log)); err != nil {
+		return errors.Join(got(), err)
+	}
+	devices := map[string]*sized{}
+	l.Check = func(all []trace.Knob) (string, []string) { return possible(devices, all, false) }
+	l.Say = func(text string) { _ = say(out, "%s\n", figures.Line(text)) }
+	_ = say(log, "%s\n", announceLab(&l.Request))
+	err := l.Run(ctx)
+	if ctx.Err() != nil && columnsOf(log) > 0 {
+		_ = say(log, "\n") // below the bar
+	}
+	if werr := l.Save(); werr != nil {
+		return errors.Join(err, werr)
+	}
+	if werr := l.Write(replaceFile); werr != nil {
+		return fault.Wrap(werr, "write the results of the lab to", f.out, "free some space: --resume writes them again from the sessions")
+	}
+	_ = say(out, "\n%s\n\nreport   %s\nresults  %s\nscript   %s\n", figures.Line(l.Headline()),
+		filepath.Join(f.out, lab.ReportFile), filepath.Join(f.out, lab.ResultFile), filepath.Join(f.out, lab.ScriptFile))
+	if sig := got(); sig != nil {
+		_ = say(log, "stopped: the report is partial; gpustall lab --resume --out %s goes on\n", f.out)
+		return sig
+	}
+	return err
+}
+
+// begin makes the lab's folder, or takes what was asked for in it.
+func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc) error {
+	if f.resume {
+		for _, name := range f.named() {
+			return refuse("--"+name, "--resume goes on as the lab was asked for", "leave it out, or begin another lab in another folder")
+		}
+		if err := l.Resume(); err != nil {
+			return usageError{err}
+		}
+		l.Version = f.version
+		return nil
+	}
+	if err := l.Vacant(); err != nil {
+		return usageError{err}
+	}
+	r, err := f.request(ctx, progress)
+	if err != nil {
+		return err
+	}
+	l.Request = *r
+	return l.Begin()
+}
+
+// named are the flags that were given and that ask for another lab.
+func (f *labFlags) named() (names []string) {
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "data", "seed", "lr", trace.GroupInject}
+	for _, k := range f.knobs.flags {
+		all = append(all, flagName(k.row.Name))
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return !f.changed(name) })
+}
+
+// announceLab says what is to be done.
+func announceLab(r *lab.Request) string {
+	text := fmt.Sprintf("runs of %s, and of %s for baseline and validation, after %s of warm-up, %s of each configuration",
+		figures.Counted(r.Trial, "step", "steps"), figures.Count(r.Long), figures.Count(r.Warmup), figures.Count(r.Repeat))
+	if len(r.Slowed) > 0 {
+		text += "\nthe baseline is slow on purpose: " + strings.Join(r.Slowed, ", ")
+	}
+	return text
+}

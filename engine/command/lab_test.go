@@ -1,0 +1,57 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestLab tells the whole story for real, in so few steps that nothing can be known, and
+// writes it again.
+func TestLab(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lab")
+	r := gpustall(t, "lab", "--device", "emu:resnet50-h100", "--steps", "4", "--warmup", "1", "--repeat", "1", "--batch-size=4", "--inject", "cpu=1ms", "--out", dir)
+	if r.code != 0 || !strings.Contains(r.stdout, "diagnosis: ") || !strings.Contains(r.stdout, "not possible here: capture=on has no effect") {
+		t.Fatalf("exit %d: %s\n%s", r.code, r.stderr, r.stdout)
+	}
+	for _, name := range []string{
+		"optimization_report.md", "optimization_results.csv", "optimized_training.py", "num_workers_comparison.png", "dataloader_optimization.png",
+		"amp_comparison.png", "checkpointing_comparison.png", "compile_comparison.png", "optimization_dashboard.png",
+	} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 1000 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "optimization_report.md"))
+	for _, want := range []string{"[emulated]", "[synthetic data]", "[injected]", "## Executive summary", "## Lessons"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("the report lacks %s: %v", want, err)
+		}
+	}
+	if again := gpustall(t, "lab", "--resume", "--out", dir); again.code != 0 || strings.Count(again.stdout, "(measured before)") != strings.Count(r.stdout, " samples/s  util ") {
+		t.Errorf("again: exit %d: %s\n%s", again.code, again.stderr, again.stdout)
+	}
+	for _, args := range [][]string{{"--out", dir}, {"--resume", "--steps", "5", "--out", dir}, {"--resume", "--out", dir + "2"}} {
+		if r := gpustall(t, append([]string{"lab"}, args...)...); r.code != 2 || r.stdout != "" {
+			t.Errorf("%q: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// TestLabRefuses: nothing starts that cannot be meant.
+func TestLabRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"--steps", "0"}, {"--epochs", "0"}, {"--steps", "5", "--epochs", "2"}, {"--repeat", "0"}, {"--warmup", "-1"}, {"--model", "vgg"},
+		{"--data", "/nowhere"}, {"--device", "emu:abacus"}, {"--device", "cpu", "--precision", "bf16"}, {"--out", ""}, {"--num-workers", "x"},
+	} {
+		dir := filepath.Join(t.TempDir(), "lab")
+		r := gpustall(t, append([]string{"lab", "--out", dir}, args...)...)
+		if r.code != 2 && r.code != 3 || r.stdout != "" {
+			t.Errorf("%q: exit %d: %s", args, r.code, r.stderr)
+		}
+		if exists(dir) {
+			t.Errorf("%q: the folder was made", args)
+		}
+	}
+}

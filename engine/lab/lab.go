@@ -1,0 +1,317 @@
+// Package lab tells the whole story of a training that waits for data, alone: a baseline,
+// its diagnosis, the fixes that the advisor ranks one by one, a validation, then precision,
+// gradient accumulation, checkpointing and capture, and in the end everything that was kept
+// once more, rung by rung. Each of its stages is a sweep (engine/sweep) in a folder of its
+// own, so that nothing is measured in another way, and a lab that was stopped goes on where
+// it was. What a stage is depends on what those before it measured, and on nothing else.
+package lab
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/trace"
+)
+
+// Request is what a lab is asked for.
+type Request struct {
+	Base   []trace.Knob `json:"base"`             // the baseline's settings, as far as they were chosen
+	Slowed []string     `json:"slowed,omitempty"` // of them, those that were chosen to be slow
+	Inject bool         `json:"inject,omitempty"` // a slow read, where the baseline does not wait for data
+	Long   int          `json:"long"`             // steps of the baseline's and the validation's runs
+	Trial  int          `json:"trial"`            // steps of the others
+	Epochs int          `json:"epochs,omitempty"` // that Long is; 0 where steps were asked for
+	Warmup int          `json:"warmup"`           // steps of each run that do not count
+	Repeat int          `json:"repeat"`           // runs of each configuration, in turns
+	Cores  int          `json:"cores"`            // of the host, for the loader to use
+	Data   string       `json:"data,omitempty"`   // where the data set lies; empty for one that is made in memory
+	Recipe Recipe       `json:"recipe"`
+
+	Version string `json:"version"`
+}
+
+// Recipe is how the optimizer is set, for the script.
+type Recipe struct {
+	LR          float64 `json:"lr"`
+	Momentum    float64 `json:"momentum"`
+	WeightDecay float64 `json:"weight_decay"`
+	Warmup      int     `json:"warmup"` // steps
+}
+
+// Lab does what a Request asks for, in its folder.
+type Lab struct {
+	Request
+	Dir    string
+	Runner sweep.Runner
+	// Check says why settings cannot be run here, and else what of them has no effect.
+	Check func(all []trace.Knob) (refused string, idle []string)
+	Tell  func(sweep.Event) // of the runs, counted over the whole lab
+	Say   func(text string) // what the lab has found out
+
+	Stages []*Stage
+	Tried  []*Optimization // in the order in which they were
+	Left   []string        // advice that was not tried, and why
+	Spent  time.Duration   // on all runs
+	// Injected is the slow read that the lab chose, empty where it chose none.
+	Injected string
+
+	base    []trace.Knob // the baseline's settings, what is injected included
+	now     []trace.Knob // settings kept so far, beside the baseline's
+	trial   int          // steps of a run that is no long one
+	warned  bool         // that runs are too short
+	outlook outlook
+}
+
+// Kind is what a stage is for.
+type Kind string
+
+// The kinds of stages.
+const (
+	Probe         Kind = "probe" // of what the baseline does without a slow read
+	Baseline      Kind = "baseline"
+	Fix           Kind = "fix"
+	Workers       Kind = "num_workers"
+	Validation    Kind = "validation"
+	Precision     Kind = "precision"
+	Accumulation  Kind = "gradient_accumulation"
+	Checkpointing Kind = "checkpointing"
+	Capture       Kind = "capture"
+	Ladder        Kind = "ladder"
+)
+
+// Stage is one sweep of the story.
+type Stage struct {
+	Kind    Kind
+	Title   string
+	Folder  string         // below the lab's
+	Results *sweep.Results // nil where nothing could be run
+	Skipped string         // why nothing was run
+}
+
+// folder is where its runs lie.
+func (s *Stage) folder(l *Lab) sweep.Folder { return sweep.Folder(filepath.Join(l.Dir, s.Folder)) }
+
+// row is a configuration's result; nil where it has none.
+func (s *Stage) row(i int) *sweep.Result {
+	if s == nil || s.Results == nil || i >= len(s.Results.Rows) || !s.Results.Rows[i].Measured() {
+		return nil
+	}
+	return &s.Results.Rows[i]
+}
+
+// stage is the newest one of a kind; nil when there is none.
+func (l *Lab) stage(k Kind) *Stage {
+	for _, s := range slices.Backward(l.Stages) {
+		if s.Kind == k {
+			return s
+		}
+	}
+	return nil
+}
+
+// Run does what is left of the lab. When ctx ends, what was measured until then stays in
+// the Lab and its error is returned.
+func (l *Lab) Run(ctx context.Context) error {
+	if l.Say == nil {
+		l.Say = func(string) {}
+	}
+	l.Stages, l.Tried, l.Left, l.now = nil, nil, nil, nil
+	l.base, l.trial, l.warned, l.Injected = l.Base, l.Trial, false, ""
+	l.outlook = newOutlook(&l.Request)
+	base, err := l.baseline(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.fixes(ctx, base); err != nil {
+		return err
+	}
+	if err := l.workers(ctx); err != nil {
+		return err
+	}
+	if err := l.validate(ctx); err != nil {
+		return err
+	}
+	kept := len(l.now)
+	for _, part := range []func(context.Context) error{l.precision, l.accumulation, l.checkpointing, l.capture} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	if len(l.now) > kept { // a faster device waits for what was fast enough before
+		if m := l.latest(); m != nil {
+			if err := l.fixes(ctx, m); err != nil {
+				return err
+			}
+		}
+	}
+	return l.ladder(ctx)
+}
+
+// baseline measures where the story begins.
+func (l *Lab) baseline(ctx context.Context) (*sweep.Measured, error) {
+	if l.Inject {
+		s, err := l.measure(ctx, Probe, "the baseline as it is", []sweep.Config{{Before: -1, Name: "as it is"}}, l.trial, 1)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.slow(s.row(0)); err != nil {
+			return nil, err
+		}
+	}
+	s, err := l.measure(ctx, Baseline, "baseline", []sweep.Config{{Before: -1, Name: "baseline"}}, l.Long, l.Repeat)
+	if err != nil {
+		return nil, err
+	}
+	m := s.Results.Rows[0].First()
+	l.Say("diagnosis: " + m.Verdict.Text)
+	return m, nil
+}
+
+// Slow reads: so many times as long as a step takes, so that about two thirds of the time
+// are lost to them, and from the least that a clock keeps to.
+const (
+	slowness  = 3
+	leastRead = 50 * time.Microsecond
+)
+
+// slow injects a slow read where the device does not wait for data: a loader that keeps up
+// has nothing to show.
+func (l *Lab) slow(r *sweep.Result) error {
+	_, highly := advice.Thresholds()
+	if r == nil || r.Stats.DataShare() >= highly || r.Stats.Samples == 0 {
+		return nil
+	}
+	wait := time.Duration(slowness * float64(r.Stats.Active()) / float64(r.Stats.Samples)).Round(10 * time.Microsecond)
+	l.Injected = max(wait, leastRead).String()
+	l.base = with(l.base, trace.Knob{Name: trace.InjectPrefix + "read", Value: l.Injected})
+	l.Say(fmt.Sprintf("the device waits for data %s of the time, which leaves nothing to mend: each read is made to take %s longer (injected; --as-is, --data or --inject none leave it be)",
+		figures.Prose.Percent(r.Stats.DataShare()), l.Injected))
+	return nil
+}
+
+// measure runs a stage: its first configuration is what the others are compared with. One
+// that would do the same as the first is not run.
+func (l *Lab) measure(ctx context.Context, k Kind, title string, configs []sweep.Config, steps, repeat int) (*Stage, error) {
+	p := &sweep.Plan{Base: l.base, Configs: configs, Ladder: len(configs) > 1, Steps: steps, Warmup: l.Warmup, Repeat: repeat, Version: l.Version}
+	s := &Stage{Kind: k, Title: title, Folder: filepath.Join("stages", fmt.Sprintf("%02d-%s", len(l.Stages)+1, k))}
+	l.Stages = append(l.Stages, s)
+	if err := p.Check(l.Check); err != nil {
+		return s, err
+	}
+	left, why := 0, ""
+	for i := range p.Configs {
+		c := &p.Configs[i]
+		if i > 0 && c.Refused == "" {
+			c.Refused = other(c.Idle, p.Configs[0].Idle)
+		}
+		if c.Refused == "" {
+			left++
+		} else if why == "" {
+			why = c.Refused
+		}
+	}
+	if p.Configs[0].Refused != "" {
+		return s, fault.New("run", "the lab's "+title, p.Configs[0].Refused, "choose other settings")
+	}
+	if left == 1 && len(configs) > 1 {
+		s.Skipped = cmp.Or(why, "there is nothing to compare with")
+		return s, nil
+	}
+	if was, err := s.folder(l).Plan(); err == nil && was.Steps > steps && was.Steps <= mostLonger*steps { // a stopped lab found them too few
+		p.Steps, l.trial = was.Steps, max(l.trial, was.Steps)
+	}
+	l.outlook.enter(k, p)
+	for {
+		if err := l.runs(ctx, s, p); err != nil {
+			return s, err
+		}
+		longer := int(math.Ceil(1.2 * lacking(s.Results) * float64(p.Steps)))
+		switch {
+		case longer <= p.Steps || longer > mostLonger*steps:
+			return s, nil
+		case l.Epochs == 0: // so many steps were asked for
+			if !l.warned {
+				l.Say(fmt.Sprintf("%d steps are too few to compare %s: --steps %d would do", p.Steps, title, longer))
+				l.warned = true
+			}
+			return s, nil
+		}
+		l.Say(fmt.Sprintf("%d steps are too few to compare %s: again with %d", p.Steps, title, longer))
+		p.Steps, l.trial = longer, max(l.trial, longer)
+	}
+}
+
+// mostLonger is how many times as long a stage's runs may become because a comparison
+// lacks steps or time.
+const mostLonger = 20
+
+// lacking is how many times as many steps a comparison with the first configuration needs;
+// 0 where steps are not what is missing.
+func lacking(r *sweep.Results) (times float64) {
+	for i := range r.Rows {
+		if m := r.Rows[i].Against.Throughput.Missing; (m.What == evidence.Steps || m.What == evidence.Time) && m.Have > 0 {
+			times = max(times, m.Want/m.Have)
+		}
+	}
+	return times
+}
+
+// runs does the runs of a stage.
+func (l *Lab) runs(ctx context.Context, s *Stage, p *sweep.Plan) (err error) {
+	s.Results, err = p.Measure(ctx, s.folder(l), l.Runner, func(e sweep.Event) {
+		e.Name = s.Title + ": " + e.Name
+		if len(p.Configs) == 1 {
+			e.Name = s.Title
+		}
+		l.outlook.add(&e, p)
+		l.Spent += e.Took
+		l.Tell(e)
+	})
+	if err != nil {
+		return err
+	}
+	if row := &s.Results.Rows[0]; !row.Measured() {
+		return fault.New("run", "the lab's "+s.Title, row.Failed, "mend it, and go on with --resume")
+	}
+	return nil
+}
+
+// other are the sentences that another list has not.
+func other(of, than []string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(of), func(s string) bool { return slices.Contains(than, s) }), "; ")
+}
+
+// with is settings with one more, or with its value changed.
+func with(settings []trace.Knob, more ...trace.Knob) []trace.Knob {
+	out := slices.Clone(settings)
+	for _, k := range more {
+		if i := slices.IndexFunc(out, func(o trace.Knob) bool { return o.Name == k.Name }); i >= 0 {
+			out[i] = k
+		} else {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// inForce is the value of a knob with the settings kept so far, as a run shows it.
+func (l *Lab) inForce(name string) string {
+	if v := trace.KnobValue(l.now, name); v != "" {
+		return v
+	}
+	if m := l.stage(Baseline).row(0); m != nil {
+		return trace.KnobValue(m.First().Segment.Knobs, name)
+	}
+	return trace.KnobValue(l.base, name)
+}
