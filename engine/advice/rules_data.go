@@ -87,12 +87,12 @@ func smallFiles(s *situation) (f Finding, ok bool) {
 	bytes, known := s.fromStorage(s.from, s.to)
 	each := bytes / float64(max(1, s.b.Samples))
 	f = Finding{
-		Remedy: "no knob helps here: pack the samples into large files, or put them on storage that finds files faster",
+		Remedy: "no knob helps here: pack the samples into large files (gpustall data pack), or put them on storage that finds files faster",
 		Evidence: fmt.Sprintf("each sample is a file of its own, and ~%s of it come from storage, %s in all: finding the files takes the time, not their bytes",
 			figures.Prose.Bytes(int64(each)), figures.Prose.Transfer(bytes/float64(max(1, s.to-s.from))*1e9)),
 		Share: s.loads(),
 	}
-	return f, known && s.snap.Meta.Format == "imagefolder" && bytes >= leastStorage && each >= 1<<10 && each < smallFile && s.loading.Reading()
+	return f, known && slices.Contains([]string{"imagefolder", "npy-folder"}, s.snap.Meta.Format) && bytes >= leastStorage && each >= 1<<10 && each < smallFile && s.loading.Reading()
 }
 
 // A worker or a sample is far slower than the others from so many times their median.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -14,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/knob"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/synth"
@@ -78,23 +82,29 @@ func defaultData(ctx context.Context, progress progressFunc) (string, error) {
 	return dir, nil
 }
 
+// makers are the kinds of data that can be made.
+var (
+	makers = map[string]func(context.Context, string, synth.Options) error{
+		"cifar10": synth.CIFAR10, "imagefolder": synth.ImageFolder, "shards": synth.Shards, "clips": synth.Clips,
+	}
+	makeNames = slices.Sorted(maps.Keys(makers))
+)
+
 func newData() *cobra.Command {
-	data := &cobra.Command{Use: "data", Short: "Make or inspect data sets", Args: noArgs,
+	data := &cobra.Command{Use: "data", Short: "Make, pack or inspect data sets", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fault.New("run", "gpustall data", "it needs a command", "choose make or inspect")}
+			return usageError{fault.New("run", "gpustall data", "it needs a command", "choose make, pack or inspect")}
 		}}
 	var o synth.Options
 	mk := &cobra.Command{
-		Use:       "make cifar10|imagefolder DIR",
+		Use:       "make " + strings.Join(makeNames, "|") + " DIR",
 		Short:     "Write a deterministic synthetic data set in the real formats",
 		Args:      exactly(2, "a kind and a folder"),
-		ValidArgs: []string{"cifar10", "imagefolder"},
+		ValidArgs: makeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			make := map[string]func(context.Context, string, synth.Options) error{
-				"cifar10": synth.CIFAR10, "imagefolder": synth.ImageFolder,
-			}[args[0]]
+			make := makers[args[0]]
 			if make == nil {
-				return usageError{fault.New("make data", strconv.Quote(args[0]), "there is no kind of that name", "choose cifar10 or imagefolder")}
+				return usageError{fault.New("make data", strconv.Quote(args[0]), "there is no kind of that name", "choose "+knob.Choice(makeNames))}
 			}
 			if cmd.Flags().Changed("samples") && o.Samples < 10 {
 				return refuse(fmt.Sprintf("--samples %d", o.Samples), "too few", "ask for 10 or more")
@@ -115,8 +125,8 @@ func newData() *cobra.Command {
 			return inspect(ctx, args[1])
 		},
 	}
-	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder)")
+	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder and shards, 200 for clips)")
 	mk.Flags().Int64Var(&o.Seed, "seed", 1, "the same seed gives the same bytes")
-	data.AddCommand(mk, newInspect())
+	data.AddCommand(mk, newPack(), newInspect())
 	return data
 }

@@ -40,7 +40,7 @@ var house = map[string][]string{
 	"loader":                      {"engine/host", "engine/knob", "engine/timer", "engine/trace"},
 	"loader/codec":                {"loader"},
 	"loader/format":               {"loader", "loader/codec", "loader/synth/marker", "loader/transform"},
-	"loader/synth":                {"engine/host", "loader", "loader/format/records"},
+	"loader/synth":                {"engine/host", "loader", "loader/format"},
 	"loader/transform":            {"loader"},
 	"engine/nn":                   {"engine/device", "kernels"},
 	"engine/ops":                  {"engine/device", "engine/trace"},

@@ -74,7 +74,7 @@ func holds(path string, ds loader.Dataset) string {
 		classes = "in " + figures.Counted(n, "class", "classes")
 	}
 	form := i.Format
-	if s, ok := ds.(interface{ Contents() string }); ok {
+	if s, ok := ds.(interface{ Contents() string }); ok && s.Contents() != "" {
 		form += " (" + s.Contents() + ")"
 	}
 	return fmt.Sprintf("%s%s: %s, %s %s, %s after the transform%s\n",

@@ -55,8 +55,18 @@ func plain[D loader.Dataset](open func(string) (D, error), t loader.Transform) o
 		if err != nil {
 			return nil, nil, err
 		}
-		return d, t, nil
+		return d, fitting(d, t), nil
 	}
+}
+
+// fitting is the transform for arrays where the samples are some, else t.
+func fitting(d loader.Dataset, t loader.Transform) loader.Transform {
+	if a, ok := d.(interface{ Arrays() (npy.Header, bool) }); ok {
+		if h, ok := a.Arrays(); ok {
+			return npy.Transform{Type: h.Type}
+		}
+	}
+	return t
 }
 
 // sharded is the opener of shards: of images, for which t is, or of arrays.
@@ -66,10 +76,7 @@ func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset
 		if err != nil {
 			return nil, nil, err
 		}
-		if h, ok := d.Arrays(); ok {
-			return d, npy.Transform{Type: h.Type}, nil
-		}
-		return d, t, nil
+		return d, fitting(d, t), nil
 	}
 }
 
@@ -111,7 +118,7 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 		}
 	}
 	return nil, nil, fault.New("open data", path,
-		fmt.Sprintf("%v: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for shards (a folder of %s files), for records (a folder of %s files) and for an image folder (a folder for each class with images)", ErrUnknown, shards.Ext, records.Ext),
+		fmt.Sprintf("%v: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for shards (a folder of %s files), for records (a folder of %s files) and for an image folder (a folder for each class with images or .npy arrays)", ErrUnknown, shards.Ext, records.Ext),
 		"name one of those, or make one with gpustall data make").Because(ErrUnknown)
 }
 

@@ -23,6 +23,8 @@ func TestOpen(t *testing.T) {
 		{"cifar10-binary", func(dir string) error { return synth.CIFAR10(ctx, dir, o) }, 10},
 		{"cifar10-python", func(dir string) error { return synth.CIFAR10Python(ctx, dir, o) }, 10},
 		{"imagefolder", func(dir string) error { return synth.ImageFolder(ctx, dir, o) }, 10},
+		{"shards", func(dir string) error { return synth.Shards(ctx, dir, o) }, 10},
+		{"npy-folder", func(dir string) error { return synth.Clips(ctx, dir, o) }, 10},
 		{"synthetic-records", func(dir string) error { return synth.Records(ctx, dir, 100, o) }, 0},
 	}
 	for _, tt := range tests {
@@ -54,9 +56,9 @@ func TestOpen(t *testing.T) {
 					t.Fatal(err)
 				}
 				rng := loader.NewRNG(1, 0, s.Index)
-				tr.Host(&s, &rng, make([]float32, in.H*in.W*in.C))
+				tr.Host(&s, &rng, make([]float32, in.Values()))
 				var aug [4]int32
-				tr.Device(&s, &rng, make([]byte, in.H*in.W*in.C), &aug)
+				tr.Device(&s, &rng, make([]byte, in.Values()), &aug)
 				if err := d.Close(); err != nil {
 					t.Error(err)
 				}

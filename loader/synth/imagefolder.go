@@ -64,7 +64,16 @@ func ImageFolder(ctx context.Context, dir string, o Options) error {
 
 // writeImage stores image i of a split.
 func writeImage(root string, seed int64, split, i int) error {
-	class := label(seed, split, i)
+	b, ext, class, err := encodeImage(seed, split, i)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, ClassNames[class], fmt.Sprintf("%06d%s", i, ext)), b, 0o644)
+}
+
+// encodeImage is image i of a split as a file: a JPEG, every tenth a PNG.
+func encodeImage(seed int64, split, i int) (file []byte, ext string, class int, err error) {
+	class = label(seed, split, i)
 	rng := loader.NewRNG(seed, split, i)
 	pic := newPicture(class, &rng)
 	w, h := minSide+rng.IntN(maxSide-minSide+1), minSide+rng.IntN(maxSide-minSide+1)
@@ -76,15 +85,10 @@ func writeImage(root string, seed int64, split, i int) error {
 		img.Pix[4*k+3] = 255
 	}
 	var b bytes.Buffer
-	ext, err := ".jpg", error(nil)
 	if i%pngEvery == pngEvery-1 {
-		ext = ".png"
 		err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, img)
-	} else {
-		err = jpeg.Encode(&b, img, &jpeg.Options{Quality: jpegQuality})
+		return b.Bytes(), ".png", class, err
 	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(root, ClassNames[class], fmt.Sprintf("%06d%s", i, ext)), b.Bytes(), 0o644)
+	err = jpeg.Encode(&b, img, &jpeg.Options{Quality: jpegQuality})
+	return b.Bytes(), ".jpg", class, err
 }

@@ -4,6 +4,9 @@
 // torchvision's extensions: .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp; what a
 // file is, its first bytes say.
 //
+// A folder of that kind whose classes hold no image but .npy arrays is one of arrays
+// (package npy), and so is one without folders that holds .npy files; those have no class.
+//
 // Package codec decodes the images. A file that cannot be read or decoded is an error
 // when its turn comes, as it is in PyTorch; the error names the file.
 package imagefolder
@@ -15,16 +18,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/codec"
+	"dev.gpustall/loader/format/npy"
 	"dev.gpustall/loader/synth/marker"
 )
 
-// Format, as in loader.Info.
-const Format = "imagefolder"
+// Formats, as in loader.Info.
+const (
+	Format       = "imagefolder"
+	FormatArrays = "npy-folder"
+)
 
 // Size is the side of a sample after the usual transform.
 const Size = 224
@@ -39,6 +45,9 @@ var ErrNotFolder = errors.New("no folders of images here")
 type Dataset struct {
 	info  loader.Info
 	files []file
+
+	arrays bool       // the files are .npy
+	array  npy.Header // of the first one
 }
 
 type file struct {
@@ -69,18 +78,9 @@ func open(path string, splits ...string) (*Dataset, error) {
 		return nil, fault.New("open data", path, fmt.Sprintf("%v: it has no folder val, valid or test", ErrNotFolder), "make one with a folder for each class").Because(ErrNotFolder)
 	}
 	d := &Dataset{}
-	classes, err := classesOf(root)
+	classes, err := d.list(root)
 	if err != nil {
 		return nil, err
-	}
-	for i, c := range classes {
-		before := len(d.files)
-		if err := d.add(root, c, int32(i)); err != nil {
-			return nil, err
-		}
-		if len(d.files) == before {
-			return nil, fault.New("open data", root, fmt.Sprintf("the class folder %s holds no image (%s)", fault.Path(c), strings.Join(extensions, " ")), "put some there or remove it")
-		}
 	}
 	name := filepath.Base(path)
 	if abs, err := filepath.Abs(path); err == nil {
@@ -90,7 +90,38 @@ func open(path string, splits ...string) (*Dataset, error) {
 	if marker.Read(root) != nil || (root != path && marker.Read(path) != nil) {
 		d.info.Synthetic = true
 	}
+	if d.arrays {
+		d.info.Format = FormatArrays
+		if err := d.measure(); err != nil {
+			return nil, err
+		}
+	}
 	return d, nil
+}
+
+// measure takes shape and type of all arrays from the first.
+func (d *Dataset) measure() error {
+	var s loader.Sample
+	if err := d.Read(context.Background(), &s); err != nil {
+		return err
+	}
+	var err error
+	if d.array, err = npy.Parse(s.Raw); err != nil {
+		return fault.Wrap(err, "open data", d.Path(0), "")
+	}
+	d.array.Info(&d.info)
+	return nil
+}
+
+// Arrays is the header of the samples where they are arrays, and false where they are images.
+func (d *Dataset) Arrays() (npy.Header, bool) { return d.array, d.arrays }
+
+// Contents says what the files hold where they are no images.
+func (d *Dataset) Contents() string {
+	if !d.arrays {
+		return ""
+	}
+	return d.array.String() + " arrays"
 }
 
 // Info describes the folder. Bytes is 0: finding out would cost a system call a file.
@@ -138,8 +169,11 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	return nil
 }
 
-// Decode turns the image in s.Raw into RGB pixels.
+// Decode turns the image in s.Raw into RGB pixels, or finds the array in it.
 func (d *Dataset) Decode(s *loader.Sample) error {
+	if d.arrays {
+		return fault.Wrap(npy.Decode(s, &d.array), "decode", d.Path(s.Index), "")
+	}
 	if err := codec.Decode(s); err != nil {
 		return fault.New("decode", d.Path(s.Index), err.Error(), codec.Mend(err)).Because(err)
 	}

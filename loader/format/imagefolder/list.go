@@ -1,6 +1,7 @@
 package imagefolder
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -47,7 +48,59 @@ func classesOf(root string) ([]string, error) {
 	return classes, nil
 }
 
-// add lists the images of a class in torchvision's order: the folders by path,
+// list finds the files of all classes: images, or arrays where there are none. It returns
+// the classes.
+func (d *Dataset) list(root string) (classes []string, err error) {
+	classes, err = classesOf(root)
+	if err != nil {
+		d.arrays = true
+		if d.addFlat(root) && errors.Is(err, ErrNotFolder) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	if err = d.addAll(root, classes); !errors.Is(err, errNoImage) {
+		return classes, err
+	}
+	d.arrays, d.files = true, nil
+	if d.addAll(root, classes) == nil {
+		return classes, nil
+	}
+	return nil, err
+}
+
+// errNoImage is wrapped by the error of a class without any.
+var errNoImage = errors.New("no image")
+
+func (d *Dataset) addAll(root string, classes []string) error {
+	for i, c := range classes {
+		before := len(d.files)
+		if err := d.add(root, c, int32(i)); err != nil {
+			return err
+		}
+		if len(d.files) == before {
+			return fault.New("open data", root, fmt.Sprintf("the class folder %s holds no image (%s) and no %s", fault.Path(c), strings.Join(extensions, " "), extArray),
+				"put some there or remove it").Because(errNoImage)
+		}
+	}
+	return nil
+}
+
+// addFlat lists the arrays that lie in root itself, and reports whether there are any.
+func (d *Dataset) addFlat(root string) bool {
+	entries, err := os.ReadDir(root) // sorted by name
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if d.wants(e.Name()) && !e.IsDir() {
+			d.files = append(d.files, file{path: e.Name()})
+		}
+	}
+	return len(d.files) > 0
+}
+
+// add lists the files of a class in torchvision's order: the folders by path,
 // in each the files by name.
 func (d *Dataset) add(root, class string, index int32) error {
 	var w walker
@@ -66,7 +119,7 @@ func (d *Dataset) add(root, class string, index int32) error {
 			return fault.File(err, "list", dir, mendFolder)
 		}
 		for _, e := range entries {
-			if !isImage(e.Name()) {
+			if !d.wants(e.Name()) {
 				continue
 			}
 			if e.Type().IsRegular() || (e.Type()&fs.ModeSymlink != 0 && !isDir(filepath.Join(dir, e.Name()))) {
@@ -123,7 +176,14 @@ func (w *walker) walk(dir string, above []fs.FileInfo, linked bool) error {
 // extensions are torchvision's IMG_EXTENSIONS.
 var extensions = []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
 
-// isImage goes by the extension, whatever its case.
-func isImage(name string) bool {
-	return slices.Contains(extensions, strings.ToLower(filepath.Ext(name)))
+// extArray is the extension of arrays.
+const extArray = ".npy"
+
+// wants goes by the extension, whatever its case.
+func (d *Dataset) wants(name string) bool {
+	ext := strings.ToLower(filepath.Ext(name))
+	if d.arrays {
+		return ext == extArray
+	}
+	return slices.Contains(extensions, ext)
 }

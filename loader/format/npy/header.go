@@ -290,3 +290,17 @@ func (h *Header) Info(i *loader.Info) {
 	i.C, i.T, i.H, i.W = h.Shape.CTHW()
 	i.Float = h.Type != Uint8
 }
+
+// AppendHeader appends the header of a file of that type and shape, as numpy.save writes it:
+// the elements begin at a multiple of 64 bytes.
+func AppendHeader(b []byte, t Type, s Shape) []byte {
+	shape := strings.ReplaceAll(s.String(), ",", ", ")
+	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", t, strings.Replace(shape, ", )", ",)", 1))
+	const before = len(magic) + 4
+	pad := (64 - (before+len(text)+1)%64) % 64
+	b = append(b, magic+"\x01\x00"...)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(text)+pad+1))
+	b = append(b, text...)
+	b = append(b, strings.Repeat(" ", pad)...)
+	return append(b, '\n')
+}

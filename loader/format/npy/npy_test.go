@@ -117,6 +117,43 @@ func TestHalf(t *testing.T) {
 	}
 }
 
+// TestToHalf: all of float16 comes back, and what lies between two goes to the nearest, in
+// the middle to the even one.
+func TestToHalf(t *testing.T) {
+	for i := range uint16(0x7c00) {
+		v, next := Half(i), Half(i+1)
+		if i+1 == 0x7c00 {
+			next = 65536
+		}
+		middle := v + (next-v)/2
+		even := i + i&1
+		for at, want := range map[float32]uint16{v: i, -v: i | 0x8000, math.Nextafter32(middle, 0): i, middle: even, math.Nextafter32(middle, next): i + 1} {
+			if got := ToHalf(at); got != want && at != 0 {
+				t.Fatalf("%v is %#04x, want %#04x", at, got, want)
+			}
+		}
+	}
+	for v, want := range map[float32]uint16{float32(math.Inf(1)): 0x7c00, float32(math.Inf(-1)): 0xfc00, 1e30: 0x7c00, float32(math.NaN()): 0x7e00, 0: 0} {
+		if got := ToHalf(v); got != want {
+			t.Errorf("%v is %#04x, want %#04x", v, got, want)
+		}
+	}
+}
+
+// TestAppendHeader: what is written is what NumPy writes, byte for byte.
+func TestAppendHeader(t *testing.T) {
+	for _, name := range []string{"clip-f2.npy", "image-f4.npy", "grey-u1.npy", "row-f4.npy"} {
+		b := read(t, name)
+		h, err := Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := AppendHeader(nil, h.Type, h.Shape); !bytes.Equal(got, b[:h.Start]) {
+			t.Errorf("%s: %q, want %q", name, got, b[:h.Start])
+		}
+	}
+}
+
 // FuzzParse: nothing panics, and what is accepted can be decoded and has the size it claims.
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.npy")

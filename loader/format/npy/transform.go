@@ -87,3 +87,19 @@ func Half(h uint16) float32 {
 	}
 	return math.Float32frombits(v | uint32(h&0x8000)<<16)
 }
+
+// ToHalf is the float16 nearest to v, of two as near the even one.
+func ToHalf(v float32) uint16 {
+	bits := math.Float32bits(v)
+	sign, bits := uint16(bits>>16&0x8000), bits&0x7fffffff
+	switch {
+	case bits > 0x7f800000: // not a number
+		return sign | 0x7e00
+	case bits >= 0x477ff000: // nearer to 65536 than to 65504, the largest
+		return sign | 0x7c00
+	case bits < 0x38800000: // below 2^-14: the sum has float16's step of 2^-24 in its last place
+		return sign | uint16(math.Float32bits(math.Float32frombits(bits)+0.5)-0x3f000000)
+	}
+	bits += 0xfff + bits>>13&1 // half of the last place, less where it is even already
+	return sign | uint16((bits-0x38000000)>>13)
+}

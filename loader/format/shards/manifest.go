@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"dev.gpustall/engine/fault"
@@ -20,6 +21,7 @@ type manifest struct {
 	Classes   []string `json:"classes,omitempty"`
 	Samples   int      `json:"samples"`
 	Synthetic bool     `json:"synthetic,omitempty"`
+	Plan      string   `json:"plan,omitempty"` // a checksum of what was packed, and how
 	Shards    []Packed `json:"shards"`
 }
 
@@ -78,4 +80,60 @@ func (m *manifest) check(dir string, names []string) error {
 		return fault.New("open data", filepath.Join(dir, n), fmt.Sprintf("%s does not list this shard", Manifest), "remove it, or remove "+Manifest)
 	}
 	return nil
+}
+
+// check refuses a shard that is not there any more, or has another size.
+func (p *Packed) check(dir string) error {
+	path := filepath.Join(dir, p.Name)
+	st, err := os.Stat(path)
+	if err != nil {
+		return fault.File(err, "find", path, mendOther)
+	}
+	if st.Size() != p.Bytes {
+		return fault.New("check", path, fmt.Sprintf("it has %d bytes where %d were packed", st.Size(), p.Bytes), mendOther)
+	}
+	return nil
+}
+
+// again says whether packing once more, by that plan, would make the same.
+func (m *manifest) again(dir, plan string) error {
+	if m.Plan != plan {
+		return fault.New("pack into", dir, "it holds shards of other data, or of other settings", mendOther)
+	}
+	for i := range m.Shards {
+		if err := m.Shards[i].check(dir); err != nil {
+			return err
+		}
+	}
+	_ = os.Remove(filepath.Join(dir, Journal)) // of a call that was killed between the two
+	return nil
+}
+
+// WriteManifest writes the manifest of shards that were written without Pack.
+func WriteManifest(dir string, classes []string, synthetic bool, packed []Packed) error {
+	m := manifest{Classes: classes, Synthetic: synthetic, Shards: packed}
+	for i := range packed {
+		m.Samples += packed[i].Samples
+	}
+	return m.write(dir)
+}
+
+// write puts the manifest into a folder.
+func (m *manifest) write(dir string) error {
+	b, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		return err
+	}
+	return publish(filepath.Join(dir, Manifest), append(b, '\n'))
+}
+
+// unfinished refuses a folder that is being packed, or whose packing was interrupted.
+func unfinished(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, Journal))
+	if err != nil {
+		return nil //nolint:nilerr // nobody packs here
+	}
+	head, done := parseJournal(b)
+	return fault.New("open data", dir, fmt.Sprintf("it is being packed, or packing was interrupted: %d of %d shards are there", len(done), head.Shards),
+		"run gpustall data pack again, which goes on")
 }

@@ -263,7 +263,7 @@ func (g *grouper) broken(err error, w *window, at int64) error {
 		return fault.Reason(fmt.Sprintf("at byte %d: %v", w.pos, w.stuck), fault.Mend(w.stuck, "check the disk")).Because(w.stuck)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.Reason(fmt.Sprintf("%sthe shard ends at byte %d in the middle of a file: it is truncated", g.after(), w.size), mendShard).Because(err)
-	case errors.Is(err, tar.ErrHeader) && at == 0 && !g.begun:
+	case errors.Is(err, tar.ErrHeader) && at == 0 && !w.magic():
 		return fault.Reason("it is not a tar file", "name a folder of .tar files, uncompressed").Because(errNotTar)
 	case errors.Is(err, tar.ErrHeader):
 		return fault.Reason(fmt.Sprintf("%sthe header before byte %d is damaged: its checksum does not match", g.after(), w.pos), mendShard).Because(err)

@@ -90,6 +90,11 @@ func open(ctx context.Context, path string, o Options, splits ...string) (*Datas
 		return nil, err
 	}
 	if isDir(path) {
+		if len(m.Shards) == 0 {
+			if err := unfinished(root); err != nil {
+				return nil, err
+			}
+		}
 		if err := m.check(root, names); err != nil {
 			return nil, err
 		}

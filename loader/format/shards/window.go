@@ -36,6 +36,13 @@ func (w *window) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// magic reports whether the first header has the magic of a tar (POSIX.1-1988).
+func (w *window) magic() bool {
+	var b [5]byte
+	n, _ := w.r.ReadAt(b[:], 257)
+	return n == len(b) && string(b[:]) == "ustar"
+}
+
 // Seek is lazy: nothing is read.
 func (w *window) Seek(offset int64, whence int) (int64, error) {
 	switch whence {

@@ -1,0 +1,180 @@
+package shards
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/loader"
+)
+
+// Source is what is packed: a data set whose samples are files.
+type Source interface {
+	loader.Dataset
+	loader.Locator
+	Path(index int) string
+}
+
+// PackOptions say how.
+type PackOptions struct {
+	ShardSize int64 // bytes that a shard is to have at the most; one sample may be larger
+	Seed      int64 // of the order
+	Progress  func(done, total int)
+}
+
+// Limits of ShardSize.
+const (
+	MinShard = 4 << 10
+	MaxShard = 1 << 40
+)
+
+// item is a sample to be packed.
+type item struct {
+	index int
+	key   string
+	size  int64
+}
+
+const mendPack = "free some space or mend the disk: the same command goes on"
+
+// Pack writes the samples of src as shards into dir, in a random order that the seed alone
+// decides, so that each shard holds a mixture of the classes. It goes on with what an
+// earlier call with the same data and options began. A shard is there as a whole or not at
+// all; the manifest is written last. It returns what is in dir, and how much of it was there.
+func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []Packed, before int, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, 0, fault.Wrap(err, "pack into", dir, "choose a folder that can be written to")
+	}
+	plan, sum, err := planOf(src, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	if m, err := readManifest(dir); err != nil {
+		return nil, 0, err
+	} else if m.Plan != "" {
+		return m.Shards, len(m.Shards), m.again(dir, sum)
+	}
+	j, err := openJournal(dir, sum, len(plan))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, j.close()) }()
+	info := src.Info()
+	done := 0
+	report := func(n int) {
+		if done += n; o.Progress != nil {
+			o.Progress(done, info.Samples)
+		}
+	}
+	before = len(j.done)
+	for i, items := range plan {
+		if i < before {
+			report(len(items))
+			continue
+		}
+		p, err := packShard(ctx, src, filepath.Join(dir, fmt.Sprintf("shard-%06d%s", i, Ext)), items, report)
+		if err == nil {
+			err = fault.Wrap(j.add(p), "pack into", dir, mendPack)
+		}
+		if err != nil {
+			return j.done, before, err
+		}
+	}
+	m := manifest{Classes: info.Classes, Samples: info.Samples, Synthetic: info.Synthetic, Plan: sum, Shards: j.done}
+	if err := m.write(dir); err != nil {
+		return j.done, before, fault.Wrap(err, "pack into", dir, mendPack)
+	}
+	return j.done, before, fault.Wrap(os.Remove(j.path), "pack into", dir, mendPack)
+}
+
+// planOf decides which samples come into which shard, and gives it a checksum.
+func planOf(src Source, o PackOptions) (plan [][]item, sum string, err error) {
+	info := src.Info()
+	h := sha256.New()
+	fmt.Fprintln(h, "1", o.ShardSize, o.Seed, info.Samples, len(info.Classes))
+	keys := map[string]bool{}
+	full := int64(0)
+	for _, index := range loader.NewSampler(o.Seed, info.Samples).Order(nil, 0, true) {
+		st, err := os.Stat(src.Path(int(index)))
+		if err != nil {
+			return nil, "", fault.File(err, "pack", src.Path(int(index)), "put it back, or remove it from the data set")
+		}
+		name := src.Locate(int(index))
+		it := item{index: int(index), key: unique(keys, keyOf(name)), size: st.Size()}
+		fmt.Fprintf(h, "%q %d %d\n", name, st.Size(), st.ModTime().UnixNano())
+		space := Space(it.size)
+		if len(info.Classes) > 0 {
+			space += Space(1)
+		}
+		if len(plan) == 0 || full+space > o.ShardSize && full > 0 {
+			plan, full = append(plan, nil), 0
+		}
+		full += space
+		plan[len(plan)-1] = append(plan[len(plan)-1], it)
+	}
+	return plan, hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// keyOf is the key of a file's sample: its path without the extension, and without dots in
+// its name, at the first of which the key would end.
+func keyOf(name string) string {
+	name = filepath.ToSlash(name)
+	dir, base := path.Split(name)
+	base = strings.ReplaceAll(strings.TrimSuffix(base, path.Ext(base)), ".", "_")
+	return dir + cmp.Or(base, "_")
+}
+
+// unique gives a key that is taken a number.
+func unique(taken map[string]bool, key string) string {
+	free := key
+	for n := 2; taken[free]; n++ {
+		free = key + "-" + strconv.Itoa(n)
+	}
+	taken[free] = true
+	return free
+}
+
+// packShard writes one shard.
+func packShard(ctx context.Context, src Source, path string, items []item, report func(int)) (p Packed, err error) {
+	w, err := Create(path)
+	if err != nil {
+		return p, fault.Wrap(err, "pack into", path, mendPack)
+	}
+	defer func() {
+		if err != nil {
+			w.Abort()
+		}
+	}()
+	labelled := len(src.Info().Classes) > 0
+	var s loader.Sample
+	for _, it := range items {
+		s.Index = it.index
+		if err := src.Read(ctx, &s); err != nil {
+			return p, err
+		}
+		if int64(len(s.Raw)) != it.size {
+			return p, fault.New("pack", src.Path(it.index), fmt.Sprintf("%d bytes where it had %d when packing began", len(s.Raw), it.size), "wait until the data do not change any more, and run it again")
+		}
+		parts := []Part{{strings.ToLower(filepath.Ext(src.Path(it.index))), s.Raw}}
+		if labelled {
+			parts = append(parts, Part{".cls", strconv.AppendInt(nil, int64(s.Label), 10)})
+		}
+		if err := w.Add(it.key, parts...); err != nil {
+			return p, fault.Wrap(err, "pack into", path, mendPack)
+		}
+		report(1)
+	}
+	if p, err = w.Close(); err != nil {
+		return p, fault.Wrap(err, "pack into", path, mendPack)
+	}
+	return p, nil
+}

@@ -1,0 +1,84 @@
+package synth
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/format/imagefolder"
+	"dev.gpustall/loader/format/npy"
+	"dev.gpustall/loader/synth/marker"
+)
+
+// Of clips: how many by default, and what one is: 384 KiB.
+const (
+	clipSamples = 200
+	clipFrames  = 16
+	clipSide    = 64
+)
+
+var clipShape = npy.Shape{3, clipFrames, clipSide, clipSide}
+
+// Clips writes dir/train/class/… and dir/val/class/…: .npy files of float16 (C,T,H,W) from 0
+// to 1, in which the picture of ImageFolder's classes moves. It leaves dir alone unless it
+// succeeds.
+func Clips(ctx context.Context, dir string, o Options) error {
+	o, err := o.withDefaults("clips", clipSamples)
+	if err != nil {
+		return err
+	}
+	m := marker.Marker{Format: imagefolder.FormatArrays, Name: "clips", Samples: o.Samples, Test: o.Test, Seed: o.Seed}
+	p := &progress{total: o.Samples + o.Test, fn: o.Progress}
+	var halves [256]uint16 // of each byte value
+	for v := range halves {
+		halves[v] = npy.ToHalf(float32(v) / 255)
+	}
+	return publish(dir, m, func(tmp string) error {
+		return splits(tmp, m, o, func(root string, split, n int) error {
+			for _, c := range ClassNames {
+				if err := os.MkdirAll(filepath.Join(root, c), 0o755); err != nil {
+					return err
+				}
+			}
+			return parallel(ctx, n, 4, func(from, to int) error {
+				for i := from; i < to; i++ {
+					file, class := encodeClip(o.Seed, split, i, &halves)
+					if err := os.WriteFile(filepath.Join(root, ClassNames[class], fmt.Sprintf("%06d.npy", i)), file, 0o644); err != nil {
+						return err
+					}
+				}
+				p.add(to - from)
+				return nil
+			})
+		})
+	})
+}
+
+// encodeClip is clip i of a split as a file, and its class.
+func encodeClip(seed int64, split, i int, halves *[256]uint16) (file []byte, class int) {
+	class = label(seed, split, i)
+	rng := loader.NewRNG(seed, split, i)
+	pic := newPicture(class, &rng)
+	towards := 2 * math.Pi * rng.Float64() // in a clip the object moves by a third of a side
+	dx, dy := math.Cos(towards)/(3*clipFrames), math.Sin(towards)/(3*clipFrames)
+	file = npy.AppendHeader(nil, npy.Float16, clipShape)
+	start := len(file)
+	file = append(file, make([]byte, 2*3*clipFrames*clipSide*clipSide)...)
+	const plane = clipSide * clipSide
+	frame := make([]byte, 3*plane)
+	for t := range clipFrames {
+		pic.draw(frame, clipSide, clipSide, &rng)
+		for k := range plane {
+			for c := range 3 {
+				at := start + 2*((c*clipFrames+t)*plane+k)
+				binary.LittleEndian.PutUint16(file[at:], halves[frame[3*k+c]])
+			}
+		}
+		pic.cx, pic.cy = pic.cx+dx, pic.cy+dy
+	}
+	return file, class
+}
