@@ -1,11 +1,14 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"dev.gpustall/engine/advice"
@@ -36,7 +39,7 @@ type Picture struct {
 func (l *Lab) Pictures() []Picture {
 	final, _, _ := l.ends()
 	return []Picture{
-		{workersFile, l.sheet("num_workers", l.stage(Workers), "throughput", "epochs")},
+		{workersFile, l.workersSheet(l.stage(Workers))},
 		{dataloaderFile, l.sheet("The data loader, fix by fix", final, "throughput", "stalls")},
 		{ampFile, l.sheet("Precision", l.stage(Precision), "throughput", "memory")},
 		{accumulationFile, l.sheet("Gradient accumulation (batches x samples)", l.stage(Accumulation), "throughput", "memory")},
@@ -44,6 +47,28 @@ func (l *Lab) Pictures() []Picture {
 		{compileFile, l.sheet("Capture (a CUDA graph; in PyTorch torch.compile)", l.stage(Capture), "throughput", "stalls")},
 		{dashboardFile, l.dashboard(final)},
 	}
+}
+
+// workersSheet sets numbers of workers side by side, by their number.
+func (l *Lab) workersSheet(s *Stage) *plot.Sheet {
+	out := l.sheet("num_workers", s)
+	if s == nil || s.Results == nil {
+		return out
+	}
+	var rows []plot.Row
+	for i := range s.Results.Rows {
+		if r := s.row(i); r != nil {
+			rows = append(rows, plot.Row{Name: strconv.Itoa(r.Workers), Stats: r.Stats, Rate: r.Rate, Workers: r.Workers, Epoch: r.Epoch, Memory: r.Memory})
+		}
+	}
+	if len(rows) == 0 {
+		return out
+	}
+	slices.SortFunc(rows, func(a, b plot.Row) int { return cmp.Compare(a.Workers, b.Workers) })
+	rates := plot.Throughput(rows, "Throughput", "num_workers")
+	rates.Note += unmeasured(s)
+	out.Charts = []*plot.Chart{rates, plot.Epochs(rows, "What an epoch takes", "num_workers")}
+	return out
 }
 
 // sheet has charts of a stage side by side.

@@ -228,8 +228,8 @@ func (l *Lab) measure(ctx context.Context, k Kind, title string, configs []sweep
 		s.Skipped = cmp.Or(why, "there is nothing to compare with")
 		return s, nil
 	}
-	if was, err := s.folder(l).Plan(); err == nil && was.Steps > steps && was.Steps <= mostLonger*steps { // a stopped lab found them too few
-		p.Steps, l.trial = was.Steps, max(l.trial, was.Steps)
+	if was, err := s.folder(l).Plan(); err == nil && was.Steps > steps && was.Steps <= mostLonger*steps { // before it was stopped, they were too few
+		l.lengthen(s, p, was.Steps)
 	}
 	l.outlook.enter(k, p)
 	for {
@@ -248,20 +248,30 @@ func (l *Lab) measure(ctx context.Context, k Kind, title string, configs []sweep
 			return s, nil
 		}
 		l.Say(fmt.Sprintf("%d steps are too few to compare %s: again with %d", p.Steps, title, longer))
-		p.Steps, l.trial = longer, max(l.trial, longer)
+		l.lengthen(s, p, longer)
+	}
+}
+
+// lengthen makes the runs of a stage longer, and of those after it: what was kept makes steps
+// shorter, so they would be too few there as well. Those of accumulation have small batches.
+func (l *Lab) lengthen(s *Stage, p *sweep.Plan, steps int) {
+	if p.Steps = steps; s.Kind != Accumulation {
+		l.trial = max(l.trial, steps)
+		l.outlook.lengthen(l.trial + l.Warmup)
 	}
 }
 
 // mostLonger is how many times as long a stage's runs may become because a comparison
-// lacks steps or time.
+// lacks steps, time or windows.
 const mostLonger = 20
 
 // lacking is how many times as many steps a comparison with the first configuration needs;
 // 0 where steps are not what is missing.
 func lacking(r *sweep.Results) (times float64) {
 	for i := range r.Rows {
-		if m := r.Rows[i].Against.Throughput.Missing; (m.What == evidence.Steps || m.What == evidence.Time) && m.Have > 0 {
-			times = max(times, m.Want/m.Have)
+		switch m := r.Rows[i].Against.Throughput.Missing; m.What {
+		case evidence.Steps, evidence.Time, evidence.Windows:
+			times = max(times, m.Want/max(m.Have, m.Want/mostLonger))
 		}
 	}
 	return times

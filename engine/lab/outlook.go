@@ -60,6 +60,13 @@ func (o *outlook) enter(k Kind, p *sweep.Plan) {
 	o.base, o.of = o.runs, len(p.Order())
 }
 
+// lengthen has the stages to come take so many steps at the least.
+func (o *outlook) lengthen(steps int) {
+	for i := range o.ahead {
+		o.ahead[i].steps = max(o.ahead[i].steps, steps)
+	}
+}
+
 // add puts an event of a stage into its place in the whole lab.
 func (o *outlook) add(e *sweep.Event, p *sweep.Plan) {
 	done := e.Done

@@ -183,7 +183,7 @@ func (l *Lab) accumulation(ctx context.Context) error {
 			configs = append(configs, l.config(parts(n, whole/n), []trace.Knob{{Name: "gradient_accumulation", Value: strconv.Itoa(n)}, {Name: "batch_size", Value: strconv.Itoa(whole / n)}}))
 		}
 	}
-	return l.spare(ctx, Accumulation, "gradient accumulation", configs, fmt.Sprintf("an optimizer step on the same %d samples, of which fewer are on the device at a time", whole))
+	return l.spare(ctx, Accumulation, "accumulation", configs, fmt.Sprintf("an optimizer step on the same %d samples, of which fewer are on the device at a time", whole))
 }
 
 // parts names an accumulation.

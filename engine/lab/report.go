@@ -88,6 +88,8 @@ func (l *Lab) Headline() string {
 		return "the baseline was not measured yet"
 	case best == nil && l.done():
 		return "nothing that was tried is faster than the baseline for sure"
+	case best == nil && n == 0:
+		return "nothing was kept so far"
 	case best == nil:
 		return fmt.Sprintf("%s kept so far, and not measured together yet", figures.Counted(n, "optimization was", "optimizations were"))
 	}
@@ -270,7 +272,7 @@ func (l *Lab) bottlenecks(d *document.Document) {
 	}
 	d.Line("")
 	if len(m.Findings) > 0 {
-		d.Para("What the advisor made of it, in the order in which it was tried:")
+		d.Para("What the advisor made of it, in its order:")
 	}
 	for i := range m.Findings {
 		f := &m.Findings[i]
