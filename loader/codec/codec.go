@@ -159,6 +159,7 @@ func (d *decoder) colours(dst []byte) {
 		rows(d.Gray.Pix, d.Gray.Stride, grey)
 	case d.Direct:
 		interleave(dst, d.YCbCr, part)
+	case d.RGB(dst):
 	default:
 		d.row = fromYCbCr(dst, d.YCbCr, part, d.row)
 	}

@@ -1,18 +1,24 @@
 package jpeg
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // lookBits is how many bits of the input select an entry of a table. Longer codes,
 // which are rare, are found length by length.
 const lookBits = 10
 
-// codes is a table of canonical codes (T.81, C.2).
+// codes is a table of canonical codes (T.81, C.2). What one image has built serves the
+// next, which nearly always has the same codes. C reads it (scan_amd64.h).
 type codes struct {
-	ok     bool
 	look   [1 << lookBits]uint16 // length<<8 | symbol; 0 where the code is longer
 	limit  [17]uint32            // the first code of 16 bits, left-aligned, that is longer than the index
 	offset [17]int32             // symbols[code>>(16-length) + offset[length]]
 	symbol [256]byte
+	counts [16]byte
+	built  bool // of counts and symbol
+	ok     bool // this image has it
 }
 
 type dcTable struct{ codes }
@@ -22,6 +28,10 @@ type dcTable struct{ codes }
 type acTable struct {
 	codes
 	whole [1 << lookBits]int32
+
+	pair   [1 << pairBits]uint64
+	skip   [1 << pairBits]uint32
+	paired bool
 }
 
 // huffman reads tables of codes (T.81, B.2.4.2).
@@ -52,8 +62,14 @@ func (d *Decoder) huffman(b []byte) bool {
 
 // set builds the table of counts[i] codes of i+1 bits for symbols, in their order.
 func (t *codes) set(counts, symbols []byte) bool {
+	if t.same(counts, symbols) {
+		t.ok = true
+		return true
+	}
+	t.built = false
 	clear(t.look[:])
 	copy(t.symbol[:], symbols)
+	copy(t.counts[:], counts)
 	code, k := uint32(0), int32(0)
 	for length := 1; length <= 16; length++ {
 		n := uint32(counts[length-1])
@@ -71,12 +87,21 @@ func (t *codes) set(counts, symbols []byte) bool {
 		t.limit[length] = code << (16 - length)
 		code <<= 1
 	}
-	t.ok = true
+	t.built, t.ok = true, true
 	return true
 }
 
+// same reports whether the table is that of the codes already.
+func (t *codes) same(counts, symbols []byte) bool {
+	return t.built && bytes.Equal(t.counts[:], counts) && bytes.Equal(t.symbol[:len(symbols)], symbols)
+}
+
 func (t *acTable) set(counts, symbols []byte) bool {
-	if !t.codes.set(counts, symbols) {
+	if t.same(counts, symbols) {
+		t.ok = true
+		return true
+	}
+	if t.paired = false; !t.codes.set(counts, symbols) {
 		return false
 	}
 	for i, e := range t.look {

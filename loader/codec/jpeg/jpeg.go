@@ -27,6 +27,8 @@ type Decoder struct {
 	// Part is what is wanted of the image: all of it after Header, and for the caller to
 	// change before Decode. What the planes hold elsewhere is of no meaning.
 	Part image.Rectangle
+	// Plain keeps C out of it, for tests.
+	Plain bool
 	// Gray or YCbCr is the image, after Decode; the other is nil. The planes are
 	// overwritten by the next image.
 	Gray  *image.Gray
@@ -51,14 +53,15 @@ type Decoder struct {
 	ac    [4]acTable
 	every int // MCUs in a restart interval; 0: none
 
-	bits   bits
-	block  [64]int32
-	planes []byte
-	coefs  []int16 // of a progressive image
-	begun  bool    // a scan of it has been read
-	run    int     // blocks of this scan that hold nothing more (EOBRUN)
-	gray   image.Gray
-	ycbcr  image.YCbCr
+	bits     bits
+	divisors [4][64]uint16 // of this image, in zigzag order
+	block    [64]int32
+	planes   []byte
+	coefs    []int16 // of a progressive image
+	begun    bool    // a scan of it has been read
+	run      int     // blocks of this scan that hold nothing more (EOBRUN)
+	gray     image.Gray
+	ycbcr    image.YCbCr
 }
 
 // component is a plane.
@@ -68,6 +71,7 @@ type component struct {
 	q, dc, ac    byte
 	pred         int32 // the last DC value
 	pix          []byte
+	from         int // where in the decoder's planes pix begins
 	stride       int
 	width, lines int             // in blocks, of whole MCUs
 	coef         []int16         // blocks of 64 in natural order, if progressive
@@ -177,6 +181,9 @@ func (d *Decoder) sequential() bool {
 	return good
 }
 
+// ahead is how many bytes C may read past the end of a plane.
+const ahead = 64
+
 // layout gives each component a plane of whole MCUs.
 func (d *Decoder) layout() {
 	mw, mh := 8*d.comp[0].h, 8*d.comp[0].v // of an MCU in pixels
@@ -188,13 +195,14 @@ func (d *Decoder) layout() {
 		c.stride = 8 * c.width
 		need += 64 * c.width * c.lines
 	}
-	if cap(d.planes) < need {
-		d.planes = make([]byte, need+min(need/4, 1<<20)) // the next may be somewhat larger
+	if cap(d.planes) < need+ahead {
+		d.planes = make([]byte, need+min(need/4, 1<<20)+ahead) // the next may be somewhat larger
 	}
 	rest := d.planes[:need]
 	for i := range d.comp[:d.comps] {
 		c := &d.comp[i]
 		n := 64 * c.width * c.lines
+		c.from = need - len(rest)
 		c.pix, rest = rest[:n:n], rest[n:]
 		c.want = d.wanted(c)
 	}
@@ -235,9 +243,15 @@ func (d *Decoder) lastRow() int {
 // ends, it is damaged. good says whether all is well with the file, sure whether that is
 // certain though the rest of the rows was not decoded.
 func (d *Decoder) scan(rows int) (good, sure bool) {
+	across, down := d.comp[0].width/d.comp[0].h, d.comp[0].lines/d.comp[0].v
+	if native && !d.Plain && d.nativeScan(rows) {
+		if rows == down {
+			return d.bits.trailer(), true
+		}
+		return true, d.bits.ends()
+	}
 	d.bits.reset(d.b, d.pos)
 	left, next, over := d.every, byte(rst0), false
-	across, down := d.comp[0].width/d.comp[0].h, d.comp[0].lines/d.comp[0].v
 	for my := range rows {
 		for mx := range across {
 			if d.every > 0 {
@@ -279,3 +293,7 @@ func (d *Decoder) scan(rows int) (good, sure bool) {
 	}
 	return true, d.bits.ends()
 }
+
+// Native reports whether C decodes sequential images, and converts most: it does where it
+// is built in and the processor has AVX2 and BMI2.
+func Native() bool { return native }

@@ -1,0 +1,11 @@
+//go:build !cgo || !amd64
+
+package jpeg
+
+// native says whether there is C for this processor.
+var native = false
+
+func (d *Decoder) nativeScan(int) bool { return false }
+
+// RGB writes the part as RGB, if this is a kind of image for which there is C.
+func (d *Decoder) RGB([]byte) bool { return false }
