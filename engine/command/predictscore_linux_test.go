@@ -72,6 +72,12 @@ var calibrations = []walk{
 		"num_workers=2 num_workers=4 batch_size=8 prefetch_factor=4 num_workers=1 num_workers=0,prefetch_factor=0"},
 	{scenario{name: "c10", device: "emu:h100", data: pixels, knobs: "--batch-size 4 --num-workers C"},
 		"batch_size=8 batch_size=16 batch_size=64 num_workers=4 num_workers=1 pin_memory=on batch_size=256"},
+	{scenario{name: "c11", step: 3 * ms, data: dataKind{kind: "records", samples: 1024, size: 256 << 10, cold: true}, knobs: "--batch-size 8 --num-workers 1"},
+		"num_workers=2 num_workers=6 num_workers=12 prefetch_factor=4 persistent_workers=on num_workers=3"},
+	{scenario{name: "c12", step: 500 * time.Microsecond, data: pixels, knobs: "--batch-size 512 --num-workers 1 --pin-memory"},
+		"num_workers=2 num_workers=4 device_transforms=on num_workers=2 batch_size=128 device_transforms=off num_workers=1"},
+	{scenario{name: "c13", step: 200 * time.Microsecond, data: recs, knobs: "--batch-size 2 --num-workers 1"},
+		"num_workers=2 batch_size=4 batch_size=8 num_workers=8 batch_size=2 prefetch_factor=8 num_workers=1"},
 }
 
 // score is what became of the predictions of one run.
@@ -172,6 +178,9 @@ func (sw *walk) run(t *testing.T, data string) score {
 	defer cancel()
 	for range inCores(sw.neighbours) {
 		defer compete(t)()
+	}
+	if sw.data.cold {
+		defer chill(t, data)()
 	}
 	r := sw.start(ctx, t, data)
 	ended := make(chan error, 1)

@@ -1,9 +1,6 @@
 package predict
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Bounds of the factor by which measured loads are corrected.
 const (
@@ -17,7 +14,6 @@ const (
 func (m *Model) calibrate(data float64) {
 	p := &m.plant
 	want := 1e9 * float64(m.now.batch) / m.rate
-	m.base = p.flow()
 	m.calibrateLack()
 	limited := func() bool { return data >= 0.03 || m.base.step > want && m.base.data >= 0.03 }
 	if limited() {
@@ -44,29 +40,78 @@ func (m *Model) calibrate(data float64) {
 	m.scale = want / m.base.step
 }
 
+// unevenness is the share of the cores that idles while as many threads as there are cores
+// want one, if luck is bad, likely, and good: the kernel keeps a queue for each core, and
+// two threads wait in one of them now and then while another is empty (Lozi et al., "The
+// Linux scheduler: a decade of wasted cores", EuroSys 2016).
+var unevenness = [3]float64{0.25, 0.12, 0}
+
+// mostUneven is the most that is taken for that.
+const mostUneven = 0.35
+
 // calibrateLack makes the simulated workers wait for a core as long as the measured ones
-// did. Where they would wait longer, others do not want as many cores as they have; where
-// they would not wait as long, what is missing passes whenever a thread wakes up, whoever
-// else there is.
+// did. Where they would wait longer, the cores are used more evenly than assumed, or others
+// do not want as many as they have. Where they would not wait as long, the cores are used
+// less evenly if some were idle all the same; what is missing then passes whenever a thread
+// wakes up, whoever else there is.
 func (m *Model) calibrateLack() {
 	p := &m.plant
 	want := m.loading.Waiting
-	if m.base.lack > 1.1*want+0.01*m.loading.Core && p.rivals > 0 {
-		least, most := 0.0, p.rivals
-		for range 4 {
-			p.rivals = (least + most) / 2
-			if m.base = p.flow(); m.base.lack > want {
-				most = p.rivals
-			} else {
-				least = p.rivals
-			}
+	lacks := func() bool { return m.base.lack < want }
+	m.uneven = unevenness
+	p.uneven = m.uneven[1]
+	m.base = p.flow()
+	far := 0.01 * m.loading.Core
+	if m.base.lack > 1.1*want+far {
+		if m.search(&p.uneven, 0, p.uneven, lacks) {
+			m.evenly()
+		}
+		if m.base.lack > 1.1*want+far && p.rivals > 0 {
+			m.search(&p.rivals, 0, p.rivals, lacks)
 		}
 	}
-	if late := want - m.base.lack; late > 0.01*m.loading.Alone() {
-		p.load = slices.Clone(p.load)
-		for i := range p.load {
-			p.load[i].blocked += late
+	c := &m.Capacity.Cores
+	if idle := c.Left() - c.Ours; want > m.base.lack+far && c.Known && idle > little*c.All {
+		if m.search(&p.uneven, p.uneven, mostUneven, lacks) {
+			m.evenly()
 		}
+	}
+	if late := want - m.base.lack; late > far {
+		p.wake = late
 		m.base = p.flow()
 	}
+	m.grouped = m.inGroups(want)
+}
+
+// search halves the range of a quantity until the base agrees: below says whether it must
+// be larger. It reports whether the base depends on it.
+func (m *Model) search(of *float64, least, most float64, below func() bool) bool {
+	before := m.base
+	for range 4 {
+		*of = (least + most) / 2
+		if m.base = m.plant.flow(); below() {
+			least = *of
+		} else {
+			most = *of
+		}
+	}
+	return math.Abs(m.base.lack-before.lack) > 0.01*m.loading.Core
+}
+
+// evenly takes how evenly the cores are used for measured.
+func (m *Model) evenly() {
+	of := m.plant.uneven
+	m.uneven = [3]float64{1.3 * of, of, 0.7 * of}
+}
+
+// inGroups reports whether what was measured can be told from cores that are shared out
+// between groups of processes: then the workers wait as long with what is left to them.
+func (m *Model) inGroups(want float64) bool {
+	if m.plant.rivals <= 0.1 || m.portion <= 0 {
+		return false
+	}
+	p := m.plant
+	p.cores, p.rivals = m.portion, 0
+	lack := p.flow().lack
+	return lack < 1.5*want+0.05*m.loading.Core
 }

@@ -57,23 +57,33 @@ func (c *Capacity) rate(batch float64) string { return figures.Rate(1e9*c.Batch/
 // Missing is how many cores more the device could use.
 func (c *Capacity) Missing() int { return int(math.Ceil(c.CPU/c.Device - c.Cores.Left())) }
 
-// String says what the host can feed, what the device takes, and what is missing.
-func (c *Capacity) String() string {
+// balance says what the host can feed and what the device takes.
+func (c *Capacity) balance() string {
 	if c.CPU <= 0 {
 		return fmt.Sprintf("the device takes %s", c.rate(c.Device))
 	}
 	feeds := fmt.Sprintf("this host can feed at most ~%s with its %s", c.rate(c.Host(c.Cores.All)), figures.Counted(int(c.Cores.All), "core", "cores"))
 	if c.Cores.Crowded() {
-		feeds = fmt.Sprintf("%s, at most ~%s with what those leave", feeds, c.rate(c.Host(c.Cores.Left())))
+		feeds += fmt.Sprintf(", at most ~%s with what other processes leave", c.rate(c.Host(c.Cores.Left())))
 	}
 	takes := fmt.Sprintf("the device takes %s", c.rate(c.Device))
 	if c.Shared {
 		takes += " when it has the cores to itself"
 	}
-	if n := c.Missing(); n > 0 {
-		takes += fmt.Sprintf(": about %s missing", figures.Counted(n, "core is", "cores are"))
-	}
 	return feeds + "; " + takes
+}
+
+// String says what the host can feed, what the device takes, and how many cores are missing.
+func (c *Capacity) String() string {
+	if n := c.Missing(); c.CPU > 0 && n > 0 {
+		return c.balance() + ": " + c.lacks(n)
+	}
+	return c.balance()
+}
+
+// lacks says how many cores are missing.
+func (c *Capacity) lacks(n int) string {
+	return fmt.Sprintf("about %s missing", figures.Counted(n, "core is", "cores are"))
 }
 
 // WorkersFor is how many workers load a batch every so many ns: as many as batches

@@ -14,32 +14,35 @@ func (m *Model) Feed() string {
 	if !m.known || c.CPU <= 0 || c.Device <= 0 {
 		return ""
 	}
-	fastest := c.Host(c.Cores.Left())
-	feeds := fmt.Sprintf("this host can feed at most ~%s with the ~%s cores that are left to it", c.rate(fastest), figures.Rate(c.Cores.Left()))
-	if !c.Cores.Crowded() {
-		fastest = c.Host(c.Cores.All)
-		feeds = fmt.Sprintf("this host can feed at most ~%s with its %s", c.rate(fastest), figures.Counted(int(c.Cores.All), "core", "cores"))
-	}
-	takes := fmt.Sprintf("the device takes %s", c.rate(c.Device))
-	if c.Shared {
-		takes += " when it has the cores to itself"
-	}
-	return feeds + "; " + takes + ": " + m.short(fastest)
+	return c.balance() + ": " + m.short()
 }
 
-// short says which resource is short, and by how much. fastest is how long a batch takes
-// at least with the cores there are, in ns.
-func (m *Model) short(fastest float64) string {
+// short says which resource is short, and by how much: the one that takes longest for a
+// batch, if that is longer than the device takes.
+func (m *Model) short() string {
 	c := &m.Capacity
-	if c.Copy > c.Device && c.Copy > fastest {
+	cores, storage := c.Host(c.Cores.Left()), m.stored()
+	switch longest := max(c.Copy, cores, storage); {
+	case longest <= c.Device:
+	case longest == c.Copy:
 		return fmt.Sprintf("the link is short, a copy takes x%s as long as computing", figures.Rate(c.Copy/c.Device))
-	}
-	if n := c.Missing(); n > 0 && fastest > c.Device {
-		return fmt.Sprintf("about %s missing", figures.Counted(n, "core is", "cores are"))
+	case longest == storage:
+		return fmt.Sprintf("the storage is short, it brings ~%s, x%s too few", c.rate(storage), figures.Rate(storage/c.Device))
+	default:
+		return c.lacks(max(1, c.Missing()))
 	}
 	now, need := max(1, m.now.workers), WorkersFor(c.Device, m.loading, c.Cores.All)
 	if n := need - now; n > 0 && m.base.data > dataError {
 		return fmt.Sprintf("enough, with about %s more", figures.Counted(n, "worker", "workers"))
 	}
 	return "enough"
+}
+
+// stored is how long the storage takes for a batch at least, in ns; 0 where the session has
+// not measured how many reads it serves side by side.
+func (m *Model) stored() float64 {
+	if !m.stores {
+		return 0
+	}
+	return m.loading.Blocked * m.alone(likely) / m.disk[1]
 }

@@ -24,7 +24,13 @@ type Model struct {
 	samples int64   // of the data set
 	specs   []trace.KnobSpec
 
-	disk      bool       // reads come from storage
+	disk      [3]float64 // reads that storage serves side by side: if luck is bad, likely, good; 0 where none come from it
+	stores    bool       // disk is measured
+	reading   float64    // reads that are under way, on average
+	injected  float64    // share of the blocked time that is injected: timers, which do not slow each other down
+	past      []past     // earlier segments of the session
+	uneven    [3]float64 // of plant.uneven: if luck is bad, likely, good
+	grouped   bool       // the cores may be shared out between groups of processes
 	offload   float64    // share of the workers' computing that the device could do
 	pinned    float64    // ns that a copy took in an earlier segment with the other value of pin_memory; 0: none
 	fixed     [3]float64 // share of the compute time that does not grow with the batch: least, likely, most
@@ -78,11 +84,12 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 		return nil, false
 	}
 	m.share(b, &l, cores, starved, shared)
-	m.disk = reads(s, t)
 	m.unsteady = spread(s, t, cores.All)
 	m.offload = l.Part(trace.KindTransform)
-	m.noise = precision(rows, t)
+	m.injected = l.injected()
+	m.noise = m.precision(b.DataShare())
 	m.remember(s, t)
+	m.storage(s, t)
 	m.calibrate(b.DataShare())
 	return m, true
 }
@@ -111,6 +118,7 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 			core, blocked = float64(one.Core)/float64(one.Total()), float64(one.Blocked)/float64(one.Total())
 		}
 		d.core, d.blocked = core*load, blocked*load
+		p.took = append(p.took, load)
 		p.load = append(p.load, d)
 		p.compute = append(p.compute, float64(st.Busy)*(1-starved))
 	}
@@ -285,13 +293,6 @@ func (m *Model) share(b *stall.Breakdown, l *Loading, c Cores, starved float64, 
 	}
 }
 
-// reads reports whether reads come from storage rather than from memory.
-func reads(s *trace.Snapshot, t *trace.Tally) bool {
-	const few = 1 << 20 // bytes a second
-	ours, _, n := s.GaugeOver(trace.GaugeDiskOurs, t.From, t.To)
-	return n > 0 && ours > few
-}
-
 // spread is the standard deviation of the cores that others use.
 func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
 	mean, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
@@ -307,47 +308,27 @@ func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
 	return math.Sqrt(sum/float64(n-1)) / 100 * cores
 }
 
-// precision is the relative standard error of the rate over the steps of t, from what the
-// segment's row tells of how its steps vary and hang together.
-func precision(rows []stall.SegmentStats, t *trace.Tally) float64 {
-	for i := range rows {
-		r := &rows[i]
-		if r.Segment.Index != t.Segment || r.Stretch.Blocks < 2 {
-			continue
-		}
-		l := &r.Stretch.Step
-		whole := math.Sqrt(l.Variance * l.Inefficiency / float64(r.Stretch.Blocks))
-		// The window is a part of the segment.
-		return whole * math.Sqrt(max(1, float64(r.Stretch.Steps)/float64(t.Steady.Steps)))
-	}
-	return 0
-}
+// parts are how many stretches of the window are compared to tell how well it knows a mean.
+const parts = 8
 
-// remember takes from earlier segments what these steps cannot tell: how a copy of the
-// other kind of memory takes, and how computing grows with the batch.
-func (m *Model) remember(s *trace.Snapshot, t *trace.Tally) {
-	b := t.Steady
-	batch, busy := float64(b.Samples)/float64(b.Steps), float64(b.Busy)/float64(b.Steps)
-	m.fixed = m.assumed(s, busy)
-	for _, g := range s.Segments {
-		if g.Index >= t.Segment {
-			break
-		}
-		o := s.Tally(g.Index).Steady
-		k, ok := settingsOf(g.Knobs)
-		if !ok || o.Steps < least || o.Samples == 0 || k.transforms != m.now.transforms {
-			continue
-		}
-		n, took := float64(o.Samples)/float64(o.Steps), float64(o.Busy)/float64(o.Steps)
-		if k.pinned != m.now.pinned && o.Copy > 0 && b.Bytes > 0 && o.Bytes > 0 {
-			m.pinned = float64(o.Copy) / float64(o.Bytes) * float64(b.Bytes) / float64(b.Steps)
-		}
-		if ratio := n / batch; math.Abs(math.Log(ratio)) > 0.4 && sameEngine(s, g.Index, t.Segment) {
-			// took = fixed + slope n: the share of busy that is fixed.
-			part := min(1, max(0, (took/busy-ratio)/(1-ratio)))
-			m.fixed = [3]float64{max(0, part-0.15), part, min(1, part+0.15)}
-		}
+// precision is the relative standard error of what limits the rate: the loads where the
+// device waits for data, else its own time. Whether batches arrive evenly or in bursts is
+// not part of it, since the simulation has its bursts.
+func (m *Model) precision(data float64) float64 {
+	v := m.plant.compute
+	if data >= little {
+		v = m.plant.took
 	}
+	n := min(parts, len(v)/2)
+	if n < 2 {
+		return 0
+	}
+	all, squares := mean(v), 0.0
+	for i := range n {
+		off := mean(v[i*len(v)/n:(i+1)*len(v)/n])/all - 1
+		squares += off * off
+	}
+	return math.Sqrt(squares / float64(n*(n-1)))
 }
 
 // sameEngine reports whether two segments have the same knobs of the engine, which change
@@ -379,13 +360,42 @@ const (
 
 // assumed is the share of the compute time, busy, that is taken not to grow with the
 // batch, before two sizes have been measured: least, likely and most.
-func (m *Model) assumed(s *trace.Snapshot, busy float64) [3]float64 {
+func (m *Model) assumed(s *trace.Snapshot, segment int32, busy float64) [3]float64 {
 	switch {
 	case s.Meta.Params == 0: // a modelled step, in proportion to its samples
 		return [3]float64{0, 0, 0}
 	case s.Meta.DeviceKind == "cpu":
 		return [3]float64{0, 0.05, 0.25}
 	}
+	if of, ok := fixedOf(s, segment); ok {
+		return [3]float64{0.85 * of, of, of + 0.35*(1-of)}
+	}
 	of := func(n float64) float64 { return min(0.95, n*startUp/max(busy, 1)) }
 	return [3]float64{of(fewLaunches), of(someLaunches), of(manyLaunches)}
+}
+
+// fixedOf is the share of the device's time that does not grow with the batch, by the
+// launches that were timed: the optimizer's, and of each other as much as the shortest
+// takes. There is more of it where a launch is too small to fill the device.
+func fixedOf(s *trace.Snapshot, segment int32) (share float64, ok bool) {
+	const optimizer = "optimizer"
+	all, fixed, launches, shortest := 0.0, 0.0, 0.0, math.Inf(1)
+	for i := range s.Ops {
+		o := &s.Ops[i]
+		if o.Segment != segment || o.Calls == 0 || o.Total <= 0 {
+			continue
+		}
+		ns := float64(o.Total) / float64(o.Calls)
+		all += ns
+		if o.Phase == optimizer {
+			fixed += ns
+			continue
+		}
+		launches++
+		shortest = min(shortest, ns)
+	}
+	if launches == 0 {
+		return 0, false
+	}
+	return min(0.95, (fixed+launches*shortest)/all), true
 }

@@ -6,10 +6,14 @@ import "math"
 // deviations of the logarithm of the rate. They are assumed, and checked on calibration
 // runs, which are not those that docs/predict.md scores.
 const (
-	modelError  = 0.045 // of any prediction, also that nothing changes
-	changeError = 0.10  // for each factor of e in the rate
-	dataError   = 0.05  // of a share of time, in points
+	modelError  = 0.03 // of any prediction, also that nothing changes
+	changeError = 0.03 // for each factor of e in the rate
+	dataError   = 0.05 // of a share of time, in points
 )
+
+// again is by how much the logarithm of the rate of settings differs when they are in force
+// again, beside what the window and the model do not know.
+const again = 0.03
 
 // z is the quantile of the normal distribution for 9 in 10.
 const z = 1.645

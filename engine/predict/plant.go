@@ -30,8 +30,10 @@ type plant struct {
 	epoch      int // batches in one; 0: endless
 
 	load    []demand  // of batches, in their order, again and again
+	took    []float64 // ns that they took as measured, cores that were waited for included
 	late    []float64 // ns that a worker takes longer than the others for a batch; those beyond are not late
 	start   float64   // ns that a worker takes to start
+	wake    float64   // ns that pass before a worker begins with any batch
 	host    float64   // ns that the step loop takes to enqueue a step and to record one
 	copy    float64   // ns that a batch is copied
 	compute []float64 // ns that steps compute with the cores to themselves, again and again
@@ -40,6 +42,8 @@ type plant struct {
 	threads float64 // of the host's cores that the device computes on; 0: it is another's
 	cores   float64
 	rivals  float64 // threads of others that want a core all the time
+	uneven  float64 // share of the cores that idles while as many threads as cores want one
+	disk    float64 // reads that go on side by side without slowing each other down; 0: any number
 }
 
 // flow is what a simulation comes to.
@@ -53,7 +57,8 @@ type flow struct {
 type kind uint8
 
 const (
-	unblocked kind = iota // a worker goes on
+	begun     kind = iota // a worker begins with a batch
+	unblocked             // it goes on
 	enqueued              // the step loop has enqueued a step
 	copied                // a batch is on the device
 	computed              // a step is done

@@ -59,13 +59,17 @@ func (l luck) of(v [3]float64) float64 { return v[l+1] }
 
 // What is assumed of what these steps cannot tell, if luck is bad, likely, and good.
 var (
+	// Work on a core takes so many times as long as in the window, and what is waited for
+	// elsewhere: clocks, caches and other guests of the hardware change.
+	computing = [3]float64{1.04, 1, 0.96}
+	waiting   = [3]float64{1.02, 1, 0.98}
+
 	// blocked time of a batch grows as this power of the number of workers
-	diskPower = [3]float64{0.7, 0.25, 0}
-	waitPower = [3]float64{0.06, 0, 0}
+	waitPower = [3]float64{0.2, 0.03, 0}
 
 	// computing takes so much longer when as many workers more compute as there are cores:
 	// they share caches, memory and, where there are any, sibling threads.
-	crowding = [3]float64{0.25, 0.08, 0}
+	crowding = [3]float64{0.15, 0.03, 0}
 
 	// rivals for the cores
 	rivalry = [3]float64{1.2, 1, 0.85}
@@ -102,20 +106,21 @@ func (m *Model) Predict(changes ...trace.Knob) (Prediction, bool) {
 	p := Prediction{Changes: changes, Prediction: trace.Prediction{Base: m.rate}}
 	rates, data := [3]float64{}, [3]float64{}
 	for i, l := range []luck{bad, likely, good} {
-		if l == likely || m.lucky(&to) {
-			rates[i], data[i] = m.expect(&to, l)
-		}
-	}
-	if !m.lucky(&to) {
-		rates[0], data[0], rates[2], data[2] = rates[1], data[1], rates[1], data[1]
+		rates[i], data[i] = m.expect(&to, l)
 	}
 	p.Rate, p.Data = rates[1], data[1]
 	// The corners need not be in order: of two effects one may be a loss.
 	lo, hi := slices.Min(rates[:]), slices.Max(rates[:])
+	slack := m.slack()
+	dataLo, dataHi := slices.Min(data[:]), slices.Max(data[:])
+	if was := m.before(&to); was != nil && to != m.now { // it was measured
+		p.Rate, p.Data = was.rate, was.data
+		lo, hi = was.rate*math.Exp(-again), was.rate*math.Exp(again)
+		dataLo, dataHi = was.data, was.data
+	}
 	half := m.half(p.Rate / m.rate)
 	p.Lo, p.Hi = lo*math.Exp(-half), hi*math.Exp(half)
-	slack := m.slack()
-	p.DataLo, p.DataHi = max(0, slices.Min(data[:])-slack), min(1, slices.Max(data[:])+slack)
+	p.DataLo, p.DataHi = max(0, dataLo-slack), min(1, dataHi+slack)
 	return p, true
 }
 
@@ -125,20 +130,11 @@ func (m *Model) idle(knob string) bool {
 	return i >= 0 && m.specs[i].NoEffect != ""
 }
 
-// lucky reports whether what other settings do depends on luck.
-func (m *Model) lucky(to *settings) bool {
-	now := m.now
-	return to.workers != now.workers || to.batch != now.batch || to.pinned != now.pinned || to.transforms != now.transforms
-}
-
 // expect simulates other settings, given luck: samples a second, and the share of time in
 // which the device waits for data.
 func (m *Model) expect(to *settings, l luck) (rate, data float64) {
 	p := m.with(to, l)
 	f := p.flow()
-	if *to == m.now && l == likely {
-		f = m.base
-	}
 	batch := float64(to.batch)
 	rate = 1e9 * batch / (f.step * m.scale)
 	if limit := 1e9 * batch / (mean(p.compute) + p.gap); m.scale < 1 {
@@ -170,15 +166,13 @@ func (m *Model) with(to *settings, l luck) *plant {
 		core, blocked = hand+(1-hand)*size, hand+(1-hand)*size
 	}
 	if a, b := max(1, now.workers), max(1, to.workers); a != b {
-		power := waitPower
-		if m.disk {
-			power = diskPower
-		}
 		side := l // fewer workers gain by what is bad luck for more
 		if b < a {
 			side = -l
 		}
-		blocked *= math.Pow(float64(b)/float64(a), side.of(power))
+		if m.reading == 0 {
+			blocked *= math.Pow(float64(b)/float64(a), side.of(waitPower)*(1-m.injected))
+		}
 		if p.cores > 0 {
 			more := (min(float64(b), p.cores) - min(float64(a), p.cores)) / p.cores
 			core *= 1 + side.of(crowding)*more
@@ -207,6 +201,16 @@ func (m *Model) with(to *settings, l luck) *plant {
 		core, blocked = 0, 0
 		p.late = nil
 	}
+	core *= l.of(computing)
+	blocked *= l.of(waiting)
+	if p.threads > 0 {
+		device *= l.of(computing)
+	}
+	if m.reading > 0 {
+		p.disk = l.of(m.disk)
+		blocked *= m.alone(l) / m.alone(likely)
+	}
+	p.uneven = l.of(m.uneven)
 	p.copy *= copied
 	if to.batch != now.batch {
 		p.host *= l.of(hosting)
@@ -218,9 +222,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 			p.compute[i] *= device
 		}
 	}
-	if to.workers != now.workers || p.threads > 0 {
-		m.compete(&p, l, to.workers > now.workers)
-	}
+	m.compete(&p, l, to.workers > now.workers)
 	return &p
 }
 
@@ -228,7 +230,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 // within a group of processes and by the group between them, and which of it holds is not
 // known: by the group, more workers get no more of the cores than fewer.
 func (m *Model) compete(p *plant, l luck, more bool) {
-	if p.rivals > 0.1 && m.portion > 0 && (l == bad && more || l == good && !more) {
+	if m.grouped && (l == bad && more || l == good && !more) {
 		p.cores, p.rivals = m.portion, 0
 		return
 	}

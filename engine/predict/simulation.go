@@ -11,12 +11,10 @@ import "math"
 // virtual time, what waits at a point of time, and whichever is earlier is next.
 type simulation struct {
 	*plant
-	now     float64 // ns
-	virtual float64 // ns of core time that a thread which always computes would have got
-	running int     // workers that compute now
-	lacked  float64 // ns that they were without a core, together
-	waiting events  // by time
-	working events  // by virtual time
+	now                float64 // ns
+	lacked             float64 // ns that workers which compute were without a core, together
+	waiting            events  // by time
+	computers, readers shared
 
 	crew   []worker
 	idle   []int32 // workers without a batch, the longest first
@@ -41,6 +39,25 @@ type simulation struct {
 	asks   [][2]float64 // from when to when that was
 }
 
+// shared is a resource that those who use it share equally: the cores, or a disk.
+type shared struct {
+	virtual float64 // ns of service that one which always uses it would have got
+	workers int     // that use it now
+	done    events  // by virtual time
+}
+
+// serve has so many ns of service done.
+func (r *shared) serve(ns float64, k kind, who int32) { r.done.push(event{r.virtual + ns, k, who}) }
+
+// next is the time of the event that is next if all goes on at that rate.
+func (r *shared) next(now, rate float64) float64 { return now + (r.done.first()-r.virtual)/rate }
+
+func (r *shared) pop() event {
+	e := r.done.pop()
+	r.virtual = max(r.virtual, e.at)
+	return e
+}
+
 type loopState uint8
 
 const (
@@ -56,6 +73,7 @@ type worker struct {
 	begun   bool  // it has started
 	demand  demand
 	running bool
+	reading bool
 }
 
 func newSimulation(p *plant, steps int, spread bool) *simulation {
@@ -84,54 +102,64 @@ func newSimulation(p *plant, steps int, spread bool) *simulation {
 // until runs until so many steps are computed.
 func (s *simulation) until(steps int) {
 	for s.computed < steps {
-		timed := s.waiting.first()
-		rate := s.rate()
-		work := s.now + (s.working.first()-s.virtual)/rate
-		if math.IsInf(min(timed, work), 1) {
+		rate, reading := s.rate(), s.readRate()
+		timed, work, read := s.waiting.first(), s.computers.next(s.now, rate), s.readers.next(s.now, reading)
+		first := min(timed, work, read)
+		if math.IsInf(first, 1) {
 			return
 		}
-		if timed <= work {
-			s.pass(timed-s.now, rate)
+		s.pass(first-s.now, rate, reading)
+		switch first {
+		case timed:
 			s.handle(s.waiting.pop())
-			continue
+		case work:
+			s.handle(s.computers.pop())
+		default:
+			s.handle(s.readers.pop())
 		}
-		s.pass(work-s.now, rate)
-		e := s.working.pop()
-		s.virtual = max(s.virtual, e.at)
-		s.handle(e)
 	}
 }
 
 // rate is how fast a thread computes, at the most 1.
 func (s *simulation) rate() float64 {
-	threads := float64(s.running) + s.rivals
+	threads := float64(s.computers.workers) + s.rivals
 	if s.computing {
 		threads += s.threads
 	}
-	if s.cores <= 0 || threads <= s.cores {
+	if s.cores <= 0 || threads <= 0 {
 		return 1
 	}
-	return s.cores / threads
+	used := min(threads, s.cores)
+	if near := 1 - 2*math.Abs(threads/s.cores-1); near > 0 && s.cores >= 2 {
+		used *= 1 - s.uneven*near
+	}
+	return min(1, used/threads)
 }
 
-func (s *simulation) pass(ns, rate float64) {
+// readRate is how fast a read goes on, at the most 1.
+func (s *simulation) readRate() float64 {
+	if n := float64(s.readers.workers); s.disk > 0 && n > s.disk {
+		return s.disk / n
+	}
+	return 1
+}
+
+func (s *simulation) pass(ns, rate, reading float64) {
 	ns = max(0, ns)
 	s.now += ns
-	s.virtual += ns * rate
-	s.lacked += ns * (1 - rate) * float64(s.running)
+	s.computers.virtual += ns * rate
+	s.readers.virtual += ns * reading
+	s.lacked += ns * (1 - rate) * float64(s.computers.workers)
 }
 
 func (s *simulation) after(ns float64, k kind, who int32) {
 	s.waiting.push(event{s.now + ns, k, who})
 }
 
-// work has so many ns of work done on a core.
-func (s *simulation) work(ns float64, k kind, who int32) {
-	s.working.push(event{s.virtual + ns, k, who})
-}
-
 func (s *simulation) handle(e event) {
 	switch e.kind {
+	case begun:
+		s.begin(e.who)
 	case unblocked:
 		s.goOn(e.who)
 	case enqueued:
@@ -156,15 +184,19 @@ func (s *simulation) handle(e event) {
 // goOn takes a worker from one part of a turn to the next.
 func (s *simulation) goOn(who int32) {
 	w := &s.crew[who]
+	if w.reading {
+		w.reading = false
+		s.readers.workers--
+	}
 	if !w.running && w.demand.core > 0 { // it was blocked
 		w.running = true
-		s.running++
-		s.work(w.demand.core/turns, unblocked, who)
+		s.computers.workers++
+		s.computers.serve(w.demand.core/turns, unblocked, who)
 		return
 	}
 	if w.running {
 		w.running = false
-		s.running--
+		s.computers.workers--
 	}
 	if w.turn++; w.turn < turns {
 		s.begin(who)
@@ -180,24 +212,32 @@ func (s *simulation) goOn(who int32) {
 	s.dispatch()
 }
 
+// delay is what passes before a worker begins with its batch.
+func (s *simulation) delay(who int32) float64 {
+	w, ns := &s.crew[who], s.wake
+	if int(who) < len(s.late) && s.workers > 0 {
+		ns += s.late[who]
+	}
+	if !w.begun {
+		ns += s.start
+		w.begun = true
+	}
+	return ns
+}
+
 // begin begins a turn of a worker's batch.
 func (s *simulation) begin(who int32) {
 	w := &s.crew[who]
-	wait := w.demand.blocked / turns
-	if w.turn == 0 {
-		if int(who) < len(s.late) && s.workers > 0 {
-			wait += s.late[who]
-		}
-		if !w.begun {
-			wait += s.start
-			w.begun = true
-		}
-	}
-	if wait > 0 {
+	switch wait := w.demand.blocked / turns; {
+	case wait <= 0:
+		s.goOn(who)
+	case s.disk > 0:
+		w.reading = true
+		s.readers.workers++
+		s.readers.serve(wait, unblocked, who)
+	default:
 		s.after(wait, unblocked, who)
-		return
 	}
-	s.goOn(who)
 }
 
 // epochOf is the epoch of a batch.
@@ -219,6 +259,10 @@ func (s *simulation) dispatch() {
 		s.next++
 		if d.core+d.blocked <= 0 {
 			w.demand.core = 1
+		}
+		if ns := s.delay(who); ns > 0 {
+			s.after(ns, begun, who)
+			continue
 		}
 		s.begin(who)
 	}
@@ -311,7 +355,7 @@ func (s *simulation) device() {
 	}
 	ns := s.compute[step%len(s.compute)]
 	if s.threads > 0 {
-		s.work(ns+s.gap, computed, 0)
+		s.computers.serve(ns+s.gap, computed, 0)
 		return
 	}
 	s.after(ns+s.gap, computed, 0)

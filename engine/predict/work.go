@@ -24,6 +24,7 @@ type Loading struct {
 	Start   float64 // ns that a worker takes to start, on average
 
 	phases [trace.KindPin + 1]int64 // ns of the phases' spans, without what is injected
+	slowed int64                    // ns of reads into which waiting is injected
 	b      *stall.Breakdown
 }
 
@@ -49,6 +50,8 @@ func LoadingOf(b *stall.Breakdown, spans []trace.Span, from, to int64, cores *Co
 		}
 		if s.Flags&trace.FlagInjected == 0 { // what is injected is no part of the phase
 			l.phases[s.Kind] += s.End - s.Start
+		} else if s.Kind == trace.KindRead {
+			l.slowed += s.End - s.Start
 		}
 	}
 	l.Start = float64(start) / float64(max(1, starts))
@@ -94,6 +97,9 @@ func (l *Loading) Reading() bool {
 	s := &l.b.Stall
 	return s[trace.CauseRead] > s[trace.CauseDecode]+s[trace.CauseTransform]+s[trace.CauseCollate]+s[trace.CausePin]
 }
+
+// injected is the share of the reads that wait because that is injected.
+func (l *Loading) injected() float64 { return float64(l.slowed) / float64(max(1, l.Read)) }
 
 // Part is the share of the workers' time that went to a phase, by the spans or, where
 // they are gone, by what the step loop waited for.
