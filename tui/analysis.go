@@ -29,6 +29,7 @@ type analysis struct {
 type result struct {
 	win      window
 	told     advice.Advice
+	feed     string         // whether this machine can feed the device; empty where that is not known
 	held     string         // which steps the verdict is on while an experiment goes on; else empty: the window's
 	labels   []advice.Label // of the window, and of settings without a step yet
 	segs     []stall.SegmentStats
@@ -89,6 +90,9 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.
 	var judged *trace.Tally
 	judged, r.held = hold(s, r.segs, r.win.tally)
 	r.told = advice.Of(s, judged, r.segs)
+	if question, answer := r.told.Feed(s.Meta.Device); answer != "" {
+		r.feed = question + " " + answer
+	}
 	if m := r.told.Model; m != nil {
 		r.predicted = m.Neighbours()
 		if len(staged) > 0 {

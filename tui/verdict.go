@@ -34,6 +34,10 @@ type verdict struct {
 	class   string // which leads the first line, in capitals
 	lines   []verdictRow
 
+	feedWidth int // as width, and text, of ...
+	feedText  string
+	feed      []string // whether this machine can feed the device
+
 	tall lines // the band's
 }
 
@@ -105,9 +109,28 @@ func (vd *verdict) draw(v *view, r canvas.Rectangle) {
 	vd.wrap(&v.analysis.told, in.W)
 	y := in.Y + vd.drawLines(v, in)
 	if v.expanded && in.H > 12 {
+		y = vd.drawFeed(v, in, y)
 		v.c.Rule(in, y+1)
 		drawNotes(v.c, canvas.Rect(in.X-1, y+2, in.W, in.Y+in.H-y-2), &v.pic.snap, 0)
 	}
+}
+
+// drawFeed draws whether this machine can feed the device below y, and returns where it ends.
+func (vd *verdict) drawFeed(v *view, in canvas.Rectangle, y int) int {
+	if text := v.analysis.feed; vd.feedWidth != in.W || vd.feedText != text {
+		vd.feedWidth, vd.feedText, vd.feed = in.W, text, nil
+		if text != "" {
+			vd.feed = wrapWords(text, in.W)
+		}
+	}
+	if y+1+len(vd.feed) > in.Y+in.H-6 { // the notes below have some room too
+		return y
+	}
+	for _, line := range vd.feed {
+		v.c.Text(in.X, y+1, in.W, canvas.Normal, line)
+		y++
+	}
+	return y
 }
 
 // drawLines draws the text and returns how many lines it has.

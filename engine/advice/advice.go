@@ -4,6 +4,8 @@
 package advice
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"dev.gpustall/engine/predict"
@@ -75,13 +77,14 @@ func (a *Advice) Text() string {
 	return "no knob is known to help here"
 }
 
-// Feed says whether this machine can feed the device, in one sentence: what it can feed,
-// what the device takes, and what is short; empty where that is not known.
-func (a *Advice) Feed() string {
-	if a.Model == nil {
-		return ""
+// Feed asks whether this machine can feed the device, and answers in one sentence: what it
+// can feed, what the device takes, and what is short. The answer is empty where that is not
+// known.
+func (a *Advice) Feed(device string) (question, answer string) {
+	if a.Model != nil {
+		answer = a.Model.Feed()
 	}
-	return a.Model.Feed()
+	return fmt.Sprintf("Could this machine feed %s?", cmp.Or(device, "the device")), answer
 }
 
 // Rows are rows of stall.Segments that a run is told by.

@@ -191,7 +191,8 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		Planned: planMemory(s.Outcome.Planned), LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
 	}
 	first := a.First()
-	out.forecast = forecast{summarisePrediction(first.Predicted), summariseOutcomes(s, rows), a.Feed()}
+	_, feed := a.Feed(s.Meta.Device)
+	out.forecast = forecast{summarisePrediction(first.Predicted), summariseOutcomes(s, rows), feed}
 	out.HostPeak, out.HostPlanned = s.Outcome.HostPeak, planHostMemory(s.Outcome.HostPlanned)
 	out.SegmentTable, out.Ops = opTables(s)
 	if len(rows) > 0 {

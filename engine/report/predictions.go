@@ -35,7 +35,7 @@ func (m *markdown) predictions() {
 
 // feed answers whether this machine can feed the device.
 func (m *markdown) feed() {
-	if text := m.advice.Feed(); text != "" {
-		m.para("**Could this machine feed %s?** %s.", or(m.s.Meta.Device, "the device"), sentence(text))
+	if question, answer := m.advice.Feed(m.s.Meta.Device); answer != "" {
+		m.para("**%s** %s.", question, sentence(answer))
 	}
 }
