@@ -142,7 +142,7 @@ var measuredColumns = []canvas.Column[experiment]{
 		switch {
 		case e.baseline:
 			p.Text(canvas.Dim, "is A")
-		case e.asked != nil && !e.asked.FromA:
+		case !e.compared():
 			p.Text(canvas.Dim, "-")
 		case c.Answer == evidence.Unknown:
 			p.Text(canvas.Dim, "not yet")
@@ -154,7 +154,7 @@ var measuredColumns = []canvas.Column[experiment]{
 	}},
 	{Title: "95% CI", W: 14, Drop: 1, Cell: func(p *canvas.Pen, e *experiment) {
 		switch c := &e.VsA.Throughput; {
-		case e.baseline, e.asked != nil && !e.asked.FromA:
+		case e.baseline, !e.compared():
 			p.Text(canvas.Dim, "-")
 			return
 		case !c.Tells():
@@ -170,6 +170,13 @@ var measuredColumns = []canvas.Column[experiment]{
 	{Title: "note", W: 14, Most: canvas.Stretch, Drop: 3, Cell: func(p *canvas.Pen, e *experiment) {
 		writeReason(p, e.note)
 	}},
+}
+
+// compared reports whether a row is compared with A, or will be. A tune may end without an
+// interval: where all that it measured of both was far apart.
+func (e *experiment) compared() bool {
+	x := e.asked
+	return x == nil || x.FromA && (x.Kind != trace.Tune || x.Running() || e.VsA.Throughput.Answer != evidence.Unknown)
 }
 
 // shortTitles are the titles of knobs whose names are long.
