@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -226,7 +227,7 @@ func runLab(parent context.Context, f *labFlags, out, log io.Writer) error {
 		_ = say(log, "stopped: the report is partial; gpustall lab --resume --out %s goes on\n", f.out)
 		return sig
 	}
-	return err
+	return cmp.Or(err, l.Err())
 }
 
 // begin makes the lab's folder, or takes what was asked for in it.

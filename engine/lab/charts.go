@@ -40,9 +40,9 @@ func (l *Lab) Pictures() []Picture {
 	final, _, _ := l.ends()
 	return []Picture{
 		{workersFile, l.workersSheet(l.stage(Workers))},
-		{dataloaderFile, l.sheet("The data loader, fix by fix", final, "throughput", "stalls")},
+		{dataloaderFile, l.sheet("From the baseline, fix by fix", final, "throughput", "stalls")},
 		{ampFile, l.sheet("Precision", l.stage(Precision), "throughput", "memory")},
-		{accumulationFile, l.sheet("Gradient accumulation (batches x samples)", l.stage(Accumulation), "throughput", "memory")},
+		{accumulationFile, l.sheet("Gradient accumulation (batches x samples of each)", l.stage(Accumulation), "throughput", "memory")},
 		{checkpointingFile, l.sheet("Checkpointing", l.stage(Checkpointing), "throughput", "memory")},
 		{compileFile, l.sheet("Capture (a CUDA graph; in PyTorch torch.compile)", l.stage(Capture), "throughput", "stalls")},
 		{dashboardFile, l.dashboard(final)},

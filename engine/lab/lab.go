@@ -232,13 +232,13 @@ func (l *Lab) measure(ctx context.Context, k Kind, title string, configs []sweep
 		l.lengthen(s, p, was.Steps)
 	}
 	l.outlook.enter(k, p)
-	for {
+	for again := 0; ; again++ {
 		if err := l.runs(ctx, s, p); err != nil {
 			return s, err
 		}
 		longer := int(math.Ceil(1.2 * lacking(s.Results) * float64(p.Steps)))
 		switch {
-		case longer <= p.Steps || longer > mostLonger*steps:
+		case longer <= p.Steps || longer > mostLonger*steps || again == mostAgain:
 			return s, nil
 		case l.Epochs == 0: // so many steps were asked for
 			if !l.warned {
@@ -261,9 +261,13 @@ func (l *Lab) lengthen(s *Stage, p *sweep.Plan, steps int) {
 	}
 }
 
-// mostLonger is how many times as long a stage's runs may become because a comparison
-// lacks steps, time or windows.
-const mostLonger = 20
+// Where a comparison lacks steps, time or windows, a stage is measured again at the most so
+// often, with runs at the most so many times as long. On a host that comes and goes, windows
+// grow with the runs.
+const (
+	mostAgain  = 2
+	mostLonger = 10
+)
 
 // lacking is how many times as many steps a comparison with the first configuration needs;
 // 0 where steps are not what is missing.
@@ -295,6 +299,22 @@ func (l *Lab) runs(ctx context.Context, s *Stage, p *sweep.Plan) (err error) {
 		return fault.New("run", "the lab's "+s.Title, row.Failed, "mend it, and go on with --resume")
 	}
 	return nil
+}
+
+// Err says that runs failed, nil where none did.
+func (l *Lab) Err() error {
+	var failed []string
+	for _, s := range l.Stages {
+		for i := 0; s.Results != nil && i < len(s.Results.Rows); i++ {
+			if r := &s.Results.Rows[i]; r.Failed != "" {
+				failed = append(failed, s.Title+": "+r.Name)
+			}
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return fault.New("run the lab in", l.Dir, figures.Counted(len(failed), "configuration", "configurations")+" failed: "+strings.Join(failed, ", "), "the report says why; --resume tries them again")
 }
 
 // other are the sentences that another list has not.

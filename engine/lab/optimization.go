@@ -59,13 +59,9 @@ func (o *Optimization) memory() (before, after int64) {
 // without is why it has no numbers.
 func (o *Optimization) without() string {
 	if o.Stage.Results == nil {
-		return o.Stage.Skipped
+		return "not possible here: " + o.Stage.Skipped
 	}
-	r := &o.Stage.Results.Rows[o.Row]
-	if r.Refused != "" {
-		return r.Refused
-	}
-	return r.Failed
+	return o.Stage.Results.Rows[o.Row].Why()
 }
 
 // decide notes what a change did, and keeps it where it is there for speed and the evidence
@@ -85,7 +81,7 @@ func (o *Optimization) Outcome() string {
 	c := o.change()
 	switch {
 	case o.row() == nil:
-		return "not possible here: " + figures.Line(o.without())
+		return figures.Line(o.without())
 	case o.For == Memory:
 		a, b := o.memory()
 		return fmt.Sprintf("device memory %s, throughput %v", sizes(a, b), c)

@@ -187,7 +187,7 @@ func (l *Lab) accumulation(ctx context.Context) error {
 }
 
 // parts names an accumulation.
-func parts(n, batch int) string { return fmt.Sprintf("%d x %d", n, batch) }
+func parts(n, batch int) string { return fmt.Sprintf("%dx%d", n, batch) }
 
 // checkpointing tries to keep fewer activations.
 func (l *Lab) checkpointing(ctx context.Context) error {

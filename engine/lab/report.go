@@ -400,7 +400,7 @@ func (l *Lab) deviceParts(d *document.Document) {
 			continue
 		}
 		if part.kind == Accumulation {
-			d.Para("Batches for an optimizer step x samples in each: the step is on the same samples, and fewer of them are on the device at a time.")
+			d.Para("Batches of an optimizer step x samples of each: the step is on the same samples, and fewer of them are on the device at a time.")
 		}
 		rows := [][]string{{strings.ToLower(part.title), ">samples/s", ">throughput", ">step p50", ">memory", ">saved", ">loss"}}
 		for i := range s.Results.Rows {
