@@ -4,6 +4,7 @@
 # make quick  vet, imports, guards and what changed, in about a minute
 # make test   everything that can be tested on this machine
 # make bench  the benchmarks
+# make bench-peers   against other loaders, where PyTorch is (PYTHON=...)
 # make fuzz   a minute of random input for each parser, two at a time
 # make soak   a long run: its memory, and how long its session takes to open (minutes)
 # make truth  how often what is said is wrong, measured: tables (minutes)
@@ -28,7 +29,7 @@ SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
 CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
 
-.PHONY: all run install quick test bench fuzz soak truth vet lint clean emulated test-cuda cuda-env
+.PHONY: all run install quick test bench bench-peers fuzz soak truth vet lint clean emulated test-cuda cuda-env
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -87,6 +88,13 @@ test:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Each script there compares with one kind of loader, and says so where it cannot.
+PYTHON ?= python3
+bench-peers:
+	@mkdir -p $(BUILD)
+	$(GO) build -o $(BUILD)/peers-load ./bench/peers/load
+	@for script in bench/peers/*.py; do $(PYTHON) $$script --load $(BUILD)/peers-load || exit 1; done
 
 fuzz:
 	.ci/fuzz 60

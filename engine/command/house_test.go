@@ -58,6 +58,7 @@ var house = map[string][]string{
 	"engine/sweep":                {"engine/trace", "engine/trace/store", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/document", "engine/plot"},
 	"engine/lab":                  {"engine/trace", "engine/figures", "engine/knob", "engine/evidence", "engine/advice", "engine/document", "engine/plot", "engine/report", "engine/sweep"},
 	"engine/command":              nil, // composes: may import all
+	"bench":                       nil, // programs that measure
 	"tui/canvas":                  {},
 	"tui":                         {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict"},
 }

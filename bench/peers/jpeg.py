@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""JPEG, 500x375, quality 90 -> RandomResizedCrop(224), flip, normalised: samples a second.
+
+    bench/peers/jpeg.py [--rounds 5] [--seconds 4] [--load bin/load]
+
+compares gpustall's loader (bench/peers/load) with a PyTorch DataLoader that decodes with
+PIL, and one that decodes with torchvision's decode_jpeg and transforms with its v2: inline
+(num_workers=0, on one core) and with two workers. Rounds are interleaved, so that whatever
+else the machine does meets all alike; what counts are the ratios within a round. The
+images are synthetic: noise whose spectrum falls off as that of photographs.
+"""
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NAMES = {"pil": "PIL", "v2": "torchvision v2", "ours": "gpustall"}
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+
+def make(root, count=256):
+    """Writes the images, of 500x375 pixels and about 70 kB each."""
+    import numpy as np
+    from PIL import Image
+
+    h, w = 375, 500
+    rng = np.random.default_rng(1)
+    fall = 1 / np.maximum(np.hypot(np.fft.fftfreq(h)[:, None], np.fft.rfftfreq(w)[None]), 1 / w) ** 1.35
+    for i in range(count):
+        def field():
+            f = np.fft.irfft2(np.fft.rfft2(rng.standard_normal((h, w))) * fall, (h, w))
+            return (f - f.mean()) / f.std()
+
+        grey = field()
+        rgb = np.stack([128 + 48 * grey + 14 * field() for _ in range(3)], -1)
+        folder = os.path.join(root, f"class{i % 4}")
+        os.makedirs(folder, exist_ok=True)
+        Image.fromarray(np.clip(rgb, 0, 255).astype(np.uint8)).save(os.path.join(folder, f"{i:04}.jpg"), quality=90)
+
+
+def dataset(kind, root):
+    import torch
+    from torch.utils.data import Dataset
+    from torchvision import transforms as v1
+    from torchvision.io import ImageReadMode, decode_jpeg, read_file
+    from torchvision.transforms import v2
+    from PIL import Image
+
+    files = sorted(os.path.join(d, f) for d, _, fs in os.walk(root) for f in fs)
+    if kind == "pil":
+        steps = v1.Compose([v1.RandomResizedCrop(224), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)])
+    else:
+        steps = v2.Compose([v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip(),
+                            v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)])
+
+    class Images(Dataset):
+        def __len__(self):
+            return len(files)
+
+        def __getitem__(self, i):
+            if kind == "pil":
+                with open(files[i], "rb") as f:
+                    image = Image.open(f).convert("RGB")
+            else:
+                image = decode_jpeg(read_file(files[i]), mode=ImageReadMode.RGB)
+            return steps(image), i % 4
+
+    return Images()
+
+
+def peer(kind, root, workers, seconds):
+    """Runs in a process of its own."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    torch.set_num_threads(1)
+    loader = DataLoader(dataset(kind, root), batch_size=64, shuffle=True, drop_last=True, num_workers=workers,
+                        prefetch_factor=2 if workers else None, persistent_workers=workers > 0)
+
+    def batches():
+        while True:
+            yield from loader
+
+    got = batches()
+    for _ in range(2):
+        next(got)
+    samples, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        samples += len(next(got)[1])
+    print(json.dumps({"samples": samples, "seconds": time.perf_counter() - start}))
+
+
+def rate(kind, load, root, workers, seconds):
+    cores = sorted(os.sched_getaffinity(0))
+    args = ["--data", root, "--workers", str(workers), "--seconds", str(seconds)]
+    if kind == "ours":
+        command = [load, *args]
+    else:
+        command = [sys.executable, os.path.abspath(__file__), "--peer", kind, *args]
+    command = ["taskset", "-c", ",".join(map(str, cores[:max(workers, 1)])), *command]
+    out = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return out["samples"] / out["seconds"]
+
+
+def processor():
+    with open("/proc/cpuinfo") as f:
+        return next((l.split(":")[1].strip() for l in f if l.startswith("model name")), platform.machine())
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--seconds", type=float, default=4)
+    p.add_argument("--load", help="bench/peers/load, built; without it, it is")
+    p.add_argument("--peer", help=argparse.SUPPRESS)
+    p.add_argument("--data", help="an image folder of one's own; without it, one is made")
+    p.add_argument("--workers", type=int, help=argparse.SUPPRESS)
+    a = p.parse_args()
+    if a.peer:
+        return peer(a.peer, a.data, a.workers, a.seconds)
+    try:
+        import PIL
+        import torch
+        import torchvision
+    except ImportError as e:
+        print(f"skipped: JPEG against PIL and torchvision ({e})")
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        root = a.data
+        if not root:
+            root = os.path.join(scratch, "data")
+            make(root)
+        load = a.load
+        if not load:
+            load = os.path.join(scratch, "load")
+            subprocess.run(["go", "build", "-o", load, "./load"], check=True, cwd=HERE)
+        print(f"{processor()}, {len(os.sched_getaffinity(0))} cores, {time.strftime('%Y-%m-%d')}; torch {torch.__version__}, "
+              f"torchvision {torchvision.__version__}, Pillow {PIL.__version__}; "
+              f"{'images of ' + a.data if a.data else 'synthetic images'}; {a.rounds} rounds of {a.seconds:g} s")
+        for workers, title in ((0, "inline, one core"), (2, "two workers, two cores")):
+            rates = {k: [] for k in NAMES}
+            for n in range(a.rounds):
+                order = list(NAMES)[n % 3:] + list(NAMES)[:n % 3]
+                for k in order:
+                    rates[k].append(rate(k, load, root, workers, a.seconds))
+            print(f"{title}:")
+            for k, v in rates.items():
+                ratios = [o / r for o, r in zip(rates["ours"], v)]
+                versus = "" if k == "ours" else f"   gpustall is {statistics.median(ratios):.2f} times as fast ({min(ratios):.2f} to {max(ratios):.2f})"
+                print(f"  {NAMES[k]:16} {statistics.median(v):8,.0f}/s{versus}")
+
+
+if __name__ == "__main__":
+    main()

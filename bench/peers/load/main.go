@@ -1,0 +1,68 @@
+// Command load reads a data set as a training does and prints how fast: samples and
+// seconds, as JSON. The scripts beside it compare that with other loaders.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/format"
+)
+
+func main() {
+	data := flag.String("data", "", "the data set")
+	workers := flag.Int("workers", 0, "num_workers")
+	batch := flag.Int("batch", 64, "batch_size")
+	seconds := flag.Float64("seconds", 5, "how long to read, after two batches that do not count")
+	flag.Parse()
+	if err := load(*data, *workers, *batch, *seconds); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func load(data string, workers, batch int, seconds float64) error {
+	ds, tf, err := format.Open(context.Background(), data, format.Options{})
+	if err != nil {
+		return err
+	}
+	defer ds.Close()
+	k := loader.Knobs{NumWorkers: workers, BatchSize: batch, InOrder: true, Shuffle: true, DropLast: true}
+	if workers > 0 {
+		k.PrefetchFactor = 2
+	}
+	l, err := loader.New(loader.Options{Dataset: ds, Transform: tf, Seed: 1, Knobs: k})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	next := func() (int, error) {
+		b, err := l.Next(context.Background())
+		if err != nil {
+			return 0, err
+		}
+		defer b.Release()
+		return b.N, nil
+	}
+	for range 2 {
+		if _, err := next(); err != nil {
+			return err
+		}
+	}
+	samples, start := 0, time.Now()
+	for time.Since(start).Seconds() < seconds {
+		n, err := next()
+		if err != nil {
+			return err
+		}
+		samples += n
+	}
+	return json.NewEncoder(os.Stdout).Encode(map[string]float64{
+		"samples": float64(samples), "seconds": time.Since(start).Seconds(),
+	})
+}
