@@ -1,6 +1,9 @@
 package predict
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // simulation runs a plant, event by event.
 //
@@ -207,9 +210,13 @@ func (s *simulation) goOn(who int32) {
 	if s.loaded[b] = true; !s.inOrder {
 		s.ready = append(s.ready, b)
 	}
-	s.idle = append(s.idle, who)
+	// It is on a core, and takes the place that its batch may free before another is awake.
+	s.idle = slices.Insert(s.idle, 0, who)
 	s.iterate()
 	s.dispatch()
+	if len(s.idle) > 1 && s.idle[0] == who && w.batch < 0 {
+		s.idle = append(slices.Delete(s.idle, 0, 1), who)
+	}
 }
 
 // delay is what passes before a worker begins with its batch.
