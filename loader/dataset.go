@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Info describes a data set.
@@ -15,6 +16,7 @@ type Info struct {
 	T         int   // frames of a clip after the transform; 0: a sample is an image
 	H, W, C   int   // of a sample after the transform, or of each of its frames
 	Bytes     int64 // stored bytes of all samples; 0 when unknown
+	Kept      int64 // bytes that the data set may keep in memory of samples that are being shuffled
 	Float     bool  // stored values are floating point: there are no uint8 pixels for the device to transform
 	Synthetic bool
 }
@@ -51,10 +53,31 @@ type Locator interface{ Locate(index int) string }
 
 // Grouped is a data set whose samples lie one after the other in a few large files, which
 // are read fastest that way: shuffled, they keep near to one another (Sampler.Grouped).
-type Grouped interface {
-	// Groups are the indices of the files' first samples, from 0, rising, and how many
-	// samples of what they hold are mixed at a time.
-	Groups() (starts []int32, buffer int)
+type Grouped interface{ Grouping() Grouping }
+
+// Grouping is how the samples of a data set lie in groups, and how they are shuffled.
+type Grouping struct {
+	Starts []int32 // the indices of the groups' first samples, from 0, rising
+	Lanes  int     // groups that are read at a time, taking turns; 0 is 1
+	Buffer int     // samples of what they hold that are mixed at a time
+}
+
+// Group is the group of a sample.
+func (g *Grouping) Group(index int) int {
+	i, exact := slices.BinarySearch(g.Starts, int32(index))
+	if !exact {
+		i--
+	}
+	return i
+}
+
+// Bounds are the indices of a group's first sample and of the one behind its last, in a
+// data set of so many samples.
+func (g *Grouping) Bounds(group, samples int) (start, end int) {
+	if end = samples; group+1 < len(g.Starts) {
+		end = int(g.Starts[group+1])
+	}
+	return int(g.Starts[group]), end
 }
 
 // Rect is a rectangle of an image, in pixels.
@@ -63,6 +86,7 @@ type Rect struct{ X, Y, W, H int }
 // Sample is a worker's scratch for one sample; its slices are reused.
 type Sample struct {
 	Index   int
+	Epoch   int32
 	Label   int32
 	Raw     []byte
 	Pixels  []byte

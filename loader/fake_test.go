@@ -18,8 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // faulty.
 type numbers struct {
 	samples int
-	groups  []int32
-	buffer  int
+	groups  Grouping
 	onRead  func(ctx context.Context, i int) error
 	onCode  func(i int) error
 	reads   atomic.Int64
@@ -31,7 +30,7 @@ func (d *numbers) Info() Info {
 	return Info{Name: "numbers", Format: "fake", Samples: d.samples, H: fakeH, W: fakeW, C: fakeC, Bytes: int64(8 * d.samples)}
 }
 
-func (d *numbers) Groups() ([]int32, int) { return d.groups, d.buffer }
+func (d *numbers) Grouping() Grouping { return d.groups }
 
 func (d *numbers) Read(ctx context.Context, s *Sample) error {
 	d.reads.Add(1)

@@ -141,7 +141,7 @@ func New(o Options) (*Loader, error) {
 	}
 	l.cropper, _ = o.Transform.(Cropper)
 	if g, ok := o.Dataset.(Grouped); ok {
-		l.sampler = l.sampler.Grouped(g.Groups())
+		l.sampler = l.sampler.Grouped(g.Grouping())
 	}
 	l.nextDone.L = &l.mu
 	l.ctx, l.cancel = context.WithCancel(context.Background())

@@ -98,9 +98,10 @@ func exactlyOnce(t *rapid.T) int64 {
 	}
 	set := &numbers{samples: samples}
 	if rapid.Bool().Draw(t, "in shards") {
-		set.buffer = rapid.IntRange(1, 2*samples).Draw(t, "shuffle buffer")
+		set.groups.Buffer = rapid.IntRange(1, 2*samples).Draw(t, "shuffle buffer")
+		set.groups.Lanes = rapid.IntRange(0, 4).Draw(t, "lanes")
 		for i := 0; i < samples; i += rapid.IntRange(1, 40).Draw(t, "samples of a shard") {
-			set.groups = append(set.groups, int32(i))
+			set.groups.Starts = append(set.groups.Starts, int32(i))
 		}
 	}
 	set.onRead = func(_ context.Context, i int) error {
@@ -115,9 +116,13 @@ func exactlyOnce(t *rapid.T) int64 {
 		}
 		return nil
 	}
+	var data Dataset = set
+	if len(set.groups.Starts) > 0 && rapid.Bool().Draw(t, "a stream") {
+		data = FromStream(&forward{numbers: set})
+	}
 	var alloc locker
 	rec := trace.NewRecorder(trace.NewClock(), 64)
-	l, err := New(Options{Dataset: set, Transform: mix{}, Seed: seed, Recorder: rec, Alloc: &alloc, Epochs: epochs, Knobs: first, Hold: hold})
+	l, err := New(Options{Dataset: data, Transform: mix{}, Seed: seed, Recorder: rec, Alloc: &alloc, Epochs: epochs, Knobs: first, Hold: hold})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +156,7 @@ func exactlyOnce(t *rapid.T) int64 {
 			time.Sleep(time.Duration(gap) * time.Microsecond)
 		}
 	})
-	check := newLedger(samples, NewSampler(seed, samples).Grouped(set.Groups()), keepOrder)
+	check := newLedger(samples, NewSampler(seed, samples).Grouped(set.groups), keepOrder)
 	enough := func(b *Batch) bool { return epochs == 0 && b.Last && changed.Load() }
 	err = consume(l, check, seed, cancels, func(b *Batch) { out <- b }, func() { quota <- struct{}{} }, enough)
 	over.Store(true)
@@ -165,7 +170,7 @@ func exactlyOnce(t *rapid.T) int64 {
 			err = fmt.Errorf("at the end: %+v", s)
 		}
 	}
-	if cerr := l.Close(); err == nil {
+	if cerr := errors.Join(l.Close(), data.Close()); err == nil {
 		err = cerr
 	}
 	if err == nil && alloc.leaks() != "" {

@@ -5,17 +5,15 @@ package loader
 type Sampler struct {
 	seed    int64
 	samples int
-	groups  []int32 // the first index of each; none: samples are apart from one another
-	buffer  int     // samples that are mixed at a time, with groups
+	groups  Grouping // none: samples are apart from one another
 }
 
 // NewSampler returns the sampler of a data set with so many samples.
 func NewSampler(seed int64, samples int) Sampler { return Sampler{seed: seed, samples: samples} }
 
-// Grouped returns the sampler of a data set whose samples lie in groups (Grouped), of which
-// so many samples are mixed at a time.
-func (s Sampler) Grouped(groups []int32, buffer int) Sampler {
-	s.groups, s.buffer = groups, buffer
+// Grouped returns the sampler of a data set whose samples lie in groups.
+func (s Sampler) Grouped(g Grouping) Sampler {
+	s.groups = g
 	return s
 }
 
@@ -25,8 +23,9 @@ func (s Sampler) Grouped(groups []int32, buffer int) Sampler {
 // of the seed and the epoch alone; otherwise it is 0, 1, 2, ….
 //
 // With groups it is what WebDataset's shuffled shards and shuffle buffer make of them: the
-// groups one after the other in a uniform order, and of the samples that come so, which fill
-// a buffer, one by one at random. A buffer that holds them all makes a uniform permutation.
+// groups in a uniform order, some at a time that take turns, and of the samples that come so,
+// which fill a buffer, one by one at random. A buffer that holds them all makes a uniform
+// permutation.
 func (s Sampler) Order(dst []int32, epoch int, shuffle bool) []int32 {
 	if cap(dst) < s.samples {
 		dst = make([]int32, s.samples)
@@ -39,7 +38,7 @@ func (s Sampler) Order(dst []int32, epoch int, shuffle bool) []int32 {
 		return dst
 	}
 	rng := NewRNG(s.seed, epoch, -1) // no sample has index -1: independent of their generators
-	if len(s.groups) > 0 && s.buffer < s.samples {
+	if len(s.groups.Starts) > 0 && s.groups.Buffer < s.samples {
 		s.mix(dst, &rng)
 		return dst
 	}
@@ -56,29 +55,39 @@ func permute(dst []int32, rng *RNG) {
 
 // mix is the order with groups.
 func (s Sampler) mix(dst []int32, rng *RNG) {
-	order := make([]int32, len(s.groups))
+	order := make([]int32, len(s.groups.Starts))
 	for i := range order {
 		order[i] = int32(i)
 	}
 	permute(order, rng)
-	n := 0
-	for _, g := range order {
-		end := int32(s.samples)
-		if int(g)+1 < len(s.groups) {
-			end = s.groups[g+1]
+	type lane struct{ next, end int }
+	lanes := make([]lane, 0, s.groups.Lanes)
+	open := func() (l lane) {
+		l.next, l.end = s.groups.Bounds(int(order[0]), s.samples)
+		order = order[1:]
+		return l
+	}
+	for range min(max(s.groups.Lanes, 1), len(order)) {
+		lanes = append(lanes, open())
+	}
+	for n, i := 0, 0; n < len(dst); i++ {
+		l := &lanes[i%len(lanes)]
+		if l.next == l.end && len(order) > 0 {
+			*l = open()
 		}
-		for i := s.groups[g]; i < end; i++ {
-			dst[n] = i
+		if l.next < l.end { // else this lane is done, and others are not
+			dst[n] = int32(l.next)
+			l.next++
 			n++
 		}
 	}
-	buffer := append([]int32(nil), dst[:s.buffer]...)
-	for i := s.buffer; i < len(dst); i++ { // what is written was read before
+	buffer := append([]int32(nil), dst[:max(s.groups.Buffer, 1)]...)
+	for i := len(buffer); i < len(dst); i++ { // what is written was read before
 		j := rng.IntN(len(buffer))
-		dst[i-s.buffer], buffer[j] = buffer[j], dst[i]
+		dst[i-len(buffer)], buffer[j] = buffer[j], dst[i]
 	}
 	permute(buffer, rng)
-	copy(dst[len(dst)-s.buffer:], buffer)
+	copy(dst[len(dst)-len(buffer):], buffer)
 }
 
 // epoch is one pass over the data set. Two exist at a time: the one being

@@ -48,7 +48,7 @@ func (w *worker) loadChunk(ctx context.Context, s *slot, row int) (n int, err er
 	w.grow(s.N)
 	c := w.scratch[:min(w.chunk(s.N), len(w.scratch), s.N-row)]
 	for j := range c {
-		c[j].Index = int(s.Samples[row+j])
+		c[j].Index, c[j].Epoch = int(s.Samples[row+j]), s.Epoch
 	}
 	if n, err = w.read(ctx, s, c); err != nil {
 		return 0, err

@@ -31,7 +31,9 @@ func (d small) Info() loader.Info {
 	return i
 }
 
-func (d small) Groups() ([]int32, int) { return d.starts, d.buffer }
+func (d small) Grouping() loader.Grouping {
+	return loader.Grouping{Starts: d.starts, Buffer: d.buffer}
+}
 
 // epochs loads so many epochs and returns the content of each batch by its place, and the
 // samples that each epoch delivered. live is called beside the loading.

@@ -310,15 +310,15 @@ func (d *Dataset) Contents() string {
 // Buffer is how many samples are mixed at a time. WebDataset's users take 1,000 to 10,000.
 const Buffer = 4096
 
-// Groups are the indices of the shards' first samples, and Buffer.
-func (d *Dataset) Groups() (starts []int32, buffer int) { return d.starts, Buffer }
+// Grouping are the shards.
+func (d *Dataset) Grouping() loader.Grouping {
+	return loader.Grouping{Starts: d.starts, Buffer: Buffer}
+}
 
 // find is the shard of a sample, and its place in it.
 func (d *Dataset) find(index int) (shard, i int) {
-	shard, exact := slices.BinarySearch(d.starts, int32(index))
-	if !exact {
-		shard--
-	}
+	g := d.Grouping()
+	shard = g.Group(index)
 	return shard, index - int(d.starts[shard])
 }
 

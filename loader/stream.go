@@ -1,0 +1,345 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Stream is a data set that can only be read forwards, group by group: a compressed
+// archive, a pipe, a store that hands out whole objects. How many samples each group has is
+// known. Its methods are safe for concurrent use.
+type Stream interface {
+	Info() Info
+	Grouping() Grouping
+	// Open begins to read a group from its first sample.
+	Open(ctx context.Context, group int) (Cursor, error)
+	// Decode is as a Dataset's.
+	Decode(s *Sample) error
+	Close() error
+}
+
+// Cursor reads the samples of a group one after the other. One goroutine uses it at a time.
+type Cursor interface {
+	// Next fetches the next sample's stored bytes into s.Raw and sets s.Label.
+	Next(ctx context.Context, s *Sample) error
+	io.Closer
+}
+
+// Streamed is a Stream as a Dataset, so that the loader's promises hold for it as they are.
+//
+// The order of samples is the sampler's, which keeps near to the order in which they lie;
+// what is asked of this data set is a sample of that order. The cursor of a group belongs to
+// no worker: the one that needs a sample beyond it moves it on, as far as it needs to, and
+// what it passes is kept for whoever asks. So a cursor is handed over, never restarted,
+// whatever happens to the workers. An epoch has cursors of its own, since the next one may
+// begin before it ends.
+//
+// Samples that a worker asks for again, because a load failed or a chunk was too large, are
+// found among those taken last; where they are not, a cursor of their own looks for them
+// from the group's beginning.
+type Streamed struct {
+	Stream
+	grouping Grouping
+	info     Info
+
+	mu    sync.Mutex
+	flows map[place]*flow
+	kept  store // passed and not asked for
+	taken store // asked for, in case they are again
+	free  [][]byte
+}
+
+// place is a group of an epoch, or a sample of one.
+type place struct {
+	epoch int32
+	index int32
+}
+
+// flow is the reading of a group in an epoch.
+type flow struct {
+	turn   chan struct{} // holds one token while nobody moves the cursor
+	cursor Cursor        // nil before the first sample, and after an error
+	at     int           // the cursor's place in the group
+}
+
+// FromStream makes a Dataset of a Stream, which it closes.
+func FromStream(s Stream) *Streamed {
+	d := &Streamed{
+		Stream: s, grouping: s.Grouping(), info: s.Info(), flows: map[place]*flow{},
+		kept: store{samples: map[place]stored{}}, taken: store{samples: map[place]stored{}},
+	}
+	mixed := min(d.grouping.Buffer, d.info.Samples)
+	d.info.Kept = d.info.Bytes/int64(max(1, d.info.Samples))*int64(mixed) + takenBytes
+	return d
+}
+
+// Info is the stream's, and what is kept of it.
+func (d *Streamed) Info() Info { return d.info }
+
+// Bounds on what is kept, beside the shuffle buffer.
+const (
+	passedSpare = 1024     // samples more than the shuffle buffer that may have been passed
+	takenBytes  = 32 << 20 // of samples taken last
+)
+
+// Read fetches sample s.Index of epoch s.Epoch.
+func (d *Streamed) Read(ctx context.Context, s *Sample) error {
+	if s.Index < 0 || s.Index >= d.info.Samples {
+		return fmt.Errorf("stream: read sample %d: %s has samples 0 to %d", s.Index, d.info.Path, d.info.Samples-1)
+	}
+	group := d.grouping.Group(s.Index)
+	start, end := d.grouping.Bounds(group, d.info.Samples)
+	want := s.Index - start
+	f := d.flow(place{s.Epoch, int32(group)})
+	if d.take(s) {
+		return nil
+	}
+	select { // whoever moves the cursor may pass the sample meanwhile
+	case <-f.turn:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { f.turn <- struct{}{} }()
+	if d.take(s) {
+		return nil
+	}
+	if want < f.at {
+		return d.again(ctx, s, group, want)
+	}
+	return d.advance(ctx, f, s, group, want, end-start)
+}
+
+// flow finds the reading of a group in an epoch, or begins one. Those of epochs that are
+// over by then are forgotten.
+func (d *Streamed) flow(at place) *flow {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.flows[at]
+	if f == nil {
+		f = &flow{turn: make(chan struct{}, 1)}
+		f.turn <- struct{}{}
+		d.flows[at] = f
+		d.forget(at.epoch - 1)
+	}
+	return f
+}
+
+// forget drops what belongs to epochs before this one. Two are loaded at a time, so nobody
+// is reading those.
+func (d *Streamed) forget(epoch int32) {
+	for at, f := range d.flows {
+		if at.epoch < epoch {
+			f.close()
+			delete(d.flows, at)
+		}
+	}
+	d.kept.forget(epoch)
+	d.taken.forget(epoch)
+}
+
+func (f *flow) close() {
+	if f.cursor != nil {
+		_ = f.cursor.Close() // it was only read
+		f.cursor = nil
+	}
+}
+
+// take gives s the sample if it was passed, or taken a while ago.
+func (d *Streamed) take(s *Sample) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := place{s.Epoch, int32(s.Index)}
+	if got, ok := d.kept.remove(at); ok {
+		d.spare(s.Raw)
+		s.Raw, s.Label = got.raw, got.label
+		d.remember(s)
+		return true
+	}
+	got, ok := d.taken.samples[at]
+	if ok {
+		s.Raw, s.Label = append(s.Raw[:0], got.raw...), got.label
+	}
+	return ok
+}
+
+// remember keeps a copy of a sample that is taken, for a while. Called with mu held.
+func (d *Streamed) remember(s *Sample) {
+	d.taken.add(place{s.Epoch, int32(s.Index)}, stored{append(d.buffer(), s.Raw...), s.Label})
+	for d.taken.bytes > takenBytes && len(d.taken.samples) > 1 {
+		d.spare(d.taken.drop())
+	}
+}
+
+// advance moves the cursor to the sample, keeps those that it passes, and takes it. The
+// caller has the flow's turn.
+func (d *Streamed) advance(ctx context.Context, f *flow, s *Sample, group, want, samples int) (err error) {
+	defer func() {
+		if err != nil { // where the cursor is now nobody knows
+			f.close()
+		}
+	}()
+	if f.cursor == nil {
+		if f.cursor, err = d.open(ctx, group, f.at); err != nil {
+			return err
+		}
+	}
+	start, _ := d.grouping.Bounds(group, d.info.Samples)
+	for f.at < want {
+		d.mu.Lock()
+		passed := Sample{Raw: d.buffer(), Index: start + f.at, Epoch: s.Epoch}
+		d.mu.Unlock()
+		if err := f.cursor.Next(ctx, &passed); err != nil {
+			return fmt.Errorf("on the way to it: %w", err)
+		}
+		d.mu.Lock()
+		f.at++
+		d.kept.add(place{passed.Epoch, int32(passed.Index)}, stored{passed.Raw, passed.Label})
+		for len(d.kept.samples) > d.grouping.Buffer+passedSpare {
+			d.spare(d.kept.drop())
+		}
+		d.mu.Unlock()
+	}
+	if err := f.cursor.Next(ctx, s); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	f.at++
+	d.remember(s)
+	d.mu.Unlock()
+	if f.at == samples {
+		f.close()
+	}
+	return nil
+}
+
+// again fetches a sample behind the cursor with one of its own.
+func (d *Streamed) again(ctx context.Context, s *Sample, group, want int) error {
+	c, err := d.open(ctx, group, want)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.Next(ctx, s), c.Close())
+}
+
+// open begins to read a group behind so many samples.
+func (d *Streamed) open(ctx context.Context, group, skip int) (Cursor, error) {
+	c, err := d.Stream.Open(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	var passed Sample
+	for range skip {
+		if err := c.Next(ctx, &passed); err != nil {
+			return nil, errors.Join(fmt.Errorf("on the way to it: %w", err), c.Close())
+		}
+	}
+	return c, nil
+}
+
+// Locate is the stream's, where it has one.
+func (d *Streamed) Locate(index int) string {
+	if l, ok := d.Stream.(Locator); ok {
+		return l.Locate(index)
+	}
+	return ""
+}
+
+// Close closes the cursors and the stream.
+func (d *Streamed) Close() error {
+	d.mu.Lock()
+	for at, f := range d.flows {
+		f.close()
+		delete(d.flows, at)
+	}
+	d.mu.Unlock()
+	return d.Stream.Close()
+}
+
+// buffer is memory for a sample's bytes; spare gives it back. Both are called with mu held.
+func (d *Streamed) buffer() []byte {
+	n := len(d.free)
+	if n == 0 {
+		return nil
+	}
+	b := d.free[n-1]
+	d.free = d.free[:n-1]
+	return b[:0]
+}
+
+const maxFree = 64 // buffers at rest
+
+func (d *Streamed) spare(b []byte) {
+	if cap(b) > 0 && cap(b) <= chunkBytes && len(d.free) < maxFree {
+		d.free = append(d.free, b)
+	}
+}
+
+// stored is a sample's bytes and class.
+type stored struct {
+	raw   []byte
+	label int32
+}
+
+// store keeps samples and knows which came first.
+type store struct {
+	samples map[place]stored
+	order   []place // as they came; those that were removed too, until they are at the front
+	bytes   int
+}
+
+func (s *store) add(at place, v stored) {
+	if old, ok := s.samples[at]; ok {
+		s.bytes -= len(old.raw)
+	} else {
+		s.order = append(s.order, at)
+	}
+	s.samples[at] = v
+	s.bytes += len(v.raw)
+}
+
+func (s *store) remove(at place) (stored, bool) {
+	v, ok := s.samples[at]
+	if ok {
+		delete(s.samples, at)
+		s.bytes -= len(v.raw)
+		if len(s.order) > 2*len(s.samples)+passedSpare {
+			s.compact()
+		}
+	}
+	return v, ok
+}
+
+// compact takes those out of the order that were removed.
+func (s *store) compact() {
+	rest := s.order[:0]
+	for _, at := range s.order {
+		if _, ok := s.samples[at]; ok {
+			rest = append(rest, at)
+		}
+	}
+	s.order = rest
+}
+
+// drop removes the sample that came first and returns its bytes.
+func (s *store) drop() []byte {
+	for len(s.order) > 0 {
+		at := s.order[0]
+		s.order = s.order[1:]
+		if v, ok := s.remove(at); ok {
+			return v.raw
+		}
+	}
+	return nil
+}
+
+// forget removes the samples of epochs before this one.
+func (s *store) forget(epoch int32) {
+	for at := range s.samples {
+		if at.epoch < epoch {
+			s.remove(at)
+		}
+	}
+}
