@@ -168,10 +168,12 @@ func (t *timeline) gapText(g *stall.Gap, at int64) string {
 	if w >= 0 {
 		o := &t.spans[w]
 		took, rank := t.rank(batch, o.Kind)
+		split := t.split(s.Step, o.Kind)
+		took = max(took, split.Total()) // spans of it may lie before the view
 		if cause == trace.CauseCollate && 2*(min(o.End, s.End)-max(o.Start, s.Start)) < s.End-s.Start {
 			rank = ", then the hand-over"
 		}
-		b.WriteString(": " + o.Track.String() + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + t.waiting(s.Step, o.Kind) + rank)
+		b.WriteString(": " + o.Track.String() + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + stall.Waiting(split) + rank)
 	}
 	return b.String() + of
 }
@@ -215,13 +217,13 @@ func (t *timeline) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 	return i
 }
 
-// waiting says how much of a phase of the step's batch was waiting for a core.
-func (t *timeline) waiting(step int32, kind trace.Kind) string {
+// split is what the time of a phase of the step's batch went to, where that was measured.
+func (t *timeline) split(step int32, kind trace.Kind) trace.Split {
 	i, found := slices.BinarySearchFunc(t.steps, step, func(s trace.Step, index int32) int { return cmp.Compare(s.Index, index) })
 	if !found || !kind.IsPhase() {
-		return ""
+		return trace.Split{}
 	}
-	return stall.Waiting(*t.steps[i].Work.Phases.Of(kind))
+	return *t.steps[i].Work.Phases.Of(kind)
 }
 
 // rank compares what a batch took in one phase with all other batches that were

@@ -220,6 +220,22 @@ func TestLongestStall(t *testing.T) {
 	says(true, "paused by you for 90.0 ms")
 }
 
+// TestPhaseBeyondView: of a phase that began before the view all is told, so that what it
+// waited for a core is a part of it.
+func TestPhaseBeyondView(t *testing.T) {
+	const ms = int64(1e6)
+	step := trace.Step{Index: 4, Batch: 4}
+	*step.Work.Phases.Of(trace.KindDecode) = trace.Split{Core: 120 * ms, Waiting: 80 * ms}
+	tl := timeline{cursor: -1, cols: 120, zoom: 3, edge: 400 * ms, known: 400 * ms, steps: []trace.Step{step}, spans: []trace.Span{
+		{Start: 100 * ms, End: 150 * ms, Step: -1, Batch: 4, Kind: trace.KindDecode, Track: trace.Worker(0)},
+		{Start: 100 * ms, End: 150 * ms, Step: 4, Batch: 4, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseDecode)},
+	}}
+	tl.explain(&picture{}, false, false, false)
+	if got, want := strings.Join(tl.lines, " "), "w0 decode took 200 ms, 80.0 ms of it waiting for a core"; !strings.Contains(got, want) {
+		t.Errorf("it reads %q, want %q", got, want)
+	}
+}
+
 // TestFilter keeps lanes by name.
 func TestFilter(t *testing.T) {
 	run := session()
