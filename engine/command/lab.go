@@ -20,6 +20,7 @@ import (
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/lab"
+	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
 )
@@ -184,6 +185,11 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFu
 	model, _, err := f.openModel(d, info)
 	if err = errors.Join(err, ds.Close()); err != nil {
 		return err
+	}
+	if model == nil { // a modelled workload: the script trains this in its place
+		if model, err = nn.New("resnet18", nn.Shape{H: 32, W: 32, C: 3}, 10); err != nil {
+			return err
+		}
 	}
 	s := f.schedule(model, k)
 	r.Recipe = lab.Recipe{LR: s.LR, Momentum: s.Momentum, WeightDecay: s.WeightDecay, Warmup: s.Warmup}

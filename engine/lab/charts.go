@@ -173,6 +173,7 @@ func (l *Lab) triedCharts() []*plot.Chart {
 		}
 		add(&together, figures.Rough(product), figures.Prose.Ratio(figures.Rough(product)))
 	}
+	memory[0].Texts = nil // they are what is after the one before, and there is little room
 	chart := func(title, y, note string, bars ...plot.Bars) *plot.Chart {
 		return &plot.Chart{Title: title, Y: y, Note: note, Groups: names, Bars: bars}
 	}

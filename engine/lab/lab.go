@@ -20,6 +20,7 @@ import (
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
 )
@@ -193,7 +194,7 @@ func (l *Lab) slow(r *sweep.Result) error {
 		return nil
 	}
 	wait := time.Duration(slowness * float64(r.Stats.Active()) / float64(r.Stats.Samples)).Round(10 * time.Microsecond)
-	l.Injected = max(wait, leastRead).String()
+	l.Injected = knob.Duration(max(wait, leastRead))
 	l.base = with(l.base, trace.Knob{Name: trace.InjectPrefix + "read", Value: l.Injected})
 	l.Say(fmt.Sprintf("the device waits for data %s of the time, which leaves nothing to mend: each read is made to take %s longer (injected; --as-is, --data or --inject none leave it be)",
 		figures.Prose.Percent(r.Stats.DataShare()), l.Injected))

@@ -93,8 +93,11 @@ func (l *Lab) Headline() string {
 	case best == nil:
 		return fmt.Sprintf("%s kept so far, and not measured together yet", figures.Counted(n, "optimization was", "optimizations were"))
 	}
-	text := fmt.Sprintf("with %s: throughput %v against the baseline, %s -> %s samples/s", figures.Counted(n, "optimization", "optimizations"), &best.Against.Throughput,
-		figures.Rate(base.Rate.Value), figures.Rate(best.Rate.Value))
+	rates := figures.Rate(base.Rate.Value) + " -> " + figures.Rate(best.Rate.Value) + " samples/s"
+	text := fmt.Sprintf("with %s: throughput %v against the baseline, %s", figures.Counted(n, "optimization", "optimizations"), &best.Against.Throughput, rates)
+	if !better(&best.Against.Throughput) {
+		text = fmt.Sprintf("%s kept, but what is gained together is not confirmed: throughput %v; %s", figures.Counted(n, "optimization was", "optimizations were"), &best.Against.Throughput, rates)
+	}
 	if s.Kind != Ladder {
 		text += "; the optimizations of the device are not among them yet"
 	}
@@ -354,7 +357,11 @@ func (l *Lab) validation(d *document.Document) {
 	case a == nil || b == nil:
 		d.Para("It did not come to its end.")
 	default:
-		d.Para("Baseline and fixes were measured anew, %s of %s each in turns: an epoch takes **%s**.", figures.Counted(l.Repeat, "run", "runs"), l.length(), reduction(&b.Against.Throughput))
+		found := "an epoch takes **" + reduction(&b.Against.Throughput) + "**"
+		if !better(&b.Against.Throughput) {
+			found = "**the gain is not confirmed**, throughput " + b.Against.Throughput.String()
+		}
+		d.Para("Baseline and fixes were measured anew, %s of %s each in turns: %s.", figures.Counted(l.Repeat, "run", "runs"), l.length(), found)
 		d.Table(sides(a, b))
 	}
 	if s = l.stage(Ladder); s == nil || s.Results == nil {
@@ -451,6 +458,9 @@ func (l *Lab) recommendations(d *document.Document) {
 	} else {
 		d.Line("- Use these settings. As flags of gpustall, beside those of the baseline:")
 		d.Fenced(report.Flags(l.now))
+	}
+	if _, _, best := l.ends(); best != nil && !better(&best.Against.Throughput) {
+		d.Line("- But their gain together is not confirmed: throughput %v. Measure longer before you rely on it.", &best.Against.Throughput)
 	}
 	line, beside := report.DataLoader(knobs, l.now)
 	d.Line("- In PyTorch:")
