@@ -128,11 +128,13 @@ INLINE __m256 divide(__m256 v, struct divider d) {
 }
 
 // normalise writes 24 values, which begin with a red one, as floats.
-INLINE void normalise(const __m256i v[3], const __m256 mean[3], const struct divider std[3], float *out) {
+INLINE void normalise(const __m256i v[3], const __m256 mean[3], const struct divider std[3], int past, float *out) {
 	const struct divider full = {_mm256_set1_ps(255), _mm256_set1_ps(1 / 255.0f)};
 	for (int j = 0; j < 3; j++) {
 		__m256 unit = divide(_mm256_cvtepi32_ps(v[j]), full);
-		_mm256_storeu_ps(out + 8 * j, divide(_mm256_sub_ps(unit, mean[j]), std[j]));
+		unit = divide(_mm256_sub_ps(unit, mean[j]), std[j]);
+		if (past) _mm256_stream_ps(out + 8 * j, unit);
+		else _mm256_storeu_ps(out + 8 * j, unit);
 	}
 }
 
@@ -152,19 +154,22 @@ AVX2 void gpustall_resize_normalised(const uint8_t *mid, size_t stride, size_t n
 		mean[j] = _mm256_loadu_ps(m + 8 * j);
 		std[j] = (struct divider){_mm256_loadu_ps(s + 8 * j), _mm256_loadu_ps(r + 8 * j)};
 	}
+	int past = (uintptr_t)out % 32 == 0 && n % 8 == 0;
 	for (size_t i = 0; i < count; i++, split += groups(pairs), out += n) {
 		const uint8_t *from = mid + (size_t)first[i] * stride;
 		__m256i v[3];
 		size_t x = 0;
 		for (; x + 24 <= n; x += 24) {
 			column(from + x, stride, (size_t)width[i], split, v);
-			normalise(v, mean, std, out + x);
+			if (past) normalise(v, mean, std, 1, out + x);
+			else normalise(v, mean, std, 0, out + x);
 		}
 		if (x < n) {
 			float rest[24];
 			column(from + x, stride, (size_t)width[i], split, v);
-			normalise(v, mean, std, rest);
+			normalise(v, mean, std, 0, rest);
 			memcpy(out + x, rest, (n - x) * sizeof *out);
 		}
 	}
+	if (past) _mm_sfence();
 }

@@ -8,18 +8,24 @@ const slow = 127
 
 // pairs fills the tables that C reads, in which an entry is what comes first in pairBits
 // bits: up to two coefficients and the end of the block, or, where they are skipped, as
-// many as there are. From the low bits on, an entry has
+// many as there are. Of the last value nothing but its size needs to be there. From the
+// low bits on, an entry has
 //
-//	6 (of 8) bits: how many bits it takes
+//	6 (of 8) bits: how many bits it takes, at most 26, or 18 if skipped
 //	8 bits: how many coefficients must be left for it; slow where it is none
 //	8 bits: how many coefficients it goes on; 64 more at the end of a block
 //
 // and one of pair as well, of 64 bits,
 //
-//	4 bits each: zeros before the first value and before the second
-//	16 bits each: the second value, the first
+//	4 bits: where its first value is, from the next coefficient on
+//	5 (of 8) bits: where its second value is
+//	4 bits: the size of the second value
+//	4 (of 8) bits: how many bits come before the second value
+//	16 bits: the first value
 //
-// A value that there is not is 0, behind the others.
+// A first value that there is not is 0 and in the place of the second, which is written
+// after it; a second one that there is not has no bits and is
+// behind the first.
 func (t *acTable) pairs() {
 	for i := range t.pair {
 		t.pair[i] = t.two(uint64(i) << (64 - pairBits))
@@ -44,42 +50,45 @@ func (t *codes) next(acc uint64, left int) (zeros, size, bits int, last bool) {
 
 // two makes an entry of pair.
 func (t *acTable) two(acc uint64) uint64 {
-	taken, on, most := 0, 0, 0
-	var zeros [2]int
-	var values [2]int32
-	n := 0
-	for n <= len(values) {
-		z, size, bits, last := t.next(acc<<taken, pairBits-taken)
-		if last {
-			taken += bits
-			if most = on; on > 0 {
-				most++ // a block that is full has no end
-			}
-			return entry(taken, most, on+64) | packed(zeros, values)
-		}
-		if size == 0 || taken+bits+size > pairBits || n == len(values) {
-			break
-		}
-		zeros[n], values[n] = z, extend(int32(acc<<(taken+bits)>>(64-size)), size)
-		taken += bits + size
-		on += z + 1
-		n++
-	}
-	if n == 0 {
+	zeros, size, taken, last := t.next(acc, pairBits)
+	switch {
+	case last:
+		return entry(taken, 0, 64) | values(0, 0, 1, 0, 0)
+	case size == 0: // or sixteen zeros
 		return entry(0, slow, 0)
+	case taken+size > pairBits:
+		return entry(taken+size, zeros+1, zeros+1) | values(0, zeros, zeros, size, taken)
 	}
-	return entry(taken, on, on) | packed(zeros, values)
+	value := extend(int32(acc<<taken>>(64-size)), size)
+	taken += size
+	at, on := zeros, zeros+1
+	zeros, size, bits, last := t.next(acc<<taken, pairBits-taken)
+	switch {
+	case last: // a block that is full has no end
+		return entry(taken+bits, on+1, on+64) | values(value, at, at+1, 0, 0)
+	case size == 0:
+		return entry(taken, on, on) | values(value, at, at+1, 0, 0)
+	}
+	second := on + zeros
+	shift := taken + bits
+	taken, on = shift+size, second+1
+	most, next := on, on
+	if taken < pairBits {
+		if _, _, bits, last := t.next(acc<<taken, pairBits-taken); last {
+			taken, most, next = taken+bits, on+1, on+64
+		}
+	}
+	return entry(taken, most, next) | values(value, at, second, size, shift)
 }
 
-func packed(zeros [2]int, values [2]int32) uint64 {
-	return uint64(zeros[0])<<24 | uint64(zeros[1])<<28 | uint64(uint16(values[1]))<<32 | uint64(uint16(values[0]))<<48
+func values(first int32, at, second, size, shift int) uint64 {
+	return uint64(at)<<24 | uint64(second)<<28 | uint64(size)<<36 | uint64(shift)<<40 | uint64(uint16(first))<<48
 }
 
 func entry(bits, most, on int) uint64 { return uint64(bits) | uint64(most)<<8 | uint64(on)<<16 }
 
-// skipBits is what four entries of skip may take of 56 bits. Of the last value nothing
-// needs to be known but its size.
-const skipBits = 14
+// skipBits is what each of three entries of skip may take of 56 bits.
+const skipBits = 18
 
 // many makes an entry of skip.
 func (t *acTable) many(acc uint64) uint32 {

@@ -50,7 +50,11 @@ INLINE void fill(struct bits *r) {
 			return;
 		}
 	}
-	if (r->n < 56) fill_slowly(r);
+	if (r->n < 56) {
+		struct bits t = *r; // so that nobody points to r, and it stays in registers
+		fill_slowly(&t);
+		*r = t;
+	}
 }
 
 static int32_t extend(int32_t v, int size) {
@@ -95,15 +99,23 @@ INLINE void dc_value(struct bits *r, const struct codes *t, struct plane *c) {
 
 // Fields of the entries of pair and skip; see pairs.go.
 INLINE int field(uint64_t e, int at, int bits) { return (int)(e >> at & ((1u << bits) - 1)); }
+INLINE int bits_of(uint64_t e) { return field(e, 0, 6); }
+INLINE int least_left(uint64_t e) { return field(e, 8, 8); }
+INLINE int goes_on(uint64_t e) { return field(e, 16, 8); }
+
+INLINE void take(struct bits *r, uint64_t e) {
+	r->acc <<= e & 63;
+	r->n -= bits_of(e);
+}
 
 // skip_block reads a block of which nothing but the DC value counts.
 INLINE void skip_block(struct bits *r, const struct codes *dc, const struct ac_table *ac, struct plane *c) {
 	dc_value(r, dc, c);
 	for (int k = 1; k < 64;) {
 		fill(r);
-		for (int i = 0; i < 4 && k < 64; i++) {
+		for (int i = 0; i < 3 && k < 64; i++) {
 			uint32_t e = ac->skip[r->acc >> (64 - pair_bits)];
-			if (__builtin_expect(k + field(e, 8, 8) > 64, 0)) {
+			if (__builtin_expect(k + least_left(e) > 64, 0)) {
 				fill(r);
 				int s = symbol(r, &ac->codes), size = s & 15;
 				r->acc <<= size;
@@ -112,9 +124,8 @@ INLINE void skip_block(struct bits *r, const struct codes *dc, const struct ac_t
 				if (size == 0 && s != 0xf0) k = 64;
 				break;
 			}
-			r->acc <<= e & 63;
-			r->n -= (int32_t)(e & 63);
-			k += field(e, 16, 8);
+			take(r, e);
+			k += goes_on(e);
 		}
 	}
 }
@@ -127,17 +138,16 @@ INLINE void read_block(struct bits *r, const struct codes *dc, const struct ac_t
 	int32_t flat = (int16_t)((uint32_t)c->pred * q[0]);
 	fill(r);
 	uint64_t e = ac->pair[r->acc >> (64 - pair_bits)];
-	if (field(e, 8, 8) == 0) { // the end of the block
-		r->acc <<= e & 63;
-		r->n -= (int32_t)(e & 63);
+	if (least_left(e) == 0) { // the end of the block
+		take(r, e);
 		gpustall_flat(out, c->stride, flat);
 		return;
 	}
 	for (int i = 0; i < 64; i += 16) _mm256_store_si256((__m256i *)(block + i), _mm256_setzero_si256());
 	for (int k = 1; k < 64; fill(r)) {
-		for (int i = 0; i < 4 && k < 64; i++) {
+		for (int i = 0; i < 2 && k < 64; i++) {
 			e = ac->pair[r->acc >> (64 - pair_bits)];
-			if (__builtin_expect(k + field(e, 8, 8) > 64, 0)) {
+			if (__builtin_expect(k + least_left(e) > 64, 0)) {
 				fill(r);
 				int s = symbol(r, &ac->codes), size = s & 15;
 				k += s >> 4;
@@ -150,12 +160,16 @@ INLINE void read_block(struct bits *r, const struct codes *dc, const struct ac_t
 				}
 				break;
 			}
-			r->acc <<= e & 63;
-			r->n -= (int32_t)(e & 63);
-			int first = k + field(e, 24, 4), second = first + field(e, 28, 4) + 1;
-			block[zigzag[first]] = (int16_t)((int16_t)(e >> 48) * q[first]);
-			block[zigzag[second]] = (int16_t)((int16_t)(e >> 32) * q[second]);
-			k += field(e, 16, 8);
+			// The second value, as extend makes it, but of no bits too, which are 0.
+			int size = field(e, 36, 4);
+			uint64_t left = r->acc << field(e, 40, 4);
+			int32_t v = (int32_t)(left >> 1 >> (63 - size));
+			v += ~(int32_t)((int64_t)left >> 63) & (int32_t)((UINT32_MAX << size) + 1);
+			take(r, e);
+			int one = k + field(e, 24, 4), two = k + field(e, 28, 5);
+			block[zigzag[one]] = (int16_t)((int16_t)(e >> 48) * q[one]);
+			block[zigzag[two]] = (int16_t)(v * q[two]);
+			k += goes_on(e);
 		}
 	}
 	block[0] = (int16_t)flat;
@@ -195,7 +209,9 @@ AVX2 void gpustall_jpeg_scan(struct scan *s, const uint8_t *b, uint8_t *planes, 
 		for (int mx = 0; mx < s->across; mx++) {
 			if (s->every > 0) {
 				if (left == 0) {
-					over = !restart(&r, next) && over;
+					struct bits t = r;
+					over = !restart(&t, next) && over;
+					r = t;
 					left = s->every;
 					next = rst0 + ((next + 1) & 7);
 					for (int i = 0; i < 4; i++) s->plane[i].pred = 0;
