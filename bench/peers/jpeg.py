@@ -20,7 +20,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NAMES = {"pil": "PIL", "v2": "torchvision v2", "ours": "gpustall"}
+NAMES = {"pil": "PIL", "v2": "torchvision v2", "before": "gpustall before", "ours": "gpustall"}
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
@@ -99,8 +99,8 @@ def peer(kind, root, workers, seconds):
 def rate(kind, load, root, workers, seconds):
     cores = sorted(os.sched_getaffinity(0))
     args = ["--data", root, "--workers", str(workers), "--seconds", str(seconds)]
-    if kind == "ours":
-        command = [load, *args]
+    if kind in load:
+        command = [load[kind], *args]
     else:
         command = [sys.executable, os.path.abspath(__file__), "--peer", kind, *args]
     command = ["taskset", "-c", ",".join(map(str, cores[:max(workers, 1)])), *command]
@@ -118,6 +118,7 @@ def main():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=4)
     p.add_argument("--load", help="bench/peers/load, built; without it, it is")
+    p.add_argument("--before", help="the same of an earlier version, to compare with")
     p.add_argument("--peer", help=argparse.SUPPRESS)
     p.add_argument("--data", help="an image folder of one's own; without it, one is made")
     p.add_argument("--workers", type=int, help=argparse.SUPPRESS)
@@ -136,18 +137,20 @@ def main():
         if not root:
             root = os.path.join(scratch, "data")
             make(root)
-        load = a.load
-        if not load:
-            load = os.path.join(scratch, "load")
-            subprocess.run(["go", "build", "-o", load, "./load"], check=True, cwd=HERE)
+        load = {"ours": a.load or os.path.join(scratch, "load")}
+        if a.before:
+            load["before"] = a.before
+        if not a.load:
+            subprocess.run(["go", "build", "-o", load["ours"], "./load"], check=True, cwd=HERE)
+        kinds = [k for k in NAMES if k != "before" or a.before]
         print(f"{processor()}, {len(os.sched_getaffinity(0))} cores, {time.strftime('%Y-%m-%d')}; torch {torch.__version__}, "
               f"torchvision {torchvision.__version__}, Pillow {PIL.__version__}; "
               f"{'images of ' + a.data if a.data else 'synthetic images'}; {a.rounds} rounds of {a.seconds:g} s")
         for workers, title in ((0, "inline, one core"), (2, "two workers, two cores")):
-            rates = {k: [] for k in NAMES}
+            rates = {k: [] for k in kinds}
             for n in range(a.rounds):
-                order = list(NAMES)[n % 3:] + list(NAMES)[:n % 3]
-                for k in order:
+                first = n % len(kinds)
+                for k in kinds[first:] + kinds[:first]:
                     rates[k].append(rate(k, load, root, workers, a.seconds))
             print(f"{title}:")
             for k, v in rates.items():

@@ -15,6 +15,7 @@ import (
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader/codec/jpeg"
 )
 
 // hostFacts are what a report says of the machine. What cannot be read is left
@@ -47,6 +48,7 @@ func hostFacts() []trace.Knob {
 		add("memory limit", figures.Prose.Bytes(m.Limit)+" by the cgroup")
 	}
 	add("go", runtime.Version())
+	add("jpeg decoder", jpeg.How())
 	return facts
 }
 

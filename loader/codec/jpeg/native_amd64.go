@@ -22,6 +22,14 @@ import (
 // native says whether there is C for this processor.
 var native = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 
+// How says what decodes.
+func How() string {
+	if native {
+		return "C, with AVX2 and BMI2"
+	}
+	return "Go, which is slower: this processor lacks AVX2 or BMI2"
+}
+
 // The tables are C's as well.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(dcTable{})-C.sizeof_struct_codes]

@@ -5,6 +5,9 @@ package jpeg
 // native says whether there is C for this processor.
 var native = false
 
+// How says what decodes.
+func How() string { return "Go, which is slower: there is no C for it in this build" }
+
 func (d *Decoder) nativeScan(int) bool { return false }
 
 // RGB writes the part as RGB, if this is a kind of image for which there is C.
