@@ -73,9 +73,16 @@ func holds(path string, ds loader.Dataset) string {
 	if n := len(i.Classes); n > 0 {
 		classes = "in " + figures.Counted(n, "class", "classes")
 	}
+	var inner any = ds
+	if s, ok := ds.(*loader.Streamed); ok {
+		inner = s.Stream
+	}
 	form := i.Format
-	if s, ok := ds.(interface{ Contents() string }); ok && s.Contents() != "" {
+	if s, ok := inner.(interface{ Contents() string }); ok && s.Contents() != "" {
 		form += " (" + s.Contents() + ")"
+	}
+	if s, ok := inner.(interface{ Stored() int64 }); ok {
+		stored = fmt.Sprintf(", %s of samples in %s of shards", figures.Prose.Bytes(i.Bytes), figures.Prose.Bytes(s.Stored()))
 	}
 	return fmt.Sprintf("%s%s: %s, %s %s, %s after the transform%s\n",
 		path, kind, form, figures.Counted(i.Samples, "sample", "samples"), classes, i.Shape(), stored)
@@ -89,6 +96,7 @@ type trial struct {
 	read      stage
 	decode    stage
 	transform stage
+	forwards  bool // the samples are the first ones of a stream
 }
 
 // extent is the size of a decoded sample: frames, rows and columns.
@@ -111,12 +119,13 @@ type stage struct {
 	bytes int64
 }
 
-// try loads samples that are spread evenly over the data set, until there are
-// enough of them or the time is over. It stops at one that is broken.
+// try loads samples that are spread evenly over the data set, of a stream the first ones,
+// until there are enough of them or the time is over. It stops at one that is broken.
 func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, limit time.Duration) (*trial, error) {
 	info := ds.Info()
 	t := &trial{read: stage{name: "read"}, decode: stage{name: "decode"}, transform: stage{name: "transform"}}
 	dst := make([]float32, info.Values())
+	_, t.forwards = ds.(*loader.Streamed)
 	n := min(most, info.Samples)
 	var s loader.Sample
 	began := time.Now()
@@ -124,7 +133,9 @@ func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, 
 		if ctx.Err() != nil || time.Since(began) > limit {
 			break
 		}
-		s.Index = int(int64(i) * int64(info.Samples) / int64(n))
+		if s.Index = int(int64(i) * int64(info.Samples) / int64(n)); t.forwards {
+			s.Index = i
+		}
 		if err := t.load(ctx, ds, tf, &s, dst); err != nil {
 			return t, err
 		}
@@ -200,9 +211,13 @@ func (t *trial) text(i loader.Info) string {
 	if t.least != t.most {
 		size += " to " + t.most.String()
 	}
+	which := "spread over the set"
+	if t.forwards {
+		which = "the first ones, since it can only be read forwards"
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s tried, spread over the set, on one thread; they decode to %s\n",
-		figures.Count(t.samples), figures.Counted(i.Samples, "sample", "samples"), size)
+	fmt.Fprintf(&b, "%s of %s tried, %s, on one thread; they decode to %s\n",
+		figures.Count(t.samples), figures.Counted(i.Samples, "sample", "samples"), which, size)
 	all := stage{name: "all"}
 	for _, s := range []stage{t.read, t.decode, t.transform} {
 		all.add(s.took, 0)

@@ -76,7 +76,11 @@ func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset
 		if err != nil {
 			return nil, nil, err
 		}
-		return d, fitting(d, t), nil
+		t := fitting(d, t)
+		if d.Compressed() {
+			return loader.FromStream(shards.Stream{Dataset: d}), t, nil
+		}
+		return d, t, nil
 	}
 }
 

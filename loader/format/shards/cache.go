@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -56,8 +57,8 @@ func sealed(b []byte) []byte {
 }
 
 // unmarshal is marshal's reverse. What does not hold for a shard of that size and time is
-// refused, and so is what would lead a read out of the shard.
-func unmarshal(b []byte, size int64, changed time.Time) (*index, error) {
+// refused, and so is what would lead a read out of it: within is how far it reaches.
+func unmarshal(b []byte, size int64, changed time.Time, within int64) (*index, error) {
 	le := binary.LittleEndian
 	if len(b) < cacheHead+4 || string(b[:len(cacheMagic)]) != cacheMagic {
 		return nil, errCache
@@ -81,7 +82,7 @@ func unmarshal(b []byte, size int64, changed time.Time) (*index, error) {
 	for i := range x.entries {
 		at := body[cacheHead+i*cacheEntry:]
 		e := entry{int64(le.Uint64(at)), le.Uint32(at[8:]), int32(le.Uint32(at[12:])), le.Uint32(at[16:]), le.Uint32(at[20:])}
-		if e.off < 0 || e.off > size || int64(e.size) > size-e.off || e.size > maxSample ||
+		if e.off < 0 || e.off > within || int64(e.size) > within-e.off || e.size > maxSample ||
 			e.label < none || e.label > maxLabel || e.key < last || int(e.key) > keys {
 			return nil, errCache
 		}
@@ -118,7 +119,11 @@ func load(dir, shard string, st fs.FileInfo) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return unmarshal(b, st.Size(), st.ModTime())
+	within := st.Size()
+	if compressed(shard) {
+		within = math.MaxInt64
+	}
+	return unmarshal(b, st.Size(), st.ModTime(), within)
 }
 
 // keep keeps an index. Whether that works matters to nobody but the next run, which walks

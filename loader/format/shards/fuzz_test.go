@@ -19,7 +19,7 @@ func FuzzWalk(f *testing.F) {
 	f.Add(golden)
 	f.Add(tarOf(f, file{"k0.png", "no picture"}, file{"k0.cls", "0"}, file{"k1.png", ""}, file{"k1.json", `{"cls":3}`}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		x, err := walk(bytes.NewReader(b), int64(len(b)))
+		x, err := walk(&window{r: bytes.NewReader(b), size: int64(len(b))})
 		if err != nil {
 			if fault.Explain(err).Mend == "" || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q", err)
@@ -37,7 +37,7 @@ func FuzzWalk(f *testing.F) {
 // FuzzUnmarshal: nothing panics, and nothing that is accepted leads out of the shard.
 func FuzzUnmarshal(f *testing.F) {
 	b := tarOf(f, file{"k0.png", "no picture"}, file{"k0.cls", "0"})
-	x, err := walk(bytes.NewReader(b), int64(len(b)))
+	x, err := walk(&window{r: bytes.NewReader(b), size: int64(len(b))})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func FuzzUnmarshal(f *testing.F) {
 	kept := x.marshal(size, changed)
 	f.Add(kept[:len(kept)-4])
 	f.Fuzz(func(t *testing.T, body []byte) {
-		x, err := unmarshal(sealed(body), size, changed)
+		x, err := unmarshal(sealed(body), size, changed, size)
 		if err != nil {
 			return
 		}

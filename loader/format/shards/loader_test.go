@@ -35,6 +35,26 @@ func (d small) Grouping() loader.Grouping {
 	return loader.Grouping{Starts: d.starts, Buffer: d.buffer}
 }
 
+// smallStream is the same of compressed shards.
+type smallStream struct {
+	Stream
+	small
+}
+
+func (d smallStream) Info() loader.Info { return d.small.Info() }
+
+func (d smallStream) Grouping() loader.Grouping {
+	g := d.small.Grouping()
+	g.Lanes = 3
+	return g
+}
+
+func (d smallStream) Decode(s *loader.Sample) error { return d.small.Decode(s) }
+
+func (d smallStream) Close() error { return d.small.Close() }
+
+func (d smallStream) Locate(index int) string { return d.small.Locate(index) }
+
 // epochs loads so many epochs and returns the content of each batch by its place, and the
 // samples that each epoch delivered. live is called beside the loading.
 func epochs(t interface{ Fatal(...any) }, d loader.Dataset, k loader.Knobs, n int, live func(*loader.Loader)) (batches map[[2]int32][32]byte, order []int32, seen []map[int32]int) {
@@ -42,6 +62,7 @@ func epochs(t interface{ Fatal(...any) }, d loader.Dataset, k loader.Knobs, n in
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer d.Close()
 	defer l.Close()
 	batches, seen = map[[2]int32][32]byte{}, make([]map[int32]int, n)
 	for i := range seen {
@@ -83,18 +104,29 @@ func TestLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	zipped, err := openAt(t, zip(t, dir), "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	type loaded struct {
 		batches map[[2]int32][32]byte
 		order   []int32
 	}
 	inline := map[string]loaded{} // without workers
 	rapid.Check(t, func(t *rapid.T) {
-		d := small{packed, rapid.SampledFrom([]int{1, 9, 1000}).Draw(t, "buffer")}
+		buffer := rapid.SampledFrom([]int{1, 9, 1000}).Draw(t, "buffer")
+		asStream := rapid.Bool().Draw(t, "compressed")
+		data := func() loader.Dataset {
+			if asStream {
+				return loader.FromStream(smallStream{Stream{zipped}, small{zipped, buffer}})
+			}
+			return small{packed, buffer}
+		}
 		k := loader.DefaultKnobs()
 		k.BatchSize, k.Shuffle, k.DeviceTransforms = size, true, rapid.Bool().Draw(t, "device_transforms")
-		is := fmt.Sprint(d.buffer, k.DeviceTransforms)
+		is := fmt.Sprint(buffer, asStream, k.DeviceTransforms)
 		if inline[is].batches == nil {
-			batches, order, _ := epochs(t, d, k, rounds, nil)
+			batches, order, _ := epochs(t, data(), k, rounds, nil)
 			inline[is] = loaded{batches, order}
 		}
 		want := inline[is].batches
@@ -109,7 +141,7 @@ func TestLive(t *testing.T) {
 			c.InOrder = ordered || rapid.Bool().Draw(t, "in_order")
 			return c
 		}), 1, 12).Draw(t, "changes")
-		got, order, seen := epochs(t, d, changes[0], rounds, func(l *loader.Loader) {
+		got, order, seen := epochs(t, data(), changes[0], rounds, func(l *loader.Loader) {
 			for _, c := range changes[1:] {
 				if l.Set(c) != nil {
 					return // it is closed

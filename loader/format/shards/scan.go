@@ -85,17 +85,25 @@ func split(name string) (key, ext string, ok bool) {
 	return name[:base+dot], strings.ToLower(name[base+dot+1:]), true
 }
 
-// walk reads the headers of an uncompressed tar of so many bytes, and the classes.
-func walk(r io.ReaderAt, size int64) (*index, error) {
-	w := &window{r: r, size: size}
-	t := tar.NewReader(w)
+// source is a tar that is walked over.
+type source interface {
+	io.Reader
+	at() int64    // the byte that is read next
+	stuck() error // why reading failed, where it was not the tar's fault
+	// rest refuses what does not end as it should, after the last file.
+	rest() error
+}
+
+// walk reads the headers of a tar, and the classes.
+func walk(r source) (*index, error) {
+	t := tar.NewReader(r)
 	g := grouper{x: &index{}}
 	for {
-		at := w.pos
+		at := r.at()
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
-			if at = w.pos; size == 0 || at >= size && !ended(r, size) {
-				return nil, g.fault(size, "the shard ends without the two empty blocks that end a tar: it is truncated", mendShard)
+			if err := r.rest(); err != nil {
+				return nil, g.fault(r.at(), err.Error(), fault.Mend(r.stuck(), mendShard))
 			}
 			if err := g.flush(); err != nil {
 				return nil, err
@@ -103,15 +111,15 @@ func walk(r io.ReaderAt, size int64) (*index, error) {
 			return g.x, nil
 		}
 		if err != nil {
-			return nil, g.broken(err, w, at)
+			return nil, g.broken(err, r, at)
 		}
 		if h.Typeflag == tar.TypeGNUSparse || slices.ContainsFunc(keysOf(h.PAXRecords), func(k string) bool { return strings.HasPrefix(k, "GNU.sparse.") }) {
-			return nil, g.fault(w.pos, fmt.Sprintf("%s is a sparse file", fault.Path(h.Name)), "write the shard without --sparse")
+			return nil, g.fault(r.at(), fmt.Sprintf("%s is a sparse file", fault.Path(h.Name)), "write the shard without --sparse")
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
-		if err := g.add(h, w.pos, t); err != nil {
+		if err := g.add(h, r.at(), t); err != nil {
 			return nil, err
 		}
 	}
@@ -122,13 +130,6 @@ func keysOf(m map[string]string) (keys []string) {
 		keys = append(keys, k)
 	}
 	return keys
-}
-
-// ended reports whether a tar of that size ends in a block of zeros.
-func ended(r io.ReaderAt, size int64) bool {
-	var last [512]byte
-	n, _ := r.ReadAt(last[:], max(0, size-int64(len(last))))
-	return n == len(last) && last == [512]byte{}
 }
 
 // grouper makes samples of the files of a shard: those that follow one another and have
@@ -257,18 +258,21 @@ func (g *grouper) fault(at int64, reason, mend string) error {
 }
 
 // broken is what archive/tar makes of a damaged file.
-func (g *grouper) broken(err error, w *window, at int64) error {
+func (g *grouper) broken(err error, r source, at int64) error {
+	var m interface{ magic() bool } // it can be looked at once more
+	m, _ = r.(interface{ magic() bool })
+	stuck := r.stuck()
 	switch {
-	case w.stuck != nil:
-		return fault.Reason(fmt.Sprintf("at byte %d: %v", w.pos, w.stuck), fault.Mend(w.stuck, "check the disk")).Because(w.stuck)
+	case stuck != nil && !errors.Is(stuck, io.ErrUnexpectedEOF):
+		return fault.Reason(fmt.Sprintf("%sat byte %d: %v", g.after(), r.at(), stuck), fault.Mend(stuck, mendShard)).Because(stuck)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.Reason(fmt.Sprintf("%sthe shard ends at byte %d in the middle of a file: it is truncated", g.after(), w.size), mendShard).Because(err)
-	case errors.Is(err, tar.ErrHeader) && at == 0 && !w.magic():
-		return fault.Reason("it is not a tar file", "name a folder of .tar files, uncompressed").Because(errNotTar)
+		return fault.Reason(fmt.Sprintf("%sthe shard ends at byte %d in the middle of a file: it is truncated", g.after(), r.at()), mendShard).Because(err)
+	case errors.Is(err, tar.ErrHeader) && at == 0 && m != nil && !m.magic():
+		return fault.Reason("it is not a tar file", "name a folder of "+Ext+" files").Because(errNotTar)
 	case errors.Is(err, tar.ErrHeader):
-		return fault.Reason(fmt.Sprintf("%sthe header before byte %d is damaged: its checksum does not match", g.after(), w.pos), mendShard).Because(err)
+		return fault.Reason(fmt.Sprintf("%sthe header before byte %d is damaged: its checksum does not match", g.after(), r.at()), mendShard).Because(err)
 	}
-	return fault.Reason(fmt.Sprintf("%s%v, before byte %d", g.after(), err, w.pos), mendShard).Because(err)
+	return fault.Reason(fmt.Sprintf("%s%v, before byte %d", g.after(), err, r.at()), mendShard).Because(err)
 }
 
 // after says after which sample something is wrong.

@@ -1,4 +1,4 @@
-// Package shards reads WebDataset's tar shards: a folder of uncompressed .tar files in which
+// Package shards reads WebDataset's tar shards: a folder of .tar files in which
 // the files that make up a sample follow one another and share a key, the path up to the
 // first dot of the name: 000017.jpg, 000017.cls. A sample's input is an image (.jpg .png
 // .webp … see codec) or an array (.npy), its class a number in a .cls or in a .json. A
@@ -9,6 +9,9 @@
 // index, in whatever order the loader asks, and its promises hold without more: every sample
 // exactly once an epoch and the same batches from the same seed, whatever the workers. The
 // order keeps to the shards (loader.Grouped). An index is kept in the cache folder.
+//
+// Compressed shards (.tar.gz, .tgz) have to be unpacked from the beginning, and are a
+// loader.Stream.
 package shards
 
 import (
@@ -22,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -37,6 +41,16 @@ const Format = "shards"
 
 // Ext is the extension of shards.
 const Ext = ".tar"
+
+// extCompressed are those of compressed ones.
+var extCompressed = []string{".tar.gz", ".tgz"}
+
+// compressed reports whether a shard is, by its name.
+func compressed(name string) bool {
+	return slices.ContainsFunc(extCompressed, func(ext string) bool { return strings.HasSuffix(name, ext) })
+}
+
+func isShard(name string) bool { return strings.HasSuffix(name, Ext) || compressed(name) }
 
 // Size is the side of an image after the usual transform.
 const Size = 224
@@ -129,7 +143,7 @@ func list(path string, splits []string) (root string, names []string, err error)
 	}
 	not := fault.New("open data", path, ErrNotShards.Error(), mendPath).Because(ErrNotShards)
 	if !st.IsDir() {
-		if filepath.Ext(path) != Ext || splits[0] != "train" {
+		if !isShard(path) || splits[0] != "train" {
 			return "", nil, not
 		}
 		return filepath.Dir(path), []string{filepath.Base(path)}, nil
@@ -149,12 +163,17 @@ func list(path string, splits []string) (root string, names []string, err error)
 		return "", nil, fault.File(err, "open data", root, mendPath)
 	}
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) == Ext && e.Name()[0] != '.' && !e.IsDir() {
+		if isShard(e.Name()) && e.Name()[0] != '.' && !e.IsDir() {
 			names = append(names, e.Name())
 		}
 	}
 	if len(names) == 0 {
 		return "", nil, not
+	}
+	for _, n := range names {
+		if compressed(n) != compressed(names[0]) {
+			return "", nil, fault.New("open data", root, fmt.Sprintf("%s is compressed and %s is not, or the other way round", fault.Path(n), fault.Path(names[0])), "give each kind a folder of its own")
+		}
 	}
 	return root, names, nil
 }
@@ -214,8 +233,15 @@ func openShard(root, name, cache string) (*shard, error) {
 	defer f.Close()
 	x, err := load(cache, path, st)
 	if err != nil {
-		if x, err = walk(f, st.Size()); err != nil {
-			return nil, fault.Wrap(err, "read", path, "")
+		op, from := "read", source(&window{r: f, size: st.Size()})
+		if compressed(name) {
+			op = "unpack"
+			if from, err = unpack(f); err != nil {
+				return nil, fault.Wrap(err, op, path, "")
+			}
+		}
+		if x, err = walk(from); err != nil {
+			return nil, fault.Wrap(err, op, path, "")
 		}
 		keep(cache, path, st, x)
 	}
@@ -277,7 +303,7 @@ func (d *Dataset) kind() kind { return d.shards[0].kind }
 // measure takes shape and type of all arrays from the first.
 func (d *Dataset) measure(ctx context.Context) error {
 	var s loader.Sample
-	if err := d.Read(ctx, &s); err != nil {
+	if err := d.first(ctx, &s); err != nil {
 		return err
 	}
 	h, err := npy.Parse(s.Raw)
@@ -287,6 +313,29 @@ func (d *Dataset) measure(ctx context.Context) error {
 	d.array = h
 	h.Info(&d.info)
 	return nil
+}
+
+// first reads the first sample.
+func (d *Dataset) first(ctx context.Context, s *loader.Sample) error {
+	if !d.Compressed() {
+		return d.Read(ctx, s)
+	}
+	c, err := Stream{d}.Open(ctx, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.Next(ctx, s), c.Close())
+}
+
+// Compressed reports whether the shards are, and can be read as a Stream only.
+func (d *Dataset) Compressed() bool { return compressed(d.shards[0].name) }
+
+// Stored is how many bytes the shards have on the disk.
+func (d *Dataset) Stored() (bytes int64) {
+	for i := range d.shards {
+		bytes += d.shards[i].size
+	}
+	return bytes
 }
 
 // Info describes the split.
@@ -303,6 +352,9 @@ func (d *Dataset) Contents() string {
 	}
 	if len(d.shards) == 1 {
 		shards = "shard"
+	}
+	if d.Compressed() {
+		shards = "compressed " + shards
 	}
 	return fmt.Sprintf("%s in %d %s", what, len(d.shards), shards)
 }
@@ -360,10 +412,15 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		return d.blame("read", s.Index, fault.Reason(fmt.Sprintf("%v after %d of %d bytes", err, got, n), fault.Mend(err, mendShard)).Because(err))
 	}
 	if e.sum != 0 && crc32.Checksum(s.Raw, castagnoli) != e.sum {
-		return d.blame("read", s.Index, fault.Reason(fmt.Sprintf("its %d bytes do not have the checksum that was written: they are damaged", n), mendShard))
+		return d.blame("read", s.Index, errSum(n))
 	}
 	s.Label = max(e.label, 0)
 	return nil
+}
+
+// errSum is of a sample of n bytes.
+func errSum(n int) error {
+	return fault.Reason(fmt.Sprintf("its %d bytes do not have the checksum that was written: they are damaged", n), mendShard)
 }
 
 // reopen opens a shard and refuses one that is not the one that was walked.

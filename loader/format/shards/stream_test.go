@@ -1,0 +1,119 @@
+package shards
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dev.gpustall/loader"
+)
+
+// zip compresses the shards of a folder into another one.
+func zip(t testing.TB, dir string) string {
+	t.Helper()
+	out := t.TempDir()
+	names, err := filepath.Glob(filepath.Join(dir, "*"+Ext))
+	if err != nil || len(names) == 0 {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, out, filepath.Base(name)+".gz", zipped(t, b))
+	}
+	return out
+}
+
+func zipped(t testing.TB, b []byte) []byte {
+	t.Helper()
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, err := w.Write(b)
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return z.Bytes()
+}
+
+// TestCompressed: the samples are those of the shards that were compressed, also by the index
+// that was kept.
+func TestCompressed(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	if _, _, err := Pack(t.Context(), folder(t, 30), dir, PackOptions{ShardSize: 16 << 10, Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := openAt(t, dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := zip(t, dir)
+	for range 2 {
+		d, err := openAt(t, out, cache)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Contents(); got != "images in 4 compressed shards" || !d.Compressed() || d.Info().Samples != 30 {
+			t.Errorf("%s, %+v", got, d.Info())
+		}
+		s := loader.FromStream(Stream{d})
+		for _, i := range []int{0, 1, 9, 8, 29, 2, 1} { // forwards, and back
+			a, b := loader.Sample{Index: i}, loader.Sample{Index: i}
+			if err := errors.Join(plain.Read(t.Context(), &a), s.Read(t.Context(), &b)); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(a.Raw, b.Raw) || a.Label != b.Label || s.Locate(i) != strings.Replace(plain.Locate(i), Ext, ".tar.gz", 1) {
+				t.Errorf("sample %d: %d bytes, class %d, %s", i, len(b.Raw), b.Label, s.Locate(i))
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCompressedArrays: the shape is the first sample's.
+func TestCompressedArrays(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a.tgz", zipped(t, tarOf(t, file{"a.npy", array(3, 0)}, file{"b.npy", array(3, 1)})))
+	d, err := openAt(t, dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := d.Info(); i.Shape() != "1x3x1" || i.Samples != 2 {
+		t.Errorf("%+v", i)
+	}
+}
+
+// TestCompressedErrors: damage is found when the shard is opened, or at the sample.
+func TestCompressedErrors(t *testing.T) {
+	good := tarOf(t, file{"k0.npy", array(300, 0)}, file{"k1.npy", array(300, 1)})
+	z := zipped(t, good)
+	flipped := bytes.Clone(z)
+	flipped[len(flipped)-6] ^= 1 // gzip's checksum
+	for name, tt := range map[string]struct {
+		shard []byte
+		want  string
+	}{
+		"cut": {z[:len(z)-20], "it is truncated"}, "checksum": {flipped, "invalid checksum"},
+		"no gzip": {good, "not a gzip file"}, "no tar": {zipped(t, bytes.Repeat([]byte("no tar. "), 200)), "header before byte 512 is damaged"},
+		"cut tar": {zipped(t, good[:700]), "in the middle of a file"},
+	} {
+		dir := t.TempDir()
+		path := put(t, dir, "s.tar.gz", tt.shard)
+		if _, err := openAt(t, dir, ""); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "; ") {
+			t.Errorf("%s: %v does not say %q", name, err, tt.want)
+		}
+	}
+	dir := t.TempDir()
+	put(t, dir, "a.tar", good)
+	put(t, dir, "b.tar.gz", z)
+	if _, err := openAt(t, dir, ""); err == nil || !strings.Contains(err.Error(), "b.tar.gz is compressed and a.tar is not") {
+		t.Error(err)
+	}
+}
