@@ -27,7 +27,10 @@ INLINE __m256i two_rows(const uint8_t *a, const uint8_t *b) {
 	                               _mm_loadu_si128((const __m128i *)b), 1);
 }
 
-// Two rows at a time, one in each half of a register.
+// Rows are taken four at a time, two in the halves of a register, so that they share
+// the weights.
+enum { together = 4 };
+
 AVX2 void gpustall_resize_horizontal(const uint8_t *in, size_t in_stride, size_t rows, const int32_t *first,
                                      const int16_t *split, size_t pairs, size_t n, int mirrored, uint8_t *out,
                                      size_t out_stride) {
@@ -39,28 +42,42 @@ AVX2 void gpustall_resize_horizontal(const uint8_t *in, size_t in_stride, size_t
 	const __m256i pixel = _mm256_broadcastsi128_si256(
 	    _mm_setr_epi8(0, 4, 8, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
 	const __m256i half = _mm256_set1_epi32(1 << (weight_bits - 1));
-	for (size_t r = 0; r < rows; r += 2) {
-		size_t q = r + 1 < rows ? r + 1 : r; // the last one may be alone
-		const uint8_t *a = in + r * in_stride, *b = in + q * in_stride;
-		uint8_t *oa = out + r * out_stride, *ob = out + q * out_stride;
+	for (size_t r = 0; r < rows; r += together) {
+		const uint8_t *from[together];
+		uint8_t *to[together];
+		for (size_t j = 0; j < together; j++) {
+			size_t q = r + j < rows ? r + j : rows - 1; // the last one may be made again
+			from[j] = in + q * in_stride;
+			to[j] = out + q * out_stride;
+		}
 		for (size_t i = 0; i < n; i++) {
 			size_t o = mirrored ? n - 1 - i : i; // pixels are written from left to right
 			const int16_t *w = split + o * groups(pairs);
 			size_t at = 3 * (size_t)first[o];
-			__m256i high = _mm256_setzero_si256(), low = half;
+			__m256i high = _mm256_setzero_si256(), low = half, high2 = high, low2 = half;
 			for (size_t k = 0; k < pairs; k += 2, w += 8, at += 12) {
-				__m256i v = two_rows(a + at, b + at), x = _mm256_shuffle_epi8(v, near);
-				high = _mm256_add_epi32(high, _mm256_madd_epi16(x, pair_of(w)));
-				low = _mm256_add_epi32(low, _mm256_madd_epi16(x, pair_of(w + 4)));
+				__m256i v = two_rows(from[0] + at, from[1] + at), x = _mm256_shuffle_epi8(v, near);
+				__m256i v2 = two_rows(from[2] + at, from[3] + at), x2 = _mm256_shuffle_epi8(v2, near);
+				__m256i wh = pair_of(w), wl = pair_of(w + 4);
+				high = _mm256_add_epi32(high, _mm256_madd_epi16(x, wh));
+				low = _mm256_add_epi32(low, _mm256_madd_epi16(x, wl));
+				high2 = _mm256_add_epi32(high2, _mm256_madd_epi16(x2, wh));
+				low2 = _mm256_add_epi32(low2, _mm256_madd_epi16(x2, wl));
 				if (k + 1 == pairs) break;
-				x = _mm256_shuffle_epi8(v, far);
-				high = _mm256_add_epi32(high, _mm256_madd_epi16(x, pair_of(w + 2)));
-				low = _mm256_add_epi32(low, _mm256_madd_epi16(x, pair_of(w + 6)));
+				x = _mm256_shuffle_epi8(v, far), x2 = _mm256_shuffle_epi8(v2, far);
+				wh = pair_of(w + 2), wl = pair_of(w + 6);
+				high = _mm256_add_epi32(high, _mm256_madd_epi16(x, wh));
+				low = _mm256_add_epi32(low, _mm256_madd_epi16(x, wl));
+				high2 = _mm256_add_epi32(high2, _mm256_madd_epi16(x2, wh));
+				low2 = _mm256_add_epi32(low2, _mm256_madd_epi16(x2, wl));
 			}
-			__m256i p = _mm256_shuffle_epi8(whole(high, low), pixel);
-			int32_t pa = _mm_cvtsi128_si32(_mm256_castsi256_si128(p)), pb = _mm_cvtsi128_si32(_mm256_extracti128_si256(p, 1));
-			memcpy(oa + 3 * i, &pa, 4);
-			memcpy(ob + 3 * i, &pb, 4);
+			__m256i p[2] = {_mm256_shuffle_epi8(whole(high, low), pixel), _mm256_shuffle_epi8(whole(high2, low2), pixel)};
+			for (int j = 0; j < 2; j++) {
+				int32_t a = _mm_cvtsi128_si32(_mm256_castsi256_si128(p[j]));
+				int32_t b = _mm_cvtsi128_si32(_mm256_extracti128_si256(p[j], 1));
+				memcpy(to[2 * j] + 3 * i, &a, 4);
+				memcpy(to[2 * j + 1] + 3 * i, &b, 4);
+			}
 		}
 	}
 }

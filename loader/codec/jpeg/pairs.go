@@ -1,7 +1,7 @@
 package jpeg
 
 // pairBits is how many bits select an entry of a table for C.
-const pairBits = 11
+const pairBits = 10
 
 // slow, in the place of coefficients, leaves an entry to the other tables.
 const slow = 127

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { look_bits = 10, pair_bits = 11 };
+enum { look_bits = 10, pair_bits = 10 };
 
 // The tables of huffman.go and pairs.go.
 struct codes {
