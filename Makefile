@@ -6,6 +6,7 @@
 # make bench  the benchmarks
 # make bench-peers   against other loaders, where PyTorch is (PYTHON=...)
 # make fuzz   a minute of random input for each parser, two at a time
+# make asan   the C that reads images, with every access to memory checked
 # make soak   a long run: its memory, and how long its session takes to open (minutes)
 # make truth  how often what is said is wrong, measured: tables (minutes)
 # Needs Go, gcc and make; .ci/install installs what the tests want on top.
@@ -29,7 +30,7 @@ SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
 CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
 
-.PHONY: all run install quick test bench bench-peers fuzz soak truth vet lint clean emulated test-cuda cuda-env
+.PHONY: all run install quick test bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda cuda-env
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -98,6 +99,9 @@ bench-peers:
 
 fuzz:
 	.ci/fuzz 60
+
+asan:
+	$(GO) test -asan -count=1 -run '^(TestNative|TestPart|TestPillow|FuzzNative|TestResize|TestManyTaps|TestNeeds)' ./loader/codec ./loader/transform
 
 soak:
 	GPUSTALL_SOAK=1000000 $(GO) test -count=1 -timeout 0 -run '^$$' -bench '^BenchmarkSoak$$' -benchtime 1x ./tui
