@@ -76,7 +76,7 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.resume, "resume", false, "go on with the lab in --out, as it was asked for")
 	fs.BoolVar(&f.asIs, "as-is", false, "begin with the settings as they are, rather than slow ones, and inject nothing")
 	fs.IntVar(&f.epochs, "epochs", labEpochs, "epochs of the baseline's and the validation's runs; the others have one")
-	fs.IntVar(&f.steps, "steps", 0, "steps of every run that count, instead of epochs")
+	fs.IntVar(&f.steps, "steps", 0, "steps of every run that count, instead of epochs; more where a comparison needs them")
 	fs.IntVar(&f.warmup, "warmup", 10, "steps before them that do not")
 	fs.IntVar(&f.repeat, "repeat", 3, "runs of each configuration, in turns")
 	fs.StringVar(&f.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")

@@ -286,3 +286,26 @@ func TestFolder(t *testing.T) {
 		t.Errorf("it goes on with a damaged one: %v", err)
 	}
 }
+
+// TestFailed: what fails is told and left out, and the story goes on.
+func TestFailed(t *testing.T) {
+	r := request()
+	r.Repeat = 1
+	l := begin(t, t.TempDir(), r)
+	l.Runner = func(ctx context.Context, j sweep.Job) error {
+		if trace.On(trace.KnobValue(j.Settings, "checkpointing")) {
+			return errors.New("the device is on fire")
+		}
+		return pretend(ctx, j)
+	}
+	if err := l.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := l.Document().Markdown(&b); err != nil || !strings.Contains(b.String(), "**checkpointing on**: failed: the device is on fire") {
+		t.Errorf("%v:\n%s", err, b.String())
+	}
+	if err := l.Err(); err == nil || !strings.Contains(err.Error(), "checkpointing=on") {
+		t.Errorf("the lab ends with %v", err)
+	}
+}
