@@ -64,6 +64,10 @@
 // nothing of it remains. Every sample that can be loaded is still delivered exactly once. Each epoch
 // tries them all again; one of which nothing can be loaded ends the run.
 //
+// With reads_in_flight a worker reads that many samples at a time, each in a goroutine of
+// its own, and goes on when all of its chunk are there. It is then blocked, to the host,
+// whatever its reads do; the cores that they take are the process's.
+//
 // With persistent_workers the workers may work one epoch ahead; without, they end
 // with the epoch's last batch and are started again by the first Next of the next.
 //

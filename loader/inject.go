@@ -88,27 +88,30 @@ func (i Inject) delay(id int) time.Duration {
 	return 0
 }
 
-// sleep waits without computing, as a slow disk would have it. It ends early when
-// ctx does, up to timer.Coarse late.
-//
-// A thread wakes up some microseconds late. The next sleep is shorter by that, so that
-// samples take as much longer as they should on average. What a busy host adds is more,
-// and stays, as it would with a disk.
-func (w *worker) sleep(ctx context.Context, d time.Duration) error {
+// sleeper waits without computing, as a slow disk would have it. A thread wakes up some
+// microseconds late: the next sleep is shorter by that, so that samples take as much longer
+// as they should on average. What a busy host adds is more, and stays, as it would with a
+// disk.
+type sleeper struct {
+	timer *time.Timer
+	late  int64 // ns that the last sleep took too long
+}
+
+// sleep waits for d. It ends early when ctx does, up to timer.Coarse late.
+func (p *sleeper) sleep(ctx context.Context, clock trace.Clock, d time.Duration) error {
 	const most = 100_000 // ns that an idle host wakes a thread late, at the most
-	clock := w.l.clock
-	end := clock.Now() + int64(d) - min(w.late, int64(d), most)
+	end := clock.Now() + int64(d) - min(p.late, int64(d), most)
 	if left := end - clock.Now() - timer.Coarse; left > 0 {
-		w.timer.Reset(time.Duration(left))
+		p.timer.Reset(time.Duration(left))
 		select {
-		case <-w.timer.C:
+		case <-p.timer.C:
 		case <-ctx.Done():
-			w.timer.Stop()
+			p.timer.Stop()
 			return context.Cause(ctx)
 		}
 	}
 	timer.Nap(clock, end)
-	w.late = clock.Now() - end
+	p.late = clock.Now() - end
 	return nil
 }
 

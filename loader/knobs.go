@@ -30,6 +30,7 @@ type Knobs struct {
 	Shuffle           bool
 	DropLast          bool
 	Timeout           time.Duration // of Next; 0 waits for ever
+	ReadsInFlight     int           // of each worker; 0 is 1
 	OnError           OnError
 	DeviceTransforms  bool // crop, flip and normalise travel as parameters, pixels as uint8
 	Ceiling           bool // serve cached batches: what if data were free?
@@ -118,6 +119,16 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 			Help: "longest wait for a batch before the run fails; off waits for ever",
 		},
 		Field: func(k *Knobs) any { return &k.Timeout },
+	},
+	{
+		KnobSpec: trace.KnobSpec{
+			Name: "reads_in_flight", Group: trace.GroupLoader, Max: 64,
+			Values: []string{"1", "2", "4", "8", "16", "32", "64"}, Applied: "next dispatched batch",
+			Help: "reads that each worker has in flight at a time: a slow disk or network needs no more workers then",
+		},
+		Field: func(k *Knobs) any { return &k.ReadsInFlight },
+		Unset: "1",
+		Shown: func(k Knobs) string { return strconv.Itoa(max(1, k.ReadsInFlight)) },
 	},
 	{
 		KnobSpec: trace.KnobSpec{

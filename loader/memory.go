@@ -17,7 +17,7 @@ func (k Knobs) Memory(info Info, hold int) Memory {
 	n := min(k.BatchSize, info.Samples)
 	m := Memory{Slots: k.slots(hold), Slot: int64(NewLayout(info, n, k.DeviceTransforms).Size)}
 	sample := info.sample()
-	each := chunk(n, sample) * sample
+	each := chunk(n, k.ReadsInFlight, sample) * sample
 	if info.Bytes == 0 { // samples of sizes that only show when they are read
 		each = max(each, chunkBytes)
 	}

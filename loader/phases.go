@@ -68,7 +68,7 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 	if d := s.inject.delay(w.id); d > 0 {
 		w.op = "delay"
 		w.phases.flags = trace.FlagInjected
-		err := w.sleep(ctx, d)
+		err := w.sleep(ctx, w.l.clock, d)
 		w.phases.lap(trace.KindRead)
 		w.phases.end(trace.KindRead)
 		s.Flags |= trace.FlagInjected
@@ -100,13 +100,16 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err erro
 	w.op = "read"
 	w.phases.inject(s, s.inject.Read)
 	defer w.phases.end(trace.KindRead)
+	if s.reads > 1 && len(c) > 1 {
+		return w.readMany(ctx, s, c)
+	}
 	for j := range c {
 		w.index.Store(int64(c[j].Index))
 		if err = w.l.dataset.Read(ctx, &c[j]); err != nil {
 			return 0, err
 		}
 		if d := s.inject.Read; d > 0 {
-			if err = w.sleep(ctx, d); err != nil {
+			if err = w.sleep(ctx, w.l.clock, d); err != nil {
 				return 0, err
 			}
 		}
@@ -218,7 +221,13 @@ func (p *phaseTimer) inject(s *slot, d time.Duration) {
 // lap ends one sample's part of a phase.
 func (p *phaseTimer) lap(kind trace.Kind) {
 	now := p.w.l.clock.Now()
-	took := now - p.last
+	p.cut(kind, now, now-p.last)
+}
+
+// lapOf is lap of several samples at the same time, of which the slowest took so many ns.
+func (p *phaseTimer) lapOf(kind trace.Kind, took int64) { p.cut(kind, p.w.l.clock.Now(), took) }
+
+func (p *phaseTimer) cut(kind trace.Kind, now, took int64) {
 	if took > slow {
 		p.w.split.piece = trace.Split{}
 		p.end(kind)

@@ -22,6 +22,7 @@ var drawKnobs = rapid.Custom(func(t *rapid.T) Knobs {
 		BatchSize:        rapid.IntRange(1, 17).Draw(t, "batch_size"),
 		Shuffle:          rapid.Bool().Draw(t, "shuffle"),
 		DropLast:         rapid.Bool().Draw(t, "drop_last"),
+		ReadsInFlight:    rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "reads_in_flight"),
 		DeviceTransforms: rapid.Bool().Draw(t, "device_transforms"),
 		Ceiling:          rapid.IntRange(0, 3).Draw(t, "ceiling") == 0,
 	}

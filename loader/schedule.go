@@ -120,7 +120,7 @@ func (l *Loader) turn() {
 func (l *Loader) take(limit int) (*slot, trace.BlockReason) {
 	if s := l.redo.pop(); s != nil {
 		s.state = loading
-		s.pin, s.inject, s.onError = l.k.PinMemory, l.k.Inject, l.k.OnError
+		s.pin, s.inject, s.onError, s.reads = l.k.PinMemory, l.k.Inject, l.k.OnError, l.k.ReadsInFlight
 		return s, 0
 	}
 	if why, ok := l.obstacle(limit); !ok {
@@ -139,7 +139,7 @@ func (l *Loader) take(limit int) (*slot, trace.BlockReason) {
 	s.order = e.cut(s, l.k.BatchSize, l.k.DropLast)
 	l.number(s, l.opened-1)
 	s.state = loading
-	s.Device, s.pin, s.inject, s.onError = l.k.DeviceTransforms, l.k.PinMemory, l.k.Inject, l.k.OnError
+	s.Device, s.pin, s.inject, s.onError, s.reads = l.k.DeviceTransforms, l.k.PinMemory, l.k.Inject, l.k.OnError, l.k.ReadsInFlight
 	s.size = min(l.k.BatchSize, l.info.Samples)
 	l.flight.push(s)
 	return s, 0

@@ -45,8 +45,8 @@ func (w *worker) loadChunk(ctx context.Context, s *slot, row int) (n int, err er
 			}
 		}()
 	}
-	w.grow(s.N)
-	c := w.scratch[:min(w.chunk(s.N), len(w.scratch), s.N-row)]
+	w.grow(s.N, s.reads)
+	c := w.scratch[:min(w.chunk(s.N, s.reads), len(w.scratch), s.N-row)]
 	for j := range c {
 		c[j].Index, c[j].Epoch = int(s.Samples[row+j]), s.Epoch
 	}

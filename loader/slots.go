@@ -30,6 +30,7 @@ type slot struct {
 	inject Inject
 	// What to do about samples that cannot be loaded, and the errors of those left out.
 	onError OnError
+	reads   int // in flight
 	skipped []error
 	pin     bool // wanted
 	keep    bool // for the ceiling, when it is released

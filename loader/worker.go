@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
-	"time"
 
 	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
@@ -14,17 +13,17 @@ import (
 // worker builds batches in a goroutine of its own, ahead of Next or while Next waits.
 // It is the only writer of its track.
 type worker struct {
-	l       *Loader
-	id      int
-	track   *trace.Track // nil without a recorder
-	lane    trace.TrackID
-	wake    chan struct{}
-	timer   *time.Timer
-	late    int64    // ns that the last injected sleep took too long
+	l     *Loader
+	id    int
+	track *trace.Track // nil without a recorder
+	lane  trace.TrackID
+	wake  chan struct{}
+	sleeper
 	owed    int64    // ns that are yet to be computed; negative: too many were
 	speed   float64  // rounds of churn in a ns
 	scratch []Sample // one chunk
-	seen    int      // bytes of the largest recent sample, stored and decoded
+	reads   reads
+	seen    int // bytes of the largest recent sample, stored and decoded
 	labels  []int32
 	rng     RNG // of the sample at hand; here so that it does not escape
 	sink    uint64
@@ -37,7 +36,7 @@ type worker struct {
 }
 
 func newWorker(l *Loader, id int, track trace.TrackID) *worker {
-	w := &worker{l: l, id: id, lane: track, wake: make(chan struct{}, 1), timer: stoppedTimer(), speed: 0.25}
+	w := &worker{l: l, id: id, lane: track, wake: make(chan struct{}, 1), sleeper: sleeper{timer: stoppedTimer()}, speed: 0.25}
 	w.index.Store(-1)
 	w.split = newSplitter(nil, l.clock, &l.sched)
 	if l.rec != nil {
@@ -119,18 +118,18 @@ func (l *Loader) broke(err error) {
 func (w *worker) startUp() {
 	start := w.l.clock.Now()
 	k := w.l.Knobs()
-	w.grow(min(k.BatchSize, w.l.info.Samples))
+	w.grow(min(k.BatchSize, w.l.info.Samples), k.ReadsInFlight)
 	w.record(trace.KindStart, -1, start, w.l.clock.Now(), 0)
 }
 
-// grow makes the scratch large enough for batches of n samples.
-func (w *worker) grow(n int) {
+// grow makes the scratch large enough for batches of n samples, read so many at a time.
+func (w *worker) grow(n, reads int) {
 	if cap(w.labels) < n {
 		w.labels = make([]int32, n)
 	}
 	w.labels = w.labels[:n]
 	info := &w.l.info
-	for len(w.scratch) < w.chunk(n) {
+	for len(w.scratch) < w.chunk(n, reads) {
 		w.scratch = append(w.scratch, Sample{
 			Raw:    make([]byte, 0, info.Bytes/int64(info.Samples)),
 			Pixels: make([]byte, 0, info.Values()),
@@ -146,11 +145,18 @@ const (
 
 // chunk is how many samples go through a phase together: a sixteenth of the batch,
 // which shows the phases in their true order at about 50 spans a batch, but at most
-// chunkBytes of samples, estimated from the ones read before.
-func (w *worker) chunk(n int) int { return chunk(n, max(w.l.info.sample(), w.seen)) }
+// chunkBytes of samples, estimated from the ones read before. Of those that are read
+// several at a time it holds two rounds at the least, since it ends with its slowest.
+func (w *worker) chunk(n, reads int) int { return chunk(n, reads, max(w.l.info.sample(), w.seen)) }
 
 // chunk is worker.chunk for samples of so many bytes.
-func chunk(n, sample int) int { return max(1, min((n+15)/16, chunkBytes/max(sample, 1))) }
+func chunk(n, reads, sample int) int {
+	share := (n + 15) / 16
+	if reads > 1 {
+		share = min(n, max(share, 2*reads))
+	}
+	return max(1, min(share, chunkBytes/max(sample, 1)))
+}
 
 // sample is a sample's average size in bytes, stored plus decoded, as far as the data
 // set knows it. An image folder knows neither size before an image is read.

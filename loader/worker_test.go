@@ -70,7 +70,7 @@ func TestScratchIsBounded(t *testing.T) {
 			if kept > tt.kept {
 				t.Errorf("%d bytes are kept, want at most %d", kept, tt.kept)
 			}
-			if got := l.inline.chunk(tt.batch); tt.chunk > 0 && (got > tt.chunk || got < tt.chunk/2) {
+			if got := l.inline.chunk(tt.batch, 1); tt.chunk > 0 && (got > tt.chunk || got < tt.chunk/2) {
 				t.Errorf("chunks of %d, want about %d", got, tt.chunk)
 			}
 			if got := d.reads.Load(); got > int64(done+done/8) {

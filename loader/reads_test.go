@@ -1,0 +1,114 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dev.gpustall/engine/trace"
+)
+
+// TestReadsInFlight: a worker has as many reads in flight as it may, so that reads which
+// wait take that much less time, and its batches stay what they were.
+func TestReadsInFlight(t *testing.T) {
+	for _, c := range []struct{ workers, reads, most int }{{0, 1, 1}, {0, 4, 4}, {2, 8, 16}, {1, 64, 64}} {
+		synctest.Test(t, func(t *testing.T) {
+			var now, most atomic.Int32
+			set := &numbers{samples: 128, onRead: func(context.Context, int) error {
+				n := now.Add(1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				time.Sleep(time.Millisecond)
+				now.Add(-1)
+				return nil
+			}}
+			start := time.Now()
+			l := open(t, Options{Dataset: set, Epochs: 1, Seed: 3, Knobs: Knobs{
+				BatchSize: 64, InOrder: true, NumWorkers: c.workers, PrefetchFactor: min(1, c.workers), ReadsInFlight: c.reads,
+			}})
+			var got []int32
+			for {
+				b, err := l.Next(t.Context())
+				if err == ErrEnd { //nolint:errorlint // as it is
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := checkContent(b, 3); err != nil {
+					t.Error(err)
+				}
+				got = append(got, b.Samples...)
+				b.Release()
+			}
+			took, want := time.Since(start), 128*time.Millisecond/time.Duration(c.most)
+			if len(got) != 128 || !slices.IsSorted(got) || int(most.Load()) != c.most || took != max(want, 128/64*time.Millisecond/time.Duration(max(1, c.workers))) {
+				t.Errorf("%+v: %d samples in %v with %d reads at once, want %v", c, len(got), took, most.Load(), want)
+			}
+			l.Close()
+		})
+	}
+}
+
+// TestReadsFail: the sample whose read fails, panics or takes its goroutine along is
+// blamed, and all others come.
+func TestReadsFail(t *testing.T) {
+	broken := errors.New("bad sector")
+	for how, fail := range map[string]func() error{
+		"error":  func() error { return broken },
+		"panic":  func() error { panic(broken) },
+		"goexit": func() error { runtime.Goexit(); return nil },
+	} {
+		set := &numbers{samples: 40, onRead: func(_ context.Context, i int) error {
+			if i == 13 || i == 14 {
+				return fail()
+			}
+			return nil
+		}}
+		k := Knobs{BatchSize: 20, InOrder: true, NumWorkers: 1, ReadsInFlight: 4}
+		l := open(t, Options{Dataset: set, Epochs: 1, Knobs: k})
+		_, err := l.Next(soon(t))
+		if e, ok := errors.AsType[*SampleError](err); !ok || e.Index != 13 || e.Op != "read" {
+			t.Errorf("%s: %v", how, err)
+		}
+		k.OnError = Skip
+		if err := l.Set(k); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for {
+			b, err := l.Next(soon(t))
+			if err == ErrEnd { //nolint:errorlint // as it is
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += b.N
+			b.Release()
+		}
+		if n != 38 || l.Stats().Skipped != 2 {
+			t.Errorf("%s: %d samples delivered, %d skipped", how, n, l.Stats().Skipped)
+		}
+	}
+}
+
+// TestReadsBlame: of reads at the same time the slowest sample is named, with its own time.
+func TestReadsBlame(t *testing.T) {
+	set := &numbers{samples: 32, onRead: func(_ context.Context, i int) error {
+		if i == 21 {
+			time.Sleep(20 * time.Millisecond)
+		}
+		return nil
+	}}
+	var built []trace.Built
+	record(t, Options{Dataset: set, Epochs: 1, Knobs: Knobs{BatchSize: 32, InOrder: true, ReadsInFlight: 8}}, func(_ *Loader, b *Batch) { built = append(built, b.Built) })
+	if got := built[0].Slowest; got.Sample != 21 || got.Kind != trace.KindRead || got.Took < int64(20*time.Millisecond) {
+		t.Errorf("slowest %+v", got)
+	}
+}
