@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,6 +75,12 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 	progress := progressTo(os.Stderr)
 	for _, s := range splits {
 		dir := filepath.Join(to, s.name)
+		began := time.Now()
+		o.Looking = func(done, total int) {
+			if time.Since(began) > time.Second { // most folders are through by then
+				progress("looking at the files for "+dir, done, total)
+			}
+		}
 		o.Progress = func(done, total int) { progress("packing into "+dir, done, total) }
 		packed, before, err := shards.Pack(ctx, s.Dataset, dir, o)
 		if sig := got(); sig != nil {

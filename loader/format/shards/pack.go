@@ -26,9 +26,10 @@ type Source interface {
 
 // PackOptions say how.
 type PackOptions struct {
-	ShardSize int64 // bytes that a shard is to have at the most; one sample may be larger
-	Seed      int64 // of the order
-	Progress  func(done, total int)
+	ShardSize int64                 // bytes that a shard is to have at the most; one sample may be larger
+	Seed      int64                 // of the order
+	Looking   func(done, total int) // at the sizes of the files, before anything is packed; may be nil
+	Progress  func(done, total int) // samples packed so far; may be nil
 }
 
 // Limits of ShardSize.
@@ -54,7 +55,7 @@ func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, 0, fault.Wrap(err, "pack into", dir, "choose a folder that can be written to")
 	}
-	plan, sum, err := planOf(src, o)
+	plan, sum, err := planOf(ctx, src, o)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -97,13 +98,19 @@ func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []
 }
 
 // planOf decides which samples come into which shard, and gives it a checksum.
-func planOf(src Source, o PackOptions) (plan [][]item, sum string, err error) {
+func planOf(ctx context.Context, src Source, o PackOptions) (plan [][]item, sum string, err error) {
 	info := src.Info()
 	h := sha256.New()
 	fmt.Fprintln(h, "1", o.ShardSize, o.Seed, info.Samples, len(info.Classes))
 	keys := map[string]bool{}
 	full := int64(0)
-	for _, index := range loader.NewSampler(o.Seed, info.Samples).Order(nil, 0, true) {
+	for n, index := range loader.NewSampler(o.Seed, info.Samples).Order(nil, 0, true) {
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
+		if o.Looking != nil {
+			o.Looking(n+1, info.Samples)
+		}
 		st, err := os.Stat(src.Path(int(index)))
 		if err != nil {
 			return nil, "", fault.File(err, "pack", src.Path(int(index)), "put it back, or remove it from the data set")
