@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 
 	"dev.gpustall/engine/advice"
@@ -59,7 +60,7 @@ func (o *Optimization) memory() (before, after int64) {
 // without is why it has no numbers.
 func (o *Optimization) without() string {
 	if o.Stage.Results == nil {
-		return "not possible here: " + o.Stage.Skipped
+		return "not possible here: " + cmp.Or(o.Stage.Configs[o.Row].Refused, o.Stage.Skipped)
 	}
 	return o.Stage.Results.Rows[o.Row].Why()
 }

@@ -9,7 +9,6 @@ import (
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
 )
@@ -126,7 +125,7 @@ func (l *Lab) workers(ctx context.Context) error {
 		}
 		adds := []trace.Knob{{Name: "num_workers", Value: strconv.Itoa(n)}}
 		if n == 0 && now > 0 { // inline, nothing is prefetched and nobody persists
-			for _, k := range l.now {
+			for _, k := range with(l.base, l.now...) {
 				if k.Name == "prefetch_factor" {
 					adds = append(adds, trace.Knob{Name: k.Name, Value: "0"})
 				}
@@ -259,19 +258,3 @@ func rung(adds []trace.Knob) string {
 
 // better reports whether a change is faster for sure.
 func better(c *evidence.Change) bool { return c.Answer == evidence.Different && c.Ratio > 1 }
-
-// share of memory saved, 0 to 1; 0 where it is not known.
-func saved(before, after int64) float64 {
-	if before <= 0 || after <= 0 {
-		return 0
-	}
-	return 1 - float64(after)/float64(before)
-}
-
-// sizes are two sizes of memory, in words.
-func sizes(before, after int64) string {
-	if before <= 0 || after <= 0 {
-		return "-"
-	}
-	return figures.Prose.Bytes(before) + " -> " + figures.Prose.Bytes(after)
-}

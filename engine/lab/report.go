@@ -9,7 +9,6 @@ import (
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/sweep"
@@ -170,77 +169,6 @@ func (l *Lab) ended() (n int) {
 	return n
 }
 
-// sides sets two results side by side; b may be nil.
-func sides(a, b *sweep.Result) [][]string {
-	rows := [][]string{{"measurement", ">baseline"}}
-	if b != nil {
-		rows[0] = append(rows[0], ">optimized", ">change")
-	}
-	add := func(name string, of func(*sweep.Result) string, change string) {
-		row := []string{name, of(a)}
-		if b != nil {
-			row = append(row, of(b), change)
-		}
-		rows = append(rows, row)
-	}
-	var rate, epoch, wait, memory string
-	if b != nil {
-		c := &b.Against.Throughput
-		rate, epoch = c.String(), reduction(c)
-		wait = figures.Points(b.Stats.DataShare() - a.Stats.DataShare())
-		memory = less(a.Memory, b.Memory)
-	}
-	add("throughput (samples/s)", func(r *sweep.Result) string { return figures.Rate(r.Rate.Value) }, rate)
-	add("time of an epoch", func(r *sweep.Result) string { return figures.Prose.Time(r.PerEpoch(r.Stats.Active())) }, epoch)
-	add("step, median", func(r *sweep.Result) string { return figures.Prose.Time(r.P50) }, "")
-	add("step, 95 of 100 below", func(r *sweep.Result) string { return figures.Prose.Time(r.P95) }, "")
-	add("device utilization", func(r *sweep.Result) string { return figures.Prose.Percent(r.Stats.Utilisation()) }, "")
-	add("wait for data", func(r *sweep.Result) string { return figures.Prose.Percent(r.Stats.DataShare()) }, wait)
-	add("device memory", func(r *sweep.Result) string { return held(r.Memory) }, memory)
-	return rows
-}
-
-// speedUp is a change of throughput as a factor. What is not known for sure is that of the
-// rates, without an interval.
-func speedUp(c *evidence.Change, a, b *sweep.Result) string {
-	if c.Answer == evidence.Unknown {
-		return figures.Prose.Ratio(figures.Rough(b.Rate.Value / a.Rate.Value))
-	}
-	return sweep.SpeedUp(c, false)
-}
-
-// reduction is by how much the time of a sample falls, with its interval, where the
-// evidence says that it does.
-func reduction(c *evidence.Change) string {
-	if c.Answer != evidence.Different {
-		return c.String()
-	}
-	less := func(ratio float64) float64 { return 1 - 1/ratio }
-	e := figures.Estimate{Value: less(c.Ratio), Lo: less(c.Lo), Hi: less(c.Hi)}
-	return fmt.Sprintf("%s less (%s)", figures.Prose.PercentOf(e), figures.Prose.PercentRange(e))
-}
-
-func held(n int64) string {
-	if n <= 0 {
-		return "-"
-	}
-	return figures.Prose.Bytes(n)
-}
-
-// less is by how much memory falls or grows.
-func less(before, after int64) string {
-	switch s := saved(before, after); {
-	case before <= 0 || after <= 0:
-		return "-"
-	case math.Abs(s) < 0.0005:
-		return "the same"
-	case s < 0:
-		return figures.Prose.Percent(-s) + " more"
-	default:
-		return figures.Prose.Percent(s) + " less"
-	}
-}
-
 // bottlenecks says what held the baseline up, and by what that is known.
 func (l *Lab) bottlenecks(d *document.Document) {
 	d.Heading(2, "Bottlenecks identified")
@@ -274,12 +202,12 @@ func (l *Lab) bottlenecks(d *document.Document) {
 		d.Line("  - %s %s: %s.", c, figures.Prose.Percent(r.Stats.Share(c)), c.Info().Means)
 	}
 	d.Line("")
-	if len(m.Findings) > 0 {
-		d.Para("What the advisor made of it, in its order:")
+	if len(m.Findings)+len(m.Asides) == 0 {
+		return
 	}
+	d.Para("What the advisor made of it, in its order:")
 	for i := range m.Findings {
-		f := &m.Findings[i]
-		d.Line("- %s.", sweep.Text(f.Text()))
+		d.Line("- %s.", sweep.Text(m.Findings[i].Text()))
 	}
 	for i := range m.Asides {
 		d.Line("- To know: %s.", sweep.Text(m.Asides[i].Evidence))
@@ -425,134 +353,18 @@ func (l *Lab) deviceParts(d *document.Document) {
 			rows = append(rows, cells)
 		}
 		d.Table(rows)
+		none := false
 		for i := range s.Results.Rows {
 			if r := &s.Results.Rows[i]; !r.Measured() {
 				d.Line("- %s has no numbers: %s.", sweep.Text(r.Name), sweep.Text(r.Why()))
+				none = true
 			}
 		}
-		d.Line("")
+		if none {
+			d.Line("")
+		}
 		l.picture(d, part.file)
 	}
-}
-
-// final are the settings that the lab ends with, as a run shows them; empty before the
-// baseline is measured.
-func (l *Lab) final() []trace.Knob {
-	r := l.stage(Baseline).row(0)
-	if r == nil {
-		return nil
-	}
-	knobs := with(r.First().Segment.Knobs, l.now...)
-	return slices.DeleteFunc(knobs, trace.Knob.IsInject)
-}
-
-func (l *Lab) recommendations(d *document.Document) {
-	d.Heading(2, "Production recommendations")
-	knobs := l.final()
-	if knobs == nil {
-		d.Para("None yet.")
-		return
-	}
-	if len(l.now) == 0 {
-		d.Line("- Keep the settings as they are: nothing was faster for sure.")
-	} else {
-		d.Line("- Use these settings. As flags of gpustall, beside those of the baseline:")
-		d.Fenced(report.Flags(l.now))
-	}
-	if _, _, best := l.ends(); best != nil && !better(&best.Against.Throughput) {
-		d.Line("- But their gain together is not confirmed: throughput %v. Measure longer before you rely on it.", &best.Against.Throughput)
-	}
-	line, beside := report.DataLoader(knobs, l.now)
-	d.Line("- In PyTorch:")
-	d.Fenced(line)
-	if beside != "" {
-		d.Line("- No argument of a DataLoader: %s; the script has them.", beside)
-	}
-	d.Line("- A whole training with them: `%s`.", ScriptFile)
-	if o := l.thriftiest(); o != nil {
-		d.Line("- If memory is short: %s (%s). If it is not, leave it out.", sweep.Text(o.Name), sweep.Text(o.Outcome()))
-	}
-	for _, text := range l.Left {
-		d.Line("- Consider: %s.", sweep.Text(text))
-	}
-	if m := l.latest(); m != nil && len(l.kept()) > 0 {
-		d.Line("- What holds it up now: %s.", sweep.Text(m.Verdict.Text))
-		if m.Hint != "" {
-			d.Line("- Next: %s.", sweep.Text(m.Hint))
-		}
-	}
-	for _, n := range l.Labels() {
-		switch n.Key {
-		case "emulated":
-			d.Line("- The device is emulated: measure again on the real one before you rely on any of this.")
-		case "synthetic":
-			d.Line("- The data is synthetic: measure again with your own (--data) before you rely on any of this.")
-		case "injected":
-			d.Line("- A slowness is injected: the loader's settings above are those that mend it, and may not be those that your storage needs.")
-		}
-	}
-	d.Line("")
-}
-
-// thriftiest is the measured optimization that saves most memory; nil when none does.
-func (l *Lab) thriftiest() (best *Optimization) {
-	most := 0.0
-	for _, o := range l.Tried {
-		if s := saved(o.memory()); o.For == Memory && s > most {
-			best, most = o, s
-		}
-	}
-	return best
-}
-
-// lessons are what the measurements show beyond their numbers.
-func (l *Lab) lessons(d *document.Document) {
-	d.Heading(2, "Lessons")
-	base := l.first()
-	if base == nil {
-		d.Para("None yet.")
-		return
-	}
-	kept := l.kept()
-	if len(kept) > 0 {
-		top := slices.MaxFunc(kept, func(a, b *Optimization) int {
-			if a.change().Lo < b.change().Lo {
-				return -1
-			}
-			return 1
-		})
-		d.Line("- What helped most, by what it gains at the least: %s, throughput %s.", sweep.Text(top.Name), top.change())
-	}
-	if now := l.latest(); now != nil && now.Verdict.Class != base.Verdict.Class {
-		d.Line("- The bottleneck moved: it was %s and is %s now, so the same changes would do something else now.", base.Verdict.Class, now.Verdict.Class)
-	} else if len(kept) > 0 {
-		d.Line("- The bottleneck is of the same kind as before: %s.", base.Verdict.Class)
-	}
-	var nothing, unknown []string
-	for _, o := range l.Tried {
-		switch {
-		case o.row() == nil || o.For == Memory:
-		case o.change().Answer == evidence.Unknown:
-			unknown = append(unknown, o.Name)
-		case !better(o.change()):
-			nothing = append(nothing, o.Name)
-		}
-	}
-	if len(nothing) > 0 {
-		d.Line("- Did not help, for sure, and was not kept: %s.", sweep.Text(strings.Join(nothing, ", ")))
-	}
-	if len(unknown) > 0 {
-		d.Line("- Not known: %s. Longer runs (--steps) or more of them (--repeat) tell.", sweep.Text(strings.Join(unknown, ", ")))
-	}
-	for _, k := range []Kind{Accumulation, Checkpointing} {
-		for _, o := range l.Tried {
-			if o.Stage.Kind == k && o.row() != nil && better(o.change()) {
-				d.Line("- %s is faster too, which is not what it is there for: look at why before you use it.", sentence(sweep.Text(o.Name)))
-			}
-		}
-	}
-	d.Line("- One change at a time, each against what went before, and everything once more in the end: a gain that was found by picking is partly luck, and the last measurement is the one to quote.")
-	d.Line("")
 }
 
 func (l *Lab) caveats(d *document.Document) {
