@@ -23,10 +23,15 @@ type Stream interface {
 
 // Cursor reads the samples of a group one after the other. One goroutine uses it at a time.
 type Cursor interface {
-	// Next fetches the next sample's stored bytes into s.Raw and sets s.Label.
+	// Next fetches the next sample's stored bytes into s.Raw and sets s.Label. Behind an
+	// error that wraps ErrDamaged it goes on with the sample after that; behind another one
+	// it is not used any more.
 	Next(ctx context.Context, s *Sample) error
 	io.Closer
 }
+
+// ErrDamaged is wrapped by the error of a cursor that concerns one sample alone.
+var ErrDamaged = errors.New("the sample is damaged")
 
 // Streamed is a Stream as a Dataset, so that the loader's promises hold for it as they are.
 //
@@ -94,8 +99,8 @@ func (d *Streamed) Read(ctx context.Context, s *Sample) error {
 	start, end := d.grouping.Bounds(group, d.info.Samples)
 	want := s.Index - start
 	f := d.flow(place{s.Epoch, int32(group)})
-	if d.take(s) {
-		return nil
+	if ok, err := d.take(s); ok {
+		return err
 	}
 	select { // whoever moves the cursor may pass the sample meanwhile
 	case <-f.turn:
@@ -103,8 +108,8 @@ func (d *Streamed) Read(ctx context.Context, s *Sample) error {
 		return context.Cause(ctx)
 	}
 	defer func() { f.turn <- struct{}{} }()
-	if d.take(s) {
-		return nil
+	if ok, err := d.take(s); ok {
+		return err
 	}
 	if want < f.at {
 		return d.again(ctx, s, group, want)
@@ -147,27 +152,27 @@ func (f *flow) close() {
 	}
 }
 
-// take gives s the sample if it was passed, or taken a while ago.
-func (d *Streamed) take(s *Sample) bool {
+// take gives s the sample, or its error, if it was passed, or taken a while ago.
+func (d *Streamed) take(s *Sample) (ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := place{s.Epoch, int32(s.Index)}
 	if got, ok := d.kept.remove(at); ok {
 		d.spare(s.Raw)
 		s.Raw, s.Label = got.raw, got.label
-		d.remember(s)
-		return true
+		d.remember(s, got.err)
+		return true, got.err
 	}
 	got, ok := d.taken.samples[at]
 	if ok {
 		s.Raw, s.Label = append(s.Raw[:0], got.raw...), got.label
 	}
-	return ok
+	return ok, got.err
 }
 
 // remember keeps a copy of a sample that is taken, for a while. Called with mu held.
-func (d *Streamed) remember(s *Sample) {
-	d.taken.add(place{s.Epoch, int32(s.Index)}, stored{append(d.buffer(), s.Raw...), s.Label})
+func (d *Streamed) remember(s *Sample, err error) {
+	d.taken.add(place{s.Epoch, int32(s.Index)}, stored{append(d.buffer(), s.Raw...), s.Label, err})
 	for d.taken.bytes > takenBytes && len(d.taken.samples) > 1 {
 		d.spare(d.taken.drop())
 	}
@@ -175,44 +180,47 @@ func (d *Streamed) remember(s *Sample) {
 
 // advance moves the cursor to the sample, keeps those that it passes, and takes it. The
 // caller has the flow's turn.
-func (d *Streamed) advance(ctx context.Context, f *flow, s *Sample, group, want, samples int) (err error) {
+func (d *Streamed) advance(ctx context.Context, f *flow, s *Sample, group, want, samples int) error {
+	whole := false
 	defer func() {
-		if err != nil { // where the cursor is now nobody knows
+		if !whole { // an error or a panic: where the cursor is now nobody knows
 			f.close()
 		}
 	}()
 	if f.cursor == nil {
-		if f.cursor, err = d.open(ctx, group, f.at); err != nil {
+		c, err := d.open(ctx, group, f.at)
+		if err != nil {
 			return err
 		}
+		f.cursor = c
 	}
 	start, _ := d.grouping.Bounds(group, d.info.Samples)
 	for f.at < want {
 		d.mu.Lock()
 		passed := Sample{Raw: d.buffer(), Index: start + f.at, Epoch: s.Epoch}
 		d.mu.Unlock()
-		if err := f.cursor.Next(ctx, &passed); err != nil {
+		err := f.cursor.Next(ctx, &passed)
+		if err != nil && !errors.Is(err, ErrDamaged) {
 			return fmt.Errorf("on the way to it: %w", err)
 		}
 		d.mu.Lock()
 		f.at++
-		d.kept.add(place{passed.Epoch, int32(passed.Index)}, stored{passed.Raw, passed.Label})
+		d.kept.add(place{passed.Epoch, int32(passed.Index)}, stored{passed.Raw, passed.Label, err})
 		for len(d.kept.samples) > d.grouping.Buffer+passedSpare {
 			d.spare(d.kept.drop())
 		}
 		d.mu.Unlock()
 	}
-	if err := f.cursor.Next(ctx, s); err != nil {
+	err := f.cursor.Next(ctx, s)
+	if err != nil && !errors.Is(err, ErrDamaged) {
 		return err
 	}
 	d.mu.Lock()
 	f.at++
-	d.remember(s)
+	d.remember(s, err)
 	d.mu.Unlock()
-	if f.at == samples {
-		f.close()
-	}
-	return nil
+	whole = f.at < samples
+	return err
 }
 
 // again fetches a sample behind the cursor with one of its own.
@@ -232,7 +240,7 @@ func (d *Streamed) open(ctx context.Context, group, skip int) (Cursor, error) {
 	}
 	var passed Sample
 	for range skip {
-		if err := c.Next(ctx, &passed); err != nil {
+		if err := c.Next(ctx, &passed); err != nil && !errors.Is(err, ErrDamaged) {
 			return nil, errors.Join(fmt.Errorf("on the way to it: %w", err), c.Close())
 		}
 	}
@@ -277,10 +285,11 @@ func (d *Streamed) spare(b []byte) {
 	}
 }
 
-// stored is a sample's bytes and class.
+// stored is a sample's bytes and class, and why it cannot be had.
 type stored struct {
 	raw   []byte
 	label int32
+	err   error
 }
 
 // store keeps samples and knows which came first.

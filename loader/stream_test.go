@@ -41,11 +41,11 @@ func (c *forwardCursor) Next(ctx context.Context, s *Sample) error {
 	}
 	defer c.busy.Store(false)
 	at := Sample{Index: c.next, Raw: s.Raw}
+	c.next++ // also where it fails: such a cursor is somewhere
 	if err := c.d.Read(ctx, &at); err != nil {
 		return err
 	}
 	s.Raw, s.Label = at.Raw, at.Label
-	c.next++
 	return nil
 }
 
@@ -81,6 +81,7 @@ func TestStreamIsHandedOver(t *testing.T) {
 				c.PersistentWorkers = rapid.Bool().Draw(t, "persistent_workers")
 			}
 			c.InOrder = rapid.Bool().Draw(t, "in_order")
+			c.ReadsInFlight = rapid.IntRange(0, 3).Draw(t, "reads_in_flight")
 			return c
 		}), 1, 20).Draw(t, "changes")
 		var beside sync.WaitGroup
@@ -180,6 +181,24 @@ func TestStreamFails(t *testing.T) {
 	}
 	if err := d.Close(); err != nil || stream.open.Load() != 0 || stream.opens.Load() != 3 {
 		t.Errorf("%d of %d cursors are open, %v", stream.open.Load(), stream.opens.Load(), err)
+	}
+	// One that is damaged is passed, and an error for whoever asks for it alone.
+	set.onRead = func(_ context.Context, i int) error {
+		if i == 4 {
+			return fmt.Errorf("sample 4: %w", ErrDamaged)
+		}
+		return nil
+	}
+	d = FromStream(stream)
+	opens := stream.opens.Load()
+	for _, i := range []int{9, 4, 3, 4} {
+		s := Sample{Index: i}
+		if err := d.Read(t.Context(), &s); errors.Is(err, ErrDamaged) != (i == 4) || err != nil && i != 4 {
+			t.Errorf("sample %d: %v", i, err)
+		}
+	}
+	if err := d.Close(); err != nil || stream.open.Load() != 0 || stream.opens.Load() != opens+1 {
+		t.Errorf("%d cursors were needed, %v", stream.opens.Load()-opens, err)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -138,6 +138,7 @@ func TestLive(t *testing.T) {
 				c.PrefetchFactor = rapid.IntRange(0, 4).Draw(t, "prefetch_factor")
 				c.PersistentWorkers = rapid.Bool().Draw(t, "persistent_workers")
 			}
+			c.ReadsInFlight = rapid.IntRange(0, 3).Draw(t, "reads_in_flight")
 			c.InOrder = ordered || rapid.Bool().Draw(t, "in_order")
 			return c
 		}), 1, 12).Draw(t, "changes")

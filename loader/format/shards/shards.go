@@ -420,7 +420,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 
 // errSum is of a sample of n bytes.
 func errSum(n int) error {
-	return fault.Reason(fmt.Sprintf("its %d bytes do not have the checksum that was written: they are damaged", n), mendShard)
+	return fault.Reason(fmt.Sprintf("its %d bytes do not have the checksum that was written: they are damaged", n), mendShard).Because(loader.ErrDamaged)
 }
 
 // reopen opens a shard and refuses one that is not the one that was walked.

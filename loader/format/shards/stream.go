@@ -84,11 +84,11 @@ func (c *cursor) Next(ctx context.Context, s *loader.Sample) error {
 		}
 		return c.d.blame("unpack", index, fault.Reason(err.Error(), fault.Mend(err, mendShard)).Because(err))
 	}
+	c.next++
 	if e.sum != 0 && crc32.Checksum(s.Raw, castagnoli) != e.sum {
 		return c.d.blame("unpack", index, errSum(n))
 	}
 	s.Label = max(e.label, 0)
-	c.next++
 	return nil
 }
 

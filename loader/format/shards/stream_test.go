@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/transform"
 )
 
 // zip compresses the shards of a folder into another one.
@@ -115,5 +116,41 @@ func TestCompressedErrors(t *testing.T) {
 	put(t, dir, "b.tar.gz", z)
 	if _, err := openAt(t, dir, ""); err == nil || !strings.Contains(err.Error(), "b.tar.gz is compressed and a.tar is not") {
 		t.Error(err)
+	}
+}
+
+// TestCompressedDamage: a sample with a wrong checksum is one that can be left out; those
+// behind it in the shard are as they were.
+func TestCompressedDamage(t *testing.T) {
+	dir := t.TempDir()
+	packed, _, err := Pack(t.Context(), folder(t, 6), dir, PackOptions{ShardSize: 1 << 20, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, packed[0].Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[520] ^= 1 // in the first picture
+	out := t.TempDir()
+	path := put(t, out, "s.tar.gz", zipped(t, b))
+	d, err := openAt(t, out, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := loader.New(loader.Options{Dataset: loader.FromStream(Stream{d}), Transform: transform.ImageNetTrain(Size), Epochs: 1, Knobs: loader.Knobs{BatchSize: 6, InOrder: true, OnError: loader.Skip}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	got, err := l.Next(t.Context())
+	if err != nil || got.N != 5 {
+		t.Fatalf("%d samples, %v", got.N, err)
+	}
+	err = loader.FromStream(Stream{d}).Read(t.Context(), &loader.Sample{})
+	for _, want := range []string{path, "at byte 512", "checksum"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
 	}
 }
