@@ -84,7 +84,7 @@ func (a *Advice) Feed(device string) (question, answer string) {
 	if a.Model != nil {
 		answer = a.Model.Feed()
 	}
-	return fmt.Sprintf("Could this machine feed %s?", cmp.Or(device, "the device")), answer
+	return fmt.Sprintf("Could this machine feed its device, %s?", cmp.Or(device, "which is not known")), answer
 }
 
 // Rows are rows of stall.Segments that a run is told by.

@@ -6,15 +6,22 @@ import (
 	"dev.gpustall/engine/figures"
 )
 
-// Feed says whether this machine can feed the device, in one sentence: what it can feed at
-// most, what the device takes, which resource is short and by how much; empty where that
-// is not known. Reads that wait do so side by side, as many as there are workers.
+// Feed says whether this machine can feed the device, in one sentence: yes or no, what it can
+// feed at most, what the device takes, which resource is short and by how much; empty where
+// that is not known. Reads that wait do so side by side, as many as there are workers.
 func (m *Model) Feed() string {
 	c := &m.Capacity
 	if !m.known || c.CPU <= 0 || c.Device <= 0 {
 		return ""
 	}
-	return c.balance() + ": " + m.short()
+	if short := m.short(); short != "" {
+		return "no: " + c.balance() + ": " + short
+	}
+	now, need := max(1, m.now.workers), WorkersFor(c.Device, m.loading, c.Cores.All)
+	if n := need - now; n > 0 && m.base.data > dataError {
+		return fmt.Sprintf("yes, with about %s more: %s", figures.Counted(n, "worker", "workers"), c.balance())
+	}
+	return "yes: " + c.balance()
 }
 
 // short says which resource is short, and by how much: the one that takes longest for a
@@ -23,19 +30,14 @@ func (m *Model) short() string {
 	c := &m.Capacity
 	cores, storage := c.Host(c.Cores.Left()), m.stored()
 	switch longest := max(c.Copy, cores, storage); {
-	case longest <= c.Device:
+	case longest <= (1+little)*c.Device:
+		return ""
 	case longest == c.Copy:
 		return fmt.Sprintf("the link is short, a copy takes x%s as long as computing", figures.Rate(c.Copy/c.Device))
 	case longest == storage:
 		return fmt.Sprintf("the storage is short, it brings ~%s, x%s too few", c.rate(storage), figures.Rate(storage/c.Device))
-	default:
-		return c.lacks(max(1, c.Missing()))
 	}
-	now, need := max(1, m.now.workers), WorkersFor(c.Device, m.loading, c.Cores.All)
-	if n := need - now; n > 0 && m.base.data > dataError {
-		return fmt.Sprintf("enough, with about %s more", figures.Counted(n, "worker", "workers"))
-	}
-	return "enough"
+	return c.lacks(max(1, c.Missing()))
 }
 
 // stored is how long the storage takes for a batch at least, in ns; 0 where the session has

@@ -87,7 +87,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 	m.unsteady = spread(s, t, cores.All)
 	m.offload = l.Part(trace.KindTransform)
 	m.injected = l.injected()
-	m.noise = m.precision(b.DataShare())
+	m.noise = m.precision(b.DataShare(), float64(b.Active()))
 	m.remember(s, t)
 	m.storage(s, t)
 	m.calibrate(b.DataShare())
@@ -314,21 +314,25 @@ const parts = 8
 // precision is the relative standard error of what limits the rate: the loads where the
 // device waits for data, else its own time. Whether batches arrive evenly or in bursts is
 // not part of it, since the simulation has its bursts.
-func (m *Model) precision(data float64) float64 {
-	v := m.plant.compute
+//
+// Batches of workers that began together are done together. How many of these bursts lie
+// within so many ns is known to less than one: uniformly distributed.
+func (m *Model) precision(data, active float64) float64 {
+	v, burst := m.plant.compute, 0.0
 	if data >= little {
 		v = m.plant.took
+		burst = mean(v) / active / math.Sqrt(12)
 	}
 	n := min(parts, len(v)/2)
 	if n < 2 {
-		return 0
+		return burst
 	}
 	all, squares := mean(v), 0.0
 	for i := range n {
 		off := mean(v[i*len(v)/n:(i+1)*len(v)/n])/all - 1
 		squares += off * off
 	}
-	return math.Sqrt(squares / float64(n*(n-1)))
+	return math.Hypot(burst, math.Sqrt(squares/float64(n*(n-1))))
 }
 
 // sameEngine reports whether two segments have the same knobs of the engine, which change

@@ -64,6 +64,9 @@ var (
 	computing = [3]float64{1.04, 1, 0.96}
 	waiting   = [3]float64{1.02, 1, 0.98}
 
+	// the same of reads from a disk, which other guests use too
+	storing = [3]float64{1.15, 1, 0.87}
+
 	// blocked time of a batch grows as this power of the number of workers
 	waitPower = [3]float64{0.2, 0.03, 0}
 
@@ -71,8 +74,12 @@ var (
 	// they share caches, memory and, where there are any, sibling threads.
 	crowding = [3]float64{0.15, 0.03, 0}
 
-	// rivals for the cores
-	rivalry = [3]float64{1.2, 1, 0.85}
+	// rivals for the cores: from one setting's window to the next
+	rivalry = [3]float64{1.35, 1, 0.7}
+
+	// the same where the device computes on the cores: its threads wait for each other, and
+	// for a turn whenever they wake up, which they do less often the less they idle
+	hostRivalry = [3]float64{2, 1, 0.4}
 
 	// a copy of pageable memory takes so many times as long as one of page-locked memory
 	pinning = [3]float64{1.3, 4, 20}
@@ -80,7 +87,7 @@ var (
 	// of the transforms' computing, the share that the device takes over
 	offloading = [3]float64{0.5, 0.8, 1}
 
-	// the step loop's share of a step, when the batch is another
+	// the step loop's share of a step, when the batch is another or others take the cores
 	hosting = [3]float64{1.2, 1, 0.8}
 )
 
@@ -166,7 +173,8 @@ func (m *Model) with(to *settings, l luck) *plant {
 		core, blocked = hand+(1-hand)*size, hand+(1-hand)*size
 	}
 	if a, b := max(1, now.workers), max(1, to.workers); a != b {
-		side := l // fewer workers gain by what is bad luck for more
+		p.wake *= min(1, float64(b)/float64(a)) // they wait for each other
+		side := l                               // fewer workers gain by what is bad luck for more
 		if b < a {
 			side = -l
 		}
@@ -202,7 +210,11 @@ func (m *Model) with(to *settings, l luck) *plant {
 		p.late = nil
 	}
 	core *= l.of(computing)
-	blocked *= l.of(waiting)
+	if m.reading > 0 {
+		blocked *= l.of(storing)
+	} else {
+		blocked *= l.of(waiting)
+	}
 	if p.threads > 0 {
 		device *= l.of(computing)
 	}
@@ -212,7 +224,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 	}
 	p.uneven = l.of(m.uneven)
 	p.copy *= copied
-	if to.batch != now.batch {
+	if to.batch != now.batch || m.Capacity.Cores.Crowded() {
 		p.host *= l.of(hosting)
 	}
 	p.load = scaled(p.load, core, blocked)
@@ -234,7 +246,11 @@ func (m *Model) compete(p *plant, l luck, more bool) {
 		p.cores, p.rivals = m.portion, 0
 		return
 	}
-	p.rivals = max(0, p.rivals*l.of(rivalry)-float64(l)*m.unsteady)
+	rivals := rivalry
+	if p.threads > 0 {
+		rivals = hostRivalry
+	}
+	p.rivals = max(0, p.rivals*l.of(rivals)-float64(l)*m.unsteady)
 }
 
 // scaled are loads that take so many times as long.
