@@ -16,7 +16,7 @@ type Info struct {
 	T         int   // frames of a clip after the transform; 0: a sample is an image
 	H, W, C   int   // of a sample after the transform, or of each of its frames
 	Bytes     int64 // stored bytes of all samples; 0 when unknown
-	Kept      int64 // bytes that the data set may keep in memory of samples that are being shuffled
+	Stream    bool  // what is mixed of its samples is kept in memory (Streamed)
 	Float     bool  // stored values are floating point: there are no uint8 pixels for the device to transform
 	Synthetic bool
 }
@@ -55,11 +55,10 @@ type Locator interface{ Locate(index int) string }
 // are read fastest that way: shuffled, they keep near to one another (Sampler.Grouped).
 type Grouped interface{ Grouping() Grouping }
 
-// Grouping is how the samples of a data set lie in groups, and how they are shuffled.
+// Grouping is how the samples of a data set lie in groups.
 type Grouping struct {
 	Starts []int32 // the indices of the groups' first samples, from 0, rising
 	Lanes  int     // groups that are read at a time, taking turns; 0 is 1
-	Buffer int     // samples of what they hold that are mixed at a time
 }
 
 // Group is the group of a sample.

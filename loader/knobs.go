@@ -17,6 +17,10 @@ const (
 	// defaultPrefetch is in force when prefetch_factor is unset and there are
 	// workers, as in PyTorch.
 	defaultPrefetch = 2
+
+	// defaultBuffer is the shuffle_buffer in force when it is unset. WebDataset's users take
+	// 1,000 to 10,000.
+	defaultBuffer = 1024
 )
 
 // Knobs are the loader's settings. Names and defaults are PyTorch's.
@@ -28,6 +32,7 @@ type Knobs struct {
 	InOrder           bool
 	BatchSize         int
 	Shuffle           bool
+	ShuffleBuffer     int // samples of shards that are mixed at a time; 0 is unset
 	DropLast          bool
 	Timeout           time.Duration // of Next; 0 waits for ever
 	ReadsInFlight     int           // of each worker; 0 is 1
@@ -105,6 +110,22 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 			Help: "a new random order for each epoch",
 		},
 		Field: func(k *Knobs) any { return &k.Shuffle },
+	},
+	{
+		KnobSpec: trace.KnobSpec{
+			Name: "shuffle_buffer", Group: trace.GroupLoader, Max: 1 << 24,
+			Values: []string{"1", "256", "1024", "4096", "16384", "65536", "262144"}, Applied: "next epoch",
+			Help: "samples of shards that are mixed at a time when they are shuffled, on top of the shards' random order; other data is always mixed as a whole",
+		},
+		Field: func(k *Knobs) any { return &k.ShuffleBuffer },
+		Unset: strconv.Itoa(defaultBuffer),
+		Shown: func(k Knobs) string { return strconv.Itoa(k.Mixed()) },
+		Idle: func(k Knobs) string {
+			if k.ShuffleBuffer == 0 || k.Shuffle {
+				return ""
+			}
+			return "shuffle is off; turn it on"
+		},
 	},
 	{
 		KnobSpec: trace.KnobSpec{
@@ -189,6 +210,14 @@ func (k Knobs) Prefetch() int {
 		return defaultPrefetch
 	}
 	return k.PrefetchFactor
+}
+
+// Mixed is the shuffle_buffer in force: the default where it is unset.
+func (k Knobs) Mixed() int {
+	if k.ShuffleBuffer == 0 {
+		return defaultBuffer
+	}
+	return k.ShuffleBuffer
 }
 
 // InFlight is the most batches that workers may have started and Next not yet

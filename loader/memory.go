@@ -11,7 +11,7 @@ type Memory struct {
 func (m Memory) Batches() int64 { return int64(m.Slots) * m.Slot }
 
 // Memory is what a loader with these knobs, whose caller holds so many batches
-// (Options.Hold), takes for a data set. Of what the data set keeps it counts Info.Kept. It does not count a
+// (Options.Hold), takes for a data set. Of what the data set keeps it counts what a stream does. It does not count a
 // decoder's own memory; that of one image is small beside a batch of them.
 func (k Knobs) Memory(info Info, hold int) Memory {
 	n := min(k.BatchSize, info.Samples)
@@ -21,7 +21,14 @@ func (k Knobs) Memory(info Info, hold int) Memory {
 	if info.Bytes == 0 { // samples of sizes that only show when they are read
 		each = max(each, chunkBytes)
 	}
-	m.Workers = int64(max(1, k.NumWorkers))*int64(each) + info.Kept
+	m.Workers = int64(max(1, k.NumWorkers)) * int64(each)
+	if info.Stream {
+		mixed := 0
+		if k.Shuffle {
+			mixed = min(k.Mixed(), info.Samples)
+		}
+		m.Workers += info.Bytes/int64(info.Samples)*int64(mixed) + takenBytes
+	}
 	return m
 }
 

@@ -99,7 +99,10 @@ func exactlyOnce(t *rapid.T) int64 {
 	}
 	set := &numbers{samples: samples}
 	if rapid.Bool().Draw(t, "in shards") {
-		set.groups.Buffer = rapid.IntRange(1, 2*samples).Draw(t, "shuffle buffer")
+		first.ShuffleBuffer = rapid.IntRange(1, 2*samples).Draw(t, "shuffle_buffer")
+		for i := range knobs { // the ledger knows one order of an epoch
+			knobs[i].ShuffleBuffer = first.ShuffleBuffer
+		}
 		set.groups.Lanes = rapid.IntRange(0, 4).Draw(t, "lanes")
 		for i := 0; i < samples; i += rapid.IntRange(1, 40).Draw(t, "samples of a shard") {
 			set.groups.Starts = append(set.groups.Starts, int32(i))
@@ -157,7 +160,7 @@ func exactlyOnce(t *rapid.T) int64 {
 			time.Sleep(time.Duration(gap) * time.Microsecond)
 		}
 	})
-	check := newLedger(samples, NewSampler(seed, samples).Grouped(set.groups), keepOrder)
+	check := newLedger(samples, NewSampler(seed, samples).Grouped(set.groups).Mixing(first.Mixed()), keepOrder)
 	enough := func(b *Batch) bool { return epochs == 0 && b.Last && changed.Load() }
 	err = consume(l, check, seed, cancels, func(b *Batch) { out <- b }, func() { quota <- struct{}{} }, enough)
 	over.Store(true)

@@ -6,6 +6,7 @@ type Sampler struct {
 	seed    int64
 	samples int
 	groups  Grouping // none: samples are apart from one another
+	buffer  int      // samples that are mixed at a time, with groups
 }
 
 // NewSampler returns the sampler of a data set with so many samples.
@@ -14,6 +15,12 @@ func NewSampler(seed int64, samples int) Sampler { return Sampler{seed: seed, sa
 // Grouped returns the sampler of a data set whose samples lie in groups.
 func (s Sampler) Grouped(g Grouping) Sampler {
 	s.groups = g
+	return s.Mixing(defaultBuffer)
+}
+
+// Mixing returns the sampler that mixes so many samples at a time, where they lie in groups.
+func (s Sampler) Mixing(buffer int) Sampler {
+	s.buffer = buffer
 	return s
 }
 
@@ -38,7 +45,7 @@ func (s Sampler) Order(dst []int32, epoch int, shuffle bool) []int32 {
 		return dst
 	}
 	rng := NewRNG(s.seed, epoch, -1) // no sample has index -1: independent of their generators
-	if len(s.groups.Starts) > 0 && s.groups.Buffer < s.samples {
+	if len(s.groups.Starts) > 0 && s.buffer < s.samples {
 		s.mix(dst, &rng)
 		return dst
 	}
@@ -81,7 +88,7 @@ func (s Sampler) mix(dst []int32, rng *RNG) {
 			n++
 		}
 	}
-	buffer := append([]int32(nil), dst[:max(s.groups.Buffer, 1)]...)
+	buffer := append([]int32(nil), dst[:max(s.buffer, 1)]...)
 	for i := len(buffer); i < len(dst); i++ { // what is written was read before
 		j := rng.IntN(len(buffer))
 		dst[i-len(buffer)], buffer[j] = buffer[j], dst[i]

@@ -18,7 +18,7 @@ func TestSamplerOrderIsAPermutation(t *testing.T) {
 			for i := rapid.IntRange(1, n).Draw(t, "a shard"); i < n; i += rapid.IntRange(1, n).Draw(t, "a shard") {
 				groups = append(groups, int32(i))
 			}
-			s = s.Grouped(Grouping{groups, rapid.IntRange(0, 5).Draw(t, "lanes"), rapid.IntRange(1, 2*n).Draw(t, "buffer")})
+			s = s.Grouped(Grouping{groups, rapid.IntRange(0, 5).Draw(t, "lanes")}).Mixing(rapid.IntRange(1, 2*n).Draw(t, "buffer"))
 		}
 		order := s.Order(nil, epoch, true)
 		if again := s.Order(make([]int32, 5), epoch, true); !slices.Equal(order, again) {
@@ -74,7 +74,7 @@ func TestSamplerKeepsToShards(t *testing.T) {
 	}
 	first := map[int32]int{}
 	for epoch := range 200 {
-		order := NewSampler(3, shards*each).Grouped(Grouping{groups, 1, buffer}).Order(nil, epoch, true)
+		order := NewSampler(3, shards*each).Grouped(Grouping{groups, 1}).Mixing(buffer).Order(nil, epoch, true)
 		seen := make([]int, shards) // samples of each shard delivered so far
 		begun, moved := 0, 0
 		for n, index := range order {

@@ -89,12 +89,15 @@ func (l *Loader) openable() bool {
 // open starts the next epoch. It shuffles outside the lock: the order it writes
 // is that of an epoch whose last batch has been delivered.
 func (l *Loader) open(w *worker) {
-	n, shuffle := l.opened, l.k.Shuffle
+	n, shuffle, sampler := l.opened, l.k.Shuffle, l.sampler.Mixing(l.k.Mixed())
+	if d, ok := l.dataset.(*Streamed); ok {
+		d.mixing(l.k.Mixed())
+	}
 	order := l.ep[n&1].order
 	l.opening = true
 	l.mu.Unlock()
 	start := l.clock.Now()
-	order = l.sampler.Order(order, n, shuffle)
+	order = sampler.Order(order, n, shuffle)
 	w.record(trace.KindStart, -1, start, l.clock.Now(), 0)
 	l.mu.Lock()
 	l.opening = false

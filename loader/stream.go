@@ -55,6 +55,7 @@ type Streamed struct {
 	kept  store // passed and not asked for
 	taken store // asked for, in case they are again
 	free  [][]byte
+	mixed [2]int // samples that the last two epochs mix at a time
 }
 
 // place is a group of an epoch, or a sample of one.
@@ -76,12 +77,19 @@ func FromStream(s Stream) *Streamed {
 		Stream: s, grouping: s.Grouping(), info: s.Info(), flows: map[place]*flow{},
 		kept: store{samples: map[place]stored{}}, taken: store{samples: map[place]stored{}},
 	}
-	mixed := min(d.grouping.Buffer, d.info.Samples)
-	d.info.Kept = d.info.Bytes/int64(max(1, d.info.Samples))*int64(mixed) + takenBytes
+	d.info.Stream = true
 	return d
 }
 
-// Info is the stream's, and what is kept of it.
+// mixing says how many samples the epoch that begins mixes at a time: as many are kept, or
+// as many as the one before it does, which may go on.
+func (d *Streamed) mixing(buffer int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mixed = [2]int{d.mixed[1], buffer}
+}
+
+// Info is the stream's.
 func (d *Streamed) Info() Info { return d.info }
 
 // Bounds on what is kept, beside the shuffle buffer.
@@ -206,7 +214,7 @@ func (d *Streamed) advance(ctx context.Context, f *flow, s *Sample, group, want,
 		d.mu.Lock()
 		f.at++
 		d.kept.add(place{passed.Epoch, int32(passed.Index)}, stored{passed.Raw, passed.Label, err})
-		for len(d.kept.samples) > d.grouping.Buffer+passedSpare {
+		for len(d.kept.samples) > max(d.mixed[0], d.mixed[1])+passedSpare {
 			d.spare(d.kept.drop())
 		}
 		d.mu.Unlock()

@@ -66,7 +66,7 @@ func TestStreamIsHandedOver(t *testing.T) {
 			set.groups.Starts = append(set.groups.Starts, int32(i))
 			groups++
 		}
-		set.groups.Buffer, set.groups.Lanes = rapid.IntRange(1, 50).Draw(t, "buffer"), rapid.IntRange(1, 4).Draw(t, "lanes")
+		set.groups.Lanes = rapid.IntRange(1, 4).Draw(t, "lanes")
 		stream := &forward{numbers: set}
 		d := FromStream(stream)
 		k := Knobs{BatchSize: rapid.IntRange(1, 9).Draw(t, "batch_size"), Shuffle: rapid.Bool().Draw(t, "shuffle"), InOrder: true}
@@ -81,6 +81,7 @@ func TestStreamIsHandedOver(t *testing.T) {
 				c.PersistentWorkers = rapid.Bool().Draw(t, "persistent_workers")
 			}
 			c.InOrder = rapid.Bool().Draw(t, "in_order")
+			c.ShuffleBuffer = rapid.IntRange(0, 50).Draw(t, "shuffle_buffer")
 			c.ReadsInFlight = rapid.IntRange(0, 3).Draw(t, "reads_in_flight")
 			return c
 		}), 1, 20).Draw(t, "changes")
@@ -136,9 +137,10 @@ func TestStreamIsHandedOver(t *testing.T) {
 // read again.
 func TestStreamKeepsLittle(t *testing.T) {
 	const samples = 5 * passedSpare
-	set := &numbers{samples: samples, groups: Grouping{Starts: []int32{0}, Buffer: 10}}
+	set := &numbers{samples: samples, groups: Grouping{Starts: []int32{0}}}
 	d := FromStream(&forward{numbers: set})
 	defer d.Close()
+	d.mixing(10)
 	for _, i := range []int{samples - 1, 3, samples - 2, 0} {
 		s := Sample{Index: i}
 		if err := d.Read(t.Context(), &s); err != nil || s.Label != int32(i*7) {
@@ -157,7 +159,7 @@ func TestStreamKeepsLittle(t *testing.T) {
 // what was read.
 func TestStreamFails(t *testing.T) {
 	bad := true
-	set := &numbers{samples: 20, groups: Grouping{Starts: []int32{0, 10}, Buffer: 4}}
+	set := &numbers{samples: 20, groups: Grouping{Starts: []int32{0, 10}}}
 	set.onRead = func(_ context.Context, i int) error {
 		if i == 13 && bad {
 			return errors.New("a passing fault")
@@ -204,5 +206,23 @@ func TestStreamFails(t *testing.T) {
 	cancel()
 	if err := d.Read(over, &Sample{Index: 3, Epoch: 9}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestStreamMemory: the plan counts what shuffling keeps of a stream, and nothing of it
+// without shuffling, or for data that is read where it lies.
+func TestStreamMemory(t *testing.T) {
+	info := Info{Samples: 500, H: 1, W: 1, C: 1, Bytes: 500 * 1000}
+	k := Knobs{BatchSize: 1, ShuffleBuffer: 100, Shuffle: true}
+	plain := k.Memory(info, 1).Workers
+	info.Stream = true
+	if got := k.Memory(info, 1).Workers - plain; got != 100*1000+takenBytes {
+		t.Errorf("shuffled: %d bytes", got)
+	}
+	if k.ShuffleBuffer = 0; k.Memory(info, 1).Workers-plain != 500*1000+takenBytes { // all of them: fewer than the default
+		t.Errorf("by default: %d bytes", k.Memory(info, 1).Workers-plain)
+	}
+	if k.Shuffle = false; k.Memory(info, 1).Workers-plain != takenBytes {
+		t.Errorf("unshuffled: %d bytes", k.Memory(info, 1).Workers-plain)
 	}
 }

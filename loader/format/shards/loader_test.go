@@ -18,21 +18,13 @@ import (
 
 const testSide = 8 // of the images after the transform, so that a batch is small
 
-// small is a data set of which samples are testSide pixels wide, and of which so many are
-// mixed at a time.
-type small struct {
-	*Dataset
-	buffer int
-}
+// small is a data set of which samples are testSide pixels wide.
+type small struct{ *Dataset }
 
 func (d small) Info() loader.Info {
 	i := d.Dataset.Info()
 	i.H, i.W = testSide, testSide
 	return i
-}
-
-func (d small) Grouping() loader.Grouping {
-	return loader.Grouping{Starts: d.starts, Buffer: d.buffer}
 }
 
 // smallStream is the same of compressed shards.
@@ -118,11 +110,12 @@ func TestLive(t *testing.T) {
 		asStream := rapid.Bool().Draw(t, "compressed")
 		data := func() loader.Dataset {
 			if asStream {
-				return loader.FromStream(smallStream{Stream{zipped}, small{zipped, buffer}})
+				return loader.FromStream(smallStream{Stream{zipped}, small{zipped}})
 			}
-			return small{packed, buffer}
+			return small{packed}
 		}
 		k := loader.DefaultKnobs()
+		k.ShuffleBuffer = buffer
 		k.BatchSize, k.Shuffle, k.DeviceTransforms = size, true, rapid.Bool().Draw(t, "device_transforms")
 		is := fmt.Sprint(buffer, asStream, k.DeviceTransforms)
 		if inline[is].batches == nil {

@@ -359,12 +359,9 @@ func (d *Dataset) Contents() string {
 	return fmt.Sprintf("%s in %d %s", what, len(d.shards), shards)
 }
 
-// Buffer is how many samples are mixed at a time. WebDataset's users take 1,000 to 10,000.
-const Buffer = 4096
-
 // Grouping are the shards.
 func (d *Dataset) Grouping() loader.Grouping {
-	return loader.Grouping{Starts: d.starts, Buffer: Buffer}
+	return loader.Grouping{Starts: d.starts}
 }
 
 // find is the shard of a sample, and its place in it.

@@ -24,16 +24,13 @@ var (
 	_ loader.Locator = Stream{}
 )
 
-// Of compressed shards: how many are unpacked at a time, each by whichever worker needs it,
-// and how many samples are mixed, which are kept in memory.
-const (
-	streamLanes  = 4
-	streamBuffer = 1024
-)
+// streamLanes is how many compressed shards are unpacked at a time, each by whichever worker
+// needs it.
+const streamLanes = 4
 
 // Grouping are the shards.
 func (d Stream) Grouping() loader.Grouping {
-	return loader.Grouping{Starts: d.starts, Lanes: streamLanes, Buffer: streamBuffer}
+	return loader.Grouping{Starts: d.starts, Lanes: streamLanes}
 }
 
 // Open begins to unpack a shard.
