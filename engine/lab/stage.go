@@ -121,7 +121,7 @@ func (l *Lab) lengthen(s *Stage, p *sweep.Plan, steps int) {
 // grow with the runs.
 const (
 	mostAgain  = 2
-	mostLonger = 10
+	mostLonger = 5
 )
 
 // lacking is how many times as many steps a comparison with the first configuration needs;
