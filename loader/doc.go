@@ -53,6 +53,10 @@
 // is: the order is a function of (seed, epoch) and a sample's randomness one of
 // (seed, epoch, index).
 //
+// Data that lies in a few large files (Grouped) is shuffled near to where it lies: the
+// order depends on shuffle_buffer as well then. Data that can only be read forwards is a
+// Stream; FromStream makes it a Dataset, so that all of this holds for it too.
+//
 // When a load fails (an error or a panic in the data set or the transform), Next
 // returns the error once, when it is that batch's turn; it names the sample. The batch
 // keeps its place, and the next call of Next has it loaded again. So a caller that goes

@@ -105,3 +105,28 @@ func TestErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftArchives: an image folder in which the archives lie that it was unpacked from is
+// one, and shards beside a folder of other things are shards.
+func TestLeftArchives(t *testing.T) {
+	ctx, o := t.Context(), synth.Options{Samples: 20, Test: 10, Seed: 1}
+	dir := t.TempDir()
+	images, packed := filepath.Join(dir, "images"), filepath.Join(dir, "packed")
+	if err := errors.Join(synth.ImageFolder(ctx, images, o), synth.Shards(ctx, packed, o),
+		os.WriteFile(filepath.Join(images, "train", "images.tar"), []byte("an archive"), 0o644),
+		os.Mkdir(filepath.Join(packed, "train", "logs"), 0o755),
+		os.WriteFile(filepath.Join(packed, "train", "logs", "a.txt"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{images: "imagefolder", packed: "shards"} {
+		d, _, err := Open(ctx, path, Options{})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := d.Info().Format; got != want {
+			t.Errorf("%s is %s", path, got)
+		}
+		d.Close()
+	}
+}

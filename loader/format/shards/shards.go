@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -162,6 +163,9 @@ func list(path string, splits []string) (root string, names []string, err error)
 	if err != nil {
 		return "", nil, fault.File(err, "open data", root, mendPath)
 	}
+	if byClass(root, entries) {
+		return "", nil, not
+	}
 	for _, e := range entries {
 		if isShard(e.Name()) && e.Name()[0] != '.' && !e.IsDir() {
 			names = append(names, e.Name())
@@ -176,6 +180,33 @@ func list(path string, splits []string) (root string, names []string, err error)
 		}
 	}
 	return root, names, nil
+}
+
+// byClass reports whether a folder holds folders of samples: an image folder in which the
+// archives lie that it was unpacked from. It looks at a few names of a few folders.
+func byClass(root string, entries []fs.DirEntry) bool {
+	const few = 64
+	looked := 0
+	for _, e := range entries {
+		if !e.IsDir() || e.Name()[0] == '.' {
+			continue
+		}
+		if looked++; looked > few {
+			return false
+		}
+		f, err := os.Open(filepath.Join(root, e.Name()))
+		if err != nil {
+			continue
+		}
+		names, _ := f.Readdirnames(few)
+		_ = f.Close() // it was only read
+		for _, n := range names {
+			if extensions[strings.ToLower(strings.TrimPrefix(filepath.Ext(n), "."))] != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func isDir(p string) bool {

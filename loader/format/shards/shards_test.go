@@ -290,3 +290,45 @@ func TestManyShards(t *testing.T) {
 		t.Errorf("%d shards are open", len(d.files.open))
 	}
 }
+
+// BenchmarkWalk walks over a shard of 1,000 samples of 100 KB, of which it reads the headers.
+func BenchmarkWalk(b *testing.B) {
+	var files []file
+	for i := range 1000 {
+		key := fmt.Sprintf("n%08d/%d", i%10, i)
+		files = append(files, file{key + ".jpg", strings.Repeat("x", 100_000)}, file{key + ".cls", "7"})
+	}
+	path := put(b, b.TempDir(), "s.tar", tarOf(b, files...))
+	f, err := os.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if x, err := walk(&window{r: f, size: st.Size()}); err != nil || len(x.entries) != 1000 {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/sample")
+}
+
+// BenchmarkUnmarshal reads the kept index of as many.
+func BenchmarkUnmarshal(b *testing.B) {
+	x := index{kind: images}
+	for i := range 1000 {
+		x.keys = fmt.Appendf(x.keys, "n%08d/%d", i%10, i)
+		x.entries = append(x.entries, entry{off: int64(i), size: 1, key: uint32(len(x.keys))})
+	}
+	kept := x.marshal(1<<20, time.Unix(1, 0))
+	for b.Loop() {
+		if _, err := unmarshal(kept, 1<<20, time.Unix(1, 0), 1<<20); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/sample")
+}
