@@ -32,8 +32,8 @@ func TestLab(t *testing.T) {
 	if again := gpustall(t, "lab", "--resume", "--out", dir); again.code != 0 || strings.Count(again.stdout, "(measured before)") != strings.Count(r.stdout, " samples/s  util ") {
 		t.Errorf("again: exit %d: %s\n%s", again.code, again.stderr, again.stdout)
 	}
-	for _, args := range [][]string{{"--out", dir}, {"--resume", "--steps", "5", "--out", dir}, {"--resume", "--out", dir + "2"}} {
-		if r := gpustall(t, append([]string{"lab"}, args...)...); r.code != 2 || r.stdout != "" {
+	for _, args := range [][]string{{"lab", "--out", dir}, {"lab", "--resume", "--steps", "5", "--out", dir}, {"lab", "--resume", "--out", dir + "2"}, {"report", dir}} {
+		if r := gpustall(t, args...); r.code != 2 || r.stdout != "" {
 			t.Errorf("%q: exit %d: %s", args, r.code, r.stderr)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/lab"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
@@ -243,6 +244,9 @@ latest. Of a sweep's folder it is made anew from the sessions in it.`,
 			}
 			if sweep.IsFolder(args[0]) {
 				return reportSweep(sweep.Folder(args[0]), format, &out)
+			}
+			if lab.IsFolder(args[0]) {
+				return usageError{fault.New("report", args[0], "it is the folder of a lab, whose report is "+lab.ReportFile, "gpustall lab --resume writes that anew; the folders in stages are sweeps")}
 			}
 			path, err := findSession(args[0])
 			if err != nil {

@@ -28,6 +28,9 @@ type memo struct {
 // maxMemo is the size in bytes beyond which a file is none.
 const maxMemo = 1 << 20
 
+// IsFolder reports whether a lab lies in a folder.
+func IsFolder(dir string) bool { return isFile(filepath.Join(dir, requestFile)) }
+
 // Vacant refuses a folder that holds anything.
 func (l *Lab) Vacant() error {
 	const op = "begin a lab in"
@@ -36,7 +39,7 @@ func (l *Lab) Vacant() error {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return fault.Wrap(err, op, l.Dir, "name another folder with --out")
-	case isFile(filepath.Join(l.Dir, requestFile)):
+	case IsFolder(l.Dir):
 		return fault.New(op, l.Dir, "it holds a lab", "--resume goes on with it; or name another folder with --out")
 	case len(entries) > 0:
 		return fault.New(op, l.Dir, "it holds something else", "name a new folder with --out, or an empty one")
