@@ -1,5 +1,5 @@
-// Command load reads a data set as a training does and prints how fast: samples and
-// seconds, as JSON. The scripts beside it compare that with other loaders.
+// Command load reads a data set as a training does and prints how fast: samples,
+// seconds, and how many of them the processor computed, as JSON. The scripts beside it compare that with other loaders.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"dev.gpustall/loader"
@@ -54,7 +55,7 @@ func load(data string, workers, batch int, seconds float64) error {
 			return err
 		}
 	}
-	samples, start := 0, time.Now()
+	samples, start, worked := 0, time.Now(), cpuTime()
 	for time.Since(start).Seconds() < seconds {
 		n, err := next()
 		if err != nil {
@@ -63,6 +64,15 @@ func load(data string, workers, batch int, seconds float64) error {
 		samples += n
 	}
 	return json.NewEncoder(os.Stdout).Encode(map[string]float64{
-		"samples": float64(samples), "seconds": time.Since(start).Seconds(),
+		"samples": float64(samples), "seconds": time.Since(start).Seconds(), "cpu": (cpuTime() - worked).Seconds(),
 	})
+}
+
+// cpuTime is what the process has computed, in all threads.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
