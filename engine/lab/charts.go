@@ -40,7 +40,7 @@ func (l *Lab) Pictures() []Picture {
 	final, _, _ := l.ends()
 	return []Picture{
 		{workersFile, l.workersSheet(l.stage(Workers))},
-		{dataloaderFile, l.sheet("From the baseline, fix by fix", final, "throughput", "stalls")},
+		{dataloaderFile, l.fixesSheet(final)},
 		{ampFile, l.sheet("Precision", l.stage(Precision), "throughput", "memory")},
 		{accumulationFile, l.sheet("Gradient accumulation (batches x samples of each)", l.stage(Accumulation), "throughput", "memory")},
 		{checkpointingFile, l.sheet("Checkpointing", l.stage(Checkpointing), "throughput", "memory")},
@@ -97,7 +97,7 @@ func (l *Lab) sheet(title string, s *Stage, names ...string) *plot.Sheet {
 		if i == 0 {
 			c.Note += unmeasured(s)
 		}
-		c.Title, _, _ = strings.Cut(c.Title, " by rung")
+		c.Title, _, _ = strings.Cut(c.Title, " by ") // the names below say by what
 		c.Title = strings.TrimSuffix(c.Title, ",")
 		out.Charts = append(out.Charts, c)
 	}
@@ -121,7 +121,7 @@ func (l *Lab) dashboard(s *Stage) *plot.Sheet {
 	out := l.sheet("Optimizations", s, "throughput", "speedup", "memory", "speedup")
 	if s.row(1) == nil {
 		if len(l.Tried) > 0 {
-			out.Charts = l.triedCharts()
+			out.Charts = triedCharts(l.Tried)
 		}
 		return out
 	}
@@ -137,8 +137,21 @@ func (l *Lab) dashboard(s *Stage) *plot.Sheet {
 	return out
 }
 
-// triedCharts are of what was tried, each against the settings kept until then.
-func (l *Lab) triedCharts() []*plot.Chart {
+// fixesSheet has what was kept, rung by rung, and where the time went then. Where nothing was,
+// it has the fixes that were tried.
+func (l *Lab) fixesSheet(s *Stage) *plot.Sheet {
+	out := l.sheet("From the baseline, fix by fix", s, "throughput", "stalls")
+	tried := slices.DeleteFunc(slices.Clone(l.Tried), func(o *Optimization) bool { return o.Stage.Kind != Fix && o.Stage.Kind != Workers })
+	if s.row(1) == nil && len(tried) > 0 {
+		charts := triedCharts(tried)
+		out.Charts = []*plot.Chart{charts[0], charts[3]}
+	}
+	return out
+}
+
+// triedCharts are of what was tried, each against the settings kept until then: throughput,
+// what was kept together, memory, and speed-up.
+func triedCharts(tried []*Optimization) []*plot.Chart {
 	var names []string
 	side := func(name string, colour color.Color) plot.Bars { return plot.Bars{Name: name, Colour: colour} }
 	add := func(b *plot.Bars, e figures.Estimate, text string) {
@@ -148,7 +161,7 @@ func (l *Lab) triedCharts() []*plot.Chart {
 	memory := []plot.Bars{side("before", plot.Orange), side("after", plot.Blue)}
 	gain, together := side("speed-up", plot.Blue), side("speed-up", plot.Blue)
 	product := 1.0
-	for _, o := range l.Tried {
+	for _, o := range tried {
 		names = append(names, figures.Line(o.Name))
 		for i, r := range []*sweep.Result{o.before(), o.row()} {
 			rate, held, text := figures.Rough(math.NaN()), math.NaN(), "-"
