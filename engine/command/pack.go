@@ -46,7 +46,7 @@ a packing that was stopped or killed, and makes the same bytes.`,
 
 // pack packs the splits of a folder.
 func pack(parent context.Context, from, to string, o shards.PackOptions) error {
-	if rel, err := filepath.Rel(from, to); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+	if liesIn(from, to) {
 		return usageError{fault.New("pack into", to, "it lies in the folder that is packed", "choose another folder")}
 	}
 	train, err := imagefolder.Open(from)
@@ -95,6 +95,14 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 		}
 	}
 	return say(os.Stdout, "train    gpustall run --data %s\n", to)
+}
+
+// liesIn reports whether to is from, or lies in it.
+func liesIn(from, to string) bool {
+	from, ferr := filepath.Abs(from)
+	to, terr := filepath.Abs(to)
+	rel, err := filepath.Rel(from, to)
+	return errors.Join(ferr, terr, err) == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // wrote says what a packing made of a split.
