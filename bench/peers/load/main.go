@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command load reads a data set as a training does and prints how fast: samples,
 // seconds, and how many of them the processor computed, as JSON. The scripts beside it compare that with other loaders.
 package main
