@@ -153,7 +153,7 @@ func (l *Lab) runs(ctx context.Context, s *Stage, p *sweep.Plan) (err error) {
 	if row := &s.Results.Rows[0]; !row.Measured() {
 		return fault.New("run", "the lab's "+s.Title, row.Failed, "mend it, and go on with --resume")
 	}
-	return nil
+	return l.Save() // what was spent, should nobody be left to write it down in the end
 }
 
 // other are the sentences that another list has not.
