@@ -7,7 +7,8 @@
 // device shifts, flips and normalises. Given the same generator the two agree.
 // Randomness is drawn in one order on either side, and as often: the crop's row,
 // the crop's column, the flip (for the resized crop: size and shape before the
-// row). The crop comes before the flip.
+// row). The crop comes before the flip. What a resized crop will read of an image it can
+// say before there is one (Needs).
 package transform
 
 // Norm is a normalisation of RGB pixels: (v/255 - Mean) / Std.

@@ -8,6 +8,10 @@
 // in them: libjpeg warns, which few programs hear, and makes something of them, and so
 // does this package, the same up to the damage and nearly the same after it.
 //
+// Of an image a part may be all that is wanted: blocks outside are parsed, and what comes
+// after its last row is not. Where there is C for the processor (Native), it decodes the
+// sequential images and converts most to RGB; what it makes is what Go makes, to the bit.
+//
 // References: ITU-T T.81 (the standard; its sections are named in comments), JFIF
 // 1.02, and for the inverse DCT the paper named there.
 package jpeg
