@@ -82,8 +82,8 @@ var labels = []label{
 	{key: "skipped", short: "SKIP", words: "samples skipped", alarm: true,
 		holds: func(s *trace.Snapshot) bool { return s.Skipped() > 0 },
 		sentence: func(s *trace.Snapshot) string {
-			return fmt.Sprintf("%s could not be loaded and were left out of their batches by on_error=skip, beside %s that the device got",
-				figures.Counted(s.Skipped(), "sample", "samples"), figures.Count(s.Total.Samples))
+			return fmt.Sprintf("%s by on_error=skip, beside %s that the device got",
+				figures.Counted(s.Skipped(), "sample could not be loaded and was left out of its batch", "samples could not be loaded and were left out of their batches"), figures.Count(s.Total.Samples))
 		}},
 	{key: "imported", short: "IMP", words: "imported",
 		holds: func(s *trace.Snapshot) bool { return s.Meta.Imported != "" },

@@ -1,8 +1,8 @@
 package report
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
@@ -19,6 +19,13 @@ func (m *markdown) blame() {
 		m.para("No batch was late, and no sample was timed.")
 		return
 	}
+	apart := slices.ContainsFunc(slices.Concat(b.Batches, b.Samples), func(r stall.Blamed) bool { return len(r.What()) > nameRoom })
+	name := func(r *stall.Blamed) string {
+		if apart {
+			return "-"
+		}
+		return or(r.What(), "-")
+	}
 	if len(b.Batches) == 0 {
 		m.para("No batch was late: the device never waited for one.")
 	} else {
@@ -26,7 +33,7 @@ func (m *markdown) blame() {
 		for i := range b.Batches {
 			r := &b.Batches[i]
 			rows = append(rows, []string{figures.Count(r.Step), r.Who(), figures.Prose.Time(r.Took), or(r.Percentile(), "-"),
-				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), or(sampleName(r), "-"), or(r.Note(), "-")})
+				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), name(r), or(r.Note(), "-")})
 		}
 		m.table(filled(rows))
 	}
@@ -35,9 +42,12 @@ func (m *markdown) blame() {
 		for i := range b.Samples {
 			r := &b.Samples[i]
 			rows = append(rows, []string{figures.Count(r.Step), r.Who(), figures.Prose.Time(r.Took), or(r.Percentile(), "-"),
-				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), sampleName(r), figures.Count(r.Seen)})
+				partOf(r.Split, r.Split.Waiting), partOf(r.Split, r.Split.Blocked), figures.Prose.Time(r.Starved), name(r), figures.Count(r.Seen)})
 		}
 		m.table(filled(rows))
+	}
+	if apart {
+		m.slowest(b)
 	}
 	m.para("The worst of the whole run, by the time in which the device waited for a batch, and by the time that a sample took in its slowest phase; cached batches and those of a change of settings are left out. Rank is the percentile among all batches, or among the slowest samples of all batches. No core is the part in which the worker could have run and had no core; a dash means that it was not measured in that batch. Seen is how often a sample was the slowest of its batch: one that is seen once may have met a busy host, one that is slow again and again is itself to blame. Paths are below the data set's folder.")
 }
@@ -62,18 +72,23 @@ func (m *markdown) skipped() {
 	m.line("")
 }
 
-// sampleName is the end of where a sample lies; all of it is in the summary's JSON.
-func sampleName(r *stall.Blamed) string {
-	const room = 26
-	name := r.What()
-	end, cut := figures.Tail(name, room)
-	if !cut {
-		return name
+// nameRoom is how long the names of samples may be, in bytes, to stand in the tables: they
+// are what leads to a sample, so they are never cut.
+const nameRoom = 14
+
+// slowest lists each step's slowest sample by its whole name.
+func (m *markdown) slowest(b stall.Blame) {
+	m.line("The slowest sample of each of these steps:")
+	m.line("")
+	rows := slices.Concat(b.Batches, b.Samples)
+	slices.SortStableFunc(rows, func(a, b stall.Blamed) int { return cmp.Compare(a.Step, b.Step) })
+	rows = slices.CompactFunc(rows, func(a, b stall.Blamed) bool { return a.Step == b.Step })
+	for i := range rows {
+		if what := rows[i].What(); what != "" {
+			m.line("- step %s: %s", figures.Count(rows[i].Step), what)
+		}
 	}
-	if before := name[:len(name)-len(end)]; (len(before)-len(strings.TrimRight(before, "\\")))%2 == 1 {
-		end = "\\" + end // of an escaped character
-	}
-	return figures.CutMark + end
+	m.line("")
 }
 
 // filled are the columns of a table in which anything stands.
