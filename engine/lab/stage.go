@@ -93,7 +93,7 @@ func (l *Lab) measure(ctx context.Context, k Kind, title string, configs []sweep
 		}
 		longer := int(math.Ceil(1.2 * lacking(s.Results) * float64(p.Steps)))
 		switch {
-		case longer <= p.Steps:
+		case longer <= p.Steps, k == Workers: // of many, the slowest among them, the interval is worth less than the time
 			return s, nil
 		case longer > mostLonger*steps || again == mostAgain:
 			if !l.warned {
