@@ -200,7 +200,7 @@ func (d *Decoder) layout() {
 		need += 64 * c.width * c.lines
 	}
 	if cap(d.planes) < need+ahead {
-		d.planes = make([]byte, need+min(need/4, 1<<20)+ahead) // the next may be somewhat larger
+		d.planes = make([]byte, need+min(need/4, spare)+ahead)
 	}
 	rest := d.planes[:need]
 	for i := range d.comp[:d.comps] {

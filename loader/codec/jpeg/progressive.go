@@ -63,7 +63,7 @@ func (d *Decoder) clearCoefficients() {
 		need += len(d.comp[i].pix)
 	}
 	if cap(d.coefs) < need {
-		d.coefs = make([]int16, need+min(need/4, 1<<20))
+		d.coefs = make([]int16, need+min(need/4, spare))
 	}
 	rest := d.coefs[:need]
 	clear(rest)
