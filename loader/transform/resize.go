@@ -47,6 +47,7 @@ type job struct {
 // bytes after each.
 func (z *resizer) resize(s *loader.Sample, j *job, dst []byte) {
 	n := j.window.w * 3
+	_ = dst[n*j.window.h-1] // C writes without looking
 	if z.set(s, j); z.narrow() {
 		z.nativeRows(j)
 		z.verticalRows(n, dst)
@@ -61,6 +62,7 @@ func (z *resizer) resize(s *loader.Sample, j *job, dst []byte) {
 // normalised is resize with its result normalised.
 func (z *resizer) normalised(s *loader.Sample, j *job, norm *Norm, dst []float32) {
 	n := j.window.w * 3
+	_ = dst[n*j.window.h-1]
 	if z.set(s, j); z.narrow() && norm.divides {
 		z.nativeRows(j)
 		z.normalisedRows(n, norm, dst)

@@ -142,3 +142,26 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestScratch: a result without room is a panic, not a write past its end, and scratch at
+// rest holds nobody's pixels.
+func TestScratch(t *testing.T) {
+	tr, n := ImageNetEval(24), 24*24*3
+	var rng loader.RNG
+	for name, call := range map[string]func(room int){
+		"host":   func(room int) { tr.Host(noise(40, 30), &rng, make([]float32, n)[:room]) },
+		"device": func(room int) { tr.Device(noise(40, 30), &rng, make([]byte, n)[:room], new([4]int32)) },
+	} {
+		panics := func(room int) (did bool) {
+			defer func() { did = recover() != nil }()
+			call(room)
+			return false
+		}
+		if panics(n) || !panics(n-1) {
+			t.Errorf("%s: one value too few is no panic, or the right number is one", name)
+		}
+	}
+	if z := <-tr.free; z.pix != nil {
+		t.Error("scratch holds pixels")
+	}
+}

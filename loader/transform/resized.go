@@ -127,6 +127,7 @@ func (t *ResizedCrop) take() *resizer {
 }
 
 func (t *ResizedCrop) give(z *resizer) {
+	z.pix = nil // the sample's: its worker lets go of large ones
 	select {
 	case t.free <- z:
 	default:
