@@ -89,7 +89,7 @@ func (d *Decoder) RGB(dst []byte) bool {
 		return false // too narrow to interpolate
 	}
 	p := d.Part
-	if n := 3 * p.Dx() * p.Dy(); n == 0 || len(dst) < n {
+	if n := 3 * p.Dx() * p.Dy(); n == 0 || len(dst) < n || !p.In(image.Rect(0, 0, d.Width, d.Height)) {
 		return false
 	}
 	part := C.struct_part{
