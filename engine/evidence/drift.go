@@ -110,7 +110,7 @@ func between(sides *[2]side, distance float64) (shift, variance float64) {
 		sum += moved[i] / error2[i]
 		// The time may drift along a line, or its logarithm may: from end to end of the
 		// stretch the two lie apart by this much at the most.
-		bend := s.Drift.Total * s.Drift.Total / 8
+		bend := max(0, s.Drift.Total*s.Drift.Total-12*s.variance) / 8 // without what noise makes of the slope
 		bent += bend * bend
 	}
 	common, variance := expect(sum/precision, 1/precision, distance)

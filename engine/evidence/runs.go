@@ -20,7 +20,10 @@ import (
 //
 // An interval is the wider of the two: the time-uniform one within the runs, and
 // Student's between them. The number of rounds is chosen before, so the latter need
-// not be time-uniform. With one round there is only the first.
+// not be time-uniform. With one round there is only the first. Where the one within the
+// runs says nothing, because they were short for the host's moods, the rounds alone speak:
+// Student's t of the logarithm of the ratio, a pair a round, which rests on nothing but
+// that rounds are alike.
 type Runs struct {
 	rounds  [][]Stretch // by configuration, then by round; without Steps where a run is missing
 	history History
@@ -122,7 +125,7 @@ func (r *Runs) Rate(i int) figures.Estimate {
 		return e
 	}
 	between := student(r.free) * math.Sqrt(r.spread[0]/float64(n))
-	if known := e.Lo <= e.Hi; !known || between > math.Log(e.Hi/e.Value) {
+	if known := e.Lo <= e.Hi && e.Hi < vague*e.Lo; !known || between > math.Log(e.Hi/e.Value) {
 		return around(e.Value, between)
 	}
 	return e
@@ -130,15 +133,47 @@ func (r *Runs) Rate(i int) figures.Estimate {
 
 // Compare relates configuration b to a.
 func (r *Runs) Compare(a, b int, margin float64) Comparison {
-	c := Compare(r.pooled[a], r.pooled[b], r.history, margin)
+	one, other := r.pooled[a], r.pooled[b]
 	na, nb := count(r.rounds[a]), count(r.rounds[b])
+	if na == nb && na > 1 { // they took turns, so that what drifts moved both alike
+		other.Centre = one.Centre
+	}
+	c := Compare(one, other, r.history, margin)
 	if r.free == 0 || na == 0 || nb == 0 {
 		return c
 	}
 	for q, of := range []*Change{&c.Throughput, &c.Busy} {
 		of.widen(student(r.free)*math.Sqrt(r.spread[q]*(1/float64(na)+1/float64(nb))), margin)
 	}
+	if !c.Throughput.Tells() {
+		c.Throughput.byRounds(r.rounds[b], r.rounds[a], func(s *Stretch) float64 { return s.Step.Mean }, margin)
+	}
+	if !c.Busy.Tells() {
+		c.Busy.byRounds(r.rounds[a], r.rounds[b], func(s *Stretch) float64 { return s.Busy.Mean }, margin)
+	}
 	return c
+}
+
+// byRounds makes the change what the rounds that both have say of the time that of tells,
+// from a to b, unless they say even less.
+func (c *Change) byRounds(a, b []Stretch, of func(*Stretch) float64, margin float64) {
+	n, sum, squares := 0.0, 0.0, 0.0
+	for j := range min(len(a), len(b)) {
+		if x, y := of(&a[j]), of(&b[j]); x > 0 && y > 0 {
+			log := math.Log(y / x)
+			n, sum, squares = n+1, sum+log, squares+log*log
+		}
+	}
+	if n < 2 {
+		return
+	}
+	mean := sum / n
+	half := student(int(n)-1) * math.Sqrt(max(0, squares-n*mean*mean)/(n-1)/n)
+	if c.Ratio > 0 && half >= math.Log(c.Hi/c.Ratio) {
+		return
+	}
+	c.Ratio, c.Lo, c.Hi, c.Missing = math.Exp(mean), math.Exp(mean-half), math.Exp(mean+half), Missing{}
+	c.decide(mean, half, margin)
 }
 
 // Across relates runs of b to runs of a where they were not measured in one sweep:

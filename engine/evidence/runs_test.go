@@ -77,6 +77,54 @@ func TestRunsFind(t *testing.T) {
 	}
 }
 
+// TestRunsOnBusyHost: short runs on a host whose load comes and goes seem to drift
+// steeply. Runs that took turns are compared all the same, when one is many times as fast.
+func TestRunsOnBusyHost(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	at := int64(0)
+	run := func(step float64) Stretch {
+		blocks := make([]Block, 120)
+		load := 0.0
+		for k := range blocks {
+			load = 0.9*load + 0.25*r.NormFloat64()
+			ns := int64(step * math.Exp(load))
+			blocks[k] = Block{Steps: 1, Samples: 64, Active: ns, Busy: ns / 8}
+		}
+		s := Measure(Series{Start: at, Blocks: blocks})
+		at += int64(s.Active) + 2e9
+		return s
+	}
+	var of [2][]Stretch
+	for i := range 3 {
+		for j := range 2 {
+			c := (i + j) % 2 // A B B A A B
+			of[c] = append(of[c], run([]float64{175e6, 20e6}[c]))
+		}
+	}
+	c := NewRuns(of[:]).Compare(0, 1, DefaultMargin).Throughput
+	if c.Answer != Different || c.Lo < 1.5 || c.Hi/c.Lo > 40 {
+		t.Errorf("%v, %+v", &c, c)
+	}
+	wrong := 0
+	const trials = 200
+	for range trials {
+		for i := range of {
+			of[i] = of[i][:0]
+		}
+		for i := range 3 {
+			for j := range 2 {
+				of[(i+j)%2] = append(of[(i+j)%2], run(20e6))
+			}
+		}
+		if NewRuns(of[:]).Compare(0, 1, DefaultMargin).Throughput.Answer == Different {
+			wrong++
+		}
+	}
+	if wrong > trials/20+9 { // 5 % and 3 standard errors
+		t.Errorf("%d of %d comparisons of equal settings say different", wrong, trials)
+	}
+}
+
 func TestStudent(t *testing.T) {
 	for free, want := range map[int]float64{1: 12.706, 2: 4.303, 10: 2.228, 11: 2.201, 20: 2.086, 60: 2.000, 1000: 1.962} {
 		if got := student(free); math.Abs(got-want) > 0.003 {
