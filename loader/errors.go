@@ -26,8 +26,8 @@ var (
 type SampleError struct {
 	Op      string // "read", "decode", "transform", …
 	Dataset string
-	Index   int // of the sample; -1 when no single one is to blame
-	Epoch   int32
+	Index   int    // of the sample; -1 when no single one is to blame
+	Epoch   int32  // from 0
 	Batch   int32  // Batch.Seq
 	Stack   []byte // of a panic
 	Err     error
@@ -39,7 +39,7 @@ func (e *SampleError) Fault() *fault.Error {
 	if e.Index >= 0 {
 		what = fmt.Sprintf("sample %d", e.Index)
 	}
-	return &fault.Error{Op: e.Op, Object: fmt.Sprintf("%s of %s for batch %d of epoch %d", what, fault.Path(e.Dataset), e.Batch, e.Epoch), Err: e.Err}
+	return &fault.Error{Op: e.Op, Object: fmt.Sprintf("%s of %s for batch %d, in epoch %d", what, fault.Path(e.Dataset), e.Batch, e.Epoch+1), Err: e.Err}
 }
 
 func (e *SampleError) Error() string { return e.Fault().Error() }

@@ -106,7 +106,7 @@ func TestSkipAll(t *testing.T) {
 		set, tr := rotten(20, func(int) bool { return true })
 		l := open(t, Options{Dataset: set, Transform: tr, Knobs: Knobs{BatchSize: 4, InOrder: true, NumWorkers: workers, OnError: Skip}})
 		for range 2 {
-			if _, err := l.Next(soon(t)); err == nil || !strings.Contains(err.Error(), "all 20 samples of epoch 0 were skipped") {
+			if _, err := l.Next(soon(t)); err == nil || !strings.Contains(err.Error(), "all 20 samples of epoch 1 were skipped") {
 				t.Errorf("%d workers: %v", workers, err)
 			}
 		}

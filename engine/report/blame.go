@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
@@ -62,12 +63,12 @@ func (m *markdown) skipped() {
 	told := 0
 	for _, note := range m.s.Notes {
 		if note.Level == trace.LevelSkipped {
-			m.line("- %s after the start: %s", figures.Prose.Time(note.T), note.Text)
+			m.line("- %s after the start: %s", figures.Prose.Time(note.T), strings.TrimPrefix(note.Text, "skipped: "))
 			told++
 		}
 	}
-	if more := n - int64(told); more > 0 {
-		m.line("- And %s.", figures.Counted(more, "more", "more"))
+	if n > int64(told) {
+		m.line("- %s in all: each is named once, however many epochs skipped it, and at most 100 are.", figures.Counted(n, "skip", "skips"))
 	}
 	m.line("")
 }
