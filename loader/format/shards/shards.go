@@ -172,6 +172,9 @@ func list(path string, splits []string) (root string, names []string, err error)
 		}
 	}
 	if len(names) == 0 {
+		if err := unfinished(root); err != nil {
+			return "", nil, err
+		}
 		return "", nil, not
 	}
 	for _, n := range names {
