@@ -94,6 +94,9 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 			return err
 		}
 	}
+	if train.Info().T > 0 { // no model here takes frames
+		return say(os.Stdout, "inspect  gpustall data inspect %s\n", to)
+	}
 	return say(os.Stdout, "train    gpustall run --data %s\n", to)
 }
 
