@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"slices"
+
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/figures"
@@ -98,7 +100,9 @@ func (b *blame) columns() []canvas.Column[culprit] {
 	seen := canvas.Column[culprit]{Title: "seen", W: 5, Drop: 4, Right: true, Shown: func() bool { return b.bySample },
 		Cell: func(p *canvas.Pen, r *culprit) { p.Int(canvas.Normal, int64(r.Seen)) }}
 	note := text("note", 14, 6, func(r *culprit) string { return r.Note() })
-	note.Shown = func() bool { return !b.bySample }
+	note.Shown = func() bool { // else its room is better for the samples' names
+		return !b.bySample && slices.ContainsFunc(b.batches, func(r culprit) bool { return r.Note() != "" })
+	}
 	starved := time("starved", 0, func(r *culprit) (int64, bool) { return r.Starved, true })
 	return []canvas.Column[culprit]{
 		{Title: "step", W: 9, Drop: 3, Right: true, Cell: func(p *canvas.Pen, r *culprit) {
