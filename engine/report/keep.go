@@ -81,6 +81,11 @@ var arguments = []struct{ name, byDefault string }{
 	{"timeout", "0"}, {"prefetch_factor", "2"}, {"persistent_workers", "False"}, {"in_order", "True"},
 }
 
+// idle are the values, beside off, with which other knobs do nothing that PyTorch would not.
+var idle = map[string]string{
+	"precision": "fp32", "gradient_accumulation": "1", "reads_in_flight": "1", "shuffle_buffer": "1024", "on_error": "stop",
+}
+
 // DataLoader is PyTorch's line for some settings: what is not its default there, and
 // what is recommended. beside are those that are none of its arguments.
 func DataLoader(knobs, recommended []trace.Knob) (line, beside string) {
@@ -104,8 +109,7 @@ func DataLoader(knobs, recommended []trace.Knob) (line, beside string) {
 		if argument || k.IsInject() || k.Name == "ceiling" || k.Name == "time_ops" {
 			continue
 		}
-		idle := trace.Off(k.Value) || k.Value == "fp32" || k.Name == "gradient_accumulation" && k.Value == "1"
-		if !idle || has(recommended, k.Name) {
+		if !trace.Off(k.Value) && idle[k.Name] != k.Value || has(recommended, k.Name) {
 			others = append(others, k.Name+"="+k.Value)
 		}
 	}

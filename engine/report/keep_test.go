@@ -19,7 +19,7 @@ func knobList(text string) (knobs []trace.Knob) {
 // TestDataLoader: PyTorch's words, what differs from its defaults, and what was
 // recommended.
 func TestDataLoader(t *testing.T) {
-	const plain = "batch_size=1 shuffle=off num_workers=0 prefetch_factor=0 pin_memory=off persistent_workers=off drop_last=off in_order=on timeout=off precision=fp32 capture=off gradient_accumulation=1 time_ops=sampled"
+	const plain = "batch_size=1 shuffle=off num_workers=0 prefetch_factor=0 pin_memory=off persistent_workers=off drop_last=off in_order=on timeout=off precision=fp32 capture=off gradient_accumulation=1 time_ops=sampled reads_in_flight=1 shuffle_buffer=1024 on_error=stop"
 	for _, tt := range []struct{ knobs, recommended, line, beside string }{
 		{"", "", "", ""},
 		{plain, "", "DataLoader(dataset)", ""},
@@ -31,6 +31,7 @@ func TestDataLoader(t *testing.T) {
 			"DataLoader(dataset, batch_size=128, shuffle=True, num_workers=2, drop_last=True, timeout=90.0, prefetch_factor=8, in_order=False)", ""},
 		{"num_workers=1 precision=bf16 device_transforms=on capture=on inject_cpu=50µs ceiling=on", "", "DataLoader(dataset, num_workers=1)",
 			"precision=bf16, device_transforms=on, capture=on"},
+		{"num_workers=1 reads_in_flight=4 on_error=skip", "", "DataLoader(dataset, num_workers=1)", "reads_in_flight=4, on_error=skip"},
 		{"num_workers=1 capture=off", "capture=off", "DataLoader(dataset, num_workers=1)", "capture=off"},
 	} {
 		if line, beside := DataLoader(knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
