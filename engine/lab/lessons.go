@@ -43,7 +43,7 @@ func (l *Lab) recommendations(d *document.Document) {
 	d.Line("- In PyTorch:")
 	d.Fenced(line)
 	if beside != "" {
-		d.Line("- No argument of a DataLoader: %s; the script has them.", beside)
+		d.Line("- No argument of a DataLoader: %s; the script has precision, accumulation, checkpointing and capture.", beside)
 	}
 	d.Line("- A whole training with them: `%s`.", ScriptFile)
 	if o := l.thriftiest(); o != nil {

@@ -296,11 +296,11 @@ func (l *Lab) validation(d *document.Document) {
 		return
 	}
 	d.Para("Everything that was kept, each on top of those before it, measured anew:")
-	rows := [][]string{{"rung", ">samples/s", ">cumulative", ">this rung", ">epoch", ">memory"}}
+	rows := [][]string{{"rung", ">samples/s", ">cumulative", ">this rung", ">memory"}}
 	for i := range s.Results.Rows {
-		cells := []string{sweep.Text(s.Results.Rows[i].Name), "-", "-", "-", "-", "-"}
+		cells := []string{sweep.Text(s.Results.Rows[i].Name), "-", "-", "-", "-"}
 		if r := s.row(i); r != nil {
-			cells = append(cells[:1], figures.Rate(r.Rate.Value), sweep.SpeedUp(&r.Against.Throughput, i == 0), sweep.SpeedUp(&r.Added.Throughput, i == 0), figures.Prose.Time(r.PerEpoch(r.Stats.Active())), held(r.Memory))
+			cells = append(cells[:1], figures.Rate(r.Rate.Value), sweep.SpeedUp(&r.Against.Throughput, i == 0), sweep.SpeedUp(&r.Added.Throughput, i == 0), held(r.Memory))
 		}
 		rows = append(rows, cells)
 	}
