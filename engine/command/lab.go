@@ -81,7 +81,7 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.repeat, "repeat", 3, "runs of each configuration, in turns")
 	fs.StringVar(&f.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
 	fs.StringVar(&f.model, "model", "", "cnn or resnet18 (default: cnn on the cpu, resnet18 elsewhere)")
-	fs.StringVar(&f.data, "data", "", "CIFAR-10 folder or tar.gz, or a folder of images by class (default: synthetic CIFAR-10)")
+	fs.StringVar(&f.data, "data", "", dataHelp)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	f.knobs.add(fs)

@@ -46,11 +46,14 @@ func newOptions(version string) *options {
 	return &options{version: version, fps: 10, theme: "default", interval: 1, ask: questions{budget: experiment.PairedBudget}}
 }
 
+// dataHelp says what --data takes.
+const dataHelp = "CIFAR-10 folder or tar.gz, a folder of images or .npy arrays by class, or one of WebDataset shards (default: synthetic CIFAR-10)"
+
 func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.StringVar(&o.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
 	fs.StringVar(&o.model, "model", "", "cnn or resnet18 (default: cnn on the cpu, resnet18 elsewhere)")
-	fs.StringVar(&o.data, "data", "", "CIFAR-10 folder or tar.gz, a folder of images by class, or one of WebDataset shards (default: synthetic CIFAR-10)")
+	fs.StringVar(&o.data, "data", "", dataHelp)
 	fs.IntVar(&o.epochs, "epochs", 0, "stop after N epochs, 0 for no limit (default: 1 without a screen, unless --steps is given)")
 	fs.IntVar(&o.steps, "steps", 0, "stop after N steps (default: no limit)")
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
