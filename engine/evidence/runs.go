@@ -155,8 +155,11 @@ func (r *Runs) Compare(a, b int, margin float64) Comparison {
 }
 
 // byRounds makes the change what the rounds that both have say of the time that of tells,
-// from a to b, unless they say even less.
+// from a to b, unless they say even less. Steps and time that are missing stay missing.
 func (c *Change) byRounds(a, b []Stretch, of func(*Stretch) float64, margin float64) {
+	if c.Missing.What != Windows && c.Missing.What != Precision {
+		return
+	}
 	n, sum, squares := 0.0, 0.0, 0.0
 	for j := range min(len(a), len(b)) {
 		if x, y := of(&a[j]), of(&b[j]); x > 0 && y > 0 {

@@ -7,9 +7,9 @@ import "math"
 // (0 is none) to Percent.
 //
 // With an interval, the value and both ends are written to the place of the first
-// digit of its half width: what lies below says nothing. Where that would make an
-// end look like "no difference" though it is on one side of it, digits are added
-// until it does not. Without an interval, the value has two significant digits and
+// digit of its half width, or of the distance to the end that is nearer: what lies below
+// says nothing. Where that would make an end look like "no difference" though it is on one
+// side of it, or a ratio like 0, digits are added until it does not. Without an interval, the value has two significant digits and
 // a "~" before it.
 type Estimate struct {
 	Value  float64
@@ -43,10 +43,14 @@ func (e Estimate) place(none float64, finest int) int {
 		return max(last(e.Value, 2), finest)
 	}
 	p := finest
-	if half := (e.Hi - e.Lo) / 2; half > 0 {
+	half := (e.Hi - e.Lo) / 2
+	if near := min(e.Value-e.Lo, e.Hi-e.Value); near > 0 {
+		half = min(half, near)
+	}
+	if half > 0 {
 		p = max(last(half, 1), finest)
 	}
-	for p > finest && (e.Lo != none && round(e.Lo, p) == none || e.Hi != none && round(e.Hi, p) == none) {
+	for p > finest && (e.Lo != none && round(e.Lo, p) == none || e.Hi != none && round(e.Hi, p) == none || none == 1 && e.Lo > 0 && round(e.Lo, p) == 0) {
 		p--
 	}
 	return p
