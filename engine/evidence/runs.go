@@ -146,23 +146,26 @@ func (r *Runs) Compare(a, b int, margin float64) Comparison {
 		of.widen(student(r.free)*math.Sqrt(r.spread[q]*(1/float64(na)+1/float64(nb))), margin)
 	}
 	if !c.Throughput.Tells() {
-		c.Throughput.byRounds(r.rounds[b], r.rounds[a], func(s *Stretch) float64 { return s.Step.Mean }, margin)
+		r.byRounds(&c.Throughput, b, a, func(s *Stretch) *Level { return &s.Step }, margin)
 	}
 	if !c.Busy.Tells() {
-		c.Busy.byRounds(r.rounds[a], r.rounds[b], func(s *Stretch) float64 { return s.Busy.Mean }, margin)
+		r.byRounds(&c.Busy, a, b, func(s *Stretch) *Level { return &s.Busy }, margin)
 	}
 	return c
 }
 
-// byRounds makes the change what the rounds that both have say of the time that of tells,
-// from a to b, unless they say even less. Steps and time that are missing stay missing.
-func (c *Change) byRounds(a, b []Stretch, of func(*Stretch) float64, margin float64) {
+// byRounds makes c what the rounds that a and b both have say of a time of theirs, from a
+// to b, unless they say even less. It is no surer than the steps of all runs would be if
+// they hung together no longer than each run alone shows: two rounds may agree by chance.
+// Steps and time that are missing stay missing.
+func (r *Runs) byRounds(c *Change, a, b int, of func(*Stretch) *Level, margin float64) {
 	if c.Missing.What != Windows && c.Missing.What != Precision {
 		return
 	}
 	n, sum, squares := 0.0, 0.0, 0.0
-	for j := range min(len(a), len(b)) {
-		if x, y := of(&a[j]), of(&b[j]); x > 0 && y > 0 {
+	for j := range min(len(r.rounds[a]), len(r.rounds[b])) {
+		x, y := of(&r.rounds[a][j]).Mean, of(&r.rounds[b][j]).Mean
+		if x > 0 && y > 0 {
 			log := math.Log(y / x)
 			n, sum, squares = n+1, sum+log, squares+log*log
 		}
@@ -172,6 +175,8 @@ func (c *Change) byRounds(a, b []Stretch, of func(*Stretch) float64, margin floa
 	}
 	mean := sum / n
 	half := student(int(n)-1) * math.Sqrt(max(0, squares-n*mean*mean)/(n-1)/n)
+	within := of(&r.pooled[a]).error2(r.pooled[a].Blocks) + of(&r.pooled[b]).error2(r.pooled[b].Blocks)
+	half = max(half, normal*math.Sqrt(within))
 	if c.Ratio > 0 && half >= math.Log(c.Hi/c.Ratio) {
 		return
 	}
@@ -222,13 +227,16 @@ func (c *Change) widen(half, margin float64) {
 // quantiles are Student's at 97.5 % for 1 to 10 degrees of freedom.
 var quantiles = [...]float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228}
 
+// normal is the normal distribution's quantile at 97.5 %.
+const normal = 1.959964
+
 // student is Student's quantile at 97.5 %, beyond the table by the first terms of its
 // expansion about the normal one (Abramowitz and Stegun, 26.7.5).
 func student(free int) float64 {
 	if free <= len(quantiles) {
 		return quantiles[free-1]
 	}
-	const z = 1.959964
+	const z = normal
 	n := float64(free)
 	return z + (z*z*z+z)/(4*n) + (5*math.Pow(z, 5)+16*z*z*z+3*z)/(96*n*n)
 }
