@@ -47,7 +47,11 @@ func (e *SampleError) Error() string { return e.Fault().Error() }
 // Unwrap returns the cause.
 func (e *SampleError) Unwrap() error { return e.Err }
 
-func (w *worker) failure(s *slot, err error, stack []byte) error {
+// failure is err as the error of the sample at hand, unless it is a sample's already.
+func (w *worker) failure(s *slot, err error, stack []byte) *SampleError {
+	if e, ok := errors.AsType[*SampleError](err); ok {
+		return e
+	}
 	return &SampleError{
 		Op: w.op, Dataset: w.l.info.Name, Index: int(w.index.Load()), Epoch: s.Epoch, Batch: s.Seq, Stack: stack, Err: err,
 	}

@@ -179,6 +179,25 @@ func open(t testing.TB, o Options) *Loader {
 	return l
 }
 
+// drain takes what is left of l until its end, and checks it.
+func drain(t testing.TB, ctx context.Context, l *Loader, seed int64, each func(*Batch)) {
+	t.Helper()
+	for {
+		b, err := l.Next(ctx)
+		if err == ErrEnd { //nolint:errorlint // as it is
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkContent(b, seed); err != nil {
+			t.Error(err)
+		}
+		each(b)
+		b.Release()
+	}
+}
+
 func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)

@@ -74,9 +74,9 @@ type Loader struct {
 	failed *slot   // its error was returned last
 	scrap  []*slot // no longer slots; their memory is to be freed
 
-	skipped      int   // samples
-	firstSkipped error // why the first was
-	told         []int // their indices, of those named in the session
+	skipped      int          // samples
+	firstSkipped *SampleError // why the first was
+	told         []int        // their indices, of those named in the session
 
 	// Workers.
 	workers  [maxWorkers]*worker

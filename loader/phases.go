@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -31,11 +30,10 @@ func (w *worker) load(ctx context.Context, s *slot) (err error) {
 	if err := w.prepare(s); err != nil {
 		return err
 	}
-	err = w.fill(ctx, s)
-	if _, told := errors.AsType[*SampleError](err); err != nil && !told {
+	if err := w.fill(ctx, s); err != nil {
 		return w.failure(s, err, nil)
 	}
-	return err
+	return nil
 }
 
 // prepare gives the slot memory that fits and the indices of its samples.

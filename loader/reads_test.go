@@ -32,20 +32,7 @@ func TestReadsInFlight(t *testing.T) {
 				BatchSize: 64, InOrder: true, NumWorkers: c.workers, PrefetchFactor: min(1, c.workers), ReadsInFlight: c.reads,
 			}})
 			var got []int32
-			for {
-				b, err := l.Next(t.Context())
-				if err == ErrEnd { //nolint:errorlint // as it is
-					break
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := checkContent(b, 3); err != nil {
-					t.Error(err)
-				}
-				got = append(got, b.Samples...)
-				b.Release()
-			}
+			drain(t, t.Context(), l, 3, func(b *Batch) { got = append(got, b.Samples...) })
 			took, want := time.Since(start), 128*time.Millisecond/time.Duration(c.most)
 			if len(got) != 128 || !slices.IsSorted(got) || int(most.Load()) != c.most || took != max(want, 128/64*time.Millisecond/time.Duration(max(1, c.workers))) {
 				t.Errorf("%+v: %d samples in %v with %d reads at once, want %v", c, len(got), took, most.Load(), want)
@@ -81,17 +68,7 @@ func TestReadsFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		for {
-			b, err := l.Next(soon(t))
-			if err == ErrEnd { //nolint:errorlint // as it is
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			n += b.N
-			b.Release()
-		}
+		drain(t, soon(t), l, 0, func(b *Batch) { n += b.N })
 		if n != 38 || l.Stats().Skipped != 2 {
 			t.Errorf("%s: %d samples delivered, %d skipped", how, n, l.Stats().Skipped)
 		}

@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -73,10 +72,7 @@ func (w *worker) skip(ctx context.Context, s *slot, err error) bool {
 	if at < 0 { // no single sample is to blame
 		return false
 	}
-	if _, ok := errors.AsType[*SampleError](err); !ok {
-		err = w.failure(s, err, nil)
-	}
-	s.skipped = append(s.skipped, err)
+	s.skipped = append(s.skipped, w.failure(s, err, nil))
 	s.Samples = slices.Delete(s.Samples, at, at+1)
 	s.N--
 	return true
@@ -106,16 +102,12 @@ func (l *Loader) tell(s *slot) {
 	}
 	for _, err := range s.skipped {
 		l.skipped++
-		index := -1
-		if e, ok := errors.AsType[*SampleError](err); ok {
-			index = e.Index
-		}
-		if len(l.told) == mostTold || slices.Contains(l.told, index) {
+		if len(l.told) == mostTold || slices.Contains(l.told, err.Index) {
 			continue
 		}
-		l.told = append(l.told, index)
+		l.told = append(l.told, err.Index)
 		if l.rec != nil {
-			l.rec.Note(trace.LevelSkipped, "skipped: "+err.Error()+l.where(index, err))
+			l.rec.Note(trace.LevelSkipped, "skipped: "+err.Error()+l.where(err))
 		}
 	}
 	if l.firstSkipped == nil {
@@ -124,14 +116,14 @@ func (l *Loader) tell(s *slot) {
 	s.skipped = s.skipped[:0]
 }
 
-// where is the place of a sample, in parentheses, if the data set knows it and err does
-// not name it.
-func (l *Loader) where(index int, err error) string {
+// where is the place of an error's sample, in parentheses, if the data set knows it and the
+// error does not name it.
+func (l *Loader) where(err *SampleError) string {
 	set, ok := l.dataset.(Locator)
 	if !ok {
 		return ""
 	}
-	at := fault.Path(set.Locate(index))
+	at := fault.Path(set.Locate(err.Index))
 	if strings.Contains(err.Error(), at) {
 		return ""
 	}

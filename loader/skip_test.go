@@ -60,21 +60,10 @@ func TestSkip(t *testing.T) {
 				}})
 				var got []int32
 				var sums []string
-				for {
-					b, err := l.Next(soon(t))
-					if err == ErrEnd { //nolint:errorlint // as it is
-						break
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := checkContent(b, 5); err != nil {
-						t.Fatal(err)
-					}
+				drain(t, soon(t), l, 5, func(b *Batch) {
 					got = append(got, b.Samples...)
 					sums = append(sums, fmt.Sprintf("%d:%d:%x", b.Epoch, b.N, maphash.Bytes(key, b.Host)))
-					b.Release()
-				}
+				})
 				skipped := 0
 				var all []int32
 				for range epochs {

@@ -31,7 +31,7 @@ type slot struct {
 	// What to do about samples that cannot be loaded, and the errors of those left out.
 	onError OnError
 	reads   int // in flight
-	skipped []error
+	skipped []*SampleError
 	pin     bool // wanted
 	keep    bool // for the ceiling, when it is released
 	size    int  // samples that the memory is to have room for: batch_size, even when the batch is short
