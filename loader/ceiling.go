@@ -9,7 +9,8 @@ import "dev.gpustall/engine/trace"
 
 // full reports whether the next batch of e will be as large as batches get.
 func (l *Loader) full(e *epoch) bool {
-	return e.left() >= min(l.k.BatchSize, l.info.Samples)
+	full := min(l.k.BatchSize, l.info.Samples)
+	return e.next(full) >= full
 }
 
 // saturated reports whether the next batch is the ceiling's to serve, so that no

@@ -28,6 +28,9 @@ type Options struct {
 	// num_workers x prefetch_factor, so that Next cannot wait for a Release that
 	// only its caller can do. 0 means 1.
 	Hold int
+	// Start is where an earlier loader of the same data and seed left off; nil is the
+	// beginning.
+	Start *Position
 }
 
 // Loader delivers a data set as batches, epoch after epoch. Next is for one
@@ -59,7 +62,8 @@ type Loader struct {
 	// Epochs: current is being delivered; those before opened have an order.
 	ep              [2]epoch // by parity
 	current, opened int
-	opening         bool // someone is shuffling
+	opening         bool      // someone is shuffling
+	start           *Position // of the epoch that is yet to be opened; nil once it is, and without one
 	seq             int32
 
 	// Slots.
@@ -131,6 +135,11 @@ func New(o Options) (*Loader, error) {
 	if err := o.Knobs.check(info); err != nil {
 		return nil, err
 	}
+	if o.Start != nil {
+		if err := o.Start.check(info); err != nil {
+			return nil, err
+		}
+	}
 	l := &Loader{
 		dataset: o.Dataset, transform: o.Transform, info: info, sampler: NewSampler(o.Seed, info.Samples),
 		seed: o.Seed, alloc: o.Alloc, pins: o.Alloc != nil && o.PinNote == "", epochs: o.Epochs,
@@ -142,6 +151,10 @@ func New(o Options) (*Loader, error) {
 	l.cropper, _ = o.Transform.(Cropper)
 	if g, ok := o.Dataset.(Grouped); ok {
 		l.sampler = l.sampler.Grouped(g.Grouping())
+	}
+	if o.Start != nil {
+		from := *o.Start
+		l.start, l.current, l.opened = &from, from.Epoch, from.Epoch
 	}
 	l.nextDone.L = &l.mu
 	l.ctx, l.cancel = context.WithCancel(context.Background())

@@ -106,6 +106,11 @@ type epoch struct {
 	pending   int   // batches cut and not yet delivered
 	delivered int   // batches
 	closed    bool  // every batch has been cut
+
+	shuffle bool // as it was ordered ...
+	mixed   int  // ... and mixed
+	again   []At // cut before the loader was started, and not delivered: they go first
+	before  bool // some of it was delivered before the loader was started
 }
 
 func (e *epoch) left() int { return len(e.order) - e.pos }
@@ -114,14 +119,34 @@ func (e *epoch) left() int { return len(e.order) - e.pos }
 // stands for. The rest of the epoch is dropped here when it is to be dropped, so
 // that it is known at delivery whether another batch follows.
 func (e *epoch) cut(s *slot, size int, dropLast bool) []int32 {
-	n := min(size, e.left())
-	s.Index, s.Pos, s.N = e.index, e.pos, n
-	order := e.order[e.pos : e.pos+n]
-	e.pos += n
+	n := e.next(size)
+	at := e.pos
+	if len(e.again) > 0 {
+		at = e.again[0].From
+		if e.again[0].From += n; e.again[0].From == e.again[0].To {
+			e.again = e.again[1:]
+		}
+	} else {
+		e.pos += n
+	}
+	s.Index, s.Pos, s.N = e.index, at, n
 	e.index++
 	e.pending++
-	e.closed = e.left() == 0 || dropLast && e.left() < size
-	return order
+	e.finish(size, dropLast)
+	return e.order[at : at+n]
+}
+
+// next is how many samples the next batch will have.
+func (e *epoch) next(size int) int {
+	if len(e.again) > 0 {
+		return min(size, e.again[0].To-e.again[0].From)
+	}
+	return min(size, e.left())
+}
+
+// finish notes when nothing of the epoch is left to be cut.
+func (e *epoch) finish(size int, dropLast bool) {
+	e.closed = len(e.again) == 0 && (e.left() == 0 || dropLast && e.left() < size)
 }
 
 // RNG is a small deterministic generator (SplitMix64: Steele, Lea and Flood,

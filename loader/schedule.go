@@ -89,19 +89,33 @@ func (l *Loader) openable() bool {
 // open starts the next epoch. It shuffles outside the lock: the order it writes
 // is that of an epoch whose last batch has been delivered.
 func (l *Loader) open(w *worker) {
-	n, shuffle, sampler := l.opened, l.k.Shuffle, l.sampler.Mixing(l.k.Mixed())
-	if d, ok := l.dataset.(*Streamed); ok {
-		d.mixing(l.k.Mixed())
+	n, shuffle, mixed, from := l.opened, l.k.Shuffle, l.mixes(), l.start
+	if from != nil && from.Epoch == n {
+		shuffle, mixed = from.Shuffle, from.Mixed
+	} else {
+		from = nil
+	}
+	sampler := l.sampler.Mixing(mixed)
+	stream, _ := l.dataset.(*Streamed)
+	if stream != nil {
+		stream.mixing(mixed)
 	}
 	order := l.ep[n&1].order
 	l.opening = true
 	l.mu.Unlock()
 	start := l.clock.Now()
 	order = sampler.Order(order, n, shuffle)
+	if from != nil && stream != nil {
+		stream.passed(int32(n), from.passed(order))
+	}
 	w.record(trace.KindStart, -1, start, l.clock.Now(), 0)
 	l.mu.Lock()
 	l.opening = false
-	l.ep[n&1] = epoch{order: order}
+	l.ep[n&1] = epoch{order: order, shuffle: shuffle, mixed: mixed}
+	if from != nil {
+		l.ep[n&1].resume(from)
+		l.start = nil
+	}
 	l.opened++
 	l.reconcile()
 	l.wakeAll()

@@ -142,7 +142,7 @@ func (l *Loader) discard(s *slot) {
 // barren ends the loader's work after an epoch of which no sample could be loaded: the
 // next would be the same, for ever. Called with mu held.
 func (l *Loader) barren(e *epoch) {
-	if e.pos > 0 && e.delivered == 0 && l.firstSkipped != nil && l.broken == nil {
+	if e.pos > 0 && e.delivered == 0 && !e.before && l.firstSkipped != nil && l.broken == nil {
 		l.broke(fault.New("load", l.info.Name, fmt.Sprintf("all %d samples of epoch %d were skipped by on_error=skip; first: %v", e.pos, l.current+1, l.firstSkipped),
 			"check the data, or see each error with on_error=stop"))
 	}

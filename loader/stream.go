@@ -56,6 +56,7 @@ type Streamed struct {
 	taken store // asked for, in case they are again
 	free  [][]byte
 	mixed [2]int // samples that the last two epochs mix at a time
+	over  delivered
 }
 
 // place is a group of an epoch, or a sample of one.
@@ -87,6 +88,25 @@ func (d *Streamed) mixing(buffer int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mixed = [2]int{d.mixed[1], buffer}
+}
+
+// delivered are samples of an epoch that nobody will ask for: they were delivered before the
+// loader was started.
+type delivered struct {
+	epoch int32
+	of    []bool // by index; nil when there are none
+}
+
+func (o *delivered) has(at place) bool { return o.of != nil && at.epoch == o.epoch && o.of[at.index] }
+
+// passed says which samples of an epoch were delivered.
+func (d *Streamed) passed(epoch int32, samples []int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = delivered{epoch, make([]bool, d.info.Samples)}
+	for _, i := range samples {
+		d.over.of[i] = true
+	}
 }
 
 // Info is the stream's.
@@ -148,6 +168,9 @@ func (d *Streamed) forget(epoch int32) {
 			f.close()
 			delete(d.flows, at)
 		}
+	}
+	if d.over.epoch < epoch {
+		d.over.of = nil
 	}
 	d.kept.forget(epoch)
 	d.taken.forget(epoch)
@@ -213,6 +236,11 @@ func (d *Streamed) advance(ctx context.Context, f *flow, s *Sample, group, want,
 		}
 		d.mu.Lock()
 		f.at++
+		if d.over.has(place{passed.Epoch, int32(passed.Index)}) {
+			d.spare(passed.Raw)
+			d.mu.Unlock()
+			continue
+		}
 		d.kept.add(place{passed.Epoch, int32(passed.Index)}, stored{passed.Raw, passed.Label, err})
 		for len(d.kept.samples) > max(d.mixed[0], d.mixed[1])+passedSpare {
 			d.spare(d.kept.drop())

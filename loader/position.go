@@ -1,0 +1,112 @@
+package loader
+
+import (
+	"fmt"
+
+	"dev.gpustall/engine/fault"
+)
+
+// Position is how far a loader has come: what Next has returned is behind it, all else
+// before it. A loader that starts at a position delivers what is left of the epoch, in the
+// same order and cut into the same batches, as long as batch_size is the same, and then the
+// epochs after it. It says nothing of the seed and the data, which are the caller's to keep.
+type Position struct {
+	Samples int  `json:"samples"`         // of the data set: of another one the position means nothing
+	Epoch   int  `json:"epoch"`           // from 0
+	Place   int  `json:"place"`           // in the epoch's order: what lies before it was cut into batches ...
+	Again   []At `json:"again,omitempty"` // ... of which these were not delivered, and go first
+
+	// How the epoch is shuffled, which knobs that change meanwhile do not change.
+	Shuffle bool `json:"shuffle"`
+	Mixed   int  `json:"mixed,omitempty"` // samples that are mixed at a time, where they lie in shards
+}
+
+// At is a batch as places in the epoch's order.
+type At struct {
+	From int `json:"from"`
+	To   int `json:"to"` // behind its last
+}
+
+// Position tells how far the loader has come. Between two calls of Next it is exact; while
+// one goes on, its batch may be on either side.
+func (l *Loader) Position() Position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := Position{Samples: l.info.Samples, Epoch: l.current}
+	e := &l.ep[l.current&1]
+	if l.opened > l.current && e.closed && e.pending == 0 { // Next has not turned the page yet
+		p.Epoch++
+		e = &l.ep[p.Epoch&1]
+	}
+	switch {
+	case l.opened > p.Epoch:
+		p.Shuffle, p.Mixed, p.Place = e.shuffle, e.mixed, e.pos
+		for s := l.flight.head; s != nil; s = s.links[inFlight].next {
+			if int(s.Epoch) == p.Epoch {
+				p.Again = append(p.Again, At{s.Pos, s.Pos + len(s.order)})
+			}
+		}
+		p.Again = append(p.Again, e.again...)
+	case l.start != nil && l.start.Epoch == p.Epoch: // it has not begun
+		return *l.start
+	default:
+		p.Shuffle, p.Mixed = l.k.Shuffle, l.mixes()
+	}
+	return p
+}
+
+// mixes is how many samples an epoch that begins now mixes at a time; 0 where samples are
+// apart from one another.
+func (l *Loader) mixes() int {
+	if len(l.sampler.groups.Starts) == 0 {
+		return 0
+	}
+	return l.k.Mixed()
+}
+
+// check refuses a position in another data set, or one that nobody wrote.
+func (p *Position) check(info Info) error {
+	refuse := func(reason string) error {
+		return fault.New("go on in", info.Name, reason, "name the data with which the run began, or begin a new run")
+	}
+	if p.Samples != info.Samples {
+		return refuse(fmt.Sprintf("it has %d samples, and the run that is to go on had %d", info.Samples, p.Samples))
+	}
+	bad := p.Epoch < 0 || p.Place < 0 || p.Place > p.Samples || p.Mixed < 0
+	last := 0
+	for _, a := range p.Again {
+		bad = bad || a.From < last || a.To <= a.From || a.To > p.Place
+		last = a.To
+	}
+	if bad {
+		return refuse("the position in it is damaged")
+	}
+	return nil
+}
+
+// Delivered counts the samples of the epoch that are behind the position.
+func (p *Position) Delivered() int {
+	n := p.Place
+	for _, a := range p.Again {
+		n -= a.To - a.From
+	}
+	return n
+}
+
+// resume makes e the epoch that p is in. Called with mu held.
+func (e *epoch) resume(p *Position) {
+	e.pos, e.again = p.Place, append([]At(nil), p.Again...)
+	e.before = p.Delivered() > 0
+	e.finish(0, false)
+}
+
+// passed are the samples of an epoch's order that are behind the position.
+func (p *Position) passed(order []int32) []int32 {
+	out := make([]int32, 0, p.Delivered())
+	from := 0
+	for _, a := range p.Again {
+		out = append(out, order[from:a.From]...)
+		from = a.To
+	}
+	return append(out, order[from:p.Place]...)
+}
