@@ -20,7 +20,7 @@ func (e *Engine) Set(changes []trace.Knob) error {
 			return err
 		}
 	}
-	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.cfg.Dataset.Info())); err != nil {
+	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.samples())); err != nil {
 		return err
 	}
 	if e.cfg.Predict != nil && k != *e.wanted.Load() {

@@ -111,6 +111,9 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
+// samples describes what the loader delivers.
+func (e *Engine) samples() loader.Info { return loader.InfoOf(e.cfg.Dataset, e.cfg.Transform) }
+
 // mendDevice is what there is to do about a device that fails.
 const mendDevice = "run it again; gpustall doctor says what this machine has"
 
@@ -129,7 +132,7 @@ func (e *Engine) prepare() (err error) {
 	mean, std := e.cfg.Transform.Normalisation()
 	e.plans, err = plan.Open(plan.Config{
 		Task: e.cfg.Task, Device: e.dev, Recorder: e.rec, Quiesce: e.finish,
-		Dataset: e.cfg.Dataset.Info(), Hold: Hold, Mean: mean, Std: std,
+		Dataset: e.samples(), Hold: Hold, Mean: mean, Std: std,
 	}, e.applied.Knobs)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func (e *Engine) Foresee(changes []trace.Knob) []plan.Risk {
 			return []plan.Risk{{Grave: true, Text: fault.Explain(err).Reason}}
 		}
 	}
-	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.cfg.Dataset.Info())); err != nil {
+	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.samples())); err != nil {
 		return []plan.Risk{{Grave: true, Text: fault.Explain(err).Reason}}
 	}
 	l := plan.ReadLimits()

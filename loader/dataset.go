@@ -129,6 +129,18 @@ type Transform interface {
 	Normalisation() (mean, std [4]float32)
 }
 
+// Shaper is a transform that makes samples of a size of its own, whatever Dataset.Info says.
+type Shaper interface{ Shape(Info) Info }
+
+// InfoOf describes a data set whose samples go through a transform.
+func InfoOf(d Dataset, t Transform) Info {
+	info := d.Info()
+	if s, ok := t.(Shaper); ok {
+		info = s.Shape(info)
+	}
+	return info
+}
+
 // Cropper is a transform that may read less than a whole image, and knows what before it
 // sees one.
 type Cropper interface {

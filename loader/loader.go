@@ -122,7 +122,7 @@ func New(o Options) (*Loader, error) {
 	if o.Dataset == nil || o.Transform == nil {
 		return nil, errors.New("loader: new: a data set and a transform are needed")
 	}
-	info := o.Dataset.Info()
+	info := InfoOf(o.Dataset, o.Transform)
 	if info.Samples < 1 || info.Samples > math.MaxInt32 {
 		return nil, fault.New("load", info.Name, fmt.Sprintf("it has %d samples", info.Samples), fmt.Sprintf("give it 1 to %d", math.MaxInt32))
 	}

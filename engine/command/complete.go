@@ -32,7 +32,10 @@ func complete(cmd *cobra.Command) {
 				_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}
-		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder", "max-workers", "memory-budget"} {
+		if c.Flags().Lookup(transformSetting) != nil {
+			_ = c.RegisterFlagCompletionFunc(transformSetting, completeTransform)
+		}
+		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder", "max-workers", "memory-budget", flagName(sizeSetting)} {
 			if c.Flags().Lookup(f) != nil {
 				_ = c.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
 			}

@@ -52,7 +52,7 @@ func progressTo(w io.Writer) progressFunc {
 }
 
 // openPath opens a data set of whatever form.
-func openPath(ctx context.Context, path string, progress progressFunc) (loader.Dataset, loader.Transform, error) {
+func openPath(ctx context.Context, path string, images imageFlags, progress progressFunc) (loader.Dataset, loader.Transform, error) {
 	began := time.Now()
 	o := format.Options{Progress: func(done, total int) {
 		if time.Since(began) > time.Second { // most sets are through by then
@@ -62,6 +62,7 @@ func openPath(ctx context.Context, path string, progress progressFunc) (loader.D
 	if checkHome("indexes of shards", cacheVariable, "") == nil {
 		o.Cache = cacheDir()
 	}
+	images.to(&o)
 	return format.Open(ctx, path, o)
 }
 
@@ -93,7 +94,7 @@ var (
 func newData() *cobra.Command {
 	data := &cobra.Command{Use: "data", Short: "Make, pack or inspect data sets", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fault.New("run", "gpustall data", "it needs a command", "choose make, pack or inspect")}
+			return usageError{fault.New("run", "gpustall data", "it needs a command", "choose make, pack, inspect or transforms")}
 		}}
 	var o synth.Options
 	mk := &cobra.Command{
@@ -122,11 +123,11 @@ func newData() *cobra.Command {
 				}
 				return err
 			}
-			return inspect(ctx, args[1])
+			return inspect(ctx, args[1], imageFlags{})
 		},
 	}
 	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder and shards, 200 for clips)")
 	mk.Flags().Int64Var(&o.Seed, "seed", 1, "the same seed gives the same bytes")
-	data.AddCommand(mk, newPack(), newInspect())
+	data.AddCommand(mk, newPack(), newInspect(), newTransforms())
 	return data
 }

@@ -121,6 +121,9 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 // openData opens --data, the workload's records, or the synthetic default.
 func (o *options) openData(ctx context.Context, d *opened, progress progressFunc) (loader.Dataset, loader.Transform, error) {
 	if d.fixed() && o.data == "" {
+		for _, k := range o.images.given() {
+			return nil, nil, refuse("--"+flagName(k.Name), "emu:"+d.preset.Name+" brings its own samples, which are no images", "name images with --data, or leave it out")
+		}
 		ds, err := records.Generate(records.Options{SampleBytes: int(d.preset.Workload.SampleBytes), Seed: o.seed})
 		return ds, records.Transform{}, err
 	}
@@ -131,5 +134,5 @@ func (o *options) openData(ctx context.Context, d *opened, progress progressFunc
 			return nil, nil, err
 		}
 	}
-	return openPath(ctx, path, progress)
+	return openPath(ctx, path, o.images, progress)
 }

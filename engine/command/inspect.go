@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/transform"
 )
 
 // What data inspect reads at the most, whichever is reached first.
@@ -21,7 +22,8 @@ const (
 )
 
 func newInspect() *cobra.Command {
-	return &cobra.Command{
+	var images imageFlags
+	cmd := &cobra.Command{
 		Use:   "inspect PATH",
 		Short: "Say what a data set is, and how fast samples of it are read and decoded",
 		Long: fmt.Sprintf(`Say what a data set is, and read, decode and transform samples spread over it on
@@ -29,26 +31,31 @@ one thread, %d or for %s at the most. Reads are as fast as the page cache
 stands: whether it holds the files cannot be told from here.`, inspectSamples, inspectTime),
 		Args: exactly(1, "a path"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := images.check(); err != nil {
+				return err
+			}
 			ctx, got, stop := untilSignal(cmd.Context(), nil)
 			defer stop()
-			err := inspect(ctx, args[0])
+			err := inspect(ctx, args[0], images)
 			if sig := got(); sig != nil {
 				return sig
 			}
 			return err
 		},
 	}
+	images.add(cmd.Flags())
+	return cmd
 }
 
 // inspect says what a data set is and tries samples of it.
-func inspect(ctx context.Context, path string) error {
-	ds, tf, err := openPath(ctx, path, progressTo(os.Stderr))
+func inspect(ctx context.Context, path string, images imageFlags) error {
+	ds, tf, err := openPath(ctx, path, images, progressTo(os.Stderr))
 	if err != nil {
 		return err
 	}
 	defer ds.Close()
-	i := ds.Info()
-	if err := say(os.Stdout, "%s", holds(path, ds)); err != nil {
+	i := loader.InfoOf(ds, tf)
+	if err := say(os.Stdout, "%s", holds(path, ds, tf, i)); err != nil {
 		return err
 	}
 	tried, broken := try(ctx, ds, tf, inspectSamples, inspectTime)
@@ -59,8 +66,11 @@ func inspect(ctx context.Context, path string) error {
 }
 
 // holds says what a data set is and how large.
-func holds(path string, ds loader.Dataset) string {
-	i := ds.Info()
+func holds(path string, ds loader.Dataset, tf loader.Transform, i loader.Info) string {
+	after := "the transform"
+	if t, ok := tf.(*transform.Pipeline); ok {
+		after = t.String()
+	}
 	kind := ""
 	if i.Synthetic {
 		kind = " [synthetic]"
@@ -84,8 +94,8 @@ func holds(path string, ds loader.Dataset) string {
 	if s, ok := inner.(interface{ Stored() int64 }); ok {
 		stored = fmt.Sprintf(", %s of samples in %s of shards", figures.Prose.Bytes(i.Bytes), figures.Prose.Bytes(s.Stored()))
 	}
-	return fmt.Sprintf("%s%s: %s, %s %s, %s after the transform%s\n",
-		path, kind, form, figures.Counted(i.Samples, "sample", "samples"), classes, i.Shape(), stored)
+	return fmt.Sprintf("%s%s: %s, %s %s, %s after %s%s\n",
+		path, kind, form, figures.Counted(i.Samples, "sample", "samples"), classes, i.Shape(), after, stored)
 }
 
 // trial is what loading some samples on one thread took.
@@ -122,7 +132,7 @@ type stage struct {
 // try loads samples that are spread evenly over the data set, of a stream the first ones,
 // until there are enough of them or the time is over. It stops at one that is broken.
 func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, limit time.Duration) (*trial, error) {
-	info := ds.Info()
+	info := loader.InfoOf(ds, tf)
 	t := &trial{read: stage{name: "read"}, decode: stage{name: "decode"}, transform: stage{name: "transform"}}
 	dst := make([]float32, info.Values())
 	_, t.forwards = ds.(*loader.Streamed)

@@ -23,6 +23,7 @@ import (
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader"
 )
 
 func newLab(version string) *cobra.Command {
@@ -82,6 +83,7 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
 	fs.StringVar(&f.model, "model", "", "cnn or resnet18 (default: cnn on the cpu, resnet18 elsewhere)")
 	fs.StringVar(&f.data, "data", "", dataHelp)
+	f.images.add(fs)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	f.knobs.add(fs)
@@ -140,6 +142,7 @@ func (f *labFlags) base() (base []trace.Knob) {
 	if f.data != "" {
 		add(sweep.Data, f.data)
 	}
+	base = append(base, f.images.given()...)
 	add(sweep.Device, f.device)
 	if f.model != "" {
 		add(sweep.Model, f.model)
@@ -177,11 +180,11 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFu
 	if err := k.Check(d.dev.Info()); err != nil {
 		return usageError{err}
 	}
-	ds, _, err := f.openData(ctx, d, progress)
+	ds, tf, err := f.openData(ctx, d, progress)
 	if err != nil {
 		return err
 	}
-	info := ds.Info()
+	info := loader.InfoOf(ds, tf)
 	model, _, err := f.openModel(d, info)
 	if err = errors.Join(err, ds.Close()); err != nil {
 		return err
@@ -261,7 +264,7 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc)
 
 // named are the flags that were given and that ask for another lab.
 func (f *labFlags) named() (names []string) {
-	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "data", "seed", "lr", trace.GroupInject}
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "data", transformSetting, flagName(sizeSetting), "seed", "lr", trace.GroupInject}
 	for _, k := range f.knobs.flags {
 		all = append(all, flagName(k.row.Name))
 	}

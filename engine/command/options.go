@@ -23,6 +23,7 @@ type options struct {
 	device  string
 	model   string
 	data    string
+	images  imageFlags
 	epochs  int
 	steps   int
 	seed    int64
@@ -54,6 +55,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.StringVar(&o.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
 	fs.StringVar(&o.model, "model", "", "cnn or resnet18 (default: cnn on the cpu, resnet18 elsewhere)")
 	fs.StringVar(&o.data, "data", "", dataHelp)
+	o.images.add(fs)
 	fs.IntVar(&o.epochs, "epochs", 0, "stop after N epochs, 0 for no limit (default: 1 without a screen, unless --steps is given)")
 	fs.IntVar(&o.steps, "steps", 0, "stop after N steps (default: no limit)")
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
@@ -100,6 +102,8 @@ func (o *options) check(*cobra.Command) error {
 		return refuseRate(o.gpuRate)
 	case !(o.interval >= 0.05 && o.interval <= 3600):
 		return refuse(fmt.Sprintf("--interval %g", o.interval), "out of range", "choose 0.05 to 3600 seconds")
+	case o.images.check() != nil:
+		return o.images.check()
 	case o.ask.check() != nil:
 		return o.ask.check()
 	case o.fps < 1 || o.fps > 60:

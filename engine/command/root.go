@@ -30,7 +30,7 @@ func Main(version string) int {
 		}
 	}
 	if err != nil && code < exitSignal && code != exitDiverged {
-		_ = say(os.Stderr, "gpustall: %v\n", err)
+		_ = say(os.Stderr, "gpustall: %v\n%s", err, pointed(err))
 	}
 	return code
 }

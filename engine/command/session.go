@@ -23,6 +23,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/transform"
 )
 
 // run is one training run with everything around it.
@@ -36,6 +37,7 @@ type run struct {
 	engine    *engine.Engine
 	file      string
 	model     string
+	images    string // what is made of images, where that was asked for; empty else
 	own       string // of the device's own defaults, those in force; empty when there is none
 	gauges    *gauges
 	watch     *fileWatch
@@ -84,7 +86,10 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 		return r, fault.Wrap(err, "open data", cmp.Or(o.data, "of the default set"), "check the path given to --data, or make a data set with gpustall data make")
 	}
 	r.dataset = ds
-	info := ds.Info()
+	if t, ok := tf.(*transform.Pipeline); ok && o.images.given() != nil {
+		r.images = "transform: " + t.String()
+	}
+	info := loader.InfoOf(ds, tf)
 	if err = knobs.Loader.Fits(info); err != nil {
 		return r, usageError{err}
 	}
@@ -134,7 +139,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 
 // train runs the engine to its end and closes the run.
 func (r *run) train(ctx context.Context) error {
-	for _, why := range []string{r.device.why, r.own} {
+	for _, why := range []string{r.device.why, r.own, r.images} {
 		if why != "" {
 			r.recorder.Note("info", why)
 		}

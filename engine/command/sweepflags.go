@@ -32,6 +32,7 @@ type sweepFlags struct {
 	devices []string
 	models  []string
 	data    []string
+	images  imageFlags
 	axes    []string // --knob
 	slurm   bool     // the runs are a cluster's ...
 	script  bool     // ... or somebody else submits them
@@ -51,6 +52,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.devices, "device", nil, "auto, cpu, cuda[:N] or emu:PRESET, or several (default: auto)")
 	fs.StringSliceVar(&f.models, "model", nil, "cnn or resnet18, or both (default: as gpustall run)")
 	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
+	f.images.add(fs)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	fs.BoolVar(&f.slurm, "slurm", false, "have a Slurm cluster do the runs, as an sbatch array, and wait for them; --out must be on all nodes")
@@ -158,6 +160,10 @@ func (f *sweepFlags) settings() (base []trace.Knob, axes []sweep.Axis, err error
 		}
 		add(of.name, of.values)
 	}
+	if err := f.images.check(); err != nil {
+		return nil, nil, err
+	}
+	base = append(base, f.images.given()...)
 	if f.seed != 1 {
 		add("seed", []string{strconv.FormatInt(f.seed, 10)})
 	}

@@ -27,6 +27,9 @@ var ErrUnknown = errors.New("no data set of a known form")
 type Options struct {
 	Cache    string                // a folder to keep indexes of shards in; empty: none are kept
 	Progress func(done, total int) // shards walked so far, where they are; may be nil
+
+	Transform string // of images, in transform's language; empty: the usual one
+	Size      int    // of images after the usual transform: height and width; 0: the usual size
 }
 
 // opener opens one split of one form, with the transform for it.
@@ -39,48 +42,86 @@ type kind struct {
 	file        bool   // it may be a single file
 }
 
+// What the forms' images are before the transform.
+var (
+	cifarImages = transform.Input{H: cifar.Side, W: cifar.Side, Constants: transform.CIFAR}
+	anyImages   = transform.Input{Constants: transform.ImageNet}
+)
+
 func kinds() []kind {
 	return []kind{
-		{plain(cifar.Open, transform.CIFARTrain()), plain(cifar.OpenTest, transform.CIFAREval()), cifar.ErrNotCIFAR, true},
-		{sharded(shards.Open, transform.ImageNetTrain(shards.Size)), sharded(shards.OpenTest, transform.ImageNetEval(shards.Size)), shards.ErrNotShards, true},
-		{plain(records.Open, records.Transform{}), nil, records.ErrNotRecords, false},
-		{plain(imagefolder.Open, transform.ImageNetTrain(imagefolder.Size)), plain(imagefolder.OpenTest, transform.ImageNetEval(imagefolder.Size)), imagefolder.ErrNotFolder, false},
+		{plain(cifar.Open, cifarImages, false), plain(cifar.OpenTest, cifarImages, true), cifar.ErrNotCIFAR, true},
+		{sharded(shards.Open, false), sharded(shards.OpenTest, true), shards.ErrNotShards, true},
+		{plain(records.Open, transform.Input{}, false), nil, records.ErrNotRecords, false},
+		{plain(imagefolder.Open, anyImages, false), plain(imagefolder.OpenTest, anyImages, true), imagefolder.ErrNotFolder, false},
 	}
 }
 
 // plain is the opener of a form that needs a path only.
-func plain[D loader.Dataset](open func(string) (D, error), t loader.Transform) opener {
-	return func(_ context.Context, path string, _ Options) (loader.Dataset, loader.Transform, error) {
+func plain[D loader.Dataset](open func(string) (D, error), in transform.Input, eval bool) opener {
+	return func(_ context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
 		d, err := open(path)
 		if err != nil {
 			return nil, nil, err
 		}
-		return d, fitting(d, t), nil
+		return fitting(d, d, in, eval, o)
 	}
 }
 
-// fitting is the transform for arrays where the samples are some, else t.
-func fitting(d loader.Dataset, t loader.Transform) loader.Transform {
-	if a, ok := d.(interface{ Arrays() (npy.Header, bool) }); ok {
+// fitting is a data set with the transform that goes with what it holds: images, arrays or
+// records. It closes the data set when there is none.
+func fitting[D loader.Dataset](d D, holds loader.Dataset, in transform.Input, eval bool, o Options) (loader.Dataset, loader.Transform, error) {
+	var other loader.Transform
+	what := ""
+	if a, ok := holds.(interface{ Arrays() (npy.Header, bool) }); ok {
 		if h, ok := a.Arrays(); ok {
-			return npy.Transform{Type: h.Type}
+			other, what = npy.Transform{Type: h.Type}, "arrays"
 		}
 	}
-	return t
+	if _, ok := holds.(*records.Dataset); ok {
+		other, what = records.Transform{}, "records"
+	}
+	var err error
+	switch {
+	case other == nil:
+		t, cerr := imageTransform(in, eval, o)
+		if cerr == nil {
+			return d, t, nil
+		}
+		err = cerr
+	case o.Transform != "" || o.Size > 0:
+		err = fault.New("transform", fault.Path(d.Info().Path), "it holds "+what+", and transforms are for images", "leave --transform and --image-size out")
+	default:
+		return d, other, nil
+	}
+	return nil, nil, errors.Join(err, d.Close())
 }
 
-// sharded is the opener of shards: of images, for which t is, or of arrays.
-func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset, error), t loader.Transform) opener {
+// imageTransform is the transform that options ask for.
+func imageTransform(in transform.Input, eval bool, o Options) (*transform.Pipeline, error) {
+	text := o.Transform
+	if text == "" {
+		text = transform.Train(in, o.Size)
+	}
+	t, err := transform.Compile(text, in)
+	if err != nil || !eval {
+		return t, err
+	}
+	info := t.Shape(loader.Info{})
+	return transform.Compile(transform.Eval(in, info.H, info.W), in)
+}
+
+// sharded is the opener of shards: of images or of arrays.
+func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset, error), eval bool) opener {
 	return func(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
 		d, err := open(ctx, path, shards.Options{Cache: o.Cache, Progress: o.Progress})
 		if err != nil {
 			return nil, nil, err
 		}
-		t := fitting(d, t)
 		if d.Compressed() {
-			return loader.FromStream(shards.Stream{Dataset: d}), t, nil
+			return fitting(loader.FromStream(shards.Stream{Dataset: d}), d, anyImages, eval, o)
 		}
-		return d, t, nil
+		return fitting(d, d, anyImages, eval, o)
 	}
 }
 

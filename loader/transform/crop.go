@@ -12,14 +12,6 @@ type Crop struct {
 	Flip    float64 // probability of mirroring left to right
 }
 
-// CIFARTrain is the usual CIFAR-10 recipe: crop with padding 4, flip half.
-func CIFARTrain() *Crop {
-	return &Crop{Norm: NewNorm(cifarMean, cifarStd), Padding: 4, Flip: 0.5}
-}
-
-// CIFAREval normalises only.
-func CIFAREval() *Crop { return &Crop{Norm: NewNorm(cifarMean, cifarStd)} }
-
 // draw returns where the output's corner lies in the image, and whether to mirror.
 func (t *Crop) draw(rng *loader.RNG) (dy, dx int, flip bool) {
 	if t.Padding > 0 {
@@ -35,17 +27,22 @@ func (t *Crop) draw(rng *loader.RNG) (dy, dx int, flip bool) {
 // Host writes s.H*s.W*3 normalised values into dst.
 func (t *Crop) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 	dy, dx, flip := t.draw(rng)
-	w := s.W * 3
+	t.write(s.Pixels, s.W, s.H, dy, dx, flip, dst)
+}
+
+// write shifts, mirrors and normalises the pixels of a width x height image.
+func (t *Crop) write(pix []byte, width, height, dy, dx int, flip bool, dst []float32) {
+	w := width * 3
 	// Columns [left,right) of the shifted image lie inside the stored one.
-	left, right := min(max(0, -dx), s.W)*3, max(min(s.W, s.W-dx), 0)*3
-	for i := range s.H {
+	left, right := min(max(0, -dx), width)*3, max(min(width, width-dx), 0)*3
+	for i := range height {
 		out := dst[i*w : (i+1)*w]
 		r := i + dy
-		if r < 0 || r >= s.H || left >= right {
+		if r < 0 || r >= height || left >= right {
 			t.padding(out)
 			continue
 		}
-		in := s.Pixels[r*w+left+dx*3 : r*w+right+dx*3]
+		in := pix[r*w+left+dx*3 : r*w+right+dx*3]
 		if flip {
 			t.padding(out[:w-right])
 			t.mirrored(out[w-right:w-left], in)
@@ -62,8 +59,14 @@ func (t *Crop) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 func (t *Crop) Device(s *loader.Sample, rng *loader.RNG, dst []byte, aug *[4]int32) {
 	dy, dx, flip := t.draw(rng)
 	copy(dst, s.Pixels)
-	*aug = [4]int32{int32(dy), int32(dx), 0, 0}
+	*aug = augmentation(dy, dx, flip)
+}
+
+// augmentation is what the device does, as kernels.Augment takes it.
+func augmentation(dy, dx int, flip bool) [4]int32 {
+	aug := [4]int32{int32(dy), int32(dx), 0, 0}
 	if flip {
 		aug[2] = 1
 	}
+	return aug
 }

@@ -3,8 +3,6 @@ package transform
 import (
 	"encoding/binary"
 	"fmt"
-
-	"dev.gpustall/loader"
 )
 
 // rect is a rectangle of pixels.
@@ -45,7 +43,7 @@ type job struct {
 
 // resize writes the window to dst: first along rows, then along columns, rounding to
 // bytes after each.
-func (z *resizer) resize(s *loader.Sample, j *job, dst []byte) {
+func (z *resizer) resize(s *image, j *job, dst []byte) {
 	n := j.window.w * 3
 	_ = dst[n*j.window.h-1] // C writes without looking
 	if z.set(s, j); z.narrow() {
@@ -60,7 +58,7 @@ func (z *resizer) resize(s *loader.Sample, j *job, dst []byte) {
 }
 
 // normalised is resize with its result normalised.
-func (z *resizer) normalised(s *loader.Sample, j *job, norm *Norm, dst []float32) {
+func (z *resizer) normalised(s *image, j *job, norm *Norm, dst []float32) {
 	n := j.window.w * 3
 	_ = dst[n*j.window.h-1]
 	if z.set(s, j); z.narrow() && norm.divides {
@@ -77,19 +75,19 @@ func (z *resizer) normalised(s *loader.Sample, j *job, norm *Norm, dst []float32
 }
 
 // set computes the filters, and finds what they need of the image.
-func (z *resizer) set(s *loader.Sample, j *job) {
+func (z *resizer) set(s *image, j *job) {
 	z.cols.set(j.c.w, j.w, j.window.x, j.window.w)
 	z.rows.set(j.c.h, j.h, j.window.y, j.window.h)
 	left, right := z.cols.span()
 	top, bottom := z.rows.span()
 	z.src = rect{j.c.x + left, j.c.y + top, right - left, bottom - top}
-	held := s.Held()
+	held := s.held
 	x, y := z.src.x-held.X, z.src.y-held.Y
-	if x < 0 || y < 0 || x+z.src.w > held.W || y+z.src.h > held.H || len(s.Pixels) < 3*held.W*held.H {
+	if x < 0 || y < 0 || x+z.src.w > held.W || y+z.src.h > held.H || len(s.pix) < 3*held.W*held.H {
 		panic(fmt.Sprintf("of an image %+v was decoded, and %+v is to be read", held, z.src))
 	}
 	z.pitch = 3 * held.W
-	z.pix = s.Pixels[y*z.pitch+3*x:]
+	z.pix = s.pix[y*z.pitch+3*x:]
 }
 
 // narrow reports whether C makes the result: there is some, and the filters are such

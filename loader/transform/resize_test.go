@@ -59,7 +59,7 @@ func TestManyTaps(t *testing.T) {
 			s := &loader.Sample{W: size[0], H: size[1], C: 3, Pixels: bytes.Repeat([]byte{v}, 3*size[0]*size[1])}
 			dst := make([]byte, 3*4)
 			var z resizer
-			z.resize(s, &job{c: rect{0, 0, s.W, s.H}, w: 2, h: 2, window: rect{0, 0, 2, 2}}, dst)
+			z.resize(held(s), &job{c: rect{0, 0, s.W, s.H}, w: 2, h: 2, window: rect{0, 0, 2, 2}}, dst)
 			if max(z.cols.size, z.rows.size) <= wide {
 				t.Fatal("not so many taps")
 			}
@@ -106,8 +106,8 @@ func TestNative(t *testing.T) {
 		for i := range got {
 			native = i == 0
 			got[i].bytes, got[i].floats = make([]byte, n), make([]float32, n)
-			z.resize(img, &j, got[i].bytes)
-			z.normalised(img, &j, &norm, got[i].floats)
+			z.resize(held(img), &j, got[i].bytes)
+			z.normalised(held(img), &j, &norm, got[i].floats)
 		}
 		if !bytes.Equal(got[0].bytes, got[1].bytes) || !slices.Equal(got[0].floats, got[1].floats) {
 			t.Fatalf("%d x %d, %+v: C makes something else", img.W, img.H, j)
@@ -118,8 +118,8 @@ func TestNative(t *testing.T) {
 // TestNeeds: of what a transform says it needs it makes what it makes of the whole.
 func TestNeeds(t *testing.T) {
 	img := noise(97, 61)
-	for _, tr := range []*ResizedCrop{ImageNetTrain(24), ImageNetEval(24), ImageNetEval(90)} {
-		want, got := make([]float32, tr.Size*tr.Size*3), make([]float32, tr.Size*tr.Size*3)
+	for _, tr := range []*Pipeline{ImageNetTrain(24), eval(0, 24, ImageNet), eval(0, 90, ImageNet), Must("randomcrop(40,7)|rrc(30)", Input{}), Must("centercrop((20,99))", Input{})} {
+		want, got := make([]float32, tr.h*tr.w*3), make([]float32, tr.h*tr.w*3)
 		less := false
 		for i := range 50 {
 			rng := loader.NewRNG(1, 2, i)
@@ -146,7 +146,7 @@ func TestNeeds(t *testing.T) {
 // TestScratch: a result without room is a panic, not a write past its end, and scratch at
 // rest holds nobody's pixels.
 func TestScratch(t *testing.T) {
-	tr, n := ImageNetEval(24), 24*24*3
+	tr, n := eval(0, 24, ImageNet), 24*24*3
 	var rng loader.RNG
 	for name, call := range map[string]func(room int){
 		"host":   func(room int) { tr.Host(noise(40, 30), &rng, make([]float32, n)[:room]) },
@@ -161,7 +161,7 @@ func TestScratch(t *testing.T) {
 			t.Errorf("%s: one value too few is no panic, or the right number is one", name)
 		}
 	}
-	if z := <-tr.free; z.pix != nil {
+	if z := <-tr.free; z.pix != nil || z.in.pix != nil {
 		t.Error("scratch holds pixels")
 	}
 }

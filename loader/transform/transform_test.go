@@ -13,7 +13,8 @@ import (
 
 var (
 	_ loader.Transform = (*Crop)(nil)
-	_ loader.Transform = (*ResizedCrop)(nil)
+	_ loader.Transform = (*Pipeline)(nil)
+	_ loader.Cropper   = (*Pipeline)(nil)
 )
 
 // noise is the image of testdata/make.py.
@@ -26,6 +27,15 @@ func noise(w, h int) *loader.Sample {
 	}
 	return s
 }
+
+// eval is the recipe without randomness, for images whose side is in (0: any).
+func eval(in, side int, c Constants) *Pipeline {
+	of := Input{H: in, W: in, Constants: c}
+	return Must(Eval(of, side, side), of)
+}
+
+// held is a whole image.
+func held(s *loader.Sample) *image { return &image{s.W, s.H, s.Held(), s.Pixels} }
 
 // augment is what the device does with Device's result (kernels.Augment): output
 // (i,j) of the unflipped image shows input (i+dy,j+dx), zero outside, and the flip
@@ -61,13 +71,13 @@ func TestHostAgreesWithDevice(t *testing.T) {
 		least int // different samples; 1: there is no randomness
 	}{
 		{"cifar train", CIFARTrain(), noise(32, 32), 32, 32, 100},
-		{"cifar eval", CIFAREval(), noise(32, 32), 32, 32, 1},
+		{"cifar eval", eval(32, 32, CIFAR), noise(32, 32), 32, 32, 1},
 		{"padding beyond the image", &Crop{Norm: NewNorm(cifarMean, cifarStd), Padding: 7, Flip: 0.5}, noise(5, 3), 3, 5, 30},
 		{"imagenet train", ImageNetTrain(24), noise(61, 43), 24, 24, 100},
 		{"imagenet train, tiny image", ImageNetTrain(24), noise(1, 1), 24, 24, 1},
 		{"imagenet train, long image", ImageNetTrain(24), noise(200, 3), 24, 24, 2},
-		{"imagenet eval", ImageNetEval(24), noise(61, 43), 24, 24, 1},
-		{"imagenet eval, upright", ImageNetEval(24), noise(20, 77), 24, 24, 1},
+		{"imagenet eval", eval(0, 24, ImageNet), noise(61, 43), 24, 24, 1},
+		{"imagenet eval, upright", eval(0, 24, ImageNet), noise(20, 77), 24, 24, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +140,7 @@ func TestNormValues(t *testing.T) {
 	s := &loader.Sample{H: 1, W: 1, C: 3, Pixels: []byte{0, 128, 255}}
 	dst := make([]float32, 3)
 	rng := loader.NewRNG(0, 0, 0)
-	CIFAREval().Host(s, &rng, dst)
+	Must("normalize(cifar10)", Input{H: 1, W: 1}).Host(s, &rng, dst)
 	for i, want := range []float64{-0.4914 / 0.2023, (128./255 - 0.4822) / 0.1994, (1 - 0.4465) / 0.2010} {
 		if math.Abs(float64(dst[i])-want) > 1e-6 {
 			t.Errorf("channel %d: %v, want %v", i, dst[i], want)
@@ -156,7 +166,7 @@ func TestResizeIsPILs(t *testing.T) {
 	var z resizer
 	for _, c := range cases {
 		out := make([]byte, c.W*c.H*3)
-		z.resize(img, &job{c: rect{c.Crop[0], c.Crop[1], c.Crop[2], c.Crop[3]}, w: c.W, h: c.H, window: rect{0, 0, c.W, c.H}}, out)
+		z.resize(held(img), &job{c: rect{c.Crop[0], c.Crop[1], c.Crop[2], c.Crop[3]}, w: c.W, h: c.H, window: rect{0, 0, c.W, c.H}}, out)
 		if sum := sha256.Sum256(out); hex.EncodeToString(sum[:]) != c.SHA256 {
 			t.Errorf("crop %v to %dx%d differs from PIL's", c.Crop, c.W, c.H)
 		}
@@ -168,9 +178,9 @@ func TestResizeWindow(t *testing.T) {
 	img := noise(61, 43)
 	var z resizer
 	whole := make([]byte, 50*40*3)
-	z.resize(img, &job{c: rect{2, 3, 55, 39}, w: 50, h: 40, window: rect{0, 0, 50, 40}}, whole)
+	z.resize(held(img), &job{c: rect{2, 3, 55, 39}, w: 50, h: 40, window: rect{0, 0, 50, 40}}, whole)
 	part := make([]byte, 20*10*3)
-	z.resize(img, &job{c: rect{2, 3, 55, 39}, w: 50, h: 40, window: rect{13, 17, 20, 10}}, part)
+	z.resize(held(img), &job{c: rect{2, 3, 55, 39}, w: 50, h: 40, window: rect{13, 17, 20, 10}}, part)
 	for y := range 10 {
 		for x := range 60 {
 			if part[y*60+x] != whole[((y+17)*50+13)*3+x] {
@@ -182,12 +192,12 @@ func TestResizeWindow(t *testing.T) {
 
 // TestCropBounds: crops lie inside the image, and their areas and shapes are in range.
 func TestCropBounds(t *testing.T) {
-	tr := ImageNetTrain(224)
+	tr := &randomPart{[2]float64{0.08, 1}, [2]float64{3. / 4, 4. / 3}}
 	for _, size := range [][2]int{{500, 375}, {1, 1}, {3000, 2}, {2, 3000}, {224, 224}} {
 		w, h := size[0], size[1]
 		for i := range 500 {
 			rng := loader.NewRNG(9, 0, i)
-			c := tr.crop(w, h, &rng)
+			c := tr.draw(w, h, &rng)
 			if c.x < 0 || c.y < 0 || c.w < 1 || c.h < 1 || c.x+c.w > w || c.y+c.h > h {
 				t.Fatalf("%dx%d: crop %+v", w, h, c)
 			}

@@ -1,0 +1,95 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader/format"
+	"dev.gpustall/loader/transform"
+)
+
+// imageFlags say what is made of images.
+type imageFlags struct {
+	transform string
+	size      int
+}
+
+// Their names, as settings of sweeps and labs.
+const (
+	transformSetting = "transform"
+	sizeSetting      = "image_size"
+)
+
+func (f *imageFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.transform, transformSetting, "", "what is made of each image, as in 'rrc(224)|hflip|normalize': torchvision's transforms and defaults; gpustall data transforms lists them (default: what suits the data)")
+	fs.IntVar(&f.size, flagName(sizeSetting), 0, "train on N x N pixels, of which a random part is taken: rrc(N)|hflip|normalize (default: 32 of CIFAR-10, 224 of images)")
+}
+
+// check refuses what cannot be done to any image.
+func (f *imageFlags) check() error {
+	if f.size != 0 {
+		if err := transform.Check(fmt.Sprintf("rrc(%d)", f.size)); err != nil {
+			return refuse(fmt.Sprintf("--image-size %d", f.size), "out of range", fmt.Sprintf("choose 1 to %d", transform.MaxSide))
+		}
+		if f.transform != "" {
+			return refuse("--image-size", "--transform is given too, and says the size", "leave one out")
+		}
+	}
+	if f.transform != "" {
+		if err := transform.Check(f.transform); err != nil {
+			return usageError{err}
+		}
+	}
+	return nil
+}
+
+// given are the flags that were given, as settings.
+func (f *imageFlags) given() (out []trace.Knob) {
+	if f.transform != "" {
+		out = append(out, trace.Knob{Name: transformSetting, Value: f.transform})
+	}
+	if f.size != 0 {
+		out = append(out, trace.Knob{Name: sizeSetting, Value: strconv.Itoa(f.size)})
+	}
+	return out
+}
+
+func (f *imageFlags) to(o *format.Options) { o.Transform, o.Size = f.transform, f.size }
+
+// pointed is where in a text an error is, if it says so: the text and a caret, as lines of
+// their own.
+func pointed(err error) string {
+	var at interface{ Caret() string }
+	if !errors.As(err, &at) {
+		return ""
+	}
+	return "  " + strings.ReplaceAll(at.Caret(), "\n", "\n  ") + "\n"
+}
+
+// completeTransform offers the names that the step being typed may have.
+func completeTransform(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return transform.Completions(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// newTransforms lists the transforms.
+func newTransforms() *cobra.Command {
+	return &cobra.Command{
+		Use: "transforms [TEXT]", Short: "List what --transform may be made of, or say what a text of it does",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if err := transform.Check(args[0]); err != nil {
+					return usageError{err}
+				}
+				return say(cmd.OutOrStdout(), "%s is right\n", args[0])
+			}
+			return say(cmd.OutOrStdout(), "--transform takes these, with | between them, as in '%s':\n\n%s\n%s", transform.Example, transform.Help(), transform.Notes)
+		},
+	}
+}

@@ -1,0 +1,254 @@
+package transform
+
+import (
+	"fmt"
+	"math"
+
+	"dev.gpustall/loader"
+)
+
+// normalise marks where floats are made; the pipeline does it.
+type normalise struct {
+	Constants
+	given bool
+}
+
+func (*normalise) shape(h, w int) (int, int)                          { return h, w }
+func (*normalise) words() int                                         { return 0 }
+func (*normalise) draw(w, h int, _ *loader.RNG, _ []int32) (int, int) { return w, h }
+func (*normalise) apply(*scratch, *image, []int32, []byte, int, int)  {}
+
+// randomPart is the part of an image that RandomResizedCrop takes.
+type randomPart struct {
+	scale [2]float64 // of its area to the image's
+	ratio [2]float64 // of its width to its height
+}
+
+// draw is RandomResizedCrop.get_params: ten tries at a random area and shape,
+// then the middle of the image at the nearest shape allowed.
+func (t *randomPart) draw(w, h int, rng *loader.RNG) rect {
+	area := float64(w) * float64(h)
+	lo, hi := math.Log(t.ratio[0]), math.Log(t.ratio[1])
+	for range 10 {
+		a := area * (t.scale[0] + (t.scale[1]-t.scale[0])*rng.Float64())
+		r := math.Exp(lo + (hi-lo)*rng.Float64())
+		cw := int(math.RoundToEven(math.Sqrt(a * r)))
+		ch := int(math.RoundToEven(math.Sqrt(a / r)))
+		if cw > 0 && ch > 0 && cw <= w && ch <= h {
+			y := rng.IntN(h - ch + 1)
+			x := rng.IntN(w - cw + 1)
+			return rect{x, y, cw, ch}
+		}
+	}
+	cw, ch := w, h
+	switch r := float64(w) / float64(h); {
+	case r < t.ratio[0]:
+		ch = min(h, int(math.RoundToEven(float64(w)/t.ratio[0])))
+	case r > t.ratio[1]:
+		cw = min(w, int(math.RoundToEven(float64(h)*t.ratio[1])))
+	}
+	return rect{(w - cw) / 2, (h - ch) / 2, max(cw, 1), max(ch, 1)}
+}
+
+// resample cuts a part out of an image, resizes it, and may cut a window out of that and
+// mirror it: RandomResizedCrop, or Resize with the CenterCrop or RandomCrop behind it.
+// Resizing is bilinear with antialiasing on uint8 pixels, bit by bit as PIL does it.
+type resample struct {
+	crop   *randomPart // nil: the whole image
+	size   [2]int      // height and width, or ...
+	short  bool        // ... the shorter side
+	window *place      // of the result; nil: all of it
+	flip   float64     // probability of mirroring left to right
+}
+
+// join takes over what comes behind, where that costs less than by itself.
+func (t *resample) join(s step) bool {
+	switch s := s.(type) {
+	case *place:
+		if t.window != nil || t.flip > 0 || s.padding > 0 || s.size[0] > t.size[0] || s.size[1] > t.size[1] {
+			return false
+		}
+		t.window = s
+		return true
+	case *flip:
+		if t.flip > 0 || s.vertical {
+			return false
+		}
+		t.flip = s.p
+		return true
+	}
+	return false
+}
+
+func (t *resample) shape(h, w int) (int, int) {
+	if t.window != nil {
+		return t.window.size[0], t.window.size[1]
+	}
+	if t.short && (h == 0 || w == 0) {
+		return 0, 0
+	}
+	rw, rh := t.resized(w, h)
+	return rh, rw
+}
+
+// resized is the size of a w x h part once it is resized.
+func (t *resample) resized(w, h int) (rw, rh int) {
+	if !t.short {
+		return t.size[1], t.size[0]
+	}
+	if w < h {
+		return t.size[0], t.size[0] * h / w
+	}
+	return t.size[0] * w / h, t.size[0]
+}
+
+// The numbers of a resample: the part, its size once resized, the window, and whether it
+// is mirrored.
+const resampleWords = 11
+
+func (t *resample) words() int { return resampleWords }
+
+func (t *resample) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
+	c := rect{0, 0, w, h}
+	if t.crop != nil {
+		c = t.crop.draw(w, h, rng)
+	}
+	rw, rh := t.resized(c.w, c.h)
+	win := rect{0, 0, rw, rh}
+	if t.window != nil {
+		win.y, win.x = t.window.corner(rw, rh, rng)
+		win.h, win.w = t.window.size[0], t.window.size[1]
+	}
+	mirrored := 0
+	if t.flip > 0 && rng.Float64() < t.flip {
+		mirrored = 1
+	}
+	for i, v := range [resampleWords]int{c.x, c.y, c.w, c.h, rw, rh, win.x, win.y, win.w, win.h, mirrored} {
+		p[i] = int32(v)
+	}
+	return win.w, win.h
+}
+
+// sized is the size of the window that draw said.
+func (t *resample) sized(p []int32) (w, h int) { return int(p[8]), int(p[9]) }
+
+// job is what draw said.
+func (t *resample) job(p []int32) job {
+	v := func(i int) int { return int(p[i]) }
+	return job{c: rect{v(0), v(1), v(2), v(3)}, w: v(4), h: v(5), window: rect{v(6), v(7), v(8), v(9)}, mirrored: v(10) != 0}
+}
+
+func (t *resample) apply(z *scratch, in *image, p []int32, dst []byte, _, _ int) {
+	z.work = t.job(p)
+	z.resize(in, &z.work, dst)
+}
+
+// needs returns what of an image is cut out, or what the window is made of.
+func (t *resample) needs(_, _ int, p []int32) loader.Rect {
+	j := t.job(p)
+	left, right := reach(j.c.w, j.w, j.window.x, j.window.w)
+	top, bottom := reach(j.c.h, j.h, j.window.y, j.window.h)
+	return loader.Rect{X: j.c.x + left, Y: j.c.y + top, W: right - left, H: bottom - top}
+}
+
+// place cuts a part of a size out of an image with zero pixels around it: RandomCrop, or
+// CenterCrop. Where the image is too small, there are as many zeros as it lacks.
+type place struct {
+	size    [2]int // height and width
+	padding int
+	random  bool
+}
+
+// refuse says why it cannot be done to images of a size.
+func (t *place) refuse(h, w int) string {
+	if t.random && h > 0 && (h+2*t.padding < t.size[0] || w+2*t.padding < t.size[1]) {
+		return fmt.Sprintf("a part of %dx%d is larger than the image of %dx%d with padding=%d", t.size[0], t.size[1], h, w, t.padding)
+	}
+	return ""
+}
+
+func (t *place) shape(int, int) (int, int) { return t.size[0], t.size[1] }
+func (t *place) words() int                { return 2 }
+
+// corner is where the part's corner lies in a w x h image.
+func (t *place) corner(w, h int, rng *loader.RNG) (y, x int) {
+	if !t.random { // torchvision rounds half to even
+		return int(math.RoundToEven(float64(h-t.size[0]) / 2)), int(math.RoundToEven(float64(w-t.size[1]) / 2))
+	}
+	along := func(n, size int) int {
+		lo, hi := -t.padding, n+t.padding-size
+		if hi < lo {
+			lo, hi = hi, lo
+		}
+		if hi == lo {
+			return lo
+		}
+		return lo + rng.IntN(hi-lo+1)
+	}
+	y = along(h, t.size[0])
+	return y, along(w, t.size[1])
+}
+
+func (t *place) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
+	y, x := t.corner(w, h, rng)
+	p[0], p[1] = int32(y), int32(x)
+	return t.size[1], t.size[0]
+}
+
+func (t *place) apply(_ *scratch, in *image, p []int32, dst []byte, w, h int) {
+	dy, dx := int(p[0]), int(p[1])
+	left, right := min(max(0, -dx), w), max(min(w, in.w-dx), 0)
+	for y := range h {
+		out := dst[y*w*3 : (y+1)*w*3]
+		if r := y + dy; r < 0 || r >= in.h || left >= right {
+			clear(out)
+		} else {
+			clear(out[:left*3])
+			copy(out[left*3:right*3], in.row(left+dx, r, right-left))
+			clear(out[right*3:])
+		}
+	}
+}
+
+// needs returns the part of the image that is kept.
+func (t *place) needs(w, h int, p []int32) loader.Rect {
+	along := func(at, size, n int) (from, to int) {
+		from, to = max(at, 0), min(at+size, n)
+		if from >= to { // none of it: a decoder has to make something
+			return 0, 1
+		}
+		return from, to
+	}
+	top, bottom := along(int(p[0]), t.size[0], h)
+	left, right := along(int(p[1]), t.size[1], w)
+	return loader.Rect{X: left, Y: top, W: right - left, H: bottom - top}
+}
+
+// flip mirrors an image with a probability.
+type flip struct {
+	p        float64
+	vertical bool
+}
+
+func (t *flip) shape(h, w int) (int, int) { return h, w }
+func (t *flip) words() int                { return 1 }
+
+func (t *flip) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
+	if p[0] = 0; rng.Float64() < t.p {
+		p[0] = 1
+	}
+	return w, h
+}
+
+func (t *flip) apply(_ *scratch, in *image, p []int32, dst []byte, w, h int) {
+	for y := range h {
+		from := y
+		if t.vertical && p[0] != 0 {
+			from = h - 1 - y
+		}
+		out := dst[y*w*3 : (y+1)*w*3]
+		if copy(out, in.row(0, from, w)); !t.vertical && p[0] != 0 {
+			mirror(out)
+		}
+	}
+}

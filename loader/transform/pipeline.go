@@ -1,0 +1,368 @@
+package transform
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/loader"
+)
+
+// Input is what a transform is given: RGB images of one size, or of any (0), and the
+// normalisation of their data set.
+type Input struct {
+	H, W      int
+	Constants Constants
+}
+
+// Constants are mean and standard deviation of a data set's pixels, in units of [0,1].
+type Constants struct {
+	mean, std [3]float32
+}
+
+// Of the data sets' training pixels: the constants that everybody's CIFAR-10 and ImageNet
+// recipes use.
+var (
+	CIFAR    = Constants{cifarMean, cifarStd}
+	ImageNet = Constants{imageNetMean, imageNetStd}
+
+	constants = map[string]Constants{"cifar10": CIFAR, "imagenet": ImageNet}
+)
+
+// step is one part of a pipeline. Its random decisions are made first (draw), for all steps
+// in their order, and written down as numbers; whoever carries them out, host or device,
+// has nothing left to decide.
+type step interface {
+	// shape is what images of a size become; 0 is any.
+	shape(h, w int) (int, int)
+	// words is how many numbers draw writes.
+	words() int
+	// draw decides what is done to a w x h image, and how large it will be.
+	draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int)
+	// apply writes what becomes of in to dst, of ow x oh pixels.
+	apply(z *scratch, in *image, p []int32, dst []byte, ow, oh int)
+}
+
+// cropper is a step that may read less than the whole image.
+type cropper interface {
+	step
+	needs(w, h int, p []int32) loader.Rect
+}
+
+// image is RGB pixels, or a part of such an image.
+type image struct {
+	w, h int
+	held loader.Rect // what pix holds
+	pix  []byte
+}
+
+// row returns columns [x, x+n) of row y.
+func (m *image) row(x, y, n int) []byte {
+	at := ((y-m.held.Y)*m.held.W + x - m.held.X) * 3
+	return m.pix[at : at+3*n]
+}
+
+// scratch is what a sample is made with.
+type scratch struct {
+	resizer
+	rng    loader.RNG
+	params []int32
+	in     image // of the step that is at work
+	work   job
+	buf    [2][]byte
+}
+
+// scratches is how many are kept: more workers than that may run, and allocate.
+const scratches = 64
+
+// Pipeline is a transform as it was written. It makes float32 samples of images, or leaves
+// the end of it, crop with padding, flip and normalisation, to the device.
+type Pipeline struct {
+	Crop
+	Text string
+
+	h, w  int // of a sample
+	steps []step
+	words int
+	free  chan *scratch // at rest
+}
+
+// Compile makes a transform of a text.
+func Compile(text string, in Input) (t *Pipeline, err error) {
+	calls, err := read(text)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{text: text}
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case *SyntaxError:
+			t, err = nil, e
+		default:
+			panic(e)
+		}
+	}()
+	t = &Pipeline{Text: text, free: make(chan *scratch, scratches)}
+	norm := Constants{std: [3]float32{1, 1, 1}}
+	h, w := in.H, in.W
+	for i, c := range calls {
+		s := r.resolve(c)
+		if n, ok := s.(*normalise); ok {
+			if i+1 < len(calls) {
+				r.fail(calls[i+1].at, "put normalize at the end", "nothing can come after normalize, which makes floats of the pixels")
+			}
+			if norm = in.Constants; n.given {
+				norm = n.Constants
+			}
+			continue
+		}
+		if s, ok := s.(interface{ refuse(h, w int) string }); ok {
+			if why := s.refuse(h, w); why != "" {
+				r.fail(c.at, "choose another size, or resize before it", "%s: %s", c.name, why)
+			}
+		}
+		h, w = s.shape(h, w)
+		t.add(s)
+	}
+	if h == 0 || w == 0 {
+		r.fail(len(text), "begin with rrc(224), or with resize(256)|centercrop(224)", "the images are of any size and stay so: a batch needs samples of one size")
+	}
+	t.h, t.w = h, w
+	t.Norm = NewNorm(norm.mean, norm.std)
+	t.end(in)
+	for _, s := range t.steps {
+		t.words += s.words()
+	}
+	return t, nil
+}
+
+// Check says what is wrong with a text whatever the images are.
+func Check(text string) error {
+	_, err := Compile(text, Input{H: MaxSide, W: MaxSide})
+	return err
+}
+
+// add adds a step, or makes it a part of the one before.
+func (t *Pipeline) add(s step) {
+	if len(t.steps) > 0 {
+		if r, ok := t.steps[len(t.steps)-1].(*resample); ok && r.join(s) {
+			return
+		}
+	}
+	t.steps = append(t.steps, s)
+}
+
+// end takes what the device can do with the normalisation off the end of the steps: a flip,
+// and before it a crop with padding that keeps the size.
+func (t *Pipeline) end(in Input) {
+	last := func() step {
+		if len(t.steps) == 0 {
+			return nil
+		}
+		return t.steps[len(t.steps)-1]
+	}
+	drop := func() { t.steps = t.steps[:len(t.steps)-1] }
+	switch s := last().(type) {
+	case *flip:
+		if !s.vertical {
+			t.Flip = s.p
+			drop()
+		}
+	case *resample:
+		t.Flip, s.flip = s.flip, 0
+	}
+	if s, ok := last().(*place); ok && s.random {
+		h, w := in.H, in.W
+		for _, before := range t.steps[:len(t.steps)-1] {
+			h, w = before.shape(h, w)
+		}
+		if s.size == [2]int{h, w} {
+			t.Padding = s.padding
+			drop()
+		}
+	}
+}
+
+// Shape is what the transform makes of a data set's samples.
+func (t *Pipeline) Shape(info loader.Info) loader.Info {
+	info.H, info.W, info.C = t.h, t.w, 3
+	return info
+}
+
+// String is the transform as it was written.
+func (t *Pipeline) String() string { return t.Text }
+
+// drawAll decides for all steps; it returns the size of what they make.
+func (t *Pipeline) drawAll(z *scratch, w, h int, rng *loader.RNG) (ow, oh int) {
+	z.params = grow(z.params, t.words)
+	p := z.params
+	for _, s := range t.steps {
+		w, h = s.draw(w, h, rng, p[:s.words()])
+		p = p[s.words():]
+	}
+	return w, h
+}
+
+// apply carries out the steps but the last one; what it returns is good until the next
+// call.
+func (t *Pipeline) apply(z *scratch, s *loader.Sample) (in *image, p []int32) {
+	in = &z.in
+	*in = image{s.W, s.H, s.Held(), s.Pixels}
+	if len(in.pix) < 3*in.held.W*in.held.H {
+		panic(fmt.Sprintf("an image of %d x %d has %d bytes", in.held.W, in.held.H, len(in.pix)))
+	}
+	p = z.params
+	for i, st := range t.steps {
+		if i+1 == len(t.steps) {
+			break
+		}
+		w, h := sized(st, in.w, in.h, p)
+		z.buf[i%2] = grow(z.buf[i%2], 3*w*h)
+		st.apply(z, in, p, z.buf[i%2], w, h)
+		*in = image{w, h, loader.Rect{W: w, H: h}, z.buf[i%2]}
+		p = p[st.words():]
+	}
+	return in, p
+}
+
+// sized is the size that draw said.
+func sized(s step, w, h int, p []int32) (ow, oh int) {
+	if r, ok := s.(*resample); ok {
+		return r.sized(p)
+	}
+	oh, ow = s.shape(h, w)
+	return ow, oh
+}
+
+// Host writes the whole transform's result into dst.
+func (t *Pipeline) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
+	if len(t.steps) == 0 {
+		t.Crop.Host(s, rng, dst)
+		return
+	}
+	z := t.take()
+	defer t.give(z)
+	t.drawAll(z, s.W, s.H, rng)
+	dy, dx, mirrored := t.Crop.draw(rng)
+	in, p := t.apply(z, s)
+	last := t.steps[len(t.steps)-1]
+	if r, ok := last.(*resample); ok && t.Padding == 0 {
+		z.work = r.job(p)
+		z.work.mirrored = z.work.mirrored != mirrored
+		z.normalised(in, &z.work, &t.Norm, dst)
+		return
+	}
+	i := (len(t.steps) - 1) % 2
+	z.buf[i] = grow(z.buf[i], 3*t.w*t.h)
+	last.apply(z, in, p, z.buf[i], t.w, t.h)
+	t.write(z.buf[i], t.w, t.h, dy, dx, mirrored, dst)
+}
+
+// Device writes the pixels of the last step and leaves the rest to the device.
+func (t *Pipeline) Device(s *loader.Sample, rng *loader.RNG, dst []byte, aug *[4]int32) {
+	if len(t.steps) == 0 {
+		t.Crop.Device(s, rng, dst, aug)
+		return
+	}
+	z := t.take()
+	defer t.give(z)
+	t.drawAll(z, s.W, s.H, rng)
+	dy, dx, mirrored := t.Crop.draw(rng)
+	*aug = augmentation(dy, dx, mirrored)
+	in, p := t.apply(z, s)
+	_ = dst[3*t.w*t.h-1] // C writes without looking
+	t.steps[len(t.steps)-1].apply(z, in, p, dst, t.w, t.h)
+}
+
+// Needs returns what of an image the first step will read.
+func (t *Pipeline) Needs(w, h int, rng loader.RNG) loader.Rect {
+	if len(t.steps) > 0 {
+		if c, ok := t.steps[0].(cropper); ok {
+			z := t.take()
+			defer t.give(z)
+			z.rng = rng
+			z.params = grow(z.params, t.words)
+			p := z.params[:c.words()]
+			c.draw(w, h, &z.rng, p)
+			return c.needs(w, h, p)
+		}
+	}
+	return loader.Rect{W: w, H: h}
+}
+
+// take and give keep scratch from call to call. Whoever finds none makes one.
+func (t *Pipeline) take() *scratch {
+	select {
+	case z := <-t.free:
+		return z
+	default:
+		return &scratch{}
+	}
+}
+
+func (t *Pipeline) give(z *scratch) {
+	z.pix, z.in.pix = nil, nil // the sample's: its worker lets go of large ones
+	select {
+	case t.free <- z:
+	default:
+	}
+}
+
+// Train is the usual recipe for samples of size x size (0: the usual size) in the language.
+func Train(in Input, size int) string {
+	if in.H > 0 && (size == 0 || size == in.H && size == in.W) {
+		return fmt.Sprintf("randomcrop(%d,4)|hflip|normalize", in.H)
+	}
+	if size == 0 {
+		size = usualSize
+	}
+	return fmt.Sprintf("rrc(%d)|hflip|normalize", size)
+}
+
+// usualSize is the side of ImageNet's samples.
+const usualSize = 224
+
+// Eval is the transform without randomness that goes with samples of h x w.
+func Eval(in Input, h, w int) string {
+	switch {
+	case in.H == h && in.W == w:
+		return "normalize"
+	case in.H > 0 || h != w:
+		return fmt.Sprintf("resize((%d,%d))|normalize", h, w)
+	}
+	return fmt.Sprintf("resize(%d)|centercrop(%d)|normalize", h*256/224, h)
+}
+
+// Must is Compile of a text that is known to be right.
+func Must(text string, in Input) *Pipeline {
+	t, err := Compile(text, in)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// CIFARTrain is the usual CIFAR-10 recipe: crop with padding 4, flip half.
+func CIFARTrain() *Pipeline {
+	in := Input{H: 32, W: 32, Constants: CIFAR}
+	return Must(Train(in, 0), in)
+}
+
+// ImageNetTrain is the usual ImageNet recipe.
+func ImageNetTrain(size int) *Pipeline {
+	in := Input{Constants: ImageNet}
+	return Must(Train(in, size), in)
+}
+
+// Completions continue what has been typed of a text: the names that the last step may
+// have, after the steps before it.
+func Completions(typed string) []string {
+	at := strings.LastIndexByte(typed, '|') + 1
+	var out []string
+	for i := range specs {
+		if s := &specs[i]; strings.HasPrefix(s.name, strings.TrimSpace(typed[at:])) {
+			out = append(out, typed[:at]+s.name)
+		}
+	}
+	return out
+}
