@@ -8,3 +8,6 @@ var native = false
 func (z *resizer) horizontalRows([]byte, int, int, bool, []byte) {}
 func (z *resizer) verticalRows(int, []byte)                      {}
 func (z *resizer) normalisedRows(int, *Norm, []float32)          {}
+
+func (z *scratch) nativeBlurRow(int, []float32)  {}
+func (z *scratch) nativeBlurColumns(int, []byte) {}

@@ -69,6 +69,12 @@ type scratch struct {
 	in     image // of the step that is at work
 	work   job
 	buf    [2][]byte
+	table  [3][256]byte // of colours
+
+	// Of blur: the weights, a row with what lies beyond it, the sums along all rows, and
+	// where those begin that a row is made of.
+	weights, line, rows32 []float32
+	lines                 []int32
 }
 
 // scratches is how many are kept: more workers than that may run, and allocate.

@@ -72,6 +72,21 @@ var specs = []spec{
 		func(a args) (step, error) { return &flip{p: a[0][0]}, nil }},
 	{"vflip", "RandomVerticalFlip", "mirrored top to bottom with probability p", []param{{"p", number, []float64{0.5}, 0, 1}},
 		func(a args) (step, error) { return &flip{p: a[0][0], vertical: true}, nil }},
+	{"colorjitter", "ColorJitter", "each set to a random factor within 1-v to 1+v, or (least, most), in random order; hue shifted by -v to v",
+		[]param{{"brightness", factor, []float64{0}, 0, 1e3}, {"contrast", factor, []float64{0}, 0, 1e3}, {"saturation", factor, []float64{0}, 0, 1e3}, {"hue", factor, []float64{0}, -0.5, 0.5}},
+		newJitter},
+	{"blur", "GaussianBlur", "with a standard deviation drawn from sigma, in pixels",
+		[]param{{"kernel_size", whole, nil, 1, maxTaps}, {"sigma", pair, []float64{0.1, 2}, 1e-3, 1e3}},
+		func(a args) (step, error) {
+			b := &blur{taps: int(a[0][0]), sigma: span(a[1])}
+			if b.taps%2 == 0 || b.sigma[0] > b.sigma[1] {
+				return nil, fmt.Errorf("kernel_size is odd, and sigma (least, most)")
+			}
+			return b, nil
+		}},
+	{"trivialaugment", "TrivialAugmentWide", "one of 14 operations of geometry and colour, of a random magnitude",
+		[]param{{"num_magnitude_bins", whole, []float64{31}, 2, 1 << 16}},
+		func(a args) (step, error) { return trivial(int(a[0][0])), nil }},
 	{"normalize", "Normalize", "(pixel/255 - mean) / std, the data set's own unless given, or those of imagenet or cifar10",
 		[]param{{"mean", triple, []float64{}, -10, 10}, {"std", triple, []float64{}, 1e-3, 10}},
 		func(a args) (step, error) {
@@ -90,7 +105,7 @@ var specs = []spec{
 }
 
 // Example is a text of the language.
-const Example = "rrc(224)|hflip|normalize"
+const Example = "rrc(224)|hflip|colorjitter(0.4,0.4,0.4,0.1)|blur(23,0.1,2.0)|trivialaugment|normalize"
 
 // Notes say what the list of transforms does not.
 const Notes = `Names may be torchvision's classes too; arguments come in its order or by name, as in
@@ -98,6 +113,35 @@ rrc(224,scale=(0.2,1)). Samples are as torchvision makes them of Pillow's images
 normalize they are 0 to 1. A random decision depends on the seed, the epoch and the sample
 alone: the same seed gives the same batches whatever num_workers is.
 `
+
+// maxTaps bounds a blur's kernel.
+const maxTaps = 255
+
+// newJitter is ColorJitter: a number is how far it goes from what changes nothing.
+func newJitter(a args) (step, error) {
+	var of [4]*[2]float64
+	for i, v := range a {
+		b, none := span(v), 1.0
+		if i == 3 {
+			none = 0
+		}
+		if len(v) == 1 {
+			if v[0] < 0 {
+				return nil, fmt.Errorf("%g is negative", v[0])
+			}
+			if b = [2]float64{none - v[0], none + v[0]}; i < 3 {
+				b[0] = max(b[0], 0)
+			}
+		}
+		if b[0] > b[1] {
+			return nil, fmt.Errorf("a range is written as (least, most)")
+		}
+		if b[0] != none || b[1] != none {
+			of[i] = &b
+		}
+	}
+	return jitter(of), nil
+}
 
 // find returns the spec of a name, or nil.
 func find(name string) *spec {
