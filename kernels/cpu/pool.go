@@ -42,20 +42,23 @@ func (p *Pool) Watch(w Watcher) {
 	p.watch = w
 }
 
-// helper is one goroutine. It joins a parallel part only when it wakes before
-// the part's last item is taken: a helper that the scheduler holds back is
-// never waited for.
-type helper struct {
-	state atomic.Int32
-	wake  chan struct{} // one token; a token without a posted part means nothing
-	done  chan struct{}
-}
+// helper is one goroutine. It joins a parallel part only when it wakes before the part's
+// last item is taken: a helper that the scheduler holds back is never waited for.
+type helper struct{ state state }
 
+// What a helper does.
 const (
-	idle = iota
-	posted
-	running
+	idle    = iota // it looks for a part, or is about to sleep
+	asleep         // it has to be woken
+	posted         // a part is there to be joined
+	running        // it works on one
+	awaited        // the same, and the caller sleeps until it is done
+	closed         // it is to end
 )
+
+// patience is how often a thread looks whether it has to go on before it sleeps, some 40 us.
+// The parts of a training step follow one another sooner than a thread wakes.
+const patience = 50_000
 
 type fault struct {
 	value any
@@ -69,7 +72,7 @@ func NewPool(threads int) *Pool {
 	}
 	p := &Pool{threads: threads, variant: best()}
 	for w := 1; w < threads; w++ {
-		h := &helper{wake: make(chan struct{}, 1), done: make(chan struct{}, 1)}
+		h := new(helper)
 		p.helpers = append(p.helpers, h)
 		p.ended.Add(1)
 		go p.help(h, w)
@@ -93,14 +96,15 @@ func (p *Pool) Close() {
 	}
 	p.closed = true
 	for _, h := range p.helpers {
-		close(h.wake)
+		h.state.Store(closed)
+		h.state.wake()
 	}
 	p.ended.Wait()
 }
 
 func (p *Pool) help(h *helper, worker int) {
 	defer p.ended.Done()
-	for range h.wake {
+	for h.sleep() {
 		if !h.state.CompareAndSwap(posted, running) {
 			continue
 		}
@@ -111,9 +115,46 @@ func (p *Pool) help(h *helper, worker int) {
 		} else {
 			p.drain(worker)
 		}
-		h.state.Store(idle)
-		h.done <- struct{}{}
+		if h.state.Swap(idle) == awaited {
+			h.state.wake()
+		}
 	}
+}
+
+// sleep returns when there may be a part to join, or false when the pool is closed.
+func (h *helper) sleep() bool {
+	for range patience {
+		if h.state.Load() != idle {
+			break
+		}
+	}
+	for h.state.CompareAndSwap(idle, asleep) || h.state.Load() == asleep {
+		h.state.sleepWhile(asleep)
+	}
+	return h.state.Load() != closed
+}
+
+// post offers the part to a helper.
+func (h *helper) post() {
+	if h.state.Swap(posted) == asleep {
+		h.state.wake()
+	}
+}
+
+// await returns when the helper is done with the part, or true at once if it had not begun.
+func (h *helper) await() (missed bool) {
+	if h.state.CompareAndSwap(posted, idle) {
+		return true
+	}
+	for range patience {
+		if h.state.Load() != running {
+			return false
+		}
+	}
+	for h.state.CompareAndSwap(running, awaited) || h.state.Load() == awaited {
+		h.state.sleepWhile(awaited)
+	}
+	return false
 }
 
 // drain takes items until none is left. A panic is kept for the caller.
@@ -148,17 +189,11 @@ func (p *Pool) each(n int, work func(worker, item int)) {
 	}
 	wanted := min(n-1, len(p.helpers))
 	for _, h := range p.helpers[:wanted] {
-		h.state.Store(posted)
-		select {
-		case h.wake <- struct{}{}:
-		default: // a token of a part that ended without this helper still lies there
-		}
+		h.post()
 	}
 	p.drain(0)
 	for i, h := range p.helpers[:wanted] {
-		if !h.state.CompareAndSwap(posted, idle) {
-			<-h.done
-		} else if p.watch != nil {
+		if h.await() && p.watch != nil {
 			p.watch.Missed(i + 1)
 		}
 	}

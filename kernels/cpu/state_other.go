@@ -1,0 +1,36 @@
+//go:build !linux || !cgo
+
+package cpu
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// state is what a helper does, and what it or its caller sleeps on.
+type state struct {
+	atomic.Int32
+	mu   sync.Mutex
+	cond *sync.Cond // made by who sleeps first
+}
+
+// sleepWhile sleeps while the state has a value. It may return early.
+func (s *state) sleepWhile(value int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cond == nil {
+		s.cond = sync.NewCond(&s.mu)
+	}
+	for s.Load() == value {
+		s.cond.Wait()
+	}
+}
+
+// wake wakes who sleeps, if somebody does.
+func (s *state) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cond != nil {
+		s.cond.Broadcast()
+	}
+}
