@@ -31,14 +31,15 @@ func (op ReLUBackward) Ref(dy, y, dx []float32) {
 	}
 }
 
-// Add computes y = a + b. Buffers: a, b, y. y may be either input's buffer.
+// Add computes y = a + b [then ReLU]. Buffers: a, b, y. y may be either input's buffer.
 type Add struct {
 	N    int
 	Type Type
+	ReLU bool
 }
 
 func (op Add) Name() string   { return "add" }
-func (op Add) FLOPs() float64 { return float64(op.N) }
+func (op Add) FLOPs() float64 { return float64(op.N * (1 + count(op.ReLU))) }
 func (op Add) Bytes() float64 { return traffic(op.Args()) }
 
 func (op Add) Args() []Arg {
@@ -51,10 +52,13 @@ func (op Add) Reference(bufs [][]byte) {
 	Store(bufs[2], op.Type, y)
 }
 
-// Ref computes y = a + b.
+// Ref computes y = a + b [then ReLU]. A NaN stays one.
 func (op Add) Ref(a, b, y []float32) {
 	for i := range op.N {
 		y[i] = a[i] + b[i]
+		if op.ReLU && y[i] < 0 {
+			y[i] = 0
+		}
 	}
 }
 

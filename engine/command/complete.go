@@ -17,6 +17,7 @@ import (
 func complete(cmd *cobra.Command) {
 	words := map[string][]string{
 		"model":  nn.Names(),
+		"stem":   nn.Stems(),
 		"theme":  themes,
 		"table":  report.Tables,
 		"format": report.FormatNames(),

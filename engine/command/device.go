@@ -95,8 +95,9 @@ func (d *opened) fixed() bool { return d.preset != nil && d.preset.Workload != n
 // openModel builds the network, or the fixed step of a modelled workload.
 func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) device.Operation, error) {
 	if d.fixed() {
-		if o.model != "" {
-			return nil, nil, refuse("--model "+o.model, "emu:"+d.preset.Name+" brings its own workload", "leave --model out")
+		for _, s := range o.modelFlags.settings() {
+			flag := "--" + flagName(s.Name)
+			return nil, nil, refuse(flag+" "+s.Value, "emu:"+d.preset.Name+" brings its own workload", "leave "+flag+" out")
 		}
 		return nil, d.preset.Workload.Step, nil
 	}
@@ -111,7 +112,8 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 		return nil, nil, usageError{fault.New("train", name+" on "+info.Name, fmt.Sprintf("its samples are clips of %s, and no model here takes frames", info.Shape()),
 			"measure how they load with --device emu:unet3d-h100, whose step is modelled, or with gpustall data inspect")}
 	}
-	m, err := nn.New(name, nn.Shape{H: info.H, W: info.W, C: info.C}, len(info.Classes))
+	m, err := nn.Spec{Name: name, In: nn.Shape{H: info.H, W: info.W, C: info.C}, Classes: len(info.Classes),
+		Stem: o.stem, NoBatchNorm: bool(o.noBatchNorm)}.Model()
 	if err != nil {
 		return nil, nil, usageError{err}
 	}

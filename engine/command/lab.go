@@ -81,7 +81,7 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.warmup, "warmup", 10, "steps before them that do not")
 	fs.IntVar(&f.repeat, "repeat", 3, "runs of each configuration, in turns")
 	fs.StringVar(&f.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
-	fs.StringVar(&f.model, "model", "", "cnn or resnet18 (default: cnn on the cpu, resnet18 elsewhere)")
+	f.modelFlags.add(fs)
 	fs.StringVar(&f.data, "data", "", dataHelp)
 	f.images.add(fs)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
@@ -144,9 +144,7 @@ func (f *labFlags) base() (base []trace.Knob) {
 	}
 	base = append(base, f.images.given()...)
 	add(sweep.Device, f.device)
-	if f.model != "" {
-		add(sweep.Model, f.model)
-	}
+	base = append(base, f.modelFlags.settings()...)
 	if f.seed != 1 {
 		add("seed", strconv.FormatInt(f.seed, 10))
 	}
@@ -264,7 +262,7 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc)
 
 // named are the flags that were given and that ask for another lab.
 func (f *labFlags) named() (names []string) {
-	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "data", transformSetting, flagName(sizeSetting), "seed", "lr", trace.GroupInject}
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), "seed", "lr", trace.GroupInject}
 	for _, k := range f.knobs.flags {
 		all = append(all, flagName(k.row.Name))
 	}

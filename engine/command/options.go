@@ -21,7 +21,7 @@ var themes = []string{"default", "colorblind", "mono"}
 type options struct {
 	version string
 	device  string
-	model   string
+	modelFlags
 	data    string
 	images  imageFlags
 	epochs  int
@@ -53,7 +53,7 @@ const dataHelp = "CIFAR-10 folder or tar.gz, a folder of images or .npy arrays b
 func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.StringVar(&o.device, "device", "auto", "auto, cpu, cuda[:N] or emu:PRESET (gpustall doctor lists them)")
-	fs.StringVar(&o.model, "model", "", "cnn or resnet18 (default: cnn on the cpu, resnet18 elsewhere)")
+	o.modelFlags.add(fs)
 	fs.StringVar(&o.data, "data", "", dataHelp)
 	o.images.add(fs)
 	fs.IntVar(&o.epochs, "epochs", 0, "stop after N epochs, 0 for no limit (default: 1 without a screen, unless --steps is given)")
@@ -89,9 +89,10 @@ func (o *options) schedule(m *nn.Model, k engine.Knobs) nn.Schedule {
 
 // check refuses what no run can mean.
 func (o *options) check(*cobra.Command) error {
+	if err := o.modelFlags.check(); err != nil {
+		return err
+	}
 	switch {
-	case o.model != "" && !slices.Contains(nn.Names(), o.model):
-		return refuse(fmt.Sprintf("--model %q", o.model), "there is no model of that name", "choose "+knob.Choice(nn.Names()))
 	case o.epochs < 0:
 		return refuse(fmt.Sprintf("--epochs %d", o.epochs), "it is negative", "choose 0 (no limit) or more")
 	case o.steps < 0:

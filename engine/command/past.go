@@ -71,7 +71,7 @@ func over(o *trace.Outcome) bool { return o.Status == "finished" || o.Status == 
 
 // alike reports whether two runs train the same on the same machine.
 func alike(a, b *trace.Meta) bool {
-	if a.Model != b.Model || a.Params != b.Params || a.Dataset != b.Dataset || a.Format != b.Format || a.Samples != b.Samples || a.Synthetic != b.Synthetic ||
+	if a.Model != b.Model || a.Form != b.Form || a.Params != b.Params || a.Dataset != b.Dataset || a.Format != b.Format || a.Samples != b.Samples || a.Synthetic != b.Synthetic ||
 		a.Device != b.Device || a.DeviceKind != b.DeviceKind || a.Emulated != b.Emulated || a.Imported != b.Imported {
 		return false
 	}

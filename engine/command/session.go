@@ -102,7 +102,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 		return r, err
 	}
 	if r.model = "a modelled step"; model != nil {
-		r.model = model.Name
+		r.model = model.Title()
 	}
 	r.recorder = trace.NewRecorder(r.clock, trace.DefaultCapacity)
 	debug.FreeOSMemory() // what reading the data set left behind is not to count as ours
@@ -216,11 +216,11 @@ func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.T
 		Seed: o.seed, Host: hostFacts(), Specs: engine.Specs(d), GPURate: o.gpuRate, Peaks: d.Peaks.FLOPs, PeakFrom: d.Peaks.From,
 	}
 	if model != nil {
-		m.Model, m.Params = model.Name, model.NumParams()
+		m.Model, m.Form, m.Params = model.Title(), model.Form, model.NumParams()
 	} else {
 		m.Model = r.device.preset.Workload.Name
 	}
-	m.ID = fmt.Sprintf("%s-%s-%s", started.Format("20060102-150405"), m.Model, d.Kind)
+	m.ID = fmt.Sprintf("%s-%s-%s", started.Format("20060102-150405"), strings.ReplaceAll(m.Model, " ", "-"), d.Kind)
 	return m
 }
 

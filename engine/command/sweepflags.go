@@ -12,8 +12,6 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/knob"
-	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
 )
@@ -31,6 +29,8 @@ type sweepFlags struct {
 	ladder  string
 	devices []string
 	models  []string
+	stems   []string
+	plain   []string // --no-batch-norm
 	data    []string
 	images  imageFlags
 	axes    []string // --knob
@@ -50,7 +50,10 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.warmup, "warmup", 10, "steps before them that do not")
 	fs.IntVar(&f.repeat, "repeat", 1, "runs of each configuration, in turns")
 	fs.StringSliceVar(&f.devices, "device", nil, "auto, cpu, cuda[:N] or emu:PRESET, or several (default: auto)")
-	fs.StringSliceVar(&f.models, "model", nil, "cnn or resnet18, or both (default: as gpustall run)")
+	fs.StringSliceVar(&f.models, "model", nil, "one or several of "+modelHelp)
+	fs.StringSliceVar(&f.stems, "stem", nil, stemHelp)
+	fs.StringSliceVar(&f.plain, "no-batch-norm", nil, plainHelp+"; off,on trains both")
+	fs.Lookup("no-batch-norm").NoOptDefVal = "on"
 	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
 	f.images.add(fs)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
@@ -152,7 +155,7 @@ func (f *sweepFlags) settings() (base []trace.Knob, axes []sweep.Axis, err error
 	for _, of := range []struct {
 		name   string
 		values []string
-	}{{sweep.Data, f.data}, {sweep.Device, f.devices}, {sweep.Model, f.models}} {
+	}{{sweep.Data, f.data}, {sweep.Device, f.devices}, {sweep.Model, f.models}, {sweep.Stem, f.stems}, {sweep.NoBatchNorm, f.plain}} {
 		for _, v := range of.values {
 			if err := checkSetting(of.name, v); err != nil {
 				return nil, nil, usageError{err}
@@ -217,11 +220,8 @@ func checkSetting(name, value string) error {
 			return err
 		}
 		return fault.New("set", "device="+value, "there is none of that name", "choose auto, cpu, cuda[:N] or emu:NAME with NAME one of "+strings.Join(emu.Names(), ", ")).Because(device.ErrNoDevice)
-	case sweep.Model:
-		if !slices.Contains(nn.Names(), value) {
-			return fault.New("set", "model="+strconv.Quote(value), "there is no model of that name", "choose "+knob.Choice(nn.Names()))
-		}
-		return nil
+	case sweep.Model, sweep.Stem, sweep.NoBatchNorm:
+		return checkModel(name, value)
 	case sweep.Data:
 		if !exists(value) {
 			return fault.New("set", "data="+value, "there is no such file or folder", "gpustall data make writes a synthetic one")
@@ -260,8 +260,10 @@ func possible(devices map[string]*sized, all []trace.Knob, elsewhere bool) (refu
 	if d.err != nil {
 		return d.err.Error(), nil
 	}
-	if d.own && trace.KnobValue(all, sweep.Model) != "" {
-		return name + " brings its own workload, which takes no model", nil
+	for _, s := range []string{sweep.Model, sweep.Stem, sweep.NoBatchNorm} {
+		if d.own && trace.KnobValue(all, s) != "" {
+			return name + " brings its own workload, which takes no " + s, nil
+		}
 	}
 	k := d.defaults
 	for _, s := range all {

@@ -33,6 +33,13 @@ func (e *emitter) backward() {
 				e.recompute(i)
 			}
 			e.normBackward(i, n)
+		case sumNode:
+			if e.c.Checkpoint {
+				e.recompute(i)
+			}
+			e.relu(n.name, i+1)
+			e.contribute(n.name, n.in, d)
+			e.contribute(n.name, n.res, d)
 		case convNode:
 			if n.relu && !e.poolMasks(i+1) {
 				e.relu(n.name, i+1)
@@ -71,12 +78,23 @@ func (e *emitter) recompute(last int) {
 	defer func() { e.phase = device.PhaseBackward }()
 	for i := e.m.nodes[last].begin; i < last; i++ {
 		switch n := e.m.nodes[i]; {
-		case n.kind == convNode:
+		case n.kind == convNode && e.readBack(i+1):
 			e.convForward(i, n)
-		case n.relu: // without one, the backward pass needs the input alone
+		case n.kind == normNode && n.relu: // without one, the backward pass needs the input alone
 			e.normForward(i, n, e.grad(n.weight), e.grad(n.bias))
 		}
 	}
+}
+
+// readBack reports whether the backward pass reads value v, or what is computed of it:
+// a sum's does not read what it adds.
+func (e *emitter) readBack(v int) bool {
+	for _, n := range e.m.nodes {
+		if (n.in == v || n.res == v) && n.kind != sumNode {
+			return true
+		}
+	}
+	return e.m.nodes[v-1].relu
 }
 
 // relu masks the gradient of value v in place.

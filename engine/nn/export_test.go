@@ -6,7 +6,7 @@ func (s *State) ReadGrad(name string) ([]float32, error) { return s.read(s.grads
 // Layer is one row of a model's table.
 type Layer struct {
 	Name   string
-	Kind   string // "conv", "bn", "maxpool", "avgpool", "linear"
+	Kind   string // "conv", "bn", "maxpool", "avgpool", "linear", "sum"
 	Out    Shape  // of one sample's output
 	Params int
 	FLOPs  float64 // of one sample's forward pass; convolutions and linear layers only
@@ -50,5 +50,5 @@ func (m *Model) macs(n node) int {
 }
 
 func (k kind) String() string {
-	return [...]string{"conv", "bn", "maxpool", "avgpool", "linear"}[k]
+	return [...]string{"conv", "bn", "maxpool", "avgpool", "linear", "sum"}[k]
 }

@@ -52,6 +52,10 @@ func (e *emitter) forward() {
 		case avgPoolNode:
 			e.values[v] = e.activation(v)
 			e.emit(n.name, e.average(n), e.values[n.in], e.values[v])
+		case sumNode:
+			e.values[v] = e.activation(v)
+			op := kernels.Add{N: e.rows(v) * e.cols(v), Type: e.c.Type, ReLU: n.relu}
+			e.emit(n.name, op, e.values[n.in], e.values[n.res], e.values[v])
 		case linearNode:
 			e.values[v] = e.tensor(e.c.Batch*n.out.C, kernels.F32)
 			e.emit(n.name, e.linear(n), e.values[n.in], e.weight(n.weight), e.values[v], e.master(n.bias))

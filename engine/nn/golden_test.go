@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"dev.gpustall/engine/device"
@@ -16,6 +17,8 @@ import (
 type golden struct {
 	Model      string
 	In         [3]int
+	Stem       string
+	Plain      bool // no batch norm
 	Batch      int
 	Classes    int
 	LR         float64
@@ -57,7 +60,7 @@ func loadGolden(t testing.TB, name string) golden {
 
 func (g golden) model(t testing.TB) *nn.Model {
 	t.Helper()
-	m, err := nn.New(g.Model, nn.Shape{H: g.In[0], W: g.In[1], C: g.In[2]}, g.Classes)
+	m, err := nn.Spec{Name: g.Model, In: nn.Shape{H: g.In[0], W: g.In[1], C: g.In[2]}, Classes: g.Classes, Stem: g.Stem, NoBatchNorm: g.Plain}.Model()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,21 +89,25 @@ func (r *random) uniform(n int, bound, centre float64) []float32 {
 	return v
 }
 
-// setNorms gives the batch norms weights that are not 1 and 0, as make_goldens.py does.
+// setNorms gives what begins as constants, the batch norms' weights and in a plain
+// network also biases and the blocks' last convolutions, other values, as
+// make_goldens.py does.
 func (g golden) setNorms(t testing.TB, m *nn.Model, st *nn.State) {
 	t.Helper()
-	norm := map[string]bool{}
-	for _, l := range m.Layers() {
-		if l.Kind == "bn" {
-			norm[l.Name+".weight"], norm[l.Name+".bias"] = true, true
-		}
-	}
 	r := random(g.Seed + 1)
 	for _, p := range m.Params() {
-		if !norm[p.Name] {
+		v, err := st.Read(p.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(v, func(x float32) bool { return x != v[0] }) {
 			continue
 		}
-		v := r.uniform(p.Len(), 0.25, 1)
+		bound, centre := 0.25, 1.0
+		if len(p.Shape) > 1 {
+			bound, centre = 1/math.Sqrt(float64(p.Len()/p.Shape[0])), 0
+		}
+		v = r.uniform(p.Len(), bound, centre)
 		if filepath.Ext(p.Name) == ".bias" {
 			for i := range v {
 				if r.float64() < 0.5 {
@@ -188,6 +195,8 @@ func outputOf(op device.Operation) int {
 		return 2
 	case kernels.BatchNormForward, kernels.MaxPool, kernels.AvgPool:
 		return 1
+	case kernels.Add:
+		return 2
 	}
 	return -1
 }
@@ -199,6 +208,8 @@ func TestGolden(t *testing.T) {
 		{"cnn", "cpu"},
 		{"resnet18", "cpu"},
 		{"resnet18-imagenet", "cpu"},
+		{"resnet18-plain", "cpu"},
+		{"resnet50", "cpu"},
 	} {
 		t.Run(c.golden+"/"+c.device, func(t *testing.T) {
 			if testing.Short() && c.golden != "cnn" {
@@ -228,7 +239,7 @@ func (g golden) check(t *testing.T, dev device.Device) {
 		p, err := dev.Prepare([]device.Launch{l})
 		tr.check(err)
 		tr.check(dev.Launch(tr.stream, p))
-		if i := outputOf(l.Op); i >= 0 {
+		if i := outputOf(l.Op); i >= 0 && l.Phase == device.PhaseForward {
 			outputs[l.Layer] = tr.read(l.Bufs[i], l.Bufs[i].Size/4)
 		}
 		tr.sync()
@@ -276,7 +287,7 @@ func TestGoldenLosses(t *testing.T) {
 	for _, c := range []struct {
 		golden string
 		tol    float64
-	}{{"cnn", 1e-5}, {"resnet18", 1e-3}, {"resnet18-imagenet", 1e-3}} {
+	}{{"cnn", 1e-5}, {"resnet18", 1e-3}, {"resnet18-imagenet", 1e-3}, {"resnet18-plain", 1e-3}, {"resnet50", 1e-3}} {
 		t.Run(c.golden, func(t *testing.T) {
 			if testing.Short() && c.golden != "cnn" {
 				t.Skip("20 steps of resnet18")

@@ -35,11 +35,11 @@ func (s Schedule) At(step int) Hyper {
 
 // DefaultSchedule returns settings that train m well at a batch size: the usual
 // CIFAR recipe (momentum 0.9, weight decay 5e-4) with a learning rate for batch
-// 128, scaled linearly to smaller batches. The cnn has no batch norm and takes a
-// smaller rate.
+// 128, scaled linearly to smaller batches. Models without batch norm take a smaller
+// rate.
 func (m *Model) DefaultSchedule(batch int) Schedule {
 	lr, warmup := 0.1, 100
-	if m.Name == "cnn" {
+	if len(m.stats) == 0 {
 		lr, warmup = 0.05, 50
 	}
 	lr *= math.Min(1, float64(batch)/128)

@@ -8,6 +8,7 @@ package nn
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/fault"
@@ -27,6 +28,7 @@ type Model struct {
 	Classes int
 	Form    string // which variant was chosen for In, in words; empty when there is one
 
+	plain  bool // its batch norms are left out
 	nodes  []node
 	params []Param
 	stats  []Param // running means and variances
@@ -39,17 +41,13 @@ const MaxChannels = 4
 var ErrUnknownModel = errors.New("unknown model")
 
 type definition struct {
-	name  string
-	least int // smallest height and width
-	build func(*builder)
+	name     string
+	least    int // smallest height and width
+	build    func(*builder)
+	residual bool // it has a choice of stems, and batch norms that can be left out
 }
 
-var definitions = []definition{
-	{"cnn", 4, buildCNN},
-	{"resnet18", 8, buildResNet18},
-}
-
-// Names lists the models that New knows.
+// Names lists the models that there are.
 func Names() []string {
 	names := make([]string, len(definitions))
 	for i, d := range definitions {
@@ -58,28 +56,69 @@ func Names() []string {
 	return names
 }
 
+// Spec says which model is meant.
+type Spec struct {
+	Name    string
+	In      Shape
+	Classes int
+
+	// Of residual networks only:
+	Stem        string // one of Stems; empty: what suits the size of the samples
+	NoBatchNorm bool   // convolutions with bias in its place, and an initialisation that trains so
+}
+
+// stem is the stem meant.
+func (s Spec) stem() string {
+	switch {
+	case s.Stem != "":
+		return s.Stem
+	case max(s.In.H, s.In.W) <= cifarLimit:
+		return StemCIFAR
+	}
+	return StemImageNet
+}
+
 // New returns the named model for samples of shape in.
 func New(name string, in Shape, classes int) (*Model, error) {
-	for _, d := range definitions {
-		if d.name != name {
-			continue
-		}
-		refuse := func(reason string) (*Model, error) {
-			return nil, fault.New("make model", name, reason, "choose another model, or other data")
-		}
-		switch {
-		case in.C < 1 || in.C > MaxChannels:
-			return refuse(fmt.Sprintf("it takes 1 to %d input channels, not %d", MaxChannels, in.C))
-		case in.H < d.least || in.W < d.least:
-			return refuse(fmt.Sprintf("it needs samples of at least %dx%d pixels, not %dx%d", d.least, d.least, in.H, in.W))
-		case classes < 2:
-			return refuse(fmt.Sprintf("it needs at least 2 classes, not %d", classes))
-		}
-		m := &Model{Name: name, In: in, Classes: classes}
-		d.build(&builder{m})
-		return m, nil
+	return Spec{Name: name, In: in, Classes: classes}.Model()
+}
+
+// Model builds the model.
+func (s Spec) Model() (*Model, error) {
+	i := slices.Index(Names(), s.Name)
+	if i < 0 {
+		return nil, fault.New("make model", s.Name, ErrUnknownModel.Error(), "choose one of "+strings.Join(Names(), ", ")).Because(ErrUnknownModel)
 	}
-	return nil, fault.New("make model", name, ErrUnknownModel.Error(), "choose one of "+strings.Join(Names(), ", ")).Because(ErrUnknownModel)
+	d := definitions[i]
+	refuse := func(mend, reason string, args ...any) (*Model, error) {
+		return nil, fault.New("make model", s.Name, fmt.Sprintf(reason, args...), mend)
+	}
+	const other = "choose another model, or other data"
+	switch in := s.In; {
+	case in.C < 1 || in.C > MaxChannels:
+		return refuse(other, "it takes 1 to %d input channels, not %d", MaxChannels, in.C)
+	case in.H < d.least || in.W < d.least:
+		return refuse(other, "it needs samples of at least %dx%d pixels, not %dx%d", d.least, d.least, in.H, in.W)
+	case s.Classes < 2:
+		return refuse(other, "it needs at least 2 classes, not %d", s.Classes)
+	case s.Stem != "" && !slices.Contains(Stems(), s.Stem):
+		return refuse("choose "+strings.Join(Stems(), " or "), "there is no stem %q", s.Stem)
+	case s.Stem != "" && !d.residual:
+		return refuse("leave the stem out", "it has no choice of stems")
+	case s.NoBatchNorm && !d.residual:
+		return refuse("leave it as it is", "it has no batch norm to leave out")
+	}
+	m := &Model{Name: s.Name, In: s.In, Classes: s.Classes, plain: s.NoBatchNorm}
+	d.build(&builder{m: m, spec: s})
+	return m, nil
+}
+
+// Title is the name, and whether the model lacks what it is known for.
+func (m *Model) Title() string {
+	if m.plain {
+		return m.Name + " without batch norm"
+	}
+	return m.Name
 }
 
 // Params lists the trainable parameters in PyTorch's state_dict order.

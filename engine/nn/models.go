@@ -1,90 +1,88 @@
 package nn
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
-// buildCNN: three convolutions of 3x3, two max-pools, a global average pool. The
+// definitions are the models, each made of its layers by a function of this file.
+var definitions = []definition{
+	{name: "cnn", least: 4, build: cnn},
+	{name: "resnet18", least: 8, build: resnet(basic, 2, 2, 2, 2), residual: true},
+	{name: "resnet34", least: 8, build: resnet(basic, 3, 4, 6, 3), residual: true},
+	{name: "resnet50", least: 8, build: resnet(bottleneck, 3, 4, 6, 3), residual: true},
+}
+
+// cnn: three convolutions of 3x3, two max-pools, a global average pool. The
 // global pool makes it fit any input size.
-func buildCNN(b *builder) {
-	x := b.conv("conv1", 0, 32, 3, 1, 1, true)
-	x = b.maxPool("pool1", x, 2, 2, 0)
-	x = b.conv("conv2", x, 64, 3, 1, 1, true)
-	x = b.maxPool("pool2", x, 2, 2, 0)
-	x = b.conv("conv3", x, 128, 3, 1, 1, true)
+func cnn(b *builder) {
+	x := b.conv("conv1", 0, 32, window{3, 1, 1}, biasReLU)
+	x = b.maxPool("pool1", x, window{2, 2, 0})
+	x = b.conv("conv2", x, 64, window{3, 1, 1}, biasReLU)
+	x = b.maxPool("pool2", x, window{2, 2, 0})
+	x = b.conv("conv3", x, 128, window{3, 1, 1}, biasReLU)
 	x = b.avgPool("avgpool", x)
 	b.linear("fc", x, b.m.Classes)
 }
 
-// cifarLimit is the largest side for which resnet18 takes its CIFAR form.
+// The stems of a ResNet.
+const (
+	StemCIFAR    = "cifar"    // 3x3, stride 1, no max-pool
+	StemImageNet = "imagenet" // 7x7, stride 2, then a 3x3 max-pool, stride 2
+)
+
+// Stems are what Spec.Stem may be, besides empty: chosen by the samples' size.
+func Stems() []string { return []string{StemCIFAR, StemImageNet} }
+
+// cifarLimit is the largest side for which a ResNet takes its CIFAR form unasked.
 const cifarLimit = 64
 
-// buildResNet18 is ResNet-18 (He et al., "Deep residual learning for image
-// recognition", 2015) with torchvision's module names. Samples of up to 64x64
-// take the CIFAR form (3x3 stem, stride 1, no max-pool); larger ones the
-// ImageNet form (7x7 stem, stride 2, then a 3x3 max-pool, stride 2). Shortcuts
-// that change shape are 1x1 projections with batch norm (option B).
-func buildResNet18(b *builder) {
-	var x int
-	if max(b.m.In.H, b.m.In.W) <= cifarLimit {
-		b.m.Form = "CIFAR form: 3x3 stem, no max-pool"
-		x = b.conv("conv1", 0, 64, 3, 1, 1, false)
-		x = b.norm("bn1", x, -1, true)
-	} else {
-		b.m.Form = "ImageNet form: 7x7 stem, max-pool"
-		x = b.conv("conv1", 0, 64, 7, 2, 3, false)
-		x = b.norm("bn1", x, -1, true)
-		x = b.maxPool("maxpool", x, 3, 2, 1)
-	}
-	for stage, k := range []int{64, 128, 256, 512} {
-		for i := range 2 {
-			stride := 1
-			if stage > 0 && i == 0 {
-				stride = 2
+// resnet is a residual network of four stages of blocks (He et al., "Deep residual
+// learning for image recognition", 2015), with torchvision's module names. Shortcuts
+// that change shape are 1x1 projections (option B).
+func resnet(add block, stages ...int) func(*builder) {
+	return func(b *builder) {
+		b.blocks = stages[0] + stages[1] + stages[2] + stages[3]
+		var x int
+		if b.spec.stem() == StemCIFAR {
+			b.m.Form = "CIFAR form: 3x3 stem, no max-pool"
+			x = b.convNorm("conv1", "bn1", 0, 64, window{3, 1, 1}, 1)
+		} else {
+			b.m.Form = "ImageNet form: 7x7 stem, max-pool"
+			x = b.convNorm("conv1", "bn1", 0, 64, window{7, 2, 3}, 1)
+			x = b.maxPool("maxpool", x, window{3, 2, 1})
+		}
+		for stage, k := range []int{64, 128, 256, 512} {
+			for i := range stages[stage] {
+				stride := 1
+				if stage > 0 && i == 0 {
+					stride = 2
+				}
+				x = add(b, fmt.Sprintf("layer%d.%d.", stage+1, i), x, k, stride)
 			}
-			x = basicBlock(b, fmt.Sprintf("layer%d.%d.", stage+1, i), x, k, stride)
 		}
+		x = b.avgPool("avgpool", x)
+		b.linear("fc", x, b.m.Classes)
 	}
-	x = b.avgPool("avgpool", x)
-	b.linear("fc", x, b.m.Classes)
 }
 
-func basicBlock(b *builder, name string, x, k, stride int) int {
-	begin := len(b.m.nodes)
-	y := b.conv(name+"conv1", x, k, 3, stride, 1, false)
-	y = b.norm(name+"bn1", y, -1, true)
-	y = b.conv(name+"conv2", y, k, 3, 1, 1, false)
-	// The state_dict order has bn2 before the shortcut's layers, while bn2, fused
-	// with the residual and the ReLU, runs after them.
-	at := len(b.m.params)
-	res := x
-	if stride != 1 || b.m.shape(x).C != k {
-		res = b.conv(name+"downsample.0", x, k, 1, stride, 0, false)
-		res = b.norm(name+"downsample.1", res, -1, false)
-	}
-	y = b.norm(name+"bn2", y, res, true)
-	b.m.nodes[y-1].begin = begin
-	b.moveToFront(at)
-	return y
+// block adds a residual block that reads x, and returns its output's value.
+type block func(b *builder, name string, x, k, stride int) int
+
+// basic is two convolutions of 3x3.
+func basic(b *builder, name string, x, k, stride int) int {
+	begin, share := len(b.m.nodes), math.Pow(float64(b.blocks), -1./2)
+	y := b.convNorm(name+"conv1", name+"bn1", x, k, window{3, stride, 1}, share)
+	y = b.lastConv(name+"conv2", y, k, window{3, 1, 1})
+	return b.join(name, "bn2", begin, x, y, stride)
 }
 
-// moveToFront puts the last two parameters, a batch norm's, at index at.
-func (b *builder) moveToFront(at int) {
-	p := b.m.params
-	n := len(p) - 2
-	if n == at {
-		return
-	}
-	moved := append(append([]Param{}, p[n:]...), p[at:n]...)
-	copy(p[at:], moved)
-	shift := func(i *int) {
-		switch {
-		case *i >= n:
-			*i += at - n
-		case *i >= at:
-			*i += 2
-		}
-	}
-	for i := range b.m.nodes {
-		shift(&b.m.nodes[i].weight)
-		shift(&b.m.nodes[i].bias)
-	}
+// bottleneck is a convolution of 3x3 between two of 1x1, which makes its input narrow
+// and its output four times as wide. The stride is in the 3x3, as in torchvision.
+func bottleneck(b *builder, name string, x, k, stride int) int {
+	begin, share := len(b.m.nodes), math.Pow(float64(b.blocks), -1./4)
+	y := b.convNorm(name+"conv1", name+"bn1", x, k, window{1, 1, 0}, share)
+	y = b.convNorm(name+"conv2", name+"bn2", y, k, window{3, stride, 1}, share)
+	y = b.lastConv(name+"conv3", y, 4*k, window{1, 1, 0})
+	return b.join(name, "bn3", begin, x, y, stride)
 }

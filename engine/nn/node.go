@@ -8,7 +8,15 @@ const (
 	maxPoolNode
 	avgPoolNode
 	linearNode
+	sumNode
 )
+
+// window is a convolution's filter or a pool's window: rows and columns of it, the
+// distance between two, and the padding.
+type window struct{ size, stride, pad int }
+
+// out is the extent of the output along a side of n.
+func (w window) out(n int) int { return (n+2*w.pad-w.size)/w.stride + 1 }
 
 // node is one layer. Its inputs are values: 0 is the model's input, v the
 // output of node v-1.
@@ -16,48 +24,66 @@ type node struct {
 	kind kind
 	name string // PyTorch's module name
 	in   int
-	res  int // value added before the ReLU of a batch norm; -1 without
+	res  int // value added before the ReLU of a batch norm or sum; -1 without
 	out  Shape
 
 	begin int // with res: the first node of the residual block that this one ends
 
-	size, stride, pad int  // of a convolution's filter or a pool's window
-	relu              bool // applied to the output
+	window
+	relu bool // applied to the output
 
 	weight, bias   int // indices into Model.params, gamma and beta of a batch norm; -1 without
 	mean, variance int // indices into Model.stats; -1 without
 }
 
 // builder adds nodes to a model. Each method returns its output's value.
-type builder struct{ m *Model }
-
-func (b *builder) add(n node) int {
-	b.m.nodes = append(b.m.nodes, n)
-	return len(b.m.nodes)
+type builder struct {
+	m      *Model
+	spec   Spec
+	blocks int // residual blocks in all
 }
+
+// add adds a layer of the given kind that reads x.
+func (b *builder) add(k kind, name string, x int, out Shape) *node {
+	b.m.nodes = append(b.m.nodes, node{kind: k, name: name, in: x, res: -1, out: out, weight: -1, bias: -1, mean: -1, variance: -1})
+	return &b.m.nodes[len(b.m.nodes)-1]
+}
+
+// last is the value of the layer added last.
+func (b *builder) last() int { return len(b.m.nodes) }
 
 func (b *builder) param(p Param) int {
 	b.m.params = append(b.m.params, p)
 	return len(b.m.params) - 1
 }
 
-// conv adds a convolution, with bias and ReLU fused when act is set.
-func (b *builder) conv(name string, x, k, size, stride, pad int, act bool) int {
+// ending is what follows a convolution and is fused with it.
+type ending uint8
+
+const (
+	bare ending = iota
+	bias
+	biasReLU
+)
+
+// conv adds a convolution to k channels.
+func (b *builder) conv(name string, x, k int, w window, end ending) int {
 	in := b.m.shape(x)
-	n := node{kind: convNode, name: name, in: x, res: -1, size: size, stride: stride, pad: pad, relu: act, bias: -1, mean: -1, variance: -1}
-	n.out = Shape{(in.H+2*pad-size)/stride + 1, (in.W+2*pad-size)/stride + 1, k}
-	fan := in.C * size * size
-	n.weight = b.param(Param{Name: name + ".weight", Shape: []int{k, in.C, size, size}, fanIn: fan, stem: x == 0})
-	if act {
-		n.bias = b.param(Param{Name: name + ".bias", Shape: []int{k}, fanIn: fan})
+	n := b.add(convNode, name, x, Shape{w.out(in.H), w.out(in.W), k})
+	n.window, n.relu = w, end == biasReLU
+	fan := in.C * w.size * w.size
+	n.weight = b.param(Param{Name: name + ".weight", Shape: []int{k, in.C, w.size, w.size}, fanIn: fan, gain: 1, stem: x == 0})
+	if end != bare {
+		n.bias = b.param(Param{Name: name + ".bias", Shape: []int{k}, fanIn: fan, gain: 1})
 	}
-	return b.add(n)
+	return b.last()
 }
 
 // norm adds a batch norm, then the value res unless it is -1, then ReLU if act.
 func (b *builder) norm(name string, x, res int, act bool) int {
 	in := b.m.shape(x)
-	n := node{kind: normNode, name: name, in: x, res: res, out: in, relu: act}
+	n := b.add(normNode, name, x, in)
+	n.res, n.relu = res, act
 	n.weight = b.param(Param{Name: name + ".weight", Shape: []int{in.C}, fill: 1})
 	n.bias = b.param(Param{Name: name + ".bias", Shape: []int{in.C}})
 	n.mean = len(b.m.stats)
@@ -65,23 +91,32 @@ func (b *builder) norm(name string, x, res int, act bool) int {
 	b.m.stats = append(b.m.stats,
 		Param{Name: name + ".running_mean", Shape: []int{in.C}},
 		Param{Name: name + ".running_var", Shape: []int{in.C}, fill: 1})
-	return b.add(n)
+	return b.last()
 }
 
-func (b *builder) maxPool(name string, x, size, stride, pad int) int {
+// sum adds x and res, then ReLU. Each must be read by nothing else that runs
+// backward before this block's first layer: they share the gradient's memory.
+func (b *builder) sum(name string, x, res int) int {
+	n := b.add(sumNode, name, x, b.m.shape(x))
+	n.res, n.relu = res, true
+	return b.last()
+}
+
+func (b *builder) maxPool(name string, x int, w window) int {
 	in := b.m.shape(x)
-	return b.add(node{kind: maxPoolNode, name: name, in: x, res: -1, size: size, stride: stride, pad: pad,
-		out: Shape{(in.H+2*pad-size)/stride + 1, (in.W+2*pad-size)/stride + 1, in.C}, weight: -1, bias: -1, mean: -1, variance: -1})
+	b.add(maxPoolNode, name, x, Shape{w.out(in.H), w.out(in.W), in.C}).window = w
+	return b.last()
 }
 
 func (b *builder) avgPool(name string, x int) int {
-	return b.add(node{kind: avgPoolNode, name: name, in: x, res: -1, out: Shape{1, 1, b.m.shape(x).C}, weight: -1, bias: -1, mean: -1, variance: -1})
+	b.add(avgPoolNode, name, x, Shape{1, 1, b.m.shape(x).C})
+	return b.last()
 }
 
 func (b *builder) linear(name string, x, out int) int {
 	in := b.m.shape(x).C
-	n := node{kind: linearNode, name: name, in: x, res: -1, out: Shape{1, 1, out}, mean: -1, variance: -1}
-	n.weight = b.param(Param{Name: name + ".weight", Shape: []int{out, in}, fanIn: in})
-	n.bias = b.param(Param{Name: name + ".bias", Shape: []int{out}, fanIn: in})
-	return b.add(n)
+	n := b.add(linearNode, name, x, Shape{1, 1, out})
+	n.weight = b.param(Param{Name: name + ".weight", Shape: []int{out, in}, fanIn: in, gain: 1})
+	n.bias = b.param(Param{Name: name + ".bias", Shape: []int{out}, fanIn: in, gain: 1})
+	return b.last()
 }

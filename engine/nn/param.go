@@ -9,6 +9,7 @@ type Param struct {
 	Shape []int  // PyTorch's: K,C,R,S for a convolution; on the device it lies as K,R,S,C
 
 	fanIn int     // inputs of one output; 0: filled with fill
+	gain  float64 // bound of the initial values, times sqrt(fanIn)
 	fill  float32 // initial value when fanIn is 0
 	stem  bool    // its input channels are the model's, which 16-bit types pad
 }
@@ -73,7 +74,8 @@ func (p Param) permute(torch, dev []float32, cpad int, toTorch bool) {
 
 // initialise fills v (PyTorch's layout) as PyTorch's modules do by default:
 // convolutions and linear layers uniform in +-1/sqrt(fan in), which is
-// kaiming_uniform with a = sqrt(5), for weight and bias alike; batch norm 1, 0.
+// kaiming_uniform with a = sqrt(5), for weight and bias alike; batch norm 1, 0. What
+// is other than that (residual.go) says so by its gain and fill.
 func (p Param) initialise(v []float32, r *random) {
 	if p.fanIn == 0 {
 		for i := range v {
@@ -81,7 +83,7 @@ func (p Param) initialise(v []float32, r *random) {
 		}
 		return
 	}
-	bound := 1 / math.Sqrt(float64(p.fanIn))
+	bound := p.gain / math.Sqrt(float64(p.fanIn))
 	for i := range v {
 		v[i] = float32((2*r.float64() - 1) * bound)
 	}

@@ -2,6 +2,7 @@ package nn_test
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -264,7 +265,14 @@ func TestSharedActivations(t *testing.T) {
 // TestCheckpoint: computing the blocks' values twice changes nothing, the running
 // statistics included.
 func TestCheckpoint(t *testing.T) {
-	g := golden{Model: "resnet18", In: [3]int{8, 8, 3}, Classes: 10}
+	for _, plain := range []bool{false, true} {
+		t.Run("no_batch_norm="+strconv.FormatBool(plain), func(t *testing.T) {
+			checkCheckpoint(t, golden{Model: "resnet18", In: [3]int{8, 8, 3}, Classes: 10, Plain: plain})
+		})
+	}
+}
+
+func checkCheckpoint(t *testing.T, g golden) {
 	dev := cpuDevice(t)
 	m := g.model(t)
 	plain := newTrainer(t, dev, m, 5, 4, nil)

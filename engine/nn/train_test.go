@@ -1,6 +1,7 @@
 package nn_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -35,12 +36,13 @@ func gratings(side, n, seed int) (x []float32, labels []int32) {
 func TestLearn(t *testing.T) {
 	for _, c := range []struct {
 		model string
+		plain bool
 		side  int
 		batch int
 		steps int
 		want  float64
-	}{{"cnn", 16, 64, 150, 0.6}, {"resnet18", 8, 32, 40, 0.3}} {
-		t.Run(c.model, func(t *testing.T) {
+	}{{"cnn", false, 16, 64, 150, 0.6}, {"resnet18", false, 8, 32, 40, 0.3}, {"resnet18", true, 8, 32, 40, 0.2}} {
+		t.Run(fmt.Sprintf("%s/no_batch_norm=%t", c.model, c.plain), func(t *testing.T) {
 			if testing.Short() && c.model != "cnn" {
 				t.Skip("resnet18 takes seconds")
 			}
@@ -49,7 +51,7 @@ func TestLearn(t *testing.T) {
 				t.Skip("resnet18 takes minutes on the portable kernels")
 			}
 			batch := c.batch
-			g := golden{Model: c.model, In: [3]int{c.side, c.side, 3}, Classes: 10}
+			g := golden{Model: c.model, In: [3]int{c.side, c.side, 3}, Classes: 10, Plain: c.plain}
 			m := g.model(t)
 			tr := newTrainer(t, dev, m, 1, batch, nil)
 			s := m.DefaultSchedule(batch)

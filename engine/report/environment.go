@@ -77,6 +77,7 @@ func (m *markdown) environment() {
 	add("device", device)
 	add("device kind", meta.DeviceKind)
 	add("model", meta.Model)
+	add("form of the model", meta.Form)
 	if meta.Params > 0 {
 		add("trainable parameters", figures.Count(meta.Params))
 	}

@@ -19,6 +19,9 @@ const (
 	Device = "device"
 	Model  = "model"
 	Data   = "data"
+
+	Stem        = "stem"
+	NoBatchNorm = "no_batch_norm"
 )
 
 // Config is one configuration.

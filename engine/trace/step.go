@@ -69,7 +69,8 @@ type Meta struct {
 	DeviceKind string // "cpu", "cuda", "emu"
 	Emulated   bool   // the device's time says nothing of a real one: modelled, or an emulated driver's
 	Model      string
-	Params     int64 // trainable parameters; 0 when there is no model
+	Form       string `json:",omitempty"` // of the model, in words, where there are several
+	Params     int64  // trainable parameters; 0 when there is no model
 	Dataset    string
 	Format     string // "cifar10-binary", "imagefolder", …
 	Synthetic  bool   // the data is made by gpustall

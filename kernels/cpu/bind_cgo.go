@@ -25,7 +25,7 @@ func (pl *Plan) bindNative(c Call) func() {
 		return pl.spans(op.N, func(lo, hi int) { pl.pool.variant.reluBack(dy[lo:hi], y[lo:hi], dx[lo:hi]) })
 	case kernels.Add:
 		a, b, y := f(0), f(1), f(2)
-		return pl.spans(op.N, func(lo, hi int) { pl.pool.variant.add(a[lo:hi], b[lo:hi], y[lo:hi]) })
+		return pl.spans(op.N, func(lo, hi int) { pl.pool.variant.add(a[lo:hi], b[lo:hi], y[lo:hi], flags(false, op.ReLU)) })
 	case kernels.SGD:
 		w, grad, m, hyper := f(0), f(1), f(2), f(3)
 		return pl.spans(op.N, func(lo, hi int) {

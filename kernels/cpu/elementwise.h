@@ -1,9 +1,11 @@
 // Operations element by element, and pools.
 
-static void add(dim n, const float *a, const float *b, float *y) {
+// add computes y = a + b (then ReLU).
+static void add(dim n, const float *a, const float *b, float *y, dim flags) {
 	for (dim i = 0; i < n; i += LANES) {
 		dim k = min_dim(n - i, LANES);
-		store_n(y + i, load_n(a + i, k) + load_n(b + i, k), k);
+		vec v = load_n(a + i, k) + load_n(b + i, k);
+		store_n(y + i, flags & RELU ? relu(v) : v, k);
 	}
 }
 

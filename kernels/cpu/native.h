@@ -63,7 +63,7 @@ struct kernels {
 	                  const float *scale, const float *offset, const float *slope, float *dx, float *dres);
 
 	// Element by element, and pools; see elementwise.h.
-	void (*add)(dim n, const float *a, const float *b, float *y);
+	void (*add)(dim n, const float *a, const float *b, float *y, dim flags);
 	void (*relu_back)(dim n, const float *dy, const float *y, float *dx);
 	void (*sgd)(dim n, float *w, const float *grad, float *m, float lr, float mu, float decay, float unscale);
 	void (*max_pool)(const struct pool *p, dim first, dim end, const float *x, float *y, uint8_t *index);

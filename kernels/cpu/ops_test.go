@@ -67,7 +67,7 @@ func TestElementwise(t *testing.T) {
 				continue
 			}
 			for _, op := range []kernels.Op{
-				kernels.ReLUBackward{N: n}, kernels.Add{N: n}, kernels.SGD{N: n}, kernels.ScaleCheck{N: n},
+				kernels.ReLUBackward{N: n}, kernels.Add{N: n}, kernels.Add{N: n, ReLU: true}, kernels.SGD{N: n}, kernels.ScaleCheck{N: n},
 				kernels.Cast{N: n}, kernels.Zero{N: n},
 			} {
 				compare(t, p, op, buffers(r, op, hyper), 1e-6)

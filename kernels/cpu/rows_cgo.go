@@ -27,7 +27,7 @@ static void norm_back(int v, dim rows, dim c, const float *dy, const float *x, c
                       const float *scale, const float *offset, const float *slope, float *dx, float *dres) {
 	SET(v)->norm_back(rows, c, dy, x, y, mean, scale, offset, slope, dx, dres);
 }
-static void add(int v, dim n, const float *a, const float *b, float *y) { SET(v)->add(n, a, b, y); }
+static void add(int v, dim n, const float *a, const float *b, float *y, dim flags) { SET(v)->add(n, a, b, y, flags); }
 static void relu_back(int v, dim n, const float *dy, const float *y, float *dx) { SET(v)->relu_back(n, dy, y, dx); }
 static void sgd(int v, dim n, float *w, const float *g, float *m, float lr, float mu, float decay, float unscale) {
 	SET(v)->sgd(n, w, g, m, lr, mu, decay, unscale);
@@ -105,7 +105,9 @@ func (v variant) normBack(rows, c int, dy, x, y, mean, scale, offset, slope, dx,
 	C.norm_back(C.int(v), C.dim(rows), C.dim(c), ptr(dy), ptr(x), ptr(y), ptr(mean), ptr(scale), ptr(offset), ptr(slope), ptr(dx), ptr(dres))
 }
 
-func (v variant) add(a, b, y []float32) { C.add(C.int(v), C.dim(len(y)), ptr(a), ptr(b), ptr(y)) }
+func (v variant) add(a, b, y []float32, flags int) {
+	C.add(C.int(v), C.dim(len(y)), ptr(a), ptr(b), ptr(y), C.dim(flags))
+}
 
 func (v variant) reluBack(dy, y, dx []float32) {
 	C.relu_back(C.int(v), C.dim(len(dx)), ptr(dy), ptr(y), ptr(dx))

@@ -23,20 +23,21 @@ template <class T> KD_FN void cast(const float *__restrict__ x, T *__restrict__ 
   EACH(i, n % 8) y[n / 8 * 8 + i] = kd_as<T>(x[n / 8 * 8 + i]);
 }
 
-// y = a + b; y may be a or b.
-template <class T> KD_FN void add(const T *a, const T *b, T *y, int n) {
+// y = a + b, then ReLU if asked; y may be a or b.
+template <class T> KD_FN void add(const T *a, const T *b, T *y, int n, int relu) {
   const int V = kd_vec<T>::n;
   EACH(i, n / V) {
     float u[V], v[V];
     kd_load<T, V>(u, a + (long)i * V);
     kd_load<T, V>(v, b + (long)i * V);
     KD_UNROLL
-    for (int j = 0; j < V; j++) u[j] += v[j];
+    for (int j = 0; j < V; j++) u[j] = relu ? kd_relu(u[j] + v[j]) : u[j] + v[j];
     kd_store<T, V>(y + (long)i * V, u);
   }
   EACH(i, n % V) {
     int k = n / V * V + i;
-    y[k] = kd_as<T>(kd_f(a[k]) + kd_f(b[k]));
+    float v = kd_f(a[k]) + kd_f(b[k]);
+    y[k] = kd_as<T>(relu ? kd_relu(v) : v);
   }
 }
 
@@ -106,7 +107,7 @@ KD_FN void augment(const unsigned char *__restrict__ pixels, const int *__restri
 #define ELEMENTWISE(name, T)                                                                                                \
   KD_KERNEL __launch_bounds__(256) cast_##name(const float *x, T *y, int n) { cast<T>(x, y, n); }                           \
   KD_ENTRY(cast_##name)                                                                                                     \
-  KD_KERNEL __launch_bounds__(256) add_##name(const T *a, const T *b, T *y, int n) { add<T>(a, b, y, n); }                  \
+  KD_KERNEL __launch_bounds__(256) add_##name(const T *a, const T *b, T *y, int n, int relu) { add<T>(a, b, y, n, relu); }  \
   KD_ENTRY(add_##name)                                                                                                      \
   KD_KERNEL __launch_bounds__(256) relu_backward_##name(const T *dy, const T *y, T *dx, int n) { relu_backward<T>(dy, y, dx, n); } \
   KD_ENTRY(relu_backward_##name)                                                                                            \

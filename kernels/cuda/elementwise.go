@@ -36,7 +36,7 @@ func (p *planner) cast(op kernels.Cast) {
 
 func (p *planner) add(op kernels.Add) {
 	p.launch("elementwise", "add_"+stored(op.Type), p.stride(ceil(op.N, 16/op.Type.Size())), elementThreads,
-		buffer(0), buffer(1), buffer(2), scalar(op.N))
+		buffer(0), buffer(1), buffer(2), scalar(op.N), boolean(op.ReLU))
 }
 
 func (p *planner) reluBackward(op kernels.ReLUBackward) {

@@ -103,7 +103,7 @@ func TestElementwise(t *testing.T) {
 	for _, n := range []int{1, 4, 7, 64, 1003, 30001} {
 		for _, typ := range floatTypes {
 			checkEmulated(t, e, kernels.Add{N: n, Type: typ})
-			checkEmulated(t, e, kernels.Add{N: n, Type: typ}, 2, 1)
+			checkEmulated(t, e, kernels.Add{N: n, Type: typ, ReLU: true}, 2, 1)
 			checkEmulated(t, e, kernels.ReLUBackward{N: n, Type: typ})
 			checkEmulated(t, e, kernels.ReLUBackward{N: n, Type: typ}, 2, 0)
 			checkEmulated(t, e, kernels.Cast{N: n, Type: typ})

@@ -46,6 +46,7 @@ func testPTXElementwise(t *testing.T) {
 	for _, n := range few([]int{7, 1003, 1, 30001}, 2) {
 		for _, typ := range floatTypes {
 			checkPTX(t, kernels.Add{N: n, Type: typ})
+			checkPTX(t, kernels.Add{N: n, Type: typ, ReLU: true})
 			checkPTX(t, kernels.ReLUBackward{N: n, Type: typ}, 2, 0)
 			checkPTX(t, kernels.Cast{N: n, Type: typ})
 			checkPTX(t, kernels.SGD{N: n, Copy: typ})

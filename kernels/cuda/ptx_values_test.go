@@ -26,7 +26,7 @@ func TestPTXEdgeValues(t *testing.T) {
 		pool := kernels.MaxPool{N: 2, H: 7, W: 6, C: 5, Size: 3, Stride: 2, Pad: 1, Type: typ}
 		wide := pool
 		wide.C = 16
-		ops = append(ops, kernels.Cast{N: n, Type: typ}, kernels.Add{N: n, Type: typ}, kernels.ReLUBackward{N: n, Type: typ}, kernels.PadChannels{Rows: 101, C: 3, CPad: 8, Type: typ},
+		ops = append(ops, kernels.Cast{N: n, Type: typ}, kernels.Add{N: n, Type: typ}, kernels.Add{N: n, Type: typ, ReLU: true}, kernels.ReLUBackward{N: n, Type: typ}, kernels.PadChannels{Rows: 101, C: 3, CPad: 8, Type: typ},
 			pool, wide, kernels.SGD{N: n, Copy: typ})
 	}
 	for _, op := range ops {

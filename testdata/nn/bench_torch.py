@@ -14,13 +14,13 @@ import time
 import torch
 import torch.nn.functional as F
 
-from make_goldens import CNN, ResNet18
+from make_goldens import build
 
 
 def measure(case, seconds, channels_last):
     name, side, batch = case.split("/")
     side, batch = int(side), int(batch)
-    model = CNN(3, 10) if name == "cnn" else ResNet18(3, 10, side > 64)
+    model = build({"model": name, "in": [side, side, 3], "classes": 10})
     layout = torch.channels_last if channels_last else torch.contiguous_format
     model = model.to(memory_format=layout)
     x = torch.randn(batch, 3, side, side).contiguous(memory_format=layout)

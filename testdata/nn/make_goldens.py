@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the goldens of package nn: what PyTorch computes for each model.
 
-    python make_goldens.py            # writes them; needs numpy and PyTorch (made with 1.13.1)
+    python make_goldens.py [CASE ...]           # writes them; needs numpy and PyTorch, with torchvision compares names
+    python make_goldens.py --search [CASE ...]  # seeds that stay clear of corners
 
 Weights, inputs and labels come from SplitMix64 on both sides, so that none is
 stored. Results are computed in float64 and kept as fingerprints: the norm, 32
@@ -21,8 +22,8 @@ import torch.nn.functional as F
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
-PROJECTIONS = 32
-SAMPLES = 32
+SAMPLES = 32  # their distance follows from this number
+KEEP = 32     # projections and samples that are kept
 
 
 def mix(z):
@@ -103,42 +104,66 @@ class CNN(nn.Module):
         return keep("fc", self.fc(x))
 
 
+def norm(channels, plain):
+    return nn.Identity() if plain else nn.BatchNorm2d(channels)
+
+
 class Block(nn.Module):
-    def __init__(self, i, o, stride):
+    """A basic block, or a bottleneck: torchvision's, with names for what its layers make."""
+
+    def __init__(self, i, width, stride, bottleneck, plain):
         super().__init__()
-        self.conv1 = conv(i, o, 3, stride, 1)
-        self.bn1 = nn.BatchNorm2d(o)
-        self.conv2 = conv(o, o, 3, 1, 1)
-        self.bn2 = nn.BatchNorm2d(o)
+        o = 4 * width if bottleneck else width
+        shapes = [(i, width, 1, 1), (width, width, 3, stride), (width, o, 1, 1)] if bottleneck else [(i, width, 3, stride), (width, o, 3, 1)]
+        self.last, self.plain = len(shapes), plain
+        for n, (c, k, size, s) in enumerate(shapes, 1):
+            setattr(self, "conv%d" % n, conv(c, k, size, s, size // 2, plain))
+            setattr(self, "bn%d" % n, norm(k, plain))
         if stride != 1 or i != o:
-            self.downsample = nn.Sequential(conv(i, o, 1, stride), nn.BatchNorm2d(o))
+            self.downsample = nn.Sequential(conv(i, o, 1, stride, 0, plain), norm(o, plain))
 
     def forward(self, x, keep, name):
-        y = keep(name + "conv1", self.conv1(x))
-        y = keep(name + "bn1", relu(self.bn1(y)))
-        y = keep(name + "conv2", self.conv2(y))
+        y = x
+        for n in range(1, self.last + 1):
+            y = getattr(self, "conv%d" % n)(y)
+            end = n == self.last
+            if self.plain:
+                y = keep(name + "conv%d" % n, y if end else relu(y))
+            else:
+                y = keep(name + "conv%d" % n, y)
+                y = getattr(self, "bn%d" % n)(y)
+                y = y if end else keep(name + "bn%d" % n, relu(y))
         if hasattr(self, "downsample"):
             x = keep(name + "downsample.0", self.downsample[0](x))
-            x = keep(name + "downsample.1", self.downsample[1](x))
-        return keep(name + "bn2", relu(self.bn2(y) + x))
+            x = x if self.plain else keep(name + "downsample.1", self.downsample[1](x))
+        return keep(name + ("add" if self.plain else "bn%d" % self.last), relu(y + x))
 
 
-class ResNet18(nn.Module):
-    def __init__(self, c, classes, imagenet):
+RESNETS = {"resnet18": (False, [2, 2, 2, 2]), "resnet34": (False, [3, 4, 6, 3]), "resnet50": (True, [3, 4, 6, 3])}
+
+
+class ResNet(nn.Module):
+    def __init__(self, name, c, classes, imagenet, plain):
         super().__init__()
-        self.imagenet = imagenet
-        self.conv1 = conv(c, 64, 7, 2, 3) if imagenet else conv(c, 64, 3, 1, 1)
-        self.bn1 = nn.BatchNorm2d(64)
-        width = 64
-        for i, k in enumerate([64, 128, 256, 512]):
-            blocks = nn.Sequential(Block(width, k, 2 if i else 1), Block(k, k, 1))
-            setattr(self, "layer%d" % (i + 1), blocks)
-            width = k
-        self.fc = nn.Linear(512, classes)
+        self.imagenet, self.plain = imagenet, plain
+        bottleneck, stages = RESNETS[name]
+        self.conv1 = conv(c, 64, 7, 2, 3, plain) if imagenet else conv(c, 64, 3, 1, 1, plain)
+        self.bn1 = norm(64, plain)
+        i = 64
+        for stage, (width, n) in enumerate(zip([64, 128, 256, 512], stages), 1):
+            blocks = nn.Sequential()
+            for j in range(n):
+                blocks.append(Block(i, width, 2 if stage > 1 and j == 0 else 1, bottleneck, plain))
+                i = 4 * width if bottleneck else width
+            setattr(self, "layer%d" % stage, blocks)
+        self.fc = nn.Linear(i, classes)
 
     def forward(self, x, keep):
-        x = keep("conv1", self.conv1(x))
-        x = keep("bn1", relu(self.bn1(x), self.imagenet))
+        if self.plain:
+            x = keep("conv1", relu(self.conv1(x), self.imagenet))
+        else:
+            x = keep("conv1", self.conv1(x))
+            x = keep("bn1", relu(self.bn1(x), self.imagenet))
         if self.imagenet:
             x = keep("maxpool", max_pool(x, 3, 2, 1))
         for i in range(1, 5):
@@ -148,30 +173,73 @@ class ResNet18(nn.Module):
         return keep("fc", self.fc(x))
 
 
+def build(case):
+    if case["model"] == "cnn":
+        return CNN(case["in"][2], case["classes"])
+    imagenet = case.get("stem", "imagenet" if max(case["in"][:2]) > 64 else "cifar") == "imagenet"
+    model = ResNet(case["model"], case["in"][2], case["classes"], imagenet, case.get("plain", False))
+    check_names(case["model"], model)
+    return model
+
+
+def check_names(name, model):
+    """The parameters are named as torchvision's, in its order."""
+    try:
+        import torchvision
+    except ImportError:
+        print("no torchvision: the names of", name, "are not compared with its")
+        return
+    theirs = getattr(torchvision.models, name)().state_dict()
+    theirs = [n for n in theirs if not (model.plain and (".bn" in n or n.startswith("bn") or "downsample.1" in n))]
+    ours = [n for n in model.state_dict() if not (model.plain and n.endswith("bias") and n != "fc.bias")]
+    assert ours == theirs, (ours, theirs)
+
+
 def initialise(model, seed):
     """nn.NewState's weights; batch norms then get weights that are not 1 and 0.
 
     Their biases are 2 to 3 in size, so that few values lie near a ReLU's corner:
     a value that rounds to the other side of zero changes a gradient by its whole
-    self, and would be no error of anybody's.
+    self, and would be no error of anybody's. A plain network's convolutions get such
+    biases too, and those that begin as zeros weights that are not.
     """
+    plain = getattr(model, "plain", False)
+    blocks = sum(isinstance(m, Block) for m in model.modules())
     r = Random(seed)
     for name, p in model.named_parameters():
         if p.dim() > 1:
-            bound = 1 / np.sqrt(float(np.prod(p.shape[1:])))
-            v = uniform(r, p.numel(), bound)
-        elif is_norm(model, name):
+            gain, fan = 1.0, float(np.prod(p.shape[1:]))
+            if plain and p.dim() > 2:
+                block = model.get_submodule(name.rsplit(".", 2)[0]) if name.startswith("layer") else None
+                gain = np.sqrt(6.0)
+                if isinstance(block, Block):
+                    if is_last(block, name):
+                        gain = 0
+                    else:
+                        gain *= float(blocks) ** (-1 / (2 * block.last - 2))
+            if gain == 0:
+                continue
+            bound = gain / np.sqrt(fan)
+        elif is_norm(model, name) or plain and name != "fc.bias":
             continue
-        else:  # bias of the convolution or linear layer before it
-            v = uniform(r, p.numel(), bound)
+        # else: bias of the convolution or linear layer before it
+        v = uniform(r, p.numel(), bound)
         p.data = torch.from_numpy(v.reshape(p.shape)).to(p.dtype)
     r = Random(seed + 1)
     for name, p in model.named_parameters():
-        if is_norm(model, name):
+        if plain and name.startswith("layer") and p.dim() == 4 and is_last(model.get_submodule(name.rsplit(".", 2)[0]), name):
+            v = uniform(r, p.numel(), 1 / np.sqrt(float(np.prod(p.shape[1:]))))
+        elif is_norm(model, name) or plain and p.dim() == 1 and name != "fc.bias":
             v = uniform(r, p.numel(), 0.25, 1)
             if name.endswith("bias"):
                 v = np.where(r.floats(p.numel()) < 0.5, 2, -2).astype(np.float32) * v
-            p.data = torch.from_numpy(v.reshape(p.shape)).to(p.dtype)
+        else:
+            continue
+        p.data = torch.from_numpy(v.reshape(p.shape)).to(p.dtype)
+
+
+def is_last(block, name):
+    return isinstance(block, Block) and name.endswith("conv%d.weight" % block.last)
 
 
 def is_norm(model, name):
@@ -190,7 +258,7 @@ def batch(case, index):
     return x, labels
 
 
-def fingerprint(name, a, noisy):
+def fingerprint(name, a, noisy, keep):
     a = a.detach().double().numpy()
     b = noisy.detach().double().numpy()
     if a.ndim == 4 and name.startswith("forward:"):
@@ -200,7 +268,7 @@ def fingerprint(name, a, noisy):
     with np.errstate(over="ignore"):
         bits = mix(np.arange(1, a.size + 1, dtype=np.uint64) * np.uint64(GOLDEN))
     projections = []
-    for j in range(PROJECTIONS):
+    for j in range(keep):
         sign = 1 - 2 * ((bits >> np.uint64(j)) & np.uint64(1)).astype(np.float64)
         projections.append(float("%.9g" % sign.dot(a)))
     step = max(1, a.size // SAMPLES - 1) | 1  # odd, so that it visits all channels
@@ -211,17 +279,13 @@ def fingerprint(name, a, noisy):
         "norm": float("%.9g" % norm),
         "f32": float("%.2g" % (np.linalg.norm(a - b) / norm)),
         "projections": projections,
-        "samples": [float("%.8g" % v) for v in a[::step][:SAMPLES]],
+        "samples": [float("%.8g" % v) for v in a[::step][:keep]],
     }
 
 
 def make(case, dtype):
     torch.set_default_dtype(dtype)
-    c, classes = case["in"][2], case["classes"]
-    if case["model"] == "cnn":
-        model = CNN(c, classes)
-    else:
-        model = ResNet18(c, classes, max(case["in"][:2]) > 64)
+    model = build(case)
     initialise(model, case["seed"])
     model.train()
     return model
@@ -286,8 +350,8 @@ def corners(case):
 
 
 def search():
-    """Prints the seeds whose first batch stays furthest from corners."""
-    for case in CASES:
+    """Prints the seeds whose first batch stays furthest from corners, of the cases asked for."""
+    for case in chosen(sys.argv[2:]):
         case.update(classes=10)
         best = sorted((-corners(dict(case, seed=s)), s) for s in range(1, 101))[:3]
         print(case["case"], " ".join("%d: %.1e" % (s, -d) for d, s in best), flush=True)
@@ -301,12 +365,20 @@ CASES = [
      "train_batch": 8, "train_lr": 0.001},
     {"case": "resnet18-imagenet", "model": "resnet18", "in": [72, 72, 3], "batch": 2, "lr": 0.02, "seed": 34,
      "train_batch": 8, "train_lr": 0.001},
+    {"case": "resnet18-plain", "model": "resnet18", "plain": True, "in": [16, 16, 3], "batch": 2, "lr": 0.001, "seed": 1,
+     "train_batch": 8, "train_lr": 0.001, "keep": 8},
+    {"case": "resnet50", "model": "resnet50", "stem": "imagenet", "in": [40, 40, 3], "batch": 2, "lr": 0.02, "seed": 52,
+     "train_batch": 8, "train_lr": 0.001, "keep": 8},
 ]
+
+
+def chosen(names):
+    return [c for c in CASES if not names or c["case"] in names]
 
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    for case in CASES:
+    for case in chosen(sys.argv[1:]):
         case.update(classes=10, torch=torch.__version__.split("+")[0])
         case["corner"] = float("%.2g" % corners(case))
         t64, loss, hits, eval_loss = one_step(case, torch.float64)
@@ -314,7 +386,7 @@ def main():
         out = dict(case, loss=loss, hits=hits, eval_loss=eval_loss)
         for group in ["forward", "grads", "weights", "stats", "eval"]:
             names = [n for n in t64 if n.startswith(group + ":")]
-            out[group] = [fingerprint(n, t64[n], t32[n]) for n in names]
+            out[group] = [fingerprint(n, t64[n], t32[n], case.get("keep", KEEP)) for n in names]
             worst = max(out[group], key=lambda f: f["f32"]) if out[group] else None
             if worst:
                 print(case["case"], group, len(names), "float32 off by at most", worst["f32"], worst["name"])
@@ -330,4 +402,4 @@ def main():
 
 
 if __name__ == "__main__":
-    search() if sys.argv[1:] == ["--search"] else main()
+    search() if sys.argv[1:2] == ["--search"] else main()

@@ -64,6 +64,7 @@ func Cases() []Case {
 		for _, n := range []int{1, 1000, 4099} {
 			add(Case{Name: name("relu_backward"), Op: kernels.ReLUBackward{N: n, Type: t}})
 			add(Case{Name: name("add"), Op: kernels.Add{N: n, Type: t}})
+			add(Case{Name: name("add/relu"), Op: kernels.Add{N: n, Type: t, ReLU: true}})
 			add(Case{Name: name("cast"), Op: kernels.Cast{N: n, Type: t}})
 			add(Case{Name: name("sgd"), Op: kernels.SGD{N: n, Copy: t}})
 		}

@@ -1,0 +1,92 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/trace"
+)
+
+// modelFlags say which model is trained.
+type modelFlags struct {
+	model       string
+	stem        string
+	noBatchNorm switchFlag
+}
+
+// What the help says of them.
+var (
+	modelHelp = strings.Join(nn.Names(), ", ") + " (default: cnn on the cpu, resnet18 elsewhere)"
+	stemHelp  = "of a ResNet, " + knob.Choice(nn.Stems()) + ": 3x3, or 7x7 with stride 2 and a max-pool (default: what suits the images' size)"
+)
+
+const plainHelp = "a ResNet whose convolutions have a bias and no batch norm"
+
+func (f *modelFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.model, "model", "", modelHelp)
+	fs.StringVar(&f.stem, "stem", "", stemHelp)
+	fs.VarPF(&f.noBatchNorm, "no-batch-norm", "", plainHelp).NoOptDefVal = "on"
+}
+
+// check refuses what is no model's.
+func (f *modelFlags) check() error {
+	for _, s := range f.settings() {
+		if err := checkModel(s.Name, s.Value); err != nil {
+			return usageError{err}
+		}
+	}
+	return nil
+}
+
+// settings are what was chosen, as a sweep and a lab keep it.
+func (f *modelFlags) settings() (chosen []trace.Knob) {
+	for _, s := range []trace.Knob{{Name: sweep.Model, Value: f.model}, {Name: sweep.Stem, Value: f.stem}} {
+		if s.Value != "" {
+			chosen = append(chosen, s)
+		}
+	}
+	if f.noBatchNorm {
+		chosen = append(chosen, trace.Knob{Name: sweep.NoBatchNorm, Value: "on"})
+	}
+	return chosen
+}
+
+// checkModel refuses a value of what says which model is trained.
+func checkModel(name, value string) error {
+	words, what := []string{"off", "on"}, "it is neither on nor off"
+	switch name {
+	case sweep.Model:
+		words, what = nn.Names(), "there is no model of that name"
+	case sweep.Stem:
+		words, what = nn.Stems(), "there is no stem of that name"
+	}
+	if !slices.Contains(words, value) {
+		return fault.New("set", fmt.Sprintf("%s=%q", name, value), what, "choose "+knob.Choice(words))
+	}
+	return nil
+}
+
+// switchFlag is a flag that is on, off, or alone, which means on.
+type switchFlag bool
+
+func (s *switchFlag) String() string { return knob.Switch(bool(*s)) }
+func (s *switchFlag) Type() string   { return switchType }
+
+func (s *switchFlag) Set(text string) error {
+	switch text {
+	case "on", "true":
+		*s = true
+	case "off", "false":
+		*s = false
+	default:
+		return fault.Reason("it is neither on nor off", "choose on or off")
+	}
+	return nil
+}
