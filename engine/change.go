@@ -71,6 +71,7 @@ func (e *Engine) boundary(ctx context.Context) error {
 		e.endTransition()
 	}
 	e.publish(e.rec.Now())
+	e.keep()
 	if want := e.wanted.Load(); *want != e.applied {
 		return e.apply(*want)
 	}

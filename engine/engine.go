@@ -35,10 +35,14 @@ type Config struct {
 	Recorder  *trace.Recorder
 	Dataset   loader.Dataset
 	Transform loader.Transform
-	Epochs    int // 0: endless
-	Steps     int // 0: no limit
+	Epochs    int // 0: endless; with From those before it count
+	Steps     int // 0: no limit; with From those before it count
 	Schedule  nn.Schedule
 	Knobs     Knobs
+
+	Weights []nn.Tensor // that take the place of the random first ones; the others stay
+	From    *Point      // where an earlier run left off; nil begins anew
+	Keeping Keeping
 
 	// Predict says what all knobs together, as they are asked for, are expected to do; nil
 	// says nothing. It is called by Set, and what it says is kept with the segment that the
@@ -79,6 +83,7 @@ type Engine struct {
 
 	micro    int // batches whose gradients wait for the optimizer
 	step     int32
+	kept     int32 // the step before which the run was kept last
 	epoch    int32 // of the batch before; -1 before the first
 	diverged bool  // a loss was no number, and a note said so
 	starved  starved
@@ -132,7 +137,7 @@ func (e *Engine) prepare() (err error) {
 	mean, std := e.cfg.Transform.Normalisation()
 	e.plans, err = plan.Open(plan.Config{
 		Task: e.cfg.Task, Device: e.dev, Recorder: e.rec, Quiesce: e.finish,
-		Dataset: e.samples(), Hold: Hold, Mean: mean, Std: std,
+		Dataset: e.samples(), Hold: Hold, Saves: e.cfg.Keeping.Every > 0, Mean: mean, Std: std,
 	}, e.applied.Knobs)
 	if err != nil {
 		return err
@@ -140,12 +145,23 @@ func (e *Engine) prepare() (err error) {
 	e.loader, err = loader.New(loader.Options{
 		Dataset: e.cfg.Dataset, Transform: e.cfg.Transform, Seed: e.cfg.Seed, Recorder: e.rec,
 		Alloc: e.dev, PinNote: e.info.PinNote, Epochs: e.cfg.Epochs, Knobs: e.applied.Loader,
-		Hold: Hold,
+		Hold: Hold, Start: e.cfg.position(),
 	})
 	if err != nil {
 		return err
 	}
+	if err := e.begin(); err != nil {
+		return err
+	}
 	return e.plans.Warm(e.applied.Knobs)
+}
+
+// position is where the loader begins; nil for the beginning.
+func (c *Config) position() *loader.Position {
+	if c.From == nil {
+		return nil
+	}
+	return &c.From.Loader
 }
 
 // Run trains until the epochs or steps are done, ctx is cancelled, or something

@@ -36,7 +36,7 @@ func complete(cmd *cobra.Command) {
 		if c.Flags().Lookup(transformSetting) != nil {
 			_ = c.RegisterFlagCompletionFunc(transformSetting, completeTransform)
 		}
-		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder", "max-workers", "memory-budget", flagName(sizeSetting)} {
+		for _, f := range []string{"epochs", "steps", "seed", "lr", "fps", "interval", "budget", "warmup", "repeat", "ladder", "max-workers", "memory-budget", "checkpoint-every", flagName(sizeSetting)} {
 			if c.Flags().Lookup(f) != nil {
 				_ = c.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
 			}

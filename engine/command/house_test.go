@@ -46,6 +46,8 @@ var house = map[string][]string{
 	"engine/ops":                  {"engine/device", "engine/trace"},
 	"engine/plan":                 {"loader", "engine/device", "engine/figures", "engine/host", "engine/nn", "engine/ops", "engine/trace", "kernels"},
 	"engine":                      {"loader", "engine/device", "engine/host", "engine/knob", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
+	"engine/safetensors":          {},
+	"engine/checkpoint":           {"loader", "engine", "engine/nn", "engine/safetensors", "engine/trace", "engine/figures"},
 	"engine/torch":                {"engine/trace", "engine/figures"},
 	"engine/evidence":             {"engine/figures"},
 	"engine/stall":                {"engine/trace", "engine/figures", "engine/evidence"},

@@ -30,6 +30,7 @@ type options struct {
 	lr      float64
 	gpuRate float64 // dollars an hour
 	knobs   knobFlags
+	keep    keeping
 
 	fps     int
 	theme   string
@@ -44,7 +45,7 @@ type options struct {
 }
 
 func newOptions(version string) *options {
-	return &options{version: version, fps: 10, theme: "default", interval: 1, ask: questions{budget: experiment.PairedBudget}}
+	return &options{version: version, keep: keeping{every: keptEvery}, fps: 10, theme: "default", interval: 1, ask: questions{budget: experiment.PairedBudget}}
 }
 
 // dataHelp says what --data takes.
@@ -105,6 +106,8 @@ func (o *options) check(*cobra.Command) error {
 		return refuse(fmt.Sprintf("--interval %g", o.interval), "out of range", "choose 0.05 to 3600 seconds")
 	case o.images.check() != nil:
 		return o.images.check()
+	case o.keep.check() != nil:
+		return o.keep.check()
 	case o.ask.check() != nil:
 		return o.ask.check()
 	case o.fps < 1 || o.fps > 60:

@@ -32,6 +32,7 @@ type hostPlanned struct {
 	Workers int64   `json:"workers_bytes"`
 	Device  planned `json:"device"` // what the device keeps on the host
 	Session int64   `json:"session_bytes"`
+	Saved   int64   `json:"checkpoint_bytes,omitempty"`
 	Process int64   `json:"process_bytes"`
 }
 
@@ -40,7 +41,7 @@ func planHostMemory(m trace.HostMemory) *hostPlanned {
 	if m.Total() == 0 {
 		return nil
 	}
-	return &hostPlanned{m.Total(), m.Batches, m.Pinned, m.Workers, planMemory(m.Device), m.Session, m.Process}
+	return &hostPlanned{m.Total(), m.Batches, m.Pinned, m.Workers, planMemory(m.Device), m.Session, m.Saved, m.Process}
 }
 
 // limitHeap has the garbage collector keep the garbage to garbageBytes where all that is

@@ -54,7 +54,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 	window := steps[from:]
 	b := stall.Sum(window)
 	g := progress{
-		T: seconds(s.Now), Epochs: o.epochs, Step: int(s.Total.Steps), ETA: number(math.NaN()),
+		T: seconds(s.Now), Epochs: o.epochs, Step: stepsDone(s), ETA: number(math.NaN()),
 		SamplesPerSecond: number(math.NaN()), DeviceUtilization: number(math.NaN()), DataShare: number(math.NaN()),
 		Loss: number(math.NaN()), Top1: number(math.NaN()), SinceStep: number(math.NaN()),
 	}
@@ -88,6 +88,15 @@ func measure(s *trace.Snapshot, o *options) progress {
 	return g
 }
 
+// stepsDone counts the steps of a run, those before it went on included.
+func stepsDone(s *trace.Snapshot) int {
+	n := int(s.Total.Steps)
+	if r := s.Meta.Resumed; r != nil {
+		n += int(r.Step)
+	}
+	return n
+}
+
 // samplesLeft is what epochs still have to deliver under the knobs in force:
 // drop_last leaves out what does not fill a batch.
 func samplesLeft(s *trace.Snapshot, epochs int) float64 {
@@ -98,7 +107,11 @@ func samplesLeft(s *trace.Snapshot, epochs int) float64 {
 		}
 	}
 	last := &s.Last
-	done := s.Epochs[len(s.Epochs)-1].Totals.Samples // of the epoch under way
+	before := int64(0)
+	if r := s.Meta.Resumed; r != nil && r.Epoch == last.Epoch {
+		before = r.Delivered
+	}
+	done := before + s.Epochs[len(s.Epochs)-1].Totals.Samples // of the epoch under way
 	if last.Flags&trace.FlagLastOfEpoch != 0 {
 		done = each
 	}

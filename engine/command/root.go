@@ -51,6 +51,9 @@ no knob helps, a story shows how a bottleneck is found, fixed and proved;
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.endless = cmd.Flags().Changed("epochs")
+			if err := o.takeUp(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			return runScreen(cmd.Context(), o)
 		},
 	}
@@ -58,6 +61,7 @@ no knob helps, a story shows how a bottleneck is found, fixed and proved;
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
 	root.SetUsageFunc(usage)
 	o.addTraining(root.Flags())
+	o.keep.add(root.Flags())
 	o.addScreen(root.Flags())
 	root.AddCommand(
 		newRun(version), newReplay(version), newReport(version), newImport(version), newCompare(), newSweep(version), newTune(version), newLab(version), newSessions(),

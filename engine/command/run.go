@@ -37,11 +37,15 @@ waits for can still be measured; the summary says so, and the exit code is 4.`,
 		Args: noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.endless = cmd.Flags().Changed("epochs")
+			if err := o.takeUp(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			return o.check(cmd)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runHeadless(cmd.Context(), o, os.Stdout, os.Stderr) },
 	}
 	o.addTraining(cmd.Flags())
+	o.keep.add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object")
 	o.ask.add(cmd.Flags())
 	cmd.Flags().Float64Var(&o.interval, "interval", 1, "seconds between progress lines, 0.05 to 3600")
@@ -67,7 +71,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	if err != nil {
 		return errors.Join(got(), err)
 	}
-	for _, why := range []string{r.device.why, r.own} {
+	for _, why := range []string{r.device.why, r.own, r.begins} {
 		if why != "" {
 			_ = say(log, "%s\n", why)
 		}
@@ -215,7 +219,7 @@ func (r *run) kept() string {
 	if !exists(r.file) {
 		return fmt.Sprintf("session  %s was removed during the run\n", r.file)
 	}
-	return fmt.Sprintf("session  %s\nreport   gpustall report %s\n", r.file, r.id())
+	return fmt.Sprintf("session  %s\nreport   gpustall report %s\n%s", r.file, r.id(), r.keeper.says(r.id()))
 }
 
 // id is what names the session on the command line: its file's base name in the

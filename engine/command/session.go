@@ -39,6 +39,8 @@ type run struct {
 	model     string
 	images    string // what is made of images, where that was asked for; empty else
 	own       string // of the device's own defaults, those in force; empty when there is none
+	begins    string // what it begins with, where that is not random
+	keeper    *keeper
 	gauges    *gauges
 	watch     *fileWatch
 	tries     *experiments
@@ -106,7 +108,11 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	}
 	r.recorder = trace.NewRecorder(r.clock, trace.DefaultCapacity)
 	debug.FreeOSMemory() // what reading the data set left behind is not to count as ours
-	r.engine, err = engine.New(engine.Config{
+	if err = o.keep.computes(r.device, model); err != nil {
+		return r, err
+	}
+	r.keeper = newKeeper(o, r)
+	cfg := engine.Config{
 		Task: plan.Task{
 			Model: model, Fixed: fixed, Seed: o.seed, TuneLimit: tuning, Start: ctx, Progress: progress,
 			HostMemory: host.ReadMemory, HostPlanned: r.device.limitHeap,
@@ -114,7 +120,14 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 		Device: r.device.dev, Recorder: r.recorder, Dataset: ds, Transform: tf,
 		Epochs: o.epochs, Steps: o.steps, Schedule: o.schedule(model, knobs), Knobs: knobs,
 		Predict: r.predict,
-	})
+	}
+	if o.keep.dir != "" {
+		cfg.Keeping = engine.Keeping{Every: o.keep.every, Keep: r.keeper.keep}
+	}
+	if r.begins, err = o.keep.begin(&cfg); err != nil {
+		return r, err
+	}
+	r.engine, err = engine.New(cfg)
 	if err != nil {
 		return r, fault.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
 	}
@@ -124,6 +137,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 		return r, err
 	}
 	r.file = file
+	r.keeper.engine, r.keeper.run.Session = r.engine, baseName(file)
 	r.session = trace.NewSession(meta)
 	if at, ok := ds.(loader.Locator); ok {
 		r.session.Locate(func(sample int32) string { return at.Locate(int(sample)) })
@@ -139,12 +153,16 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 
 // train runs the engine to its end and closes the run.
 func (r *run) train(ctx context.Context) error {
-	for _, why := range []string{r.device.why, r.own, r.images} {
+	for _, why := range []string{r.device.why, r.own, r.images, r.begins} {
 		if why != "" {
 			r.recorder.Note("info", why)
 		}
 	}
 	err := fault.Wrap(r.engine.Run(ctx), "train", r.trains(), "run it again; gpustall report says how far it came")
+	if kerr := r.keeper.finish(r.recorder); kerr != nil {
+		r.recorder.Note("error", kerr.Error())
+		err = errors.Join(err, kerr)
+	}
 	status := "finished"
 	switch {
 	case err != nil:
@@ -214,6 +232,7 @@ func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.T
 		Dataset: info.Name, Format: info.Format, Synthetic: info.Synthetic,
 		Samples: int64(info.Samples), Classes: len(info.Classes),
 		Seed: o.seed, Host: hostFacts(), Specs: engine.Specs(d), GPURate: o.gpuRate, Peaks: d.Peaks.FLOPs, PeakFrom: d.Peaks.From,
+		Checkpoints: absolute(o.keep.dir), Resumed: o.keep.from.meta(),
 	}
 	if model != nil {
 		m.Model, m.Form, m.Params = model.Title(), model.Form, model.NumParams()

@@ -260,7 +260,7 @@ func (s summary) text() string {
 			figures.Rate(float64(s.SamplesPerSecond)), figures.Prose.Percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
 	}
 	if s.Steps > 0 && !math.IsNaN(float64(s.Top1)) { // the screen's loss is the last step's
-		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", figures.Prose.Percent(float64(s.Top1)), s.Epochs)
+		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", figures.Prose.Percent(float64(s.Top1)), s.EpochTimes[len(s.EpochTimes)-1].Epoch+1)
 	}
 	b.WriteByte('\n')
 	if s.Diverged != nil {

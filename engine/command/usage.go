@@ -16,8 +16,9 @@ import (
 
 // The groups of flags that the help shows apart.
 const (
-	groupLoader = "Loader knobs, as PyTorch's DataLoader has them; the screen changes them live:"
-	groupScreen = "Screen:"
+	groupLoader  = "Loader knobs, as PyTorch's DataLoader has them; the screen changes them live:"
+	groupScreen  = "Screen:"
+	groupWeights = "Weights and checkpoints:"
 )
 
 const groupKey = "gpustall group"
@@ -51,7 +52,7 @@ func usage(cmd *cobra.Command) error {
 
 // writeFlags prints the flags by group, in the order in which they were added.
 func writeFlags(b *strings.Builder, fs *pflag.FlagSet, width int) {
-	groups := []string{"Flags:", groupLoader, groupScreen}
+	groups := []string{"Flags:", groupWeights, groupLoader, groupScreen}
 	sets := map[string]*pflag.FlagSet{}
 	fs.VisitAll(func(f *pflag.Flag) {
 		g := groups[0]

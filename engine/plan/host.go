@@ -31,6 +31,9 @@ func (p *Plans) hostDemand(k Knobs, d *demand) trace.HostMemory {
 	if k.Loader.PinMemory && p.info.PinNote == "" {
 		m.Pinned = m.Batches
 	}
+	if p.cfg.Saves && p.cfg.Model != nil {
+		m.Saved = p.cfg.Model.SavedBytes()
+	}
 	m.Device = d.Memory
 	return m
 }

@@ -48,6 +48,7 @@ type Config struct {
 	Quiesce func() error
 
 	Dataset   loader.Info
+	Saves     bool       // copies of the model's state are made while the run goes on
 	Hold      int        // batches that are held at once beside the loader's own
 	Mean, Std [4]float32 // of the transforms that the device makes
 }

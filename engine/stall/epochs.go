@@ -34,6 +34,9 @@ func Epochs(s *trace.Snapshot) []EpochStats {
 			Loss: e.Loss / float64(e.LossOf), Top1: e.Hits / float64(e.HitsOf), // 0/0 is NaN
 			Complete: e.Complete, Injected: int(e.Injected), Ceiling: int(e.Ceiling), Diverged: int(e.Diverged),
 		}
+		if r := s.Meta.Resumed; r != nil && r.Epoch == row.Epoch && r.Delivered > 0 {
+			row.Complete = false // it began in the run before
+		}
 		if !row.Complete && b.Samples > 0 && s.Meta.Samples > b.Samples {
 			row.Projected = int64(float64(row.Total) * float64(s.Meta.Samples) / float64(b.Samples))
 		}

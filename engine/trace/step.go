@@ -84,6 +84,18 @@ type Meta struct {
 	Peaks      map[string]float64 `json:",omitempty"` // the device's most FLOP/s by type, by its maker's word; none where that is not known
 	PeakFrom   string             `json:",omitempty"` // whose word it is
 	GPURate    float64            `json:",omitempty"` // what an hour of the device costs, in dollars; 0 where nobody said
+
+	Checkpoints string   `json:",omitempty"` // the folder that the run is kept in; empty when it is not
+	Resumed     *Resumed `json:",omitempty"` // nil for a run that began anew
+}
+
+// Resumed is where a run that went on began.
+type Resumed struct {
+	From      string // the checkpoint
+	Session   string // the name of the run that made it
+	Step      int32  // steps before
+	Epoch     int32  // that it began in, from 0 ...
+	Delivered int64  // ... and the samples of it before
 }
 
 // NotApplied stands, in a note, between a change that the engine could not make, in the

@@ -1,0 +1,232 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/checkpoint"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/safetensors"
+	"dev.gpustall/engine/trace"
+)
+
+// keeping are the flags of weights and checkpoints.
+type keeping struct {
+	init   string
+	save   string
+	dir    string
+	every  int
+	resume string
+	from   *resumed // what --resume found
+}
+
+const (
+	keptEvery = 1000 // steps between checkpoints, unless said otherwise
+	keptMost  = 3    // checkpoints of a run that stay
+)
+
+func (k *keeping) addInit(fs *pflag.FlagSet) {
+	fs.StringVar(&k.init, "init", "", "begin with the weights in FILE"+safetensors.Ext+", named as torchvision's; a head for another number of classes stays random")
+}
+
+func (k *keeping) add(fs *pflag.FlagSet) {
+	k.addInit(fs)
+	fs.StringVar(&k.save, "save", "", "write the weights to FILE"+safetensors.Ext+" in the end")
+	fs.StringVar(&k.dir, "checkpoint", "", fmt.Sprintf("keep the run in this folder, so that --resume goes on with it: every so many steps, and in the end; the newest %d stay", keptMost))
+	fs.IntVar(&k.every, "checkpoint-every", keptEvery, "steps between checkpoints")
+	fs.StringVar(&k.resume, "resume", "", "go on with a run that was kept: a session's name or file, latest, a checkpoint, or a folder of them; what other flags do not say is as it was")
+	for _, name := range []string{"init", "save", "checkpoint", "checkpoint-every", "resume"} {
+		setGroup(fs, name, groupWeights)
+	}
+}
+
+// check refuses what cannot be kept, before anything is opened.
+func (k *keeping) check() error {
+	switch {
+	case k.every < 1:
+		return refuse(fmt.Sprintf("--checkpoint-every %d", k.every), "out of range", "choose 1 or more")
+	case k.init != "" && k.resume != "":
+		return refuse("--init", "--resume brings weights of its own", "give one of the two")
+	case k.save != "" && filepath.Ext(k.save) != safetensors.Ext:
+		return refuse("--save "+k.save, "it is written in one format only", "name a file that ends with "+safetensors.Ext)
+	}
+	if k.init != "" { // before anything is made
+		f, err := safetensors.Open(k.init)
+		if err != nil {
+			return err
+		}
+		_ = f.Close() // it was only read
+	}
+	if k.save != "" {
+		if st, err := os.Stat(filepath.Dir(k.save)); err != nil || !st.IsDir() {
+			return refuse("--save "+k.save, "there is no folder "+fault.Path(filepath.Dir(k.save)), "make it, or name a file in one that exists")
+		}
+	}
+	if k.dir != "" {
+		if err := os.MkdirAll(k.dir, 0o755); err != nil {
+			return fault.File(err, "keep checkpoints in", k.dir, "name a folder that can be written to with --checkpoint")
+		}
+	}
+	return nil
+}
+
+// computes refuses weights of a device that has none.
+func (k *keeping) computes(d *opened, m *nn.Model) error {
+	for _, f := range []struct{ flag, value string }{{"--init", k.init}, {"--save", k.save}, {"--checkpoint", k.dir}, {"--resume", k.resume}} {
+		if f.value != "" && (m == nil || !d.dev.Info().Computes) {
+			return refuse(f.flag+" "+f.value, d.dev.Info().Name+" computes nothing, so it has no weights", "choose another --device")
+		}
+	}
+	return nil
+}
+
+// begin says in the configuration what the run begins with.
+func (k *keeping) begin(cfg *engine.Config) (said string, err error) {
+	switch {
+	case k.init != "":
+		cfg.Weights, said, err = checkpoint.Init(k.init, cfg.Model)
+	case k.from != nil:
+		if err := checkpoint.Fits(k.from.path, k.from.point.State, cfg.Model); err != nil {
+			return "", err
+		}
+		if said, err = k.from.goesOn(cfg.Dataset.Info()), k.from.left(cfg); err != nil {
+			return "", err
+		}
+		cfg.From = k.from.point
+	}
+	return said, err
+}
+
+// keeper writes checkpoints while the run goes on.
+type keeper struct {
+	keeping *keeping
+	run     checkpoint.Run // but for the knobs in force
+	from    int            // the step that the run began with
+	engine  *engine.Engine
+	writing sync.WaitGroup
+	mu      sync.Mutex
+	err     error // of the latest that was written beside
+	last    string
+	at      int // its step
+}
+
+// newKeeper describes the run to those who go on with it.
+func newKeeper(o *options, r *run) *keeper {
+	info := r.dataset.Info()
+	k := &keeper{keeping: &o.keep, at: -1}
+	k.run = checkpoint.Run{
+		Made: o.version, Model: r.model, Data: absolute(o.data), Dataset: info.Name, Classes: len(info.Classes), In: info.Shape(),
+		Seed: o.seed, LR: o.lr, Epochs: o.epochs, Steps: o.steps,
+	}
+	if f := o.keep.from; f != nil {
+		k.from = f.point.Step
+	}
+	return k
+}
+
+// absolute is a path that means the same elsewhere.
+func absolute(path string) string {
+	if path == "" || strings.Contains(path, "://") {
+		return path
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// keep is engine.Keeping's: it copies the state and writes it beside. The error is of the
+// one before, which is written by now.
+func (k *keeper) keep(capture func() (*engine.Point, error)) error {
+	k.writing.Wait()
+	k.mu.Lock()
+	err := k.err
+	k.err = nil
+	k.mu.Unlock()
+	p, cerr := capture()
+	if cerr != nil {
+		return errors.Join(err, cerr)
+	}
+	k.writing.Go(func() {
+		err := k.write(p)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.err = err
+	})
+	return err
+}
+
+// write writes a checkpoint and removes those that are too many.
+func (k *keeper) write(p *engine.Point) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("write a checkpoint: panic: %v", v)
+		}
+	}()
+	run := k.run
+	for _, knob := range k.engine.Requested() {
+		run.Knobs = append(run.Knobs, trace.Knob{Name: knob.Name, Value: knob.Value})
+	}
+	path := checkpoint.Path(k.keeping.dir, run.Session, p.Step)
+	if err := checkpoint.Write(path, run, p); err != nil {
+		return fault.Wrap(err, "keep step", fmt.Sprint(p.Step), "free some space, or name another folder with --checkpoint")
+	}
+	k.mu.Lock()
+	k.last, k.at = path, p.Step
+	k.mu.Unlock()
+	all, err := checkpoint.List(k.keeping.dir, run.Session)
+	if err != nil {
+		return fault.File(err, "look through", k.keeping.dir, "check the folder")
+	}
+	for i := 0; i < len(all)-keptMost; i++ {
+		if err := os.Remove(all[i]); err != nil {
+			return fault.File(err, "remove", all[i], "remove it by hand")
+		}
+	}
+	return nil
+}
+
+// finish keeps the end of the run, and writes the weights that were asked for. It says what
+// it left out.
+func (k *keeper) finish(r *trace.Recorder) error {
+	k.writing.Wait()
+	err := k.err
+	if k.keeping.dir == "" && k.keeping.save == "" {
+		return err
+	}
+	if k.engine.Diverged() {
+		r.Note("warn", "no checkpoint and no weights were written in the end: the loss is not a number")
+		return err
+	}
+	p, perr := k.engine.Point()
+	if perr != nil {
+		return errors.Join(err, perr)
+	}
+	if k.keeping.dir != "" && p.Step > k.from && p.Step != k.at {
+		err = errors.Join(err, k.write(p))
+	}
+	if k.keeping.save != "" {
+		err = errors.Join(err, checkpoint.Save(k.keeping.save, p))
+	}
+	return err
+}
+
+// says is what there is to do with what was kept.
+func (k *keeper) says(id string) string {
+	out := ""
+	if k.last != "" {
+		out += fmt.Sprintf("%-*sgpustall run --resume %s   # step %d is in %s\n", labelWidth, "resume", id, k.at, k.last)
+	}
+	if k.keeping.save != "" && exists(k.keeping.save) {
+		out += fmt.Sprintf("%-*s%s\n", labelWidth, "weights", k.keeping.save)
+	}
+	return out
+}

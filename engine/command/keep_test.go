@@ -1,0 +1,56 @@
+//go:build unix
+
+package command
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/checkpoint"
+)
+
+// TestKilledRunGoesOn: a run that was killed goes on from its last checkpoint, by the name of
+// its session alone, to the very weights of one that was not.
+func TestKilledRunGoesOn(t *testing.T) {
+	data, dir := tiny(t), t.TempDir()
+	whole, again, kept := filepath.Join(dir, "whole.safetensors"), filepath.Join(dir, "again.safetensors"), filepath.Join(dir, "kept")
+	train := []string{"run", "--device", "cpu", "--model", "cnn", "--data", data, "--batch-size", "32", "--epochs", "2", "--num-workers", "2"}
+	if r := gpustall(t, append(train, "--save", whole)...); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	session := filepath.Join(dir, "killed.gpustall")
+	cmd := exec.Command(binary, append(train, "--checkpoint", kept, "--checkpoint-every", "4", "--session", session, "--inject", "read=1ms")...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if all, _ := checkpoint.List(kept, ""); len(all) > 1 || time.Now().After(end) {
+			break
+		}
+	}
+	_ = cmd.Process.Kill()
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("it came to its end before it was killed")
+	}
+	r := gpustall(t, "run", "--resume", session, "--inject", "none", "--save", again)
+	if r.code != 0 || !strings.Contains(r.stderr, "goes on after step") {
+		t.Fatal(r.stdout, r.stderr)
+	}
+	a, aerr := os.ReadFile(whole)
+	b, berr := os.ReadFile(again)
+	if aerr != nil || berr != nil || !bytes.Equal(a, b) {
+		t.Errorf("the weights differ: %v %v", aerr, berr)
+	}
+	if all, _ := checkpoint.List(kept, ""); len(all) > 2*keptMost {
+		t.Errorf("%d checkpoints are left", len(all))
+	}
+	r = gpustall(t, "run", "--resume", kept)
+	if r.code != exitUsage || !strings.Contains(r.stderr, "--epochs 2: the run has come to its end: it has trained 2 epochs; raise it to train on") {
+		t.Error(r.code, r.stderr)
+	}
+}

@@ -1,0 +1,152 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/checkpoint"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/safetensors"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+	"dev.gpustall/loader"
+)
+
+// resumed is a run that is gone on with.
+type resumed struct {
+	path  string
+	run   *checkpoint.Run
+	point *engine.Point
+}
+
+const mendResume = "name a session that was kept with --checkpoint, a checkpoint, or a folder of them"
+
+// findCheckpoint is the checkpoint that --resume means.
+func findCheckpoint(what string) (string, error) {
+	if filepath.Ext(what) == safetensors.Ext {
+		return what, nil
+	}
+	if st, err := os.Stat(what); err == nil && st.IsDir() {
+		all, err := checkpoint.List(what, "")
+		if err != nil {
+			return "", fault.File(err, "resume", what, mendResume)
+		}
+		if len(all) == 0 {
+			return "", fault.New("resume", what, "there is no checkpoint in it", mendResume)
+		}
+		return all[len(all)-1], nil
+	}
+	file, err := findSession(what)
+	if err != nil {
+		return "", err
+	}
+	session, err := store.Open(file)
+	if err != nil {
+		return "", err
+	}
+	m := session.Meta()
+	if m.Checkpoints == "" {
+		return "", fault.New("resume", what, "the run was not kept", "run with --checkpoint DIR to keep it")
+	}
+	all, err := checkpoint.List(m.Checkpoints, baseName(file))
+	if err != nil {
+		return "", fault.File(err, "resume", what, "put the folder "+fault.Path(m.Checkpoints)+" back, or name where it is now")
+	}
+	if len(all) == 0 {
+		return "", fault.New("resume", what, "there is no checkpoint of it in "+fault.Path(m.Checkpoints), "it may have ended before its first; --checkpoint-every makes them more often")
+	}
+	return all[len(all)-1], nil
+}
+
+// takeUp finds what --resume names, and sets all options to what they were then that were
+// not given now.
+func (o *options) takeUp(given func(flag string) bool) error {
+	if o.keep.resume == "" {
+		return nil
+	}
+	path, err := findCheckpoint(o.keep.resume)
+	if err != nil {
+		return err
+	}
+	run, point, err := checkpoint.Read(path)
+	if err != nil {
+		return err
+	}
+	o.keep.from = &resumed{path, run, point}
+	if o.model != "" && o.model != run.Model {
+		return refuse("--model "+o.model, fmt.Sprintf("%s is of %s", fault.Path(path), run.Model), "leave it out, or begin a new run")
+	}
+	if given("seed") && o.seed != run.Seed {
+		return refuse(fmt.Sprintf("--seed %d", o.seed), fmt.Sprintf("the run has seed %d, by which its order goes on", run.Seed), "leave it out, or begin a new run with --init "+path)
+	}
+	o.model, o.seed = run.Model, run.Seed
+	if !given("data") {
+		o.data = run.Data
+	}
+	if !given("lr") {
+		o.lr = run.LR
+	}
+	if !given("epochs") && !given("steps") {
+		o.epochs, o.steps, o.endless = run.Epochs, run.Steps, run.Epochs == 0 && run.Steps == 0
+	}
+	if !given("checkpoint") {
+		o.keep.dir = filepath.Dir(path)
+	}
+	return o.knobs.takeUp(run.Knobs, path, given)
+}
+
+// takeUp sets the knobs that were not given to what they were.
+func (ks *knobFlags) takeUp(knobs []trace.Knob, path string, given func(flag string) bool) error {
+	var errs []error
+	for _, f := range ks.flags {
+		if v := trace.KnobValue(knobs, f.row.Name); v != "" && !f.set {
+			errs = append(errs, f.Set(v))
+		}
+	}
+	if !given(trace.GroupInject) {
+		for _, k := range knobs {
+			if what, ok := strings.CutPrefix(k.Name, trace.InjectPrefix); ok && k.Value != "" && k.Value != "off" {
+				errs = append(errs, ks.inject.Set(what+"="+k.Value))
+			}
+		}
+	}
+	return fault.Wrap(errors.Join(errs...), "take the knobs up from", path, "give those knobs by flags")
+}
+
+// goesOn says where the run goes on.
+func (f *resumed) goesOn(info loader.Info) string {
+	p := f.point
+	n := p.Loader.Samples
+	said := fmt.Sprintf("goes on after step %s, in epoch %d behind %s of %s, from %s",
+		figures.Count(p.Step), p.Loader.Epoch+1, figures.Counted(p.Loader.Delivered(), "sample", "samples"), figures.Count(n), fault.Path(f.path))
+	if f.run.Dataset != info.Name {
+		said += fmt.Sprintf("; it began on %s, and this is %s", fault.Path(f.run.Dataset), fault.Path(info.Name))
+	}
+	return said
+}
+
+// left refuses a run that has come to its end.
+func (f *resumed) left(cfg *engine.Config) error {
+	const mend = "raise it to train on"
+	switch p := f.point; {
+	case cfg.Steps > 0 && p.Step >= cfg.Steps:
+		return refuse(fmt.Sprintf("--steps %d", cfg.Steps), fmt.Sprintf("the run has come to its end: it is at step %d", p.Step), mend)
+	case cfg.Epochs > 0 && p.Loader.Epoch >= cfg.Epochs:
+		return refuse(fmt.Sprintf("--epochs %d", cfg.Epochs), fmt.Sprintf("the run has come to its end: it has trained %s", figures.Counted(p.Loader.Epoch, "epoch", "epochs")), mend)
+	}
+	return nil
+}
+
+// meta is what the session says of the run before it.
+func (f *resumed) meta() *trace.Resumed {
+	if f == nil {
+		return nil
+	}
+	p := &f.point.Loader
+	return &trace.Resumed{From: f.path, Session: f.run.Session, Step: int32(f.point.Step), Epoch: int32(p.Epoch), Delivered: int64(p.Delivered())}
+}
