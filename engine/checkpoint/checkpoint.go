@@ -43,7 +43,8 @@ type Run struct {
 	LR      float64      `json:"lr,omitempty"` // as given; 0 is the default
 	Epochs  int          `json:"epochs,omitempty"`
 	Steps   int          `json:"steps,omitempty"`
-	Knobs   []trace.Knob `json:"knobs"` // in force
+	Images  []trace.Knob `json:"images,omitempty"` // what is made of them, where that was said
+	Knobs   []trace.Knob `json:"knobs"`            // in force
 	At      At           `json:"at"`
 	Args    []string     `json:"-"`
 }

@@ -124,7 +124,7 @@ func newKeeper(o *options, r *run) *keeper {
 	k := &keeper{keeping: &o.keep, at: -1}
 	k.run = checkpoint.Run{
 		Made: o.version, Model: r.model, Data: absolute(o.data), Dataset: info.Name, Classes: len(info.Classes), In: info.Shape(),
-		Seed: o.seed, LR: o.lr, Epochs: o.epochs, Steps: o.steps,
+		Seed: o.seed, LR: o.lr, Images: o.images.given(), Epochs: o.epochs, Steps: o.steps,
 	}
 	if f := o.keep.from; f != nil {
 		k.from = f.point.Step

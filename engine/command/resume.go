@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"dev.gpustall/engine"
@@ -87,6 +88,10 @@ func (o *options) takeUp(given func(flag string) bool) error {
 	o.model, o.seed = run.Model, run.Seed
 	if !given("data") {
 		o.data = run.Data
+	}
+	if !given(transformSetting) && !given(flagName(sizeSetting)) {
+		o.images.transform = trace.KnobValue(run.Images, transformSetting)
+		o.images.size, _ = strconv.Atoi(trace.KnobValue(run.Images, sizeSetting)) // none is 0
 	}
 	if !given("lr") {
 		o.lr = run.LR
