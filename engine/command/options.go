@@ -32,6 +32,8 @@ type options struct {
 	knobs   knobFlags
 	keep    keeping
 
+	dropCache bool
+
 	fps     int
 	theme   string
 	ascii   bool
@@ -57,6 +59,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	o.modelFlags.add(fs)
 	fs.StringVar(&o.data, "data", "", dataHelp)
 	o.images.add(fs)
+	addDropCache(fs, &o.dropCache)
 	fs.IntVar(&o.epochs, "epochs", 0, "stop after N epochs, 0 for no limit (default: 1 without a screen, unless --steps is given)")
 	fs.IntVar(&o.steps, "steps", 0, "stop after N steps (default: no limit)")
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")

@@ -132,6 +132,9 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 		return r, fault.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
 	}
 	meta := o.meta(r, model, info, started)
+	if meta.Cached, err = pageCache(ctx, info.Path, o.dropCache); err != nil {
+		return r, err
+	}
 	st, file, err := o.createStore(meta)
 	if err != nil {
 		return r, err

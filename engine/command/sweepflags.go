@@ -33,6 +33,7 @@ type sweepFlags struct {
 	plain   []string // --no-batch-norm
 	data    []string
 	images  imageFlags
+	drop    bool
 	axes    []string // --knob
 	slurm   bool     // the runs are a cluster's ...
 	script  bool     // ... or somebody else submits them
@@ -56,6 +57,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.Lookup("no-batch-norm").NoOptDefVal = "on"
 	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
 	f.images.add(fs)
+	addDropCache(fs, &f.drop)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	fs.BoolVar(&f.slurm, "slurm", false, "have a Slurm cluster do the runs, as an sbatch array, and wait for them; --out must be on all nodes")
@@ -167,6 +169,9 @@ func (f *sweepFlags) settings() (base []trace.Knob, axes []sweep.Axis, err error
 		return nil, nil, err
 	}
 	base = append(base, f.images.given()...)
+	if f.drop {
+		add(dropSetting, []string{"true"})
+	}
 	if f.seed != 1 {
 		add("seed", []string{strconv.FormatInt(f.seed, 10)})
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
@@ -87,6 +88,9 @@ func (m *markdown) environment() {
 	}
 	add("data set", data)
 	add("data format", meta.Format)
+	if meta.Cached != nil {
+		add("data in memory", advice.Cached(meta.Cached))
+	}
 	if meta.Samples > 0 {
 		add("samples in an epoch", figures.Count(meta.Samples))
 	}

@@ -21,7 +21,7 @@ func (r *Results) CSV(w io.Writer) error {
 	for _, n := range names {
 		head = append(head, "set_"+n)
 	}
-	head = append(head, "device_name", "model_name", "data_set", "runs", "steps",
+	head = append(head, "device_name", "model_name", "data_set", "data_cached_at_start", "runs", "steps",
 		"samples_per_s", "samples_per_s_lo", "samples_per_s_hi",
 		"speedup", "speedup_lo", "speedup_hi", "speedup_answer", "step_speedup", "step_speedup_lo", "step_speedup_hi", "step_speedup_answer",
 		"epoch_s", "load_s_per_epoch", "load_s_per_worker", "wait_s_per_epoch", "compute_s_per_epoch", "step_p50_s", "step_p95_s",
@@ -44,7 +44,7 @@ func (r *Results) CSV(w io.Writer) error {
 			continue
 		}
 		add := func(more ...string) { cells = append(cells, more...) }
-		add(figures.Line(m.Meta.Device), figures.Line(m.Meta.Model), figures.Line(m.Meta.Dataset), strconv.Itoa(row.Done()), strconv.FormatInt(row.Stats.Steps, 10))
+		add(figures.Line(m.Meta.Device), figures.Line(m.Meta.Model), figures.Line(m.Meta.Dataset), cached(m.Meta.Cached), strconv.Itoa(row.Done()), strconv.FormatInt(row.Stats.Steps, 10))
 		add(document.Number(row.Rate.Value), document.Number(row.Rate.Lo), document.Number(row.Rate.Hi))
 		add(ChangeCells(&row.Against, i == r.Base)...)
 		add(ChangeCells(&row.Added, row.before < 0)...)
@@ -69,6 +69,14 @@ func ChangeCells(c *evidence.Comparison, first bool) []string {
 		return []string{"", "", "", ""}
 	}
 	return []string{document.Number(t.Ratio), document.Number(t.Lo), document.Number(t.Hi), t.Answer.String()}
+}
+
+// cached is the share of the data that was in memory when the run began.
+func cached(c *trace.Cached) string {
+	if c == nil {
+		return ""
+	}
+	return document.Number(c.Share())
 }
 
 // count leaves the field empty where there is none.

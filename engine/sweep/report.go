@@ -244,6 +244,7 @@ func (r *Results) caveats(d *document.Document) {
 			d.Line("- %s: %s.", Text(row.Name), Text(idle))
 		}
 	}
+	r.began(d)
 	if best := r.Best(); best >= 0 && r.count() > 2 && best != r.Base {
 		d.Line("- The fastest was picked among %s with the steps that picked it, so chance favours it: measure it once more against the first to be sure of its gain.", figures.Count(r.count()))
 	}
@@ -255,6 +256,32 @@ func (r *Results) caveats(d *document.Document) {
 	}
 	d.Line("- This is one sweep on one machine: nothing here speaks of others.")
 	d.Line("")
+}
+
+// began says how the data of the runs lay when they began, in one line where that was the
+// same for all.
+func (r *Results) began(d *document.Document) {
+	states := r.different(func(m *trace.Meta) string {
+		if m.Cached == nil {
+			return ""
+		}
+		return m.Cached.State()
+	})
+	if len(states) == 1 {
+		if m := r.Rows[r.Base].First(); m != nil && m.Meta.Cached != nil {
+			d.Line("- All runs began %s. The first was %s.", states[0], Text(advice.Cached(m.Meta.Cached)))
+		}
+		return
+	}
+	var began []string
+	for i := range r.Rows {
+		if m := r.Rows[i].First(); m != nil && m.Meta.Cached != nil {
+			began = append(began, r.Rows[i].Name+" "+advice.Cached(m.Meta.Cached))
+		}
+	}
+	if len(began) > 0 {
+		d.Line("- The runs did not begin alike: %s.", Text(strings.Join(began, "; ")))
+	}
 }
 
 // environment is what the runs have in common.

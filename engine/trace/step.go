@@ -83,6 +83,7 @@ type Meta struct {
 	Profile    *Profile           `json:",omitempty"` // what else that trace tells; nil for our own runs
 	Peaks      map[string]float64 `json:",omitempty"` // the device's most FLOP/s by type, by its maker's word; none where that is not known
 	PeakFrom   string             `json:",omitempty"` // whose word it is
+	Cached     *Cached            `json:",omitempty"` // what the page cache held of the data when the run began; nil where that is not known
 	GPURate    float64            `json:",omitempty"` // what an hour of the device costs, in dollars; 0 where nobody said
 
 	Checkpoints string   `json:",omitempty"` // the folder that the run is kept in; empty when it is not

@@ -1,0 +1,46 @@
+package command
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/trace"
+)
+
+// dropSetting is the flag's name as a setting of sweeps.
+const dropSetting = "drop_cache"
+
+func addDropCache(fs *pflag.FlagSet, drop *bool) {
+	fs.BoolVar(drop, flagName(dropSetting), false, "begin cold: have the page cache forget the data set's own files first")
+}
+
+// mostFiles are looked at to tell what the page cache holds: a few 10 us each.
+const mostFiles = 4096
+
+// pageCache says what the page cache holds of a data set, after dropping it if that is
+// asked for. It is nil where that is not known, or where the data is no file here.
+func pageCache(ctx context.Context, path string, drop bool) (*trace.Cached, error) {
+	if path == "" || !exists(path) {
+		if drop {
+			return nil, refuse("--drop-cache", "the data is not in a file of this machine", "leave it out")
+		}
+		return nil, nil
+	}
+	if drop {
+		switch err := host.DropPageCache(ctx, path); {
+		case errors.Is(err, errors.ErrUnsupported):
+			return nil, refuse("--drop-cache", "this system cannot be asked to", "leave it out, and restart the machine for a cold run")
+		case err != nil:
+			return nil, fault.File(err, "drop from the page cache", path, "leave --drop-cache out")
+		}
+	}
+	c, known := host.ReadPageCache(ctx, path, mostFiles)
+	if !known {
+		return nil, nil
+	}
+	return &trace.Cached{Kept: c.Kept, Of: c.Of, Files: c.Files, More: c.More, Dropped: drop}, nil
+}
