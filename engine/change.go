@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
 )
 
@@ -83,7 +84,7 @@ func (e *Engine) boundary(ctx context.Context) error {
 // the run goes on.
 func (e *Engine) apply(k Knobs) error {
 	before := e.loader.Stats()
-	words := diff(e.applied.List(), k.List())
+	words := knob.Diff(e.applied.List(), k.List())
 	start := e.rec.Now()
 	err := e.plans.Apply(k.Knobs)
 	if err == nil {

@@ -188,21 +188,3 @@ func (p *precision) UnmarshalText(text []byte) error {
 	*p = precision(i)
 	return nil
 }
-
-// diff says in words what changed: "num_workers 2 -> 4, pin_memory off -> on".
-func diff(from, to []trace.Knob) string {
-	old := make(map[string]string, len(from))
-	for _, k := range from {
-		old[k.Name] = k.Value
-	}
-	var b strings.Builder
-	for _, k := range to {
-		if was := old[k.Name]; was != k.Value {
-			if b.Len() > 0 {
-				b.WriteString(", ")
-			}
-			fmt.Fprintf(&b, "%s %s -> %s", k.Name, was, k.Value)
-		}
-	}
-	return b.String()
-}

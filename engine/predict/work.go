@@ -40,7 +40,7 @@ func LoadingOf(b *stall.Breakdown, spans []trace.Span, from, to int64, cores *Co
 		switch s.Kind {
 		case trace.KindRead:
 			l.Read += s.End - s.Start
-		case trace.KindDecode, trace.KindTransform, trace.KindCollate, trace.KindPin:
+		case trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
 			l.Compute += s.End - s.Start
 		case trace.KindStart:
 			start, starts = start+s.End-s.Start, starts+1

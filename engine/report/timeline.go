@@ -26,7 +26,7 @@ var legends = []struct {
 	kinds []trace.Kind
 }{
 	{"Workers (w0, w1, …; inline is the step loop itself)", []trace.Kind{trace.KindRead, trace.KindDecode, trace.KindTransform,
-		trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
+		trace.KindFetch, trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
 	{"Host (the step loop) and H2D", []trace.Kind{trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild,
 		trace.KindPause, trace.KindCopy}},
 	{"Compute", []trace.Kind{trace.KindCompute}},

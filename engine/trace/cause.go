@@ -10,6 +10,7 @@ const (
 	CauseRead Cause = iota
 	CauseDecode
 	CauseTransform
+	CauseFetch
 	CauseCollate
 	CausePin
 	CauseWorkers
@@ -63,6 +64,7 @@ var causes = [NumCauses]CauseInfo{
 	CauseRead:          {"read", 'R', GroupData, "reading", "the batch's worker was reading", 0},
 	CauseDecode:        {"decode", 'D', GroupData, "decoding", "the batch's worker was decoding", 1},
 	CauseTransform:     {"transform", 'T', GroupData, "transforming", "the batch's worker was augmenting and normalising", 2},
+	CauseFetch:         {"fetch", 'G', GroupData, "samples from the data set", "the batch's worker was in the data set's own code, which does not tell reading from decoding and transforming", 18},
 	CauseCollate:       {"collate", 'C', GroupData, "collating", "the batch was being put together or handed over", 3},
 	CausePin:           {"pin", 'P', GroupData, "page-locking", "the batch's worker was page-locking memory", 4},
 	CauseWorkers:       {"workers", 'W', GroupData, "a free worker", "the batch was not begun: all workers were on others", 5},

@@ -10,6 +10,7 @@ const (
 	KindRead            // worker: fetching stored bytes
 	KindDecode          // worker: bytes to pixels
 	KindTransform       // worker: augmenting and normalising
+	KindFetch           // worker: getting samples from the data set, which does not show how
 	KindCollate         // worker: assembling the batch
 	KindPin             // worker: page-locking the slot (or copying to a locked one)
 	KindBlocked         // worker: waiting; Arg is a BlockReason
@@ -42,6 +43,7 @@ var kinds = [NumKinds]KindInfo{
 	KindRead:       {"read", 'r', "read", CauseRead},
 	KindDecode:     {"decode", 'd', "decode", CauseDecode},
 	KindTransform:  {"transform", 't', "transform", CauseTransform},
+	KindFetch:      {"fetch", 'g', "fetch", CauseFetch},
 	KindCollate:    {"collate", 'c', "collate", CauseCollate},
 	KindPin:        {"pin", 'p', "page-lock", CausePin},
 	KindBlocked:    {"blocked", '.', "waiting for work", numCauses},

@@ -99,5 +99,9 @@ func (t *Track) Record(s Span) {
 	r.head.Store(h + 1)
 }
 
+// Lost counts spans that were lost before they came here, as those that do not fit are.
+// It belongs to the track's writer.
+func (t *Track) Lost(n int64) { t.ring.dropped.Store(t.ring.dropped.Load() + n) }
+
 // Dropped returns how many spans did not fit.
 func (t *Track) Dropped() int64 { return t.ring.dropped.Load() }

@@ -48,7 +48,7 @@ const (
 )
 
 // SeriesLen is the number of colours that a series can have.
-const SeriesLen = 18
+const SeriesLen = 19
 
 const (
 	numHues   = int(Series) + SeriesLen
@@ -92,6 +92,7 @@ var palette = [numHues]struct {
 	Series + 15: {ansi: 10, xterm: 72},
 	Series + 16: {ansi: 12, xterm: 111},
 	Series + 17: {ansi: 9, xterm: 168},
+	Series + 18: {ansi: 13, xterm: 183},
 }
 
 // Xterm is the number of the hue's colour in the colour-blind theme.
