@@ -13,9 +13,36 @@ const ticks = 100
 // sector is the unit of /proc/diskstats in bytes, whatever the disk's own is.
 const sector = 512
 
-// process reads our CPU time and major faults.
+// process reads our CPU time and major faults. Of processes that come and go, what those
+// used that ended counts on.
 func (s *Sampler) process() (cpu, faults Reading) {
-	const name = "proc/self/stat"
+	if s.members == nil {
+		return s.stat("self")
+	}
+	now := map[string]float64{}
+	for _, member := range s.members() {
+		used, f := s.stat(member)
+		if used.Known {
+			now[member] = used.Value
+		}
+		faults = plus(known(faults.Value), f)
+	}
+	sum := 0.0
+	for member, used := range s.used {
+		if _, lives := now[member]; !lives {
+			s.ended += used
+		}
+	}
+	for _, used := range now {
+		sum += used
+	}
+	s.used = now
+	return known(sum + s.ended), faults
+}
+
+// stat reads one process's.
+func (s *Sampler) stat(member string) (cpu, faults Reading) {
+	name := "proc/" + member + "/stat"
 	text, there := s.file(name)
 	if !there.Known {
 		return there, there
@@ -138,9 +165,23 @@ func (s *Sampler) diskRead() Reading {
 	return known(sum)
 }
 
-// ourRead reads how much was read from storage for this process.
+// ourRead reads how much was read from storage for our processes.
 func (s *Sampler) ourRead() Reading {
-	const name = "proc/self/io"
+	sum := known(0)
+	for _, member := range s.ours() {
+		r := s.readOf(member)
+		if s.members == nil {
+			return r
+		}
+		if r.Known { // what ended tells no more: the sum shrinks, and is not known for once
+			sum.Value += r.Value
+		}
+	}
+	return sum
+}
+
+func (s *Sampler) readOf(member string) Reading {
+	name := "proc/" + member + "/io"
 	text, there := s.file(name)
 	if !there.Known {
 		return there

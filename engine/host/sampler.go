@@ -78,6 +78,9 @@ type Sampler struct {
 	cpus    map[int]bool // that this process may use; nil when that is unknown
 	quota   string       // the directory of the cgroup whose quota is the tightest; empty without a quota
 	disks   map[string]bool
+	members func() []string    // of the processes that are ours, by their names in /proc; nil: this one
+	used    map[string]float64 // cores' time of each process, in seconds
+	ended   float64            // and of those that ended
 	threads map[string]*thread
 	gone    [2]float64 // running and waiting of threads that ended
 	buf     [128]byte
@@ -101,8 +104,50 @@ type threadFile interface {
 // process until Close.
 func New() *Sampler { return newSampler(os.DirFS("/"), Affinity()) }
 
+// NewOf is New for other processes, which then are what is called ours. They may come and
+// go; what they used until they were last seen counts on.
+func NewOf(pids func() []int) *Sampler {
+	s := New()
+	s.members = func() (names []string) {
+		for _, pid := range pids() {
+			names = append(names, strconv.Itoa(pid))
+		}
+		return names
+	}
+	return s
+}
+
+// Family is a process and all that descend from it, as far as the kernel tells.
+func Family(pid int) []int {
+	all := []int{pid}
+	for i := 0; i < len(all) && len(all) < 1<<12; i++ {
+		dir := "/proc/" + strconv.Itoa(all[i]) + "/task"
+		tasks, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, task := range tasks {
+			children, _ := os.ReadFile(dir + "/" + task.Name() + "/children") // a thread that has just ended has none
+			for text := range strings.FieldsSeq(string(children)) {
+				if child, err := strconv.Atoi(text); err == nil {
+					all = append(all, child)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// ours are the processes that are.
+func (s *Sampler) ours() []string {
+	if s.members == nil {
+		return []string{"self"}
+	}
+	return s.members()
+}
+
 func newSampler(sys fs.FS, cpus []int) *Sampler {
-	s := &Sampler{sys: sys, disks: disks(sys), threads: map[string]*thread{}}
+	s := &Sampler{sys: sys, disks: disks(sys), threads: map[string]*thread{}, used: map[string]float64{}}
 	for _, n := range cpus {
 		if s.cpus == nil {
 			s.cpus = map[int]bool{}
@@ -136,28 +181,20 @@ func (s *Sampler) Sample() Sample {
 // queue adds up the run-queue times of the process's threads. What a thread that
 // ended had is kept, or the sums would shrink.
 func (s *Sampler) queue() (running, waiting Reading) {
-	const dir = "proc/self/task"
-	tids, err := fs.ReadDir(s.sys, dir)
-	if err != nil {
-		return missing(dir), missing(dir)
-	}
-	for _, tid := range tids {
-		t := s.threads[tid.Name()]
-		if t == nil {
-			f, err := s.sys.Open(dir + "/" + tid.Name() + "/schedstat")
-			if err != nil { // the thread has just ended, unless none has the file
-				continue
+	for _, member := range s.ours() {
+		dir := "proc/" + member + "/task"
+		tids, err := fs.ReadDir(s.sys, dir)
+		if err != nil {
+			if s.members == nil {
+				return missing(dir), missing(dir)
 			}
-			file, ok := f.(threadFile)
-			if !ok {
-				_ = f.Close()
-				continue
-			}
-			t = &thread{file: file}
-			s.threads[tid.Name()] = t
+			continue // it has just ended
 		}
-		t.seen = s.readThread(t)
+		for _, tid := range tids {
+			s.look(dir + "/" + tid.Name())
+		}
 	}
+	const dir = "proc/self/task"
 	run, wait := s.gone[0], s.gone[1]
 	for tid, t := range s.threads {
 		run, wait = run+t.running, wait+t.waiting
@@ -177,6 +214,25 @@ func (s *Sampler) queue() (running, waiting Reading) {
 		return r, r
 	}
 	return known(run), known(wait)
+}
+
+// look reads the times of one thread.
+func (s *Sampler) look(dir string) {
+	t := s.threads[dir]
+	if t == nil {
+		f, err := s.sys.Open(dir + "/schedstat")
+		if err != nil { // the thread has just ended, unless none has the file
+			return
+		}
+		file, ok := f.(threadFile)
+		if !ok {
+			_ = f.Close()
+			return
+		}
+		t = &thread{file: file}
+		s.threads[dir] = t
+	}
+	t.seen = s.readThread(t)
 }
 
 // readThread reads "running waiting slices" of a thread, in ns; it is false for one
@@ -204,4 +260,21 @@ func decimal(b []byte) (v int64) {
 		v = 10*v + int64(c-'0')
 	}
 	return v
+}
+
+// Threads are the run-queue times of our processes' threads at one moment, in seconds.
+type Threads struct{ Running, Waiting Reading }
+
+// Threads looks at them alone.
+func (s *Sampler) Threads() Threads {
+	running, waiting := s.queue()
+	return Threads{running, waiting}
+}
+
+// Starved is the share of the time since before in which they could run and had no core;
+// false where that is not known.
+func (t Threads) Starved(before Threads) (share float64, known bool) {
+	running, waiting := grown(before.Running, t.Running), grown(before.Waiting, t.Waiting)
+	r := ratio(waiting, plus(running, waiting))
+	return r.Value, r.Known && running.Value+waiting.Value > 0
 }
