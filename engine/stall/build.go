@@ -170,7 +170,11 @@ func (a *Analyzer) data(from, to int64, batch int32) {
 func (a *Analyzer) building(from, to int64, batch int32) {
 	b := a.builds[batch]
 	if batch < 0 || b == nil {
-		a.charge(from, to, batch, trace.CauseWorkers)
+		cause := trace.CauseWorkers
+		if batch < 0 {
+			cause = trace.CauseDataLoader
+		}
+		a.charge(from, to, batch, cause)
 		return
 	}
 	if !b.sorted {

@@ -166,6 +166,9 @@ func (n *naive) data(t int64, batch int32) trace.Cause {
 		return s.Kind >= trace.KindRead && s.Kind <= trace.KindPin && s.Batch == batch && batch >= 0
 	})
 	if len(phases) == 0 {
+		if batch < 0 {
+			return trace.CauseDataLoader
+		}
 		return trace.CauseWorkers
 	}
 	order := func(a, b trace.Span) int {

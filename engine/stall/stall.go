@@ -22,7 +22,8 @@
 //     of work until an epoch or a knob change gave it some; prefetch, when it was
 //     blocked on the prefetch limit or on a slot; else workers. With loading inline
 //     the time before the first phase counts as the first phase. A batch of which
-//     no span was recorded counts as workers.
+//     no span was recorded counts as workers; where no batch is named, the loop was in
+//     a loader that tells no more: dataloader.
 //   - host: a KindStarved span covers it: the step loop, or the thread of a stream that
 //     runs on the host, was ready to run and had no core. A batch that is ready wakes the
 //     step loop; when it wakes late, the time until then is this and not data.
