@@ -52,6 +52,7 @@ type Options struct {
 	Baseline    func(segment int32)                                  // chooses segment A of the session; nil where that cannot be
 	Export      func() (path string, err error)                      // writes the report; nil hides the key
 	Foresee     func(changes []trace.Knob) (risk string, grave bool) // what may go wrong if these were set; nil: nobody knows
+	Output      func() []string                                      // the last lines that a script printed; nil where there is none
 	FPS         int                                                  // frames a second, 1 to 30; 0 is 10
 	ASCII       bool                                                 // no glyph beyond ASCII
 	NoColor     bool                                                 // bold and reverse only

@@ -55,6 +55,12 @@ func diverged(s *trace.Snapshot) error {
 	return nil
 }
 
+// codeError is an error with an exit code of its own: that of a script.
+type codeError interface {
+	error
+	exitCode() int
+}
+
 // exitCode is the one place where an error becomes an exit code.
 func exitCode(err error) int {
 	var usage usageError
@@ -67,6 +73,10 @@ func exitCode(err error) int {
 			return exitSignal + int(n)
 		}
 		return exitRuntime
+	case errors.As(err, new(codeError)):
+		var own codeError
+		errors.As(err, &own)
+		return own.exitCode()
 	case errors.As(err, &usage), errors.Is(err, device.ErrUnsupported):
 		return exitUsage
 	case errors.Is(err, device.ErrNoDevice):

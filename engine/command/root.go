@@ -64,7 +64,7 @@ no knob helps, a story shows how a bottleneck is found, fixed and proved;
 	o.keep.add(root.Flags())
 	o.addScreen(root.Flags())
 	root.AddCommand(
-		newRun(version), newReplay(version), newReport(version), newImport(version), newCompare(), newSweep(version), newTune(version), newLab(version), newSessions(),
+		newRun(version), newReplay(version), newReport(version), newImport(version), newTorch(version), newCompare(), newSweep(version), newTune(version), newLab(version), newSessions(),
 		newData(), newDoctor(version), newMan(), newTryKernels(),
 	)
 	complete(root)

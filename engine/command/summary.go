@@ -166,7 +166,9 @@ type epochSummary struct {
 // were tuned to, and what ended it.
 func summarise(r *run, cause error) summary {
 	out := summaryOf(all(r.session), r.file)
-	out.Autotune = tunedKernels(r.engine.Tuned())
+	if r.engine != nil {
+		out.Autotune = tunedKernels(r.engine.Tuned())
+	}
 	if cause != nil {
 		out.Error, out.Failure = cause.Error(), explain(cause)
 	}

@@ -1,0 +1,164 @@
+//go:build linux
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"dev.gpustall/engine/fault"
+)
+
+// script is a command of the user's, in a process group of its own, so that each signal
+// comes to it once: from us.
+type script struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	why  error         // how, to be read after done
+	told context.Context
+	tell context.CancelFunc
+	once sync.Once
+}
+
+// startScript starts a command. Its output goes to log or, without one, where ours goes.
+func startScript(args, env []string, log *os.File) (*script, error) {
+	const mend = "check that it can be run: write the command behind --, as in gpustall torch -- python train.py"
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = env
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if log != nil {
+		cmd.Stdout, cmd.Stderr = log, log
+		if os.Getenv("PYTHONUNBUFFERED") == "" { // what it prints is to be seen when it does
+			cmd.Env = append(cmd.Env, "PYTHONUNBUFFERED=1")
+		}
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) { // a process behind ours must not read the terminal
+		cmd.Stdin = os.Stdin
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fault.Wrap(err, "run", args[0], mend)
+	}
+	s := &script{cmd: cmd, done: make(chan struct{})}
+	s.told, s.tell = context.WithCancel(context.Background())
+	go func() {
+		defer close(s.done)
+		s.why = ending(cmd.Wait(), args[0])
+	}()
+	return s, nil
+}
+
+func (s *script) pid() int { return s.cmd.Process.Pid }
+
+// scriptError is the exit code of a script that failed.
+type scriptError struct {
+	name string
+	code int
+}
+
+func (e scriptError) Error() string { return fmt.Sprintf("%s ended with exit code %d", e.name, e.code) }
+
+func (e scriptError) exitCode() int { return e.code }
+
+// ending makes an error of how a script ended.
+func ending(err error, name string) error {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return fault.Wrap(err, "wait for", name, "run it again")
+	}
+	if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return signalError{w.Signal()}
+	}
+	return scriptError{name, exit.ExitCode()}
+}
+
+// err is how the script ended, or nil while it runs.
+func (s *script) err() error {
+	select {
+	case <-s.done:
+		return s.why
+	default:
+		return nil
+	}
+}
+
+// passSignals hands the signals that we get to the script until the returned function
+// is called.
+func (s *script) passSignals() (stop func()) {
+	ch := make(chan os.Signal, 4)
+	signal.Notify(ch, append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, endings...)...)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-quit:
+				return
+			case sig := <-ch:
+				n := sig.(syscall.Signal)
+				s.signal(n)
+				if n != syscall.SIGUSR1 && n != syscall.SIGUSR2 {
+					s.tell()
+				}
+			}
+		}
+	}()
+	return func() {
+		s.once.Do(func() { signal.Stop(ch); close(quit); <-done; s.tell() })
+	}
+}
+
+// signal hands one on. An interrupt goes to all of the script's processes, as it does
+// from a terminal.
+func (s *script) signal(n syscall.Signal) {
+	if n == syscall.SIGINT {
+		_ = syscall.Kill(-s.pid(), n)
+		return
+	}
+	_ = s.cmd.Process.Signal(n)
+}
+
+// How long a script that was told to end may take before it is told less kindly.
+const (
+	interruptPatience = 10 * time.Second
+	endPatience       = 10 * time.Second
+)
+
+// finish ends the script, if it still runs, and waits for it.
+func (s *script) finish(w io.Writer) {
+	if s.told.Err() == nil { // nobody told it yet
+		select {
+		case <-s.done:
+			return
+		default:
+			s.signal(syscall.SIGINT)
+		}
+	}
+	for _, next := range []struct {
+		after  time.Duration
+		signal syscall.Signal
+	}{{stopPause, 0}, {interruptPatience, syscall.SIGTERM}, {endPatience, syscall.SIGKILL}} {
+		select {
+		case <-s.done:
+			return
+		case <-time.After(next.after):
+		}
+		if next.signal == 0 {
+			fmt.Fprintln(w, "stopping: the script was interrupted, waiting for it …")
+			continue
+		}
+		fmt.Fprintf(w, "it did not end in %v: sending %v\n", next.after, next.signal)
+		_ = syscall.Kill(-s.pid(), next.signal)
+	}
+	<-s.done
+}

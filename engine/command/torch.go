@@ -1,0 +1,324 @@
+//go:build linux
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/torch/bridge"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui"
+)
+
+func newTorch(version string) *cobra.Command {
+	o := newOptions(version)
+	o.interval = 10
+	var plain bool
+	cmd := &cobra.Command{
+		Use:   "torch [flags] -- COMMAND [ARGS]",
+		Short: "Watch a PyTorch training of your own, and change its DataLoader live",
+		Long: `Run a command that trains with PyTorch, and open the screen on it: what its DataLoader's
+workers do, what the device waits for, what to change. num_workers, prefetch_factor,
+pin_memory and in_order change while it trains. Not a line of the script need be changed:
+
+  gpustall torch -- python train.py --epochs 3
+  gpustall torch -- torchrun --nproc-per-node 2 train.py
+
+The exit code is the command's. Without a terminal, or with --plain, the command has the
+terminal to itself and what gpustall says goes to standard error. docs/torch.md tells what
+is measured how, and what is not.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fault.New("run", "gpustall torch", "it was given no command", "write it behind --, as in gpustall torch -- python train.py")}
+			}
+			return nil
+		},
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.check(cmd) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTorch(cmd.Context(), o, args, plain)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.SetInterspersed(false) // what follows the command is its own
+	fs.BoolVar(&plain, "plain", false, "no screen: lines on standard error")
+	fs.BoolVar(&o.json, "json", false, "print NDJSON that ends in one summary object; the command's output goes to the log")
+	fs.Float64Var(&o.interval, "interval", 10, "seconds between progress lines, 0.05 to 3600")
+	addRate(fs, &o.gpuRate)
+	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
+	o.addScreen(fs)
+	return cmd
+}
+
+// runTorch runs a training of the user's own and shows what it does.
+func runTorch(parent context.Context, o *options, args []string, plain bool) error {
+	if err := o.checkSession(); err != nil {
+		return err
+	}
+	screen := !plain && !o.json && drawable() && term.IsTerminal(int(os.Stdin.Fd()))
+	b, err := bridge.Open()
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	t := &torchRun{options: o, bridge: b, args: args}
+	if screen || o.json {
+		if t.log, err = os.Create(t.logName()); err != nil {
+			return fault.File(err, "write the log", t.logName(), "name a session in a folder that can be written to with --session")
+		}
+		defer t.log.Close()
+	}
+	s, err := startScript(args, b.Environ(os.Environ()), t.log)
+	if err != nil {
+		return err
+	}
+	t.script = s
+	defer s.passSignals()()
+	b.Watch()
+	if screen {
+		err = t.onScreen(parent)
+	} else {
+		err = t.inLines(parent)
+	}
+	return errors.Join(err, s.err())
+}
+
+// torchRun is a training that is watched.
+type torchRun struct {
+	*options
+	bridge *bridge.Bridge
+	script *script
+	args   []string
+	log    *os.File // of what the script prints; nil where it has the terminal
+	run    *run
+	stop   func() // the gauges
+}
+
+// logName is where the script's output goes: beside the session.
+func (t *torchRun) logName() string {
+	if t.session != "" {
+		return strings.TrimSuffix(t.session, filepath.Ext(t.session)) + ".log"
+	}
+	return filepath.Join(sessionDir(), t.name()+".log")
+}
+
+// name is what the session is called.
+func (t *torchRun) name() string {
+	return fmt.Sprintf("%s-%s-torch", t.bridge.Clock.Origin().Format("20060102-150405"), scriptName(t.args))
+}
+
+// scriptName is what a command runs, in a word: train of "python -u train.py --lr 1".
+func scriptName(args []string) string {
+	name := filepath.Base(args[0])
+	for i, a := range args {
+		if strings.HasSuffix(a, ".py") {
+			name = strings.TrimSuffix(filepath.Base(a), ".py")
+			break
+		}
+		if a == "-m" && i+1 < len(args) {
+			name = args[i+1]
+			break
+		}
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r <= ' ' {
+			return '-'
+		}
+		return r
+	}, name)
+}
+
+// begin makes the session of a loop that has had its first batch.
+func (t *torchRun) begin(first *bridge.Start) error {
+	meta := t.meta(first)
+	st, file, err := t.createStore(meta)
+	if err != nil {
+		return err
+	}
+	r := &run{clock: t.bridge.Clock, file: file, model: meta.Model}
+	r.recorder = trace.NewRecorder(t.bridge.Clock, trace.DefaultCapacity)
+	r.session = trace.NewSession(meta)
+	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(first.Since), st)
+	t.run = r
+	t.bridge.Control.Predict = r.predict
+	t.bridge.Record(r.recorder)
+	r.collector.Start()
+	t.stop = startHostGauges(r.recorder, t.script.pid(), first.Hello.PID)
+	r.watch = watchFile(r.recorder, r.file)
+	r.tries = startExperiments(r.session, t.bridge.Control, r.recorder, func([]trace.Knob) (int64, string) { return 0, "" })
+	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
+	if first.Loader.Why != "" {
+		r.recorder.Note("info", "the DataLoader cannot be changed while it runs: "+first.Loader.Why)
+	}
+	return nil
+}
+
+func (t *torchRun) meta(first *bridge.Start) trace.Meta {
+	h, l := &first.Hello, &first.Loader
+	m := trace.Meta{
+		Version: t.version, Started: t.bridge.Clock.Origin(), Command: os.Args, ID: t.name(),
+		Device: "cpu (the script's own, " + figures.Counted(h.Threads, "thread", "threads") + ")", DeviceKind: "cpu", Emulated: h.Stand,
+		Model: scriptName(t.args), Dataset: l.Dataset, Format: "PyTorch, " + l.Style + "-style", Samples: l.Samples,
+		Host: hostFacts(), Specs: bridge.Specs(h, l), GPURate: t.gpuRate,
+	}
+	if h.CUDA != "" {
+		m.Device, m.DeviceKind = h.CUDA, "cuda"
+	}
+	m.Host = append(m.Host, trace.Knob{Name: "torch", Value: h.Torch}, trace.Knob{Name: "python", Value: h.Python})
+	if h.World > 1 {
+		m.Host = append(m.Host, trace.Knob{Name: "ranks", Value: fmt.Sprint(h.World)})
+	}
+	return m
+}
+
+// end completes the session, once the script has ended.
+func (t *torchRun) end() error {
+	if t.run == nil {
+		return nil
+	}
+	r := t.run
+	r.tries.stop()
+	t.stop()
+	r.watch.stop()
+	t.bridge.Stop()
+	if text := bridge.Slowest(t.bridge.Ranks()); text != "" {
+		r.recorder.Note("info", text)
+	}
+	out := trace.Outcome{Ended: r.recorder.Now(), Status: "finished"}
+	if err := t.script.err(); err != nil {
+		out.Status, out.Error = "failed", err.Error()
+		if errors.As(err, new(signalError)) {
+			out.Status = "stopped"
+		}
+		r.recorder.Note("error", out.Error)
+	}
+	return fault.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
+}
+
+// unwatched is what is said of a script in which no loop was seen.
+func (t *torchRun) unwatched() string {
+	if t.bridge.Heard() {
+		return "gpustall: no batch was loaded for training by torch.utils.data.DataLoader, so there is nothing to report; for other loops see gpustall.watch in docs/torch.md\n"
+	}
+	return "gpustall: no process imported torch.utils.data under observation, so there is nothing to report; a Python run with -I, -E or -S leaves PYTHONPATH aside\n"
+}
+
+// inLines shows the training by a line now and then.
+func (t *torchRun) inLines(parent context.Context) error {
+	var out, log io.Writer = os.Stderr, os.Stderr
+	if t.json {
+		out = os.Stdout
+	}
+	select {
+	case first := <-t.bridge.First():
+		if err := t.begin(&first); err != nil {
+			_ = say(log, "gpustall: %v; the command runs on unwatched\n", err)
+			<-t.script.done
+			return err
+		}
+	case <-t.script.done:
+		return t.nothing(log)
+	}
+	p := printer{run: t.run, opts: t.options, out: out, log: log, unread: func() {}}
+	p.start()
+	<-t.script.done
+	p.stop()
+	err := t.end()
+	cause := t.script.err()
+	perr := p.summary(errors.Join(cause, err))
+	if !t.json {
+		_ = say(out, "%s", t.run.kept())
+	}
+	return errors.Join(err, perr)
+}
+
+// nothing ends a run in which no loop was seen.
+func (t *torchRun) nothing(log io.Writer) error {
+	_ = say(log, "%s", t.unwatched())
+	if t.json {
+		return summariseFailure(os.Stdout, cmpErr(t.script.err(), fault.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/torch.md")))
+	}
+	return nil
+}
+
+// cmpErr is the first that is one.
+func cmpErr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onScreen shows the training on the screen, once it has its first batch. Until then
+// the script's output is what there is to see.
+func (t *torchRun) onScreen(parent context.Context) error {
+	output := newOutput(t.log.Name())
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-tick.C:
+			_, _ = os.Stdout.Write(output.read())
+			continue
+		case <-t.script.done:
+			_, _ = os.Stdout.Write(output.read())
+			return t.nothing(os.Stderr)
+		case first := <-t.bridge.First():
+			if err := t.begin(&first); err != nil {
+				_ = say(os.Stderr, "gpustall: %v; the command runs on unwatched\n", err)
+				<-t.script.done
+				return err
+			}
+			waiting = false
+		}
+	}
+	restore := restorer()
+	defer restoreAtPanic(restore)
+	ended := make(chan error, 1)
+	go func() {
+		<-t.script.done
+		ended <- t.end()
+	}()
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	defer context.AfterFunc(t.script.told, cancel)() // a signal that was passed on closes the screen
+	screenErr := show(ctx, restore, tui.Options{
+		Source: t.run.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
+		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.tail,
+		Export: func() (string, error) { return exportReport(t.run.session, baseName(t.run.file), t.run.file) },
+	})
+	if errors.Is(screenErr, tui.ErrInterrupted) || errors.Is(screenErr, context.Canceled) {
+		screenErr = nil
+	}
+	t.script.finish(os.Stderr)
+	err := errors.Join(screenErr, <-ended)
+	sum := summarise(t.run, errors.Join(t.script.err(), err))
+	_ = say(os.Stdout, "%s%soutput   %s\n", sum.text(), t.run.kept(), t.log.Name())
+	if exists(t.run.file) {
+		_ = say(os.Stdout, "again    gpustall replay %s\n", t.run.id())
+	}
+	return err
+}
+
+// foresee says what may go wrong with changes.
+func (t *torchRun) foresee(changes []trace.Knob) (text string, grave bool) {
+	return t.bridge.Foresee(changes)
+}

@@ -1,0 +1,367 @@
+//go:build linux
+
+package bridge
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/torch/python"
+	"dev.gpustall/engine/trace"
+)
+
+// pollEvery is how often the rings are read: each holds what a worker does in seconds.
+const pollEvery = 8 * time.Millisecond
+
+// lookEvery is how often it is asked whether the processes of rings are still there.
+const lookEvery = time.Second
+
+// Variable is the environment's that names the folder of rings to the training.
+const Variable = "GPUSTALL_TORCH"
+
+// Bridge is the folder that it shares with a training, and what it made of it so far.
+type Bridge struct {
+	Clock   *Clock
+	Control *Control
+	dir     string // private: the package for Python, and in rings what is shared
+	shared  string
+
+	rings map[string]*ring
+	mails map[string]*mail
+
+	recorder  *trace.Recorder
+	processes map[int]*process
+	main      *process // whose loop the session is about
+	first     chan Start
+	begun     bool
+	scratch   []record
+	looked    time.Time
+	held      []message // before there is a recorder
+	sequence  int32     // of batches
+
+	mu      sync.Mutex
+	ranks   []Rank
+	quit    chan struct{}
+	done    chan struct{}
+	started bool
+}
+
+// Start is what is known when a training loop had its first batch.
+type Start struct {
+	Hello  Hello
+	Loader Loader
+	Since  int64 // ns of the clock: the loop asked for it
+}
+
+// Open makes a bridge's folder. near is where shared memory is to lie, where there is
+// room: a file that the kernel need not write to a disk.
+func Open() (*Bridge, error) {
+	dir, err := os.MkdirTemp("", "gpustall-torch-")
+	if err != nil {
+		return nil, fault.Wrap(err, "make", "a folder for the training's rings", "set TMPDIR to a folder that can be written to")
+	}
+	b := &Bridge{
+		Clock: newClock(), dir: dir, shared: filepath.Join(dir, "rings"), rings: map[string]*ring{}, mails: map[string]*mail{},
+		processes: map[int]*process{}, first: make(chan Start, 1), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	err = os.Mkdir(b.shared, 0o700)
+	if err == nil && roomy(memoryFiles) {
+		if private, merr := os.MkdirTemp(memoryFiles, "gpustall-torch-"); merr == nil {
+			b.shared = private
+		}
+	}
+	if err == nil {
+		err = python.Unpack(b.Path())
+	}
+	if err == nil {
+		b.Control, err = newControl(filepath.Join(b.shared, "control"))
+	}
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, fault.Wrap(err, "prepare", dir, "free some space, or set TMPDIR to a folder that can be written to")
+	}
+	return b, nil
+}
+
+// memoryFiles is the folder of files that lie in memory.
+const memoryFiles = "/dev/shm"
+
+// roomy reports whether a folder has room for the rings of many workers.
+func roomy(dir string) bool {
+	var s unix.Statfs_t
+	return unix.Statfs(dir, &s) == nil && int64(s.Bavail)*s.Bsize >= 256<<20
+}
+
+// Path is the folder that PYTHONPATH is to name first.
+func (b *Bridge) Path() string { return filepath.Join(b.dir, "python") }
+
+// Environ is an environment for the training: that given, and where the bridge is.
+func (b *Bridge) Environ(env []string) []string {
+	path := b.Path()
+	out := slices.DeleteFunc(slices.Clone(env), func(s string) bool {
+		if old, ok := strings.CutPrefix(s, "PYTHONPATH="); ok {
+			if old != "" {
+				path += string(os.PathListSeparator) + old
+			}
+			return true
+		}
+		return strings.HasPrefix(s, Variable+"=")
+	})
+	return append(out, "PYTHONPATH="+path, Variable+"="+b.shared)
+}
+
+// Heard reports whether any process told anything.
+func (b *Bridge) Heard() bool {
+	entries, err := os.ReadDir(b.shared)
+	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "messages-") })
+}
+
+// First tells of the first loop that trains.
+func (b *Bridge) First() <-chan Start { return b.first }
+
+// Watch begins to look for that loop.
+func (b *Bridge) Watch() { b.start(nil) }
+
+// Record begins to record, after First.
+func (b *Bridge) Record(r *trace.Recorder) { b.start(r) }
+
+// start begins anew with another recorder.
+func (b *Bridge) start(r *trace.Recorder) {
+	b.pause()
+	b.recorder, b.started = r, true
+	if r != nil {
+		b.main.begin()
+		b.Control.begin(b.main.knobs, Specs(&b.main.hello, &b.main.loader))
+		for i := range b.held {
+			if b.held[i].Type == "note" {
+				r.Note(b.held[i].Level, b.held[i].Text)
+			}
+		}
+		b.held = nil
+	}
+	b.quit, b.done = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(b.done)
+		err := trace.Guard("read the training's rings", func() error {
+			tick := time.NewTicker(pollEvery)
+			defer tick.Stop()
+			for {
+				b.poll()
+				select {
+				case <-b.quit:
+					return nil
+				case <-tick.C:
+				}
+			}
+		})
+		if err != nil && r != nil {
+			r.Note("error", err.Error()+"; what follows is not recorded")
+		}
+	}()
+}
+
+// pause ends the goroutine.
+func (b *Bridge) pause() {
+	if b.started {
+		close(b.quit)
+		<-b.done
+		b.started = false
+	}
+}
+
+// Stop ends the bridge once the training has ended: what is left is read.
+func (b *Bridge) Stop() {
+	b.pause()
+	if b.recorder != nil {
+		for range 3 { // where a record is believed at the second look only
+			_ = trace.Guard("read the training's rings", func() error { b.poll(); return nil })
+		}
+		b.main.finish()
+		b.count()
+	}
+}
+
+// Close removes what the bridge made. The training must have ended.
+func (b *Bridge) Close() error {
+	b.pause()
+	for _, r := range b.rings {
+		r.close()
+	}
+	for _, m := range b.mails {
+		_ = m.file.Close()
+	}
+	b.Control.close()
+	err := os.RemoveAll(b.shared)
+	if e := os.RemoveAll(b.dir); err == nil {
+		err = e
+	}
+	return err
+}
+
+// poll reads what is new. Loops are looked at first: whatever was told or recorded
+// before a loop's record is then in hand.
+func (b *Bridge) poll() {
+	b.discover()
+	for _, r := range b.rings {
+		if r.role == roleLoop {
+			r.look()
+		}
+	}
+	for _, m := range b.mails {
+		for _, msg := range m.read() {
+			b.hear(m.pid, &msg)
+		}
+	}
+	if b.recorder == nil {
+		b.announce()
+		return
+	}
+	for _, r := range b.rings {
+		if r.role != roleLoop {
+			r.look()
+			b.drain(r)
+		}
+	}
+	for _, r := range b.rings {
+		if r.role == roleLoop {
+			b.drain(r)
+		}
+	}
+	b.forget()
+}
+
+// discover opens the files that are new.
+func (b *Bridge) discover() {
+	entries, err := os.ReadDir(b.shared)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name := e.Name()
+		path := filepath.Join(b.shared, name)
+		var pid int
+		switch {
+		case strings.HasPrefix(name, "ring-") && b.rings[name] == nil:
+			if r, err := openRing(path); err == nil {
+				b.rings[name] = r
+			}
+		case strings.HasPrefix(name, "messages-") && b.mails[name] == nil:
+			if _, err := fmt.Sscanf(name, "messages-%d", &pid); err != nil {
+				continue
+			}
+			if m, err := openMail(path, pid); err == nil {
+				b.mails[name] = m
+			}
+		}
+	}
+}
+
+// hear takes a message of a process.
+func (b *Bridge) hear(pid int, m *message) {
+	p := b.process(pid)
+	switch m.Type {
+	case "hello":
+		p.hello = m.Hello
+		p.known = true
+	case "loader":
+		if m.Trains {
+			p.loader, p.loading = m.Loader, true
+		}
+	}
+	if b.recorder == nil {
+		b.held = append(b.held, *m)
+		return
+	}
+	p.hear(m)
+}
+
+// announce tells of the first loop that trains: rank 0's where there are ranks.
+func (b *Bridge) announce() {
+	if b.begun {
+		return
+	}
+	for _, p := range b.processes {
+		if p.known && p.loading && p.hello.Rank <= 0 {
+			since, ok := b.firstOf(p.pid)
+			if !ok {
+				continue
+			}
+			b.begun, b.main = true, p
+			b.first <- Start{p.hello, p.loader, since}
+			return
+		}
+	}
+}
+
+// firstOf is when a process's loop began.
+func (b *Bridge) firstOf(pid int) (since int64, ok bool) {
+	for _, r := range b.rings {
+		if r.role == roleLoop && r.pid == pid && r.limit > 0 {
+			first := r.tail
+			r.tail = 0
+			if all := r.read(nil); len(all) > 0 {
+				since, ok = all[0].Start-b.Clock.origin, true
+			}
+			r.tail, r.dropped = first, 0
+		}
+	}
+	return since, ok
+}
+
+func (b *Bridge) process(pid int) *process {
+	p := b.processes[pid]
+	if p == nil {
+		p = newProcess(b, pid)
+		b.processes[pid] = p
+	}
+	return p
+}
+
+// drain hands a ring's records to the process whose loop they are about.
+func (b *Bridge) drain(r *ring) {
+	b.scratch = r.read(b.scratch[:0])
+	p := b.process(r.parent)
+	for i := range b.scratch {
+		rec := &b.scratch[i]
+		rec.Start -= b.Clock.origin
+		rec.End -= b.Clock.origin
+		if rec.End < rec.Start {
+			continue
+		}
+		if r.role == roleLoop {
+			p.loop(rec)
+		} else {
+			p.work(r, rec)
+		}
+	}
+	if r.dropped > 0 && p == b.main {
+		b.recorder.Track(p.lane(r)).Lost(r.dropped)
+	}
+	r.dropped = 0
+}
+
+// forget closes the rings of writers that have ended.
+func (b *Bridge) forget() {
+	gone := func(int) bool { return false }
+	if time.Since(b.looked) > lookEvery {
+		b.looked = time.Now()
+		b.count()
+		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
+	}
+	for name, r := range b.rings {
+		if (r.ended || gone(r.pid)) && r.tail == r.word(countAt) {
+			b.process(r.parent).leave(r)
+			r.close()
+			_ = os.Remove(r.path)
+			delete(b.rings, name)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+//go:build linux
+
+package bridge
+
+import (
+	"cmp"
+	"encoding/binary"
+	"os"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/trace"
+)
+
+// Knobs are the settings of the DataLoader that trains, by PyTorch's names.
+type Knobs struct {
+	Workers, Prefetch        int
+	Pin, Persistent, Ordered bool
+	Batch                    int
+	DropLast                 bool
+}
+
+// KnobTable is all there is to say of them. How it is with one script is in Specs.
+var KnobTable = knob.NewTable(knob.Table[Knobs]{
+	{KnobSpec: trace.KnobSpec{Name: "num_workers", Group: trace.GroupLoader, Max: trace.MaxWorkers, Applied: "next batch",
+		Help: "processes that load batches; 0 loads in the training loop"}, Field: func(k *Knobs) any { return &k.Workers }},
+	{KnobSpec: trace.KnobSpec{Name: "prefetch_factor", Group: trace.GroupLoader, Min: 1, Max: 64, Values: []string{"1", "2", "4", "8", "16", "32", "64"}, Applied: "next batch",
+		Help: "batches that each worker loads ahead"}, Default: "2", Field: func(k *Knobs) any { return &k.Prefetch }},
+	{KnobSpec: trace.KnobSpec{Name: "pin_memory", Group: trace.GroupLoader, Applied: "next batch",
+		Help: "a thread moves batches to page-locked memory, which is copied at full speed"}, Field: func(k *Knobs) any { return &k.Pin }},
+	{KnobSpec: trace.KnobSpec{Name: "persistent_workers", Group: trace.GroupLoader, Applied: "next epoch",
+		Help: "workers live on from epoch to epoch"}, Field: func(k *Knobs) any { return &k.Persistent }},
+	{KnobSpec: trace.KnobSpec{Name: "in_order", Group: trace.GroupLoader, Applied: "next batch",
+		Help: "batches come in the sampler's order; off: whichever is ready"}, Default: "on", Field: func(k *Knobs) any { return &k.Ordered }},
+	{KnobSpec: trace.KnobSpec{Name: "batch_size", Group: trace.GroupLoader, Min: 1, Max: 1 << 20, Applied: "next run", NoEffect: fixed,
+		Help: "samples in a batch"}, Default: "1", Field: func(k *Knobs) any { return &k.Batch }},
+	{KnobSpec: trace.KnobSpec{Name: "drop_last", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed,
+		Help: "leave out a last batch that is not full"}, Field: func(k *Knobs) any { return &k.DropLast }},
+})
+
+// fixed is why a setting of the script cannot be changed.
+const fixed = "the script decides it: change it there"
+
+// knobsOf are the knobs that a loader has.
+func knobsOf(l *Loader) Knobs {
+	k := Knobs{Batch: max(1, l.BatchSize), DropLast: l.DropLast}
+	k.take(l.Knobs)
+	return k
+}
+
+// take sets those that values name.
+func (k *Knobs) take(values map[string]int) {
+	for _, w := range words {
+		if v, ok := values[w]; ok {
+			switch p := KnobTable.Find(w).Field(k).(type) {
+			case *int:
+				*p = v
+			case *bool:
+				*p = v != 0
+			}
+		}
+	}
+}
+
+// Specs are the knobs as they are with one script.
+func Specs(h *Hello, l *Loader) []trace.KnobSpec {
+	specs := KnobTable.Specs()
+	for i := range specs {
+		s := &specs[i]
+		switch {
+		case s.NoEffect != "":
+		case !l.Live && len(l.Knobs) == 0, l.Why != "" && l.Style == "map":
+			s.NoEffect = l.Why
+		case !l.Live:
+			s.Applied = "next epoch"
+		}
+		switch {
+		case s.Name == "pin_memory" && h.CUDA == "" && s.NoEffect == "":
+			s.NoEffect = "there is no GPU to copy to"
+		case s.Name == "in_order" && !l.HasInOrder && s.NoEffect == "":
+			s.NoEffect = "PyTorch " + h.Torch + " has no such setting: it is always on"
+		}
+	}
+	return specs
+}
+
+// words are the knobs in the page, in its order. engine/torch/python/gpustall/control.py
+// has them too.
+var words = []string{"num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers"}
+
+// 8-byte words of the page beside the knobs'.
+const (
+	wordSequence = 0
+	wordKnobs    = 1
+	wordPaused   = 6
+	wordPID      = 7
+	pageSize     = 4096
+)
+
+// Control changes the knobs of the training. Its methods may be called from any
+// goroutine.
+type Control struct {
+	memory []byte
+
+	mu     sync.Mutex
+	wanted Knobs
+	specs  []trace.KnobSpec
+	known  bool // what the script has
+
+	// Predict says what is expected of knobs when they are asked for; nil: nobody knows.
+	Predict func([]trace.Knob) trace.Prediction
+	expects map[Knobs]trace.Prediction
+}
+
+// newControl makes the page.
+func newControl(path string) (*Control, error) {
+	page := make([]byte, pageSize)
+	for i := range words {
+		binary.NativeEndian.PutUint64(page[8*(wordKnobs+i):], ^uint64(0)) // -1: nobody asked
+	}
+	binary.NativeEndian.PutUint64(page[8*wordPID:], uint64(os.Getpid()))
+	if err := os.WriteFile(path, page, 0o600); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := unix.Mmap(int(f.Fd()), 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return &Control{memory: m, expects: map[Knobs]trace.Prediction{}}, err
+}
+
+func (c *Control) word(i int) *uint64 { return (*uint64)(unsafe.Pointer(&c.memory[8*i])) }
+
+// begin takes over what the script has.
+func (c *Control) begin(k Knobs, specs []trace.KnobSpec) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted, c.specs, c.known = k, specs, true
+}
+
+// Set asks for knob changes: all or none. The trace confirms them as a new segment.
+func (c *Control) Set(changes []trace.Knob) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known {
+		return fault.New("set", "a knob", "the training has not loaded a batch yet", "wait for the first one")
+	}
+	k := c.wanted
+	for _, change := range changes {
+		before := KnobTable.List(k)
+		if err := KnobTable.Set(&k, change.Name, change.Value); err != nil {
+			return err
+		}
+		if s := trace.SpecOf(c.specs, change.Name); s != nil && s.NoEffect != "" && knob.Diff(before, KnobTable.List(k)) != "" {
+			return fault.New("set", change.Name+"="+change.Value, s.NoEffect, "leave it as it is")
+		}
+	}
+	if err := KnobTable.Check(k); err != nil {
+		return err
+	}
+	if c.Predict != nil && k != c.wanted {
+		c.expects[k] = c.Predict(KnobTable.List(k))
+	}
+	c.write(k)
+	c.wanted = k
+	return nil
+}
+
+// write asks the training for those of k that differ from what was wanted so far.
+func (c *Control) write(k Knobs) {
+	atomic.AddUint64(c.word(wordSequence), 1) // odd: it is being written
+	for i, name := range words {
+		field := KnobTable.Find(name).Field
+		var v uint64
+		switch p := field(&k).(type) {
+		case *int:
+			v = uint64(*p)
+		case *bool:
+			if *p {
+				v = 1
+			}
+		}
+		was := c.wanted
+		if asked := atomic.LoadUint64(c.word(wordKnobs+i)) != ^uint64(0); asked || !same(field(&was), field(&k)) {
+			atomic.StoreUint64(c.word(wordKnobs+i), v)
+		}
+	}
+	atomic.AddUint64(c.word(wordSequence), 1)
+}
+
+func same(a, b any) bool {
+	switch p := a.(type) {
+	case *int:
+		return *p == *b.(*int)
+	case *bool:
+		return *p == *b.(*bool)
+	}
+	return false
+}
+
+// expected is what was predicted of knobs when they were asked for.
+func (c *Control) expected(k Knobs) trace.Prediction {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.expects[k]
+	delete(c.expects, k)
+	return p
+}
+
+// Requested returns the knobs last asked for.
+func (c *Control) Requested() []trace.Knob {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return KnobTable.List(c.wanted)
+}
+
+// Pause lets the training stand still at its next batch, or go on.
+func (c *Control) Pause(on bool) {
+	var v uint64
+	if on {
+		v = 1
+	}
+	atomic.StoreUint64(c.word(wordPaused), v)
+}
+
+// Paused reports whether a pause is asked for.
+func (c *Control) Paused() bool { return atomic.LoadUint64(c.word(wordPaused)) != 0 }
+
+func (c *Control) close() {
+	c.Pause(false)
+	_ = unix.Munmap(c.memory)
+	c.memory = make([]byte, pageSize) // whoever still asks changes nothing
+}
+
+// queueLimit is how many batches may be under way.
+func (k *Knobs) queueLimit() int { return cmp.Or(k.Workers*k.Prefetch, 1) }

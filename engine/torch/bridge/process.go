@@ -1,0 +1,428 @@
+//go:build linux
+
+package bridge
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/trace"
+)
+
+// process is one of the training that has a loop, and what its loop and its workers do.
+type process struct {
+	b       *Bridge
+	pid     int
+	hello   Hello
+	loader  Loader // that trains
+	known   bool   // hello is
+	loading bool   // loader is
+
+	passes map[uint32]*pass
+	lanes  map[*ring]trace.TrackID
+
+	// Of the loop.
+	applies  []record // within the wait under way
+	opening  []record // iterators begun, of which no batch came yet
+	open     *open    // the step under way
+	device   map[int32]*open
+	epoch    int32
+	ended    int64 // when the last epoch did
+	resumed  int64 // and the next began
+	segment  trace.Segment
+	knobs    Knobs
+	changing bool // the segment's first steps are still excluded
+	steps    int32
+	totals   totals
+	bytes    atomic.Int64 // of a batch, the largest seen
+}
+
+// open is a step that has begun.
+type open struct {
+	step  trace.Step
+	final bool // it has ended, but for what follows it
+	timed bool // the device's time is known, or the host's is all there is
+}
+
+// pass is one passage through a loader.
+type pass struct {
+	batches map[batchID]*batch
+	trains  bool
+}
+
+// batchID is a batch as its worker calls it.
+type batchID struct {
+	round uint32
+	index int32
+}
+
+// batch is one under way.
+type batch struct {
+	seq   int32 // over the session
+	lane  trace.TrackID
+	done  int64 // its last phase ended; 0 until then
+	work  trace.Work
+	spent [trace.NumPhases]int64 // ns by phase
+	slow  trace.Piece
+}
+
+func newProcess(b *Bridge, pid int) *process {
+	return &process{b: b, pid: pid, passes: map[uint32]*pass{}, lanes: map[*ring]trace.TrackID{}, device: map[int32]*open{}, epoch: -1}
+}
+
+// begin opens the first segment.
+func (p *process) begin() {
+	p.knobs = knobsOf(&p.loader)
+	p.segment = trace.Segment{Knobs: KnobTable.List(p.knobs), Reason: "start"}
+	if since, ok := p.b.firstOf(p.pid); ok {
+		p.segment.Start = since
+	}
+	p.b.recorder.Segment(p.segment)
+}
+
+// hear takes a message after the recording has begun.
+func (p *process) hear(m *message) {
+	switch {
+	case m.Type == "note":
+		p.b.recorder.Note(m.Level, m.Text)
+	case m.Type == "applied" && p == p.b.main:
+		p.apply(m)
+	}
+}
+
+// apply opens the segment of knobs that are in force now.
+func (p *process) apply(m *message) {
+	k := p.knobs
+	k.take(m.Knobs)
+	words := knob.Diff(KnobTable.List(p.knobs), KnobTable.List(k))
+	if words == "" {
+		return
+	}
+	at := m.T - p.b.Clock.origin
+	p.settle()
+	p.segment.End = at
+	p.b.recorder.Segment(p.segment)
+	p.knobs = k
+	p.segment = trace.Segment{
+		Index: p.segment.Index + 1, Start: at, FirstStep: m.Step, Knobs: KnobTable.List(k), Reason: words, Predicted: p.b.Control.expected(k),
+	}
+	p.b.recorder.Segment(p.segment)
+	p.changing = true
+}
+
+// settle ends the transition under way.
+func (p *process) settle() {
+	if p.changing {
+		p.changing = false
+		p.b.recorder.Segment(p.segment)
+	}
+}
+
+func (p *process) pass(id uint32) *pass {
+	s := p.passes[id]
+	if s == nil {
+		s = &pass{batches: map[batchID]*batch{}}
+		p.passes[id] = s
+		for old := range p.passes { // passages that were left, with batches that nobody took
+			if len(p.passes) > 64 && old+64 < id {
+				delete(p.passes, old)
+			}
+		}
+	}
+	return s
+}
+
+// batch is the one of that name, begun where it is not known.
+func (p *process) batch(s *pass, id batchID) *batch {
+	b := s.batches[id]
+	if b == nil {
+		b = &batch{seq: p.b.sequence, lane: trace.TrackStep}
+		p.b.sequence++
+		s.batches[id] = b
+	}
+	return b
+}
+
+// lane is the track of a writer: that of its number where no other has it.
+func (p *process) lane(r *ring) trace.TrackID {
+	switch r.role {
+	case roleLoop:
+		return trace.TrackStep
+	case roleInline, rolePin:
+		return trace.TrackInline
+	}
+	if t, ok := p.lanes[r]; ok {
+		return t
+	}
+	taken := func(t trace.TrackID) bool {
+		for _, other := range p.lanes {
+			if other == t {
+				return true
+			}
+		}
+		return false
+	}
+	n := min(max(r.worker, 0), trace.MaxWorkers-1)
+	for i := 0; i < trace.MaxWorkers && taken(trace.Worker(n)); i++ {
+		n = (n + 1) % trace.MaxWorkers
+	}
+	p.lanes[r] = trace.Worker(n)
+	return trace.Worker(n)
+}
+
+// leave frees the lane of a writer that has ended.
+func (p *process) leave(r *ring) { delete(p.lanes, r) }
+
+// record writes a span, where the session is about this process.
+func (p *process) record(t trace.TrackID, s trace.Span) {
+	if p == p.b.main && s.End > s.Start {
+		p.b.recorder.Track(t).Record(s)
+	}
+}
+
+// work takes what a worker, or the loop in its place, did.
+func (p *process) work(r *ring, rec *record) {
+	lane := p.lane(r)
+	span := trace.Span{Start: rec.Start, End: rec.End, Step: -1, Batch: -1}
+	switch rec.Kind {
+	case kindStart:
+		span.Kind = trace.KindStart
+		p.record(lane, span)
+		return
+	case kindWait:
+		span.Kind, span.Arg = trace.KindBlocked, uint32(trace.BlockPrefetch)
+		if rec.Start < p.ended && rec.End > p.ended || rec.Start < p.resumed && rec.End > p.resumed { // nobody wanted a batch
+			span.Arg = uint32(trace.BlockIdle)
+		}
+		p.record(lane, span)
+		return
+	}
+	b := p.batch(p.pass(rec.Iteration), batchID{rec.Round, rec.Batch})
+	if rec.Kind == kindBatch {
+		b.work.Batch = rec.split()
+		b.done = rec.End
+		b.lane = lane
+		took := int64(rec.Arg) * 1000
+		longest := trace.KindFetch
+		for k := trace.KindRead; k.IsPhase(); k++ {
+			if b.spent[k-trace.KindRead] > b.spent[longest-trace.KindRead] && k != trace.KindCollate {
+				longest = k
+			}
+		}
+		b.slow = trace.Piece{Sample: rec.Sample, Kind: longest, Took: took}
+		return
+	}
+	k, ok := phases[rec.Kind]
+	if !ok {
+		return
+	}
+	span.Kind, span.Batch = k, b.seq
+	b.spent[k-trace.KindRead] += rec.End - rec.Start
+	if split := rec.split(); split != (trace.Split{}) {
+		b.work.Phases.Of(k).Add(split)
+	}
+	if k == trace.KindPin {
+		b.done = rec.End
+	}
+	p.record(lane, span)
+}
+
+// loop takes what the loop did.
+func (p *process) loop(rec *record) {
+	span := trace.Span{Start: rec.Start, End: rec.End, Step: -1, Batch: -1}
+	trains := rec.Flags&flagTrain != 0
+	if rec.Kind != kindDevice && p.open != nil && p.open.final {
+		last := rec.Kind == kindEnd
+		if last {
+			p.open.step.Flags |= trace.FlagLastOfEpoch
+		}
+		p.emit()
+	}
+	switch rec.Kind {
+	case kindIter:
+		p.opening = append(p.opening, *rec)
+		if trains {
+			p.resumed = rec.Start
+		}
+	case kindApply:
+		p.applies = append(p.applies, *rec)
+		span.Kind = trace.KindRebuild
+		p.record(trace.TrackStep, span)
+	case kindPause:
+		span.Kind = trace.KindPause
+		p.record(trace.TrackStep, span)
+	case kindNext:
+		p.next(rec)
+	case kindBody:
+		span.Kind = trace.KindCompute
+		if trains {
+			span.Step = rec.Step
+			p.totals.busy += rec.End - rec.Start
+			if p.open != nil && p.open.step.Index == rec.Step && rec.Flags&flagFinal != 0 {
+				p.open.final = true
+			}
+		}
+		if p.onDevice() {
+			span.Kind = trace.KindEnqueue
+			p.record(trace.TrackStep, span)
+			return
+		}
+		p.record(trace.TrackCompute, span)
+	case kindEnd:
+		span.Kind = trace.KindNext
+		p.record(trace.TrackStep, span)
+		if trains {
+			p.ended = rec.End
+		}
+	case kindDevice:
+		span.Kind, span.Step = trace.KindCompute, rec.Step
+		p.record(trace.TrackCompute, span)
+		p.timed(rec.Step)
+	}
+}
+
+// onDevice reports whether a device's own times are recorded.
+func (p *process) onDevice() bool { return p.hello.CUDA != "" }
+
+// next takes a wait for a batch, which has come.
+func (p *process) next(rec *record) {
+	s := p.pass(rec.Iteration)
+	id := batchID{rec.Round, rec.Batch}
+	b, seen := s.batches[id], true
+	if b == nil {
+		b, seen = p.batch(s, id), false
+	}
+	s.trains = rec.Flags&flagTrain != 0
+	delete(s.batches, id)
+	wait := trace.Span{Kind: trace.KindNext, Step: rec.Step, Batch: b.seq}
+	if !seen { // nothing is on record of how it was made
+		wait.Batch = -1
+	}
+	from := rec.Start
+	parts := append(p.opening, p.applies...)
+	slices.SortFunc(parts, func(a, b record) int { return int(a.Start - b.Start) })
+	for i := range parts {
+		part := &parts[i]
+		switch {
+		case part.Kind == kindIter && part.Iteration == rec.Iteration: // the wait for the first batch began here
+			span := wait
+			span.Start, span.End = part.Start, part.End
+			p.record(trace.TrackStep, span)
+		case part.Kind == kindApply && part.End > from:
+			span := wait
+			span.Start, span.End = from, part.Start
+			p.record(trace.TrackStep, span)
+			from = part.End
+		}
+	}
+	p.opening, p.applies = p.opening[:0], p.applies[:0]
+	wait.Start, wait.End = from, rec.End
+	p.record(trace.TrackStep, wait)
+	if seen {
+		p.queue(s, b, rec)
+	}
+	if rec.Step < 0 {
+		return
+	}
+	if p.open != nil && !p.open.final { // left without an end
+		p.emit()
+	}
+	p.totals.next(rec)
+	p.step(rec, b)
+}
+
+// step begins a step with its batch.
+func (p *process) step(rec *record, b *batch) {
+	st := trace.Step{
+		Index: rec.Step, Segment: p.segment.Index, Batch: b.seq, Samples: int32(min(rec.Arg, math.MaxInt32)), Correct: -1, Loss: float32(math.NaN()),
+		Work: b.work, Built: trace.Built{Worker: b.lane, Slowest: b.slow},
+	}
+	if rec.Flags&flagFirst != 0 {
+		p.epoch++
+		st.Flags |= trace.FlagFirstOfEpoch
+	}
+	st.Epoch = max(p.epoch, 0)
+	if p.changing {
+		if rec.Flags&flagChanging != 0 || p.segment.TransitionSteps == 0 {
+			st.Flags |= trace.FlagTransition
+			p.segment.TransitionSteps++
+		} else {
+			p.settle()
+		}
+	}
+	p.open = &open{step: st, timed: !p.onDevice()}
+}
+
+// emit hands the step under way to the session, or keeps it until the device's time
+// is known.
+func (p *process) emit() {
+	o := p.open
+	p.open = nil
+	if o.timed {
+		p.announce(o)
+		return
+	}
+	p.device[o.step.Index] = o
+}
+
+// timed is called when the device's time of a step is on record.
+func (p *process) timed(step int32) {
+	if o := p.device[step]; o != nil {
+		delete(p.device, step)
+		p.announce(o)
+	} else if p.open != nil && p.open.step.Index == step {
+		p.open.timed = true
+	}
+}
+
+func (p *process) announce(o *open) {
+	if p == p.b.main {
+		p.b.recorder.Step(o.step)
+		p.steps++
+	}
+}
+
+// finish hands out what no record follows any more.
+func (p *process) finish() {
+	if p.open != nil && p.open.final {
+		p.open.timed = true
+		p.emit()
+	}
+	p.settle()
+	p.segment.End = p.b.recorder.Now()
+	p.b.recorder.Segment(p.segment)
+}
+
+// queue writes down how many batches were ready while the loop waited for b.
+func (p *process) queue(s *pass, b *batch, rec *record) {
+	if p != p.b.main || rec.Step < 0 || p.knobs.Workers == 0 {
+		return
+	}
+	var times []int64 // at which others were ready
+	for _, other := range s.batches {
+		if other.done > 0 && other.done < rec.End {
+			times = append(times, other.done)
+		}
+	}
+	slices.Sort(times)
+	track := p.b.recorder.Track(trace.TrackQueue)
+	sample := func(at int64, ready int, late bool) {
+		q := trace.Span{Start: at, End: at, Step: -1, Batch: -1, Kind: trace.KindQueue, Arg: uint32(ready), Flags: uint16(min(p.knobs.queueLimit(), math.MaxUint16))}
+		if late && ready > 0 && p.knobs.Ordered {
+			q.Batch = b.seq
+		}
+		track.Record(q)
+	}
+	ready := 0
+	for ready < len(times) && times[ready] <= rec.Start {
+		ready++
+	}
+	late := b.done > rec.Start
+	sample(rec.Start, ready, late)
+	for ; ready < len(times); ready++ {
+		sample(times[ready], ready+1, late && times[ready] < b.done)
+	}
+	sample(rec.End, ready, false)
+}

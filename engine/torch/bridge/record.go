@@ -1,0 +1,53 @@
+package bridge
+
+import "dev.gpustall/engine/trace"
+
+// kind is what a record tells, as engine/torch/python/gpustall/ring.py numbers it.
+type kind uint8
+
+const (
+	kindNext   kind = iota + 1 // the loop waited for a batch
+	kindBody                   // the loop did something with it
+	kindEnd                    // the loop asked for one batch too many
+	kindIter                   // the loop began an iterator
+	kindPause                  // the loop stood still, as the screen asked
+	kindApply                  // the loop applied a change, within a kindNext
+	kindDevice                 // the device worked on a step
+)
+
+const (
+	kindStart kind = iota + 16 // a worker began
+	kindWait                   // a worker waited for a task
+	kindRead
+	kindDecode
+	kindTransform
+	kindFetch
+	kindCollate
+	kindPinned
+	kindBatch // a batch as a whole
+)
+
+// Flags of records.
+const (
+	flagFinal    = 1 << iota // of kindBody: the step ends with it
+	flagFirst                // of kindNext: the first batch of an epoch
+	flagTrain                // the loop trains
+	flagChanging             // of kindNext: a change still shows
+)
+
+// phases are the records that are phases of loading.
+var phases = map[kind]trace.Kind{
+	kindRead: trace.KindRead, kindDecode: trace.KindDecode, kindTransform: trace.KindTransform,
+	kindFetch: trace.KindFetch, kindCollate: trace.KindCollate, kindPinned: trace.KindPin,
+}
+
+// split is what a record's time went to; zero where that was not measured.
+func (r *record) split() trace.Split {
+	if r.Core < 0 || r.Waiting < 0 {
+		return trace.Split{}
+	}
+	wall := r.End - r.Start
+	core := min(r.Core, wall)
+	waiting := min(r.Waiting, wall-core)
+	return trace.Split{Core: core, Waiting: waiting, Blocked: wall - core - waiting}
+}

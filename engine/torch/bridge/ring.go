@@ -1,0 +1,147 @@
+//go:build linux
+
+package bridge
+
+import (
+	"encoding/binary"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/fault"
+)
+
+// The layout of a ring's file, as engine/torch/python/gpustall/ring.py writes it.
+const (
+	ringMagic  = "gpustall"
+	ringLayout = 1
+	ringHeader = 4096
+	countAt    = 64 // records so far
+	closedAt   = 72
+	roleAt     = 80
+	recordSize = 64
+	maxSlots   = 1 << 20
+)
+
+// role is what the writer of a ring is.
+type role uint32
+
+const (
+	roleLoop role = iota
+	roleWorker
+	roleInline
+	rolePin
+)
+
+// record is a slot of a ring. All times are ns of CLOCK_MONOTONIC.
+type record struct {
+	Start, End       int64
+	Core, Waiting    int64 // of End - Start; -1 where that was not measured
+	Iteration, Round uint32
+	Batch, Step      int32
+	Sample           int32
+	Arg              uint32
+	Kind             kind
+	_                uint8
+	Flags            uint16
+	_                uint32
+}
+
+var _ [recordSize]byte = [unsafe.Sizeof(record{})]byte{}
+
+// ring is one writer's, in shared memory.
+type ring struct {
+	path      string
+	memory    []byte
+	slots     uint64
+	pid       int
+	parent    int // the process whose loop it works for
+	worker    int // -1 where it is none
+	iteration uint32
+	role      role
+
+	tail    uint64 // records read
+	limit   uint64 // and that may be read now
+	before  uint64 // limit at the look before this one
+	dropped int64  // since they were last asked for
+	ended   bool   // nothing follows
+}
+
+// openRing maps a ring's file.
+func openRing(path string) (*ring, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	if size < ringHeader || size > ringHeader+maxSlots*recordSize {
+		return nil, fault.Reason("it has not the size of a ring", "")
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	word := func(at int) uint32 { return binary.NativeEndian.Uint32(m[at:]) }
+	r := &ring{
+		path: path, memory: m, slots: uint64(word(12)), pid: int(word(16)), parent: int(word(20)),
+		worker: int(int32(word(24))), iteration: word(28), role: role(word(roleAt)),
+	}
+	if string(m[:8]) != ringMagic || word(8) != ringLayout || r.slots == 0 || r.slots&(r.slots-1) != 0 || uint64(size) < ringHeader+r.slots*recordSize {
+		r.close()
+		return nil, fault.Reason("it is no ring of this version", "")
+	}
+	return r, nil
+}
+
+func (r *ring) close() {
+	if r.memory != nil {
+		_ = unix.Munmap(r.memory)
+		r.memory = nil
+	}
+}
+
+func (r *ring) word(at int) uint64 {
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.memory[at])))
+}
+
+// look finds how many records there are. The writer, in Python, has no barriers: where the
+// processor may show stores out of order, a record is believed at the second look.
+func (r *ring) look() {
+	r.ended = r.word(closedAt) != 0
+	n := r.word(countAt)
+	r.limit = n
+	if runtime.GOARCH != "amd64" {
+		r.limit, r.before = r.before, n
+		r.ended = r.ended && r.limit == n
+	}
+}
+
+// read appends the records up to the last look. Those that the writer has overwritten
+// meanwhile are counted as dropped.
+func (r *ring) read(into []record) []record {
+	if r.limit-r.tail > r.slots {
+		r.dropped += int64(r.limit - r.tail - r.slots)
+		r.tail = r.limit - r.slots
+	}
+	at := len(into)
+	for i := r.tail; i < r.limit; i++ {
+		slot := ringHeader + recordSize*(i&(r.slots-1))
+		into = append(into, *(*record)(unsafe.Pointer(&r.memory[slot])))
+	}
+	// The slot after the last complete one may be half written over.
+	if n := r.word(countAt); n+1 > r.tail+r.slots {
+		gone := min(n+1-r.slots-r.tail, r.limit-r.tail)
+		r.dropped += int64(gone)
+		into = append(into[:at], into[at+int(gone):]...)
+	}
+	r.tail = r.limit
+	return into
+}

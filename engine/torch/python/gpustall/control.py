@@ -1,0 +1,47 @@
+"""The page of knobs that gpustall writes and the training loop reads before each batch."""
+
+import mmap
+import os
+
+# 8-byte words of the page, as engine/torch/bridge/control.go has them. A knob's word is -1
+# where nobody asked for a value.
+SEQUENCE, NUM_WORKERS, PREFETCH, PIN, IN_ORDER, PERSISTENT, PAUSED, GPUSTALL = range(8)
+NAMES = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
+
+
+class Control:
+    def __init__(self, folder):
+        self.page = None
+        self.asked = {}  # knobs that somebody asked for
+        self.seen = 0
+        try:
+            fd = os.open(os.path.join(folder, "control"), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            memory = mmap.mmap(fd, 4096, prot=mmap.PROT_READ)
+        finally:
+            os.close(fd)
+        self.page = memoryview(memory).cast("q")
+
+    def read(self):
+        """The knobs asked for, and how often they changed so far."""
+        if self.page is None:
+            return self.asked, 0
+        before = self.page[SEQUENCE]
+        if before != self.seen and not before & 1:
+            words = self.page[NUM_WORKERS : PERSISTENT + 1].tolist()
+            if self.page[SEQUENCE] == before:  # else it is being written: the next batch sees it
+                self.seen = before
+                self.asked = {name: value for name, value in zip(NAMES, words) if value >= 0}
+        return self.asked, self.seen
+
+    def paused(self):
+        """Whether the loop is to stand still, for as long as there is somebody to let it go on."""
+        if self.page is None or not self.page[PAUSED]:
+            return False
+        try:
+            os.kill(self.page[GPUSTALL], 0)
+        except OSError:
+            return False
+        return True

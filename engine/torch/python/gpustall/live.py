@@ -1,0 +1,531 @@
+"""A DataLoader's iterator whose knobs change while it runs.
+
+For map-style data sets. Until the first change it does what PyTorch's own does, in the
+same order, so that batches are equal bit by bit. Whatever changes, each of the sampler's
+batches is delivered once, and in its order where in_order is on. The workers run PyTorch's
+own worker loop.
+"""
+
+import collections
+import functools
+import inspect
+import os
+import queue
+import threading
+import weakref
+
+import torch
+from torch._utils import ExceptionWrapper
+from torch.utils.data import _utils
+from torch.utils.data import dataloader as stock
+
+from gpustall import process, ring, worker
+
+now = process.now
+
+
+def unknown(module):
+    """Why this version's loaders cannot be changed while they run; empty where they can."""
+    names = tuple(inspect.signature(module._utils.worker._worker_loop).parameters)
+    plain = tuple("dataset" if name == "dataset_holder" else name for name in names)
+    if plain != worker.PARAMETERS:
+        return "this PyTorch's worker loop is not known: it takes %s" % ", ".join(names)
+    for owner, name in (
+        (module._BaseDataLoaderIter, "_next_index"), (module._BaseDataLoaderIter, "_reset"), (module._MultiProcessingDataLoaderIter, "_shutdown_workers"),
+        (module._DatasetKind, "create_fetcher"), (module._utils.signal_handling, "_set_worker_pids"), (module._utils.pin_memory, "pin_memory"),
+    ):
+        if not hasattr(owner, name):
+            return "this PyTorch's DataLoader is not known: it has no %s" % name
+    return ""
+
+
+def iterator(plan, loader):
+    """What iter(loader) is to be: a new iterator, or the one whose workers persist."""
+    old = getattr(loader, "_iterator", None)
+    if isinstance(old, LiveIter) and not old._shutdown:
+        if old._persists():
+            old._reset(loader)
+            return old
+        old._shutdown_workers()
+    if isinstance(old, LiveIter):
+        loader._iterator = None
+    made = LiveIter(loader, plan)
+    if made._persists() or plan.persists:
+        loader._iterator = made  # as PyTorch keeps it
+    return made
+
+
+def changing(iterator):
+    """Whether the batch that iterator just delivered shows a change that is not over."""
+    ref = weakref.ref(iterator)
+
+    def still():
+        it = ref()
+        return it is not None and it._gpustall_batch < it._settled
+
+    return still
+
+
+class Worker:
+    """A worker process and what it owes."""
+
+    def __init__(self, it, number):
+        context = it._context
+        self.number, self.owes, self.retired = number, 0, False
+        self.queue = context.Queue()
+        self.queue.cancel_join_thread()
+        # A worker that takes the place of a retired one must not repeat its random numbers.
+        seed = it._base_seed + (it._generation << 20)
+        holder = [it._dataset] if _HOLDER else it._dataset
+        info = worker.Info(os.getpid(), it._gpustall_iteration, number)
+        self.process = context.Process(
+            target=functools.partial(worker.loop, info),
+            args=(it._dataset_kind, holder, self.queue, it._results, it._done, it._auto_collation, it._collate_fn, it._drop_last,
+                  seed, it._init_fn, number, max(it._num_workers, number + 1), it._persistent_workers, it._shared_seed),
+        )
+        self.process.daemon = True
+        self.process.start()
+
+    def give(self, index, batch):
+        self.queue.put((index, batch))
+        self.owes += 1
+
+
+_HOLDER = "dataset_holder" in inspect.signature(_utils.worker._worker_loop).parameters
+
+
+class Pinner:
+    """The thread that moves batches to page-locked memory, while pin_memory is on."""
+
+    def __init__(self, results, device, iteration):
+        self.results, self.device, self.iteration = results, device, iteration
+        self.out = queue.Queue()
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        torch.set_num_threads(1)
+        mine = ring.Ring(process.FOLDER, ring.PIN, os.getpid(), iteration=self.iteration)
+        index = _select_device(self.device)
+        try:
+            while not self.stop.is_set():
+                try:
+                    number, data = self.results.get(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
+                except queue.Empty:
+                    continue
+                except Exception as error:  # the loop asks why
+                    if not self.stop.is_set():
+                        self.out.put(error)
+                    return
+                if number is None:
+                    return
+                if not isinstance(data, ExceptionWrapper):
+                    start = now()
+                    try:
+                        data = _pin(data, self.device)
+                    except Exception:
+                        data = ExceptionWrapper(where="in pin memory thread for device %s" % index)
+                    mine.record(ring.PINNED, start, now(), self.iteration, 0, number)
+                self.out.put((number, data))
+        finally:
+            mine.close()
+
+    def end(self):
+        """Asks the thread to end; what it has taken is in out by then."""
+        self.stop.set()
+        self.results.put((None, None))
+
+
+def _pin(data, device):
+    return _utils.pin_memory.pin_memory(data, device)
+
+
+def _select_device(kind):
+    try:
+        accelerator = getattr(torch, "accelerator", None)
+        if accelerator is not None:
+            index = accelerator.current_device_index()
+            accelerator.set_device_index(index)
+            return index
+        index = torch.cuda.current_device()
+        torch.cuda.set_device(index)
+        return index
+    except Exception:
+        return 0
+
+
+def _can_pin():
+    accelerator = getattr(torch, "accelerator", None)
+    return accelerator.is_available() if accelerator is not None else torch.cuda.is_available()
+
+
+class _Batch:
+    """A batch that was sent for and is not delivered."""
+
+    __slots__ = ("worker", "data", "here", "size", "stale")
+
+    def __init__(self, worker, size):
+        self.worker, self.size = worker, size
+        self.data, self.here, self.stale = None, False, False
+
+
+class LiveIter(stock._MultiProcessingDataLoaderIter):
+    def __init__(self, loader, plan):
+        self._shutdown = True  # until there is something to shut down
+        self._owner = os.getpid()
+        # PyTorch draws a seed for each iterator that it makes. Where the script's workers
+        # persist it makes one, and whoever draws next must not notice that we make more.
+        again = plan.drawn and plan.persists
+        generator = loader.generator if loader.generator is not None else torch.default_generator
+        state = generator.get_state() if again else None
+        stock._BaseDataLoaderIter.__init__(self, loader)
+        if again:
+            generator.set_state(state)
+        plan.drawn = True
+        self._plan = plan
+        self._context = loader.multiprocessing_context or torch.multiprocessing
+        self._init_fn = loader.worker_init_fn
+        self._gpustall_iteration = process.current().iteration()
+        self._gpustall_batch = -1
+        self._settled = 0  # batches before this one show a change
+        self._crew = []  # workers that get batches
+        self._leavers = []  # those that are retired and owe some
+        self._gone = []  # processes that were told to end
+        self._generation = 0
+        self._changed = False
+        self._turn = 0
+        self._results = None
+        self._done = None
+        self._pinner = None
+        self._early = collections.deque()  # what a thread that ended had taken
+        self._fetcher = None
+        self._watched = False
+        self._knobs = None
+        self._sent = 0
+        self._batches = collections.OrderedDict()  # in the order of the sampler
+        self._arrived = collections.deque()  # their numbers, in the order of arrival
+        self._exhausted = False
+        self._shutdown = False
+        self._persistent_workers = bool(plan.wanted()["persistent_workers"])
+        self._apply(plan.wanted())
+
+    # The attributes of PyTorch's iterator that others look at.
+
+    @property
+    def _workers(self):
+        return [w.process for w in self._crew + self._leavers]
+
+    def _persists(self):
+        knobs = self._plan.wanted()
+        return bool(knobs["persistent_workers"] and self._crew)
+
+    def _reset(self, loader, first_iter=False):
+        """Begins an epoch with the workers of the last one."""
+        if not self._plan.persists:  # the script's own loader would draw a seed here
+            torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+        stock._BaseDataLoaderIter._reset(self, loader, first_iter)
+        for batch in self._batches.values():
+            batch.stale, batch.data = True, None
+        for number in [n for n, b in self._batches.items() if b.here]:
+            del self._batches[number]
+        self._arrived.clear()
+        self._exhausted = False
+        self._turn = 0
+        self._look()
+        self._fill()
+
+    # Knobs.
+
+    def _look(self):
+        """Applies what was asked for since the last look."""
+        _, seen = process.current().control.read()
+        trains = self._plan.trains
+        if (seen, trains) != self._seen_as:
+            self._seen_as = (seen, trains)
+            knobs = self._plan.wanted()
+            if knobs != self._knobs:
+                self._apply(knobs)
+
+    _seen_as = (0, None)
+
+    def _apply(self, knobs):
+        before, start, flight = self._knobs, now(), len(self._batches)
+        self._knobs = knobs
+        self._prefetch_factor, self._in_order = knobs["prefetch_factor"], bool(knobs["in_order"])
+        self._change_workers(knobs["num_workers"])
+        self._change_pin(bool(knobs["pin_memory"]) and _can_pin())
+        if before is not None:
+            self._changed = True
+            limit = max(1, self._prefetch_factor * len(self._crew))
+            self._settled = self._sent + (limit if before["num_workers"] != knobs["num_workers"] else 0)
+        told = self._plan.in_force_now(knobs, flight)
+        self._fill()
+        if told and before is not None:
+            process.current().ring(ring.LOOP).record(ring.APPLY, start, now(), self._gpustall_iteration)
+
+    def _change_workers(self, want):
+        crew = self._crew
+        self._num_workers = want
+        if want > len(crew) and self._results is None:
+            self._results = self._context.Queue()
+            self._done = self._context.Event()
+        if len(crew) != want:
+            taken = {w.number for w in crew + self._leavers}
+            if self._changed or self._knobs is not None and crew:
+                self._generation += 1
+            for _ in range(want - len(crew)):
+                number = next(n for n in range(1 << 16) if n not in taken)
+                taken.add(number)
+                crew.append(Worker(self, number))
+            while len(crew) > want:
+                leaver = crew.pop()
+                leaver.retired = True
+                self._leavers.append(leaver)
+            self._bury()
+            self._tell_signals()
+        self._profile_name = "enumerate(DataLoader)#%s.__next__" % ("_MultiProcessingDataLoaderIter" if want else "_SingleProcessDataLoaderIter")
+
+    def _tell_signals(self):
+        """Tells PyTorch's handler of SIGCHLD whose death is an error."""
+        handling = _utils.signal_handling
+        if self._watched:
+            handling._remove_worker_pids(id(self))
+            self._watched = False
+        pids = tuple(w.process.pid for w in self._crew + self._leavers)
+        if pids:
+            handling._set_worker_pids(id(self), pids)
+            handling._set_SIGCHLD_handler()
+            self._watched = True
+
+    def _bury(self):
+        """Ends retired workers that owe nothing."""
+        done = [w for w in self._leavers if w.owes == 0]
+        for w in done:
+            w.queue.put(worker.RETIRE)
+            self._leavers.remove(w)
+            self._gone.append(w)
+        for w in self._gone[:]:
+            if not w.process.is_alive():
+                w.process.join()
+                w.queue.close()
+                self._gone.remove(w)
+        if done and self._watched:
+            self._tell_signals()
+
+    def _change_pin(self, on):
+        self._pin_memory = on
+        if on and self._pinner is None and self._results is not None and (self._crew or self._leavers):
+            self._pinner = Pinner(self._results, getattr(self, "_pin_memory_device", None) or _pin_device(), self._gpustall_iteration)
+        elif not on and self._pinner is not None:
+            self._pinner.end()
+            self._pinner.thread.join()
+            while self._pinner.out.qsize():
+                self._early.append(self._pinner.out.get())
+            self._pinner = None
+
+    # Batches.
+
+    def _fill(self):
+        """Sends for as many batches as may be under way."""
+        while self._crew and not self._exhausted and len(self._batches) < self._prefetch_factor * len(self._crew):
+            if not self._send():
+                return
+
+    def _send(self):
+        try:
+            index = self._next_index()
+        except StopIteration:
+            self._exhausted = True
+            return False
+        w = self._choose()
+        number, self._sent = self._sent, self._sent + 1
+        self._batches[number] = _Batch(w, len(index) if isinstance(index, (list, tuple)) else -1)
+        w.give(number, index)
+        return True
+
+    def _choose(self):
+        """The worker that gets the next batch."""
+        crew = self._crew
+        if self._changed:
+            return min(crew, key=lambda w: w.owes)
+        most = self._prefetch_factor * len(crew) // len(crew)
+        for _ in crew:  # in turns, as PyTorch does
+            w = crew[self._turn % len(crew)]
+            self._turn += 1
+            if self._in_order or w.owes < most:
+                break
+        return w
+
+    def _next_data(self):
+        self._look()
+        while True:
+            number = self._ready()
+            if number is not None:
+                return self._deliver(number)
+            if not self._batches:
+                self._fill()
+            if not self._batches:
+                return self._inline()
+            self._receive()
+
+    def _ready(self):
+        """The number of the batch to deliver now; None where it has not come."""
+        if self._in_order:
+            for number, batch in self._batches.items():
+                if batch.stale:
+                    continue
+                if batch.here:
+                    self._arrived.remove(number)
+                    return number
+                return None
+            return None
+        return self._arrived.popleft() if self._arrived else None
+
+    def _deliver(self, number):
+        batch = self._batches.pop(number)
+        self._fill()
+        self._gpustall_batch = number
+        data, batch.data = batch.data, None
+        if batch.size >= 0:
+            self._note_size(number, batch.size)
+        if isinstance(data, ExceptionWrapper):
+            data.reraise()
+        return data
+
+    def _note_size(self, number, size):
+        watch = self.__dict__.get("_gpustall")
+        if watch is not None:
+            watch.sizes = {number: size}
+
+    def _inline(self):
+        """A batch that this process loads itself."""
+        if self._exhausted:
+            self._end()
+            raise StopIteration
+        try:
+            index = self._next_index()
+        except StopIteration:
+            self._exhausted = True
+            self._end()
+            raise
+        number, self._sent = self._sent, self._sent + 1
+        if self._fetcher is None:
+            fetcher = stock._DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
+            self._task = worker.Task()
+            self._task.round = 0
+            self._fetcher = worker.Observer(process.current().ring(ring.INLINE), self._gpustall_iteration, self._task).watch(fetcher)
+        self._task.index = number
+        data = self._fetcher.fetch(index)
+        if self._pin_memory:
+            data = _pin(data, getattr(self, "_pin_memory_device", None) or _pin_device())
+        self._gpustall_batch = number
+        if isinstance(index, (list, tuple)):
+            self._note_size(number, len(index))
+        return data
+
+    def _end(self):
+        if not self._persists():
+            self._shutdown_workers()
+
+    def _receive(self):
+        """Waits for one batch of the workers."""
+        number, data = self._get()
+        if number is None:  # what ended a thread that page-locks
+            return
+        batch = self._batches.get(number)
+        batch.worker.owes -= 1
+        if batch.worker.retired:
+            self._bury()
+        if batch.stale:  # of an epoch that was left
+            del self._batches[number]
+            self._fill()
+            return
+        batch.data, batch.here = data, True
+        self._arrived.append(number)
+
+    def _get(self):
+        patience = self._timeout if self._timeout > 0 else _utils.MP_STATUS_CHECK_INTERVAL
+        while True:
+            if self._early:
+                return self._sound(self._early.popleft())
+            source = self._results if self._pinner is None else self._pinner.out
+            try:
+                return self._sound(source.get(timeout=patience))
+            except Exception as error:
+                self._explain(error)
+                if self._timeout > 0:
+                    raise RuntimeError("DataLoader timed out after %s seconds" % self._timeout)
+                if self._pinner is not None and not self._pinner.thread.is_alive():
+                    raise RuntimeError("Pin memory thread exited unexpectedly")
+
+    @staticmethod
+    def _sound(got):
+        if isinstance(got, BaseException):
+            raise got
+        return got
+
+    def _explain(self, error):
+        """Raises what PyTorch raises where a batch cannot come any more."""
+        dead = [w for w in self._crew + self._leavers if not w.process.is_alive()]
+        if dead:
+            raise RuntimeError("DataLoader worker (pid(s) %s) exited unexpectedly" % ", ".join(str(w.process.pid) for w in dead)) from error
+        if isinstance(error, queue.Empty):
+            return
+        import errno
+        import tempfile
+
+        try:
+            with tempfile.TemporaryFile(), tempfile.TemporaryFile(), tempfile.TemporaryFile():
+                pass
+        except OSError as full:
+            if full.errno == errno.EMFILE:
+                raise RuntimeError(
+                    "Too many open files. Communication with the workers is no longer possible. Please increase the limit using `ulimit -n` in the shell or"
+                    " change the sharing strategy by calling `torch.multiprocessing.set_sharing_strategy('file_system')` at the beginning of your code"
+                ) from None
+        raise error
+
+    def _shutdown_workers(self):
+        if _utils is None or _utils.python_exit_status is True or _utils.python_exit_status is None:
+            return
+        if self.__dict__.get("_shutdown", True) or self._owner != os.getpid():
+            return
+        self._shutdown = True
+        try:
+            if self._done is not None:
+                self._done.set()
+            if self._pinner is not None:
+                self._pinner.end()
+                self._pinner.thread.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
+            everyone = self._crew + self._leavers + self._gone
+            for w in self._crew + self._leavers:
+                w.queue.put(None)
+            for w in everyone:
+                w.process.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
+                w.queue.cancel_join_thread()
+                w.queue.close()
+            if self._results is not None:
+                self._results.cancel_join_thread()
+                self._results.close()
+        finally:
+            if self._watched:
+                _utils.signal_handling._remove_worker_pids(id(self))
+                self._watched = False
+            for w in self._crew + self._leavers + self._gone:
+                if w.process.is_alive():
+                    w.process.terminate()
+            self._crew, self._leavers, self._gone = [], [], []
+            self._batches.clear()
+            self._arrived.clear()
+
+    def __del__(self):
+        self._shutdown_workers()
+
+
+def _pin_device():
+    try:
+        accelerator = getattr(torch, "accelerator", None)
+        return accelerator.current_accelerator().type if accelerator is not None else None
+    except Exception:
+        return None

@@ -1,0 +1,486 @@
+"""The training loop as its DataLoaders see it: when it asks for a batch, when it has it,
+and what it does in between.
+"""
+
+import functools
+import threading
+import time
+import weakref
+
+from gpustall import process, ring, worker
+
+now = time.monotonic_ns
+
+_dataloader = None  # torch.utils.data.dataloader
+_plans = weakref.WeakKeyDictionary()  # of DataLoaders
+_roles = {}  # of loaders that look alike: whether they train
+_in_force = {}  # the knobs of loaders that look alike
+_why_not_live = ""  # why no knob of a loader can be changed while it runs
+
+
+def install(module):
+    """Puts observers into torch.utils.data.dataloader."""
+    global _dataloader, _why_not_live
+    from gpustall import live
+
+    _dataloader = module
+    _why_not_live = live.unknown(module)
+    module._utils.worker._gpustall_plain = module._utils.worker._worker_loop
+    module.DataLoader.__iter__ = _wrap(module.DataLoader.__iter__, _iter)
+    module._BaseDataLoaderIter.__next__ = _wrap(module._BaseDataLoaderIter.__next__, _next)
+
+
+def _wrap(original, by):
+    @functools.wraps(original)
+    def wrapped(self):
+        return by(self, original)
+
+    return wrapped
+
+
+def _iter(loader, original):
+    plan = _plans.get(loader)
+    if plan is None:
+        try:
+            plan = _plans[loader] = Plan(loader)
+        except Exception as error:
+            process.complain("a DataLoader is not watched", error)
+            return original(loader)
+    return plan.iterate(original)
+
+
+def _next(iterator, original):
+    watch = iterator.__dict__.get("_gpustall")
+    if watch is None:
+        return original(iterator)
+    return watch.next(functools.partial(original, iterator))
+
+
+class Loop:
+    """The loop of one thread: the steps under way, the innermost last."""
+
+    def __init__(self, state):
+        self.record = state.ring(ring.LOOP).record
+        self.open = []  # [watch, step, start of the part not recorded yet, batch]
+        self.device = None
+
+    def stop(self, t, ends):
+        """The innermost step stops at t: it ends, or another loop begins within it."""
+        watch, step, since, batch = self.open[-1]
+        self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, flags=(ring.FINAL if ends else 0) | watch.plan.flags)
+        self.open[-1][2] = t
+        if ends:
+            self.open.pop()
+            if self.device is not None and step >= 0:
+                self.device.ends(step)
+
+    def settle(self, t):
+        """Ends the steps of loops that were left with break."""
+        while self.open and self.open[-1][0].gone():
+            self.stop(t, True)
+
+
+def _loop():
+    state = process.current()
+    loop = state.local.__dict__.get("loop")
+    if loop is None:
+        state.introduce()
+        loop = state.local.loop = Loop(state)
+        try:
+            from gpustall import device
+
+            loop.device = device.open(loop)
+        except Exception as error:
+            process.complain("the device is not watched", error)
+    return loop
+
+
+class Watch:
+    """One passage through a loader's batches."""
+
+    def __init__(self, plan, iteration):
+        self.plan, self.iteration = plan, iteration
+        self.first = True  # the next batch is the first of its epoch
+        self.round = 0
+        self.batch = -1  # the last one delivered, as its worker calls it
+        self.delivered = 0
+        self.sizes = None  # of batches, where the iterator knows them
+        self.iterator = None  # a weak reference, where it is a DataLoader's
+        self.changing = lambda: False
+        self.numbered = False  # its batches are numbered through all epochs
+        self.inline = None  # the task of a loop that loads by itself
+
+    def gone(self):
+        return self.iterator is not None and self.iterator() is None
+
+    def next(self, original):
+        """Calls the iterator for a batch, between a step that ends and one that begins."""
+        try:
+            loop = _loop()
+            start = now()
+            self._leave(loop, start)
+            if self.inline is not None:
+                self.inline.index, self.inline.round = self.delivered, self.round
+            if process.current().control.paused():
+                start = self._stand_still(loop, start)
+        except Exception as error:
+            return self._give_up(error, original)
+        try:
+            data = original()
+        except StopIteration:
+            self._guard(self._end, loop, start)
+            raise
+        except BaseException:
+            self._guard(self._drop, loop)
+            raise
+        try:
+            self._enter(loop, start, data)
+        except Exception as error:
+            self._forget(error)
+        return data
+
+    def _stand_still(self, loop, start):
+        """Waits until the screen lets the loop go on."""
+        control = process.current().control
+        while control.paused():
+            time.sleep(0.02)
+            loop.record(ring.PAUSE, start, now(), self.iteration)
+            start = now()
+        return start
+
+    def _give_up(self, error, original):
+        self._forget(error)
+        return original()
+
+    def _guard(self, f, *args):
+        try:
+            f(*args)
+        except Exception as error:
+            self._forget(error)
+
+    def _forget(self, error):
+        process.complain("a DataLoader is watched no more", error)
+        iterator = self.iterator and self.iterator()
+        if iterator is not None:
+            iterator.__dict__.pop("_gpustall", None)
+
+    def _leave(self, loop, t):
+        """The step under way stops at t. It ends, if the batch was ours."""
+        loop.settle(t)
+        if not loop.open:
+            return
+        if not any(entry[0] is self for entry in loop.open):
+            loop.stop(t, False)  # ours is a loop within that step
+            return
+        while loop.open[-1][0] is not self:  # loops within ours that were left
+            loop.stop(t, True)
+        loop.stop(t, True)
+
+    def _enter(self, loop, start, data):
+        plan, state = self.plan, process.current()
+        end = now()
+        plan.judge()
+        flags = plan.flags | (ring.FIRST if self.first else 0) | (ring.CHANGING if self.changing() else 0)
+        self.first = False
+        iterator = self.iterator and self.iterator()
+        self.batch = _batch_of(iterator, self)
+        self.delivered += 1
+        step = state.step() if plan.trains else -1
+        loop.record(ring.NEXT, start, end, self.iteration, self.round, self.batch, step, arg=plan.size(self, data), flags=flags)
+        if loop.device is not None and step >= 0:
+            loop.device.begins(step)
+        loop.open.append([self, step, end, self.batch])
+        plan.batches += 1
+
+    def _drop(self, loop):
+        loop.open = [entry for entry in loop.open if entry[0] is not self]
+
+    def _end(self, loop, start):
+        end = now()
+        self._drop(loop)
+        loop.record(ring.END, start, end, self.iteration, self.round, self.batch, flags=self.plan.flags)
+        self.round += 0 if self.numbered else 1
+        self.first = True
+        if loop.open:  # the step around this loop goes on
+            loop.open[-1][2] = end
+        self.plan.ended()
+
+
+def _batch_of(iterator, watch):
+    """The number of the batch just delivered, as the worker that made it has it."""
+    number = getattr(iterator, "_gpustall_batch", None)
+    if number is None:
+        number = getattr(iterator, "_rcvd_idx", watch.delivered + 1) - 1  # of PyTorch's own iterators
+    return number
+
+
+class Plan:
+    """What is known and wanted of one DataLoader."""
+
+    def __init__(self, loader):
+        self.loader = weakref.ref(loader)
+        dataset = loader.dataset
+        self.alike = (type(dataset).__name__, id(dataset), type(loader.sampler).__name__, loader.batch_size)
+        self.trains = _roles.get(self.alike)  # None while it is not known
+        self.flags = ring.TRAIN if self.trains else 0
+        self.batches = 0
+        self.told = False
+        self.optimized = process.current().optimized
+        module = _dataloader
+        self.map_style = loader._dataset_kind == module._DatasetKind.Map
+        pipes = tuple(p for p in (getattr(module, "IterDataPipe", None), getattr(module, "MapDataPipe", None)) if p)
+        self.live = self.map_style and not _why_not_live and not isinstance(dataset, pipes)
+        self.applied = None  # of PyTorch's own iterators: the knobs that the last one was made with
+        self.drawn = False  # a seed, by an iterator
+        self.script = self.of_script(loader)
+
+    @staticmethod
+    def of_script(loader):
+        """The knobs as the script has them."""
+        return {
+            "num_workers": loader.num_workers,
+            "prefetch_factor": loader.prefetch_factor or 2,
+            "pin_memory": int(bool(loader.pin_memory)),
+            "in_order": int(getattr(loader, "in_order", True)),
+            "persistent_workers": int(bool(loader.persistent_workers)),
+        }
+
+    def wanted(self):
+        """The knobs that are to be in force."""
+        asked, _ = process.current().control.read()
+        knobs = dict(self.script)
+        if self.trains:  # a loop that does not train keeps what the script has
+            knobs.update(asked)
+        if not hasattr(self.loader(), "in_order"):
+            knobs["in_order"] = 1
+        if knobs["num_workers"] == 0:
+            knobs["persistent_workers"] = 0
+        return knobs
+
+    def iterate(self, original):
+        """An iterator over the loader, as its __iter__ gives one."""
+        loader = self.loader()
+        start = now()
+        state = process.current()
+        self.script = self.of_script(loader)
+        if self.live:
+            from gpustall import live
+
+            iterator = live.iterator(self, loader)
+        else:
+            iterator = self._stock(loader, original)
+        try:
+            watch = iterator.__dict__.get("_gpustall")
+            if watch is None:
+                watch = self._watch(iterator)
+            elif not watch.first:  # left with break, and begun anew
+                watch.round += 0 if watch.numbered else 1
+                watch.first = True
+            self.tell(loader)
+            loop = _loop()
+            loop.settle(start)
+            if loop.open and loop.open[-1][0] is watch:
+                loop.stop(start, True)
+            elif loop.open:
+                loop.stop(start, False)
+            end = now()
+            loop.record(ring.ITER, start, end, watch.iteration, watch.round, flags=self.flags, step=state.steps if self.trains else -1)
+            if loop.open:
+                loop.open[-1][2] = end
+        except Exception as error:
+            process.complain("a DataLoader is not watched", error)
+        return iterator
+
+    def _watch(self, iterator):
+        """The watch over a new iterator."""
+        number = iterator._gpustall_iteration if self.live else self.iteration
+        watch = Watch(self, number)
+        watch.iterator = weakref.ref(iterator)
+        watch.numbered = self.live
+        if self.live:
+            from gpustall import live
+
+            watch.changing = live.changing(iterator)
+        fetcher = getattr(iterator, "_dataset_fetcher", None)
+        if fetcher is not None:
+            watch.inline = worker.Task()
+            worker.Observer(process.current().ring(ring.INLINE), number, watch.inline).watch(fetcher)
+        iterator.__dict__["_gpustall"] = watch
+        return watch
+
+    def _stock(self, loader, original):
+        """PyTorch's own iterator. What the screen asked for holds for all of it."""
+        knobs = self.wanted()
+        self.iteration = process.current().iteration()
+        module = _dataloader._utils.worker
+        names = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
+        before = {name: getattr(loader, name) for name in names if hasattr(loader, name)}
+        changed = knobs != self.script and not _why_not_live
+        try:
+            if changed:
+                for name, value in before.items():
+                    object.__setattr__(loader, name, knobs[name] if name in ("num_workers", "prefetch_factor") else bool(knobs[name]))
+                if loader.num_workers == 0:
+                    object.__setattr__(loader, "prefetch_factor", None)
+            if self.applied is not None and self.applied != knobs:
+                loader._iterator = None  # with the workers that persisted
+            self.applied = knobs
+            if not _why_not_live and loader.num_workers > 0:
+                module._worker_loop = functools.partial(worker.loop_of_stock, process.current().pid, self.iteration, now())
+            iterator = original(loader)
+        finally:
+            module._worker_loop = module._gpustall_plain
+            for name, value in before.items():
+                if changed:
+                    object.__setattr__(loader, name, value)
+        self.in_force_now(knobs)
+        return iterator
+
+    @property
+    def persists(self):
+        """Whether the script keeps workers from epoch to epoch."""
+        return bool(self.script["persistent_workers"] and self.script["num_workers"])
+
+    def in_force_now(self, knobs, in_flight=0):
+        """Tells of knobs that were put in force; whether they are others than before."""
+        before = _in_force.get(self.alike, self.script)
+        _in_force[self.alike] = knobs
+        if before == knobs or not self.trains:
+            return False
+        state = process.current()
+        changed = {name: value for name, value in knobs.items() if before[name] != value}
+        state.tell("applied", knobs=knobs, changed=changed, step=state.steps, in_flight=in_flight)
+        return True
+
+    def size(self, watch, data):
+        """Samples in a batch."""
+        if watch.sizes is not None and watch.batch in watch.sizes:
+            return watch.sizes.pop(watch.batch)
+        loader = self.loader()
+        if loader is not None and not loader._auto_collation:
+            return 1
+        return _length(data)
+
+    def judge(self):
+        """Whether the loop trains: gradients are on in it and, once any optimizer stepped
+        in an epoch of another, one stepped in this one's."""
+        if self.trains is None:
+            import torch
+
+            _count_optimizers()
+            self._set(torch.is_grad_enabled())
+
+    def ended(self):
+        state = process.current()
+        if self.trains and state.optimized and state.optimized == self.optimized and _counting:
+            self._set(False)
+        self.optimized = state.optimized
+
+    def _set(self, trains):
+        self.trains = _roles[self.alike] = trains
+        self.flags = ring.TRAIN if trains else 0
+        self.told = False
+        loader = self.loader()
+        if loader is not None:
+            self.tell(loader)
+
+    def tell(self, loader):
+        """Describes the loader, once it is known what for it is."""
+        if self.told or self.trains is None:
+            return
+        self.told = True
+        try:
+            length = len(loader.dataset)
+        except Exception:
+            length = 0
+        kind = "map" if self.map_style else "iterable"
+        why = _why_not_live or ("" if self.live else "its data set is %s: changes apply at the next epoch" % ("iterable" if not self.map_style else "a data pipe"))
+        context = loader.multiprocessing_context
+        process.current().tell(
+            "loader", trains=self.trains, dataset=type(loader.dataset).__name__, kind=kind, samples=length, batch_size=loader.batch_size,
+            knobs=self.script, live=self.live, why=why, step=process.current().steps, has_in_order=hasattr(loader, "in_order"),
+            drop_last=bool(loader.drop_last), context=context.get_start_method() if context is not None else "",
+        )
+
+
+_counting = False
+
+
+def _count_optimizers():
+    """Counts the steps of optimizers, where PyTorch tells of them (2.1)."""
+    global _counting
+    if _counting:
+        return
+    try:
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        def stepped(*_):
+            process.current().optimized += 1
+
+        register_optimizer_step_post_hook(stepped)
+        _counting = True
+    except Exception:
+        pass
+
+
+def _length(data, depth=4):
+    """The samples of a batch: the length of the first tensor in it."""
+    shape = getattr(data, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else 1
+    if depth:
+        if hasattr(data, "values"):
+            data = list(data.values())
+        if isinstance(data, (list, tuple)) and data:
+            return _length(data[0], depth - 1) or len(data)
+    return 0
+
+
+class _Loose:
+    """The plan of a loop that uses no DataLoader."""
+
+    trains, flags, batches = True, ring.TRAIN, 0  # as a Plan has them
+
+    def __init__(self, name):
+        process.current().tell("loader", trains=True, dataset=name, kind="iterable", samples=0, batch_size=None, knobs={}, live=False,
+                               why="it is watched by gpustall.watch or step: there is nothing to change", step=process.current().steps,
+                               has_in_order=False, drop_last=False, context="")
+
+    def judge(self):
+        pass
+
+    def ended(self):
+        pass
+
+    def size(self, watch, data):
+        return _length(data)
+
+
+def watch(iterable, name=None):
+    """Yields the items of an iterable and times the loop that takes them."""
+    if not process.FOLDER:
+        yield from iterable
+        return
+    mine = Watch(_Loose(name or type(iterable).__name__), process.current().iteration())
+    items = iter(iterable)
+    while True:
+        try:
+            item = mine.next(lambda: next(items))
+        except StopIteration:
+            return
+        yield item
+
+
+_stepped = threading.local()
+
+
+def step(samples=0):
+    """Ends a step of a loop that asks nobody for its data."""
+    if not process.FOLDER:
+        return
+    mine = _stepped.__dict__.get("watch")
+    if mine is None:
+        mine = _stepped.watch = Watch(_Loose("gpustall.step"), process.current().iteration())
+        mine.plan.size = lambda watch, data: data
+    mine.next(lambda: samples)
+

@@ -1,0 +1,94 @@
+"""What one process of the training shares with gpustall: a folder with a ring for each
+writer, a file of messages for what is rare, and the page of knobs that the screen asks for.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+
+from gpustall import control, ring
+
+FOLDER = os.environ.get("GPUSTALL_TORCH", "")
+
+now = time.monotonic_ns
+
+
+class Process:
+    def __init__(self):
+        self.pid = os.getpid()
+        self.iterations = 0  # of DataLoaders, begun
+        self.steps = 0  # of training, begun
+        self.optimized = 0  # steps of optimizers
+        self.introduced = False
+        self.lock = threading.Lock()
+        self.local = threading.local()  # each thread that has a loop writes a ring of its own
+        self.messages = None
+        self.control = control.Control(FOLDER)
+
+    def tell(self, message, **what):
+        """Writes a message. What is told before a span is recorded is read before it."""
+        with self.lock:
+            if self.messages is None:
+                path = os.path.join(FOLDER, "messages-%d" % self.pid)
+                self.messages = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            line = json.dumps(dict(what, type=message, t=now()), default=str)
+            os.write(self.messages, line.encode("utf-8", "replace") + b"\n")
+
+    def iteration(self):
+        with self.lock:
+            self.iterations += 1
+            return self.iterations
+
+    def step(self):
+        with self.lock:
+            self.steps += 1
+            return self.steps - 1
+
+    def ring(self, role):
+        """The ring of this thread for what it does as role."""
+        rings = self.local.__dict__.setdefault("rings", {})
+        if role not in rings:
+            rings[role] = ring.Ring(FOLDER, role, parent=self.pid)
+        return rings[role]
+
+    def introduce(self):
+        """Says who this is, when it first loads a batch."""
+        if self.introduced:
+            return
+        self.introduced = True
+        import torch
+
+        number = lambda name: int(os.environ.get(name, "-1") or -1)
+        cuda = None
+        try:
+            if torch.cuda.is_available() and torch.cuda.is_initialized():
+                cuda = torch.cuda.get_device_name()
+        except Exception:
+            pass
+        self.tell(
+            "hello", pid=self.pid, rank=number("RANK"), world=number("WORLD_SIZE"), torch=str(torch.__version__),
+            python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(), cuda=cuda,
+        )
+
+
+_process = None
+
+
+def current():
+    """This process. A forked child is another one."""
+    global _process
+    if _process is None or _process.pid != os.getpid():
+        _process = Process()
+    return _process
+
+
+def complain(what, error):
+    """One line about what is not watched; the training goes on."""
+    text = "%s: %s: %s" % (what, type(error).__name__, error)
+    sys.stderr.write("gpustall: %s\n" % text)
+    try:
+        current().tell("note", level="warn", text=text)
+    except Exception:
+        pass

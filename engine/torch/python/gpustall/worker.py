@@ -1,0 +1,286 @@
+"""What a DataLoader's worker does, seen from inside its process: PyTorch's own worker loop
+with its queue and its fetcher wrapped. The inline loader (num_workers=0) uses the same.
+"""
+
+import os
+import sys
+import threading
+import time
+
+from gpustall import process, ring
+
+now = time.monotonic_ns
+RETIRE = ("gpustall", "retire")  # in place of a task: no more follow, for this worker alone
+
+# A phase that is shorter than this is not recorded sample by sample: it would cost 1 % of it.
+SHORT = 100_000
+# Where one is as long as this, the time on a core and the wait for one are read as well.
+LONG = 2_000_000
+# A gap between two phases of a sample that is worth a span of its own.
+GAP = 50_000
+
+
+class Usage:
+    """What this thread did so far: ns on a core, and ns ready to run without one."""
+
+    def __init__(self):
+        self.file = -1  # where the kernel tells nothing
+        try:
+            self.file = os.open("/proc/self/task/%d/schedstat" % threading.get_native_id(), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            pass
+
+    def read(self):
+        if self.file < 0:
+            return -1, -1
+        return time.thread_time_ns(), int(os.pread(self.file, 64, 0).split()[1])
+
+    def since(self, before):
+        if self.file < 0:
+            return -1, -1
+        core, waiting = self.read()
+        return core - before[0], waiting - before[1]
+
+
+class Task:
+    """The batch under way."""
+
+    def __init__(self):
+        self.index, self.round = -1, -1
+
+
+class Observer:
+    """Times what a fetcher does for each batch."""
+
+    def __init__(self, ring, iteration, task):
+        self.ring, self.iteration, self.task = ring, iteration, task
+        self.usage = Usage()
+        self.detail, self.turn, self.every = False, 0, 1
+        self.at = 0  # the end of the last phase
+        self.mean = {}  # ns of a phase, by kind
+        self.sample = -1
+
+    def record(self, kind, start, end, sample=-1, usage=(-1, -1), arg=0):
+        self.ring.record(kind, start, end, self.iteration, self.task.round, self.task.index, -1, sample, arg, 0, usage[0], usage[1])
+
+    def begin(self, sample):
+        """The loading of a sample begins, and that of the one before has ended."""
+        t = now()
+        if self.sample >= 0 and t - self.begun > self.took:
+            self.slowest, self.took = self.sample, t - self.begun
+        self.sample, self.begun = sample if type(sample) is int and sample < 1 << 31 else -1, t
+
+    def phase(self, kind, f, args, kwargs):
+        """Calls f as a phase of a sample."""
+        if not self.detail:
+            return f(*args, **kwargs)
+        mean = self.mean.get(kind, 0)
+        before = self.usage.read() if mean >= LONG else None
+        start = now()
+        if start - self.at > GAP:
+            self.record(ring.FETCH, self.at, start)
+        try:
+            return f(*args, **kwargs)
+        finally:
+            end = now()
+            used = self.usage.since(before) if before else (-1, -1)
+            self.record(kind, start, end, self.sample, used)
+            self.mean[kind] = mean + (end - start - mean) // 4 if mean else end - start
+            self.at = end
+
+    def watch(self, fetcher):
+        """Wraps the fetcher's methods."""
+        fetch, collate = fetcher.fetch, fetcher.collate_fn
+        stages = Stages(fetcher.dataset, self)
+
+        def collated(samples, *args, **kwargs):
+            start = now()
+            if start - self.at > (GAP if self.detail else 0):
+                self.record(ring.FETCH, self.at, start)
+            before = self.usage.read()
+            try:
+                return collate(samples, *args, **kwargs)
+            finally:
+                self.at = now()
+                self.record(ring.COLLATE, start, self.at, usage=self.usage.since(before))
+
+        def fetched(index):
+            # Where phases are short, some batches are looked at closely, the others as a whole.
+            self.turn += 1
+            self.detail = bool(stages.found) and self.turn % self.every == 0
+            self.sample, self.slowest, self.took = -1, -1, 0
+            if type(index) is list:
+                index = Indices(index, self)
+            before = self.usage.read()
+            start = self.at = now()
+            try:
+                if not self.detail:
+                    return fetch(index)
+                with stages:
+                    return fetch(index)
+            finally:
+                end = now()
+                if end - self.at > GAP:  # it failed, or a __getitem__ that collates
+                    self.record(ring.FETCH, self.at, end)
+                self.record(ring.BATCH, start, end, self.slowest, self.usage.since(before), min(self.took // 1000, 0xFFFFFFFF))
+                if self.detail and self.mean:
+                    self.every = max(1, min(64, SHORT // max(1, min(self.mean.values()))))
+
+        fetcher.fetch, fetcher.collate_fn = fetched, collated
+        return fetcher
+
+
+class Indices(list):
+    """A batch's indices. Whoever goes through them is seen to begin each sample."""
+
+    def __init__(self, indices, observer):
+        super().__init__(indices)
+        self.observer = observer
+
+    def __iter__(self):
+        for index in super().__iter__():
+            self.observer.begin(index)
+            yield index
+        self.observer.begin(-1)
+
+
+class _Timed:
+    """Stands for a function of the data set while it loads a batch, and passes for it."""
+
+    def __init__(self, f, kind, observer):
+        self.__dict__.update(_f=f, _kind=kind, _observer=observer)
+
+    def __call__(self, *args, **kwargs):
+        return self._observer.phase(self._kind, self._f, args, kwargs)
+
+    def __getattr__(self, name):
+        return getattr(self._f, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._f, name, value)
+
+    @property
+    def __class__(self):
+        return type(self._f)
+
+
+class Stages:
+    """The functions by which a data set shows what it does: torchvision's loader, which
+    opens and decodes, and transform. While in force, they are timed."""
+
+    KINDS = (("loader", ring.DECODE), ("transform", ring.TRANSFORM))
+
+    def __init__(self, dataset, observer):
+        self.found = []
+        for _ in range(6):  # through Subset and its like
+            own = getattr(dataset, "__dict__", {})
+            for name, kind in self.KINDS:
+                if callable(own.get(name)):
+                    self.found.append((own, name, own[name], _Timed(own[name], kind, observer)))
+            if self.found or "dataset" not in own:
+                break
+            dataset = own["dataset"]
+
+    def __enter__(self):
+        for own, name, plain, timed in self.found:
+            if own.get(name) is plain:
+                own[name] = timed
+
+    def __exit__(self, *_):
+        for own, name, plain, timed in self.found:
+            if own.get(name) is timed:
+                own[name] = plain
+
+
+class Tasks:
+    """A worker's queue of tasks. It notes how long the worker waited for one."""
+
+    def __init__(self, queue, ring, iteration, task):
+        self.queue, self.ring, self.iteration, self.task = queue, ring, iteration, task
+        self.retired = False
+
+    def get(self, *args, **kwargs):
+        start = now()
+        item = self.queue.get(*args, **kwargs)
+        if isinstance(item, tuple):
+            if item == RETIRE:
+                self.retired = True
+                return None
+            self.task.index = item[0]
+            self.ring.record(ring.WAIT, start, now(), self.iteration, self.task.round, item[0])
+        return item
+
+    def __getattr__(self, name):
+        return getattr(self.queue, name)
+
+
+class Done:
+    """Set when the loader ends, or this worker alone is retired."""
+
+    def __init__(self, event, tasks):
+        self.event, self.tasks = event, tasks
+
+    def is_set(self):
+        return self.tasks.retired or self.event.is_set()
+
+
+class Info:
+    """What a worker is told besides what PyTorch tells it. It is pickled for spawned ones."""
+
+    def __init__(self, parent, iteration, worker):
+        self.parent, self.iteration, self.worker, self.started = parent, iteration, worker, now()
+
+
+# Where the stock worker loop has what is wrapped, among its positional arguments.
+PARAMETERS = (
+    "dataset_kind", "dataset", "index_queue", "data_queue", "done_event", "auto_collation", "collate_fn", "drop_last",
+    "base_seed", "init_fn", "worker_id", "num_workers", "persistent_workers", "shared_seed",
+)
+INDEX_QUEUE, DONE_EVENT = 2, 4
+
+
+def loop(info, *args):
+    """Runs PyTorch's worker loop under observation."""
+    from torch.utils.data._utils import worker
+
+    args = list(args)
+    mine = None
+    try:
+        mine = _observe(info, args)
+    except Exception as error:
+        process.complain("worker %d is not watched" % info.worker, error)
+    plain = getattr(worker, "_gpustall_plain", None) or worker._worker_loop
+    try:
+        plain(*args)
+    finally:
+        if mine is not None:
+            mine.close()
+
+
+def loop_of_stock(parent, iteration, started, *args):
+    """The same for a worker of PyTorch's own iterator."""
+    info = Info(parent, iteration, args[PARAMETERS.index("worker_id")])
+    info.started = started
+    loop(info, *args)
+
+
+def _observe(info, args):
+    from torch.utils.data import dataloader
+
+    task = Task()
+    mine = ring.Ring(process.FOLDER, ring.WORKER, info.parent, info.worker, info.iteration)
+    tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task)
+    args[INDEX_QUEUE] = tasks
+    args[DONE_EVENT] = Done(args[DONE_EVENT], tasks)
+    create = dataloader._DatasetKind.create_fetcher
+    observer = Observer(mine, info.iteration, task)
+
+    def created(*a):
+        task.round += 1  # persistent workers of PyTorch's own make one for each epoch
+        fetcher = observer.watch(create(*a))
+        if task.round == 0:
+            mine.record(ring.START, info.started, now(), info.iteration)
+        return fetcher
+
+    dataloader._DatasetKind.create_fetcher = staticmethod(created)
+    return mine

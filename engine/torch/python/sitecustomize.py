@@ -1,0 +1,36 @@
+"""Put on PYTHONPATH by gpustall torch. Runs before the script: sees to it that PyTorch's
+DataLoader is watched once it is imported, and runs the sitecustomize that this one hides.
+
+Whatever fails here, the script runs on as if this file were not there.
+"""
+
+import os
+import sys
+
+
+def _begin():
+    try:
+        from gpustall import hook
+
+        hook.begin()
+    except BaseException as error:  # a broken hook is no reason to break a training
+        sys.stderr.write("gpustall: this process is not watched: %s: %s\n" % (type(error).__name__, error))
+
+
+def _hidden():
+    """Runs the sitecustomize that would have run without us. Its errors are its own."""
+    import importlib.machinery
+    import importlib.util
+
+    ours = os.path.dirname(os.path.abspath(__file__))
+    path = [p for p in sys.path if os.path.abspath(p or ".") != ours]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+_begin()
+_hidden()

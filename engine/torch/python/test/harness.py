@@ -1,0 +1,69 @@
+"""What the tests share: a folder in the place of gpustall's, with a page of knobs."""
+
+import mmap
+import os
+import struct
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+if "GPUSTALL_TORCH" not in os.environ:
+    os.environ["GPUSTALL_TORCH"] = tempfile.mkdtemp(prefix="gpustall-test-")
+    os.environ["PYTHONPATH"] = os.path.abspath(sys.path[0])
+FOLDER = os.environ["GPUSTALL_TORCH"]
+_path = os.path.join(FOLDER, "control")
+if not os.path.exists(_path):
+    with open(_path, "wb") as f:
+        f.write(struct.pack("@8q", 0, -1, -1, -1, -1, -1, 0, os.getpid()).ljust(4096, b"\0"))
+with open(_path, "r+b") as f:
+    _words = memoryview(mmap.mmap(f.fileno(), 4096)).cast("q")
+
+from gpustall import hook  # noqa: E402
+
+if __name__ != "__mp_main__":
+    hook.begin()
+
+NAMES = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
+
+
+def ask(**knobs):
+    """Asks for knobs as the screen does; None asks for nothing."""
+    _words[0] += 1
+    for name, value in knobs.items():
+        _words[1 + NAMES.index(name)] = -1 if value is None else int(value)
+    _words[0] += 1
+
+
+def ask_nothing():
+    ask(**dict.fromkeys(NAMES))
+
+
+def folder_files(prefix):
+    return [os.path.join(FOLDER, n) for n in sorted(os.listdir(FOLDER)) if n.startswith(prefix)]
+
+
+def spans(kind=None):
+    """All spans in the rings of FOLDER, those of one kind or all."""
+    from gpustall import ring
+
+    out = []
+    for path in folder_files("ring-"):
+        with open(path, "rb") as f:
+            data = f.read()
+        (count,) = struct.unpack_from("@Q", data, ring.COUNT)
+        for i in range(max(0, count - ring.SLOTS), count):
+            s = ring.SLOT.unpack_from(data, ring.HEADER + ring.SLOT.size * (i % ring.SLOTS))
+            if kind is None or s[10] == kind:
+                out.append(dict(zip(("start", "end", "core", "waiting", "iteration", "round", "batch", "step", "sample", "arg", "kind", "_", "flags"), s)))
+    return out
+
+
+def messages(kind=None):
+    import json
+
+    out = []
+    for path in folder_files("messages-"):
+        with open(path) as f:
+            out += [json.loads(line) for line in f]
+    return [m for m in out if kind is None or m["type"] == kind]

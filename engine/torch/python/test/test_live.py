@@ -1,0 +1,270 @@
+"""Whatever changes while a DataLoader runs: every sample once, and in the sampler's order."""
+
+import gc
+import multiprocessing
+import os
+import random
+import time
+import unittest
+
+import harness
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, get_worker_info
+
+CHANGES = int(os.environ.get("GPUSTALL_CHANGES", "150"))  # in each of the property's variants
+HAS_IN_ORDER = hasattr(DataLoader(range(1)), "in_order")
+
+
+class Numbers(Dataset):
+    def __init__(self, n=1501, slow=97):
+        self.n, self.slow = n, slow
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        if i % self.slow == 0:
+            time.sleep(0.003)
+        return torch.tensor([i])
+
+
+class Noise(Dataset):
+    """Samples with random augmentation."""
+
+    def __len__(self):
+        return 120
+
+    def __getitem__(self, i):
+        return torch.tensor([float(i), torch.rand(()).item(), random.random()])
+
+
+class Faulty(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        if i == 33:
+            raise KeyError("sample 33 is broken")
+        return i
+
+
+class Deadly(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        if i == 33:
+            os._exit(7)
+        return i
+
+
+class Shards(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info else (0, 1)
+        return iter(range(first, 200, step))
+
+
+def tuples(samples):
+    return [int(s) for s in samples]
+
+
+def seeded(n):
+    g = torch.Generator()
+    g.manual_seed(n)
+    return g
+
+
+def plainly(loader):
+    """The loader's batches as PyTorch's own loop in this process has them."""
+    from torch.utils.data import dataloader
+
+    workers, loader.num_workers, loader.timeout = loader.num_workers, 0, 0
+    try:
+        return [b for b in dataloader._SingleProcessDataLoaderIter(loader)]
+    finally:
+        loader.num_workers = workers
+
+
+class LiveTest(unittest.TestCase):
+    def setUp(self):
+        torch.set_num_threads(1)
+        harness.ask_nothing()
+
+    def tearDown(self):
+        harness.ask_nothing()
+        gc.collect()
+        for _ in range(100):
+            if not multiprocessing.active_children():
+                break
+            time.sleep(0.05)
+        self.assertEqual(multiprocessing.active_children(), [], "children are left")
+
+    def changed_at_random(self, make, changes, often=0.15, orders=True):
+        """Epochs of a loader, with changes at random; each sample once, in order."""
+        rng = random.Random(1)
+        done = epoch = 0
+        while done < changes:
+            loader = make(seeded(epoch))
+            unordered = False
+            got = []
+            for batch in loader:
+                got.append(batch if isinstance(batch, list) else batch.flatten().tolist())
+                if rng.random() < often:
+                    done += 1
+                    in_order = rng.random() < 0.8 or not orders or not HAS_IN_ORDER
+                    unordered = unordered or not in_order
+                    harness.ask(num_workers=rng.choice([0, 1, 2, 3, 5]), prefetch_factor=rng.choice([1, 2, 4]), pin_memory=rng.random() < 0.3,
+                                persistent_workers=rng.random() < 0.5, in_order=in_order)
+            harness.ask(in_order=None)
+            want = plainly(make(seeded(epoch)))
+            want = [b if isinstance(b, list) else b.flatten().tolist() for b in want]
+            if unordered:
+                got, want = sorted(got), sorted(want)
+            self.assertEqual(got, want, "epoch %d" % epoch)
+            epoch += 1
+        return done
+
+    def test_each_once_in_order_forked(self):
+        data = Numbers()
+        self.changed_at_random(lambda g: DataLoader(data, batch_size=8, shuffle=True, num_workers=2, generator=g), CHANGES)
+
+    def test_batch_sampler_and_collate(self):
+        data = Numbers(701)
+        make = lambda g: DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data, generator=g), 5, drop_last=True), collate_fn=tuples, num_workers=1)
+        self.changed_at_random(make, CHANGES // 3)
+
+    def test_one_loader_persistent(self):
+        data, g = Numbers(401), seeded(5)
+        mine = DataLoader(data, batch_size=4, shuffle=True, num_workers=2, persistent_workers=True, generator=g)
+        rng = random.Random(2)
+        reference = DataLoader(data, batch_size=4, shuffle=True, num_workers=0, generator=seeded(5))
+        first = True
+        for _ in range(8):
+            got = []
+            for batch in mine:
+                got += batch.flatten().tolist()
+                if rng.random() < 0.1:
+                    harness.ask(num_workers=rng.choice([0, 1, 3]), persistent_workers=rng.random() < 0.7)
+            self.assertEqual(sorted(got), list(range(401)))
+            state = reference.generator.get_state()
+            want = [x for b in plainly(reference) for x in b.flatten().tolist()]
+            if not first:  # workers that persist draw one seed in all
+                reference.generator.set_state(state)
+                want = [x for i in reference.batch_sampler for x in i]
+            first = False
+            self.assertEqual(got, want)
+
+    def test_spawned(self):
+        data = Numbers(240)
+        self.changed_at_random(lambda g: DataLoader(data, batch_size=8, shuffle=True, num_workers=1, generator=g, multiprocessing_context="spawn"),
+                               max(2, CHANGES // 50), often=0.06)
+
+    def test_equal_to_stock_until_a_change(self):
+        from torch.utils.data import dataloader
+
+        def batches(loader, make):
+            torch.manual_seed(3), random.seed(3)
+            return [torch.as_tensor(b) for _ in range(2) for b in make(loader)]
+
+        for workers in (0, 2, 3):
+            stock = dataloader._MultiProcessingDataLoaderIter if workers else dataloader._SingleProcessDataLoaderIter
+            loader = DataLoader(Noise(), batch_size=7, shuffle=True, num_workers=workers)
+            want, got = batches(loader, stock), batches(loader, iter)
+            self.assertEqual(len(want), len(got))
+            for a, b in zip(want, got):
+                self.assertTrue(torch.equal(a, b), "%d workers" % workers)
+
+    def test_persistent_equal_to_stock(self):
+        def run(module_iter):
+            torch.manual_seed(3), random.seed(3)
+            loader = DataLoader(Noise(), batch_size=7, shuffle=True, num_workers=2, persistent_workers=True)
+            out = []
+            for _ in range(3):
+                out += [b for b in module_iter(loader)]
+            loader._iterator._shutdown_workers()
+            return out
+
+        for a, b in zip(run(DataLoader.__iter__.__wrapped__), run(iter)):
+            self.assertTrue(torch.equal(a, b))
+
+    def test_break_and_twice(self):
+        loader = DataLoader(Numbers(80, 1000), batch_size=4, num_workers=2)
+        harness.ask(num_workers=3)
+        for persistent in (0, 1, 0):
+            harness.ask(persistent_workers=persistent)
+            for i, _ in enumerate(loader):
+                if i == 3:
+                    break
+            pairs = [(a.flatten().tolist(), b.flatten().tolist()) for a, b in zip(loader, loader)] if not persistent else []
+            self.assertTrue(all(a == b for a, b in pairs))
+            self.assertEqual([x for b in loader for x in b.flatten().tolist()], list(range(80)))
+        if loader._iterator is not None:
+            loader._iterator._shutdown_workers()
+
+    def test_errors_keep_their_type(self):
+        loader = DataLoader(Faulty(), batch_size=4, num_workers=2)
+        for workers in (None, 0, 3):
+            with self.assertRaisesRegex(KeyError, "sample 33 is broken") as caught:
+                for i, _ in enumerate(loader):
+                    harness.ask(num_workers=workers)
+            if workers is None:
+                self.assertIn("in DataLoader worker process", str(caught.exception))
+                self.assertIn("__getitem__", str(caught.exception))
+            del caught
+            gc.collect()
+
+    def test_a_worker_that_dies(self):
+        loader = DataLoader(Deadly(), batch_size=4, num_workers=1)
+        with self.assertRaisesRegex(RuntimeError, "DataLoader worker .* exited unexpectedly"):
+            for i, _ in enumerate(loader):
+                harness.ask(num_workers=2)
+        gc.collect()
+
+    def test_worker_info(self):
+        seen = {(int(i), int(n)) for i, n in DataLoader(Infos(), num_workers=3, batch_size=None, worker_init_fn=_init)}
+        self.assertEqual(seen, {(0, 3), (1, 3), (2, 3)})
+
+    def test_iterable_at_the_next_epoch(self):
+        loader = DataLoader(Shards(), batch_size=5, num_workers=1)
+        for workers in (1, 3, 0, 2):
+            got = [x for b in loader for x in b.flatten().tolist()]
+            self.assertEqual(sorted(got), list(range(200)))
+            harness.ask(num_workers=workers)
+
+    def test_validation_is_left_alone(self):
+        train, val = DataLoader(Numbers(60), batch_size=4), DataLoader(Numbers(40), batch_size=4)
+        harness.ask(num_workers=2)
+        for _ in range(2):
+            for i, _ in enumerate(train):
+                if i == 2:  # within a step
+                    with torch.no_grad():
+                        self.assertEqual(sum(len(b) for b in val), 40)
+        from gpustall import observe
+
+        self.assertEqual([observe._plans[x].trains for x in (train, val)], [True, False])
+        steps = [s["step"] for s in harness.spans(1) if s["step"] >= 0]
+        self.assertEqual(len(steps), len(set(steps)))
+
+
+class Infos(Dataset):
+    def __len__(self):
+        return 30
+
+    def __getitem__(self, i):
+        info = get_worker_info()
+        assert _inited == info.id
+        time.sleep(0.002)
+        return info.id, info.num_workers
+
+
+_inited = None
+
+
+def _init(worker):
+    global _inited
+    _inited = worker
+
+
+if __name__ == "__main__":
+    unittest.main()
