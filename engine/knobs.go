@@ -53,6 +53,24 @@ var KnobTable = knob.NewTable(append(
 		},
 		{
 			KnobSpec: trace.KnobSpec{
+				Name: "dropout", Group: trace.GroupEngine, Values: []string{"0", "0.1", "0.2", "0.3", "0.5"}, Applied: "next step",
+				Help: "share of what the last layer reads that a training step leaves out, drawn from the seed and the step",
+			},
+			Default: "0",
+			Field:   func(k *Knobs) any { return &k.Dropout },
+			Flag:    knob.Flag{Value: "SHARE", Note: "any share up to 0.9"},
+		},
+		{
+			KnobSpec: trace.KnobSpec{
+				Name: "label_smoothing", Group: trace.GroupEngine, Values: []string{"0", "0.05", "0.1", "0.2"}, Applied: "next step",
+				Help: "share of a label that the loss spreads over all classes",
+			},
+			Default: "0",
+			Field:   func(k *Knobs) any { return &k.Smoothing },
+			Flag:    knob.Flag{Value: "SHARE", Note: "any share up to 0.9"},
+		},
+		{
+			KnobSpec: trace.KnobSpec{
 				Name: "capture", Group: trace.GroupEngine, Applied: "next step",
 				Help: "replay the step as one captured graph instead of launching each kernel (CUDA)",
 			},

@@ -231,6 +231,56 @@ func TestLinearAndXent(t *testing.T) {
 	near(t, "dlogits", dlogits[2], 0)
 }
 
+// What PyTorch 2.15 gives in float64 for
+// cross_entropy(z, tensor([1, 3]), label_smoothing=0.1) and its backward.
+func TestLabelSmoothing(t *testing.T) {
+	z := []float32{1, 2, 0.5, -1, 0, -2, 3, 1}
+	want := []float64{0.09960390902, -0.1577699812, 0.0554944579, 0.0026716143, 0.0083862853, -0.0096733487, 0.4070122537, -0.4057251903}
+	hyper, metrics, dz := make([]float32, HyperLen), make([]float32, 2), make([]float32, 8)
+	hyper[HyperLossScale] = 1
+	SoftmaxXent{N: 2, C: 4, Smoothing: 0.1}.Ref(z, []int32{1, 3}, metrics, dz, hyper)
+	near(t, "loss", metrics[0], 1.4290986303512851)
+	for i, w := range want {
+		near(t, "dlogits", dz[i], w)
+	}
+}
+
+// What is kept has the right share, whatever the step and the layer, and is drawn
+// anew with each.
+func TestDropout(t *testing.T) {
+	const n, rate = 20000, 0.2
+	x, first := slices.Repeat([]float32{1}, n), []float32(nil)
+	for step := range 3 {
+		for layer := range 2 {
+			y := make([]float32, n)
+			Dropout{N: n, Rate: rate, Layer: layer}.Ref(x, []int32{7, 0, int32(step), 0}, y)
+			kept, same := 0, 0
+			for i, v := range y {
+				switch v {
+				case 1.25:
+					kept++
+				case 0:
+				default:
+					t.Fatalf("1 became %g", v)
+				}
+				if first != nil && v == first[i] {
+					same++
+				}
+			}
+			// Five standard deviations: sqrt(n p (1-p)) is 57 for what is kept, 66 for what agrees.
+			if math.Abs(float64(kept)-n*(1-rate)) > 285 {
+				t.Errorf("step %d, layer %d: kept %d of %d", step, layer, kept, n)
+			}
+			if agree := n * (rate*rate + (1-rate)*(1-rate)); first != nil && math.Abs(float64(same)-agree) > 330 {
+				t.Errorf("step %d, layer %d: %d of %d as in the first, by chance %.0f", step, layer, same, n, agree)
+			}
+			if first == nil {
+				first = y
+			}
+		}
+	}
+}
+
 func TestSGD(t *testing.T) {
 	hyper := make([]float32, HyperLen)
 	hyper[HyperLR], hyper[HyperMomentum], hyper[HyperWeightDecay] = 0.5, 0.5, 0.25

@@ -4,10 +4,14 @@ import "math"
 
 // SoftmaxXent computes, per sample, softmax cross-entropy against an int32
 // label, the batch's mean loss, the number of top-1 hits, and the gradient
-// dlogits = (softmax - onehot) / N * the loss scale.
+// dlogits = (softmax - target) / N * the loss scale. The target is 1 for the label, or
+// with Smoothing 1-Smoothing, plus Smoothing/C for each class (label smoothing).
 // Buffers: logits (float32 [N,C]), labels (int32[N]), metrics (float32[2]: mean
 // loss, hits), dlogits (float32), hyper (float32[HyperLen]).
-type SoftmaxXent struct{ N, C int }
+type SoftmaxXent struct {
+	N, C      int
+	Smoothing float32 // 0 to 1
+}
 
 func (op SoftmaxXent) Name() string { return "softmax_xent" }
 
@@ -24,12 +28,14 @@ func (op SoftmaxXent) Reference(bufs [][]byte) {
 	op.Ref(Floats(bufs[0]), Ints(bufs[1]), Floats(bufs[2]), Floats(bufs[3]), Floats(bufs[4]))
 }
 
-// Ref computes loss = mean of log(sum exp(z)) - z[label], with z shifted by its
-// maximum, and its gradient. The first of equal maxima is the prediction.
+// Ref computes loss = mean of log(sum exp(z)) - the targets' mean of z, with z shifted
+// by its maximum, and its gradient. The first of equal maxima is the prediction.
 func (op SoftmaxXent) Ref(logits []float32, labels []int32, metrics, dlogits, hyper []float32) {
 	var loss float64
 	var hits int
 	scale := float64(hyper[HyperLossScale]) / float64(op.N)
+	each := float64(op.Smoothing) / float64(op.C)
+	certain := 1 - float64(op.Smoothing)
 	for n := range op.N {
 		z, dz, label := logits[n*op.C:(n+1)*op.C], dlogits[n*op.C:(n+1)*op.C], int(labels[n])
 		best := 0
@@ -42,15 +48,19 @@ func (op SoftmaxXent) Ref(logits []float32, labels []int32, metrics, dlogits, hy
 			hits++
 		}
 		top := float64(z[best])
-		var sum float64
+		var sum, all float64
 		for _, v := range z {
 			sum += math.Exp(float64(v) - top)
+			all += float64(v) - top
 		}
-		loss += math.Log(sum) - (float64(z[label]) - top)
+		loss += math.Log(sum) - certain*(float64(z[label])-top)
+		if each > 0 {
+			loss -= each * all
+		}
 		for c, v := range z {
-			g := math.Exp(float64(v)-top) / sum
+			g := math.Exp(float64(v)-top)/sum - each
 			if c == label {
-				g--
+				g -= certain
 			}
 			dz[c] = float32(g * scale)
 		}

@@ -15,7 +15,10 @@ func (e *emitter) backward() {
 		case linearNode:
 			dx := e.activation(n.in)
 			e.emit(n.name, kernels.LinearBackward{Linear: e.linear(n)},
-				d, e.values[n.in], e.weight(n.weight), dx, e.grad(n.weight), e.grad(n.bias))
+				d, e.aux[i][0], e.weight(n.weight), dx, e.grad(n.weight), e.grad(n.bias))
+			if e.c.Dropout > 0 {
+				e.emit("dropout", e.dropout(n), dx, e.noise(), dx)
+			}
 			e.contribute(n.name, n.in, dx)
 		case avgPoolNode:
 			dx := e.activation(n.in)

@@ -77,7 +77,7 @@ type emitter struct {
 	metrics device.Buffer
 
 	values []ref    // the model's values: 0 the input
-	aux    [][2]ref // per node: saved mean and invstd, or the pool's index
+	aux    [][2]ref // per node: saved mean and invstd, the pool's index, or what a linear layer read
 	grads  []ref    // gradients of values
 	users  []int    // how many nodes read a value
 }
@@ -125,6 +125,9 @@ func (m *Model) step(st *State, c PlanConfig, metrics device.Buffer) *emitter {
 	e.forward()
 	e.grads[len(m.nodes)] = e.loss()
 	e.backward()
+	if c.Dropout > 0 {
+		e.emit("dropout", kernels.NextNoise{}, e.noise())
+	}
 	return e
 }
 
@@ -164,6 +167,13 @@ func (e *emitter) hyper() ref {
 		return ref{}
 	}
 	return fixed(e.st.hyper)
+}
+
+func (e *emitter) noise() ref {
+	if e.st == nil {
+		return ref{}
+	}
+	return fixed(e.st.noise)
 }
 
 // input is a part of the batch's buffer.

@@ -58,7 +58,13 @@ func (e *emitter) forward() {
 			e.emit(n.name, op, e.values[n.in], e.values[n.res], e.values[v])
 		case linearNode:
 			e.values[v] = e.tensor(e.c.Batch*n.out.C, kernels.F32)
-			e.emit(n.name, e.linear(n), e.values[n.in], e.weight(n.weight), e.values[v], e.master(n.bias))
+			x := e.values[n.in]
+			if e.train && e.c.Dropout > 0 {
+				x = e.activation(n.in)
+				e.emit("dropout", e.dropout(n), e.values[n.in], e.noise(), x)
+			}
+			e.aux[i][0] = x
+			e.emit(n.name, e.linear(n), x, e.weight(n.weight), e.values[v], e.master(n.bias))
 		}
 	}
 }
@@ -113,7 +119,11 @@ func (e *emitter) loss() ref {
 	n, c := e.c.Batch, e.m.Classes
 	d := e.tensor(n*c, kernels.F32)
 	e.phase = device.PhaseLoss
-	e.emit("loss", kernels.SoftmaxXent{N: n, C: c},
+	op := kernels.SoftmaxXent{N: n, C: c}
+	if e.train {
+		op.Smoothing = e.c.Smoothing
+	}
+	e.emit("loss", op,
 		e.values[last], e.input(e.c.LabelsOff, 4*n), fixed(e.metrics), d, e.hyper())
 	return d
 }
@@ -132,6 +142,10 @@ func (e *emitter) pool(n node) kernels.MaxPool {
 func (e *emitter) average(n node) kernels.AvgPool {
 	in := e.m.shape(n.in)
 	return kernels.AvgPool{N: e.c.Batch, H: in.H, W: in.W, C: in.C, Type: e.c.Type}
+}
+
+func (e *emitter) dropout(n node) kernels.Dropout {
+	return kernels.Dropout{N: e.rows(n.in) * e.cols(n.in), Rate: e.c.Dropout, Type: e.c.Type}
 }
 
 func (e *emitter) linear(n node) kernels.Linear {

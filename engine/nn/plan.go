@@ -36,6 +36,11 @@ type PlanConfig struct {
 	// changes nothing in models without residual blocks.
 	Checkpoint bool
 
+	// Dropout is the share of what the last layer reads that training leaves out, and
+	// Smoothing what the loss takes from a label for all classes (PyTorch's
+	// label_smoothing). An evaluation has neither.
+	Dropout, Smoothing float32
+
 	// Activations is memory that plans share. Nil gives the plan its own.
 	Activations *Activations
 }
@@ -150,6 +155,9 @@ func (m *Model) check(c PlanConfig) (PlanConfig, error) {
 	c.Accumulate = max(c.Accumulate, 1)
 	if c.Batch < 1 {
 		return c, fmt.Errorf("nn: plan of model %q: batch_size %d must be at least 1", m.Name, c.Batch)
+	}
+	if !(c.Dropout >= 0 && c.Dropout < 1 && c.Smoothing >= 0 && c.Smoothing <= 1) {
+		return c, fmt.Errorf("nn: plan of model %q: dropout %g must be from 0 to less than 1, label smoothing %g from 0 to 1", m.Name, c.Dropout, c.Smoothing)
 	}
 	if c.Type > kernels.BF16 {
 		return c, fmt.Errorf("nn: plan of model %q: %s is no compute type; choose fp32, tf32, fp16 or bf16", m.Name, c.Type)

@@ -50,7 +50,7 @@ func (m *Model) StateSizes(t kernels.Type, accumulate int) []int {
 	for _, p := range m.stats {
 		stats += p.room()
 	}
-	sizes := []int{4 * elems, 4 * elems, 4 * elems, 4 * max(stats, 1), 4 * kernels.HyperLen}
+	sizes := []int{4 * elems, 4 * elems, 4 * elems, 4 * max(stats, 1), 4 * kernels.HyperLen, 4 * kernels.NoiseLen}
 	if t.Size() == 2 {
 		sizes = append(sizes, 2*elems)
 	}

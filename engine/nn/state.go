@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"unsafe"
 
@@ -31,6 +32,7 @@ type State struct {
 	moment  device.Buffer
 	stats   device.Buffer
 	hyper   device.Buffer
+	noise   device.Buffer // kernels.Noise: what dropout is drawn from
 	sum     device.Buffer // accumulated gradients; empty until a plan accumulates
 	copy    device.Buffer // the weights in a 16-bit type; empty until a plan has one
 
@@ -78,7 +80,7 @@ func (s *State) alloc() (err error) {
 	for _, b := range []struct {
 		buf *device.Buffer
 		n   int
-	}{{&s.weights, s.elems}, {&s.grads, s.elems}, {&s.moment, s.elems}, {&s.stats, max(n, 1)}, {&s.hyper, kernels.HyperLen}} {
+	}{{&s.weights, s.elems}, {&s.grads, s.elems}, {&s.moment, s.elems}, {&s.stats, max(n, 1)}, {&s.hyper, kernels.HyperLen}, {&s.noise, kernels.NoiseLen}} {
 		if *b.buf, err = s.alloc32(b.n); err != nil {
 			return err
 		}
@@ -118,7 +120,19 @@ func (s *State) fill(seed int64) error {
 	if err := s.in(s.stats, stats); err != nil {
 		return err
 	}
+	if err := s.Seed(seed); err != nil {
+		return err
+	}
 	return s.resetHyper()
+}
+
+// Seed begins the noise that dropout is drawn from anew. The device must not be running
+// a plan of the state.
+func (s *State) Seed(seed int64) error {
+	noise := make([]float32, kernels.NoiseLen) // its bits
+	noise[kernels.NoiseSeed] = math.Float32frombits(uint32(seed))
+	noise[kernels.NoiseSeedHigh] = math.Float32frombits(uint32(seed >> 32))
+	return s.in(s.noise, noise)
 }
 
 // Free returns the memory. No plan of the state may be in flight.

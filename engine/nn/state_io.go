@@ -62,7 +62,7 @@ type Image [][]byte
 
 // buffers are all that a state may have, in the order in which Reload allocates them.
 func (s *State) buffers() []*device.Buffer {
-	return []*device.Buffer{&s.weights, &s.grads, &s.moment, &s.stats, &s.hyper, &s.copy, &s.sum}
+	return []*device.Buffer{&s.weights, &s.grads, &s.moment, &s.stats, &s.hyper, &s.noise, &s.copy, &s.sum}
 }
 
 // Sizes are the bytes of each of the state's allocations, in the order of Reload.

@@ -2,10 +2,12 @@ package nn_test
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/kernels"
 )
@@ -290,6 +292,46 @@ func checkCheckpoint(t *testing.T, g golden) {
 	}
 	if d := differ(weightsOf(again), weightsOf(plain)); d != 0 {
 		t.Errorf("weights and statistics differ by %g", d)
+	}
+}
+
+// TestDropout: dropout follows the seed and the batch, accumulated batches too; an
+// evaluation has none, and smoothing raises the training's loss alone.
+func TestDropout(t *testing.T) {
+	m, g := tiny(t)
+	losses := func(seed int64, dropout, smoothing float32) (train, eval []float64) {
+		tr := newTrainer(t, cpuDevice(t), m, 5, 4, func(c *nn.PlanConfig) {
+			c.Dropout, c.Smoothing, c.Accumulate = dropout, smoothing, 2
+		})
+		tr.check(tr.st.Seed(seed))
+		tr.check(tr.st.SetHyper(tr.stream, nn.Hyper{})) // the weights stay
+		tr.load(g.batch(4, 0))
+		for _, p := range []device.Program{tr.part, tr.train, tr.part} {
+			loss, _ := tr.run(p)
+			train = append(train, loss)
+			loss, _ = tr.run(tr.eval)
+			eval = append(eval, loss)
+		}
+		return train, eval
+	}
+	plain, clean := losses(1, 0, 0)
+	dropped, eval := losses(1, 0.5, 0)
+	again, _ := losses(1, 0.5, 0)
+	other, _ := losses(2, 0.5, 0)
+	smooth, smoothEval := losses(1, 0, 0.2)
+	if !slices.Equal(clean, eval) || !slices.Equal(clean, smoothEval) || clean[0] != clean[2] {
+		t.Errorf("evaluations differ: %v, with dropout %v, with smoothing %v", clean, eval, smoothEval)
+	}
+	if !slices.Equal(dropped, again) {
+		t.Errorf("the same seed gives %v, then %v", dropped, again)
+	}
+	seen := append(slices.Clone(dropped), plain[0], other[0])
+	slices.Sort(seen)
+	if len(slices.Compact(seen)) != 5 {
+		t.Errorf("losses repeat: %v with seed 1, %v with seed 2, %v without dropout", dropped, other, plain[0])
+	}
+	if smooth[0] == plain[0] {
+		t.Errorf("label smoothing leaves the loss at %g", plain[0])
 	}
 }
 

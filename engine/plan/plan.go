@@ -5,7 +5,10 @@
 package plan
 
 import (
+	"strconv"
+
 	"dev.gpustall/engine/device"
+	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/ops"
 	"dev.gpustall/kernels"
@@ -22,9 +25,26 @@ type Knobs struct {
 	Precision kernels.Type
 	Capture   bool // replay the step as a captured graph, where the device can
 
-	Accumulate int  // batches whose gradients make one optimizer step, 1 to 64
-	Checkpoint bool // keep fewer activations and compute the others again
-	Autotune   bool // take the kernels that trials found right and fastest, where the device has several
+	Accumulate int   // batches whose gradients make one optimizer step, 1 to 64
+	Checkpoint bool  // keep fewer activations and compute the others again
+	Dropout    Share // of what the last layer reads that a training step leaves out
+	Smoothing  Share // of a label that the loss spreads over all classes
+	Autotune   bool  // take the kernels that trials found right and fastest, where the device has several
+}
+
+// Share is a knob from 0 to 0.9.
+type Share float32
+
+func (s *Share) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 32) }
+
+// UnmarshalText reads it.
+func (s *Share) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseFloat(string(text), 32)
+	if err != nil || !(v >= 0 && v <= 0.9) {
+		return fault.Reason("no number from 0 to 0.9", "choose one")
+	}
+	*s = Share(v)
+	return nil
 }
 
 // Key is what a batch's plan is found by.

@@ -95,12 +95,14 @@ type basis struct {
 	typ        kernels.Type
 	accumulate int
 	checkpoint bool
+	dropout    Share
+	smoothing  Share
 	tuned      bool
 }
 
 func (p *Plans) basisOf(k Knobs) basis {
 	// Where there is one kernel for each operation, autotune changes nothing.
-	return basis{k.Precision, k.Accumulate, k.Checkpoint, k.Autotune && p.tuner != nil}
+	return basis{k.Precision, k.Accumulate, k.Checkpoint, k.Dropout, k.Smoothing, k.Autotune && p.tuner != nil}
 }
 
 // Find returns the plan of a batch, or nil when it has to be built.
@@ -206,6 +208,7 @@ func (p *Plans) config(b basis, key Key) nn.PlanConfig {
 	return nn.PlanConfig{
 		Batch: key.Samples, DeviceTransforms: key.DeviceTransforms, Mean: p.cfg.Mean, Std: p.cfg.Std,
 		Type: b.typ, Accumulate: b.accumulate, Checkpoint: b.checkpoint,
+		Dropout: float32(b.dropout), Smoothing: float32(b.smoothing),
 	}
 }
 

@@ -158,10 +158,14 @@ func inputs(op kernels.Op, seed uint64) [][]byte {
 	return bufs
 }
 
-// integer is a label, or part of an augmentation.
+// integer is a label, noise, or part of an augmentation.
 func integer(op kernels.Op, r *rand.Rand, j int) int32 {
 	if op, ok := op.(kernels.SoftmaxXent); ok {
 		return r.Int32N(int32(op.C))
+	}
+	switch op.(type) {
+	case kernels.Dropout, kernels.NextNoise:
+		return int32(r.Uint32())
 	}
 	switch j % kernels.AugLen {
 	case kernels.AugFlip:

@@ -58,6 +58,36 @@ template <class T> KD_FN void relu_backward(const T *dy, const T *y, T *dx, int 
   }
 }
 
+// scramble and the keys are those of kernels/dropout.go.
+KD_FN uint32_t scramble(uint32_t x) {
+  x = (x ^ x >> 16) * 0x7feb352du;
+  x = (x ^ x >> 15) * 0x846ca68bu;
+  return x ^ x >> 16;
+}
+KD_FN bool kept(uint32_t i, uint32_t key, uint32_t least) { return scramble(scramble(i ^ key) + key) >> 8 >= least; }
+
+// y = scale x where the element's hash is at least least, else 0; y may be x.
+template <class T> KD_FN void dropout(const T *x, const uint32_t *noise, T *y, int n, uint32_t layer, uint32_t least, float scale) {
+  const int V = kd_vec<T>::n;
+  uint32_t key = scramble(scramble(scramble(noise[2] + 0x9e3779b9u * (layer + 1)) ^ noise[1]) ^ noise[0]);
+  EACH(i, n / V) {
+    float v[V];
+    kd_load<T, V>(v, x + (long)i * V);
+    KD_UNROLL
+    for (int j = 0; j < V; j++) v[j] = kept(i * V + j, key, least) ? v[j] * scale : 0.f;
+    kd_store<T, V>(y + (long)i * V, v);
+  }
+  EACH(i, n % V) {
+    int k = n / V * V + i;
+    y[k] = kd_as<T>(kept(k, key, least) ? kd_f(x[k]) * scale : 0.f);
+  }
+}
+
+KD_KERNEL __launch_bounds__(256) next_noise(uint32_t *noise) {
+  if (threadIdx.x == 0) noise[2]++; // NoiseStep
+}
+KD_ENTRY(next_noise)
+
 // write_pixel stores c channels, and zeros up to cpad; get(j) is channel j.
 template <class T, class F> KD_FN void write_pixel(T *y, int c, int cpad, F get) {
   const int V = kd_vec<T>::n;
@@ -111,6 +141,10 @@ KD_FN void augment(const unsigned char *__restrict__ pixels, const int *__restri
   KD_ENTRY(add_##name)                                                                                                      \
   KD_KERNEL __launch_bounds__(256) relu_backward_##name(const T *dy, const T *y, T *dx, int n) { relu_backward<T>(dy, y, dx, n); } \
   KD_ENTRY(relu_backward_##name)                                                                                            \
+  KD_KERNEL __launch_bounds__(256) dropout_##name(const T *x, const uint32_t *noise, T *y, int n, uint32_t layer, uint32_t least, float scale) { \
+    dropout<T>(x, noise, y, n, layer, least, scale);                                                                        \
+  }                                                                                                                         \
+  KD_ENTRY(dropout_##name)                                                                                                  \
   KD_KERNEL __launch_bounds__(256) pad_channels_##name(const float *x, T *y, int rows, int c, int cpad) {                   \
     pad_channels<T>(x, y, rows, c, cpad);                                                                                   \
   }                                                                                                                         \

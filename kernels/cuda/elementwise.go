@@ -44,6 +44,15 @@ func (p *planner) reluBackward(op kernels.ReLUBackward) {
 		buffer(0), buffer(1), buffer(2), scalar(op.N))
 }
 
+func (p *planner) dropout(op kernels.Dropout) {
+	p.launch("elementwise", "dropout_"+stored(op.Type), p.stride(ceil(op.N, 16/op.Type.Size())), elementThreads,
+		buffer(0), buffer(1), buffer(2), scalar(op.N), scalar(op.Layer), scalar(int(op.Least())), float(op.Scale()))
+}
+
+func (p *planner) nextNoise(kernels.NextNoise) {
+	p.launch("elementwise", "next_noise", [3]int{1, 1, 1}, 32, buffer(0))
+}
+
 func (p *planner) padChannels(op kernels.PadChannels) {
 	p.launch("elementwise", "pad_channels_"+stored(op.Type), p.stride(op.Rows), elementThreads,
 		buffer(0), buffer(1), scalar(op.Rows), scalar(op.C), scalar(op.CPad))

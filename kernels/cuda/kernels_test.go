@@ -94,7 +94,7 @@ func TestHead(t *testing.T) {
 			checkEmulated(t, e, kernels.LinearBackward{Linear: l})
 		}
 		checkEmulated(t, e, kernels.SoftmaxXent{N: s[0], C: s[2]})
-		checkEmulated(t, e, kernels.SoftmaxXent{N: s[1], C: s[2]})
+		checkEmulated(t, e, kernels.SoftmaxXent{N: s[1], C: s[2], Smoothing: 0.1})
 	}
 }
 
@@ -107,9 +107,12 @@ func TestElementwise(t *testing.T) {
 			checkEmulated(t, e, kernels.ReLUBackward{N: n, Type: typ})
 			checkEmulated(t, e, kernels.ReLUBackward{N: n, Type: typ}, 2, 0)
 			checkEmulated(t, e, kernels.Cast{N: n, Type: typ})
+			checkEmulated(t, e, kernels.Dropout{N: n, Rate: 0.3, Layer: 1, Type: typ})
+			checkEmulated(t, e, kernels.Dropout{N: n, Rate: 0.3, Type: typ}, 2, 0)
 			checkEmulated(t, e, kernels.SGD{N: n, Copy: typ})
 		}
 		checkEmulated(t, e, kernels.Zero{N: n})
+		checkEmulated(t, e, kernels.NextNoise{})
 		checkEmulated(t, e, kernels.ScaleCheck{N: n})
 	}
 	for _, c := range [][2]int{{3, 3}, {3, 4}, {3, 8}, {1, 16}, {4, 6}} {

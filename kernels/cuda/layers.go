@@ -127,5 +127,6 @@ func (p *planner) linearBackward(op kernels.LinearBackward) {
 func (p *planner) softmaxXent(op kernels.SoftmaxXent) {
 	blocks := ceil(op.N, xentWarps)
 	p.launch("xent", "softmax_xent", [3]int{blocks, 1, 1}, 32*xentWarps,
-		scalars([]Arg{buffer(0), buffer(1), buffer(2), buffer(3), buffer(4), scratchAt(p.scratch(8 * blocks)), counterAt(0)}, op.N, op.C)...)
+		append(scalars([]Arg{buffer(0), buffer(1), buffer(2), buffer(3), buffer(4), scratchAt(p.scratch(8 * blocks)), counterAt(0)},
+			op.N, op.C), float(1-op.Smoothing), float(op.Smoothing/float32(op.C)))...)
 }

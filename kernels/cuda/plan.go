@@ -189,6 +189,10 @@ func kernelOf(op kernels.Op, t Target) kernel {
 		return only(op, (*planner).add)
 	case kernels.ReLUBackward:
 		return only(op, (*planner).reluBackward)
+	case kernels.Dropout:
+		return only(op, (*planner).dropout)
+	case kernels.NextNoise:
+		return only(op, (*planner).nextNoise)
 	case kernels.SGD:
 		return only(op, (*planner).sgd)
 	case kernels.ScaleCheck:

@@ -49,9 +49,11 @@ func testPTXElementwise(t *testing.T) {
 			checkPTX(t, kernels.Add{N: n, Type: typ, ReLU: true})
 			checkPTX(t, kernels.ReLUBackward{N: n, Type: typ}, 2, 0)
 			checkPTX(t, kernels.Cast{N: n, Type: typ})
+			checkPTX(t, kernels.Dropout{N: n, Rate: 0.3, Layer: 1, Type: typ})
 			checkPTX(t, kernels.SGD{N: n, Copy: typ})
 		}
 		checkPTX(t, kernels.Zero{N: n})
+		checkPTX(t, kernels.NextNoise{})
 		checkPTX(t, kernels.ScaleCheck{N: n})
 	}
 	size := 29
@@ -124,7 +126,7 @@ func testPTXHead(t *testing.T) {
 			checkPTX(t, kernels.LinearBackward{Linear: l})
 		}
 		checkPTX(t, kernels.SoftmaxXent{N: s[0], C: s[2]})
-		checkPTX(t, kernels.SoftmaxXent{N: s[1], C: s[2]})
+		checkPTX(t, kernels.SoftmaxXent{N: s[1], C: s[2], Smoothing: 0.1})
 	}
 }
 

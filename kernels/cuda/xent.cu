@@ -5,9 +5,10 @@
 enum { XENT_WARPS = 8, XENT_SCALE = 3 }; // XENT_SCALE: HyperLossScale in op.go
 
 // logits, dlogits: float[n][c]; labels: int32[n]; metrics: mean loss, hits;
-// parts: float[blocks][2].
+// parts: float[blocks][2]. The target is certain for the label, plus each for all.
 KD_KERNEL __launch_bounds__(XENT_WARPS * 32)
-softmax_xent(const float *logits, const int *labels, float *metrics, float *dlogits, const float *hyper, float *parts, uint32_t *counters, int n, int c) {
+softmax_xent(const float *logits, const int *labels, float *metrics, float *dlogits, const float *hyper, float *parts, uint32_t *counters, int n, int c,
+             float certain, float each) {
   KD_SHARED(float, s, 2 * XENT_WARPS);
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, row = (int)blockIdx.x * XENT_WARPS + warp;
   float loss = 0, hit = 0;
@@ -17,19 +18,22 @@ softmax_xent(const float *logits, const int *labels, float *metrics, float *dlog
     float top = -3.402823466e38f;
     for (int i = lane; i < c; i += 32) top = kd_max(top, z[i]);
     top = kd_warp_max(top);
-    float sum = 0, first = (float)c; // the first of equal maxima is the prediction
+    float sum = 0, all = 0, first = (float)c; // the first of equal maxima is the prediction
     for (int i = lane; i < c; i += 32) {
       sum += kd_exp(z[i] - top);
+      all += z[i] - top;
       if (z[i] == top) first = -kd_max(-first, -(float)i);
     }
     sum = kd_warp_sum(sum);
+    all = kd_warp_sum(all);
     first = -kd_warp_max(-first);
     float scale = hyper[XENT_SCALE] / (float)n, inv = 1.f / sum;
     for (int i = lane; i < c; i += 32) {
       float p = kd_exp(z[i] - top) * inv;
-      dlogits[(long)row * c + i] = (i == label ? p - 1.f : p) * scale;
+      dlogits[(long)row * c + i] = (i == label ? p - each - certain : p - each) * scale;
     }
-    loss = kd_log(sum) - (z[label] - top);
+    loss = kd_log(sum) - certain * (z[label] - top);
+    if (each > 0.f) loss -= each * all; // all is -inf where one logit is
     hit = (int)first == label ? 1.f : 0.f;
   }
   if (lane == 0) s[2 * warp] = loss, s[2 * warp + 1] = hit;

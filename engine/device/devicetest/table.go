@@ -65,10 +65,12 @@ func Cases() []Case {
 			add(Case{Name: name("relu_backward"), Op: kernels.ReLUBackward{N: n, Type: t}})
 			add(Case{Name: name("add"), Op: kernels.Add{N: n, Type: t}})
 			add(Case{Name: name("add/relu"), Op: kernels.Add{N: n, Type: t, ReLU: true}})
+			add(Case{Name: name("dropout"), Op: kernels.Dropout{N: n, Rate: 0.2, Layer: n % 3, Type: t}, Fill: noise(1)})
 			add(Case{Name: name("cast"), Op: kernels.Cast{N: n, Type: t}})
 			add(Case{Name: name("sgd"), Op: kernels.SGD{N: n, Copy: t}})
 		}
 		add(Case{Name: name("relu_backward/in place"), Op: kernels.ReLUBackward{N: 999, Type: t}, Alias: map[int]int{2: 0}})
+		add(Case{Name: name("dropout/in place"), Op: kernels.Dropout{N: 999, Rate: 0.5, Type: t}, Fill: noise(1), Alias: map[int]int{2: 0}})
 		add(Case{Name: name("add/in place"), Op: kernels.Add{N: 999, Type: t}, Alias: map[int]int{2: 0}})
 		add(Case{Name: name("add/onto the second"), Op: kernels.Add{N: 999, Type: t}, Alias: map[int]int{2: 1}})
 		for _, p := range pools(t) {
@@ -87,6 +89,8 @@ func Cases() []Case {
 	for _, s := range []kernels.SoftmaxXent{{N: 5, C: 10}, {N: 128, C: 10}, {N: 3, C: 1000}, {N: 2, C: 33}, {N: 300, C: 2}} {
 		add(Case{Name: "softmax_xent", Op: s, Fill: labels(s.C)})
 	}
+	add(Case{Name: "softmax_xent/smoothing", Op: kernels.SoftmaxXent{N: 77, C: 33, Smoothing: 0.1}, Fill: labels(33)})
+	add(Case{Name: "next_noise", Op: kernels.NextNoise{}, Fill: noise(0)})
 	add(Case{Name: "softmax_xent/large logits", Op: kernels.SoftmaxXent{N: 4, C: 10}, Fill: largeLogits})
 	for _, n := range []int{1, 5000} {
 		add(Case{Name: "zero", Op: kernels.Zero{N: n}})
@@ -174,6 +178,15 @@ func augmentations(rng *rand.Rand, bufs [][]byte) {
 		aug[i+kernels.AugDY] = int32(rng.IntN(9)) - 4
 		aug[i+kernels.AugDX] = int32(rng.IntN(9)) - 4
 		aug[i+kernels.AugFlip] = int32(rng.IntN(2))
+	}
+}
+
+// noise fills buffer i as after some batches.
+func noise(i int) func(*rand.Rand, [][]byte) {
+	return func(rng *rand.Rand, bufs [][]byte) {
+		for j := range kernels.Ints(bufs[i]) {
+			kernels.Ints(bufs[i])[j] = int32(rng.Uint32())
+		}
 	}
 }
 
