@@ -51,7 +51,7 @@ func newOptions(version string) *options {
 }
 
 // dataHelp says what --data takes.
-const dataHelp = "CIFAR-10 folder or tar.gz, a folder of images or .npy arrays by class, or one of WebDataset shards (default: synthetic CIFAR-10)"
+const dataHelp = "CIFAR-10 or CIFAR-100 folder or tar.gz, a folder of images or .npy arrays by class, or one of WebDataset shards (default: synthetic CIFAR-10)"
 
 func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.SortFlags = false

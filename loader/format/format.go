@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
@@ -63,6 +64,9 @@ func plain[D loader.Dataset](open func(string) (D, error), in transform.Input, e
 		d, err := open(path)
 		if err != nil {
 			return nil, nil, err
+		}
+		if strings.HasPrefix(d.Info().Format, cifar.Format100) {
+			in.Constants = transform.CIFAR100
 		}
 		return fitting(d, d, in, eval, o)
 	}
@@ -163,7 +167,7 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 		}
 	}
 	return nil, nil, fault.New("open data", path,
-		fmt.Sprintf("%v: looked for CIFAR-10 (a folder of data_batch files, or its tar.gz), for shards (a folder of %s files), for records (a folder of %s files) and for an image folder (a folder for each class with images or .npy arrays)", ErrUnknown, shards.Ext, records.Ext),
+		fmt.Sprintf("%v: looked for CIFAR-10 and CIFAR-100 (the folder of their files, or the tar.gz), for shards (a folder of %s files), for records (a folder of %s files) and for an image folder (a folder for each class with images or .npy arrays)", ErrUnknown, shards.Ext, records.Ext),
 		"name one of those, or make one with gpustall data make").Because(ErrUnknown)
 }
 

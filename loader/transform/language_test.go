@@ -31,7 +31,7 @@ func TestErrorsPoint(t *testing.T) {
 		{"rrc(224,size=3)", "rrc(224,s", anySize, "given twice"},
 		{"rrc(224,0.1,1,0.7,1.3,5)", "rrc(224,0.1,1,0.7,1.3,5", anySize, "takes no more"},
 		{"rrc(224)|normalize|hflip", "rrc(224)|normalize|h", anySize, "nothing can come after normalize"},
-		{"rrc(224)|normalize(mnist)", "rrc(224)|normalize(m", anySize, "imagenet or cifar10"},
+		{"rrc(224)|normalize(mnist)", "rrc(224)|normalize(m", anySize, "imagenet, cifar10 or cifar100"},
 		{"rrc(224)|normalize(1,2)", "rrc(224)|normalize(1", anySize, "3 numbers, not 2"},
 		{"resize(256)|hflip", "resize(256)|hflip ", anySize, "of any size and stay so"},
 		{"randomcrop(64,4)", "r", small, "larger than the image of 32x32"},

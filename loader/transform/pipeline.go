@@ -23,9 +23,10 @@ type Constants struct {
 // recipes use.
 var (
 	CIFAR    = Constants{cifarMean, cifarStd}
+	CIFAR100 = Constants{[3]float32{0.5071, 0.4867, 0.4408}, [3]float32{0.2675, 0.2565, 0.2761}}
 	ImageNet = Constants{imageNetMean, imageNetStd}
 
-	constants = map[string]Constants{"cifar10": CIFAR, "imagenet": ImageNet}
+	constants = map[string]Constants{"cifar10": CIFAR, "cifar100": CIFAR100, "imagenet": ImageNet}
 )
 
 // step is one part of a pipeline. Its random decisions are made first (draw), for all steps

@@ -87,7 +87,7 @@ var specs = []spec{
 	{"trivialaugment", "TrivialAugmentWide", "one of 14 operations of geometry and colour, of a random magnitude",
 		[]param{{"num_magnitude_bins", whole, []float64{31}, 2, 1 << 16}},
 		func(a args) (step, error) { return trivial(int(a[0][0])), nil }},
-	{"normalize", "Normalize", "(pixel/255 - mean) / std, the data set's own unless given, or those of imagenet or cifar10",
+	{"normalize", "Normalize", "(pixel/255 - mean) / std, the data set's own unless given, or those of imagenet, cifar10 or cifar100",
 		[]param{{"mean", triple, []float64{}, -10, 10}, {"std", triple, []float64{}, 1e-3, 10}},
 		func(a args) (step, error) {
 			if len(a[0]) != len(a[1]) {
@@ -221,7 +221,7 @@ func (r *reader) constants(s *spec, vs []value, word int, given args) {
 	if s.name != "normalize" || !known || len(vs) > 1 {
 		mend := "write it as in " + s.usage()
 		if s.name == "normalize" {
-			mend = "choose imagenet or cifar10, or give mean and std as six numbers"
+			mend = "choose imagenet, cifar10 or cifar100, or give mean and std as six numbers"
 		}
 		r.fail(v.at, mend, "%q instead of a number", v.word)
 	}

@@ -1,8 +1,9 @@
-// Package cifar reads CIFAR-10 (A. Krizhevsky, "Learning Multiple Layers of
+// Package cifar reads CIFAR-10 and CIFAR-100 (A. Krizhevsky, "Learning Multiple Layers of
 // Features from Tiny Images", 2009) in every form in which people have it: the
 // binary version's folder, the Python version's folder that torchvision leaves
 // behind, and the original tar.gz of each. The format is described at
-// https://www.cs.toronto.edu/~kriz/cifar.html.
+// https://www.cs.toronto.edu/~kriz/cifar.html. Of CIFAR-100's two classes of each image the
+// fine one is used.
 //
 // Read reads one sample's planes from the file: in a folder of the binary version the
 // one that lies there, which the system's page cache keeps as long as there is room, else
@@ -28,9 +29,9 @@ const (
 	Channels = 3
 	plane    = Side * Side
 	Pixels   = plane * Channels // bytes of an image
-	Record   = 1 + Pixels       // bytes of a record in the binary version
-	Classes  = 10
-	Batches  = 5 // training files
+	Record   = 1 + Pixels       // bytes of a record in CIFAR-10's binary version
+	Classes  = 10               // of CIFAR-10
+	Batches  = 5                // its training files
 )
 
 // Formats, as in loader.Info.
@@ -47,13 +48,13 @@ const (
 	ArchivePython = "cifar-10-python.tar.gz"
 )
 
-// ErrNotCIFAR is wrapped by Open's error when the path holds no form of CIFAR-10.
-var ErrNotCIFAR = errors.New("no CIFAR-10 here")
+// ErrNotCIFAR is wrapped by Open's error when the path holds no form of either.
+var ErrNotCIFAR = errors.New("no CIFAR-10 and no CIFAR-100 here")
 
 // classNames are those of batches.meta, used where that file is missing.
 var classNames = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
 
-// Dataset is one split of CIFAR-10. It is safe for concurrent use.
+// Dataset is one split. It is safe for concurrent use.
 type Dataset struct {
 	info   loader.Info
 	parts  []part
@@ -89,11 +90,12 @@ func open(path string, test bool) (d *Dataset, err error) {
 	if err != nil {
 		return nil, err
 	}
-	want := trainFiles(src.format)
+	v := src.v
+	want := v.train
 	if test {
-		want = testFiles(src.format)
+		want = v.test
 	}
-	found, err := src.load(want, metaFile(src.format))
+	found, err := src.load(want, v.names)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +105,8 @@ func open(path string, test bool) (d *Dataset, err error) {
 		}
 	}()
 	d = &Dataset{}
-	names := classNames
-	if b, ok := found[metaFile(src.format)]; ok && b.names != nil {
+	names := v.defaults()
+	if b, ok := found[v.names]; ok && b.names != nil {
 		names = b.names
 	}
 	for _, f := range want {
@@ -126,12 +128,12 @@ func open(path string, test bool) (d *Dataset, err error) {
 	if err := d.checkCounts(src.path, m, test); err != nil {
 		return nil, err
 	}
-	d.info.Name, d.info.Format, d.info.Path = "CIFAR-10", src.format, src.path
+	d.info.Name, d.info.Format, d.info.Path = v.name, v.format, src.path
 	d.info.Classes = names
 	d.info.H, d.info.W, d.info.C = Side, Side, Channels
-	d.info.Bytes = int64(d.info.Samples) * Record
+	d.info.Bytes = int64(d.info.Samples) * int64(max(v.labels, 1)+Pixels)
 	if d.info.Synthetic = m != nil; d.info.Synthetic {
-		d.info.Name = "synthetic CIFAR-10"
+		d.info.Name = "synthetic " + v.name
 	}
 	return d, nil
 }

@@ -49,7 +49,7 @@ func TestHostilePickles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			c, err := parsePython("data_batch_1", []byte(p))
+			c, err := parsePython(versions[1], "data_batch_1", []byte(p))
 			runtime.ReadMemStats(&after)
 			if err == nil {
 				t.Fatalf("accepted: %+v", c)
@@ -77,7 +77,7 @@ func TestEncodeBudget(t *testing.T) {
 	b.WriteString(".")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := parsePython("data_batch_1", b.Bytes())
+	_, err := parsePython(versions[1], "data_batch_1", b.Bytes())
 	runtime.ReadMemStats(&after)
 	if err == nil || !strings.Contains(err.Error(), "more encoded text") {
 		t.Errorf("err = %v", err)
@@ -104,10 +104,10 @@ func FuzzPickle(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if c, err := parsePython("data_batch_1", b); err == nil {
+		if c, err := parsePython(versions[1], "data_batch_1", b); err == nil {
 			checkContent(t, c)
 		}
-		if c, err := parsePythonMeta(b); err == nil && c.names != nil && len(c.names) != Classes {
+		if c, err := parsePythonMeta(versions[1], b); err == nil && c.names != nil && len(c.names) != Classes {
 			t.Errorf("%d names", len(c.names))
 		}
 	})
@@ -122,11 +122,11 @@ func FuzzBinary(f *testing.F) {
 	f.Add(b[:Record])
 	f.Add(b[:17])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := parseBinary("data_batch_1.bin", bytes.NewReader(b), int64(len(b)))
+		c, err := parseBinary(versions[0], "data_batch_1.bin", bytes.NewReader(b), int64(len(b)))
 		if err == nil {
 			checkContent(t, c)
 		}
-		if names := parseNames(b); names != nil && len(names) != Classes {
+		if names := parseNames(versions[0], b); names != nil && len(names) != Classes {
 			t.Errorf("%d names", len(names))
 		}
 	})
@@ -143,7 +143,7 @@ func FuzzArchive(f *testing.F) {
 	f.Add([]byte("\x1f\x8b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_ = walkTar("x", bytes.NewReader(b), func(name string, h *tar.Header, r io.Reader) (bool, error) {
-			_, err := parse("data_batch_1.bin", FormatBinary, r, h.Size)
+			_, err := parse("data_batch_1.bin", versions[0], r, h.Size)
 			return false, err
 		})
 	})

@@ -18,7 +18,7 @@ const pickleMend = "download or unpack it again"
 
 // parsePython reads a batch of the Python version: a pickled dict whose "data" is
 // a uint8 array [n,3072], a row an image's planes, and whose "labels" is a list.
-func parsePython(name string, b []byte) (*content, error) {
+func parsePython(v *version, name string, b []byte) (*content, error) {
 	d, err := unpickleDict(b)
 	if err != nil {
 		return nil, err
@@ -34,9 +34,9 @@ func parsePython(name string, b []byte) (*content, error) {
 	if n == 0 || n > maxPickle/Pixels || len(arr.data) != n*Pixels {
 		return nil, fault.Reason(fmt.Sprintf(`its "data" holds %d bytes where %d samples need %d, so it is truncated or damaged`, len(arr.data), n, n*Pixels), pickleMend)
 	}
-	list, ok := lookup(d, "labels").(*types.List)
+	list, ok := lookup(d, v.labelKey).(*types.List)
 	if !ok || list.Len() != n {
-		return nil, fault.Reason(fmt.Sprintf(`its "labels" is not a list of %d numbers, so it is not a CIFAR-10 batch`, n), pickleMend)
+		return nil, fault.Reason(fmt.Sprintf(`its %q is not a list of %d numbers, so it is not a %s batch`, v.labelKey, n, v.name), pickleMend)
 	}
 	labels := make([]byte, n)
 	for i := range labels {
@@ -49,17 +49,17 @@ func parsePython(name string, b []byte) (*content, error) {
 	return &content{part: part{file: name, n: n, labels: labels, planes: bytes.NewReader(arr.rows()), stride: Pixels}}, nil
 }
 
-// parsePythonMeta reads batches.meta: a dict whose "label_names" are the classes.
-func parsePythonMeta(b []byte) (*content, error) {
+// parsePythonMeta reads a dict that has the classes' names.
+func parsePythonMeta(v *version, b []byte) (*content, error) {
 	d, err := unpickleDict(b)
 	if err != nil {
 		return nil, err
 	}
-	list, ok := lookup(d, "label_names").(*types.List)
-	if !ok || list.Len() != Classes {
+	list, ok := lookup(d, v.nameKey).(*types.List)
+	if !ok || list.Len() != v.classes {
 		return &content{}, nil
 	}
-	names := make([]string, Classes)
+	names := make([]string, v.classes)
 	for i := range names {
 		if names[i], ok = text(list.Get(i)); !ok || !utf8.ValidString(names[i]) {
 			return &content{}, nil

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
@@ -27,9 +28,9 @@ const (
 
 // source is one detected form of the data set.
 type source struct {
-	path   string // as shown to the user
-	dir    string // the folder of the files; empty for an archive
-	format string
+	path string   // as shown to the user
+	dir  string   // the folder of the files; empty for an archive
+	v    *version // nil where there is none
 }
 
 // content is one parsed file: a batch, or the class names.
@@ -41,42 +42,17 @@ type content struct {
 // What to do about a file that is not whole, and about a path that is something else.
 const (
 	mend     = "download or unpack it again"
-	mendPath = "give the folder or the tar.gz of CIFAR-10"
+	mendPath = "give the folder or the tar.gz of CIFAR-10 or CIFAR-100"
 )
 
 // check refuses labels that name no class.
 func (c *content) check(classes int) error {
 	for i, l := range c.labels {
 		if int(l) >= classes {
-			return fault.Reason(fmt.Sprintf("sample %d has label %d, beyond the %d classes, so the file is damaged or is not CIFAR-10", i, l, classes), mend)
+			return fault.Reason(fmt.Sprintf("sample %d has label %d, beyond the %d classes, so the file is damaged or is something else", i, l, classes), mend)
 		}
 	}
 	return nil
-}
-
-func trainFiles(format string) []string {
-	names := make([]string, Batches)
-	for i := range names {
-		names[i] = fmt.Sprintf("data_batch_%d", i+1)
-		if format == FormatBinary {
-			names[i] += ".bin"
-		}
-	}
-	return names
-}
-
-func testFiles(format string) []string {
-	if format == FormatBinary {
-		return []string{"test_batch.bin"}
-	}
-	return []string{"test_batch"}
-}
-
-func metaFile(format string) string {
-	if format == FormatBinary {
-		return "batches.meta.txt"
-	}
-	return "batches.meta"
 }
 
 // detect finds the form of the data set at p.
@@ -91,40 +67,44 @@ func detect(p string) (source, error) {
 	if !st.IsDir() {
 		return detectArchive(p)
 	}
-	for _, dir := range []string{p, filepath.Join(p, DirBinary), filepath.Join(p, DirPython)} {
-		format, err := folderFormat(dir)
+	for _, sub := range append([]string{""}, dirs()...) {
+		dir := filepath.Join(p, sub)
+		v, err := folderVersion(dir)
 		if err != nil {
 			return source{}, fault.File(err, "open data", dir, pickleMend)
 		}
-		if format != "" {
-			return source{path: dir, dir: dir, format: format}, nil
+		if v != nil {
+			return source{path: dir, dir: dir, v: v}, nil
 		}
 	}
-	for _, name := range []string{ArchiveBinary, ArchivePython} {
+	for _, name := range archives() {
 		if a := filepath.Join(p, name); isFile(a) {
 			return detectArchive(a)
 		}
 	}
 	return source{}, fault.New("open data", p,
-		fmt.Sprintf("%v: looked for data_batch_1.bin, data_batch_1, %s, %s, %s and %s", ErrNotCIFAR, DirBinary, DirPython, ArchiveBinary, ArchivePython),
+		fmt.Sprintf("%v: looked for data_batch_1.bin, data_batch_1, %s", ErrNotCIFAR, strings.Join(append(dirs(), archives()...), ", ")),
 		mendPath).Because(ErrNotCIFAR)
 }
 
-// folderFormat recognises a folder by any of its batch files, so that a missing
+// folderVersion recognises a folder by any of its batch files, so that a missing
 // one is reported by name. One that may not be looked into is an error.
-func folderFormat(dir string) (string, error) {
-	for _, format := range []string{FormatBinary, FormatPython} {
-		for _, f := range append(trainFiles(format), testFiles(format)...) {
+func folderVersion(dir string) (*version, error) {
+	for _, v := range versions {
+		if v.plain() && !isFile(filepath.Join(dir, v.names)) {
+			continue
+		}
+		for _, f := range v.files() {
 			st, err := os.Stat(filepath.Join(dir, f))
 			if errors.Is(err, fs.ErrPermission) {
-				return "", err
+				return nil, err
 			}
 			if err == nil && st.Mode().IsRegular() {
-				return format, nil
+				return v, nil
 			}
 		}
 	}
-	return "", nil
+	return nil, nil
 }
 
 func isFile(p string) bool {
@@ -170,10 +150,10 @@ func closeAll(found map[string]*content) {
 
 // parseFile takes f over: it stays open if samples are to be read from it.
 func (s source) parseFile(name string, f *os.File, size int64) (c *content, err error) {
-	if s.format == FormatBinary && name != metaFile(s.format) && size <= maxFile {
-		c, err = parseBinary(name, f, size)
+	if !s.v.python && name != s.v.names && size <= maxFile {
+		c, err = parseBinary(s.v, name, f, size)
 	} else {
-		c, err = parse(name, s.format, f, size)
+		c, err = parse(name, s.v, f, size)
 	}
 	if err != nil || c.planes != io.ReaderAt(f) {
 		_ = f.Close()
@@ -182,9 +162,9 @@ func (s source) parseFile(name string, f *os.File, size int64) (c *content, err 
 }
 
 // parse reads one file of the data set. size is its length, -1 when unknown.
-func parse(name, format string, r io.Reader, size int64) (*content, error) {
+func parse(name string, v *version, r io.Reader, size int64) (*content, error) {
 	if size > maxFile {
-		return nil, fault.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR-10 file may have", size, maxFile), "check that it is one")
+		return nil, fault.Reason(fmt.Sprintf("%d bytes, more than the %d that a CIFAR file may have", size, maxFile), "check that it is one")
 	}
 	var buf bytes.Buffer
 	if size > 0 {
@@ -195,41 +175,45 @@ func parse(name, format string, r io.Reader, size int64) (*content, error) {
 		return nil, unreadable(err)
 	}
 	if n > maxFile {
-		return nil, fault.Reason(fmt.Sprintf("more than the %d bytes that a CIFAR-10 file may have", maxFile), "check that it is one")
+		return nil, fault.Reason(fmt.Sprintf("more than the %d bytes that a CIFAR file may have", maxFile), "check that it is one")
 	}
 	switch {
-	case name == metaFile(format) && format == FormatBinary:
-		return &content{names: parseNames(buf.Bytes())}, nil
-	case name == metaFile(format):
-		return parsePythonMeta(buf.Bytes())
-	case format == FormatBinary:
-		return parseBinary(name, bytes.NewReader(buf.Bytes()), n)
+	case name == v.names && !v.python:
+		return &content{names: parseNames(v, buf.Bytes())}, nil
+	case name == v.names:
+		return parsePythonMeta(v, buf.Bytes())
+	case !v.python:
+		return parseBinary(v, name, bytes.NewReader(buf.Bytes()), n)
 	}
-	return parsePython(name, buf.Bytes())
+	return parsePython(v, name, buf.Bytes())
 }
 
-// parseBinary reads the labels of a file of records: a label byte, then the red, the
+// parseBinary reads the labels of a file of records: a label byte, or two, then the red, the
 // green and the blue plane, row by row. The planes stay where they are.
-func parseBinary(name string, r io.ReaderAt, size int64) (*content, error) {
+func parseBinary(v *version, name string, r io.ReaderAt, size int64) (*content, error) {
 	if size == 0 {
 		return nil, fault.Reason("the file is empty", mend)
 	}
-	if rest := size % Record; rest != 0 {
+	record := int64(v.record())
+	if rest := size % record; rest != 0 {
 		return nil, fault.Reason(fmt.Sprintf("%d bytes is not a whole number of %d-byte records (%d left over), so it is truncated or damaged",
-			size, Record, rest), mend)
+			size, record, rest), mend)
 	}
-	labels := make([]byte, size/Record)
+	labels := make([]byte, size/record)
 	in := bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<20)
 	for i := range labels {
-		var err error
-		if labels[i], err = in.ReadByte(); err == nil {
+		_, err := in.Discard(v.labels - 1)
+		if err == nil {
+			labels[i], err = in.ReadByte()
+		}
+		if err == nil {
 			_, err = in.Discard(Pixels)
 		}
 		if err != nil {
 			return nil, unreadable(err)
 		}
 	}
-	return &content{part: part{file: name, n: len(labels), labels: labels, planes: r, off: 1, stride: Record}}, nil
+	return &content{part: part{file: name, n: len(labels), labels: labels, planes: r, off: v.labels, stride: int(record)}}, nil
 }
 
 func unreadable(err error) error {
@@ -239,16 +223,16 @@ func unreadable(err error) error {
 	return fault.Reason(err.Error()+", so it may be truncated or damaged", fault.Mend(err, mend)).Because(err)
 }
 
-// parseNames reads batches.meta.txt: a class name a line. It returns nil when
-// there are not ten.
-func parseNames(b []byte) []string {
+// parseNames reads a class name a line. It returns nil when they are not as many as there
+// are classes.
+func parseNames(v *version, b []byte) []string {
 	var names []string
 	for _, l := range bytes.Split(b, []byte{'\n'}) {
 		if l = bytes.TrimSpace(l); len(l) > 0 {
 			names = append(names, string(l))
 		}
 	}
-	if len(names) != Classes {
+	if len(names) != v.classes {
 		return nil
 	}
 	return names
@@ -257,13 +241,12 @@ func parseNames(b []byte) []string {
 // detectArchive recognises a tar.gz by the first batch file in it.
 func detectArchive(p string) (source, error) {
 	s := source{path: p}
-	err := walkArchive(p, func(name string, _ *tar.Header, _ io.Reader) (bool, error) {
-		for _, format := range []string{FormatBinary, FormatPython} {
-			for _, f := range append(trainFiles(format), testFiles(format)...) {
-				if f == name {
-					s.format = format
-					return true, nil
-				}
+	err := walkArchive(p, func(name string, h *tar.Header, _ io.Reader) (bool, error) {
+		folder := path.Base(path.Dir(h.Name))
+		for _, v := range versions {
+			if v.has(name) && (!v.plain() || folder == v.dir) {
+				s.v = v
+				return true, nil
 			}
 		}
 		return false, nil
@@ -271,9 +254,9 @@ func detectArchive(p string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	if s.format == "" {
-		return source{}, fault.New("open data", p, fmt.Sprintf("%v: the archive holds no data_batch file", ErrNotCIFAR),
-			fmt.Sprintf("give %s or %s", ArchiveBinary, ArchivePython)).Because(ErrNotCIFAR)
+	if s.v == nil {
+		return source{}, fault.New("open data", p, fmt.Sprintf("%v: the archive holds no file of it", ErrNotCIFAR),
+			"give "+strings.Join(archives(), ", ")).Because(ErrNotCIFAR)
 	}
 	return s, nil
 }
@@ -289,7 +272,7 @@ func (s source) loadArchive(want []string, optional string) (map[string]*content
 		if !needed[name] || found[name] != nil {
 			return false, nil
 		}
-		c, err := parse(name, s.format, r, h.Size)
+		c, err := parse(name, s.v, r, h.Size)
 		if err != nil {
 			return false, fault.Wrap(err, "read", name+" in "+s.path, "")
 		}

@@ -72,3 +72,26 @@ for kind in ("py2", "py3", "py4", "bin"):
 with open(os.path.join(here, "expected.json"), "w") as f:
     json.dump(expected, f, indent=1)
     f.write("\n")
+
+# CIFAR-100, in both versions: two classes a sample, of which the fine one counts.
+many = {}
+os.makedirs(os.path.join(here, "py100"), exist_ok=True)
+os.makedirs(os.path.join(here, "bin100"), exist_ok=True)
+for name in ("train", "test"):
+    data = np.kron(rng.randint(0, 256, (2, 3, 4, 4)), np.ones((8, 8))).astype(np.uint8).reshape(2, 3072)
+    fine, coarse = [int(x) for x in rng.randint(0, 100, 2)], [int(x) for x in rng.randint(0, 20, 2)]
+    with open(os.path.join(here, "py100", name), "wb") as f:
+        f.write(dump("py2", {b"batch_label": b"made by make.py", b"coarse_labels": coarse, b"fine_labels": fine, b"data": data,
+                             b"filenames": [b"sample_%d.png" % k for k in range(2)]}))
+    with open(os.path.join(here, "bin100", name + ".bin"), "wb") as f:
+        for row, c, l in zip(data, coarse, fine):
+            f.write(bytes([c, l]) + row.tobytes())
+    many[name] = [{"label": l, "sha256": hashlib.sha256(row.tobytes()).hexdigest()} for row, l in zip(data, fine)]
+fine = ["fine %d" % k for k in range(100)]
+with open(os.path.join(here, "py100", "meta"), "wb") as f:
+    f.write(dump("py2", {b"fine_label_names": [n.encode() for n in fine], b"coarse_label_names": [b"coarse %d" % k for k in range(20)]}))
+with open(os.path.join(here, "bin100", "fine_label_names.txt"), "w") as f:
+    f.write("\n".join(fine) + "\n")
+with open(os.path.join(here, "expected100.json"), "w") as f:
+    json.dump(many, f, indent=1)
+    f.write("\n")
