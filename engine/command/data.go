@@ -92,9 +92,9 @@ var (
 )
 
 func newData() *cobra.Command {
-	data := &cobra.Command{Use: "data", Short: "Make, pack or inspect data sets", Args: noArgs,
+	data := &cobra.Command{Use: "data", Short: "Make, get, pack or inspect data sets", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fault.New("run", "gpustall data", "it needs a command", "choose make, pack, inspect or transforms")}
+			return usageError{fault.New("run", "gpustall data", "it needs a command", "choose make, get, pack, inspect or transforms")}
 		}}
 	var o synth.Options
 	mk := &cobra.Command{
@@ -128,6 +128,6 @@ func newData() *cobra.Command {
 	}
 	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder and shards, 200 for clips)")
 	mk.Flags().Int64Var(&o.Seed, "seed", 1, "the same seed gives the same bytes")
-	data.AddCommand(mk, newPack(), newInspect(), newTransforms())
+	data.AddCommand(mk, newGet(), newPack(), newInspect(), newTransforms())
 	return data
 }

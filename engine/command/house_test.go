@@ -41,6 +41,7 @@ var house = map[string][]string{
 	"loader/codec":                {"loader"},
 	"loader/format":               {"loader", "loader/codec", "loader/synth/marker", "loader/transform"},
 	"loader/synth":                {"engine/host", "loader", "loader/format"},
+	"loader/download":             {},
 	"loader/transform":            {"loader"},
 	"engine/nn":                   {"engine/device", "kernels"},
 	"engine/ops":                  {"engine/device", "engine/trace"},

@@ -1,0 +1,98 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/knob"
+	"dev.gpustall/loader/download"
+)
+
+// original is a published data set: where it is, its checksum by its authors' page
+// (https://www.cs.toronto.edu/~kriz/cifar.html), and the folder in the archive.
+type original struct{ url, sum, folder string }
+
+var (
+	originals = map[string]original{
+		"cifar10":  {"https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530", "cifar-10-batches-bin"},
+		"cifar100": {"https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8", "cifar-100-binary"},
+	}
+	getNames = slices.Sorted(maps.Keys(originals))
+)
+
+func newGet() *cobra.Command {
+	var url, sum string
+	cmd := &cobra.Command{
+		Use:   "get " + strings.Join(getNames, "|") + " DIR",
+		Short: "Download a published data set",
+		Long: `Download the original of a published data set, check it and unpack it into DIR,
+where --data finds it. The same command goes on with a download that was stopped or
+broke off.`,
+		Args:      exactly(2, "a data set and a folder"),
+		ValidArgs: getNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, ok := originals[args[0]]
+			if !ok {
+				return usageError{fault.New("get data", strconv.Quote(args[0]), "there is no data set of that name", "choose "+knob.Choice(getNames))}
+			}
+			if url != "" {
+				of.url = url
+			}
+			if sum != "" {
+				of.sum = sum
+			}
+			ctx, got, stop := untilSignal(cmd.Context(), nil)
+			defer stop()
+			folder := filepath.Join(args[1], of.folder)
+			if exists(folder) {
+				_ = say(os.Stderr, "%s is there already\n", fault.Path(folder))
+				return inspect(ctx, args[1], imageFlags{})
+			}
+			if err := os.MkdirAll(args[1], 0o755); err != nil {
+				return fault.File(err, "get data into", args[1], "choose a folder that can be written to")
+			}
+			name := path.Base(strings.TrimRight(originals[args[0]].url, "/"))
+			archive := filepath.Join(args[1], name)
+			progress := progressTo(os.Stderr)
+			err := error(nil)
+			if !exists(archive) { // else an earlier call came that far
+				err = download.File(ctx, of.url, archive, download.Options{
+					Sum:      of.sum,
+					Progress: func(done, total int64) { progress("downloading "+name, int(done), int(total)) },
+					Retry:    func(why error) { _ = say(os.Stderr, "%v; trying again\n", why) },
+				})
+			}
+			if err == nil {
+				progress("unpacking "+name, 0, 1)
+				err = download.Unpack(ctx, archive, of.folder, args[1])
+				progress("unpacking "+name, 1, 1)
+			}
+			if sig := got(); sig != nil {
+				_ = say(os.Stderr, "\nstopped: the same command goes on\n")
+				return sig
+			}
+			if err != nil {
+				return err
+			}
+			if err := os.Remove(archive); err != nil {
+				return fault.File(err, "remove", archive, "remove it by hand: it is unpacked")
+			}
+			if err := inspect(ctx, args[1], imageFlags{}); err != nil {
+				return err
+			}
+			return say(os.Stdout, "train    gpustall run --data %s\n", args[1])
+		},
+	}
+	cmd.Flags().StringVar(&url, "url", "", "download from here instead of its authors' site")
+	cmd.Flags().StringVar(&sum, "checksum", "", fmt.Sprintf("what the file is to have, as sha256:HEX or md5:HEX (default: what its authors publish, for cifar10 %s)", originals["cifar10"].sum))
+	return cmd
+}

@@ -1,0 +1,269 @@
+// Package download fetches one file over HTTP and unpacks archives: what was begun is gone on
+// with, and nothing has its name before it is whole and its checksum right.
+package download
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // the checksum that the data's authors publish
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/fault"
+)
+
+// Options of a download.
+type Options struct {
+	Sum      string                  // "sha256:HEX" or "md5:HEX"; empty checks nothing
+	Progress func(done, total int64) // bytes; total is 0 where it is not known; may be nil
+	Retry    func(why error)         // is told of each attempt that failed; may be nil
+	Pause    time.Duration           // before the first retry, and twice as long before each next; 0 is half a second
+}
+
+const (
+	attempts = 6 // of one download that makes no progress
+	partial  = ".part"
+	tagged   = ".part-of" // what the server calls the version that the part is of
+	idle     = 60 * time.Second
+)
+
+const mendServer = "try again later: what is there is gone on with; or name a mirror with --url"
+
+// errFinal is of an attempt that another one would not better.
+type errFinal struct{ error }
+
+func (e errFinal) Unwrap() error { return e.error }
+
+// File downloads url to path. Where an earlier call left a part of it, it goes on there,
+// unless the server has another version by now.
+func File(ctx context.Context, url, path string, o Options) error {
+	sum, want, err := checksum(o.Sum)
+	if err != nil {
+		return err
+	}
+	pause := o.Pause
+	if pause == 0 {
+		pause = time.Second / 2
+	}
+	for left := attempts; ; {
+		before := size(path + partial)
+		err := attempt(ctx, url, path, &o)
+		if err == nil {
+			break
+		}
+		var final errFinal
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if size(path+partial) > before {
+			left = attempts // it came further
+		}
+		if left--; errors.As(err, &final) || left == 0 {
+			why := fault.Explain(err)
+			return fault.New("download", url, why.Reason, or(why.Mend, mendServer)).Because(err)
+		}
+		if o.Retry != nil {
+			o.Retry(err)
+		}
+		select {
+		case <-time.After(pause << (attempts - 1 - left)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if sum != nil {
+		got, err := hashOf(path+partial, sum)
+		if err != nil {
+			return fault.File(err, "check", path+partial, mendServer)
+		}
+		if got != want {
+			forget(path)
+			return fault.New("download", url, fmt.Sprintf("its checksum is %s and should be %s: it is damaged or another file", got, want),
+				"try again, or another --url; --checksum says what another file should have")
+		}
+	}
+	if err := os.Rename(path+partial, path); err != nil {
+		return fault.File(err, "download to", path, "choose a folder that can be written to")
+	}
+	_ = os.Remove(path + tagged)
+	return nil
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func size(path string) int64 {
+	st, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// forget removes what was begun.
+func forget(path string) {
+	_ = os.Remove(path + partial) // what cannot be removed is found damaged again
+	_ = os.Remove(path + tagged)
+}
+
+// attempt goes on with the part there is.
+func attempt(ctx context.Context, url, path string, o *Options) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return errFinal{fault.Reason("it is no address", "write it as https://host/file")}
+	}
+	have := size(path + partial)
+	tag, _ := os.ReadFile(path + tagged)
+	if have > 0 && len(tag) == 0 { // of what version it is nobody knows
+		forget(path)
+		have = 0
+	}
+	if have > 0 {
+		req.Header.Set("Range", "bytes="+strconv.FormatInt(have, 10)+"-")
+		req.Header.Set("If-Range", string(tag))
+	}
+	stuck := time.AfterFunc(idle, func() { cancel(fmt.Errorf("nothing came for %v", idle)) })
+	defer stuck.Stop()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return fmt.Errorf("the server cannot be reached: %w", unwrap(err))
+	}
+	defer resp.Body.Close()
+	total := int64(0)
+	switch {
+	case resp.StatusCode == http.StatusPartialContent:
+		var from int64
+		if from, total = contentRange(resp.Header.Get("Content-Range")); from != have {
+			forget(path)
+			return fmt.Errorf("the server sent bytes from %d on where %d were asked for", from, have)
+		}
+	case resp.StatusCode == http.StatusOK:
+		have, total = 0, max(resp.ContentLength, 0)
+	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+		forget(path)
+		return errors.New("the server has less than was fetched before")
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
+		return fmt.Errorf("the server answers %s", resp.Status)
+	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
+		return errFinal{fault.Reason("the server answers "+resp.Status, "check the address, or name another with --url")}
+	default:
+		return errFinal{fault.Reason("the server answers "+resp.Status, mendServer)}
+	}
+	return receive(resp, path, have, total, o, stuck)
+}
+
+// unwrap is what went wrong without the address, which the error names already.
+func unwrap(err error) error {
+	var u interface {
+		error
+		Unwrap() error
+		Timeout() bool
+	}
+	if errors.As(err, &u) && u.Unwrap() != nil {
+		return u.Unwrap()
+	}
+	return err
+}
+
+// receive writes the body behind what there is.
+func receive(resp *http.Response, path string, have, total int64, o *Options, stuck *time.Timer) error {
+	flags := os.O_CREATE | os.O_WRONLY
+	if have == 0 {
+		flags |= os.O_TRUNC
+		tag := resp.Header.Get("ETag")
+		if tag == "" || strings.HasPrefix(tag, "W/") {
+			tag = resp.Header.Get("Last-Modified")
+		}
+		if err := os.WriteFile(path+tagged, []byte(tag), 0o644); err != nil { //nolint:gosec // no secret
+			return errFinal{fault.File(err, "download to", path, "choose a folder that can be written to")}
+		}
+	}
+	f, err := os.OpenFile(path+partial, flags, 0o644) //nolint:gosec // no secret
+	if err != nil {
+		return errFinal{fault.File(err, "download to", path, "choose a folder that can be written to")}
+	}
+	_, err = f.Seek(have, io.SeekStart)
+	buf := make([]byte, 256<<10)
+	for err == nil {
+		n, rerr := resp.Body.Read(buf)
+		stuck.Reset(idle)
+		if n > 0 {
+			if _, werr := f.Write(buf[:n]); werr != nil {
+				_ = f.Close() // the first error is the one to tell
+				return errFinal{fault.File(werr, "download to", path, "free some space: the same command goes on")}
+			}
+			if have += int64(n); o.Progress != nil {
+				o.Progress(have, total)
+			}
+		}
+		err = rerr
+	}
+	if errors.Is(err, io.EOF) && (total == 0 || have == total) {
+		return errors.Join(f.Sync(), f.Close())
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("%w after %d of %d bytes", errors.Join(err, f.Close()), have, total)
+}
+
+// contentRange reads "bytes 5-9/10": where the part begins, and how much there is in all, 0
+// where that is not said.
+func contentRange(text string) (from, total int64) {
+	text = strings.TrimPrefix(text, "bytes ")
+	span, all, _ := strings.Cut(text, "/")
+	first, _, _ := strings.Cut(span, "-")
+	from, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return -1, 0
+	}
+	total, _ = strconv.ParseInt(all, 10, 64) // "*" is 0
+	return from, total
+}
+
+// checksum takes a checksum apart.
+func checksum(text string) (hash.Hash, string, error) {
+	kind, want, _ := strings.Cut(strings.ToLower(text), ":")
+	h := map[string]hash.Hash{"sha256": sha256.New(), "md5": md5.New()}[kind] //nolint:gosec // as above
+	if text == "" {
+		return nil, "", nil
+	}
+	if b, err := hex.DecodeString(want); h == nil || err != nil || len(b) != h.Size() {
+		return nil, "", fault.New("read checksum", strconv.Quote(text), "it is none", "write it as sha256:HEX or md5:HEX")
+	}
+	return h, kind + ":" + want, nil
+}
+
+// hashOf is the checksum of a file.
+func hashOf(path string, h hash.Hash) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	kind := "sha256:"
+	if h.Size() == md5.Size {
+		kind = "md5:"
+	}
+	return kind + hex.EncodeToString(h.Sum(nil)), nil
+}
