@@ -100,6 +100,7 @@ type Model struct {
 	experiments experiments
 	ops         ops
 	blame       blame
+	output      output
 	analysis    analysis
 
 	spansAt    time.Time // when the timeline's spans were pulled last

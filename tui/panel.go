@@ -39,7 +39,7 @@ type panel struct {
 // makePanels makes all panels, in the order of tab and from left to right where they
 // stand side by side.
 func (m *Model) makePanels() []panel {
-	return []panel{
+	panels := []panel{
 		gaugesPanel(),
 		m.timeline.panel(),
 		m.knobs.panel(m.o.Control != nil),
@@ -51,6 +51,11 @@ func (m *Model) makePanels() []panel {
 		m.blame.panel(),
 		m.notesPanel(),
 	}
+	if m.o.Output != nil {
+		m.output.lines = m.o.Output
+		panels = append(panels, m.output.panel())
+	}
+	return panels
 }
 
 // view is all that a panel draws from, besides its own state.

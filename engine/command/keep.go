@@ -222,6 +222,9 @@ func (k *keeper) finish(r *trace.Recorder) error {
 // says is what there is to do with what was kept.
 func (k *keeper) says(id string) string {
 	out := ""
+	if k == nil { // of a training that is only watched
+		return out
+	}
 	if k.last != "" {
 		out += fmt.Sprintf("%-*sgpustall run --resume %s   # step %d is in %s\n", labelWidth, "resume", id, k.at, k.last)
 	}

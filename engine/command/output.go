@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 // mostOutput is how much of a script's output is kept in memory.
@@ -18,6 +19,7 @@ type outputFile struct {
 	mu   sync.Mutex
 	file *os.File
 	kept []byte
+	last []string // of it, as a terminal shows them
 }
 
 func newOutput(path string) *outputFile {
@@ -36,20 +38,47 @@ func (o *outputFile) read() []byte {
 		return nil
 	}
 	b, _ := io.ReadAll(o.file)
+	if len(b) == 0 {
+		return nil
+	}
 	o.kept = append(o.kept, b...)
 	if over := len(o.kept) - mostOutput; over > 0 {
 		o.kept = append(o.kept[:0], o.kept[over:]...)
 	}
+	o.last = shown(o.kept)
 	return b
 }
 
-// tail is the last lines, as a terminal would show them: of a line that was written over
-// (a progress bar's) what was written last.
+// follow reads what is new now and then, until done.
+func (o *outputFile) follow(done <-chan struct{}) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			o.read()
+			return
+		case <-tick.C:
+			o.read()
+		}
+	}
+}
+
+// tail is the last lines.
 func (o *outputFile) tail() []string {
-	o.read()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	lines := strings.Split(string(bytes.TrimRight(o.kept, "\n")), "\n")
+	return o.last
+}
+
+// shown are the lines of text as a terminal would show them: of a line that was written
+// over (a progress bar's) what was written last.
+func shown(text []byte) []string {
+	text = bytes.TrimRight(text, "\n")
+	if len(text) == 0 {
+		return nil
+	}
+	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
 		line = strings.TrimRight(line, "\r")
 		if at := strings.LastIndexByte(line, '\r'); at >= 0 {

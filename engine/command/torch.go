@@ -91,7 +91,7 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 	if screen {
 		err = t.onScreen(parent)
 	} else {
-		err = t.inLines(parent)
+		err = t.inLines()
 	}
 	return errors.Join(err, s.err())
 }
@@ -195,7 +195,7 @@ func (t *torchRun) end() error {
 	r.watch.stop()
 	t.bridge.Stop()
 	if text := bridge.Slowest(t.bridge.Ranks()); text != "" {
-		r.recorder.Note("info", text)
+		r.recorder.Note("info", "ranks: "+text)
 	}
 	out := trace.Outcome{Ended: r.recorder.Now(), Status: "finished"}
 	if err := t.script.err(); err != nil {
@@ -208,6 +208,14 @@ func (t *torchRun) end() error {
 	return fault.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 }
 
+// ranks is the line about the ranks of a distributed training.
+func (t *torchRun) ranks() string {
+	if text := bridge.Slowest(t.bridge.Ranks()); text != "" {
+		return fmt.Sprintf("%-*s%s\n", labelWidth, "ranks", text)
+	}
+	return ""
+}
+
 // unwatched is what is said of a script in which no loop was seen.
 func (t *torchRun) unwatched() string {
 	if t.bridge.Heard() {
@@ -217,32 +225,55 @@ func (t *torchRun) unwatched() string {
 }
 
 // inLines shows the training by a line now and then.
-func (t *torchRun) inLines(parent context.Context) error {
+func (t *torchRun) inLines() error {
 	var out, log io.Writer = os.Stderr, os.Stderr
 	if t.json {
 		out = os.Stdout
 	}
-	select {
-	case first := <-t.bridge.First():
-		if err := t.begin(&first); err != nil {
-			_ = say(log, "gpustall: %v; the command runs on unwatched\n", err)
-			<-t.script.done
-			return err
-		}
-	case <-t.script.done:
-		return t.nothing(log)
+	if seen, err := t.wait(func() {}); !seen {
+		return err
 	}
 	p := printer{run: t.run, opts: t.options, out: out, log: log, unread: func() {}}
 	p.start()
 	<-t.script.done
 	p.stop()
 	err := t.end()
-	cause := t.script.err()
-	perr := p.summary(errors.Join(cause, err))
+	perr := p.summary(errors.Join(t.script.err(), err))
 	if !t.json {
-		_ = say(out, "%s", t.run.kept())
+		_ = say(out, "%s%s", t.ranks(), t.run.kept())
 	}
 	return errors.Join(err, perr)
+}
+
+// wait begins the session when a loop that trains has its first batch; false where the
+// script ended without one. Meanwhile it calls f now and then.
+func (t *torchRun) wait(f func()) (seen bool, err error) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	var first bridge.Start
+	for !seen {
+		select {
+		case <-tick.C:
+			f()
+		case first = <-t.bridge.First():
+			seen = true
+		case <-t.script.done:
+			f()
+			t.bridge.LastLook()
+			select {
+			case first = <-t.bridge.First(): // it was short
+				seen = true
+			default:
+				return false, t.nothing(os.Stderr)
+			}
+		}
+	}
+	if err := t.begin(&first); err != nil {
+		_ = say(os.Stderr, "gpustall: %v; the command runs on unwatched\n", err)
+		<-t.script.done
+		return false, err
+	}
+	return true, nil
 }
 
 // nothing ends a run in which no loop was seen.
@@ -268,27 +299,12 @@ func cmpErr(errs ...error) error {
 // the script's output is what there is to see.
 func (t *torchRun) onScreen(parent context.Context) error {
 	output := newOutput(t.log.Name())
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for waiting := true; waiting; {
-		select {
-		case <-tick.C:
-			_, _ = os.Stdout.Write(output.read())
-			continue
-		case <-t.script.done:
-			_, _ = os.Stdout.Write(output.read())
-			return t.nothing(os.Stderr)
-		case first := <-t.bridge.First():
-			if err := t.begin(&first); err != nil {
-				_ = say(os.Stderr, "gpustall: %v; the command runs on unwatched\n", err)
-				<-t.script.done
-				return err
-			}
-			waiting = false
-		}
+	if seen, err := t.wait(func() { _, _ = os.Stdout.Write(output.read()) }); !seen {
+		return err
 	}
 	restore := restorer()
 	defer restoreAtPanic(restore)
+	go output.follow(t.script.done)
 	ended := make(chan error, 1)
 	go func() {
 		<-t.script.done
@@ -311,7 +327,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	t.script.finish(os.Stderr)
 	err := errors.Join(screenErr, <-ended)
 	sum := summarise(t.run, errors.Join(t.script.err(), err))
-	_ = say(os.Stdout, "%s%soutput   %s\n", sum.text(), t.run.kept(), t.log.Name())
+	_ = say(os.Stdout, "%s%s%s%-*s%s\n", sum.text(), t.ranks(), t.run.kept(), labelWidth, "output", t.log.Name())
 	if exists(t.run.file) {
 		_ = say(os.Stdout, "again    gpustall replay %s\n", t.run.id())
 	}

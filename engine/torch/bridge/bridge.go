@@ -130,6 +130,14 @@ func (b *Bridge) First() <-chan Start { return b.first }
 // Watch begins to look for that loop.
 func (b *Bridge) Watch() { b.start(nil) }
 
+// LastLook looks for it once more, when the training has ended.
+func (b *Bridge) LastLook() {
+	b.pause()
+	for range 3 {
+		b.poll()
+	}
+}
+
 // Record begins to record, after First.
 func (b *Bridge) Record(r *trace.Recorder) { b.start(r) }
 

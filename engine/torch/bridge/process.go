@@ -157,8 +157,8 @@ func (p *process) lane(r *ring) trace.TrackID {
 		return t
 	}
 	taken := func(t trace.TrackID) bool {
-		for _, other := range p.lanes {
-			if other == t {
+		for other, at := range p.lanes {
+			if at == t && !other.over() {
 				return true
 			}
 		}
@@ -408,9 +408,13 @@ func (p *process) queue(s *pass, b *batch, rec *record) {
 	}
 	slices.Sort(times)
 	track := p.b.recorder.Track(trace.TrackQueue)
+	// PyTorch deals batches out beforehand, so that a worker goes on while the loop waits for
+	// another's. Only where so many are ready that fewer are under way than there are
+	// workers does the order keep one of them idle.
+	idle := p.knobs.queueLimit() - p.knobs.Workers
 	sample := func(at int64, ready int, late bool) {
 		q := trace.Span{Start: at, End: at, Step: -1, Batch: -1, Kind: trace.KindQueue, Arg: uint32(ready), Flags: uint16(min(p.knobs.queueLimit(), math.MaxUint16))}
-		if late && ready > 0 && p.knobs.Ordered {
+		if late && ready > idle && p.knobs.Ordered {
 			q.Batch = b.seq
 		}
 		track.Record(q)

@@ -112,6 +112,9 @@ func (r *ring) word(at int) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.memory[at])))
 }
 
+// over reports whether the writer has ended, whatever of it is still to be read.
+func (r *ring) over() bool { return r.memory == nil || r.word(closedAt) != 0 }
+
 // look finds how many records there are. The writer, in Python, has no barriers: where the
 // processor may show stores out of order, a record is believed at the second look.
 func (r *ring) look() {

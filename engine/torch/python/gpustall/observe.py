@@ -46,7 +46,7 @@ def _iter(loader, original):
         except Exception as error:
             process.complain("a DataLoader is not watched", error)
             return original(loader)
-    return plan.iterate(original)
+    return plan.iterate(loader, original)
 
 
 def _next(iterator, original):
@@ -218,7 +218,6 @@ class Plan:
     """What is known and wanted of one DataLoader."""
 
     def __init__(self, loader):
-        self.loader = weakref.ref(loader)
         dataset = loader.dataset
         self.alike = (type(dataset).__name__, id(dataset), type(loader.sampler).__name__, loader.batch_size)
         self.trains = _roles.get(self.alike)  # None while it is not known
@@ -232,7 +231,10 @@ class Plan:
         self.live = self.map_style and not _why_not_live and not isinstance(dataset, pipes)
         self.applied = None  # of PyTorch's own iterators: the knobs that the last one was made with
         self.drawn = False  # a seed, by an iterator
+        self.has_in_order = hasattr(loader, "in_order")
+        self.collates = loader._auto_collation
         self.script = self.of_script(loader)
+        self.about = self._describe(loader)
 
     @staticmethod
     def of_script(loader):
@@ -251,15 +253,14 @@ class Plan:
         knobs = dict(self.script)
         if self.trains:  # a loop that does not train keeps what the script has
             knobs.update(asked)
-        if not hasattr(self.loader(), "in_order"):
+        if not self.has_in_order:
             knobs["in_order"] = 1
         if knobs["num_workers"] == 0:
             knobs["persistent_workers"] = 0
         return knobs
 
-    def iterate(self, original):
+    def iterate(self, loader, original):
         """An iterator over the loader, as its __iter__ gives one."""
-        loader = self.loader()
         start = now()
         state = process.current()
         self.script = self.of_script(loader)
@@ -276,7 +277,7 @@ class Plan:
             elif not watch.first:  # left with break, and begun anew
                 watch.round += 0 if watch.numbered else 1
                 watch.first = True
-            self.tell(loader)
+            self.tell()
             loop = _loop()
             loop.settle(start)
             if loop.open and loop.open[-1][0] is watch:
@@ -356,8 +357,7 @@ class Plan:
         """Samples in a batch."""
         if watch.sizes is not None and watch.batch in watch.sizes:
             return watch.sizes.pop(watch.batch)
-        loader = self.loader()
-        if loader is not None and not loader._auto_collation:
+        if not self.collates:
             return 1
         return _length(data)
 
@@ -380,27 +380,29 @@ class Plan:
         self.trains = _roles[self.alike] = trains
         self.flags = ring.TRAIN if trains else 0
         self.told = False
-        loader = self.loader()
-        if loader is not None:
-            self.tell(loader)
+        self.tell()
 
-    def tell(self, loader):
-        """Describes the loader, once it is known what for it is."""
-        if self.told or self.trains is None:
-            return
-        self.told = True
+    def _describe(self, loader):
         try:
             length = len(loader.dataset)
         except Exception:
             length = 0
-        kind = "map" if self.map_style else "iterable"
-        why = _why_not_live or ("" if self.live else "its data set is %s: changes apply at the next epoch" % ("iterable" if not self.map_style else "a data pipe"))
+        why = _why_not_live
+        if not why and not self.live:
+            why = "its data set is %s: changes apply at the next epoch" % ("a data pipe" if self.map_style else "iterable")
         context = loader.multiprocessing_context
-        process.current().tell(
-            "loader", trains=self.trains, dataset=type(loader.dataset).__name__, kind=kind, samples=length, batch_size=loader.batch_size,
-            knobs=self.script, live=self.live, why=why, step=process.current().steps, has_in_order=hasattr(loader, "in_order"),
-            drop_last=bool(loader.drop_last), context=context.get_start_method() if context is not None else "",
+        return dict(
+            dataset=type(loader.dataset).__name__, kind="map" if self.map_style else "iterable", samples=length, batch_size=loader.batch_size,
+            live=self.live, why=why, has_in_order=self.has_in_order, drop_last=bool(loader.drop_last),
+            context=context.get_start_method() if context is not None else "",
         )
+
+    def tell(self):
+        """Describes the loader, once it is known what for it is."""
+        if self.told or self.trains is None:
+            return
+        self.told = True
+        process.current().tell("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
 
 
 _counting = False
