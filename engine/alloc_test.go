@@ -93,7 +93,7 @@ func stepper(t *testing.T, name string, workers int) *Engine {
 	k.Loader.BatchSize, k.Loader.NumWorkers = 8, workers
 	e, err := New(Config{
 		Device: dev, Recorder: trace.NewRecorder(trace.NewClock(), 1<<10), Task: plan.Task{Model: m},
-		Dataset: grey{}, Transform: transform.CIFARTrain(), Knobs: k, Schedule: m.DefaultSchedule(8),
+		Dataset: grey{}, Transform: transform.CIFARTrain(), Knobs: k, Recipe: m.Recipe(8),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -104,9 +104,13 @@ func (e *Engine) apply(k Knobs) error {
 		}
 		return nil
 	}
+	state := e.plans.State()
+	if state != nil {
+		state.Settle()
+	}
 	if k.Accumulate != e.applied.Accumulate || k.Precision != e.applied.Precision {
 		e.micro = 0
-		if state := e.plans.State(); state != nil {
+		if state != nil {
 			if err := state.DropSum(); err != nil {
 				return fault.Wrap(err, "clear the sum of gradients for", words, mendDevice)
 			}

@@ -35,9 +35,9 @@ type Config struct {
 	Recorder  *trace.Recorder
 	Dataset   loader.Dataset
 	Transform loader.Transform
-	Epochs    int // 0: endless; with From those before it count
-	Steps     int // 0: no limit; with From those before it count
-	Schedule  nn.Schedule
+	Epochs    int       // 0: endless; with From those before it count
+	Steps     int       // 0: no limit; with From those before it count
+	Recipe    nn.Recipe // what optimizer=auto means
 	Knobs     Knobs
 
 	Weights []nn.Tensor // that take the place of the random first ones; the others stay

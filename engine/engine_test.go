@@ -141,7 +141,7 @@ func onCPU(t testing.TB, d loader.Dataset, k engine.Knobs, epochs int) *rig {
 	m := cnn(t, d)
 	return newRig(t, dev, engine.Config{
 		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: epochs,
-		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
+		Recipe: m.Recipe(k.Loader.BatchSize), Knobs: k,
 	})
 }
 
@@ -335,7 +335,7 @@ func TestDiverges(t *testing.T) {
 		k.Loader.BatchSize = 32
 		s := newRig(t, dev, engine.Config{
 			Task: plan.Task{Model: cnn(t, d), Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 1,
-			Schedule: nn.Schedule{Hyper: nn.Hyper{LR: tt.lr, Momentum: 0.9}}, Knobs: k,
+			Recipe: nn.Recipe{Hyper: nn.Hyper{LR: tt.lr, Momentum: 0.9}}, Knobs: k,
 		}).run(t, context.Background())
 		if n := warnings(s, "diverged"); n != tt.says {
 			t.Errorf("learning rate %g: %d warnings, want %d: %v", tt.lr, n, tt.says, s.Notes)

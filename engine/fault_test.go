@@ -80,7 +80,7 @@ func faultyCPU(t *testing.T, d loader.Dataset, k engine.Knobs, epochs int) (*rig
 	m := cnn(t, d)
 	return newRig(t, dev, engine.Config{
 		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: epochs,
-		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
+		Recipe: m.Recipe(k.Loader.BatchSize), Knobs: k,
 	}), dev
 }
 

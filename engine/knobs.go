@@ -8,6 +8,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/trace"
@@ -35,6 +36,14 @@ var KnobTable = knob.NewTable(append(
 			},
 			Field: func(k *Knobs) any { return (*precision)(&k.Precision) },
 			Flag:  knob.Flag{Value: "TYPE", Note: "not given, CUDA devices take bf16, or fp16 before compute capability 8.0"},
+		},
+		{
+			KnobSpec: trace.KnobSpec{
+				Name: "optimizer", Type: "text", Group: trace.GroupEngine, Values: nn.OptimizerNames(), Applied: "next step",
+				Help: "how weights are made of gradients, with PyTorch's names, settings and defaults: adamw,lr=3e-4,weight_decay=0.05; decay=weights spares norms and biases; auto: SGD with momentum as suits the model. Another one begins anew; a new lr does not",
+			},
+			Field: func(k *Knobs) any { return &k.Optimizer },
+			Flag:  knob.Flag{Value: "NAME[,SETTING=N]..."},
 		},
 		{
 			KnobSpec: trace.KnobSpec{

@@ -114,7 +114,7 @@ func bankConfig(t *testing.T, d stripes, k engine.Knobs) engine.Config {
 	m := cnn(t, d)
 	return engine.Config{
 		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Epochs: 3,
-		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
+		Recipe: m.Recipe(k.Loader.BatchSize), Knobs: k,
 	}
 }
 

@@ -29,7 +29,7 @@ func kept(t *testing.T, from *engine.Point, step, accumulate, workers, every int
 	times := 0
 	r := newRig(t, dev, engine.Config{
 		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: step,
-		Schedule: m.DefaultSchedule(16), Knobs: k, From: from,
+		Recipe: m.Recipe(16), Knobs: k, From: from,
 		Keeping: engine.Keeping{Every: every, Keep: func(capture func() (*engine.Point, error)) error {
 			times++
 			_, err := capture()
@@ -97,7 +97,7 @@ func TestOtherAccumulation(t *testing.T) {
 	k := engine.DefaultKnobs()
 	k.Loader.BatchSize = 16
 	s := newRig(t, dev, engine.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: 7, Schedule: m.DefaultSchedule(16), Knobs: k, From: point,
+		Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: 7, Recipe: m.Recipe(16), Knobs: k, From: point,
 	}).run(t, context.Background())
 	if len(s.Recent) != 2 || !slices.ContainsFunc(s.Notes, func(n trace.Note) bool { return n.Level == "warn" }) {
 		t.Errorf("%d steps, notes %v", len(s.Recent), s.Notes)

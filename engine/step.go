@@ -172,7 +172,11 @@ func (e *Engine) setHyper() error {
 	if state == nil {
 		return nil
 	}
-	if h := e.cfg.Schedule.At(int(e.step)); h != state.Hyper() {
+	h := e.applied.Optimizer.Hyper
+	if !e.applied.Optimizer.Chosen {
+		h = e.cfg.Recipe.At(int(e.step))
+	}
+	if h != state.Hyper() {
 		return state.SetHyper(e.computeStream, h)
 	}
 	return nil

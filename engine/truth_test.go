@@ -184,7 +184,7 @@ func (f fed) run(t *testing.T) (au, want float64, step time.Duration) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Model, cfg.Schedule = m, m.DefaultSchedule(f.batch)
+		cfg.Model, cfg.Recipe = m, m.Recipe(f.batch)
 	}
 	r := newRig(t, dev, cfg)
 	ctx, cancel := context.WithCancel(context.Background())

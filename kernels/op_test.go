@@ -12,7 +12,8 @@ var all = []Op{
 	ReLUBackward{N: 5}, Add{N: 5}, MaxPool{N: 1, H: 4, W: 4, C: 2, Size: 2, Stride: 2},
 	MaxPoolBackward{MaxPool{N: 1, H: 4, W: 4, C: 2, Size: 2, Stride: 2}}, AvgPool{N: 2, H: 3, W: 3, C: 2},
 	AvgPoolBackward{AvgPool{N: 2, H: 3, W: 3, C: 2}}, Linear{N: 2, In: 3, Out: 4}, LinearBackward{Linear{N: 2, In: 3, Out: 4}},
-	SoftmaxXent{N: 2, C: 3}, SGD{N: 3, Copy: F16}, ScaleCheck{N: 3}, Cast{N: 3, Type: BF16}, Dropout{N: 5, Rate: 0.5}, NextNoise{}, Zero{N: 5},
+	SoftmaxXent{N: 2, C: 3}, Optimizer{N: 3, Copy: F16}, Optimizer{Rule: SGD, N: 3}, Optimizer{Rule: Nesterov, N: 3}, Optimizer{Rule: Adagrad, N: 3},
+	Optimizer{Rule: Adadelta, N: 3}, Optimizer{Rule: Adam, N: 3}, Optimizer{Rule: AdamW, N: 3, Exempt: 1}, ScaleCheck{N: 3}, Cast{N: 3, Type: BF16}, Dropout{N: 5, Rate: 0.5}, NextNoise{}, Zero{N: 5},
 	Augment{N: 1, H: 2, W: 2, C: 3, CPad: 4, Std: [4]float32{1, 1, 1, 1}}, PadChannels{Rows: 2, C: 3, CPad: 4},
 }
 
@@ -57,7 +58,7 @@ func TestCosts(t *testing.T) {
 	if b := (ConvForward{Conv: c, Type: F16}).Bytes(); b != 2*(2*8*8*16+32*9*16+2*4*4*32) {
 		t.Errorf("conv bytes = %g", b)
 	}
-	if b := (SGD{N: 10}).Bytes(); b != 10*4*5+HyperLen*4 {
-		t.Errorf("sgd bytes = %g", b)
+	if b := (Optimizer{N: 10}).Bytes(); b != 10*4*5+HyperLen*4 {
+		t.Errorf("momentum bytes = %g", b)
 	}
 }

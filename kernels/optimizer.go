@@ -5,62 +5,93 @@ import "math"
 // Hyper-parameters live in device memory, so that they change without a new
 // plan or a new capture. Indices into the hyper buffer:
 const (
-	HyperLR = iota
-	HyperMomentum
-	HyperWeightDecay
-	HyperLossScale // SoftmaxXent multiplies dlogits by it
-	HyperSkip      // SGD does nothing when non-zero: a gradient overflowed
-	HyperGrowth    // good steps since the loss scale last changed
-	HyperGradScale // the loss scale that the gradients were computed with; SGD divides by it
-	HyperLen       = 8
+	HyperLR          = iota
+	HyperMomentum    // SGD's; Adam's beta1
+	HyperWeightDecay // PyTorch's weight_decay
+	HyperLossScale   // SoftmaxXent multiplies dlogits by it
+	HyperSkip        // an Optimizer does nothing when non-zero: a gradient overflowed
+	HyperGrowth      // good steps since the loss scale last changed
+	HyperGradScale   // the loss scale that the gradients were computed with; an Optimizer divides by it
+	HyperStep        // updates of a rule that counts them
+	HyperFilled1     // 1 - beta1^step: how much of Adam's average of gradients is filled
+	HyperFilled2     // 1 - beta2^step: the same of its squares
+	HyperBatches     // whose gradients are summed; an Optimizer divides by it
+	HyperFresh       // the new value's weight in an average of squares: 1-beta2, 1-rho
+	HyperEps         // what keeps a division from one by zero
+	HyperLRDecay     // Adagrad's
+	HyperLen         = 16
 )
 
-// SGD is PyTorch's: g = grad/scale + decay*w; m = momentum*m + g; w -= lr*m, with
-// scale in HyperGradScale.
+// Optimizer updates all parameters of a model at once, by a rule, from gradients of
+// which it takes grad/(scale*batches), with HyperGradScale and HyperBatches. Weight
+// decay leaves the last Exempt elements alone.
 // When Copy is a 16-bit type, the updated weights are also written in it.
-// Buffers: w, grad, momentum (all float32), hyper, and the copy when Copy != F32.
-type SGD struct {
-	N    int
-	Copy Type
+// Buffers: w, grad, the rule's slots (all float32), hyper, and the copy when Copy != F32.
+type Optimizer struct {
+	Rule   Rule
+	N      int
+	Exempt int
+	Copy   Type
 }
 
-func (op SGD) Name() string   { return "sgd" }
-func (op SGD) FLOPs() float64 { return 7 * float64(op.N) }
-func (op SGD) Bytes() float64 { return traffic(op.Args()) }
+func (op Optimizer) Name() string   { return op.Rule.String() }
+func (op Optimizer) FLOPs() float64 { return op.Rule.row().flops * float64(op.N) }
+func (op Optimizer) Bytes() float64 { return traffic(op.Args()) }
 
-func (op SGD) Args() []Arg {
-	args := []Arg{{"w", InOut, F32, op.N}, {"grad", In, F32, op.N}, {"momentum", InOut, F32, op.N}, {"hyper", In, F32, HyperLen}}
+func (op Optimizer) Args() []Arg {
+	args := []Arg{{"w", InOut, F32, op.N}, {"grad", In, F32, op.N}}
+	for _, slot := range op.Rule.Slots() {
+		args = append(args, Arg{slot, InOut, F32, op.N})
+	}
+	hyper := Arg{"hyper", In, F32, HyperLen}
+	if op.Rule.Counts() {
+		hyper.Role = InOut
+	}
+	args = append(args, hyper)
 	if op.Copy != F32 {
 		args = append(args, Arg{"copy", Out, op.Copy, op.N})
 	}
 	return args
 }
 
-func (op SGD) Reference(bufs [][]byte) {
-	w, hyper := Floats(bufs[0]), Floats(bufs[3])
-	op.Ref(w, Floats(bufs[1]), Floats(bufs[2]), hyper)
+func (op Optimizer) Reference(bufs [][]byte) {
+	slots := len(op.Rule.Slots())
+	w, hyper := Floats(bufs[0]), Floats(bufs[2+slots])
+	state := make([][]float32, slots)
+	for i := range state {
+		state[i] = Floats(bufs[2+i])
+	}
+	op.Ref(w, Floats(bufs[1]), state, hyper)
 	if op.Copy != F32 && hyper[HyperSkip] == 0 {
-		Store(bufs[4], op.Copy, w[:op.N])
+		Store(bufs[3+slots], op.Copy, w[:op.N])
 	}
 }
 
-// Ref computes g = grad/scale + decay*w, m = momentum*m + g, w -= lr*m, unless
-// the step is to be skipped.
-func (op SGD) Ref(w, grad, m, hyper []float32) {
+// Ref updates each element by the rule, unless the step is to be skipped.
+func (op Optimizer) Ref(w, grad []float32, slots [][]float32, hyper []float32) {
 	if hyper[HyperSkip] != 0 {
 		return
 	}
-	lr, mu := float64(hyper[HyperLR]), float64(hyper[HyperMomentum])
-	decay, scale := float64(hyper[HyperWeightDecay]), float64(hyper[HyperGradScale])
+	op.Rule.Count(hyper)
+	s := settingsOf(hyper)
+	update := op.Rule.row().update
+	var state [MaxSlots]float64
 	for i := range op.N {
-		v := mu*float64(m[i]) + float64(grad[i])/scale + decay*float64(w[i])
-		m[i] = float32(v)
-		w[i] = float32(float64(w[i]) - lr*v)
+		if i == op.N-op.Exempt {
+			s.decay = 0
+		}
+		for j := range slots {
+			state[j] = float64(slots[j][i])
+		}
+		w[i] = float32(update(&s, float64(w[i]), float64(grad[i])/s.scale, state[:]))
+		for j := range slots {
+			slots[j][i] = float32(state[j])
+		}
 	}
 }
 
 // ScaleCheck looks for non-finite gradients, sets HyperSkip, keeps the loss scale
-// they were computed with in HyperGradScale for SGD, and adapts the loss scale for
+// they were computed with in HyperGradScale for the optimizer, and adapts the loss scale for
 // the next ones: halved on overflow, doubled after 2000 good steps (PyTorch's
 // GradScaler). Without it, HyperGradScale is to be HyperLossScale.
 // Buffers: grad (float32[N]), hyper.
@@ -79,7 +110,7 @@ func (op ScaleCheck) Args() []Arg {
 
 func (op ScaleCheck) Reference(bufs [][]byte) { op.Ref(Floats(bufs[0]), Floats(bufs[1])) }
 
-// Ref keeps the gradients' scale for SGD. It sets HyperSkip to 1 and halves the
+// Ref keeps the gradients' scale for the optimizer. It sets HyperSkip to 1 and halves the
 // loss scale when a gradient is not finite; otherwise it clears HyperSkip and
 // counts towards doubling the loss scale.
 func (op ScaleCheck) Ref(grad, hyper []float32) {

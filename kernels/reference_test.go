@@ -281,20 +281,43 @@ func TestDropout(t *testing.T) {
 	}
 }
 
-func TestSGD(t *testing.T) {
+// TestOptimizerSettings: gradients are divided by the loss scale that they were computed
+// with and by the batches, the last elements are exempt from weight decay, and a skipped
+// update changes nothing. The rules' formulas are tested against PyTorch in engine/nn.
+func TestOptimizerSettings(t *testing.T) {
 	hyper := make([]float32, HyperLen)
 	hyper[HyperLR], hyper[HyperMomentum], hyper[HyperWeightDecay] = 0.5, 0.5, 0.25
-	hyper[HyperGradScale], hyper[HyperLossScale] = 4, 8 // the next step's loss scale does not matter
-	w, m := []float32{8}, []float32{2}
-	op := SGD{N: 1}
-	op.Ref(w, []float32{12}, m, hyper) // g = 3 + 2; m = 1 + 5
-	if m[0] != 6 || w[0] != 5 {
-		t.Errorf("m = %g, w = %g, want 6 and 5", m[0], w[0])
+	hyper[HyperGradScale], hyper[HyperLossScale], hyper[HyperBatches] = 4, 8, 2 // the next step's loss scale does not matter
+	w, m := []float32{8, 8}, []float32{2, 2}
+	op := Optimizer{N: 2, Exempt: 1}
+	for skip := range 2 {
+		hyper[HyperSkip] = float32(skip)
+		op.Ref(w, []float32{24, 24}, [][]float32{m}, hyper) // g = 3, +2 of decay; m = 1 + g
+		if m[0] != 6 || w[0] != 5 || m[1] != 4 || w[1] != 6 {
+			t.Errorf("skip %d: m = %g, w = %g, want 6, 4 and 5, 6", skip, m, w)
+		}
 	}
-	hyper[HyperSkip] = 1
-	op.Ref(w, []float32{12}, m, hyper)
-	if m[0] != 6 || w[0] != 5 {
-		t.Error("a skipped step changed the weights")
+}
+
+// TestCount: what is filled of Adam's averages is 1 - beta^step, to float32's precision
+// from the first step on.
+func TestCount(t *testing.T) {
+	hyper := make([]float32, HyperLen)
+	hyper[HyperMomentum], hyper[HyperFresh] = 0.9, 1-0.999
+	for step := 1; step <= 5000; step++ {
+		Adam.Count(hyper)
+		for i, beta := range map[int]float64{HyperFilled1: 0.9, HyperFilled2: 0.999} {
+			if want := 1 - math.Pow(beta, float64(step)); math.Abs(float64(hyper[i])/want-1) > 2e-6 {
+				t.Fatalf("step %d: beta %g fills %g, want %g", step, beta, hyper[i], want)
+			}
+		}
+	}
+	if hyper[HyperStep] != 5000 {
+		t.Errorf("%g steps", hyper[HyperStep])
+	}
+	Momentum.Count(hyper)
+	if hyper[HyperStep] != 5000 {
+		t.Error("momentum counts steps")
 	}
 }
 
@@ -322,12 +345,12 @@ func TestScaleCheck(t *testing.T) {
 // A step that doubles the loss scale takes its own gradients in full.
 func TestScaleGrowth(t *testing.T) {
 	hyper := make([]float32, HyperLen)
-	hyper[HyperLR], hyper[HyperLossScale], hyper[HyperGrowth] = 1, 64, GrowthInterval-2
+	hyper[HyperLR], hyper[HyperLossScale], hyper[HyperGrowth], hyper[HyperBatches] = 1, 64, GrowthInterval-2, 1
 	w, m := []float32{10}, []float32{0}
 	for step, want := range []float32{9, 8, 7} { // the second doubles it
 		grad := []float32{hyper[HyperLossScale]} // 1, scaled
 		ScaleCheck{N: 1}.Ref(grad, hyper)
-		SGD{N: 1}.Ref(w, grad, m, hyper)
+		Optimizer{N: 1}.Ref(w, grad, [][]float32{m}, hyper)
 		if w[0] != want {
 			t.Errorf("step %d: w = %g, want %g", step, w[0], want)
 		}

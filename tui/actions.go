@@ -33,7 +33,7 @@ func (m *Model) setDone(d setDone) {
 		m.say("error", d.err.Error())
 		return
 	}
-	m.knobs.accepted(d.changes)
+	m.knobs.accepted(d.changes, m.o.Control.Requested())
 	if d.undoable {
 		m.knobs.undo = append(m.knobs.undo, d.before)
 	}

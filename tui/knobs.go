@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -203,13 +204,13 @@ func (k *knobs) changes() []trace.Knob {
 	return out
 }
 
-// accepted moves changes from staged to requested.
-func (k *knobs) accepted(changes []trace.Knob) {
+// accepted moves changes from staged to requested, as the engine writes them.
+func (k *knobs) accepted(changes, wanted []trace.Knob) {
 	for _, c := range changes {
 		if k.staged[c.Name] == c.Value {
 			delete(k.staged, c.Name)
 		}
-		k.requested[c.Name] = c.Value
+		k.requested[c.Name] = cmp.Or(trace.KnobValue(wanted, c.Name), c.Value)
 		delete(k.since, c.Name)
 	}
 }
@@ -249,7 +250,7 @@ func (m *Model) edit() {
 		}
 		m.knobs.stage(s.Name, next, m.inForce(s.Name))
 	default:
-		m.entry = &entry{prompt: s.Name + ", " + knob.Range(s) + ": ", most: 24, end: func(text string, ok bool) {
+		m.entry = &entry{prompt: s.Name + ", " + knob.Range(s) + ": ", most: 64, end: func(text string, ok bool) {
 			m.knobs.edit = nil
 			if !ok || text == "" {
 				return

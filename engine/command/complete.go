@@ -1,6 +1,9 @@
 package command
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
@@ -44,6 +47,10 @@ func complete(cmd *cobra.Command) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			switch v := f.Value.(type) {
 			case *knobFlag:
+				if v.row.Name == "optimizer" {
+					_ = c.RegisterFlagCompletionFunc(f.Name, completeSettings(nn.OptimizerNames(), nn.OptimizerSettings))
+					return
+				}
 				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.words(), cobra.ShellCompDirectiveNoFileComp))
 			case *listFlag:
 				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.words(), cobra.ShellCompDirectiveNoFileComp))
@@ -57,6 +64,27 @@ func complete(cmd *cobra.Command) {
 		case "run", "tune", "sessions", "doctor", "sweep", "lab":
 			c.ValidArgsFunction = cobra.NoFileCompletions
 		}
+	}
+}
+
+// completeSettings completes a name and, behind each comma, a setting of it that is not
+// there yet.
+func completeSettings(names []string, settings func(name string) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		at := strings.LastIndexByte(typed, ',')
+		if at < 0 {
+			return names, directive
+		}
+		given := strings.Split(typed, ",")
+		var out []string
+		for _, s := range settings(given[0]) {
+			key, _, _ := strings.Cut(s, "=")
+			if !slices.ContainsFunc(given[1:len(given)-1], func(g string) bool { return strings.HasPrefix(g, key+"=") }) {
+				out = append(out, typed[:at+1]+key+"=")
+			}
+		}
+		return out, directive
 	}
 }
 

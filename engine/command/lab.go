@@ -192,8 +192,15 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFu
 			return err
 		}
 	}
-	s := f.schedule(model, k)
-	r.Recipe = lab.Recipe{LR: s.LR, Momentum: s.Momentum, WeightDecay: s.WeightDecay, Warmup: s.Warmup}
+	if err := f.rate(&k); err != nil {
+		return err
+	}
+	s := f.recipe(model, k)
+	if o := k.Optimizer; o.Chosen {
+		r.Recipe = lab.Recipe{Optimizer: o.Torch("model", "LR"), LR: o.LR}
+	} else {
+		r.Recipe = lab.Recipe{LR: s.LR, Momentum: s.Momentum, WeightDecay: s.WeightDecay, Warmup: s.Warmup}
+	}
 	r.Data = info.Path
 	if r.Long, r.Trial = f.steps, f.steps; f.steps == 0 {
 		r.Trial = max(1, (info.Samples+k.Loader.BatchSize-1)/k.Loader.BatchSize)

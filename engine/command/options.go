@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -63,7 +64,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.IntVar(&o.epochs, "epochs", 0, "stop after N epochs, 0 for no limit (default: 1 without a screen, unless --steps is given)")
 	fs.IntVar(&o.steps, "steps", 0, "stop after N steps (default: no limit)")
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
-	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
+	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size, or the optimizer's that was chosen)")
 	o.knobs.add(fs)
 	addRate(fs, &o.gpuRate)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
@@ -79,12 +80,26 @@ func (o *options) addScreen(fs *pflag.FlagSet) {
 	}
 }
 
-// schedule is the learning rate over steps.
-func (o *options) schedule(m *nn.Model, k engine.Knobs) nn.Schedule {
-	if m == nil {
-		return nn.Schedule{}
+// rate gives --lr to the optimizer that was chosen by name.
+func (o *options) rate(k *engine.Knobs) error {
+	if o.lr == 0 || !k.Optimizer.Chosen {
+		return nil
 	}
-	s := m.DefaultSchedule(k.Loader.BatchSize)
+	for _, word := range strings.Split(o.knobs.text("optimizer"), ",") {
+		if strings.HasPrefix(strings.TrimSpace(word), "lr=") {
+			return refuse(fmt.Sprintf("--lr %g", o.lr), "the learning rate is in --optimizer too", "leave one of the two away")
+		}
+	}
+	k.Optimizer.LR = o.lr
+	return nil
+}
+
+// recipe is what optimizer=auto means.
+func (o *options) recipe(m *nn.Model, k engine.Knobs) nn.Recipe {
+	if m == nil {
+		return nn.Recipe{}
+	}
+	s := m.Recipe(k.Loader.BatchSize)
 	if o.lr > 0 {
 		s.LR = o.lr
 	}

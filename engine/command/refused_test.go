@@ -87,7 +87,7 @@ func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, s *
 	rec := trace.NewRecorder(trace.NewClock(), 0)
 	e, err = engine.New(engine.Config{
 		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: data, Transform: transform.CIFARTrain(), Steps: 16,
-		Schedule: m.DefaultSchedule(k.Loader.BatchSize), Knobs: k,
+		Recipe: m.Recipe(k.Loader.BatchSize), Knobs: k,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -75,6 +75,9 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	if err != nil {
 		return r, usageError{err}
 	}
+	if err = o.rate(&knobs); err != nil {
+		return r, err
+	}
 	if err = knobs.Check(r.device.dev.Info()); err != nil {
 		return r, r.device.explain(err)
 	}
@@ -118,7 +121,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 			HostMemory: host.ReadMemory, HostPlanned: r.device.limitHeap,
 		},
 		Device: r.device.dev, Recorder: r.recorder, Dataset: ds, Transform: tf,
-		Epochs: o.epochs, Steps: o.steps, Schedule: o.schedule(model, knobs), Knobs: knobs,
+		Epochs: o.epochs, Steps: o.steps, Recipe: o.recipe(model, knobs), Knobs: knobs,
 		Predict: r.predict,
 	}
 	if o.keep.dir != "" {

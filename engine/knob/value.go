@@ -18,7 +18,8 @@ type Text interface {
 	UnmarshalText(text []byte) error // a fault.Reason: the table names the knob and its value
 }
 
-// typeOf is the type of spec for a field. A Text is an "enum" where the spec lists values.
+// typeOf is the type of spec for a field. A Text is an "enum" where the spec lists values
+// and does not say that there are more.
 func typeOf(field any, s *trace.KnobSpec) string {
 	switch field.(type) {
 	case *int:
@@ -28,7 +29,7 @@ func typeOf(field any, s *trace.KnobSpec) string {
 	case *time.Duration:
 		return "duration"
 	case Text:
-		if len(s.Values) > 0 {
+		if len(s.Values) > 0 && s.Type != "text" {
 			return "enum"
 		}
 		return "text"
@@ -166,6 +167,8 @@ func Range(s *trace.KnobSpec) string {
 		return "on or off"
 	case s.Type == "enum":
 		return Choice(s.Values)
+	case s.Type == "text" && len(s.Values) > 0:
+		return strings.Join(s.Values, ", ") + " and their settings"
 	case s.Type == "duration" && s.Max > 0:
 		return "0 to " + longest(s).String()
 	case s.Type == "duration":

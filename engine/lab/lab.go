@@ -40,6 +40,7 @@ type Request struct {
 
 // Recipe is how the optimizer is set, for the script.
 type Recipe struct {
+	Optimizer   string  `json:"optimizer,omitempty"` // in Python, where one was chosen
 	LR          float64 `json:"lr"`
 	Momentum    float64 `json:"momentum"`
 	WeightDecay float64 `json:"weight_decay"`

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"slices"
+
 	"dev.gpustall/engine/device"
 	"dev.gpustall/kernels"
 )
@@ -162,10 +164,14 @@ func (e *emitter) contribute(layer string, v int, d ref) {
 // optimize emits the update of the parameters from their gradients.
 func (e *emitter) optimize() {
 	e.phase = device.PhaseOptimizer
-	var w, g, mom, cp ref
+	var w, g, cp ref
+	slots := make([]ref, len(e.c.Rule.Slots()))
 	n := e.m.elems()
 	if s := e.st; s != nil {
-		w, g, mom, cp = fixed(s.weights), fixed(s.grads), fixed(s.moment), fixed(s.copy)
+		w, g, cp = fixed(s.weights), fixed(s.grads), fixed(s.copy)
+		for i := range slots {
+			slots[i] = fixed(s.slots[i])
+		}
 	}
 	if e.c.Accumulate > 1 {
 		e.sum()
@@ -177,8 +183,11 @@ func (e *emitter) optimize() {
 	if e.c.Type == kernels.F16 {
 		e.emit(layer, kernels.ScaleCheck{N: n}, g, e.hyper())
 	}
-	op := kernels.SGD{N: n}
-	refs := []ref{w, g, mom, e.hyper()}
+	op := kernels.Optimizer{Rule: e.c.Rule, N: n}
+	if e.c.WeightsOnly {
+		op.Exempt = e.m.exempt()
+	}
+	refs := slices.Concat([]ref{w, g}, slots, []ref{e.hyper()})
 	if e.c.Type.Size() == 2 {
 		op.Copy = e.c.Type
 		refs = append(refs, cp)

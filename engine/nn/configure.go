@@ -16,14 +16,35 @@ func channels(c int, t kernels.Type) int {
 	return c
 }
 
-// Configure lays the state out for plans of a compute type and accumulation, as
-// building such a plan does. Plans of another type or accumulation must not be in
-// flight, and must not run afterwards.
+// Layout is what a state's buffers are laid out for.
+type Layout struct {
+	Type       kernels.Type
+	Accumulate int
+	Rule       kernels.Rule
+}
+
+// Configure lays the state out for plans of a compute type, accumulation and optimizer,
+// as building such a plan does. Plans of another layout must not be in flight, and must
+// not run afterwards. Another optimizer begins with empty slots.
 //
 // The change can be taken back by another Configure without loss: the sum of
-// gradients stays until DropSum, and each type's loss scale is kept.
-func (s *State) Configure(t kernels.Type, accumulate int) error {
-	accumulate = max(accumulate, 1)
+// gradients stays until DropSum, the slots of the optimizer before until Settle, and
+// each type's loss scale is kept.
+func (s *State) Configure(l Layout) error {
+	// The slots of before come back in the layout of before.
+	if back := s.former != nil && s.former.rule == l.Rule; !back {
+		if err := s.setRule(l.Rule); err != nil {
+			return err
+		}
+	}
+	if err := s.convert(l.Type, max(l.Accumulate, 1)); err != nil {
+		return err
+	}
+	return s.setRule(l.Rule)
+}
+
+// convert is Configure but for the slots.
+func (s *State) convert(t kernels.Type, accumulate int) error {
 	cpad := channels(s.m.In.C, t)
 	if t == s.typ && accumulate == s.accumulate && cpad == s.cpad {
 		return nil
@@ -53,7 +74,7 @@ func (s *State) Configure(t kernels.Type, accumulate int) error {
 	return s.setAccumulate(accumulate)
 }
 
-// repack moves the stem's weights, momentum and sum of gradients to cpad channels.
+// repack moves the stem's weights, slots and sum of gradients to cpad channels.
 func (s *State) repack(cpad int) error {
 	if cpad == s.cpad {
 		return nil
@@ -64,7 +85,7 @@ func (s *State) repack(cpad int) error {
 		}
 		v := make([]float32, p.Len())
 		room := make([]float32, p.room())
-		for _, flat := range []device.Buffer{s.weights, s.moment, s.sum} {
+		for _, flat := range append([]device.Buffer{s.weights, s.sum}, s.slots[:]...) {
 			if flat.Size == 0 {
 				continue
 			}
@@ -105,10 +126,8 @@ func (s *State) refreshCopy() error {
 	return s.sync()
 }
 
-// setAccumulate prepares for summing the gradients of k batches. SGD sees the
-// sum, k times the mean. Dividing the learning rate and multiplying the weight
-// decay by k makes its update the mean's exactly, with a momentum k times as
-// large; so the momentum is rescaled here when k changes.
+// setAccumulate prepares for summing the gradients of k batches, by which the optimizer
+// divides.
 func (s *State) setAccumulate(k int) error {
 	if k == s.accumulate {
 		return nil
@@ -122,17 +141,6 @@ func (s *State) setAccumulate(k int) error {
 		if err := s.DropSum(); err != nil {
 			return err
 		}
-	}
-	v := make([]float32, s.elems)
-	if err := s.out(v, s.moment); err != nil {
-		return err
-	}
-	f := float32(k) / float32(s.accumulate)
-	for i := range v {
-		v[i] *= f
-	}
-	if err := s.in(s.moment, v); err != nil {
-		return err
 	}
 	s.accumulate = k
 	return s.resetHyper()

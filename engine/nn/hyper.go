@@ -9,23 +9,27 @@ import (
 	"dev.gpustall/kernels"
 )
 
-// Hyper are the optimizer's settings, in PyTorch's words.
+// Hyper are an optimizer's settings, in PyTorch's words. An optimizer uses some of them.
 type Hyper struct {
 	LR          float64
-	Momentum    float64
+	Momentum    float64 // Adam's beta1
 	WeightDecay float64
+	Squares     float64 // what is kept of an average of squares: Adam's beta2, Adadelta's rho
+	Eps         float64
+	LRDecay     float64
 }
 
-// Schedule is a learning rate over steps: a linear warm-up to the constant
-// Hyper.LR. Warm-up keeps the first large steps of a momentum run from
-// diverging (Goyal et al., "Accurate, large minibatch SGD", 2017).
-type Schedule struct {
+// Recipe is what trains a model well when nobody chose: SGD with momentum, and a learning
+// rate that warms up linearly to the constant Hyper.LR. Warm-up keeps the first large
+// steps of a momentum run from diverging (Goyal et al., "Accurate, large minibatch SGD",
+// 2017).
+type Recipe struct {
 	Hyper
 	Warmup int // steps
 }
 
 // At returns the settings of step, counted from 0.
-func (s Schedule) At(step int) Hyper {
+func (s Recipe) At(step int) Hyper {
 	h := s.Hyper
 	if step < s.Warmup {
 		h.LR *= float64(step+1) / float64(s.Warmup)
@@ -33,17 +37,17 @@ func (s Schedule) At(step int) Hyper {
 	return h
 }
 
-// DefaultSchedule returns settings that train m well at a batch size: the usual
+// Recipe returns settings that train m well at a batch size: the usual
 // CIFAR recipe (momentum 0.9, weight decay 5e-4) with a learning rate for batch
 // 128, scaled linearly to smaller batches. Models without batch norm take a smaller
 // rate.
-func (m *Model) DefaultSchedule(batch int) Schedule {
+func (m *Model) Recipe(batch int) Recipe {
 	lr, warmup := 0.1, 100
 	if len(m.stats) == 0 {
 		lr, warmup = 0.05, 50
 	}
 	lr *= math.Min(1, float64(batch)/128)
-	return Schedule{Hyper: Hyper{LR: lr, Momentum: 0.9, WeightDecay: 5e-4}, Warmup: warmup}
+	return Recipe{Hyper: Hyper{LR: lr, Momentum: 0.9, WeightDecay: 5e-4}, Warmup: warmup}
 }
 
 // initialScale is the first loss scale of F16, PyTorch's GradScaler's. BF16 has
@@ -57,7 +61,7 @@ func lossScale(t kernels.Type) float32 {
 	return 1
 }
 
-// keepScale remembers the loss scale of the type in force.
+// keepScale remembers the loss scale of the type in force, and the count of updates.
 func (s *State) keepScale() error {
 	h := make([]float32, kernels.HyperLen)
 	if err := s.out(h, s.hyper); err != nil {
@@ -67,6 +71,7 @@ func (s *State) keepScale() error {
 		s.scales = make(map[kernels.Type][]float32)
 	}
 	s.scales[s.typ] = h
+	copy(s.count[:], h[kernels.HyperStep:])
 	return nil
 }
 
@@ -80,15 +85,19 @@ func (s *State) resetHyper() error {
 		h[kernels.HyperLossScale] = lossScale(s.typ)
 		h[kernels.HyperGradScale] = lossScale(s.typ) // stays, in plans that do not adapt the scale
 	}
+	copy(h[kernels.HyperStep:], s.count[:])
 	s.write(h, s.setting)
 	return s.in(s.hyper, h)
 }
 
 func (s *State) write(dst []float32, h Hyper) {
-	k := float64(s.accumulate)
-	dst[kernels.HyperLR] = float32(h.LR / k)
+	dst[kernels.HyperLR] = float32(h.LR)
 	dst[kernels.HyperMomentum] = float32(h.Momentum)
-	dst[kernels.HyperWeightDecay] = float32(h.WeightDecay * k)
+	dst[kernels.HyperWeightDecay] = float32(h.WeightDecay)
+	dst[kernels.HyperBatches] = float32(s.accumulate)
+	dst[kernels.HyperFresh] = float32(1 - h.Squares)
+	dst[kernels.HyperEps] = float32(h.Eps)
+	dst[kernels.HyperLRDecay] = float32(h.LRDecay)
 }
 
 // SetHyper changes the optimizer's settings for the work enqueued on stream from
@@ -98,14 +107,25 @@ func (s *State) SetHyper(stream device.Stream, h Hyper) error {
 	if err != nil {
 		return err
 	}
+	rare := h.Squares != s.setting.Squares || h.Eps != s.setting.Eps || h.LRDecay != s.setting.LRDecay
 	s.setting = h
 	s.write(src.values, h)
-	// Only these: the loss scale behind them belongs to the device.
-	const n = kernels.HyperWeightDecay + 1
-	if err := s.dev.CopyIn(stream, s.hyper.Slice(0, 4*n), src.mem[:4*n]); err != nil {
-		return fault.Wrap(err, "set", "the hyper-parameters", "")
+	// Only these: what lies between them belongs to the device.
+	if err := s.copyHyper(stream, src, kernels.HyperLR, kernels.HyperWeightDecay+1); err != nil {
+		return err
+	}
+	if rare {
+		if err := s.copyHyper(stream, src, kernels.HyperFresh, kernels.HyperLRDecay+1); err != nil {
+			return err
+		}
 	}
 	return s.dev.Record(stream, src.free)
+}
+
+// copyHyper enqueues the copy of the hyper-parameters [from, to).
+func (s *State) copyHyper(stream device.Stream, src *hyperSlot, from, to int) error {
+	err := s.dev.CopyIn(stream, s.hyper.Slice(4*from, 4*(to-from)), src.mem[4*from:4*to])
+	return fault.Wrap(err, "set", "the hyper-parameters", "")
 }
 
 // Hyper returns the settings last set.

@@ -23,6 +23,9 @@ func (p Param) Len() int {
 	return n
 }
 
+// vector reports whether p is a bias or a norm's: what weight decay may leave alone.
+func (p Param) vector() bool { return len(p.Shape) == 1 }
+
 // paramAlign is the alignment of each parameter, in elements: 128 bytes in
 // 16-bit copies, 256 in float32.
 const paramAlign = 64

@@ -31,6 +31,10 @@ type PlanConfig struct {
 	// 0 means 1.
 	Accumulate int
 
+	// Rule is the optimizer's; with WeightsOnly weight decay leaves biases and norms alone.
+	Rule        kernels.Rule
+	WeightsOnly bool
+
 	// Checkpoint keeps only the residual blocks' outputs for the backward pass and
 	// computes the rest of each block a second time: less memory, more work. It
 	// changes nothing in models without residual blocks.
@@ -46,8 +50,8 @@ type PlanConfig struct {
 }
 
 // Plan is a training step and an evaluation step on one input buffer, as data.
-// It stays valid until its State is used for a plan with another Type or
-// Accumulate, or freed.
+// It stays valid until its State is used for a plan with another Type,
+// Accumulate or Rule, or freed.
 type Plan struct {
 	// Train is forward, loss, backward and optimizer.
 	Train []device.Launch
@@ -69,9 +73,9 @@ type Plan struct {
 	own *Activations // nil when they are shared
 }
 
-// Plan builds the launches of one batch size and type on st. A change of Type or
-// Accumulate changes st too (the 16-bit copy, the stem's padding, the units of
-// the momentum): no earlier plan may be in flight, and none may run afterwards. The
+// Plan builds the launches of one batch size and type on st. A change of Type,
+// Accumulate or Rule changes st too (the 16-bit copy, the stem's padding, the
+// slots): no earlier plan may be in flight, and none may run afterwards. The
 // gradients accumulated so far stay until State.DropSum. It waits for its own copies.
 func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) {
 	if st == nil || st.m != m {
@@ -91,7 +95,7 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 	if err := m.checkActivations(c); err != nil {
 		return nil, err
 	}
-	if err := st.Configure(c.Type, c.Accumulate); err != nil {
+	if err := st.Configure(Layout{c.Type, c.Accumulate, c.Rule}); err != nil {
 		return nil, err
 	}
 	p := &Plan{dev: dev}

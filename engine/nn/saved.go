@@ -21,13 +21,20 @@ type Saved struct {
 	Weights []Tensor // parameters, then running statistics, by PyTorch's names
 	// Optimizer is what the optimizer keeps of each parameter, as in
 	// "momentum_buffer.conv1.weight"; "sum.conv1.weight", the gradients of batches that
-	// are yet to make a step; and the loss scale of fp16, where one was used.
+	// are yet to make a step; the loss scale of fp16, where one was used; and "step", the
+	// number of updates, of an optimizer that counts them.
 	Optimizer  []Tensor
-	Accumulate int // batches a step, by which the optimizer's units are to be understood
+	Accumulate int // batches a step
 }
 
-// slots are what the optimizer keeps beside each parameter, by PyTorch's names.
-func (s *State) slots() []slot { return []slot{{"momentum_buffer", s.moment}} }
+// kept is what the optimizer keeps beside each parameter, by PyTorch's names.
+func (s *State) kept() []slot {
+	var out []slot
+	for i, name := range s.rule.Slots() {
+		out = append(out, slot{name, s.slots[i]})
+	}
+	return out
+}
 
 type slot struct {
 	name string
@@ -46,6 +53,10 @@ var scaleNames = []struct {
 	{"loss_scale", kernels.HyperLossScale}, {"loss_scale.growth", kernels.HyperGrowth},
 	{"loss_scale.of_gradients", kernels.HyperGradScale}, {"loss_scale.skip", kernels.HyperSkip},
 }
+
+// countNames are the number of updates and what follows from it as tensors, in the order
+// in which they lie from HyperStep on.
+var countNames = [...]string{"step", "step.filled1", "step.filled2"}
 
 // Save copies the state to the host; with sum also the gradients that were accumulated
 // since the last step. The device must not be running a plan of the state.
@@ -74,13 +85,21 @@ func (s *State) Save(sum bool) (*Saved, error) {
 	for i, p := range s.m.stats {
 		out.Weights = append(out.Weights, Tensor{p.Name, p.Shape, stats[s.statOff[i]:][:p.Len():p.Len()]})
 	}
-	from := s.slots()
+	from := s.kept()
 	if sum && s.sum.Size > 0 {
 		from = append(from, slot{sumName, s.sum})
 	}
 	for _, f := range from {
 		if out.Optimizer, err = gather(out.Optimizer, f.name+".", f.flat); err != nil {
 			return nil, err
+		}
+	}
+	if s.rule.Counts() {
+		if err := s.keepScale(); err != nil {
+			return nil, err
+		}
+		for i, name := range countNames {
+			out.Optimizer = append(out.Optimizer, Tensor{name, []int{1}, []float32{s.count[i]}})
 		}
 	}
 	scale, err := s.scale()
@@ -166,21 +185,39 @@ func (s *State) Restore(from *Saved) error {
 	for _, t := range from.Optimizer {
 		saved[t.Name] = t
 	}
-	to := s.slots()
+	to := s.kept()
 	if s.sum.Size > 0 && from.Accumulate == s.accumulate {
 		to = append(to, slot{sumName, s.sum})
 	}
 	for _, f := range to {
-		if err := s.restore(f, saved, float32(s.accumulate)/float32(max(from.Accumulate, 1))); err != nil {
+		if err := s.restore(f, saved); err != nil {
 			return err
 		}
+	}
+	if err := s.restoreCount(saved); err != nil {
+		return err
 	}
 	return s.restoreScale(saved)
 }
 
-// restore takes over what the optimizer keeps under one name. factor is what its units are
-// multiplied by (see setAccumulate).
-func (s *State) restore(f slot, saved map[string]Tensor, factor float32) error {
+// restoreCount takes over the number of updates.
+func (s *State) restoreCount(saved map[string]Tensor) error {
+	if !s.rule.Counts() {
+		return nil
+	}
+	if err := s.keepScale(); err != nil {
+		return err
+	}
+	for i, name := range countNames {
+		if t := saved[name]; len(t.Data) == 1 {
+			s.count[i] = t.Data[0]
+		}
+	}
+	return s.resetHyper()
+}
+
+// restore takes over what the optimizer keeps under one name.
+func (s *State) restore(f slot, saved map[string]Tensor) error {
 	flat := make([]float32, s.elems)
 	for i, p := range s.m.params {
 		t, ok := saved[f.name+"."+p.Name]
@@ -195,11 +232,6 @@ func (s *State) restore(f slot, saved map[string]Tensor, factor float32) error {
 		}
 		p.scatter(flat[s.offsets[i]:], t.Data, s.cpad)
 	}
-	if factor != 1 {
-		for i := range flat {
-			flat[i] *= factor
-		}
-	}
 	return s.in(f.flat, flat)
 }
 
@@ -208,7 +240,7 @@ func keptBy(saved map[string]Tensor) string {
 	seen := map[string]bool{}
 	var names []string
 	for name := range saved {
-		if kind, _, ok := strings.Cut(name, "."); ok && kind != sumName && kind != "loss_scale" && !seen[kind] {
+		if kind, _, ok := strings.Cut(name, "."); ok && kind != sumName && kind != "loss_scale" && kind != countNames[0] && !seen[kind] {
 			seen[kind] = true
 			names = append(names, kind)
 		}
@@ -251,8 +283,8 @@ func (m *Model) Head() []string {
 }
 
 // SavedBytes is the memory on the host that a state takes while it is saved.
-func (m *Model) SavedBytes() int64 {
-	n := 3 * m.elems() // weights, momentum, and what is copied from the device at once
+func (m *Model) SavedBytes(r kernels.Rule) int64 {
+	n := (2 + len(r.Slots())) * m.elems() // weights, slots, and what is copied from the device at once
 	for _, p := range m.stats {
 		n += p.Len()
 	}

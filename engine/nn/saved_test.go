@@ -20,7 +20,7 @@ func newState(t *testing.T, model string, seed int64, typ kernels.Type, accumula
 		t.Fatal(err)
 	}
 	t.Cleanup(st.Free)
-	if err := st.Configure(typ, accumulate); err != nil {
+	if err := st.Configure(nn.Layout{Type: typ, Accumulate: accumulate}); err != nil {
 		t.Fatal(err)
 	}
 	return st
@@ -70,7 +70,7 @@ func TestSaved(t *testing.T) {
 			t.Errorf("%s: what was saved is not what was restored", c.name)
 		}
 	}
-	// Another accumulation has the momentum in other units (setAccumulate).
+	// Another accumulation has the momentum in the same units.
 	from := newState(t, "cnn", 1, kernels.F32, 1)
 	s := save(t, from)
 	s.Optimizer[0].Data[0] = 3
@@ -78,8 +78,8 @@ func TestSaved(t *testing.T) {
 	if err := to.Restore(s); err != nil {
 		t.Fatal(err)
 	}
-	if got := save(t, to).Optimizer[0].Data[0]; got != 6 {
-		t.Errorf("the momentum of two batches a step is %g, want 6", got)
+	if got := save(t, to).Optimizer[0].Data[0]; got != 3 {
+		t.Errorf("the momentum of two batches a step is %g, want 3", got)
 	}
 }
 

@@ -43,30 +43,63 @@ func (m *Model) elems() int {
 	return n
 }
 
-// StateSizes are the bytes of each allocation of a State that plans of type t and
-// accumulation use, in their order.
-func (m *Model) StateSizes(t kernels.Type, accumulate int) []int {
+// exempt is how many elements, the last ones, are of biases and norms.
+func (m *Model) exempt() int {
+	n := 0
+	for _, p := range m.params {
+		if p.vector() {
+			n += p.room()
+		}
+	}
+	return n
+}
+
+// offsets are where the parameters lie in a flat buffer, in elements.
+func (m *Model) offsets() []int {
+	out := make([]int, len(m.params))
+	at := 0
+	for _, vectors := range []bool{false, true} {
+		for i, p := range m.params {
+			if p.vector() == vectors {
+				out[i] = at
+				at += p.room()
+			}
+		}
+	}
+	return out
+}
+
+// StateSizes are the bytes of each allocation of a State that is laid out so, in their order.
+func (m *Model) StateSizes(l Layout) []int {
 	elems, stats := m.elems(), 0
 	for _, p := range m.stats {
 		stats += p.room()
 	}
-	sizes := []int{4 * elems, 4 * elems, 4 * elems, 4 * max(stats, 1), 4 * kernels.HyperLen, 4 * kernels.NoiseLen}
-	if t.Size() == 2 {
+	sizes := []int{4 * elems, 4 * elems, 4 * max(stats, 1), 4 * kernels.HyperLen, 4 * kernels.NoiseLen}
+	for range l.Rule.Slots() {
+		sizes = append(sizes, 4*elems)
+	}
+	if l.Type.Size() == 2 {
 		sizes = append(sizes, 2*elems)
 	}
-	if accumulate > 1 {
+	if l.Accumulate > 1 {
 		sizes = append(sizes, 4*elems)
 	}
 	return sizes
 }
 
 // Missing are the bytes of each allocation that Configure will make, in their order.
-func (s *State) Missing(t kernels.Type, accumulate int) []int {
+func (s *State) Missing(l Layout) []int {
 	var sizes []int
-	if t.Size() == 2 && s.copy.Size == 0 {
+	for i := range l.Rule.Slots() {
+		if s.slots[i].Size == 0 {
+			sizes = append(sizes, 4*s.elems)
+		}
+	}
+	if l.Type.Size() == 2 && s.copy.Size == 0 {
 		sizes = append(sizes, 2*s.elems)
 	}
-	if accumulate > 1 && s.sum.Size == 0 {
+	if l.Accumulate > 1 && s.sum.Size == 0 {
 		sizes = append(sizes, 4*s.elems)
 	}
 	return sizes

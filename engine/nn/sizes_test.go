@@ -28,7 +28,8 @@ func deep(model string) bool { return model == "resnet34" || model == "resnet50"
 func TestSizes(t *testing.T) {
 	for _, name := range nn.Names() {
 		for _, typ := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
-			for _, accumulate := range []int{1, 4} {
+			for accumulate, rule := range map[int]kernels.Rule{1: kernels.Momentum, 3: kernels.SGD, 4: kernels.Adam} {
+				l := nn.Layout{Type: typ, Accumulate: accumulate, Rule: rule}
 				if deep(name) && (typ != kernels.F16 || accumulate == 1) {
 					continue // made of what the others are made of
 				}
@@ -41,22 +42,22 @@ func TestSizes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				missing := st.Missing(typ, accumulate)
-				if want := append(slices.Clone(dev.got), missing...); !slices.Equal(m.StateSizes(typ, accumulate), want) {
-					t.Errorf("%s %v x%d: StateSizes %v, allocated and missing are %v", name, typ, accumulate, m.StateSizes(typ, accumulate), want)
+				missing := st.Missing(l)
+				if want := append(slices.Clone(dev.got), missing...); !slices.Equal(m.StateSizes(l), want) {
+					t.Errorf("%s %v x%d: StateSizes %v, allocated and missing are %v", name, typ, accumulate, m.StateSizes(l), want)
 				}
 				dev.got = nil
-				if err := st.Configure(typ, accumulate); err != nil {
+				if err := st.Configure(l); err != nil {
 					t.Fatal(err)
 				}
 				if !slices.Equal(dev.got, missing) {
 					t.Errorf("%s %v x%d: Configure allocated %v, Missing said %v", name, typ, accumulate, dev.got, missing)
 				}
-				if left := st.Missing(typ, accumulate); len(left) > 0 {
+				if left := st.Missing(l); len(left) > 0 {
 					t.Errorf("%s %v x%d: after Configure %v are missing", name, typ, accumulate, left)
 				}
 				input, _ := dev.Alloc(1 << 18)
-				c := nn.PlanConfig{Batch: 4, Type: typ, Accumulate: accumulate, Input: input, LabelsOff: 1 << 17}
+				c := nn.PlanConfig{Batch: 4, Type: typ, Accumulate: accumulate, Rule: rule, Input: input, LabelsOff: 1 << 17}
 				memory, err := m.Memory(c)
 				if err != nil {
 					t.Fatal(err)

@@ -12,12 +12,12 @@ import (
 )
 
 // State is what a model learns and what learning needs, on a device: master
-// weights, gradients, momentum, running statistics and hyper-parameters. It
-// survives plans: batch size, compute type and accumulation change by building
-// another plan on the same State.
+// weights, gradients, the optimizer's slots, running statistics and
+// hyper-parameters. It survives plans: batch size, compute type, accumulation and
+// optimizer change by building another plan on the same State.
 //
-// Its parameters lie one behind the other in flat buffers, so that the optimizer
-// is one launch.
+// Its parameters lie one behind the other in flat buffers, those that weight decay may
+// leave alone (biases and norms) last, so that the optimizer is one launch.
 type State struct {
 	dev    device.Device
 	m      *Model
@@ -29,7 +29,7 @@ type State struct {
 	statOff []int // of Model.stats, in elements
 	weights device.Buffer
 	grads   device.Buffer
-	moment  device.Buffer
+	slots   [kernels.MaxSlots]device.Buffer // of the rule; empty until a plan has one
 	stats   device.Buffer
 	hyper   device.Buffer
 	noise   device.Buffer // kernels.Noise: what dropout is drawn from
@@ -40,6 +40,9 @@ type State struct {
 	typ        kernels.Type
 	cpad       int // channels of the stem's weights
 	accumulate int
+	rule       kernels.Rule
+	former     *formerSlots               // of the rule before, until Settle
+	count      [3]float32                 // HyperStep and what follows from it, while hyper is rewritten
 	scales     map[kernels.Type][]float32 // hyper as a type left it, with its loss scale
 
 	setting Hyper
@@ -62,10 +65,7 @@ func NewState(dev device.Device, m *Model, seed int64) (*State, error) {
 }
 
 func (s *State) alloc() (err error) {
-	for _, p := range s.m.params {
-		s.offsets = append(s.offsets, s.elems)
-		s.elems += p.room()
-	}
+	s.offsets, s.elems = s.m.offsets(), s.m.elems()
 	n := 0
 	for _, p := range s.m.stats {
 		s.statOff = append(s.statOff, n)
@@ -80,7 +80,7 @@ func (s *State) alloc() (err error) {
 	for _, b := range []struct {
 		buf *device.Buffer
 		n   int
-	}{{&s.weights, s.elems}, {&s.grads, s.elems}, {&s.moment, s.elems}, {&s.stats, max(n, 1)}, {&s.hyper, kernels.HyperLen}, {&s.noise, kernels.NoiseLen}} {
+	}{{&s.weights, s.elems}, {&s.grads, s.elems}, {&s.stats, max(n, 1)}, {&s.hyper, kernels.HyperLen}, {&s.noise, kernels.NoiseLen}} {
 		if *b.buf, err = s.alloc32(b.n); err != nil {
 			return err
 		}
@@ -100,9 +100,6 @@ func (s *State) fill(seed int64) error {
 	r := random{uint64(seed)}
 	flat := make([]float32, s.elems)
 	if err := s.in(s.grads, flat); err != nil {
-		return err
-	}
-	if err := s.in(s.moment, flat); err != nil {
 		return err
 	}
 	for i, p := range s.m.params {

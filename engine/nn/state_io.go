@@ -28,7 +28,14 @@ func (s *State) read(flat device.Buffer, name string) ([]float32, error) {
 // Write replaces a parameter or running statistic by v, in PyTorch's layout. The
 // device must not be running a plan of the state.
 func (s *State) Write(name string, v []float32) error {
-	p, buf, err := s.find(s.weights, name)
+	if err := s.replace(s.weights, name, v); err != nil {
+		return err
+	}
+	return s.refreshCopy()
+}
+
+func (s *State) replace(flat device.Buffer, name string, v []float32) error {
+	p, buf, err := s.find(flat, name)
 	if err != nil {
 		return err
 	}
@@ -37,10 +44,7 @@ func (s *State) Write(name string, v []float32) error {
 	}
 	raw := make([]float32, buf.Size/4)
 	p.scatter(raw, v, s.cpad)
-	if err := s.in(buf, raw); err != nil {
-		return err
-	}
-	return s.refreshCopy()
+	return s.in(buf, raw)
 }
 
 func (s *State) find(flat device.Buffer, name string) (Param, device.Buffer, error) {
@@ -62,7 +66,11 @@ type Image [][]byte
 
 // buffers are all that a state may have, in the order in which Reload allocates them.
 func (s *State) buffers() []*device.Buffer {
-	return []*device.Buffer{&s.weights, &s.grads, &s.moment, &s.stats, &s.hyper, &s.noise, &s.copy, &s.sum}
+	all := []*device.Buffer{&s.weights, &s.grads, &s.stats, &s.hyper, &s.noise}
+	for i := range s.slots {
+		all = append(all, &s.slots[i])
+	}
+	return append(all, &s.copy, &s.sum)
 }
 
 // Sizes are the bytes of each of the state's allocations, in the order of Reload.

@@ -54,7 +54,7 @@ func TestLearn(t *testing.T) {
 			g := golden{Model: c.model, In: [3]int{c.side, c.side, 3}, Classes: 10, Plain: c.plain}
 			m := g.model(t)
 			tr := newTrainer(t, dev, m, 1, batch, nil)
-			s := m.DefaultSchedule(batch)
+			s := m.Recipe(batch)
 			s.Warmup = 5
 			for i := range c.steps {
 				tr.check(tr.st.SetHyper(tr.stream, s.At(i)))

@@ -50,7 +50,7 @@ func (p *Plans) open(k Knobs) error {
 		if p.state, err = nn.NewState(p.dev, p.cfg.Model, p.cfg.Seed); err != nil {
 			return fault.Wrap(err, "place", "the model's parameters on "+p.info.Name, mendMemory)
 		}
-		if err := p.state.Configure(p.typ, p.accumulate); err != nil {
+		if err := p.state.Configure(p.Layout); err != nil {
 			return err
 		}
 	}

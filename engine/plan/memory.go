@@ -71,7 +71,7 @@ func (p *Plans) demandOfBuffers(k Knobs) (demand, error) {
 	}
 	d.Inputs, d.Activations = int64(Slots*d.input), int64(d.activations)
 	if m != nil {
-		for _, n := range m.StateSizes(d.basis.typ, d.basis.accumulate) {
+		for _, n := range m.StateSizes(d.basis.Layout) {
 			d.Parameters += int64(n)
 		}
 		d.Parameters += maxPlans * Slots * nn.MetricsSize
@@ -85,9 +85,9 @@ func (p *Plans) reservation(d demand) device.Reservation {
 	m, inputs, activations := p.cfg.Model, p.inputs[0].Size, p.activationBytes()
 	switch {
 	case m != nil && p.state == nil:
-		r.Sizes = m.StateSizes(d.basis.typ, d.basis.accumulate)
+		r.Sizes = m.StateSizes(d.basis.Layout)
 	case m != nil:
-		r.Sizes = p.state.Missing(d.basis.typ, d.basis.accumulate)
+		r.Sizes = p.state.Missing(d.basis.Layout)
 	}
 	if d.input > inputs {
 		r.Sizes = append(r.Sizes, slices.Repeat([]int{d.input}, Slots)...)

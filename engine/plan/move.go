@@ -26,7 +26,7 @@ func afresh(state []int, input, activations int, launches []device.Launch) devic
 
 // moved is the reservation of d in place of all there is.
 func (p *Plans) moved(d demand) device.Reservation {
-	state := append(p.state.Sizes(), p.state.Missing(d.basis.typ, d.basis.accumulate)...)
+	state := append(p.state.Sizes(), p.state.Missing(d.basis.Layout)...)
 	return afresh(state, d.input, d.activations, d.launches)
 }
 

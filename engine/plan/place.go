@@ -33,7 +33,7 @@ func (p *Plans) allocate(input, activations int) (err error) {
 		p.freeInputs()
 	}
 	if p.state != nil {
-		if err := p.state.Configure(p.typ, p.accumulate); err != nil {
+		if err := p.state.Configure(p.Layout); err != nil {
 			return err
 		}
 	}

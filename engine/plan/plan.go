@@ -25,7 +25,8 @@ type Knobs struct {
 	Precision kernels.Type
 	Capture   bool // replay the step as a captured graph, where the device can
 
-	Accumulate int   // batches whose gradients make one optimizer step, 1 to 64
+	Accumulate int // batches whose gradients make one optimizer step, 1 to 64
+	Optimizer  nn.Optimizer
 	Checkpoint bool  // keep fewer activations and compute the others again
 	Dropout    Share // of what the last layer reads that a training step leaves out
 	Smoothing  Share // of a label that the loss spreads over all classes

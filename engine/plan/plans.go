@@ -12,7 +12,6 @@ import (
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
-	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 )
 
@@ -92,17 +91,17 @@ type inForce struct {
 // basis is what the model's state is laid out for and what the plans' kernels are
 // chosen by.
 type basis struct {
-	typ        kernels.Type
-	accumulate int
-	checkpoint bool
-	dropout    Share
-	smoothing  Share
-	tuned      bool
+	nn.Layout
+	weightsOnly bool
+	checkpoint  bool
+	dropout     Share
+	smoothing   Share
+	tuned       bool
 }
 
 func (p *Plans) basisOf(k Knobs) basis {
 	// Where there is one kernel for each operation, autotune changes nothing.
-	return basis{k.Precision, k.Accumulate, k.Checkpoint, k.Dropout, k.Smoothing, k.Autotune && p.tuner != nil}
+	return basis{nn.Layout{Type: k.Precision, Accumulate: k.Accumulate, Rule: k.Optimizer.Rule}, k.Optimizer.WeightsOnly, k.Checkpoint, k.Dropout, k.Smoothing, k.Autotune && p.tuner != nil}
 }
 
 // Find returns the plan of a batch, or nil when it has to be built.
@@ -181,7 +180,7 @@ func (p *Plans) prepare(s *Slot, c nn.PlanConfig) (err error) {
 	if s.net, err = p.cfg.Model.Plan(p.dev, p.state, c); err != nil {
 		return err
 	}
-	if err = p.load(&s.whole, s.net.Train); err != nil || p.accumulate == 1 {
+	if err = p.load(&s.whole, s.net.Train); err != nil || p.Accumulate == 1 {
 		return err
 	}
 	return p.load(&s.partial, s.net.Accumulate)
@@ -207,7 +206,7 @@ func (p *Plans) setCapture(prog *ops.Program, on bool) error {
 func (p *Plans) config(b basis, key Key) nn.PlanConfig {
 	return nn.PlanConfig{
 		Batch: key.Samples, DeviceTransforms: key.DeviceTransforms, Mean: p.cfg.Mean, Std: p.cfg.Std,
-		Type: b.typ, Accumulate: b.accumulate, Checkpoint: b.checkpoint,
+		Type: b.Type, Accumulate: b.Accumulate, Rule: b.Rule, WeightsOnly: b.weightsOnly, Checkpoint: b.checkpoint,
 		Dropout: float32(b.dropout), Smoothing: float32(b.smoothing),
 	}
 }

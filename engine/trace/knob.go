@@ -21,7 +21,7 @@ type KnobSpec struct {
 	Name        string
 	Type        string   // "int", "bool", "enum", "duration", "text"
 	Min, Max    int      // for "int", both 0 where nothing bounds it; of a "duration" Max, in ms
-	Values      []string // for "enum"; for "int" the values that one keypress steps through, if any
+	Values      []string // for "enum"; for "int" and "text" the values that one keypress steps through, if any
 	Applied     string   // when a change takes effect: "next batch", "next epoch", …
 	DefaultHere string   // what it is on this device when nobody chose, where that is not what it is elsewhere
 	NoEffect    string   // why it has no effect on this device; empty when it has one

@@ -84,7 +84,7 @@ func BenchmarkBatchNorm(b *testing.B) {
 func BenchmarkSmall(b *testing.B) {
 	pool := kernels.MaxPool{N: 128, H: 32, W: 32, C: 32, Size: 2, Stride: 2}
 	for _, op := range []kernels.Op{
-		pool, kernels.MaxPoolBackward{MaxPool: pool}, kernels.ReLUBackward{N: 128 << 15}, kernels.SGD{N: 11 << 20},
+		pool, kernels.MaxPoolBackward{MaxPool: pool}, kernels.ReLUBackward{N: 128 << 15}, kernels.Optimizer{N: 11 << 20},
 		kernels.AvgPool{N: 128, H: 4, W: 4, C: 512}, kernels.Linear{N: 128, In: 512, Out: 10},
 		kernels.LinearBackward{Linear: kernels.Linear{N: 128, In: 512, Out: 10}}, kernels.SoftmaxXent{N: 128, C: 10},
 		kernels.Augment{N: 128, H: 32, W: 32, C: 3, CPad: 3, Std: [4]float32{1, 1, 1, 1}},

@@ -26,14 +26,8 @@ func (pl *Plan) bindNative(c Call) func() {
 	case kernels.Add:
 		a, b, y := f(0), f(1), f(2)
 		return pl.spans(op.N, func(lo, hi int) { pl.pool.variant.add(a[lo:hi], b[lo:hi], y[lo:hi], flags(false, op.ReLU)) })
-	case kernels.SGD:
-		w, grad, m, hyper := f(0), f(1), f(2), f(3)
-		return pl.spans(op.N, func(lo, hi int) {
-			if hyper[kernels.HyperSkip] == 0 {
-				pl.pool.variant.sgd(w[lo:hi], grad[lo:hi], m[lo:hi], hyper[kernels.HyperLR], hyper[kernels.HyperMomentum],
-					hyper[kernels.HyperWeightDecay], 1/hyper[kernels.HyperGradScale])
-			}
-		})
+	case kernels.Optimizer:
+		return pl.optimizer(op, f)
 	case kernels.MaxPool:
 		x, y, index := f(0), f(1), c.Bufs[2]
 		pixels := op.N * op.OutH() * op.OutW()
@@ -56,6 +50,42 @@ func (pl *Plan) bindNative(c Call) func() {
 		})
 	}
 	return nil
+}
+
+// optimizer updates elements with weight decay and those without.
+func (pl *Plan) optimizer(op kernels.Optimizer, f func(i int) []float32) func() {
+	var slots [kernels.MaxSlots][]float32
+	n := len(op.Rule.Slots())
+	for i := range n {
+		slots[i] = f(2 + i)
+	}
+	w, grad, hyper := f(0), f(1), f(2+n)
+	decayed := op.N - op.Exempt
+	var with, without settings
+	some := func(lo, hi int, h settings) {
+		if lo >= hi {
+			return
+		}
+		var at [kernels.MaxSlots][]float32
+		for i := range n {
+			at[i] = slots[i][lo:hi]
+		}
+		pl.pool.variant.update(op.Rule, w[lo:hi], grad[lo:hi], at[0], at[1], h)
+	}
+	all := pl.spans(op.N, func(lo, hi int) {
+		some(lo, min(hi, decayed), with)
+		some(max(lo, decayed), hi, without)
+	})
+	return func() {
+		if hyper[kernels.HyperSkip] != 0 {
+			return
+		}
+		op.Rule.Count(hyper)
+		with = settingsOf(hyper)
+		without = with
+		without.decay = 0
+		all()
+	}
 }
 
 // avgPool averages with float64 sums, as the reference does.

@@ -16,14 +16,44 @@ static void relu_back(dim n, const float *dy, const float *y, float *dx) {
 	}
 }
 
-// sgd computes m = mu m + (grad unscale + decay w), w -= lr m.
-static void sgd(dim n, float *w, const float *grad, float *m, float lr, float mu, float decay, float unscale) {
-	for (dim i = 0; i < n; i += LANES) {
-		dim k = min_dim(n - i, LANES);
-		vec x = load_n(w + i, k), v = mu * load_n(m + i, k) + (load_n(grad + i, k) * unscale + decay * x);
-		store_n(m + i, v, k);
-		store_n(w + i, x - lr * v, k);
+// update applies an optimizer's rule to n weights w, with gradients grad and slots a and
+// b: see kernels/rule_*.go for the formulas. h is what it computes with.
+static void update(int rule, dim n, float *w, const float *grad, float *a, float *b, const struct settings *h) {
+#define UPDATE(slots, STEP)                                                                                        \
+	for (dim i = 0; i < n; i += LANES) {                                                                       \
+		dim k = min_dim(n - i, LANES);                                                                     \
+		vec x = load_n(w + i, k), g = load_n(grad + i, k) * h->unscale;                                    \
+		vec s = slots > 0 ? load_n(a + i, k) : (vec){}, t = slots > 1 ? load_n(b + i, k) : (vec){};        \
+		STEP                                                                                               \
+		store_n(w + i, x, k);                                                                              \
+		if (slots > 0) store_n(a + i, s, k);                                                               \
+		if (slots > 1) store_n(b + i, t, k);                                                               \
+	}                                                                                                          \
+	break;
+	const float lr = h->lr, mu = h->momentum, decay = h->decay, fresh = h->fresh, eps = h->eps;
+	switch (rule) {
+	case RULE_SGD:
+		UPDATE(0, x -= lr * (g + decay * x);)
+	case RULE_MOMENTUM:
+		UPDATE(1, s = mu * s + (g + decay * x); x -= lr * s;)
+	case RULE_NESTEROV:
+		UPDATE(1, g += decay * x; s = mu * s + g; x -= lr * (g + mu * s);)
+	case RULE_ADAGRAD: {
+		const float rate = lr / (1 + (h->step - 1) * h->lr_decay);
+		UPDATE(1, g += decay * x; s += g * g; x -= rate * g / (root(s) + eps);)
 	}
+	case RULE_ADADELTA:
+		UPDATE(2, g += decay * x; s += (g * g - s) * fresh; g *= root(t + eps) / root(s + eps); t += (g * g - t) * fresh; x -= lr * g;)
+	case RULE_ADAM: {
+		const float rate = lr / h->filled1, more = 1 / h->filled2;
+		UPDATE(2, g += decay * x; s += (g - s) * (1 - mu); t += (g * g - t) * fresh; x -= rate * s / (root(t * more) + eps);)
+	}
+	case RULE_ADAMW: {
+		const float rate = lr / h->filled1, more = 1 / h->filled2;
+		UPDATE(2, x -= lr * decay * x; s += (g - s) * (1 - mu); t += (g * g - t) * fresh; x -= rate * s / (root(t * more) + eps);)
+	}
+	}
+#undef UPDATE
 }
 
 typedef uint8_t bytes __attribute__((vector_size(LANES)));

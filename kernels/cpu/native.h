@@ -24,6 +24,12 @@ struct pool {
 	dim h, w, c, oh, ow, size, stride, pad;
 };
 
+// What an optimizer computes with, and its rules: kernels.Rule.
+struct settings {
+	float lr, momentum, decay, unscale, step, filled1, filled2, fresh, eps, lr_decay;
+};
+enum { RULE_MOMENTUM, RULE_SGD, RULE_NESTEROV, RULE_ADAGRAD, RULE_ADADELTA, RULE_ADAM, RULE_ADAMW };
+
 // Minimal filtering of 3x3 convolutions: transforms before and after products.
 struct filtering {
 	void (*input)(const struct tiles *t, const float *x, float *v);
@@ -65,7 +71,7 @@ struct kernels {
 	// Element by element, and pools; see elementwise.h.
 	void (*add)(dim n, const float *a, const float *b, float *y, dim flags);
 	void (*relu_back)(dim n, const float *dy, const float *y, float *dx);
-	void (*sgd)(dim n, float *w, const float *grad, float *m, float lr, float mu, float decay, float unscale);
+	void (*update)(int rule, dim n, float *w, const float *grad, float *a, float *b, const struct settings *h);
 	void (*max_pool)(const struct pool *p, dim first, dim end, const float *x, float *y, uint8_t *index);
 	void (*max_pool_back)(const struct pool *p, dim first, dim end, const float *dy, const uint8_t *index, float *dx);
 	void (*spread_mean)(dim rows, dim c, float factor, const float *dy, float *dx);

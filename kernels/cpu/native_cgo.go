@@ -4,6 +4,7 @@ package cpu
 
 /*
 #cgo CFLAGS: -O3 -Wall
+#cgo !amd64,!arm64 LDFLAGS: -lm
 #include "native.h"
 
 static const struct kernels *set(int variant) {

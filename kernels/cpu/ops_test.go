@@ -58,7 +58,14 @@ func TestElementwise(t *testing.T) {
 		r := rand.New(rand.NewPCG(4, 4))
 		hyper := func(name string, b []byte) bool {
 			if name == "hyper" {
-				copy(kernels.Floats(b), []float32{0.1, 0.9, 5e-4, 128, 0, 3, 64})
+				copy(kernels.Floats(b), []float32{0.1, 0.9, 5e-4, 128, 0, 3, 64, 3, 1 - 0.9*0.9*0.9, 1 - 0.99*0.99*0.99, 2, 0.01, 1e-3, 0.01})
+			}
+			switch name {
+			case "sum", "square_avg", "acc_delta", "exp_avg_sq":
+				for i, v := 0, kernels.Floats(b); i < len(v); i++ {
+					v[i] = r.Float32()
+				}
+				return true
 			}
 			return name == "hyper"
 		}
@@ -67,16 +74,20 @@ func TestElementwise(t *testing.T) {
 				continue
 			}
 			for _, op := range []kernels.Op{
-				kernels.ReLUBackward{N: n}, kernels.Add{N: n}, kernels.Add{N: n, ReLU: true}, kernels.SGD{N: n}, kernels.ScaleCheck{N: n},
+				kernels.ReLUBackward{N: n}, kernels.Add{N: n}, kernels.Add{N: n, ReLU: true}, kernels.ScaleCheck{N: n},
 				kernels.Cast{N: n}, kernels.Zero{N: n},
 			} {
 				compare(t, p, op, buffers(r, op, hyper), 1e-6)
 			}
+			for _, rule := range kernels.Rules() {
+				op := kernels.Optimizer{Rule: rule, N: n, Exempt: n / 3}
+				compare(t, p, op, buffers(r, op, hyper), 1e-6)
+			}
 		}
-		skip := kernels.SGD{N: 40}
+		skip := kernels.Optimizer{N: 40}
 		compare(t, p, skip, buffers(r, skip, func(name string, b []byte) bool {
 			if name == "hyper" {
-				copy(kernels.Floats(b), []float32{0.1, 0.9, 5e-4, 1, 1, 0, 1})
+				copy(kernels.Floats(b), []float32{0.1, 0.9, 5e-4, 1, 1, 0, 1, 0, 0, 0, 1})
 			}
 			return name == "hyper"
 		}), 0)

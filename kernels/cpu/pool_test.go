@@ -165,7 +165,7 @@ func step(n int) []kernels.Op {
 		kernels.Augment{N: n, H: 8, W: 8, C: 3, CPad: 4, Std: [4]float32{1, 1, 1, 1}}, kernels.PadChannels{Rows: 9, C: 3, CPad: 4},
 		kernels.BatchNormForward{Rows: 64 * n, C: 16, Train: true}, kernels.BatchNormForward{Rows: 64 * n, C: 16},
 		kernels.BatchNormBackward{Rows: 64 * n, C: 16, ReLU: true, Residual: true},
-		kernels.ReLUBackward{N: 99}, kernels.Add{N: 99}, kernels.SGD{N: 99}, kernels.Zero{N: 99}, kernels.Cast{N: 99},
+		kernels.ReLUBackward{N: 99}, kernels.Add{N: 99}, kernels.Optimizer{N: 99}, kernels.Zero{N: 99}, kernels.Cast{N: 99},
 		kernels.ScaleCheck{N: 99}, pool, kernels.MaxPoolBackward{MaxPool: pool}, avg, kernels.AvgPoolBackward{AvgPool: avg},
 		lin, kernels.LinearBackward{Linear: lin}, kernels.SoftmaxXent{N: n, C: 10},
 	}

@@ -29,8 +29,8 @@ static void norm_back(int v, dim rows, dim c, const float *dy, const float *x, c
 }
 static void add(int v, dim n, const float *a, const float *b, float *y, dim flags) { SET(v)->add(n, a, b, y, flags); }
 static void relu_back(int v, dim n, const float *dy, const float *y, float *dx) { SET(v)->relu_back(n, dy, y, dx); }
-static void sgd(int v, dim n, float *w, const float *g, float *m, float lr, float mu, float decay, float unscale) {
-	SET(v)->sgd(n, w, g, m, lr, mu, decay, unscale);
+static void update(int v, int rule, dim n, float *w, const float *g, float *a, float *b, const struct settings *h) {
+	SET(v)->update(rule, n, w, g, a, b, h);
 }
 static void max_pool(int v, dim h, dim w, dim c, dim oh, dim ow, dim size, dim stride, dim pad, dim first, dim end,
                      const float *x, float *y, uint8_t *index) {
@@ -60,8 +60,8 @@ static void spread_mean(int v, dim rows, dim c, float factor, const float *dy, f
 #cgo nocallback add
 #cgo noescape relu_back
 #cgo nocallback relu_back
-#cgo noescape sgd
-#cgo nocallback sgd
+#cgo noescape update
+#cgo nocallback update
 #cgo noescape max_pool
 #cgo nocallback max_pool
 #cgo noescape max_pool_back
@@ -113,8 +113,21 @@ func (v variant) reluBack(dy, y, dx []float32) {
 	C.relu_back(C.int(v), C.dim(len(dx)), ptr(dy), ptr(y), ptr(dx))
 }
 
-func (v variant) sgd(w, grad, m []float32, lr, mu, decay, unscale float32) {
-	C.sgd(C.int(v), C.dim(len(w)), ptr(w), ptr(grad), ptr(m), C.float(lr), C.float(mu), C.float(decay), C.float(unscale))
+// settings are what an optimizer's elements are updated with, once the update is counted.
+type settings = C.struct_settings
+
+func settingsOf(hyper []float32) settings {
+	at := func(i int) C.float { return C.float(hyper[i]) }
+	return settings{
+		lr: at(kernels.HyperLR), momentum: at(kernels.HyperMomentum), decay: at(kernels.HyperWeightDecay),
+		unscale: 1 / (at(kernels.HyperGradScale) * at(kernels.HyperBatches)),
+		step:    at(kernels.HyperStep), filled1: at(kernels.HyperFilled1), filled2: at(kernels.HyperFilled2),
+		fresh: at(kernels.HyperFresh), eps: at(kernels.HyperEps), lr_decay: at(kernels.HyperLRDecay),
+	}
+}
+
+func (v variant) update(rule kernels.Rule, w, grad, a, b []float32, h settings) {
+	C.update(C.int(v), C.int(rule), C.dim(len(w)), ptr(w), ptr(grad), ptr(a), ptr(b), &h)
 }
 
 func (v variant) maxPool(p *kernels.MaxPool, first, end int, x, y []float32, index []byte) {

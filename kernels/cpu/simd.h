@@ -5,6 +5,13 @@
 #endif
 
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#else
+#include <math.h>
+#endif
 
 #include "native.h"
 
@@ -33,3 +40,19 @@ static inline __attribute__((always_inline)) void store_n(float *p, vec v, dim n
 }
 
 static inline dim min_dim(dim a, dim b) { return a < b ? a : b; }
+
+// root is the square root of each.
+static inline __attribute__((always_inline)) vec root(vec v) {
+#if defined(__x86_64__) && LANES == 16
+	return (vec)_mm512_sqrt_ps((__m512)v);
+#elif defined(__x86_64__) && LANES == 8
+	return (vec)_mm256_sqrt_ps((__m256)v);
+#elif defined(__x86_64__)
+	return (vec)_mm_sqrt_ps((__m128)v);
+#elif defined(__aarch64__)
+	return (vec)vsqrtq_f32((float32x4_t)v);
+#else
+	for (int i = 0; i < LANES; i++) v[i] = sqrtf(v[i]);
+	return v;
+#endif
+}

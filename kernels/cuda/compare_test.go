@@ -138,13 +138,16 @@ func inputs(op kernels.Op, seed uint64) [][]byte {
 				binary.NativeEndian.PutUint32(bufs[i][4*j:], uint32(integer(op, r, j)))
 			}
 		case a.Name == "hyper":
-			copy(kernels.Floats(bufs[i]), []float32{0.1, 0.9, 5e-4, 1024, 0, 3, 512})
+			copy(kernels.Floats(bufs[i]), []float32{0.1, 0.9, 5e-4, 1024, 0, 3, 512, 3, 1 - 0.9*0.9*0.9, 1 - 0.99*0.99*0.99, 2, 0.01, 1e-3, 0.01})
 		default:
 			v := make([]float32, a.Len)
 			for j := range v {
 				v[j] = kernels.BF16Float(kernels.BF16Bits(float32(r.NormFloat64())))
-				if a.Name == "running var" || a.Name == "saved invstd" {
+				switch a.Name {
+				case "running var", "saved invstd":
 					v[j] = float32(math.Abs(float64(v[j]))) + 0.5
+				case "sum", "square_avg", "acc_delta", "exp_avg_sq":
+					v[j] *= v[j]
 				}
 			}
 			kernels.Store(bufs[i], a.Type, v)

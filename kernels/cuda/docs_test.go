@@ -137,13 +137,13 @@ func resnet18(n int) []layer {
 		}
 	}
 	return append(ls, layer{"avgpool", 1, pool}, layer{"avgpool", 1, kernels.AvgPoolBackward{AvgPool: pool}}, layer{"fc", 1, fc}, layer{"fc", 1, kernels.LinearBackward{Linear: fc}},
-		layer{"loss", 1, kernels.SoftmaxXent{N: n, C: 10}}, layer{"all", 1, kernels.SGD{N: weights + 512*10 + 10, Copy: typ}})
+		layer{"loss", 1, kernels.SoftmaxXent{N: n, C: 10}}, layer{"all", 1, kernels.Optimizer{N: weights + 512*10 + 10, Copy: typ}})
 }
 
 // parameters is the number of ResNet-18's.
 func parameters(ls []layer) int {
 	for _, l := range ls {
-		if s, ok := l.op.(kernels.SGD); ok {
+		if s, ok := l.op.(kernels.Optimizer); ok {
 			return s.N
 		}
 	}

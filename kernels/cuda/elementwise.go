@@ -74,15 +74,16 @@ func (p *planner) augment(op kernels.Augment) {
 	p.launch("elementwise", "augment_"+stored(op.Type), p.stride(op.N*op.H*op.W), elementThreads, args...)
 }
 
-// sgd updates all parameters in one launch: they lie one behind the other.
-func (p *planner) sgd(op kernels.SGD) {
-	copied := op.Copy.Size() == 2
-	entry := "sgd"
-	if copied {
+// optimizer updates all parameters in one launch: they lie one behind the other.
+func (p *planner) optimizer(op kernels.Optimizer) {
+	entry := "opt_" + op.Rule.String()
+	if op.Copy.Size() == 2 {
 		entry += "_" + op.Copy.String()
 	}
+	slots := len(op.Rule.Slots())
 	p.launch("optimizer", entry, p.stride(ceil(op.N, 4)), elementThreads,
-		buffer(0), buffer(1), buffer(2), buffer(3), optional(op.Copy != kernels.F32, 4), scalar(op.N))
+		buffer(0), buffer(1), optional(slots > 0, 2), optional(slots > 1, 3), buffer(2+slots), optional(op.Copy != kernels.F32, 3+slots),
+		counterAt(0), scalar(op.N), scalar(op.N-op.Exempt))
 }
 
 // scaleCheck has the last block to finish update the hyper-parameters.

@@ -109,7 +109,9 @@ func TestElementwise(t *testing.T) {
 			checkEmulated(t, e, kernels.Cast{N: n, Type: typ})
 			checkEmulated(t, e, kernels.Dropout{N: n, Rate: 0.3, Layer: 1, Type: typ})
 			checkEmulated(t, e, kernels.Dropout{N: n, Rate: 0.3, Type: typ}, 2, 0)
-			checkEmulated(t, e, kernels.SGD{N: n, Copy: typ})
+			for _, rule := range kernels.Rules() {
+				checkEmulated(t, e, kernels.Optimizer{Rule: rule, N: n, Exempt: n / 3, Copy: typ})
+			}
 		}
 		checkEmulated(t, e, kernels.Zero{N: n})
 		checkEmulated(t, e, kernels.NextNoise{})

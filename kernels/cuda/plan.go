@@ -193,8 +193,8 @@ func kernelOf(op kernels.Op, t Target) kernel {
 		return only(op, (*planner).dropout)
 	case kernels.NextNoise:
 		return only(op, (*planner).nextNoise)
-	case kernels.SGD:
-		return only(op, (*planner).sgd)
+	case kernels.Optimizer:
+		return only(op, (*planner).optimizer)
 	case kernels.ScaleCheck:
 		return only(op, (*planner).scaleCheck)
 	}

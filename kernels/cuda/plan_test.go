@@ -64,7 +64,10 @@ func everyOp() []kernels.Op {
 				pool, kernels.MaxPoolBackward{MaxPool: pool}, avg, kernels.AvgPoolBackward{AvgPool: avg}, lin, kernels.LinearBackward{Linear: lin})
 		}
 		ops = append(ops, kernels.Augment{N: 9, H: 32, W: 32, C: 3, CPad: 8, Type: typ}, kernels.PadChannels{Rows: 9, C: 3, CPad: 8, Type: typ},
-			kernels.Cast{N: 9, Type: typ}, kernels.Add{N: 9, Type: typ}, kernels.Dropout{N: 9, Type: typ}, kernels.ReLUBackward{N: 9, Type: typ}, kernels.SGD{N: 9, Copy: typ})
+			kernels.Cast{N: 9, Type: typ}, kernels.Add{N: 9, Type: typ}, kernels.Dropout{N: 9, Type: typ}, kernels.ReLUBackward{N: 9, Type: typ})
+		for _, rule := range kernels.Rules() {
+			ops = append(ops, kernels.Optimizer{Rule: rule, N: 9, Copy: typ})
+		}
 	}
 	return append(ops, kernels.Zero{N: 9}, kernels.NextNoise{}, kernels.ScaleCheck{N: 9}, kernels.SoftmaxXent{N: 1024, C: 10})
 }

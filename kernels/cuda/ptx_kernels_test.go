@@ -50,7 +50,9 @@ func testPTXElementwise(t *testing.T) {
 			checkPTX(t, kernels.ReLUBackward{N: n, Type: typ}, 2, 0)
 			checkPTX(t, kernels.Cast{N: n, Type: typ})
 			checkPTX(t, kernels.Dropout{N: n, Rate: 0.3, Layer: 1, Type: typ})
-			checkPTX(t, kernels.SGD{N: n, Copy: typ})
+			for _, rule := range kernels.Rules() {
+				checkPTX(t, kernels.Optimizer{Rule: rule, N: n, Exempt: n / 3, Copy: typ})
+			}
 		}
 		checkPTX(t, kernels.Zero{N: n})
 		checkPTX(t, kernels.NextNoise{})

@@ -27,7 +27,7 @@ func TestPTXEdgeValues(t *testing.T) {
 		wide := pool
 		wide.C = 16
 		ops = append(ops, kernels.Cast{N: n, Type: typ}, kernels.Add{N: n, Type: typ}, kernels.Add{N: n, Type: typ, ReLU: true}, kernels.ReLUBackward{N: n, Type: typ}, kernels.PadChannels{Rows: 101, C: 3, CPad: 8, Type: typ},
-			pool, wide, kernels.SGD{N: n, Copy: typ})
+			pool, wide, kernels.Optimizer{N: n, Copy: typ})
 	}
 	for _, op := range ops {
 		r := rand.New(rand.NewPCG(7, 8))

@@ -118,7 +118,7 @@ func (c run) train(t *testing.T) (out ran) {
 	dev := &meter{Device: d}
 	cfg := engine.Config{
 		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: noise{c.samples}, Transform: transform.CIFARTrain(),
-		Steps: c.steps, Schedule: m.DefaultSchedule(c.batch), Knobs: k,
+		Steps: c.steps, Recipe: m.Recipe(c.batch), Knobs: k,
 	}
 	if c.tune {
 		cfg.TuneLimit = 1 << 40

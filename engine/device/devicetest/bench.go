@@ -32,7 +32,7 @@ func benchmarks(t kernels.Type) []kernels.Op {
 		kernels.AvgPool{N: Batch, H: 4, W: 4, C: 512, Type: t},
 		kernels.Linear{N: Batch, In: 512, Out: 10, Type: t},
 		kernels.LinearBackward{Linear: kernels.Linear{N: Batch, In: 512, Out: 10, Type: t}},
-		kernels.SGD{N: 11_173_962, Copy: t})
+		kernels.Optimizer{N: 11_173_962, Copy: t})
 }
 
 func describe(op kernels.Op) string {

@@ -264,7 +264,13 @@ func fill(rng *rand.Rand, a kernels.Arg, b []byte) {
 	case "hyper":
 		v[kernels.HyperLR], v[kernels.HyperMomentum], v[kernels.HyperWeightDecay] = 0.1, 0.9, 5e-4
 		v[kernels.HyperLossScale], v[kernels.HyperSkip], v[kernels.HyperGrowth] = 8, 0, 3
-		v[kernels.HyperGradScale], v[7] = 4, 0 // as after a step that doubled the loss scale
+		v[kernels.HyperGradScale] = 4 // as after a step that doubled the loss scale
+		v[kernels.HyperStep], v[kernels.HyperFilled1], v[kernels.HyperFilled2] = 3, 1-0.9*0.9*0.9, 1-0.99*0.99*0.99
+		v[kernels.HyperBatches], v[kernels.HyperFresh], v[kernels.HyperEps], v[kernels.HyperLRDecay] = 2, 0.01, 1e-3, 0.01
+	case "sum", "square_avg", "acc_delta", "exp_avg_sq": // squares
+		for i := range v {
+			v[i] *= v[i]
+		}
 	}
 	kernels.Store(b, a.Type, v)
 }

@@ -34,6 +34,7 @@ var contract = []struct {
 	{"free in use", true, freeInUse},
 	{"programs on two streams", true, twoStreams},
 	{"loss scale", true, lossScale},
+	{"optimizers follow PyTorch", true, optimizers},
 	{"prepare errors", false, prepareErrors},
 	{"bad handles", false, badHandles},
 	{"time ops", false, timeOps},

@@ -21,7 +21,7 @@ func lossScale(r *rig) {
 		host := Case{Op: xent, Fill: labels(c)}.inputs(xent.Args())
 		hyper := kernels.Floats(host[4])
 		clear(hyper)
-		hyper[kernels.HyperLR], hyper[kernels.HyperLossScale] = lr, 1
+		hyper[kernels.HyperLR], hyper[kernels.HyperLossScale], hyper[kernels.HyperBatches] = lr, 1, 1
 		plain := make([]float32, n*c) // the gradient itself
 		xent.Ref(kernels.Floats(host[0]), kernels.Ints(host[1]), make([]float32, 2), plain, hyper)
 
@@ -40,7 +40,7 @@ func lossScale(r *rig) {
 		w, m, dlogits := r.alloc(4*n*c), r.alloc(4*n*c), bufs[3]
 		r.put(w, floatBytes(want))
 		r.put(m, make([]byte, 4*n*c))
-		sgd := device.Launch{Op: kernels.SGD{N: n * c, Copy: half}, Bufs: []device.Buffer{w, dlogits, m, bufs[4]}}
+		sgd := device.Launch{Op: kernels.Optimizer{N: n * c, Copy: half}, Bufs: []device.Buffer{w, dlogits, m, bufs[4]}}
 		if half != kernels.F32 {
 			sgd.Bufs = append(sgd.Bufs, r.alloc(half.Size()*n*c))
 		}

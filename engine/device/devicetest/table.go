@@ -67,7 +67,9 @@ func Cases() []Case {
 			add(Case{Name: name("add/relu"), Op: kernels.Add{N: n, Type: t, ReLU: true}})
 			add(Case{Name: name("dropout"), Op: kernels.Dropout{N: n, Rate: 0.2, Layer: n % 3, Type: t}, Fill: noise(1)})
 			add(Case{Name: name("cast"), Op: kernels.Cast{N: n, Type: t}})
-			add(Case{Name: name("sgd"), Op: kernels.SGD{N: n, Copy: t}})
+			for _, rule := range kernels.Rules() {
+				add(Case{Name: name(rule.String()), Op: kernels.Optimizer{Rule: rule, N: n, Exempt: n / 12 * 4, Copy: t}})
+			}
 		}
 		add(Case{Name: name("relu_backward/in place"), Op: kernels.ReLUBackward{N: 999, Type: t}, Alias: map[int]int{2: 0}})
 		add(Case{Name: name("dropout/in place"), Op: kernels.Dropout{N: 999, Rate: 0.5, Type: t}, Fill: noise(1), Alias: map[int]int{2: 0}})
@@ -104,9 +106,11 @@ func Cases() []Case {
 	add(Case{Name: "scale_check/grow", Op: kernels.ScaleCheck{N: 100}, Fill: func(_ *rand.Rand, bufs [][]byte) {
 		kernels.Floats(bufs[1])[kernels.HyperGrowth] = kernels.GrowthInterval - 1
 	}})
-	add(Case{Name: "sgd/skip", Op: kernels.SGD{N: 500}, Fill: func(_ *rand.Rand, bufs [][]byte) {
-		kernels.Floats(bufs[3])[kernels.HyperSkip] = 1
-	}})
+	for _, rule := range kernels.Rules() {
+		add(Case{Name: rule.String() + "/skip", Op: kernels.Optimizer{Rule: rule, N: 500}, Fill: func(_ *rand.Rand, bufs [][]byte) {
+			kernels.Floats(bufs[2+len(rule.Slots())])[kernels.HyperSkip] = 1
+		}})
+	}
 	return cs
 }
 
