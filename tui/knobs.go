@@ -183,14 +183,13 @@ func (k *knobs) stage(name, value, inForce string) {
 	k.staged[name] = value
 }
 
-// step stages the selected knob d steps on; size is 1, or more for the bigger
-// steps of shift and ctrl.
-func (k *knobs) step(d, size int, inForce string) {
-	s := k.selected()
-	if s == nil {
-		return
-	}
-	k.stage(s.Name, stepped(s, k.target(s.Name, inForce), d, size), inForce)
+// step stages a knob d steps on, size is 1, or more for the bigger steps of shift and ctrl.
+// It reports false where there is no value further on.
+func (k *knobs) step(s *trace.KnobSpec, d, size int, inForce string) bool {
+	from := k.target(s.Name, inForce)
+	to := stepped(s, from, d, size)
+	k.stage(s.Name, to, inForce)
+	return !sameValue(from, to)
 }
 
 // changes are the staged values in the panel's order.
@@ -223,7 +222,9 @@ func (m *Model) stageStep(key string) tea.Cmd {
 	}
 	if s := m.knobs.selected(); s != nil {
 		d, far := direction(key)
-		m.knobs.step(d, [...]int{strideOne: 1, strideShift: 4, strideCtrl: 16}[far], m.inForce(s.Name))
+		if !m.knobs.step(s, d, [...]int{strideOne: 1, strideShift: 4, strideCtrl: 16}[far], m.inForce(s.Name)) {
+			m.say("info", s.Name+" takes "+knob.Range(s)+", and nothing beyond")
+		}
 	}
 	return nil
 }

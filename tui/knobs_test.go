@@ -52,6 +52,16 @@ func TestKnobStates(t *testing.T) {
 	s.mustShow("nothing to undo")
 }
 
+// TestKnobsEnd: a key that can change nothing says why.
+func TestKnobsEnd(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("shift+left")
+	s.mustHide("nothing beyond")
+	s.press("left")
+	s.mustShow("num_workers takes 0 to 64, and nothing beyond", "1 staged")
+}
+
 // TestChangeRefusedLater: the engine took the change and could not put it in
 // force; the row goes back, and the same value can be asked for again.
 func TestChangeRefusedLater(t *testing.T) {
