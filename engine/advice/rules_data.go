@@ -143,7 +143,7 @@ func (s *situation) slowestWorker() (worker trace.TrackID, its, others float64) 
 }
 
 // slowSamples is for samples that are far slower than others each time that they are
-// loaded, so that it is they and not the host.
+// loaded, so that it is they and not the host: what they waited for a core does not count.
 func slowSamples(s *situation) (f Finding, ok bool) {
 	w := s.snap.Worst
 	const few = 50 // batches, to know what is usual
@@ -157,7 +157,7 @@ func slowSamples(s *situation) (f Finding, ok bool) {
 	n := 0
 	for i := range b.Samples {
 		r := &b.Samples[i]
-		if r.Seen < 2 || r.Took < farSlowerSample*usual || r.Starved == 0 {
+		if r.Seen < 2 || r.Took-r.Split.Waiting < farSlowerSample*usual || r.Starved == 0 {
 			continue
 		}
 		if worst == nil {

@@ -17,6 +17,7 @@ var dataCases = []ruleCase{
 	{"slow worker", false, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=16", together(builtBy(1), gauges(50, 1, 1), after("num_workers", "2", "4", 1)), "", "alike in cost"},
 	{"slow samples", true, nil, "num_workers=4", slowest(1234, 1234, 1234), "", "1 sample is each time far slower than others: sample 1,234 takes 60.0 ms in decode, where the slowest of a batch usually takes 2.00 ms"},
 	{"slow samples", false, nil, "num_workers=4", slowest(1234, 1235, 1236), "", "the loader keeps up"},
+	{"slow samples", false, nil, "num_workers=4", func(s *trace.Snapshot) { slowest(1234, 1234, 1234)(s); starve(s) }, "", "the loader keeps up"},
 }
 
 // passes are epochs of n steps that are alike.
@@ -58,6 +59,15 @@ func slowest(samples ...int32) func(*trace.Snapshot) {
 				st.Built.Slowest.Sample, st.Built.Slowest.Took = samples[i/20], 60e6
 				st.Busy, st.Stall[trace.CauseDecode] = st.Busy-40, 40
 			}
+		}
+	}
+}
+
+// starve makes what is slow a wait for a core.
+func starve(s *trace.Snapshot) {
+	for i := range s.Recent {
+		if p := &s.Recent[i].Built.Slowest; p.Took > 10e6 {
+			p.Split = trace.Split{Core: 2e6, Waiting: p.Took - 2e6}
 		}
 	}
 }

@@ -21,6 +21,9 @@ func (m *Model) Feed() string {
 	if n := need - now; n > 0 && m.base.data > dataError {
 		return fmt.Sprintf("yes, with about %s more: %s", figures.Counted(n, "worker", "workers"), c.balance())
 	}
+	if max(c.Copy, c.Host(c.Cores.Left()), m.stored()) > c.Device {
+		return "just: " + c.balance()
+	}
 	return "yes: " + c.balance()
 }
 
