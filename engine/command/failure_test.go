@@ -78,7 +78,7 @@ func TestFailures(t *testing.T) {
 		{"a flag", "set", "--wrokers", "gpustall run --help", 2, []string{"run", "--wrokers", "2"}},
 		{"a short flag", "set", "-w", "gpustall run --help", 2, []string{"run", "-w"}},
 		{"a flag without its value", "set", "--epochs", "gpustall run --help", 2, []string{"run", "--epochs"}},
-		{"a model", "set", `--model "vgg"`, "choose cnn or resnet18", 2, []string{"run", "--model", "vgg"}},
+		{"a model", "set", `model="vgg"`, "choose cnn, resnet18", 2, []string{"run", "--model", "vgg"}},
 		{"negative epochs", "set", "--epochs -1", "choose 0 (no limit) or more", 2, []string{"run", "--epochs", "-1"}},
 		{"an interval", "set", "--interval 1e+300", "0.05 to 3600", 2, []string{"run", "--interval", "1e300"}},
 		{"a learning rate", "set", "--lr NaN", "0 for the default", 2, []string{"run", "--lr", "NaN"}},

@@ -262,7 +262,11 @@ func (s summary) text() string {
 			figures.Rate(float64(s.SamplesPerSecond)), figures.Prose.Percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
 	}
 	if s.Steps > 0 && !math.IsNaN(float64(s.Top1)) { // the screen's loss is the last step's
-		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", figures.Prose.Percent(float64(s.Top1)), s.EpochTimes[len(s.EpochTimes)-1].Epoch+1)
+		epoch := s.Epochs
+		if n := len(s.EpochTimes); n > 0 { // of a run that went on it is a later one than the run had
+			epoch = int(s.EpochTimes[n-1].Epoch) + 1
+		}
+		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", figures.Prose.Percent(float64(s.Top1)), epoch)
 	}
 	b.WriteByte('\n')
 	if s.Diverged != nil {
