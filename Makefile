@@ -35,7 +35,7 @@ all: bin/gpustall
 
 .PHONY: bin/gpustall
 bin/gpustall: $(BUILD)/libcuda.a
-	$(CUDA_ENV) $(GO) build -tags cuda -ldflags '$(LDFLAGS)' -o $@ .
+	$(CUDA_ENV) $(GO) build -tags cuda -ldflags '-s -w $(LDFLAGS)' -o $@ .
 
 $(BUILD)/libcuda.a: $(SHIM_FILES) | $(BUILD)
 	gcc -O2 -fPIC -std=gnu11 -Wall -I$(SHIM) -c $(SHIM)/shim.c -o $(BUILD)/shim.o

@@ -1,0 +1,216 @@
+package source
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"dev.gpustall/engine/fault"
+)
+
+// Cache keeps blocks of objects in a folder of this machine, with a checksum each, up to so
+// many bytes; then those go that were used longest ago. What is kept outlives the run, and
+// is of one version of its object. Where a block cannot be written, nothing more is kept
+// (Files.Trouble), and the run goes on.
+type Cache struct {
+	dir  string
+	most int64
+
+	mu    sync.Mutex
+	files map[string]*list.Element // of *kept, by name
+	order list.List                // the one used last is in front
+	bytes int64
+	ended error // why it is no more
+}
+
+type kept struct {
+	name  string
+	bytes int64
+}
+
+const (
+	cacheExt   = ".block"
+	cacheTmp   = ".tmp-*"
+	mendCache  = "name another --cache-dir, or none"
+	cacheExtra = 4 // bytes of the checksum
+)
+
+// MinCache is the smallest cache: a block for each of many shards that are read at a time.
+const MinCache = 64 << 20
+
+// NewCache opens the cache in a folder, which it makes. What earlier runs left there counts.
+func NewCache(dir string, most int64) (*Cache, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fault.File(err, "open the cache in", dir, mendCache)
+	}
+	c := &Cache{dir: dir, most: most, files: map[string]*list.Element{}}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fault.File(err, "open the cache in", dir, mendCache)
+	}
+	type old struct {
+		kept
+		used int64
+	}
+	var before []old
+	for _, e := range entries {
+		st, err := e.Info()
+		if err != nil || !st.Mode().IsRegular() {
+			continue
+		}
+		if left, _ := filepath.Match(cacheTmp, e.Name()); left {
+			_ = os.Remove(filepath.Join(dir, e.Name())) // of a run that was killed
+		} else if strings.HasSuffix(e.Name(), cacheExt) {
+			before = append(before, old{kept{e.Name(), st.Size()}, st.ModTime().UnixNano()})
+		}
+	}
+	slices.SortFunc(before, func(a, b old) int { return int(max(-1, min(1, a.used-b.used))) })
+	for i := range before {
+		c.add(before[i].kept)
+	}
+	c.trim()
+	return c, nil
+}
+
+// add is called with mu held, or before the cache is anybody's.
+func (c *Cache) add(k kept) {
+	if e := c.files[k.name]; e != nil {
+		c.drop(e)
+	}
+	c.files[k.name] = c.order.PushFront(&k)
+	c.bytes += k.bytes
+}
+
+func (c *Cache) drop(e *list.Element) {
+	k := e.Value.(*kept) //nolint:forcetypeassert // nothing else is in the list
+	c.order.Remove(e)
+	delete(c.files, k.name)
+	c.bytes -= k.bytes
+}
+
+// trim makes the cache as small as it is to be.
+func (c *Cache) trim() {
+	for c.bytes > c.most {
+		e := c.order.Back()
+		_ = os.Remove(filepath.Join(c.dir, e.Value.(*kept).name)) //nolint:forcetypeassert // as above
+		c.drop(e)
+	}
+}
+
+// Bytes is how much is kept.
+func (c *Cache) Bytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// get fills b with a block, if it is kept and whole.
+func (c *Cache) get(name string, b []byte) bool {
+	c.mu.Lock()
+	e := c.files[name]
+	if e != nil {
+		c.order.MoveToFront(e)
+	}
+	c.mu.Unlock()
+	if e == nil {
+		return false
+	}
+	read, err := os.ReadFile(filepath.Join(c.dir, name))
+	if err == nil && len(read) == len(b)+cacheExtra && binary.LittleEndian.Uint32(read[len(b):]) == crc32.Checksum(read[:len(b)], castagnoli) {
+		copy(b, read)
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.files[name] == e {
+		_ = os.Remove(filepath.Join(c.dir, name)) // damaged, or gone
+		c.drop(e)
+	}
+	return false
+}
+
+// put keeps a block.
+func (c *Cache) put(name string, b []byte) {
+	c.mu.Lock()
+	ended := c.ended
+	c.mu.Unlock()
+	if ended != nil {
+		return
+	}
+	f, err := os.CreateTemp(c.dir, cacheTmp)
+	if err == nil {
+		_, err = f.Write(b)
+		if err == nil {
+			_, err = f.Write(binary.LittleEndian.AppendUint32(nil, crc32.Checksum(b, castagnoli)))
+		}
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = os.Rename(f.Name(), filepath.Join(c.dir, name))
+		}
+		if err != nil {
+			_ = os.Remove(f.Name()) // nothing more can be done
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.add(kept{name, int64(len(b) + cacheExtra)})
+		c.trim()
+		return
+	}
+	c.ended = cmp.Or(c.ended, err)
+}
+
+// trouble says why nothing more is kept, once that is so.
+func (c *Cache) trouble() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended == nil {
+		return ""
+	}
+	return fmt.Sprintf("nothing more is kept in the cache %s: %v; the run goes on and reads from the store", fault.Path(c.dir), c.ended)
+}
+
+// cached is fetch through the cache, by whole blocks, for an object whose version is known.
+func (o *object) cached(ctx context.Context, p []byte, off int64, waited *int64) error {
+	cache := o.b.files.options.Cache
+	of := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", o.at, o.entry.Version, o.entry.Size))
+	for len(p) > 0 {
+		i := off / Block
+		start, end := i*Block, min((i+1)*Block, o.entry.Size)
+		b := p
+		whole := off == start && int64(len(p)) >= end-start
+		if whole {
+			b = p[:end-start]
+		} else {
+			b = make([]byte, end-start)
+		}
+		name := fmt.Sprintf("%s-%d%s", hex.EncodeToString(of[:16]), i, cacheExt)
+		if cache.get(name, b) {
+			o.b.files.counts.cached.Add(int64(len(b)))
+		} else {
+			if err := o.fetch(ctx, b, start, waited); err != nil {
+				return err
+			}
+			cache.put(name, b)
+		}
+		n := len(b)
+		if !whole {
+			n = copy(p, b[off-start:])
+		}
+		p, off = p[n:], off+int64(n)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"dev.gpustall/engine/fault"
+)
+
+// Retry says how often a request is made, and how long its answer may take.
+type Retry struct {
+	Attempts int           // in all; 0 is 10
+	First    time.Duration // the pause after the first; 0 is 100 ms. It doubles each time, up to 5 s
+	Silence  time.Duration // without an answer, or without a byte of it; 0 is 20 s
+}
+
+const maxPause = 5 * time.Second
+
+func (r Retry) attempts() int {
+	if r.Attempts > 0 {
+		return r.Attempts
+	}
+	return 10 // with the pauses, 13 to 26 s without a store: a restart or a failover
+}
+
+// pause is how long to wait after so many attempts: half of it by chance, so that workers
+// that failed together do not come back together.
+func (r Retry) pause(attempt int) time.Duration {
+	d := r.First
+	if d <= 0 {
+		d = 100 * time.Millisecond
+	}
+	d = min(d<<min(attempt, 16), maxPause)
+	return d/2 + rand.N(d/2+1)
+}
+
+func (r Retry) silence() time.Duration {
+	if r.Silence > 0 {
+		return r.Silence
+	}
+	return 20 * time.Second
+}
+
+// newClient is what requests go through: without a retry of its own, with as many
+// connections as there are requests.
+func newClient(r Retry, n *counts) *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 256
+	t.DisableCompression = true // bytes are wanted as they are stored
+	t.ResponseHeaderTimeout = r.silence()
+	t.DialContext = (&net.Dialer{Timeout: r.silence(), KeepAlive: 30 * time.Second}).DialContext
+	return &http.Client{Transport: &counted{t, n}}
+}
+
+// counted counts what http.Transport makes again by itself: requests on a connection that
+// turns out to be closed.
+type counted struct {
+	*http.Transport
+	n *counts
+}
+
+func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	connections := 0
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if connections++; connections > 1 {
+			c.n.requests.Add(1)
+			c.n.retries.Add(1)
+		}
+	}}
+	return c.Transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+}
+
+// Failure is what a store answered.
+type failure struct {
+	status  int
+	code    string // the service's word for it
+	message string
+}
+
+func (f *failure) Error() string {
+	s := fmt.Sprintf("the store answered %d", f.status)
+	if f.code != "" {
+		s += " " + f.code
+	}
+	if f.message != "" {
+		s += " (" + f.message + ")"
+	}
+	return s
+}
+
+// Is makes errors.Is know what others have for it.
+func (f *failure) Is(target error) bool {
+	switch f.status {
+	case http.StatusNotFound:
+		return target == fs.ErrNotExist
+	case http.StatusForbidden, http.StatusUnauthorized:
+		return target == fs.ErrPermission
+	case http.StatusPreconditionFailed:
+		return target == ErrChanged
+	}
+	return false
+}
+
+// ErrChanged is wrapped by the error of reading an object that is another one than it was.
+var ErrChanged = errors.New("it has changed since the run began")
+
+// errSilent is a body of which nothing comes for too long.
+var errSilent = errors.New("the store sends nothing more")
+
+// passing reports whether an error may be gone when the request is made again: what was no
+// answer, and those answers that say so.
+func passing(err error) bool {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.status == http.StatusRequestTimeout || f.status == http.StatusTooManyRequests || f.status >= 500 && f.status != http.StatusNotImplemented
+	}
+	var known *fault.Error
+	return !errors.As(err, &known) && !errors.Is(err, ErrChanged)
+}
+
+// counts are what was asked of stores, and what came.
+type counts struct {
+	requests, retries, read, written, cached atomic.Int64
+}
+
+// Counts is what was asked of stores so far.
+type Counts struct {
+	Requests int64 // attempts included
+	Retries  int64 // requests that were made again
+	Read     int64 // bytes that came from stores
+	Written  int64 // bytes that went there
+	Cached   int64 // bytes that came from the cache instead
+}
+
+// Counts returns them.
+func (f *Files) Counts() Counts {
+	if f == nil {
+		return Counts{}
+	}
+	c := &f.counts
+	return Counts{c.requests.Load(), c.retries.Load(), c.read.Load(), c.written.Load(), c.cached.Load()}
+}
+
+// retry makes a request until it succeeds, its error is there to stay, or it was made as
+// often as Options say. A request that got anywhere says so: its count begins anew.
+func (b *bucket) retry(ctx context.Context, op string, a address, request func(ctx context.Context) (further bool, err error)) error {
+	r := b.files.options.Retry
+	for attempt := 1; ; attempt++ {
+		b.files.counts.requests.Add(1)
+		further, err := request(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if further {
+			attempt = 1
+		}
+		if !passing(err) {
+			return blame(err, op, a.String())
+		}
+		if attempt >= r.attempts() {
+			return given(fmt.Sprintf(", %d times in a row", attempt), err, op, a.String())
+		}
+		b.files.counts.retries.Add(1)
+		t := time.NewTimer(r.pause(attempt - 1))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// plain is an error without the address of the request, in which a signature may be.
+func plain(err error) error {
+	if e, ok := errors.AsType[*failure](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s: %w", e.Op, e.Err)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errShort
+	}
+	return err
+}
+
+var errShort = fmt.Errorf("the connection was closed before the answer was whole: %w", io.ErrUnexpectedEOF)
+
+// blame is a store's error as others are told.
+func blame(err error, op, where string) error { return given("", err, op, where) }
+
+// given is blame with something behind the reason.
+func given(behind string, err error, op, where string) error {
+	if e, ok := fault.As(err); ok && e.Reason != "" {
+		if e.Object != "" {
+			return err
+		}
+		return fault.New(op, where, e.Reason, e.Mend).Because(err)
+	}
+	err = plain(err)
+	mend := "check the network and the store; the knob timeout and on_error=skip say what a run does about it"
+	reason := err.Error()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		reason, mend = "there is no such object or bucket", "check the address, and the account or region that it is in"
+	case errors.Is(err, fs.ErrPermission):
+		mend = "check the credentials and what they may do, with the service's own tool"
+	case errors.Is(err, ErrChanged):
+		reason, mend = ErrChanged.Error(), "start again"
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		mend = ""
+	}
+	return fault.New(op, where, reason+behind, mend).Because(err)
+}

@@ -1,0 +1,288 @@
+package source_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"dev.gpustall/loader/source"
+	"dev.gpustall/loader/source/sourcetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// quick is a patience for tests.
+var quick = source.Retry{Attempts: 6, First: time.Millisecond, Silence: 300 * time.Millisecond}
+
+func files(t *testing.T, o source.Options) *source.Files {
+	t.Helper()
+	if o.Retry == (source.Retry{}) {
+		o.Retry = quick
+	}
+	f := source.New(o)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func noise(n int) []byte {
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// TestStores: the same calls do the same with a folder of this machine and with a store.
+func TestStores(t *testing.T) {
+	sourcetest.NewS3(t)
+	dir := t.TempDir()
+	for _, root := range []string{dir, "file://" + dir, "s3://" + sourcetest.Bucket + "/some where"} {
+		t.Run(root[:3], func(t *testing.T) { exercise(t, files(t, source.Options{}), root) })
+	}
+}
+
+func exercise(t *testing.T, f *source.Files, root string) {
+	ctx := t.Context()
+	small, large := noise(1000), noise(19<<20) // of three parts, and ten blocks
+	for _, put := range []struct {
+		name string
+		b    []byte
+	}{{"a/small", small}, {"a/b/large", large}, {"c", nil}} {
+		p := source.Join(root, put.name)
+		folder, _ := source.Split(p)
+		if err := errors.Join(f.MkdirAll(folder), f.WriteAll(ctx, p, put.b)); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := f.Stat(ctx, p); err != nil || e.Dir || e.Size != int64(len(put.b)) {
+			t.Errorf("%s is %+v, %v", p, e, err)
+		}
+	}
+	list, err := f.List(ctx, source.Join(root, "a"))
+	if err != nil || len(list) != 2 || list[0].Name != "b" || !list[0].Dir || list[1].Name != "small" || list[1].Dir {
+		t.Errorf("a holds %+v, %v", list, err)
+	}
+	if !f.IsDir(ctx, source.Join(root, "a/b")) || f.IsDir(ctx, source.Join(root, "a/none")) {
+		t.Error("what is a folder is not known")
+	}
+	p := source.Join(root, "a/b/large")
+	file, err := f.Open(ctx, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	part := make([]byte, 70_000)
+	for _, at := range []int64{0, source.Block - 1000, int64(len(large) - 70_000)} {
+		if n, _, err := file.ReadAt(ctx, part, at); n != len(part) || err != nil || !bytes.Equal(part, large[at:at+70_000]) {
+			t.Errorf("at %d: %d bytes, %v", at, n, err)
+		}
+	}
+	if n, _, err := file.ReadAt(ctx, part, int64(len(large)-10)); n != 10 || !errors.Is(err, io.EOF) {
+		t.Errorf("beyond the end: %d bytes, %v", n, err)
+	}
+	for _, depth := range []int{0, 1, 5} {
+		s := file.Stream(ctx, 100)
+		s.Ahead(depth)
+		got, err := io.ReadAll(io.LimitReader(s, 5000))
+		err = errors.Join(err, s.Skip(source.Block+17), s.Skip(3))
+		rest, err2 := io.ReadAll(s)
+		if err = errors.Join(err, err2, s.Close()); err != nil || !bytes.Equal(append(got, rest...), append(large[100:5100:5100], large[5120+source.Block:]...)) {
+			t.Errorf("the stream brought other bytes, %v", err)
+		}
+	}
+	if err := errors.Join(f.Remove(ctx, p), f.Remove(ctx, p)); err != nil {
+		t.Error(err)
+	}
+	for _, op := range []func(string) error{
+		func(p string) error { _, err := f.Stat(ctx, p); return err },
+		func(p string) error { _, err := f.Open(ctx, p); return err },
+	} {
+		if err := op(p); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("of what was removed: %v", err)
+		}
+	}
+}
+
+// TestFaults: whatever a store does for a while, the bytes are right, and each request that
+// was made again is counted.
+func TestFaults(t *testing.T) {
+	s := sourcetest.NewS3(t)
+	f := files(t, source.Options{})
+	p, want := "s3://"+sourcetest.Bucket+"/x", noise(5*source.Block+123)
+	if err := f.WriteAll(t.Context(), p, want); err != nil {
+		t.Fatal(err)
+	}
+	for name, fault := range map[string]sourcetest.Fault{
+		"503": sourcetest.Busy, "reset": sourcetest.Reset, "truncated": sourcetest.Truncated, "silent": sourcetest.Silent,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, failedBefore := s.Requests()
+			before := f.Counts()
+			s.Inject(func(n int, _ *http.Request) (sourcetest.Fault, time.Duration) {
+				if n%3 == 1 {
+					return fault, time.Millisecond
+				}
+				return sourcetest.None, 0
+			})
+			file, err := f.Open(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stream := file.Stream(t.Context(), 0)
+			stream.Ahead(3)
+			got, err := io.ReadAll(stream)
+			if err = errors.Join(err, stream.Close()); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%d of %d bytes, %v", len(got), len(want), err)
+			}
+			s.Inject(nil)
+			_, failed := s.Requests()
+			// A HEAD has no body that could break off.
+			if retries := f.Counts().Retries - before.Retries; retries == 0 || int(retries) > failed-failedBefore || int(retries) < failed-failedBefore-1 {
+				t.Errorf("%d requests failed, %d retries were counted", failed-failedBefore, retries)
+			}
+		})
+	}
+	t.Run("for good", func(t *testing.T) {
+		s.Inject(func(int, *http.Request) (sourcetest.Fault, time.Duration) { return sourcetest.Busy, 0 })
+		defer s.Inject(nil)
+		_, err := f.Open(t.Context(), p)
+		for _, want := range []string{"open s3://bucket/x: ", "503", "6 times", "; "} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v does not say %q", err, want)
+			}
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		s.Stop()
+		defer s.Start(t)
+		patient := files(t, source.Options{Retry: source.Retry{First: time.Hour}})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := patient.Open(ctx, p); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestChanged: what is read of an object is of one version.
+func TestChanged(t *testing.T) {
+	sourcetest.NewS3(t)
+	f := files(t, source.Options{})
+	p := "s3://" + sourcetest.Bucket + "/x"
+	if err := f.WriteAll(t.Context(), p, noise(100)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := f.Open(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WriteAll(t.Context(), p, noise(101)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := file.ReadAt(t.Context(), make([]byte, 10), 0); !errors.Is(err, source.ErrChanged) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWaited: a slow answer is a wait for the first byte, of who reads and of who reads
+// ahead of it; bytes that are there already are none.
+func TestWaited(t *testing.T) {
+	s := sourcetest.NewS3(t)
+	f := files(t, source.Options{})
+	p := "s3://" + sourcetest.Bucket + "/x"
+	if err := f.WriteAll(t.Context(), p, noise(2*source.Block)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := f.Open(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const late = 60 * time.Millisecond
+	s.Inject(func(int, *http.Request) (sourcetest.Fault, time.Duration) { return sourcetest.None, late })
+	_, waited, err := file.ReadAt(t.Context(), make([]byte, 10), 0)
+	if err != nil || waited < int64(late) {
+		t.Errorf("waited %v, %v", time.Duration(waited), err)
+	}
+	stream := file.Stream(t.Context(), 0)
+	defer stream.Close()
+	one := make([]byte, 1)
+	if _, err := stream.Read(one); err != nil || stream.Waited() < int64(late)*9/10 {
+		t.Errorf("waited %v, %v", time.Duration(stream.Waited()), err)
+	}
+	before := stream.Waited()
+	if _, err := io.CopyN(io.Discard, stream, 1000); err != nil || stream.Waited() != before {
+		t.Errorf("waited %v for bytes that were there, %v", time.Duration(stream.Waited()-before), err)
+	}
+}
+
+// TestCache: what is kept is asked of nobody, is bounded, and is of one version; a folder
+// that nothing can be written to any more ends the cache, and nothing else.
+func TestCache(t *testing.T) {
+	s := sourcetest.NewS3(t)
+	dir := filepath.Join(t.TempDir(), "cache")
+	open := func(most int64) (*source.Files, *source.Cache) {
+		c, err := source.NewCache(dir, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files(t, source.Options{Cache: c}), c
+	}
+	p, want := "s3://"+sourcetest.Bucket+"/x", noise(3*source.Block+7)
+	read := func(f *source.Files) (requests int) {
+		t.Helper()
+		s.Inject(nil)
+		file, err := f.Open(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(want))
+		if _, _, err := file.ReadAt(t.Context(), got, 0); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("other bytes, %v", err)
+		}
+		n, _ := s.Requests()
+		return n
+	}
+	f, _ := open(source.MinCache)
+	if err := f.WriteAll(t.Context(), p, want); err != nil {
+		t.Fatal(err)
+	}
+	if first, again := read(f), read(f); first != 5 || again != 1 {
+		t.Errorf("%d requests, then %d", first, again)
+	}
+	if f, _ := open(source.MinCache); read(f) != 1 {
+		t.Error("the next run does not know what is kept")
+	}
+	want = noise(3*source.Block + 8)
+	if err := f.WriteAll(t.Context(), p, want); err != nil {
+		t.Fatal(err)
+	}
+	if n := read(f); n != 5 {
+		t.Errorf("%d requests for another version", n)
+	}
+	const little = 2*source.Block + 100
+	small, c := open(little)
+	f = small
+	if c.Bytes() > little {
+		t.Errorf("%d bytes are kept of %d", c.Bytes(), little)
+	}
+	if read(f); c.Bytes() > little {
+		t.Errorf("%d bytes are kept of %d", c.Bytes(), little)
+	}
+	spoil(t, dir)
+	if why := f.Trouble(); why != "" {
+		t.Error(why)
+	}
+	if read(f); !strings.Contains(f.Trouble(), "the run goes on") {
+		t.Errorf("trouble %q", f.Trouble())
+	}
+}

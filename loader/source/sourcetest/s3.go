@@ -1,0 +1,182 @@
+// Package sourcetest starts object stores for tests, and has them fail.
+package sourcetest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+)
+
+// Bucket is the one that a server has.
+const Bucket = "bucket"
+
+// Fault is what becomes of a request.
+type Fault int
+
+// Faults.
+const (
+	None      Fault = iota
+	Busy            // 503 SlowDown
+	Reset           // the connection is cut before an answer
+	Truncated       // the body ends in the middle
+	Silent          // the body stops in the middle, until the client goes
+)
+
+// Server is a store on this machine: real HTTP, in memory.
+type Server struct {
+	// Before is asked of each request, and says what becomes of it and after which pause.
+	// It may be nil, and is set with Inject.
+	before  func(n int, r *http.Request) (Fault, time.Duration)
+	handler http.Handler
+	addr    string
+
+	mu     sync.Mutex
+	n      int
+	http   *httptest.Server
+	failed int
+}
+
+// NewS3 starts an S3 server with an empty bucket, and has the environment of the test name
+// it and its credentials.
+func NewS3(t testing.TB) *Server {
+	t.Helper()
+	backend := s3mem.New()
+	if err := backend.CreateBucket(Bucket); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{handler: gofakes3.New(backend).Server()}
+	s.Start(t)
+	t.Cleanup(s.Stop)
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": "http://" + s.addr, "AWS_ACCESS_KEY_ID": "key-of-the-test", "AWS_SECRET_ACCESS_KEY": Secret,
+		"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/nonexistent",
+		"AWS_SHARED_CREDENTIALS_FILE": "/nonexistent", "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
+	} {
+		t.Setenv(name, value)
+	}
+	return s
+}
+
+// Secret is what no output may show.
+const Secret = "secret-of-the-test"
+
+// Start starts the server, where it was before if it was.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	var c net.ListenConfig
+	addr := s.addr
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	l, err := c.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	h := &httptest.Server{Listener: l, Config: &http.Server{
+		Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+	}}
+	h.Start()
+	s.mu.Lock()
+	s.http = h
+	s.mu.Unlock()
+}
+
+// Stop cuts all connections and takes no more.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	h := s.http
+	s.http = nil
+	s.mu.Unlock()
+	if h != nil {
+		h.CloseClientConnections()
+		h.Close()
+	}
+}
+
+// Inject sets what becomes of requests, counted from 1, from now on; nil is nothing.
+func (s *Server) Inject(before func(n int, r *http.Request) (Fault, time.Duration)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before, s.n = before, 0
+}
+
+// Requests is how many came since Inject, and Failed how many of them were made to fail.
+func (s *Server) Requests() (all, failed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n, s.failed
+}
+
+// ServeHTTP answers as the store does, or fails.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.n++
+	n, before := s.n, s.before
+	s.mu.Unlock()
+	var fault Fault
+	var pause time.Duration
+	if before != nil {
+		fault, pause = before(n, r)
+	}
+	if fault != None {
+		s.mu.Lock()
+		s.failed++
+		s.mu.Unlock()
+	}
+	select {
+	case <-time.After(pause):
+	case <-r.Context().Done():
+		return
+	}
+	switch fault {
+	case Busy:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte("<?xml version=\"1.0\"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"))
+	case Reset:
+		panic(http.ErrAbortHandler)
+	case Truncated, Silent:
+		half := &half{ResponseWriter: w, r: r, silent: fault == Silent}
+		s.handler.ServeHTTP(half, r)
+		if half.cut {
+			panic(http.ErrAbortHandler)
+		}
+	default:
+		s.handler.ServeHTTP(w, r)
+	}
+}
+
+// half lets half of a body's first piece through.
+type half struct {
+	http.ResponseWriter
+	r      *http.Request
+	silent bool
+	cut    bool
+}
+
+var errCut = errors.New("cut")
+
+func (h *half) Write(p []byte) (int, error) {
+	if h.cut {
+		return 0, errCut
+	}
+	h.cut = true
+	n, err := h.ResponseWriter.Write(p[:len(p)/2])
+	if f, ok := h.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+	if h.silent {
+		<-h.r.Context().Done()
+	}
+	return n, errors.Join(err, errCut)
+}
