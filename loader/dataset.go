@@ -87,11 +87,16 @@ type Sample struct {
 	Index   int
 	Epoch   int32
 	Label   int32
+	Ahead   int // requests that Read may have under way beyond the sample, where it reads forwards
 	Raw     []byte
 	Pixels  []byte
-	T       int  // frames of a clip; 0: an image
-	H, W, C int  // of the whole sample
-	Part    Rect // what Pixels hold of it; of no width where that is all
+	T       int // frames of a clip; 0: an image
+	H, W, C int // of the whole sample
+
+	// FirstByte is how long, in ns, Read waited for a store to begin to send; Read adds to it.
+	FirstByte int64
+
+	Part Rect // what Pixels hold of it; of no width where that is all
 
 	cropper Cropper
 	rng     RNG

@@ -47,7 +47,7 @@ func (w *worker) loadChunk(ctx context.Context, s *slot, row int) (n int, err er
 	w.grow(s.N, s.reads)
 	c := w.scratch[:min(w.chunk(s.N, s.reads), len(w.scratch), s.N-row)]
 	for j := range c {
-		c[j].Index, c[j].Epoch = int(s.Samples[row+j]), s.Epoch
+		c[j].Index, c[j].Epoch, c[j].Ahead, c[j].FirstByte = int(s.Samples[row+j]), s.Epoch, s.reads, 0
 	}
 	if n, err = w.read(ctx, s, c); err != nil {
 		return 0, err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Stream is a data set that can only be read forwards, group by group: a compressed
@@ -28,6 +30,11 @@ type Cursor interface {
 	// it is not used any more.
 	Next(ctx context.Context, s *Sample) error
 	io.Closer
+}
+
+// Seeker is a Stream that can begin behind some samples of a group without reading them.
+type Seeker interface {
+	OpenAt(ctx context.Context, group, skip int) (Cursor, error)
 }
 
 // ErrDamaged is wrapped by the error of a cursor that concerns one sample alone.
@@ -70,6 +77,7 @@ type flow struct {
 	turn   chan struct{} // holds one token while nobody moves the cursor
 	cursor Cursor        // nil before the first sample, and after an error
 	at     int           // the cursor's place in the group
+	waited atomic.Int64  // ns that whoever moved the cursor waited for a store to begin to send
 }
 
 // FromStream makes a Dataset of a Stream, which it closes.
@@ -130,8 +138,11 @@ func (d *Streamed) Read(ctx context.Context, s *Sample) error {
 	if ok, err := d.take(s); ok {
 		return err
 	}
+	began, waited := time.Now(), f.waited.Load()
 	select { // whoever moves the cursor may pass the sample meanwhile
 	case <-f.turn:
+		// What it waited for, this one did, as far as that lies within this wait.
+		s.FirstByte += min(f.waited.Load()-waited, int64(time.Since(began)))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -228,9 +239,11 @@ func (d *Streamed) advance(ctx context.Context, f *flow, s *Sample, group, want,
 	start, _ := d.grouping.Bounds(group, d.info.Samples)
 	for f.at < want {
 		d.mu.Lock()
-		passed := Sample{Raw: d.buffer(), Index: start + f.at, Epoch: s.Epoch}
+		passed := Sample{Raw: d.buffer(), Index: start + f.at, Epoch: s.Epoch, Ahead: s.Ahead}
 		d.mu.Unlock()
 		err := f.cursor.Next(ctx, &passed)
+		s.FirstByte += passed.FirstByte
+		f.waited.Add(passed.FirstByte)
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return fmt.Errorf("on the way to it: %w", err)
 		}
@@ -247,7 +260,9 @@ func (d *Streamed) advance(ctx context.Context, f *flow, s *Sample, group, want,
 		}
 		d.mu.Unlock()
 	}
+	before := s.FirstByte
 	err := f.cursor.Next(ctx, s)
+	f.waited.Add(s.FirstByte - before)
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return err
 	}
@@ -270,6 +285,9 @@ func (d *Streamed) again(ctx context.Context, s *Sample, group, want int) error 
 
 // open begins to read a group behind so many samples.
 func (d *Streamed) open(ctx context.Context, group, skip int) (Cursor, error) {
+	if s, ok := d.Stream.(Seeker); ok {
+		return s.OpenAt(ctx, group, skip)
+	}
 	c, err := d.Stream.Open(ctx, group)
 	if err != nil {
 		return nil, err

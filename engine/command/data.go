@@ -20,6 +20,7 @@ import (
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
+	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/synth"
 )
 
@@ -52,9 +53,9 @@ func progressTo(w io.Writer) progressFunc {
 }
 
 // openPath opens a data set of whatever form.
-func openPath(ctx context.Context, path string, images imageFlags, progress progressFunc) (loader.Dataset, loader.Transform, error) {
+func openPath(ctx context.Context, path string, files *source.Files, images imageFlags, progress progressFunc) (loader.Dataset, loader.Transform, error) {
 	began := time.Now()
-	o := format.Options{Progress: func(done, total int) {
+	o := format.Options{Files: files, Progress: func(done, total int) {
 		if time.Since(began) > time.Second { // most sets are through by then
 			progress("looking through the shards of "+path, done, total)
 		}
@@ -123,7 +124,7 @@ func newData() *cobra.Command {
 				}
 				return err
 			}
-			return inspect(ctx, args[1], imageFlags{})
+			return inspect(ctx, args[1], nil, imageFlags{})
 		},
 	}
 	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder and shards, 200 for clips)")

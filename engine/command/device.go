@@ -15,6 +15,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format/records"
+	"dev.gpustall/loader/source"
 )
 
 // mendDevice is what there is to do about a device that cannot be had.
@@ -121,7 +122,7 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 }
 
 // openData opens --data, the workload's records, or the synthetic default.
-func (o *options) openData(ctx context.Context, d *opened, progress progressFunc) (loader.Dataset, loader.Transform, error) {
+func (o *options) openData(ctx context.Context, d *opened, files *source.Files, progress progressFunc) (loader.Dataset, loader.Transform, error) {
 	if d.fixed() && o.data == "" {
 		for _, k := range o.images.given() {
 			return nil, nil, refuse("--"+flagName(k.Name), "emu:"+d.preset.Name+" brings its own samples, which are no images", "name images with --data, or leave it out")
@@ -136,5 +137,5 @@ func (o *options) openData(ctx context.Context, d *opened, progress progressFunc
 			return nil, nil, err
 		}
 	}
-	return openPath(ctx, path, o.images, progress)
+	return openPath(ctx, path, files, o.images, progress)
 }

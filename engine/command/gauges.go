@@ -10,6 +10,7 @@ import (
 	"dev.gpustall/engine/device/nvml"
 	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader/source"
 )
 
 // gaugePeriod is how often gauges are sampled: GPM allows 100 ms at the least.
@@ -24,7 +25,7 @@ type gauges struct {
 	quit, done chan struct{}
 }
 
-func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
+func startGauges(r *trace.Recorder, e *engine.Engine, d *opened, files *source.Files) *gauges {
 	g := &gauges{quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(g.done)
@@ -47,6 +48,7 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 		tick := time.NewTicker(gaugePeriod)
 		defer tick.Stop()
 		skipped := 0
+		var stores storeGauges
 		for n := 1; ; n++ {
 			ended := false
 			select {
@@ -59,6 +61,7 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened) *gauges {
 				skipped = s.Skipped
 				r.Gauge(trace.GaugeSkipped, float64(skipped))
 			}
+			stores.look(r, files)
 			if ended {
 				return
 			}
@@ -128,5 +131,33 @@ func (g *gauges) stop() {
 func recoverTo(r *trace.Recorder, what string) {
 	if p := recover(); p != nil {
 		r.Note("error", fmt.Sprintf("%s: panic: %v\n%s", what, p, debug.Stack()))
+	}
+}
+
+// storeGauges records what is asked of object stores.
+type storeGauges struct {
+	last source.Counts
+	told bool // why the cache ended
+}
+
+func (g *storeGauges) look(r *trace.Recorder, files *source.Files) {
+	now := files.Counts()
+	for _, c := range []struct {
+		gauge       string
+		before, now int64
+	}{
+		{trace.GaugeStoreRequests, g.last.Requests, now.Requests},
+		{trace.GaugeStoreRetries, g.last.Retries, now.Retries},
+		{trace.GaugeStoreRead, g.last.Read, now.Read},
+		{trace.GaugeStoreCached, g.last.Cached, now.Cached},
+	} {
+		if c.now > c.before {
+			r.Gauge(c.gauge, float64(c.now))
+		}
+	}
+	g.last = now
+	if why := files.Trouble(); why != "" && !g.told {
+		g.told = true
+		r.Note("warn", why)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/transform"
 )
 
@@ -23,12 +24,14 @@ const (
 
 func newInspect() *cobra.Command {
 	var images imageFlags
+	var stores storeFlags
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
 		Short: "Say what a data set is, and how fast samples of it are read and decoded",
 		Long: fmt.Sprintf(`Say what a data set is, and read, decode and transform samples spread over it on
 one thread, %d or for %s at the most. Reads are as fast as the page cache
-stands: whether it holds the files cannot be told from here.`, inspectSamples, inspectTime),
+stands: whether it holds the files cannot be told from here. Of data in an object store
+(s3://, azblob://) it says how long reads wait for the first byte.`, inspectSamples, inspectTime),
 		Args: exactly(1, "a path"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := images.check(); err != nil {
@@ -36,7 +39,12 @@ stands: whether it holds the files cannot be told from here.`, inspectSamples, i
 			}
 			ctx, got, stop := untilSignal(cmd.Context(), nil)
 			defer stop()
-			err := inspect(ctx, args[0], images)
+			files, err := stores.open()
+			if err != nil {
+				return err
+			}
+			defer files.Close()
+			err = inspect(ctx, args[0], files, images)
 			if sig := got(); sig != nil {
 				return sig
 			}
@@ -44,12 +52,16 @@ stands: whether it holds the files cannot be told from here.`, inspectSamples, i
 		},
 	}
 	images.add(cmd.Flags())
+	stores.add(cmd.Flags())
 	return cmd
 }
 
 // inspect says what a data set is and tries samples of it.
-func inspect(ctx context.Context, path string, images imageFlags) error {
-	ds, tf, err := openPath(ctx, path, images, progressTo(os.Stderr))
+func inspect(ctx context.Context, path string, files *source.Files, images imageFlags) error {
+	if err := checkData(path); err != nil {
+		return err
+	}
+	ds, tf, err := openPath(ctx, path, files, images, progressTo(os.Stderr))
 	if err != nil {
 		return err
 	}
@@ -59,7 +71,7 @@ func inspect(ctx context.Context, path string, images imageFlags) error {
 		return err
 	}
 	tried, broken := try(ctx, ds, tf, inspectSamples, inspectTime)
-	if err := say(os.Stdout, "%s", tried.text(i)); err != nil {
+	if err := say(os.Stdout, "%s%s", tried.text(i), requested(files.Counts())); err != nil {
 		return err
 	}
 	return broken
@@ -104,6 +116,8 @@ type trial struct {
 	least     extent // the smallest decoded sample, ...
 	most      extent // ... and the largest
 	read      stage
+	first     stage // the part of read that waited for a store to begin to send
+	remote    bool
 	decode    stage
 	transform stage
 	forwards  bool // the samples are the first ones of a stream
@@ -133,7 +147,7 @@ type stage struct {
 // until there are enough of them or the time is over. It stops at one that is broken.
 func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, limit time.Duration) (*trial, error) {
 	info := loader.InfoOf(ds, tf)
-	t := &trial{read: stage{name: "read"}, decode: stage{name: "decode"}, transform: stage{name: "transform"}}
+	t := &trial{remote: source.Remote(info.Path), first: stage{name: "first byte"}, read: stage{name: "read"}, decode: stage{name: "decode"}, transform: stage{name: "transform"}}
 	dst := make([]float32, info.Values())
 	_, t.forwards = ds.(*loader.Streamed)
 	n := min(most, info.Samples)
@@ -163,6 +177,7 @@ func (t *trial) load(ctx context.Context, ds loader.Dataset, tf loader.Transform
 		}
 		err = fault.Wrap(err, at.name, fmt.Sprintf("sample %d", s.Index), "replace it, or leave it out")
 	}()
+	s.FirstByte = 0
 	start := time.Now()
 	if err := ds.Read(ctx, s); err != nil {
 		return err
@@ -178,6 +193,7 @@ func (t *trial) load(ctx context.Context, ds loader.Dataset, tf loader.Transform
 	decoded := time.Now()
 	at = &t.transform
 	tf.Host(s, &rng, dst)
+	t.first.add(min(time.Duration(s.FirstByte), read.Sub(start)), 0)
 	t.read.add(read.Sub(start), len(s.Raw))
 	t.decode.add(decoded.Sub(read), made(s))
 	t.transform.add(time.Since(decoded), 4*len(dst))
@@ -223,7 +239,7 @@ func (t *trial) text(i loader.Info) string {
 	}
 	which := "spread over the set"
 	if t.forwards {
-		which = "the first ones, since it can only be read forwards"
+		which = "the first ones, since it is read forwards"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s tried, %s, on one thread; they decode to %s\n",
@@ -233,6 +249,8 @@ func (t *trial) text(i loader.Info) string {
 		all.add(s.took, 0)
 		note := figures.Prose.Transfer(float64(s.bytes) / max(s.took, 1).Seconds())
 		switch {
+		case s.name == t.read.name && t.remote:
+			note += fmt.Sprintf("  from the store; %s of the time waits for the first byte", figures.Prose.Percent(float64(t.first.took)/float64(max(s.took, 1))))
 		case s.name == t.read.name:
 			note += "  as the page cache stands"
 		case s.bytes == 0:

@@ -24,6 +24,7 @@ import (
 	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/source"
 )
 
 func newLab(version string) *cobra.Command {
@@ -117,7 +118,7 @@ func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Req
 		if err := checkSetting(sweep.Data, f.data); err != nil {
 			return nil, usageError{err}
 		}
-		path, err := filepath.Abs(f.data) // --resume may come from elsewhere
+		path, err := source.Absolute(f.data) // --resume may come from elsewhere
 		if err != nil {
 			return nil, fault.Wrap(err, "open", f.data, "name it in full")
 		}
@@ -178,7 +179,7 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFu
 	if err := k.Check(d.dev.Info()); err != nil {
 		return usageError{err}
 	}
-	ds, tf, err := f.openData(ctx, d, progress)
+	ds, tf, err := f.openData(ctx, d, nil, progress)
 	if err != nil {
 		return err
 	}

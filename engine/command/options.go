@@ -32,6 +32,7 @@ type options struct {
 	gpuRate float64 // dollars an hour
 	knobs   knobFlags
 	keep    keeping
+	stores  storeFlags
 
 	dropCache bool
 
@@ -48,11 +49,11 @@ type options struct {
 }
 
 func newOptions(version string) *options {
-	return &options{version: version, keep: keeping{every: keptEvery}, fps: 10, theme: "default", interval: 1, ask: questions{budget: experiment.PairedBudget}}
+	return &options{version: version, keep: keeping{every: keptEvery}, stores: storeFlags{size: defaultStoreCache}, fps: 10, theme: "default", interval: 1, ask: questions{budget: experiment.PairedBudget}}
 }
 
 // dataHelp says what --data takes.
-const dataHelp = "CIFAR-10 or CIFAR-100 folder or tar.gz, a folder of images or .npy arrays by class, or one of WebDataset shards (default: synthetic CIFAR-10)"
+const dataHelp = "CIFAR-10 or CIFAR-100 folder or tar.gz, a folder of images or .npy arrays by class, or one of WebDataset shards; the last two also as s3:// or azblob:// (default: synthetic CIFAR-10)"
 
 func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.SortFlags = false
@@ -67,6 +68,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size, or the optimizer's that was chosen)")
 	o.knobs.add(fs)
 	addRate(fs, &o.gpuRate)
+	o.stores.add(fs)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")
 }
 
@@ -109,6 +111,9 @@ func (o *options) recipe(m *nn.Model, k engine.Knobs) nn.Recipe {
 // check refuses what no run can mean.
 func (o *options) check(*cobra.Command) error {
 	if err := o.modelFlags.check(); err != nil {
+		return err
+	}
+	if err := checkData(o.data); err != nil {
 		return err
 	}
 	switch {

@@ -15,6 +15,7 @@ import (
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/loader/format/imagefolder"
 	"dev.gpustall/loader/format/shards"
+	"dev.gpustall/loader/source"
 )
 
 func newPack() *cobra.Command {
@@ -29,7 +30,9 @@ come in a random order that --seed decides, so that each shard holds a mixture o
 classes, and each file with a checksum.
 
 A shard gets its name when it is whole and on the disk. The same command goes on with
-a packing that was stopped or killed, and makes the same bytes.`,
+a packing that was stopped or killed, and makes the same bytes.
+
+DST may also be in an object store: s3://bucket/prefix, azblob://container/prefix.`,
 		Args: exactly(2, "a folder of files and a folder for the shards"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if size < shards.MinShard || size > shards.MaxShard {
@@ -46,7 +49,13 @@ a packing that was stopped or killed, and makes the same bytes.`,
 
 // pack packs the splits of a folder.
 func pack(parent context.Context, from, to string, o shards.PackOptions) error {
-	if liesIn(from, to) {
+	if err := checkData(to); err != nil {
+		return err
+	}
+	if source.Remote(from) {
+		return usageError{fault.New("pack", "SRC", "it lies in an object store", "give a folder of this machine")}
+	}
+	if !source.Remote(to) && liesIn(from, to) {
 		return usageError{fault.New("pack into", to, "it lies in the folder that is packed", "choose another folder")}
 	}
 	train, err := imagefolder.Open(from)
@@ -73,8 +82,10 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 	ctx, got, stop := untilSignal(parent, nil)
 	defer stop()
 	progress := progressTo(os.Stderr)
+	o.To = source.New(source.Options{})
+	defer o.To.Close()
 	for _, s := range splits {
-		dir := filepath.Join(to, s.name)
+		dir := source.Join(to, s.name)
 		began := time.Now()
 		o.Looking = func(done, total int) {
 			if time.Since(began) > time.Second { // most folders are through by then
@@ -93,6 +104,9 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 		if err := say(os.Stdout, "%s: %s", dir, wrote(packed, before)); err != nil {
 			return err
 		}
+	}
+	if err := say(os.Stdout, "%s", requested(o.To.Counts())); err != nil {
+		return err
 	}
 	if train.Info().T > 0 { // no model here takes frames
 		return say(os.Stdout, "inspect  gpustall data inspect %s\n", to)

@@ -23,6 +23,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/transform"
 )
 
@@ -30,6 +31,7 @@ import (
 type run struct {
 	device    *opened
 	dataset   loader.Dataset
+	files     *source.Files // which the data is read of
 	clock     trace.Clock
 	recorder  *trace.Recorder
 	session   *trace.Session
@@ -86,7 +88,10 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	if err = o.checkSession(); err != nil {
 		return r, err // before data is made, which may take a while
 	}
-	ds, tf, err := o.openData(ctx, r.device, progress)
+	if r.files, err = o.stores.open(); err != nil {
+		return r, err
+	}
+	ds, tf, err := o.openData(ctx, r.device, r.files, progress)
 	if err != nil {
 		return r, fault.Wrap(err, "open data", cmp.Or(o.data, "of the default set"), "check the path given to --data, or make a data set with gpustall data make")
 	}
@@ -150,7 +155,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	}
 	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(r.recorder.Now()), st)
 	r.collector.Start()
-	r.gauges = startGauges(r.recorder, r.engine, r.device)
+	r.gauges = startGauges(r.recorder, r.engine, r.device, r.files)
 	r.watch = watchFile(r.recorder, r.file)
 	r.tries = startExperiments(r.session, r.engine, r.recorder, r.needs)
 	r.past = lookBack(r.recorder, meta, r.file, knobs.List())
@@ -207,6 +212,7 @@ func (r *run) close(status string, cause error) error {
 				closed = nil // a device that failed says the same again
 			}
 			r.err = errors.Join(r.err, r.dataset.Close(), closed)
+			r.files.Close()
 		}
 	})
 	return r.err
@@ -224,6 +230,7 @@ func (r *run) abandon() error {
 	if r.dataset != nil {
 		errs = append(errs, r.dataset.Close())
 	}
+	r.files.Close()
 	if r.device != nil {
 		errs = append(errs, r.device.dev.Close())
 	}

@@ -14,6 +14,7 @@ import (
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/loader/source"
 )
 
 // sweepFlags are what a sweep can be asked for: a flag of one value holds for all
@@ -228,6 +229,9 @@ func checkSetting(name, value string) error {
 	case sweep.Model, sweep.Stem, sweep.NoBatchNorm:
 		return checkModel(name, value)
 	case sweep.Data:
+		if err := checkData(value); err != nil || source.Remote(value) {
+			return err
+		}
 		if !exists(value) {
 			return fault.New("set", "data="+value, "there is no such file or folder", "gpustall data make writes a synthetic one")
 		}

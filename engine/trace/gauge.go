@@ -45,13 +45,26 @@ const (
 // they could not be loaded. Recorded when there are more.
 const GaugeSkipped = "samples_skipped"
 
-// Skipped is how many samples were left out of their batches.
-func (s *Snapshot) Skipped() int64 {
-	points := s.Gauges[GaugeSkipped]
+// What was asked of object stores since the start. Recorded when it is more.
+const (
+	GaugeStoreRequests = "store_requests" // attempts included
+	GaugeStoreRetries  = "store_retries"  // requests that were made again
+	GaugeStoreRead     = "store_read"     // bytes that came
+	GaugeStoreCached   = "store_cached"   // bytes that came from the cache instead
+)
+
+// Latest is a gauge's newest value; 0 where it has none.
+func (s *Snapshot) Latest(gauge string) float64 {
+	points := s.Gauges[gauge]
 	if len(points) == 0 {
 		return 0
 	}
-	return int64(points[len(points)-1].V)
+	return points[len(points)-1].V
+}
+
+// Skipped is how many samples were left out of their batches.
+func (s *Snapshot) Skipped() int64 {
+	return int64(s.Latest(GaugeSkipped))
 }
 
 // GaugeOver is the mean and the largest of a gauge's samples from one moment to

@@ -18,6 +18,7 @@ import (
 	"dev.gpustall/loader/format/npy"
 	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/format/shards"
+	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/transform"
 )
 
@@ -26,6 +27,7 @@ var ErrUnknown = errors.New("no data set of a known form")
 
 // Options of opening.
 type Options struct {
+	Files    *source.Files         // where data is read; may be nil
 	Cache    string                // a folder to keep indexes of shards in; empty: none are kept
 	Progress func(done, total int) // shards walked so far, where they are; may be nil
 
@@ -41,6 +43,7 @@ type kind struct {
 	train, eval opener // eval is nil where the form has none
 	not         error  // what their errors wrap when the path holds something else
 	file        bool   // it may be a single file
+	remote      bool   // it may lie in a store
 }
 
 // What the forms' images are before the transform.
@@ -51,10 +54,10 @@ var (
 
 func kinds() []kind {
 	return []kind{
-		{plain(cifar.Open, cifarImages, false), plain(cifar.OpenTest, cifarImages, true), cifar.ErrNotCIFAR, true},
-		{sharded(shards.Open, false), sharded(shards.OpenTest, true), shards.ErrNotShards, true},
-		{plain(records.Open, transform.Input{}, false), nil, records.ErrNotRecords, false},
-		{plain(imagefolder.Open, anyImages, false), plain(imagefolder.OpenTest, anyImages, true), imagefolder.ErrNotFolder, false},
+		{plain(cifar.Open, cifarImages, false), plain(cifar.OpenTest, cifarImages, true), cifar.ErrNotCIFAR, true, false},
+		{sharded(shards.Open, false), sharded(shards.OpenTest, true), shards.ErrNotShards, true, true},
+		{plain(records.Open, transform.Input{}, false), nil, records.ErrNotRecords, false, false},
+		{foldered(imagefolder.OpenIn, false), foldered(imagefolder.OpenTestIn, true), imagefolder.ErrNotFolder, false, true},
 	}
 }
 
@@ -69,6 +72,13 @@ func plain[D loader.Dataset](open func(string) (D, error), in transform.Input, e
 			in.Constants = transform.CIFAR100
 		}
 		return fitting(d, d, in, eval, o)
+	}
+}
+
+// foldered is the opener of images, or arrays, by class, which may lie in a store.
+func foldered[D loader.Dataset](open func(context.Context, *source.Files, string) (D, error), eval bool) opener {
+	return func(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
+		return plain(func(path string) (D, error) { return open(ctx, o.Files, path) }, anyImages, eval)(ctx, path, o)
 	}
 }
 
@@ -118,11 +128,11 @@ func imageTransform(in transform.Input, eval bool, o Options) (*transform.Pipeli
 // sharded is the opener of shards: of images or of arrays.
 func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset, error), eval bool) opener {
 	return func(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
-		d, err := open(ctx, path, shards.Options{Cache: o.Cache, Progress: o.Progress})
+		d, err := open(ctx, path, shards.Options{Files: o.Files, Cache: o.Cache, Progress: o.Progress})
 		if err != nil {
 			return nil, nil, err
 		}
-		if d.Compressed() {
+		if d.Streams() {
 			return fitting(loader.FromStream(shards.Stream{Dataset: d}), d, anyImages, eval, o)
 		}
 		return fitting(d, d, anyImages, eval, o)
@@ -142,20 +152,26 @@ func OpenTest(ctx context.Context, path string, o Options) (loader.Dataset, load
 }
 
 func open(ctx context.Context, path string, o Options, of func(kind) opener) (loader.Dataset, loader.Transform, error) {
-	st, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	path, err := source.Clean(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := o.Files.Stat(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) && !source.Remote(path) {
 		return nil, nil, fault.New("open data", path, "there is no such file or folder", "check the path, or make a data set with gpustall data make").Because(err)
 	}
 	if err != nil {
 		return nil, nil, fault.File(err, "open data", path, "check the path")
 	}
 	// What cannot be looked into is not yet something else.
-	if err := readable(path, st.IsDir()); err != nil {
-		return nil, nil, fault.File(err, "open data", path, "check the disk")
+	if !source.Remote(path) {
+		if err := readable(path, st.Dir); err != nil {
+			return nil, nil, fault.File(err, "open data", path, "check the disk")
+		}
 	}
 	for _, k := range kinds() {
 		open := of(k)
-		if open == nil || !st.IsDir() && !k.file {
+		if open == nil || !st.Dir && !k.file || source.Remote(path) && !k.remote {
 			continue
 		}
 		d, t, err := open(ctx, path, o)
@@ -165,6 +181,11 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 		if !errors.Is(err, k.not) {
 			return nil, nil, err
 		}
+	}
+	if source.Remote(path) {
+		return nil, nil, fault.New("open data", path,
+			fmt.Sprintf("%v: looked for shards (%s objects) and for an image folder (a folder for each class with images or .npy arrays), which are what is read from a store", ErrUnknown, shards.Ext),
+			"name one of those, or pack one with gpustall data pack").Because(ErrUnknown)
 	}
 	return nil, nil, fault.New("open data", path,
 		fmt.Sprintf("%v: looked for CIFAR-10 and CIFAR-100 (the folder of their files, or the tar.gz), for shards (a folder of %s files), for records (a folder of %s files) and for an image folder (a folder for each class with images or .npy arrays)", ErrUnknown, shards.Ext, records.Ext),

@@ -81,7 +81,7 @@ func writeShard(ctx context.Context, path string, seed int64, split, first, end 
 	if err != nil {
 		return packed, err
 	}
-	w, err := shards.Create(path)
+	w, err := shards.Create(ctx, nil, path)
 	if err != nil {
 		return packed, err
 	}

@@ -17,12 +17,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/codec"
 	"dev.gpustall/loader/format/npy"
+	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/synth/marker"
 )
 
@@ -44,6 +44,7 @@ var ErrNotFolder = errors.New("no folders of images here")
 // Dataset is an image folder. It is safe for concurrent use.
 type Dataset struct {
 	info  loader.Info
+	from  *source.Files
 	files []file
 
 	arrays bool       // the files are .npy
@@ -53,23 +54,34 @@ type Dataset struct {
 type file struct {
 	path  string // relative to Info.Path
 	class int32
+	entry *source.Entry // of an object; nil of a file
 }
 
-// Open lists the training split at path.
-func Open(path string) (*Dataset, error) { return open(path, "train") }
+// Open lists the training split at a path of this machine.
+func Open(path string) (*Dataset, error) { return OpenIn(context.Background(), nil, path) }
 
-// OpenTest lists the evaluation split at path: its folder val, valid or test.
-func OpenTest(path string) (*Dataset, error) { return open(path, "val", "valid", "test") }
+// OpenTest lists the evaluation split at a path of this machine.
+func OpenTest(path string) (*Dataset, error) { return OpenTestIn(context.Background(), nil, path) }
 
-func open(path string, splits ...string) (*Dataset, error) {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+// OpenIn lists the training split at path, wherever that is.
+func OpenIn(ctx context.Context, from *source.Files, path string) (*Dataset, error) {
+	return open(ctx, from, path, "train")
+}
+
+// OpenTestIn lists the evaluation split at path: its folder val, valid or test.
+func OpenTestIn(ctx context.Context, from *source.Files, path string) (*Dataset, error) {
+	return open(ctx, from, path, "val", "valid", "test")
+}
+
+func open(ctx context.Context, from *source.Files, path string, splits ...string) (*Dataset, error) {
+	if _, err := from.Stat(ctx, path); errors.Is(err, os.ErrNotExist) {
 		return nil, fault.New("open data", path, "there is no such folder", "check the path").Because(err)
 	} else if err != nil {
 		return nil, fault.File(err, "open data", path, "check the path")
 	}
 	root := path
 	for _, s := range splits {
-		if dir := filepath.Join(path, s); isDir(dir) {
+		if dir := source.Join(path, s); from.IsDir(ctx, dir) {
 			root = dir
 			break
 		}
@@ -77,22 +89,28 @@ func open(path string, splits ...string) (*Dataset, error) {
 	if root == path && splits[0] != "train" {
 		return nil, fault.New("open data", path, fmt.Sprintf("%v: it has no folder val, valid or test", ErrNotFolder), "make one with a folder for each class").Because(ErrNotFolder)
 	}
-	d := &Dataset{}
-	classes, err := d.list(root)
+	d := &Dataset{from: from}
+	var classes []string
+	var err error
+	if source.Remote(root) {
+		classes, err = d.listStore(ctx, root)
+	} else {
+		classes, err = d.list(root)
+	}
 	if err != nil {
 		return nil, err
 	}
-	name := filepath.Base(path)
-	if abs, err := filepath.Abs(path); err == nil {
-		name = filepath.Base(abs)
-	}
-	d.info = loader.Info{Name: name, Format: Format, Path: root, Samples: len(d.files), Classes: classes, H: Size, W: Size, C: 3}
-	if marker.Read(root) != nil || (root != path && marker.Read(path) != nil) {
-		d.info.Synthetic = true
+	d.info = loader.Info{Name: source.Name(path), Format: Format, Path: root, Samples: len(d.files), Classes: classes, H: Size, W: Size, C: 3}
+	for _, dir := range []string{root, path} {
+		mark, err := marker.In(ctx, from, dir)
+		if err != nil {
+			return nil, fault.File(err, "open data", source.Join(dir, marker.File), "check the path")
+		}
+		d.info.Synthetic = d.info.Synthetic || mark != nil
 	}
 	if d.arrays {
 		d.info.Format = FormatArrays
-		if err := d.measure(); err != nil {
+		if err := d.measure(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -100,9 +118,9 @@ func open(path string, splits ...string) (*Dataset, error) {
 }
 
 // measure takes shape and type of all arrays from the first.
-func (d *Dataset) measure() error {
+func (d *Dataset) measure(ctx context.Context) error {
 	var s loader.Sample
-	if err := d.Read(context.Background(), &s); err != nil {
+	if err := d.Read(ctx, &s); err != nil {
 		return err
 	}
 	var err error
@@ -129,7 +147,7 @@ func (d *Dataset) Info() loader.Info { return d.info }
 
 // Path returns the file of a sample.
 func (d *Dataset) Path(index int) string {
-	return filepath.Join(d.info.Path, d.files[index].path)
+	return source.Join(d.info.Path, d.files[index].path)
 }
 
 // Locate returns the file of a sample, below Info.Path.
@@ -149,24 +167,37 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		return err
 	}
 	path := d.Path(s.Index)
-	f, st, err := loader.Open(path)
+	f, err := d.open(ctx, &d.files[s.Index], path)
 	if err != nil {
 		return fault.File(err, "read", path, "put it back, or start again if the folder has changed")
 	}
 	defer f.Close()
-	if st.Size() > maxFile {
-		return fault.New("read", path, fmt.Sprintf("%d bytes, more than the %d that an image may have", st.Size(), maxFile), "remove it from the folder")
+	size := f.Entry().Size
+	if size > maxFile {
+		return fault.New("read", path, fmt.Sprintf("%d bytes, more than the %d that an image may have", size, maxFile), "remove it from the folder")
 	}
-	n := int(st.Size())
+	n := int(size)
 	if cap(s.Raw) < n {
 		s.Raw = make([]byte, n+n/4)
 	}
 	s.Raw = s.Raw[:n]
-	if got, err := io.ReadFull(f, s.Raw); err != nil {
-		return fault.New("read", path, fmt.Sprintf("%v after %d of %d bytes", err, got, n), fault.Mend(err, "wait until it is written: it shrank while it was read")).Because(err)
+	got, waited, err := f.ReadAt(ctx, s.Raw, 0)
+	s.FirstByte += waited
+	if got < n {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fault.New("read", path, fmt.Sprintf("%s after %d of %d bytes", fault.Explain(err).Reason, got, n), fault.Mend(err, "wait until it is written: it shrank while it was read")).Because(err)
 	}
 	s.Label = d.files[s.Index].class
 	return nil
+}
+
+func (d *Dataset) open(ctx context.Context, f *file, path string) (source.File, error) {
+	if f.entry != nil {
+		return d.from.Known(ctx, path, *f.entry)
+	}
+	return d.from.Open(ctx, path)
 }
 
 // Decode turns the image in s.Raw into RGB pixels, or finds the array in it.

@@ -79,11 +79,15 @@ func (d *Dataset) addAll(root string, classes []string) error {
 			return err
 		}
 		if len(d.files) == before {
-			return fault.New("open data", root, fmt.Sprintf("the class folder %s holds no image (%s) and no %s", fault.Path(c), strings.Join(extensions, " "), extArray),
-				"put some there or remove it").Because(errNoImage)
+			return noImage(root, c)
 		}
 	}
 	return nil
+}
+
+func noImage(root, class string) error {
+	return fault.New("open data", root, fmt.Sprintf("the class folder %s holds no image (%s) and no %s", fault.Path(class), strings.Join(extensions, " "), extArray),
+		"put some there or remove it").Because(errNoImage)
 }
 
 // addFlat lists the arrays that lie in root itself, and reports whether there are any.
@@ -123,7 +127,7 @@ func (d *Dataset) add(root, class string, index int32) error {
 				continue
 			}
 			if e.Type().IsRegular() || (e.Type()&fs.ModeSymlink != 0 && !isDir(filepath.Join(dir, e.Name()))) {
-				d.files = append(d.files, file{filepath.Join(rel, e.Name()), index})
+				d.files = append(d.files, file{path: filepath.Join(rel, e.Name()), class: index})
 			}
 		}
 	}

@@ -11,13 +11,15 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"time"
+
+	"dev.gpustall/loader/source"
 )
 
 // An index is kept in a file of the cache folder, named by the shard's path, so that a
-// shard is walked once. It holds for a shard of the same size and time of change.
+// shard is walked once. It holds for a shard of the same size and stamp (source.Entry): its time of
+// change, or its version in a store.
 //
-//	magic, size int64, time int64 (ns), kind, samples uint32, bytes of keys uint32,
+//	magic, size int64, stamp int64, kind, samples uint32, bytes of keys uint32,
 //	for each sample off int64, size uint32, label int32, sum uint32, key uint32,
 //	keys, CRC-32C of all before
 const (
@@ -31,12 +33,12 @@ const (
 var errCache = errors.New("the kept index is damaged or another shard's")
 
 // marshal is the kept form of an index.
-func (x *index) marshal(size int64, changed time.Time) []byte {
+func (x *index) marshal(size, stamp int64) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, cacheHead+len(x.entries)*cacheEntry+len(x.keys))
 	b = append(b, cacheMagic...)
 	b = le.AppendUint64(b, uint64(size))
-	b = le.AppendUint64(b, uint64(changed.UnixNano()))
+	b = le.AppendUint64(b, uint64(stamp))
 	b = append(b, byte(x.kind))
 	b = le.AppendUint32(b, uint32(len(x.entries)))
 	b = le.AppendUint32(b, uint32(len(x.keys)))
@@ -56,9 +58,9 @@ func sealed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b[:len(b):len(b)], crc32.Checksum(b, castagnoli))
 }
 
-// unmarshal is marshal's reverse. What does not hold for a shard of that size and time is
+// unmarshal is marshal's reverse. What does not hold for a shard of that size and stamp is
 // refused, and so is what would lead a read out of it: within is how far it reaches.
-func unmarshal(b []byte, size int64, changed time.Time, within int64) (*index, error) {
+func unmarshal(b []byte, size, stamp, within int64) (*index, error) {
 	le := binary.LittleEndian
 	if len(b) < cacheHead+4 || string(b[:len(cacheMagic)]) != cacheMagic {
 		return nil, errCache
@@ -68,7 +70,7 @@ func unmarshal(b []byte, size int64, changed time.Time, within int64) (*index, e
 		return nil, errCache
 	}
 	head := body[len(cacheMagic):cacheHead]
-	if int64(le.Uint64(head)) != size || int64(le.Uint64(head[8:])) != changed.UnixNano() {
+	if int64(le.Uint64(head)) != size || int64(le.Uint64(head[8:])) != stamp {
 		return nil, errCache
 	}
 	x := &index{kind: kind(head[16])}
@@ -93,7 +95,7 @@ func unmarshal(b []byte, size int64, changed time.Time, within int64) (*index, e
 
 // cacheFile is where the index of a shard is kept in a cache folder.
 func cacheFile(dir, shard string) (string, error) {
-	abs, err := filepath.Abs(shard)
+	abs, err := source.Absolute(shard)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +104,7 @@ func cacheFile(dir, shard string) (string, error) {
 }
 
 // load returns the kept index of a shard; an error where there is none that holds.
-func load(dir, shard string, st fs.FileInfo) (*index, error) {
+func load(dir, shard string, e *source.Entry) (*index, error) {
 	if dir == "" {
 		return nil, fs.ErrNotExist
 	}
@@ -119,16 +121,16 @@ func load(dir, shard string, st fs.FileInfo) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	within := st.Size()
+	within := e.Size
 	if compressed(shard) {
 		within = math.MaxInt64
 	}
-	return unmarshal(b, st.Size(), st.ModTime(), within)
+	return unmarshal(b, e.Size, e.Stamp(), within)
 }
 
 // keep keeps an index. Whether that works matters to nobody but the next run, which walks
 // the shard again.
-func keep(dir, shard string, st fs.FileInfo, x *index) {
+func keep(dir, shard string, e *source.Entry, x *index) {
 	if dir == "" {
 		return
 	}
@@ -140,7 +142,7 @@ func keep(dir, shard string, st fs.FileInfo, x *index) {
 	if err != nil {
 		return
 	}
-	_, err = f.Write(x.marshal(st.Size(), st.ModTime()))
+	_, err = f.Write(x.marshal(e.Size, e.Stamp()))
 	if errors.Join(err, f.Close()) != nil || os.Rename(f.Name(), path) != nil {
 		_ = os.Remove(f.Name()) // nothing more can be done
 	}

@@ -1,8 +1,9 @@
 package shards
 
 import (
-	"os"
 	"sync"
+
+	"dev.gpustall/loader/source"
 )
 
 // maxOpen is how many shards stay open: a set may have more of them than a process may
@@ -17,14 +18,14 @@ type files struct {
 }
 
 type handle struct {
-	file  *os.File
+	file  source.File
 	users int
 	used  int64 // the tick of the last use
 }
 
 // take returns a shard's file, which open opens where it is not open yet. The caller gives
 // it back.
-func (f *files) take(shard int, open func() (*os.File, error)) (*handle, error) {
+func (f *files) take(shard int, open func() (source.File, error)) (*handle, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.open == nil {

@@ -3,14 +3,15 @@ package shards
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/loader/source"
 )
 
 // Journal is the file that says what is packed already. It is there before the first shard
@@ -18,10 +19,10 @@ import (
 const Journal = "gpustall-packing.json"
 
 type journal struct {
-	path  string
-	file  *os.File
-	done  []Packed
-	total int
+	to   *source.Files
+	path string
+	head journalHead
+	done []Packed
 }
 
 // journalHead is the first line.
@@ -34,9 +35,9 @@ const mendOther = "remove that folder, or pack into another one"
 
 // openJournal goes on with the journal of an earlier call with the same plan, or begins one.
 // Shards that are not there any more, and what follows them, are packed again.
-func openJournal(dir, plan string, total int) (*journal, error) {
-	j := &journal{path: filepath.Join(dir, Journal), total: total}
-	b, err := os.ReadFile(j.path)
+func openJournal(ctx context.Context, to *source.Files, dir, plan string, total int) (*journal, error) {
+	j := &journal{to: to, path: source.Join(dir, Journal), head: journalHead{plan, total}}
+	b, err := to.ReadAll(ctx, j.path, maxManifest)
 	begun := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.File(err, "read", j.path, mendOther)
@@ -47,19 +48,19 @@ func openJournal(dir, plan string, total int) (*journal, error) {
 			return nil, fault.New("pack into", dir, "packing was begun there with other data, or with other settings", mendOther)
 		}
 		for _, p := range done {
-			if p.check(dir) != nil {
+			if p.check(ctx, to, dir) != nil {
 				break
 			}
 			j.done = append(j.done, p)
 		}
 	}
-	if err := clean(dir, begun); err != nil {
+	if err := clean(ctx, to, dir, begun); err != nil {
 		return nil, err
 	}
-	return j, fault.Wrap(j.begin(journalHead{plan, total}), "write", j.path, mendPack)
+	return j, fault.Wrap(j.write(ctx), "write", j.path, mendPack)
 }
 
-// parseJournal reads what is whole of a journal: a killed call may have written half a line.
+// parseJournal reads what is whole of a journal: one that was copied may have half a line.
 func parseJournal(b []byte) (head journalHead, done []Packed) {
 	s := bufio.NewScanner(bytes.NewReader(b))
 	for n := 0; s.Scan(); n++ {
@@ -78,70 +79,39 @@ func parseJournal(b []byte) (head journalHead, done []Packed) {
 	return head, done
 }
 
-// begin writes what is known anew, as a whole, and leaves the file open for more.
-func (j *journal) begin(head journalHead) error {
+// write writes what is known, as a whole: objects of a store cannot be added to.
+func (j *journal) write(ctx context.Context) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	err := e.Encode(head)
+	err := e.Encode(j.head)
 	for _, p := range j.done {
 		err = errors.Join(err, e.Encode(p))
 	}
-	if err = errors.Join(err, publish(j.path, b.Bytes())); err != nil {
-		return err
-	}
-	j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
-	return err
-}
-
-// add notes a shard.
-func (j *journal) add(p Packed) error {
-	b, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	if _, err := j.file.Write(append(b, '\n')); err != nil {
-		return err
-	}
-	j.done = append(j.done, p)
-	return j.file.Sync()
+	return j.to.WriteAll(ctx, j.path, b.Bytes())
 }
 
-func (j *journal) close() error {
-	if j.file == nil {
-		return nil
-	}
-	return j.file.Close()
+// add notes a shard.
+func (j *journal) add(ctx context.Context, p Packed) error {
+	j.done = append(j.done, p)
+	return j.write(ctx)
 }
 
 // clean removes what a killed call left of a shard. A folder with anything in it in which
 // no packing was begun is refused.
-func clean(dir string, begun bool) error {
-	entries, err := os.ReadDir(dir)
+func clean(ctx context.Context, to *source.Files, dir string, begun bool) error {
+	entries, err := to.List(ctx, dir)
 	if err != nil {
 		return fault.File(err, "pack into", dir, "choose another folder")
 	}
 	for _, e := range entries {
-		if left, _ := filepath.Match(fmt.Sprintf(tmpPattern, "*"), e.Name()); left {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // it costs space only
+		if left, _ := filepath.Match(source.Unfinished("*"), e.Name); left {
+			_ = to.Remove(ctx, source.Join(dir, e.Name)) // it costs space only
 		} else if !begun {
-			return fault.New("pack into", dir, fmt.Sprintf("the folder is not empty: it holds %s", fault.Path(e.Name())), "choose a new folder")
+			return fault.New("pack into", dir, fmt.Sprintf("the folder is not empty: it holds %s", fault.Path(e.Name)), "choose a new folder")
 		}
-	}
-	return nil
-}
-
-// publish puts bytes into a file that is there as a whole or not at all.
-func publish(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), fmt.Sprintf(tmpPattern, filepath.Base(path)))
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

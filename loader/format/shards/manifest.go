@@ -1,16 +1,14 @@
 package shards
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"dev.gpustall/engine/fault"
-	"dev.gpustall/loader"
+	"dev.gpustall/loader/source"
 )
 
 // Manifest is the file beside the shards of a split that gpustall packed: what classes are
@@ -39,17 +37,12 @@ const (
 )
 
 // readManifest reads the manifest of a folder; it is empty where there is none.
-func readManifest(dir string) (*manifest, error) {
-	path := filepath.Join(dir, Manifest)
-	f, _, err := loader.Open(path)
+func readManifest(ctx context.Context, f *source.Files, dir string) (*manifest, error) {
+	path := source.Join(dir, Manifest)
+	b, err := f.ReadAll(ctx, path, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &manifest{}, nil
 	}
-	if err != nil {
-		return nil, fault.File(err, "open data", path, mendManifest)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxManifest))
 	if err != nil {
 		return nil, fault.File(err, "read", path, mendManifest)
 	}
@@ -62,51 +55,50 @@ func readManifest(dir string) (*manifest, error) {
 
 // check refuses a folder that lacks a shard of the manifest, or has one that is none of
 // its.
-func (m *manifest) check(dir string, names []string) error {
+func (m *manifest) check(dir string, found []source.Entry) error {
 	if len(m.Shards) == 0 {
 		return nil
 	}
 	there := map[string]bool{}
-	for _, n := range names {
-		there[n] = true
+	for _, e := range found {
+		there[e.Name] = true
 	}
 	for _, s := range m.Shards {
 		if !there[s.Name] {
-			return fault.New("open data", filepath.Join(dir, s.Name), fmt.Sprintf("the shard is missing, and %s lists it", Manifest), "put it back, or pack the data again")
+			return fault.New("open data", source.Join(dir, s.Name), fmt.Sprintf("the shard is missing, and %s lists it", Manifest), "put it back, or pack the data again")
 		}
 		delete(there, s.Name)
 	}
 	for n := range there {
-		return fault.New("open data", filepath.Join(dir, n), fmt.Sprintf("%s does not list this shard", Manifest), "remove it, or remove "+Manifest)
+		return fault.New("open data", source.Join(dir, n), fmt.Sprintf("%s does not list this shard", Manifest), "remove it, or remove "+Manifest)
 	}
 	return nil
 }
 
 // check refuses a shard that is not there any more, or has another size.
-func (p *Packed) check(dir string) error {
-	path := filepath.Join(dir, p.Name)
-	st, err := os.Stat(path)
+func (p *Packed) check(ctx context.Context, f *source.Files, dir string) error {
+	path := source.Join(dir, p.Name)
+	st, err := f.Stat(ctx, path)
 	if err != nil {
 		return fault.File(err, "find", path, mendOther)
 	}
-	if st.Size() != p.Bytes {
-		return fault.New("check", path, fmt.Sprintf("it has %d bytes where %d were packed", st.Size(), p.Bytes), mendOther)
+	if st.Size != p.Bytes {
+		return fault.New("check", path, fmt.Sprintf("it has %d bytes where %d were packed", st.Size, p.Bytes), mendOther)
 	}
 	return nil
 }
 
 // again says whether packing once more, by that plan, would make the same.
-func (m *manifest) again(dir, plan string) error {
+func (m *manifest) again(ctx context.Context, f *source.Files, dir, plan string) error {
 	if m.Plan != plan {
 		return fault.New("pack into", dir, "it holds shards of other data, or of other settings", mendOther)
 	}
 	for i := range m.Shards {
-		if err := m.Shards[i].check(dir); err != nil {
+		if err := m.Shards[i].check(ctx, f, dir); err != nil {
 			return err
 		}
 	}
-	_ = os.Remove(filepath.Join(dir, Journal)) // of a call that was killed between the two
-	return nil
+	return f.Remove(ctx, source.Join(dir, Journal)) // of a call that was killed between the two
 }
 
 // WriteManifest writes the manifest of shards that were written without Pack.
@@ -115,21 +107,21 @@ func WriteManifest(dir string, classes []string, synthetic bool, packed []Packed
 	for i := range packed {
 		m.Samples += packed[i].Samples
 	}
-	return m.write(dir)
+	return m.write(context.Background(), nil, dir)
 }
 
 // write puts the manifest into a folder.
-func (m *manifest) write(dir string) error {
+func (m *manifest) write(ctx context.Context, f *source.Files, dir string) error {
 	b, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		return err
 	}
-	return publish(filepath.Join(dir, Manifest), append(b, '\n'))
+	return f.WriteAll(ctx, source.Join(dir, Manifest), append(b, '\n'))
 }
 
 // unfinished refuses a folder that is being packed, or whose packing was interrupted.
-func unfinished(dir string) error {
-	b, err := os.ReadFile(filepath.Join(dir, Journal))
+func unfinished(ctx context.Context, f *source.Files, dir string) error {
+	b, err := f.ReadAll(ctx, source.Join(dir, Journal), maxManifest)
 	if err != nil {
 		return nil //nolint:nilerr // nobody packs here
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -15,6 +14,7 @@ import (
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/source"
 )
 
 // Source is what is packed: a data set whose samples are files.
@@ -26,6 +26,7 @@ type Source interface {
 
 // PackOptions say how.
 type PackOptions struct {
+	To        *source.Files         // where the shards are written; may be nil
 	ShardSize int64                 // bytes that a shard is to have at the most; one sample may be larger
 	Seed      int64                 // of the order
 	Looking   func(done, total int) // at the sizes of the files, before anything is packed; may be nil
@@ -52,23 +53,22 @@ const mendPack = "free some space or mend the disk: the same command goes on"
 // earlier call with the same data and options began. A shard is there as a whole or not at
 // all; the manifest is written last. It returns what is in dir, and how much of it was there.
 func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []Packed, before int, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := o.To.MkdirAll(dir); err != nil {
 		return nil, 0, fault.Wrap(err, "pack into", dir, "choose a folder that can be written to")
 	}
 	plan, sum, err := planOf(ctx, src, o)
 	if err != nil {
 		return nil, 0, err
 	}
-	if m, err := readManifest(dir); err != nil {
+	if m, err := readManifest(ctx, o.To, dir); err != nil {
 		return nil, 0, err
 	} else if m.Plan != "" {
-		return m.Shards, len(m.Shards), m.again(dir, sum)
+		return m.Shards, len(m.Shards), m.again(ctx, o.To, dir, sum)
 	}
-	j, err := openJournal(dir, sum, len(plan))
+	j, err := openJournal(ctx, o.To, dir, sum, len(plan))
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { err = errors.Join(err, j.close()) }()
 	info := src.Info()
 	done := 0
 	report := func(n int) {
@@ -82,19 +82,19 @@ func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []
 			report(len(items))
 			continue
 		}
-		p, err := packShard(ctx, src, filepath.Join(dir, fmt.Sprintf("shard-%06d%s", i, Ext)), items, report)
+		p, err := packShard(ctx, src, o.To, source.Join(dir, fmt.Sprintf("shard-%06d%s", i, Ext)), items, report)
 		if err == nil {
-			err = fault.Wrap(j.add(p), "pack into", dir, mendPack)
+			err = fault.Wrap(j.add(ctx, p), "pack into", dir, mendPack)
 		}
 		if err != nil {
 			return j.done, before, err
 		}
 	}
 	m := manifest{Classes: info.Classes, Samples: info.Samples, Synthetic: info.Synthetic, Plan: sum, Shards: j.done}
-	if err := m.write(dir); err != nil {
+	if err := m.write(ctx, o.To, dir); err != nil {
 		return j.done, before, fault.Wrap(err, "pack into", dir, mendPack)
 	}
-	return j.done, before, fault.Wrap(os.Remove(j.path), "pack into", dir, mendPack)
+	return j.done, before, fault.Wrap(o.To.Remove(ctx, j.path), "pack into", dir, mendPack)
 }
 
 // planOf decides which samples come into which shard, and gives it a checksum.
@@ -151,8 +151,8 @@ func unique(taken map[string]bool, key string) string {
 }
 
 // packShard writes one shard.
-func packShard(ctx context.Context, src Source, path string, items []item, report func(int)) (p Packed, err error) {
-	w, err := Create(path)
+func packShard(ctx context.Context, src Source, to *source.Files, path string, items []item, report func(int)) (p Packed, err error) {
+	w, err := Create(ctx, to, path)
 	if err != nil {
 		return p, fault.Wrap(err, "pack into", path, mendPack)
 	}

@@ -85,8 +85,8 @@ func split(name string) (key, ext string, ok bool) {
 	return name[:base+dot], strings.ToLower(name[base+dot+1:]), true
 }
 
-// source is a tar that is walked over.
-type source interface {
+// archive is a tar that is walked over.
+type archive interface {
 	io.Reader
 	at() int64    // the byte that is read next
 	stuck() error // why reading failed, where it was not the tar's fault
@@ -95,7 +95,7 @@ type source interface {
 }
 
 // walk reads the headers of a tar, and the classes.
-func walk(r source) (*index, error) {
+func walk(r archive) (*index, error) {
 	t := tar.NewReader(r)
 	g := grouper{x: &index{}}
 	for {
@@ -258,7 +258,7 @@ func (g *grouper) fault(at int64, reason, mend string) error {
 }
 
 // broken is what archive/tar makes of a damaged file.
-func (g *grouper) broken(err error, r source, at int64) error {
+func (g *grouper) broken(err error, r archive, at int64) error {
 	var m interface{ magic() bool } // it can be looked at once more
 	m, _ = r.(interface{ magic() bool })
 	stuck := r.stuck()

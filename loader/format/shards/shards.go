@@ -21,8 +21,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,6 +32,7 @@ import (
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/codec"
 	"dev.gpustall/loader/format/npy"
+	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/synth/marker"
 )
 
@@ -61,6 +60,7 @@ var ErrNotShards = errors.New("no " + Ext + " shards here")
 
 // Options of opening.
 type Options struct {
+	Files    *source.Files         // where the shards are read; may be nil
 	Cache    string                // the folder of kept indexes; empty: none are kept
 	Progress func(done, total int) // shards walked so far; may be nil
 }
@@ -68,6 +68,7 @@ type Options struct {
 // Dataset is a set of shards. It is safe for concurrent use.
 type Dataset struct {
 	info   loader.Info
+	from   *source.Files
 	shards []shard
 	starts []int32    // the index of each shard's first sample
 	array  npy.Header // of the first sample, where samples are arrays
@@ -77,9 +78,8 @@ type Dataset struct {
 // shard is a file and what it holds.
 type shard struct {
 	*index
-	name string // below Info.Path
-	size int64
-	time int64 // of its last change, ns
+	name  string // below Info.Path
+	entry source.Entry
 }
 
 // Open opens the training split at path: a folder of shards, one with a folder train of
@@ -96,34 +96,40 @@ func OpenTest(ctx context.Context, path string, o Options) (*Dataset, error) {
 const mendPath = "give a folder of " + Ext + " files, or one such file"
 
 func open(ctx context.Context, path string, o Options, splits ...string) (*Dataset, error) {
-	root, names, err := list(path, splits)
+	root, found, err := list(ctx, o.Files, path, splits)
 	if err != nil {
 		return nil, err
 	}
-	m, err := readManifest(root)
+	m, err := readManifest(ctx, o.Files, root)
 	if err != nil {
 		return nil, err
 	}
-	if isDir(path) {
+	whole := o.Files.IsDir(ctx, path) // and not one shard of it
+	if whole {
 		if len(m.Shards) == 0 {
-			if err := unfinished(root); err != nil {
+			if err := unfinished(ctx, o.Files, root); err != nil {
 				return nil, err
 			}
 		}
-		if err := m.check(root, names); err != nil {
+		if err := m.check(root, found); err != nil {
 			return nil, err
 		}
 	}
-	d := &Dataset{shards: make([]shard, len(names))}
-	if err := d.scan(ctx, root, names, o); err != nil {
+	d := &Dataset{shards: make([]shard, len(found)), from: o.Files}
+	if err := d.scan(ctx, root, found, m, o); err != nil {
 		return nil, err
 	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		abs = path
+	d.info = loader.Info{Name: source.Name(path), Format: Format, Path: root, H: Size, W: Size, C: 3, Synthetic: m.Synthetic}
+	for _, dir := range []string{root, path} {
+		if dir != root && !whole {
+			continue
+		}
+		mark, err := marker.In(ctx, o.Files, dir)
+		if err != nil {
+			return nil, fault.File(err, "open data", source.Join(dir, marker.File), mendPath)
+		}
+		d.info.Synthetic = d.info.Synthetic || mark != nil
 	}
-	d.info = loader.Info{Name: filepath.Base(abs), Format: Format, Path: root, H: Size, W: Size, C: 3, Synthetic: m.Synthetic}
-	d.info.Synthetic = d.info.Synthetic || marker.Read(root) != nil || root != path && isDir(path) && marker.Read(path) != nil
 	if err := d.add(m); err != nil {
 		return nil, err
 	}
@@ -137,21 +143,22 @@ func open(ctx context.Context, path string, o Options, splits ...string) (*Datas
 }
 
 // list finds the folder of a split and its shards, by name.
-func list(path string, splits []string) (root string, names []string, err error) {
-	st, err := os.Stat(path)
+func list(ctx context.Context, f *source.Files, path string, splits []string) (root string, found []source.Entry, err error) {
+	st, err := f.Stat(ctx, path)
 	if err != nil {
 		return "", nil, fault.File(err, "open data", path, mendPath)
 	}
 	not := fault.New("open data", path, ErrNotShards.Error(), mendPath).Because(ErrNotShards)
-	if !st.IsDir() {
+	if !st.Dir {
 		if !isShard(path) || splits[0] != "train" {
 			return "", nil, not
 		}
-		return filepath.Dir(path), []string{filepath.Base(path)}, nil
+		root, st.Name = source.Split(path)
+		return root, []source.Entry{st}, nil
 	}
 	root = path
 	for _, s := range splits {
-		if sub := filepath.Join(path, s); isDir(sub) {
+		if sub := source.Join(path, s); f.IsDir(ctx, sub) {
 			root = sub
 			break
 		}
@@ -159,51 +166,46 @@ func list(path string, splits []string) (root string, names []string, err error)
 	if root == path && splits[0] != "train" {
 		return "", nil, not
 	}
-	entries, err := os.ReadDir(root) // sorted
+	entries, err := f.List(ctx, root) // sorted
 	if err != nil {
 		return "", nil, fault.File(err, "open data", root, mendPath)
 	}
-	if byClass(root, entries) {
-		return "", nil, not
-	}
 	for _, e := range entries {
-		if isShard(e.Name()) && e.Name()[0] != '.' && !e.IsDir() {
-			names = append(names, e.Name())
+		if isShard(e.Name) && e.Name[0] != '.' && !e.Dir {
+			found = append(found, e)
 		}
 	}
-	if len(names) == 0 {
-		if err := unfinished(root); err != nil {
+	if len(found) == 0 {
+		if err := unfinished(ctx, f, root); err != nil {
 			return "", nil, err
 		}
 		return "", nil, not
 	}
-	for _, n := range names {
-		if compressed(n) != compressed(names[0]) {
-			return "", nil, fault.New("open data", root, fmt.Sprintf("%s is compressed and %s is not, or the other way round", fault.Path(n), fault.Path(names[0])), "give each kind a folder of its own")
+	if byClass(ctx, f, root, entries) {
+		return "", nil, not
+	}
+	first := found[0].Name
+	for _, e := range found {
+		if compressed(e.Name) != compressed(first) {
+			return "", nil, fault.New("open data", root, fmt.Sprintf("%s is compressed and %s is not, or the other way round", fault.Path(e.Name), fault.Path(first)), "give each kind a folder of its own")
 		}
 	}
-	return root, names, nil
+	return root, found, nil
 }
 
 // byClass reports whether a folder holds folders of samples: an image folder in which the
 // archives lie that it was unpacked from. It looks at a few names of a few folders.
-func byClass(root string, entries []fs.DirEntry) bool {
+func byClass(ctx context.Context, f *source.Files, root string, entries []source.Entry) bool {
 	const few = 64
 	looked := 0
 	for _, e := range entries {
-		if !e.IsDir() || e.Name()[0] == '.' {
+		if !e.Dir || e.Name[0] == '.' {
 			continue
 		}
 		if looked++; looked > few {
 			return false
 		}
-		f, err := os.Open(filepath.Join(root, e.Name()))
-		if err != nil {
-			continue
-		}
-		names, _ := f.Readdirnames(few)
-		_ = f.Close() // it was only read
-		for _, n := range names {
+		for _, n := range f.Some(ctx, source.Join(root, e.Name), few) {
 			if extensions[strings.ToLower(strings.TrimPrefix(filepath.Ext(n), "."))] != 0 {
 				return true
 			}
@@ -212,22 +214,21 @@ func byClass(root string, entries []fs.DirEntry) bool {
 	return false
 }
 
-func isDir(p string) bool {
-	st, err := os.Stat(p) // follows links
-	return err == nil && st.IsDir()
-}
-
 // walkers is how many shards are walked at a time: it waits for storage.
 const walkers = 8
 
 // scan walks the shards, or finds what was kept of an earlier walk.
-func (d *Dataset) scan(ctx context.Context, root string, names []string, o Options) error {
+func (d *Dataset) scan(ctx context.Context, root string, found []source.Entry, m *manifest, o Options) error {
+	packed := map[string]*Packed{}
+	for i := range m.Shards {
+		packed[m.Shards[i].Name] = &m.Shards[i]
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next, done atomic.Int64
 	var wg sync.WaitGroup
 	var mu sync.Mutex // one Progress at a time, counting up
-	for range min(walkers, len(names)) {
+	for range min(walkers, len(found)) {
 		wg.Go(func() {
 			defer func() {
 				if p := recover(); p != nil {
@@ -236,10 +237,10 @@ func (d *Dataset) scan(ctx context.Context, root string, names []string, o Optio
 			}()
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
-				if i >= len(names) {
+				if i >= len(found) {
 					return
 				}
-				s, err := openShard(root, names[i], o.Cache)
+				s, err := openShard(ctx, root, found[i], packed[found[i].Name], o)
 				if err != nil {
 					cancel(err)
 					return
@@ -247,7 +248,7 @@ func (d *Dataset) scan(ctx context.Context, root string, names []string, o Optio
 				d.shards[i] = *s
 				if o.Progress != nil {
 					mu.Lock()
-					o.Progress(int(done.Add(1)), len(names))
+					o.Progress(int(done.Add(1)), len(found))
 					mu.Unlock()
 				}
 			}
@@ -257,29 +258,65 @@ func (d *Dataset) scan(ctx context.Context, root string, names []string, o Optio
 	return context.Cause(ctx)
 }
 
-// openShard finds what a shard holds.
-func openShard(root, name, cache string) (*shard, error) {
-	path := filepath.Join(root, name)
-	f, st, err := loader.Open(path)
+// openShard finds what a shard holds: in what was kept of an earlier walk, for a shard in a
+// store also in the index that was packed with it, or by walking over it.
+func openShard(ctx context.Context, root string, e source.Entry, packed *Packed, o Options) (*shard, error) {
+	path := source.Join(root, e.Name)
+	if source.Remote(root) && packed != nil && packed.Bytes != e.Size {
+		return nil, fault.New("open data", path, fmt.Sprintf("it has %d bytes, and %s says %d", e.Size, Manifest, packed.Bytes), mendShard)
+	}
+	f, err := o.Files.Known(ctx, path, e)
 	if err != nil {
 		return nil, fault.File(err, "open data", path, mendPath)
 	}
 	defer f.Close()
-	x, err := load(cache, path, st)
+	s := &shard{name: e.Name, entry: f.Entry()}
+	if s.index, err = load(o.Cache, path, &s.entry); err == nil {
+		return s, nil
+	}
+	if source.Remote(root) && packed != nil {
+		s.index, err = beside(ctx, o.Files, path, packed)
+	}
 	if err != nil {
-		op, from := "read", source(&window{r: f, size: st.Size()})
-		if compressed(name) {
-			op = "unpack"
-			if from, err = unpack(f); err != nil {
-				return nil, fault.Wrap(err, op, path, "")
+		if s.index, err = walkOver(ctx, f, e.Name); err != nil {
+			op := "read"
+			if compressed(e.Name) {
+				op = "unpack"
 			}
-		}
-		if x, err = walk(from); err != nil {
 			return nil, fault.Wrap(err, op, path, "")
 		}
-		keep(cache, path, st, x)
 	}
-	return &shard{index: x, name: name, size: st.Size(), time: st.ModTime().UnixNano()}, nil
+	keep(o.Cache, path, &s.entry, s.index)
+	return s, nil
+}
+
+// walkOver walks over a shard. One in a store is read forwards: a request for each header
+// would take longer.
+func walkOver(ctx context.Context, f source.File, name string) (*index, error) {
+	if e := f.Entry(); e.Version == "" && !compressed(name) {
+		return walk(&window{r: readerAt{ctx, f}, size: e.Size})
+	}
+	s := f.Stream(ctx, 0)
+	defer s.Close()
+	if !compressed(name) {
+		return walk(&forwards{s: s, file: f, ctx: ctx})
+	}
+	u, err := unpack(s)
+	if err != nil {
+		return nil, err
+	}
+	return walk(u)
+}
+
+// readerAt is a file as an io.ReaderAt.
+type readerAt struct {
+	ctx context.Context //nolint:containedctx // for the time of a call
+	f   source.File
+}
+
+func (r readerAt) ReadAt(p []byte, off int64) (int, error) {
+	n, _, err := r.f.ReadAt(r.ctx, p, off)
+	return n, err
 }
 
 // add counts samples and classes, and refuses shards that do not go together.
@@ -291,7 +328,7 @@ func (d *Dataset) add(m *manifest) error {
 	for i := range d.shards {
 		s := &d.shards[i]
 		if s.kind != d.shards[0].kind {
-			return fault.New("open data", filepath.Join(d.info.Path, s.name), fmt.Sprintf("it holds %s, and %s holds %s", s.kind, d.shards[0].name, d.shards[0].kind),
+			return fault.New("open data", source.Join(d.info.Path, s.name), fmt.Sprintf("it holds %s, and %s holds %s", s.kind, d.shards[0].name, d.shards[0].kind),
 				"give images and arrays folders of their own")
 		}
 		d.starts = append(d.starts, int32(total))
@@ -318,7 +355,7 @@ func (d *Dataset) add(m *manifest) error {
 	}
 	if missing[0] >= 0 {
 		s := &d.shards[missing[0]]
-		return fault.New("open data", filepath.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d has no class, and others have one",
+		return fault.New("open data", source.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d has no class, and others have one",
 			fault.Path(s.key(missing[1])), s.entries[missing[1]].off), mendClass)
 	}
 	if len(m.Classes) > 0 && int(classes) > len(m.Classes) {
@@ -361,13 +398,17 @@ func (d *Dataset) first(ctx context.Context, s *loader.Sample) error {
 	return errors.Join(c.Next(ctx, s), c.Close())
 }
 
-// Compressed reports whether the shards are, and can be read as a Stream only.
+// Compressed reports whether the shards are.
 func (d *Dataset) Compressed() bool { return compressed(d.shards[0].name) }
+
+// Streams reports whether the shards are read as a Stream: compressed ones, since there is no
+// other way, and those in a store, since each sample would be a request otherwise.
+func (d *Dataset) Streams() bool { return d.Compressed() || source.Remote(d.info.Path) }
 
 // Stored is how many bytes the shards have on the disk.
 func (d *Dataset) Stored() (bytes int64) {
 	for i := range d.shards {
-		bytes += d.shards[i].size
+		bytes += d.shards[i].entry.Size
 	}
 	return bytes
 }
@@ -426,7 +467,7 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	at, i := d.find(s.Index)
 	sh := &d.shards[at]
 	e := &sh.entries[i]
-	h, err := d.files.take(at, func() (*os.File, error) { return d.reopen(sh) })
+	h, err := d.files.take(at, func() (source.File, error) { return d.reopen(ctx, sh) })
 	if err != nil {
 		return err
 	}
@@ -436,7 +477,9 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 		s.Raw = make([]byte, n+n/4)
 	}
 	s.Raw = s.Raw[:n]
-	if got, err := h.file.ReadAt(s.Raw, e.off); got < n {
+	got, waited, err := h.file.ReadAt(ctx, s.Raw, e.off)
+	s.FirstByte += waited
+	if got < n {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -455,15 +498,15 @@ func errSum(n int) error {
 }
 
 // reopen opens a shard and refuses one that is not the one that was walked.
-func (d *Dataset) reopen(s *shard) (*os.File, error) {
-	path := filepath.Join(d.info.Path, s.name)
-	f, st, err := loader.Open(path)
+func (d *Dataset) reopen(ctx context.Context, s *shard) (source.File, error) {
+	path := source.Join(d.info.Path, s.name)
+	f, err := d.from.Known(ctx, path, s.entry)
 	if err != nil {
 		return nil, fault.File(err, "read", path, "put it back, or start again if the folder has changed")
 	}
-	if st.Size() != s.size || st.ModTime().UnixNano() != s.time {
+	if e := f.Entry(); e.Size != s.entry.Size || e.Stamp() != s.entry.Stamp() {
 		_ = f.Close() // it was only read
-		return nil, fault.New("read", path, "it has changed since the run began", "start again")
+		return nil, fault.New("read", path, source.ErrChanged.Error(), "start again")
 	}
 	return f, nil
 }
@@ -473,7 +516,7 @@ func (d *Dataset) blame(op string, index int, err error) error {
 	at, i := d.find(index)
 	s := &d.shards[at]
 	why := fault.Explain(err)
-	return fault.New(op, filepath.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d: %s", fault.Path(s.key(i)), s.entries[i].off, why.Reason),
+	return fault.New(op, source.Join(d.info.Path, s.name), fmt.Sprintf("sample %s at byte %d: %s", fault.Path(s.key(i)), s.entries[i].off, why.Reason),
 		cmp.Or(why.Mend, mendShard)).Because(err)
 }
 

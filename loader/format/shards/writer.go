@@ -3,16 +3,19 @@ package shards
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
+	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"hash/crc32"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
+
+	"dev.gpustall/loader/source"
 )
 
 // Part is a file of a sample: what follows the key in its name, and its content.
@@ -21,28 +24,28 @@ type Part struct {
 	Data []byte
 }
 
-// Writer writes a shard. The file gets its name when it is whole and on the disk; until
-// then it is a hidden one beside it. The same samples make the same bytes.
+// Writer writes a shard, which is there as a whole from Close on and not at all before. The
+// same samples make the same bytes.
 type Writer struct {
+	ctx     context.Context //nolint:containedctx // from Create to Close
+	to      *source.Files
 	path    string
-	file    *os.File
+	file    source.Writer
 	buf     *bufio.Writer
 	tar     *tar.Writer
 	sum     hash.Hash
 	bytes   int64
 	samples int
+	index   grouper
 }
 
-// tmpPattern is the name of a shard that is not whole, whose own name is put in.
-const tmpPattern = ".%s.tmp-*"
-
 // Create begins a shard.
-func Create(path string) (*Writer, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), fmt.Sprintf(tmpPattern, filepath.Base(path)))
+func Create(ctx context.Context, to *source.Files, path string) (*Writer, error) {
+	f, err := to.Create(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{path: path, file: f, buf: bufio.NewWriterSize(f, 1<<20), sum: sha256.New()}
+	w := &Writer{ctx: ctx, to: to, path: path, file: f, buf: bufio.NewWriterSize(f, 1<<20), sum: sha256.New(), index: grouper{x: &index{}}}
 	w.tar = tar.NewWriter(io.MultiWriter(w.buf, w.sum, (*counter)(&w.bytes)))
 	return w, nil
 }
@@ -58,11 +61,14 @@ func (c *counter) Write(p []byte) (int, error) {
 // Add writes a sample: its files, one after the other, each with its checksum (sumName).
 func (w *Writer) Add(key string, parts ...Part) error {
 	for _, p := range parts {
-		err := w.tar.WriteHeader(&tar.Header{
+		h := &tar.Header{
 			Typeflag: tar.TypeReg, Name: key + p.Ext, Size: int64(len(p.Data)), Mode: 0o444, ModTime: time.Unix(0, 0),
 			Gname: fmt.Sprintf("%s%08x", sumName, crc32.Checksum(p.Data, castagnoli)),
-		})
-		if err != nil {
+		}
+		if err := w.tar.WriteHeader(h); err != nil {
+			return err
+		}
+		if err := w.index.add(h, w.bytes, bytes.NewReader(p.Data)); err != nil {
 			return err
 		}
 		if _, err := w.tar.Write(p.Data); err != nil {
@@ -73,27 +79,46 @@ func (w *Writer) Add(key string, parts ...Part) error {
 	return nil
 }
 
-// Close ends the shard, brings it to the disk and names it.
+// Close ends the shard and names it, and writes its index beside it.
 func (w *Writer) Close() (Packed, error) {
-	err := errors.Join(w.tar.Close(), w.buf.Flush())
-	if err == nil {
-		err = errors.Join(w.file.Chmod(0o644), w.file.Sync())
-	}
-	err = errors.Join(err, w.file.Close())
-	if err == nil {
-		err = os.Rename(w.file.Name(), w.path)
-	}
+	err := errors.Join(w.tar.Close(), w.buf.Flush(), w.index.flush())
 	if err != nil {
-		return Packed{}, errors.Join(err, os.Remove(w.file.Name()))
+		w.file.Abort()
+		return Packed{}, err
 	}
-	return Packed{Name: filepath.Base(w.path), Samples: w.samples, Bytes: w.bytes, SHA256: hex.EncodeToString(w.sum.Sum(nil))}, nil
+	_, name := source.Split(w.path)
+	p := Packed{Name: name, Samples: w.samples, Bytes: w.bytes, SHA256: hex.EncodeToString(w.sum.Sum(nil))}
+	if err := w.to.WriteAll(w.ctx, w.path+extIndex, w.index.x.marshal(p.Bytes, p.stamp())); err != nil {
+		w.file.Abort()
+		return Packed{}, err
+	}
+	return p, w.file.Commit()
 }
 
 // Abort removes what was written.
-func (w *Writer) Abort() {
-	_ = w.file.Close() // it goes
-	_ = os.Remove(w.file.Name())
-}
+func (w *Writer) Abort() { w.file.Abort() }
 
 // Space is how many bytes a file of so many takes in a shard, its header included.
 func Space(size int64) int64 { return 512 + (size+511)/512*512 }
+
+// extIndex follows a shard's name in that of its index, which has the form of a kept one and
+// is bound to the shard's checksum. It is what opening a shard in a store reads of it.
+const extIndex = ".index"
+
+// stamp is what an index is bound to that was packed with its shard.
+func (p *Packed) stamp() int64 {
+	sum, _ := hex.DecodeString(p.SHA256) // none: 0, which is no shard's
+	if len(sum) < 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(sum))
+}
+
+// beside reads the index that was packed with a shard.
+func beside(ctx context.Context, f *source.Files, path string, p *Packed) (*index, error) {
+	b, err := f.ReadAll(ctx, path+extIndex, maxCached)
+	if err != nil {
+		return nil, err
+	}
+	return unmarshal(b, p.Bytes, p.stamp(), p.Bytes)
+}

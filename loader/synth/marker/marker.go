@@ -4,6 +4,7 @@
 package marker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/loader"
+	"dev.gpustall/loader/source"
 )
 
 // File is the marker's name. It lies in the folder of the data itself.
@@ -46,17 +47,24 @@ func Write(dir string, m Marker) error {
 // Read returns the marker of dir, or nil where there is none. A marker that
 // cannot be parsed still marks: it comes back empty.
 func Read(dir string) *Marker {
-	f, _, err := loader.Open(filepath.Join(dir, File))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	m, err := In(context.Background(), nil, dir)
 	if err != nil {
 		return &Marker{}
 	}
-	defer f.Close()
-	b := make([]byte, maxSize)
-	n, _ := f.Read(b)
-	return parse(b[:n])
+	return m
+}
+
+// In is Read of a folder wherever it is. Whether there is a marker in a store may not be
+// known.
+func In(ctx context.Context, f *source.Files, dir string) (*Marker, error) {
+	b, err := f.ReadAll(ctx, source.Join(dir, File), maxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parse(b), nil
 }
 
 // parse reads a marker's text.

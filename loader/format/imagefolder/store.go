@@ -1,0 +1,69 @@
+package imagefolder
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/loader/source"
+)
+
+// listStore is list of a folder in a store, which lists all that lies below it at once.
+func (d *Dataset) listStore(ctx context.Context, root string) (classes []string, err error) {
+	all, err := d.from.Walk(ctx, root)
+	if err != nil {
+		return nil, fault.File(err, "open data", root, mendClasses)
+	}
+	// torchvision's order: the folders by path, in each the files by name.
+	slices.SortStableFunc(all, func(a, b source.Entry) int {
+		x, y := path.Dir(a.Name), path.Dir(b.Name)
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a.Name, b.Name))
+	})
+	for i := range all {
+		if class, _, ok := strings.Cut(all[i].Name, "/"); ok && !slices.Contains(classes, class) {
+			classes = append(classes, class)
+		}
+	}
+	slices.Sort(classes)
+	for _, d.arrays = range []bool{false, true} {
+		if err = d.take(root, classes, all); err == nil {
+			return classes, nil
+		}
+	}
+	if len(classes) == 0 {
+		return nil, fault.New("open data", root, ErrNotFolder.Error(), mendClasses).Because(ErrNotFolder)
+	}
+	d.arrays = false
+	return nil, d.take(root, classes, all)
+}
+
+// take makes samples of the objects of a kind; each class has one at the least. Arrays need
+// no classes.
+func (d *Dataset) take(root string, classes []string, all []source.Entry) error {
+	d.files = d.files[:0]
+	seen := make([]bool, len(classes))
+	for i := range all {
+		e := &all[i]
+		class, _, ok := strings.Cut(e.Name, "/")
+		if !d.wants(path.Base(e.Name)) || !ok && len(classes) > 0 {
+			continue
+		}
+		at, _ := slices.BinarySearch(classes, class)
+		if ok {
+			seen[at] = true
+		} else if at = 0; !d.arrays {
+			continue
+		}
+		d.files = append(d.files, file{e.Name, int32(at), e})
+	}
+	if at := slices.Index(seen, false); at >= 0 {
+		return noImage(root, classes[at])
+	}
+	if len(d.files) == 0 {
+		return noImage(root, "")
+	}
+	return nil
+}
