@@ -8,6 +8,7 @@
 # make fuzz   a minute of random input for each parser, two at a time
 # make asan   the C that reads images, with every access to memory checked
 # make soak   a long run: its memory, and how long its session takes to open (minutes)
+# make test-torch  what runs inside PyTorch, in environments of its own under .cache (minutes); test-torch-all: more versions
 # make truth  how often what is said is wrong, measured: tables (minutes)
 # Needs Go, gcc and make; .ci/install installs what the tests want on top.
 
@@ -30,7 +31,7 @@ SHIM_FILES := $(wildcard $(SHIM)/*)
 SHIM_HASH  := $(shell cat $(SHIM_FILES) $(DRIVER)/driver.h | cksum | cut -d' ' -f1)
 CUDA_ENV    = CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -I$(SHIM) -DGPUSTALL_SHIM=$(SHIM_HASH)' CGO_LDFLAGS='-L$(BUILD)'
 
-.PHONY: all run install quick test bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda cuda-env
+.PHONY: all run install quick test test-torch test-torch-all bench bench-peers fuzz asan soak truth vet lint clean emulated test-cuda cuda-env
 all: bin/gpustall
 
 .PHONY: bin/gpustall
@@ -86,6 +87,12 @@ quick:
 
 test:
 	.ci/test
+
+test-torch:
+	engine/torch/python/test/run.sh
+
+test-torch-all:
+	engine/torch/python/test/run.sh all
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

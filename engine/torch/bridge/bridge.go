@@ -149,9 +149,7 @@ func (b *Bridge) start(r *trace.Recorder) {
 		b.main.begin()
 		b.Control.begin(b.main.knobs, Specs(&b.main.hello, &b.main.loader))
 		for i := range b.held {
-			if b.held[i].Type == "note" {
-				r.Note(b.held[i].Level, b.held[i].Text)
-			}
+			b.process(b.held[i].from).hear(&b.held[i])
 		}
 		b.held = nil
 	}
@@ -284,6 +282,7 @@ func (b *Bridge) hear(pid int, m *message) {
 			p.loader, p.loading = m.Loader, true
 		}
 	}
+	m.from = pid
 	if b.recorder == nil {
 		b.held = append(b.held, *m)
 		return

@@ -10,6 +10,7 @@ import (
 // message is one line of what a process tells that is rare.
 type message struct {
 	Type string `json:"type"`
+	from int    // the process
 	T    int64  `json:"t"` // ns of CLOCK_MONOTONIC
 
 	Hello

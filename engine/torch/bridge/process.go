@@ -24,9 +24,10 @@ type process struct {
 	lanes  map[*ring]trace.TrackID
 
 	// Of the loop.
-	applies  []record // within the wait under way
-	opening  []record // iterators begun, of which no batch came yet
-	open     *open    // the step under way
+	pending  []message // changes, until the loop's records come to them
+	applies  []record  // within the wait under way
+	opening  []record  // iterators begun, of which no batch came yet
+	open     *open     // the step under way
 	device   map[int32]*open
 	epoch    int32
 	ended    int64 // when the last epoch did
@@ -88,7 +89,7 @@ func (p *process) hear(m *message) {
 	case m.Type == "note":
 		p.b.recorder.Note(m.Level, m.Text)
 	case m.Type == "applied" && p == p.b.main:
-		p.apply(m)
+		p.pending = append(p.pending, *m)
 	}
 }
 
@@ -239,6 +240,10 @@ func (p *process) loop(rec *record) {
 			p.open.step.Flags |= trace.FlagLastOfEpoch
 		}
 		p.emit()
+	}
+	for len(p.pending) > 0 && p.pending[0].T-p.b.Clock.origin <= rec.End && rec.Kind != kindDevice {
+		p.apply(&p.pending[0])
+		p.pending = p.pending[1:]
 	}
 	switch rec.Kind {
 	case kindIter:

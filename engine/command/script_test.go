@@ -1,0 +1,74 @@
+//go:build linux
+
+package command
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestScript: how a script ends is how we do, and it gets the signals that we get.
+func TestScript(t *testing.T) {
+	start := func(text string) (*script, string) {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "log")
+		log, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { log.Close() })
+		s, err := startScript([]string{"sh", "-c", text}, append(os.Environ(), "GREETING=hello"), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, path
+	}
+	s, log := start("echo $GREETING; echo there >&2; exit 7")
+	<-s.done
+	if text, err := os.ReadFile(log); err != nil || string(text) != "hello\nthere\n" {
+		t.Errorf("the log has %q, %v", text, err)
+	}
+	if exitCode(s.err()) != 7 {
+		t.Errorf("%v: exit code %d", s.err(), exitCode(s.err()))
+	}
+	s, _ = start("kill -9 $$")
+	<-s.done
+	if exitCode(s.err()) != exitSignal+9 {
+		t.Errorf("%v: exit code %d", s.err(), exitCode(s.err()))
+	}
+	s, log = start(`trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.01; done`)
+	stop := s.passSignals()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if text, _ := os.ReadFile(log); strings.Contains(string(text), "ready") { // not there yet: look again
+			break
+		}
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-s.done
+	<-s.told.Done()
+	stop()
+	if text, _ := os.ReadFile(log); exitCode(s.err()) != 3 || !strings.Contains(string(text), "told") {
+		t.Errorf("%v, exit code %d, %q", s.err(), exitCode(s.err()), text)
+	}
+	if _, err := startScript([]string{"/nowhere/python"}, nil, nil); err == nil || errors.As(err, new(scriptError)) {
+		t.Errorf("a script that is not there: %v", err)
+	}
+}
+
+func TestScriptName(t *testing.T) {
+	for line, want := range map[string]string{
+		"python -u train.py --lr 1": "train", "/usr/bin/python3 a/b/fit.py": "fit", "python -m my.train": "my.train",
+		"torchrun --nproc-per-node 2 run.py": "run", "accelerate launch x": "accelerate",
+	} {
+		if got := scriptName(strings.Fields(line)); got != want {
+			t.Errorf("%s is called %q, want %q", line, got, want)
+		}
+	}
+}

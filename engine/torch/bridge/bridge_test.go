@@ -1,0 +1,223 @@
+//go:build linux
+
+package bridge
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// unpack writes the files of a recorded training into a bridge's folder.
+func unpack(t *testing.T, name, dir string) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in := tar.NewReader(z); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(in)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(h.Name)), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// replay makes a session of a recorded training.
+func replay(t *testing.T, name string) (*Start, *trace.Snapshot) {
+	t.Helper()
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	unpack(t, name, b.shared)
+	b.Clock.origin = 0 // as of the machine that it was recorded on
+	b.Watch()
+	var first Start
+	select {
+	case first = <-b.First():
+	case <-time.After(time.Minute):
+		t.Fatal("no loop was seen")
+	}
+	r := trace.NewRecorder(b.Clock, 0)
+	s := trace.NewSession(trace.Meta{Specs: Specs(&first.Hello, &first.Loader)})
+	c := trace.NewCollector(r, s, stall.NewAnalyzer(first.Since), nil)
+	b.Record(r)
+	c.Start()
+	b.Stop()
+	if err := c.Stop(trace.Outcome{Status: "finished"}); err != nil {
+		t.Fatal(err)
+	}
+	return &first, s.Snapshot(0, 1<<62)
+}
+
+// TestRecorded: a real training of three epochs of twelve steps, each with a validation
+// after it, whose num_workers went 1, 3, 0, 2 (testdata/record.py).
+func TestRecorded(t *testing.T) {
+	first, s := replay(t, "testdata/recorded.tar.gz")
+	if first.Hello.Torch == "" || first.Loader.Dataset != "Samples" || first.Loader.BatchSize != 8 || !first.Loader.Live || first.Loader.Samples != 96 {
+		t.Errorf("%+v", first)
+	}
+	steps := s.Recent
+	if len(steps) != 36 || s.Total.Samples != 3*96 || len(s.Epochs) != 3 {
+		t.Fatalf("%d steps, %d samples, %d epochs; want 36, 288, 3", len(steps), s.Total.Samples, len(s.Epochs))
+	}
+	var firsts, lasts, built, changing int
+	for i := range steps {
+		st := &steps[i]
+		sum := st.Busy
+		for _, ns := range st.Stall {
+			sum += ns
+		}
+		if sum != st.End-st.Start || st.Busy < 2e6 || i > 0 && st.Start != steps[i-1].End {
+			t.Errorf("step %d: busy %d and stalls make %d, not %d", i, st.Busy, sum, st.End-st.Start)
+		}
+		if st.Load < 24e6 { // eight samples of 3 ms
+			t.Errorf("step %d: its batch took %d ns of worker time", i, st.Load)
+		}
+		for flag, n := range map[uint16]*int{trace.FlagFirstOfEpoch: &firsts, trace.FlagLastOfEpoch: &lasts, trace.FlagTransition: &changing} {
+			if st.Flags&flag != 0 {
+				*n++
+			}
+		}
+		if st.Built.Worker != trace.TrackStep && st.Work.Batch.Blocked > 20e6 && st.Built.Slowest.Sample >= 0 {
+			built++
+		}
+	}
+	if firsts != 3 || lasts != 3 || built != 36 || changing < 3 || changing > 20 {
+		t.Errorf("%d first and %d last steps, %d with who built them, %d in transitions", firsts, lasts, built, changing)
+	}
+	var reasons []string
+	for _, g := range s.Segments {
+		reasons = append(reasons, g.Reason)
+	}
+	if want := []string{"start", "num_workers 1 -> 3", "num_workers 3 -> 0", "num_workers 0 -> 2"}; !slices.Equal(reasons, want) {
+		t.Errorf("segments %q, want %q", reasons, want)
+	}
+	if b := (stall.Breakdown{Totals: s.Total}); b.Stall[trace.CauseFetch] < b.Data()/2 || b.DataShare() < 0.5 {
+		t.Errorf("fetch %d of %d ns that were lost to data", b.Stall[trace.CauseFetch], b.Data())
+	}
+	lanes := map[string]bool{}
+	for i := range s.Spans {
+		lanes[s.Spans[i].Track.String()] = true
+	}
+	for _, lane := range []string{"w0", "w1", "w2", "inline", "host", "compute", "STALL", "ready q"} {
+		if !lanes[lane] {
+			t.Errorf("nothing in lane %s", lane)
+		}
+	}
+}
+
+func TestControl(t *testing.T) {
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	c := b.Control
+	if err := c.Set([]trace.Knob{{Name: "num_workers", Value: "2"}}); err == nil {
+		t.Error("a knob was set before there was a loader")
+	}
+	h, l := &Hello{Torch: "2.0.1"}, &Loader{Knobs: map[string]int{"num_workers": 1, "prefetch_factor": 2, "in_order": 1}, Live: true, Style: "map", BatchSize: 16}
+	c.begin(knobsOf(l), Specs(h, l))
+	asked := func() (v []int64) {
+		for i := range words {
+			v = append(v, int64(*c.word(wordKnobs + i)))
+		}
+		return v
+	}
+	for _, step := range []struct {
+		name, value, err string
+		page             []int64
+	}{
+		{"num_workers", "3", "", []int64{3, -1, -1, -1, -1}},
+		{"prefetch_factor", "0", "out of range", []int64{3, -1, -1, -1, -1}},
+		{"pin_memory", "on", "there is no GPU", []int64{3, -1, -1, -1, -1}},
+		{"in_order", "off", "PyTorch 2.0.1 has no such setting", []int64{3, -1, -1, -1, -1}},
+		{"batch_size", "32", "the script decides", []int64{3, -1, -1, -1, -1}},
+		{"persistent_workers", "on", "", []int64{3, -1, -1, -1, 1}},
+		{"num_workers", "1", "", []int64{1, -1, -1, -1, 1}},
+	} {
+		err := c.Set([]trace.Knob{{Name: step.name, Value: step.value}})
+		if (err == nil) != (step.err == "") || err != nil && !strings.Contains(err.Error(), step.err) {
+			t.Errorf("%s=%s: %v, want %q", step.name, step.value, err, step.err)
+		}
+		if got := asked(); !slices.Equal(got, step.page) {
+			t.Errorf("%s=%s: the page has %v, want %v", step.name, step.value, got, step.page)
+		}
+	}
+	if *c.word(wordSequence)%2 != 0 {
+		t.Error("the page looks as if it were being written")
+	}
+	c.Pause(true)
+	if !c.Paused() || *c.word(wordPaused) != 1 {
+		t.Error("it is not paused")
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := b.Environ([]string{"A=1", "PYTHONPATH=/mine", Variable + "=/old"})
+	want := []string{"A=1", "PYTHONPATH=" + b.Path() + ":/mine", Variable + "=" + b.shared}
+	if !slices.Equal(env, want) {
+		t.Errorf("%q, want %q", env, want)
+	}
+	for _, name := range []string{"sitecustomize.py", "gpustall/live.py", "gpustall/__init__.py"} {
+		if _, err := os.Stat(filepath.Join(b.Path(), name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, dir := range []string{b.dir, b.shared} {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", dir, err)
+		}
+	}
+}
+
+func TestShared(t *testing.T) {
+	k := Knobs{Workers: 4, Prefetch: 2}
+	for _, c := range []struct {
+		free, batch int64
+		warns       bool
+	}{{64 << 20, 16 << 20, true}, {64 << 20, 1 << 20, false}, {-1, 1 << 40, false}, {0, 0, false}} {
+		if got := shared(&k, c.free, c.batch); (got != "") != c.warns {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package bridge
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// samples is what all clients load: a transform that is slow on purpose.
+const samples = `
+import sys, time, torch
+from torch.utils.data import DataLoader, Dataset
+torch.set_num_threads(1)
+class Slow(Dataset):
+    def __len__(self): return 4000
+    def __getitem__(self, i):
+        time.sleep(0.006)
+        return torch.randn(16), i % 10
+model = torch.nn.Linear(16, 10)
+loss = torch.nn.functional.cross_entropy
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = DataLoader(Slow(), batch_size=8, shuffle=True, num_workers=1)
+`
+
+// clients are trainings as people write them.
+var clients = []struct{ name, needs, text string }{
+	{"a plain loop", "torch", samples + `
+for epoch in range(9):
+    for x, y in loader:
+        optimizer.zero_grad(); loss(model(x), y).backward(); optimizer.step()
+`},
+	{"an ImageFolder", "torchvision", samples + `
+import os, tempfile
+from PIL import Image
+from torchvision import datasets, transforms
+root = sys.argv[1]
+for c in "ab":
+    os.makedirs(os.path.join(root, c))
+    for i in range(400): Image.new("RGB", (8, 8), (i % 256, 0, 0)).save(os.path.join(root, c, "%d.png" % i))
+def slowly(x):
+    time.sleep(0.006)
+    return x
+data = datasets.ImageFolder(root, transforms.Compose([slowly, transforms.ToTensor()]))
+model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(50):
+    for x, y in DataLoader(data, batch_size=8, shuffle=True, num_workers=1):
+        optimizer.zero_grad(); loss(model(x), y).backward(); optimizer.step()
+`},
+	{"Lightning", "lightning", samples + `
+import lightning
+class Module(lightning.LightningModule):
+    def __init__(self): super().__init__(); self.model = model
+    def training_step(self, batch, i): return loss(self.model(batch[0]), batch[1])
+    def configure_optimizers(self): return torch.optim.SGD(self.parameters(), lr=0.01)
+lightning.Trainer(max_epochs=9, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False).fit(Module(), loader)
+`},
+	{"accelerate", "accelerate", samples + `
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for epoch in range(9):
+    for x, y in loader:
+        optimizer.zero_grad(); accelerator.backward(loss(model(x), y)); optimizer.step()
+`},
+	{"Hugging Face's Trainer", "transformers", samples + `
+from transformers import Trainer, TrainingArguments
+class Named(Slow):
+    def __getitem__(self, i):
+        x, y = super().__getitem__(i)
+        return dict(x=x, labels=torch.tensor(y))
+class Model(torch.nn.Module):
+    def __init__(self): super().__init__(); self.model = model
+    def forward(self, x=None, labels=None):
+        out = self.model(x)
+        return dict(loss=loss(out, labels), logits=out)
+Trainer(model=Model(), train_dataset=Named(), args=TrainingArguments(output_dir=sys.argv[1], num_train_epochs=9, per_device_train_batch_size=8,
+    dataloader_num_workers=1, report_to=[], save_strategy="no", use_cpu=True, remove_unused_columns=False, disable_tqdm=True)).train()
+`},
+}
+
+// TestClients: in each the slow transform is found, num_workers is raised while it trains,
+// more samples come, and the verdict follows.
+func TestClients(t *testing.T) {
+	python := os.Getenv("GPUSTALL_PYTHON")
+	if python == "" {
+		t.Skip("GPUSTALL_PYTHON names no Python that has torch; make test-torch does")
+	}
+	for _, c := range clients {
+		t.Run(c.name, func(t *testing.T) {
+			if out, err := exec.Command(python, "-c", "import "+c.needs).CombinedOutput(); err != nil {
+				t.Skipf("%s is not installed for %s: %s", c.needs, python, lastLine(out))
+			}
+			before, after, s := raised(t, python, c.text)
+			t.Logf("%.0f samples/s with 1 worker, %.0f with 4", before, after)
+			if after < 1.3*before {
+				t.Errorf("%.0f samples/s with 1 worker, %.0f with 4", before, after)
+			}
+			rows := stall.Segments(s)
+			if len(rows) < 2 || rows[1].Segment.Reason != "num_workers 1 -> 4" {
+				t.Fatalf("segments %+v", s.Segments)
+			}
+			v := advice.Of(s, s.Tally(0), rows).Verdict
+			t.Log(v.Text)
+			if v.Class != "input-bound" || v.Dominant != trace.CauseFetch && v.Dominant != trace.CauseTransform {
+				t.Errorf("%s, most of it for %v", v.Class, v.Dominant)
+			}
+		})
+	}
+}
+
+func lastLine(b []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return lines[len(lines)-1]
+}
+
+// raised runs a training, raises num_workers from 1 to 4 and returns the rates before and
+// after.
+func raised(t *testing.T, python, text string) (before, after float64, s *trace.Snapshot) {
+	t.Helper()
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	dir := t.TempDir()
+	script := filepath.Join(dir, "train.py")
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, "-W", "ignore", script, filepath.Join(dir, "data"))
+	cmd.Env = b.Environ(os.Environ())
+	out := &strings.Builder{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	b.Watch()
+	var first Start
+	select {
+	case first = <-b.First():
+	case err := <-ended:
+		t.Fatalf("it ended: %v\n%s", err, out)
+	case <-time.After(3 * time.Minute):
+		_ = cmd.Process.Kill()
+		t.Fatalf("no loop was seen\n%s", out)
+	}
+	r := trace.NewRecorder(b.Clock, 0)
+	session := trace.NewSession(trace.Meta{DeviceKind: "cpu", Specs: Specs(&first.Hello, &first.Loader), Samples: first.Loader.Samples})
+	c := trace.NewCollector(r, session, stall.NewAnalyzer(first.Since), nil)
+	b.Record(r)
+	c.Start()
+	reach := func(segment int, steps int64) {
+		t.Helper()
+		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+			s := session.Snapshot(0, 0)
+			if len(s.Segments) > segment && s.Tally(int32(segment)).Steady.Steps >= steps {
+				return
+			}
+			select {
+			case err := <-ended:
+				t.Fatalf("it ended: %v\n%s", err, out)
+			default:
+			}
+			if time.Now().After(end) {
+				_ = cmd.Process.Kill()
+				t.Fatalf("segment %d did not come to %d steps: %+v\n%s", segment, steps, s.Segments, out)
+			}
+		}
+	}
+	reach(0, 60)
+	if err := b.Control.Set([]trace.Knob{{Name: "num_workers", Value: "4"}}); err != nil {
+		t.Fatal(err)
+	}
+	reach(1, 60)
+	_ = cmd.Process.Kill()
+	<-ended
+	b.Stop()
+	if err := c.Stop(trace.Outcome{Status: "stopped"}); err != nil {
+		t.Fatal(err)
+	}
+	s = session.Snapshot(0, 1<<62)
+	rows := stall.Segments(s)
+	return rows[0].SamplesPerSecond, rows[1].SamplesPerSecond, s
+}

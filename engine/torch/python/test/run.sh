@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Tests what runs inside a PyTorch training, and gpustall with it, in virtual environments
+# of its own under .cache/torch: with the oldest and the newest PyTorch, or those named.
+#
+#   run.sh            the oldest and the newest (make test-torch)
+#   run.sh all        those between as well (make test-torch-all)
+#   run.sh quick      some of it, with a Python that has torch already; else says so (.ci/test)
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../../../.." && pwd)
+what=${1:-some}
+base=${PYTHON:-python3}
+rc=0
+
+# has reports whether a Python has torch, and quickly.
+has() { timeout 60 "$1" -c 'import torch' >/dev/null 2>&1; }
+
+if [[ $what == quick ]]; then
+  for python in "$base" "$root/.cache/torch/newest/bin/python"; do
+    if has "$python"; then
+      cd "$here" && GPUSTALL_CHANGES=20 exec timeout 240 "$python" -W ignore -m unittest -f \
+        test_live.LiveTest.test_each_once_in_order_forked test_live.LiveTest.test_equal_to_stock_until_a_change test_hook.HookTest.test_script_module_and_command
+    fi
+  done
+  echo "skipped: what runs inside PyTorch; no Python here has torch (make test-torch installs one)"
+  exit 0
+fi
+
+# one tests with a version of PyTorch, or says why it cannot.
+one() {
+  local name=$1 env=$root/.cache/torch/$1
+  shift
+  echo "== PyTorch, $name"
+  if ! has "$env/bin/python"; then
+    mkdir -p "$root/.cache/torch"
+    if ! { "$base" -m venv "$env" && "$env/bin/pip" install -q "$@"; } >"$env.log" 2>&1; then
+      echo "skipped: $* cannot be installed for $("$base" --version); see ${env#"$root"/}.log"
+      return
+    fi
+  fi
+  (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_hook) || rc=1
+  (cd "$root" && GPUSTALL_PYTHON=$env/bin/python go test -count=1 -v -timeout 10m -run '^TestClients$' ./engine/torch/bridge) || rc=1
+}
+
+one 1.13.1 torch==1.13.1 'numpy<2'
+if [[ $what == all ]]; then
+  one 2.0.1 torch==2.0.1 'numpy<2'
+  one 2.4.1 torch==2.4.1 'numpy<2'
+  one 2.6.0 torch==2.6.0 'numpy<3'
+fi
+one newest torch torchvision numpy lightning accelerate transformers
+exit $rc

@@ -1,0 +1,135 @@
+"""The way in: whatever starts Python, the script runs as it would without us."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PACKAGE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+LOADS = """
+import torch
+from torch.utils.data import DataLoader
+for epoch in range(2):
+    for batch in DataLoader(list(range(40)), batch_size=4, num_workers=%d):
+        pass
+print("loaded", __name__)
+"""
+
+
+class HookTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.folder = os.path.join(self.dir.name, "rings")
+        os.mkdir(self.folder)
+
+    def tearDown(self):
+        self.dir.cleanup()
+
+    def run_python(self, *args, path="", package=PACKAGE, folder=None, **env):
+        env = dict(os.environ, GPUSTALL_TORCH=folder or self.folder, PYTHONPATH=os.pathsep.join(p for p in (package, path) if p), **env)
+        return subprocess.run([sys.executable, *args], capture_output=True, text=True, env=env, cwd=self.dir.name, timeout=120)
+
+    def write(self, name, text):
+        path = os.path.join(self.dir.name, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    def told(self, kind):
+        out = []
+        for name in os.listdir(self.folder):
+            if name.startswith("messages-"):
+                with open(os.path.join(self.folder, name)) as f:
+                    out += [m for m in map(json.loads, f) if m["type"] == kind]
+        return out
+
+    def test_script_module_and_command(self):
+        self.write("script.py", LOADS % 1)
+        for args in (["script.py"], ["-m", "script"], ["-c", LOADS % 0]):
+            before = len(self.told("loader"))
+            done = self.run_python(*args)
+            self.assertEqual((done.returncode, done.stdout), (0, "loaded __main__\n"), done.stderr)
+            self.assertNotIn("gpustall", done.stderr)
+            self.assertGreater(len(self.told("loader")), before)
+
+    def test_another_sitecustomize_runs(self):
+        self.write("site/sitecustomize.py", "print('theirs')\n")
+        done = self.run_python("-c", LOADS % 0, path=os.path.join(self.dir.name, "site"))
+        self.assertEqual(done.stdout, "theirs\nloaded __main__\n", done.stderr)
+        self.assertTrue(self.told("loader"))
+
+    def test_a_broken_hook_is_one_line(self):
+        import shutil
+
+        broken = os.path.join(self.dir.name, "broken")
+        shutil.copytree(PACKAGE, broken, ignore=shutil.ignore_patterns("test", "__pycache__"))
+        for name in ("hook.py", "observe.py", "live.py", "worker.py"):
+            with open(os.path.join(broken, "gpustall", name), "a") as f:
+                f.write("\nraise OSError('as planned')\n")
+            done = self.run_python("-c", LOADS % 1, package=broken)
+            self.assertEqual((done.returncode, done.stdout), (0, "loaded __main__\n"), done.stderr)
+            lines = [line for line in done.stderr.splitlines() if "gpustall" in line]
+            self.assertEqual(len(lines), 1, done.stderr)
+            self.assertIn("as planned", lines[0])
+            shutil.copy(os.path.join(PACKAGE, "gpustall", name), os.path.join(broken, "gpustall", name))
+
+    def test_a_folder_that_is_gone(self):
+        done = self.run_python("-c", LOADS % 1, folder=os.path.join(self.dir.name, "nowhere"))
+        self.assertEqual((done.returncode, done.stdout), (0, "loaded __main__\n"), done.stderr)
+
+    def test_unknown_pytorch_is_observed(self):
+        """A worker loop with another parameter is left alone, and the loop is watched."""
+        self.write("script.py", """
+from torch.utils.data._utils import worker
+from torch.utils.data import dataloader
+from gpustall import observe
+known = worker._worker_loop
+def unknown(dataset_kind, *args, surprise=None):
+    return known(dataset_kind, *args)
+worker._worker_loop = unknown
+dataloader.DataLoader.__iter__ = dataloader.DataLoader.__iter__.__wrapped__
+dataloader._BaseDataLoaderIter.__next__ = dataloader._BaseDataLoaderIter.__next__.__wrapped__
+observe.install(dataloader)
+""" + LOADS % 1)
+        done = self.run_python("script.py")
+        self.assertEqual((done.returncode, done.stdout), (0, "loaded __main__\n"), done.stderr)
+        (loader, *_) = self.told("loader")
+        self.assertFalse(loader["live"])
+        self.assertIn("not known", loader["why"])
+
+    def test_watch_and_step(self):
+        done = self.run_python("-c", """
+import torch.utils.data
+import gpustall
+assert list(gpustall.watch(range(5))) == list(range(5))
+for _ in range(4):
+    gpustall.step(3)
+""")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(self.told("loader")), 2)
+
+    def test_span_cost(self):
+        """A span takes less than 1.5 us, clocks included: the best of ten, which noise spares."""
+        from gpustall import ring
+
+        record, now = ring.Ring(self.folder, ring.LOOP).record, time.monotonic_ns
+        best = 1e9
+        for _ in range(10):
+            begin = time.perf_counter_ns()
+            for i in range(2000):
+                start = now()
+                record(ring.FETCH, start, now(), 1, 0, i)
+            best = min(best, (time.perf_counter_ns() - begin) / 2000)
+        print("a span: %.2f us" % (best / 1000), file=sys.stderr)
+        self.assertLess(best, 1500 * float(os.environ.get("GPUSTALL_SLOW", "1")))
+
+
+sys.path.insert(0, PACKAGE)
+
+if __name__ == "__main__":
+    unittest.main()
