@@ -13,7 +13,8 @@ var all = []Op{
 	MaxPoolBackward{MaxPool{N: 1, H: 4, W: 4, C: 2, Size: 2, Stride: 2}}, AvgPool{N: 2, H: 3, W: 3, C: 2},
 	AvgPoolBackward{AvgPool{N: 2, H: 3, W: 3, C: 2}}, Linear{N: 2, In: 3, Out: 4}, LinearBackward{Linear{N: 2, In: 3, Out: 4}},
 	SoftmaxXent{N: 2, C: 3}, Optimizer{N: 3, Copy: F16}, Optimizer{Rule: SGD, N: 3}, Optimizer{Rule: Nesterov, N: 3}, Optimizer{Rule: Adagrad, N: 3},
-	Optimizer{Rule: Adadelta, N: 3}, Optimizer{Rule: Adam, N: 3}, Optimizer{Rule: AdamW, N: 3, Exempt: 1}, ScaleCheck{N: 3}, Cast{N: 3, Type: BF16}, Dropout{N: 5, Rate: 0.5}, NextNoise{}, Zero{N: 5},
+	Optimizer{Rule: Adadelta, N: 3}, Optimizer{Rule: Adam, N: 3}, Optimizer{Rule: AdamW, N: 3, Exempt: 1}, ScaleCheck{N: 3}, Cast{N: 3, Type: BF16}, StackFrames{N: 1, T: 3, Pixels: 2, C: 2, Taps: 3, Pad: 1}, StackFramesBackward{StackFrames{N: 1, T: 3, Pixels: 2, C: 2, Taps: 2}},
+	Dropout{N: 5, Rate: 0.5}, NextNoise{}, Zero{N: 5},
 	Augment{N: 1, H: 2, W: 2, C: 3, CPad: 4, Std: [4]float32{1, 1, 1, 1}}, PadChannels{Rows: 2, C: 3, CPad: 4},
 }
 

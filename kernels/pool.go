@@ -1,11 +1,13 @@
 package kernels
 
-// MaxPool is a 2-D max pooling; padding never wins. OutH = (H+2*Pad-Size)/Stride+1.
-// Forward buffers: x, y, index (uint8 per output: position in the window, row
-// major, counted from the padded corner; the first maximum wins).
+// MaxPool is a max pooling over rows and columns; padding never wins. OutH =
+// (H+2*Pad-Size)/Stride+1. With T it is one of clips [N,T,H,W,C], over frames too.
+// Forward buffers: x, y, index (uint8 per output: position in the window, frame by
+// frame, row major, counted from the padded corner; the first maximum wins).
 type MaxPool struct {
 	N, H, W, C        int
 	Size, Stride, Pad int
+	T, SizeT, StrideT int // frames: of a clip, of a window, from one window to the next; 0 of images
 	Type              Type
 }
 
@@ -15,12 +17,17 @@ func (op MaxPool) OutH() int { return (op.H+2*op.Pad-op.Size)/op.Stride + 1 }
 // OutW returns the output's width.
 func (op MaxPool) OutW() int { return (op.W+2*op.Pad-op.Size)/op.Stride + 1 }
 
-// InLen and OutLen return the elements of x and y.
-func (op MaxPool) InLen() int  { return op.N * op.H * op.W * op.C }
-func (op MaxPool) OutLen() int { return op.N * op.OutH() * op.OutW() * op.C }
+// OutT returns the output's frames, 1 of an image.
+func (op MaxPool) OutT() int { return (max(op.T, 1)-max(op.SizeT, 1))/max(op.StrideT, 1) + 1 }
 
-func (op MaxPool) Name() string   { return "maxpool" }
-func (op MaxPool) FLOPs() float64 { return float64(op.OutLen()) * float64(op.Size*op.Size) }
+// InLen and OutLen return the elements of x and y.
+func (op MaxPool) InLen() int  { return op.N * max(op.T, 1) * op.H * op.W * op.C }
+func (op MaxPool) OutLen() int { return op.N * op.OutT() * op.OutH() * op.OutW() * op.C }
+
+func (op MaxPool) Name() string { return "maxpool" }
+func (op MaxPool) FLOPs() float64 {
+	return float64(op.OutLen()) * float64(max(op.SizeT, 1)*op.Size*op.Size)
+}
 func (op MaxPool) Bytes() float64 { return traffic(op.Args()) }
 
 func (op MaxPool) Args() []Arg {
@@ -36,14 +43,17 @@ func (op MaxPool) Reference(bufs [][]byte) {
 // each calls f for every output element o and element i of its window, whose
 // position there is t. Positions in the padding are left out.
 func (op MaxPool) each(f func(o, i, t int)) {
-	oh, ow := op.OutH(), op.OutW()
+	oh, ow, ot := op.OutH(), op.OutW(), op.OutT()
 	for o := range op.OutLen() {
-		c, j, i, n := o%op.C, o/op.C%ow, o/op.C/ow%oh, o/op.C/ow/oh
-		for r := range op.Size {
-			for s := range op.Size {
-				h, w := i*op.Stride+r-op.Pad, j*op.Stride+s-op.Pad
-				if h >= 0 && h < op.H && w >= 0 && w < op.W {
-					f(o, ((n*op.H+h)*op.W+w)*op.C+c, r*op.Size+s)
+		c, j, i, frame, n := o%op.C, o/op.C%ow, o/op.C/ow%oh, o/op.C/ow/oh%ot, o/op.C/ow/oh/ot
+		for q := range max(op.SizeT, 1) {
+			image := n*max(op.T, 1) + frame*max(op.StrideT, 1) + q
+			for r := range op.Size {
+				for s := range op.Size {
+					h, w := i*op.Stride+r-op.Pad, j*op.Stride+s-op.Pad
+					if h >= 0 && h < op.H && w >= 0 && w < op.W {
+						f(o, ((image*op.H+h)*op.W+w)*op.C+c, (q*op.Size+r)*op.Size+s)
+					}
 				}
 			}
 		}

@@ -104,16 +104,16 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 	}
 	name := o.model
 	if name == "" {
-		name = "resnet18"
-		if d.dev.Info().Kind == "cpu" {
+		switch {
+		case info.T > 0:
+			name = "cnn3d"
+		case d.dev.Info().Kind == "cpu":
 			name = "cnn"
+		default:
+			name = "resnet18"
 		}
 	}
-	if info.T > 0 {
-		return nil, nil, usageError{fault.New("train", name+" on "+info.Name, fmt.Sprintf("its samples are clips of %s, and no model here takes frames", info.Shape()),
-			"measure how they load with --device emu:unet3d-h100, whose step is modelled, or with gpustall data inspect")}
-	}
-	m, err := nn.Spec{Name: name, In: nn.Shape{H: info.H, W: info.W, C: info.C}, Classes: len(info.Classes),
+	m, err := nn.Spec{Name: name, In: nn.Shape{H: info.H, W: info.W, C: info.C, T: info.T}, Classes: len(info.Classes),
 		Stem: o.stem, NoBatchNorm: bool(o.noBatchNorm)}.Model()
 	if err != nil {
 		return nil, nil, usageError{err}

@@ -23,7 +23,7 @@ type modelFlags struct {
 
 // What the help says of them.
 var (
-	modelHelp = strings.Join(nn.Names(), ", ") + " (default: cnn on the cpu, resnet18 elsewhere)"
+	modelHelp = strings.Join(nn.Names(), ", ") + " (default: cnn on the cpu, resnet18 elsewhere, cnn3d for clips)"
 	stemHelp  = "of a ResNet, " + knob.Choice(nn.Stems()) + ": 3x3, or 7x7 with stride 2 and a max-pool (default: what suits the images' size)"
 )
 

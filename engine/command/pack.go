@@ -108,9 +108,6 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 	if err := say(os.Stdout, "%s", requested(o.To.Counts())); err != nil {
 		return err
 	}
-	if train.Info().T > 0 { // no model here takes frames
-		return say(os.Stdout, "inspect  gpustall data inspect %s\n", to)
-	}
 	return say(os.Stdout, "train    gpustall run --data %s\n", to)
 }
 

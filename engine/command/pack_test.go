@@ -48,7 +48,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestClips: clips are inspected and loaded for a modelled step, and no model takes them.
+// TestClips: clips are loaded for a modelled step, and trained on by a model that takes them.
 func TestClips(t *testing.T) {
 	clips := filepath.Join(t.TempDir(), "clips")
 	if r := gpustall(t, "data", "make", "clips", clips, "--samples", "12"); r.code != 0 || !strings.Contains(r.stdout, "npy-folder (float16 (3,16,64,64) arrays), 12 samples in 10 classes, 16x64x64x3") {
@@ -57,7 +57,13 @@ func TestClips(t *testing.T) {
 	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--data", clips, "--num-workers", "1", "--batch-size", "4"); r.code != 0 || !strings.Contains(r.stdout, "3 steps, 12 samples") {
 		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := gpustall(t, "run", "--device", "cpu", "--data", clips); r.code != 2 || !strings.Contains(r.stderr, "clips of 16x64x64x3, and no model here takes frames") {
+	if r := gpustall(t, "run", "--device", "emu:h100", "--model", "cnn3d", "--data", clips, "--batch-size", "4"); r.code != 0 || !strings.Contains(r.stdout, "3 steps, 12 samples") {
+		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := gpustall(t, "run", "--device", "cpu", "--data", clips, "--batch-size", "2", "--steps", "2"); r.code != 0 || !strings.Contains(r.stdout, "cnn3d on cpu") {
+		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := gpustall(t, "run", "--device", "cpu", "--model", "resnet18", "--data", clips); r.code != 2 || !strings.Contains(r.stderr, "clips of 16x64x64x3; choose a model that takes clips: cnn3d") {
 		t.Errorf("exit %d\n%s", r.code, r.stderr)
 	}
 	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--data", clips, "--device-transforms"); r.code != 2 || !strings.Contains(r.stderr, "floating point") {

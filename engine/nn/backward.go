@@ -111,12 +111,20 @@ func (e *emitter) relu(layer string, v int) {
 func (e *emitter) convBackward(i int, n node) {
 	d := e.grads[i+1]
 	g := e.geometry(n)
-	refs := []ref{e.values[n.in], d, e.grad(n.weight)}
+	refs := []ref{e.stacked(n), d, e.grad(n.weight)} // stacked again rather than kept: it is several times its input
 	if n.bias >= 0 {
 		refs = append(refs, e.grad(n.bias))
 	}
 	e.emit(n.name, kernels.ConvBackwardWeight{Conv: g, Type: e.c.Type, Bias: n.bias >= 0}, refs...)
 	if n.in == 0 {
+		return
+	}
+	if n.frames > 1 {
+		op := kernels.StackFramesBackward{StackFrames: e.stack(n)}
+		dstack, dx := e.tensor(op.OutLen(), e.c.Type), e.activation(n.in)
+		e.emit(n.name, kernels.ConvBackwardData{Conv: g, Type: e.c.Type}, d, e.weight(n.weight), dstack)
+		e.emit(n.name, op, dstack, dx)
+		e.contribute(n.name, n.in, dx)
 		return
 	}
 	dx := e.grads[n.in]

@@ -108,7 +108,7 @@ func BenchmarkPlan(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { dev.Close() })
-			m := newModel(b, model, nn.Shape{H: 32, W: 32, C: 3}, 10)
+			m := newModel(b, model, sampleOf(model), 10)
 			tr := newTrainer(b, dev, m, 1, 128, nil)
 			tr.cfg.Activations = activations(b, dev, m, tr.cfg)
 			b.ReportAllocs()

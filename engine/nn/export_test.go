@@ -42,7 +42,7 @@ func (m *Model) macs(n node) int {
 	in := m.shape(n.in)
 	switch n.kind {
 	case convNode:
-		return n.out.elems() * n.size * n.size * in.C
+		return n.out.elems() * n.frames * n.size * n.size * in.C
 	case linearNode:
 		return n.out.C * in.C
 	}

@@ -23,7 +23,7 @@ func (e *emitter) cols(v int) int {
 // rows is the positions of value v in the batch.
 func (e *emitter) rows(v int) int {
 	s := e.m.shape(v)
-	return e.c.Batch * s.H * s.W
+	return e.c.Batch * s.frames() * s.H * s.W
 }
 
 func (e *emitter) activation(v int) ref { return e.tensor(e.rows(v)*e.cols(v), e.c.Type) }
@@ -73,11 +73,28 @@ func (e *emitter) convForward(i int, n node) {
 	y := e.activation(i + 1)
 	e.values[i+1] = y
 	op := kernels.ConvForward{Conv: e.geometry(n), Type: e.c.Type, Bias: n.bias >= 0, ReLU: n.relu}
-	refs := []ref{e.values[n.in], e.weight(n.weight), y}
+	refs := []ref{e.stacked(n), e.weight(n.weight), y}
 	if n.bias >= 0 {
 		refs = append(refs, e.master(n.bias))
 	}
 	e.emit(n.name, op, refs...)
+}
+
+// stacked is what a convolution reads: its input, or one over frames its input's
+// frames side by side.
+func (e *emitter) stacked(n node) ref {
+	if n.frames == 1 {
+		return e.values[n.in]
+	}
+	op := e.stack(n)
+	x := e.tensor(op.OutLen(), e.c.Type)
+	e.emit(n.name, op, e.values[n.in], x)
+	return x
+}
+
+func (e *emitter) stack(n node) kernels.StackFrames {
+	in := e.m.shape(n.in)
+	return kernels.StackFrames{N: e.c.Batch, T: in.T, Pixels: in.H * in.W, C: e.cols(n.in), Taps: n.frames, Pad: n.pad, Type: e.c.Type}
 }
 
 // samples is the network's input: the buffer itself, where it is finished.
@@ -92,7 +109,7 @@ func (e *emitter) samples() ref {
 		return x
 	case e.c.Type.Size() == 2:
 		x := e.activation(0)
-		op := kernels.PadChannels{Rows: n * s.H * s.W, C: s.C, CPad: padded, Type: e.c.Type}
+		op := kernels.PadChannels{Rows: e.rows(0), C: s.C, CPad: padded, Type: e.c.Type}
 		e.emit("input", op, e.input(0, 4*n*s.elems()), x)
 		return x
 	}
@@ -130,18 +147,19 @@ func (e *emitter) loss() ref {
 
 func (e *emitter) geometry(n node) kernels.Conv {
 	in := e.m.shape(n.in)
-	return kernels.Conv{N: e.c.Batch, H: in.H, W: in.W, C: e.cols(n.in), K: n.out.C,
+	return kernels.Conv{N: e.c.Batch * n.out.frames(), H: in.H, W: in.W, C: n.frames * e.cols(n.in), K: n.out.C,
 		R: n.size, S: n.size, Stride: n.stride, Pad: n.pad}
 }
 
 func (e *emitter) pool(n node) kernels.MaxPool {
 	in := e.m.shape(n.in)
-	return kernels.MaxPool{N: e.c.Batch, H: in.H, W: in.W, C: in.C, Size: n.size, Stride: n.stride, Pad: n.pad, Type: e.c.Type}
+	return kernels.MaxPool{N: e.c.Batch, H: in.H, W: in.W, C: in.C, Size: n.size, Stride: n.stride, Pad: n.pad,
+		T: in.T, SizeT: n.frames, StrideT: n.step(), Type: e.c.Type}
 }
 
 func (e *emitter) average(n node) kernels.AvgPool {
 	in := e.m.shape(n.in)
-	return kernels.AvgPool{N: e.c.Batch, H: in.H, W: in.W, C: in.C, Type: e.c.Type}
+	return kernels.AvgPool{N: e.c.Batch, H: in.frames() * in.H, W: in.W, C: in.C, Type: e.c.Type}
 }
 
 func (e *emitter) dropout(n node) kernels.Dropout {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"dev.gpustall/engine/device"
@@ -17,6 +18,7 @@ import (
 type golden struct {
 	Model      string
 	In         [3]int
+	Frames     int // of a clip; 0 for images
 	Stem       string
 	Plain      bool // no batch norm
 	Batch      int
@@ -60,7 +62,7 @@ func loadGolden(t testing.TB, name string) golden {
 
 func (g golden) model(t testing.TB) *nn.Model {
 	t.Helper()
-	m, err := nn.Spec{Name: g.Model, In: nn.Shape{H: g.In[0], W: g.In[1], C: g.In[2]}, Classes: g.Classes, Stem: g.Stem, NoBatchNorm: g.Plain}.Model()
+	m, err := nn.Spec{Name: g.Model, In: nn.Shape{H: g.In[0], W: g.In[1], C: g.In[2], T: g.Frames}, Classes: g.Classes, Stem: g.Stem, NoBatchNorm: g.Plain}.Model()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func (g golden) setNorms(t testing.TB, m *nn.Model, st *nn.State) {
 // batch makes the samples (NHWC) and labels of a batch: a pattern for each
 // class, plus noise.
 func (g golden) batch(n, index int) (x []float32, labels []int32) {
-	size := g.In[0] * g.In[1] * g.In[2]
+	size := max(g.Frames, 1) * g.In[0] * g.In[1] * g.In[2]
 	r := random(77)
 	templates := r.uniform(g.Classes*size, 1, 0)
 	r = random(1000 + index)
@@ -210,9 +212,11 @@ func TestGolden(t *testing.T) {
 		{"resnet18-imagenet", "cpu"},
 		{"resnet18-plain", "cpu"},
 		{"resnet50", "cpu"},
+		{"cnn3d", "reference"},
+		{"cnn3d", "cpu"},
 	} {
 		t.Run(c.golden+"/"+c.device, func(t *testing.T) {
-			if testing.Short() && c.golden != "cnn" {
+			if testing.Short() && strings.HasPrefix(c.golden, "resnet") {
 				t.Skip("resnet18 takes minutes under the race detector")
 			}
 			if c.device == "cpu" {
@@ -287,9 +291,9 @@ func TestGoldenLosses(t *testing.T) {
 	for _, c := range []struct {
 		golden string
 		tol    float64
-	}{{"cnn", 1e-5}, {"resnet18", 1e-3}, {"resnet18-imagenet", 1e-3}, {"resnet18-plain", 1e-3}, {"resnet50", 1e-3}} {
+	}{{"cnn", 1e-5}, {"cnn3d", 1e-5}, {"resnet18", 1e-3}, {"resnet18-imagenet", 1e-3}, {"resnet18-plain", 1e-3}, {"resnet50", 1e-3}} {
 		t.Run(c.golden, func(t *testing.T) {
-			if testing.Short() && c.golden != "cnn" {
+			if testing.Short() && strings.HasPrefix(c.golden, "resnet") {
 				t.Skip("20 steps of resnet18")
 			}
 			g := loadGolden(t, c.golden)

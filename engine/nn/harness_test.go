@@ -76,7 +76,7 @@ func (tr *trainer) check(err error) {
 // rebuild makes a new plan on the same state.
 func (tr *trainer) rebuild(batch int, configure func(*nn.PlanConfig)) {
 	tr.t.Helper()
-	samples := 4 * batch * tr.m.In.H * tr.m.In.W * tr.m.In.C
+	samples := 4 * batch * max(tr.m.In.T, 1) * tr.m.In.H * tr.m.In.W * tr.m.In.C
 	labels := (samples + 63) &^ 63
 	aug := (labels + 4*batch + 63) &^ 63
 	var err error

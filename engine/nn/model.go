@@ -14,12 +14,24 @@ import (
 	"dev.gpustall/engine/fault"
 )
 
-// Shape is one sample's: rows, columns, channels.
-type Shape struct{ H, W, C int }
+// Shape is one sample's: rows, columns, channels, and of a clip its frames.
+type Shape struct {
+	H, W, C int
+	T       int // 0 of an image
+}
 
-func (s Shape) elems() int { return s.H * s.W * s.C }
+// frames is how many there are: 1 of an image.
+func (s Shape) frames() int { return max(s.T, 1) }
 
-func (s Shape) String() string { return fmt.Sprintf("%dx%dx%d", s.H, s.W, s.C) }
+func (s Shape) elems() int { return s.frames() * s.H * s.W * s.C }
+
+func (s Shape) String() string {
+	text := fmt.Sprintf("%dx%dx%d", s.H, s.W, s.C)
+	if s.T > 0 {
+		text = fmt.Sprintf("%dx%s", s.T, text)
+	}
+	return text
+}
 
 // Model is a network's description. It is immutable and holds no weights.
 type Model struct {
@@ -45,6 +57,7 @@ type definition struct {
 	least    int // smallest height and width
 	build    func(*builder)
 	residual bool // it has a choice of stems, and batch norms that can be left out
+	frames   int  // the fewest of a clip; 0: it takes images
 }
 
 // Names lists the models that there are.
@@ -52,6 +65,16 @@ func Names() []string {
 	names := make([]string, len(definitions))
 	for i, d := range definitions {
 		names[i] = d.name
+	}
+	return names
+}
+
+// clipModels are the models that take clips.
+func clipModels() (names []string) {
+	for _, d := range definitions {
+		if d.frames > 0 {
+			names = append(names, d.name)
+		}
 	}
 	return names
 }
@@ -97,6 +120,10 @@ func (s Spec) Model() (*Model, error) {
 	switch in := s.In; {
 	case in.C < 1 || in.C > MaxChannels:
 		return refuse(other, "it takes 1 to %d input channels, not %d", MaxChannels, in.C)
+	case d.frames == 0 && in.T > 0:
+		return refuse("choose a model that takes clips: "+strings.Join(clipModels(), ", "), "it takes images, and the samples are clips of %s", in)
+	case in.T < d.frames:
+		return refuse(other, "it needs clips of at least %d frames, and the samples have %d", d.frames, in.T)
 	case in.H < d.least || in.W < d.least:
 		return refuse(other, "it needs samples of at least %dx%d pixels, not %dx%d", d.least, d.least, in.H, in.W)
 	case s.Classes < 2:

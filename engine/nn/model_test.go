@@ -67,6 +67,8 @@ func TestNewErrors(t *testing.T) {
 		{"cnn", nn.Shape{H: 32, W: 32, C: 5}, 10, "1 to 4 input channels"},
 		{"resnet18", nn.Shape{H: 32, W: 32}, 10, "1 to 4 input channels"},
 		{"resnet18", nn.Shape{H: 32, W: 32, C: 3}, 1, "at least 2 classes"},
+		{"resnet18", nn.Shape{H: 32, W: 32, C: 3, T: 4}, 10, "it takes images, and the samples are clips of 4x32x32x3; choose a model that takes clips: cnn3d"},
+		{"cnn3d", nn.Shape{H: 32, W: 32, C: 3}, 10, "clips of at least 2 frames"},
 	} {
 		_, err := nn.New(c.model, c.in, c.classes)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -159,10 +161,14 @@ func TestPlanShapes(t *testing.T) {
 			if deep(model) && in.W != 65 {
 				continue
 			}
+			clip := model == "cnn3d"
+			if clip {
+				in.T = 2 + in.C
+			}
 			m := newModel(t, model, in, 7)
 			tr := newTrainer(t, &sizesOnly{newRefDevice()}, m, 1, 3, nil)
 			for _, typ := range []kernels.Type{kernels.F32, kernels.TF32, kernels.F16, kernels.BF16} {
-				for _, onDevice := range []bool{false, true} {
+				for _, onDevice := range []bool{false, !clip} {
 					tr.rebuild(3, func(c *nn.PlanConfig) {
 						c.Type, c.DeviceTransforms, c.Accumulate = typ, onDevice, 2
 						c.Std = [4]float32{1, 1, 1, 1}

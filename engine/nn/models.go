@@ -11,19 +11,33 @@ var definitions = []definition{
 	{name: "resnet18", least: 8, build: resnet(basic, 2, 2, 2, 2), residual: true},
 	{name: "resnet34", least: 8, build: resnet(basic, 3, 4, 6, 3), residual: true},
 	{name: "resnet50", least: 8, build: resnet(bottleneck, 3, 4, 6, 3), residual: true},
+	{name: "cnn3d", least: 4, build: cnn3d, frames: 2},
 }
 
 // cnn: three convolutions of 3x3, two max-pools, a global average pool. The
 // global pool makes it fit any input size.
 func cnn(b *builder) {
-	x := b.conv("conv1", 0, 32, window{3, 1, 1}, biasReLU)
-	x = b.maxPool("pool1", x, window{2, 2, 0})
-	x = b.conv("conv2", x, 64, window{3, 1, 1}, biasReLU)
-	x = b.maxPool("pool2", x, window{2, 2, 0})
-	x = b.conv("conv3", x, 128, window{3, 1, 1}, biasReLU)
+	x := b.conv("conv1", 0, 32, window{3, 1, 1, 1}, biasReLU)
+	x = b.maxPool("pool1", x, window{2, 2, 0, 1})
+	x = b.conv("conv2", x, 64, window{3, 1, 1, 1}, biasReLU)
+	x = b.maxPool("pool2", x, window{2, 2, 0, 1})
+	x = b.conv("conv3", x, 128, window{3, 1, 1, 1}, biasReLU)
 	x = b.avgPool("avgpool", x)
 	b.linear("fc", x, b.m.Classes)
 }
+
+// cnn3d is cnn on clips: its filters are 3x3x3, and the second pool takes two frames.
+func cnn3d(b *builder) {
+	x := b.conv("conv1", 0, 32, cube, biasReLU)
+	x = b.maxPool("pool1", x, window{2, 2, 0, 1})
+	x = b.conv("conv2", x, 64, cube, biasReLU)
+	x = b.maxPool("pool2", x, window{2, 2, 0, 2})
+	x = b.conv("conv3", x, 128, cube, biasReLU)
+	x = b.avgPool("avgpool", x)
+	b.linear("fc", x, b.m.Classes)
+}
+
+var cube = window{3, 1, 1, 3}
 
 // The stems of a ResNet.
 const (
@@ -46,11 +60,11 @@ func resnet(add block, stages ...int) func(*builder) {
 		var x int
 		if b.spec.stem() == StemCIFAR {
 			b.m.Form = "CIFAR form: 3x3 stem, no max-pool"
-			x = b.convNorm("conv1", "bn1", 0, 64, window{3, 1, 1}, 1)
+			x = b.convNorm("conv1", "bn1", 0, 64, window{3, 1, 1, 1}, 1)
 		} else {
 			b.m.Form = "ImageNet form: 7x7 stem, max-pool"
-			x = b.convNorm("conv1", "bn1", 0, 64, window{7, 2, 3}, 1)
-			x = b.maxPool("maxpool", x, window{3, 2, 1})
+			x = b.convNorm("conv1", "bn1", 0, 64, window{7, 2, 3, 1}, 1)
+			x = b.maxPool("maxpool", x, window{3, 2, 1, 1})
 		}
 		for stage, k := range []int{64, 128, 256, 512} {
 			for i := range stages[stage] {
@@ -72,8 +86,8 @@ type block func(b *builder, name string, x, k, stride int) int
 // basic is two convolutions of 3x3.
 func basic(b *builder, name string, x, k, stride int) int {
 	begin, share := len(b.m.nodes), math.Pow(float64(b.blocks), -1./2)
-	y := b.convNorm(name+"conv1", name+"bn1", x, k, window{3, stride, 1}, share)
-	y = b.lastConv(name+"conv2", y, k, window{3, 1, 1})
+	y := b.convNorm(name+"conv1", name+"bn1", x, k, window{3, stride, 1, 1}, share)
+	y = b.lastConv(name+"conv2", y, k, window{3, 1, 1, 1})
 	return b.join(name, "bn2", begin, x, y, stride)
 }
 
@@ -81,8 +95,8 @@ func basic(b *builder, name string, x, k, stride int) int {
 // and its output four times as wide. The stride is in the 3x3, as in torchvision.
 func bottleneck(b *builder, name string, x, k, stride int) int {
 	begin, share := len(b.m.nodes), math.Pow(float64(b.blocks), -1./4)
-	y := b.convNorm(name+"conv1", name+"bn1", x, k, window{1, 1, 0}, share)
-	y = b.convNorm(name+"conv2", name+"bn2", y, k, window{3, stride, 1}, share)
-	y = b.lastConv(name+"conv3", y, 4*k, window{1, 1, 0})
+	y := b.convNorm(name+"conv1", name+"bn1", x, k, window{1, 1, 0, 1}, share)
+	y = b.convNorm(name+"conv2", name+"bn2", y, k, window{3, stride, 1, 1}, share)
+	y = b.lastConv(name+"conv3", y, 4*k, window{1, 1, 0, 1})
 	return b.join(name, "bn3", begin, x, y, stride)
 }

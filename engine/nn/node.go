@@ -12,11 +12,27 @@ const (
 )
 
 // window is a convolution's filter or a pool's window: rows and columns of it, the
-// distance between two, and the padding.
-type window struct{ size, stride, pad int }
+// distance between two, and the padding, in rows and columns and, where it has several
+// frames, in these too.
+type window struct{ size, stride, pad, frames int }
 
-// out is the extent of the output along a side of n.
-func (w window) out(n int) int { return (n+2*w.pad-w.size)/w.stride + 1 }
+// out is the shape of the output on in, but for its channels.
+func (w window) out(in Shape) Shape {
+	side := func(n, size int) int { return (n+2*w.pad-size)/w.stride + 1 }
+	s := Shape{H: side(in.H, w.size), W: side(in.W, w.size), C: in.C, T: in.T}
+	if w.frames > 1 {
+		s.T = side(in.T, w.frames)
+	}
+	return s
+}
+
+// step is the distance between two windows in frames.
+func (w window) step() int {
+	if w.frames > 1 {
+		return w.stride
+	}
+	return 1
+}
 
 // node is one layer. Its inputs are values: 0 is the model's input, v the
 // output of node v-1.
@@ -66,13 +82,19 @@ const (
 	biasReLU
 )
 
-// conv adds a convolution to k channels.
+// conv adds a convolution to k channels, on a clip over frames too (of stride 1).
 func (b *builder) conv(name string, x, k int, w window, end ending) int {
 	in := b.m.shape(x)
-	n := b.add(convNode, name, x, Shape{w.out(in.H), w.out(in.W), k})
+	out := w.out(in)
+	out.C = k
+	n := b.add(convNode, name, x, out)
 	n.window, n.relu = w, end == biasReLU
-	fan := in.C * w.size * w.size
-	n.weight = b.param(Param{Name: name + ".weight", Shape: []int{k, in.C, w.size, w.size}, fanIn: fan, gain: 1, stem: x == 0})
+	filter := []int{k, in.C, w.size, w.size}
+	if in.T > 0 {
+		filter = []int{k, in.C, w.frames, w.size, w.size}
+	}
+	fan := in.C * w.frames * w.size * w.size
+	n.weight = b.param(Param{Name: name + ".weight", Shape: filter, fanIn: fan, gain: 1, stem: x == 0})
 	if end != bare {
 		n.bias = b.param(Param{Name: name + ".bias", Shape: []int{k}, fanIn: fan, gain: 1})
 	}
@@ -103,19 +125,18 @@ func (b *builder) sum(name string, x, res int) int {
 }
 
 func (b *builder) maxPool(name string, x int, w window) int {
-	in := b.m.shape(x)
-	b.add(maxPoolNode, name, x, Shape{w.out(in.H), w.out(in.W), in.C}).window = w
+	b.add(maxPoolNode, name, x, w.out(b.m.shape(x))).window = w
 	return b.last()
 }
 
 func (b *builder) avgPool(name string, x int) int {
-	b.add(avgPoolNode, name, x, Shape{1, 1, b.m.shape(x).C})
+	b.add(avgPoolNode, name, x, Shape{H: 1, W: 1, C: b.m.shape(x).C})
 	return b.last()
 }
 
 func (b *builder) linear(name string, x, out int) int {
 	in := b.m.shape(x).C
-	n := b.add(linearNode, name, x, Shape{1, 1, out})
+	n := b.add(linearNode, name, x, Shape{H: 1, W: 1, C: out})
 	n.weight = b.param(Param{Name: name + ".weight", Shape: []int{out, in}, fanIn: in, gain: 1})
 	n.bias = b.param(Param{Name: name + ".bias", Shape: []int{out}, fanIn: in, gain: 1})
 	return b.last()

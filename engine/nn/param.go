@@ -6,7 +6,7 @@ import "math"
 // statistic.
 type Param struct {
 	Name  string // PyTorch's: "layer1.0.conv1.weight"
-	Shape []int  // PyTorch's: K,C,R,S for a convolution; on the device it lies as K,R,S,C
+	Shape []int  // PyTorch's: K,C,R,S for a convolution, K,C,T,R,S over frames; on the device it lies as K,R,S,T,C
 
 	fanIn int     // inputs of one output; 0: filled with fill
 	gain  float64 // bound of the initial values, times sqrt(fanIn)
@@ -37,7 +37,7 @@ const channelPad = 8
 func (p Param) room() int {
 	n := p.Len()
 	if p.stem {
-		n = p.Shape[0] * channelPad * p.Shape[2] * p.Shape[3]
+		n = p.Len() / p.Shape[1] * channelPad
 	}
 	return (n + paramAlign - 1) / paramAlign * paramAlign
 }
@@ -49,7 +49,7 @@ func (p Param) scatter(dst, v []float32, cpad int) { p.permute(v, dst, cpad, fal
 func (p Param) gather(v, src []float32, cpad int) { p.permute(v, src, cpad, true) }
 
 func (p Param) permute(torch, dev []float32, cpad int, toTorch bool) {
-	if len(p.Shape) != 4 {
+	if len(p.Shape) < 4 {
 		if toTorch {
 			copy(torch, dev[:p.Len()])
 		} else {
@@ -57,18 +57,24 @@ func (p Param) permute(torch, dev []float32, cpad int, toTorch bool) {
 		}
 		return
 	}
-	c, rs := p.Shape[1], p.Shape[2]*p.Shape[3]
+	n := len(p.Shape)
+	c, frames, rs := p.Shape[1], 1, p.Shape[n-2]*p.Shape[n-1]
+	if n == 5 {
+		frames = p.Shape[2]
+	}
 	if !p.stem {
 		cpad = c
 	}
 	for k := range p.Shape[0] {
 		for ci := range c {
-			for i := range rs {
-				t, d := (k*c+ci)*rs+i, (k*rs+i)*cpad+ci
-				if toTorch {
-					torch[t] = dev[d]
-				} else {
-					dev[d] = torch[t]
+			for f := range frames {
+				for i := range rs {
+					t, d := ((k*c+ci)*frames+f)*rs+i, ((k*rs+i)*frames+f)*cpad+ci
+					if toTorch {
+						torch[t] = dev[d]
+					} else {
+						dev[d] = torch[t]
+					}
 				}
 			}
 		}

@@ -170,6 +170,9 @@ func (m *Model) check(c PlanConfig) (PlanConfig, error) {
 }
 
 func (m *Model) checkInput(c PlanConfig) error {
+	if c.DeviceTransforms && m.In.T > 0 {
+		return fmt.Errorf("nn: plan of model %q: the device has no transforms of clips", m.Name)
+	}
 	pixels := c.Batch * m.In.elems()
 	if !c.DeviceTransforms {
 		pixels *= 4

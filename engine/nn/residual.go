@@ -56,10 +56,10 @@ func (b *builder) join(name, norm string, begin, x, y, stride int) int {
 	switch {
 	case !project:
 	case b.spec.NoBatchNorm:
-		res = b.conv(name+"downsample.0", x, k, window{1, stride, 0}, bias)
+		res = b.conv(name+"downsample.0", x, k, window{1, stride, 0, 1}, bias)
 		b.startAt(heGain)
 	default:
-		res = b.conv(name+"downsample.0", x, k, window{1, stride, 0}, bare)
+		res = b.conv(name+"downsample.0", x, k, window{1, stride, 0, 1}, bare)
 		res = b.norm(name+"downsample.1", res, -1, false)
 	}
 	if b.spec.NoBatchNorm {

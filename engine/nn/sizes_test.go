@@ -21,6 +21,14 @@ func (d *sizes) Alloc(n int) (device.Buffer, error) {
 	return d.sizesOnly.Alloc(n)
 }
 
+// sampleOf is an image, or a clip for models that take these.
+func sampleOf(model string) nn.Shape {
+	if model == "cnn3d" {
+		return nn.Shape{H: 16, W: 16, C: 3, T: 4}
+	}
+	return nn.Shape{H: 32, W: 32, C: 3}
+}
+
 // deep models take long to initialise.
 func deep(model string) bool { return model == "resnet34" || model == "resnet50" }
 
@@ -33,7 +41,7 @@ func TestSizes(t *testing.T) {
 				if deep(name) && (typ != kernels.F16 || accumulate == 1) {
 					continue // made of what the others are made of
 				}
-				m, err := nn.New(name, nn.Shape{H: 32, W: 32, C: 3}, 10)
+				m, err := nn.New(name, sampleOf(name), 10)
 				if err != nil {
 					t.Fatal(err)
 				}

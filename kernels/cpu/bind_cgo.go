@@ -30,15 +30,21 @@ func (pl *Plan) bindNative(c Call) func() {
 		return pl.optimizer(op, f)
 	case kernels.MaxPool:
 		x, y, index := f(0), f(1), c.Bufs[2]
-		pixels := op.N * op.OutH() * op.OutW()
+		pixels := op.N * op.OutT() * op.OutH() * op.OutW()
 		return pl.parallel(ceil(pixels*op.C, spanFloats/4), pixels, func(lo, hi int) {
 			pl.pool.variant.maxPool(&op, lo, hi, x, y, index)
 		})
 	case kernels.MaxPoolBackward:
 		dy, index, dx := f(0), c.Bufs[1], f(2)
-		return pl.parallel(ceil(op.N*op.H*op.W*op.C, spanFloats), op.N, func(lo, hi int) {
+		return pl.parallel(ceil(op.InLen(), spanFloats), op.N, func(lo, hi int) {
 			pl.pool.variant.maxPoolBack(&op.MaxPool, lo, hi, dy, index, dx)
 		})
+	case kernels.StackFrames:
+		x, y := f(0), f(1)
+		return pl.parallel(ceil(op.OutLen(), spanFloats), op.N*op.OutT(), func(lo, hi int) { pl.pool.variant.stackFrames(false, &op, lo, hi, x, y) })
+	case kernels.StackFramesBackward:
+		dy, dx := f(0), f(1)
+		return pl.parallel(ceil(op.OutLen(), spanFloats), op.N*op.T, func(lo, hi int) { pl.pool.variant.stackFrames(true, &op.StackFrames, lo, hi, dy, dx) })
 	case kernels.AvgPool:
 		return pl.avgPool(op, f(0), f(1))
 	case kernels.AvgPoolBackward:

@@ -22,6 +22,12 @@ struct tiles {
 // A pooling window over images of h*w*c.
 struct pool {
 	dim h, w, c, oh, ow, size, stride, pad;
+	dim t, ot, deep, step; // frames, of a window, between windows; 1 of images
+};
+
+// Frames stacked along the channels, and back: see kernels.StackFrames.
+struct frames {
+	dim t, ot, pixels, c, taps, pad;
 };
 
 // What an optimizer computes with, and its rules: kernels.Rule.
@@ -74,6 +80,8 @@ struct kernels {
 	void (*update)(int rule, dim n, float *w, const float *grad, float *a, float *b, const struct settings *h);
 	void (*max_pool)(const struct pool *p, dim first, dim end, const float *x, float *y, uint8_t *index);
 	void (*max_pool_back)(const struct pool *p, dim first, dim end, const float *dy, const uint8_t *index, float *dx);
+	void (*stack_frames)(const struct frames *f, dim first, dim end, const float *x, float *y);
+	void (*stack_frames_back)(const struct frames *f, dim first, dim end, const float *dy, float *dx);
 	void (*spread_mean)(dim rows, dim c, float factor, const float *dy, float *dx);
 
 	// Minimal filtering with stride 1 (winograd.h) and 2 (stride2.h).

@@ -128,6 +128,9 @@ func TestPools(t *testing.T) {
 			{N: 2, H: 7, W: 9, C: 19, Size: 2, Stride: 2},
 			{N: 2, H: 9, W: 8, C: 16, Size: 3, Stride: 2, Pad: 1},
 			{N: 1, H: 6, W: 6, C: 21, Size: 3, Stride: 1},
+			{N: 2, H: 8, W: 6, C: 32, Size: 2, Stride: 2, T: 3, SizeT: 1, StrideT: 1},
+			{N: 2, H: 8, W: 6, C: 35, Size: 2, Stride: 2, T: 5, SizeT: 2, StrideT: 2},
+			{N: 2, H: 5, W: 6, C: 3, Size: 3, Stride: 1, Pad: 1, T: 4, SizeT: 3, StrideT: 1},
 		} {
 			bufs := buffers(r, m, nil)
 			compare(t, p, m, bufs, 0)
@@ -146,6 +149,10 @@ func TestPools(t *testing.T) {
 			back := kernels.MaxPoolBackward{MaxPool: m}
 			compare(t, p, back, buffers(r, back, index), 1e-6)
 
+			f := kernels.StackFrames{N: m.N, T: m.H, Pixels: m.W, C: m.C, Taps: m.Size, Pad: m.Size / 2}
+			compare(t, p, f, buffers(r, f, nil), 0)
+			fb := kernels.StackFramesBackward{StackFrames: f}
+			compare(t, p, fb, buffers(r, fb, nil), 1e-6)
 			a := kernels.AvgPool{N: m.N, H: m.H, W: m.W, C: m.C}
 			compare(t, p, a, buffers(r, a, nil), 1e-6)
 			ab := kernels.AvgPoolBackward{AvgPool: a}

@@ -32,20 +32,29 @@ static void relu_back(int v, dim n, const float *dy, const float *y, float *dx) 
 static void update(int v, int rule, dim n, float *w, const float *g, float *a, float *b, const struct settings *h) {
 	SET(v)->update(rule, n, w, g, a, b, h);
 }
-static void max_pool(int v, dim h, dim w, dim c, dim oh, dim ow, dim size, dim stride, dim pad, dim first, dim end,
+static void max_pool(int v, dim h, dim w, dim c, dim oh, dim ow, dim size, dim stride, dim pad,
+                     dim t, dim ot, dim deep, dim step, dim first, dim end,
                      const float *x, float *y, uint8_t *index) {
-	struct pool p = {h, w, c, oh, ow, size, stride, pad};
+	struct pool p = {h, w, c, oh, ow, size, stride, pad, t, ot, deep, step};
 	SET(v)->max_pool(&p, first, end, x, y, index);
 }
-static void max_pool_back(int v, dim h, dim w, dim c, dim oh, dim ow, dim size, dim stride, dim pad, dim first, dim end,
+static void max_pool_back(int v, dim h, dim w, dim c, dim oh, dim ow, dim size, dim stride, dim pad,
+                     dim t, dim ot, dim deep, dim step, dim first, dim end,
                           const float *dy, const uint8_t *index, float *dx) {
-	struct pool p = {h, w, c, oh, ow, size, stride, pad};
+	struct pool p = {h, w, c, oh, ow, size, stride, pad, t, ot, deep, step};
 	SET(v)->max_pool_back(&p, first, end, dy, index, dx);
 }
 static void spread_mean(int v, dim rows, dim c, float factor, const float *dy, float *dx) {
 	SET(v)->spread_mean(rows, c, factor, dy, dx);
 }
 
+static void stack_frames(int v, dim back, dim t, dim ot, dim pixels, dim c, dim taps, dim pad, dim first, dim end, const float *from, float *to) {
+	struct frames f = {t, ot, pixels, c, taps, pad};
+	(back ? SET(v)->stack_frames_back : SET(v)->stack_frames)(&f, first, end, from, to);
+}
+
+#cgo noescape stack_frames
+#cgo nocallback stack_frames
 #cgo noescape add_columns
 #cgo nocallback add_columns
 #cgo noescape moments
@@ -132,12 +141,18 @@ func (v variant) update(rule kernels.Rule, w, grad, a, b []float32, h settings) 
 
 func (v variant) maxPool(p *kernels.MaxPool, first, end int, x, y []float32, index []byte) {
 	C.max_pool(C.int(v), C.dim(p.H), C.dim(p.W), C.dim(p.C), C.dim(p.OutH()), C.dim(p.OutW()), C.dim(p.Size), C.dim(p.Stride), C.dim(p.Pad),
-		C.dim(first), C.dim(end), ptr(x), ptr(y), octets(index))
+		C.dim(max(p.T, 1)), C.dim(p.OutT()), C.dim(max(p.SizeT, 1)), C.dim(max(p.StrideT, 1)), C.dim(first), C.dim(end), ptr(x), ptr(y), octets(index))
 }
 
 func (v variant) maxPoolBack(p *kernels.MaxPool, first, end int, dy []float32, index []byte, dx []float32) {
 	C.max_pool_back(C.int(v), C.dim(p.H), C.dim(p.W), C.dim(p.C), C.dim(p.OutH()), C.dim(p.OutW()), C.dim(p.Size), C.dim(p.Stride), C.dim(p.Pad),
-		C.dim(first), C.dim(end), ptr(dy), octets(index), ptr(dx))
+		C.dim(max(p.T, 1)), C.dim(p.OutT()), C.dim(max(p.SizeT, 1)), C.dim(max(p.StrideT, 1)), C.dim(first), C.dim(end), ptr(dy), octets(index), ptr(dx))
+}
+
+// stackFrames writes frames first..end of the output; back, of the gradient of the input.
+func (v variant) stackFrames(back bool, op *kernels.StackFrames, first, end int, from, to []float32) {
+	C.stack_frames(C.int(v), truth(back), C.dim(op.T), C.dim(op.OutT()), C.dim(op.Pixels), C.dim(op.C), C.dim(op.Taps), C.dim(op.Pad),
+		C.dim(first), C.dim(end), ptr(from), ptr(to))
 }
 
 func (v variant) spreadMean(rows, c int, factor float32, dy, dx []float32) {

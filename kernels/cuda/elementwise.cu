@@ -88,6 +88,53 @@ KD_KERNEL __launch_bounds__(256) next_noise(uint32_t *noise) {
 }
 KD_ENTRY(next_noise)
 
+// x: [n][t][pixels][c], y: [n][out][pixels][taps][c]: frame t of y has at tap k frame
+// t + k - pad of x, or zeros.
+template <class T, int V> KD_FN void stack_frames(const T *__restrict__ x, T *__restrict__ y, int n, int t, int out, int pixels, int c, int taps, int pad) {
+  int cv = c / V;
+  EACH(i, n * out * pixels * taps * cv) {
+    int ci = i % cv * V, k = i / cv % taps, p = i / cv / taps % pixels, f = i / cv / taps / pixels;
+    int from = f % out + k - pad;
+    float v[V] = {};
+    if ((unsigned)from < (unsigned)t) kd_load<T, V>(v, x + ((long)(f / out * t + from) * pixels + p) * c + ci);
+    kd_store<T, V>(y + (long)i * V, v);
+  }
+}
+
+template <class T, int V> KD_FN void stack_frames_backward(const T *__restrict__ dy, T *__restrict__ dx, int n, int t, int out, int pixels, int c, int taps, int pad) {
+  int cv = c / V;
+  EACH(i, n * t * pixels * cv) {
+    int ci = i % cv * V, p = i / cv % pixels, f = i / cv / pixels;
+    float sum[V] = {};
+    for (int k = 0; k < taps; k++) {
+      int to = f % t + pad - k;
+      if ((unsigned)to >= (unsigned)out) continue;
+      float v[V];
+      kd_load<T, V>(v, dy + (((long)(f / t * out + to) * pixels + p) * taps + k) * c + ci);
+      KD_UNROLL
+      for (int j = 0; j < V; j++) sum[j] += v[j];
+    }
+    kd_store<T, V>(dx + (long)i * V, sum);
+  }
+}
+
+#define FRAMES(name, T, V)                                                                                                  \
+  KD_KERNEL __launch_bounds__(256) stack_frames_##name(const T *x, T *y, int n, int t, int out, int pixels, int c, int taps, int pad) { \
+    stack_frames<T, V>(x, y, n, t, out, pixels, c, taps, pad);                                                              \
+  }                                                                                                                         \
+  KD_ENTRY(stack_frames_##name)                                                                                             \
+  KD_KERNEL __launch_bounds__(256) stack_frames_backward_##name(const T *dy, T *dx, int n, int t, int out, int pixels, int c, int taps, int pad) { \
+    stack_frames_backward<T, V>(dy, dx, n, t, out, pixels, c, taps, pad);                                                   \
+  }                                                                                                                         \
+  KD_ENTRY(stack_frames_backward_##name)
+
+FRAMES(fp32, float, 4)
+FRAMES(fp32_v1, float, 1)
+FRAMES(fp16, f16, 8)
+FRAMES(fp16_v1, f16, 1)
+FRAMES(bf16, bf16, 8)
+FRAMES(bf16_v1, bf16, 1)
+
 // write_pixel stores c channels, and zeros up to cpad; get(j) is channel j.
 template <class T, class F> KD_FN void write_pixel(T *y, int c, int cpad, F get) {
   const int V = kd_vec<T>::n;

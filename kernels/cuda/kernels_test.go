@@ -73,6 +73,8 @@ func TestPooling(t *testing.T) {
 		{N: 1, H: 7, W: 9, C: 8, Size: 3, Stride: 2, Pad: 1},
 		{N: 3, H: 5, W: 5, C: 3, Size: 3, Stride: 1},
 		{N: 1, H: 9, W: 9, C: 5, Size: 2, Stride: 3},
+		{N: 2, H: 4, W: 6, C: 8, Size: 2, Stride: 2, T: 5, SizeT: 2, StrideT: 2},
+		{N: 1, H: 5, W: 5, C: 3, Size: 3, Stride: 1, Pad: 1, T: 4, SizeT: 3, StrideT: 1},
 	} {
 		for _, typ := range floatTypes {
 			p.Type = typ
@@ -80,6 +82,9 @@ func TestPooling(t *testing.T) {
 			checkEmulated(t, e, kernels.MaxPoolBackward{MaxPool: p})
 			a := kernels.AvgPool{N: p.N, H: p.H, W: p.W, C: p.C, Type: typ}
 			checkEmulated(t, e, a)
+			f := kernels.StackFrames{N: p.N, T: p.H, Pixels: p.W, C: p.C, Taps: 3, Pad: 1, Type: typ}
+			checkEmulated(t, e, f)
+			checkEmulated(t, e, kernels.StackFramesBackward{StackFrames: f})
 			checkEmulated(t, e, kernels.AvgPoolBackward{AvgPool: a})
 		}
 	}

@@ -75,7 +75,8 @@ func (p *planner) batchNormBackward(op kernels.BatchNormBackward) {
 
 func (p *planner) pool(op kernels.MaxPool, entry string, n int, bufs ...Arg) {
 	name, vector := vectored(op.Type, op.C)
-	args := scalars(bufs, op.N, op.H, op.W, op.C, op.Size, op.Stride, op.Pad, op.OutH(), op.OutW())
+	args := scalars(bufs, op.N, op.H, op.W, op.C, op.Size, op.Stride, op.Pad, op.OutH(), op.OutW(),
+		max(op.T, 1), op.OutT(), max(op.SizeT, 1), max(op.StrideT, 1))
 	p.launch("pool", entry+name, p.stride(n/vector), elementThreads, args...)
 }
 
@@ -85,6 +86,21 @@ func (p *planner) maxPool(op kernels.MaxPool) {
 
 func (p *planner) maxPoolBackward(op kernels.MaxPoolBackward) {
 	p.pool(op.MaxPool, "maxpool_backward_", op.InLen(), buffer(0), buffer(1), buffer(2))
+}
+
+// stackFrames is by the elements of what is written: those of y, or back of dx.
+func (p *planner) stackFrames(op kernels.StackFrames, entry string, n int) {
+	name, vector := vectored(op.Type, op.C)
+	p.launch("elementwise", entry+name, p.stride(n/vector), elementThreads,
+		scalars([]Arg{buffer(0), buffer(1)}, op.N, op.T, op.OutT(), op.Pixels, op.C, op.Taps, op.Pad)...)
+}
+
+func (p *planner) stackForward(op kernels.StackFrames) {
+	p.stackFrames(op, "stack_frames_", op.OutLen())
+}
+
+func (p *planner) stackBackward(op kernels.StackFramesBackward) {
+	p.stackFrames(op.StackFrames, "stack_frames_backward_", op.InLen())
 }
 
 func (p *planner) avgPool(op kernels.AvgPool) {

@@ -189,6 +189,10 @@ func kernelOf(op kernels.Op, t Target) kernel {
 		return only(op, (*planner).add)
 	case kernels.ReLUBackward:
 		return only(op, (*planner).reluBackward)
+	case kernels.StackFrames:
+		return only(op, (*planner).stackForward)
+	case kernels.StackFramesBackward:
+		return only(op, (*planner).stackBackward)
 	case kernels.Dropout:
 		return only(op, (*planner).dropout)
 	case kernels.NextNoise:

@@ -59,9 +59,10 @@ func everyOp() []kernels.Op {
 		for _, c := range []int{3, 64, 4096} {
 			pool := kernels.MaxPool{N: 256, H: 32, W: 32, C: c, Size: 2, Stride: 2, Type: typ}
 			avg := kernels.AvgPool{N: 256, H: 4, W: 4, C: c, Type: typ}
+			stack := kernels.StackFrames{N: 9, T: 16, Pixels: 64, C: c, Taps: 3, Pad: 1, Type: typ}
 			lin := kernels.Linear{N: 1000, In: c, Out: 1000, Type: typ}
 			ops = append(ops, kernels.BatchNormForward{Rows: 131072, C: c, Type: typ, Train: true}, kernels.BatchNormBackward{Rows: 131072, C: c, Type: typ},
-				pool, kernels.MaxPoolBackward{MaxPool: pool}, avg, kernels.AvgPoolBackward{AvgPool: avg}, lin, kernels.LinearBackward{Linear: lin})
+				pool, kernels.MaxPoolBackward{MaxPool: pool}, avg, kernels.AvgPoolBackward{AvgPool: avg}, lin, stack, kernels.StackFramesBackward{StackFrames: stack}, kernels.LinearBackward{Linear: lin})
 		}
 		ops = append(ops, kernels.Augment{N: 9, H: 32, W: 32, C: 3, CPad: 8, Type: typ}, kernels.PadChannels{Rows: 9, C: 3, CPad: 8, Type: typ},
 			kernels.Cast{N: 9, Type: typ}, kernels.Add{N: 9, Type: typ}, kernels.Dropout{N: 9, Type: typ}, kernels.ReLUBackward{N: 9, Type: typ})

@@ -2,9 +2,10 @@
 // output position: 16 bytes' worth, or 1 where C is not a multiple of that.
 #include "kd.h"
 
-struct pool { int n, h, w, c, size, stride, pad, p, q; };
-#define POOL_PARAMS int gn, int gh, int gw, int gc, int size, int stride, int pad, int gp, int gq
-#define POOL_ARGS pool{gn, gh, gw, gc, size, stride, pad, gp, gq}
+// t frames of a clip make o; a window has deep of them, step apart. Images have one.
+struct pool { int n, h, w, c, size, stride, pad, p, q, t, o, deep, step; };
+#define POOL_PARAMS int gn, int gh, int gw, int gc, int size, int stride, int pad, int gp, int gq, int gt, int go, int deep, int step
+#define POOL_ARGS pool{gn, gh, gw, gc, size, stride, pad, gp, gq, gt, go, deep, step}
 
 // V bytes, packed: one access each.
 template <int V> struct bytes { typedef unsigned char type; };
@@ -29,23 +30,25 @@ template <int V> KD_FN void store_bytes(unsigned char *p, const unsigned char *v
 // index: uint8, the place in the window, row major, of the first maximum or of
 // the last NaN.
 template <class T, int V> KD_FN void maxpool(const T *x, T *y, unsigned char *index, const pool &g) {
-  int cv = g.c / V, all = g.n * g.p * g.q * cv;
+  int cv = g.c / V, all = g.n * g.o * g.p * g.q * cv;
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
-    int c = i % cv * V, pos = i / cv, q = pos % g.q, p = pos / g.q % g.p, n = pos / g.q / g.p;
+    int c = i % cv * V, pos = i / cv, q = pos % g.q, p = pos / g.q % g.p, f = pos / g.q / g.p;
+    int frame = f / g.o * g.t + f % g.o * g.step; // the window's first, of all clips'
     float best[V] = {};
     unsigned char where[V] = {};
     bool any = false;
-    for (int r = 0; r < g.size; r++)
-      for (int s = 0; s < g.size; s++) {
-        int h = p * g.stride + r - g.pad, w = q * g.stride + s - g.pad;
-        if ((unsigned)h >= (unsigned)g.h || (unsigned)w >= (unsigned)g.w) continue;
-        float v[V];
-        kd_load<T, V>(v, x + ((long)(n * g.h + h) * g.w + w) * g.c + c);
-        KD_UNROLL
-        for (int j = 0; j < V; j++)
-          if (!any || v[j] > best[j] || v[j] != v[j]) best[j] = v[j], where[j] = (unsigned char)(r * g.size + s);
-        any = true;
-      }
+    for (int d = 0; d < g.deep; d++)
+      for (int r = 0; r < g.size; r++)
+        for (int s = 0; s < g.size; s++) {
+          int h = p * g.stride + r - g.pad, w = q * g.stride + s - g.pad;
+          if ((unsigned)h >= (unsigned)g.h || (unsigned)w >= (unsigned)g.w) continue;
+          float v[V];
+          kd_load<T, V>(v, x + ((long)((frame + d) * g.h + h) * g.w + w) * g.c + c);
+          KD_UNROLL
+          for (int j = 0; j < V; j++)
+            if (!any || v[j] > best[j] || v[j] != v[j]) best[j] = v[j], where[j] = (unsigned char)((d * g.size + r) * g.size + s);
+          any = true;
+        }
     kd_store<T, V>(y + (long)pos * g.c + c, best);
     store_bytes<V>(index + (long)pos * g.c + c, where);
   }
@@ -54,25 +57,28 @@ template <class T, int V> KD_FN void maxpool(const T *x, T *y, unsigned char *in
 // Each element of dx sums the dy of the windows whose maximum it was: no two
 // threads write one place.
 template <class T, int V> KD_FN void maxpool_backward(const T *dy, const unsigned char *index, T *dx, const pool &g) {
-  int cv = g.c / V, all = g.n * g.h * g.w * cv;
+  int cv = g.c / V, all = g.n * g.t * g.h * g.w * cv;
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
-    int c = i % cv * V, pos = i / cv, w = pos % g.w, h = pos / g.w % g.h, n = pos / g.w / g.h;
+    int c = i % cv * V, pos = i / cv, w = pos % g.w, h = pos / g.w % g.h, t = pos / g.w / g.h % g.t, n = pos / g.w / g.h / g.t;
     float sum[V] = {};
     // Windows p*stride - pad <= h < p*stride - pad + size.
-    int p1 = (h + g.pad) / g.stride, q1 = (w + g.pad) / g.stride;
-    for (int p = p1; p >= 0 && h + g.pad - p * g.stride < g.size; p--) {
-      if (p >= g.p) continue;
-      for (int q = q1; q >= 0 && w + g.pad - q * g.stride < g.size; q--) {
-        if (q >= g.q) continue;
-        int t = (h + g.pad - p * g.stride) * g.size + w + g.pad - q * g.stride;
-        long o = ((long)(n * g.p + p) * g.q + q) * g.c + c;
-        float v[V];
-        unsigned char from[V];
-        kd_load<T, V>(v, dy + o);
-        load_bytes<V>(from, index + o);
-        KD_UNROLL
-        for (int j = 0; j < V; j++)
-          if (from[j] == t) sum[j] += v[j];
+    int o1 = t / g.step, p1 = (h + g.pad) / g.stride, q1 = (w + g.pad) / g.stride;
+    for (int o = o1; o >= 0 && t - o * g.step < g.deep; o--) {
+      if (o >= g.o) continue;
+      for (int p = p1; p >= 0 && h + g.pad - p * g.stride < g.size; p--) {
+        if (p >= g.p) continue;
+        for (int q = q1; q >= 0 && w + g.pad - q * g.stride < g.size; q--) {
+          if (q >= g.q) continue;
+          int place = ((t - o * g.step) * g.size + h + g.pad - p * g.stride) * g.size + w + g.pad - q * g.stride;
+          long at = ((long)((n * g.o + o) * g.p + p) * g.q + q) * g.c + c;
+          float v[V];
+          unsigned char from[V];
+          kd_load<T, V>(v, dy + at);
+          load_bytes<V>(from, index + at);
+          KD_UNROLL
+          for (int j = 0; j < V; j++)
+            if (from[j] == place) sum[j] += v[j];
+        }
       }
     }
     kd_store<T, V>(dx + (long)pos * g.c + c, sum);
@@ -117,7 +123,7 @@ template <class T, int V> KD_FN void avgpool_backward(const T *dy, T *dx, int n,
 #define POOL(name, T, V)                                                                                                    \
   KD_KERNEL __launch_bounds__(256) maxpool_##name(const T *x, T *y, unsigned char *index, POOL_PARAMS) { maxpool<T, V>(x, y, index, POOL_ARGS); } \
   KD_ENTRY(maxpool_##name)                                                                                                  \
-  KD_KERNEL __launch_bounds__(256) maxpool_backward_##name(const T *dy, const unsigned char *index, T *dx, POOL_PARAMS) {   \
+  KD_KERNEL __launch_bounds__(256, 1) maxpool_backward_##name(const T *dy, const unsigned char *index, T *dx, POOL_PARAMS) {   \
     maxpool_backward<T, V>(dy, index, dx, POOL_ARGS);                                                                       \
   }                                                                                                                         \
   KD_ENTRY(maxpool_backward_##name)                                                                                         \

@@ -105,15 +105,18 @@ func testPTXPooling(t *testing.T) {
 	for _, p := range few([]kernels.MaxPool{
 		{N: 2, H: 8, W: 6, C: 16, Size: 2, Stride: 2},
 		{N: 3, H: 5, W: 5, C: 3, Size: 3, Stride: 1},
+		{N: 2, H: 4, W: 6, C: 8, Size: 2, Stride: 2, T: 5, SizeT: 2, StrideT: 2},
 		{N: 1, H: 7, W: 9, C: 8, Size: 3, Stride: 2, Pad: 1},
+		{N: 1, H: 5, W: 5, C: 3, Size: 3, Stride: 1, Pad: 1, T: 4, SizeT: 3, StrideT: 1},
 		{N: 1, H: 9, W: 9, C: 5, Size: 2, Stride: 3},
 		{N: 3, H: 23, W: 23, C: 13, Size: 3, Stride: 2, Pad: 1},
 		{N: 3, H: 23, W: 23, C: 64, Size: 3, Stride: 2, Pad: 1},
-	}, 2) {
+	}, 3) {
 		for _, typ := range floatTypes {
 			p.Type = typ
 			a := kernels.AvgPool{N: p.N, H: p.H, W: p.W, C: p.C, Type: typ}
-			for _, op := range []kernels.Op{p, kernels.MaxPoolBackward{MaxPool: p}, a, kernels.AvgPoolBackward{AvgPool: a}} {
+			f := kernels.StackFrames{N: p.N, T: p.H, Pixels: p.W, C: p.C, Taps: 3, Pad: 1, Type: typ}
+			for _, op := range []kernels.Op{f, kernels.StackFramesBackward{StackFrames: f}, p, kernels.MaxPoolBackward{MaxPool: p}, a, kernels.AvgPoolBackward{AvgPool: a}} {
 				checkPTX(t, op)
 			}
 		}

@@ -71,6 +71,17 @@ def relu(x, pooled=False):
     return F.relu(x)
 
 
+def max_pool3d(x, size):
+    """x is a ReLU's output: where the maximum is positive, no other value may be near it."""
+    if Corners.least is not None:
+        t, h, w = size
+        v = x.unfold(2, t, t).unfold(3, h, h).unfold(4, w, w).reshape(*x.shape[:2], -1, t * h * w)
+        top = v.topk(2, 3).values
+        Corners.see((top[..., 0] - top[..., 1])[top[..., 0] > 0])
+        Corners.see(Corners.before.abs())
+    return F.max_pool3d(x, size)
+
+
 def max_pool(x, size, stride, pad=0):
     if Corners.least is not None:
         windows = F.unfold(F.pad(Corners.before, [pad] * 4, value=-1e9), size, stride=stride)
@@ -106,6 +117,24 @@ class CNN(nn.Module):
 
 def norm(channels, plain):
     return nn.Identity() if plain else nn.BatchNorm2d(channels)
+
+
+class CNN3d(nn.Module):
+    def __init__(self, c, classes):
+        super().__init__()
+        self.conv1 = nn.Conv3d(c, 32, 3, 1, 1)
+        self.conv2 = nn.Conv3d(32, 64, 3, 1, 1)
+        self.conv3 = nn.Conv3d(64, 128, 3, 1, 1)
+        self.fc = nn.Linear(128, classes)
+
+    def forward(self, x, keep):
+        x = keep("conv1", relu(self.conv1(x), True))
+        x = keep("pool1", max_pool3d(x, (1, 2, 2)))
+        x = keep("conv2", relu(self.conv2(x), True))
+        x = keep("pool2", max_pool3d(x, (2, 2, 2)))
+        x = keep("conv3", relu(self.conv3(x)))
+        x = keep("avgpool", x.mean((2, 3, 4)))
+        return keep("fc", self.fc(x))
 
 
 class Block(nn.Module):
@@ -174,8 +203,8 @@ class ResNet(nn.Module):
 
 
 def build(case):
-    if case["model"] == "cnn":
-        return CNN(case["in"][2], case["classes"])
+    if case["model"] in ("cnn", "cnn3d"):
+        return {"cnn": CNN, "cnn3d": CNN3d}[case["model"]](case["in"][2], case["classes"])
     imagenet = case.get("stem", "imagenet" if max(case["in"][:2]) > 64 else "cifar") == "imagenet"
     model = ResNet(case["model"], case["in"][2], case["classes"], imagenet, case.get("plain", False))
     check_names(case["model"], model)
@@ -247,22 +276,26 @@ def is_norm(model, name):
 
 
 def batch(case, index):
-    """Samples NHWC and labels: a fixed pattern for each class, plus noise."""
+    """Samples NCHW (clips NCTHW) and labels: a fixed pattern for each class, plus noise."""
     h, w, c = case["in"]
+    t = case.get("frames", 0)
+    h *= t or 1
     n, classes = case["batch"], case["classes"]
     templates = uniform(Random(77), classes * h * w * c, 1.0).reshape(classes, h, w, c)
     r = Random(1000 + index)
     labels = (r.floats(n) * classes).astype(np.int64)
     noise = uniform(r, n * h * w * c, 1.0).reshape(n, h, w, c)
     x = (np.float32(0.5) * templates[labels] + noise).astype(np.float32)
-    return x, labels
+    if t:
+        return torch.from_numpy(x.reshape(n, t, h // t, w, c)).permute(0, 4, 1, 2, 3), labels
+    return torch.from_numpy(x).permute(0, 3, 1, 2), labels
 
 
 def fingerprint(name, a, noisy, keep):
     a = a.detach().double().numpy()
     b = noisy.detach().double().numpy()
-    if a.ndim == 4 and name.startswith("forward:"):
-        a, b = a.transpose(0, 2, 3, 1), b.transpose(0, 2, 3, 1)
+    if a.ndim > 3 and name.startswith("forward:"):
+        a, b = np.moveaxis(a, 1, -1), np.moveaxis(b, 1, -1)
     shape = list(a.shape)
     a, b = a.ravel(), b.ravel()
     with np.errstate(over="ignore"):
@@ -293,7 +326,7 @@ def make(case, dtype):
 
 def step(model, opt, case, index, dtype, keep=lambda name, x: x):
     x, labels = batch(case, index)
-    x = torch.from_numpy(x).permute(0, 3, 1, 2).to(dtype)
+    x = x.to(dtype)
     labels = torch.from_numpy(labels)
     opt.zero_grad()
     out = model(x, keep)
@@ -326,7 +359,7 @@ def one_step(case, dtype):
     model.eval()
     with torch.no_grad():
         x, labels = batch(case, 1)
-        out = model(torch.from_numpy(x).permute(0, 3, 1, 2).to(dtype), lambda name, x: x)
+        out = model(x.to(dtype), lambda name, x: x)
         eval_loss = F.cross_entropy(out, torch.from_numpy(labels)).item()
         tensors["eval:logits"] = out
     return tensors, loss, hits, eval_loss
@@ -344,7 +377,7 @@ def corners(case):
     Corners.least = np.inf
     x, _ = batch(case, 0)
     with torch.no_grad():
-        model(torch.from_numpy(x).permute(0, 3, 1, 2).double(), lambda name, x: x)
+        model(x.double(), lambda name, x: x)
     least, Corners.least = Corners.least, None
     return least
 
@@ -367,6 +400,8 @@ CASES = [
      "train_batch": 8, "train_lr": 0.001},
     {"case": "resnet18-plain", "model": "resnet18", "plain": True, "in": [16, 16, 3], "batch": 2, "lr": 0.001, "seed": 1,
      "train_batch": 8, "train_lr": 0.001, "keep": 8},
+    {"case": "cnn3d", "model": "cnn3d", "in": [8, 8, 3], "frames": 5, "batch": 2, "lr": 0.05, "seed": 84,
+     "train_batch": 8, "train_lr": 0.05, "keep": 8},
     {"case": "resnet50", "model": "resnet50", "stem": "imagenet", "in": [40, 40, 3], "batch": 2, "lr": 0.02, "seed": 52,
      "train_batch": 8, "train_lr": 0.001, "keep": 8},
 ]

@@ -79,6 +79,10 @@ func Cases() []Case {
 			add(Case{Name: name("maxpool"), Op: p})
 			add(Case{Name: name("maxpool_backward"), Op: kernels.MaxPoolBackward{MaxPool: p}, Fill: poolIndices(p)})
 		}
+		for _, f := range stacks(t) {
+			add(Case{Name: name("stack_frames"), Op: f})
+			add(Case{Name: name("stack_frames_backward"), Op: kernels.StackFramesBackward{StackFrames: f}})
+		}
 		for _, p := range []kernels.AvgPool{{N: 3, H: 4, W: 4, C: 64, Type: t}, {N: 2, H: 7, W: 3, C: 5, Type: t}, {N: 1, H: 1, W: 1, C: 9, Type: t}} {
 			add(Case{Name: name("avgpool"), Op: p})
 			add(Case{Name: name("avgpool_backward"), Op: kernels.AvgPoolBackward{AvgPool: p}})
@@ -120,6 +124,18 @@ func pools(t kernels.Type) []kernels.MaxPool {
 		{N: 1, H: 9, W: 7, C: 5, Size: 3, Stride: 2, Type: t},
 		{N: 2, H: 8, W: 9, C: 8, Size: 3, Stride: 2, Pad: 1, Type: t},
 		{N: 1, H: 5, W: 5, C: 3, Size: 3, Stride: 1, Type: t},
+		{N: 2, H: 4, W: 6, C: 8, Size: 2, Stride: 2, T: 5, SizeT: 2, StrideT: 2, Type: t},
+		{N: 2, H: 4, W: 4, C: 32, Size: 2, Stride: 2, T: 3, SizeT: 1, StrideT: 1, Type: t},
+		{N: 2, H: 5, W: 5, C: 3, Size: 3, Stride: 1, Pad: 1, T: 4, SizeT: 3, StrideT: 1, Type: t},
+	}
+}
+
+func stacks(t kernels.Type) []kernels.StackFrames {
+	return []kernels.StackFrames{
+		{N: 2, T: 4, Pixels: 15, C: 8, Taps: 3, Pad: 1, Type: t},
+		{N: 1, T: 1, Pixels: 7, C: 3, Taps: 3, Pad: 1, Type: t},
+		{N: 2, T: 5, Pixels: 6, C: 35, Taps: 2, Type: t},
+		{N: 1, T: 3, Pixels: 4, C: 16, Taps: 5, Pad: 3, Type: t},
 	}
 }
 
