@@ -21,7 +21,7 @@ func (e *Engine) Set(changes []trace.Knob) error {
 			return err
 		}
 	}
-	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.samples())); err != nil {
+	if err := errors.Join(k.Check(e.info), k.Loader.Fits(e.samples()), e.checkSchedule(&k)); err != nil {
 		return err
 	}
 	if e.cfg.Predict != nil && k != *e.wanted.Load() {
@@ -117,6 +117,9 @@ func (e *Engine) apply(k Knobs) error {
 		}
 	}
 	from := e.applied.Knobs
+	if k.Schedule != e.applied.Schedule {
+		e.pace.from, e.pace.epoch = e.pace.updates, max(0, e.epoch)
+	}
 	e.applied = k
 	e.closeSegment()
 	e.openSegment(words, e.expect(k))

@@ -84,6 +84,7 @@ type Engine struct {
 	micro    int // batches whose gradients wait for the optimizer
 	step     int32
 	kept     int32 // the step before which the run was kept last
+	pace     pace
 	epoch    int32 // of the batch before; -1 before the first
 	diverged bool  // a loss was no number, and a note said so
 	starved  starved
@@ -102,6 +103,9 @@ func New(cfg Config) (*Engine, error) {
 		ops:       ops.NewTable(cfg.Device, cfg.Recorder),
 		suspended: suspension{from: -1},
 		applied:   cfg.Knobs, wake: make(chan struct{}, 1), epoch: -1,
+	}
+	if err := e.checkSchedule(&cfg.Knobs); err != nil {
+		return nil, err
 	}
 	knobs := cfg.Knobs
 	e.wanted.Store(&knobs)

@@ -21,7 +21,8 @@ import (
 // atomic pointer and applies it at a step boundary.
 type Knobs struct {
 	plan.Knobs
-	TimeOps ops.Mode
+	Schedule nn.Schedule
+	TimeOps  ops.Mode
 }
 
 // KnobTable is all there is to say of each knob, the loader's first: adding one means
@@ -43,6 +44,14 @@ var KnobTable = knob.NewTable(append(
 				Help: "how weights are made of gradients, with PyTorch's names, settings and defaults: adamw,lr=3e-4,weight_decay=0.05; decay=weights spares norms and biases; auto: SGD with momentum as suits the model. Another one begins anew; a new lr does not",
 			},
 			Field: func(k *Knobs) any { return &k.Optimizer },
+			Flag:  knob.Flag{Value: "NAME[,SETTING=N]..."},
+		},
+		{
+			KnobSpec: trace.KnobSpec{
+				Name: "schedule", Type: "text", Group: trace.GroupEngine, Values: nn.ScheduleNames(), Applied: "next step",
+				Help: "what becomes of the learning rate, as PyTorch's schedulers have it: onecycle,max_lr=0.1 or cosine,warmup=500, over the run's updates; step,step_size=30,gamma=0.1, in epochs; auto: a warm-up with optimizer=auto, else constant. A change begins it anew",
+			},
+			Field: func(k *Knobs) any { return &k.Schedule },
 			Flag:  knob.Flag{Value: "NAME[,SETTING=N]..."},
 		},
 		{

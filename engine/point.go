@@ -66,6 +66,7 @@ func (e *Engine) begin() error {
 	state, from := e.plans.State(), e.cfg.From
 	if from != nil {
 		e.step, e.micro = int32(from.Step), from.Micro
+		e.pace.updates = (from.Step - from.Micro) / e.applied.Accumulate
 	}
 	e.kept = e.step
 	switch {

@@ -55,4 +55,5 @@ func (e *Engine) publishNow(now int64) {
 	e.publishAt = now + publishPeriod
 	e.ops.Publish()
 	e.plans.Publish()
+	e.showRate()
 }

@@ -73,7 +73,9 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	f.host = now - start
 	e.woken(trace.KindEnqueue, start, now-waited, b.Seq, b.Flags)
 	e.step++
-	e.micro = (e.micro + 1) % e.applied.Accumulate
+	if e.micro = (e.micro + 1) % e.applied.Accumulate; e.micro == 0 {
+		e.pace.updates++
+	}
 	e.transition.delivered()
 	return nil
 }
@@ -93,7 +95,7 @@ func (e *Engine) planOf(b *loader.Batch) (*plan.Plan, error) {
 // send makes the step's calls of the device, in their order. It stops at the
 // first that fails: a later one could run on data that is not there.
 func (e *Engine) send(f *flight, slot *plan.Slot) error {
-	if err := e.setHyper(); err != nil {
+	if err := e.setHyper(f.batch.Epoch); err != nil {
 		return err
 	}
 	if err := e.copyIn(f, slot.Input); err != nil {
@@ -164,22 +166,6 @@ func (e *Engine) abort() {
 		f.batch.Release()
 		f.batch = nil
 	}
-}
-
-// setHyper gives the optimizer the step's settings of the schedule, if they changed.
-func (e *Engine) setHyper() error {
-	state := e.plans.State()
-	if state == nil {
-		return nil
-	}
-	h := e.applied.Optimizer.Hyper
-	if !e.applied.Optimizer.Chosen {
-		h = e.cfg.Recipe.At(int(e.step))
-	}
-	if h != state.Hyper() {
-		return state.SetHyper(e.computeStream, h)
-	}
-	return nil
 }
 
 // span records what the step loop did from start until now, and returns how long

@@ -47,8 +47,12 @@ func complete(cmd *cobra.Command) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			switch v := f.Value.(type) {
 			case *knobFlag:
-				if v.row.Name == "optimizer" {
+				switch v.row.Name {
+				case "optimizer":
 					_ = c.RegisterFlagCompletionFunc(f.Name, completeSettings(nn.OptimizerNames(), nn.OptimizerSettings))
+					return
+				case "schedule":
+					_ = c.RegisterFlagCompletionFunc(f.Name, completeSettings(nn.ScheduleNames(), nn.ScheduleSettings))
 					return
 				}
 				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.words(), cobra.ShellCompDirectiveNoFileComp))

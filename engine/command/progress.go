@@ -26,6 +26,7 @@ type progress struct {
 	DataShare         number   `json:"data_share"`
 	Loss              number   `json:"loss"`
 	Top1              number   `json:"top1"`
+	LearningRate      *number  `json:"learning_rate,omitempty"`
 	ETA               number   `json:"eta_s"`
 	SinceStep         number   `json:"since_step_s"` // since the last step ended
 	Late              bool     `json:"-"`            // and that is long for these steps
@@ -76,6 +77,10 @@ func measure(s *trace.Snapshot, o *options) progress {
 	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
 	loss, top1 := learning(window)
 	g.Loss, g.Top1 = number(loss), number(top1)
+	if lr, ok := s.LearningRate(); ok {
+		n := number(lr)
+		g.LearningRate = &n
+	}
 	left := math.Inf(1)
 	if o.epochs > 0 {
 		left = samplesLeft(s, o.epochs)
@@ -131,9 +136,13 @@ func (g progress) line() string {
 	if math.IsNaN(float64(g.SamplesPerSecond)) {
 		b.WriteString("  waiting for the first step")
 	} else {
-		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s  loss %s  top1 %s",
+		lr := ""
+		if g.LearningRate != nil {
+			lr = "  lr " + figures.LearningRate(float64(*g.LearningRate))
+		}
+		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s  loss %s  top1 %s%s",
 			figures.Rate(float64(g.SamplesPerSecond)), figures.Prose.Percent(float64(g.DeviceUtilization)), figures.Prose.Percent(float64(g.DataShare)),
-			lossText(g.Loss, g.Top1), figures.Prose.Percent(float64(g.Top1)))
+			lossText(g.Loss, g.Top1), figures.Prose.Percent(float64(g.Top1)), lr)
 	}
 	if g.Diverged != nil {
 		fmt.Fprintf(&b, "  (diverged at step %d)", *g.Diverged)

@@ -143,6 +143,12 @@ func AppendLoss(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, '
 // Loss is AppendLoss as a string.
 func Loss(v float64) string { return string(AppendLoss(nil, v)) }
 
+// AppendLearningRate writes a learning rate, which has no unit: 0.0953, 4e-06.
+func AppendLearningRate(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'g', 3, 64) }
+
+// LearningRate is AppendLearningRate as a string.
+func LearningRate(v float64) string { return string(AppendLearningRate(nil, v)) }
+
 // AppendPercent writes a share of 0 to 1: 46.8 %.
 func (f Form) AppendPercent(b []byte, share float64) []byte {
 	v := 100 * share

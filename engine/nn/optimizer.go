@@ -2,8 +2,6 @@ package nn
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"dev.gpustall/engine/fault"
@@ -28,46 +26,26 @@ const AutoOptimizer = "auto"
 type optimizer struct {
 	rule     kernels.Rule
 	help     string
-	settings []setting
+	settings settings[Hyper]
 }
 
-// setting is one number of an optimizer, and its default.
-type setting struct {
-	name    string
-	value   float64
-	field   func(h *Hyper) *float64
-	allowed limits
+func lr(v float64) setting[Hyper] {
+	return setting[Hyper]{"lr", v, func(h *Hyper) *float64 { return &h.LR }, positive}
+}
+func momentum(v float64) setting[Hyper] {
+	return setting[Hyper]{"momentum", v, func(h *Hyper) *float64 { return &h.Momentum }, fraction}
+}
+func decay(v float64) setting[Hyper] {
+	return setting[Hyper]{"weight_decay", v, func(h *Hyper) *float64 { return &h.WeightDecay }, atLeast0}
+}
+func eps(v float64) setting[Hyper] {
+	return setting[Hyper]{"eps", v, func(h *Hyper) *float64 { return &h.Eps }, atLeast0}
+}
+func squares(name string, v float64) setting[Hyper] {
+	return setting[Hyper]{name, v, func(h *Hyper) *float64 { return &h.Squares }, fraction}
 }
 
-// limits are what a setting may be.
-type limits struct {
-	most float64 // itself excluded; 0: no limit
-	zero bool    // 0 is allowed
-}
-
-var (
-	positive = limits{}
-	atLeast0 = limits{zero: true}
-	fraction = limits{zero: true, most: 1}
-)
-
-func lr(v float64) setting {
-	return setting{"lr", v, func(h *Hyper) *float64 { return &h.LR }, positive}
-}
-func momentum(v float64) setting {
-	return setting{"momentum", v, func(h *Hyper) *float64 { return &h.Momentum }, fraction}
-}
-func decay(v float64) setting {
-	return setting{"weight_decay", v, func(h *Hyper) *float64 { return &h.WeightDecay }, atLeast0}
-}
-func eps(v float64) setting {
-	return setting{"eps", v, func(h *Hyper) *float64 { return &h.Eps }, atLeast0}
-}
-func squares(name string, v float64) setting {
-	return setting{name, v, func(h *Hyper) *float64 { return &h.Squares }, fraction}
-}
-
-var betas = []setting{
+var betas = settings[Hyper]{
 	{"beta1", 0.9, func(h *Hyper) *float64 { return &h.Momentum }, fraction},
 	squares("beta2", 0.999),
 }
@@ -76,13 +54,13 @@ var betas = []setting{
 // kernels/rule.go with the reference, and the kernels in kernels/cuda/optimizer.cu and
 // kernels/cpu/elementwise.h.
 var optimizers = []optimizer{
-	{kernels.SGD, "SGD, plain", []setting{lr(1e-3), decay(0)}},
-	{kernels.Momentum, "SGD with momentum", []setting{lr(1e-3), momentum(0.9), decay(0)}},
-	{kernels.Nesterov, "SGD with Nesterov's momentum", []setting{lr(1e-3), momentum(0.9), decay(0)}},
-	{kernels.Adagrad, "Adagrad", []setting{lr(1e-2), {"lr_decay", 0, func(h *Hyper) *float64 { return &h.LRDecay }, atLeast0}, decay(0), eps(1e-10)}},
-	{kernels.Adadelta, "Adadelta", []setting{lr(1), squares("rho", 0.9), decay(0), eps(1e-6)}},
-	{kernels.Adam, "Adam", []setting{lr(1e-3), betas[0], betas[1], decay(0), eps(1e-8)}},
-	{kernels.AdamW, "AdamW: Adam with its weight decay apart", []setting{lr(1e-3), betas[0], betas[1], decay(1e-2), eps(1e-8)}},
+	{kernels.SGD, "SGD, plain", settings[Hyper]{lr(1e-3), decay(0)}},
+	{kernels.Momentum, "SGD with momentum", settings[Hyper]{lr(1e-3), momentum(0.9), decay(0)}},
+	{kernels.Nesterov, "SGD with Nesterov's momentum", settings[Hyper]{lr(1e-3), momentum(0.9), decay(0)}},
+	{kernels.Adagrad, "Adagrad", settings[Hyper]{lr(1e-2), {"lr_decay", 0, func(h *Hyper) *float64 { return &h.LRDecay }, atLeast0}, decay(0), eps(1e-10)}},
+	{kernels.Adadelta, "Adadelta", settings[Hyper]{lr(1), squares("rho", 0.9), decay(0), eps(1e-6)}},
+	{kernels.Adam, "Adam", settings[Hyper]{lr(1e-3), betas[0], betas[1], decay(0), eps(1e-8)}},
+	{kernels.AdamW, "AdamW: Adam with its weight decay apart", settings[Hyper]{lr(1e-3), betas[0], betas[1], decay(1e-2), eps(1e-8)}},
 }
 
 // OptimizerNames lists what an Optimizer may be called, the default first.
@@ -101,11 +79,7 @@ func OptimizerSettings(name string) []string {
 	if row == nil {
 		return nil
 	}
-	var out []string
-	for _, s := range row.settings {
-		out = append(out, s.name+"="+number(s.value))
-	}
-	return append(out, decayOf+"="+decayAll)
+	return append(row.settings.list(), decayOf+"="+decayAll)
 }
 
 // The setting that says what weight decay is for.
@@ -139,82 +113,18 @@ func ParseOptimizer(text string) (Optimizer, error) {
 		return Optimizer{}, fault.Reason(reason, "choose "+choice(OptimizerNames()))
 	}
 	o := Optimizer{Chosen: true, Rule: row.rule}
-	for i := range row.settings {
-		s := &row.settings[i]
-		*s.field(&o.Hyper) = s.value
+	row.settings.defaults(&o.Hyper)
+	if !more {
+		return o, nil
 	}
-	seen := map[string]bool{}
-	for more {
-		var word string
-		word, rest, more = strings.Cut(rest, ",")
-		key, value, ok := strings.Cut(strings.TrimSpace(word), "=")
-		switch {
-		case !ok:
-			return o, fault.Reason(fmt.Sprintf("%q is no setting", word), fmt.Sprintf("write NAME=VALUE with one of %s", names(row)))
-		case seen[key]:
-			return o, fault.Reason(fmt.Sprintf("%s is there twice", key), "say it once")
-		}
-		seen[key] = true
-		if err := row.set(&o, key, value); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
-}
-
-func (row *optimizer) set(o *Optimizer, key, value string) error {
-	if key == decayOf {
+	err := row.settings.read(name, rest, &o.Hyper, []string{decayOf}, func(_, value string) error {
 		if value != decayAll && value != decayWeights {
 			return fault.Reason(fmt.Sprintf("%s=%s is neither %s nor %s", decayOf, value, decayAll, decayWeights), "choose one of the two")
 		}
 		o.WeightsOnly = value == decayWeights
 		return nil
-	}
-	for i := range row.settings {
-		if s := &row.settings[i]; s.name == key {
-			v, err := s.allowed.read(key, value)
-			*s.field(&o.Hyper) = v
-			return err
-		}
-	}
-	return fault.Reason(fmt.Sprintf("%s has no setting %q", row.rule, key), "it takes "+names(row))
-}
-
-// read is the number that value says, or a reason that names key.
-func (l limits) read(key, value string) (float64, error) {
-	v, err := strconv.ParseFloat(value, 64)
-	switch {
-	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, fault.Reason(fmt.Sprintf("%s=%s is not a number", key, value), "write one as in 0.001 or 3e-4")
-	case v < 0 || v == 0 && !l.zero || l.most > 0 && v >= l.most:
-		return 0, fault.Reason(fmt.Sprintf("%s=%s is out of range", key, value), "choose "+l.String())
-	}
-	return v, nil
-}
-
-func (l limits) String() string {
-	switch {
-	case l.most > 0:
-		return fmt.Sprintf("0 or more, and less than %g", l.most)
-	case l.zero:
-		return "0 or more"
-	}
-	return "more than 0"
-}
-
-// names are those of a row's settings.
-func names(row *optimizer) string {
-	var out []string
-	for _, s := range row.settings {
-		out = append(out, s.name)
-	}
-	return choice(append(out, decayOf))
-}
-
-// choice lists words to choose from: "a, b or c".
-func choice(words []string) string {
-	n := len(words) - 1
-	return strings.Join(words[:n], ", ") + " or " + words[n]
+	})
+	return o, err
 }
 
 // String is what ParseOptimizer reads.
@@ -223,11 +133,7 @@ func (o Optimizer) String() string {
 		return AutoOptimizer
 	}
 	b := []string{o.Rule.String()}
-	for _, s := range findOptimizer(b[0]).settings {
-		if v := *s.field(&o.Hyper); v != s.value {
-			b = append(b, s.name+"="+number(v))
-		}
-	}
+	b = findOptimizer(b[0]).settings.write(b, &o.Hyper)
 	if o.WeightsOnly {
 		b = append(b, decayOf+"="+decayWeights)
 	}
@@ -268,5 +174,3 @@ func (o *Optimizer) UnmarshalText(text []byte) (err error) {
 	*o, err = ParseOptimizer(string(text))
 	return err
 }
-
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -61,6 +61,7 @@ const (
 	GaugePeakBytes    = "device_memory_peak_bytes" // the most that was held so far
 	GaugeHeldBytes    = "device_memory_held_bytes"
 	GaugePlannedBytes = "device_memory_planned_bytes" // what the run planned for, at the most so far
+	GaugeLearningRate = "learning_rate"               // of the next step
 	GaugeLossScale    = "loss_scale"                  // fp16: that of the next step
 	GaugeSkippedSteps = "skipped_steps"               // fp16: updates skipped so far, because a gradient overflowed
 	GaugeLastOverflow = "last_overflow_step"          // fp16
@@ -70,10 +71,19 @@ const (
 // mean of its samples says nothing.
 func IsEventGauge(name string) bool {
 	switch name {
-	case GaugePeakBytes, GaugeHeldBytes, GaugePlannedBytes, GaugeLossScale, GaugeSkippedSteps, GaugeLastOverflow:
+	case GaugePeakBytes, GaugeHeldBytes, GaugePlannedBytes, GaugeLearningRate, GaugeLossScale, GaugeSkippedSteps, GaugeLastOverflow:
 		return true
 	}
 	return false
+}
+
+// LearningRate is that of the newest steps, as it was last told.
+func (s *Snapshot) LearningRate() (lr float64, ok bool) {
+	points := s.Gauges[GaugeLearningRate]
+	if len(points) == 0 {
+		return 0, false
+	}
+	return points[len(points)-1].V, true
 }
 
 // PeakBytes is the most device memory that was held, as far as it is known: a run
