@@ -10,16 +10,11 @@ else the machine does meets all alike; what counts are the ratios within a round
 images are synthetic: noise whose spectrum falls off as that of photographs.
 """
 import argparse
-import json
 import os
-import platform
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import rounds
+
 NAMES = {"pil": "PIL", "v2": "torchvision v2", "before": "gpustall before", "ours": "gpustall"}
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
@@ -80,50 +75,14 @@ def peer(kind, root, workers, seconds):
     from torch.utils.data import DataLoader
 
     torch.set_num_threads(1)
-    loader = DataLoader(dataset(kind, root), batch_size=64, shuffle=True, drop_last=True, num_workers=workers,
-                        prefetch_factor=2 if workers else None, persistent_workers=workers > 0)
-
-    def batches():
-        while True:
-            yield from loader
-
-    got = batches()
-    for _ in range(2):
-        next(got)
-    samples, start, worked = 0, time.perf_counter(), time.process_time()
-    while time.perf_counter() - start < seconds:
-        samples += len(next(got)[1])
-    print(json.dumps({"samples": samples, "seconds": time.perf_counter() - start, "cpu": time.process_time() - worked}))
-
-
-def rate(kind, load, root, workers, seconds):
-    cores = sorted(os.sched_getaffinity(0))
-    args = ["--data", root, "--workers", str(workers), "--seconds", str(seconds)]
-    if kind in load:
-        command = [load[kind], *args]
-    else:
-        command = [sys.executable, os.path.abspath(__file__), "--peer", kind, *args]
-    command = ["taskset", "-c", ",".join(map(str, cores[:max(workers, 1)])), *command]
-    out = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    # Inline, the process is alone on its core, and what it computed tells more where others
-    # want the core too. Workers are processes of their own.
-    return out["samples"] / (out["seconds"] if workers else out["cpu"])
-
-
-def processor():
-    with open("/proc/cpuinfo") as f:
-        return next((l.split(":")[1].strip() for l in f if l.startswith("model name")), platform.machine())
+    rounds.timed(rounds.forever(DataLoader(
+        dataset(kind, root), batch_size=64, shuffle=True, drop_last=True, num_workers=workers,
+        prefetch_factor=2 if workers else None, persistent_workers=workers > 0)), seconds)
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--seconds", type=float, default=4)
-    p.add_argument("--load", help="bench/peers/load, built; without it, it is")
-    p.add_argument("--before", help="the same of an earlier version, to compare with")
-    p.add_argument("--peer", help=argparse.SUPPRESS)
-    p.add_argument("--data", help="an image folder of one's own; without it, one is made")
-    p.add_argument("--workers", type=int, help=argparse.SUPPRESS)
+    rounds.arguments(p)
     a = p.parse_args()
     if a.peer:
         return peer(a.peer, a.data, a.workers, a.seconds)
@@ -139,26 +98,17 @@ def main():
         if not root:
             root = os.path.join(scratch, "data")
             make(root)
-        load = {"ours": a.load or os.path.join(scratch, "load")}
-        if a.before:
-            load["before"] = a.before
-        if not a.load:
-            subprocess.run(["go", "build", "-o", load["ours"], "./load"], check=True, cwd=HERE)
-        kinds = [k for k in NAMES if k != "before" or a.before]
-        print(f"{processor()}, {len(os.sched_getaffinity(0))} cores, {time.strftime('%Y-%m-%d')}; torch {torch.__version__}, "
-              f"torchvision {torchvision.__version__}, Pillow {PIL.__version__}; "
-              f"{'images of ' + a.data if a.data else 'synthetic images'}; {a.rounds} rounds of {a.seconds:g} s")
-        for workers, title in ((0, "inline, a second of one core's time"), (2, "two workers, two cores")):
-            rates = {k: [] for k in kinds}
-            for n in range(a.rounds):
-                first = n % len(kinds)
-                for k in kinds[first:] + kinds[:first]:
-                    rates[k].append(rate(k, load, root, workers, a.seconds))
-            print(f"{title}:")
-            for k, v in rates.items():
-                ratios = [o / r for o, r in zip(rates["ours"], v)]
-                versus = "" if k == "ours" else f"   gpustall is {statistics.median(ratios):.2f} times as fast ({min(ratios):.2f} to {max(ratios):.2f})"
-                print(f"  {NAMES[k]:16} {statistics.median(v):8,.0f}/s{versus}")
+        load = rounds.loads(a, scratch)
+        rounds.title(f"torch {torch.__version__}, torchvision {torchvision.__version__}, Pillow {PIL.__version__}; "
+                     f"{'images of ' + a.data if a.data else 'synthetic images'}; {a.rounds} rounds of {a.seconds:g} s")
+        names = {k: w for k, w in NAMES.items() if k != "before" or a.before}
+        for workers, heading in ((0, "inline, a second of one core's time"), (2, "two workers, two cores")):
+            def measure(k):
+                args = ["--data", root, "--workers", str(workers), "--seconds", str(a.seconds)]
+                command = [load[k]] if k in load else [*rounds.itself(__file__), "--peer", k]
+                return rounds.rate(rounds.run([*command, *args], workers), workers)
+
+            rounds.compare(heading, names, measure, a.rounds)
 
 
 if __name__ == "__main__":

@@ -22,20 +22,22 @@ func main() {
 	workers := flag.Int("workers", 0, "num_workers")
 	batch := flag.Int("batch", 64, "batch_size")
 	seconds := flag.Float64("seconds", 5, "how long to read, after two batches that do not count")
+	batches := flag.Int("batches", 0, "read so many instead, from the first on")
+	shuffle := flag.Bool("shuffle", true, "shuffle")
 	flag.Parse()
-	if err := load(*data, *workers, *batch, *seconds); err != nil {
+	if err := load(*data, *workers, *batch, *seconds, *batches, *shuffle); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func load(data string, workers, batch int, seconds float64) error {
+func load(data string, workers, batch int, seconds float64, batches int, shuffle bool) error {
 	ds, tf, err := format.Open(context.Background(), data, format.Options{})
 	if err != nil {
 		return err
 	}
 	defer ds.Close()
-	k := loader.Knobs{NumWorkers: workers, BatchSize: batch, InOrder: true, Shuffle: true, DropLast: true}
+	k := loader.Knobs{NumWorkers: workers, BatchSize: batch, InOrder: true, Shuffle: shuffle, DropLast: true}
 	if workers > 0 {
 		k.PrefetchFactor = 2
 	}
@@ -53,12 +55,15 @@ func load(data string, workers, batch int, seconds float64) error {
 		return b.N, nil
 	}
 	for range 2 {
+		if batches > 0 {
+			break
+		}
 		if _, err := next(); err != nil {
 			return err
 		}
 	}
 	samples, start, worked := 0, time.Now(), cpuTime()
-	for time.Since(start).Seconds() < seconds {
+	for got := 0; got < batches || batches == 0 && time.Since(start).Seconds() < seconds; got++ {
 		n, err := next()
 		if err != nil {
 			return err
