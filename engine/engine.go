@@ -138,11 +138,9 @@ func (e *Engine) prepare() (err error) {
 			return fault.Wrap(err, "create", "events on "+e.info.Name, mendDevice)
 		}
 	}
-	mean, std := e.cfg.Transform.Normalisation()
-	e.plans, err = plan.Open(plan.Config{
-		Task: e.cfg.Task, Device: e.dev, Recorder: e.rec, Quiesce: e.finish,
-		Dataset: e.samples(), Hold: Hold, Saves: e.cfg.Keeping.Every > 0, Mean: mean, Std: std,
-	}, e.applied.Knobs)
+	c := e.cfg.plans()
+	c.Quiesce = e.finish
+	e.plans, err = plan.Open(c, e.applied.Knobs)
 	if err != nil {
 		return err
 	}
@@ -158,6 +156,21 @@ func (e *Engine) prepare() (err error) {
 		return err
 	}
 	return e.plans.Warm(e.applied.Knobs)
+}
+
+// plans is what plans are made of.
+func (c *Config) plans() plan.Config {
+	mean, std := c.Transform.Normalisation()
+	return plan.Config{
+		Task: c.Task, Device: c.Device, Recorder: c.Recorder,
+		Dataset: loader.InfoOf(c.Dataset, c.Transform), Hold: Hold, Saves: c.Keeping.Every > 0, Mean: mean, Std: std,
+	}
+}
+
+// LargestBatch is the largest batch_size that fits into memory with the other knobs, at
+// most the data set.
+func (c *Config) LargestBatch() (int, error) {
+	return plan.Largest(c.plans(), c.Knobs.Knobs, min(c.Dataset.Info().Samples, KnobTable.Find("batch_size").Max))
 }
 
 // position is where the loader begins; nil for the beginning.

@@ -21,12 +21,16 @@ const (
 	tuneKnown = "known"
 )
 
+// batchAuto is the value of --batch-size that stands for the largest that fits.
+const batchAuto = "auto"
+
 // knobFlag is a knob as a flag: the knob's name with dashes.
 type knobFlag struct {
 	row   *knob.Row[engine.Knobs]
 	text  string   // as typed, or the default
 	set   bool     // by the user
-	extra []string // values of the flag alone: to the knob they are on
+	extra []string // values of the flag alone
+	means string   // what they are to the knob
 }
 
 // knobFlags are the flags of all knobs, and the injected bottlenecks, which share one.
@@ -47,10 +51,13 @@ func (ks *knobFlags) add(fs *pflag.FlagSet) {
 		f := &knobFlag{row: row, text: row.Value(&defaults)}
 		help := row.Help
 		if row.Name == "autotune" {
-			f.extra = []string{tuneAgain, tuneKnown}
+			f.extra, f.means = []string{tuneAgain, tuneKnown}, "on"
 			help += "; again: try anew; known: try nothing, and take what was found before"
 		}
-		if row.Type == "enum" || f.extra != nil {
+		if row.Name == "batch_size" {
+			f.extra, f.means = []string{batchAuto}, f.text
+			help += "; auto: the largest that fits into memory"
+		} else if row.Type == "enum" || f.extra != nil {
 			help = knob.Choice(f.words()) + ": " + help
 		}
 		if row.Flag.Note != "" {
@@ -124,7 +131,7 @@ func (f *knobFlag) String() string { return f.text }
 // Type is what the help calls the flag's value.
 func (f *knobFlag) Type() string {
 	switch {
-	case f.extra != nil:
+	case f.extra != nil && f.row.Type == "bool":
 		return "MODE"
 	case f.row.Flag.Value != "":
 		return f.row.Flag.Value
@@ -139,7 +146,7 @@ func (f *knobFlag) Type() string {
 // value is what the knob is set to.
 func (f *knobFlag) value() string {
 	if slices.Contains(f.extra, f.text) {
-		return "on"
+		return f.means
 	}
 	return f.text
 }
@@ -151,7 +158,7 @@ func (f *knobFlag) check(text string) error {
 	}
 	probe := engine.DefaultKnobs()
 	err := probe.Set(f.row.Name, text)
-	if err != nil && f.extra != nil {
+	if err != nil && f.extra != nil && f.row.Type == "bool" {
 		return fault.New("set", fmt.Sprintf("%s=%q", f.row.Name, text), "none of its values", "choose "+knob.Choice(f.words()))
 	}
 	return err

@@ -71,7 +71,7 @@ func runHeadless(parent context.Context, o *options, out, log io.Writer) error {
 	if err != nil {
 		return errors.Join(got(), err)
 	}
-	for _, why := range []string{r.device.why, r.own, r.begins} {
+	for _, why := range []string{r.device.why, r.own, r.batch, r.begins} {
 		if why != "" {
 			_ = say(log, "%s\n", why)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"dev.gpustall/engine"
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/plan"
@@ -41,6 +42,7 @@ type run struct {
 	model     string
 	images    string // what is made of images, where that was asked for; empty else
 	own       string // of the device's own defaults, those in force; empty when there is none
+	batch     string // what --batch-size auto came to
 	begins    string // what it begins with, where that is not random
 	keeper    *keeper
 	gauges    *gauges
@@ -129,6 +131,13 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 		Epochs: o.epochs, Steps: o.steps, Recipe: o.recipe(model, knobs), Knobs: knobs,
 		Predict: r.predict,
 	}
+	if o.knobs.text("batch_size") == batchAuto {
+		if knobs.Loader.BatchSize, err = cfg.LargestBatch(); err != nil {
+			return r, err
+		}
+		cfg.Knobs, cfg.Recipe = knobs, o.recipe(model, knobs)
+		r.batch = fmt.Sprintf("batch_size=%s: %s is the largest that fits into the memory of device and host", batchAuto, figures.Count(int64(knobs.Loader.BatchSize)))
+	}
 	if o.keep.dir != "" {
 		cfg.Keeping = engine.Keeping{Every: o.keep.every, Keep: r.keeper.keep}
 	}
@@ -164,7 +173,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 
 // train runs the engine to its end and closes the run.
 func (r *run) train(ctx context.Context) error {
-	for _, why := range []string{r.device.why, r.own, r.images, r.begins} {
+	for _, why := range []string{r.device.why, r.own, r.batch, r.images, r.begins} {
 		if why != "" {
 			r.recorder.Note("info", why)
 		}

@@ -11,16 +11,21 @@ import (
 // Open plans the memory of a run, takes it, and allocates what lasts as long as the
 // run. Warm builds the plans.
 func Open(cfg Config, k Knobs) (*Plans, error) {
-	p := &Plans{cfg: cfg, dev: cfg.Device, info: cfg.Device.Info(), rec: cfg.Recorder}
-	p.reserver, _ = p.dev.(device.Reserver)
-	p.overhead, _ = p.dev.(device.Overheader)
-	p.tuner, _ = p.dev.(device.Tuner)
-	p.inForce = inForce{p.basisOf(k), k.Capture}
+	p := newPlans(cfg, k)
 	if err := p.open(k); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+func newPlans(cfg Config, k Knobs) *Plans {
+	p := &Plans{cfg: cfg, dev: cfg.Device, info: cfg.Device.Info(), rec: cfg.Recorder}
+	p.reserver, _ = p.dev.(device.Reserver)
+	p.overhead, _ = p.dev.(device.Overheader)
+	p.tuner, _ = p.dev.(device.Tuner)
+	p.inForce = inForce{p.basisOf(k), k.Capture}
+	return p
 }
 
 func (p *Plans) open(k Knobs) error {
