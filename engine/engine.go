@@ -161,9 +161,13 @@ func (e *Engine) prepare() (err error) {
 // plans is what plans are made of.
 func (c *Config) plans() plan.Config {
 	mean, std := c.Transform.Normalisation()
+	var steps []loader.DeviceStep
+	if s, ok := c.Transform.(loader.Stager); ok {
+		steps = s.DeviceSteps()
+	}
 	return plan.Config{
 		Task: c.Task, Device: c.Device, Recorder: c.Recorder,
-		Dataset: loader.InfoOf(c.Dataset, c.Transform), Hold: Hold, Saves: c.Keeping.Every > 0, Mean: mean, Std: std,
+		Dataset: loader.InfoOf(c.Dataset, c.Transform), Hold: Hold, Saves: c.Keeping.Every > 0, Mean: mean, Std: std, Steps: steps,
 	}
 }
 

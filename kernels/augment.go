@@ -3,13 +3,18 @@ package kernels
 // Augment turns uint8 NHWC pixels into normalised activations on the device:
 // shifted by the sample's crop offset with zero padding, flipped, normalised.
 // The normalised value of padding is that of a zero pixel, as on the host.
-// Buffers: pixels (uint8 [N,H,W,C]), aug (int32 [N,AugLen]), y ([N,H,W,CPad] of Type).
+// Buffers: pixels (uint8 [N,H,W,C]), aug (int32 [N,AugLen], or the records of Words numbers
+// that begin with those), y ([N,H,W,CPad] of Type).
 type Augment struct {
 	N, H, W, C int
 	CPad       int // channels of y; those past C are zero
 	Mean, Std  [4]float32
 	Type       Type
+	Words      int // of a sample in aug; 0: AugLen
 }
+
+// Record is how many numbers of aug a sample has.
+func (op Augment) Record() int { return max(op.Words, AugLen) }
 
 // Augmentation of one sample, in the aug buffer.
 const (
@@ -25,7 +30,7 @@ func (op Augment) Bytes() float64 { return traffic(op.Args()) }
 
 func (op Augment) Args() []Arg {
 	pixels := op.N * op.H * op.W
-	return []Arg{{"pixels", In, U8, pixels * op.C}, {"aug", In, I32, op.N * AugLen}, {"y", Out, op.Type, pixels * op.CPad}}
+	return []Arg{{"pixels", In, U8, pixels * op.C}, {"aug", In, I32, op.N * op.Record()}, {"y", Out, op.Type, pixels * op.CPad}}
 }
 
 func (op Augment) Reference(bufs [][]byte) {
@@ -38,7 +43,7 @@ func (op Augment) Reference(bufs [][]byte) {
 func (op Augment) Ref(pixels []uint8, aug []int32, y []float32) {
 	for o := range op.N * op.H * op.W {
 		j, i, n := o%op.W, o/op.W%op.H, o/op.W/op.H
-		a := aug[n*AugLen : (n+1)*AugLen]
+		a := aug[n*op.Record():][:AugLen]
 		if a[AugFlip] != 0 {
 			j = op.W - 1 - j
 		}

@@ -8,7 +8,8 @@ import "dev.gpustall/engine/trace"
 // Host holds everything one copy must carry, in this order, each part starting
 // at a multiple of 64 bytes: the samples (float32 NHWC, clips NTHWC, or uint8 when
 // Device is set), the labels (int32[N]), and, when Device is set, the
-// augmentation parameters (int32[N][4], see kernels.Augment).
+// augmentation parameters (int32[N][Layout.Record], see kernels.Augment). Packed samples
+// come last.
 type Batch struct {
 	Seq   int32 // over the session
 	Epoch int32
@@ -35,32 +36,60 @@ type Batch struct {
 // Release returns the slot. Call it once, when the device no longer reads Host.
 func (b *Batch) Release() { b.release(b) }
 
-// Layout is where the parts of a batch of N samples lie in Batch.Host, in bytes.
+// Layout is where the parts of a batch of N samples lie in Batch.Host, in bytes. Samples
+// come first, unless they are packed (Info.Packed): then they come last, and Size is the most
+// that they may take.
 type Layout struct {
-	N      int
-	Sample int // bytes of one sample
-	Labels int // offset of int32[N]
-	Aug    int // offset of int32[N][4]; 0 without device transforms
-	Size   int
+	N       int
+	Sample  int // bytes of one sample, or of a packed one at the most
+	Samples int // offset of the first
+	Labels  int // offset of int32[N]
+	Aug     int // offset of int32[N][Record]; 0 without device transforms
+	Record  int // numbers of a sample
+	Packed  bool
+	Size    int
+}
+
+// Sent is the bytes of a sample that travels, or of a packed one at the most.
+func (l *Layout) Sent() int {
+	if l.Packed {
+		return (l.Sample + packing - 1) / packing * packing
+	}
+	return l.Sample
 }
 
 // align is the boundary at which each part starts: a cache line, and more than
 // any vector load or cp.async needs.
 const align = 64
 
+// packing is the boundary at which each packed sample starts.
+const packing = 16
+
 // NewLayout lays out n samples of a data set: float32, or uint8 with the
 // augmentation parameters when the device does the transforms.
 func NewLayout(info Info, n int, device bool) Layout {
-	l := Layout{N: n, Sample: info.Values() * 4}
-	if device {
-		l.Sample /= 4
+	if !device {
+		l := Layout{N: n, Sample: info.Values() * 4}
+		l.Labels = roundUp(n * l.Sample)
+		l.Size = l.Labels + roundUp(n*4)
+		return l
 	}
-	l.Labels = roundUp(n * l.Sample)
-	l.Size = l.Labels + roundUp(n*4)
-	if device {
-		l.Aug = l.Size
-		l.Size += roundUp(n * 16)
+	l := Layout{N: n, Sample: info.sent(), Record: info.record(), Packed: info.Packed}
+	at := 0
+	take := func(bytes int) int {
+		from := at
+		at += roundUp(bytes)
+		return from
 	}
+	if !l.Packed {
+		take(n * l.Sample)
+	}
+	l.Labels = take(n * 4)
+	l.Aug = take(n * 4 * l.Record)
+	if l.Packed {
+		l.Samples = take(n * l.Sent())
+	}
+	l.Size = at
 	return l
 }
 

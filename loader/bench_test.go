@@ -41,7 +41,7 @@ type copying struct{}
 
 func (copying) Host(s *Sample, _ *RNG, dst []float32) { dst[0] = float32(s.Pixels[0]) }
 
-func (copying) Device(s *Sample, _ *RNG, dst []byte, _ *[4]int32) { copy(dst, s.Pixels) }
+func (copying) Device(s *Sample, _ *RNG, dst []byte, _ []int32) int { return copy(dst, s.Pixels) }
 
 func (copying) Normalisation() (mean, std [4]float32) { return }
 

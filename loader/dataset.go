@@ -19,7 +19,23 @@ type Info struct {
 	Stream    bool  // what is mixed of its samples is kept in memory (Streamed)
 	Float     bool  // stored values are floating point: there are no uint8 pixels for the device to transform
 	Synthetic bool
+
+	// Of batches of which the device makes the transforms, by Shaper.
+	Sent   int  // bytes of a sample, or, packed, the most that it may have; 0: Values()
+	Packed bool // samples lie one behind the other, as long as each is
+	Record int  // numbers of a sample that say what is to be done to it; 0: 4
 }
+
+// sent is the bytes of a sample when the device makes the transforms.
+func (i *Info) sent() int {
+	if i.Sent > 0 {
+		return i.Sent
+	}
+	return i.Values()
+}
+
+// record is how many numbers go with it.
+func (i *Info) record() int { return max(i.Record, 4) }
 
 // Values is how many numbers a sample has after the transform.
 func (i *Info) Values() int { return max(i.T, 1) * i.H * i.W * i.C }
@@ -128,14 +144,36 @@ func (s *Sample) Held() Rect {
 type Transform interface {
 	// Host writes the whole transform's result, float32 HWC or THWC, into dst.
 	Host(s *Sample, rng *RNG, dst []float32)
-	// Device writes uint8 HWC into dst and the rest, for the device to do, into aug.
-	Device(s *Sample, rng *RNG, dst []byte, aug *[4]int32)
+	// Device writes uint8 HWC into dst and the rest, for the device to do, into record
+	// (see kernels.Augment). It returns how many bytes of dst it wrote.
+	Device(s *Sample, rng *RNG, dst []byte, record []int32) int
 	// Mean and Std of the normalisation, in units of [0,1] pixels.
 	Normalisation() (mean, std [4]float32)
 }
 
 // Shaper is a transform that makes samples of a size of its own, whatever Dataset.Info says.
 type Shaper interface{ Shape(Info) Info }
+
+// DeviceStep is one transform of images that the device makes. Images of InH x InW become
+// OutH x OutW; where InH is 0 they are packed and of any size. At is where its numbers are in
+// a sample's record.
+type DeviceStep struct {
+	Kind                 string // one of the names below
+	InH, InW, OutH, OutW int
+	At                   int
+	Taps                 int // of a blur
+}
+
+// Kinds of DeviceStep.
+const (
+	DeviceResample = "resample"
+	DeviceShift    = "shift"
+	DeviceBlur     = "blur"
+	DeviceColours  = "colours"
+)
+
+// Stager is a transform of which the device makes more than shift, flip and normalisation.
+type Stager interface{ DeviceSteps() []DeviceStep }
 
 // InfoOf describes a data set whose samples go through a transform.
 func InfoOf(d Dataset, t Transform) Info {

@@ -69,11 +69,12 @@ func (m mix) Host(s *Sample, rng *RNG, dst []float32) {
 	}
 }
 
-func (mix) Device(s *Sample, rng *RNG, dst []byte, aug *[4]int32) {
-	copy(dst, s.Pixels)
-	for i := range aug {
-		aug[i] = int32(rng.IntN(1 << 20))
+func (mix) Device(s *Sample, rng *RNG, dst []byte, record []int32) int {
+	n := copy(dst, s.Pixels)
+	for i := range record {
+		record[i] = int32(rng.IntN(1 << 20))
 	}
+	return n
 }
 
 func (mix) Normalisation() (mean, std [4]float32) { return mean, [4]float32{1, 1, 1, 1} }
@@ -154,7 +155,7 @@ func checkContent(b *Batch, seed int64) error {
 			}
 		}
 		for j := 0; b.Device && j < 4; j++ {
-			if got, want := augs(b.Host[b.AugOff:])[i][j], int32(rng.IntN(1<<20)); got != want {
+			if got, want := ints(b.Host[b.AugOff:])[4*i+j], int32(rng.IntN(1<<20)); got != want {
 				return fmt.Errorf("batch %d row %d: parameter %d is %d, want %d", b.Seq, i, j, got, want)
 			}
 		}

@@ -37,7 +37,7 @@ type Knobs struct {
 	Timeout           time.Duration // of Next; 0 waits for ever
 	ReadsInFlight     int           // of each worker; 0 is 1
 	OnError           OnError
-	DeviceTransforms  bool // crop, flip and normalise travel as parameters, pixels as uint8
+	DeviceTransforms  bool // what is to be done travels as parameters, pixels as uint8
 	Ceiling           bool // serve cached batches: what if data were free?
 	Inject            Inject
 }
@@ -162,7 +162,7 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 	{
 		KnobSpec: trace.KnobSpec{
 			Name: "device_transforms", Group: trace.GroupLoader, Applied: "next batch",
-			Help: "crop, flip and normalise on the device; uint8 pixels travel instead of float32",
+			Help: "transforms on the device, resizing, crop, flip, blur, colours and normalisation; uint8 pixels travel instead of float32",
 		},
 		Field: func(k *Knobs) any { return &k.DeviceTransforms },
 	},

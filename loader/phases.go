@@ -53,8 +53,10 @@ func (w *worker) prepare(s *slot) error {
 	}
 	s.N = len(s.order)
 	s.skipped = s.skipped[:0]
+	s.packed = 0
 	at := NewLayout(l.info, s.N, s.Device)
 	s.Host, s.LabelsOff, s.AugOff, s.Pinned = s.mem[:at.Size], at.Labels, at.Aug, s.locked
+	s.begin = at.Samples
 	s.Flags = 0
 	s.Samples = append(s.Samples[:0], s.order...)
 	return nil
@@ -144,20 +146,27 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 	w.op = "transform"
 	w.phases.inject(s, s.inject.CPU)
 	defer w.phases.end(trace.KindTransform)
-	size := w.l.info.Values()
-	if !s.Device {
-		size *= 4
-	}
+	at := NewLayout(w.l.info, s.N, s.Device)
 	for j := range c {
 		sample := &c[j]
 		w.index.Store(int64(sample.Index))
 		w.labels[row+j] = sample.Label
 		w.rng = NewRNG(w.l.seed, int(s.Epoch), sample.Index)
-		dst := s.Host[(row+j)*size : (row+j+1)*size]
-		if s.Device {
-			w.l.transform.Device(sample, &w.rng, dst, &augs(s.Host[s.AugOff:])[row+j])
-		} else {
-			w.l.transform.Host(sample, &w.rng, floats(dst))
+		switch {
+		case at.Packed:
+			from := s.begin + s.packed
+			record := ints(s.Host[s.AugOff+(row+j)*4*at.Record:])[:at.Record]
+			n := w.l.transform.Device(sample, &w.rng, s.Host[from:from+at.Sample], record)
+			record[3] = int32(s.packed / packing)
+			end := from + n
+			n = (n + packing - 1) / packing * packing
+			clear(s.Host[end : from+n])
+			s.packed += n
+		case s.Device:
+			record := ints(s.Host[s.AugOff+(row+j)*4*at.Record:])[:at.Record]
+			w.l.transform.Device(sample, &w.rng, s.Host[(row+j)*at.Sample:(row+j+1)*at.Sample], record)
+		default:
+			w.l.transform.Host(sample, &w.rng, floats(s.Host[(row+j)*at.Sample:(row+j+1)*at.Sample]))
 		}
 		if d := s.inject.CPU; d > 0 {
 			if err := w.spin(ctx, d); err != nil {
@@ -176,12 +185,19 @@ func (w *worker) collate(s *slot) {
 	w.index.Store(-1)
 	w.phases.flags = 0
 	at := NewLayout(w.l.info, s.N, s.Device)
-	clear(s.Host[at.N*at.Sample : at.Labels])
+	if !at.Packed {
+		clear(s.Host[at.N*at.Sample : at.Labels])
+	}
 	end := at.Labels + 4*at.N
 	copy(ints(s.Host[at.Labels:end]), w.labels)
 	if s.Device {
 		clear(s.Host[end:at.Aug])
-		end = at.Aug + 16*at.N
+		end = at.Aug + 4*at.Record*at.N
+	}
+	if at.Packed {
+		clear(s.Host[end:at.Samples])
+		end = at.Samples + s.packed
+		s.Host = s.Host[:at.Samples+roundUp(s.packed)]
 	}
 	clear(s.Host[end:])
 	w.phases.lap(trace.KindCollate)

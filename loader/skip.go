@@ -36,6 +36,12 @@ func (o *OnError) UnmarshalText(text []byte) error {
 // loadChunk takes the samples from row on through the phases, as many as go together,
 // and returns how many these were.
 func (w *worker) loadChunk(ctx context.Context, s *slot, row int) (n int, err error) {
+	packed := s.packed
+	defer func() {
+		if err != nil { // the chunk begins anew
+			s.packed = packed
+		}
+	}()
 	if s.onError == Skip {
 		defer func() {
 			if p := recover(); p != nil {
@@ -82,9 +88,12 @@ func (w *worker) skip(ctx context.Context, s *slot, err error) bool {
 func (s *slot) shrink(info Info, n int) {
 	from, to := NewLayout(info, n, s.Device), NewLayout(info, s.N, s.Device)
 	if s.Device {
-		copy(s.mem[to.Aug:], s.mem[from.Aug:from.Aug+16*s.N])
+		copy(s.mem[to.Aug:], s.mem[from.Aug:from.Aug+4*from.Record*s.N])
 	}
-	s.Host, s.LabelsOff, s.AugOff = s.mem[:to.Size], to.Labels, to.Aug
+	if from.Packed {
+		copy(s.mem[to.Samples:], s.mem[from.Samples:from.Samples+s.packed])
+	}
+	s.Host, s.LabelsOff, s.AugOff, s.begin = s.mem[:to.Size], to.Labels, to.Aug, to.Samples
 }
 
 // mostTold is how many skipped samples are named in the session, each once; all are

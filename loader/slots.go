@@ -32,6 +32,8 @@ type slot struct {
 	onError OnError
 	reads   int // in flight
 	skipped []*SampleError
+	begin   int  // of the samples in Host; what follows is laid out for all of them
+	packed  int  // bytes of the samples so far, where they are packed
 	pin     bool // wanted
 	keep    bool // for the ceiling, when it is released
 	size    int  // samples that the memory is to have room for: batch_size, even when the batch is short
@@ -136,7 +138,7 @@ func (l *Loader) drop(s *slot) {
 	s.mem, s.Host, s.locked = nil, nil, false
 }
 
-// floats, ints and augs view a part of a slot as the device will: parts are
+// floats and ints view a part of a slot as the device will: parts are
 // 64-byte aligned, values in the machine's byte order.
 func floats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
@@ -144,10 +146,6 @@ func floats(b []byte) []float32 {
 
 func ints(b []byte) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
-}
-
-func augs(b []byte) [][4]int32 {
-	return unsafe.Slice((*[4]int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/16)
 }
 
 // resize makes or retires slots after a knob change. Called with mu held.

@@ -103,9 +103,19 @@ func (e *emitter) samples() ref {
 	padded := channels(s.C, e.c.Type)
 	switch {
 	case e.c.DeviceTransforms:
+		words := max(e.c.Record, kernels.AugLen)
+		record := e.input(e.c.AugOff, 4*words*n)
+		pixels := e.input(e.c.SamplesOff, n*e.c.sampleBytes(e.m))
+		if e.c.Transforms != nil {
+			for _, op := range e.c.Transforms(n) {
+				made := e.tensor(op.Args()[2].Len, kernels.U8)
+				e.emit("input", op, pixels, record, made)
+				pixels = made
+			}
+		}
 		x := e.activation(0)
-		op := kernels.Augment{N: n, H: s.H, W: s.W, C: s.C, CPad: padded, Mean: e.c.Mean, Std: e.c.Std, Type: e.c.Type}
-		e.emit("input", op, e.input(0, n*s.elems()), e.input(e.c.AugOff, 4*kernels.AugLen*n), x)
+		op := kernels.Augment{N: n, H: s.H, W: s.W, C: s.C, CPad: padded, Mean: e.c.Mean, Std: e.c.Std, Type: e.c.Type, Words: words}
+		e.emit("input", op, pixels, record, x)
 		return x
 	case e.c.Type.Size() == 2:
 		x := e.activation(0)

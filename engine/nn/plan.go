@@ -21,6 +21,15 @@ type PlanConfig struct {
 	DeviceTransforms bool
 	Mean, Std        [4]float32
 
+	// Transforms are what the device makes of the pixels before it shifts, flips and
+	// normalises them: operations on [x, record, y] of a batch of n, each on what the one
+	// before made; nil: there are none. SampleBytes is what the first takes of a sample, and
+	// Record how many numbers of augmentation a sample has; 0: as without transforms.
+	Transforms  func(n int) []kernels.Op
+	SampleBytes int
+	Record      int
+	SamplesOff  int // where the samples begin in Input
+
 	// Input holds one batch, laid out as loader.Batch.Host is: samples at 0,
 	// int32 labels at LabelsOff, int32[Batch][4] augmentation at AugOff.
 	Input     device.Buffer
@@ -169,23 +178,31 @@ func (m *Model) check(c PlanConfig) (PlanConfig, error) {
 	return c, nil
 }
 
+// sampleBytes are those of a sample in Input.
+func (c *PlanConfig) sampleBytes(m *Model) int {
+	switch {
+	case !c.DeviceTransforms:
+		return 4 * m.In.elems()
+	case c.SampleBytes > 0:
+		return c.SampleBytes
+	}
+	return m.In.elems()
+}
+
 func (m *Model) checkInput(c PlanConfig) error {
 	if c.DeviceTransforms && m.In.T > 0 {
 		return fmt.Errorf("nn: plan of model %q: the device has no transforms of clips", m.Name)
 	}
-	pixels := c.Batch * m.In.elems()
-	if !c.DeviceTransforms {
-		pixels *= 4
-	}
+	pixels := c.Batch * c.sampleBytes(m)
 	parts := []struct {
 		what     string
 		off, len int
-	}{{"samples", 0, pixels}, {"labels", c.LabelsOff, 4 * c.Batch}}
+	}{{"samples", c.SamplesOff, pixels}, {"labels", c.LabelsOff, 4 * c.Batch}}
 	if c.DeviceTransforms {
 		parts = append(parts, struct {
 			what     string
 			off, len int
-		}{"augmentation", c.AugOff, 4 * kernels.AugLen * c.Batch})
+		}{"augmentation", c.AugOff, 4 * max(c.Record, kernels.AugLen) * c.Batch})
 		for i := range m.In.C {
 			if c.Std[i] <= 0 {
 				return fmt.Errorf("nn: plan of model %q: standard deviation %g of channel %d must be positive", m.Name, c.Std[i], i)
@@ -197,7 +214,7 @@ func (m *Model) checkInput(c PlanConfig) error {
 			return fmt.Errorf("nn: plan of model %q with batch_size %d: %s at %d..%d lie outside the input buffer of %d bytes",
 				m.Name, c.Batch, p.what, p.off, p.off+p.len, c.Input.Size)
 		}
-		if p.off%4 != 0 || (i > 0 && p.off < pixels) {
+		if p.off%4 != 0 || (i > 0 && p.off < c.SamplesOff+pixels && p.off+p.len > c.SamplesOff) {
 			return fmt.Errorf("nn: plan of model %q: %s at %d must be aligned to 4 bytes and follow the %d bytes of samples", m.Name, p.what, p.off, pixels)
 		}
 	}

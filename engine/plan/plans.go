@@ -47,9 +47,10 @@ type Config struct {
 	Quiesce func() error
 
 	Dataset   loader.Info
-	Saves     bool       // copies of the model's state are made while the run goes on
-	Hold      int        // batches that are held at once beside the loader's own
-	Mean, Std [4]float32 // of the transforms that the device makes
+	Saves     bool                // copies of the model's state are made while the run goes on
+	Hold      int                 // batches that are held at once beside the loader's own
+	Mean, Std [4]float32          // of the transforms that the device makes
+	Steps     []loader.DeviceStep // the other transforms that it makes, before
 }
 
 // Plans builds plans and keeps a few, with the memory that they share. It belongs to
@@ -162,7 +163,7 @@ func (p *Plans) tryBuild(key Key) (*Plan, error) {
 	q := &Plan{key: key, used: p.turn}
 	for i := range q.slots {
 		q.slots[i].Input = p.inputs[i].Slice(0, at.Size)
-		c.Input, c.LabelsOff, c.AugOff, c.Activations = q.slots[i].Input, at.Labels, at.Aug, p.activations
+		c.Input, c.SamplesOff, c.LabelsOff, c.AugOff, c.Activations = q.slots[i].Input, at.Samples, at.Labels, at.Aug, p.activations
 		if err := p.prepare(&q.slots[i], c); err != nil {
 			p.release(q)
 			return nil, err
@@ -204,7 +205,9 @@ func (p *Plans) setCapture(prog *ops.Program, on bool) error {
 
 // config is the plan of a batch, but for its buffers.
 func (p *Plans) config(b basis, key Key) nn.PlanConfig {
+	at := loader.NewLayout(p.cfg.Dataset, key.Samples, key.DeviceTransforms)
 	return nn.PlanConfig{
+		Transforms: transforms(p.cfg.Steps, at), SampleBytes: at.Sent(), Record: at.Record,
 		Batch: key.Samples, DeviceTransforms: key.DeviceTransforms, Mean: p.cfg.Mean, Std: p.cfg.Std,
 		Type: b.Type, Accumulate: b.Accumulate, Rule: b.Rule, WeightsOnly: b.weightsOnly, Checkpoint: b.checkpoint,
 		Dropout: float32(b.dropout), Smoothing: float32(b.smoothing),

@@ -13,7 +13,7 @@ func (pl *Plan) augment(op kernels.Augment, pixels []byte, aug []int32, y []floa
 	}
 	return pl.parallel(op.N, op.N, func(lo, hi int) {
 		for n := lo; n < hi; n++ {
-			augmentImage(&op, table, pixels[n*op.H*op.W*op.C:], aug[n*kernels.AugLen:], y[n*op.H*op.W*op.CPad:])
+			augmentImage(&op, table, pixels[n*op.H*op.W*op.C:], aug[n*op.Record():], y[n*op.H*op.W*op.CPad:])
 		}
 	})
 }
@@ -47,6 +47,17 @@ func (pl *Plan) padChannels(op kernels.PadChannels, x, y []float32) func() {
 		for i := lo; i < hi; i++ {
 			row := y[i*op.CPad : (i+1)*op.CPad]
 			clear(row[copy(row, x[i*op.C:(i+1)*op.C]):])
+		}
+	})
+}
+
+// images has the threads make the images of a batch. Each is made as the reference makes it:
+// the loader has the faster ways, on the same cores.
+func (pl *Plan) images(n int, bufs [][]byte, image func(n int, x []byte, record []int32, y []byte)) func() {
+	x, record, y := bufs[0], kernels.Ints(bufs[1]), bufs[2]
+	return pl.parallel(n, n, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			image(i, x, record, y)
 		}
 	})
 }

@@ -105,6 +105,14 @@ func (pl *Plan) bind(c Call) func() {
 		return pl.linearBackward(op, f(0), f(1), f(2), f(3), f(4), f(5))
 	case kernels.Augment:
 		return pl.augment(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), f(2))
+	case kernels.Resample:
+		return pl.images(op.N, c.Bufs, op.Image)
+	case kernels.Shift:
+		return pl.images(op.N, c.Bufs, op.Image)
+	case kernels.Blur:
+		return pl.images(op.N, c.Bufs, op.Image)
+	case kernels.Colours:
+		return pl.images(op.N, c.Bufs, op.Image)
 	case kernels.PadChannels:
 		return pl.padChannels(op, f(0), f(1))
 	case kernels.Cast:

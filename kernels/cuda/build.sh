@@ -22,6 +22,8 @@ for sm in 70 80; do
   for f in elementwise optimizer reduce batchnorm pool linear xent; do
     compile $sm $f.cu $f
   done
+  # Its floats are the loader's to the bit, so nothing is fused.
+  compile $sm transforms.cu transforms -ffp-contract=off
   # A module for each type, so that a driver compiles only what a run uses:
   # KD_TYPES is conv.h's mask of types.
   for f in conv_forward conv_backward_data conv_backward_weight; do

@@ -153,6 +153,9 @@ func inputs(op kernels.Op, seed uint64) [][]byte {
 			kernels.Store(bufs[i], a.Type, v)
 		}
 	}
+	if len(bufs) > 1 {
+		kernels.Examples(op, r, kernels.Ints(bufs[1]))
+	}
 	if op, ok := op.(kernels.MaxPoolBackward); ok {
 		forward := inputs(op.MaxPool, seed)
 		op.MaxPool.Reference(forward)

@@ -158,14 +158,15 @@ template <class T> KD_FN void pad_channels(const float *__restrict__ x, T *__res
   }
 }
 
-// pixels: uint8[n][h][w][c], aug: int32[n][4] (dy, dx, flip), y: T[n][h][w][cpad].
+// pixels: uint8[n][h][w][c], aug: int32[n][words] (dy, dx, flip, ...), y: T[n][h][w][cpad].
 // One output pixel a thread and turn; padding is a zero pixel, normalised.
 template <class T>
-KD_FN void augment(const unsigned char *__restrict__ pixels, const int *__restrict__ aug, T *__restrict__ y, int n, int h, int w, int c, int cpad,
+KD_FN void augment(const unsigned char *__restrict__ pixels, const int *__restrict__ aug, T *__restrict__ y, int n, int h, int w, int c, int cpad, int words,
                    const float (&mean)[4], const float (&inv)[4]) {
   EACH(i, n * h * w) {
     int col = i % w, row = i / w % h, img = i / w / h;
-    int dy = aug[4 * img], dx = aug[4 * img + 1], flip = aug[4 * img + 2];
+    const int *a = aug + (long)img * words;
+    int dy = a[0], dx = a[1], flip = a[2];
     if (flip) col = w - 1 - col;
     row += dy;
     col += dx;
@@ -197,9 +198,9 @@ KD_FN void augment(const unsigned char *__restrict__ pixels, const int *__restri
   }                                                                                                                         \
   KD_ENTRY(pad_channels_##name)                                                                                             \
   KD_KERNEL __launch_bounds__(256)                                                                                          \
-  augment_##name(const unsigned char *pixels, const int *aug, T *y, int n, int h, int w, int c, int cpad, float m0, float m1, float m2, float m3, \
+  augment_##name(const unsigned char *pixels, const int *aug, T *y, int n, int h, int w, int c, int cpad, int words, float m0, float m1, float m2, float m3, \
                  float s0, float s1, float s2, float s3) {                                                                  \
-    augment<T>(pixels, aug, y, n, h, w, c, cpad, {m0, m1, m2, m3}, {s0, s1, s2, s3});                                       \
+    augment<T>(pixels, aug, y, n, h, w, c, cpad, words, {m0, m1, m2, m3}, {s0, s1, s2, s3});                                       \
   }                                                                                                                         \
   KD_ENTRY(augment_##name)
 

@@ -60,7 +60,7 @@ func (p *planner) padChannels(op kernels.PadChannels) {
 
 func (p *planner) augment(op kernels.Augment) {
 	args := []Arg{buffer(0), buffer(1), buffer(2)}
-	args = scalars(args, op.N, op.H, op.W, op.C, op.CPad)
+	args = scalars(args, op.N, op.H, op.W, op.C, op.CPad, op.Record())
 	for c := range op.Mean {
 		args = append(args, float(op.Mean[c]))
 	}

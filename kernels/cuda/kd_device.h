@@ -40,6 +40,10 @@ KD_FN uint32_t kd_atomic_add(uint32_t *p, uint32_t v) {
   asm volatile("atom.global.add.u32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
   return r;
 }
+KD_FN void kd_shared_add(uint32_t *p, uint32_t v) {
+  uint32_t r;
+  asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(r) : "r"(kd_saddr(p)), "r"(v) : "memory");
+}
 // Builtins rather than asm where clang has one: it takes asm for a barrier of
 // sorts ("convergent") and unrolls no loop around it.
 KD_FN float kd_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }

@@ -179,6 +179,14 @@ func kernelOf(op kernels.Op, t Target) kernel {
 		return only(op, (*planner).softmaxXent)
 	case kernels.Augment:
 		return only(op, (*planner).augment)
+	case kernels.Resample:
+		return only(op, (*planner).resample)
+	case kernels.Shift:
+		return only(op, (*planner).shift)
+	case kernels.Blur:
+		return only(op, (*planner).blur)
+	case kernels.Colours:
+		return only(op, (*planner).colours)
 	case kernels.PadChannels:
 		return only(op, (*planner).padChannels)
 	case kernels.Cast:

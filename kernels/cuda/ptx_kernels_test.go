@@ -17,6 +17,7 @@ func TestPTX(t *testing.T) {
 	whole := t.Run("op", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
 			"elementwise": testPTXElementwise, "batchnorm": testPTXBatchNorm, "many_parts": testPTXManyParts, "pooling": testPTXPooling, "head": testPTXHead,
+			"transforms":           func(t *testing.T) { testTransforms(func(op kernels.Op) { checkPTX(t, op) }) },
 			"conv_forward":         func(t *testing.T) { testPTXConv(t, convForward) },
 			"conv_backward_data":   func(t *testing.T) { testPTXConv(t, convBackwardData) },
 			"conv_backward_weight": func(t *testing.T) { testPTXConv(t, convBackwardWeight) },

@@ -57,8 +57,8 @@ func TestOpen(t *testing.T) {
 				}
 				rng := loader.NewRNG(1, 0, s.Index)
 				tr.Host(&s, &rng, make([]float32, in.Values()))
-				var aug [4]int32
-				tr.Device(&s, &rng, make([]byte, in.Values()), &aug)
+				at := loader.NewLayout(loader.InfoOf(d, tr), 1, true)
+				tr.Device(&s, &rng, make([]byte, at.Sample), make([]int32, at.Record))
 				if err := d.Close(); err != nil {
 					t.Error(err)
 				}

@@ -56,17 +56,16 @@ func (t *Crop) write(pix []byte, width, height, dy, dx int, flip bool, dst []flo
 }
 
 // Device copies the pixels and leaves the rest to the device.
-func (t *Crop) Device(s *loader.Sample, rng *loader.RNG, dst []byte, aug *[4]int32) {
+func (t *Crop) Device(s *loader.Sample, rng *loader.RNG, dst []byte, record []int32) int {
 	dy, dx, flip := t.draw(rng)
-	copy(dst, s.Pixels)
-	*aug = augmentation(dy, dx, flip)
+	augmentation(record, dy, dx, flip)
+	return copy(dst, s.Pixels)
 }
 
-// augmentation is what the device does, as kernels.Augment takes it.
-func augmentation(dy, dx int, flip bool) [4]int32 {
-	aug := [4]int32{int32(dy), int32(dx), 0, 0}
+// augmentation writes what the device does, as kernels.Augment takes it.
+func augmentation(record []int32, dy, dx int, flip bool) {
+	record[0], record[1], record[2], record[3] = int32(dy), int32(dx), 0, 0
 	if flip {
-		aug[2] = 1
+		record[2] = 1
 	}
-	return aug
 }

@@ -102,9 +102,9 @@ func (t *resample) resized(w, h int) (rw, rh int) {
 	return t.size[0] * w / h, t.size[0]
 }
 
-// The numbers of a resample: the part, its size once resized, the window, and whether it
-// is mirrored.
-const resampleWords = 11
+// The numbers of a resample, as kernels.Resample takes them: the part, its size once resized,
+// the window, whether it is mirrored, and which part of the image the device has.
+const resampleWords = 15
 
 func (t *resample) words() int { return resampleWords }
 
@@ -123,7 +123,7 @@ func (t *resample) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
 	if t.flip > 0 && rng.Float64() < t.flip {
 		mirrored = 1
 	}
-	for i, v := range [resampleWords]int{c.x, c.y, c.w, c.h, rw, rh, win.x, win.y, win.w, win.h, mirrored} {
+	for i, v := range [resampleWords]int{c.x, c.y, c.w, c.h, rw, rh, win.x, win.y, win.w, win.h, mirrored, -c.x, -c.y, w, h} {
 		p[i] = int32(v)
 	}
 	return win.w, win.h
@@ -151,6 +151,10 @@ func (t *resample) needs(_, _ int, p []int32) loader.Rect {
 	return loader.Rect{X: j.c.x + left, Y: j.c.y + top, W: right - left, H: bottom - top}
 }
 
+// The numbers of place and flip, as kernels.Shift takes them: the corner, and whether the image
+// is mirrored left to right, and top to bottom.
+const shiftWords = 4
+
 // place cuts a part of a size out of an image with zero pixels around it: RandomCrop, or
 // CenterCrop. Where the image is too small, there are as many zeros as it lacks.
 type place struct {
@@ -168,7 +172,7 @@ func (t *place) refuse(h, w int) string {
 }
 
 func (t *place) shape(int, int) (int, int) { return t.size[0], t.size[1] }
-func (t *place) words() int                { return 2 }
+func (t *place) words() int                { return shiftWords }
 
 // corner is where the part's corner lies in a w x h image.
 func (t *place) corner(w, h int, rng *loader.RNG) (y, x int) {
@@ -191,7 +195,7 @@ func (t *place) corner(w, h int, rng *loader.RNG) (y, x int) {
 
 func (t *place) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
 	y, x := t.corner(w, h, rng)
-	p[0], p[1] = int32(y), int32(x)
+	p[0], p[1], p[2], p[3] = int32(y), int32(x), 0, 0
 	return t.size[1], t.size[0]
 }
 
@@ -231,11 +235,20 @@ type flip struct {
 }
 
 func (t *flip) shape(h, w int) (int, int) { return h, w }
-func (t *flip) words() int                { return 1 }
+func (t *flip) words() int                { return shiftWords }
+
+// turned is the number that says that it is mirrored.
+func (t *flip) turned() int {
+	if t.vertical {
+		return 3
+	}
+	return 2
+}
 
 func (t *flip) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
-	if p[0] = 0; rng.Float64() < t.p {
-		p[0] = 1
+	clear(p)
+	if rng.Float64() < t.p {
+		p[t.turned()] = 1
 	}
 	return w, h
 }
@@ -243,11 +256,11 @@ func (t *flip) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
 func (t *flip) apply(_ *scratch, in *image, p []int32, dst []byte, w, h int) {
 	for y := range h {
 		from := y
-		if t.vertical && p[0] != 0 {
+		if p[3] != 0 {
 			from = h - 1 - y
 		}
 		out := dst[y*w*3 : (y+1)*w*3]
-		if copy(out, in.row(0, from, w)); !t.vertical && p[0] != 0 {
+		if copy(out, in.row(0, from, w)); p[2] != 0 {
 			mirror(out)
 		}
 	}

@@ -91,6 +91,7 @@ type Pipeline struct {
 	steps []step
 	words int
 	free  chan *scratch // at rest
+	sent  sent
 }
 
 // Compile makes a transform of a text.
@@ -140,6 +141,7 @@ func Compile(text string, in Input) (t *Pipeline, err error) {
 	for _, s := range t.steps {
 		t.words += s.words()
 	}
+	t.split(in)
 	return t, nil
 }
 
@@ -193,6 +195,7 @@ func (t *Pipeline) end(in Input) {
 // Shape is what the transform makes of a data set's samples.
 func (t *Pipeline) Shape(info loader.Info) loader.Info {
 	info.H, info.W, info.C = t.h, t.w, 3
+	info.Sent, info.Packed, info.Record = t.sent.bytes, t.sent.packed, augWords+t.sent.words
 	return info
 }
 
@@ -210,19 +213,16 @@ func (t *Pipeline) drawAll(z *scratch, w, h int, rng *loader.RNG) (ow, oh int) {
 	return w, h
 }
 
-// apply carries out the steps but the last one; what it returns is good until the next
-// call.
-func (t *Pipeline) apply(z *scratch, s *loader.Sample) (in *image, p []int32) {
+// apply carries out the first n steps; what it returns, with the numbers of those behind, is
+// good until the next call.
+func (t *Pipeline) apply(z *scratch, s *loader.Sample, n int) (in *image, p []int32) {
 	in = &z.in
 	*in = image{s.W, s.H, s.Held(), s.Pixels}
 	if len(in.pix) < 3*in.held.W*in.held.H {
 		panic(fmt.Sprintf("an image of %d x %d has %d bytes", in.held.W, in.held.H, len(in.pix)))
 	}
 	p = z.params
-	for i, st := range t.steps {
-		if i+1 == len(t.steps) {
-			break
-		}
+	for i, st := range t.steps[:n] {
 		w, h := sized(st, in.w, in.h, p)
 		z.buf[i%2] = grow(z.buf[i%2], 3*w*h)
 		st.apply(z, in, p, z.buf[i%2], w, h)
@@ -251,7 +251,7 @@ func (t *Pipeline) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 	defer t.give(z)
 	t.drawAll(z, s.W, s.H, rng)
 	dy, dx, mirrored := t.Crop.draw(rng)
-	in, p := t.apply(z, s)
+	in, p := t.apply(z, s, len(t.steps)-1)
 	last := t.steps[len(t.steps)-1]
 	if r, ok := last.(*resample); ok && t.Padding == 0 {
 		z.work = r.job(p)
@@ -263,22 +263,6 @@ func (t *Pipeline) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 	z.buf[i] = grow(z.buf[i], 3*t.w*t.h)
 	last.apply(z, in, p, z.buf[i], t.w, t.h)
 	t.write(z.buf[i], t.w, t.h, dy, dx, mirrored, dst)
-}
-
-// Device writes the pixels of the last step and leaves the rest to the device.
-func (t *Pipeline) Device(s *loader.Sample, rng *loader.RNG, dst []byte, aug *[4]int32) {
-	if len(t.steps) == 0 {
-		t.Crop.Device(s, rng, dst, aug)
-		return
-	}
-	z := t.take()
-	defer t.give(z)
-	t.drawAll(z, s.W, s.H, rng)
-	dy, dx, mirrored := t.Crop.draw(rng)
-	*aug = augmentation(dy, dx, mirrored)
-	in, p := t.apply(z, s)
-	_ = dst[3*t.w*t.h-1] // C writes without looking
-	t.steps[len(t.steps)-1].apply(z, in, p, dst, t.w, t.h)
 }
 
 // Needs returns what of an image the first step will read.

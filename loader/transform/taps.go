@@ -24,6 +24,7 @@ type taps struct {
 // "Fundamentals of Texture Mapping and Image Warping", 1989, section 3.5.
 func (t *taps) set(in, outs, from, n int) {
 	scale, support := filter(in, outs)
+	wide := 2 * max(in, outs)
 	t.size = int(math.Ceil(support))*2 + 1
 	t.first, t.width = grow(t.first, n), grow(t.width, n)
 	t.weight, t.real = grow(t.weight, n*t.size), grow(t.real, t.size)
@@ -32,7 +33,9 @@ func (t *taps) set(in, outs, from, n int) {
 		lo, hi := around(centre, support, in)
 		sum := 0.0
 		for k := lo; k < hi; k++ {
-			w := max(1-math.Abs(float64((float64(k)-centre+0.5)*(1/support))), 0)
+			// In whole numbers, as a device computes it: distances in units of 1/(2 outs).
+			d := (2*k+1)*outs - (2*(from+i)+1)*in
+			w := float64(max(wide-max(d, -d), 0))
 			t.real[k-lo] = w
 			sum += w
 		}

@@ -92,6 +92,11 @@ func Cases() []Case {
 			add(Case{Name: name("pad_channels"), Op: kernels.PadChannels{Rows: 77, C: 3, CPad: cpad, Type: t}})
 		}
 	}
+	for _, op := range kernels.ExampleTransforms() {
+		add(Case{Name: op.Name(), Op: op, Fill: func(rng *rand.Rand, bufs [][]byte) {
+			kernels.Examples(op, rng, kernels.Ints(bufs[1]))
+		}})
+	}
 	for _, s := range []kernels.SoftmaxXent{{N: 5, C: 10}, {N: 128, C: 10}, {N: 3, C: 1000}, {N: 2, C: 33}, {N: 300, C: 2}} {
 		add(Case{Name: "softmax_xent", Op: s, Fill: labels(s.C)})
 	}

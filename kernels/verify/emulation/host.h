@@ -31,6 +31,7 @@ KD_FN void kd_sync() { kd::barrier(); }
 KD_FN void kd_fence() { std::atomic_thread_fence(std::memory_order_acq_rel); }
 KD_FN float kd_shfl_xor(float v, int m) { kd::ShflArg a{v, 0, m}; kd::warp_op(kd::SHFL_XOR, &a); return a.r; }
 KD_FN uint32_t kd_atomic_add(uint32_t *p, uint32_t v) { return __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL); }
+KD_FN void kd_shared_add(uint32_t *p, uint32_t v) { __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 KD_FN float kd_exp2(float x) { return exp2f(x); }
 KD_FN float kd_log2(float x) { return log2f(x); }
 KD_FN float kd_sqrt(float x) { return sqrtf(x); }

@@ -13,4 +13,5 @@
 #include "../../cuda/optimizer.cu"
 #include "../../cuda/pool.cu"
 #include "../../cuda/reduce.cu"
+#include "../../cuda/transforms.cu"
 #include "../../cuda/xent.cu"

@@ -201,10 +201,21 @@ func parameter(b *builder) {
 	b.in.run = b.lanes(func(w *warp, l int) { w.set(d, l, get(w.block.grid.params[at:], size)) })
 }
 
-// atomics is "atom.global.add.u32".
+// atomics is "atom.global.add.u32" and "atom.shared.add.u32".
 func atomics(b *builder) {
-	b.must("global", "add", "u32")
+	space := b.one("global", "shared")
+	b.must("add", "u32")
 	d, p, x := b.dst(4), b.place(), b.src(4)
+	if space == "shared" {
+		b.in.run = b.lanes(func(w *warp, l int) {
+			if bytes := w.shared(l, p.at(w, l), 4, atomic); bytes != nil {
+				old := uint32(get(bytes, 4))
+				put(bytes, 4, uint64(old+w.r32[x.slot][l]))
+				w.r32[d.slot][l] = old
+			}
+		})
+		return
+	}
 	b.wide(p)
 	b.in.run = b.lanes(func(w *warp, l int) {
 		bytes := w.global(l, p.at(w, l), 4, atomic)

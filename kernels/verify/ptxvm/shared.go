@@ -11,6 +11,7 @@ type sharedMemory struct {
 	reader []touch
 	async  []uint16 // products under way that read a word
 	proxy  []uint16 // fence.proxy.async that its writer had passed
+	added  []int    // the epoch in which a word was last written by an atomic
 }
 
 const (
@@ -29,7 +30,7 @@ const manyThreads = 1 << threadBits
 
 func newShared(n int) *sharedMemory {
 	words := (n + 3) / 4
-	return &sharedMemory{make([]byte, n), make([]byte, n), make([]touch, words), make([]touch, words), make([]uint16, words), make([]uint16, words)}
+	return &sharedMemory{make([]byte, n), make([]byte, n), make([]touch, words), make([]touch, words), make([]uint16, words), make([]uint16, words), make([]int, words)}
 }
 
 // shared is n bytes at addr for lane l, nil when the access is an error.
@@ -44,7 +45,7 @@ func (w *warp) shared(l int, addr uint64, n int, k accessKind) []byte {
 		case s.state[i] == underWay:
 			w.fail(l, "shared memory at %#x is touched while an asynchronous copy to it is under way", addr)
 			return nil
-		case k == load && s.state[i] != written:
+		case (k == load || k == atomic) && s.state[i] != written:
 			w.fail(l, "shared memory at %#x is read, but was never written", addr)
 			return nil
 		}
@@ -86,21 +87,26 @@ func (w *warp) sharedRange(l int, addr uint64, n int) (s *sharedMemory, at int, 
 // touch notes an access and says what it is in conflict with.
 func (s *sharedMemory) touch(at, n, me, epoch int, k accessKind) string {
 	for i := at / 4; i <= (at+n-1)/4; i++ {
-		if t := s.writer[i]; t.epoch() == epoch && t.thread() != me {
+		added := k == atomic && s.added[i] == epoch
+		if t := s.writer[i]; t.epoch() == epoch && t.thread() != me && !added {
 			return fmt.Sprintf("thread %d wrote it, with no barrier since", t.thread())
 		}
 		t := s.reader[i]
 		switch {
-		case k == store && s.async[i] > 0:
+		case k >= store && s.async[i] > 0:
 			return "a product under way reads it"
-		case k == store:
+		case k >= store:
 			if t.epoch() == epoch && t.thread() != me {
 				if t.thread() == manyThreads {
 					return "several threads read it, with no barrier since"
 				}
 				return fmt.Sprintf("thread %d read it, with no barrier since", t.thread())
 			}
-			s.writer[i] = newTouch(epoch, me)
+			if s.writer[i] = newTouch(epoch, me); k == atomic {
+				s.added[i] = epoch
+			} else if s.added[i] == epoch {
+				return "an atomic wrote it, with no barrier since"
+			}
 		case t.epoch() != epoch:
 			s.reader[i] = newTouch(epoch, me)
 		case t.thread() != me:

@@ -11,7 +11,9 @@ import (
 )
 
 // whole is a transform that does not say what it needs of an image.
-type whole struct{ loader.Transform }
+type whole struct{ *transform.Pipeline }
+
+func (whole) Needs(w, h int, _ loader.RNG) loader.Rect { return loader.Rect{W: w, H: h} }
 
 // TestCropBeforeDecoding: batches are the same bytes, whether the decoder knows the crop
 // or not.

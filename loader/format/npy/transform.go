@@ -59,18 +59,19 @@ func (t Transform) row(dst []float32, step int, src []byte) {
 
 // Device puts the channels of uint8 arrays last and leaves the division to the device. Of
 // the others there is nothing to send (loader.Info.Float).
-func (t Transform) Device(s *loader.Sample, _ *loader.RNG, dst []byte, aug *[4]int32) {
-	*aug = [4]int32{}
+func (t Transform) Device(s *loader.Sample, _ *loader.RNG, dst []byte, record []int32) int {
+	clear(record)
 	plane := max(s.T, 1) * s.H * s.W
 	if t.Type != Uint8 {
 		clear(dst)
-		return
+		return len(dst)
 	}
 	for c := range s.C {
 		for i, v := range s.Pixels[c*plane : (c+1)*plane] {
 			dst[i*s.C+c] = v
 		}
 	}
+	return len(dst)
 }
 
 // Normalisation is none.

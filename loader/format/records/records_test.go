@@ -76,7 +76,7 @@ func TestDeviceSide(t *testing.T) {
 	s := &loader.Sample{Pixels: []byte{1, 2, 3}}
 	px := []byte{7, 7, 7, 7}
 	aug := [4]int32{1, 1, 1, 1}
-	records.Transform{}.Device(s, nil, px, &aug)
+	records.Transform{}.Device(s, nil, px, aug[:])
 	if string(px) != "\x01\x02\x03\x00" || aug != [4]int32{} {
 		t.Errorf("px = %v, aug = %v", px, aug)
 	}

@@ -23,9 +23,10 @@ func (Transform) Host(s *loader.Sample, _ *loader.RNG, dst []float32) {
 // Device copies as much of s.Pixels as dst holds: with device transforms a batch
 // counts a byte a value, hence a quarter of the record. The knob has no meaning
 // for records.
-func (Transform) Device(s *loader.Sample, _ *loader.RNG, dst []byte, aug *[4]int32) {
+func (Transform) Device(s *loader.Sample, _ *loader.RNG, dst []byte, record []int32) int {
 	clear(dst[copy(dst, s.Pixels):])
-	*aug = [4]int32{}
+	clear(record)
+	return len(dst)
 }
 
 // Normalisation is none.
