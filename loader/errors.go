@@ -30,6 +30,7 @@ type SampleError struct {
 	Epoch   int32  // from 0
 	Batch   int32  // Batch.Seq
 	Stack   []byte // of a panic
+	Skipped bool   // the sample was left out
 	Err     error
 }
 
@@ -39,7 +40,18 @@ func (e *SampleError) Fault() *fault.Error {
 	if e.Index >= 0 {
 		what = fmt.Sprintf("sample %d", e.Index)
 	}
-	return &fault.Error{Op: e.Op, Object: fmt.Sprintf("%s of %s for batch %d, in epoch %d", what, fault.Path(e.Dataset), e.Batch, e.Epoch+1), Err: e.Err}
+	err, mend := e.Err, ""
+	if e.Index >= 0 && !e.Skipped {
+		const skip = "leave such samples out with on_error=skip"
+		if f, ok := err.(*fault.Error); ok && f.Reason != "" && f.Mend != "" { //nolint:errorlint // the one whose sentence is printed
+			with := *f
+			with.Mend += ", or " + skip
+			err = &with
+		} else {
+			mend = skip
+		}
+	}
+	return &fault.Error{Op: e.Op, Object: fmt.Sprintf("%s of %s for batch %d, in epoch %d", what, fault.Path(e.Dataset), e.Batch, e.Epoch+1), Mend: mend, Err: err}
 }
 
 func (e *SampleError) Error() string { return e.Fault().Error() }

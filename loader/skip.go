@@ -78,7 +78,9 @@ func (w *worker) skip(ctx context.Context, s *slot, err error) bool {
 	if at < 0 { // no single sample is to blame
 		return false
 	}
-	s.skipped = append(s.skipped, w.failure(s, err, nil))
+	why := *w.failure(s, err, nil)
+	why.Skipped = true
+	s.skipped = append(s.skipped, &why)
 	s.Samples = slices.Delete(s.Samples, at, at+1)
 	s.N--
 	return true
@@ -116,7 +118,7 @@ func (l *Loader) tell(s *slot) {
 		}
 		l.told = append(l.told, err.Index)
 		if l.rec != nil {
-			l.rec.Note(trace.LevelSkipped, "skipped: "+err.Error()+l.where(err))
+			l.rec.Note(trace.LevelSkipped, trace.NoteSkipped(err.Error()+l.where(err)))
 		}
 	}
 	if l.firstSkipped == nil {

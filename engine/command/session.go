@@ -206,6 +206,7 @@ func (r *run) close(status string, cause error) error {
 		out := trace.Outcome{
 			Ended: r.recorder.Now(), Status: status, PeakBytes: r.device.dev.MemoryPeak(), Planned: r.engine.Memory(),
 			HostPeak: host.PeakMemory(), HostPlanned: r.engine.HostMemory(),
+			Skipped: int64(r.engine.Loader().Skipped),
 		}
 		err := r.engine.Close()
 		if cause != nil { // noted last, so that the summary is what tells it

@@ -74,6 +74,7 @@ type summary struct {
 	Epochs            int                 `json:"epochs"`
 	Samples           int64               `json:"samples"`
 	Skipped           int64               `json:"samples_skipped,omitempty"` // by on_error=skip
+	SkippedSamples    []string            `json:"skipped_samples,omitempty"` // why, each once, at most 100
 	Wall              number              `json:"wall_s"`
 	Busy              number              `json:"busy_s"`
 	SamplesPerSecond  number              `json:"samples_per_s"`
@@ -196,6 +197,9 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	_, feed := a.Feed(s.Meta.Device)
 	out.forecast = forecast{summarisePrediction(first.Predicted), summariseOutcomes(s, rows), feed}
 	out.HostPeak, out.HostPlanned = s.Outcome.HostPeak, planHostMemory(s.Outcome.HostPlanned)
+	for _, n := range s.SkippedNotes() {
+		out.SkippedSamples = append(out.SkippedSamples, n.Text)
+	}
 	out.SegmentTable, out.Ops = opTables(s)
 	if len(rows) > 0 {
 		out.Judged = rows[at.Kept].Name()

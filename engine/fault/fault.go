@@ -7,6 +7,7 @@ package fault
 import (
 	"errors"
 	"io/fs"
+	"strings"
 )
 
 // Error is a failure that a person can do something about. It prints as one
@@ -17,8 +18,8 @@ import (
 // An Error with a Reason knows what failed and speaks for all that it wraps: its
 // Err is there for errors.Is and errors.As, and not printed. An Error without one
 // is context: it says what was being done when Err came. Its operation and object
-// are printed before Err's text, but for an object that the next Error names too;
-// its mend is printed when no Error inside has one.
+// are printed before Err's text, but where the next Error names the object too,
+// or does the same with a part of it; its mend is printed when no Error inside has one.
 type Error struct {
 	Op     string `json:"operation"` // what was being done, as in "open session"
 	Object string `json:"object"`    // with what: a file, a device, a flag and its value
@@ -61,8 +62,8 @@ func (e *Error) Error() string {
 	if !ok {
 		return between(between(head, ": ", text(e.Err, e.Object)), "; ", e.Mend)
 	}
-	if inner.Object == e.Object {
-		head = ""
+	if inner.Object == e.Object || inner.Op == e.Op && strings.HasPrefix(inner.Object, e.Object) {
+		head = "" // inner says the same, or where in it
 	}
 	mend := e.Mend
 	if Explain(e.Err).Mend != "" {

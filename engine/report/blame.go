@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
@@ -61,11 +60,9 @@ func (m *markdown) skipped() {
 	}
 	m.heading(3, "Samples that were skipped")
 	told := 0
-	for _, note := range m.s.Notes {
-		if note.Level == trace.LevelSkipped {
-			m.line("- %s after the start: %s", figures.Prose.Time(note.T), strings.TrimPrefix(note.Text, "skipped: "))
-			told++
-		}
+	for _, note := range m.s.SkippedNotes() {
+		m.line("- %s after the start: %s", figures.Prose.Time(note.T), note.Text)
+		told++
 	}
 	if n > int64(told) {
 		m.line("- %s in all: each is named once, however many epochs skipped it, and at most 100 are.", figures.Counted(n, "skip", "skips"))

@@ -1,6 +1,9 @@
 package trace
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // Gauges of the host, sampled about twice a second. One that cannot be measured on a
 // machine is not in the session. Shares are in percent, as NVML's are.
@@ -64,7 +67,26 @@ func (s *Snapshot) Latest(gauge string) float64 {
 
 // Skipped is how many samples were left out of their batches.
 func (s *Snapshot) Skipped() int64 {
-	return int64(s.Latest(GaugeSkipped))
+	return max(s.Outcome.Skipped, int64(s.Latest(GaugeSkipped))) // gauges are not always read
+}
+
+// skippedPrefix begins the notes of samples that were left out.
+const skippedPrefix = "skipped: "
+
+// NoteSkipped is the text of a note about a sample that was left out, by its error.
+func NoteSkipped(why string) string { return skippedPrefix + why }
+
+// SkippedNotes are the notes about samples that were left out, without what each begins
+// with. Each sample is named once, and not all are.
+func (s *Snapshot) SkippedNotes() []Note {
+	var out []Note
+	for _, n := range s.Notes {
+		if n.Level == LevelSkipped {
+			n.Text = strings.TrimPrefix(n.Text, skippedPrefix)
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // GaugeOver is the mean and the largest of a gauge's samples from one moment to

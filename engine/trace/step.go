@@ -130,6 +130,8 @@ type Outcome struct {
 	HostPeak    int64 // resident memory of the process, in bytes; 0 where it is not known
 	HostPlanned HostMemory
 
+	Skipped int64 `json:",omitempty"` // samples that were left out of their batches
+
 	Drops   [NumTracks]int64
 	Unsaved Unsaved
 }
