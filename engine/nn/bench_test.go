@@ -27,7 +27,7 @@ func BenchmarkTrain(b *testing.B) {
 		model string
 		side  int
 		batch int
-	}{{"cnn", 32, 128}, {"resnet18", 32, 128}, {"cnn", 224, 16}, {"resnet18", 224, 16}} {
+	}{{"cnn", 32, 128}, {"resnet18", 32, 128}, {"cnn", 224, 16}, {"resnet18", 224, 16}, {"resnet50", 224, 8}, {"cnn3d", 64, 4}} {
 		b.Run(fmt.Sprintf("%s/%dx%d/batch=%d", c.model, c.side, c.side, c.batch), func(b *testing.B) {
 			dev, err := cpu.Open(*benchThreads)
 			if err != nil {
@@ -35,6 +35,9 @@ func BenchmarkTrain(b *testing.B) {
 			}
 			b.Cleanup(func() { dev.Close() })
 			g := golden{Model: c.model, In: [3]int{c.side, c.side, 3}, Classes: 10}
+			if c.model == "cnn3d" {
+				g.Frames = 16
+			}
 			tr := newTrainer(b, dev, g.model(b), 1, c.batch, nil)
 			tr.check(tr.st.SetHyper(tr.stream, nn.Hyper{LR: 0.001, Momentum: 0.9, WeightDecay: 5e-4}))
 			x, labels := g.batch(c.batch, 0)
