@@ -1,0 +1,100 @@
+// Package parquet reads and writes flat tables as Apache Parquet files
+// (https://parquet.apache.org/docs/file-format): columns of numbers, text and truth values, of
+// which each may be missing in some rows. It writes them plain and uncompressed. It reads what
+// pyarrow, pandas, DuckDB and Spark write of such tables unless told otherwise: dictionaries,
+// both kinds of data pages, Snappy and gzip.
+package parquet
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Kind is what a column holds.
+type Kind uint8
+
+// The kinds.
+const (
+	Int Kind = iota
+	Float
+	Text
+	Bool
+)
+
+func (k Kind) String() string { return [...]string{"numbers", "numbers", "text", "true or false"}[k] }
+
+// Column is a column of a table, of which one of the slices is used, by its kind. Where Null is
+// not nil it says which rows have no value; there the slice has a zero.
+type Column struct {
+	Name   string
+	Kind   Kind
+	Ints   []int64 // Bool: 0 and 1
+	Floats []float64
+	Texts  []string
+	Null   []bool
+}
+
+// Len is how many rows it has.
+func (c *Column) Len() int {
+	switch c.Kind {
+	case Float:
+		return len(c.Floats)
+	case Text:
+		return len(c.Texts)
+	}
+	return len(c.Ints)
+}
+
+// Has reports whether row i has a value.
+func (c *Column) Has(i int) bool { return c.Null == nil || !c.Null[i] }
+
+// Table is a file's.
+type Table struct {
+	Rows    int
+	Columns []Column
+	About   map[string]string // of the whole file
+}
+
+// Column is the column of a name; nil where there is none.
+func (t *Table) Column(name string) *Column {
+	if i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name }); i >= 0 {
+		return &t.Columns[i]
+	}
+	return nil
+}
+
+// check refuses columns of different lengths.
+func (t *Table) check() error {
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.Len() != t.Rows || c.Null != nil && len(c.Null) != t.Rows {
+			return fmt.Errorf("parquet: column %s has %d rows of %d", c.Name, c.Len(), t.Rows)
+		}
+	}
+	return nil
+}
+
+const magic = "PAR1"
+
+// Parquet's own numbers.
+const (
+	typeBool   = 0
+	typeInt32  = 1
+	typeInt64  = 2
+	typeFloat  = 4
+	typeDouble = 5
+	typeBytes  = 6
+
+	plain           = 0
+	plainDictionary = 2
+	rle             = 3
+	rleDictionary   = 8
+
+	codecNone   = 0
+	codecSnappy = 1
+	codecGzip   = 2
+
+	pageData       = 0
+	pageDictionary = 2
+	pageData2      = 3
+)

@@ -1,0 +1,488 @@
+package parquet
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// Limits on what is taken in.
+const (
+	MaxFile  = 1 << 32
+	maxRows  = 1<<31 - 1
+	maxPage  = 1 << 30
+	maxItems = 1 << 22 // of metadata
+)
+
+var errDamaged = errors.New("it is truncated or damaged")
+
+// ErrNotParquet is wrapped by Unmarshal's error of something else.
+var ErrNotParquet = errors.New("it is no Parquet file")
+
+// Unmarshal reads a table of a file. Columns that are nested or of types without a number, a
+// text or a truth value are left out.
+func Unmarshal(b []byte) (*Table, error) {
+	const tail = 8
+	if len(b) < len(magic)+tail || string(b[:4]) != magic || string(b[len(b)-4:]) != magic {
+		return nil, ErrNotParquet
+	}
+	n := int(binary.LittleEndian.Uint32(b[len(b)-tail:]))
+	if n > len(b)-tail-len(magic) {
+		return nil, errDamaged
+	}
+	r := reader{b: b[len(b)-tail-n : len(b)-tail], items: maxItems}
+	foot, err := r.structure(0)
+	if err != nil {
+		return nil, err
+	}
+	rows := foot.num(3)
+	if rows < 0 || rows > maxRows {
+		return nil, errDamaged
+	}
+	t := &Table{Rows: int(rows), About: map[string]string{}}
+	for _, kv := range foot.list(5) {
+		if f, ok := kv.(fields); ok {
+			t.About[f.text(1)] = f.text(2)
+		}
+	}
+	columns := flat(foot.list(2))
+	for _, g := range foot.list(4) {
+		group, _ := g.(fields)
+		for i, c := range group.list(1) {
+			chunk, _ := c.(fields)
+			meta := chunk.sub(3)
+			if i >= len(columns) || columns[i] == nil {
+				continue
+			}
+			if err := columns[i].chunk(b, meta); err != nil {
+				return nil, fmt.Errorf("column %s: %w", columns[i].Name, err)
+			}
+		}
+	}
+	for _, c := range columns {
+		if c == nil {
+			continue
+		}
+		if c.Len() != t.Rows {
+			return nil, fmt.Errorf("column %s has %d rows of %d: %w", c.Name, c.Len(), t.Rows, errDamaged)
+		}
+		t.Columns = append(t.Columns, c.Column)
+	}
+	return t, nil
+}
+
+// column is a column while it is read.
+type column struct {
+	Column
+	physical int64
+	optional bool
+	dict     Column
+}
+
+// flat are the leaves of the schema in their order, those that are no plain column as nil.
+func flat(schema []any) (out []*column) {
+	if len(schema) == 0 {
+		return nil
+	}
+	nested := 0 // leaves to come that lie below a group
+	for _, e := range schema[1:] {
+		f, _ := e.(fields)
+		if n := f.num(5); n > 0 {
+			if nested > 0 {
+				nested--
+			}
+			nested += int(min(n, maxItems))
+			continue
+		}
+		c := &column{physical: f.num(1), optional: f.num(3) == 1}
+		c.Name = f.text(4)
+		known := true
+		switch c.physical {
+		case typeInt32, typeInt64:
+			c.Kind = Int
+		case typeFloat, typeDouble:
+			c.Kind = Float
+		case typeBytes:
+			c.Kind = Text
+		case typeBool:
+			c.Kind = Bool
+		default:
+			known = false
+		}
+		if nested > 0 {
+			nested--
+			known = false
+		}
+		if !known || f.num(3) == 2 {
+			out = append(out, nil)
+			continue
+		}
+		c.dict.Kind = c.Kind
+		out = append(out, c)
+	}
+	return out
+}
+
+// chunk reads the pages of a column of a group of rows.
+func (c *column) chunk(b []byte, meta fields) error {
+	at := meta.num(9)
+	if d := meta.num(11); d > 0 && d < at {
+		at = d
+	}
+	c.dict = Column{Kind: c.Kind}
+	for left := meta.num(5); left > 0; {
+		if at < 0 || at >= int64(len(b)) {
+			return errDamaged
+		}
+		r := reader{b: b[at:], items: maxItems}
+		head, err := r.structure(0)
+		if err != nil {
+			return err
+		}
+		size, whole := head.num(3), head.num(2)
+		if size < 0 || size > int64(len(r.b)) || whole < 0 || whole > maxPage {
+			return errDamaged
+		}
+		at = int64(len(b)) - int64(len(r.b)) + size
+		n, err := c.page(head, r.b[:size], int(whole), meta.num(4))
+		if err != nil {
+			return err
+		}
+		if left -= n; left < 0 {
+			return errDamaged
+		}
+	}
+	return nil
+}
+
+// page reads a page and tells how many rows it has.
+func (c *column) page(head fields, b []byte, whole int, codec int64) (int64, error) {
+	var levels []byte
+	var n, encoding int64
+	var err error
+	switch head.num(1) {
+	case pageDictionary:
+		n := head.sub(7).num(1)
+		if b, err = unpack(b, whole, codec); err != nil {
+			return 0, err
+		}
+		if n < 0 || n > int64(len(b))*8 {
+			return 0, errDamaged
+		}
+		return 0, c.dict.values(b, int(n), c.physical)
+	case pageData:
+		d := head.sub(5)
+		n, encoding = d.num(1), d.num(2)
+		if b, err = unpack(b, whole, codec); err != nil {
+			return 0, err
+		}
+		if c.optional {
+			if len(b) < 4 || int64(binary.LittleEndian.Uint32(b)) > int64(len(b)-4) {
+				return 0, errDamaged
+			}
+			k := 4 + int(binary.LittleEndian.Uint32(b))
+			levels, b = b[4:k], b[k:]
+		}
+	case pageData2:
+		d := head.sub(8)
+		n, encoding = d.num(1), d.num(4)
+		k, rep := d.num(5), d.num(6)
+		if k < 0 || rep != 0 || k > int64(len(b)) {
+			return 0, errDamaged
+		}
+		levels, b = b[:k], b[k:]
+		if packed, ok := d[7].(bool); !ok || packed {
+			if b, err = unpack(b, whole-int(k), codec); err != nil {
+				return 0, err
+			}
+		}
+	default:
+		return 0, nil // an index
+	}
+	if n < 0 || n > maxRows {
+		return 0, errDamaged
+	}
+	return n, c.rows(levels, b, int(n), encoding)
+}
+
+// rows appends n rows: levels say which have a value, and b has those.
+func (c *column) rows(levels, b []byte, n int, encoding int64) error {
+	present := n
+	var has []uint32
+	if c.optional {
+		var err error
+		if has, err = hybrid(levels, n, 1); err != nil {
+			return err
+		}
+		present = 0
+		for _, h := range has {
+			present += int(h)
+		}
+	}
+	found := Column{Kind: c.Kind}
+	switch encoding {
+	case plain:
+		if err := found.values(b, present, c.physical); err != nil {
+			return err
+		}
+	case plainDictionary, rleDictionary:
+		if present > 0 {
+			if len(b) == 0 {
+				return errDamaged
+			}
+			at, err := hybrid(b[1:], present, int(b[0]))
+			if err != nil {
+				return err
+			}
+			for _, i := range at {
+				if int64(i) >= int64(c.dict.Len()) {
+					return errDamaged
+				}
+				found.take(&c.dict, int(i))
+			}
+		}
+	case rle: // of truth values
+		if c.Kind != Bool || len(b) < 4 {
+			return fmt.Errorf("its encoding %d is not known here", encoding)
+		}
+		bits, err := hybrid(b[4:], present, 1)
+		if err != nil {
+			return err
+		}
+		for _, v := range bits {
+			found.Ints = append(found.Ints, int64(v))
+		}
+	default:
+		return fmt.Errorf("its encoding %d is not known here; write the file with pyarrow's defaults", encoding)
+	}
+	if has == nil {
+		c.all(&found)
+		return nil
+	}
+	next := 0
+	for _, h := range has {
+		c.Null = append(c.Null, h == 0)
+		if h == 0 {
+			c.zero()
+			continue
+		}
+		c.take(&found, next)
+		next++
+	}
+	return nil
+}
+
+// take appends value i of another column, all its values, zero nothing.
+func (c *Column) take(from *Column, i int) {
+	switch c.Kind {
+	case Float:
+		c.Floats = append(c.Floats, from.Floats[i])
+	case Text:
+		c.Texts = append(c.Texts, from.Texts[i])
+	default:
+		c.Ints = append(c.Ints, from.Ints[i])
+	}
+}
+
+func (c *Column) all(from *Column) {
+	c.Ints, c.Floats, c.Texts = append(c.Ints, from.Ints...), append(c.Floats, from.Floats...), append(c.Texts, from.Texts...)
+}
+
+func (c *Column) zero() {
+	switch c.Kind {
+	case Float:
+		c.Floats = append(c.Floats, 0)
+	case Text:
+		c.Texts = append(c.Texts, "")
+	default:
+		c.Ints = append(c.Ints, 0)
+	}
+}
+
+// values appends n values as they are written plainly.
+func (c *Column) values(b []byte, n int, physical int64) error {
+	size := map[int64]int{typeInt32: 4, typeFloat: 4, typeInt64: 8, typeDouble: 8, typeBytes: 4}[physical]
+	if physical == typeBool {
+		if len(b)*8 < n {
+			return errDamaged
+		}
+		for i := range n {
+			c.Ints = append(c.Ints, int64(b[i/8]>>(i%8)&1))
+		}
+		return nil
+	}
+	if len(b)/size < n {
+		return errDamaged
+	}
+	if physical == typeBytes {
+		return c.texts(b, n)
+	}
+	le := binary.LittleEndian
+	for i := range n {
+		at := b[i*size:]
+		switch physical {
+		case typeInt32:
+			c.Ints = append(c.Ints, int64(int32(le.Uint32(at))))
+		case typeInt64:
+			c.Ints = append(c.Ints, int64(le.Uint64(at)))
+		case typeFloat:
+			c.Floats = append(c.Floats, float64(math.Float32frombits(le.Uint32(at))))
+		case typeDouble:
+			c.Floats = append(c.Floats, math.Float64frombits(le.Uint64(at)))
+		}
+	}
+	return nil
+}
+
+// texts appends n texts, which share one piece of memory.
+func (c *Column) texts(b []byte, n int) error {
+	all := string(b)
+	at := 0
+	for range n {
+		if len(b)-at < 4 {
+			return errDamaged
+		}
+		k := int64(binary.LittleEndian.Uint32(b[at:]))
+		if at += 4; k > int64(len(b)-at) {
+			return errDamaged
+		}
+		c.Texts = append(c.Texts, all[at:at+int(k)])
+		at += int(k)
+	}
+	return nil
+}
+
+// hybrid reads n numbers of so many bits, in runs and packed by eight.
+func hybrid(b []byte, n, bits int) ([]uint32, error) {
+	if bits < 0 || bits > 32 {
+		return nil, errDamaged
+	}
+	out := make([]uint32, 0, min(n, 1<<20))
+	for len(out) < n {
+		head, k := binary.Uvarint(b)
+		if k <= 0 {
+			return nil, errDamaged
+		}
+		b = b[k:]
+		if head&1 == 0 {
+			size := (bits + 7) / 8
+			if len(b) < size || head>>1 == 0 || head>>1 > uint64(n-len(out)) {
+				return nil, errDamaged
+			}
+			v := uint32(0)
+			for i := range size {
+				v |= uint32(b[i]) << (8 * i)
+			}
+			b = b[size:]
+			for range head >> 1 {
+				out = append(out, v)
+			}
+			continue
+		}
+		groups := head >> 1
+		if groups == 0 || groups > uint64(len(b))+1 && bits > 0 || groups > maxRows/8 {
+			return nil, errDamaged
+		}
+		size := int(groups) * bits
+		if size > len(b) {
+			return nil, errDamaged
+		}
+		for i := range min(int(groups)*8, n-len(out)) {
+			v := uint32(0)
+			for j := range bits {
+				at := i*bits + j
+				v |= uint32(b[at/8]>>(at%8)&1) << j
+			}
+			out = append(out, v)
+		}
+		b = b[size:]
+	}
+	return out, nil
+}
+
+// unpack undoes the compression of a page.
+func unpack(b []byte, whole int, codec int64) ([]byte, error) {
+	switch codec {
+	case codecNone:
+		return b, nil
+	case codecSnappy:
+		return snappy(b, whole)
+	case codecGzip:
+		z, err := gzip.NewReader(bytes.NewReader(b))
+		if err != nil {
+			return nil, errDamaged
+		}
+		var out strings.Builder
+		if n, err := io.Copy(&out, io.LimitReader(z, int64(whole)+1)); err != nil || n != int64(whole) {
+			return nil, errDamaged
+		}
+		return []byte(out.String()), nil
+	}
+	return nil, fmt.Errorf("it is compressed by a method that is not known here (%d); write it with Snappy, gzip or uncompressed", codec)
+}
+
+// snappy undoes Snappy's compression (https://github.com/google/snappy, format_description).
+func snappy(b []byte, whole int) ([]byte, error) {
+	n, k := binary.Uvarint(b)
+	if k <= 0 || n != uint64(whole) || n > uint64(len(b))*64 {
+		return nil, errDamaged
+	}
+	out := make([]byte, 0, n)
+	for b = b[k:]; len(b) > 0; {
+		tag := b[0]
+		length, offset, used := 0, 0, 1
+		switch tag & 3 {
+		case 0:
+			length = int(tag >> 2)
+			if length >= 60 {
+				extra := length - 59
+				if len(b) < 1+extra {
+					return nil, errDamaged
+				}
+				length = 0
+				for i := range extra {
+					length |= int(b[1+i]) << (8 * i)
+				}
+				used += extra
+			}
+			length++
+			if length > len(b)-used || length > whole-len(out) {
+				return nil, errDamaged
+			}
+			out = append(out, b[used:used+length]...)
+			b = b[used+length:]
+			continue
+		case 1:
+			if len(b) < 2 {
+				return nil, errDamaged
+			}
+			length, offset, used = 4+int(tag>>2&7), int(tag>>5)<<8|int(b[1]), 2
+		case 2:
+			if len(b) < 3 {
+				return nil, errDamaged
+			}
+			length, offset, used = 1+int(tag>>2), int(b[1])|int(b[2])<<8, 3
+		case 3:
+			if len(b) < 5 {
+				return nil, errDamaged
+			}
+			length, offset, used = 1+int(tag>>2), int(binary.LittleEndian.Uint32(b[1:])), 5
+		}
+		if offset <= 0 || offset > len(out) || length > whole-len(out) {
+			return nil, errDamaged
+		}
+		for range length { // it may overlap what it makes
+			out = append(out, out[len(out)-offset])
+		}
+		b = b[used:]
+	}
+	if len(out) != whole {
+		return nil, errDamaged
+	}
+	return out, nil
+}
