@@ -12,23 +12,32 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/transform"
+	"dev.gpustall/loader/where"
 )
 
 // imageFlags say what is made of images.
 type imageFlags struct {
 	transform string
 	size      int
+	where     string
 }
 
 // Their names, as settings of sweeps and labs.
 const (
 	transformSetting = "transform"
 	sizeSetting      = "image_size"
+	whereSetting     = "where"
 )
 
 func (f *imageFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.transform, transformSetting, "", "what is made of each image, as in 'rrc(224)|hflip|normalize': torchvision's transforms and defaults; gpustall data transforms lists them (default: what suits the data)")
+	f.addWhere(fs)
 	fs.IntVar(&f.size, flagName(sizeSetting), 0, "train on N x N pixels, of which a random part is taken: rrc(N)|hflip|normalize (default: 32 of CIFAR-10, 224 of images)")
+}
+
+// addWhere is apart from the others: it says which samples, not what is made of them.
+func (f *imageFlags) addWhere(fs *pflag.FlagSet) {
+	fs.StringVar(&f.where, whereSetting, "", "train on the samples of shards that fit a condition on metadata.parquet beside them, as in \"label < 10 and class not in ('cat', 'dog')\"")
 }
 
 // check refuses what cannot be done to any image.
@@ -46,6 +55,11 @@ func (f *imageFlags) check() error {
 			return usageError{err}
 		}
 	}
+	if f.where != "" {
+		if err := where.Check(f.where); err != nil {
+			return usageError{err}
+		}
+	}
 	return nil
 }
 
@@ -57,10 +71,15 @@ func (f *imageFlags) given() (out []trace.Knob) {
 	if f.size != 0 {
 		out = append(out, trace.Knob{Name: sizeSetting, Value: strconv.Itoa(f.size)})
 	}
+	if f.where != "" {
+		out = append(out, trace.Knob{Name: whereSetting, Value: f.where})
+	}
 	return out
 }
 
-func (f *imageFlags) to(o *format.Options) { o.Transform, o.Size = f.transform, f.size }
+func (f *imageFlags) to(o *format.Options) {
+	o.Transform, o.Size, o.Where = f.transform, f.size, f.where
+}
 
 // pointed is where in a text an error is, if it says so: the text and a caret, as lines of
 // their own.

@@ -270,7 +270,7 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc)
 
 // named are the flags that were given and that ask for another lab.
 func (f *labFlags) named() (names []string) {
-	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), "seed", "lr", trace.GroupInject}
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), whereSetting, "seed", "lr", trace.GroupInject}
 	for _, k := range f.knobs.flags {
 		all = append(all, flagName(k.row.Name))
 	}

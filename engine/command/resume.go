@@ -93,6 +93,9 @@ func (o *options) takeUp(given func(flag string) bool) error {
 		o.images.transform = trace.KnobValue(run.Images, transformSetting)
 		o.images.size, _ = strconv.Atoi(trace.KnobValue(run.Images, sizeSetting)) // none is 0
 	}
+	if !given(whereSetting) {
+		o.images.where = trace.KnobValue(run.Images, whereSetting)
+	}
 	if !given("lr") {
 		o.lr = run.LR
 	}

@@ -84,7 +84,7 @@ type namedValue struct {
 }
 
 var valueNames = map[string]string{
-	"device": "NAME", "model": "NAME", "stem": "NAME", "no-batch-norm": switchType, "theme": "NAME", "data": "PATH", transformSetting: "STEPS", "session": "FILE", "output": "FILE",
+	"device": "NAME", "model": "NAME", "stem": "NAME", "no-batch-norm": switchType, "theme": "NAME", "data": "PATH", transformSetting: "STEPS", whereSetting: "CONDITION", "session": "FILE", "output": "FILE",
 	"format": "FORMAT", "table": "TABLE", "out": "DIR", "ladder": "RUNGS", "knob": "NAME=VALUES", "partition": "NAME", "time": "TIME", "gres": "DEVICES", "lr": "RATE", "interval": "SECONDS", "budget": "TIME", "knobs": "NAMES",
 }
 

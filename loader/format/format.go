@@ -32,6 +32,7 @@ type Options struct {
 	Progress func(done, total int) // shards walked so far, where they are; may be nil
 
 	Transform string // of images, in transform's language; empty: the usual one
+	Where     string // which samples of shards, in where's language; empty: all
 	Size      int    // of images after the usual transform: height and width; 0: the usual size
 }
 
@@ -96,7 +97,10 @@ func fitting[D loader.Dataset](d D, holds loader.Dataset, in transform.Input, ev
 		other, what = records.Transform{}, "records"
 	}
 	var err error
+	_, table := holds.(*shards.Dataset)
 	switch {
+	case o.Where != "" && !table:
+		err = fault.New("choose samples of", fault.Path(d.Info().Path), "it has no "+shards.Metadata+", in which a condition looks", "pack the data into shards with gpustall data pack")
 	case other == nil:
 		t, cerr := imageTransform(in, eval, o)
 		if cerr == nil {
@@ -128,7 +132,7 @@ func imageTransform(in transform.Input, eval bool, o Options) (*transform.Pipeli
 // sharded is the opener of shards: of images or of arrays.
 func sharded(open func(context.Context, string, shards.Options) (*shards.Dataset, error), eval bool) opener {
 	return func(ctx context.Context, path string, o Options) (loader.Dataset, loader.Transform, error) {
-		d, err := open(ctx, path, shards.Options{Files: o.Files, Cache: o.Cache, Progress: o.Progress})
+		d, err := open(ctx, path, shards.Options{Files: o.Files, Cache: o.Cache, Progress: o.Progress, Where: o.Where})
 		if err != nil {
 			return nil, nil, err
 		}

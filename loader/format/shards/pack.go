@@ -76,19 +76,23 @@ func Pack(ctx context.Context, src Source, dir string, o PackOptions) (packed []
 			o.Progress(done, info.Samples)
 		}
 	}
+	dims := map[int]sized{}
 	before = len(j.done)
 	for i, items := range plan {
 		if i < before {
 			report(len(items))
 			continue
 		}
-		p, err := packShard(ctx, src, o.To, source.Join(dir, fmt.Sprintf("shard-%06d%s", i, Ext)), items, report)
+		p, err := packShard(ctx, src, o.To, source.Join(dir, fmt.Sprintf("shard-%06d%s", i, Ext)), items, dims, report)
 		if err == nil {
 			err = fault.Wrap(j.add(ctx, p), "pack into", dir, mendPack)
 		}
 		if err != nil {
 			return j.done, before, err
 		}
+	}
+	if err := writeMetadata(ctx, src, o.To, dir, plan, j.done, dims); err != nil {
+		return j.done, before, fault.Wrap(err, "pack into", dir, mendPack)
 	}
 	m := manifest{Classes: info.Classes, Samples: info.Samples, Synthetic: info.Synthetic, Plan: sum, Shards: j.done}
 	if err := m.write(ctx, o.To, dir); err != nil {
@@ -151,7 +155,7 @@ func unique(taken map[string]bool, key string) string {
 }
 
 // packShard writes one shard.
-func packShard(ctx context.Context, src Source, to *source.Files, path string, items []item, report func(int)) (p Packed, err error) {
+func packShard(ctx context.Context, src Source, to *source.Files, path string, items []item, dims map[int]sized, report func(int)) (p Packed, err error) {
 	w, err := Create(ctx, to, path)
 	if err != nil {
 		return p, fault.Wrap(err, "pack into", path, mendPack)
@@ -171,6 +175,7 @@ func packShard(ctx context.Context, src Source, to *source.Files, path string, i
 		if int64(len(s.Raw)) != it.size {
 			return p, fault.New("pack", src.Path(it.index), fmt.Sprintf("%d bytes where it had %d when packing began", len(s.Raw), it.size), "wait until the data do not change any more, and run it again")
 		}
+		dims[it.index] = sizeOf(s.Raw)
 		parts := []Part{{strings.ToLower(filepath.Ext(src.Path(it.index))), s.Raw}}
 		if labelled {
 			parts = append(parts, Part{".cls", strconv.AppendInt(nil, int64(s.Label), 10)})

@@ -62,7 +62,7 @@ func TestPack(t *testing.T) {
 			t.Errorf("%+v, %s", p, there[p.Name])
 		}
 	}
-	if len(there) != 2*len(packed)+1 { // each with its index, and the manifest
+	if len(there) != 2*len(packed)+2 { // each with its index, the table and the manifest
 		t.Errorf("%d files for %d shards", len(there), len(packed))
 	}
 	d, err := openAt(t, dir, "")

@@ -63,6 +63,9 @@ type Options struct {
 	Files    *source.Files         // where the shards are read; may be nil
 	Cache    string                // the folder of kept indexes; empty: none are kept
 	Progress func(done, total int) // shards walked so far; may be nil
+	Where    string                // a condition on the table beside the shards (Metadata); empty takes all
+
+	table func() (*metadata, error) // reads that table once
 }
 
 // Dataset is a set of shards. It is safe for concurrent use.
@@ -115,11 +118,21 @@ func open(ctx context.Context, path string, o Options, splits ...string) (*Datas
 			return nil, err
 		}
 	}
+	o.table = sync.OnceValues(func() (*metadata, error) { return readMetadata(ctx, o.Files, root) })
 	d := &Dataset{shards: make([]shard, len(found)), from: o.Files}
 	if err := d.scan(ctx, root, found, m, o); err != nil {
 		return nil, err
 	}
-	d.info = loader.Info{Name: source.Name(path), Format: Format, Path: root, H: Size, W: Size, C: 3, Synthetic: m.Synthetic}
+	if o.Where != "" {
+		table, err := o.table()
+		if err == nil {
+			err = d.choose(root, o.Where, table)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	d.info = loader.Info{Name: named(path, o.Where), Format: Format, Path: root, H: Size, W: Size, C: 3, Synthetic: m.Synthetic}
 	for _, dir := range []string{root, path} {
 		if dir != root && !whole {
 			continue
@@ -140,6 +153,14 @@ func open(ctx context.Context, path string, o Options, splits ...string) (*Datas
 		}
 	}
 	return d, nil
+}
+
+// named is a data set's name, with the condition by which its samples were chosen.
+func named(path, where string) string {
+	if where == "" {
+		return source.Name(path)
+	}
+	return source.Name(path) + " where " + where
 }
 
 // list finds the folder of a split and its shards, by name.
@@ -276,6 +297,13 @@ func openShard(ctx context.Context, root string, e source.Entry, packed *Packed,
 	}
 	if source.Remote(root) && packed != nil {
 		s.index, err = beside(ctx, o.Files, path, packed)
+	}
+	if err != nil && packed != nil && packed.Bytes == e.Size && !compressed(e.Name) && o.table != nil {
+		if table, terr := o.table(); terr == nil && table != nil { // a damaged one matters only to conditions
+			if s.index = table.index(packed); s.index != nil {
+				err = nil
+			}
+		}
 	}
 	if err != nil {
 		if s.index, err = walkOver(ctx, f, e.Name); err != nil {
