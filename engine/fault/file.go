@@ -15,6 +15,9 @@ func File(err error, op, path, otherwise string) error {
 	if err == nil {
 		return nil
 	}
+	if e, ok := As(err); ok && e.Reason != "" && e.Object != "" { // it says all of this itself
+		return Wrap(err, op, path, otherwise)
+	}
 	reason := err.Error()
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		if reason = Explain(e.Err).Reason; e.Path != path {

@@ -46,6 +46,14 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestFileKnown: an error that is told already is not told twice.
+func TestFileKnown(t *testing.T) {
+	inner := New("find", "s3://b/k", "there is no such object", "check the address")
+	if got := File(inner, "open data", "s3://b/k", "check the path").Error(); got != inner.Error() {
+		t.Error(got)
+	}
+}
+
 func TestPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"a/b c/ü.jpg": "a/b c/ü.jpg", "a\nb": `"a\nb"`, "caf\xe9.jpg": `"caf\xe9.jpg"`, "\x1b[2J": `"\x1b[2J"`, "": "",

@@ -214,7 +214,7 @@ func given(behind string, err error, op, where string) error {
 		return fault.New(op, where, e.Reason, e.Mend).Because(err)
 	}
 	err = plain(err)
-	mend := "check the network and the store; the knob timeout and on_error=skip say what a run does about it"
+	mend := "check the network and the store; on_error=skip goes on without what cannot be read"
 	reason := err.Error()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"dev.gpustall/engine/fault"
@@ -34,7 +35,7 @@ const mendS3 = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (a
 func newS3(client *http.Client, a address) (store, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	c, err := config.LoadDefaultConfig(ctx)
+	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{})) // what matters comes as errors
 	if err != nil {
 		return nil, fault.Reason("the settings of AWS cannot be read: "+err.Error(), "check AWS_PROFILE, ~/.aws/config and ~/.aws/credentials")
 	}
