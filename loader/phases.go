@@ -108,6 +108,7 @@ func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err erro
 		if err = w.l.dataset.Read(ctx, &c[j]); err != nil {
 			return 0, err
 		}
+		w.phases.sample = c[j].FirstByte
 		if d := s.inject.Read; d > 0 {
 			if err = w.sleep(ctx, w.l.clock, d); err != nil {
 				return 0, err
@@ -215,6 +216,8 @@ type phaseTimer struct {
 	batch       int32
 	flags       uint16
 	start, last int64 // of the piece not recorded yet
+	waited      int64 // ns of it before a store began to send, but for the sample at hand, ...
+	sample      int64 // ... and that one's
 	slowest     trace.Piece
 }
 
@@ -245,10 +248,12 @@ func (p *phaseTimer) cut(kind trace.Kind, now, took int64) {
 	if took > slow {
 		p.w.split.piece = trace.Split{}
 		p.end(kind)
-		p.last = now
+		p.last, p.waited = now, p.sample
 		p.end(kind)
+	} else {
+		p.waited += p.sample
 	}
-	p.last = now
+	p.last, p.sample = now, 0
 	if took > p.slowest.Took {
 		p.slowest = trace.Piece{Sample: int32(p.w.index.Load()), Kind: kind, Took: took}
 		if took > slow {
@@ -260,11 +265,20 @@ func (p *phaseTimer) cut(kind trace.Kind, now, took int64) {
 
 // end ends the phase's span.
 func (p *phaseTimer) end(kind trace.Kind) {
+	if p.last <= p.start {
+		return
+	}
+	// Of several samples the waits are drawn together at the front.
+	waited := min(p.waited, p.last-p.start)
+	if p.waited = 0; waited > 0 {
+		p.w.recordFlags(trace.KindFirstByte, p.batch, p.start, p.start+waited, 0, p.flags)
+		p.start += waited
+	}
 	if p.last > p.start {
 		p.w.recordFlags(kind, p.batch, p.start, p.last, 0, p.flags)
-		p.start = p.last
-		p.w.split.phase(kind)
 	}
+	p.start = p.last
+	p.w.split.phase(kind, waited)
 }
 
 func (w *worker) record(kind trace.Kind, batch int32, start, end int64, arg uint32) {

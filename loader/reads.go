@@ -43,7 +43,9 @@ func (w *worker) readMany(ctx context.Context, s *slot, c []Sample) (n int, err 
 	r.wg.Wait()
 	taken := r.each[:min(int(r.next.Load()), len(c))]
 	slowest := 0
+	var took, waited int64
 	for j := range taken {
+		took, waited = took+taken[j].took, waited+c[j].FirstByte
 		if taken[j].err != nil {
 			w.index.Store(int64(c[j].Index))
 			return 0, taken[j].err
@@ -53,6 +55,9 @@ func (w *worker) readMany(ctx context.Context, s *slot, c []Sample) (n int, err 
 		}
 	}
 	w.index.Store(int64(c[slowest].Index))
+	if took > 0 { // of the time in which they went on at once, the part that they waited
+		w.phases.sample = int64(float64(w.l.clock.Now()-w.phases.last) * float64(min(waited, took)) / float64(took))
+	}
 	w.phases.lapOf(trace.KindRead, taken[slowest].took)
 	return len(taken), nil
 }

@@ -89,8 +89,9 @@ func (p *splitter) begin() {
 	p.last = p.began
 }
 
-// phase ends a phase.
-func (p *splitter) phase(k trace.Kind) {
+// phase ends a phase, of which so many ns went by before a store began to send: a thread
+// that waits for that is blocked.
+func (p *splitter) phase(k trace.Kind, waited int64) {
 	if p.level != byPhase {
 		return
 	}
@@ -98,6 +99,9 @@ func (p *splitter) phase(k trace.Kind) {
 	did := between(p.last, now)
 	p.piece.Add(did)
 	if k.IsPhase() {
+		first := trace.Split{Blocked: min(waited, did.Blocked)}
+		did.Blocked -= first.Blocked
+		p.work.Phases.Of(trace.KindFirstByte).Add(first)
 		p.work.Phases.Of(k).Add(did)
 	}
 	p.last = now

@@ -78,7 +78,7 @@ func TestMeasuringIsCheap(t *testing.T) {
 			p.begin()
 			levels[p.level]++
 			for range 48 {
-				p.phase(trace.KindDecode)
+				p.phase(trace.KindDecode, 0)
 			}
 			var work trace.Work
 			p.end(int64(took), &work, new(trace.Split))

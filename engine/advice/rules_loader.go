@@ -19,6 +19,7 @@ var loaderRules = []Rule{
 	{Name: "straggler", Group: trace.GroupData, Check: straggler},
 	{Name: "fewer workers", Group: trace.GroupData, Check: fewerWorkers},
 	{Name: "bursts", Group: trace.GroupData, Check: bursts},
+	{Name: "reads in flight", Group: trace.GroupData, Check: moreReads},
 	{Name: "more workers", Group: trace.GroupData, Check: moreWorkers},
 	{Name: "transforms on the device", Group: trace.GroupData, Check: deviceTransforms},
 	{Name: "epoch starts", Group: trace.GroupData, Last: true, Check: epochStarts},
@@ -137,6 +138,18 @@ func (s *situation) times() string {
 		return ""
 	}
 	return fmt.Sprintf("a batch takes %s of worker time and %s on the device", figures.Prose.Time(s.b.Load/s.b.Steps), figures.Prose.Time(s.b.Busy/s.b.Steps))
+}
+
+// moreReads lets workers ask for more at a time where most of what they read is waiting for
+// an object store to begin to send: that costs no thread, and no memory for a batch.
+func moreReads(s *situation) (f Finding, ok bool) {
+	first, rest := s.b.Share(trace.CauseFirstByte), s.b.Share(trace.CauseRead)
+	now, known := s.number("reads_in_flight")
+	value := min(4*max(1, now), s.limit("reads_in_flight", 64))
+	f = s.turn("reads_in_flight", strconv.Itoa(value), fmt.Sprintf("%s of the waiting for reads is for the first byte of a store's answer: more requests at a time wait no longer than one",
+		figures.Prose.Percent(first/max(first+rest, 1e-9))))
+	f.Share = s.loads()
+	return f, known && value > now && first >= moderate && first >= rest && !s.computing() && !s.refused("reads_in_flight", strconv.Itoa(value))
 }
 
 // moreWorkers raises num_workers to what the measured times ask for, where that can

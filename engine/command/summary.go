@@ -75,6 +75,8 @@ type summary struct {
 	Samples           int64               `json:"samples"`
 	Skipped           int64               `json:"samples_skipped,omitempty"` // by on_error=skip
 	SkippedSamples    []string            `json:"skipped_samples,omitempty"` // why, each once, at most 100
+	StoreRequests     int64               `json:"store_requests,omitempty"`  // to object stores, attempts included
+	StoreRetries      int64               `json:"store_retries,omitempty"`   // of those: made again
 	Wall              number              `json:"wall_s"`
 	Busy              number              `json:"busy_s"`
 	SamplesPerSecond  number              `json:"samples_per_s"`
@@ -185,7 +187,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		Type: "summary", Session: file, Status: s.Outcome.Status,
 		Device: s.Meta.Device, DeviceKind: s.Meta.DeviceKind, Model: s.Meta.Model, Dataset: s.Meta.Dataset,
 		Emulated: s.Meta.Emulated, Synthetic: s.Meta.Synthetic, Seed: s.Meta.Seed,
-		Steps: int(b.Steps), Samples: b.Samples, Skipped: s.Skipped(), Wall: seconds(b.Wall), Busy: seconds(b.Busy),
+		Steps: int(b.Steps), Samples: b.Samples, Skipped: s.Skipped(), StoreRequests: int64(s.Latest(trace.GaugeStoreRequests)), StoreRetries: int64(s.Latest(trace.GaugeStoreRetries)), Wall: seconds(b.Wall), Busy: seconds(b.Busy),
 		SamplesPerSecond: number(b.SamplesPerSecond()), DeviceUtilization: number(b.Utilisation()),
 		AU: number(math.NaN()), DataWait: seconds(b.Wait), Load: seconds(b.Load), Train: seconds(b.Busy),
 		Stalls: map[string]number{}, Verdict: a.Verdict.Class, Dominant: dominant(&a.Verdict), Advice: a.Text(), Knob: a.First().Knob, Value: a.First().Value, Segments: len(s.Segments),

@@ -38,7 +38,7 @@ func LoadingOf(b *stall.Breakdown, spans []trace.Span, from, to int64, cores *Co
 			continue
 		}
 		switch s.Kind {
-		case trace.KindRead:
+		case trace.KindRead, trace.KindFirstByte:
 			l.Read += s.End - s.Start
 		case trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
 			l.Compute += s.End - s.Start
@@ -50,7 +50,7 @@ func LoadingOf(b *stall.Breakdown, spans []trace.Span, from, to int64, cores *Co
 		}
 		if s.Flags&trace.FlagInjected == 0 { // what is injected is no part of the phase
 			l.phases[s.Kind] += s.End - s.Start
-		} else if s.Kind == trace.KindRead {
+		} else if s.Kind == trace.KindRead || s.Kind == trace.KindFirstByte {
 			l.slowed += s.End - s.Start
 		}
 	}
@@ -95,7 +95,7 @@ func (l *Loading) Reading() bool {
 		return l.Read > l.Compute
 	}
 	s := &l.b.Stall
-	return s[trace.CauseRead] > s[trace.CauseDecode]+s[trace.CauseTransform]+s[trace.CauseCollate]+s[trace.CausePin]
+	return s[trace.CauseRead]+s[trace.CauseFirstByte] > s[trace.CauseDecode]+s[trace.CauseTransform]+s[trace.CauseCollate]+s[trace.CausePin]
 }
 
 // injected is the share of the reads that wait because that is injected.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"dev.gpustall/engine/figures"
@@ -14,6 +15,7 @@ import (
 func (m *markdown) blame() {
 	m.heading(2, "Appendix F: the worst batches and samples")
 	defer m.skipped()
+	defer m.stores()
 	b := stall.Blames(m.s)
 	if len(b.Batches) == 0 && len(b.Samples) == 0 {
 		m.para("No batch was late, and no sample was timed.")
@@ -50,6 +52,20 @@ func (m *markdown) blame() {
 		m.slowest(b)
 	}
 	m.para("The worst of the whole run, by the time in which the device waited for a batch, and by the time that a sample took in its slowest phase; cached batches and those of a change of settings are left out. Rank is the percentile among all batches, or among the slowest samples of all batches. No core is the part in which the worker could have run and had no core; a dash means that it was not measured in that batch. Seen is how often a sample was the slowest of its batch: one that is seen once may have met a busy host, one that is slow again and again is itself to blame. Paths are below the data set's folder.")
+}
+
+// stores says what was asked of object stores.
+func (m *markdown) stores() {
+	requests := int(m.s.Latest(trace.GaugeStoreRequests))
+	if requests == 0 {
+		return
+	}
+	text := fmt.Sprintf("The data came from an object store: %s, %s of them made again because they failed, brought %s",
+		figures.Counted(requests, "request", "requests"), figures.Count(int64(m.s.Latest(trace.GaugeStoreRetries))), figures.Prose.Bytes(int64(m.s.Latest(trace.GaugeStoreRead))))
+	if cached := m.s.Latest(trace.GaugeStoreCached); cached > 0 {
+		text += ", and " + figures.Prose.Bytes(int64(cached)) + " came from the cache"
+	}
+	m.para("%s.", text)
 }
 
 // skipped lists the samples that were left out of their batches.

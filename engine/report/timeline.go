@@ -25,7 +25,7 @@ var legends = []struct {
 	lane  string
 	kinds []trace.Kind
 }{
-	{"Workers (w0, w1, …; inline is the step loop itself)", []trace.Kind{trace.KindRead, trace.KindDecode, trace.KindTransform,
+	{"Workers (w0, w1, …; inline is the step loop itself)", []trace.Kind{trace.KindRead, trace.KindFirstByte, trace.KindDecode, trace.KindTransform,
 		trace.KindFetch, trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
 	{"Host (the step loop) and H2D", []trace.Kind{trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild,
 		trace.KindPause, trace.KindCopy}},

@@ -83,7 +83,7 @@ func (a *Analyzer) Finish(end int64) []trace.Span {
 // take files one span where its step or its batch will look for it.
 func (a *Analyzer) take(s *trace.Span) {
 	switch s.Kind {
-	case trace.KindRead, trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
+	case trace.KindRead, trace.KindFirstByte, trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
 		a.phase(s)
 		return
 	case trace.KindBlocked, trace.KindStart:

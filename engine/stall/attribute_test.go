@@ -26,7 +26,7 @@ func chaos(t *rapid.T) (spans []trace.Span, steps []trace.Step) {
 	kinds := []trace.Kind{
 		trace.KindCompute, trace.KindCompute, trace.KindNext, trace.KindNext, trace.KindCopy, trace.KindEnqueue, trace.KindSync,
 		trace.KindStarved, trace.KindTransition, trace.KindRebuild, trace.KindPause, trace.KindRead, trace.KindDecode, trace.KindTransform,
-		trace.KindFetch, trace.KindCollate, trace.KindPin, trace.KindBlocked, trace.KindStart, trace.KindOp, trace.KindQueue, trace.KindQueue, trace.KindQueue, trace.KindNone,
+		trace.KindFirstByte, trace.KindFetch, trace.KindCollate, trace.KindPin, trace.KindBlocked, trace.KindStart, trace.KindOp, trace.KindQueue, trace.KindQueue, trace.KindQueue, trace.KindNone,
 	}
 	sampled := map[int64]bool{}
 	for range rapid.IntRange(0, 40).Draw(t, "spans") {

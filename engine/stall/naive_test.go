@@ -177,7 +177,7 @@ func (n *naive) data(t int64, batch int32) trace.Cause {
 	slices.SortFunc(phases, order)
 	cause := map[trace.Kind]trace.Cause{
 		trace.KindRead: trace.CauseRead, trace.KindDecode: trace.CauseDecode, trace.KindTransform: trace.CauseTransform,
-		trace.KindFetch: trace.CauseFetch, trace.KindCollate: trace.CauseCollate, trace.KindPin: trace.CausePin,
+		trace.KindFirstByte: trace.CauseFirstByte, trace.KindFetch: trace.CauseFetch, trace.KindCollate: trace.CauseCollate, trace.KindPin: trace.CausePin,
 	}
 	first := phases[0]
 	if t >= first.Start {
@@ -194,7 +194,7 @@ func (n *naive) data(t int64, batch int32) trace.Cause {
 			continue
 		}
 		switch s.Kind {
-		case trace.KindRead, trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
+		case trace.KindRead, trace.KindFirstByte, trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
 			born = min(born, s.Start)
 		case trace.KindStart, trace.KindBlocked:
 			born = min(born, s.Start)

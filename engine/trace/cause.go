@@ -8,6 +8,7 @@ type Cause uint8
 // in causes, and the place in package stall that charges it.
 const (
 	CauseRead Cause = iota
+	CauseFirstByte
 	CauseDecode
 	CauseTransform
 	CauseFetch
@@ -62,6 +63,7 @@ type CauseInfo struct {
 
 var causes = [NumCauses]CauseInfo{
 	CauseRead:          {"read", 'R', GroupData, "reading", "the batch's worker was reading", 0},
+	CauseFirstByte:     {"firstbyte", 'B', GroupData, "the first byte of a store's answer", "the batch's worker was waiting for an object store to begin to send", 19},
 	CauseDecode:        {"decode", 'D', GroupData, "decoding", "the batch's worker was decoding", 1},
 	CauseTransform:     {"transform", 'T', GroupData, "transforming", "the batch's worker was augmenting and normalising", 2},
 	CauseFetch:         {"fetch", 'G', GroupData, "samples from the data set", "the batch's worker was in the data set's own code, which does not tell reading from decoding and transforming", 18},

@@ -8,6 +8,7 @@ type Kind uint8
 const (
 	KindNone       Kind = iota
 	KindRead            // worker: fetching stored bytes
+	KindFirstByte       // worker: waiting for an object store to begin to send
 	KindDecode          // worker: bytes to pixels
 	KindTransform       // worker: augmenting and normalising
 	KindFetch           // worker: getting samples from the data set, which does not show how
@@ -41,6 +42,7 @@ type KindInfo struct {
 var kinds = [NumKinds]KindInfo{
 	KindNone:       {"none", 0, "", numCauses},
 	KindRead:       {"read", 'r', "read", CauseRead},
+	KindFirstByte:  {"firstbyte", 'b', "first byte", CauseFirstByte},
 	KindDecode:     {"decode", 'd', "decode", CauseDecode},
 	KindTransform:  {"transform", 't', "transform", CauseTransform},
 	KindFetch:      {"fetch", 'g', "fetch", CauseFetch},

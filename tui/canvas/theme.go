@@ -48,7 +48,7 @@ const (
 )
 
 // SeriesLen is the number of colours that a series can have.
-const SeriesLen = 19
+const SeriesLen = 20
 
 const (
 	numHues   = int(Series) + SeriesLen
@@ -93,6 +93,7 @@ var palette = [numHues]struct {
 	Series + 16: {ansi: 12, xterm: 111},
 	Series + 17: {ansi: 9, xterm: 168},
 	Series + 18: {ansi: 13, xterm: 183},
+	Series + 19: {ansi: 3, xterm: 130},
 }
 
 // Xterm is the number of the hue's colour in the colour-blind theme.

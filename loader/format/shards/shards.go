@@ -143,6 +143,9 @@ func open(ctx context.Context, path string, o Options, splits ...string) (*Datas
 		}
 		d.info.Synthetic = d.info.Synthetic || mark != nil
 	}
+	if source.Remote(root) {
+		d.info.Ahead = streamLanes * source.Block
+	}
 	if err := d.add(m); err != nil {
 		return nil, err
 	}
