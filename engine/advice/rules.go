@@ -76,7 +76,7 @@ func (s *situation) turn(knob, value, why string) Finding {
 }
 
 // rules are all there are. Where two are about equally much, the earlier one leads.
-var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules, profileRules)
+var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules, torchRules, profileRules)
 
 // findings are what the rules have to say of a situation: knobs to turn, those that are
 // about most of the time first, and then what no knob helps against.

@@ -60,6 +60,7 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 	if s.opening > 0 {
 		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", figures.Prose.Percent(s.opening/s.b.DataShare()), f.Evidence)
 	}
+	f.Evidence = join(f.Evidence, s.startUp())
 	return f, s.workers > 0 && s.can("persistent_workers") && !s.computing()
 }
 
@@ -312,7 +313,7 @@ func neighbours(s *situation) (f Finding, ok bool) {
 // hostLimit is for a host that loads as fast as it can, and not fast enough.
 func hostLimit(s *situation) (f Finding, ok bool) {
 	f = Finding{
-		Remedy: "no knob helps here: make a sample cheaper (store it decoded or smaller), or use a host with more cores",
+		Remedy: "no knob helps here: " + s.cheaper() + ", or use a host with more cores",
 		Share:  s.loads(),
 	}
 	c, known := s.capacity()

@@ -296,7 +296,7 @@ func profiled(p trace.Profile) func(*trace.Snapshot) {
 
 func TestRules(t *testing.T) {
 	seen := map[string][2]bool{}
-	for _, c := range slices.Concat(ruleCases, hostCases, dataCases, timeCases) {
+	for _, c := range slices.Concat(ruleCases, hostCases, dataCases, timeCases, torchCases) {
 		var knobs []trace.Knob
 		for _, k := range strings.Fields(c.knobs) {
 			name, value, _ := strings.Cut(k, "=")

@@ -1,23 +1,38 @@
+//go:build linux
+
 package command
 
 import (
 	"time"
 
+	"dev.gpustall/engine/device/nvml"
 	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
 )
 
 // startHostGauges samples the host for a process that is not ours and all that descend
 // from it, and what the threads of the one that trains wait for cores. stop ends it.
-func startHostGauges(r *trace.Recorder, root, trains int) (stop func()) {
+func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		defer recoverTo(r, "sample the gauges")
-		machine := host.NewOf(func() []int { return host.Family(root) })
+		family := host.Family(root)
+		machine := host.NewOf(func() []int { return family })
 		defer machine.Close()
-		loop := host.NewOf(func() []int { return []int{trains} })
+		loop := host.NewOf(func() []int { return []int{hello.PID} })
 		defer loop.Close()
+		var gpu *nvml.Sampler
+		if hello.CUDA != "" && !hello.Stand && hello.UUID != "" {
+			s, err := nvml.OpenUUID(hello.UUID)
+			if err != nil {
+				r.Note("warn", err.Error())
+			} else {
+				gpu = s
+				defer gpu.Close()
+			}
+		}
 		before, was := machine.Sample(), loop.Threads()
 		tick := time.NewTicker(hostEvery * gaugePeriod)
 		defer tick.Stop()
@@ -27,6 +42,7 @@ func startHostGauges(r *trace.Recorder, root, trains int) (stop func()) {
 				return
 			case <-tick.C:
 			}
+			family = host.Family(root)
 			now := machine.Sample()
 			for _, rate := range host.Rates(before, now) {
 				if rate.Known {
@@ -42,6 +58,11 @@ func startHostGauges(r *trace.Recorder, root, trains int) (stop func()) {
 				r.Gauge(trace.GaugeStarved, 100*share)
 			}
 			was = is
+			if gpu != nil {
+				for _, v := range gpu.Read() {
+					r.Gauge(v.Name, v.Value)
+				}
+			}
 		}
 	}()
 	return func() {

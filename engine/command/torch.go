@@ -156,7 +156,7 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	t.bridge.Control.Predict = r.predict
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
-	t.stop = startHostGauges(r.recorder, t.script.pid(), first.Hello.PID)
+	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello)
 	r.watch = watchFile(r.recorder, r.file)
 	r.tries = startExperiments(r.session, t.bridge.Control, r.recorder, func([]trace.Knob) (int64, string) { return 0, "" })
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
@@ -177,7 +177,7 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	if h.CUDA != "" {
 		m.Device, m.DeviceKind = h.CUDA, "cuda"
 	}
-	m.Host = append(m.Host, trace.Knob{Name: "torch", Value: h.Torch}, trace.Knob{Name: "python", Value: h.Python})
+	m.Host = append(m.Host, trace.Knob{Name: "torch", Value: h.Torch}, trace.Knob{Name: "torch threads", Value: fmt.Sprint(h.Threads)}, trace.Knob{Name: "python", Value: h.Python})
 	if h.World > 1 {
 		m.Host = append(m.Host, trace.Knob{Name: "ranks", Value: fmt.Sprint(h.World)})
 	}

@@ -89,7 +89,7 @@ func LongestWait(s *trace.Snapshot, from, to int64) (w Wait, found bool) {
 			longest, w.Time, w.Step = g, ns, g.Step
 		}
 	}
-	if w.Batch, found = Awaited(s.Spans, longest.Start, longest.End); !found {
+	if w.Batch, found = Awaited(s.Spans, longest.Start, longest.End); !found || w.Batch < 0 {
 		return Wait{}, false
 	}
 	for i := range s.Recent {

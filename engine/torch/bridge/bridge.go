@@ -19,7 +19,7 @@ import (
 )
 
 // pollEvery is how often the rings are read: each holds what a worker does in seconds.
-const pollEvery = 8 * time.Millisecond
+const pollEvery = 16 * time.Millisecond
 
 // lookEvery is how often it is asked whether the processes of rings are still there.
 const lookEvery = time.Second
@@ -44,8 +44,9 @@ type Bridge struct {
 	begun     bool
 	scratch   []record
 	looked    time.Time
-	held      []message // before there is a recorder
-	sequence  int32     // of batches
+	changed   unix.Timespec // of the folder, when it was last read
+	held      []message     // before there is a recorder
+	sequence  int32         // of batches
 
 	mu      sync.Mutex
 	ranks   []Rank
@@ -246,6 +247,14 @@ func (b *Bridge) poll() {
 
 // discover opens the files that are new.
 func (b *Bridge) discover() {
+	var dir unix.Stat_t
+	if unix.Stat(b.shared, &dir) != nil || dir.Mtim == b.changed {
+		return
+	}
+	// Files may still come within the tick of the clock that stamped the folder.
+	if now := time.Now().UnixNano(); now-dir.Mtim.Nano() > int64(time.Second) {
+		b.changed = dir.Mtim
+	}
 	entries, err := os.ReadDir(b.shared)
 	if err != nil {
 		return

@@ -220,4 +220,43 @@ func TestShared(t *testing.T) {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
+	for _, c := range []struct {
+		size  Batch
+		warns bool
+	}{
+		{Batch{Tensors: 200, Files: 1024, Sharing: "file_descriptor"}, true},
+		{Batch{Tensors: 2, Files: 1024, Sharing: "file_descriptor"}, false},
+		{Batch{Tensors: 200, Files: 1024, Sharing: "file_system"}, false},
+		{Batch{Tensors: 200, Files: -1, Sharing: "file_descriptor"}, false},
+	} {
+		if got := descriptors(&k, &c.size); (got != "") != c.warns {
+			t.Errorf("%+v: %q", c.size, got)
+		}
+	}
+}
+
+// TestDevice: a training on a stand-in for a GPU (testdata/record_device.py), which is busy
+// for 5 ms of each step and empty while its batch is loaded for 20 ms.
+func TestDevice(t *testing.T) {
+	first, s := replay(t, "testdata/device.tar.gz")
+	if !first.Hello.Stand || first.Hello.CUDA != "stand-in" {
+		t.Errorf("%+v", first.Hello)
+	}
+	if n := len(s.Recent); n < 36 || n > 40 {
+		t.Fatalf("%d steps, want about 40", n)
+	}
+	b := stall.Breakdown{Totals: s.Total}
+	if each := float64(b.Busy) / float64(b.Steps) / 1e6; each < 4.9 || each > 5.3 {
+		t.Errorf("the device is busy for %.2f ms of a step, want 5", each)
+	}
+	if b.DataShare() < 0.6 {
+		t.Errorf("the device waits for data %.2f of the time: %v", b.DataShare(), b.Stall)
+	}
+	enqueued := false
+	for i := range s.Spans {
+		enqueued = enqueued || s.Spans[i].Kind == trace.KindEnqueue
+	}
+	if !enqueued {
+		t.Error("the host's own time with a batch is not on record")
+	}
 }

@@ -4,7 +4,6 @@ package bridge
 
 import (
 	"fmt"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -21,8 +20,13 @@ func (b *Bridge) Foresee(changes []trace.Knob) (text string, grave bool) {
 	for _, c := range changes {
 		_ = KnobTable.Set(&k, c.Name, c.Value) // Set refuses it with a reason
 	}
-	if text := shared(&k, freeOf(memoryFiles), b.batchBytes()); text != "" {
-		return text, true
+	b.mu.Lock()
+	size := b.main.batchSize
+	b.mu.Unlock()
+	for _, text := range []string{shared(&k, freeOf(memoryFiles), size.Bytes), descriptors(&k, &size)} {
+		if text != "" {
+			return text, true
+		}
 	}
 	return "", false
 }
@@ -34,8 +38,19 @@ func shared(k *Knobs, free, batch int64) string {
 	if k.Workers == 0 || batch == 0 || free < 0 || need < free {
 		return ""
 	}
-	return fmt.Sprintf("%s batches of %s are under way in /dev/shm, which has %s left: a worker that finds it full dies of a bus error; enlarge it (docker run --shm-size), or load fewer ahead",
-		strconv.Itoa(k.queueLimit()), figures.Prose.Bytes(batch), figures.Prose.Bytes(free))
+	return fmt.Sprintf("%d batches of %s are under way in /dev/shm, which has %s left: a worker that finds it full dies of a bus error; enlarge it (docker run --shm-size), or load fewer ahead",
+		k.queueLimit(), figures.Prose.Bytes(batch), figures.Prose.Bytes(free))
+}
+
+// descriptors warns of the limit of open files: each tensor under way is one, where they
+// are shared by descriptor.
+func descriptors(k *Knobs, size *Batch) string {
+	need := int64(k.queueLimit())*size.Tensors + 128 // and what a Python process has open besides
+	if k.Workers == 0 || size.Sharing != "file_descriptor" || size.Files <= 0 || need < size.Files {
+		return ""
+	}
+	return fmt.Sprintf("~%d files are open with %d batches of %d tensors under way, and the limit is %d (\"too many open files\"): raise it (ulimit -n), load fewer ahead, or call torch.multiprocessing.set_sharing_strategy('file_system')",
+		need, k.queueLimit(), size.Tensors, size.Files)
 }
 
 // freeOf is the room in a folder, in bytes; -1 where that is not known.
@@ -46,6 +61,3 @@ func freeOf(dir string) int64 {
 	}
 	return int64(s.Bavail) * s.Bsize
 }
-
-// batchBytes is the size of a batch; 0 while none was seen.
-func (b *Bridge) batchBytes() int64 { return b.main.bytes.Load() }

@@ -23,6 +23,7 @@ type Knobs struct {
 	Pin, Persistent, Ordered bool
 	Batch                    int
 	DropLast                 bool
+	Shuffle                  bool
 }
 
 // KnobTable is all there is to say of them. How it is with one script is in Specs.
@@ -39,6 +40,8 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Help: "batches come in the sampler's order; off: whichever is ready"}, Default: "on", Field: func(k *Knobs) any { return &k.Ordered }},
 	{KnobSpec: trace.KnobSpec{Name: "batch_size", Group: trace.GroupLoader, Min: 1, Max: 1 << 20, Applied: "next run", NoEffect: fixed,
 		Help: "samples in a batch"}, Default: "1", Field: func(k *Knobs) any { return &k.Batch }},
+	{KnobSpec: trace.KnobSpec{Name: "shuffle", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed,
+		Help: "samples come in a new order in each epoch"}, Field: func(k *Knobs) any { return &k.Shuffle }},
 	{KnobSpec: trace.KnobSpec{Name: "drop_last", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed,
 		Help: "leave out a last batch that is not full"}, Field: func(k *Knobs) any { return &k.DropLast }},
 })
@@ -48,7 +51,7 @@ const fixed = "the script decides it: change it there"
 
 // knobsOf are the knobs that a loader has.
 func knobsOf(l *Loader) Knobs {
-	k := Knobs{Batch: max(1, l.BatchSize), DropLast: l.DropLast}
+	k := Knobs{Batch: max(1, l.BatchSize), DropLast: l.DropLast, Shuffle: l.Shuffle}
 	k.take(l.Knobs)
 	return k
 }

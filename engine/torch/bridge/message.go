@@ -3,7 +3,6 @@ package bridge
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 )
 
@@ -18,8 +17,9 @@ type message struct {
 	Changed  map[string]int `json:"changed"`
 	Step     int32          `json:"step"`
 	InFlight int            `json:"in_flight"`
-	Level    string         `json:"level"`
-	Text     string         `json:"text"`
+	Batch
+	Level string `json:"level"`
+	Text  string `json:"text"`
 }
 
 // Hello is who a process is that loads batches.
@@ -31,8 +31,17 @@ type Hello struct {
 	Python  string   `json:"python"`
 	Argv    []string `json:"argv"`
 	Threads int      `json:"threads"`
-	CUDA    string   `json:"cuda"` // the GPU's name; empty without one
-	Stand   bool     `json:"stand_in"`
+	CUDA    string   `json:"cuda"`     // the GPU's name; empty without one
+	UUID    string   `json:"uuid"`     // of the GPU, as NVML has it; empty where PyTorch does not tell
+	Stand   bool     `json:"stand_in"` // the GPU is a test's, its time is made up
+}
+
+// Batch is what a batch takes on its way from a worker.
+type Batch struct {
+	Tensors int64  `json:"tensors"`
+	Bytes   int64  `json:"bytes"`
+	Files   int64  `json:"files"` // that the process may open; -1: any number
+	Sharing string `json:"sharing"`
 }
 
 // Loader is what is known of a DataLoader.
@@ -47,6 +56,7 @@ type Loader struct {
 	Why        string         `json:"why"` // it is not
 	HasInOrder bool           `json:"has_in_order"`
 	DropLast   bool           `json:"drop_last"`
+	Shuffle    bool           `json:"shuffle"`
 	Context    string         `json:"context"`
 }
 
@@ -56,6 +66,8 @@ type mail struct {
 	pid  int
 	file *os.File
 	rest []byte // of a line that is not complete
+
+	buffer [1 << 10]byte
 }
 
 func openMail(path string, pid int) (*mail, error) {
@@ -68,11 +80,13 @@ func openMail(path string, pid int) (*mail, error) {
 
 // read returns the messages that are new. What is none is left out.
 func (m *mail) read() (out []message) {
-	b, err := io.ReadAll(m.file)
-	if err != nil || len(b) == 0 {
+	n, err := m.file.Read(m.buffer[:])
+	for ; n > 0 && err == nil; n, err = m.file.Read(m.buffer[:]) {
+		m.rest = append(m.rest, m.buffer[:n]...)
+	}
+	if len(m.rest) == 0 {
 		return nil
 	}
-	m.rest = append(m.rest, b...)
 	for {
 		line, rest, ok := bytes.Cut(m.rest, []byte("\n"))
 		if !ok {

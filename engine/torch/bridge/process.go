@@ -5,7 +5,6 @@ package bridge
 import (
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
@@ -24,20 +23,20 @@ type process struct {
 	lanes  map[*ring]trace.TrackID
 
 	// Of the loop.
-	pending  []message // changes, until the loop's records come to them
-	applies  []record  // within the wait under way
-	opening  []record  // iterators begun, of which no batch came yet
-	open     *open     // the step under way
-	device   map[int32]*open
-	epoch    int32
-	ended    int64 // when the last epoch did
-	resumed  int64 // and the next began
-	segment  trace.Segment
-	knobs    Knobs
-	changing bool // the segment's first steps are still excluded
-	steps    int32
-	totals   totals
-	bytes    atomic.Int64 // of a batch, the largest seen
+	pending   []message // changes, until the loop's records come to them
+	applies   []record  // within the wait under way
+	opening   []record  // iterators begun, of which no batch came yet
+	open      *open     // the step under way
+	device    map[int32]*open
+	epoch     int32
+	ended     int64 // when the last epoch did
+	resumed   int64 // and the next began
+	segment   trace.Segment
+	knobs     Knobs
+	changing  bool // the segment's first steps are still excluded
+	steps     int32
+	totals    totals
+	batchSize Batch // of the last loader that told; under the bridge's mu
 }
 
 // open is a step that has begun.
@@ -86,6 +85,10 @@ func (p *process) begin() {
 // hear takes a message after the recording has begun.
 func (p *process) hear(m *message) {
 	switch {
+	case m.Type == "batch":
+		p.b.mu.Lock()
+		p.batchSize = m.Batch
+		p.b.mu.Unlock()
 	case m.Type == "note":
 		p.b.recorder.Note(m.Level, m.Text)
 	case m.Type == "applied" && p == p.b.main:
@@ -374,6 +377,17 @@ func (p *process) emit() {
 
 // timed is called when the device's time of a step is on record.
 func (p *process) timed(step int32) {
+	for len(p.device) > 0 { // those before it whose time was given up are told of without it
+		first := step
+		for other := range p.device {
+			first = min(first, other)
+		}
+		if first == step {
+			break
+		}
+		p.announce(p.device[first])
+		delete(p.device, first)
+	}
 	if o := p.device[step]; o != nil {
 		delete(p.device, step)
 		p.announce(o)

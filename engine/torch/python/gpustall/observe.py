@@ -3,6 +3,7 @@ and what it does in between.
 """
 
 import functools
+import resource
 import threading
 import time
 import weakref
@@ -63,6 +64,7 @@ class Loop:
         self.record = state.ring(ring.LOOP).record
         self.open = []  # [watch, step, start of the part not recorded yet, batch]
         self.device = None
+        self.known = False
 
     def stop(self, t, ends):
         """The innermost step stops at t: it ends, or another loop begins within it."""
@@ -84,15 +86,20 @@ def _loop():
     state = process.current()
     loop = state.local.__dict__.get("loop")
     if loop is None:
-        state.introduce()
         loop = state.local.loop = Loop(state)
-        try:
-            from gpustall import device
-
-            loop.device = device.open(loop)
-        except Exception as error:
-            process.complain("the device is not watched", error)
     return loop
+
+
+def _introduce(state, loop):
+    """At the first batch: by then the script has put its model where it computes."""
+    loop.known = True
+    state.introduce()
+    try:
+        from gpustall import device
+
+        loop.device = device.open(loop)
+    except Exception as error:
+        process.complain("the device is not watched", error)
 
 
 class Watch:
@@ -179,7 +186,10 @@ class Watch:
     def _enter(self, loop, start, data):
         plan, state = self.plan, process.current()
         end = now()
+        if not loop.known:
+            _introduce(state, loop)
         plan.judge()
+        plan.weigh(data)
         flags = plan.flags | (ring.FIRST if self.first else 0) | (ring.CHANGING if self.changing() else 0)
         self.first = False
         iterator = self.iterator and self.iterator()
@@ -223,7 +233,7 @@ class Plan:
         self.trains = _roles.get(self.alike)  # None while it is not known
         self.flags = ring.TRAIN if self.trains else 0
         self.batches = 0
-        self.told = False
+        self.told = self.weighed = False
         self.optimized = process.current().optimized
         module = _dataloader
         self.map_style = loader._dataset_kind == module._DatasetKind.Map
@@ -370,6 +380,17 @@ class Plan:
             _count_optimizers()
             self._set(torch.is_grad_enabled())
 
+    def weigh(self, data):
+        """Tells once how large a batch is: what lies in shared memory while it is under way."""
+        if self.weighed or not self.trains:
+            return
+        self.weighed = True
+        count, size = _tensors(data)
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        import torch.multiprocessing as mp
+
+        process.current().tell("batch", tensors=count, bytes=size, files=files, sharing=mp.get_sharing_strategy())
+
     def ended(self):
         state = process.current()
         if self.trains and state.optimized and state.optimized == self.optimized and _counting:
@@ -393,7 +414,7 @@ class Plan:
         context = loader.multiprocessing_context
         return dict(
             dataset=type(loader.dataset).__name__, kind="map" if self.map_style else "iterable", samples=length, batch_size=loader.batch_size,
-            live=self.live, why=why, has_in_order=self.has_in_order, drop_last=bool(loader.drop_last),
+            live=self.live, why=why, has_in_order=self.has_in_order, drop_last=bool(loader.drop_last), shuffle=type(loader.sampler).__name__ == "RandomSampler",
             context=context.get_start_method() if context is not None else "",
         )
 
@@ -438,6 +459,21 @@ def _length(data, depth=4):
     return 0
 
 
+def _tensors(data, depth=4):
+    """How many tensors a batch has, and their bytes."""
+    if hasattr(data, "element_size") and hasattr(data, "nelement"):
+        return 1, data.element_size() * data.nelement()
+    count = size = 0
+    if depth:
+        if hasattr(data, "values"):
+            data = list(data.values())
+        if isinstance(data, (list, tuple)):
+            for item in data:
+                c, s = _tensors(item, depth - 1)
+                count, size = count + c, size + s
+    return count, size
+
+
 class _Loose:
     """The plan of a loop that uses no DataLoader."""
 
@@ -449,6 +485,9 @@ class _Loose:
                                has_in_order=False, drop_last=False, context="")
 
     def judge(self):
+        pass
+
+    def weigh(self, data):
         pass
 
     def ended(self):

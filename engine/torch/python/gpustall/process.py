@@ -61,15 +61,17 @@ class Process:
         import torch
 
         number = lambda name: int(os.environ.get(name, "-1") or -1)
-        cuda = None
+        cuda = uuid = None
         try:
             if torch.cuda.is_available() and torch.cuda.is_initialized():
                 cuda = torch.cuda.get_device_name()
+                uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
         except Exception:
             pass
         self.tell(
             "hello", pid=self.pid, rank=number("RANK"), world=number("WORLD_SIZE"), torch=str(torch.__version__),
             python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(), cuda=cuda,
+            uuid=None if uuid is None else "GPU-" + str(uuid), stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)),
         )
 
 

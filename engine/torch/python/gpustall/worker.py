@@ -16,6 +16,9 @@ RETIRE = ("gpustall", "retire")  # in place of a task: no more follow, for this 
 SHORT = 100_000
 # Where one is as long as this, the time on a core and the wait for one are read as well.
 LONG = 2_000_000
+# Of batches that are shorter than this, and of samples of less than TINY, one in SELDOM is
+# looked at as closely as others are.
+SHORT_BATCH, TINY, SELDOM = 1_000_000, 30_000, 16
 # A gap between two phases of a sample that is worth a span of its own.
 GAP = 50_000
 
@@ -58,6 +61,7 @@ class Observer:
         self.detail, self.turn, self.every = False, 0, 1
         self.at = 0  # the end of the last phase
         self.mean = {}  # ns of a phase, by kind
+        self.collates = self.took_batch = 0  # ns, of the last batch
         self.sample = -1
 
     def record(self, kind, start, end, sample=-1, usage=(-1, -1), arg=0):
@@ -97,21 +101,23 @@ class Observer:
             start = now()
             if start - self.at > (GAP if self.detail else 0):
                 self.record(ring.FETCH, self.at, start)
-            before = self.usage.read()
+            before = self.usage.read() if self.collates >= LONG else None
             try:
                 return collate(samples, *args, **kwargs)
             finally:
                 self.at = now()
-                self.record(ring.COLLATE, start, self.at, usage=self.usage.since(before))
+                self.collates = self.at - start
+                self.record(ring.COLLATE, start, self.at, usage=self.usage.since(before) if before else (-1, -1))
 
         def fetched(index):
             # Where phases are short, some batches are looked at closely, the others as a whole.
             self.turn += 1
             self.detail = bool(stages.found) and self.turn % self.every == 0
             self.sample, self.slowest, self.took = -1, -1, 0
-            if type(index) is list:
+            close = self.turn % SELDOM == 0
+            if type(index) is list and (close or self.took_batch > TINY * len(index)):
                 index = Indices(index, self)
-            before = self.usage.read()
+            before = self.usage.read() if close or self.took_batch > SHORT_BATCH else None
             start = self.at = now()
             try:
                 if not self.detail:
@@ -122,7 +128,9 @@ class Observer:
                 end = now()
                 if end - self.at > GAP:  # it failed, or a __getitem__ that collates
                     self.record(ring.FETCH, self.at, end)
-                self.record(ring.BATCH, start, end, self.slowest, self.usage.since(before), min(self.took // 1000, 0xFFFFFFFF))
+                self.took_batch = end - start
+                used = self.usage.since(before) if before else (-1, -1)
+                self.record(ring.BATCH, start, end, self.slowest, used, min(self.took // 1000, 0xFFFFFFFF))
                 if self.detail and self.mean:
                     self.every = max(1, min(64, SHORT // max(1, min(self.mean.values()))))
 
@@ -215,13 +223,22 @@ class Tasks:
 
 
 class Done:
-    """Set when the loader ends, or this worker alone is retired."""
+    """Set when the loader ends, or this worker alone is retired; for that it says so once.
+
+    PyTorch's loop asks twice: whether it may leave, and whether to leave its queue of
+    results as it is. One that ends alone must not: the thread that fills the queue may
+    still hold the lock that all workers share, though what it sent has arrived, and who
+    dies with it leaves the others waiting for ever.
+    """
 
     def __init__(self, event, tasks):
         self.event, self.tasks = event, tasks
 
     def is_set(self):
-        return self.tasks.retired or self.event.is_set()
+        if self.tasks.retired:
+            self.tasks.retired = False
+            return True
+        return self.event.is_set()
 
 
 class Info:

@@ -19,7 +19,7 @@ if [[ $what == quick ]]; then
   for python in "$base" "$root/.cache/torch/newest/bin/python"; do
     if has "$python"; then
       cd "$here" && GPUSTALL_CHANGES=20 exec timeout 240 "$python" -W ignore -m unittest -f \
-        test_live.LiveTest.test_each_once_in_order_forked test_live.LiveTest.test_equal_to_stock_until_a_change test_hook.HookTest.test_script_module_and_command
+        test_live.LiveTest.test_each_once_in_order_forked test_live.LiveTest.test_equal_to_stock_until_a_change test_hook.HookTest.test_script_module_and_command test_device
     fi
   done
   echo "skipped: what runs inside PyTorch; no Python here has torch (make test-torch installs one)"
@@ -38,7 +38,7 @@ one() {
       return
     fi
   fi
-  (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_hook) || rc=1
+  (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_hook test_device) || rc=1
   (cd "$root" && GPUSTALL_PYTHON=$env/bin/python go test -count=1 -v -timeout 10m -run '^TestClients$' ./engine/torch/bridge) || rc=1
 }
 

@@ -1,0 +1,68 @@
+"""The device's times, on a stand-in for torch.cuda: this has not run on a GPU."""
+
+import time
+import unittest
+
+import harness  # noqa: F401
+from gpustall import device, ring
+from standin import StandIn
+
+now = time.monotonic_ns
+
+
+class Loop:
+    def __init__(self):
+        self.spans = []
+
+    def record(self, kind, start, end, step=-1, flags=0):
+        assert kind == ring.DEVICE
+        self.spans.append((step, start, end))
+
+
+def train(cuda, loop, steps, load, compute):
+    """A loop that loads for so long and enqueues work of so long."""
+    timer = device.Device(loop, cuda)
+    for step in range(steps):
+        if step:
+            timer.ends(step - 1)
+        time.sleep(load)
+        timer.begins(step)
+        cuda.work(int(compute * 1e9))
+    timer.ends(steps - 1)
+    time.sleep(max(0, (cuda.until - now()) / 1e9) + 0.01)
+    timer.resolve()
+    return timer
+
+
+class DeviceTest(unittest.TestCase):
+    def idle(self, loop):
+        return [(b[1] - a[2]) / 1e9 for a, b in zip(loop.spans, loop.spans[1:])]
+
+    def test_a_slow_loader_leaves_the_device_empty(self):
+        loop = Loop()
+        train(StandIn(), loop, 20, load=0.02, compute=0.005)
+        self.assertEqual([s[0] for s in loop.spans], list(range(20)))
+        for gap in self.idle(loop):
+            self.assertGreater(gap, 0.014)
+        for _, start, end in loop.spans:
+            self.assertAlmostEqual((end - start) / 1e9, 0.005, delta=0.0005)
+
+    def test_a_fast_loader_does_not(self):
+        loop = Loop()
+        train(StandIn(), loop, 20, load=0.002, compute=0.02)
+        gaps = sorted(self.idle(loop))
+        self.assertLess(gaps[len(gaps) // 2], 0.002)
+
+    def test_nothing_waits(self):
+        """A device that hangs costs no more than the oldest steps' times."""
+        cuda, loop = StandIn(), Loop()
+        cuda.work(10**15)
+        timer = device.Device(loop, cuda)
+        for step in range(200):
+            timer.begins(step)
+            timer.ends(step)
+        self.assertEqual((loop.spans, len(timer.waiting), timer.lost), ([], device.MOST, 200 - device.MOST))
+
+
+if __name__ == "__main__":
+    unittest.main()
