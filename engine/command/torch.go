@@ -15,8 +15,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
@@ -208,6 +210,18 @@ func (t *torchRun) end() error {
 	return fault.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 }
 
+// keep is the line of the script with the settings to keep; nothing where none was measured.
+func (t *torchRun) keep() string {
+	s := all(t.run.session)
+	rows := stall.Segments(s)
+	a, at := advice.Overall(s, rows)
+	if a.Keep.Text == "" || s.Total.Steps == 0 {
+		return ""
+	}
+	line, _ := report.DataLoader(rows[at.Kept].Segment.Knobs, a.Keep.Knobs)
+	return fmt.Sprintf("%-*s%s\n", labelWidth, "keep", line)
+}
+
 // ranks is the line about the ranks of a distributed training.
 func (t *torchRun) ranks() string {
 	if text := bridge.Slowest(t.bridge.Ranks()); text != "" {
@@ -240,7 +254,7 @@ func (t *torchRun) inLines() error {
 	err := t.end()
 	perr := p.summary(errors.Join(t.script.err(), err))
 	if !t.json {
-		_ = say(out, "%s%s", t.ranks(), t.run.kept())
+		_ = say(out, "%s%s%s", t.keep(), t.ranks(), t.run.kept())
 	}
 	return errors.Join(err, perr)
 }
@@ -327,7 +341,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	t.script.finish(os.Stderr)
 	err := errors.Join(screenErr, <-ended)
 	sum := summarise(t.run, errors.Join(t.script.err(), err))
-	_ = say(os.Stdout, "%s%s%s%-*s%s\n", sum.text(), t.ranks(), t.run.kept(), labelWidth, "output", t.log.Name())
+	_ = say(os.Stdout, "%s%s%s%s%-*s%s\n", sum.text(), t.keep(), t.ranks(), t.run.kept(), labelWidth, "output", t.log.Name())
 	if exists(t.run.file) {
 		_ = say(os.Stdout, "again    gpustall replay %s\n", t.run.id())
 	}
