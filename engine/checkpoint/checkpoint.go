@@ -32,10 +32,11 @@ const (
 // Run is what a checkpoint says of the run that it is of, beside where it was.
 type Run struct {
 	Version int          `json:"version"`
-	Session string       `json:"session"` // its name
-	Made    string       `json:"made"`    // by which gpustall
-	Model   string       `json:"model"`
-	In      string       `json:"input"` // of the model, in words
+	Session string       `json:"session"`          // its name
+	Made    string       `json:"made"`             // by which gpustall
+	Model   string       `json:"model"`            // in words
+	Chosen  []trace.Knob `json:"chosen,omitempty"` // by which it was: name, stem and the like
+	In      string       `json:"input"`            // of the model, in words
 	Classes int          `json:"classes"`
 	Data    string       `json:"data"` // where it lies; empty for the default set
 	Dataset string       `json:"dataset"`

@@ -119,11 +119,11 @@ type keeper struct {
 }
 
 // newKeeper describes the run to those who go on with it.
-func newKeeper(o *options, r *run) *keeper {
+func newKeeper(o *options, r *run, m *nn.Model) *keeper {
 	info := r.dataset.Info()
 	k := &keeper{keeping: &o.keep, at: -1}
 	k.run = checkpoint.Run{
-		Made: o.version, Model: r.model, Data: absolute(o.data), Dataset: info.Name, Classes: len(info.Classes), In: info.Shape(),
+		Made: o.version, Model: r.model, Chosen: o.chosen(m), Data: absolute(o.data), Dataset: info.Name, Classes: len(info.Classes), In: info.Shape(),
 		Seed: o.seed, LR: o.lr, Images: o.images.given(), Epochs: o.epochs, Steps: o.steps,
 	}
 	if f := o.keep.from; f != nil {

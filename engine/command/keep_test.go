@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/checkpoint"
+	"dev.gpustall/engine/nn"
 )
 
 // TestKilledRunGoesOn: a run that was killed goes on from its last checkpoint, by the name of
@@ -52,5 +53,17 @@ func TestKilledRunGoesOn(t *testing.T) {
 	r = gpustall(t, "run", "--resume", kept)
 	if r.code != exitUsage || !strings.Contains(r.stderr, "--epochs 2: the run has come to its end: it has trained 2 epochs; raise it to train on") {
 		t.Error(r.code, r.stderr)
+	}
+}
+
+// TestChosenModel: a run that goes on trains the model that it was, by all that chose it.
+func TestChosenModel(t *testing.T) {
+	for _, f := range []modelFlags{{model: "resnet34", stem: "7x7", noBatchNorm: true}, {}} {
+		var again modelFlags
+		again.take(f.chosen(&nn.Model{Name: "resnet34"}))
+		f.model = "resnet34" // the default, by its name
+		if again != f {
+			t.Errorf("%+v, want %+v", again, f)
+		}
 	}
 }

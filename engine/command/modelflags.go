@@ -58,6 +58,21 @@ func (f *modelFlags) settings() (chosen []trace.Knob) {
 	return chosen
 }
 
+// chosen is settings with the name of the model that it came to, where none was given.
+func (f *modelFlags) chosen(m *nn.Model) []trace.Knob {
+	of := *f
+	if m != nil {
+		of.model = m.Name
+	}
+	return of.settings()
+}
+
+// take sets what settings says.
+func (f *modelFlags) take(chosen []trace.Knob) {
+	f.model, f.stem = trace.KnobValue(chosen, sweep.Model), trace.KnobValue(chosen, sweep.Stem)
+	f.noBatchNorm = switchFlag(trace.On(trace.KnobValue(chosen, sweep.NoBatchNorm)))
+}
+
 // checkModel refuses a value of what says which model is trained.
 func checkModel(name, value string) error {
 	words, what := []string{"off", "on"}, "it is neither on nor off"

@@ -79,13 +79,16 @@ func (o *options) takeUp(given func(flag string) bool) error {
 		return err
 	}
 	o.keep.from = &resumed{path, run, point}
-	if o.model != "" && o.model != run.Model {
-		return refuse("--model "+o.model, fmt.Sprintf("%s is of %s", fault.Path(path), run.Model), "leave it out, or begin a new run")
+	for _, k := range o.modelFlags.settings() {
+		if trace.KnobValue(run.Chosen, k.Name) != k.Value {
+			return refuse("--"+flagName(k.Name)+" "+k.Value, fmt.Sprintf("%s is of %s", fault.Path(path), run.Model), "leave it out, or begin a new run")
+		}
 	}
 	if given("seed") && o.seed != run.Seed {
 		return refuse(fmt.Sprintf("--seed %d", o.seed), fmt.Sprintf("the run has seed %d, by which its order goes on", run.Seed), "leave it out, or begin a new run with --init "+path)
 	}
-	o.model, o.seed = run.Model, run.Seed
+	o.seed = run.Seed
+	o.modelFlags.take(run.Chosen)
 	if !given("data") {
 		o.data = run.Data
 	}

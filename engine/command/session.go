@@ -121,7 +121,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	if err = o.keep.computes(r.device, model); err != nil {
 		return r, err
 	}
-	r.keeper = newKeeper(o, r)
+	r.keeper = newKeeper(o, r, model)
 	cfg := engine.Config{
 		Task: plan.Task{
 			Model: model, Fixed: fixed, Seed: o.seed, TuneLimit: tuning, Start: ctx, Progress: progress,
