@@ -14,7 +14,7 @@ import (
 // Limits on what is taken in.
 const (
 	MaxFile  = 1 << 32
-	maxRows  = 1<<31 - 1
+	maxRows  = 1 << 27
 	maxPage  = 1 << 30
 	maxItems = 1 << 22 // of metadata
 )

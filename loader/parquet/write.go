@@ -20,7 +20,7 @@ func Marshal(t *Table, by string) ([]byte, error) {
 	}
 	b := []byte(magic)
 	var groups [][]chunk
-	for from := 0; from < t.Rows; from += groupRows {
+	for from := 0; from < t.Rows && len(t.Columns) > 0; from += groupRows {
 		to := min(from+groupRows, t.Rows)
 		var g []chunk
 		for i := range t.Columns {
