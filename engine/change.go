@@ -63,6 +63,9 @@ func (e *Engine) boundary(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := e.evaluateDue(ctx); err != nil {
+		return err
+	}
 	if e.paused.Load() {
 		if err := e.pause(ctx); err != nil {
 			return err

@@ -39,6 +39,7 @@ type Config struct {
 	Steps     int       // 0: no limit; with From those before it count
 	Recipe    nn.Recipe // what optimizer=auto means
 	Knobs     Knobs
+	Test      Test
 
 	Weights []nn.Tensor // that take the place of the random first ones; the others stay
 	From    *Point      // where an earlier run left off; nil begins anew
@@ -77,9 +78,11 @@ type Engine struct {
 	ineffective []string // of the segment: what was said of knobs without effect
 	publishAt   int64    // when to publish next, in ns
 
-	paused    atomic.Bool
-	suspended suspension
-	wake      chan struct{} // a resume, capacity 1
+	asked      atomic.Bool // for an evaluation
+	epochEnded bool        // with the latest step
+	paused     atomic.Bool
+	suspended  suspension
+	wake       chan struct{} // a resume, capacity 1
 
 	micro    int // batches whose gradients wait for the optimizer
 	step     int32
@@ -195,6 +198,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.openSegment("start", trace.Prediction{})
 	e.noteRisks(plan.Knobs{})
 	err := e.loop(ctx)
+	if done(err) && ctx.Err() == nil {
+		err = errors.Join(unlessEnd(err), e.evaluateDue(ctx))
+	}
 	if ferr := e.finish(); ferr != nil && done(err) {
 		err = ferr
 	}

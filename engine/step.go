@@ -67,6 +67,7 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	e.epoch = b.Epoch
 	if b.Last {
 		f.flags |= trace.FlagLastOfEpoch
+		e.epochEnded = true
 	}
 	e.head++
 	now := e.rec.Now()

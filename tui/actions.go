@@ -75,6 +75,18 @@ func (m *Model) pauseEngine() tea.Cmd {
 	}
 }
 
+// evaluate asks for an evaluation on the test split.
+func (m *Model) evaluate() tea.Cmd {
+	if !m.running() {
+		m.say("info", "the run has ended")
+		return nil
+	}
+	m.say("info", "evaluating on the test split")
+	return func() tea.Msg {
+		return pauseDone{guard("evaluate", m.o.Evaluate)}
+	}
+}
+
 type exportDone struct {
 	path string
 	err  error

@@ -86,6 +86,10 @@ func (m *Model) makeGlobals() []binding {
 		{keys: "g home", do: func(m *Model, _ string) tea.Cmd { return m.toStart() }},
 		{keys: "G end", do: func(m *Model, _ string) tea.Cmd { m.toEnd(); return m.look() }},
 	}
+	if m.o.Evaluate != nil {
+		keys = append(keys, binding{keys: "v", hint: "evaluate", help: "evaluate the model on the test split; the time is in no share",
+			do: func(m *Model, _ string) tea.Cmd { return m.evaluate() }})
+	}
 	var first, last, names string
 	for i := range m.panels {
 		if p := &m.panels[i]; p.key != "" {

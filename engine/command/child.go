@@ -62,7 +62,7 @@ func runCommand(j sweep.Job) ([]string, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, "find", "gpustall's own file", "start it by its path")
 	}
-	return append([]string{self, "run", "--json", "--interval", "0.25", "--epochs", "0", "--steps", strconv.Itoa(j.Steps), "--session", j.Session}, flagsOf(j.Settings)...), nil
+	return append([]string{self, "run", "--json", "--interval", "0.25", "--evaluate=off", "--epochs", "0", "--steps", strconv.Itoa(j.Steps), "--session", j.Session}, flagsOf(j.Settings)...), nil
 }
 
 // childLine is what a sweep reads of a line of a child.

@@ -49,7 +49,7 @@ var house = map[string][]string{
 	"engine/nn":                   {"engine/device", "kernels"},
 	"engine/ops":                  {"engine/device", "engine/trace"},
 	"engine/plan":                 {"loader", "engine/device", "engine/figures", "engine/host", "engine/nn", "engine/ops", "engine/trace", "kernels"},
-	"engine":                      {"loader", "engine/device", "engine/host", "engine/knob", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
+	"engine":                      {"loader", "engine/device", "engine/figures", "engine/host", "engine/knob", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
 	"engine/safetensors":          {},
 	"engine/checkpoint":           {"loader", "engine", "engine/nn", "engine/safetensors", "engine/trace", "engine/figures"},
 	"engine/torch":                {"engine/trace", "engine/figures", "engine/knob"},

@@ -29,7 +29,8 @@ type options struct {
 	steps   int
 	seed    int64
 	lr      float64
-	gpuRate float64 // dollars an hour
+	test    switchFlag // --evaluate
+	gpuRate float64    // dollars an hour
 	knobs   knobFlags
 	keep    keeping
 	stores  storeFlags
@@ -49,7 +50,7 @@ type options struct {
 }
 
 func newOptions(version string) *options {
-	return &options{version: version, keep: keeping{every: keptEvery}, stores: storeFlags{size: defaultStoreCache}, fps: 10, theme: "default", interval: 1, ask: questions{budget: experiment.PairedBudget}}
+	return &options{version: version, keep: keeping{every: keptEvery}, stores: storeFlags{size: defaultStoreCache}, fps: 10, test: true, theme: "default", interval: 1, ask: questions{budget: experiment.PairedBudget}}
 }
 
 // dataHelp says what --data takes.
@@ -66,6 +67,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.IntVar(&o.steps, "steps", 0, "stop after N steps (default: no limit)")
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size, or the optimizer's that was chosen)")
+	fs.VarPF(&o.test, "evaluate", "", "evaluate on the data's test split after each epoch, if there is one; that time is in no share").NoOptDefVal = "on"
 	o.knobs.add(fs)
 	addRate(fs, &o.gpuRate)
 	o.stores.add(fs)

@@ -57,7 +57,7 @@ func runScreen(parent context.Context, o *options) error {
 		err = r.train(trainCtx)
 	}()
 	screenErr := show(ctx, restore, tui.Options{
-		Source: r.session, Control: r.engine, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme,
+		Source: r.session, Control: r.engine, Evaluate: r.engine.Evaluate, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme,
 		Experiments: r.tries, Baseline: r.recorder.Baseline, Note: r.recorder.Note, Foresee: r.foresee,
 		Export: func() (string, error) { return exportReport(r.session, baseName(r.file), r.file) },
 	})

@@ -33,6 +33,7 @@ type run struct {
 	device    *opened
 	dataset   loader.Dataset
 	files     *source.Files // which the data is read of
+	test      engine.Test
 	clock     trace.Clock
 	recorder  *trace.Recorder
 	session   *trace.Session
@@ -116,6 +117,11 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 	if r.model = "a modelled step"; model != nil {
 		r.model = model.Title()
 	}
+	if o.test && model != nil {
+		if r.test, err = o.openTest(ctx, r.device, r.files, loader.InfoOf(ds, tf), progress); err != nil {
+			return r, err
+		}
+	}
 	r.recorder = trace.NewRecorder(r.clock, trace.DefaultCapacity)
 	debug.FreeOSMemory() // what reading the data set left behind is not to count as ours
 	if err = o.keep.computes(r.device, model); err != nil {
@@ -128,7 +134,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 			HostMemory: host.ReadMemory, HostPlanned: r.device.limitHeap,
 		},
 		Device: r.device.dev, Recorder: r.recorder, Dataset: ds, Transform: tf,
-		Epochs: o.epochs, Steps: o.steps, Recipe: o.recipe(model, knobs), Knobs: knobs,
+		Epochs: o.epochs, Steps: o.steps, Recipe: o.recipe(model, knobs), Knobs: knobs, Test: r.test,
 		Predict: r.predict,
 	}
 	if o.knobs.text("batch_size") == batchAuto {
@@ -221,7 +227,7 @@ func (r *run) close(status string, cause error) error {
 			if fault.Explain(closed).Reason == fault.Explain(cause).Reason {
 				closed = nil // a device that failed says the same again
 			}
-			r.err = errors.Join(r.err, r.dataset.Close(), closed)
+			r.err = errors.Join(r.err, r.dataset.Close(), r.closeTest(), closed)
 			r.files.Close()
 		}
 	})
@@ -238,7 +244,7 @@ func (r *run) abandon() error {
 		}
 	}
 	if r.dataset != nil {
-		errs = append(errs, r.dataset.Close())
+		errs = append(errs, r.dataset.Close(), r.closeTest())
 	}
 	r.files.Close()
 	if r.device != nil {

@@ -163,6 +163,24 @@ type epochSummary struct {
 	Complete bool   `json:"complete"`
 	Injected int    `json:"injected_steps"` // of the epoch's
 	Ceiling  int    `json:"ceiling_steps"`
+
+	*testSummary // of the evaluation after it
+}
+
+// testSummary is what an evaluation on the test split found.
+type testSummary struct {
+	Loss    number `json:"test_loss"`
+	Top1    number `json:"test_top1"`
+	Samples int64  `json:"test_samples"`
+	Took    number `json:"evaluate_s"` // in no share, and not in total_s
+}
+
+func testOf(s *trace.Snapshot, epoch int32) *testSummary {
+	e, ok := s.EvaluationOf(epoch)
+	if !ok {
+		return nil
+	}
+	return &testSummary{number(e.Loss), number(e.Top1), e.Samples, seconds(e.Took)}
 }
 
 // summarise is what a run prints of itself: its session, the variants its kernels
@@ -224,7 +242,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	for _, e := range stall.Epochs(s) {
 		out.EpochTimes = append(out.EpochTimes, epochSummary{
 			e.Epoch, seconds(e.Total), seconds(e.Load), seconds(e.Train), seconds(e.Wait),
-			number(e.Loss), number(e.Top1), e.Complete, e.Injected, e.Ceiling,
+			number(e.Loss), number(e.Top1), e.Complete, e.Injected, e.Ceiling, testOf(s, e.Epoch),
 		})
 		loss, top1 = e.Loss, e.Top1
 	}
@@ -273,6 +291,10 @@ func (s summary) text() string {
 			epoch = int(s.EpochTimes[n-1].Epoch) + 1
 		}
 		fmt.Fprintf(&b, " and top-1 %s (means of epoch %d)", figures.Prose.Percent(float64(s.Top1)), epoch)
+	}
+	if n := len(s.EpochTimes); n > 0 && s.EpochTimes[n-1].testSummary != nil {
+		t := s.EpochTimes[n-1].testSummary
+		fmt.Fprintf(&b, "; on %s test samples loss %s and top-1 %s", figures.Count(t.Samples), figures.Loss(float64(t.Loss)), figures.Prose.Percent(float64(t.Top1)))
 	}
 	b.WriteByte('\n')
 	if s.Diverged != nil {

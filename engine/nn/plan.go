@@ -68,8 +68,7 @@ type Plan struct {
 	// last of each PlanConfig.Accumulate batches run it instead of Train. It is
 	// nil without accumulation.
 	Accumulate []device.Launch
-	// Eval is forward with the running statistics, and loss. Nothing launches it yet:
-	// evaluation will.
+	// Eval is forward with the running statistics, and loss.
 	Eval []device.Launch
 
 	// Metrics is float32[2], written by each of them: the batch's mean loss and

@@ -67,6 +67,7 @@ type Slot struct {
 	net     *nn.Plan // nil without a network
 	whole   ops.Program
 	partial ops.Program // sums gradients only; zero without accumulation
+	eval    ops.Program // zero until Plans.Eval
 }
 
 // Slot is the step of the given number; they take turns.

@@ -187,6 +187,18 @@ func (p *Plans) prepare(s *Slot, c nn.PlanConfig) (err error) {
 	return p.load(&s.partial, s.net.Accumulate)
 }
 
+// Eval is the evaluation of a slot's batch, prepared when it is first asked for.
+func (p *Plans) Eval(s *Slot) (device.Program, error) {
+	if s.eval.ID == 0 {
+		prog, err := ops.NewProgram(p.dev, s.net.Eval)
+		if err != nil {
+			return 0, err
+		}
+		s.eval = prog
+	}
+	return s.eval.ID, nil
+}
+
 // load has the device prepare launches.
 func (p *Plans) load(prog *ops.Program, ls []device.Launch) (err error) {
 	if *prog, err = ops.NewProgram(p.dev, ls); err != nil {
@@ -231,7 +243,7 @@ func (p *Plans) drop(n int) {
 func (p *Plans) release(q *Plan) {
 	for i := range q.slots {
 		s := &q.slots[i]
-		for _, prog := range []*ops.Program{&s.whole, &s.partial} {
+		for _, prog := range []*ops.Program{&s.whole, &s.partial, &s.eval} {
 			if prog.ID != 0 {
 				p.dev.Release(prog.ID)
 			}

@@ -57,6 +57,10 @@ func (m *markdown) epochTable() {
 	}
 	rows := [][]string{{">epoch", "segment", ">steps", ">samples", ">load", ">wait", ">train", ">total", ">full epoch", ">util."}}
 	learnt := [][]string{{">epoch", ">loss", ">top-1", "note"}}
+	tested := len(m.s.Evaluations()) > 0
+	if tested {
+		learnt[0] = []string{">epoch", ">loss", ">top-1", ">test loss", ">test top-1", ">evaluate", "note"}
+	}
 	projected := false
 	for _, e := range m.epochs {
 		seg := "several"
@@ -85,11 +89,20 @@ func (m *markdown) epochTable() {
 		n := itoa(int64(e.Epoch) + 1)
 		rows = append(rows, []string{n, seg, figures.Count(e.Steps), samples(e.Samples),
 			loadTime(&m.s.Meta, e.Load), figures.Prose.Time(e.Wait), figures.Prose.Time(e.Train), figures.Prose.Time(e.Total), whole, figures.Prose.Percent(e.Utilisation)})
-		learnt = append(learnt, []string{n, loss, top1, advice.OfEpoch(&e)})
+		row := []string{n, loss, top1}
+		if v, ok := m.s.EvaluationOf(e.Epoch); ok {
+			row = append(row, figures.Loss(v.Loss), figures.Prose.Percent(v.Top1), figures.Prose.Time(v.Took))
+		} else if tested {
+			row = append(row, "-", "-", "-")
+		}
+		learnt = append(learnt, append(row, advice.OfEpoch(&e)))
 	}
 	m.table(rows)
 	m.table(learnt)
 	m.para("Load is the time that all workers together spent on the epoch's batches; they work while the device does, so it may exceed the total. Wait is how long the step loop was blocked for a batch. Train is how long the device computed. Total is wall time without pauses. Loss and top-1 (the share of samples whose likeliest class was right) are means over the training samples%s.", m.noLoss())
+	if tested {
+		m.para("Test loss and top-1 are of the test split after the epoch, with the running statistics of the batch norms. Evaluate is what that took: it counts as a pause, so it is in no total and in no share.")
+	}
 	if projected {
 		m.para("A full epoch with a ~ was not run in full: its time is that of the samples that were, scaled to all %s.", figures.Count(m.s.Meta.Samples))
 	}

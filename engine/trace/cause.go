@@ -81,7 +81,7 @@ var causes = [NumCauses]CauseInfo{
 	CauseCommunication: {"communication", 'M', GroupCommunication, "other processes of the training", "processes of the training were exchanging data, and nothing was computed", 17},
 	CauseTransition:    {"transition", 'X', GroupTransition, "a change of settings", "a setting was being changed, until the queue was full again", 11},
 	CauseUnknown:       {"unknown", '?', GroupUnknown, "nothing on record", "no recorded activity explains it", 12},
-	CausePaused:        {"paused", 'Z', GroupPaused, "the user's pause", "paused by the user; in no share", 13},
+	CausePaused:        {"paused", 'Z', GroupPaused, "the end of a pause", "paused by the user, or a model was being evaluated; in no share", 13},
 }
 
 // GroupInfo is what a verdict says of a group.

@@ -71,7 +71,8 @@ const (
 // mean of its samples says nothing.
 func IsEventGauge(name string) bool {
 	switch name {
-	case GaugePeakBytes, GaugeHeldBytes, GaugePlannedBytes, GaugeLearningRate, GaugeLossScale, GaugeSkippedSteps, GaugeLastOverflow:
+	case GaugePeakBytes, GaugeHeldBytes, GaugePlannedBytes, GaugeLearningRate, GaugeLossScale, GaugeSkippedSteps, GaugeLastOverflow,
+		GaugeTestLoss, GaugeTestTop1, GaugeTestSamples, GaugeTestEpoch, GaugeTestStep, GaugeTestTook:
 		return true
 	}
 	return false

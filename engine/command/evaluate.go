@@ -1,0 +1,51 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"dev.gpustall/engine"
+	"dev.gpustall/engine/fault"
+	"dev.gpustall/loader"
+	"dev.gpustall/loader/format"
+	"dev.gpustall/loader/source"
+)
+
+// openTest opens the test split beside the training data, where there is one that the model
+// can be evaluated on.
+func (o *options) openTest(ctx context.Context, d *opened, files *source.Files, train loader.Info, progress progressFunc) (t engine.Test, err error) {
+	if d.fixed() && o.data == "" || !d.dev.Info().Computes {
+		return t, nil
+	}
+	path := o.data
+	if path == "" {
+		if path, err = defaultData(ctx, progress); err != nil {
+			return t, err
+		}
+	}
+	options := format.Options{Files: files}
+	if checkHome("indexes of shards", cacheVariable, "") == nil {
+		options.Cache = cacheDir()
+	}
+	o.images.to(&options)
+	ds, tf, err := format.OpenTest(ctx, path, options)
+	switch {
+	case errors.Is(err, format.ErrUnknown):
+		return t, nil // it has none
+	case err != nil:
+		return t, fault.Wrap(err, "open the test split of", path, "mend it, or leave it out with --evaluate=off")
+	}
+	info := loader.InfoOf(ds, tf)
+	if !slices.Equal(info.Classes, train.Classes) || info.H != train.H || info.W != train.W || info.C != train.C {
+		return t, errors.Join(ds.Close(), fault.New("evaluate on the test split of", path, "its classes or its images are not those of the training split", "mend it, or leave it out with --evaluate=off"))
+	}
+	return engine.Test{Dataset: ds, Transform: tf, Epochs: true}, nil
+}
+
+func (r *run) closeTest() error {
+	if r.test.Dataset == nil {
+		return nil
+	}
+	return r.test.Dataset.Close()
+}

@@ -1,0 +1,64 @@
+package trace
+
+// Evaluation is what a model did on the test split, between two steps.
+type Evaluation struct {
+	At      int64 // ns, when it was done
+	Epoch   int32 // of the step before
+	Step    int32 // steps before it
+	Samples int64
+	Loss    float64 // mean of the samples'
+	Top1    float64 // share of them whose likeliest class was right
+	Took    int64   // ns, in no share and in no epoch
+}
+
+// The gauges that an evaluation is recorded as, all at the same moment.
+const (
+	GaugeTestLoss    = "test_loss"
+	GaugeTestTop1    = "test_top1"
+	GaugeTestSamples = "test_samples"
+	GaugeTestEpoch   = "test_epoch"
+	GaugeTestStep    = "test_step"
+	GaugeTestTook    = "test_took" // ns
+)
+
+// Evaluation records what came of an evaluation.
+func (r *Recorder) Evaluation(e Evaluation) {
+	for _, g := range []struct {
+		name string
+		v    float64
+	}{
+		{GaugeTestLoss, e.Loss}, {GaugeTestTop1, e.Top1}, {GaugeTestSamples, float64(e.Samples)},
+		{GaugeTestEpoch, float64(e.Epoch)}, {GaugeTestStep, float64(e.Step)}, {GaugeTestTook, float64(e.Took)},
+	} {
+		r.Gauge(g.name, g.v)
+	}
+}
+
+// Evaluations are those of the session, the oldest first.
+func (s *Snapshot) Evaluations() []Evaluation {
+	n := len(s.Gauges[GaugeTestLoss])
+	of := func(name string, i int) float64 {
+		if points := s.Gauges[name]; i < len(points) {
+			return points[i].V
+		}
+		return 0
+	}
+	out := make([]Evaluation, n)
+	for i, p := range s.Gauges[GaugeTestLoss] {
+		out[i] = Evaluation{
+			At: p.T, Loss: p.V, Top1: of(GaugeTestTop1, i), Samples: int64(of(GaugeTestSamples, i)),
+			Epoch: int32(of(GaugeTestEpoch, i)), Step: int32(of(GaugeTestStep, i)), Took: int64(of(GaugeTestTook, i)),
+		}
+	}
+	return out
+}
+
+// EvaluationOf is the last one after a step of an epoch.
+func (s *Snapshot) EvaluationOf(epoch int32) (e Evaluation, ok bool) {
+	for _, v := range s.Evaluations() {
+		if v.Epoch == epoch {
+			e, ok = v, true
+		}
+	}
+	return e, ok
+}
