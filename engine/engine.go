@@ -107,7 +107,7 @@ func New(cfg Config) (*Engine, error) {
 		suspended: suspension{from: -1},
 		applied:   cfg.Knobs, wake: make(chan struct{}, 1), epoch: -1,
 	}
-	if err := e.checkSchedule(&cfg.Knobs); err != nil {
+	if err := errors.Join(e.checkSchedule(&cfg.Knobs), e.checkSamples()); err != nil {
 		return nil, err
 	}
 	knobs := cfg.Knobs
@@ -121,6 +121,16 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// checkSamples refuses samples that the model cannot take.
+func (e *Engine) checkSamples() error {
+	m, s := e.cfg.Model, e.samples()
+	if m == nil || m.In == (nn.Shape{T: s.T, H: s.H, W: s.W, C: s.C}) {
+		return nil
+	}
+	of := loader.Info{T: m.In.T, H: m.In.H, W: m.In.W, C: m.In.C}
+	return fault.New("train", "the model "+m.Name, fmt.Sprintf("it is built for samples of %s, and the data's are %s", of.Shape(), s.Shape()), "choose a transform or a model that fits")
 }
 
 // samples describes what the loader delivers.

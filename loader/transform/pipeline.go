@@ -334,8 +334,11 @@ func Must(text string, in Input) *Pipeline {
 }
 
 // CIFARTrain is the usual CIFAR-10 recipe: crop with padding 4, flip half.
-func CIFARTrain() *Pipeline {
-	in := Input{H: 32, W: 32, Constants: CIFAR}
+func CIFARTrain() *Pipeline { return SmallTrain(32) }
+
+// SmallTrain is the same recipe for images of another side.
+func SmallTrain(side int) *Pipeline {
+	in := Input{H: side, W: side, Constants: CIFAR}
 	return Must(Train(in, 0), in)
 }
 

@@ -117,7 +117,7 @@ func (c run) train(t *testing.T) (out ran) {
 	rec := trace.NewRecorder(trace.NewClock(), 1<<14)
 	dev := &meter{Device: d}
 	cfg := engine.Config{
-		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: noise{c.samples}, Transform: transform.CIFARTrain(),
+		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: noise{c.samples}, Transform: transform.SmallTrain(8),
 		Steps: c.steps, Recipe: m.Recipe(c.batch), Knobs: k,
 	}
 	if c.tune {

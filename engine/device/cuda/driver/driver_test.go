@@ -60,6 +60,9 @@ func open(tb testing.TB) (Context, cu.Function, cu.Stream) {
 	return ctx, f, s
 }
 
+// addArgs is how many arguments add_fp32 takes.
+const addArgs = 5
+
 // elementwise is the module that holds add_fp32, which stands for any kernel.
 func elementwise(tb testing.TB, dev cu.Device) []byte {
 	tb.Helper()
@@ -163,7 +166,7 @@ func TestCaptureFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Free()
-	good := Launch{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Args: make([]uint64, 4)}
+	good := Launch{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Args: make([]uint64, addArgs)}
 	bad := good
 	bad.Block[0] = 4096
 	if err := errors.Join(c.Launch(&good), c.Launch(&bad)); err != nil {
@@ -187,7 +190,7 @@ func commands(b *testing.B, f cu.Function, n int) *Commands {
 	}
 	b.Cleanup(c.Free)
 	for range n {
-		if err := c.Launch(&Launch{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Args: make([]uint64, 4)}); err != nil {
+		if err := c.Launch(&Launch{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Args: make([]uint64, addArgs)}); err != nil {
 			b.Fatal(err)
 		}
 	}
