@@ -52,7 +52,7 @@ func (l *Lab) Script(w io.Writer) error {
 			s.Class, s.Model = "CNN", "a CNN"
 		case "resnet18":
 		default:
-			s.Notes = append(s.Notes, quoted("The lab's workload was "+m.Meta.Model+", of which there is no model: this trains ResNet-18 in its place"))
+			s.Notes = append(s.Notes, quoted("The lab's workload was "+m.Meta.Model+", which this script does not build: it trains ResNet-18 in its place"))
 		}
 	}
 	for _, n := range l.Labels() {
