@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,7 +63,11 @@ func runCommand(j sweep.Job) ([]string, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, "find", "gpustall's own file", "start it by its path")
 	}
-	return append([]string{self, "run", "--json", "--interval", "0.25", "--evaluate=off", "--epochs", "0", "--steps", strconv.Itoa(j.Steps), "--session", j.Session}, flagsOf(j.Settings)...), nil
+	extent := []string{"--evaluate=off", "--epochs", "0", "--steps", strconv.Itoa(j.Steps)}
+	if j.Epochs > 0 {
+		extent = []string{"--epochs", strconv.Itoa(j.Epochs)}
+	}
+	return slices.Concat([]string{self, "run", "--json", "--interval", "0.25", "--session", j.Session}, extent, flagsOf(j.Settings)), nil
 }
 
 // childLine is what a sweep reads of a line of a child.

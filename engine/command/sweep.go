@@ -99,8 +99,11 @@ func (f *sweepFlags) measure(ctx context.Context, p *sweep.Plan, folder sweep.Fo
 
 // announce says what is to be done.
 func announce(p *sweep.Plan) string {
-	text := fmt.Sprintf("%s, %s of %s and %s of warm-up each", figures.Counted(len(p.Configs), "configuration", "configurations"),
-		figures.Counted(p.Repeat, "run", "runs"), figures.Counted(p.Steps, "step", "steps"), figures.Count(p.Warmup))
+	extent := fmt.Sprintf("%s and %s of warm-up", figures.Counted(p.Steps, "step", "steps"), figures.Count(p.Warmup))
+	if p.Epochs > 0 {
+		extent = figures.Counted(p.Epochs, "epoch", "epochs")
+	}
+	text := fmt.Sprintf("%s, %s of %s each", figures.Counted(len(p.Configs), "configuration", "configurations"), figures.Counted(p.Repeat, "run", "runs"), extent)
 	for i := range p.Configs {
 		c := &p.Configs[i]
 		if c.Refused != "" {
@@ -131,7 +134,9 @@ func teller(out, log io.Writer) func(sweep.Event) {
 			if e.Left > 0 {
 				what += "  ETA " + figures.Clock(int64(e.Left))
 			}
-			bar(what, min(e.Step, e.Steps-1), e.Steps)
+			if e.Steps > 0 {
+				bar(what, min(e.Step, e.Steps-1), e.Steps)
+			}
 			under = what
 		case !e.Ended:
 		case e.Err != nil:

@@ -73,3 +73,22 @@ func TestSweepFails(t *testing.T) {
 		t.Errorf("exit %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
 }
+
+// TestSweepLearns compares optimizers, of which one has a setting, by what epochs taught.
+func TestSweepLearns(t *testing.T) {
+	dir := t.TempDir()
+	data, out := filepath.Join(dir, "data"), filepath.Join(dir, "sweep")
+	if r := gpustall(t, "data", "make", "cifar10", data, "--samples", "64"); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	r := gpustall(t, "sweep", "--device", "cpu", "--model", "cnn", "--data", data, "--batch-size", "16", "--warmup", "1",
+		"--optimizer", "sgd,adamw,lr=3e-3,weight_decay=0,adam", "--epochs", "2", "--out", out)
+	if r.code != 0 || !strings.Contains(r.stdout, "| test top-1 |") || !strings.Contains(r.stdout, "| adamw,lr=3e-3,weight_decay=0 |      2 |") {
+		t.Fatalf("exit %d: %s\n%s", r.code, r.stderr, r.stdout)
+	}
+	for _, name := range []string{"loss.png", "test-top1.png"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() < 1000 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

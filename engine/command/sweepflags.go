@@ -23,6 +23,7 @@ type sweepFlags struct {
 	version string
 	out     string
 	steps   int
+	epochs  int
 	warmup  int
 	repeat  int
 	seed    int64
@@ -49,6 +50,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.axes, "knob", nil, "a knob and its values, as in num_workers=0,2,4; may be repeated")
 	fs.StringVar(&f.ladder, "ladder", "", "settings that are added one by one: 'baseline; num_workers=4; +pin_memory'")
 	fs.IntVar(&f.steps, "steps", 100, "steps of a run that count")
+	fs.IntVar(&f.epochs, "epochs", 0, "train each for N epochs instead, evaluate after each, and tell what was learnt (default: --steps)")
 	fs.IntVar(&f.warmup, "warmup", 10, "steps before them that do not")
 	fs.IntVar(&f.repeat, "repeat", 1, "runs of each configuration, in turns")
 	fs.StringSliceVar(&f.devices, "device", nil, "auto, cpu, cuda[:N] or emu:PRESET, or several (default: auto)")
@@ -88,13 +90,26 @@ type listFlag struct {
 }
 
 func (l *listFlag) Set(text string) error {
-	for v := range strings.SplitSeq(text, ",") {
+	for _, v := range values(text) {
 		if err := l.check(v); err != nil {
 			return err
 		}
 		l.values = append(l.values, v)
 	}
 	return nil
+}
+
+// values splits a list at its commas, but for those before a setting of a value:
+// sgd,adamw,lr=3e-4 are two.
+func values(list string) (out []string) {
+	for v := range strings.SplitSeq(list, ",") {
+		if strings.Contains(v, "=") && len(out) > 0 {
+			out[len(out)-1] += "," + v
+			continue
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 // plan is what the flags ask for. Every value is checked, and every configuration.
@@ -104,6 +119,8 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 		return nil, refuse("--out", "it is not given", "name a folder")
 	case f.steps < 1 || f.steps > 1<<30:
 		return nil, refuse(fmt.Sprintf("--steps %d", f.steps), "out of range", "choose 1 or more")
+	case f.epochs < 0 || f.epochs > 1<<20:
+		return nil, refuse(fmt.Sprintf("--epochs %d", f.epochs), "out of range", "choose 1 or more, or leave it out")
 	case f.warmup < 0 || f.warmup > 1<<30:
 		return nil, refuse(fmt.Sprintf("--warmup %d", f.warmup), "out of range", "choose 0 or more")
 	case f.repeat < 1 || f.repeat > sweep.MaxRepeat:
@@ -115,7 +132,10 @@ func (f *sweepFlags) plan() (*sweep.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &sweep.Plan{Base: base, Steps: f.steps, Warmup: f.warmup, Repeat: f.repeat, Cluster: f.slurm || f.script, Version: f.version}
+	if f.epochs > 0 {
+		f.steps = 0
+	}
+	p := &sweep.Plan{Base: base, Steps: f.steps, Warmup: f.warmup, Epochs: f.epochs, Repeat: f.repeat, Cluster: f.slurm || f.script, Version: f.version}
 	if f.ladder == "" {
 		p.Configs = sweep.Grid(axes)
 	} else {
@@ -186,9 +206,9 @@ func (f *sweepFlags) settings() (base []trace.Knob, axes []sweep.Axis, err error
 		add(l.row.Name, l.values)
 	}
 	for _, text := range f.axes {
-		name, values, _ := strings.Cut(text, "=")
+		name, given, _ := strings.Cut(text, "=")
 		name = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")
-		list := strings.Split(values, ",")
+		list := values(given)
 		for i := range list {
 			if list[i] = strings.TrimSpace(list[i]); list[i] == "" {
 				return nil, nil, refuse(fmt.Sprintf("--knob %q", text), "a value is empty", "write it as num_workers=0,2,4")

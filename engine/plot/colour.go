@@ -26,6 +26,12 @@ var (
 	dim   = color.RGBA{0x55, 0x55, 0x55, 0xff}
 )
 
+// Distinct is a colour for one of several curves.
+func Distinct(i int) color.RGBA {
+	all := [...]color.RGBA{Blue, Orange, Computing, Vermilion, SkyBlue, Grey, ink}
+	return all[i%len(all)]
+}
+
 // XtermComputing is the number of the colour of computing.
 const XtermComputing = 36
 

@@ -26,6 +26,7 @@ func (r *Results) Charts() []*plot.Chart {
 			{Name: r.Rows[r.Base].Name, Times: r.Rows[r.Base].Times()}, {Name: r.Rows[best].Name, Times: r.Rows[best].Times()},
 		}))
 	}
+	charts = append(charts, r.curves()...)
 	if c := plot.Memory(rows, "Device memory by "+by, axis); c != nil {
 		charts = append(charts, c)
 	}
@@ -96,4 +97,40 @@ func (r *Results) speedUps(rows []plot.Row, by, axis string) *plot.Chart {
 		c.Bars = append(c.Bars, each)
 	}
 	return c
+}
+
+// curves are what the first runs learnt, epoch by epoch; none where the runs were not of
+// epochs.
+func (r *Results) curves() (charts []*plot.Chart) {
+	if r.Plan.Epochs == 0 {
+		return nil
+	}
+	for _, of := range []struct {
+		name, title, y string
+		value          func(*Learnt) float64
+	}{
+		{"loss", "Training loss by epoch", "mean loss of the epoch", func(l *Learnt) float64 { return l.Loss }},
+		{"test-top1", "Test accuracy by epoch", "% of the test split", func(l *Learnt) float64 { return 100 * l.TestTop1 }},
+	} {
+		c := &plot.Chart{Name: of.name, Title: of.title, X: "epoch", Y: of.y, Note: "The first run of each configuration."}
+		for i := range r.Rows {
+			m := r.Rows[i].First()
+			if m == nil {
+				continue
+			}
+			line := plot.Line{Name: figures.Line(r.Rows[i].Name), Colour: plot.Distinct(i), Dashed: i >= 7}
+			for j := range m.Learnt {
+				if y := of.value(&m.Learnt[j]); !math.IsNaN(y) {
+					line.Points = append(line.Points, plot.Point{X: float64(m.Learnt[j].Epoch) + 1, Y: y})
+				}
+			}
+			if len(line.Points) > 0 {
+				c.Lines = append(c.Lines, line)
+			}
+		}
+		if len(c.Lines) > 0 {
+			charts = append(charts, c)
+		}
+	}
+	return charts
 }

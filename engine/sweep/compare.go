@@ -133,7 +133,7 @@ func (c *Comparison) differences(d *document.Document) {
 	}
 	a, b := c.Pairs[0].A.First(), c.Pairs[0].B.First()
 	add("settings of all", title(c.Sides[0].Plan.Base), title(c.Sides[1].Plan.Base))
-	add("steps", figures.Count(c.Sides[0].Plan.Steps), figures.Count(c.Sides[1].Plan.Steps))
+	add("length of a run", c.Sides[0].Plan.extent(), c.Sides[1].Plan.extent())
 	add("runs of each", figures.Count(c.Sides[0].Plan.Repeat), figures.Count(c.Sides[1].Plan.Repeat))
 	add("device", a.Meta.Device, b.Meta.Device)
 	add("model", a.Meta.Model, b.Meta.Model)

@@ -86,7 +86,7 @@ func (f Folder) Plan() (*Plan, error) {
 
 // check refuses a plan that cannot be one.
 func (p *Plan) check() error {
-	if len(p.Configs) == 0 || p.Steps < 1 || p.Repeat < 1 || p.Repeat > MaxRepeat || p.Warmup < 0 {
+	if len(p.Configs) == 0 || p.Steps < 1 && p.Epochs < 1 || p.Repeat < 1 || p.Repeat > MaxRepeat || p.Warmup < 0 {
 		return errors.New("out of range")
 	}
 	for i := range p.Configs {

@@ -27,11 +27,20 @@ type Measured struct {
 	Host    int64   // bytes of the process, resident, at most
 	Loss    float64 // of the last epoch; NaN where nothing was computed
 	Top1    float64
+	Learnt  []Learnt
 	Others  float64 // share of all cores that other processes used meanwhile; NaN where unknown
 	Hint    string  // what the advisor would try next
 
 	Findings []advice.Finding // all that it has to say, in its order
 	Asides   []advice.Finding // what to know that nothing can be done about
+}
+
+// Learnt is what an epoch taught; the test split's are NaN where it was not evaluated.
+type Learnt struct {
+	Epoch              int32
+	Loss, Top1         float64
+	TestLoss, TestTop1 float64
+	Took               int64 // ns to train
 }
 
 // errUnfinished is that of a session which did not come to its last step.
@@ -87,6 +96,11 @@ func measure(s *trace.Snapshot, warmup int) (*Measured, error) {
 	for _, e := range stall.Epochs(s) {
 		if !math.IsNaN(e.Loss) {
 			out.Loss, out.Top1 = e.Loss, e.Top1
+			l := Learnt{e.Epoch, e.Loss, e.Top1, math.NaN(), math.NaN(), e.Total}
+			if test, ok := s.EvaluationOf(e.Epoch); ok {
+				l.TestLoss, l.TestTop1 = test.Loss, test.Top1
+			}
+			out.Learnt = append(out.Learnt, l)
 		}
 	}
 	return out, nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
 
@@ -42,6 +43,7 @@ type Plan struct {
 	Ladder  bool         `json:"ladder"`
 	Steps   int          `json:"steps"`             // of each run that count
 	Warmup  int          `json:"warmup"`            // steps before them, which do not
+	Epochs  int          `json:"epochs,omitempty"`  // of each run, instead of Steps; each ends in an evaluation
 	Repeat  int          `json:"repeat"`            // runs of each configuration
 	Cluster bool         `json:"cluster,omitempty"` // the runs are a cluster's tasks, in its order
 	Version string       `json:"version"`
@@ -190,6 +192,22 @@ func (p *Plan) All(i int) []trace.Knob {
 		all = set(all, k)
 	}
 	return all
+}
+
+// length is how many steps a run has; 0 where its epochs decide.
+func (p *Plan) length() int {
+	if p.Epochs > 0 {
+		return 0
+	}
+	return p.Warmup + p.Steps
+}
+
+// extent says how long a run is.
+func (p *Plan) extent() string {
+	if p.Epochs > 0 {
+		return figures.Counted(p.Epochs, "epoch", "epochs")
+	}
+	return figures.Counted(p.Warmup+p.Steps, "step", "steps")
 }
 
 // Run is one run to do.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -148,7 +149,36 @@ func (r *Results) Tables() [][][]string {
 			figures.Prose.Time(row.share()), figures.Prose.Time(row.PerEpoch(row.Stats.Busy)), figures.Prose.Time(row.P50), figures.Prose.Time(row.P95), memory,
 			fmt.Sprintf("%d/%d", row.Done(), r.Plan.Repeat)))
 	}
+	if learnt := r.learnt(); learnt != nil {
+		return [][][]string{rates, times, learnt}
+	}
 	return [][][]string{rates, times}
+}
+
+// learnt is the table of what the first run of each configuration had learnt in the end, nil
+// where the runs were not of epochs.
+func (r *Results) learnt() [][]string {
+	if r.Plan.Epochs == 0 {
+		return nil
+	}
+	rows := [][]string{append(r.heads(), ">epochs", ">loss", ">top-1", ">test loss", ">test top-1", ">training")}
+	for i := range r.Rows {
+		m := r.Rows[i].First()
+		if m == nil || len(m.Learnt) == 0 {
+			rows = append(rows, append(r.what(i), dashes(6)...))
+			continue
+		}
+		last, took := m.Learnt[len(m.Learnt)-1], int64(0)
+		for _, l := range m.Learnt {
+			took += l.Took
+		}
+		cells := append(r.what(i), figures.Count(len(m.Learnt)), figures.Loss(last.Loss), figures.Prose.Percent(last.Top1), "-", "-", figures.Prose.Time(took))
+		if n := len(cells); !math.IsNaN(last.TestLoss) {
+			cells[n-3], cells[n-2] = figures.Loss(last.TestLoss), figures.Prose.Percent(last.TestTop1)
+		}
+		rows = append(rows, cells)
+	}
+	return rows
 }
 
 // heads are the columns that tell the configurations apart: the settings that are
@@ -219,8 +249,11 @@ func SpeedUp(c *evidence.Change, first bool) string {
 // meaning explains the tables.
 func (r *Results) meaning() string {
 	p := r.Plan
-	s := fmt.Sprintf("Each configuration ran %s of %s, after %s of warm-up that do not count, each in a process of its own",
-		figures.Counted(p.Repeat, "time", "times"), figures.Counted(p.Steps, "step", "steps"), figures.Count(p.Warmup))
+	extent := figures.Counted(p.Steps, "step", "steps") + ", after " + figures.Count(p.Warmup) + " of warm-up that do not count"
+	if p.Epochs > 0 {
+		extent = p.extent() + ", of whose rates the first " + figures.Counted(p.Warmup, "step", "steps") + " do not count"
+	}
+	s := fmt.Sprintf("Each configuration ran %s of %s, each in a process of its own", figures.Counted(p.Repeat, "time", "times"), extent)
 	turns := ", in turns"
 	if p.Cluster {
 		turns = ", as a task of a cluster, in its order and perhaps beside others"
@@ -229,6 +262,9 @@ func (r *Results) meaning() string {
 		s += turns + ". The intervals hold what varies within a run and from run to run"
 	} else {
 		s += ". The intervals hold what varies within the run; what differs from run to run (the page cache, neighbours, clock rates) is in the numbers and not in the intervals: --repeat 3 measures it"
+	}
+	if p.Epochs > 0 {
+		s += ". Loss and top-1 are means of the first run's last epoch, those of the test split were taken after it; training is all of its epochs, without evaluations"
 	}
 	return s + ". x is how many times as fast; ~ marks one without an interval. Epoch times follow from the rate. Load is what all workers together spend on an epoch's batches, a worker its share of that, compute what the device does."
 }

@@ -11,11 +11,12 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// Job is what a Runner is to do: train with these settings for so many steps, and leave
-// the session in this file.
+// Job is what a Runner is to do: train with these settings for so many steps, or epochs,
+// and leave the session in this file.
 type Job struct {
 	Settings []trace.Knob
 	Steps    int
+	Epochs   int // 0: Steps count; else each is evaluated
 	Session  string
 	Progress func(step int) // called now and then
 }
@@ -29,7 +30,7 @@ type Event struct {
 	Name     string    // of the configuration
 	Done, Of int       // runs; Done counts those kept from before, and this one when it has ended
 	Step     int       // of the run under way
-	Steps    int       // that it will have
+	Steps    int       // that it will have; 0 where that is not known
 	Ended    bool      // the run has
 	Kept     bool      // it had, in an earlier sweep
 	Measured *Measured // by a run that ended well
@@ -57,7 +58,7 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 			continue
 		}
 		path := f.Session(p, r)
-		e := Event{Run: r, Name: c.Name, Done: n, Of: len(order), Steps: p.Warmup + p.Steps, Left: clock.left(n)}
+		e := Event{Run: r, Name: c.Name, Done: n, Of: len(order), Steps: p.length(), Left: clock.left(n)}
 		m, err := Read(path, p.Warmup, p.Steps)
 		if err == nil {
 			all[r.Config][r.Round] = m
@@ -70,7 +71,7 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 		}
 		tell(e)
 		started := time.Now()
-		err = runner(ctx, Job{Settings: p.All(r.Config), Steps: e.Steps, Session: path, Progress: func(step int) {
+		err = runner(ctx, Job{Settings: p.All(r.Config), Steps: e.Steps, Epochs: p.Epochs, Session: path, Progress: func(step int) {
 			during := e
 			during.Step = step
 			tell(during)
@@ -82,7 +83,7 @@ func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(E
 			m, err = Read(path, p.Warmup, p.Steps)
 		}
 		if missing(err) || errors.Is(err, errUnfinished) {
-			err = fmt.Errorf("the run ended without %d steps", e.Steps)
+			err = fmt.Errorf("the run ended without %s", p.extent())
 		}
 		e.Done, e.Ended, e.Took = n+1, true, time.Since(started)
 		if err != nil {

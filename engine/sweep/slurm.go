@@ -56,7 +56,7 @@ func (p *Plan) Script(f Folder, runs []Run, s Slurm, command func(Job) ([]string
 	}
 	b.WriteString("case $SLURM_ARRAY_TASK_ID in\n")
 	for i, r := range runs {
-		words, err := command(Job{Settings: p.All(r.Config), Steps: p.Warmup + p.Steps, Session: Folder(dir).Session(p, r)})
+		words, err := command(Job{Settings: p.All(r.Config), Steps: p.length(), Epochs: p.Epochs, Session: Folder(dir).Session(p, r)})
 		if err != nil {
 			return "", err
 		}
