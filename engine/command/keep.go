@@ -37,6 +37,25 @@ func (k *keeping) addInit(fs *pflag.FlagSet) {
 	fs.StringVar(&k.init, "init", "", "begin with the weights in FILE"+safetensors.Ext+", named as torchvision's; a head for another number of classes stays random")
 }
 
+// initSetting is the flag's name as a setting of sweeps and labs.
+const initSetting = "init"
+
+// given is the file of weights as a setting, by its whole path: a sweep or a lab may be gone
+// on with from elsewhere.
+func (k *keeping) given() ([]trace.Knob, error) {
+	if k.init == "" {
+		return nil, nil
+	}
+	if !exists(k.init) {
+		return nil, refuse("--init "+k.init, "there is no such file", "name the weights to begin with")
+	}
+	path, err := filepath.Abs(k.init)
+	if err != nil {
+		return nil, fault.Wrap(err, "find", k.init, "name it in full")
+	}
+	return []trace.Knob{{Name: initSetting, Value: path}}, nil
+}
+
 func (k *keeping) add(fs *pflag.FlagSet) {
 	k.addInit(fs)
 	fs.StringVar(&k.save, "save", "", "write the weights to FILE"+safetensors.Ext+" in the end")

@@ -85,6 +85,7 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 	f.modelFlags.add(fs)
 	fs.StringVar(&f.data, "data", "", dataHelp)
 	f.images.add(fs)
+	f.keep.addInit(fs)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
 	f.knobs.add(fs)
@@ -124,7 +125,11 @@ func (f *labFlags) request(ctx context.Context, progress progressFunc) (*lab.Req
 		}
 		f.data = path
 	}
-	r := &lab.Request{Base: f.base(), Warmup: f.warmup, Repeat: f.repeat, Cores: host.Cores(), Version: f.version}
+	weights, err := f.keep.given()
+	if err != nil {
+		return nil, err
+	}
+	r := &lab.Request{Base: append(f.base(), weights...), Warmup: f.warmup, Repeat: f.repeat, Cores: host.Cores(), Version: f.version}
 	r.Inject = !f.asIs && f.data == "" && !f.changed(trace.GroupInject)
 	if !f.asIs {
 		for _, k := range slowBaseline {

@@ -52,7 +52,7 @@ func TestSweepRefuses(t *testing.T) {
 		{"--knob", "num_workrs=1"}, {"--knob", "num_workers=999"}, {"--knob", "num_workers=1,,2"}, {"--knob", "num_workers"},
 		{"--knob", "num_workers=1,1"}, {"--num-workers", "1,2", "--knob", "num_workers=3"}, {"--num-workers", "1,x"},
 		{"--ladder", "baseline; +foo"}, {"--ladder", "baseline"}, {"--ladder", "baseline; +pin_memory", "--num-workers", "1,2"},
-		{"--steps", "0"}, {"--repeat", "0"}, {"--warmup", "-1"}, {"--model", "vgg"}, {"--data", "/nowhere"}, {"--device", "emu:abacus"}, {"--out", ""},
+		{"--steps", "0"}, {"--repeat", "0"}, {"--epochs", "-1"}, {"--init", "/nowhere"}, {"--warmup", "-1"}, {"--model", "vgg"}, {"--data", "/nowhere"}, {"--device", "emu:abacus"}, {"--out", ""},
 	} {
 		dir := filepath.Join(t.TempDir(), "sweep")
 		r := gpustall(t, append([]string{"sweep", "--out", dir}, args...)...)

@@ -35,6 +35,7 @@ type sweepFlags struct {
 	plain   []string // --no-batch-norm
 	data    []string
 	images  imageFlags
+	keep    keeping
 	drop    bool
 	axes    []string // --knob
 	slurm   bool     // the runs are a cluster's ...
@@ -60,6 +61,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.Lookup("no-batch-norm").NoOptDefVal = "on"
 	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
 	f.images.add(fs)
+	f.keep.addInit(fs)
 	addDropCache(fs, &f.drop)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
@@ -189,7 +191,11 @@ func (f *sweepFlags) settings() (base []trace.Knob, axes []sweep.Axis, err error
 	if err := f.images.check(); err != nil {
 		return nil, nil, err
 	}
-	base = append(base, f.images.given()...)
+	weights, err := f.keep.given()
+	if err != nil {
+		return nil, nil, err
+	}
+	base = append(append(base, f.images.given()...), weights...)
 	if f.drop {
 		add(dropSetting, []string{"true"})
 	}

@@ -251,7 +251,7 @@ func (r *Results) meaning() string {
 	p := r.Plan
 	extent := figures.Counted(p.Steps, "step", "steps") + ", after " + figures.Count(p.Warmup) + " of warm-up that do not count"
 	if p.Epochs > 0 {
-		extent = p.extent() + ", of whose rates the first " + figures.Counted(p.Warmup, "step", "steps") + " do not count"
+		extent = p.extent() + ", whose rates leave out the first " + figures.Counted(p.Warmup, "step", "steps")
 	}
 	s := fmt.Sprintf("Each configuration ran %s of %s, each in a process of its own", figures.Counted(p.Repeat, "time", "times"), extent)
 	turns := ", in turns"
