@@ -155,6 +155,7 @@ func New(o Options) (*Loader, error) {
 	if o.Start != nil {
 		from := *o.Start
 		l.start, l.current, l.opened = &from, from.Epoch, from.Epoch
+		l.ep[(from.Epoch+1)&1].closed = true // the epoch before: nothing is to be cut from it
 	}
 	l.nextDone.L = &l.mu
 	l.ctx, l.cancel = context.WithCancel(context.Background())
