@@ -54,7 +54,7 @@ var specs = []spec{
 	{"rrc", "RandomResizedCrop", "a random part, resized (bilinear, antialias)",
 		[]param{sizeParam, {"scale", pair, []float64{0.08, 1}, 0, 1}, {"ratio", pair, []float64{3. / 4, 4. / 3}, 1e-3, 1e3}},
 		func(a args) (step, error) {
-			if a[1][0] > a[1][1] || a[2][0] > a[2][1] || a[1][1] <= 0 {
+			if len(a[1]) != 2 || len(a[2]) != 2 || a[1][0] > a[1][1] || a[2][0] > a[2][1] || a[1][1] <= 0 {
 				return nil, fmt.Errorf("scale and ratio are written as (least, most)")
 			}
 			return &resample{size: side(a[0]), crop: &randomPart{span(a[1]), span(a[2])}}, nil
