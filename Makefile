@@ -17,6 +17,10 @@ GO      ?= go
 # Everything is built without paths, so that the binary, vet, lint and the tests share
 # what the compiler made: with and without, it is all built twice.
 export GOFLAGS += -trimpath
+# What cgo makes of a file names the checkout that compiled it first, and without paths
+# that is in no key of the build cache: vet and lint would open the file there, in a
+# checkout that may be gone. A macro that nothing reads puts the checkout into the key.
+export CGO_CPPFLAGS += -DGPUSTALL_CHECKOUT=$(shell pwd | cksum | cut -d' ' -f1)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
