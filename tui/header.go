@@ -125,10 +125,10 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 		if !math.IsNaN(m.analysis.win.top1) && item(12) {
 			p.Text(canvas.Dim, "top1 ").Bytes(canvas.Normal, figures.Narrow.AppendPercent(p.Buf(), m.analysis.win.top1)).Space(2)
 		}
-		if all := s.Evaluations(); len(all) > 0 && item(12) {
-			p.Text(canvas.Dim, "test ").Bytes(canvas.Bold, figures.Narrow.AppendPercent(p.Buf(), all[len(all)-1].Top1)).Space(2)
+		if top1, ok := s.Gauge(trace.GaugeTestTop1); ok && item(12) {
+			p.Text(canvas.Dim, "test ").Bytes(canvas.Bold, figures.Narrow.AppendPercent(p.Buf(), top1)).Space(2)
 		}
-		if lr, ok := s.LearningRate(); ok && item(12) {
+		if lr, ok := s.Gauge(trace.GaugeLearningRate); ok && item(12) {
 			p.Text(canvas.Dim, "lr ").Bytes(canvas.Normal, figures.AppendLearningRate(p.Buf(), lr)).Space(2)
 		}
 	}

@@ -47,11 +47,9 @@ func (p *Past) Record(r *trace.Recorder) {
 // PastOf is what a session knows of earlier runs.
 func PastOf(s *trace.Snapshot) (p Past, ok bool) {
 	for _, g := range p.gauges() {
-		points := s.Gauges[g.name]
-		if len(points) == 0 {
+		if *g.value, ok = s.Gauge(g.name); !ok {
 			return Past{}, false
 		}
-		*g.value = points[len(points)-1].V
 	}
 	return p, p.Runs >= 1 && p.Median > 0
 }

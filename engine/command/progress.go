@@ -77,7 +77,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
 	loss, top1 := learning(window)
 	g.Loss, g.Top1 = number(loss), number(top1)
-	if lr, ok := s.LearningRate(); ok {
+	if lr, ok := s.Gauge(trace.GaugeLearningRate); ok {
 		n := number(lr)
 		g.LearningRate = &n
 	}

@@ -56,13 +56,19 @@ const (
 	GaugeStoreCached   = "store_cached"   // bytes that came from the cache instead
 )
 
-// Latest is a gauge's newest value; 0 where it has none.
-func (s *Snapshot) Latest(gauge string) float64 {
+// Gauge is a gauge's newest value; false where it has none.
+func (s *Snapshot) Gauge(gauge string) (v float64, ok bool) {
 	points := s.Gauges[gauge]
 	if len(points) == 0 {
-		return 0
+		return 0, false
 	}
-	return points[len(points)-1].V
+	return points[len(points)-1].V, true
+}
+
+// Latest is a gauge's newest value; 0 where it has none.
+func (s *Snapshot) Latest(gauge string) float64 {
+	v, _ := s.Gauge(gauge)
+	return v
 }
 
 // Skipped is how many samples were left out of their batches.

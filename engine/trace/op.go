@@ -78,15 +78,6 @@ func IsEventGauge(name string) bool {
 	return false
 }
 
-// LearningRate is that of the newest steps, as it was last told.
-func (s *Snapshot) LearningRate() (lr float64, ok bool) {
-	points := s.Gauges[GaugeLearningRate]
-	if len(points) == 0 {
-		return 0, false
-	}
-	return points[len(points)-1].V, true
-}
-
 // PeakBytes is the most device memory that was held, as far as it is known: a run
 // that was killed told it while it ran.
 func (s *Snapshot) PeakBytes() int64 {
@@ -124,21 +115,14 @@ type LossScale struct {
 // LossScale returns the state of fp16's loss scale, and whether there is one.
 func (s *Snapshot) LossScale() (LossScale, bool) {
 	l := LossScale{LastOverflow: -1}
-	last := func(name string) (float64, bool) {
-		p := s.Gauges[name]
-		if len(p) == 0 {
-			return 0, false
-		}
-		return p[len(p)-1].V, true
-	}
 	var ok bool
-	if l.Scale, ok = last(GaugeLossScale); !ok {
+	if l.Scale, ok = s.Gauge(GaugeLossScale); !ok {
 		return l, false
 	}
-	if n, ok := last(GaugeSkippedSteps); ok {
+	if n, ok := s.Gauge(GaugeSkippedSteps); ok {
 		l.Skipped = int64(n)
 	}
-	if n, ok := last(GaugeLastOverflow); ok {
+	if n, ok := s.Gauge(GaugeLastOverflow); ok {
 		l.LastOverflow = int32(n)
 	}
 	return l, true
