@@ -40,9 +40,8 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened, files *source.F
 				defer s.Close()
 			}
 		}
-		machine := host.New()
+		machine := watchHost(host.New())
 		defer machine.Close()
-		before := machine.Sample()
 		var threads starvation
 		threads.sample(d.dev)
 		tick := time.NewTicker(gaugePeriod)
@@ -70,16 +69,7 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened, files *source.F
 			r.Gauge("pinned_bytes", float64(s.PinnedBytes))
 			raiseProcessors(s.Workers)
 			if n%hostEvery == 0 {
-				now := machine.Sample()
-				for _, rate := range host.Rates(before, now) {
-					if rate.Known {
-						r.Gauge(rate.Gauge, rate.Value)
-					}
-				}
-				before = now
-				if m := host.ReadMemory(); m.Limit > 0 {
-					r.Gauge(trace.GaugeHostMemory, min(100, 100*float64(m.Held+m.Others)/float64(m.Limit)))
-				}
+				machine.record(r)
 				if share, known := threads.sample(d.dev); known {
 					r.Gauge(trace.GaugeStarved, 100*share)
 				}
@@ -92,6 +82,28 @@ func startGauges(r *trace.Recorder, e *engine.Engine, d *opened, files *source.F
 		}
 	}()
 	return g
+}
+
+// hostWatch tells what the host does.
+type hostWatch struct {
+	*host.Sampler
+	before host.Sample
+}
+
+func watchHost(s *host.Sampler) *hostWatch { return &hostWatch{s, s.Sample()} }
+
+// record records what it did since the last time.
+func (g *hostWatch) record(r *trace.Recorder) {
+	now := g.Sample()
+	for _, rate := range host.Rates(g.before, now) {
+		if rate.Known {
+			r.Gauge(rate.Gauge, rate.Value)
+		}
+	}
+	g.before = now
+	if m := host.ReadMemory(); m.Limit > 0 {
+		r.Gauge(trace.GaugeHostMemory, min(100, 100*float64(m.Held+m.Others)/float64(m.Limit)))
+	}
 }
 
 // starvation is what the threads of a device that is the host did until the last sample.

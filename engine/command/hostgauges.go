@@ -19,7 +19,7 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello) (stop fun
 		defer close(done)
 		defer recoverTo(r, "sample the gauges")
 		family := host.Family(root)
-		machine := host.NewOf(func() []int { return family })
+		machine := watchHost(host.NewOf(func() []int { return family }))
 		defer machine.Close()
 		loop := host.NewOf(func() []int { return []int{hello.PID} })
 		defer loop.Close()
@@ -33,7 +33,7 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello) (stop fun
 				defer gpu.Close()
 			}
 		}
-		before, was := machine.Sample(), loop.Threads()
+		was := loop.Threads()
 		tick := time.NewTicker(hostEvery * gaugePeriod)
 		defer tick.Stop()
 		for {
@@ -43,16 +43,7 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello) (stop fun
 			case <-tick.C:
 			}
 			family = host.Family(root)
-			now := machine.Sample()
-			for _, rate := range host.Rates(before, now) {
-				if rate.Known {
-					r.Gauge(rate.Gauge, rate.Value)
-				}
-			}
-			before = now
-			if m := host.ReadMemory(); m.Limit > 0 {
-				r.Gauge(trace.GaugeHostMemory, min(100, 100*float64(m.Held+m.Others)/float64(m.Limit)))
-			}
+			machine.record(r)
 			is := loop.Threads()
 			if share, known := is.Starved(was); known {
 				r.Gauge(trace.GaugeStarved, 100*share)
