@@ -65,6 +65,7 @@ type codeError interface {
 func exitCode(err error) int {
 	var usage usageError
 	var sig signalError
+	var own codeError
 	switch {
 	case err == nil:
 		return exitOK
@@ -73,9 +74,7 @@ func exitCode(err error) int {
 			return exitSignal + int(n)
 		}
 		return exitRuntime
-	case errors.As(err, new(codeError)):
-		var own codeError
-		errors.As(err, &own)
+	case errors.As(err, &own):
 		return own.exitCode()
 	case errors.As(err, &usage), errors.Is(err, device.ErrUnsupported):
 		return exitUsage

@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -294,17 +295,7 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 func (t *torchRun) nothing(log io.Writer) error {
 	_ = say(log, "%s", t.unwatched())
 	if t.json {
-		return summariseFailure(os.Stdout, cmpErr(t.script.err(), fault.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/torch.md")))
-	}
-	return nil
-}
-
-// cmpErr is the first that is one.
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+		return summariseFailure(os.Stdout, cmp.Or[error](t.script.err(), fault.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/torch.md")))
 	}
 	return nil
 }
