@@ -62,8 +62,8 @@ type Start struct {
 	Since  int64 // ns of the clock: the loop asked for it
 }
 
-// Open makes a bridge's folder. near is where shared memory is to lie, where there is
-// room: a file that the kernel need not write to a disk.
+// Open makes a bridge's folders. What is shared lies in memory where there is room: files
+// that the kernel need not write to a disk.
 func Open() (*Bridge, error) {
 	dir, err := os.MkdirTemp("", "gpustall-torch-")
 	if err != nil {
@@ -86,6 +86,7 @@ func Open() (*Bridge, error) {
 		b.Control, err = newControl(filepath.Join(b.shared, "control"))
 	}
 	if err != nil {
+		_ = os.RemoveAll(b.shared)
 		_ = os.RemoveAll(dir)
 		return nil, fault.Wrap(err, "prepare", dir, "free some space, or set TMPDIR to a folder that can be written to")
 	}
