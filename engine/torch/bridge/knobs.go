@@ -180,9 +180,9 @@ func (c *Control) Set(changes []trace.Knob) error {
 func (c *Control) write(k Knobs) {
 	atomic.AddUint64(c.word(wordSequence), 1) // odd: it is being written
 	for i, name := range words {
-		field := KnobTable.Find(name).Field
+		row := KnobTable.Find(name)
 		var v uint64
-		switch p := field(&k).(type) {
+		switch p := row.Field(&k).(type) {
 		case *int:
 			v = uint64(*p)
 		case *bool:
@@ -190,22 +190,11 @@ func (c *Control) write(k Knobs) {
 				v = 1
 			}
 		}
-		was := c.wanted
-		if asked := atomic.LoadUint64(c.word(wordKnobs+i)) != ^uint64(0); asked || !same(field(&was), field(&k)) {
+		if asked := atomic.LoadUint64(c.word(wordKnobs+i)) != ^uint64(0); asked || row.Value(&c.wanted) != row.Value(&k) {
 			atomic.StoreUint64(c.word(wordKnobs+i), v)
 		}
 	}
 	atomic.AddUint64(c.word(wordSequence), 1)
-}
-
-func same(a, b any) bool {
-	switch p := a.(type) {
-	case *int:
-		return *p == *b.(*int)
-	case *bool:
-		return *p == *b.(*bool)
-	}
-	return false
 }
 
 // expected is what was predicted of knobs when they were asked for.
