@@ -4,7 +4,6 @@ bridge read. Run it with a Python that has torch: python record.py
 
 import os
 import sys
-import tarfile
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "..", "..", "python", "test"))
@@ -43,7 +42,4 @@ def main():
 
 
 main()
-with tarfile.open(os.path.join(here, "recorded.tar.gz"), "w:gz") as tar:
-    for prefix in ("ring-", "messages-"):
-        for path in harness.folder_files(prefix):
-            tar.add(path, os.path.basename(path), filter=lambda t: t.replace(uid=0, gid=0, uname="", gname="", mtime=0, deep=False))
+harness.keep(os.path.join(here, "recorded.tar.gz"))

@@ -45,9 +45,6 @@ class _Finder:
             return None
         return spec
 
-    def find_module(self, name, path=None):  # for importers older than find_spec
-        return None
-
 
 def _install(module):
     from gpustall import process

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 
-from gpustall import process, ring, worker
+from gpustall import control, process, ring, worker
 
 now = time.monotonic_ns
 
@@ -324,8 +324,7 @@ class Plan:
         knobs = self.wanted()
         self.iteration = process.current().iteration()
         module = _dataloader._utils.worker
-        names = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
-        before = {name: getattr(loader, name) for name in names if hasattr(loader, name)}
+        before = {name: getattr(loader, name) for name in control.NAMES if hasattr(loader, name)}
         changed = knobs != self.script and not _why_not_live
         try:
             if changed:
