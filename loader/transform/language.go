@@ -50,7 +50,7 @@ type call struct {
 	args []value
 }
 
-// reader reads a text; its methods panic with a *SyntaxError, which read recovers.
+// reader reads a text; its methods panic with a *SyntaxError, which Compile recovers.
 type reader struct {
 	text string
 	at   int
@@ -65,24 +65,18 @@ const mendText = "write it as in 'rrc(224)|hflip|normalize'"
 // maxText bounds a text, so that an error fits on a screen.
 const maxText = 1000
 
-// read takes a text apart.
-func read(text string) (calls []call, err error) {
-	if len(text) > maxText || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return nil, &SyntaxError{Text: "…", Reason: fmt.Sprintf("it has more than %d characters, or others than printable ASCII", maxText), Mend: mendText}
+// calls takes the text apart.
+func (r *reader) calls() (calls []call) {
+	if len(r.text) > maxText || strings.ContainsFunc(r.text, func(c rune) bool { return c < ' ' || c > '~' }) {
+		panic(&SyntaxError{Text: "…", Reason: fmt.Sprintf("it has more than %d characters, or others than printable ASCII", maxText), Mend: mendText})
 	}
-	defer func() {
-		if e, ok := recover().(*SyntaxError); ok {
-			calls, err = nil, e
-		}
-	}()
-	r := &reader{text: text}
 	for {
 		calls = append(calls, r.call())
-		if r.skip(); r.at == len(text) {
-			return calls, nil
+		if r.skip(); r.at == len(r.text) {
+			return calls
 		}
 		if !r.take('|') {
-			r.fail(r.at, mendText, "%q instead of | between two transforms", text[r.at])
+			r.fail(r.at, mendText, "%q instead of | between two transforms", r.text[r.at])
 		}
 	}
 }

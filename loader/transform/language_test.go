@@ -81,16 +81,40 @@ func equal(a, b []float32) bool {
 	return len(a) == len(b)
 }
 
+// FuzzCompile: a text is refused with a place in it, or makes samples, on the host and for the
+// device, of whatever images there are.
 func FuzzCompile(f *testing.F) {
-	f.Add("rrc(224,scale=(0.2,1))|hflip(0.3)|vflip|randomcrop(20,4)|resize((3,4))|centercrop(2)|normalize(cifar10)")
-	f.Fuzz(func(t *testing.T, text string) {
-		tr, err := Compile(text, Input{H: 32, W: 32})
+	f.Add("rrc(224,scale=(0.2,1))|hflip(0.3)|vflip|randomcrop(20,4)|resize((3,4))|centercrop(2)|normalize(cifar10)", uint8(32), uint8(32))
+	f.Add("trivialaugment(2)|blur(3,1)|colorjitter(0.1,0.2,0.3,0.4)|resize(9)|centercrop((7,8))|normalize", uint8(0), uint8(9))
+	f.Fuzz(func(t *testing.T, text string, w, h uint8) {
+		in := Input{H: int(h % 64), W: int(w % 64)}
+		if in.H == 0 || in.W == 0 { // of any size
+			in = Input{}
+		}
+		tr, err := Compile(text, in)
 		var at *SyntaxError
 		if err != nil && (!errors.As(err, &at) || at.At > len(text) || at.Caret() == "") {
 			t.Errorf("%q: %v", text, err)
 		}
-		if err == nil && (tr.h < 1 || tr.w < 1) {
-			t.Errorf("%q makes samples of %d x %d", text, tr.h, tr.w)
+		if err != nil {
+			return
 		}
+		if tr.h < 1 || tr.w < 1 {
+			t.Fatalf("%q makes samples of %d x %d", text, tr.h, tr.w)
+		}
+		img := noise(1+int(w%64), 1+int(h%64))
+		if in.H > 0 {
+			img = noise(in.W, in.H)
+		}
+		for _, s := range tr.steps { // not of megabytes, for speed
+			if sh, sw := s.shape(img.H, img.W); sh*sw > 1<<14 {
+				return
+			}
+		}
+		host, rng := make([]float32, tr.h*tr.w*3), loader.NewRNG(1, 0, len(text))
+		tr.Host(img, &rng, host)
+		layout := loader.NewLayout(tr.Shape(loader.Info{}), 1, true)
+		rng = loader.NewRNG(1, 0, len(text))
+		tr.Device(img, &rng, make([]byte, layout.Sample), make([]int32, layout.Record))
 	})
 }

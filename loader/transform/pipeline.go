@@ -96,10 +96,6 @@ type Pipeline struct {
 
 // Compile makes a transform of a text.
 func Compile(text string, in Input) (t *Pipeline, err error) {
-	calls, err := read(text)
-	if err != nil {
-		return nil, err
-	}
 	r := &reader{text: text}
 	defer func() {
 		switch e := recover().(type) {
@@ -110,6 +106,7 @@ func Compile(text string, in Input) (t *Pipeline, err error) {
 			panic(e)
 		}
 	}()
+	calls := r.calls()
 	t = &Pipeline{Text: text, free: make(chan *scratch, scratches)}
 	norm := Constants{std: [3]float32{1, 1, 1}}
 	h, w := in.H, in.W
