@@ -101,14 +101,7 @@ def main():
         load = rounds.loads(a, scratch)
         rounds.title(f"torch {torch.__version__}, torchvision {torchvision.__version__}, Pillow {PIL.__version__}; "
                      f"{'images of ' + a.data if a.data else 'synthetic images'}; {a.rounds} rounds of {a.seconds:g} s")
-        names = {k: w for k, w in NAMES.items() if k != "before" or a.before}
-        for workers, heading in ((0, "inline, a second of one core's time"), (2, "two workers, two cores")):
-            def measure(k):
-                args = ["--data", root, "--workers", str(workers), "--seconds", str(a.seconds)]
-                command = [load[k]] if k in load else [*rounds.itself(__file__), "--peer", k]
-                return rounds.rate(rounds.run([*command, *args], workers), workers)
-
-            rounds.compare(heading, names, measure, a.rounds)
+        rounds.loaders(__file__, a, root, load, NAMES)
 
 
 if __name__ == "__main__":

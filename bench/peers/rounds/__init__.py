@@ -84,3 +84,15 @@ def compare(heading, names, measure, rounds, unit="/s", ours="ours"):
         ratios = [o / r if unit == "/s" else r / o for o, r in zip(got[ours], v)]
         versus = "" if k == ours else f"   gpustall is {statistics.median(ratios):.2f} times as fast ({min(ratios):.2f} to {max(ratios):.2f})"
         print(f"  {names[k]:28} {statistics.median(v):10,.{0 if unit == '/s' else 2}f}{unit}{versus}")
+
+
+def loaders(script, a, root, load, names, ours=()):
+    """Compares loaders inline and with two workers: gpustall's, given the flags ours besides,
+    and the script's own peers."""
+    for workers, heading in ((0, "inline, a second of one core's time"), (2, "two workers, two cores")):
+        def measure(k):
+            command = [load[k], *ours] if k in load else [*itself(script), "--peer", k]
+            args = ["--data", root, "--workers", str(workers), "--seconds", str(a.seconds)]
+            return rate(run([*command, *args], workers), workers)
+
+        compare(heading, {k: w for k, w in names.items() if k != "before" or a.before}, measure, a.rounds)
