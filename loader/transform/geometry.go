@@ -106,6 +106,10 @@ func (t *resample) resized(w, h int) (rw, rh int) {
 // the window, whether it is mirrored, and which part of the image the device has.
 const resampleWords = 15
 
+// maxResized bounds the pixels of what is resized, 805 MB: the shorter side of an image of
+// 100,000x1 makes many of its longer one.
+const maxResized = 16 * MaxSide * MaxSide
+
 func (t *resample) words() int { return resampleWords }
 
 func (t *resample) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
@@ -118,6 +122,9 @@ func (t *resample) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
 	if t.window != nil {
 		win.y, win.x = t.window.corner(rw, rh, rng)
 		win.h, win.w = t.window.size[0], t.window.size[1]
+	}
+	if win.w*win.h > maxResized {
+		panic(fmt.Sprintf("an image of %dx%d pixels (width x height) would become one of %dx%d", w, h, win.w, win.h))
 	}
 	mirrored := 0
 	if t.flip > 0 && rng.Float64() < t.flip {

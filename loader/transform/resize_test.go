@@ -2,7 +2,9 @@ package transform
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"dev.gpustall/loader"
@@ -163,4 +165,15 @@ func TestScratch(t *testing.T) {
 	if z := <-tr.free; z.pix != nil || z.in.pix != nil {
 		t.Error("scratch holds pixels")
 	}
+}
+
+// TestResizedTooLarge: a sample whose shape would take the machine's memory fails by itself.
+func TestResizedTooLarge(t *testing.T) {
+	defer func() {
+		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "25600000x256") {
+			t.Errorf("panic: %v", p)
+		}
+	}()
+	var rng loader.RNG
+	Must("resize(256)|hflip|centercrop(24)", Input{}).Host(noise(100_000, 1), &rng, make([]float32, 24*24*3))
 }
