@@ -5,6 +5,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -197,10 +198,7 @@ func List(dir, session string) ([]string, error) {
 		all = append(all, found{filepath.Join(dir, e.Name()), when})
 	}
 	slices.SortFunc(all, func(a, b found) int {
-		if a.when != b.when {
-			return int(max(min(a.when-b.when, 1), -1))
-		}
-		return strings.Compare(a.path, b.path)
+		return cmp.Or(cmp.Compare(a.when, b.when), strings.Compare(a.path, b.path))
 	})
 	paths := make([]string, len(all))
 	for i := range all {

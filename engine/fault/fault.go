@@ -5,6 +5,7 @@
 package fault
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"strings"
@@ -94,7 +95,7 @@ func As(err error) (*Error, bool) {
 func Explain(err error) Error {
 	var out Error
 	for e, ok := As(err); ok; e, ok = As(err) {
-		out.Op, out.Object, out.Mend = or(e.Op, out.Op), or(e.Object, out.Object), or(e.Mend, out.Mend)
+		out.Op, out.Object, out.Mend = cmp.Or(e.Op, out.Op), cmp.Or(e.Object, out.Object), cmp.Or(e.Mend, out.Mend)
 		if err = e.Err; e.Reason != "" {
 			out.Reason = e.Reason
 			break
@@ -126,9 +127,10 @@ func between(a, sep, b string) string {
 	return a + sep + b
 }
 
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
+// Choice lists words to choose from, as a mend does: "a, b or c".
+func Choice(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " or " + words[n]
 	}
-	return s
+	return strings.Join(words, "")
 }

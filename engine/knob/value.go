@@ -181,13 +181,8 @@ func Range(s *trace.KnobSpec) string {
 	return s.Type
 }
 
-// Choice lists words to choose from: "a, b or c".
-func Choice(words []string) string {
-	if n := len(words) - 1; n > 0 {
-		return strings.Join(words[:n], ", ") + " or " + words[n]
-	}
-	return strings.Join(words, "")
-}
+// Choice is fault.Choice.
+func Choice(words []string) string { return fault.Choice(words) }
 
 // refuse names the knob and the value that err refuses.
 func refuse(name, text string, err error) error {

@@ -110,7 +110,7 @@ func ParseOptimizer(text string) (Optimizer, error) {
 		if name == AutoOptimizer {
 			reason = "auto has no settings: it takes what suits the model"
 		}
-		return Optimizer{}, fault.Reason(reason, "choose "+choice(OptimizerNames()))
+		return Optimizer{}, fault.Reason(reason, "choose "+fault.Choice(OptimizerNames()))
 	}
 	o := Optimizer{Chosen: true, Rule: row.rule}
 	row.settings.defaults(&o.Hyper)

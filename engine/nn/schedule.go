@@ -104,7 +104,7 @@ func ParseSchedule(text string) (Schedule, error) {
 		err := row.settings.read(name, rest, &s, nil, nil)
 		return s, err
 	}
-	return Schedule{}, fault.Reason(fmt.Sprintf("there is no schedule %q", name), "choose "+choice(ScheduleNames()))
+	return Schedule{}, fault.Reason(fmt.Sprintf("there is no schedule %q", name), "choose "+fault.Choice(ScheduleNames()))
 }
 
 // String is what ParseSchedule reads.

@@ -95,7 +95,7 @@ func (ss settings[T]) names(others []string) string {
 	for _, s := range ss {
 		out = append(out, s.name)
 	}
-	return choice(append(out, others...))
+	return fault.Choice(append(out, others...))
 }
 
 // read is the number that value says, or a reason that names key.
@@ -120,15 +120,6 @@ func (l limits) String() string {
 		return "0 or more"
 	}
 	return "more than 0"
-}
-
-// choice lists words to choose from: "a, b or c".
-func choice(words []string) string {
-	n := len(words) - 1
-	if n == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:n], ", ") + " or " + words[n]
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -5,6 +5,7 @@
 package safetensors
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -72,16 +73,9 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		_ = f.Close() // it was only read
 		why := fault.Explain(err)
-		return nil, fault.New("open weights", path, why.Reason, or(why.Mend, mendFile)).Because(err)
+		return nil, fault.New("open weights", path, why.Reason, cmp.Or(why.Mend, mendFile)).Because(err)
 	}
 	return x, nil
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // header reads and checks the header of a file of so many bytes: each tensor lies in the
@@ -123,10 +117,7 @@ func (x *File) header(size int64) error {
 		x.names = append(x.names, name)
 	}
 	slices.SortFunc(x.names, func(a, b string) int {
-		if d := x.places[a].At[0] - x.places[b].At[0]; d != 0 {
-			return int(max(min(d, 1), -1))
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(x.places[a].At[0], x.places[b].At[0]), strings.Compare(a, b))
 	})
 	end := int64(0)
 	for _, name := range x.names {
