@@ -168,7 +168,7 @@ func oneCycle(s *Schedule, p Progress, h Hyper) Hyper {
 	u, last := float64(p.Update), float64(p.Total)-1
 	top := s.PctStart*float64(p.Total) - 1
 	var momentum float64
-	if u <= top {
+	if u < top {
 		h.LR, momentum = anneal(first, most, u/top), anneal(s.MaxMomentum, s.BaseMomentum, u/top)
 	} else {
 		x := min(1, (u-top)/max(last-top, 1e-9))

@@ -11,6 +11,17 @@ import (
 	"dev.gpustall/engine/nn"
 )
 
+// TestOneCycleOfNoRise: where the first update is the top, the rate begins there.
+func TestOneCycleOfNoRise(t *testing.T) {
+	s, err := nn.ParseSchedule("onecycle,max_lr=0.4,pct_start=0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := s.At(nn.Progress{Total: 10, Cycles: true}, nn.Hyper{LR: 1}); h.LR != 0.4 || h.Momentum != 0.85 {
+		t.Errorf("it begins with %+v", h)
+	}
+}
+
 // TestSchedules follows PyTorch's schedulers: testdata/nn/make_schedules.py.
 func TestSchedules(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "testdata", "nn", "schedules.json"))
