@@ -125,6 +125,18 @@ func (r *rig) until(ok func(*trace.Snapshot) bool) {
 	}
 }
 
+// change asks for settings one after the other, each when the one before is in force and
+// some steps were made with it.
+func (r *rig) change(t testing.TB, changes ...[]trace.Knob) {
+	for i, c := range changes {
+		if err := r.engine.Set(c); err != nil {
+			t.Error(err)
+		}
+		before := r.session.Snapshot(0, 0).Total.Steps
+		r.until(func(s *trace.Snapshot) bool { return len(s.Segments) >= i+2 && s.Total.Steps > before+8 })
+	}
+}
+
 func cnn(t testing.TB, d loader.Dataset) *nn.Model {
 	m, err := nn.New("cnn", nn.Shape{H: 32, W: 32, C: 3}, len(d.Info().Classes))
 	if err != nil {

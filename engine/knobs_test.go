@@ -91,20 +91,13 @@ func TestEngineKnobsLive(t *testing.T) {
 	k := engine.DefaultKnobs()
 	k.Loader.BatchSize = 16
 	r := onCPU(t, stripes{n: 320}, k, 3)
-	changes := [][]trace.Knob{
-		{{Name: "gradient_accumulation", Value: "4"}},
-		{{Name: "checkpointing", Value: "on"}, {Name: "gradient_accumulation", Value: "2"}},
-		{{Name: "checkpointing", Value: "off"}, {Name: "gradient_accumulation", Value: "1"}},
-	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for i, c := range changes {
-			if err := r.engine.Set(c); err != nil {
-				t.Error(err)
-			}
-			r.until(func(s *trace.Snapshot) bool { return len(s.Segments) >= i+2 })
-		}
+		r.change(t,
+			[]trace.Knob{{Name: "gradient_accumulation", Value: "4"}},
+			[]trace.Knob{{Name: "checkpointing", Value: "on"}, {Name: "gradient_accumulation", Value: "2"}},
+			[]trace.Knob{{Name: "checkpointing", Value: "off"}, {Name: "gradient_accumulation", Value: "1"}})
 	}()
 	s := r.run(t, context.Background())
 	<-done
@@ -155,18 +148,12 @@ func TestIneffectiveKnobs(t *testing.T) {
 	go func() {
 		defer close(done)
 		defer cancel()
-		for i, c := range []trace.Knob{
-			{Name: "gradient_accumulation", Value: "2"}, // not its business
-			{Name: "num_workers", Value: "1"},
-			{Name: "gradient_accumulation", Value: "1"},
-			{Name: "inject_straggler", Value: "off"},
-			{Name: "inject_straggler", Value: "9:1ms"},
-		} {
-			if err := r.engine.Set([]trace.Knob{c}); err != nil {
-				t.Error(err)
-			}
-			r.until(func(s *trace.Snapshot) bool { return len(s.Segments) >= i+2 })
-		}
+		r.change(t,
+			[]trace.Knob{{Name: "gradient_accumulation", Value: "2"}}, // not its business
+			[]trace.Knob{{Name: "num_workers", Value: "1"}},
+			[]trace.Knob{{Name: "gradient_accumulation", Value: "1"}},
+			[]trace.Knob{{Name: "inject_straggler", Value: "off"}},
+			[]trace.Knob{{Name: "inject_straggler", Value: "9:1ms"}})
 	}()
 	s := r.run(t, ctx)
 	<-done

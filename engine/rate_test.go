@@ -52,15 +52,13 @@ func TestOptimizerLive(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		for i, value := range []string{"adam", "adam,lr=0.002", "adam,lr=0.002,weight_decay=0.1,decay=weights"} {
-			r.until(func(s *trace.Snapshot) bool {
-				return len(s.Segments) == i+1 && s.Total.Steps > int64(8*i+8)
-			})
-			if err := r.engine.Set([]trace.Knob{{Name: "optimizer", Value: value}}); err != nil {
-				t.Error(err)
-			}
+		r.until(func(s *trace.Snapshot) bool { return s.Total.Steps > 8 })
+		var changes [][]trace.Knob
+		for _, value := range []string{"adam", "adam,lr=0.002", "adam,lr=0.002,weight_decay=0.1,decay=weights"} {
+			changes = append(changes, []trace.Knob{{Name: "optimizer", Value: value}})
 		}
-		r.until(func(s *trace.Snapshot) bool { return len(s.Segments) == 4 && s.Total.Steps > 40 })
+		r.change(t, changes...)
+		r.until(func(s *trace.Snapshot) bool { return s.Total.Steps > 40 })
 	}()
 	s := r.run(t, ctx)
 	checkSegments(t, s)
