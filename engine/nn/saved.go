@@ -283,8 +283,11 @@ func (m *Model) Head() []string {
 }
 
 // SavedBytes is the memory on the host that a state takes while it is saved.
-func (m *Model) SavedBytes(r kernels.Rule) int64 {
-	n := (2 + len(r.Slots())) * m.elems() // weights, slots, and what is copied from the device at once
+func (m *Model) SavedBytes(l Layout) int64 {
+	n := (2 + len(l.Rule.Slots())) * m.elems() // weights, slots, and what is copied from the device at once
+	if l.Accumulate > 1 {
+		n += m.elems()
+	}
 	for _, p := range m.stats {
 		n += p.Len()
 	}

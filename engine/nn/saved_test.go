@@ -41,6 +41,33 @@ func same(a, b []nn.Tensor) bool {
 	})
 }
 
+// TestSavedBytes: what is planned for a state that is saved is what it takes, beside what is
+// copied from the device at once.
+func TestSavedBytes(t *testing.T) {
+	for _, l := range []nn.Layout{{Rule: kernels.SGD}, {Rule: kernels.Momentum, Accumulate: 2}, {Rule: kernels.Adam}, {Rule: kernels.Adadelta, Accumulate: 4}} {
+		m, err := nn.New("cnn", nn.Shape{H: 8, W: 8, C: 3}, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := nn.NewState(newRefDevice(), m, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Free()
+		if err := st.Configure(l); err != nil {
+			t.Fatal(err)
+		}
+		saved := save(t, st)
+		least := 4 * m.NumParams()
+		for _, v := range slices.Concat(saved.Weights, saved.Optimizer) {
+			least += 4 * int64(len(v.Data))
+		}
+		if n := m.SavedBytes(l); n < least || n > least*105/100 {
+			t.Errorf("%+v: %d bytes are planned, and it takes %d", l, n, least)
+		}
+	}
+}
+
 // TestSaved: a state takes over all of another one, through types and accumulation too.
 func TestSaved(t *testing.T) {
 	for _, c := range []struct {

@@ -32,7 +32,7 @@ func (p *Plans) hostDemand(k Knobs, d *demand) trace.HostMemory {
 		m.Pinned = m.Batches
 	}
 	if p.cfg.Saves && p.cfg.Model != nil {
-		m.Saved = p.cfg.Model.SavedBytes(k.Optimizer.Rule)
+		m.Saved = p.cfg.Model.SavedBytes(p.basisOf(k).Layout)
 	}
 	m.Device = d.Memory
 	return m
