@@ -121,7 +121,7 @@ func (e *Engine) apply(k Knobs) error {
 	}
 	from := e.applied.Knobs
 	if k.Schedule != e.applied.Schedule {
-		e.pace.from, e.pace.epoch = e.pace.updates, max(0, e.epoch)
+		e.pace.From, e.pace.Epoch = e.pace.Updates, max(0, e.epoch)
 	}
 	e.applied = k
 	e.closeSegment()

@@ -13,6 +13,7 @@ import (
 type Point struct {
 	Step   int             // steps so far, those before the run went on included
 	Micro  int             // of them, batches whose gradients wait for the optimizer
+	Pace   Pace            // where the schedule of the learning rate is
 	Loader loader.Position // behind what the steps were made of
 	State  *nn.Saved       // nil without a network
 }
@@ -28,7 +29,7 @@ type Keeping struct {
 // Point waits for the steps in flight and copies the run's state to the host. It belongs to
 // the step loop's goroutine, or to anyone once Run has returned.
 func (e *Engine) Point() (*Point, error) {
-	p := &Point{Step: int(e.step), Micro: e.micro}
+	p := &Point{Step: int(e.step), Micro: e.micro, Pace: e.pace.Pace}
 	err := e.finish()
 	if err != nil {
 		return nil, err
@@ -66,7 +67,9 @@ func (e *Engine) begin() error {
 	state, from := e.plans.State(), e.cfg.From
 	if from != nil {
 		e.step, e.micro = int32(from.Step), from.Micro
-		e.pace.updates = (from.Step - from.Micro) / e.applied.Accumulate
+		if e.pace.Pace = from.Pace; from.Pace.Updates == 0 { // a checkpoint that does not say
+			e.pace.Updates = (from.Step - from.Micro) / e.applied.Accumulate
+		}
 	}
 	e.kept = e.step
 	switch {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -23,7 +24,7 @@ func kept(t *testing.T, from *engine.Point, step, accumulate, workers, every int
 		t.Fatal(err)
 	}
 	k := engine.DefaultKnobs()
-	k.Loader.BatchSize, k.Loader.NumWorkers, k.Accumulate = 16, workers, accumulate
+	k.Loader.BatchSize, k.Loader.NumWorkers, k.Accumulate, k.Dropout = 16, workers, accumulate, 0.1
 	d := stripes{n: 72} // the last batch of an epoch has 8
 	m := cnn(t, d)
 	times := 0
@@ -81,6 +82,51 @@ func TestGoesOn(t *testing.T) {
 				t.Error("the state is another one in the end")
 			}
 		})
+	}
+}
+
+// TestScheduleGoesOn: a schedule that began while the run trained goes on from there, and the
+// updates of before count as they were made.
+func TestScheduleGoesOn(t *testing.T) {
+	d := stripes{n: 160}
+	m := cnn(t, d)
+	run := func(from *engine.Point, steps int, settings, change []trace.Knob) (*engine.Point, float64) {
+		t.Helper()
+		dev, err := cpu.Open(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := engine.DefaultKnobs()
+		k.Loader.BatchSize = 16
+		for _, s := range append([]trace.Knob{{Name: "optimizer", Value: "sgd,lr=0.5"}}, settings...) {
+			if err := k.Set(s.Name, s.Value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := newRig(t, dev, engine.Config{Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: transform.CIFARTrain(), Steps: steps, Knobs: k, From: from})
+		if change != nil {
+			if err := r.engine.Set(change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.engine.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		p, err := r.engine.Point()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rates := r.run(t, context.Background()).Gauges[trace.GaugeLearningRate]
+		return p, rates[len(rates)-1].V
+	}
+	p, _ := run(nil, 6, []trace.Knob{{Name: "gradient_accumulation", Value: "2"}}, nil)
+	cosine := []trace.Knob{{Name: "schedule", Value: "cosine,steps=8"}}
+	p, _ = run(p, 8, nil, cosine)
+	if want := (engine.Pace{Updates: 5, From: 3}); p.Pace != want {
+		t.Errorf("the pace is %+v, want %+v", p.Pace, want)
+	}
+	if _, rate := run(p, 10, cosine, nil); math.Abs(rate-0.25*(1+math.Cos(math.Pi*3/8))) > 1e-9 {
+		t.Errorf("the fourth update of the cosine has the rate %v", rate)
 	}
 }
 

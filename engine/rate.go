@@ -8,13 +8,18 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// pace is where the schedule of the learning rate is.
+// Pace is where the schedule of the learning rate is.
+type Pace struct {
+	Updates int   `json:"updates"`         // of the optimizer, those before the run went on included
+	From    int   `json:"from,omitempty"`  // the update at which the schedule began
+	Epoch   int32 `json:"epoch,omitempty"` // and the epoch
+}
+
+// pace is the engine's, and what it told of it.
 type pace struct {
-	updates int   // of the optimizer, those before the run went on included
-	from    int   // the update at which the schedule began
-	epoch   int32 // and the epoch
-	shown   float64
-	showAt  int64 // when to show another one, in ns
+	Pace
+	shown  float64
+	showAt int64 // when to show another one, in ns
 }
 
 // ratePeriod is how often a learning rate that changes with each step is told, in ns.
@@ -32,15 +37,12 @@ func (e *Engine) hyper(epoch int32) nn.Hyper {
 		h = e.cfg.Recipe.Hyper
 	}
 	return k.Schedule.At(nn.Progress{
-		Update: e.pace.updates - e.pace.from, Total: e.totalUpdates() - e.pace.from,
-		Epoch: int(epoch - e.pace.epoch), Cycles: k.Optimizer.Cycles(),
+		Update: e.pace.Updates - e.pace.From, Total: e.updatesUnder(k) - e.pace.From,
+		Epoch: int(epoch - e.pace.Epoch), Cycles: k.Optimizer.Cycles(),
 	}, h)
 }
 
-// totalUpdates is how many updates the run is to have under the knobs in force; 0 where
-// nothing ends it.
-func (e *Engine) totalUpdates() int { return e.updatesUnder(&e.applied) }
-
+// updatesUnder is how many updates the run is to have under knobs; 0 where nothing ends it.
 func (e *Engine) updatesUnder(k *Knobs) int {
 	steps := e.cfg.Steps
 	if e.cfg.Epochs > 0 {

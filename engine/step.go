@@ -75,7 +75,7 @@ func (e *Engine) enqueue(b *loader.Batch) error {
 	e.woken(trace.KindEnqueue, start, now-waited, b.Seq, b.Flags)
 	e.step++
 	if e.micro = (e.micro + 1) % e.applied.Accumulate; e.micro == 0 {
-		e.pace.updates++
+		e.pace.Updates++
 	}
 	e.transition.delivered()
 	return nil

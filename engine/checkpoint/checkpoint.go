@@ -56,16 +56,18 @@ type At struct {
 	Step       int             `json:"step"`
 	Micro      int             `json:"micro,omitempty"`
 	Accumulate int             `json:"accumulate,omitempty"`
+	Drawn      int             `json:"drawn,omitempty"`
+	Pace       engine.Pace     `json:"pace"`
 	Loader     loader.Position `json:"loader"`
 }
 
 // Write writes a checkpoint.
 func Write(path string, run Run, p *engine.Point) error {
 	run.Version = version
-	run.At = At{Step: p.Step, Micro: p.Micro, Loader: p.Loader}
+	run.At = At{Step: p.Step, Micro: p.Micro, Pace: p.Pace, Loader: p.Loader}
 	var tensors []safetensors.Tensor
 	if p.State != nil {
-		run.At.Accumulate = p.State.Accumulate
+		run.At.Accumulate, run.At.Drawn = p.State.Accumulate, p.State.Drawn
 		tensors = weights(p)
 		for _, t := range p.State.Optimizer {
 			tensors = append(tensors, safetensors.Tensor{Name: optimizer + t.Name, Shape: t.Shape, Data: t.Data})
@@ -109,7 +111,7 @@ func Read(path string) (*Run, *engine.Point, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &engine.Point{Step: run.At.Step, Micro: run.At.Micro, Loader: run.At.Loader}
+	p := &engine.Point{Step: run.At.Step, Micro: run.At.Micro, Pace: run.At.Pace, Loader: run.At.Loader}
 	for _, name := range f.Names() {
 		if strings.HasSuffix(name, counted) {
 			continue
@@ -119,7 +121,7 @@ func Read(path string) (*Run, *engine.Point, error) {
 			return nil, nil, err
 		}
 		if p.State == nil {
-			p.State = &nn.Saved{Accumulate: run.At.Accumulate}
+			p.State = &nn.Saved{Accumulate: run.At.Accumulate, Drawn: run.At.Drawn}
 		}
 		shape, _ := f.Shape(name)
 		t := nn.Tensor{Name: name, Shape: ints(shape), Data: v}

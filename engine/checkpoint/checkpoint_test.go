@@ -26,7 +26,7 @@ func model(t *testing.T, name string, classes int) *nn.Model {
 
 // point is a run of a model with made-up numbers.
 func point(m *nn.Model) *engine.Point {
-	p := &engine.Point{Step: 12, Micro: 1, Loader: loader.Position{Samples: 50, Epoch: 2, Place: 20, Again: []loader.At{{From: 4, To: 8}}, Shuffle: true}, State: &nn.Saved{Accumulate: 2}}
+	p := &engine.Point{Step: 12, Micro: 1, Pace: engine.Pace{Updates: 6, From: 3, Epoch: 1}, Loader: loader.Position{Samples: 50, Epoch: 2, Place: 20, Again: []loader.At{{From: 4, To: 8}}, Shuffle: true}, State: &nn.Saved{Accumulate: 2, Drawn: 9}}
 	for i, w := range slices.Concat(m.Params(), m.Stats()) {
 		v := make([]float32, w.Len())
 		for j := range v {

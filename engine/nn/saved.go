@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"dev.gpustall/engine/device"
@@ -25,6 +26,7 @@ type Saved struct {
 	// number of updates, of an optimizer that counts them.
 	Optimizer  []Tensor
 	Accumulate int // batches a step
+	Drawn      int // batches that dropout was drawn for
 }
 
 // kept is what the optimizer keeps beside each parameter, by PyTorch's names.
@@ -102,6 +104,11 @@ func (s *State) Save(sum bool) (*Saved, error) {
 			out.Optimizer = append(out.Optimizer, Tensor{name, []int{1}, []float32{s.count[i]}})
 		}
 	}
+	noise := make([]float32, kernels.NoiseLen) // its bits
+	if err := s.out(noise, s.noise); err != nil {
+		return nil, err
+	}
+	out.Drawn = int(math.Float32bits(noise[kernels.NoiseStep]))
 	scale, err := s.scale()
 	if err != nil || scale == nil {
 		return out, err
@@ -174,9 +181,9 @@ func indexOf(params []Param) map[string]int {
 	return at
 }
 
-// Restore takes over all of a state of the same model. It tells whether gradients were
-// accumulated in it, which only a state that accumulates as many batches can go on with:
-// they are not taken over by another one.
+// Restore takes over all of a state of the same model, but for the seed of dropout.
+// Gradients that were accumulated in it are taken over by a state that accumulates as many
+// batches, and by no other.
 func (s *State) Restore(from *Saved) error {
 	if err := s.Load(from.Weights); err != nil {
 		return err
@@ -195,6 +202,9 @@ func (s *State) Restore(from *Saved) error {
 		}
 	}
 	if err := s.restoreCount(saved); err != nil {
+		return err
+	}
+	if err := s.in(s.noise.Slice(4*kernels.NoiseStep, 4), []float32{math.Float32frombits(uint32(from.Drawn))}); err != nil {
 		return err
 	}
 	return s.restoreScale(saved)
