@@ -286,3 +286,48 @@ func TestCache(t *testing.T) {
 		t.Errorf("trouble %q", f.Trouble())
 	}
 }
+
+// TestCommit: an object whose parts could not be put together is an error, also where an older
+// one of its size is there; one whose answer was lost is not.
+func TestCommit(t *testing.T) {
+	s := sourcetest.NewS3(t)
+	f := files(t, source.Options{})
+	p := "s3://" + sourcetest.Bucket + "/x"
+	older, newer := noise(9<<20), bytes.Repeat([]byte{7}, 9<<20)
+	if err := f.WriteAll(t.Context(), p, older); err != nil {
+		t.Fatal(err)
+	}
+	committing := func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") }
+	lost := 0
+	for _, c := range []struct {
+		name  string
+		fault func(r *http.Request) sourcetest.Fault
+		want  []byte
+		fails bool
+	}{
+		{"refused", func(r *http.Request) sourcetest.Fault {
+			if committing(r) {
+				return sourcetest.Busy
+			}
+			return sourcetest.None
+		}, older, true},
+		{"answer lost", func(r *http.Request) sourcetest.Fault {
+			if committing(r) {
+				if lost++; lost == 1 {
+					return sourcetest.Truncated
+				}
+			}
+			return sourcetest.None
+		}, newer, false},
+	} {
+		s.Inject(func(_ int, r *http.Request) (sourcetest.Fault, time.Duration) { return c.fault(r), 0 })
+		err := f.WriteAll(t.Context(), p, newer)
+		s.Inject(nil)
+		if got, rerr := f.ReadAll(t.Context(), p, 1<<30); (err != nil) != c.fails || rerr != nil || !bytes.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v, the right bytes: %t", c.name, err, rerr, bytes.Equal(got, c.want))
+		}
+	}
+	if lost != 2 {
+		t.Errorf("%d times it was put together", lost)
+	}
+}

@@ -14,7 +14,7 @@ import (
 )
 
 // Writer writes a file or an object that is there as a whole from Commit on, and not at all
-// before. One of Commit and Abort is called, once.
+// before. One of Commit and Abort is called, once; Abort once more does no harm.
 type Writer interface {
 	io.Writer
 	Commit() error
@@ -187,9 +187,12 @@ func (w *upload) commit() error {
 		return context.Cause(w.ctx)
 	}
 	err := w.b.once(w.ctx, "write", w.at, func(ctx context.Context) error { return w.b.commit(ctx, w.at.key, w.id, w.tags) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err // what is there by that name is an older object
+	}
 	e, stat := w.b.stat(w.ctx, w.at)
 	switch {
-	case stat == nil && e.Size == w.size: // also where the answer to commit was lost
+	case stat == nil && e.Size == w.size: // no upload of that name any more: it was put together, and the answer was lost
 		return nil
 	case err == nil && stat == nil:
 		return fault.New("write", w.at.String(), fmt.Sprintf("the store has %d of %d bytes", e.Size, w.size), "run it again")
@@ -197,7 +200,8 @@ func (w *upload) commit() error {
 	return errors.Join(err, stat)
 }
 
-// Abort gives up what was uploaded, even where the context has ended.
+// Abort gives up what was uploaded, even where the context has ended. A second one does
+// nothing.
 func (w *upload) Abort() {
 	w.cancel(context.Canceled)
 	w.wg.Wait()
@@ -207,4 +211,5 @@ func (w *upload) Abort() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.b.files.options.Retry.silence())
 	defer cancel()
 	_ = w.b.abort(ctx, w.at.key, w.id) // stores forget parts that are never put together
+	w.id = ""
 }
