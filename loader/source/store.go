@@ -41,8 +41,18 @@ type bucket struct {
 
 // once is retry for a request whose answer is short.
 func (b *bucket) once(ctx context.Context, op string, a address, request func(ctx context.Context) error) error {
+	return b.send(ctx, op, a, 0, request)
+}
+
+// slowest is how many bytes a second a network takes at the least: an upload of parts has
+// partsAtOnce of them under way, so this is 2 Mbit/s.
+const slowest = 64 << 10
+
+// send is once for a request with a body of so many bytes.
+func (b *bucket) send(ctx context.Context, op string, a address, body int64, request func(ctx context.Context) error) error {
 	return b.retry(ctx, op, a, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeoutCause(ctx, 2*b.files.options.Retry.silence(), errSilent)
+		limit := 2*b.files.options.Retry.silence() + time.Duration(body/slowest)*time.Second
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, errSilent)
 		defer cancel()
 		err := request(ctx)
 		if err != nil && errors.Is(context.Cause(ctx), errSilent) {

@@ -144,7 +144,7 @@ func (w *upload) send() error {
 				w.cancel(fmt.Errorf("upload: panic: %v", p))
 			}
 		}()
-		err := w.b.once(w.ctx, "write", w.at, func(ctx context.Context) error {
+		err := w.b.send(w.ctx, "write", w.at, int64(len(part)), func(ctx context.Context) error {
 			tag, err := w.b.part(ctx, w.at.key, w.id, n, part)
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -173,7 +173,7 @@ func (w *upload) Commit() error {
 
 func (w *upload) commit() error {
 	if w.id == "" {
-		err := w.b.once(w.ctx, "write", w.at, func(ctx context.Context) error { return w.b.put(ctx, w.at.key, w.buf.Bytes()) })
+		err := w.b.send(w.ctx, "write", w.at, w.size, func(ctx context.Context) error { return w.b.put(ctx, w.at.key, w.buf.Bytes()) })
 		if err == nil {
 			w.b.files.counts.written.Add(w.size)
 		}
