@@ -3,6 +3,7 @@
 package download
 
 import (
+	"cmp"
 	"context"
 	"crypto/md5" //nolint:gosec // the checksum that the data's authors publish
 	"crypto/sha256"
@@ -12,6 +13,7 @@ import (
 	"hash"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -68,7 +70,7 @@ func File(ctx context.Context, url, path string, o Options) error {
 		}
 		if left--; errors.As(err, &final) || left == 0 {
 			why := fault.Explain(err)
-			return fault.New("download", url, why.Reason, or(why.Mend, mendServer)).Because(err)
+			return fault.New("download", url, why.Reason, cmp.Or(why.Mend, mendServer)).Because(err)
 		}
 		if o.Retry != nil {
 			o.Retry(err)
@@ -97,13 +99,6 @@ func File(ctx context.Context, url, path string, o Options) error {
 	return nil
 }
 
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
 func size(path string) int64 {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -119,13 +114,14 @@ func forget(path string) {
 }
 
 // attempt goes on with the part there is.
-func attempt(ctx context.Context, url, path string, o *Options) error {
+func attempt(ctx context.Context, from, path string, o *Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
 		return errFinal{fault.Reason("it is no address", "write it as https://host/file")}
 	}
+	req.Header.Set("Accept-Encoding", "identity") // the bytes as they are stored: those of the checksum
 	have := size(path + partial)
 	tag, _ := os.ReadFile(path + tagged)
 	if have > 0 && len(tag) == 0 { // of what version it is nobody knows
@@ -140,23 +136,26 @@ func attempt(ctx context.Context, url, path string, o *Options) error {
 	defer stuck.Stop()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // without the address, which the error names already
 		}
-		return fmt.Errorf("the server cannot be reached: %w", unwrap(err))
+		return fmt.Errorf("the server cannot be reached: %w", ended(ctx, err))
 	}
 	defer resp.Body.Close()
 	total := int64(0)
 	switch {
 	case resp.StatusCode == http.StatusPartialContent:
-		var from int64
-		if from, total = contentRange(resp.Header.Get("Content-Range")); from != have {
+		var first int64
+		if first, total = contentRange(resp.Header.Get("Content-Range")); first != have {
 			forget(path)
-			return fmt.Errorf("the server sent bytes from %d on where %d were asked for", from, have)
+			return fmt.Errorf("the server sent bytes from %d on where %d were asked for", first, have)
 		}
 	case resp.StatusCode == http.StatusOK:
 		have, total = 0, max(resp.ContentLength, 0)
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+		if _, total = contentRange(resp.Header.Get("Content-Range")); total == have {
+			return nil // the call before came as far as that
+		}
 		forget(path)
 		return errors.New("the server has less than was fetched before")
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
@@ -166,18 +165,13 @@ func attempt(ctx context.Context, url, path string, o *Options) error {
 	default:
 		return errFinal{fault.Reason("the server answers "+resp.Status, mendServer)}
 	}
-	return receive(resp, path, have, total, o, stuck)
+	return ended(ctx, receive(resp, path, have, total, o, stuck))
 }
 
-// unwrap is what went wrong without the address, which the error names already.
-func unwrap(err error) error {
-	var u interface {
-		error
-		Unwrap() error
-		Timeout() bool
-	}
-	if errors.As(err, &u) && u.Unwrap() != nil {
-		return u.Unwrap()
+// ended is err, or what ended the context.
+func ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
 	}
 	return err
 }
@@ -230,11 +224,11 @@ func contentRange(text string) (from, total int64) {
 	text = strings.TrimPrefix(text, "bytes ")
 	span, all, _ := strings.Cut(text, "/")
 	first, _, _ := strings.Cut(span, "-")
+	total, _ = strconv.ParseInt(all, 10, 64) // "*" is 0
 	from, err := strconv.ParseInt(first, 10, 64)
 	if err != nil {
-		return -1, 0
+		from = -1 // of a part that there is not, "*"
 	}
-	total, _ = strconv.ParseInt(all, 10, 64) // "*" is 0
 	return from, total
 }
 

@@ -133,6 +133,35 @@ func TestFileOfAnotherVersion(t *testing.T) {
 	}
 }
 
+// TestFileThatIsWhole: where all of it is there already, and only the name is missing, nothing
+// comes again.
+func TestFileThatIsWhole(t *testing.T) {
+	content := bytes.Repeat([]byte("all"), 50_000)
+	path := filepath.Join(t.TempDir(), "file")
+	s := serve(t, content, nil)
+	if err := errors.Join(os.WriteFile(path+partial, content, 0o600), os.WriteFile(path+tagged, []byte(s.tag), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := File(t.Context(), s.URL, path, Options{Sum: sumOf(content)}); err != nil || s.n != 1 || s.sent.Load() > 100 {
+		t.Errorf("%v, asked %d times, %d bytes came", err, s.n, s.sent.Load())
+	}
+}
+
+// TestFileAsStored: a server that says of a tar.gz that gzip is its encoding sends it as it is.
+func TestFileAsStored(t *testing.T) {
+	content, err := os.ReadFile(packed(t, "data/a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, content, func(_ int, w http.ResponseWriter) (bool, int) {
+		w.Header().Set("Content-Encoding", "gzip")
+		return false, -1
+	})
+	if err := File(t.Context(), s.URL, filepath.Join(t.TempDir(), "file"), Options{Sum: sumOf(content)}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFileRefused: what cannot be had says why, and leaves nothing with the file's name.
 func TestFileRefused(t *testing.T) {
 	dir := t.TempDir()
