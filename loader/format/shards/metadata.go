@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -96,12 +97,24 @@ func sizeOf(b []byte) sized {
 	return sized{w, h}
 }
 
+// sizeOfFile reads no more of a file than it needs to: its size is at its beginning, unless a
+// preview lies before it.
 func sizeOfFile(path string) sized {
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return sized{}
 	}
-	return sizeOf(b)
+	defer f.Close()
+	b := make([]byte, 64<<10)
+	n, err := io.ReadFull(f, b)
+	if s := sizeOf(b[:n]); err != nil || s != (sized{}) {
+		return s
+	}
+	rest, err := io.ReadAll(f)
+	if err != nil {
+		return sized{}
+	}
+	return sizeOf(append(b, rest...))
 }
 
 // metadata is the table as it is read, and the rows of each shard.

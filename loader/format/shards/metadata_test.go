@@ -1,7 +1,10 @@
 package shards
 
 import (
+	"bytes"
 	"context"
+	"image"
+	"image/jpeg"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -113,5 +116,31 @@ func TestMetadata(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), dir, Options{Where: "label = 1"}); err == nil || !strings.Contains(err.Error(), "there is no metadata.parquet beside its shards") {
 		t.Error(err)
+	}
+}
+
+// TestSizeOfFile: the size of an image is found behind much that lies before it, too, and that
+// of something else is not known.
+func TestSizeOfFile(t *testing.T) {
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 40, 30)), nil); err != nil {
+		t.Fatal(err)
+	}
+	small := b.Bytes()
+	preview := append([]byte{0xff, 0xe1, 0xff, 0xff}, make([]byte, 0xfffd)...) // a segment of 65,535 bytes
+	for name, c := range map[string]struct {
+		content []byte
+		want    sized
+	}{
+		"small": {small, sized{40, 30}}, "behind a preview": {slices.Concat(small[:2], preview, preview, small[2:]), sized{40, 30}},
+		"text": {[]byte("hello"), sized{}}, "nothing": {nil, sized{}},
+	} {
+		path := filepath.Join(t.TempDir(), "x.jpg")
+		if err := os.WriteFile(path, c.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := sizeOfFile(path); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
