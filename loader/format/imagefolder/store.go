@@ -19,26 +19,31 @@ func (d *Dataset) listStore(ctx context.Context, root string) (classes []string,
 	}
 	// torchvision's order: the folders by path, in each the files by name.
 	slices.SortStableFunc(all, func(a, b source.Entry) int {
-		x, y := path.Dir(a.Name), path.Dir(b.Name)
-		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(folderOf(a.Name), folderOf(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	for i := range all {
-		if class, _, ok := strings.Cut(all[i].Name, "/"); ok && !slices.Contains(classes, class) {
+		class, _, ok := strings.Cut(all[i].Name, "/")
+		if n := len(classes); ok && (n == 0 || classes[n-1] != class) {
 			classes = append(classes, class)
 		}
 	}
 	slices.Sort(classes)
-	for _, d.arrays = range []bool{false, true} {
-		if err = d.take(root, classes, all); err == nil {
-			return classes, nil
-		}
+	classes = slices.Compact(classes)
+	if err = d.take(root, classes, all); err == nil {
+		return classes, nil
+	}
+	d.arrays = true
+	if d.take(root, classes, all) == nil {
+		return classes, nil
 	}
 	if len(classes) == 0 {
 		return nil, fault.New("open data", root, ErrNotFolder.Error(), mendClasses).Because(ErrNotFolder)
 	}
-	d.arrays = false
-	return nil, d.take(root, classes, all)
+	return nil, err
 }
+
+// folderOf is what lies before the last slash of a name.
+func folderOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
 
 // take makes samples of the objects of a kind; each class has one at the least. Arrays need
 // no classes.
