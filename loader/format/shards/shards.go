@@ -99,7 +99,7 @@ func OpenTest(ctx context.Context, path string, o Options) (*Dataset, error) {
 const mendPath = "give a folder of " + Ext + " files, or one such file"
 
 func open(ctx context.Context, path string, o Options, splits ...string) (*Dataset, error) {
-	root, found, err := list(ctx, o.Files, path, splits)
+	root, found, whole, err := list(ctx, o.Files, path, splits)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,6 @@ func open(ctx context.Context, path string, o Options, splits ...string) (*Datas
 	if err != nil {
 		return nil, err
 	}
-	whole := o.Files.IsDir(ctx, path) // and not one shard of it
 	if whole {
 		if len(m.Shards) == 0 {
 			if err := unfinished(ctx, o.Files, root); err != nil {
@@ -166,19 +165,20 @@ func named(path, where string) string {
 	return source.Name(path) + " where " + where
 }
 
-// list finds the folder of a split and its shards, by name.
-func list(ctx context.Context, f *source.Files, path string, splits []string) (root string, found []source.Entry, err error) {
+// list finds the folder of a split and its shards, by name: the whole of them, or the one that
+// path names.
+func list(ctx context.Context, f *source.Files, path string, splits []string) (root string, found []source.Entry, whole bool, err error) {
 	st, err := f.Stat(ctx, path)
 	if err != nil {
-		return "", nil, fault.File(err, "open data", path, mendPath)
+		return "", nil, false, fault.File(err, "open data", path, mendPath)
 	}
 	not := fault.New("open data", path, ErrNotShards.Error(), mendPath).Because(ErrNotShards)
 	if !st.Dir {
 		if !isShard(path) || splits[0] != "train" {
-			return "", nil, not
+			return "", nil, false, not
 		}
 		root, st.Name = source.Split(path)
-		return root, []source.Entry{st}, nil
+		return root, []source.Entry{st}, false, nil
 	}
 	root = path
 	for _, s := range splits {
@@ -188,11 +188,11 @@ func list(ctx context.Context, f *source.Files, path string, splits []string) (r
 		}
 	}
 	if root == path && splits[0] != "train" {
-		return "", nil, not
+		return "", nil, false, not
 	}
 	entries, err := f.List(ctx, root) // sorted
 	if err != nil {
-		return "", nil, fault.File(err, "open data", root, mendPath)
+		return "", nil, false, fault.File(err, "open data", root, mendPath)
 	}
 	for _, e := range entries {
 		if isShard(e.Name) && e.Name[0] != '.' && !e.Dir {
@@ -201,20 +201,20 @@ func list(ctx context.Context, f *source.Files, path string, splits []string) (r
 	}
 	if len(found) == 0 {
 		if err := unfinished(ctx, f, root); err != nil {
-			return "", nil, err
+			return "", nil, false, err
 		}
-		return "", nil, not
+		return "", nil, false, not
 	}
 	if byClass(ctx, f, root, entries) {
-		return "", nil, not
+		return "", nil, false, not
 	}
 	first := found[0].Name
 	for _, e := range found {
 		if compressed(e.Name) != compressed(first) {
-			return "", nil, fault.New("open data", root, fmt.Sprintf("%s is compressed and %s is not, or the other way round", fault.Path(e.Name), fault.Path(first)), "give each kind a folder of its own")
+			return "", nil, false, fault.New("open data", root, fmt.Sprintf("%s is compressed and %s is not, or the other way round", fault.Path(e.Name), fault.Path(first)), "give each kind a folder of its own")
 		}
 	}
-	return root, found, nil
+	return root, found, true, nil
 }
 
 // byClass reports whether a folder holds folders of samples: an image folder in which the
