@@ -82,9 +82,7 @@ func parse(s string) (a address, err error) {
 	case a.bucket == "" || strings.Contains(a.bucket, ":"):
 		return refuse("it names no bucket", mendAddress)
 	}
-	if a.key = strings.Trim(path.Clean("/"+a.key), "/"); strings.HasPrefix(a.key, "../") {
-		return refuse("it leads out of the bucket", mendAddress)
-	}
+	a.key = strings.Trim(path.Clean("/"+a.key), "/")
 	return a, nil
 }
 

@@ -71,9 +71,6 @@ func (a *ahead) Read(p []byte) (int, error) {
 	}
 	for len(a.queue) > 0 && a.queue[0].end() <= a.off {
 		a.queue = a.queue[1:]
-		if len(a.queue) == 0 && !a.jumped {
-			break
-		}
 	}
 	next, depth := a.off/Block*Block, a.depth
 	if n := len(a.queue); n > 0 {

@@ -75,7 +75,7 @@ func NewCache(dir string, most int64) (*Cache, error) {
 			before = append(before, old{kept{e.Name(), st.Size()}, st.ModTime().UnixNano()})
 		}
 	}
-	slices.SortFunc(before, func(a, b old) int { return int(max(-1, min(1, a.used-b.used))) })
+	slices.SortFunc(before, func(a, b old) int { return cmp.Compare(a.used, b.used) })
 	for i := range before {
 		c.add(before[i].kept)
 	}

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 )
 
-func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
 func entryOf(st fs.FileInfo) Entry {
 	return Entry{Name: st.Name(), Dir: st.IsDir(), Size: st.Size(), Changed: st.ModTime()}
 }

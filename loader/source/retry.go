@@ -30,7 +30,7 @@ func (r Retry) attempts() int {
 	if r.Attempts > 0 {
 		return r.Attempts
 	}
-	return 10 // with the pauses, 13 to 26 s without a store: a restart or a failover
+	return 10 // with the pauses, 11 to 21 s without a store: a restart or a failover
 }
 
 // pause is how long to wait after so many attempts: half of it by chance, so that workers

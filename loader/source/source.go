@@ -11,7 +11,6 @@ import (
 	"context"
 	"hash/fnv"
 	"io"
-
 	"os"
 	"path"
 	"sync"
@@ -238,10 +237,6 @@ func (f *Files) ReadAll(ctx context.Context, p string, most int64) ([]byte, erro
 	}
 	return b[:n], err
 }
-
-// Exists reports whether an error of Stat or Open is another one than that there is no such
-// file, or none.
-func Exists(err error) bool { return err == nil || !isNotExist(err) }
 
 // Trouble says what no longer works and ends nothing: the cache. Empty where there is none.
 func (f *Files) Trouble() string {
