@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"dev.gpustall/engine/fault"
 )
@@ -128,15 +129,18 @@ func (c *Cache) get(name string, b []byte) bool {
 	if e == nil {
 		return false
 	}
-	read, err := os.ReadFile(filepath.Join(c.dir, name))
+	path := filepath.Join(c.dir, name)
+	read, err := os.ReadFile(path)
 	if err == nil && len(read) == len(b)+cacheExtra && binary.LittleEndian.Uint32(read[len(b):]) == crc32.Checksum(read[:len(b)], castagnoli) {
 		copy(b, read)
+		now := time.Now()
+		_ = os.Chtimes(path, now, now) // for the next run, which goes by it
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.files[name] == e {
-		_ = os.Remove(filepath.Join(c.dir, name)) // damaged, or gone
+		_ = os.Remove(path) // damaged, or gone
 		c.drop(e)
 	}
 	return false
