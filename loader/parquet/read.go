@@ -59,7 +59,7 @@ func Unmarshal(b []byte) (*Table, error) {
 			if i >= len(columns) || columns[i] == nil {
 				continue
 			}
-			if err := columns[i].chunk(b, meta); err != nil {
+			if err := columns[i].chunk(b, meta, t.Rows); err != nil {
 				return nil, fmt.Errorf("column %s: %w", columns[i].Name, err)
 			}
 		}
@@ -128,8 +128,8 @@ func flat(schema []any) (out []*column) {
 	return out
 }
 
-// chunk reads the pages of a column of a group of rows.
-func (c *column) chunk(b []byte, meta fields) error {
+// chunk reads the pages of a column of a group of rows, of a table of so many in all.
+func (c *column) chunk(b []byte, meta fields, rows int) error {
 	at := meta.num(9)
 	if d := meta.num(11); d > 0 && d < at {
 		at = d
@@ -149,7 +149,7 @@ func (c *column) chunk(b []byte, meta fields) error {
 			return errDamaged
 		}
 		at = int64(len(b)) - int64(len(r.b)) + size
-		n, err := c.page(head, r.b[:size], int(whole), meta.num(4))
+		n, err := c.page(head, r.b[:size], int(whole), meta.num(4), rows-c.Len())
 		if err != nil {
 			return err
 		}
@@ -160,8 +160,8 @@ func (c *column) chunk(b []byte, meta fields) error {
 	return nil
 }
 
-// page reads a page and tells how many rows it has.
-func (c *column) page(head fields, b []byte, whole int, codec int64) (int64, error) {
+// page reads a page and tells how many rows it has: as many as are to come at the most.
+func (c *column) page(head fields, b []byte, whole int, codec int64, toCome int) (int64, error) {
 	var levels []byte
 	var n, encoding int64
 	var err error
@@ -204,7 +204,7 @@ func (c *column) page(head fields, b []byte, whole int, codec int64) (int64, err
 	default:
 		return 0, nil // an index
 	}
-	if n < 0 || n > maxRows {
+	if n < 0 || n > int64(toCome) {
 		return 0, errDamaged
 	}
 	return n, c.rows(levels, b, int(n), encoding)
