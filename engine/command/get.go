@@ -60,7 +60,7 @@ broke off.`,
 			if err := os.MkdirAll(args[1], 0o755); err != nil {
 				return fault.File(err, "get data into", args[1], "choose a folder that can be written to")
 			}
-			name := path.Base(strings.TrimRight(originals[args[0]].url, "/"))
+			name := path.Base(originals[args[0]].url)
 			archive := filepath.Join(args[1], name)
 			progress := progressTo(os.Stderr)
 			err := error(nil)

@@ -1,6 +1,9 @@
 package cifar
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // version is one published form of the data.
 type version struct {
@@ -27,14 +30,7 @@ func (v *version) record() int { return v.labels + Pixels }
 func (v *version) files() []string { return append(append([]string(nil), v.train...), v.test...) }
 
 // has reports whether a file is one of the samples'.
-func (v *version) has(name string) bool {
-	for _, f := range v.files() {
-		if f == name {
-			return true
-		}
-	}
-	return false
-}
+func (v *version) has(name string) bool { return slices.Contains(v.files(), name) }
 
 // Format100 is how the formats of CIFAR-100 begin.
 const Format100 = "cifar100"
