@@ -5,8 +5,9 @@
 
 writes the 1,797 digits (8x8, enlarged to 32x32 in three channels, without loss) as an image
 folder, every fourth for testing, and trains the small CNN on it with Adam: gpustall, and the
-same model in PyTorch on the same files with the same settings. Orders and first weights are
-drawn by each as it does, so what is compared are means over seeds.
+same model in PyTorch on the same files with the same settings. A seed's first weights are the
+same for both (PyTorch's defaults, handed over as safetensors); orders are drawn by each as it
+does, so what is compared are means over seeds.
 """
 import argparse
 import json
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections import OrderedDict
 
 LR, BATCH, SIDE = 1e-3, 32, 32
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -33,8 +35,10 @@ def make(root):
         Image.fromarray(grey).convert("RGB").save(os.path.join(folder, f"{i:04}.png"))
 
 
-def theirs(root, seed, epochs):
+def theirs(root, seed, epochs, first):
+    """The test split's top-1 in % after each epoch; the first weights are left in a file."""
     import torch
+    from safetensors.torch import save_file
     from torch import nn
     from torch.utils.data import DataLoader
     from torchvision import datasets, transforms
@@ -46,15 +50,15 @@ def theirs(root, seed, epochs):
         data = [x for x in datasets.ImageFolder(os.path.join(root, split), steps)]
         return [(x, y) for x, y in data]
 
-    layers = []
-    for i, o, pool in ((3, 32, True), (32, 64, True), (64, 128, False)):
-        c = nn.Conv2d(i, o, 3, 1, 1)
-        nn.init.kaiming_normal_(c.weight, mode="fan_out", nonlinearity="relu")
-        nn.init.zeros_(c.bias)
-        layers += [c, nn.ReLU()] + ([nn.MaxPool2d(2)] if pool else [])
-    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
+    model = nn.Sequential(OrderedDict(
+        conv1=nn.Conv2d(3, 32, 3, 1, 1), relu1=nn.ReLU(), pool1=nn.MaxPool2d(2),
+        conv2=nn.Conv2d(32, 64, 3, 1, 1), relu2=nn.ReLU(), pool2=nn.MaxPool2d(2),
+        conv3=nn.Conv2d(64, 128, 3, 1, 1), relu3=nn.ReLU(),
+        avgpool=nn.AdaptiveAvgPool2d(1), flat=nn.Flatten(), fc=nn.Linear(128, 10)))
+    save_file(model.state_dict(), first)
     optimizer = torch.optim.Adam(model.parameters(), lr=LR)
     train, test = load("train"), load("test")
+    curve = []
     for _ in range(epochs):
         model.train()
         for x, y in DataLoader(train, batch_size=BATCH, shuffle=True):
@@ -62,20 +66,21 @@ def theirs(root, seed, epochs):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    model.eval()
-    with torch.no_grad():
-        right = sum((model(x).argmax(1) == y).sum().item() for x, y in DataLoader(test, batch_size=256))
-    return right / len(test)
+        model.eval()
+        with torch.no_grad():
+            right = sum((model(x).argmax(1) == y).sum().item() for x, y in DataLoader(test, batch_size=256))
+        curve.append(100 * right / len(test))
+    return curve
 
 
-def ours(gpustall, root, seed, epochs, scratch):
+def ours(gpustall, root, seed, epochs, first, scratch):
     out = subprocess.run(
         [gpustall, "run", "--json", "--device", "cpu", "--model", "cnn", "--data", root, "--batch-size", str(BATCH),
-         "--transform", f"resize({SIDE})|centercrop({SIDE})|normalize", "--epochs", str(epochs), "--seed", str(seed),
+         "--transform", f"resize({SIDE})|centercrop({SIDE})|normalize", "--epochs", str(epochs), "--seed", str(seed), "--init", first,
          "--optimizer", f"adam,lr={LR}", "--schedule", "constant", "--session", os.path.join(scratch, f"{seed}.gpustall")],
         check=True, stdout=subprocess.PIPE, text=True).stdout
     summary = json.loads(out.strip().splitlines()[-1])
-    return summary["epoch_times"][-1]["test_top1"]
+    return [100 * e["test_top1"] for e in summary["epoch_times"]]
 
 
 def main():
@@ -85,6 +90,7 @@ def main():
     p.add_argument("--epochs", type=int, default=10)
     a = p.parse_args()
     try:
+        import safetensors
         import sklearn
         import torch
         import torchvision
@@ -96,12 +102,17 @@ def main():
         make(root)
         rows = {"gpustall": [], "PyTorch": []}
         for seed in range(1, a.seeds + 1):
-            rows["gpustall"].append(100 * ours(a.gpustall, root, seed, a.epochs, scratch))
-            rows["PyTorch"].append(100 * theirs(root, seed, a.epochs))
+            first = os.path.join(scratch, f"{seed}.safetensors")
+            rows["PyTorch"].append(theirs(root, seed, a.epochs, first))
+            rows["gpustall"].append(ours(a.gpustall, root, seed, a.epochs, first, scratch))
         print(f"digits of scikit-learn {sklearn.__version__}, small CNN, Adam {LR}, batch {BATCH}, {a.epochs} epochs; torch {torch.__version__}")
-        for name, v in rows.items():
-            print(f"  {name:9} test top-1 {statistics.mean(v):6.2f} %   ({', '.join(f'{x:.2f}' for x in v)})")
-        if abs(statistics.mean(rows["gpustall"]) - statistics.mean(rows["PyTorch"])) > 1:
+        print(f"test top-1 in %, mean over {a.seeds} seeds; in brackets each seed after the last epoch")
+        print("  epoch     " + "".join(f"{e + 1:7}" for e in range(a.epochs)))
+        mean = {}
+        for name, curves in rows.items():
+            mean[name] = [statistics.mean(at) for at in zip(*curves)]
+            print(f"  {name:9} " + "".join(f"{x:7.2f}" for x in mean[name]) + f"   ({', '.join(f'{c[-1]:.2f}' for c in curves)})")
+        if abs(mean["gpustall"][-1] - mean["PyTorch"][-1]) > 1:
             sys.exit("they differ by more than a point")
 
 

@@ -173,15 +173,23 @@ func (e *Engine) prepare() (err error) {
 
 // plans is what plans are made of.
 func (c *Config) plans() plan.Config {
-	mean, std := c.Transform.Normalisation()
-	var steps []loader.DeviceStep
-	if s, ok := c.Transform.(loader.Stager); ok {
-		steps = s.DeviceSteps()
-	}
-	return plan.Config{
+	p := plan.Config{
 		Task: c.Task, Device: c.Device, Recorder: c.Recorder,
-		Dataset: loader.InfoOf(c.Dataset, c.Transform), Hold: Hold, Saves: c.Keeping.Every > 0, Mean: mean, Std: std, Steps: steps,
+		Split: splitOf(c.Dataset, c.Transform), Hold: Hold, Saves: c.Keeping.Every > 0,
 	}
+	if c.evaluates() {
+		p.Test = splitOf(c.Test.Dataset, c.Test.Transform)
+	}
+	return p
+}
+
+func splitOf(d loader.Dataset, t loader.Transform) plan.Split {
+	s := plan.Split{Dataset: loader.InfoOf(d, t)}
+	s.Mean, s.Std = t.Normalisation()
+	if of, ok := t.(loader.Stager); ok {
+		s.Steps = of.DeviceSteps()
+	}
+	return s
 }
 
 // LargestBatch is the largest batch_size that fits into memory with the other knobs, at

@@ -45,8 +45,10 @@ func (e *Engine) whyNoTest() string {
 	return ErrNoTest.Error()
 }
 
-func (e *Engine) evaluates() bool {
-	return e.cfg.Test.Dataset != nil && e.cfg.Model != nil && e.info.Computes
+func (e *Engine) evaluates() bool { return e.cfg.evaluates() }
+
+func (c *Config) evaluates() bool {
+	return c.Test.Dataset != nil && c.Model != nil && c.Device.Info().Computes
 }
 
 // evaluateDue evaluates when it was asked for or an epoch has ended. The time that it takes
@@ -83,14 +85,10 @@ func (e *Engine) evaluateDue(ctx context.Context) error {
 // evaluate sums the loss and counts the hits over the test split. It has a loader of its own
 // that records nothing: its work is none of the training's.
 func (e *Engine) evaluate(ctx context.Context) (loss float64, hits, samples int64, err error) {
-	k := e.applied.Loader
-	k.Shuffle, k.DropLast, k.InOrder, k.PersistentWorkers, k.PinMemory = false, false, true, false, false
-	k.PrefetchFactor = min(k.PrefetchFactor, 2)
-	k.BatchSize = min(k.BatchSize, e.cfg.Test.Dataset.Info().Samples)
-	k.Inject = loader.Knobs{}.Inject
 	l, err := loader.New(loader.Options{
 		Dataset: e.cfg.Test.Dataset, Transform: e.cfg.Test.Transform, Seed: e.cfg.Seed,
-		Alloc: e.dev, PinNote: e.info.PinNote, Epochs: 1, Knobs: k, Hold: plan.Slots + 1, // those on the device, and the one that Next returns
+		Alloc: e.dev, PinNote: e.info.PinNote, Epochs: 1,
+		Knobs: plan.TestKnobs(e.applied.Loader, e.cfg.Test.Dataset.Info().Samples), Hold: plan.TestHold,
 	})
 	if err != nil {
 		return 0, 0, 0, err
@@ -148,14 +146,10 @@ func (e *Engine) enqueueTest(i int, b *loader.Batch) error {
 		return err
 	}
 	f, slot := &e.ring[i%plan.Slots], p.Slot(int32(i))
-	prog, err := e.plans.Eval(slot)
-	if err != nil {
-		return err
-	}
 	if err := e.dev.CopyIn(e.computeStream, slot.Input, b.Host); err != nil {
 		return err
 	}
-	if err := e.dev.Launch(e.computeStream, prog); err != nil {
+	if err := e.dev.Launch(e.computeStream, slot.Program(true).ID); err != nil {
 		return err
 	}
 	if err := slot.ReadMetrics(e.dev, e.computeStream, f.metrics[:nn.MetricsSize]); err != nil {
@@ -166,7 +160,7 @@ func (e *Engine) enqueueTest(i int, b *loader.Batch) error {
 
 // planOfTest finds the plan of a batch, or builds it when the device has nothing to do.
 func (e *Engine) planOfTest(b *loader.Batch) (*plan.Plan, error) {
-	key := plan.Key{Samples: b.N, DeviceTransforms: b.Device}
+	key := plan.Key{Samples: b.N, DeviceTransforms: b.Device, Test: true}
 	if p := e.plans.Find(key); p != nil {
 		return p, nil
 	}

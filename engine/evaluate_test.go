@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"dev.gpustall/engine"
@@ -71,5 +72,44 @@ func TestEvaluates(t *testing.T) {
 	}
 	if paused < took/2 {
 		t.Errorf("evaluations took %d ns, and %d ns count as paused", took, paused)
+	}
+}
+
+// TestEvaluatesOnDevice: where the device makes the transforms, it makes those of the test
+// split of its samples, whatever it makes of those that it trains on.
+func TestEvaluatesOnDevice(t *testing.T) {
+	in := transform.Input{H: 32, W: 32, Constants: transform.CIFAR}
+	compile := func(text string) *transform.Pipeline {
+		p, err := transform.Compile(text, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, c := range []struct{ train, test string }{
+		{"rrc(32)|colorjitter(0.4,0.4,0.4)|hflip|normalize", "normalize"},
+		{"hflip|normalize", "resize((40,40))|centercrop(32)|normalize"},
+	} {
+		var found [2][]trace.Evaluation
+		for i, on := range []bool{false, true} {
+			dev, err := cpu.Open(2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, k := stripes{n: 64}, engine.DefaultKnobs()
+			k.Loader.BatchSize, k.Loader.DeviceTransforms = 32, on
+			m := cnn(t, d)
+			r := newRig(t, dev, engine.Config{
+				Task: plan.Task{Model: m, Seed: 1}, Dataset: d, Transform: compile(c.train), Epochs: 1, Recipe: m.Recipe(32), Knobs: k,
+				Test: engine.Test{Dataset: stripes{n: 40}, Transform: compile(c.test), Epochs: true},
+			})
+			found[i] = r.run(t, context.Background()).Evaluations()
+		}
+		if len(found[0]) != 1 || len(found[1]) != 1 {
+			t.Fatalf("%+v: evaluations %+v", c, found)
+		}
+		if a, b := found[0][0], found[1][0]; math.Abs(a.Loss-b.Loss) > 1e-4 || a.Top1 != b.Top1 {
+			t.Errorf("%+v: evaluated as %+v on the host, as %+v on the device", c, a, b)
+		}
 	}
 }

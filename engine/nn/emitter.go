@@ -50,8 +50,12 @@ func (l *list) emit(layer string, op kernels.Op, refs ...ref) {
 	l.calls = append(l.calls, call{op, refs, layer, l.phase})
 }
 
-// resolve turns the list into launches on the activations' memory, after pack.
+// resolve turns the list into launches on the activations' memory, after pack. Of no list
+// there are none.
 func (l *list) resolve(activations device.Buffer) []device.Launch {
+	if l == nil {
+		return nil
+	}
 	out := make([]device.Launch, len(l.calls))
 	for i, c := range l.calls {
 		bufs := make([]device.Buffer, len(c.refs))
@@ -82,25 +86,33 @@ type emitter struct {
 	users  []int    // how many nodes read a value
 }
 
-// lists are those of a plan, and the bytes of activations that they take in turns.
+// lists are those of a plan, nil where it has none, and the bytes of activations that they
+// take in turns.
 type lists struct {
 	train, accumulate, eval *list
 	memory                  int
 }
 
 func (m *Model) lists(st *State, c PlanConfig, metrics device.Buffer) lists {
-	train := m.step(st, c, metrics)
-	accumulate := m.step(st, c, metrics)
-	train.optimize()
-	if c.Accumulate > 1 {
+	var out lists
+	if !c.Test {
+		train := m.step(st, c, metrics)
+		train.optimize()
+		out.train = &train.list
+	}
+	if !c.Test && c.Accumulate > 1 {
+		accumulate := m.step(st, c, metrics)
 		accumulate.sum()
+		out.accumulate = &accumulate.list
 	}
 	eval := m.emitter(st, c, metrics, false)
 	eval.forward()
 	eval.loss()
-	out := lists{train: &train.list, accumulate: &accumulate.list, eval: &eval.list}
+	out.eval = &eval.list
 	for _, l := range []*list{out.train, out.accumulate, out.eval} {
-		out.memory = max(out.memory, pack(l.tensors))
+		if l != nil {
+			out.memory = max(out.memory, pack(l.tensors))
+		}
 	}
 	return out
 }

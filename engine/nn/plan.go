@@ -54,6 +54,9 @@ type PlanConfig struct {
 	// label_smoothing). An evaluation has neither.
 	Dropout, Smoothing float32
 
+	// Test asks for an evaluation alone: there is no Train and no Accumulate.
+	Test bool
+
 	// Activations is memory that plans share. Nil gives the plan its own.
 	Activations *Activations
 }
@@ -120,10 +123,8 @@ func (m *Model) Plan(dev device.Device, st *State, c PlanConfig) (*Plan, error) 
 		shared = p.own
 	}
 	p.Train = lists.train.resolve(shared.buf)
+	p.Accumulate = lists.accumulate.resolve(shared.buf)
 	p.Eval = lists.eval.resolve(shared.buf)
-	if c.Accumulate > 1 {
-		p.Accumulate = lists.accumulate.resolve(shared.buf)
-	}
 	for _, l := range p.Train {
 		p.FLOPs += l.Op.FLOPs()
 	}

@@ -13,21 +13,24 @@ const MetricsSize = 8
 // ScaleSize is the bytes that State.ReadScale writes.
 const ScaleSize = 8
 
-// Launches are those of a plan's Train and Accumulate, without buffers.
+// Launches are those of a plan's Train and Accumulate, or of an evaluation's Eval, without
+// buffers.
 func (m *Model) Launches(c PlanConfig) ([]device.Launch, error) {
 	c, err := m.check(c)
 	if err != nil {
 		return nil, err
 	}
 	lists := m.lists(nil, c, device.Buffer{})
-	out := lists.train.launches(nil)
-	if c.Accumulate > 1 {
-		out = lists.accumulate.launches(out)
+	if c.Test {
+		return lists.eval.launches(nil), nil
 	}
-	return out, nil
+	return lists.accumulate.launches(lists.train.launches(nil)), nil
 }
 
 func (l *list) launches(to []device.Launch) []device.Launch {
+	if l == nil {
+		return to
+	}
 	for _, c := range l.calls {
 		to = append(to, device.Launch{Op: c.op, Layer: c.layer, Phase: c.phase})
 	}

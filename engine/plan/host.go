@@ -34,6 +34,10 @@ func (p *Plans) hostDemand(k Knobs, d *demand) trace.HostMemory {
 	if p.cfg.Saves && p.cfg.Model != nil {
 		m.Saved = p.cfg.Model.SavedBytes(p.basisOf(k).Layout)
 	}
+	if test := p.cfg.Test.Dataset; test.Samples > 0 {
+		of := TestKnobs(k.Loader, test.Samples).Memory(test, TestHold)
+		m.Evaluation = of.Batches() + of.Workers
+	}
 	m.Device = d.Memory
 	return m
 }

@@ -35,7 +35,7 @@ func openOn(t *testing.T, allows int64, k loader.Knobs) (*plan.Plans, error) {
 	p, err := plan.Open(plan.Config{
 		Task:   plan.Task{Model: m, Seed: 1, HostMemory: func() host.Memory { return has }},
 		Device: c, Recorder: trace.NewRecorder(trace.NewClock(), 0), Quiesce: func() error { return nil },
-		Dataset: loader.Info{Samples: 4000, H: 8, W: 8, C: 3, Bytes: 4000 * 192}, Hold: 4,
+		Split: plan.Split{Dataset: loader.Info{Samples: 4000, H: 8, W: 8, C: 3, Bytes: 4000 * 192}}, Hold: 4,
 	}, plan.Knobs{Loader: k, Accumulate: 1})
 	t.Cleanup(func() {
 		if p != nil {

@@ -49,7 +49,7 @@ func TestLargest(t *testing.T) {
 				config := func(memory int64) plan.Config {
 					return plan.Config{
 						Task: plan.Task{Model: m, Seed: 1}, Device: known{&limited{Device: c, memory: memory, captured: map[device.Program]bool{}}, c}, Quiesce: func() error { return nil },
-						Recorder: trace.NewRecorder(trace.NewClock(), 0), Dataset: loader.Info{Samples: 7 * 9, H: 16, W: 16, C: 3, T: spec.In.T},
+						Recorder: trace.NewRecorder(trace.NewClock(), 0), Split: plan.Split{Dataset: loader.Info{Samples: 7 * 9, H: 16, W: 16, C: 3, T: spec.In.T}},
 					}
 				}
 				k.Loader.BatchSize = 7

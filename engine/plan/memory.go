@@ -15,7 +15,7 @@ import (
 )
 
 // demand is what the plans of some knobs need: those of the full batch and of the
-// epoch's last one.
+// epoch's last one, and of evaluations.
 type demand struct {
 	trace.Memory
 	basis       basis
@@ -27,10 +27,22 @@ type demand struct {
 
 // batches are the batches of an epoch, the full one first.
 func (p *Plans) batches(k Knobs) []Key {
-	n, on := p.cfg.Dataset.Samples, k.Loader.DeviceTransforms
-	out := []Key{{min(k.Loader.BatchSize, n), on}}
-	if rest := n % k.Loader.BatchSize; rest != 0 && n > k.Loader.BatchSize && !k.Loader.DropLast {
-		out = append(out, Key{rest, on})
+	return batches(p.cfg.Dataset.Samples, k.Loader, false)
+}
+
+// tests are the batches of an evaluation, if there is one.
+func (p *Plans) tests(k Knobs) []Key {
+	n := p.cfg.Test.Dataset.Samples
+	if n == 0 {
+		return nil
+	}
+	return batches(n, TestKnobs(k.Loader, n), true)
+}
+
+func batches(n int, k loader.Knobs, test bool) []Key {
+	out := []Key{{min(k.BatchSize, n), k.DeviceTransforms, test}}
+	if rest := n % k.BatchSize; rest != 0 && n > k.BatchSize && !k.DropLast {
+		out = append(out, Key{rest, k.DeviceTransforms, test})
 	}
 	return out
 }
@@ -49,8 +61,8 @@ func (p *Plans) demand(k Knobs) (demand, error) {
 func (p *Plans) demandOfBuffers(k Knobs) (demand, error) {
 	d := demand{basis: p.basisOf(k)}
 	m := p.cfg.Model
-	for i, key := range p.batches(k) {
-		d.input = max(d.input, loader.NewLayout(p.cfg.Dataset, key.Samples, key.DeviceTransforms).Size)
+	for i, key := range append(p.batches(k), p.tests(k)...) {
+		d.input = max(d.input, p.layout(key).Size)
 		if m == nil {
 			continue
 		}

@@ -52,9 +52,10 @@ func (s *Share) UnmarshalText(text []byte) error {
 type Key struct {
 	Samples          int
 	DeviceTransforms bool
+	Test             bool // of the test split, to be evaluated
 }
 
-// Plan is the step of batches of one size, once for each input slot.
+// Plan is the step of batches of one size, or their evaluation, once for each input slot.
 type Plan struct {
 	key   Key
 	slots [Slots]Slot
@@ -67,7 +68,6 @@ type Slot struct {
 	net     *nn.Plan // nil without a network
 	whole   ops.Program
 	partial ops.Program // sums gradients only; zero without accumulation
-	eval    ops.Program // zero until Plans.Eval
 }
 
 // Slot is the step of the given number; they take turns.

@@ -67,7 +67,7 @@ func open(t *testing.T, batch int, memory int64) *rig {
 	r.Plans, err = plan.Open(plan.Config{
 		Task: plan.Task{Model: m, Seed: 1}, Device: r.dev, Recorder: trace.NewRecorder(trace.NewClock(), 0),
 		Quiesce: func() error { r.quiesced++; return r.cannotEnd },
-		Dataset: loader.Info{Samples: 40, H: 8, W: 8, C: 3},
+		Split:   plan.Split{Dataset: loader.Info{Samples: 40, H: 8, W: 8, C: 3}},
 	}, r.knobs)
 	if err != nil {
 		t.Fatal(err)

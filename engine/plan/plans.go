@@ -16,8 +16,8 @@ import (
 )
 
 // maxPlans bounds the plans kept: those of the full batch, of the epoch's short last
-// one, and of the knobs tried just before.
-const maxPlans = 4
+// one, the same of evaluations, and those of the knobs tried just before.
+const maxPlans = 6
 
 // Task is what is trained, and what may be spent on its start.
 type Task struct {
@@ -46,10 +46,16 @@ type Config struct {
 	// called before anything that a step in flight uses is changed or freed.
 	Quiesce func() error
 
+	Split       // of training
+	Test  Split // what is evaluated on; without samples, nothing is
+	Saves bool  // copies of the model's state are made while the run goes on
+	Hold  int   // batches that are held at once beside the loader's own
+}
+
+// Split is what a split's samples are, and what the device makes of them.
+type Split struct {
 	Dataset   loader.Info
-	Saves     bool                // copies of the model's state are made while the run goes on
-	Hold      int                 // batches that are held at once beside the loader's own
-	Mean, Std [4]float32          // of the transforms that the device makes
+	Mean, Std [4]float32          // of its transforms
 	Steps     []loader.DeviceStep // the other transforms that it makes, before
 }
 
@@ -145,7 +151,7 @@ func (p *Plans) build(key Key) (*Plan, error) {
 }
 
 func (p *Plans) tryBuild(key Key) (*Plan, error) {
-	at := loader.NewLayout(p.cfg.Dataset, key.Samples, key.DeviceTransforms)
+	at := p.layout(key)
 	c := p.config(p.basis, key)
 	activations := 0
 	if p.cfg.Model != nil {
@@ -181,22 +187,13 @@ func (p *Plans) prepare(s *Slot, c nn.PlanConfig) (err error) {
 	if s.net, err = p.cfg.Model.Plan(p.dev, p.state, c); err != nil {
 		return err
 	}
+	if c.Test {
+		return p.load(&s.whole, s.net.Eval)
+	}
 	if err = p.load(&s.whole, s.net.Train); err != nil || p.Accumulate == 1 {
 		return err
 	}
 	return p.load(&s.partial, s.net.Accumulate)
-}
-
-// Eval is the evaluation of a slot's batch, prepared when it is first asked for.
-func (p *Plans) Eval(s *Slot) (device.Program, error) {
-	if s.eval.ID == 0 {
-		prog, err := ops.NewProgram(p.dev, s.net.Eval)
-		if err != nil {
-			return 0, err
-		}
-		s.eval = prog
-	}
-	return s.eval.ID, nil
 }
 
 // load has the device prepare launches.
@@ -215,12 +212,24 @@ func (p *Plans) setCapture(prog *ops.Program, on bool) error {
 	return nil
 }
 
+// split is which a batch is of.
+func (p *Plans) split(key Key) *Split {
+	if key.Test {
+		return &p.cfg.Test
+	}
+	return &p.cfg.Split
+}
+
+func (p *Plans) layout(key Key) loader.Layout {
+	return loader.NewLayout(p.split(key).Dataset, key.Samples, key.DeviceTransforms)
+}
+
 // config is the plan of a batch, but for its buffers.
 func (p *Plans) config(b basis, key Key) nn.PlanConfig {
-	at := loader.NewLayout(p.cfg.Dataset, key.Samples, key.DeviceTransforms)
+	at, of := p.layout(key), p.split(key)
 	return nn.PlanConfig{
-		Transforms: transforms(p.cfg.Steps, at), SampleBytes: at.Sent(), Record: at.Record,
-		Batch: key.Samples, DeviceTransforms: key.DeviceTransforms, Mean: p.cfg.Mean, Std: p.cfg.Std,
+		Transforms: transforms(of.Steps, at), SampleBytes: at.Sent(), Record: at.Record,
+		Batch: key.Samples, Test: key.Test, DeviceTransforms: key.DeviceTransforms, Mean: of.Mean, Std: of.Std,
 		Type: b.Type, Accumulate: b.Accumulate, Rule: b.Rule, WeightsOnly: b.weightsOnly, Checkpoint: b.checkpoint,
 		Dropout: float32(b.dropout), Smoothing: float32(b.smoothing),
 	}
@@ -243,7 +252,7 @@ func (p *Plans) drop(n int) {
 func (p *Plans) release(q *Plan) {
 	for i := range q.slots {
 		s := &q.slots[i]
-		for _, prog := range []*ops.Program{&s.whole, &s.partial, &s.eval} {
+		for _, prog := range []*ops.Program{&s.whole, &s.partial} {
 			if prog.ID != 0 {
 				p.dev.Release(prog.ID)
 			}

@@ -27,25 +27,26 @@ func (m Memory) parts() []part {
 
 // HostMemory is the memory of the host that a run plans for, in bytes.
 type HostMemory struct {
-	Batches int64  // of the loader's slots
-	Pinned  int64  // of Batches, what is page-locked
-	Workers int64  // the samples that workers have at hand
-	Device  Memory // what the device keeps on the host: all of its memory if it is the cpu
-	Session int64  // what is recorded, in a long run (see SessionBytes)
-	Saved   int64  `json:",omitempty"` // the copy of parameters and optimizer that a checkpoint is written from
-	Process int64  // what was held before: the program, and a data set that is kept in memory
+	Evaluation int64  `json:",omitempty"` // of the test split's own loader, while the model is evaluated
+	Batches    int64  // of the loader's slots
+	Pinned     int64  // of Batches, what is page-locked
+	Workers    int64  // the samples that workers have at hand
+	Device     Memory // what the device keeps on the host: all of its memory if it is the cpu
+	Session    int64  // what is recorded, in a long run (see SessionBytes)
+	Saved      int64  `json:",omitempty"` // the copy of parameters and optimizer that a checkpoint is written from
+	Process    int64  // what was held before: the program, and a data set that is kept in memory
 }
 
 // Total is the sum of the parts.
 func (m HostMemory) Total() int64 {
-	return m.Batches + m.Workers + m.Device.Total() + m.Session + m.Saved + m.Process
+	return m.Batches + m.Workers + m.Device.Total() + m.Session + m.Saved + m.Evaluation + m.Process
 }
 
 // List names the parts as Memory.List does.
 func (m HostMemory) List(size func(bytes int64) string) string {
 	batches := part{"batches", m.Batches - m.Pinned}
 	return listParts(append(m.Device.parts(), batches, part{"page-locked batches", m.Pinned},
-		part{"samples at hand", m.Workers}, part{"session", m.Session}, part{"checkpoint", m.Saved}, part{"process and data set", m.Process}), size)
+		part{"samples at hand", m.Workers}, part{"session", m.Session}, part{"checkpoint", m.Saved}, part{"evaluation", m.Evaluation}, part{"process and data set", m.Process}), size)
 }
 
 // part of a memory, in bytes.
