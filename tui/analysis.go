@@ -57,6 +57,7 @@ type analysedMsg struct {
 	mfu    stall.MFU     // of the segment shown, where ...
 	hasMFU bool          // ... it is known
 	blame  stall.Blame   // of the whole run
+	ranks  []trace.Rank  // over rankWindow
 	took   time.Duration
 }
 
@@ -86,7 +87,7 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.
 		segs:     stall.Segments(s),
 		effects:  map[string]effect{},
 		baseline: s.Baseline, at: s.Now,
-	}, blame: stall.Blames(s)}
+	}, blame: stall.Blames(s), ranks: s.Ranks(s.Now-int64(rankWindow), s.Now)}
 	var judged *trace.Tally
 	judged, r.held = hold(s, r.segs, r.win.tally)
 	r.told = advice.Of(s, judged, r.segs)
@@ -172,6 +173,7 @@ func (m *Model) analysed(r analysedMsg) {
 	m.answered(r.told.Experiments)
 	m.ops.mfu, m.ops.measured = r.mfu, r.hasMFU
 	m.blame.set(r.blame)
+	m.ranks.set(r.ranks)
 	a.result = r.result
 	m.dirty = true
 }

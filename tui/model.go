@@ -54,6 +54,7 @@ type Options struct {
 	Export      func() (path string, err error)                      // writes the report; nil hides the key
 	Foresee     func(changes []trace.Knob) (risk string, grave bool) // what may go wrong if these were set; nil: nobody knows
 	Output      func() []string                                      // the last lines that a script printed; nil where there is none
+	Ranks       bool                                                 // the training is distributed: there is a panel of its ranks
 	FPS         int                                                  // frames a second, 1 to 30; 0 is 10
 	ASCII       bool                                                 // no glyph beyond ASCII
 	NoColor     bool                                                 // bold and reverse only
@@ -102,6 +103,7 @@ type Model struct {
 	ops         ops
 	blame       blame
 	output      output
+	ranks       ranks
 	analysis    analysis
 
 	spansAt    time.Time // when the timeline's spans were pulled last

@@ -55,6 +55,9 @@ func (m *Model) makePanels() []panel {
 		m.output.lines = m.o.Output
 		panels = append(panels, m.output.panel())
 	}
+	if m.o.Ranks {
+		panels = append(panels, m.ranks.panel())
+	}
 	return panels
 }
 

@@ -41,6 +41,12 @@ func gaugeUntil(name string, tenths int64, v float64) func(*trace.Snapshot) {
 	}
 }
 
+// ranks makes the training one of two ranks that wait for data in so many percent of the time.
+func ranks(first, second float64) func(*trace.Snapshot) {
+	return together(gauge("rank_0_steps", 60), gauge("rank_0_wait_ns", first), gauge("rank_0_time_ns", 100),
+		gauge("rank_1_steps", 60), gauge("rank_1_wait_ns", second), gauge("rank_1_time_ns", 100))
+}
+
 // TestAsides: what is told beside the advice, and never instead of it.
 func TestAsides(t *testing.T) {
 	seen := map[string][2]bool{}
@@ -63,6 +69,8 @@ func TestAsides(t *testing.T) {
 		{"first step", false, firstTakes(300), ""},
 		{"power limit", true, together(gauge(trace.GaugePowerCapped, 100), gauge("nvml_power", 700)), "the GPU is at its power limit in 100 % of the samples (700 W), which lowers its clock"},
 		{"power limit", false, gauge(trace.GaugePowerCapped, 10), ""},
+		{"slowest rank", true, ranks(5, 50), "rank 1 is the slowest of 2: it waits for data 50.0 % of the time, and the others 5.0 %"},
+		{"slowest rank", false, ranks(48, 50), ""},
 	} {
 		s := uniform(60, nil, knob("num_workers", "1"), knob("batch_size", "32"))
 		c.mod(s)

@@ -201,8 +201,8 @@ func newReplay(version string) *cobra.Command {
 			defer restoreAtPanic(restore)
 			err = show(ctx, restore, tui.Options{
 				Source: s, FPS: o.fps, ASCII: o.ascii, NoColor: o.noColor, Theme: o.theme, Replay: true,
-				Baseline: s.SetBaseline,
-				Export:   func() (string, error) { return exportReport(s, baseName(path), path) },
+				Baseline: s.SetBaseline, Ranks: len(s.Snapshot(0, 0).Ranks(0, s.Now())) > 1,
+				Export: func() (string, error) { return exportReport(s, baseName(path), path) },
 			})
 			return ended(nil, err, got())
 		},

@@ -105,6 +105,7 @@ type torchRun struct {
 	bridge *bridge.Bridge
 	script *script
 	args   []string
+	ranked bool     // the training is distributed
 	log    *os.File // of what the script prints; nil where it has the terminal
 	run    *run
 	stop   func() // the gauges
@@ -155,7 +156,7 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	r.recorder = trace.NewRecorder(t.bridge.Clock, trace.DefaultCapacity)
 	r.session = trace.NewSession(meta)
 	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(first.Since), st)
-	t.run = r
+	t.run, t.ranked = r, first.Hello.World > 1
 	t.bridge.Control.Predict = r.predict
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
@@ -197,9 +198,6 @@ func (t *torchRun) end() error {
 	t.stop()
 	r.watch.stop()
 	t.bridge.Stop()
-	if text := bridge.Slowest(t.bridge.Ranks()); text != "" {
-		r.recorder.Note("info", "ranks: "+text)
-	}
 	out := trace.Outcome{Ended: r.recorder.Now(), Status: "finished"}
 	if err := t.script.err(); err != nil {
 		out.Status, out.Error = "failed", err.Error()
@@ -221,14 +219,6 @@ func (t *torchRun) keep() string {
 	}
 	line, _ := report.DataLoader(rows[at.Kept].Segment.Knobs, a.Keep.Knobs)
 	return fmt.Sprintf("%-*s%s\n", labelWidth, "keep", line)
-}
-
-// ranks is the line about the ranks of a distributed training.
-func (t *torchRun) ranks() string {
-	if text := bridge.Slowest(t.bridge.Ranks()); text != "" {
-		return fmt.Sprintf("%-*s%s\n", labelWidth, "ranks", text)
-	}
-	return ""
 }
 
 // unwatched is what is said of a script in which no loop was seen.
@@ -255,7 +245,7 @@ func (t *torchRun) inLines() error {
 	err := t.end()
 	perr := p.summary(errors.Join(t.script.err(), err))
 	if !t.json {
-		_ = say(out, "%s%s%s", t.keep(), t.ranks(), t.run.kept())
+		_ = say(out, "%s%s", t.keep(), t.run.kept())
 	}
 	return errors.Join(err, perr)
 }
@@ -323,7 +313,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	defer context.AfterFunc(t.script.told, cancel)() // a signal that was passed on closes the screen
 	screenErr := show(ctx, restore, tui.Options{
 		Source: t.run.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
-		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.tail,
+		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.tail, Ranks: t.ranked,
 		Export: func() (string, error) { return exportReport(t.run.session, baseName(t.run.file), t.run.file) },
 	})
 	if errors.Is(screenErr, tui.ErrInterrupted) || errors.Is(screenErr, context.Canceled) {
@@ -332,7 +322,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	t.script.finish(os.Stderr)
 	err := errors.Join(screenErr, <-ended)
 	sum := summarise(t.run, errors.Join(t.script.err(), err))
-	_ = say(os.Stdout, "%s%s%s%s%-*s%s\n", sum.text(), t.keep(), t.ranks(), t.run.kept(), labelWidth, "output", t.log.Name())
+	_ = say(os.Stdout, "%s%s%s%-*s%s\n", sum.text(), t.keep(), t.run.kept(), labelWidth, "output", t.log.Name())
 	if exists(t.run.file) {
 		_ = say(os.Stdout, "again    gpustall replay %s\n", t.run.id())
 	}

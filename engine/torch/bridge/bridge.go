@@ -48,8 +48,7 @@ type Bridge struct {
 	held      []message     // before there is a recorder
 	sequence  int32         // of batches
 
-	mu      sync.Mutex
-	ranks   []Rank
+	mu      sync.Mutex // over what Foresee asks for
 	quit    chan struct{}
 	done    chan struct{}
 	started bool
@@ -300,13 +299,14 @@ func (b *Bridge) hear(pid int, m *message) {
 	p.hear(m)
 }
 
-// announce tells of the first loop that trains: rank 0's where there are ranks.
+// announce tells of the first loop that trains: rank 0's where there are ranks, or that of
+// the first one on this machine.
 func (b *Bridge) announce() {
 	if b.begun {
 		return
 	}
 	for _, p := range b.processes {
-		if p.known && p.loading && p.hello.Rank <= 0 {
+		if p.known && p.loading && (p.hello.Rank <= 0 || p.hello.Local == 0) {
 			since, ok := b.firstOf(p.pid)
 			if !ok {
 				continue

@@ -118,79 +118,148 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// ranks is a distributed training whose second rank has slow data.
+const ranks = `
+import os, time, torch, torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.distributed import DistributedSampler
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+class Samples(Dataset):
+    def __len__(self): return 240
+    def __getitem__(self, i):
+        time.sleep(0.012 if dist.get_rank() == 1 else 0.001)
+        return torch.randn(16), i % 10
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for x, y in DataLoader(Samples(), batch_size=4, sampler=DistributedSampler(Samples())):
+    optimizer.zero_grad(); torch.nn.functional.cross_entropy(model(x), y).backward(); optimizer.step()
+dist.destroy_process_group()
+`
+
+// TestRanks: the session is rank 0's, and tells how the others do and which one holds
+// them up.
+func TestRanks(t *testing.T) {
+	python := os.Getenv("GPUSTALL_PYTHON")
+	if python == "" {
+		t.Skip("GPUSTALL_PYTHON names no Python that has torch; make test-torch does")
+	}
+	const works = "import sys, torch; sys.exit(torch.__version__ < '2' and sys.version_info >= (3, 11))"
+	if exec.Command(python, "-c", works).Run() != nil {
+		t.Skip("torchrun of PyTorch 1.13 fails on Python 3.11 by itself")
+	}
+	r := begin(t, python, ranks, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
+	if err := <-r.ended; err != nil {
+		t.Fatalf("%v\n%s", err, r.out)
+	}
+	s := r.stop(t)
+	if len(s.Recent) != 30 || r.first.Hello.Rank != 0 || r.first.Hello.World != 2 {
+		t.Errorf("%d steps of rank %d of %d, want 30 of rank 0 of 2", len(s.Recent), r.first.Hello.Rank, r.first.Hello.World)
+	}
+	found := s.Ranks(0, s.Now)
+	if len(found) != 2 || found[0].Steps != 29 || found[1].Steps != 29 {
+		t.Fatalf("%+v, want two ranks of 29 whole steps", found)
+	}
+	if at, why := stall.SlowestRank(found); at != 1 {
+		t.Errorf("%+v: the slowest is %d, %q", found, at, why)
+	}
+}
+
 func lastLine(b []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	return lines[len(lines)-1]
+}
+
+// training is one that is watched.
+type training struct {
+	bridge    *Bridge
+	cmd       *exec.Cmd
+	ended     chan error
+	out       *strings.Builder
+	first     Start
+	session   *trace.Session
+	collector *trace.Collector
+}
+
+// begin starts a training and records it from its first batch on.
+func begin(t *testing.T, python, text string, launcher ...string) *training {
+	t.Helper()
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	dir := t.TempDir()
+	script := filepath.Join(dir, "train.py")
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &training{bridge: b, ended: make(chan error, 1), out: &strings.Builder{}}
+	r.cmd = exec.Command(python, append(append([]string{"-W", "ignore"}, launcher...), script, filepath.Join(dir, "data"))...)
+	r.cmd.Env = append(b.Environ(os.Environ()), "GLOO_SOCKET_IFNAME=lo")
+	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { r.ended <- r.cmd.Wait() }()
+	b.Watch()
+	select {
+	case r.first = <-b.First():
+	case err := <-r.ended:
+		t.Fatalf("it ended: %v\n%s", err, r.out)
+	case <-time.After(3 * time.Minute):
+		_ = r.cmd.Process.Kill()
+		t.Fatalf("no loop was seen\n%s", r.out)
+	}
+	recorder := trace.NewRecorder(b.Clock, 0)
+	r.session = trace.NewSession(trace.Meta{DeviceKind: "cpu", Specs: Specs(&r.first.Hello, &r.first.Loader), Samples: r.first.Loader.Samples})
+	r.collector = trace.NewCollector(recorder, r.session, stall.NewAnalyzer(r.first.Since), nil)
+	b.Record(recorder)
+	r.collector.Start()
+	return r
+}
+
+// stop completes the session of a training that has ended.
+func (r *training) stop(t *testing.T) *trace.Snapshot {
+	t.Helper()
+	r.bridge.Stop()
+	if err := r.collector.Stop(trace.Outcome{Status: "stopped"}); err != nil {
+		t.Fatal(err)
+	}
+	return r.session.Snapshot(0, 1<<62)
 }
 
 // raised runs a training, raises num_workers from 1 to 4 and returns the rates before and
 // after.
 func raised(t *testing.T, python, text string) (before, after float64, s *trace.Snapshot) {
 	t.Helper()
-	b, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	dir := t.TempDir()
-	script := filepath.Join(dir, "train.py")
-	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(python, "-W", "ignore", script, filepath.Join(dir, "data"))
-	cmd.Env = b.Environ(os.Environ())
-	out := &strings.Builder{}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	b.Watch()
-	var first Start
-	select {
-	case first = <-b.First():
-	case err := <-ended:
-		t.Fatalf("it ended: %v\n%s", err, out)
-	case <-time.After(3 * time.Minute):
-		_ = cmd.Process.Kill()
-		t.Fatalf("no loop was seen\n%s", out)
-	}
-	r := trace.NewRecorder(b.Clock, 0)
-	session := trace.NewSession(trace.Meta{DeviceKind: "cpu", Specs: Specs(&first.Hello, &first.Loader), Samples: first.Loader.Samples})
-	c := trace.NewCollector(r, session, stall.NewAnalyzer(first.Since), nil)
-	b.Record(r)
-	c.Start()
+	r := begin(t, python, text)
 	reach := func(segment int, steps int64) {
 		t.Helper()
 		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-			s := session.Snapshot(0, 0)
+			s := r.session.Snapshot(0, 0)
 			if len(s.Segments) > segment && s.Tally(int32(segment)).Steady.Steps >= steps {
 				return
 			}
 			select {
-			case err := <-ended:
-				t.Fatalf("it ended: %v\n%s", err, out)
+			case err := <-r.ended:
+				t.Fatalf("it ended: %v\n%s", err, r.out)
 			default:
 			}
 			if time.Now().After(end) {
-				_ = cmd.Process.Kill()
-				t.Fatalf("segment %d did not come to %d steps: %+v\n%s", segment, steps, s.Segments, out)
+				_ = r.cmd.Process.Kill()
+				t.Fatalf("segment %d did not come to %d steps: %+v\n%s", segment, steps, s.Segments, r.out)
 			}
 		}
 	}
 	reach(0, 60)
-	if err := b.Control.Set([]trace.Knob{{Name: "num_workers", Value: "4"}}); err != nil {
+	if err := r.bridge.Control.Set([]trace.Knob{{Name: "num_workers", Value: "4"}}); err != nil {
 		t.Fatal(err)
 	}
 	reach(1, 60)
-	_ = cmd.Process.Kill()
-	<-ended
-	b.Stop()
-	if err := c.Stop(trace.Outcome{Status: "stopped"}); err != nil {
-		t.Fatal(err)
-	}
-	s = session.Snapshot(0, 1<<62)
+	_ = r.cmd.Process.Kill()
+	<-r.ended
+	s = r.stop(t)
 	rows := stall.Segments(s)
 	return rows[0].SamplesPerSecond, rows[1].SamplesPerSecond, s
 }

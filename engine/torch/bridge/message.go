@@ -27,6 +27,7 @@ type Hello struct {
 	PID     int      `json:"pid"`
 	Rank    int      `json:"rank"`  // -1 where it is alone
 	World   int      `json:"world"` // likewise
+	Local   int      `json:"local"` // rank among those on this machine; -1 where nobody said
 	Torch   string   `json:"torch"`
 	Python  string   `json:"python"`
 	Argv    []string `json:"argv"`

@@ -267,7 +267,6 @@ func (p *process) loop(rec *record) {
 		span.Kind = trace.KindCompute
 		if trains {
 			span.Step = rec.Step
-			p.totals.busy += rec.End - rec.Start
 			if p.open != nil && p.open.step.Index == rec.Step && rec.Flags&flagFinal != 0 {
 				p.open.final = true
 			}

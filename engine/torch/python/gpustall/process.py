@@ -60,7 +60,7 @@ class Process:
         self.introduced = True
         import torch
 
-        number = lambda name: int(os.environ.get(name, "-1") or -1)
+        rank, world, local = _ranks()
         cuda = uuid = None
         try:
             if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -69,10 +69,21 @@ class Process:
         except Exception:
             pass
         self.tell(
-            "hello", pid=self.pid, rank=number("RANK"), world=number("WORLD_SIZE"), torch=str(torch.__version__),
+            "hello", pid=self.pid, rank=rank, world=world, local=local, torch=str(torch.__version__),
             python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(), cuda=cuda,
             uuid=None if uuid is None else "GPU-" + str(uuid), stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)),
         )
+
+
+def _ranks():
+    """This process's rank, how many there are, and its rank among those on this machine; -1
+    where nobody said."""
+    from torch import distributed
+
+    rank, world, local = (int(os.environ.get(name) or -1) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    if distributed.is_available() and distributed.is_initialized():
+        rank, world = distributed.get_rank(), distributed.get_world_size()
+    return rank, world, local
 
 
 _process = None

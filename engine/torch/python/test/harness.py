@@ -39,16 +39,16 @@ def ask_nothing():
     ask(**dict.fromkeys(NAMES))
 
 
-def folder_files(prefix):
-    return [os.path.join(FOLDER, n) for n in sorted(os.listdir(FOLDER)) if n.startswith(prefix)]
+def folder_files(prefix, folder=FOLDER):
+    return [os.path.join(folder, n) for n in sorted(os.listdir(folder)) if n.startswith(prefix)]
 
 
-def spans(kind=None):
-    """All spans in the rings of FOLDER, those of one kind or all."""
+def spans(kind=None, folder=FOLDER, pid=""):
+    """The spans in a folder's rings: those of one kind, and of one process, or all."""
     from gpustall import ring
 
     out = []
-    for path in folder_files("ring-"):
+    for path in folder_files("ring-%s" % pid, folder):
         with open(path, "rb") as f:
             data = f.read()
         (count,) = struct.unpack_from("@Q", data, ring.COUNT)
@@ -59,11 +59,11 @@ def spans(kind=None):
     return out
 
 
-def messages(kind=None):
+def messages(kind=None, folder=FOLDER):
     import json
 
     out = []
-    for path in folder_files("messages-"):
+    for path in folder_files("messages-", folder):
         with open(path) as f:
             out += [json.loads(line) for line in f]
     return [m for m in out if kind is None or m["type"] == kind]

@@ -38,8 +38,8 @@ one() {
       return
     fi
   fi
-  (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_hook test_device) || rc=1
-  (cd "$root" && GPUSTALL_PYTHON=$env/bin/python go test -count=1 -v -timeout 10m -run '^TestClients$' ./engine/torch/bridge) || rc=1
+  (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_hook test_device test_ranks) || rc=1
+  (cd "$root" && GPUSTALL_PYTHON=$env/bin/python go test -count=1 -v -timeout 10m -run '^Test(Clients|Ranks)$' ./engine/torch/bridge) || rc=1
 }
 
 one 1.13.1 torch==1.13.1 'numpy<2'
