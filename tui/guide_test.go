@@ -150,6 +150,14 @@ func TestGuideStays(t *testing.T) {
 	s.mustShow("STORY")
 	s.press("S")
 	wait(s, run, 14)
+	s.mustShow("STALL lane")
+	// Below a long verdict too there is the lane that it tells of.
+	s.guide.text, s.guide.width, s.verdict.tall.n = []string{"one", "two", "three"}, 0, 12
+	for i, r := range s.layout().panels {
+		if s.panels[i].name == "timeline" && r.H < leastRows {
+			t.Errorf("the timeline has %d rows", r.H)
+		}
+	}
 	s.press("u")
 	wait(s, run, 20)
 	if s.guide.chapter != chapterEnd || strings.Contains(s.plain(), "Proved") {

@@ -104,8 +104,8 @@ type layout struct {
 func (m *Model) space() space {
 	s := space{class: classOf(m.w, m.h), w: m.w, h: m.h - 2}
 	if s.class >= sizeCompact {
-		s.verdict = m.verdict.rows(&m.analysis, s)
 		s.guide = m.guide.rows(m.w)
+		s.verdict = m.verdict.rows(&m.analysis, s)
 	}
 	return s
 }

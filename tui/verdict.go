@@ -78,7 +78,11 @@ func (vd *verdict) panel(an *analysis) panel {
 // it can show something.
 func (vd *verdict) rows(an *analysis, s space) int {
 	vd.wrap(&an.told, s.w-4)
-	return min(vd.tall.n+2, max(leastRows, s.h-11))
+	below := 11
+	if s.guide > 0 { // it stands between, and tells of the STALL lane: gauges, that lane, the knobs
+		below = s.guide + gaugeRows(s) + 2*leastRows
+	}
+	return min(vd.tall.n+2, max(leastRows, s.h-max(11, below)))
 }
 
 // verdictLine is the verdict in one line.
