@@ -103,5 +103,5 @@ func (m *Model) answered(xs []stall.Experiment) {
 			}
 		}
 	}
-	m.analysis.ended = ended
+	m.analysis.ended = max(m.analysis.ended, ended) // a look back at an earlier moment has fewer
 }

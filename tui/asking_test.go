@@ -124,6 +124,12 @@ func TestCeiling(t *testing.T) {
 	a.run.Advance(a.run.Now() + 6e9)
 	s.tick()
 	s.mustShow("fixing data buys at most +", "max")
+	s.msg = message{}
+	s.press("1", "g")
+	s.tick()
+	s.press("G") // back from the start is no news
+	s.tick()
+	s.mustHide("ceiling: fixing data")
 	if got := s.inForce("ceiling"); got != "off" {
 		t.Errorf("ceiling is %s", got)
 	}
