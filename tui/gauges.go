@@ -365,7 +365,7 @@ func (w *window) dataLine(p *canvas.Pen) {
 	both := p.Whole(func(p *canvas.Pen) {
 		wait(p.Text(canvas.Dim, "a step: "))
 		if w.sum.Load == 0 { // nobody recorded what workers did
-			p.Space(1)
+			p.Text(canvas.Dim, " ")
 			return
 		}
 		p.Text(canvas.Dim, ", worker time ").Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), w.sum.Load/n)).Text(canvas.Dim, " ")
