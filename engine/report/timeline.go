@@ -110,8 +110,9 @@ func (m *markdown) timeline(row int, drawn map[byte]bool) {
 }
 
 // window chooses whole steps that were recorded, one after the other, among the row's
-// steady ones: those that lose their time most as the row does. Of a long run only the
-// beginning and the end of a segment are left.
+// steady ones: those that lose their time most as the row does, and were not paused, which
+// is in no share and would fill the picture. Of a long run only the beginning and the end of
+// a segment are left.
 func (m *markdown) window(row int) (from, to int64, first, last int32) {
 	t, nearest := m.tally(row), math.Inf(1)
 	var run []trace.Step // the latest
@@ -125,7 +126,7 @@ func (m *markdown) window(row int) (from, to int64, first, last int32) {
 			if err != nil || s.End > r.to {
 				break
 			}
-			if s.Segment != t.Segment || s.Start < max(r.from, t.From) || s.End <= s.Start || s.Flags&trace.FlagTransition != 0 {
+			if s.Segment != t.Segment || s.Start < max(r.from, t.From) || s.End <= s.Start || s.Flags&trace.FlagTransition != 0 || s.Stall[trace.CausePaused] > 0 {
 				continue
 			}
 			if n := len(run); n > 0 && run[n-1].End != s.Start {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/stall/stalltest"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -75,5 +76,21 @@ func TestLongRun(t *testing.T) {
 	}
 	if strings.Count(b.String(), "| 75.0 %\nSTALL") != 2 {
 		t.Errorf("the pictures do not say that the device computed 75 %% of the time:\n%s", b.String())
+	}
+}
+
+// TestPicturedSteps: steps with a pause between them, which no share shows, are not typical.
+func TestPicturedSteps(t *testing.T) {
+	for at := range 4 { // few steps, so that the picture is rather short
+		r := stalltest.Healthy()
+		r.Steps, r.PauseAt, r.Pause = 5, at+1, 5000*stalltest.Msec
+		snap := r.Snapshot(func(spans []trace.Span, steps []trace.Step, end int64) []trace.Step {
+			return stall.Attribute(spans, steps, 0, end).Steps
+		})
+		snap.Spans = append([]trace.Span{{End: snap.Now, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CausePaused)}}, snap.Spans...)
+		m := &markdown{account: newAccount(snap)}
+		if from, to, first, last := m.window(0); to <= from || to-from >= r.Pause {
+			t.Errorf("paused before step %d: steps %d to %d take %d ms", r.PauseAt, first, last, (to-from)/stalltest.Msec)
+		}
 	}
 }
