@@ -167,6 +167,12 @@ func TestMissing(t *testing.T) {
 	if got := (Missing{What: Precision, Have: 2.4, Want: 0.02}).String(); got != "known only to a factor of 3.40" {
 		t.Errorf("a wide interval: %q", got)
 	}
+	if got := (Missing{What: Precision, Have: 2.13e26, Want: 0.02}).String(); got != "known only to a factor above 100" {
+		t.Errorf("one that says nothing: %q", got)
+	}
+	if got := (Missing{What: Precision, Have: 0.287, Want: 0.02}).String(); got != "known to ±28.7 %, ±2.0 % is needed" {
+		t.Errorf("one that is too wide: %q", got)
+	}
 }
 
 // An interval is shown with an answer and, without one, while its ends are not so far

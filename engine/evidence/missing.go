@@ -51,13 +51,17 @@ type Missing struct {
 	Have, Want float64
 }
 
+// hopeless is the factor of which it is said only that it is larger: a few windows that
+// differ wildly have intervals of any size, and their digits say nothing.
+const hopeless = 100
+
 // OfA reports whether A is what is too short: more steps of B bring no answer then.
 func (m Missing) OfA() bool {
 	return m.Side == 0 && (m.What == Steps || m.What == Time || m.What == Windows)
 }
 
 // String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
-// "known to ±4.1 %, of ±2.0 %", "known only to a factor of 2.70", "not measured",
+// "known to ±4.1 %, ±2.0 % is needed", "known only to a factor of 2.70", "not measured",
 // "4 of 6 pairs", and of A "12 of 50 steps to compare with".
 func (m Missing) String() string {
 	if m.OfA() {
@@ -72,10 +76,13 @@ func (m Missing) String() string {
 	case Windows:
 		return fmt.Sprintf("%s of %s", figures.Count(int(m.Have)), figures.Counted(int(m.Want), "independent window", "independent windows"))
 	case Precision:
+		if m.Have > hopeless {
+			return "known only to a factor above " + figures.Count(hopeless)
+		}
 		if m.Have >= 1 {
 			return "known only to a factor of " + figures.Rate(1+m.Have)
 		}
-		return fmt.Sprintf("known to ±%s, of ±%s", figures.Prose.Percent(m.Have), figures.Prose.Percent(m.Want))
+		return fmt.Sprintf("known to ±%s, ±%s is needed", figures.Prose.Percent(m.Have), figures.Prose.Percent(m.Want))
 	case Measurement:
 		return "not measured"
 	case Pairs:

@@ -175,9 +175,14 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%+v: %d of %d inside, %+v", tt.p, inside, of, out)
 		}
 	}
+	rows := stall.Segments(s)
 	// What an experiment changes for a while is nobody's choice.
 	s.Experiments = []trace.Experiment{{First: 1, Last: 1}}
 	if out := Outcomes(s, stall.Segments(s)); len(out) != 0 {
 		t.Errorf("of an experiment: %+v", out)
+	}
+	rows[1].Segment.Index = 2 // nor is how it ends
+	if out := Outcomes(s, rows); len(out) != 0 {
+		t.Errorf("of an experiment's end: %+v", out)
 	}
 }

@@ -23,7 +23,8 @@ func Outcomes(s *trace.Snapshot, rows []stall.SegmentStats) []Outcome {
 	var out []Outcome
 	for i := 1; i < len(rows); i++ {
 		r := &rows[i]
-		if r.Steps < least || r.SamplesPerSecond <= 0 || inExperiment(s, r) || inExperiment(s, &rows[i-1]) {
+		// The rows have no segments of experiments: the one before this is not always the row before.
+		if r.Steps < least || r.SamplesPerSecond <= 0 || inExperiment(s, r.Segment.Index) || inExperiment(s, r.Segment.Index-1) {
 			continue
 		}
 		o := Outcome{Row: i, Change: r.Segment.Reason, Predicted: r.Segment.Predicted, Measured: r.VsBefore.Throughput.Estimate()}
@@ -36,8 +37,8 @@ func Outcomes(s *trace.Snapshot, rows []stall.SegmentStats) []Outcome {
 	return out
 }
 
-func inExperiment(s *trace.Snapshot, r *stall.SegmentStats) bool {
-	return trace.ExperimentOf(s.Experiments, r.Segment.Index) != nil
+func inExperiment(s *trace.Snapshot, segment int32) bool {
+	return trace.ExperimentOf(s.Experiments, segment) != nil
 }
 
 // measured is the rate of a row against base, with the interval of the row's own mean.

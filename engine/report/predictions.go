@@ -21,7 +21,11 @@ func (m *markdown) predictions() {
 	table := [][]string{{"segment", "change", ">predicted", ">measured", ">(95 % interval)", "inside"}}
 	for i := range outcomes {
 		o := &outcomes[i]
-		row := []string{m.rows[o.Row].Name(), or(o.Change, "-"), "none", figures.Prose.Gain(o.Measured), figures.Prose.GainRange(o.Measured), yesNo(o.Inside)}
+		measured := o.Measured
+		if !m.rows[o.Row].VsBefore.Throughput.Tells() {
+			measured = figures.Rough(measured.Value)
+		}
+		row := []string{m.rows[o.Row].Name(), or(o.Change, "-"), "none", figures.Prose.Gain(measured), figures.Prose.GainRange(measured), yesNo(o.Inside)}
 		if o.Predicted.Made() {
 			row[2] = figures.Prose.GainRange(predict.Gain(o.Predicted))
 		}
