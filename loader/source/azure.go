@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ const (
 	envAccount    = "AZURE_STORAGE_ACCOUNT"
 	envKey        = "AZURE_STORAGE_KEY"
 	envSAS        = "AZURE_STORAGE_SAS_TOKEN"
+	envEndpoint   = "AZURE_STORAGE_SERVICE_ENDPOINT" // of clouds and networks that have another
 )
 
 // newAzure takes credentials from the environment, as the az tool does, else from whoever is
@@ -58,7 +60,11 @@ func newAzure(client *http.Client, a address) (store, error) {
 	if account == "" {
 		return nil, fault.Reason("the account is not known", mendAzure)
 	}
-	url := fmt.Sprintf("https://%s.blob.core.windows.net/%s", account, a.bucket)
+	url := fmt.Sprintf("https://%s.blob.core.windows.net", account)
+	if endpoint := os.Getenv(envEndpoint); endpoint != "" && ours {
+		url = strings.TrimRight(endpoint, "/")
+	}
+	url += "/" + a.bucket
 	if key := os.Getenv(envKey); key != "" && ours {
 		cred, err := container.NewSharedKeyCredential(account, key)
 		if err != nil {
@@ -115,10 +121,19 @@ func (*azureStore) known(err error) error {
 
 func (s *azureStore) blob(key string) *blockblob.Client { return s.client.NewBlockBlobClient(key) }
 
+// folderMark is in the metadata of an empty blob that stands for a folder: accounts with folders
+// of their own (hierarchical namespace, abfss) have one for each, and so do some tools.
+const folderMark = "hdi_isfolder"
+
 func (s *azureStore) head(ctx context.Context, key string) (Entry, error) {
 	out, err := s.blob(key).GetProperties(ctx, nil)
 	if err != nil {
 		return Entry{}, s.known(err)
+	}
+	for name, value := range out.Metadata {
+		if strings.EqualFold(name, folderMark) && strings.EqualFold(deref(value), "true") {
+			return Entry{}, &failure{status: http.StatusNotFound}
+		}
 	}
 	return entryOfBlob("", out.ContentLength, out.LastModified, out.ETag), nil
 }
@@ -145,10 +160,14 @@ func (s *azureStore) page(ctx context.Context, prefix, token string, flat bool) 
 	if err != nil {
 		return nil, "", s.known(err)
 	}
+	folders := map[string]bool{}
 	for _, p := range out.Segment.BlobPrefixes {
 		entries = append(entries, Entry{Name: *p.Name, Dir: true})
+		folders[*p.Name] = true
 	}
-	add(out.Segment.BlobItems)
+	add(slices.DeleteFunc(out.Segment.BlobItems, func(i *container.BlobItem) bool {
+		return deref(i.Properties.ContentLength) == 0 && folders[*i.Name+"/"] // it stands for that
+	}))
 	return entries, deref(out.NextMarker), nil
 }
 

@@ -21,8 +21,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+const rootS3 = "s3://" + sourcetest.Bucket
+
 // quick is a patience for tests.
-var quick = source.Retry{Attempts: 6, First: time.Millisecond, Silence: 300 * time.Millisecond}
+var quick = source.Retry{Attempts: 6, First: time.Millisecond, Silence: 10 * time.Second}
 
 func files(t *testing.T, o source.Options) *source.Files {
 	t.Helper()
@@ -47,7 +49,7 @@ func noise(n int) []byte {
 func TestStores(t *testing.T) {
 	sourcetest.NewS3(t)
 	dir := t.TempDir()
-	for _, root := range []string{dir, "file://" + dir, "s3://" + sourcetest.Bucket + "/some where"} {
+	for _, root := range []string{dir, "file://" + dir, rootS3 + "/some where"} {
 		t.Run(root[:3], func(t *testing.T) { exercise(t, files(t, source.Options{}), root) })
 	}
 }
@@ -115,10 +117,14 @@ func exercise(t *testing.T, f *source.Files, root string) {
 
 // TestFaults: whatever a store does for a while, the bytes are right, and each request that
 // was made again is counted.
-func TestFaults(t *testing.T) {
-	s := sourcetest.NewS3(t)
+func TestFaults(t *testing.T) { faults(t, sourcetest.NewS3(t), rootS3, 300*time.Millisecond) }
+
+// faults has a server fail; after silence it is taken for one that answers no more.
+func faults(t *testing.T, s *sourcetest.Server, root string, silence time.Duration) {
 	f := files(t, source.Options{})
-	p, want := "s3://"+sourcetest.Bucket+"/x", noise(5*source.Block+123)
+	hasty := quick
+	hasty.Silence = silence
+	p, want := root+"/x", noise(5*source.Block+123)
 	if err := f.WriteAll(t.Context(), p, want); err != nil {
 		t.Fatal(err)
 	}
@@ -126,10 +132,14 @@ func TestFaults(t *testing.T) {
 		"503": sourcetest.Busy, "reset": sourcetest.Reset, "truncated": sourcetest.Truncated, "silent": sourcetest.Silent,
 	} {
 		t.Run(name, func(t *testing.T) {
+			f, every := f, 3
+			if fault == sourcetest.Silent {
+				f, every = files(t, source.Options{Retry: hasty}), 6
+			}
 			_, failedBefore := s.Requests()
 			before := f.Counts()
 			s.Inject(func(n int, _ *http.Request) (sourcetest.Fault, time.Duration) {
-				if n%3 == 1 {
+				if n%every == 1 {
 					return fault, time.Millisecond
 				}
 				return sourcetest.None, 0
@@ -156,7 +166,7 @@ func TestFaults(t *testing.T) {
 		s.Inject(func(int, *http.Request) (sourcetest.Fault, time.Duration) { return sourcetest.Busy, 0 })
 		defer s.Inject(nil)
 		_, err := f.Open(t.Context(), p)
-		for _, want := range []string{"open s3://bucket/x: ", "503", "6 times", "; "} {
+		for _, want := range []string{"open " + p + ": ", "503", "6 times", "; "} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v does not say %q", err, want)
 			}
@@ -177,8 +187,12 @@ func TestFaults(t *testing.T) {
 // TestChanged: what is read of an object is of one version.
 func TestChanged(t *testing.T) {
 	sourcetest.NewS3(t)
+	changed(t, rootS3)
+}
+
+func changed(t *testing.T, root string) {
 	f := files(t, source.Options{})
-	p := "s3://" + sourcetest.Bucket + "/x"
+	p := root + "/x"
 	if err := f.WriteAll(t.Context(), p, noise(100)); err != nil {
 		t.Fatal(err)
 	}
@@ -196,10 +210,11 @@ func TestChanged(t *testing.T) {
 
 // TestWaited: a slow answer is a wait for the first byte, of who reads and of who reads
 // ahead of it; bytes that are there already are none.
-func TestWaited(t *testing.T) {
-	s := sourcetest.NewS3(t)
+func TestWaited(t *testing.T) { waited(t, sourcetest.NewS3(t), rootS3) }
+
+func waited(t *testing.T, s *sourcetest.Server, root string) {
 	f := files(t, source.Options{})
-	p := "s3://" + sourcetest.Bucket + "/x"
+	p := root + "/x"
 	if err := f.WriteAll(t.Context(), p, noise(2*source.Block)); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +252,7 @@ func TestCache(t *testing.T) {
 		}
 		return files(t, source.Options{Cache: c}), c
 	}
-	p, want := "s3://"+sourcetest.Bucket+"/x", noise(3*source.Block+7)
+	p, want := rootS3+"/x", noise(3*source.Block+7)
 	read := func(f *source.Files) (requests int) {
 		t.Helper()
 		s.Inject(nil)
@@ -289,45 +304,35 @@ func TestCache(t *testing.T) {
 
 // TestCommit: an object whose parts could not be put together is an error, also where an older
 // one of its size is there; one whose answer was lost is not.
-func TestCommit(t *testing.T) {
-	s := sourcetest.NewS3(t)
+func TestCommit(t *testing.T) { commit(t, sourcetest.NewS3(t), rootS3) }
+
+func commit(t *testing.T, s *sourcetest.Server, root string) {
 	f := files(t, source.Options{})
-	p := "s3://" + sourcetest.Bucket + "/x"
+	p := root + "/x"
 	older, newer := noise(9<<20), bytes.Repeat([]byte{7}, 9<<20)
 	if err := f.WriteAll(t.Context(), p, older); err != nil {
 		t.Fatal(err)
 	}
-	committing := func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") }
-	lost := 0
 	for _, c := range []struct {
-		name  string
-		fault func(r *http.Request) sourcetest.Fault
+		fault sourcetest.Fault
+		times int
 		want  []byte
-		fails bool
-	}{
-		{"refused", func(r *http.Request) sourcetest.Fault {
-			if committing(r) {
-				return sourcetest.Busy
-			}
-			return sourcetest.None
-		}, older, true},
-		{"answer lost", func(r *http.Request) sourcetest.Fault {
-			if committing(r) {
-				if lost++; lost == 1 {
-					return sourcetest.Truncated
+	}{{sourcetest.Busy, 100, older}, {sourcetest.Lost, 1, newer}} {
+		n := 0
+		s.Inject(func(_ int, r *http.Request) (sourcetest.Fault, time.Duration) {
+			q := r.URL.Query()
+			if r.Method == http.MethodPost && q.Has("uploadId") || q.Get("comp") == "blocklist" { // of S3, of Azure
+				if n++; n <= c.times {
+					return c.fault, 0
 				}
 			}
-			return sourcetest.None
-		}, newer, false},
-	} {
-		s.Inject(func(_ int, r *http.Request) (sourcetest.Fault, time.Duration) { return c.fault(r), 0 })
+			return sourcetest.None, 0
+		})
 		err := f.WriteAll(t.Context(), p, newer)
 		s.Inject(nil)
-		if got, rerr := f.ReadAll(t.Context(), p, 1<<30); (err != nil) != c.fails || rerr != nil || !bytes.Equal(got, c.want) {
-			t.Errorf("%s: %v, %v, the right bytes: %t", c.name, err, rerr, bytes.Equal(got, c.want))
+		got, rerr := f.ReadAll(t.Context(), p, 1<<30)
+		if (err != nil) != (c.fault == sourcetest.Busy) || rerr != nil || !bytes.Equal(got, c.want) || n < 2 {
+			t.Errorf("fault %d, %d times: %v, %v, the right bytes: %t", c.fault, n, err, rerr, bytes.Equal(got, c.want))
 		}
-	}
-	if lost != 2 {
-		t.Errorf("%d times it was put together", lost)
 	}
 }

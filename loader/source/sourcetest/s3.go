@@ -30,6 +30,7 @@ const (
 	Reset           // the connection is cut before an answer
 	Truncated       // the body ends in the middle
 	Silent          // the body stops in the middle, until the client goes
+	Lost            // done, and the connection is cut before the answer
 )
 
 // Server is a store on this machine: real HTTP, in memory.
@@ -144,6 +145,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = w.Write([]byte("<?xml version=\"1.0\"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"))
 	case Reset:
+		panic(http.ErrAbortHandler)
+	case Lost:
+		s.handler.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
 	case Truncated, Silent:
 		half := &half{ResponseWriter: w, r: r, silent: fault == Silent}
