@@ -126,6 +126,7 @@ func imageTransform(in transform.Input, eval bool, o Options) (*transform.Pipeli
 		return t, err
 	}
 	info := t.Shape(loader.Info{})
+	in.Constants = t.Constants() // a model is evaluated on samples like those that it learnt from
 	return transform.Compile(transform.Eval(in, info.H, info.W), in)
 }
 

@@ -130,3 +130,20 @@ func TestLeftArchives(t *testing.T) {
 		d.Close()
 	}
 }
+
+// TestEvaluatedAlike: samples to be evaluated are normalised as those of the training are.
+func TestEvaluatedAlike(t *testing.T) {
+	for _, text := range []string{"rrc(24)|hflip", "rrc(24)|normalize(cifar10)", "rrc(24)|normalize"} {
+		var mean, std [2][4]float32
+		for i, eval := range []bool{false, true} {
+			tr, err := imageTransform(anyImages, eval, Options{Transform: text})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mean[i], std[i] = tr.Normalisation()
+		}
+		if mean[0] != mean[1] || std[0] != std[1] {
+			t.Errorf("%s: trained with %v and %v, evaluated with %v and %v", text, mean[0], std[0], mean[1], std[1])
+		}
+	}
+}

@@ -88,6 +88,7 @@ type Pipeline struct {
 	Text string
 
 	h, w  int // of a sample
+	norm  Constants
 	steps []step
 	words int
 	free  chan *scratch // at rest
@@ -132,7 +133,7 @@ func Compile(text string, in Input) (t *Pipeline, err error) {
 	if h == 0 || w == 0 {
 		r.fail(len(text), "begin with rrc(224), or with resize(256)|centercrop(224)", "the images are of any size and stay so: a batch needs samples of one size")
 	}
-	t.h, t.w = h, w
+	t.h, t.w, t.norm = h, w, norm
 	t.Norm = NewNorm(norm.mean, norm.std)
 	t.end(in)
 	for _, s := range t.steps {
@@ -141,6 +142,9 @@ func Compile(text string, in Input) (t *Pipeline, err error) {
 	t.split(in)
 	return t, nil
 }
+
+// Constants are those that it normalises with.
+func (t *Pipeline) Constants() Constants { return t.norm }
 
 // Check says what is wrong with a text whatever the images are.
 func Check(text string) error {
