@@ -21,8 +21,17 @@ const (
 	tuneKnown = "known"
 )
 
-// batchAuto is the value of --batch-size that stands for the largest that fits.
+// batchAuto is the value of --batch-size that stands for the largest that fits, to a run.
 const batchAuto = "auto"
+
+// checkKnob refuses what a knob does not take, where several runs are to be compared.
+func checkKnob(name, text string) error {
+	if name == "batch_size" && text == batchAuto {
+		return fault.New("set", name+"="+text, "what is compared are runs of sizes that are known", "gpustall run --batch-size auto tells the largest that fits: give that")
+	}
+	probe := engine.DefaultKnobs()
+	return probe.Set(name, text)
+}
 
 // knobFlag is a knob as a flag: the knob's name with dashes.
 type knobFlag struct {
@@ -39,8 +48,8 @@ type knobFlags struct {
 	inject injectFlag
 }
 
-// add adds a flag for each knob.
-func (ks *knobFlags) add(fs *pflag.FlagSet) {
+// add adds a flag for each knob. With auto, --batch-size has that value too.
+func (ks *knobFlags) add(fs *pflag.FlagSet, auto bool) {
 	defaults := engine.DefaultKnobs()
 	for i := range engine.KnobTable {
 		row := &engine.KnobTable[i]
@@ -54,7 +63,7 @@ func (ks *knobFlags) add(fs *pflag.FlagSet) {
 			f.extra, f.means = []string{tuneAgain, tuneKnown}, "on"
 			help += "; again: try anew; known: try nothing, and take what was found before"
 		}
-		if row.Name == "batch_size" {
+		if row.Name == "batch_size" && auto {
 			f.extra, f.means = []string{batchAuto}, f.text
 			help += "; auto: the largest that fits into memory"
 		} else if row.Type == "enum" || f.extra != nil {
@@ -156,8 +165,7 @@ func (f *knobFlag) check(text string) error {
 	if slices.Contains(f.extra, text) {
 		return nil
 	}
-	probe := engine.DefaultKnobs()
-	err := probe.Set(f.row.Name, text)
+	err := checkKnob(f.row.Name, text)
 	if err != nil && f.extra != nil && f.row.Type == "bool" {
 		return fault.New("set", fmt.Sprintf("%s=%q", f.row.Name, text), "none of its values", "choose "+knob.Choice(f.words()))
 	}

@@ -17,7 +17,7 @@ import (
 func knobsOf(args ...string) (engine.Knobs, *knobFlags, error) {
 	var ks knobFlags
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	ks.add(fs)
+	ks.add(fs, true)
 	if err := fs.Parse(args); err != nil {
 		return engine.Knobs{}, &ks, err
 	}
@@ -30,7 +30,7 @@ func knobsOf(args ...string) (engine.Knobs, *knobFlags, error) {
 func TestKnobFlags(t *testing.T) {
 	var ks knobFlags
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	ks.add(fs)
+	ks.add(fs, true)
 	for _, k := range engine.DefaultKnobs().List() {
 		name := flagName(k.Name)
 		if what, ok := strings.CutPrefix(k.Name, trace.InjectPrefix); ok {

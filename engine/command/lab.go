@@ -88,7 +88,7 @@ func (f *labFlags) add(fs *pflag.FlagSet) {
 	f.keep.addInit(fs)
 	fs.Int64Var(&f.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&f.lr, "lr", 0, "learning rate (default: what suits the model and the batch size)")
-	f.knobs.add(fs)
+	f.knobs.add(fs, false)
 }
 
 // slowBaseline are the settings of a baseline that is slow on purpose.
@@ -275,7 +275,7 @@ func (f *labFlags) begin(ctx context.Context, l *lab.Lab, progress progressFunc)
 
 // named are the flags that were given and that ask for another lab.
 func (f *labFlags) named() (names []string) {
-	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), whereSetting, "seed", "lr", trace.GroupInject}
+	all := []string{"as-is", "epochs", "steps", "warmup", "repeat", "device", "model", "stem", "no-batch-norm", "data", transformSetting, flagName(sizeSetting), whereSetting, "init", "seed", "lr", trace.GroupInject}
 	for _, k := range f.knobs.flags {
 		all = append(all, flagName(k.row.Name))
 	}

@@ -68,7 +68,7 @@ func (o *options) addTraining(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.seed, "seed", 1, "seed of the weights, the order and the augmentation")
 	fs.Float64Var(&o.lr, "lr", 0, "learning rate (default: what suits the model and the batch size, or the optimizer's that was chosen)")
 	fs.VarPF(&o.test, "evaluate", "", "evaluate on the data's test split after each epoch, if there is one; that time is in no share").NoOptDefVal = "on"
-	o.knobs.add(fs)
+	o.knobs.add(fs, true)
 	addRate(fs, &o.gpuRate)
 	o.stores.add(fs)
 	fs.StringVar(&o.session, "session", "", "file to write the session to (default: in the state directory)")

@@ -50,7 +50,7 @@ func TestSweep(t *testing.T) {
 func TestSweepRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--knob", "num_workrs=1"}, {"--knob", "num_workers=999"}, {"--knob", "num_workers=1,,2"}, {"--knob", "num_workers"},
-		{"--knob", "num_workers=1,1"}, {"--num-workers", "1,2", "--knob", "num_workers=3"}, {"--num-workers", "1,x"},
+		{"--knob", "num_workers=1,1"}, {"--batch-size", "32,auto"}, {"--knob", "batch_size=auto"}, {"--num-workers", "1,2", "--knob", "num_workers=3"}, {"--num-workers", "1,x"},
 		{"--ladder", "baseline; +foo"}, {"--ladder", "baseline"}, {"--ladder", "baseline; +pin_memory", "--num-workers", "1,2"},
 		{"--steps", "0"}, {"--repeat", "0"}, {"--epochs", "-1"}, {"--init", "/nowhere"}, {"--warmup", "-1"}, {"--model", "vgg"}, {"--data", "/nowhere"}, {"--device", "emu:abacus"}, {"--out", ""},
 	} {

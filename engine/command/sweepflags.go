@@ -71,7 +71,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cluster.Time, "time", "", "of --slurm: how long a run may take, as in 00:30:00")
 	fs.StringVar(&f.cluster.Gres, "gres", "", "of --slurm: the devices of a run, as in gpu:1")
 	single := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.knobs.add(single)
+	f.knobs.add(single, false)
 	single.VisitAll(func(one *pflag.Flag) {
 		k, ok := one.Value.(*knobFlag)
 		if !ok {
@@ -263,8 +263,7 @@ func checkSetting(name, value string) error {
 		}
 		return nil
 	}
-	probe := engine.DefaultKnobs()
-	return probe.Set(name, value)
+	return checkKnob(name, value)
 }
 
 // sized is what is known of a device before it is trained on.
