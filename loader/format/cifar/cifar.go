@@ -5,7 +5,7 @@
 // https://www.cs.toronto.edu/~kriz/cifar.html. Of CIFAR-100's two classes of each image the
 // fine one is used.
 //
-// Read reads one sample's planes from the file: in a folder of the binary version the
+// Read reads one sample's planes from the file: in a folder of the binary version a map of the
 // one that lies there, which the system's page cache keeps as long as there is room, else
 // what was unpacked into memory (154 MB for training). Decode turns the planes (CHW) into
 // pixels (HWC).
@@ -224,8 +224,8 @@ func (d *Dataset) Decode(s *loader.Sample) error {
 	return nil
 }
 
-// interleave is CHW to HWC. The array types spare the bounds checks.
-func interleave(dst, src *[Pixels]byte) {
+// interleaveGo is interleave in Go. The array types spare the bounds checks.
+func interleaveGo(dst, src *[Pixels]byte) {
 	for i, j := 0, 0; i < plane; i, j = i+1, j+3 {
 		d := dst[j : j+3 : j+3]
 		d[0], d[1], d[2] = src[i], src[i+plane], src[i+2*plane]

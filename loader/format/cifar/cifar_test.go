@@ -338,6 +338,13 @@ func TestShrunk(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "data_batch_3.bin") || !strings.Contains(err.Error(), "shrank") || errors.Is(err, io.EOF) {
 		t.Errorf("err = %v", err)
 	}
+	// Within a page what is missing of a map reads as zeros.
+	if err := os.Truncate(filepath.Join(dir, "data_batch_3.bin"), Pixels-1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Read(t.Context(), &loader.Sample{Index: 4}); err == nil || !strings.Contains(err.Error(), "shrank") {
+		t.Errorf("err = %v", err)
+	}
 }
 
 func TestConcurrent(t *testing.T) {

@@ -157,8 +157,10 @@ func (s source) parseFile(name string, f *os.File, size int64) (c *content, err 
 	}
 	if err != nil || c.planes != io.ReaderAt(f) {
 		_ = f.Close()
+		return c, err
 	}
-	return c, err
+	c.planes = mapFile(f, size)
+	return c, nil
 }
 
 // parse reads one file of the data set. size is its length, -1 when unknown.
