@@ -32,9 +32,14 @@ func (t *Crop) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 
 // write shifts, mirrors and normalises the pixels of a width x height image.
 func (t *Crop) write(pix []byte, width, height, dy, dx int, flip bool, dst []float32) {
-	w := width * 3
 	// Columns [left,right) of the shifted image lie inside the stored one.
-	left, right := min(max(0, -dx), width)*3, max(min(width, width-dx), 0)*3
+	left, right := min(max(0, -dx), width), max(min(width, width-dx), 0)
+	if t.divides && right-left >= 8 {
+		t.nativeWrite(pix, width, height, dy, dx, left, right, flip, dst)
+		return
+	}
+	w := width * 3
+	left, right = left*3, right*3
 	for i := range height {
 		out := dst[i*w : (i+1)*w]
 		r := i + dy

@@ -5,11 +5,14 @@ package transform
 /*
 #cgo CFLAGS: -O3 -Wall
 #include "blur_amd64.h"
+#include "crop_amd64.h"
 #include "resize_amd64.h"
 #cgo noescape gpustall_blur_row
 #cgo nocallback gpustall_blur_row
 #cgo noescape gpustall_blur_columns
 #cgo nocallback gpustall_blur_columns
+#cgo noescape gpustall_crop
+#cgo nocallback gpustall_crop
 #cgo noescape gpustall_resize_horizontal
 #cgo nocallback gpustall_resize_horizontal
 #cgo noescape gpustall_resize_vertical
@@ -25,7 +28,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// native says whether resize_amd64.c is there and this processor runs it.
+// native says whether this processor runs what is in C.
 var native = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 func bytesOf(b []byte) *C.uint8_t   { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }
@@ -33,15 +36,25 @@ func words(v []int32) *C.int32_t    { return (*C.int32_t)(unsafe.Pointer(unsafe.
 func shorts(v []int16) *C.int16_t   { return (*C.int16_t)(unsafe.Pointer(unsafe.SliceData(v))) }
 func floatsOf(v []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(v))) }
 
+func truth(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// nativeWrite is write of columns [left,right) of the shifted image, in pixels.
+func (t *Crop) nativeWrite(pix []byte, width, height, dy, dx, left, right int, flip bool, dst []float32) {
+	_, _ = pix[3*width*height-1], dst[3*width*height-1] // C looks at neither
+	C.gpustall_crop(bytesOf(pix), C.ptrdiff_t(width), C.ptrdiff_t(height), C.ptrdiff_t(dy), C.ptrdiff_t(dx), C.ptrdiff_t(left), C.ptrdiff_t(right),
+		truth(flip), floatsOf(t.factors[:]), floatsOf(dst))
+}
+
 // horizontalRows makes rows of mid, of rows of in that lie stride apart.
 func (z *resizer) horizontalRows(in []byte, stride, rows int, mirrored bool, mid []byte) {
-	m := C.int(0)
-	if mirrored {
-		m = 1
-	}
 	t := &z.cols
 	C.gpustall_resize_horizontal(bytesOf(in), C.size_t(stride), C.size_t(rows), words(t.first), shorts(t.split),
-		C.size_t(t.pairs), C.size_t(len(t.first)), m, bytesOf(mid), C.size_t(z.stride))
+		C.size_t(t.pairs), C.size_t(len(t.first)), truth(mirrored), bytesOf(mid), C.size_t(z.stride))
 }
 
 // verticalRows makes the result, rows of n bytes, of mid.
@@ -53,10 +66,9 @@ func (z *resizer) verticalRows(n int, dst []byte) {
 
 // normalisedRows is verticalRows, normalised.
 func (z *resizer) normalisedRows(n int, norm *Norm, dst []float32) {
-	t, m, s := &z.rows, &norm.mean, &norm.std
+	t := &z.rows
 	C.gpustall_resize_normalised(bytesOf(z.mid), C.size_t(z.stride), C.size_t(n), words(t.first), words(t.width),
-		shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), C.float(m[0]), C.float(m[1]),
-		C.float(m[2]), C.float(s[0]), C.float(s[1]), C.float(s[2]), floatsOf(dst))
+		shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), floatsOf(norm.factors[:]), floatsOf(dst))
 }
 
 func (z *scratch) nativeBlurRow(n int, out []float32) {

@@ -11,3 +11,5 @@ func (z *resizer) normalisedRows(int, *Norm, []float32)          {}
 
 func (z *scratch) nativeBlurRow(int, []float32)  {}
 func (z *scratch) nativeBlurColumns(int, []byte) {}
+
+func (t *Crop) nativeWrite([]byte, int, int, int, int, int, int, bool, []float32) {}

@@ -1,10 +1,8 @@
 #include "resize_amd64.h"
 
-#include <immintrin.h>
 #include <string.h>
 
-#define AVX2 __attribute__((target("avx2,fma")))
-#define INLINE static inline __attribute__((always_inline, target("avx2,fma")))
+#include "normalise_amd64.h"
 
 enum { weight_bits = 22, low_bits = 11 };
 
@@ -135,42 +133,9 @@ AVX2 void gpustall_resize_vertical(const uint8_t *mid, size_t stride, size_t n, 
 	}
 }
 
-// divider divides by a constant: the quotient by its reciprocal, corrected by what that
-// leaves over. It is rounded as a division is, which NewNorm makes sure of.
-struct divider { __m256 by, reciprocal; };
-
-INLINE __m256 divide(__m256 v, struct divider d) {
-	__m256 q = _mm256_mul_ps(v, d.reciprocal);
-	return _mm256_fmadd_ps(_mm256_fnmadd_ps(q, d.by, v), d.reciprocal, q);
-}
-
-// normalise writes 24 values, which begin with a red one, as floats.
-INLINE void normalise(const __m256i v[3], const __m256 mean[3], const struct divider std[3], int past, float *out) {
-	const struct divider full = {_mm256_set1_ps(255), _mm256_set1_ps(1 / 255.0f)};
-	for (int j = 0; j < 3; j++) {
-		__m256 unit = divide(_mm256_cvtepi32_ps(v[j]), full);
-		unit = divide(_mm256_sub_ps(unit, mean[j]), std[j]);
-		if (past) _mm256_stream_ps(out + 8 * j, unit);
-		else _mm256_storeu_ps(out + 8 * j, unit);
-	}
-}
-
 AVX2 void gpustall_resize_normalised(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
-                                     const int16_t *split, size_t pairs, size_t count, float mean0,
-                                     float mean1, float mean2, float std0, float std1, float std2, float *out) {
-	const float means[3] = {mean0, mean1, mean2}, stds[3] = {std0, std1, std2};
-	float m[24], s[24], r[24];
-	for (int i = 0; i < 24; i++) {
-		m[i] = means[i % 3];
-		s[i] = stds[i % 3];
-		r[i] = 1 / stds[i % 3];
-	}
-	__m256 mean[3];
-	struct divider std[3];
-	for (int j = 0; j < 3; j++) {
-		mean[j] = _mm256_loadu_ps(m + 8 * j);
-		std[j] = (struct divider){_mm256_loadu_ps(s + 8 * j), _mm256_loadu_ps(r + 8 * j)};
-	}
+                                     const int16_t *split, size_t pairs, size_t count, const float *factors, float *out) {
+	const struct norm norm = norm_of(factors);
 	int past = (uintptr_t)out % 32 == 0 && n % 8 == 0;
 	for (size_t i = 0; i < count; i++, split += groups(pairs), out += n) {
 		const uint8_t *from = mid + (size_t)first[i] * stride;
@@ -178,13 +143,13 @@ AVX2 void gpustall_resize_normalised(const uint8_t *mid, size_t stride, size_t n
 		size_t x = 0;
 		for (; x + 24 <= n; x += 24) {
 			column(from + x, stride, (size_t)width[i], split, v);
-			if (past) normalise(v, mean, std, 1, out + x);
-			else normalise(v, mean, std, 0, out + x);
+			if (past) normalise(v, &norm, 1, out + x);
+			else normalise(v, &norm, 0, out + x);
 		}
 		if (x < n) {
 			float rest[24];
 			column(from + x, stride, (size_t)width[i], split, v);
-			normalise(v, mean, std, 0, rest);
+			normalise(v, &norm, 0, rest);
 			memcpy(out + x, rest, (n - x) * sizeof *out);
 		}
 	}

@@ -20,8 +20,6 @@ void gpustall_resize_horizontal(const uint8_t *in, size_t in_stride, size_t rows
 void gpustall_resize_vertical(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
                               const int16_t *split, size_t pairs, size_t count, uint8_t *out);
 
-// Normalised is vertical with its bytes normalised: (v/255 - mean) / std, channel by
-// channel.
+// Normalised is vertical with its bytes normalised by factors (norm_of).
 void gpustall_resize_normalised(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
-                                const int16_t *split, size_t pairs, size_t count, float mean0, float mean1,
-                                float mean2, float std0, float std1, float std2, float *out);
+                                const int16_t *split, size_t pairs, size_t count, const float *factors, float *out);

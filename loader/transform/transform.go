@@ -15,6 +15,7 @@ package transform
 type Norm struct {
 	mean, std [4]float32
 	table     [3][256]float32 // the result for each value of each channel
+	factors   [3 * 24]float32 // mean, 1/std, and what that lacks of it, of 24 values, for C
 	divides   bool            // C's way of dividing gives these very results
 }
 
@@ -38,6 +39,11 @@ func NewNorm(mean, std [3]float32) Norm {
 		for v := range n.table[c] {
 			n.table[c][v] = (float32(v)/255 - mean[c]) / std[c]
 		}
+	}
+	for i := range 24 {
+		s := std[i%3]
+		n.factors[i], n.factors[24+i] = mean[i%3], 1/s
+		n.factors[48+i] = float32(1/float64(s) - float64(n.factors[24+i]))
 	}
 	n.divides = native && divides(&n)
 	return n

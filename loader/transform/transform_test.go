@@ -110,6 +110,30 @@ func TestHostAgreesWithDevice(t *testing.T) {
 	}
 }
 
+// TestCropInC: C makes what Go makes, whatever is cut off or added, and writes nothing behind it.
+func TestCropInC(t *testing.T) {
+	inC := Crop{Norm: NewNorm(cifarMean, cifarStd)}
+	if !inC.divides {
+		t.Skip("there is no C for this machine")
+	}
+	inGo := inC
+	inGo.divides = false
+	rng := loader.NewRNG(1, 2, 3)
+	for range 2000 {
+		w, h := 1+rng.IntN(40), 1+rng.IntN(5)
+		dy, dx, flip := rng.IntN(2*h+3)-h-1, rng.IntN(2*w+3)-w-1, rng.IntN(2) == 1
+		var got [2][]float32
+		for i, c := range []*Crop{&inC, &inGo} {
+			all := make([]float32, 3*w*h+50)
+			c.write(noise(w, h).Pixels, w, h, dy, dx, flip, all[:3*w*h:3*w*h])
+			got[i] = all
+		}
+		if !equal(got[0], got[1]) {
+			t.Fatalf("%d x %d, dy %d, dx %d, flip %v: C makes something else", w, h, dy, dx, flip)
+		}
+	}
+}
+
 // TestCropOffsets: with padding 4 all 81 offsets come up.
 func TestCropOffsets(t *testing.T) {
 	tr, s := CIFARTrain(), noise(32, 32)
