@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mattn/go-runewidth"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/knob"
@@ -31,8 +31,7 @@ type progressFunc func(what string, done, total int)
 func progressTo(w io.Writer) progressFunc {
 	var bar *progressbar.ProgressBar
 	var current string
-	f, ok := w.(interface{ Fd() uintptr })
-	tty := ok && term.IsTerminal(int(f.Fd()))
+	tty := columnsOf(w) > 0
 	return func(what string, done, total int) {
 		if what != current {
 			current = what
@@ -40,8 +39,9 @@ func progressTo(w io.Writer) progressFunc {
 				_ = say(w, "%s …\n", what)
 				return
 			}
-			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-				progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(40), progressbar.OptionThrottle(50e6))
+			shown, width := barOf(what, columnsOf(w))
+			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(shown),
+				progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(width), progressbar.OptionThrottle(50e6))
 		}
 		if tty && bar != nil {
 			_ = bar.Set(done)
@@ -50,6 +50,14 @@ func progressTo(w io.Writer) progressFunc {
 			}
 		}
 	}
+}
+
+// barOf is what a terminal so many columns wide has room for on one line, which the bar
+// writes over: its words, cut where they must be, and how wide the bar is.
+func barOf(what string, columns int) (shown string, width int) {
+	const least, most, beside = 10, 40, len(" 100% ||  [59m59s:59m59s] ")
+	shown = runewidth.Truncate(what, max(0, columns-beside-least), "…")
+	return shown, min(most, max(0, columns-beside-runewidth.StringWidth(shown)))
 }
 
 // openPath opens a data set of whatever form.

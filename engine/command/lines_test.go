@@ -44,3 +44,15 @@ session  /a/very/long/path/that/nobody/can/break/into/two.gpustall
 		}
 	}
 }
+
+// TestBarOf: a bar never needs more than its line, which a terminal would break.
+func TestBarOf(t *testing.T) {
+	for _, what := range []string{"making shards", "making synthetic CIFAR-10 in /home/somebody/.cache/gpustall/synthetic-cifar10 (once)"} {
+		for columns := 40; columns < 200; columns++ {
+			shown, width := barOf(what, columns)
+			if full := runewidth.StringWidth(shown + " 100% ||  [59m59s:59m59s] "); full+width > columns || width < 10 {
+				t.Errorf("at %d columns %q and a bar of %d", columns, shown, width)
+			}
+		}
+	}
+}
