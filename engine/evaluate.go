@@ -63,6 +63,7 @@ func (e *Engine) evaluateDue(ctx context.Context) error {
 		return err
 	}
 	start := e.rec.Now()
+	e.rec.Gauge(trace.GaugeTestBegun, float64(e.epoch))
 	loss, hits, n, err := e.evaluate(ctx)
 	end := e.rec.Now()
 	e.span(trace.KindPause, start, -1, 0)

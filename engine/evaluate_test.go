@@ -50,6 +50,9 @@ func TestEvaluates(t *testing.T) {
 		t.Errorf("%d evaluations without a test split", n)
 	}
 	found := s.Evaluations()
+	if n := len(s.Gauges[trace.GaugeTestBegun]); n != len(found) || s.Evaluating() {
+		t.Errorf("%d evaluations begun, %d done; one goes on: %v", n, len(found), s.Evaluating())
+	}
 	if len(found) != 7 || found[0].Step != 0 || found[1].Step != 10 || found[6].Epoch != 5 || found[6].Samples != 70 {
 		t.Fatalf("evaluations %+v", found)
 	}

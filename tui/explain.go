@@ -50,7 +50,7 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 	text := ""
 	switch {
 	case g.Any():
-		text = t.gapText(&g, at)
+		text = t.gapText(&p.snap, &g, at)
 	case at >= 0:
 		text = t.momentText(at)
 	case unknown && paused:
@@ -122,7 +122,7 @@ func (t *timeline) ago(ns int64) string { return "-" + figures.Prose.Time(max(0,
 
 // gapText explains a gap: what it consists of, of which batch, what its worker was
 // doing and how unusual that is.
-func (t *timeline) gapText(g *stall.Gap, at int64) string {
+func (t *timeline) gapText(snap *trace.Snapshot, g *stall.Gap, at int64) string {
 	s := g.Largest
 	cause := s.Cause()
 	var b strings.Builder
@@ -136,7 +136,7 @@ func (t *timeline) gapText(g *stall.Gap, at int64) string {
 	}
 	long := figures.Prose.Time(g.End - g.Start)
 	if cause == trace.CausePaused {
-		return b.String() + "paused by you for " + long
+		return b.String() + pick(snap.EvaluatedAt((s.Start+s.End)/2), "the model was evaluated for ", "paused by you for ") + long
 	}
 	long += partsText(g)
 	batch := s.Batch

@@ -64,6 +64,8 @@ func (m *Model) state() (glyph rune, word string, st canvas.Style) {
 		return m.c.Glyphs.End, word, st
 	case m.paused:
 		return m.c.Glyphs.Pause, "PAUSED", canvas.Paused
+	case m.live.Evaluating():
+		return m.c.Glyphs.Pause, "EVALUATING", canvas.Paused
 	case m.o.Replay:
 		return m.c.Glyphs.End, "UNFINISHED", canvas.Paused
 	case len(m.live.Recent) == 0:

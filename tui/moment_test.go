@@ -197,9 +197,10 @@ func TestLongestStall(t *testing.T) {
 		piece(0, 60, trace.CauseDecode), piece(100, 138, trace.CauseRead), piece(138, 218, trace.CauseDecode),
 		piece(218, 250, trace.CauseCopy), piece(300, 390, trace.CausePaused),
 	}}
+	var pic picture
 	says := func(moves bool, want string) {
 		t.Helper()
-		tl.explain(&picture{}, false, false, moves)
+		tl.explain(&pic, false, false, moves)
 		if got := strings.Join(tl.lines, " "); !strings.Contains(got, want) {
 			t.Errorf("it reads %q, want %q", got, want)
 		}
@@ -218,6 +219,9 @@ func TestLongestStall(t *testing.T) {
 	says(true, "starved 150 ms (decode 80.0 ms, read 38.0 ms, copy 32.0 ms)")
 	tl.cursor = 320 * ms
 	says(true, "paused by you for 90.0 ms")
+	pic.snap.Gauges = map[string][]trace.Point{trace.GaugeTestLoss: {{T: 350 * ms}}, trace.GaugeTestTook: {{V: 50e6}}}
+	tl.explained = [3]int64{}
+	says(true, "the model was evaluated for 90.0 ms")
 }
 
 // TestPhaseBeyondView: of a phase that began before the view all is told, so that what it

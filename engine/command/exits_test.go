@@ -137,6 +137,10 @@ func TestProgressOfSlowSteps(t *testing.T) {
 	if line := measure(s, &options{epochs: 2}).line(); !strings.Contains(line, "(no step for 50.0 s)") {
 		t.Errorf("a stalled run reads %q", line)
 	}
+	s.Gauges = map[string][]trace.Point{trace.GaugeTestBegun: {{T: 70 * second}}}
+	if line := measure(s, &options{epochs: 2}).line(); !strings.Contains(line, "  evaluating") || strings.Contains(line, "no step") {
+		t.Errorf("an evaluation reads %q", line)
+	}
 }
 
 // A training that diverges goes on; its code, its JSON, its lines and its report

@@ -30,7 +30,8 @@ type progress struct {
 	ETA               number   `json:"eta_s"`
 	SinceStep         number   `json:"since_step_s"` // since the last step ended
 	Late              bool     `json:"-"`            // and that is long for these steps
-	Diverged          *int32   `json:"diverged"`     // the first step whose loss is not a number
+	Evaluating        bool     `json:"evaluating,omitempty"`
+	Diverged          *int32   `json:"diverged"` // the first step whose loss is not a number
 	Labels            []string `json:"labels,omitempty"`
 	Experiment        string   `json:"experiment,omitempty"` // under way
 	words             string   // the labels' in brackets
@@ -72,6 +73,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 	g.Epoch = last.Epoch
 	since := max(0, s.Now-last.End)
 	g.SinceStep = seconds(since)
+	g.Evaluating = s.Evaluating()
 	g.Late = since > int64(late) && since > 2*(last.End-last.Start)
 	g.SamplesPerSecond = number(b.SamplesPerSecond())
 	g.DeviceUtilization, g.DataShare = number(b.Utilisation()), number(b.DataShare())
@@ -150,7 +152,10 @@ func (g progress) line() string {
 	if g.Experiment != "" {
 		b.WriteString("  " + g.Experiment)
 	}
-	if g.Late {
+	switch {
+	case g.Evaluating:
+		b.WriteString("  evaluating")
+	case g.Late:
 		fmt.Fprintf(&b, "  (no step for %s)", figures.Prose.Time(g.SinceStep.ns()))
 	}
 	if eta := float64(g.ETA); !math.IsNaN(eta) && !math.IsInf(eta, 0) {

@@ -21,6 +21,9 @@ const (
 	GaugeTestTook    = "test_took" // ns
 )
 
+// GaugeTestBegun is recorded when an evaluation begins: its epoch.
+const GaugeTestBegun = "test_begun"
+
 // Evaluation records what came of an evaluation.
 func (r *Recorder) Evaluation(e Evaluation) {
 	for _, g := range []struct {
@@ -51,6 +54,21 @@ func (s *Snapshot) Evaluations() []Evaluation {
 		}
 	}
 	return out
+}
+
+// Evaluating reports whether an evaluation is under way.
+func (s *Snapshot) Evaluating() bool {
+	return s.Outcome.Ended == 0 && len(s.Gauges[GaugeTestBegun]) > len(s.Gauges[GaugeTestLoss])
+}
+
+// EvaluatedAt reports whether the model was being evaluated at a moment, in ns.
+func (s *Snapshot) EvaluatedAt(t int64) bool {
+	for _, e := range s.Evaluations() {
+		if e.At-e.Took <= t && t < e.At {
+			return true
+		}
+	}
+	return false
 }
 
 // EvaluationOf is the last one after a step of an epoch.

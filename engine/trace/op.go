@@ -72,7 +72,7 @@ const (
 func IsEventGauge(name string) bool {
 	switch name {
 	case GaugePeakBytes, GaugeHeldBytes, GaugePlannedBytes, GaugeLearningRate, GaugeLossScale, GaugeSkippedSteps, GaugeLastOverflow,
-		GaugeTestLoss, GaugeTestTop1, GaugeTestSamples, GaugeTestEpoch, GaugeTestStep, GaugeTestTook:
+		GaugeTestLoss, GaugeTestTop1, GaugeTestSamples, GaugeTestEpoch, GaugeTestStep, GaugeTestTook, GaugeTestBegun:
 		return true
 	}
 	return false
