@@ -151,6 +151,20 @@ func readMetadata(ctx context.Context, f *source.Files, root string) (*metadata,
 	return m, nil
 }
 
+// rows are those of a shard, also of one that was compressed after the table was written: its
+// places are those in what it unpacks to.
+func (m *metadata) rows(shard string) []int {
+	if rows := m.shards[shard]; len(rows) > 0 {
+		return rows
+	}
+	for _, ext := range extCompressed {
+		if name, ok := strings.CutSuffix(shard, ext); ok {
+			return m.shards[name+Ext]
+		}
+	}
+	return nil
+}
+
 // index is what the table says of a shard that was packed with it: as much as walking over it
 // would find. It is nil where the table does not tell all, or of another shard.
 func (m *metadata) index(p *Packed) *index {
@@ -201,9 +215,6 @@ func (d *Dataset) choose(root, text string, m *metadata) error {
 	if m == nil {
 		return fault.New("choose samples of", root, "there is no "+Metadata+" beside its shards, in which a condition looks", "pack the data again: gpustall data pack writes it")
 	}
-	if source.Remote(root) || len(d.shards) > 0 && compressed(d.shards[0].name) {
-		return fault.New("choose samples of", root, "its shards can only be read forwards", "copy them to this machine, uncompressed")
-	}
 	fits, err := where.Rows(text, m.Table)
 	if err != nil {
 		return err
@@ -211,8 +222,9 @@ func (d *Dataset) choose(root, text string, m *metadata) error {
 	off, chosen := m.Column("offset").Ints, 0
 	for i := range d.shards {
 		s := &d.shards[i]
-		rows := make(map[int64]bool, len(m.shards[s.name]))
-		for _, row := range m.shards[s.name] {
+		listed := m.rows(s.name)
+		rows := make(map[int64]bool, len(listed))
+		for _, row := range listed {
 			rows[off[row]] = fits[row]
 		}
 		x := &index{kind: s.kind}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/source"
+	"dev.gpustall/loader/source/sourcetest"
 	"dev.gpustall/loader/transform"
 )
 
@@ -151,6 +153,48 @@ func TestCompressedDamage(t *testing.T) {
 	for _, want := range []string{path, "at byte 512", "checksum"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+// TestChosenForwards: a condition chooses the same samples of shards that are read forwards,
+// from a store or compressed after they were packed.
+func TestChosenForwards(t *testing.T) {
+	const where = "label = 1 or width > 20 and not label = 0"
+	sourcetest.NewS3(t)
+	files, src, dir := reach(t), folder(t, 30), t.TempDir()
+	for to, f := range map[string]*source.Files{dir: nil, prefix: files} {
+		if _, _, err := Pack(t.Context(), src, to, PackOptions{To: f, ShardSize: 16 << 10, Seed: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table, err := os.ReadFile(filepath.Join(dir, Metadata))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zipped := zip(t, dir)
+	put(t, zipped, Metadata, table)
+	plain, err := Open(t.Context(), dir, Options{Where: where})
+	if err != nil || plain.Info().Samples == 0 || plain.Info().Samples == 30 {
+		t.Fatalf("%+v, %v", plain, err)
+	}
+	for _, path := range []string{zipped, prefix} {
+		d, err := Open(t.Context(), path, Options{Files: files, Where: where})
+		if err != nil || d.Info().Samples != plain.Info().Samples {
+			t.Fatalf("%s: %v", path, err)
+		}
+		s := loader.FromStream(Stream{d})
+		for i := range d.Info().Samples {
+			a, b := loader.Sample{Index: i}, loader.Sample{Index: i}
+			if err := errors.Join(plain.Read(t.Context(), &a), s.Read(t.Context(), &b)); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(a.Raw, b.Raw) || a.Label != b.Label {
+				t.Errorf("%s: sample %d is another one", path, i)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
