@@ -118,7 +118,7 @@ func TestSetRefuses(t *testing.T) {
 	for _, c := range [][]trace.Knob{
 		{{Name: "num_workers", Value: "65"}},
 		{{Name: "num_workers", Value: "2"}, {Name: "batch_size", Value: "0"}},
-		{{Name: "precision", Value: "bf16"}},
+		{{Name: "precision", Value: "fp16"}},
 		{{Name: "gradient_accumulation", Value: "65"}},
 		{{Name: "checkpointing", Value: "maybe"}},
 		{{Name: "nonsense", Value: "1"}},

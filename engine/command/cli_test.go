@@ -235,7 +235,7 @@ func TestBadInput(t *testing.T) {
 		{"workers out of range", []string{"run", "--num-workers", "65"}, 2, []string{"num_workers", "64"}},
 		{"workers not a number", []string{"run", "--num-workers", "many"}, 2, []string{"num_workers", "many"}},
 		{"bad injection", []string{"run", "--inject", "gpu=1ms"}, 2, []string{"gpu"}},
-		{"precision of another device", []string{"run", "--device", "cpu", "--precision", "bf16"}, 2, []string{"bf16", "fp32"}},
+		{"precision of another device", []string{"run", "--device", "cpu", "--precision", "fp16"}, 2, []string{"fp16", "fp32"}},
 		{"negative epochs", []string{"run", "--epochs", "-1"}, 2, []string{"--epochs"}},
 		{"unknown flag", []string{"run", "--wrokers", "4"}, 2, []string{"wrokers"}},
 		{"unknown command", []string{"trian"}, 2, []string{"trian"}},

@@ -97,10 +97,7 @@ func devices() []finding {
 		}
 		i := dev.Info()
 		_ = dev.Close()
-		out = append(out, finding{"ok", fmt.Sprintf("cuda:%d", n), fmt.Sprintf("%s, %s, types %s", i.Name, figures.Prose.Bytes(i.Memory), strings.Join(i.Types, " "))})
-		if i.TypeNote != "" {
-			out = append(out, finding{"note", fmt.Sprintf("cuda:%d", n), i.TypeNote})
-		}
+		out = append(out, types(fmt.Sprintf("cuda:%d", n), fmt.Sprintf("%s, %s", i.Name, figures.Prose.Bytes(i.Memory)), i)...)
 	}
 	switch s, err := nvml.Open(0); {
 	case errors.Is(err, nvml.ErrNoDriver):
@@ -114,10 +111,19 @@ func devices() []finding {
 	if dev, err := cpu.Open(0); err != nil {
 		out = append(out, finding{"bad", "cpu device", err.Error()})
 	} else {
-		out = append(out, finding{"ok", "cpu device", dev.Info().Name})
+		out = append(out, types("cpu device", dev.Info().Name, dev.Info())...)
 		_ = dev.Close()
 	}
 	return append(out, finding{"ok", "emulated", strings.Join(emu.Names(), " ")})
+}
+
+// types says what a device computes in.
+func types(what, device string, i device.Info) []finding {
+	out := []finding{{"ok", what, device + ", types " + strings.Join(i.Types, " ")}}
+	if i.TypeNote != "" {
+		out = append(out, finding{"note", what, i.TypeNote})
+	}
+	return out
 }
 
 func directories() []finding {

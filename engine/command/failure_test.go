@@ -67,7 +67,7 @@ func TestFailures(t *testing.T) {
 		{"no such emulated device", "open device", "emu:b200", "h100", 3, []string{"run", "--device", "emu:b200"}},
 		{"out of memory", "plan", "batch_size=6400 in fp32", "lower batch_size to ", 1,
 			[]string{"run", "--device", "emu:t4", "--model", "resnet18", "--data", many, "--batch-size", "6400"}},
-		{"a precision that the device lacks", "set", "precision=bf16", "choose fp32", 2, append(cpu, "--precision", "bf16")},
+		{"a precision that the device lacks", "set", "precision=fp16", "choose fp32", 2, append(cpu, "--precision", "fp16")},
 		{"a model beside a workload", "set", "--model cnn", "leave --model out", 2, []string{"run", "--device", "emu:cosmoflow-h100", "--model", "cnn"}},
 		{"more in a batch than there is", "set", "batch_size=4096", "turn drop_last off", 2, append(cpu, "--data", data, "--drop-last", "--batch-size", "4096")},
 		{"a session in no folder", "set", "--session " + dir + "/a/b", "make it", 2, append(cpu, "--session", dir+"/a/b")},

@@ -43,7 +43,7 @@ func TestLab(t *testing.T) {
 func TestLabRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--steps", "0"}, {"--epochs", "0"}, {"--steps", "5", "--epochs", "2"}, {"--repeat", "0"}, {"--warmup", "-1"}, {"--model", "vgg"},
-		{"--data", "/nowhere"}, {"--device", "emu:abacus"}, {"--device", "cpu", "--precision", "bf16"}, {"--out", ""}, {"--num-workers", "x"}, {"--batch-size", "auto"},
+		{"--data", "/nowhere"}, {"--device", "emu:abacus"}, {"--device", "cpu", "--precision", "fp16"}, {"--out", ""}, {"--num-workers", "x"}, {"--batch-size", "auto"},
 	} {
 		dir := filepath.Join(t.TempDir(), "lab")
 		r := gpustall(t, append([]string{"lab", "--out", dir}, args...)...)

@@ -121,7 +121,7 @@ func TestPlanErrors(t *testing.T) {
 		{"good", m, func(c *nn.PlanConfig) {}, ""},
 		{"another model's state", other, func(c *nn.PlanConfig) {}, "another model"},
 		{"no batch", m, func(c *nn.PlanConfig) { c.Batch = 0 }, "batch_size 0"},
-		{"type", m, func(c *nn.PlanConfig) { c.Type = kernels.BF16 }, "choose one of fp32"},
+		{"type", m, func(c *nn.PlanConfig) { c.Type = kernels.F16 }, "choose one of fp32"},
 		{"no type", m, func(c *nn.PlanConfig) { c.Type = kernels.U8 }, "no compute type"},
 		{"input too small", m, func(c *nn.PlanConfig) { c.Batch = 100 }, "outside the input buffer"},
 		{"labels in samples", m, func(c *nn.PlanConfig) { c.LabelsOff = 64 }, "follow"},

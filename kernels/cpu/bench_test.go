@@ -61,23 +61,32 @@ func bench(b *testing.B, op kernels.Op) {
 
 func BenchmarkResNet18Conv(b *testing.B) {
 	for _, l := range resnet18 {
-		b.Run(l.name+"/forward", func(b *testing.B) { bench(b, kernels.ConvForward{Conv: l.conv}) })
-		if l.name != "stem" { // nobody asks for the gradient of the pixels
-			b.Run(l.name+"/data", func(b *testing.B) { bench(b, kernels.ConvBackwardData{Conv: l.conv}) })
+		for _, t := range []kernels.Type{kernels.F32, kernels.BF16} {
+			c := l.conv
+			if l.name == "stem" && t == kernels.BF16 {
+				c.C = 8 // as plans pad it
+			}
+			name := l.name + "/" + t.String()
+			b.Run(name+"/forward", func(b *testing.B) { bench(b, kernels.ConvForward{Conv: c, Type: t}) })
+			if l.name != "stem" { // nobody asks for the gradient of the pixels
+				b.Run(name+"/data", func(b *testing.B) { bench(b, kernels.ConvBackwardData{Conv: c, Type: t}) })
+			}
+			b.Run(name+"/weight", func(b *testing.B) { bench(b, kernels.ConvBackwardWeight{Conv: c, Type: t}) })
 		}
-		b.Run(l.name+"/weight", func(b *testing.B) { bench(b, kernels.ConvBackwardWeight{Conv: l.conv}) })
 	}
 }
 
 func BenchmarkBatchNorm(b *testing.B) {
 	for _, c := range []int{64, 128, 256, 512} {
 		rows := 128 * 1024 * 64 / c * 64 / c
-		b.Run(fmt.Sprintf("c%d/forward", c), func(b *testing.B) {
-			bench(b, kernels.BatchNormForward{Rows: rows, C: c, Eps: 1e-5, Train: true, ReLU: true})
-		})
-		b.Run(fmt.Sprintf("c%d/backward", c), func(b *testing.B) {
-			bench(b, kernels.BatchNormBackward{Rows: rows, C: c, ReLU: true})
-		})
+		for _, t := range []kernels.Type{kernels.F32, kernels.BF16} {
+			b.Run(fmt.Sprintf("c%d/%s/forward", c, t), func(b *testing.B) {
+				bench(b, kernels.BatchNormForward{Rows: rows, C: c, Eps: 1e-5, Train: true, ReLU: true, Type: t})
+			})
+			b.Run(fmt.Sprintf("c%d/%s/backward", c, t), func(b *testing.B) {
+				bench(b, kernels.BatchNormBackward{Rows: rows, C: c, ReLU: true, Type: t})
+			})
+		}
 	}
 }
 

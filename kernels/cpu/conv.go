@@ -94,9 +94,9 @@ type layout struct {
 
 // take reserves n float32s that start on a cache line.
 func (l *layout) take(n int) region {
-	r := region{l.n, n}
+	r := region{l.pl.base + l.n, n}
 	l.n += align(n, 16)
-	l.pl.need(l.n)
+	l.pl.need(l.pl.base + l.n)
 	return r
 }
 

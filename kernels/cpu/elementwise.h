@@ -1,5 +1,13 @@
 // Operations element by element, and pools.
 
+static void widen(dim n, const half *from, float *to) {
+	for (dim i = 0; i < n; i += LANES) store_n(to + i, load_half_n(from + i, n - i), n - i);
+}
+
+static void narrow(dim n, const float *from, half *to) {
+	for (dim i = 0; i < n; i += LANES) store_half_n(to + i, load_n(from + i, n - i), n - i);
+}
+
 // add computes y = a + b (then ReLU).
 static void add(dim n, const float *a, const float *b, float *y, dim flags) {
 	for (dim i = 0; i < n; i += LANES) {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 typedef int64_t dim;
+typedef uint16_t half; // a bfloat16
 
 enum { ACCUMULATE = 1, RELU = 2 };
 
@@ -73,6 +74,9 @@ struct kernels {
 	                  double *sum, double *dot);
 	void (*norm_back)(dim rows, dim c, const float *dy, const float *x, const float *y, const float *mean,
 	                  const float *scale, const float *offset, const float *slope, float *dx, float *dres);
+
+	void (*widen)(dim n, const half *from, float *to);
+	void (*narrow)(dim n, const float *from, half *to);
 
 	// Element by element, and pools; see elementwise.h.
 	void (*add)(dim n, const float *a, const float *b, float *y, dim flags);

@@ -1,5 +1,5 @@
-// Package cpu holds the CPU device's kernels: float32, NHWC activations and
-// KRSC weights, on a pool of threads.
+// Package cpu holds the CPU device's kernels: float32 and bfloat16, NHWC activations
+// and KRSC weights, on a pool of threads.
 //
 // A Plan is a list of operations bound to memory. Everything is decided when it
 // is prepared, the scratch memory included, so running it allocates nothing.
@@ -11,6 +11,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"dev.gpustall/kernels"
 )
@@ -27,7 +28,9 @@ type Plan struct {
 	pool    *Pool
 	steps   []func()
 	scratch int       // float32s that the hungriest step needs
+	base    int       // where the scratch of the step that is being bound begins
 	mem     []float32 // shared by the steps, which run one after the other
+	late    []func()  // what binding has to put off until mem is there
 }
 
 // Prepare binds the calls. The plan cannot run before Bind gave it its scratch
@@ -61,6 +64,9 @@ func (pl *Plan) Bind(scratch []byte) error {
 	if pl.scratch > 0 {
 		pl.mem = kernels.Floats(scratch[misaligned(scratch):])[:pl.scratch]
 	}
+	for _, bind := range pl.late {
+		bind()
+	}
 	return nil
 }
 
@@ -77,8 +83,8 @@ func (pl *Plan) need(n int) { pl.scratch = max(pl.scratch, n) }
 func check(c Call) error {
 	args := c.Op.Args()
 	for _, a := range args {
-		if a.Type == kernels.F16 || a.Type == kernels.BF16 {
-			return fmt.Errorf("%s of %v: the cpu kernels compute in fp32 only", a.Name, a.Type)
+		if a.Type == kernels.F16 {
+			return fmt.Errorf("%s of %v: the cpu kernels compute in fp32 and bf16", a.Name, a.Type)
 		}
 	}
 	return kernels.Check(args, len(c.Bufs), func(i int) int { return len(c.Bufs[i]) })
@@ -86,6 +92,9 @@ func check(c Call) error {
 
 // bind returns the function that runs c.
 func (pl *Plan) bind(c Call) func() {
+	if slices.ContainsFunc(c.Op.Args(), func(a kernels.Arg) bool { return a.Type == kernels.BF16 }) {
+		return pl.bindHalf(c)
+	}
 	f := func(i int) []float32 {
 		if i >= len(c.Bufs) {
 			return nil

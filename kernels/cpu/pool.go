@@ -14,6 +14,7 @@ import (
 type Pool struct {
 	threads int
 	variant variant
+	dots    dots
 
 	mu      sync.Mutex // held during a parallel part; guards what follows
 	next    atomic.Int64
@@ -70,7 +71,7 @@ func NewPool(threads int) *Pool {
 	if threads <= 0 {
 		threads = runtime.NumCPU()
 	}
-	p := &Pool{threads: threads, variant: best()}
+	p := &Pool{threads: threads, variant: best(), dots: bestDots()}
 	for w := 1; w < threads; w++ {
 		h := new(helper)
 		p.helpers = append(p.helpers, h)
@@ -83,9 +84,18 @@ func NewPool(threads int) *Pool {
 // Threads returns how many threads share the work.
 func (p *Pool) Threads() int { return p.threads }
 
-// Variant names the instruction set that the pool's kernels use: "avx512",
-// "avx2", "generic" (C for any processor) or "go" (built without cgo).
-func (p *Pool) Variant() string { return p.variant.String() }
+// Variant names the instructions that the pool's kernels use: "avx512", "avx2", "generic"
+// (C for any processor) or "go" (built without cgo), with those for bf16 behind a plus.
+func (p *Pool) Variant() string {
+	if p.dots == noDots {
+		return p.variant.String()
+	}
+	return p.variant.String() + "+" + p.dots.String()
+}
+
+// Dots names the instructions that multiply bfloat16s, "amx" or "avx512_bf16", or is empty
+// where there are none.
+func (p *Pool) Dots() string { return p.dots.String() }
 
 // Close stops the pool's goroutines, after the parallel part in progress.
 func (p *Pool) Close() {

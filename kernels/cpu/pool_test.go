@@ -109,7 +109,7 @@ func TestPrepareRefuses(t *testing.T) {
 	}{
 		{Call{kernels.Add{N: 4}, [][]byte{make([]byte, 16)}}, "takes 3 buffers, not 1"},
 		{Call{kernels.Zero{N: 4}, [][]byte{make([]byte, 3)}}, "has 3 bytes and needs 4"},
-		{Call{kernels.Cast{N: 1, Type: kernels.BF16}, [][]byte{make([]byte, 4), make([]byte, 2)}}, "fp32 only"},
+		{Call{kernels.Cast{N: 1, Type: kernels.F16}, [][]byte{make([]byte, 4), make([]byte, 2)}}, "fp32 and bf16"},
 	} {
 		if _, err := p.Prepare([]Call{c.call}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.call.Op.Name(), err, c.want)

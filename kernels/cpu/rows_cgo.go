@@ -27,6 +27,8 @@ static void norm_back(int v, dim rows, dim c, const float *dy, const float *x, c
                       const float *scale, const float *offset, const float *slope, float *dx, float *dres) {
 	SET(v)->norm_back(rows, c, dy, x, y, mean, scale, offset, slope, dx, dres);
 }
+static void widen(int v, dim n, const half *from, float *to) { SET(v)->widen(n, from, to); }
+static void narrow(int v, dim n, const float *from, half *to) { SET(v)->narrow(n, from, to); }
 static void add(int v, dim n, const float *a, const float *b, float *y, dim flags) { SET(v)->add(n, a, b, y, flags); }
 static void relu_back(int v, dim n, const float *dy, const float *y, float *dx) { SET(v)->relu_back(n, dy, y, dx); }
 static void update(int v, int rule, dim n, float *w, const float *g, float *a, float *b, const struct settings *h) {
@@ -65,6 +67,10 @@ static void stack_frames(int v, dim back, dim t, dim ot, dim pixels, dim c, dim 
 #cgo nocallback norm_sums
 #cgo noescape norm_back
 #cgo nocallback norm_back
+#cgo noescape widen
+#cgo nocallback widen
+#cgo noescape narrow
+#cgo nocallback narrow
 #cgo noescape add
 #cgo nocallback add
 #cgo noescape relu_back
@@ -87,6 +93,7 @@ import (
 )
 
 func doubles(v []float64) *C.double { return (*C.double)(unsafe.Pointer(unsafe.SliceData(v))) }
+func halfPtr(v []uint16) *C.half    { return (*C.half)(unsafe.Pointer(unsafe.SliceData(v))) }
 func octets(v []byte) *C.uint8_t    { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(v))) }
 
 // addColumns adds the columns of x, rows of c, to sums.
@@ -112,6 +119,23 @@ func (v variant) normSums(rows, c int, dy, x, y, mean []float32, sum, dot []floa
 
 func (v variant) normBack(rows, c int, dy, x, y, mean, scale, offset, slope, dx, dres []float32) {
 	C.norm_back(C.int(v), C.dim(rows), C.dim(c), ptr(dy), ptr(x), ptr(y), ptr(mean), ptr(scale), ptr(offset), ptr(slope), ptr(dx), ptr(dres))
+}
+
+// widen and narrow convert between bf16 and float32.
+func (v variant) widen(from []uint16, to []float32) {
+	if v == pureGo {
+		goWiden(from, to)
+		return
+	}
+	C.widen(C.int(v), C.dim(len(from)), halfPtr(from), ptr(to))
+}
+
+func (v variant) narrow(from []float32, to []uint16) {
+	if v == pureGo {
+		goNarrow(from, to)
+		return
+	}
+	C.narrow(C.int(v), C.dim(len(from)), ptr(from), halfPtr(to))
 }
 
 func (v variant) add(a, b, y []float32, flags int) {

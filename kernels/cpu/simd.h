@@ -39,6 +39,37 @@ static inline __attribute__((always_inline)) void store_n(float *p, vec v, dim n
 	else memcpy(p, &v, n * sizeof(float));
 }
 
+// A bfloat16 is the upper half of a float. widen and narrow convert LANES of them; what is
+// rounded goes to the nearest, ties to even, and a NaN stays one.
+typedef uint16_t vech __attribute__((vector_size(LANES * 2)));
+typedef uint16_t vech_unaligned __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+typedef uint32_t vecu __attribute__((vector_size(LANES * 4)));
+
+static inline __attribute__((always_inline)) vec widen_vec(vech h) {
+	return (vec)(__builtin_convertvector(h, vecu) << 16);
+}
+static inline __attribute__((always_inline)) vech narrow_vec(vec v) {
+	vecu b = (vecu)v, near = (b + 0x7fff + (b >> 16 & 1)) >> 16;
+	veci nan = v != v;
+	return __builtin_convertvector(((vecu)nan & (b >> 16 | 0x40)) | (~(vecu)nan & near), vech);
+}
+static inline __attribute__((always_inline)) vec load_half(const half *p) { return widen_vec(*(const vech_unaligned *)p); }
+static inline __attribute__((always_inline)) void store_half(half *p, vec v) { *(vech_unaligned *)p = narrow_vec(v); }
+static inline __attribute__((always_inline)) vec load_half_n(const half *p, dim n) {
+	if (n >= LANES) return load_half(p);
+	vech h = {};
+	memcpy(&h, p, n * sizeof(half));
+	return widen_vec(h);
+}
+static inline __attribute__((always_inline)) void store_half_n(half *p, vec v, dim n) {
+	if (n >= LANES) {
+		store_half(p, v);
+		return;
+	}
+	vech h = narrow_vec(v);
+	memcpy(p, &h, n * sizeof(half));
+}
+
 static inline dim min_dim(dim a, dim b) { return a < b ? a : b; }
 
 // root is the square root of each.

@@ -324,13 +324,14 @@ def make(case, dtype):
     return model
 
 
-def step(model, opt, case, index, dtype, keep=lambda name, x: x):
+def step(model, opt, case, index, dtype, keep=lambda name, x: x, bf16=False):
     x, labels = batch(case, index)
     x = x.to(dtype)
     labels = torch.from_numpy(labels)
     opt.zero_grad()
-    out = model(x, keep)
-    loss = F.cross_entropy(out, labels)
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        out = model(x, keep)
+        loss = F.cross_entropy(out, labels)
     loss.backward()
     opt.step()
     return loss.item(), int((out.argmax(1) == labels).sum())
@@ -365,11 +366,11 @@ def one_step(case, dtype):
     return tensors, loss, hits, eval_loss
 
 
-def losses(case, dtype):
+def losses(case, dtype, bf16=False):
     case = dict(case, batch=case["train_batch"], lr=case["train_lr"])
     model = make(case, dtype)
     opt = optimizer(model, case)
-    return [step(model, opt, case, i, dtype)[0] for i in range(20)]
+    return [step(model, opt, case, i, dtype, bf16=bf16)[0] for i in range(20)]
 
 
 def corners(case):
@@ -427,6 +428,7 @@ def main():
                 print(case["case"], group, len(names), "float32 off by at most", worst["f32"], worst["name"])
         out["losses"] = losses(case, torch.float64)
         out["losses_f32"] = losses(case, torch.float32)
+        out["losses_bf16"] = losses(case, torch.float32, bf16=True)
         print(case["case"], "losses", " ".join("%.5f" % v for v in out["losses"]))
         print(case["case"], "float32 ", " ".join("%.0e" % abs(b / a - 1) for a, b in zip(out["losses"], out["losses_f32"])))
         path = os.path.join(here, case["case"] + ".json")

@@ -23,6 +23,13 @@ const queueDepth = 1024
 // PinNote is why pin_memory changes nothing here.
 const PinNote = "the cpu device reads host memory where it lies, so page-locking it saves no copy"
 
+// typeNotes say what bf16 is worth, by the instructions that multiply it.
+var typeNotes = map[string]string{
+	"amx":         "",
+	"avx512_bf16": "this processor has AVX512_BF16 and no AMX: in bf16, convolutions of 3x3 are computed in float32 on rounded values, and no faster",
+	"":            "this processor has neither AMX nor AVX512_BF16: bf16 is computed in float32 on rounded values, which saves memory and no time",
+}
+
 // Device is the host as an accelerator. It implements device.Device, device.OpTimer,
 // device.Overheader, device.HostStreams and device.HostKernels.
 type Device struct {
@@ -75,7 +82,7 @@ func Open(threads int) (*Device, error) {
 	name := fmt.Sprintf("cpu (%s, %d thread%s, %s)", modelName(), threads, s, d.pool.Variant())
 	d.info = device.Info{
 		Kind: "cpu", Name: name, Computes: true, Memory: d.mem.total, OnHost: true,
-		PinNote: PinNote, Types: []string{"fp32"},
+		PinNote: PinNote, Types: []string{"fp32", "bf16"}, TypeNote: typeNotes[d.pool.Dots()],
 	}
 	return d, nil
 }

@@ -25,8 +25,8 @@ func (p *program) call(d *Device, l device.Launch) (cpukernels.Call, error) {
 	}
 	bufs := make([][]byte, len(args))
 	for i, a := range args {
-		if a.Type == kernels.F16 || a.Type == kernels.BF16 || a.Type == kernels.TF32 {
-			return cpukernels.Call{}, fmt.Errorf("%w: buffer %d (%s) is %v and the cpu device computes in fp32", device.ErrUnsupported, i, a.Name, a.Type)
+		if a.Type == kernels.F16 || a.Type == kernels.TF32 {
+			return cpukernels.Call{}, fmt.Errorf("%w: buffer %d (%s) is %v and the cpu device computes in fp32 and bf16", device.ErrUnsupported, i, a.Name, a.Type)
 		}
 		if n := uint64(a.Type.Size()); l.Bufs[i].Addr%n != 0 {
 			return cpukernels.Call{}, device.Misaligned(i, a.Name, n)
