@@ -13,10 +13,12 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/nn"
+	"dev.gpustall/kernels"
 )
 
 var (
 	benchOps     = flag.Bool("ops", false, "benchmarks print the time of each launch")
+	benchBF16    = flag.Bool("bf16", false, "benchmarks train in bf16")
 	benchThreads = flag.Int("threads", 2, "threads of the cpu device in benchmarks")
 )
 
@@ -29,6 +31,10 @@ func BenchmarkTrain(b *testing.B) {
 		batch int
 	}{{"cnn", 32, 128}, {"resnet18", 32, 128}, {"cnn", 224, 16}, {"resnet18", 224, 16}, {"resnet50", 224, 8}, {"cnn3d", 64, 4}} {
 		b.Run(fmt.Sprintf("%s/%dx%d/batch=%d", c.model, c.side, c.side, c.batch), func(b *testing.B) {
+			typ := kernels.F32
+			if *benchBF16 {
+				typ = kernels.BF16
+			}
 			dev, err := cpu.Open(*benchThreads)
 			if err != nil {
 				b.Fatal(err)
@@ -38,7 +44,7 @@ func BenchmarkTrain(b *testing.B) {
 			if c.model == "cnn3d" {
 				g.Frames = 16
 			}
-			tr := newTrainer(b, dev, g.model(b), 1, c.batch, nil)
+			tr := newTrainer(b, dev, g.model(b), 1, c.batch, func(p *nn.PlanConfig) { p.Type = typ })
 			tr.check(tr.st.SetHyper(tr.stream, nn.Hyper{LR: 0.001, Momentum: 0.9, WeightDecay: 5e-4}))
 			x, labels := g.batch(c.batch, 0)
 			tr.load(x, labels)
