@@ -17,9 +17,9 @@ func (pl *Plan) bindNative(c Call) func() {
 	}
 	switch op := c.Op.(type) {
 	case kernels.BatchNormForward:
-		return pl.batchNorm(op, f)
+		return batchNorm(pl, op, f(0), f(1), f(8), f)
 	case kernels.BatchNormBackward:
-		return pl.batchNormBackward(op, f)
+		return batchNormBackward(pl, op, f(0), f(1), f(2), f(6), f(9), f)
 	case kernels.ReLUBackward:
 		dy, y, dx := f(0), f(1), f(2)
 		return pl.spans(op.N, func(lo, hi int) { pl.pool.variant.reluBack(dy[lo:hi], y[lo:hi], dx[lo:hi]) })
@@ -56,6 +56,27 @@ func (pl *Plan) bindNative(c Call) func() {
 		})
 	}
 	return nil
+}
+
+// bindHalves is bindNative of tensors of bfloat16s.
+func (pl *Plan) bindHalves(c Call) func() {
+	if pl.pool.variant == pureGo {
+		return nil
+	}
+	h := func(i int) []uint16 {
+		if i >= len(c.Bufs) {
+			return nil
+		}
+		return halves(c.Bufs[i])
+	}
+	f := func(i int) []float32 { return kernels.Floats(c.Bufs[i]) }
+	switch op := c.Op.(type) {
+	case kernels.BatchNormForward:
+		return batchNorm(pl, op, h(0), h(1), h(8), f)
+	case kernels.BatchNormBackward:
+		return batchNormBackward(pl, op, h(0), h(1), h(2), h(6), h(9), f)
+	}
+	return pl.bindDots(c)
 }
 
 // optimizer updates elements with weight decay and those without.

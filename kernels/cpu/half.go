@@ -22,7 +22,7 @@ func (pl *Plan) bindHalf(c Call) func() {
 	case kernels.Optimizer:
 		return pl.optimizerWithCopy(op, c.Bufs)
 	}
-	if run := pl.bindDots(c); run != nil {
+	if run := pl.bindHalves(c); run != nil {
 		return run
 	}
 	return pl.widened(c)

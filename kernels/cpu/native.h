@@ -49,6 +49,20 @@ struct filtering {
 	void (*gather)(dim c, dim step, dim first, dim end, const float *u, float *dw);
 };
 
+// Batch normalisation of tensors of a type; see norm.h.
+#define NORMS(NAME, REAL)                                                                                      \
+	struct NAME {                                                                                              \
+		void (*moments)(dim rows, dim c, const REAL *x, double *mean, double *m2);                             \
+		void (*normalise)(dim rows, dim c, const REAL *x, const float *mean, const float *scale,               \
+		                  const float *beta, const REAL *residual, REAL *y, dim flags);                        \
+		void (*sums)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,         \
+		             double *sum, double *dot);                                                                \
+		void (*back)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,         \
+		             const float *scale, const float *offset, const float *slope, REAL *dx, REAL *dres);       \
+	}
+NORMS(norms, float);
+NORMS(half_norms, half);
+
 struct kernels {
 	dim lanes; // floats in a vector
 	dim panel; // columns of a packed panel of gemm_nn's B
@@ -67,13 +81,8 @@ struct kernels {
 
 	// Batch normalisation and sums over rows of c channels; see norm.h.
 	void (*add_columns)(dim rows, dim c, const float *x, double *sum);
-	void (*moments)(dim rows, dim c, const float *x, double *mean, double *m2);
-	void (*normalise)(dim rows, dim c, const float *x, const float *mean, const float *scale,
-	                  const float *beta, const float *residual, float *y, dim flags);
-	void (*norm_sums)(dim rows, dim c, const float *dy, const float *x, const float *y, const float *mean,
-	                  double *sum, double *dot);
-	void (*norm_back)(dim rows, dim c, const float *dy, const float *x, const float *y, const float *mean,
-	                  const float *scale, const float *offset, const float *slope, float *dx, float *dres);
+	struct norms norms;
+	struct half_norms half_norms;
 
 	void (*widen)(dim n, const half *from, float *to);
 	void (*narrow)(dim n, const float *from, half *to);

@@ -14,8 +14,9 @@ func (pl *Plan) normParts(rows, c int) int {
 	return max(min(ceil(rows*c, spanFloats), 4*pl.pool.threads), 1)
 }
 
-func (pl *Plan) batchNorm(op kernels.BatchNormForward, f func(int) []float32) func() {
-	x, y, gamma, beta, runMean, runVar, mean, invstd, residual := f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8)
+// batchNorm normalises x to y, tensors as the residual; f are op's other arguments.
+func batchNorm[T real](pl *Plan, op kernels.BatchNormForward, x, y, residual []T, f func(int) []float32) func() {
+	gamma, beta, runMean, runVar, mean, invstd := f(2), f(3), f(4), f(5), f(6), f(7)
 	rows, c, v := op.Rows, op.C, pl.pool.variant
 	scale := make([]float32, c)
 	if !op.Train {
@@ -23,11 +24,11 @@ func (pl *Plan) batchNorm(op kernels.BatchNormForward, f func(int) []float32) fu
 	}
 	fl := flags(false, op.ReLU)
 	apply := pl.parallel(ceil(rows*c, spanFloats), rows, func(lo, hi int) {
-		var res []float32
+		var res []T
 		if op.Residual {
 			res = residual[lo*c:]
 		}
-		v.normalise(hi-lo, c, x[lo*c:], mean, scale, beta, res, y[lo*c:], fl)
+		normalise(v, hi-lo, c, x[lo*c:], mean, scale, beta, res, y[lo*c:], fl)
 	})
 	if !op.Train {
 		return func() {
@@ -39,13 +40,13 @@ func (pl *Plan) batchNorm(op kernels.BatchNormForward, f func(int) []float32) fu
 	}
 	parts := pl.normParts(rows, c)
 	means, m2s := make([]float64, parts*c), make([]float64, parts*c)
-	moments := func(_, i int) {
+	measure := func(_, i int) {
 		lo, hi := split(rows, parts, i)
-		v.moments(x[lo*c:hi*c], c, means[i*c:], m2s[i*c:])
+		moments(v, x[lo*c:hi*c], c, means[i*c:], m2s[i*c:])
 	}
 	a := float64(op.Momentum)
 	return func() {
-		pl.pool.each(parts, moments)
+		pl.pool.each(parts, measure)
 		for j := range c {
 			m, variance := join(means[j:], m2s[j:], c, rows, parts)
 			inv := 1 / math.Sqrt(variance+float64(op.Eps))
@@ -74,13 +75,14 @@ func join(means, m2s []float64, stride, rows, parts int) (mean, variance float64
 	return mean, variance / float64(rows)
 }
 
-func (pl *Plan) batchNormBackward(op kernels.BatchNormBackward, f func(int) []float32) func() {
-	dy, x, y, gamma, mean, invstd, dx, dgamma, dbeta, dres := f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9)
+// batchNormBackward is its gradient; f are op's arguments that are no tensors.
+func batchNormBackward[T real](pl *Plan, op kernels.BatchNormBackward, dy, x, y, dx, dres []T, f func(int) []float32) func() {
+	gamma, mean, invstd, dgamma, dbeta := f(3), f(4), f(5), f(7), f(8)
 	rows, c, v := op.Rows, op.C, pl.pool.variant
 	parts := pl.normParts(rows, c)
 	sums, dots := make([]float64, parts*c), make([]float64, parts*c)
 	scale, offset, slope := make([]float32, c), make([]float32, c), make([]float32, c)
-	mask := func(lo int) []float32 {
+	mask := func(lo int) []T {
 		if op.ReLU {
 			return y[lo*c:]
 		}
@@ -91,14 +93,14 @@ func (pl *Plan) batchNormBackward(op kernels.BatchNormBackward, f func(int) []fl
 		sum, dot := sums[i*c:(i+1)*c], dots[i*c:(i+1)*c]
 		clear(sum)
 		clear(dot)
-		v.normSums(hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, sum, dot)
+		normSums(v, hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, sum, dot)
 	}
 	apply := pl.parallel(ceil(rows*c, spanFloats), rows, func(lo, hi int) {
-		var res []float32
+		var res []T
 		if op.Residual {
 			res = dres[lo*c:]
 		}
-		v.normBack(hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, scale, offset, slope, dx[lo*c:], res)
+		normBack(v, hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, scale, offset, slope, dx[lo*c:], res)
 	})
 	return func() {
 		pl.pool.each(parts, add)

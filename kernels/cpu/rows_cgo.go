@@ -12,20 +12,21 @@ package cpu
 #endif
 
 static void add_columns(int v, dim rows, dim c, const float *x, double *sum) { SET(v)->add_columns(rows, c, x, sum); }
-static void moments(int v, dim rows, dim c, const float *x, double *mean, double *m2) {
-	SET(v)->moments(rows, c, x, mean, m2);
+#define NORM(v, halves, f, ...) ((halves) ? SET(v)->half_norms.f(__VA_ARGS__) : SET(v)->norms.f(__VA_ARGS__))
+static void moments(int v, int halves, dim rows, dim c, const void *x, double *mean, double *m2) {
+	NORM(v, halves, moments, rows, c, x, mean, m2);
 }
-static void normalise(int v, dim rows, dim c, const float *x, const float *mean, const float *scale,
-                      const float *beta, const float *residual, float *y, dim flags) {
-	SET(v)->normalise(rows, c, x, mean, scale, beta, residual, y, flags);
+static void normalise(int v, int halves, dim rows, dim c, const void *x, const float *mean, const float *scale,
+                      const float *beta, const void *residual, void *y, dim flags) {
+	NORM(v, halves, normalise, rows, c, x, mean, scale, beta, residual, y, flags);
 }
-static void norm_sums(int v, dim rows, dim c, const float *dy, const float *x, const float *y, const float *mean,
+static void norm_sums(int v, int halves, dim rows, dim c, const void *dy, const void *x, const void *y, const float *mean,
                       double *sum, double *dot) {
-	SET(v)->norm_sums(rows, c, dy, x, y, mean, sum, dot);
+	NORM(v, halves, sums, rows, c, dy, x, y, mean, sum, dot);
 }
-static void norm_back(int v, dim rows, dim c, const float *dy, const float *x, const float *y, const float *mean,
-                      const float *scale, const float *offset, const float *slope, float *dx, float *dres) {
-	SET(v)->norm_back(rows, c, dy, x, y, mean, scale, offset, slope, dx, dres);
+static void norm_back(int v, int halves, dim rows, dim c, const void *dy, const void *x, const void *y, const float *mean,
+                      const float *scale, const float *offset, const float *slope, void *dx, void *dres) {
+	NORM(v, halves, back, rows, c, dy, x, y, mean, scale, offset, slope, dx, dres);
 }
 static void widen(int v, dim n, const half *from, float *to) { SET(v)->widen(n, from, to); }
 static void narrow(int v, dim n, const float *from, half *to) { SET(v)->narrow(n, from, to); }
@@ -105,20 +106,31 @@ func (v variant) addColumns(x []float32, c int, sums []float64) {
 	C.add_columns(C.int(v), C.dim(len(x)/c), C.dim(c), ptr(x), doubles(sums))
 }
 
-func (v variant) moments(x []float32, c int, mean, m2 []float64) {
-	C.moments(C.int(v), C.dim(len(x)/c), C.dim(c), ptr(x), doubles(mean), doubles(m2))
+// real is an element of a tensor: a float32 or a bfloat16.
+type real interface{ float32 | uint16 }
+
+func at[T real](v []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(v)) }
+
+// halved is 1 of bfloat16s.
+func halved[T real]() C.int {
+	var x T
+	return C.int(2 / unsafe.Sizeof(x))
 }
 
-func (v variant) normalise(rows, c int, x, mean, scale, beta, residual, y []float32, flags int) {
-	C.normalise(C.int(v), C.dim(rows), C.dim(c), ptr(x), ptr(mean), ptr(scale), ptr(beta), ptr(residual), ptr(y), C.dim(flags))
+func moments[T real](v variant, x []T, c int, mean, m2 []float64) {
+	C.moments(C.int(v), halved[T](), C.dim(len(x)/c), C.dim(c), at(x), doubles(mean), doubles(m2))
 }
 
-func (v variant) normSums(rows, c int, dy, x, y, mean []float32, sum, dot []float64) {
-	C.norm_sums(C.int(v), C.dim(rows), C.dim(c), ptr(dy), ptr(x), ptr(y), ptr(mean), doubles(sum), doubles(dot))
+func normalise[T real](v variant, rows, c int, x []T, mean, scale, beta []float32, residual, y []T, flags int) {
+	C.normalise(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(x), ptr(mean), ptr(scale), ptr(beta), at(residual), at(y), C.dim(flags))
 }
 
-func (v variant) normBack(rows, c int, dy, x, y, mean, scale, offset, slope, dx, dres []float32) {
-	C.norm_back(C.int(v), C.dim(rows), C.dim(c), ptr(dy), ptr(x), ptr(y), ptr(mean), ptr(scale), ptr(offset), ptr(slope), ptr(dx), ptr(dres))
+func normSums[T real](v variant, rows, c int, dy, x, y []T, mean []float32, sum, dot []float64) {
+	C.norm_sums(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(dy), at(x), at(y), ptr(mean), doubles(sum), doubles(dot))
+}
+
+func normBack[T real](v variant, rows, c int, dy, x, y []T, mean, scale, offset, slope []float32, dx, dres []T) {
+	C.norm_back(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(dy), at(x), at(y), ptr(mean), ptr(scale), ptr(offset), ptr(slope), at(dx), at(dres))
 }
 
 // widen and narrow convert between bf16 and float32.

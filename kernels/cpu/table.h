@@ -3,8 +3,22 @@
 #include "gemm.h"
 #include "winograd.h"
 #include "stride2.h"
-#include "norm.h"
 #include "elementwise.h"
+
+#define REAL float
+#define NAME(f) f
+#define GET load_n
+#define PUT store_n
+#include "norm.h"
+#undef REAL
+#undef NAME
+#undef GET
+#undef PUT
+#define REAL half
+#define NAME(f) half_##f
+#define GET load_half_n
+#define PUT store_half_n
+#include "norm.h"
 
 const struct kernels TABLE_NAME = {
 	.lanes = LANES,
@@ -13,10 +27,8 @@ const struct kernels TABLE_NAME = {
 	.gemm_tn = gemm_tn,
 	.pack = pack,
 	.add_columns = add_columns,
-	.moments = moments,
-	.normalise = normalise,
-	.norm_sums = norm_sums,
-	.norm_back = norm_back,
+	.norms = {moments, normalise, norm_sums, norm_back},
+	.half_norms = {half_moments, half_normalise, half_norm_sums, half_norm_back},
 	.widen = widen,
 	.narrow = narrow,
 	.add = add,
