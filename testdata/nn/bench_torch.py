@@ -5,7 +5,8 @@
 
 The models are make_goldens.py's; a step is forward, backward and SGD with
 momentum on one batch in memory. Prints the median and the best. CASE is e.g. cnn/32/128:
-model, side of the image, batch size. --channels-last uses PyTorch's NHWC.
+model, side of the image, batch size. --channels-last uses PyTorch's NHWC, --bf16 its
+autocast to bfloat16.
 """
 import argparse
 import statistics
@@ -17,7 +18,7 @@ import torch.nn.functional as F
 from make_goldens import build
 
 
-def measure(case, seconds, channels_last, compiled=False):
+def measure(case, seconds, channels_last, compiled=False, bf16=False):
     name, side, batch = case.split("/")
     side, batch = int(side), int(batch)
     model = build({"model": name, "in": [side, side, 3], "classes": 10})
@@ -39,14 +40,15 @@ def measure(case, seconds, channels_last, compiled=False):
     while len(times) < 3 or time.perf_counter() - begin < seconds:
         t = time.perf_counter()
         opt.zero_grad()
-        loss = F.cross_entropy(run(x), y)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss = F.cross_entropy(run(x), y)
         loss.backward()
         opt.step()
         loss.item()
         times.append(time.perf_counter() - t)
     median = statistics.median(times[1:])
     print("%-18s %s %8.1f ms  %8.1f images/s (median of %d)  best %.1f"
-          % (case, ("NHWC" if channels_last else "NCHW") + (" compiled" if compiled else ""), 1e3 * median, batch / median, len(times) - 1,
+          % (case, ("NHWC" if channels_last else "NCHW") + (" compiled" if compiled else "") + (" bf16" if bf16 else ""), 1e3 * median, batch / median, len(times) - 1,
              batch / min(times[1:])), flush=True)
 
 
@@ -56,12 +58,13 @@ def main():
     p.add_argument("--seconds", type=float, default=10)
     p.add_argument("--channels-last", action="store_true")
     p.add_argument("--compile", action="store_true", help="torch.compile the model")
+    p.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     p.add_argument("cases", nargs="*", default=["cnn/32/128", "resnet18/32/128", "cnn/224/16", "resnet18/224/16"])
     a = p.parse_args()
     torch.set_num_threads(a.threads)
     print("PyTorch", torch.__version__, "with", a.threads, "threads")
     for case in a.cases:
-        measure(case, a.seconds, a.channels_last, a.compile)
+        measure(case, a.seconds, a.channels_last, a.compile, a.bf16)
 
 
 if __name__ == "__main__":
