@@ -87,6 +87,18 @@ func (m *Model) evaluate() tea.Cmd {
 	}
 }
 
+// capture asks for a few steps under the profiler.
+func (m *Model) capture() tea.Cmd {
+	if !m.running() {
+		m.say("info", "the run has ended")
+		return nil
+	}
+	m.say("info", "capturing a few steps; n tells what came of it, 6 what operators took")
+	return func() tea.Msg {
+		return pauseDone{guard("capture", m.o.Capture)}
+	}
+}
+
 type exportDone struct {
 	path string
 	err  error

@@ -90,6 +90,10 @@ func (m *Model) makeGlobals() []binding {
 		keys = append(keys, binding{keys: "v", hint: "evaluate", help: "evaluate the model on the test split; the time is in no share",
 			do: func(m *Model, _ string) tea.Cmd { return m.evaluate() }})
 	}
+	if m.o.Capture != nil {
+		keys = append(keys, binding{keys: "o", hint: "capture", help: "capture a few steps under PyTorch's profiler: what its operators take; they are in no rate",
+			do: func(m *Model, _ string) tea.Cmd { return m.capture() }})
+	}
 	var first, last, names string
 	for i := range m.panels {
 		if p := &m.panels[i]; p.key != "" {

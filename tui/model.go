@@ -51,6 +51,7 @@ type Options struct {
 	Note        func(level, text string)                             // adds a line to the session's log; nil where that cannot be
 	Baseline    func(segment int32)                                  // chooses segment A of the session; nil where that cannot be
 	Evaluate    func() error                                         // on the test split, at the next step; nil hides the key
+	Capture     func() error                                         // of a few steps under the framework's own profiler; nil hides the key
 	Export      func() (path string, err error)                      // writes the report; nil hides the key
 	Foresee     func(changes []trace.Knob) (risk string, grave bool) // what may go wrong if these were set; nil: nobody knows
 	Output      func() []string                                      // the last lines that a script printed; nil where there is none

@@ -318,6 +318,8 @@ func noOps(v *view) string {
 		return "the ops are not timed: time_ops is off; press 2, select time_ops, change it to sampled and press enter"
 	case v.pic.value("time_ops") == "off":
 		return "the ops were not timed: time_ops was off"
+	case v.canCapture && !ended:
+		return "no steps of configuration #" + strconv.Itoa(int(v.pic.seg.Index)) + " were captured: press o to run a few under PyTorch's profiler"
 	case v.pic.value("time_ops") == "":
 		return "the session has no timed ops"
 	case ended:

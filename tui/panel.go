@@ -70,14 +70,15 @@ type view struct {
 	live     *trace.Snapshot // the newest
 	at       int64           // the moment that the user chose, ns
 
-	class    sizeClass
-	focused  bool // the panel has the focus
-	expanded bool // and the whole body
-	canSet   bool // there is a run whose knobs can be changed
-	replay   bool
-	playing  bool
-	frozen   bool
-	paused   bool
+	class      sizeClass
+	focused    bool // the panel has the focus
+	expanded   bool // and the whole body
+	canSet     bool // there is a run whose knobs can be changed
+	replay     bool
+	canCapture bool // a few steps, with o
+	playing    bool
+	frozen     bool
+	paused     bool
 
 	ready, capacity int64 // of the queue, as its lane shows them
 }
@@ -86,7 +87,7 @@ type view struct {
 func (m *Model) see(p *panel) *view {
 	m.v = view{
 		c: &m.c, pic: &m.pic, win: &m.analysis.win, analysis: &m.analysis, live: m.live, at: m.at, class: m.lay.class,
-		focused: p == m.focus, expanded: p == m.focus && m.expanded, canSet: m.o.Control != nil,
+		focused: p == m.focus, expanded: p == m.focus && m.expanded, canSet: m.o.Control != nil, canCapture: m.o.Capture != nil,
 		replay: m.o.Replay, playing: m.play, frozen: m.frozen, paused: m.paused,
 		ready: m.timeline.ready, capacity: m.timeline.capacity,
 	}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"testing"
 
 	"dev.gpustall/engine/trace"
@@ -17,4 +18,23 @@ func TestRanks(t *testing.T) {
 	s.mustShow("5.0%", "50.0% !!", "200ms", "slowest: it waits for data 50.0 % of the time")
 	alone := newScreen(t, session(), Options{Control: run}, 120, 36)
 	alone.mustHide("ranks")
+}
+
+// TestCapture: o asks for one, and says what kept it from being begun.
+func TestCapture(t *testing.T) {
+	run := session()
+	asked := 0
+	s := newScreen(t, run, Options{Control: run, Capture: func() error {
+		if asked++; asked > 1 {
+			return errors.New("a capture is under way")
+		}
+		return nil
+	}}, 120, 36)
+	s.press("o")
+	s.mustShow("capturing a few steps")
+	s.press("o")
+	s.mustShow("a capture is under way")
+	if asked != 2 {
+		t.Errorf("it was asked for %d times", asked)
+	}
 }

@@ -105,7 +105,8 @@ type torchRun struct {
 	bridge *bridge.Bridge
 	script *script
 	args   []string
-	ranked bool     // the training is distributed
+	ranked bool // the training is distributed
+	taken  *captures
 	log    *os.File // of what the script prints; nil where it has the terminal
 	run    *run
 	stop   func() // the gauges
@@ -158,6 +159,8 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(first.Since), st)
 	t.run, t.ranked = r, first.Hello.World > 1
 	t.bridge.Control.Predict = r.predict
+	t.taken = &captures{run: r, control: t.bridge.Control, meta: &meta}
+	t.bridge.Captured = t.taken.came
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
 	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello)
@@ -198,6 +201,7 @@ func (t *torchRun) end() error {
 	t.stop()
 	r.watch.stop()
 	t.bridge.Stop()
+	t.taken.wait.Wait()
 	out := trace.Outcome{Ended: r.recorder.Now(), Status: "finished"}
 	if err := t.script.err(); err != nil {
 		out.Status, out.Error = "failed", err.Error()
@@ -313,7 +317,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	defer context.AfterFunc(t.script.told, cancel)() // a signal that was passed on closes the screen
 	screenErr := show(ctx, restore, tui.Options{
 		Source: t.run.session, Control: t.bridge.Control, FPS: t.fps, ASCII: t.ascii, NoColor: t.noColor, Theme: t.theme,
-		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.tail, Ranks: t.ranked,
+		Experiments: t.run.tries, Baseline: t.run.recorder.Baseline, Note: t.run.recorder.Note, Foresee: t.foresee, Output: output.tail, Ranks: t.ranked, Capture: t.taken.ask,
 		Export: func() (string, error) { return exportReport(t.run.session, baseName(t.run.file), t.run.file) },
 	})
 	if errors.Is(screenErr, tui.ErrInterrupted) || errors.Is(screenErr, context.Canceled) {

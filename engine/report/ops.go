@@ -30,8 +30,14 @@ func (m *markdown) operations() {
 	m.lossScale()
 }
 
+// captured reports whether the table is of steps under PyTorch's profiler.
+func (m *markdown) captured() bool { return trace.KnobValue(m.s.Meta.Host, "torch") != "" }
+
 // noOps says why there is no table.
 func (m *markdown) noOps() string {
+	if m.captured() {
+		return "no steps were captured; o on the screen does it"
+	}
 	for i := len(m.s.Segments) - 1; i >= 0; i-- {
 		switch trace.KnobValue(m.s.Segments[i].Knobs, "time_ops") {
 		case "off":
@@ -76,6 +82,13 @@ func (m *markdown) opSegments() (a, b *stall.OpTable) {
 
 // opsMeaning says what the times are, and what they are not.
 func (m *markdown) opsMeaning() string {
+	if m.captured() {
+		of := "the host's own time in it, without the operators that it calls, since nothing ran on a GPU"
+		if m.s.Meta.DeviceKind == "cuda" {
+			of = "the time of its kernels and copies, or, where no kernel was recorded, the host's own time in it"
+		}
+		return "A row is an operator of PyTorch in the steps that were captured under its profiler, by o on the screen: " + of + ". These steps take longer than others and are in no rate."
+	}
 	text := "A row is one launch of the training step, over the steps that were timed. Mean, least, most and total are device time, between two events on the compute stream. " +
 		"TFLOP/s and GB/s are computed: the floating-point operations, and the fewest bytes, that the op's shape asks for, over its time. " +
 		"Copies run on a stream of their own, beside the computing."

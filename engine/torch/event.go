@@ -125,9 +125,11 @@ type event struct {
 	kind     kind
 	name     []byte
 	ts, dur  stamp
-	pid      int64
+	pid, tid int64
 	at       span // in ns, once it is known to have one
 	external int64
+
+	annotated bool // a range that the user named, or PyTorch's own Python
 
 	correlation int64
 	device      int64
@@ -139,7 +141,7 @@ type event struct {
 }
 
 func (e *event) reset() {
-	*e = event{name: e.name[:0], pid: absent, external: absent, correlation: absent, device: absent,
+	*e = event{name: e.name[:0], pid: absent, tid: absent, external: absent, correlation: absent, device: absent,
 		blocks: math.NaN(), occupancy: math.NaN(), bytes: absent, allocated: absent, deviceType: absent}
 }
 
@@ -159,7 +161,7 @@ func (e *event) read(l *lexer, depth int) error {
 				}
 			}
 		case "cat":
-			into = func(w []byte) { e.kind = kindOf(w) }
+			into = func(w []byte) { e.kind, e.annotated = kindOf(w), string(w) == "user_annotation" }
 		case "name":
 			into = func(w []byte) { e.name = append(e.name[:0], w...) }
 		case "ts":
@@ -168,6 +170,8 @@ func (e *event) read(l *lexer, depth int) error {
 			into = func(w []byte) { e.dur = parseStamp(w) }
 		case "pid":
 			into = func(w []byte) { e.pid = integer(w) }
+		case "tid":
+			into = func(w []byte) { e.tid = integer(w) }
 		default:
 			return l.skip(depth + 1)
 		}

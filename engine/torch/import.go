@@ -23,6 +23,27 @@ const mend = "export the trace again, by prof.export_chrome_trace(path) or torch
 // from its start, in bounded memory. name is what errors and the session call it. The
 // snapshot's Meta lacks what only the caller knows: ID and Version.
 func Import(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, error) {
+	rec, err := load(ctx, r, name)
+	if err != nil {
+		return nil, err
+	}
+	s, _ := rec.session(name)
+	return s, nil
+}
+
+// Capture is Import, and what the operators took in all steps: rows without an ID, the
+// longest first. There are none where the trace is too large for a table.
+func Capture(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, []trace.OpTime, error) {
+	rec, err := load(ctx, r, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, steps := rec.session(name)
+	return s, rec.table(steps), nil
+}
+
+// load gathers what a session is made of.
+func load(ctx context.Context, r io.Reader, name string) (*recording, error) {
 	rec, err := read(ctx, r)
 	if err == nil {
 		err = rec.finish()
@@ -30,7 +51,7 @@ func Import(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, err
 	if err != nil {
 		return nil, explain(err, name)
 	}
-	return rec.session(name), nil
+	return rec, nil
 }
 
 // explain makes one error of whatever kept a trace from being read.

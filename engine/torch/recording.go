@@ -11,7 +11,7 @@ import (
 )
 
 // What is kept of a trace at the most. It bounds the importer's memory, to about
-// 700 MiB; a trace of so many kernels has some 10 GB.
+// 800 MiB; a trace of so many kernels has some 10 GB.
 const (
 	maxDevice  = 4 << 20 // events on devices
 	maxRuntime = 4 << 20 // calls of the runtime
@@ -26,6 +26,7 @@ type deviceEvent struct {
 	bytes                 int64 // of a copy from the host
 	blocks, occupancy     float64
 	device                int32
+	name                  int32 // -1 where it is not kept
 	kind                  kind
 	communicates          bool
 	matched               bool // some step launched it
@@ -71,19 +72,22 @@ type gpu struct {
 
 // recording is what was gathered from a trace.
 type recording struct {
-	device  []deviceEvent
-	calls   []call
-	steps   []hostStep
-	next    pile // the training loop in the DataLoader
-	ops     pile // operators on the host
-	comms   pile // of them, those by which processes talk
-	cpu     span // in which operators ran
-	class   string
-	talking map[int64]bool // external ids of such operators
-	gpus    map[int64]*gpu
-	whole   bool  // all times are whole microseconds
-	broken  int64 // events without a time that can be read
-	base    int64 // ns since 1970 of the trace's time 0
+	device    []deviceEvent
+	calls     []call
+	steps     []hostStep
+	next      pile // the training loop in the DataLoader
+	ops       pile // operators on the host
+	comms     pile // of them, those by which processes talk
+	cpu       span // in which operators ran
+	class     string
+	talking   map[int64]bool // external ids of such operators
+	gpus      map[int64]*gpu
+	whole     bool       // all times are whole microseconds
+	broken    int64      // events without a time that can be read
+	operators []operator // for a table of them
+	names     names
+	tooMany   bool  // for one
+	base      int64 // ns since 1970 of the trace's time 0
 }
 
 func newRecording() *recording {
@@ -134,7 +138,7 @@ func (r *recording) ran(e *event) error {
 		e.device = 0
 	}
 	d := deviceEvent{span: e.at, correlation: e.correlation, external: e.external, blocks: e.blocks, occupancy: e.occupancy,
-		device: int32(e.device), kind: e.kind, communicates: e.communicates()}
+		device: int32(e.device), name: r.names.number(e.name), kind: e.kind, communicates: e.communicates()}
 	if e.kind == kindMemcpy && bytes.Contains(e.name, []byte("HtoD")) && e.bytes > 0 {
 		d.bytes = e.bytes
 	}
@@ -161,6 +165,7 @@ func (r *recording) onHost(e *event) error {
 		}
 	default:
 		r.ops.add(e.at)
+		r.operate(e)
 	}
 	r.cpu = span{min(r.cpu.start, e.at.start), max(r.cpu.end, e.at.end)}
 	for _, p := range []*pile{&r.next, &r.ops, &r.comms} {

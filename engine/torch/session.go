@@ -13,8 +13,9 @@ import (
 )
 
 // session is the recording as a session: a step for each of the trace's, charged to
-// causes as account has it. Its time 0 is the start of the first step.
-func (r *recording) session(name string) *trace.Snapshot {
+// causes as account has it. Its time 0 is the start of the first step. The steps are those
+// of the recording.
+func (r *recording) session(name string) (*trace.Snapshot, []window) {
 	steps, cut := r.windows()
 	a := r.account(steps)
 	b := &builder{account: a, zero: steps[0].start, hostOnly: len(r.device) == 0, index: numbers(steps)}
@@ -62,7 +63,7 @@ func (r *recording) session(name string) *trace.Snapshot {
 	if started := r.base + all.start; started > 1e17 { // else it counts from the machine's start
 		snap.Meta.Started = time.Unix(0, started).UTC()
 	}
-	return snap
+	return snap, steps
 }
 
 // notes are what a reader of the session must know of the trace.

@@ -31,8 +31,13 @@ const Variable = "GPUSTALL_TORCH"
 type Bridge struct {
 	Clock   *Clock
 	Control *Control
-	dir     string // private: the package for Python, and in rings what is shared
-	shared  string
+
+	// Captured is called with what came of a capture, on the goroutine that reads the rings;
+	// it is set before Record. The trace is the callee's to remove.
+	Captured func(Captured)
+
+	dir    string // private: the package for Python, and in rings what is shared
+	shared string
 
 	rings map[string]*ring
 	mails map[string]*mail

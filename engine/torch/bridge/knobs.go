@@ -102,6 +102,7 @@ const (
 	wordKnobs    = 1
 	wordPaused   = 6
 	wordPID      = 7
+	wordCaptures = 8 // asked for so far
 	pageSize     = 4096
 )
 
@@ -221,6 +222,9 @@ func (c *Control) Pause(on bool) {
 	}
 	atomic.StoreUint64(c.word(wordPaused), v)
 }
+
+// Capture asks for a few steps under PyTorch's profiler, from the next one on.
+func (c *Control) Capture() { atomic.AddUint64(c.word(wordCaptures), 1) }
 
 // Paused reports whether a pause is asked for.
 func (c *Control) Paused() bool { return atomic.LoadUint64(c.word(wordPaused)) != 0 }

@@ -18,6 +18,7 @@ type message struct {
 	Step     int32          `json:"step"`
 	InFlight int            `json:"in_flight"`
 	Batch
+	Captured
 	Level string `json:"level"`
 	Text  string `json:"text"`
 }
@@ -43,6 +44,13 @@ type Batch struct {
 	Bytes   int64  `json:"bytes"`
 	Files   int64  `json:"files"` // that the process may open; -1: any number
 	Sharing string `json:"sharing"`
+}
+
+// Captured is what came of a capture.
+type Captured struct {
+	Path  string `json:"path"` // of the trace, in the folder of rings
+	Steps int    `json:"steps"`
+	Error string `json:"error"` // why there is none; empty where there is
 }
 
 // Loader is what is known of a DataLoader.

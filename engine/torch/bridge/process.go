@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"math"
+	"path/filepath"
 	"slices"
 
 	"dev.gpustall/engine/knob"
@@ -91,6 +92,9 @@ func (p *process) hear(m *message) {
 		p.b.mu.Unlock()
 	case m.Type == "note":
 		p.b.recorder.Note(m.Level, m.Text)
+	case m.Type == "captured" && p == p.b.main && p.b.Captured != nil:
+		m.Captured.Path = filepath.Join(p.b.shared, filepath.Base(m.Captured.Path))
+		p.b.Captured(m.Captured)
 	case m.Type == "applied" && p == p.b.main:
 		p.pending = append(p.pending, *m)
 	}
@@ -349,6 +353,9 @@ func (p *process) step(rec *record, b *batch) {
 	if rec.Flags&flagFirst != 0 {
 		p.epoch++
 		st.Flags |= trace.FlagFirstOfEpoch
+	}
+	if rec.Flags&flagProfiled != 0 { // in no rate: it takes longer
+		st.Flags |= trace.FlagTimed | trace.FlagTransition
 	}
 	st.Epoch = max(p.epoch, 0)
 	if p.changing {

@@ -33,6 +33,7 @@ const (
 	flagFirst                // of kindNext: the first batch of an epoch
 	flagTrain                // the loop trains
 	flagChanging             // of kindNext: a change still shows
+	flagProfiled             // of kindNext: its step runs under PyTorch's profiler
 )
 
 // phases are the records that are phases of loading.

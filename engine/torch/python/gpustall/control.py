@@ -5,7 +5,7 @@ import os
 
 # 8-byte words of the page, as engine/torch/bridge/control.go has them. A knob's word is -1
 # where nobody asked for a value.
-SEQUENCE, NUM_WORKERS, PREFETCH, PIN, IN_ORDER, PERSISTENT, PAUSED, GPUSTALL = range(8)
+SEQUENCE, NUM_WORKERS, PREFETCH, PIN, IN_ORDER, PERSISTENT, PAUSED, GPUSTALL, CAPTURES = range(9)
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent_workers")
 
 
@@ -35,6 +35,10 @@ class Control:
                 self.seen = before
                 self.asked = {name: value for name, value in zip(NAMES, words) if value >= 0}
         return self.asked, self.seen
+
+    def captures(self):
+        """How often a capture was asked for so far."""
+        return 0 if self.page is None else self.page[CAPTURES]
 
     def paused(self):
         """Whether the loop is to stand still, for as long as there is somebody to let it go on."""

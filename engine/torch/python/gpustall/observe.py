@@ -126,9 +126,16 @@ class Watch:
             loop = _loop()
             start = now()
             self._leave(loop, start)
+            state = process.current()
+            if self.plan.trains and (state.capture is not None or state.captures != state.control.captures()):
+                from gpustall import capture
+
+                capture.look(state)
+                start, begun = now(), start
+                loop.record(ring.PAUSE, begun, start, self.iteration)
             if self.inline is not None:
                 self.inline.index, self.inline.round = self.delivered, self.round
-            if process.current().control.paused():
+            if state.control.paused():
                 start = self._stand_still(loop, start)
         except Exception as error:
             return self._give_up(error, original)
@@ -190,7 +197,7 @@ class Watch:
             _introduce(state, loop)
         plan.judge()
         plan.weigh(data)
-        flags = plan.flags | (ring.FIRST if self.first else 0) | (ring.CHANGING if self.changing() else 0)
+        flags = plan.flags | (ring.FIRST if self.first else 0) | (ring.CHANGING if self.changing() else 0) | (ring.PROFILED if state.capture is not None else 0)
         self.first = False
         iterator = self.iterator and self.iterator()
         self.batch = _batch_of(iterator, self)

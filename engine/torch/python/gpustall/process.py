@@ -22,10 +22,13 @@ class Process:
         self.steps = 0  # of training, begun
         self.optimized = 0  # steps of optimizers
         self.introduced = False
+        self.leads = True  # of the ranks on this machine
+        self.capture = None  # under way
         self.lock = threading.Lock()
         self.local = threading.local()  # each thread that has a loop writes a ring of its own
         self.messages = None
         self.control = control.Control(FOLDER)
+        self.captures = self.control.captures()  # seen
 
     def tell(self, message, **what):
         """Writes a message. What is told before a span is recorded is read before it."""
@@ -61,6 +64,7 @@ class Process:
         import torch
 
         rank, world, local = _ranks()
+        self.leads = rank <= 0 or local == 0
         cuda = uuid = None
         try:
             if torch.cuda.is_available() and torch.cuda.is_initialized():

@@ -1,0 +1,123 @@
+//go:build linux
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/torch"
+	"dev.gpustall/engine/torch/bridge"
+	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/trace/store"
+)
+
+// captures are a few steps at a time under PyTorch's profiler, because somebody asked.
+// What came of each is a session of its own beside the training's; what operators took
+// is in the training's.
+type captures struct {
+	run     *run
+	control *bridge.Control
+	meta    *trace.Meta // of the training
+
+	wait sync.WaitGroup
+	mu   sync.Mutex
+	busy bool
+	n    int
+	rows map[capturedRow]trace.OpTime
+}
+
+// capturedRow is what rows of several captures have in common that are added up.
+type capturedRow struct {
+	segment              int32
+	name, kernel, phased string
+}
+
+// ask asks for one.
+func (c *captures) ask() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy {
+		return errors.New("a capture is under way: it takes a few steps, and then some time to read")
+	}
+	c.busy = true
+	c.control.Capture()
+	return nil
+}
+
+// came takes what came of one. It returns at once.
+func (c *captures) came(got bridge.Captured) {
+	c.wait.Go(func() {
+		defer recoverTo(c.run.recorder, "read the captured steps")
+		err := c.read(got)
+		if err != nil {
+			c.run.recorder.Note("warn", "no steps were captured: "+err.Error())
+		}
+		c.mu.Lock()
+		c.busy = false
+		c.mu.Unlock()
+	})
+}
+
+func (c *captures) read(got bridge.Captured) error {
+	if got.Error != "" {
+		return errors.New(got.Error)
+	}
+	f, err := os.Open(got.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(got.Path) }()
+	defer f.Close()
+	snap, rows, err := torch.Capture(context.Background(), f, figures.Counted(got.Steps, "step", "steps")+" of "+c.run.id())
+	if err != nil {
+		return err
+	}
+	c.n++
+	file := unusedName(fmt.Sprintf("%s-capture-%d", strings.TrimSuffix(c.run.file, store.Ext), c.n))
+	snap.Meta.Version, snap.Meta.ID, snap.Meta.Emulated = c.meta.Version, baseName(file), c.meta.Emulated
+	if err := store.Save(file, trace.Restore(snap)); err != nil {
+		return err
+	}
+	c.add(rows)
+	c.run.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more", figures.Counted(int(snap.Meta.Profile.Count), "step", "steps"), showed(snap.Meta.Profile), file))
+	return nil
+}
+
+// add adds rows to the table of the configuration in force.
+func (c *captures) add(rows []trace.OpTime) {
+	segments := c.run.session.Snapshot(0, 0).Segments
+	if c.rows == nil {
+		c.rows = map[capturedRow]trace.OpTime{}
+	}
+	for i := range rows {
+		r := rows[i]
+		r.Segment = segments[len(segments)-1].Index
+		key := capturedRow{r.Segment, r.Name, r.Variant, r.Phase}
+		if old, ok := c.rows[key]; ok {
+			r.ID, r.Calls, r.Total = old.ID, r.Calls+old.Calls, r.Total+old.Total
+			r.Min, r.Max = min(r.Min, old.Min), max(r.Max, old.Max)
+		} else {
+			r.ID = uint32(len(c.rows) + 1)
+		}
+		c.rows[key] = r
+		rows[i] = r
+	}
+	c.run.recorder.Ops(rows)
+}
+
+// showed is what captured steps show of the device, in words.
+func showed(p *trace.Profile) string {
+	if len(p.GPUs) == 0 {
+		return "nothing ran on a GPU, so what is known is what operators took on the host"
+	}
+	g := &p.GPUs[0]
+	of := func(ns int64) string { return figures.Prose.Percent(float64(ns) / float64(max(1, p.Total.Length))) }
+	return fmt.Sprintf("kernels ran %s of the time; the GPU was idle %s because the host launched late, %s between kernels and %s else",
+		figures.Prose.Percent(g.Utilisation), of(g.Idle.Host), of(g.Idle.Kernel), of(g.Idle.Other))
+}

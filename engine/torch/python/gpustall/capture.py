@@ -1,0 +1,74 @@
+"""A few steps under PyTorch's own profiler, when the screen asks for them.
+
+The trace that comes of it is what `gpustall import` reads. Steps under the profiler take
+longer than others, and are marked.
+"""
+
+import atexit
+import os
+
+from gpustall import process
+
+STEPS = 5
+WARMUP = 1  # the profiler starts up in it
+
+
+class Capture:
+    """One, from the step at which it was seen to be asked for."""
+
+    def __init__(self, number):
+        import torch
+        from torch import profiler
+
+        self.path = os.path.join(process.FOLDER, "trace-%d-%d.json" % (os.getpid(), number))
+        self.error = ""
+        self.over = False
+        if torch.autograd._profiler_enabled():
+            raise RuntimeError("the script runs a profiler itself")
+        plan = profiler.schedule(wait=0, warmup=WARMUP, active=STEPS, repeat=1)
+        self.profile = profiler.profile(schedule=plan, on_trace_ready=self._write)
+        self.left = WARMUP + STEPS
+        self.profile.start()
+        atexit.register(self.end)
+
+    def _write(self, profile):
+        try:
+            profile.export_chrome_trace(self.path)
+        except Exception as error:
+            self.error = "%s: %s" % (type(error).__name__, error)
+
+    def step(self):
+        """A step ended."""
+        self.left -= 1
+        self.profile.step()
+        if self.left <= 0:
+            self.end()
+
+    def end(self):
+        """Ends it, whether or not it came to all of its steps."""
+        if self.over:
+            return
+        self.over = True
+        atexit.unregister(self.end)
+        self.profile.stop()
+        if self.left > 0:
+            self.error = "the training ended before %d steps more" % (WARMUP + STEPS)
+        elif not self.error and not os.path.exists(self.path):
+            self.error = "the profiler wrote nothing"
+        process.current().tell("captured", path=os.path.basename(self.path), steps=STEPS, error=self.error)
+
+
+def look(state):
+    """Between two steps: begins a capture that was asked for, and goes on with one."""
+    asked = state.control.captures()
+    try:
+        if state.capture is not None:
+            state.capture.step()
+            if state.capture.over:
+                state.capture = None
+        elif asked != state.captures and state.leads:
+            state.capture = Capture(asked)
+        state.captures = asked
+    except Exception as error:
+        state.capture, state.captures = None, asked
+        state.tell("captured", path="", steps=0, error="%s: %s" % (type(error).__name__, error))
