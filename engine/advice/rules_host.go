@@ -77,7 +77,8 @@ func memoryLimit(s *situation) (f Finding, ok bool) {
 		f.Evidence = join(f.Evidence, fmt.Sprintf("tasks wait for memory %s of the time", figures.Prose.Percent(f.Share)))
 	}
 	_, swaps := swap(s)
-	return f, n > 0 && top/100 >= memoryShort && !swaps
+	_, copies := workerMemory(s)
+	return f, n > 0 && top/100 >= memoryShort && !swaps && !copies
 }
 
 // hot is for a GPU that lowers its clock because of heat, by the driver's word.

@@ -171,7 +171,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	}
 	f = s.turn("num_workers", strconv.Itoa(value), why)
 	f.Share = min(s.loads(), s.winnable())
-	return f, s.workers < value
+	return f, s.workers < value && !s.forkedAfterCUDA()
 }
 
 // moreWorkers is the number of workers to try; not more than there are when no more

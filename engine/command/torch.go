@@ -179,12 +179,15 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		Version: t.version, Started: t.bridge.Clock.Origin(), Command: os.Args, ID: t.name(),
 		Device: "cpu (the script's own, " + figures.Counted(h.Threads, "thread", "threads") + ")", DeviceKind: "cpu", Emulated: h.Stand,
 		Model: scriptName(t.args), Dataset: l.Dataset, Format: "PyTorch, " + l.Style + "-style", Samples: l.Samples,
-		Host: hostFacts(), Specs: bridge.Specs(h, l), GPURate: t.gpuRate,
+		Host: hostFacts(), Specs: bridge.Specs(h, l, &first.Batch), GPURate: t.gpuRate,
 	}
 	if h.CUDA != "" {
 		m.Device, m.DeviceKind = h.CUDA, "cuda"
 	}
 	m.Host = append(m.Host, trace.Knob{Name: "torch", Value: h.Torch}, trace.Knob{Name: "torch threads", Value: fmt.Sprint(h.Threads)}, trace.Knob{Name: "python", Value: h.Python})
+	if first.Batch.OnGPU > 0 {
+		m.Host = append(m.Host, trace.Knob{Name: "torch batches", Value: "made on the GPU"}, trace.Knob{Name: "torch workers", Value: "begin by " + l.Context})
+	}
 	if h.World > 1 {
 		m.Host = append(m.Host, trace.Knob{Name: "ranks", Value: fmt.Sprint(h.World)})
 	}

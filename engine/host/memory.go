@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -31,6 +32,13 @@ func ReadMemory() Memory { return memory(os.DirFS("/")) }
 // PeakMemory is the most memory that this process ever had resident, in bytes, the
 // files that it maps (its own program) included; 0 when it is not known.
 func PeakMemory() int64 { return kibibytes(os.DirFS("/"), "proc/self/status", "VmHWM") }
+
+// PrivateMemory is the memory that a process shares with no other, in bytes; 0 when it is
+// not known.
+func PrivateMemory(pid int) int64 {
+	file := fmt.Sprintf("proc/%d/smaps_rollup", pid)
+	return kibibytes(os.DirFS("/"), file, "Private_Clean") + kibibytes(os.DirFS("/"), file, "Private_Dirty")
+}
 
 // unlimited is less than what version 1 writes where there is no limit, the largest
 // multiple of a page below 2^63, and more than any memory.

@@ -44,6 +44,10 @@ const (
 	GaugePastHigh   = "past_high"
 )
 
+// GaugeWorkerBytes is the memory that a worker process of PyTorch's shares with no other, in
+// bytes: the mean of some.
+const GaugeWorkerBytes = "torch_worker_bytes"
+
 // GaugeSkipped is how many samples were left out of their batches since the start, because
 // they could not be loaded. Recorded when there are more.
 const GaugeSkipped = "samples_skipped"

@@ -54,6 +54,8 @@ type Bridge struct {
 	sequence  int32         // of batches
 
 	mu      sync.Mutex // over what Foresee asks for
+	each    int64      // bytes that a worker has of its own; 0 while that is not known
+	weighed time.Time  // when they were last asked for
 	quit    chan struct{}
 	done    chan struct{}
 	started bool
@@ -63,6 +65,7 @@ type Bridge struct {
 type Start struct {
 	Hello  Hello
 	Loader Loader
+	Batch  Batch
 	Since  int64 // ns of the clock: the loop asked for it
 }
 
@@ -153,7 +156,7 @@ func (b *Bridge) start(r *trace.Recorder) {
 	b.recorder, b.started = r, true
 	if r != nil {
 		b.main.begin()
-		b.Control.begin(b.main.knobs, Specs(&b.main.hello, &b.main.loader))
+		b.Control.begin(b.main.knobs, Specs(&b.main.hello, &b.main.loader, &b.main.batchSize))
 		for i := range b.held {
 			b.process(b.held[i].from).hear(&b.held[i])
 		}
@@ -295,6 +298,10 @@ func (b *Bridge) hear(pid int, m *message) {
 		if m.Trains {
 			p.loader, p.loading = m.Loader, true
 		}
+	case "batch":
+		b.mu.Lock()
+		p.batchSize = m.Batch
+		b.mu.Unlock()
 	}
 	m.from = pid
 	if b.recorder == nil {
@@ -317,7 +324,7 @@ func (b *Bridge) announce() {
 				continue
 			}
 			b.begun, b.main = true, p
-			b.first <- Start{p.hello, p.loader, since}
+			b.first <- Start{p.hello, p.loader, p.batchSize, since}
 			return
 		}
 	}
@@ -376,6 +383,7 @@ func (b *Bridge) forget() {
 	if time.Since(b.looked) > lookEvery {
 		b.looked = time.Now()
 		b.count()
+		b.weigh()
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}
 	for name, r := range b.rings {

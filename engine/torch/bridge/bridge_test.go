@@ -70,7 +70,7 @@ func replay(t *testing.T, name string) (*Start, *trace.Snapshot) {
 		t.Fatal("no loop was seen")
 	}
 	r := trace.NewRecorder(b.Clock, 0)
-	s := trace.NewSession(trace.Meta{Specs: Specs(&first.Hello, &first.Loader)})
+	s := trace.NewSession(trace.Meta{Specs: Specs(&first.Hello, &first.Loader, &first.Batch)})
 	c := trace.NewCollector(r, s, stall.NewAnalyzer(first.Since), nil)
 	b.Record(r)
 	c.Start()
@@ -149,7 +149,7 @@ func TestControl(t *testing.T) {
 		t.Error("a knob was set before there was a loader")
 	}
 	h, l := &Hello{Torch: "2.0.1"}, &Loader{Knobs: map[string]int{"num_workers": 1, "prefetch_factor": 2, "in_order": 1}, Live: true, Style: "map", BatchSize: 16}
-	c.begin(knobsOf(l), Specs(h, l))
+	c.begin(knobsOf(l), Specs(h, l, &Batch{}))
 	asked := func() (v []int64) {
 		for i := range words {
 			v = append(v, int64(*c.word(wordKnobs + i)))
@@ -231,6 +231,35 @@ func TestShared(t *testing.T) {
 	} {
 		if got := descriptors(&k, &c.size); (got != "") != c.warns {
 			t.Errorf("%+v: %q", c.size, got)
+		}
+	}
+}
+
+// TestForesee: what would end the training is known before.
+func TestForesee(t *testing.T) {
+	for _, c := range []struct {
+		script, workers int
+		context         string
+		onGPU           int64
+		warns           bool
+	}{{0, 2, "fork", 1, true}, {0, 0, "fork", 1, false}, {0, 2, "spawn", 1, false}, {0, 2, "fork", 0, false}, {2, 4, "fork", 1, false}} {
+		l := &Loader{Knobs: map[string]int{"num_workers": c.script}, Live: true, Style: "map", Context: c.context}
+		if got := afterCUDA(l, &Batch{OnGPU: c.onGPU}, c.workers); (got != "") != c.warns {
+			t.Errorf("%+v: %q", c, got)
+		}
+		if c.workers > 0 {
+			if spec := trace.SpecOf(Specs(&Hello{}, l, &Batch{OnGPU: c.onGPU}), "num_workers"); (spec.NoEffect != "") != c.warns {
+				t.Errorf("%+v: num_workers %q", c, spec.NoEffect)
+			}
+		}
+	}
+	for _, c := range []struct {
+		more       int
+		each, free int64
+		warns      bool
+	}{{4, 1 << 30, 3 << 30, true}, {2, 1 << 30, 3 << 30, false}, {-1, 1 << 30, 0, false}, {4, 0, 0, false}} {
+		if got := copies(c.more, c.each, c.free); (got != "") != c.warns {
+			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }

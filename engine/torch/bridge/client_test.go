@@ -212,7 +212,7 @@ func begin(t *testing.T, python, text string, launcher ...string) *training {
 		t.Fatalf("no loop was seen\n%s", r.out)
 	}
 	recorder := trace.NewRecorder(b.Clock, 0)
-	r.session = trace.NewSession(trace.Meta{DeviceKind: "cpu", Specs: Specs(&r.first.Hello, &r.first.Loader), Samples: r.first.Loader.Samples})
+	r.session = trace.NewSession(trace.Meta{DeviceKind: "cpu", Specs: Specs(&r.first.Hello, &r.first.Loader, &r.first.Batch), Samples: r.first.Loader.Samples})
 	r.collector = trace.NewCollector(recorder, r.session, stall.NewAnalyzer(r.first.Since), nil)
 	b.Record(recorder)
 	r.collector.Start()

@@ -4,10 +4,12 @@ package bridge
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
 )
 
@@ -17,18 +19,72 @@ func (b *Bridge) Foresee(changes []trace.Knob) (text string, grave bool) {
 	b.Control.mu.Lock()
 	k := b.Control.wanted
 	b.Control.mu.Unlock()
+	now := k.Workers
 	for _, c := range changes {
 		_ = KnobTable.Set(&k, c.Name, c.Value) // Set refuses it with a reason
 	}
 	b.mu.Lock()
-	size := b.main.batchSize
+	size, each := b.main.batchSize, b.each
 	b.mu.Unlock()
-	for _, text := range []string{shared(&k, freeOf(memoryFiles), size.Bytes), descriptors(&k, &size)} {
+	memory := host.ReadMemory()
+	for _, text := range []string{
+		afterCUDA(&b.main.loader, &size, k.Workers), copies(k.Workers-now, each, memory.Allowed()-memory.Held), shared(&k, freeOf(memoryFiles), size.Bytes), descriptors(&k, &size),
+	} {
 		if text != "" {
 			return text, true
 		}
 	}
 	return "", false
+}
+
+// afterCUDA warns of workers that are forked from a process that uses CUDA, where loading
+// does too: they cannot.
+func afterCUDA(l *Loader, size *Batch, workers int) string {
+	if l.Knobs["num_workers"] > 0 || workers == 0 || l.Context != "fork" || size.OnGPU == 0 {
+		return ""
+	}
+	return "the data set makes its batches on the GPU, and a worker that is forked after CUDA began cannot (\"Cannot re-initialize CUDA in forked subprocess\"): return tensors on the host, or pass multiprocessing_context='spawn'"
+}
+
+// copies warns of workers for which there is no memory: a worker copies what it touches of
+// the data set, Python's objects even when it only reads them.
+func copies(more int, each, free int64) string {
+	need := int64(more) * each
+	if more <= 0 || each == 0 || need < free {
+		return ""
+	}
+	return fmt.Sprintf("a worker has %s of memory of its own, so %d more need %s, and %s is left: the kernel would end one of the processes; keep what the data set holds in arrays (NumPy, tensors) in place of lists and dicts, which workers copy, or add fewer",
+		figures.Prose.Bytes(each), more, figures.Prose.Bytes(need), figures.Prose.Bytes(max(0, free)))
+}
+
+// weighEvery is how often the memory of workers is asked for: the kernel goes through all
+// their pages for it.
+const weighEvery = 10 * time.Second
+
+// weighed is how many workers are asked about.
+const weighed = 4
+
+// weigh finds what memory the main process's workers have of their own.
+func (b *Bridge) weigh() {
+	if time.Since(b.weighed) < weighEvery {
+		return
+	}
+	b.weighed = time.Now()
+	var sum, n int64
+	for _, r := range b.rings {
+		if r.role == roleWorker && r.parent == b.main.pid && !r.over() && n < weighed {
+			if own := host.PrivateMemory(r.pid); own > 0 {
+				sum, n = sum+own, n+1
+			}
+		}
+	}
+	if n == 0 {
+		return
+	}
+	b.mu.Lock()
+	b.each = sum / n
+	b.mu.Unlock()
+	b.recorder.Gauge(trace.GaugeWorkerBytes, float64(sum/n))
 }
 
 // shared warns of a /dev/shm that batches under way would fill: a worker that finds it

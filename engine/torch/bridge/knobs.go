@@ -71,12 +71,14 @@ func (k *Knobs) take(values map[string]int) {
 }
 
 // Specs are the knobs as they are with one script.
-func Specs(h *Hello, l *Loader) []trace.KnobSpec {
+func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 	specs := KnobTable.Specs()
 	for i := range specs {
 		s := &specs[i]
 		switch {
 		case s.NoEffect != "":
+		case s.Name == "num_workers" && afterCUDA(l, size, 1) != "":
+			s.NoEffect = afterCUDA(l, size, 1)
 		case !l.Live && len(l.Knobs) == 0, l.Why != "" && l.Style == "map":
 			s.NoEffect = l.Why
 		case !l.Live:

@@ -44,6 +44,7 @@ type Batch struct {
 	Bytes   int64  `json:"bytes"`
 	Files   int64  `json:"files"` // that the process may open; -1: any number
 	Sharing string `json:"sharing"`
+	OnGPU   int64  `json:"on_gpu"` // of the tensors: those that the data set or collate_fn made there
 }
 
 // Captured is what came of a capture.
@@ -66,7 +67,7 @@ type Loader struct {
 	HasInOrder bool           `json:"has_in_order"`
 	DropLast   bool           `json:"drop_last"`
 	Shuffle    bool           `json:"shuffle"`
-	Context    string         `json:"context"`
+	Context    string         `json:"context"` // how its workers begin: fork, spawn, forkserver
 }
 
 // mail is the file of one process's messages.

@@ -86,10 +86,6 @@ func (p *process) begin() {
 // hear takes a message after the recording has begun.
 func (p *process) hear(m *message) {
 	switch {
-	case m.Type == "batch":
-		p.b.mu.Lock()
-		p.batchSize = m.Batch
-		p.b.mu.Unlock()
 	case m.Type == "note":
 		p.b.recorder.Note(m.Level, m.Text)
 	case m.Type == "captured" && p == p.b.main && p.b.Captured != nil:

@@ -3,6 +3,7 @@ and what it does in between.
 """
 
 import functools
+import multiprocessing
 import resource
 import threading
 import time
@@ -391,11 +392,11 @@ class Plan:
         if self.weighed or not self.trains:
             return
         self.weighed = True
-        count, size = _tensors(data)
+        count, size, on_gpu = _tensors(data)
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         import torch.multiprocessing as mp
 
-        process.current().tell("batch", tensors=count, bytes=size, files=files, sharing=mp.get_sharing_strategy())
+        process.current().tell("batch", tensors=count, bytes=size, on_gpu=on_gpu, files=files, sharing=mp.get_sharing_strategy())
 
     def ended(self):
         state = process.current()
@@ -421,7 +422,7 @@ class Plan:
         return dict(
             dataset=type(loader.dataset).__name__, kind="map" if self.map_style else "iterable", samples=length, batch_size=loader.batch_size,
             live=self.live, why=why, has_in_order=self.has_in_order, drop_last=bool(loader.drop_last), shuffle=type(loader.sampler).__name__ == "RandomSampler",
-            context=context.get_start_method() if context is not None else "",
+            context=(context or multiprocessing).get_start_method(True) or multiprocessing.get_all_start_methods()[0],
         )
 
     def tell(self):
@@ -466,18 +467,17 @@ def _length(data, depth=4):
 
 
 def _tensors(data, depth=4):
-    """How many tensors a batch has, and their bytes."""
+    """How many tensors a batch has, their bytes, and how many of them are on a GPU."""
     if hasattr(data, "element_size") and hasattr(data, "nelement"):
-        return 1, data.element_size() * data.nelement()
-    count = size = 0
+        return 1, data.element_size() * data.nelement(), int(bool(getattr(data, "is_cuda", False)))
+    sums = (0, 0, 0)
     if depth:
         if hasattr(data, "values"):
             data = list(data.values())
         if isinstance(data, (list, tuple)):
             for item in data:
-                c, s = _tensors(item, depth - 1)
-                count, size = count + c, size + s
-    return count, size
+                sums = tuple(map(sum, zip(sums, _tensors(item, depth - 1))))
+    return sums
 
 
 class _Loose:
