@@ -2,6 +2,10 @@ package cpu
 
 import "dev.gpustall/kernels"
 
+// rowUnit is the height of the tallest micro-kernel: blocks of pixels or tiles begin at
+// its multiples.
+const rowUnit = 14
+
 // maxWinogradC bounds the channels of winograd.h's row of zeros.
 const maxWinogradC = 4096
 
@@ -49,7 +53,7 @@ func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbi
 	switch {
 	case pl.winograd(op.Conv):
 		return pl.winoWeight(op.Conv, x, dy, dw, dbias)
-	case op.C%16 != 0 || pl.pool.threads*op.K*op.R*op.S*op.C <= sumFloats:
+	case op.R*op.S == 1 || op.C%16 != 0 || pl.pool.threads*op.K*op.R*op.S*op.C <= sumFloats:
 		return pl.weightByRow(op.Conv, x, dy, dw, dbias)
 	}
 	weight := pl.weightByTap(op.Conv, x, dy, dw)

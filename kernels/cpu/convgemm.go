@@ -3,46 +3,79 @@ package cpu
 import "dev.gpustall/kernels"
 
 // blockFloats is the size of a worker's block of gathered rows: half of a 1 MiB
-// second-level cache, so that a panel of weights fits beside it.
-const blockFloats = 96 << 10
+// second-level cache, so that a panel of weights fits beside it. Rows that are read where they
+// lie may be more: writing them costs nothing.
+const (
+	blockFloats = 96 << 10
+	whereItLies = 172 << 10
+)
 
-// rowsFor returns how many rows of k floats a worker gathers at a time, a
-// multiple of 14, the tallest micro-kernel.
-func rowsFor(k int) int { return 14 * min(max(blockFloats/k/14, 1), 16) }
+// rowsFor returns how many rows of k floats a worker takes at a time, a multiple of
+// 14, the tallest micro-kernel.
+func rowsFor(floats, k int) int { return 14 * min(max(floats/k/14, 1), 16) }
 
 // gatherSlack is how many floats gather may write behind its last row.
 const gatherSlack = 16
 
 // forward computes y = im2col(x) w^T by blocks of output pixels, each gathered
-// into cache just before its product.
+// into cache just before its product. The gradient of the input of a 1x1 convolution is
+// the same with dy for x and w as it lies.
 type forward struct {
-	pl            *Plan
-	g             window
-	pixels, k, kk int // kk: R*S*C, the inner dimension
-	rows          int // of a block
-	packed, a     region
-	direct        bool // x's rows are the operand as they lie
+	pl             *Plan
+	g              window
+	pixels, k, kk  int // kk: R*S*C, the inner dimension
+	rows           int // the most of a block
+	units, blocks  int // of rowUnit pixels; blocks of units
+	packed, a      region
+	direct, turned bool // x's rows are the operand as they lie; w's rows are columns of it
 
 	x, w, y, bias []float32
 	flags         int
 }
 
+// asItLies says whether the rows of x that a convolution meets are x itself.
+func asItLies(c kernels.Conv) bool {
+	return c.R == 1 && c.S == 1 && c.Stride == 1 && c.Pad == 0
+}
+
 func newForward(pl *Plan, c kernels.Conv) *forward {
-	f := &forward{pl: pl, pixels: c.Pixels(), k: c.K, kk: c.R * c.S * c.C}
+	f := &forward{pl: pl, pixels: c.Pixels(), k: c.K, kk: c.R * c.S * c.C, direct: asItLies(c), turned: true}
 	f.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
-	f.direct = c.R == 1 && c.S == 1 && c.Stride == 1 && c.Pad == 0
-	f.rows = rowsFor(f.kk)
-	l := layout{pl: pl}
-	f.packed = l.take(align(f.k, pl.pool.variant.panel()) * f.kk)
-	if !f.direct {
-		f.a = l.take((f.rows*f.kk + gatherSlack) * pl.pool.threads)
-	}
+	f.lay()
 	return f
 }
 
+// newPointwiseBack is the gradient of the input of c, a 1x1 convolution that reads x as it lies.
+func newPointwiseBack(pl *Plan, c kernels.Conv) *forward {
+	f := &forward{pl: pl, pixels: c.Pixels(), k: c.C, kk: c.K, direct: true}
+	f.lay()
+	return f
+}
+
+// lay cuts the pixels into blocks, as many for each thread, and takes scratch memory.
+func (f *forward) lay() {
+	l, threads, floats := layout{pl: f.pl}, f.pl.pool.threads, blockFloats
+	if f.direct {
+		floats = whereItLies
+	}
+	f.units = ceil(f.pixels, rowUnit)
+	f.blocks = min(align(ceil(f.units, rowsFor(floats, f.kk)/rowUnit), threads), f.units)
+	f.rows = ceil(f.units, f.blocks) * rowUnit
+	f.packed = l.take(align(f.k, f.pl.pool.variant.panel()) * f.kk)
+	if !f.direct {
+		f.a = l.take((f.rows*f.kk + gatherSlack) * threads)
+	}
+}
+
 func (f *forward) bind(x, w, y, bias []float32, flags int) func() {
+	if flags&accumulate == 0 {
+		flags |= streams(f.pixels * f.k)
+	}
+	if f.direct {
+		flags |= cold
+	}
 	f.x, f.w, f.y, f.bias, f.flags = x, w, y, bias, flags
-	pool, panels, blocks := f.pl.pool, ceil(f.k, f.pl.pool.variant.panel()), ceil(f.pixels, f.rows)
+	pool, panels, blocks := f.pl.pool, ceil(f.k, f.pl.pool.variant.panel()), f.blocks
 	pack, block := f.pack, f.block
 	return func() {
 		pool.each(panels, pack)
@@ -51,13 +84,17 @@ func (f *forward) bind(x, w, y, bias []float32, flags int) func() {
 }
 
 func (f *forward) pack(_, j int) {
-	v := f.pl.pool.variant
-	v.pack(f.k, f.kk, f.w, f.kk, true, j, j+1, f.pl.at(f.packed), f.kk*v.panel())
+	v, ld := f.pl.pool.variant, f.kk
+	if !f.turned {
+		ld = f.k
+	}
+	v.pack(f.k, f.kk, f.w, ld, f.turned, j, j+1, f.pl.at(f.packed), f.kk*v.panel())
 }
 
 func (f *forward) block(worker, i int) {
 	v := f.pl.pool.variant
-	lo, hi := i*f.rows, min((i+1)*f.rows, f.pixels)
+	lo, hi := split(f.units, f.blocks, i)
+	lo, hi = lo*rowUnit, min(hi*rowUnit, f.pixels)
 	var a []float32
 	if f.direct {
 		a = f.x[lo*f.kk:]
@@ -78,6 +115,7 @@ type backward struct {
 	rows      int // of a block
 	a, c      region
 	items     []item
+	inPlace   bool // the one class that has taps reads dy's rows as they lie
 	dy, w, dx []float32
 }
 
@@ -94,8 +132,11 @@ type tap struct{ di, dj, t int }
 type item struct{ class, lo, hi int }
 
 func (pl *Plan) backwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
+	if asItLies(op.Conv) {
+		return newPointwiseBack(pl, op.Conv).bind(dy, w, dx, nil, flags(op.Accumulate, false))
+	}
 	b := &backward{pl: pl, op: op, dy: dy, w: w, dx: dx}
-	b.rows = rowsFor(op.R * op.S * op.K)
+	b.rows = rowsFor(blockFloats, op.R*op.S*op.K)
 	l := layout{pl: pl}
 	v := pl.pool.variant
 	for h0 := range min(op.Stride, op.H) {
@@ -117,7 +158,10 @@ func (pl *Plan) backwardData(op kernels.ConvBackwardData, dy, w, dx []float32) f
 			b.classes = append(b.classes, c)
 		}
 	}
-	b.a = l.take(b.rows * op.R * op.S * op.K * pl.pool.threads)
+	b.inPlace = op.R == 1 && op.S == 1 && op.Pad == 0
+	if !b.inPlace {
+		b.a = l.take(b.rows * op.R * op.S * op.K * pl.pool.threads)
+	}
 	b.c = l.take(b.rows * op.C * pl.pool.threads)
 	pool, panels, items := pl.pool, ceil(op.C, v.panel())*len(b.classes), len(b.items)
 	pack, block := b.pack, b.block
@@ -143,8 +187,13 @@ func (b *backward) block(worker, i int) {
 	kk := len(c.taps) * op.K
 	out := b.pl.part(b.c, worker, b.rows*op.C)
 	if kk > 0 {
-		a := b.pl.part(b.a, worker, b.rows*op.R*op.S*op.K)
-		b.gather(c, it.lo, it.hi, a)
+		var a []float32
+		if b.inPlace {
+			a = b.dy[it.lo*op.K:]
+		} else {
+			a = b.pl.part(b.a, worker, b.rows*op.R*op.S*op.K)
+			b.gather(c, it.lo, it.hi, a)
+		}
 		v.gemmNN(1, it.hi-it.lo, op.C, kk, a, kk, 0, b.pl.at(c.packed), 0, out, op.C, 0, nil, 0)
 	} else if op.Accumulate {
 		return

@@ -47,9 +47,11 @@ func (b *byTap) item(worker, i int) {
 }
 
 // byRow gathers whole windows and sums dw over blocks of pixels: x[q(p,t),c] for
-// all t and c is one row of a product over pixels. x is read once. The blocks
-// fall into groups with a sum each, so that the order of additions, and with it
-// every bit of the result, does not depend on which thread comes first.
+// all t and c is one row of a product over pixels. A block of dy is packed in strips, and
+// of a 1x1 convolution x in panels, which takes no gathering. The blocks fall into groups
+// with a sum each, so that the order of additions, and with it every bit of the result,
+// does not depend on which thread comes first. Where the sums are large, there are few
+// groups and the threads share the result instead, along the longer of its sides.
 type byRow struct {
 	pl             *Plan
 	c              kernels.Conv
@@ -57,45 +59,125 @@ type byRow struct {
 	pixels, kk, ld int // ld: kk rounded up to whole vectors
 	block, blocks  int // pixels of a block; how many blocks
 	groups         int
+	ranges         int  // of the result ...
+	across         bool // ... along kk instead of K
+	pointwise      bool
+	rowFloats      int // of a block's rows or panels, and of its strips
+	stripFloats    int
 	rows, sums     region
+	strips         region
 	x, dy, dw      []float32
 	bias           *biasSums
 }
+
+const (
+	packFloats  = 256 << 10 // of a block's strips and rows, 1 MiB of second-level cache
+	rangeFloats = 64 << 10  // of a result that every group has a sum of
+)
 
 func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	b := &byRow{pl: pl, c: c, pixels: c.Pixels(), kk: c.R * c.S * c.C, x: x, dy: dy, dw: dw}
 	b.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
 	b.ld = align(b.kk, 16)
+	threads, v := pl.pool.threads, pl.pool.variant
+	b.pointwise = c.R == 1 && c.S == 1 && c.Pad == 0 && b.ld == b.kk && v != pureGo
+	b.ranges = 1
+	k, kk := c.K, b.ld // of a range
+	if c.K*b.ld > rangeFloats && v != pureGo {
+		b.across = b.pointwise && kk > k
+		if b.across {
+			b.ranges = max(min(2*threads, kk/128), 1)
+			kk = align(ceil(kk, b.ranges), 2*v.panel())
+			b.ranges = ceil(b.kk, kk)
+		} else {
+			b.ranges = max(min(2*threads, k/112), 1)
+			k = ceil(k, b.ranges)
+		}
+	}
 	// Each block reads and writes its group's sum: it must be long enough to pay for that.
-	b.block = min(max(2*blockFloats/b.ld, 128), 512)
+	b.block = min(max(packFloats/(kk+v.strips(k)), 128), 512)
 	b.blocks = ceil(b.pixels, b.block)
-	threads := pl.pool.threads
+	b.block = ceil(b.pixels, b.blocks)
 	b.groups = min(8*threads, max(sumFloats/(c.K*b.ld), threads), b.blocks)
-	l := layout{pl: pl}
-	b.rows, b.sums = l.take((b.block*b.ld+gatherSlack)*min(threads, b.groups)), l.take(c.K*b.ld*b.groups)
+	if b.ranges > 1 {
+		b.groups = min(ceil(2*threads, b.ranges), b.groups)
+	}
+	b.rowFloats, b.stripFloats = b.block*align(kk, v.panel())+gatherSlack, b.block*v.strips(k)
+	l, workers := layout{pl: pl}, min(threads, b.groups*b.ranges)
+	b.rows, b.strips = l.take(b.rowFloats*workers), l.take(b.stripFloats*workers)
+	if !b.alone() {
+		b.sums = l.take(c.K * b.ld * b.groups)
+	}
 	b.bias = newBiasSums(pl, b.groups, c.K, dbias)
-	group, reduce := b.group, pl.parallel(ceil(c.K*b.kk, spanFloats), c.K, b.reduce)
+	item, reduce := b.item, pl.parallel(ceil(c.K*b.kk, spanFloats), c.K, b.reduce)
 	return func() {
 		b.bias.reset()
-		pl.pool.each(b.groups, group)
-		reduce()
+		pl.pool.each(b.groups*b.ranges, item)
+		if !b.alone() {
+			reduce()
+		}
 		b.bias.finish()
 	}
 }
 
-func (b *byRow) group(worker, i int) {
-	v := b.pl.pool.variant
-	first, end := split(b.blocks, b.groups, i)
-	rows := b.pl.part(b.rows, worker, b.block*b.ld+gatherSlack)
+// alone says that one group's sum is the result.
+func (b *byRow) alone() bool { return b.groups == 1 && b.ld == b.kk }
+
+// item sums a group's blocks for one range of the result.
+func (b *byRow) item(worker, i int) {
+	v, group, part := b.pl.pool.variant, i/b.ranges, i%b.ranges
+	first, end := split(b.blocks, b.groups, group)
+	k0, k1, c0, c1 := 0, b.c.K, 0, b.ld
+	if b.across {
+		step := align(ceil(b.kk, b.ranges), 2*v.panel())
+		c0, c1 = part*step, min((part+1)*step, b.kk)
+	} else {
+		k0, k1 = split(b.c.K, b.ranges, part)
+	}
+	sum := b.dw
+	if !b.alone() {
+		sum = b.pl.part(b.sums, group, b.c.K*b.ld)
+	}
+	sum = sum[k0*b.ld+c0:]
+	rows, strips := b.pl.part(b.rows, worker, b.rowFloats), b.pl.part(b.strips, worker, b.stripFloats)
 	for n := first; n < end; n++ {
 		lo, hi := n*b.block, min((n+1)*b.block, b.pixels)
-		v.gather(&b.g, b.x, lo, hi, rows, b.ld)
-		for p := 0; b.ld > b.kk && p < hi-lo; p++ { // what gather leaves of a row is another step's scratch
-			clear(rows[p*b.ld+b.kk : (p+1)*b.ld])
+		ldb, step := b.ld, v.panel()
+		if b.pointwise {
+			ldb, step = step, step*(hi-lo)
+			b.panels(lo, hi, c0, c1, rows, step)
+		} else {
+			v.gather(&b.g, b.x, lo, hi, rows, b.ld)
+			for p := 0; b.ld > b.kk && p < hi-lo; p++ { // what gather leaves of a row is another step's scratch
+				clear(rows[p*b.ld+b.kk : (p+1)*b.ld])
+			}
 		}
-		v.gemmTN(b.c.K, b.ld, hi-lo, b.dy[lo*b.c.K:], b.c.K, rows, b.ld,
-			b.pl.part(b.sums, i, b.c.K*b.ld), b.ld, flags(n > first, false))
-		b.bias.add(i, b.dy[lo*b.c.K:hi*b.c.K])
+		dy, fl := b.dy[lo*b.c.K+k0:], flags(n > first, false)
+		if v == pureGo {
+			v.gemmTN(k1-k0, c1-c0, hi-lo, dy, b.c.K, rows, ldb, sum, b.ld, fl)
+		} else {
+			v.packStrips(k1-k0, hi-lo, dy, b.c.K, 0, hi-lo, strips)
+			v.gemmStrips(k1-k0, c1-c0, hi-lo, strips, rows, ldb, step, sum, b.ld, fl)
+		}
+		if part == 0 {
+			b.bias.add(group, b.dy[lo*b.c.K:hi*b.c.K])
+		}
+	}
+}
+
+// panels packs channels c0..c1 of the pixels of x under output pixels lo..hi, in runs
+// that lie evenly in x.
+func (b *byRow) panels(lo, hi, c0, c1 int, out []float32, step int) {
+	v, c := b.pl.pool.variant, &b.c
+	oh, ow := c.OutH(), c.OutW()
+	panels := ceil(c1-c0, v.panel())
+	for p := lo; p < hi; {
+		from, n := p, hi-p
+		if c.Stride > 1 {
+			from, n = (p/(oh*ow)*c.H+p/ow%oh*c.Stride)*c.W+p%ow*c.Stride, min(n, ow-p%ow)
+		}
+		v.pack(c1-c0, n, b.x[from*c.C+c0:], c.Stride*c.C, false, 0, panels, out[(p-lo)*v.panel():], step)
+		p += n
 	}
 }
 

@@ -4,20 +4,27 @@
 
 #define PANEL (2 * LANES)
 
-// micro_nn: c[rows, PANEL] from a's rows and one packed panel.
+// STRIP is the floats that a row of a packed strip of ROWS takes, whole vectors.
+#define STRIP ((ROWS + LANES - 1) / LANES * LANES)
+
+// micro_nn: c[rows, PANEL] from a's rows and one packed panel; a line of soon is fetched
+// for each step of k, unless it is null.
 // micro_tn: the same with a read by columns and b by rows of stride ldb.
 typedef void micro_nn(dim k, const float *a, dim lda, const float *b, float *c, dim ldc,
-                      const float *bias, dim flags);
+                      const float *bias, dim flags, const float *soon);
 typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, float *c, dim ldc, dim flags);
 
 #define MICRO(R)                                                                                    \
 	static void nn_##R(dim k, const float *a, dim lda, const float *b, float *c, dim ldc,              \
-	                   const float *bias, dim flags) {                                                \
+	                   const float *bias, dim flags, const float *soon) {                             \
 		vec acc[R][2];                                                                             \
+		dim line = soon ? 16 : 0;                                                                  \
+		if (!soon) soon = b;                                                                       \
 		vec s0 = {}, s1 = {};                                                                      \
 		if (bias) s0 = load(bias), s1 = load(bias + LANES);                                        \
 		_Pragma("GCC unroll 16") for (int i = 0; i < R; i++) acc[i][0] = s0, acc[i][1] = s1;       \
-		for (dim p = 0; p < k; p++, b += PANEL) {                                                  \
+		for (dim p = 0; p < k; p++, b += PANEL, soon += line) {                                    \
+			__builtin_prefetch(soon);                                                              \
 			vec b0 = load(b), b1 = load(b + LANES);                                                \
 			_Pragma("GCC unroll 16") for (int i = 0; i < R; i++) {                                 \
 				vec x = all(a[i * lda + p]);                                                       \
@@ -27,7 +34,8 @@ typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, f
 		_Pragma("GCC unroll 16") for (int i = 0; i < R; i++, c += ldc) {                           \
 			if (flags & ACCUMULATE) acc[i][0] += load(c), acc[i][1] += load(c + LANES);            \
 			if (flags & RELU) acc[i][0] = relu(acc[i][0]), acc[i][1] = relu(acc[i][1]);            \
-			store(c, acc[i][0]), store(c + LANES, acc[i][1]);                                      \
+			if (flags & STREAM) stream(c, acc[i][0]), stream(c + LANES, acc[i][1]);                \
+			else store(c, acc[i][0]), store(c + LANES, acc[i][1]);                                 \
 		}                                                                                          \
 	}                                                                                              \
 	static void tn_##R(dim k, const float *a, dim lda, const float *b, dim ldb, float *c, dim ldc,     \
@@ -91,26 +99,32 @@ static micro_tn *const tn_half_rows[] = TABLE(tn_half_);
 #undef TABLE
 
 static void gemm_nn(dim m, dim n, dim k, const float *a, dim lda, const float *b, float *c, dim ldc,
-                    const float *bias, dim flags) {
+                    const float *bias, dim flags, const float *next) {
 	dim blocks = (m + ROWS - 1) / ROWS; // of nearly equal height, none too low to be fast
+	if (!aligned(c, ldc)) flags &= ~STREAM;
 	for (dim j = 0; j < n; j += PANEL, b += k * PANEL) {
 		dim width = min_dim(n - j, PANEL);
 		float edge_bias[PANEL] = {0}, edge[ROWS * PANEL];
-		const float *bj = bias ? bias + j : 0;
+		const float *bj = bias ? bias + j : 0, *follows = n - j > PANEL ? b + k * PANEL : next;
 		if (bias && width < PANEL) memcpy(edge_bias, bj, width * sizeof(float)), bj = edge_bias;
 		for (dim i = 0; i < blocks; i++) {
 			dim lo = m * i / blocks, rows = m * (i + 1) / blocks - lo;
 			float *ci = c + lo * ldc + j;
+			// What comes soon: the next rows, while the first panel meets them, or the next
+			// panel, of which each of two blocks fetches a half.
+			const float *soon = follows && i * 16 < PANEL ? follows + i * 16 * k : 0;
+			if (flags & COLD && j == 0) soon = a + (lo + rows) * lda;
 			if (width == PANEL) {
-				nn_rows[rows](k, a + lo * lda, lda, b, ci, ldc, bj, flags);
+				nn_rows[rows](k, a + lo * lda, lda, b, ci, ldc, bj, flags, soon);
 				continue;
 			}
 			for (dim r = 0; flags & ACCUMULATE && r < rows; r++)
 				memcpy(edge + r * PANEL, ci + r * ldc, width * sizeof(float));
-			nn_rows[rows](k, a + lo * lda, lda, b, edge, PANEL, bj, flags);
+			nn_rows[rows](k, a + lo * lda, lda, b, edge, PANEL, bj, flags & ~STREAM, soon);
 			for (dim r = 0; r < rows; r++) memcpy(ci + r * ldc, edge + r * PANEL, width * sizeof(float));
 		}
 	}
+	if (flags & STREAM) stream_end();
 }
 
 static void gemm_tn(dim m, dim n, dim k, const float *a, dim lda, const float *b, dim ldb, float *c,
@@ -126,23 +140,79 @@ static void gemm_tn(dim m, dim n, dim k, const float *a, dim lda, const float *b
 	}
 }
 
-static void pack(dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end,
-                 float *out, dim step) {
-	for (dim j = first; j < end; j++) {
-		float *o = out + j * step;
-		dim width = min_dim(n - j * PANEL, PANEL);
-		if (transposed) {
-			// 16 rows of k at a time keep both sides in the first cache.
-			for (dim p0 = 0; p0 < k; p0 += 16)
-				for (dim i = 0; i < PANEL; i++) {
-					const float *src = b + (j * PANEL + i) * ldb;
-					for (dim p = p0; p < min_dim(p0 + 16, k); p++) o[p * PANEL + i] = i < width ? src[p] : 0;
-				}
-			continue;
-		}
-		for (dim p = 0; p < k; p++) {
-			memcpy(o + p * PANEL, b + p * ldb + j * PANEL, width * sizeof(float));
-			memset(o + p * PANEL + width, 0, (PANEL - width) * sizeof(float));
+// gemm_strips computes c[m,n] (+)= sum over p of a[p,m] b[p,n] from packed strips of a:
+// strip i holds k rows of STRIP floats. b's panels lie step floats apart, their rows ldb.
+static void gemm_strips(dim m, dim n, dim k, const float *a, const float *b, dim ldb, dim step, float *c, dim ldc,
+                        dim flags) {
+	dim blocks = (m + ROWS - 1) / ROWS;
+	for (dim j = 0; j < n; j += PANEL, b += step) {
+		micro_tn *const *micro = n - j >= PANEL ? tn_rows : tn_half_rows;
+		for (dim i = 0; i < blocks; i++) {
+			dim lo = m * i / blocks, rows = m * (i + 1) / blocks - lo;
+			micro[rows](k, a + i * k * STRIP, STRIP, b, ldb, c + lo * ldc + j, ldc, flags);
 		}
 	}
+}
+
+// pack_strips packs rows first..first+rows of a[k,m] for gemm_strips.
+static void pack_strips(dim m, dim k, const float *a, dim lda, dim first, dim rows, float *out) {
+	enum { AHEAD = 8 }; // rows that are read side by side
+	dim blocks = (m + ROWS - 1) / ROWS;
+	out += first * STRIP;
+	for (dim p = 0; p < rows; p += AHEAD, a += AHEAD * lda) {
+		dim deep = min_dim(rows - p, AHEAD);
+		for (dim i = 0; i < blocks; i++) {
+			dim lo = m * i / blocks, width = min_dim(m - lo, STRIP);
+			float *o = out + i * k * STRIP + p * STRIP;
+			for (dim r = 0; r < deep; r++, o += STRIP)
+				for (dim l = 0; l < STRIP; l += LANES) {
+					dim n = min_dim(width - l, LANES);
+					if (n > 0) store(o + l, load_n(a + r * lda + lo + l, n));
+				}
+		}
+	}
+}
+
+// turn transposes LANES vectors: each round interleaves the halves of the list.
+static inline __attribute__((always_inline)) void turn(vec *v) {
+	for (int n = 1; n < LANES; n *= 2) {
+		vec o[LANES];
+		_Pragma("GCC unroll 8") for (int i = 0; i < LANES / 2; i++) {
+			o[2 * i] = INTERLEAVE_LOW(v[i], v[i + LANES / 2]);
+			o[2 * i + 1] = INTERLEAVE_HIGH(v[i], v[i + LANES / 2]);
+		}
+		_Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] = o[i];
+	}
+}
+
+// pack_turned packs LANES columns of a panel, of which the first `width` exist.
+static void pack_turned(dim width, dim k, const float *b, dim ldb, float *out) {
+	for (dim p = 0; p < k; p += LANES) {
+		vec v[LANES];
+		dim deep = min_dim(k - p, LANES);
+		if (width >= LANES && deep == LANES)
+			_Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] = load(b + i * ldb + p);
+		else
+			for (int i = 0; i < LANES; i++) v[i] = i < width ? load_n(b + i * ldb + p, deep) : (vec){};
+		turn(v);
+		for (dim l = 0; l < deep; l++) store(out + (p + l) * PANEL, v[l]);
+	}
+}
+
+static void pack(dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end,
+                 float *out, dim step) {
+	for (dim j = first; transposed && j < end; j++)
+		for (dim half = 0; half < PANEL; half += LANES)
+			pack_turned(n - j * PANEL - half, k, b + (j * PANEL + half) * ldb, ldb, out + j * step + half);
+	for (dim p = 0; !transposed && p < k; p++, b += ldb) // rows as they lie in memory
+		for (dim j = first; j < end; j++) {
+			float *o = out + j * step + p * PANEL;
+			dim width = min_dim(n - j * PANEL, PANEL);
+			if (width == PANEL) {
+				store(o, load(b + j * PANEL)), store(o + LANES, load(b + j * PANEL + LANES));
+				continue;
+			}
+			memcpy(o, b + j * PANEL, width * sizeof(float));
+			memset(o + width, 0, (PANEL - width) * sizeof(float));
+		}
 }

@@ -9,7 +9,9 @@
 typedef int64_t dim;
 typedef uint16_t half; // a bfloat16
 
-enum { ACCUMULATE = 1, RELU = 2 };
+// What a result is written with. STREAM: past the caches, where it is aligned; it is too large
+// to be found there. COLD: the left operand comes from memory, rows without gaps.
+enum { ACCUMULATE = 1, RELU = 2, STREAM = 4, COLD = 8 };
 
 // An image tensor and how Winograd's tiles cover it.
 struct tiles {
@@ -65,15 +67,21 @@ NORMS(half_norms, half);
 
 struct kernels {
 	dim lanes; // floats in a vector
+	dim rows, strip; // of a strip: columns of gemm_strips' A, and the floats that a row takes
 	dim panel; // columns of a packed panel of gemm_nn's B
 
 	// c[m,n] (+)= a[m,k] b[k,n] (+ bias[n]) (then ReLU). b is packed in panels of
-	// `panel` columns: panel j holds k rows of its columns, zeros past n.
+	// `panel` columns: panel j holds k rows of its columns, zeros past n. next is
+	// where the panels of the product after this one begin, or null.
 	void (*gemm_nn)(dim m, dim n, dim k, const float *a, dim lda, const float *b,
-	                float *c, dim ldc, const float *bias, dim flags);
+	                float *c, dim ldc, const float *bias, dim flags, const float *next);
 	// c[m,n] (+)= sum over p of a[p,m] b[p,n]. n is a multiple of 16.
 	void (*gemm_tn)(dim m, dim n, dim k, const float *a, dim lda, const float *b, dim ldb,
 	                float *c, dim ldc, dim flags);
+	// The same from packed strips of a, and of b panels whose rows are ldb floats apart.
+	void (*gemm_strips)(dim m, dim n, dim k, const float *a, const float *b, dim ldb, dim step, float *c,
+	                    dim ldc, dim flags);
+	void (*pack_strips)(dim m, dim k, const float *a, dim lda, dim first, dim rows, float *out);
 	// Packs b[k,n] for gemm_nn from rows of n (stride ldb) or, transposed, from
 	// rows of k. Panels first..end are written, `step` floats apart.
 	void (*pack)(dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end,

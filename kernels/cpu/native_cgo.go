@@ -31,11 +31,18 @@ static dim panel_of(int v) { return set(v)->panel; }
 static void gemm_nn(int v, dim count, dim m, dim n, dim k, const float *a, dim lda, dim sa, const float *b, dim sb,
                     float *c, dim ldc, dim sc, const float *bias, dim flags) {
 	for (dim i = 0; i < count; i++)
-		set(v)->gemm_nn(m, n, k, a + i * sa, lda, b + i * sb, c + i * sc, ldc, bias, flags);
+		set(v)->gemm_nn(m, n, k, a + i * sa, lda, b + i * sb, c + i * sc, ldc, bias, flags, i + 1 < count ? b + (i + 1) * sb : 0);
 }
 static void gemm_tn(int v, dim m, dim n, dim k, const float *a, dim lda, const float *b, dim ldb,
                     float *c, dim ldc, dim flags) {
 	set(v)->gemm_tn(m, n, k, a, lda, b, ldb, c, ldc, flags);
+}
+static dim strip_of(int v, dim m) { return (m + set(v)->rows - 1) / set(v)->rows * set(v)->strip; }
+static void gemm_strips(int v, dim m, dim n, dim k, const float *a, const float *b, dim ldb, dim step, float *c, dim ldc, dim flags) {
+	set(v)->gemm_strips(m, n, k, a, b, ldb, step, c, ldc, flags);
+}
+static void pack_strips(int v, dim m, dim k, const float *a, dim lda, dim first, dim rows, float *out) {
+	set(v)->pack_strips(m, k, a, lda, first, rows, out);
 }
 static void pack(int v, dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end, float *out, dim step) {
 	set(v)->pack(n, k, b, ldb, transposed, first, end, out, step);
@@ -76,6 +83,10 @@ static void filter_gather(int v, int stride, dim c, dim step, dim first, dim end
 #cgo nocallback gemm_nn
 #cgo noescape gemm_tn
 #cgo nocallback gemm_tn
+#cgo noescape gemm_strips
+#cgo nocallback gemm_strips
+#cgo noescape pack_strips
+#cgo nocallback pack_strips
 #cgo noescape pack
 #cgo nocallback pack
 #cgo noescape gather_rows
@@ -125,6 +136,19 @@ func (v variant) gemmTN(m, n, k int, a []float32, lda int, b []float32, ldb int,
 		return
 	}
 	C.gemm_tn(C.int(v), C.dim(m), C.dim(n), C.dim(k), ptr(a), C.dim(lda), ptr(b), C.dim(ldb), ptr(c), C.dim(ldc), C.dim(flags))
+}
+
+// strips is how many floats each row of packed strips of m columns takes.
+func (v variant) strips(m int) int { return int(C.strip_of(C.int(v), C.dim(m))) }
+
+// packStrips packs rows first..first+rows of a[k,m], which lie at a, for gemmStrips.
+func (v variant) packStrips(m, k int, a []float32, lda, first, rows int, out []float32) {
+	C.pack_strips(C.int(v), C.dim(m), C.dim(k), ptr(a), C.dim(lda), C.dim(first), C.dim(rows), ptr(out))
+}
+
+// gemmStrips is gemmTN with a in packed strips and b in panels step floats apart.
+func (v variant) gemmStrips(m, n, k int, a, b []float32, ldb, step int, c []float32, ldc, flags int) {
+	C.gemm_strips(C.int(v), C.dim(m), C.dim(n), C.dim(k), ptr(a), ptr(b), C.dim(ldb), C.dim(step), ptr(c), C.dim(ldc), C.dim(flags))
 }
 
 // pack packs panels first..end, step floats apart, of b[k,n] for gemmNN.

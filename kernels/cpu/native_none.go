@@ -22,6 +22,12 @@ func (v variant) pack(n, k int, b []float32, ldb int, transposed bool, first, en
 	goPack(n, k, b, ldb, transposed, first, end, out, step)
 }
 
+func (v variant) strips(m int) int { return m }
+
+func (v variant) packStrips(int, int, []float32, int, int, int, []float32) {}
+
+func (v variant) gemmStrips(int, int, int, []float32, []float32, int, int, []float32, int, int) {}
+
 func (v variant) gather(g *window, x []float32, first, end int, out []float32, ld int) {
 	goGather(g, x, first, end, out, ld)
 }

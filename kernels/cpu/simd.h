@@ -70,7 +70,49 @@ static inline __attribute__((always_inline)) void store_half_n(half *p, vec v, d
 	memcpy(p, &h, n * sizeof(half));
 }
 
+// stream stores a whole vector past the caches: p is aligned to it.
+static inline __attribute__((always_inline)) void stream(float *p, vec v) {
+#if defined(__x86_64__) && LANES == 16
+	_mm512_stream_ps(p, (__m512)v);
+#elif defined(__x86_64__) && LANES == 8
+	_mm256_stream_ps(p, (__m256)v);
+#elif defined(__x86_64__)
+	_mm_stream_ps(p, (__m128)v);
+#else
+	store(p, v);
+#endif
+}
+
+// stream_end makes what was streamed visible to other threads before what follows.
+static inline __attribute__((always_inline)) void stream_end(void) {
+#if defined(__x86_64__)
+	_mm_sfence();
+#endif
+}
+
+// INTERLEAVE_LOW and _HIGH take turns between two vectors' lower, or upper, halves.
+#if LANES == 16
+#define LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif LANES == 8
+#define LOW_HALVES 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_HALVES 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define LOW_HALVES 0, 4, 1, 5
+#define HIGH_HALVES 2, 6, 3, 7
+#endif
+#if defined(__clang__)
+#define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, LOW_HALVES)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, HIGH_HALVES)
+#else
+#define INTERLEAVE_LOW(a, b) __builtin_shuffle(a, b, (veci){LOW_HALVES})
+#define INTERLEAVE_HIGH(a, b) __builtin_shuffle(a, b, (veci){HIGH_HALVES})
+#endif
+
 static inline dim min_dim(dim a, dim b) { return a < b ? a : b; }
+
+// aligned says whether every vector of rows of ld floats from p on is.
+static inline int aligned(const float *p, dim ld) { return (uintptr_t)p % sizeof(vec) == 0 && ld % LANES == 0; }
 
 // root is the square root of each.
 static inline __attribute__((always_inline)) vec root(vec v) {

@@ -22,9 +22,13 @@
 
 const struct kernels TABLE_NAME = {
 	.lanes = LANES,
+	.rows = ROWS,
+	.strip = STRIP,
 	.panel = PANEL,
 	.gemm_nn = gemm_nn,
 	.gemm_tn = gemm_tn,
+	.gemm_strips = gemm_strips,
+	.pack_strips = pack_strips,
 	.pack = pack,
 	.add_columns = add_columns,
 	.norms = {moments, normalise, norm_sums, norm_back},

@@ -18,7 +18,21 @@ func (v variant) String() string { return [...]string{"go", "generic", "avx2", "
 const (
 	accumulate = 1
 	relu       = 2
+	stream     = 4
+	cold       = 8
 )
+
+// streamFloats is from how many float32s on, 2 MiB, a result is written past the caches:
+// before it is read again, others will have taken its place there.
+const streamFloats = 1 << 19
+
+// streams returns the flag for a result of n floats.
+func streams(n int) int {
+	if n >= streamFloats {
+		return stream
+	}
+	return 0
+}
 
 func flags(acc, rectify bool) int {
 	f := 0

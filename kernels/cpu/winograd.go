@@ -17,12 +17,9 @@ func side(stride int) int {
 	return 9
 }
 
-// rowUnit is the height of the tallest micro-kernel: blocks of tiles begin at
-// its multiples. A worker takes some units through all three stages at a time:
+// unitsFor is how many units of tiles a worker takes through all three stages at a time:
 // few, so that they stay in its second-level cache, or more where the filters
 // are what does not fit and should be read seldom.
-const rowUnit = 14
-
 func unitsFor(c kernels.Conv) int {
 	switch {
 	case c.C*c.K > 256*256:
