@@ -95,7 +95,7 @@ func defaultData(ctx context.Context, progress progressFunc) (string, error) {
 // makers are the kinds of data that can be made.
 var (
 	makers = map[string]func(context.Context, string, synth.Options) error{
-		"cifar10": synth.CIFAR10, "imagefolder": synth.ImageFolder, "shards": synth.Shards, "clips": synth.Clips,
+		"cifar10": synth.CIFAR10, "imagefolder": synth.ImageFolder, "shards": synth.Shards, "clips": synth.Clips, "array": synth.Array,
 	}
 	makeNames = slices.Sorted(maps.Keys(makers))
 )
@@ -135,7 +135,7 @@ func newData() *cobra.Command {
 			return inspect(ctx, args[1], nil, imageFlags{})
 		},
 	}
-	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder and shards, 200 for clips)")
+	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder and shards, 200 for clips and array)")
 	mk.Flags().Int64Var(&o.Seed, "seed", 1, "the same seed gives the same bytes")
 	data.AddCommand(mk, newGet(), newPack(), newInspect(), newTransforms())
 	return data

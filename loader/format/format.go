@@ -15,6 +15,7 @@ import (
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format/cifar"
 	"dev.gpustall/loader/format/imagefolder"
+	"dev.gpustall/loader/format/mapped"
 	"dev.gpustall/loader/format/npy"
 	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/format/shards"
@@ -57,6 +58,7 @@ func kinds() []kind {
 	return []kind{
 		{plain(cifar.Open, cifarImages, false), plain(cifar.OpenTest, cifarImages, true), cifar.ErrNotCIFAR, true, false},
 		{sharded(shards.Open, false), sharded(shards.OpenTest, true), shards.ErrNotShards, true, true},
+		{plain(mapped.Open, anyImages, false), plain(mapped.OpenTest, anyImages, true), mapped.ErrNotMapped, true, false},
 		{plain(records.Open, transform.Input{}, false), nil, records.ErrNotRecords, false, false},
 		{foldered(imagefolder.OpenIn, false), foldered(imagefolder.OpenTestIn, true), imagefolder.ErrNotFolder, false, true},
 	}
@@ -193,7 +195,7 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 			"name one of those, or pack one with gpustall data pack").Because(ErrUnknown)
 	}
 	return nil, nil, fault.New("open data", path,
-		fmt.Sprintf("%v: looked for CIFAR-10 and CIFAR-100 (the folder of their files, or the tar.gz), for shards (a folder of %s files), for records (a folder of %s files) and for an image folder (a folder for each class with images or .npy arrays)", ErrUnknown, shards.Ext, records.Ext),
+		fmt.Sprintf("%v: looked for CIFAR-10 and CIFAR-100 (the folder of their files, or the tar.gz), for shards (a folder of %s files), for an array of samples (a .npy file, or a folder of one and %s), for records (a folder of %s files) and for an image folder (a folder for each class with images or .npy arrays)", ErrUnknown, shards.Ext, mapped.Labels, records.Ext),
 		"name one of those, or make one with gpustall data make").Because(ErrUnknown)
 }
 

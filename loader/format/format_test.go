@@ -25,6 +25,7 @@ func TestOpen(t *testing.T) {
 		{"imagefolder", func(dir string) error { return synth.ImageFolder(ctx, dir, o) }, 10},
 		{"shards", func(dir string) error { return synth.Shards(ctx, dir, o) }, 10},
 		{"npy-folder", func(dir string) error { return synth.Clips(ctx, dir, o) }, 10},
+		{"npy-mapped", func(dir string) error { return synth.Array(ctx, dir, o) }, 10},
 		{"synthetic-records", func(dir string) error { return synth.Records(ctx, dir, 100, o) }, 0},
 	}
 	for _, tt := range tests {

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -33,10 +34,7 @@ func Clips(ctx context.Context, dir string, o Options) error {
 	}
 	m := marker.Marker{Format: imagefolder.FormatArrays, Name: "clips", Samples: o.Samples, Test: o.Test, Seed: o.Seed}
 	p := &progress{total: o.Samples + o.Test, fn: o.Progress}
-	var halves [256]uint16 // of each byte value
-	for v := range halves {
-		halves[v] = npy.ToHalf(float32(v) / 255)
-	}
+	halves, head := halvesOf(), npy.AppendHeader(nil, npy.Float16, clipShape)
 	return publish(dir, m, func(tmp string) error {
 		return splits(tmp, m, o, func(root string, split, n int) error {
 			for _, c := range ClassNames {
@@ -46,7 +44,8 @@ func Clips(ctx context.Context, dir string, o Options) error {
 			}
 			return parallel(ctx, n, 4, func(from, to int) error {
 				for i := from; i < to; i++ {
-					file, class := encodeClip(o.Seed, split, i, &halves)
+					clip, class := encodeClip(o.Seed, split, i, halves)
+					file := append(bytes.Clone(head), clip...)
 					if err := os.WriteFile(filepath.Join(root, ClassNames[class], fmt.Sprintf("%06d.npy", i)), file, 0o644); err != nil {
 						return err
 					}
@@ -58,27 +57,34 @@ func Clips(ctx context.Context, dir string, o Options) error {
 	})
 }
 
-// encodeClip is clip i of a split as a file, and its class.
-func encodeClip(seed int64, split, i int, halves *[256]uint16) (file []byte, class int) {
+// halvesOf are the float16 from 0 to 1 of each byte.
+func halvesOf() *[256]uint16 {
+	var halves [256]uint16
+	for v := range halves {
+		halves[v] = npy.ToHalf(float32(v) / 255)
+	}
+	return &halves
+}
+
+// encodeClip is clip i of a split, and its class.
+func encodeClip(seed int64, split, i int, halves *[256]uint16) (clip []byte, class int) {
 	class = label(seed, split, i)
 	rng := loader.NewRNG(seed, split, i)
 	pic := newPicture(class, &rng)
 	towards := 2 * math.Pi * rng.Float64() // in a clip the object moves by a third of a side
 	dx, dy := math.Cos(towards)/(3*clipFrames), math.Sin(towards)/(3*clipFrames)
-	file = npy.AppendHeader(nil, npy.Float16, clipShape)
-	start := len(file)
-	file = append(file, make([]byte, 2*3*clipFrames*clipSide*clipSide)...)
+	clip = make([]byte, 2*3*clipFrames*clipSide*clipSide)
 	const plane = clipSide * clipSide
 	frame := make([]byte, 3*plane)
 	for t := range clipFrames {
 		pic.draw(frame, clipSide, clipSide, &rng)
 		for k := range plane {
 			for c := range 3 {
-				at := start + 2*((c*clipFrames+t)*plane+k)
-				binary.LittleEndian.PutUint16(file[at:], halves[frame[3*k+c]])
+				at := 2 * ((c*clipFrames+t)*plane + k)
+				binary.LittleEndian.PutUint16(clip[at:], halves[frame[3*k+c]])
 			}
 		}
 		pic.cx, pic.cy = pic.cx+dx, pic.cy+dy
 	}
-	return file, class
+	return clip, class
 }

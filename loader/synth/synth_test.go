@@ -136,7 +136,7 @@ func TestImageFolder(t *testing.T) {
 func TestCancel(t *testing.T) {
 	parent := t.TempDir()
 	for name, make := range map[string]func(context.Context, string, Options) error{
-		"cifar10": CIFAR10, "python": CIFAR10Python, "imagefolder": ImageFolder, "shards": Shards, "clips": Clips,
+		"cifar10": CIFAR10, "python": CIFAR10Python, "imagefolder": ImageFolder, "shards": Shards, "clips": Clips, "array": Array,
 		"records": func(ctx context.Context, dir string, o Options) error { return Records(ctx, dir, 10, o) },
 	} {
 		ctx, cancel := context.WithCancel(context.Background())

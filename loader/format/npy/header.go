@@ -101,15 +101,28 @@ const (
 
 // Parse reads the header of a file that begins with b.
 func Parse(b []byte) (Header, error) {
-	text, start, err := preamble(b)
+	d, start, err := parse(b)
 	if err != nil {
 		return Header{}, err
 	}
-	d, err := parseDict(text)
+	return d.header(d.shape, start)
+}
+
+// parse finds what a header says, and where the elements begin.
+func parse(b []byte) (d dict, start int, err error) {
+	text, start, err := preamble(b)
 	if err != nil {
-		return Header{}, fault.Reason("its npy header is damaged: "+err.Error(), mendWrite)
+		return d, 0, err
 	}
-	h := Header{Type: Type(d.descr), Shape: d.shape, Start: start}
+	if d, err = parseDict(text); err != nil {
+		return d, 0, fault.Reason("its npy header is damaged: "+err.Error(), mendWrite)
+	}
+	return d, start, nil
+}
+
+// header is that of a sample of a shape, the file's or a part of that.
+func (d *dict) header(shape Shape, start int) (Header, error) {
+	h := Header{Type: Type(d.descr), Shape: shape, Start: start}
 	switch {
 	case h.Type == "=u1" || h.Type == "<u1" || h.Type == ">u1": // one byte has no order
 		h.Type = Uint8
@@ -119,13 +132,13 @@ func Parse(b []byte) (Header, error) {
 	if d.fortran && len(d.shape) > 1 {
 		return Header{}, fault.Reason("its array is in Fortran order", "save numpy.ascontiguousarray of it")
 	}
-	if len(d.shape) < 1 || len(d.shape) > maxDims {
+	if len(shape) < 1 || len(shape) > maxDims {
 		return Header{}, fault.Reason(fmt.Sprintf("its array has %d dimensions", len(d.shape)), mendArrays)
 	}
 	h.Bytes = h.Type.Size()
-	for _, n := range d.shape {
+	for _, n := range shape {
 		if n < 1 || n > maxBytes/h.Bytes {
-			return Header{}, fault.Reason(fmt.Sprintf("its shape %s is not one of 1 to %d bytes", d.shape, maxBytes), mendArrays)
+			return Header{}, fault.Reason(fmt.Sprintf("its shape %s is not one of 1 to %d bytes", shape, maxBytes), mendArrays)
 		}
 		h.Bytes *= n
 	}

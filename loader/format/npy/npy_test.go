@@ -2,6 +2,7 @@ package npy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -60,6 +61,37 @@ func TestGoldens(t *testing.T) {
 			if want := float32(c*pixels+p) / scale; dst[i] != want {
 				t.Fatalf("%s: channel %d of pixel %d is %v, want %v", tt.name, c, p, dst[i], want)
 			}
+		}
+	}
+}
+
+// TestStack: what NumPy wrote is also a number of samples, one behind the other; a row of numbers
+// is one of any width, signed or not.
+func TestStack(t *testing.T) {
+	for name, want := range map[string]string{"clip-f2.npy": "3 of float16 (2,4,5)", "grey-u1.npy": "4 of uint8 (5,)", "bad-deep.npy": "1 of float32 (1,1,1,1)"} {
+		b := read(t, name)
+		h, n, err := ParseStack(b)
+		if err == nil {
+			err = CheckStack(&h, n, int64(len(b)))
+		}
+		if got := fmt.Sprintf("%d of %s", n, &h); err != nil || got != want {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+	for descr, want := range map[Type]int64{"|u1": 0xfe, "|i1": -2, "<u2": 0xfffe, "<i2": -2, "<u4": 0xfffffffe, "<i4": -2, "<i8": -2, "<u8": -1} {
+		h, err := ParseNumbers(AppendHeader(nil, descr, Shape{5, 1}))
+		v, ok := h.Value([]byte("\xfe\xff\xff\xff\xff\xff\xff\xff"))
+		if err != nil || h.N != 5 || ok != (descr != "<u8") || ok && v != want {
+			t.Errorf("%s: %+v, %d, %v", descr, h, v, err)
+		}
+	}
+	for want, b := range map[string][]byte{
+		"first dimension": read(t, "row-f4.npy"), "no whole numbers": read(t, "row-f4.npy"), "no row of numbers": read(t, "clip-f2.npy"), `"<f8"`: read(t, "bad-f8.npy"),
+	} {
+		_, _, err := ParseStack(b)
+		_, err2 := ParseNumbers(b)
+		if err := errors.Join(err, err2); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
 		}
 	}
 }
@@ -161,6 +193,14 @@ func FuzzParse(f *testing.F) {
 		f.Add(read(f, filepath.Base(name)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if h, n, err := ParseStack(b); err == nil && (n < 1 || h.Bytes < 1 || h.Start > len(b)) {
+			t.Errorf("%d samples of %s, from %d", n, &h, h.Start)
+		}
+		if h, err := ParseNumbers(b); err == nil {
+			if _, ok := h.Value(make([]byte, 8)); !ok || h.N < 1 || h.Start > len(b) {
+				t.Errorf("%+v", h)
+			}
+		}
 		h, err := Parse(b)
 		if err != nil {
 			if e := fault.Explain(err); e.Mend == "" || strings.Contains(err.Error(), "\n") {
