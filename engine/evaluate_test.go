@@ -31,8 +31,7 @@ func TestEvaluates(t *testing.T) {
 			Recipe: m.Recipe(32), Knobs: k,
 		}
 		if evaluate {
-			in := transform.Input{H: 32, W: 32, Constants: transform.CIFAR}
-			plain, err := transform.Compile(transform.Eval(in, 32, 32), in)
+			plain, err := transform.CIFARTrain().Test()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"dev.gpustall/engine/fault"
@@ -111,6 +112,41 @@ func ParseSchedule(text string) (Schedule, error) {
 func (s Schedule) String() string {
 	row := &schedules[s.Kind]
 	return strings.Join(row.settings.write([]string{row.name}, &s), ",")
+}
+
+// Torch is the expression that makes the schedule of an optimizer in PyTorch, empty for none,
+// over a number of updates that is an expression too; LR is the optimizer's rate. It is
+// stepped after each epoch, or after each update.
+func (s *Schedule) Torch(updates string, cycles bool) (expression string, byEpoch bool) {
+	const module = "torch.optim.lr_scheduler."
+	if s.Steps > 0 {
+		updates = strconv.Itoa(int(s.Steps))
+	}
+	switch s.Kind {
+	case StepLR:
+		if s.StepSize != math.Trunc(s.StepSize) {
+			return fmt.Sprintf("%sLambdaLR(optimizer, lambda epoch: %s ** (epoch // %s))", module, number(s.Gamma), number(s.StepSize)), true
+		}
+		return fmt.Sprintf("%sStepLR(optimizer, step_size=%s, gamma=%s)", module, number(s.StepSize), number(s.Gamma)), true
+	case Cosine:
+		w := int(math.Ceil(s.Warmup))
+		down := fmt.Sprintf("%sCosineAnnealingLR(optimizer, T_max=max(1, %s - %d), eta_min=%s)", module, updates, w, number(s.MinLR))
+		if w < 2 {
+			return down, false
+		}
+		return fmt.Sprintf("%[1]sSequentialLR(optimizer, [%[1]sLinearLR(optimizer, start_factor=1 / %[2]d, total_iters=%[2]d - 1), %[3]s], [%[2]d])", module, w, down), false
+	case OneCycle:
+		most, momentum := "LR", fmt.Sprintf("base_momentum=%s, max_momentum=%s", number(s.BaseMomentum), number(s.MaxMomentum))
+		if s.MaxLR > 0 {
+			most = number(s.MaxLR)
+		}
+		if !cycles {
+			momentum = "cycle_momentum=False"
+		}
+		return fmt.Sprintf("%sOneCycleLR(optimizer, max_lr=%s, total_steps=%s, pct_start=%s, div_factor=%s, final_div_factor=%s, %s)",
+			module, most, updates, number(s.PctStart), number(s.DivFactor), number(s.FinalDiv), momentum), false
+	}
+	return "", false
 }
 
 // UnmarshalText makes a Schedule a knob's value.

@@ -127,9 +127,7 @@ func imageTransform(in transform.Input, eval bool, o Options) (*transform.Pipeli
 	if err != nil || !eval {
 		return t, err
 	}
-	info := t.Shape(loader.Info{})
-	in.Constants = t.Constants() // a model is evaluated on samples like those that it learnt from
-	return transform.Compile(transform.Eval(in, info.H, info.W), in)
+	return t.Test()
 }
 
 // sharded is the opener of shards: of images or of arrays.

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"dev.gpustall/loader"
@@ -28,6 +29,9 @@ var (
 
 	constants = map[string]Constants{"cifar10": CIFAR, "cifar100": CIFAR100, "imagenet": ImageNet}
 )
+
+// unchangedPixels is no normalisation: samples are 0 to 1.
+var unchangedPixels = Constants{std: [3]float32{1, 1, 1}}
 
 // step is one part of a pipeline. Its random decisions are made first (draw), for all steps
 // in their order, and written down as numbers; whoever carries them out, host or device,
@@ -87,8 +91,11 @@ type Pipeline struct {
 	Crop
 	Text string
 
+	in    Input
 	h, w  int // of a sample
 	norm  Constants
+	torch []string
+	test  []string // the steps of Test
 	steps []step
 	words int
 	free  chan *scratch // at rest
@@ -108,11 +115,11 @@ func Compile(text string, in Input) (t *Pipeline, err error) {
 		}
 	}()
 	calls := r.calls()
-	t = &Pipeline{Text: text, free: make(chan *scratch, scratches)}
-	norm := Constants{std: [3]float32{1, 1, 1}}
+	t = &Pipeline{Text: text, in: in, free: make(chan *scratch, scratches)}
+	norm := unchangedPixels
 	h, w := in.H, in.W
 	for i, c := range calls {
-		s := r.resolve(c)
+		s, written := r.resolve(c)
 		if n, ok := s.(*normalise); ok {
 			if i+1 < len(calls) {
 				r.fail(calls[i+1].at, "put normalize at the end", "nothing can come after normalize, which makes floats of the pixels")
@@ -127,13 +134,14 @@ func Compile(text string, in Input) (t *Pipeline, err error) {
 				r.fail(c.at, "choose another size, or resize before it", "%s: %s", c.name, why)
 			}
 		}
+		t.torch, t.test = append(t.torch, "T."+written.String()), append(t.test, written.test(h > 0)...)
 		h, w = s.shape(h, w)
 		t.add(s)
 	}
 	if h == 0 || w == 0 {
 		r.fail(len(text), "begin with rrc(224), or with resize(256)|centercrop(224)", "the images are of any size and stay so: a batch needs samples of one size")
 	}
-	t.h, t.w, t.norm = h, w, norm
+	t.h, t.w, t.norm, t.torch = h, w, norm, append(t.torch, norm.torch()...)
 	t.Norm = NewNorm(norm.mean, norm.std)
 	t.end(in)
 	for _, s := range t.steps {
@@ -143,8 +151,13 @@ func Compile(text string, in Input) (t *Pipeline, err error) {
 	return t, nil
 }
 
-// Constants are those that it normalises with.
-func (t *Pipeline) Constants() Constants { return t.norm }
+// Test is the transform that goes with it for a model that is evaluated: to samples of the
+// same size, normalised alike, with what is random left out, or done to the middle.
+func (t *Pipeline) Test() (*Pipeline, error) {
+	in := t.in
+	in.Constants = t.norm
+	return Compile(strings.Join(append(slices.Clone(t.test), "normalize"), "|"), in)
+}
 
 // Check says what is wrong with a text whatever the images are.
 func Check(text string) error {
@@ -313,17 +326,6 @@ func Train(in Input, size int) string {
 
 // usualSize is the side of ImageNet's samples.
 const usualSize = 224
-
-// Eval is the transform without randomness that goes with samples of h x w.
-func Eval(in Input, h, w int) string {
-	switch {
-	case in.H == h && in.W == w:
-		return "normalize"
-	case in.H > 0 || h != w:
-		return fmt.Sprintf("resize((%d,%d))|normalize", h, w)
-	}
-	return fmt.Sprintf("resize(%d)|centercrop(%d)|normalize", h*256/224, h)
-}
 
 // Must is Compile of a text that is known to be right.
 func Must(text string, in Input) *Pipeline {

@@ -187,8 +187,8 @@ func Help() string {
 	return b.String()
 }
 
-// resolve turns a call into a step.
-func (r *reader) resolve(c call) step {
+// resolve turns a call into a step, and into what it is in full.
+func (r *reader) resolve(c call) (step, written) {
 	s := find(c.name)
 	if s == nil {
 		r.fail(c.at, "choose "+strings.Join(Names(), ", "), "there is no transform %q%s", c.name, meant(c.name))
@@ -211,7 +211,7 @@ func (r *reader) resolve(c call) step {
 	if err != nil {
 		r.fail(c.at, "write it as in "+s.usage(), "%s: %v", s.name, err)
 	}
-	return st
+	return st, written{s, given}
 }
 
 // constants binds a name of constants, as in normalize(imagenet).

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"testing"
@@ -30,8 +31,11 @@ func noise(w, h int) *loader.Sample {
 
 // eval is the recipe without randomness, for images whose side is in (0: any).
 func eval(in, side int, c Constants) *Pipeline {
-	of := Input{H: in, W: in, Constants: c}
-	return Must(Eval(of, side, side), of)
+	t, err := Must(fmt.Sprintf("rrc(%d)|hflip|normalize", side), Input{H: in, W: in, Constants: c}).Test()
+	if err != nil {
+		panic(err)
+	}
+	return t
 }
 
 // held is a whole image.
