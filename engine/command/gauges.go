@@ -148,8 +148,9 @@ func recoverTo(r *trace.Recorder, what string) {
 
 // storeGauges records what is asked of object stores.
 type storeGauges struct {
-	last source.Counts
-	told bool // why the cache ended
+	last   source.Counts
+	told   bool // why the cache ended
+	outage outage
 }
 
 func (g *storeGauges) look(r *trace.Recorder, files *source.Files) {
@@ -168,6 +169,9 @@ func (g *storeGauges) look(r *trace.Recorder, files *source.Files) {
 		}
 	}
 	g.last = now
+	if level, text := g.outage.look(now, time.Now()); text != "" {
+		r.Note(level, text)
+	}
 	if why := files.Trouble(); why != "" && !g.told {
 		g.told = true
 		r.Note("warn", why)

@@ -1,0 +1,45 @@
+package command
+
+import (
+	"fmt"
+	"time"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/loader/source"
+)
+
+// A store is said to be away when requests were made again so often, and nothing came for so
+// long: one request that fails while nobody else reads is no outage.
+const (
+	outageRetries = 3
+	outageAfter   = 5 * time.Second
+)
+
+// outage notices when object stores answer no longer, which otherwise looks like a slow one.
+type outage struct {
+	read    int64     // bytes that had come when something came last
+	retries int64     // requests that had been made again by then
+	since   time.Time // of the first look after that at which there were more
+	told    bool
+}
+
+// look returns what to note: that stores do not answer, once, and later that they do again.
+func (o *outage) look(now source.Counts, at time.Time) (level, text string) {
+	if now.Read > o.read {
+		if o.told {
+			level, text = "info", "the object store answers again, after "+figures.Prose.Time(int64(at.Sub(o.since)))
+		}
+		*o = outage{read: now.Read, retries: now.Retries}
+		return level, text
+	}
+	more := now.Retries - o.retries
+	if more > 0 && o.since.IsZero() {
+		o.since = at
+	}
+	if away := at.Sub(o.since); !o.told && more >= outageRetries && away >= outageAfter {
+		o.told = true
+		return "warn", fmt.Sprintf("the object store has sent nothing for %s: %s were made again so far, and the run waits for it",
+			figures.Prose.Time(int64(away)), figures.Counted(int(more), "request", "requests"))
+	}
+	return "", ""
+}
