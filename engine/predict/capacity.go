@@ -54,8 +54,9 @@ func (c *Capacity) Fastest(cores float64) float64 { return max(c.Device, c.Host(
 // rate is the samples a second, in words, of a batch that takes so long.
 func (c *Capacity) rate(batch float64) string { return figures.Rate(1e9*c.Batch/batch) + " samples/s" }
 
-// Missing is how many cores more the device could use.
-func (c *Capacity) Missing() int { return int(math.Ceil(c.CPU/c.Device - c.Cores.Left())) }
+// Missing is about how many cores more the device could use; an estimate of little more than
+// a whole number is not rounded up.
+func (c *Capacity) Missing() int { return int(math.Ceil(c.CPU/c.Device - c.Cores.Left() - 0.25)) }
 
 // balance says what the host can feed and what the device takes.
 func (c *Capacity) balance() string {

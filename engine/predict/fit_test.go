@@ -155,6 +155,16 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// TestMissing: beside a neighbour that takes one of two cores, a little more than one is missing.
+func TestMissing(t *testing.T) {
+	for cpu, want := range map[float64]int{1: 0, 2.13: 1, 2.4: 2, 3: 2} {
+		c := Capacity{CPU: cpu, Device: 1, Cores: Cores{All: 2, Others: 1}}
+		if got := c.Missing(); got != want {
+			t.Errorf("%v cores' work: %d are missing, want %d", cpu, got, want)
+		}
+	}
+}
+
 func TestOutcomes(t *testing.T) {
 	r := stalltest.Healthy()
 	r.Workers, r.Steps, r.Transform = 1, 160, 30*stalltest.Msec
