@@ -60,7 +60,7 @@ func diagnose(w io.Writer, version string) error {
 		found = append(found, finding{"ok", k.Name, k.Value})
 	}
 	found = append(found, devices()...)
-	found = append(found, finding{"ok", "codecs", "CIFAR-10 binary and python (folder or tar.gz); image folders of JPEG, PNG, WebP, BMP, TIFF, PPM, PGM"})
+	found = append(found, finding{"ok", "data", "CIFAR-10 and CIFAR-100, binary or python (folder or tar.gz); tar shards and image folders of JPEG, PNG, WebP, BMP, TIFF, PPM, PGM or .npy arrays; records"})
 	found = append(found, limits()...)
 	found = append(found, hostGauges()...)
 	found = append(found, directories()...)

@@ -69,6 +69,7 @@ func TestFailures(t *testing.T) {
 			[]string{"run", "--device", "emu:t4", "--model", "resnet18", "--data", many, "--batch-size", "6400"}},
 		{"a precision that the device lacks", "set", "precision=fp16", "choose fp32", 2, append(cpu, "--precision", "fp16")},
 		{"a model beside a workload", "set", "--model cnn", "leave --model out", 2, []string{"run", "--device", "emu:cosmoflow-h100", "--model", "cnn"}},
+		{"no batch size", "set", "batch_size=many", "choose 1 to 1048576, or auto", 2, append(cpu, "--data", data, "--batch-size", "many")},
 		{"more in a batch than there is", "set", "batch_size=4096", "turn drop_last off", 2, append(cpu, "--data", data, "--drop-last", "--batch-size", "4096")},
 		{"a session in no folder", "set", "--session " + dir + "/a/b", "make it", 2, append(cpu, "--session", dir+"/a/b")},
 		{"a session below a file", "create session file", "/dev/null/x", "--session", 1, append(cpu, "--session", "/dev/null/x")},

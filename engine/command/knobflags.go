@@ -169,6 +169,9 @@ func (f *knobFlag) check(text string) error {
 	if err != nil && f.extra != nil && f.row.Type == "bool" {
 		return fault.New("set", fmt.Sprintf("%s=%q", f.row.Name, text), "none of its values", "choose "+knob.Choice(f.words()))
 	}
+	if e := fault.Explain(err); e.Mend != "" && f.extra != nil {
+		return fault.New(e.Op, e.Object, e.Reason, e.Mend+", or "+knob.Choice(f.extra)).Because(err)
+	}
 	return err
 }
 
