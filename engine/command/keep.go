@@ -97,9 +97,10 @@ func (k *keeping) check() error {
 	return nil
 }
 
-// computes refuses weights of a device that has none.
+// computes refuses to keep the weights of a device that has none. Weights to begin with are
+// left out there.
 func (k *keeping) computes(d *opened, m *nn.Model) error {
-	for _, f := range []struct{ flag, value string }{{"--init", k.init}, {"--save", k.save}, {"--checkpoint", k.dir}, {"--resume", k.resume}} {
+	for _, f := range []struct{ flag, value string }{{"--save", k.save}, {"--checkpoint", k.dir}, {"--resume", k.resume}} {
 		if f.value != "" && (m == nil || !d.dev.Info().Computes) {
 			return refuse(f.flag+" "+f.value, d.dev.Info().Name+" computes nothing, so it has no weights", "choose another --device")
 		}
@@ -109,7 +110,10 @@ func (k *keeping) computes(d *opened, m *nn.Model) error {
 
 // begin says in the configuration what the run begins with.
 func (k *keeping) begin(cfg *engine.Config) (said string, err error) {
+	info := cfg.Device.Info()
 	switch {
+	case k.init != "" && (cfg.Model == nil || !info.Computes):
+		said = fmt.Sprintf("the weights in %s are left out: %s computes nothing, and the times that it models do not depend on them", fault.Path(k.init), info.Name)
 	case k.init != "":
 		cfg.Weights, said, err = checkpoint.Init(k.init, cfg.Model)
 	case k.from != nil:

@@ -25,6 +25,7 @@ import (
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
+	"dev.gpustall/loader/transform"
 )
 
 func newLab(version string) *cobra.Command {
@@ -205,7 +206,18 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFu
 	if o := k.Optimizer; o.Chosen {
 		r.Recipe = lab.Recipe{Optimizer: o.Torch("model", "LR"), LR: o.LR}
 	} else {
-		r.Recipe = lab.Recipe{LR: s.LR, Momentum: s.Momentum, WeightDecay: s.WeightDecay, Warmup: s.Warmup}
+		r.Recipe = lab.Recipe{LR: s.LR, Momentum: s.Momentum, WeightDecay: s.WeightDecay}
+		if k.Schedule.Kind == nn.AutoSchedule {
+			r.Recipe.Warmup = s.Warmup
+		}
+	}
+	r.Recipe.Schedule, r.Recipe.ByEpoch = k.Schedule.Torch("updates", k.Optimizer.Cycles())
+	if t, ok := tf.(*transform.Pipeline); ok && f.images.given() != nil {
+		test, err := t.Test()
+		if err != nil {
+			return err
+		}
+		r.Transforms = &lab.Transforms{Train: strings.Join(t.Torch(), ", "), Test: strings.Join(test.Torch(), ", "), Side: max(info.H, info.W)}
 	}
 	r.Data = info.Path
 	if r.Long, r.Trial = f.steps, f.steps; f.steps == 0 {

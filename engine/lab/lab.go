@@ -35,6 +35,8 @@ type Request struct {
 	Data   string       `json:"data,omitempty"`   // where the data set lies; empty for one that is made in memory
 	Recipe Recipe       `json:"recipe"`
 
+	Transforms *Transforms `json:"transforms,omitempty"` // where they were chosen
+
 	Version string `json:"version"`
 }
 
@@ -44,7 +46,16 @@ type Recipe struct {
 	LR          float64 `json:"lr"`
 	Momentum    float64 `json:"momentum"`
 	WeightDecay float64 `json:"weight_decay"`
-	Warmup      int     `json:"warmup"` // steps
+	Warmup      int     `json:"warmup"`             // steps
+	Schedule    string  `json:"schedule,omitempty"` // in Python, where one was chosen
+	ByEpoch     bool    `json:"by_epoch,omitempty"` // it is stepped after each epoch, not after each update
+}
+
+// Transforms are what is made of images, as lists of Python's with torchvision.transforms as T.
+type Transforms struct {
+	Train string `json:"train"`
+	Test  string `json:"test"`
+	Side  int    `json:"side"` // of the samples, the longer one
 }
 
 // Lab does what a Request asks for, in its folder.

@@ -191,6 +191,35 @@ func compiles(t *testing.T, path string) {
 	}
 }
 
+// TestScriptAsAsked: the script makes the transforms and the schedule that were chosen, and
+// steps the schedule when PyTorch does.
+func TestScriptAsAsked(t *testing.T) {
+	for _, byEpoch := range []bool{false, true} {
+		r := request()
+		r.Recipe = Recipe{Optimizer: "torch.optim.Adam(model.parameters(), lr=LR)", LR: 1e-4, Schedule: "scheduler(optimizer, updates)", ByEpoch: byEpoch}
+		r.Transforms = &Transforms{Train: "T.RandomResizedCrop(224)", Test: "T.Resize((224, 224))", Side: 224}
+		l := begin(t, t.TempDir(), r)
+		path := filepath.Join(l.Dir, ScriptFile)
+		if err := write(path, l.Script); err != nil {
+			t.Fatal(err)
+		}
+		compiles(t, path)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := map[bool]string{false: "scaler.update()\n            schedule.step()", true: "update()\n        schedule.step()"}[byEpoch]
+		for _, want := range []string{"T.Compose([T.RandomResizedCrop(224)])", "T.Compose([T.Resize((224, 224))])", "return Fake(), None, 10, 224", "schedule = scheduler(optimizer, updates)", step} {
+			if strings.Count(string(text), want) != 1 {
+				t.Errorf("stepped by epoch %v: the script has no %q", byEpoch, want)
+			}
+		}
+		if strings.Contains(string(text), "WARMUP") || strings.Count(string(text), "schedule.step()") != 1 {
+			t.Errorf("stepped by epoch %v: the script has another schedule too", byEpoch)
+		}
+	}
+}
+
 // TestStopped: wherever a lab is stopped, it writes a partial report, and goes on with what
 // is missing and nothing else.
 func TestStopped(t *testing.T) {

@@ -23,6 +23,9 @@ type script struct {
 	Notes                                 []string
 	Settings                              []setting
 	Recipe                                Recipe
+	ByUpdate                              bool // there is a schedule, stepped with each update
+	Transforms                            *Transforms
+	Small, Large                          int // sides of CIFAR's samples, and of other images
 	Seed, Data                            string
 }
 
@@ -42,7 +45,11 @@ var constants = []struct{ name, knob, byDefault string }{
 // Script writes a whole training in PyTorch with the settings found.
 func (l *Lab) Script(w io.Writer) error {
 	s := script{File: ScriptFile, Class: "ResNet18", Model: "ResNet-18", Subject: quoted(l.subject()), Headline: quoted(sentence(l.Headline())),
-		Recipe: l.Recipe, Seed: "1", Data: strconv.QuoteToASCII(l.Data)}
+		Recipe: l.Recipe, Transforms: l.Transforms, Small: 32, Large: 224, Seed: "1", Data: strconv.QuoteToASCII(l.Data)}
+	s.ByUpdate = !l.Recipe.ByEpoch && (l.Recipe.Schedule != "" || l.Recipe.Warmup > 0)
+	if t := l.Transforms; t != nil {
+		s.Small, s.Large = t.Side, t.Side
+	}
 	if v := trace.KnobValue(l.Base, "seed"); v != "" {
 		s.Seed = v
 	}

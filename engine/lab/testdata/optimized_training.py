@@ -41,7 +41,7 @@ GRADIENT_ACCUMULATION = 1
 CHECKPOINTING = False
 COMPILE = False
 
-# The recipe that the lab trained with: SGD, with a linear warm-up.
+# The recipe that the lab trained with.
 LR = 0.05
 MOMENTUM = 0.9
 WEIGHT_DECAY = 0.0005
@@ -49,7 +49,7 @@ WARMUP = 50  # optimizer steps
 SEED = 1
 DATA = "/data/\"cifar\""
 
-CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
