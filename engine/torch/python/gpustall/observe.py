@@ -437,7 +437,7 @@ _counting = False
 
 
 def _count_optimizers():
-    """Counts the steps of optimizers, where PyTorch tells of them (2.1)."""
+    """Counts the steps of optimizers, where PyTorch tells of them (2.0)."""
     global _counting
     if _counting:
         return
