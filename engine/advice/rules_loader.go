@@ -21,7 +21,7 @@ var loaderRules = []Rule{
 	{Name: "bursts", Group: trace.GroupData, Check: bursts},
 	{Name: "reads in flight", Group: trace.GroupData, Check: moreReads},
 	{Name: "more workers", Group: trace.GroupData, Check: moreWorkers},
-	{Name: "transforms on the device", Group: trace.GroupData, Check: deviceTransforms},
+	onDevice,
 	{Name: "epoch starts", Group: trace.GroupData, Last: true, Check: epochStarts},
 	{Name: "page-locking", Group: trace.GroupData, Last: true, Check: pageLocking},
 	{Name: "neighbours", Group: trace.GroupData, Last: true, Check: neighbours},
@@ -171,8 +171,21 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	}
 	f = s.turn("num_workers", strconv.Itoa(value), why)
 	f.Share = min(s.loads(), s.winnable())
-	return f, s.workers < value && !s.forkedAfterCUDA()
+	return f, s.workers < value && !s.forkedAfterCUDA() && !s.relieved()
 }
+
+// relieved reports whether the device can take work off cores that others want too: that
+// leaves less to be done, where more workers would get turns at the others' expense.
+func (s *situation) relieved() bool {
+	if s.workers == 0 || !s.cores.Crowded() {
+		return false
+	}
+	_, ok := s.check(&onDevice)
+	return ok
+}
+
+// onDevice is said in place of more workers where cores are crowded.
+var onDevice = Rule{Name: "transforms on the device", Group: trace.GroupData, Check: deviceTransforms}
 
 // moreWorkers is the number of workers to try; not more than there are when no more
 // can help.
@@ -269,7 +282,11 @@ func (s *situation) computing() bool {
 // deviceTransforms takes work off cores that have none to spare.
 func deviceTransforms(s *situation) (f Finding, ok bool) {
 	part := s.loading.Part(trace.KindTransform) + s.loading.Part(trace.KindCollate)
-	f = s.turn("device_transforms", "on", join(fmt.Sprintf("no core is free, and ~%s of the loading is transforms that the device can do", figures.Prose.Percent(part)), s.times()))
+	why := join(fmt.Sprintf("no core is free, and ~%s of the loading is transforms that the device can do", figures.Prose.Percent(part)), s.times())
+	if s.cores.Crowded() {
+		why = join(why, s.cores.String())
+	}
+	f = s.turn("device_transforms", "on", why)
 	f.Share = part * s.loads()
 	return f, s.computing() && s.can("device_transforms") && !s.hostDevice
 }
