@@ -44,7 +44,7 @@ func floats(v []int32) []float32 {
 func (op Colours) Image(n int, x []byte, record []int32, y []byte) {
 	size := op.H * op.W * 3
 	x, y = x[n*size:(n+1)*size], y[n*size:(n+1)*size]
-	p := op.of(record, n)[:ColourWords]
+	p := op.Of(record, n)[:ColourWords]
 	switch p[0] {
 	case ColourAffine:
 		op.affine(p[2:], x, y)
@@ -78,7 +78,7 @@ func (op Colours) Image(n int, x []byte, record []int32, y []byte) {
 	}
 }
 
-// Luma is a pixel's grey.
+// Luma is Pillow's grey of a pixel.
 func Luma(px []byte) int32 {
 	return (int32(px[0])*19595 + int32(px[1])*38470 + int32(px[2])*7471 + 1<<15) >> 16
 }
@@ -141,7 +141,8 @@ func ColourTable(what, by int32, px []byte) (table [3][256]byte) {
 	return table
 }
 
-// TurnHue shifts a pixel's hue, by way of HSV in bytes.
+// TurnHue shifts a pixel's hue, by way of Pillow's HSV, in integers: there and back each number
+// is what Pillow's floats come to, but for their rounding.
 func TurnHue(px []byte, by int32) {
 	r, g, b := int32(px[0]), int32(px[1]), int32(px[2])
 	most, least := max(r, g, b), min(r, g, b)
@@ -149,23 +150,39 @@ func TurnHue(px []byte, by int32) {
 		return
 	}
 	d := most - least
-	at := 4*d + r - g // the hue, in sixths of d
-	if most == r {
+	var at int32 // the hue, in sixths of d
+	switch most {
+	case r:
 		at = g - b
-	} else if most == g {
+	case g:
 		at = 2*d + b - r
+	default:
+		at = 4*d + r - g
 	}
 	if at < 0 {
 		at += 6 * d
 	}
 	h := (255*at/(6*d) + by) & 255
 	s := 255 * d / most
-	f := 6 * h % 255
+	sixth, f := 6*h/255, 6*h%255
 	p := byte((2*most*(255-s) + 255) / 510)
 	q := byte((2*most*(65025-s*f) + 65025) / 130050)
 	t := byte((2*most*(65025-s*(255-f)) + 65025) / 130050)
 	v := byte(most)
-	copy(px, [6][]byte{{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}}[6*h/255%6])
+	switch sixth % 6 {
+	case 0:
+		px[0], px[1], px[2] = v, t, p
+	case 1:
+		px[0], px[1], px[2] = q, v, p
+	case 2:
+		px[0], px[1], px[2] = p, v, t
+	case 3:
+		px[0], px[1], px[2] = p, q, v
+	case 4:
+		px[0], px[1], px[2] = t, p, v
+	default:
+		px[0], px[1], px[2] = v, p, q
+	}
 }
 
 func (op Colours) sharpen(f float32, x, y []byte) {

@@ -10,7 +10,7 @@ import (
 func Examples(op Op, r *rand.Rand, record []int32) bool {
 	each := func(rec Record, n int, write func(n int, all, p []int32)) bool {
 		for i := range n {
-			write(i, record[i*rec.Words:(i+1)*rec.Words], rec.of(record, i))
+			write(i, record[i*rec.Words:(i+1)*rec.Words], rec.Of(record, i))
 		}
 		return true
 	}

@@ -12,7 +12,8 @@ package kernels
 // Record is where an operation's numbers are.
 type Record struct{ Words, At int }
 
-func (r Record) of(record []int32, n int) []int32 { return record[n*r.Words+r.At : (n+1)*r.Words] }
+// Of are the numbers of image n.
+func (r Record) Of(record []int32, n int) []int32 { return record[n*r.Words+r.At : (n+1)*r.Words] }
 
 // AugOffset is where a packed sample begins in x, in units of Packing bytes.
 const (
@@ -102,7 +103,7 @@ func taps(in, out, i int, w *[MaxTaps]int64) (lo, n int) {
 
 // Image makes image n.
 func (op Resample) Image(n int, x []byte, record []int32, y []byte) {
-	p := op.of(record, n)
+	p := op.Of(record, n)
 	from := n * op.In
 	if op.Packed {
 		from = int(record[n*op.Words+AugOffset]) * Packing
@@ -165,7 +166,7 @@ func (op Shift) Reference(bufs [][]byte) { each(op.N, bufs, op.Image) }
 
 // Image makes image n.
 func (op Shift) Image(n int, x []byte, record []int32, y []byte) {
-	p := op.of(record, n)
+	p := op.Of(record, n)
 	for i := range op.OutH {
 		for j := range op.OutW {
 			r, c := i, j
@@ -222,7 +223,7 @@ func Mirror(i, n int) int {
 func (op Blur) Image(n int, x []byte, record []int32, y []byte) {
 	size := op.H * op.W * 3
 	x, y = x[n*size:], y[n*size:]
-	weights := floats(op.of(record, n)[:op.Taps/2+1])
+	weights := floats(op.Of(record, n)[:op.Taps/2+1])
 	mid := make([]float32, size)
 	for i := range op.H {
 		row := i * op.W * 3

@@ -20,7 +20,8 @@ const faults = "engine/fault"
 // longest key wins. Test imports are not counted.
 var house = map[string][]string{
 	"kernels":                     {},
-	"kernels/cpu":                 {"kernels"},
+	"kernels/pixels":              {"kernels"},
+	"kernels/cpu":                 {"kernels", "kernels/pixels"},
 	"kernels/cuda":                {"kernels"},
 	tests:                         {"kernels"},
 	"engine/trace":                {},
@@ -45,7 +46,7 @@ var house = map[string][]string{
 	"loader/download":             {},
 	"loader/parquet":              {},
 	"loader/where":                {"loader/parquet"},
-	"loader/transform":            {"loader"},
+	"loader/transform":            {"loader", "kernels", "kernels/pixels"},
 	"engine/nn":                   {"engine/device", "kernels"},
 	"engine/ops":                  {"engine/device", "engine/trace"},
 	"engine/plan":                 {"loader", "engine/device", "engine/figures", "engine/host", "engine/nn", "engine/ops", "engine/trace", "kernels"},

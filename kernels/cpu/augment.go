@@ -1,6 +1,11 @@
 package cpu
 
-import "dev.gpustall/kernels"
+import (
+	"sync"
+
+	"dev.gpustall/kernels"
+	"dev.gpustall/kernels/pixels"
+)
 
 // augment shifts, flips and normalises: a pixel's 256 possible values are looked
 // up in a table for each channel.
@@ -51,13 +56,40 @@ func (pl *Plan) padChannels(op kernels.PadChannels, x, y []float32) func() {
 	})
 }
 
-// images has the threads make the images of a batch. Each is made as the reference makes it:
-// the loader has the faster ways, on the same cores.
-func (pl *Plan) images(n int, bufs [][]byte, image func(n int, x []byte, record []int32, y []byte)) func() {
-	x, record, y := bufs[0], kernels.Ints(bufs[1]), bufs[2]
+// images has the threads make the images of a batch. Each takes an image's number and the
+// scratch of a thread.
+func images[T any](pl *Plan, n int, image func(z *T, n int)) func() {
+	scratch := sync.Pool{New: func() any { return new(T) }}
 	return pl.parallel(n, n, func(lo, hi int) {
+		z := scratch.Get().(*T)
+		defer scratch.Put(z)
 		for i := lo; i < hi; i++ {
-			image(i, x, record, y)
+			image(z, i)
 		}
+	})
+}
+
+// resample makes each image as the reference does.
+func (pl *Plan) resample(op kernels.Resample, x []byte, record []int32, y []byte) func() {
+	return images(pl, op.N, func(_ *struct{}, n int) { op.Image(n, x, record, y) })
+}
+
+func (pl *Plan) shift(op kernels.Shift, x []byte, record []int32, y []byte) func() {
+	return images(pl, op.N, func(_ *struct{}, n int) {
+		pixels.Shift(op.W, op.H, op.OutW, op.OutH, op.Of(record, n), x[3*n*op.H*op.W:], y[3*n*op.OutH*op.OutW:])
+	})
+}
+
+func (pl *Plan) blur(op kernels.Blur, x []byte, record []int32, y []byte) func() {
+	size := 3 * op.H * op.W
+	return images(pl, op.N, func(z *pixels.Blur, n int) {
+		z.Image(op.W, op.H, op.Of(record, n)[:op.Taps/2+1], x[n*size:], y[n*size:])
+	})
+}
+
+func (pl *Plan) colours(op kernels.Colours, x []byte, record []int32, y []byte) func() {
+	size := 3 * op.H * op.W
+	return images(pl, op.N, func(z *pixels.Colours, n int) {
+		z.Image(op.W, op.H, op.Of(record, n), x[n*size:], y[n*size:])
 	})
 }

@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
@@ -46,7 +47,13 @@ func cpuTime() time.Duration {
 func bench(b *testing.B, op kernels.Op) {
 	p := NewPool(0)
 	defer p.Close()
-	pl := bindAll(b, p, Call{op, buffers(nil, op, zeroed)})
+	r := rand.New(rand.NewPCG(1, 1))
+	pl := bindAll(b, p, Call{op, buffers(r, op, func(name string, b []byte) bool {
+		if name == "record" {
+			return kernels.Examples(op, r, kernels.Ints(b))
+		}
+		return zeroed(name, b)
+	})})
 	pl.Run(0)
 	busy := cpuTime()
 	for b.Loop() {
@@ -97,6 +104,17 @@ func BenchmarkSmall(b *testing.B) {
 		kernels.AvgPool{N: 128, H: 4, W: 4, C: 512}, kernels.Linear{N: 128, In: 512, Out: 10},
 		kernels.LinearBackward{Linear: kernels.Linear{N: 128, In: 512, Out: 10}}, kernels.SoftmaxXent{N: 128, C: 10},
 		kernels.Augment{N: 128, H: 32, W: 32, C: 3, CPad: 3, Std: [4]float32{1, 1, 1, 1}},
+	} {
+		b.Run(op.Name(), func(b *testing.B) { bench(b, op) })
+	}
+}
+
+// BenchmarkTransforms makes a sample of 224x224.
+func BenchmarkTransforms(b *testing.B) {
+	r := kernels.Record{Words: 41, At: 5}
+	for _, op := range []kernels.Op{
+		kernels.Resample{N: 1, OutH: 224, OutW: 224, In: 3 * 256 * 256, Record: r}, kernels.Shift{N: 1, H: 224, W: 224, OutH: 224, OutW: 224, Record: r},
+		kernels.Blur{N: 1, H: 224, W: 224, Taps: 23, Record: r}, kernels.Colours{N: 1, H: 224, W: 224, Record: r},
 	} {
 		b.Run(op.Name(), func(b *testing.B) { bench(b, op) })
 	}

@@ -229,3 +229,14 @@ func TestAugment(t *testing.T) {
 		compare(t, p, pad, buffers(r, pad, nil), 0)
 	})
 }
+
+// TestTransforms: the bytes are the reference's, which the loader's are too.
+func TestTransforms(t *testing.T) {
+	p := newPool(t, 3, best())
+	r := rand.New(rand.NewPCG(7, 7))
+	for _, op := range kernels.ExampleTransforms() {
+		compare(t, p, op, buffers(r, op, func(name string, b []byte) bool {
+			return name == "record" && kernels.Examples(op, r, kernels.Ints(b))
+		}), 0)
+	}
+}

@@ -115,13 +115,13 @@ func (pl *Plan) bind(c Call) func() {
 	case kernels.Augment:
 		return pl.augment(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), f(2))
 	case kernels.Resample:
-		return pl.images(op.N, c.Bufs, op.Image)
+		return pl.resample(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
 	case kernels.Shift:
-		return pl.images(op.N, c.Bufs, op.Image)
+		return pl.shift(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
 	case kernels.Blur:
-		return pl.images(op.N, c.Bufs, op.Image)
+		return pl.blur(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
 	case kernels.Colours:
-		return pl.images(op.N, c.Bufs, op.Image)
+		return pl.colours(op, c.Bufs[0], kernels.Ints(c.Bufs[1]), c.Bufs[2])
 	case kernels.PadChannels:
 		return pl.padChannels(op, f(0), f(1))
 	case kernels.Cast:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"dev.gpustall/kernels/pixels"
 	"dev.gpustall/loader"
 )
 
@@ -268,7 +269,7 @@ func (t *flip) apply(_ *scratch, in *image, p []int32, dst []byte, w, h int) {
 		}
 		out := dst[y*w*3 : (y+1)*w*3]
 		if copy(out, in.row(0, from, w)); p[2] != 0 {
-			mirror(out)
+			pixels.Mirror(out)
 		}
 	}
 }

@@ -4,13 +4,8 @@ package transform
 
 /*
 #cgo CFLAGS: -O3 -Wall
-#include "blur_amd64.h"
 #include "crop_amd64.h"
 #include "resize_amd64.h"
-#cgo noescape gpustall_blur_row
-#cgo nocallback gpustall_blur_row
-#cgo noescape gpustall_blur_columns
-#cgo nocallback gpustall_blur_columns
 #cgo noescape gpustall_crop
 #cgo nocallback gpustall_crop
 #cgo noescape gpustall_resize_horizontal
@@ -69,18 +64,4 @@ func (z *resizer) normalisedRows(n int, norm *Norm, dst []float32) {
 	t := &z.rows
 	C.gpustall_resize_normalised(bytesOf(z.mid), C.size_t(z.stride), C.size_t(n), words(t.first), words(t.width),
 		shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), floatsOf(norm.factors[:]), floatsOf(dst))
-}
-
-func (z *scratch) nativeBlurRow(n int, out []float32) {
-	r := len(z.weights) - 1
-	_, _ = z.line[n+6*r+blurBlock-1], out[n+blurBlock-1]
-	C.gpustall_blur_row(floatsOf(z.line), C.size_t(n), floatsOf(z.weights), C.size_t(r), floatsOf(out))
-}
-
-func (z *scratch) nativeBlurColumns(n int, dst []byte) {
-	_ = dst[n-1]
-	for _, at := range z.lines {
-		_ = z.rows32[int(at)+n+blurBlock-1]
-	}
-	C.gpustall_blur_columns(floatsOf(z.rows32), words(z.lines), C.size_t(n), floatsOf(z.weights), C.size_t(len(z.weights)-1), bytesOf(dst))
 }

@@ -9,7 +9,4 @@ func (z *resizer) horizontalRows([]byte, int, int, bool, []byte) {}
 func (z *resizer) verticalRows(int, []byte)                      {}
 func (z *resizer) normalisedRows(int, *Norm, []float32)          {}
 
-func (z *scratch) nativeBlurRow(int, []float32)  {}
-func (z *scratch) nativeBlurColumns(int, []byte) {}
-
 func (t *Crop) nativeWrite([]byte, int, int, int, int, int, int, bool, []float32) {}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"dev.gpustall/kernels/pixels"
 	"dev.gpustall/loader"
 )
 
@@ -74,12 +75,9 @@ type scratch struct {
 	in     image // of the step that is at work
 	work   job
 	buf    [2][]byte
-	table  [3][256]byte // of colours
 
-	// Of blur: the weights, a row with what lies beyond it, the sums along all rows, and
-	// where those begin that a row is made of.
-	weights, line, rows32 []float32
-	lines                 []int32
+	blur    pixels.Blur
+	colours pixels.Colours
 }
 
 // scratches is how many are kept: more workers than that may run, and allocate.

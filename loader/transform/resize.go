@@ -3,6 +3,8 @@ package transform
 import (
 	"encoding/binary"
 	"fmt"
+
+	"dev.gpustall/kernels/pixels"
 )
 
 // rect is a rectangle of pixels.
@@ -128,20 +130,11 @@ func (z *resizer) goRows(j *job) {
 		a, b := z.mid[r*n:(r+1)*n], z.mid[q*n:(q+1)*n]
 		z.horizontal(a, b, z.source(r), z.source(q))
 		if j.mirrored {
-			mirror(a)
+			pixels.Mirror(a)
 			if q > r {
-				mirror(b)
+				pixels.Mirror(b)
 			}
 		}
-	}
-}
-
-// mirror turns a row of RGB around.
-func mirror(row []byte) {
-	for l, r := 0, len(row)-3; l < r; l, r = l+3, r-3 {
-		row[l], row[r] = row[r], row[l]
-		row[l+1], row[r+1] = row[r+1], row[l+1]
-		row[l+2], row[r+2] = row[r+2], row[l+2]
 	}
 }
 

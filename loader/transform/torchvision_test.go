@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 )
 
@@ -39,7 +40,7 @@ func smooth(w, h int) *loader.Sample {
 
 // make does what torchvision did.
 func (g *golden) make(z *scratch, img *loader.Sample) []byte {
-	dst, p := make([]byte, len(img.Pixels)), make([]int32, colourWords)
+	dst, p := make([]byte, len(img.Pixels)), make([]int32, kernels.ColourWords)
 	var s step = trivial(31)
 	switch g.Op {
 	case "trivial":
@@ -47,7 +48,7 @@ func (g *golden) make(z *scratch, img *loader.Sample) []byte {
 	case "colour":
 		for i, st := range g.Steps {
 			p[2*i], p[2*i+1] = int32(st[0]), bits(st[1])
-			if st[0] == colourHue {
+			if st[0] == kernels.ColourHue {
 				p[2*i+1] = int32(uint8(int32(st[1] * 255)))
 			}
 		}

@@ -3,6 +3,7 @@ package transform
 import (
 	"math"
 
+	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 )
 
@@ -20,16 +21,16 @@ var trivialOps = [14]struct {
 	{0, 32, true, func(m float64, _, _, _, _ int, p []int32) { fixAffine(p, 1, 0, -math.Trunc(m), 0, 1, 0) }},
 	{0, 32, true, func(m float64, _, _, _, _ int, p []int32) { fixAffine(p, 1, 0, 0, 0, 1, -math.Trunc(m)) }},
 	{0, 135, true, rotate},
-	{0, 0.99, true, factorOf(colourBrightness)},
-	{0, 0.99, true, factorOf(colourSaturation)},
-	{0, 0.99, true, factorOf(colourContrast)},
-	{0, 0.99, true, factorOf(colourSharpness)},
+	{0, 0.99, true, factorOf(kernels.ColourBrightness)},
+	{0, 0.99, true, factorOf(kernels.ColourSaturation)},
+	{0, 0.99, true, factorOf(kernels.ColourContrast)},
+	{0, 0.99, true, factorOf(kernels.ColourSharpness)},
 	{0, 0, false, func(_ float64, bin, bins, _, _ int, p []int32) {
-		p[0], p[1] = colourPosterize, 8-int32(math.RoundToEven(float64(float32(bin)/(float32(bins-1)/6))))
+		p[0], p[1] = kernels.ColourPosterize, 8-int32(math.RoundToEven(float64(float32(bin)/(float32(bins-1)/6))))
 	}},
-	{255, 0, false, func(m float64, _, _, _, _ int, p []int32) { p[0], p[1] = colourSolarize, bits(m) }},
-	{0, 0, false, func(_ float64, _, _, _, _ int, p []int32) { p[0] = colourAutoContrast }},
-	{0, 0, false, func(_ float64, _, _, _, _ int, p []int32) { p[0] = colourEqualize }},
+	{255, 0, false, func(m float64, _, _, _, _ int, p []int32) { p[0], p[1] = kernels.ColourSolarize, bits(m) }},
+	{0, 0, false, func(_ float64, _, _, _, _ int, p []int32) { p[0] = kernels.ColourAutoContrast }},
+	{0, 0, false, func(_ float64, _, _, _, _ int, p []int32) { p[0] = kernels.ColourEqualize }},
 }
 
 func factorOf(what int32) func(m float64, bin, bins, w, h int, p []int32) {
@@ -77,7 +78,7 @@ func rotate(degrees float64, _, _, w, h int, p []int32) {
 // dx+ey+f, in 65536ths, at the middle of pixel 0,0.
 func fixAffine(p []int32, a, b, c, d, e, f float64) {
 	fix := func(v float64) int32 { return int32(math.Floor(v*65536 + 0.5)) }
-	p[0] = colourAffine
+	p[0] = kernels.ColourAffine
 	for i, v := range [6]float64{a, b, c + a/2 + b/2, d, e, f + d/2 + e/2} {
 		p[2+i] = fix(v)
 	}

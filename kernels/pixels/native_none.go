@@ -1,0 +1,9 @@
+//go:build !cgo || !amd64
+
+package pixels
+
+// native is whether there is C for this machine. Without it nothing below is called.
+const native = false
+
+func (z *Blur) nativeRow(int, []float32)  {}
+func (z *Blur) nativeColumns(int, []byte) {}
