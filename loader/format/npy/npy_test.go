@@ -2,6 +2,7 @@ package npy
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -218,6 +219,27 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d bytes for %s", len(s.Pixels), fmt.Sprint(&h))
 		}
 	})
+}
+
+// TestHost: pixels of any float16, of planes of any length, are each one's value at its place.
+func TestHost(t *testing.T) {
+	for _, w := range []int{1, 7, 8, 9, 21845} {
+		s := loader.Sample{C: 3, H: 1, W: w, Pixels: make([]byte, 2*3*w)}
+		for i := range 3 * w {
+			binary.LittleEndian.PutUint16(s.Pixels[2*i:], uint16(i))
+		}
+		all := make([]float32, 3*w+8)
+		Transform{Float16}.Host(&s, nil, all[:3*w:3*w])
+		for i, got := range all[:3*w] {
+			want := Half(uint16(i%3*w + i/3))
+			if got != want && (got == got || want == want) || math.Signbit(float64(got)) != math.Signbit(float64(want)) {
+				t.Fatalf("%d wide: value %d is %v, want %v", w, i, got, want)
+			}
+		}
+		if all[3*w] != 0 {
+			t.Errorf("%d wide: something is written behind the end", w)
+		}
+	}
 }
 
 func BenchmarkHost(b *testing.B) {
