@@ -68,11 +68,11 @@ func (f *forward) lay() {
 }
 
 func (f *forward) bind(x, w, y, bias []float32, flags int) func() {
-	if flags&accumulate == 0 {
-		flags |= streams(f.pixels * f.k)
-	}
 	if f.direct {
 		flags |= cold
+		if flags&accumulate == 0 {
+			flags |= streams(f.pixels * f.k)
+		}
 	}
 	f.x, f.w, f.y, f.bias, f.flags = x, w, y, bias, flags
 	pool, panels, blocks := f.pl.pool, ceil(f.k, f.pl.pool.variant.panel()), f.blocks

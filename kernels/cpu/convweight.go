@@ -62,7 +62,8 @@ type byRow struct {
 	ranges         int  // of the result ...
 	across         bool // ... along kk instead of K
 	pointwise      bool
-	rowFloats      int // of a block's rows or panels, and of its strips
+	packs          bool // strips of dy: narrow rows would not pay for it
+	rowFloats      int  // of a block's rows or panels, and of its strips
 	stripFloats    int
 	rows, sums     region
 	strips         region
@@ -81,6 +82,7 @@ func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	b.ld = align(b.kk, 16)
 	threads, v := pl.pool.threads, pl.pool.variant
 	b.pointwise = c.R == 1 && c.S == 1 && c.Pad == 0 && b.ld == b.kk && v != pureGo
+	b.packs = v != pureGo && (b.pointwise || b.ld >= 128)
 	b.ranges = 1
 	k, kk := c.K, b.ld // of a range
 	if c.K*b.ld > rangeFloats && v != pureGo {
@@ -102,7 +104,10 @@ func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	if b.ranges > 1 {
 		b.groups = min(ceil(2*threads, b.ranges), b.groups)
 	}
-	b.rowFloats, b.stripFloats = b.block*align(kk, v.panel())+gatherSlack, b.block*v.strips(k)
+	b.rowFloats, b.stripFloats = b.block*align(kk, v.panel())+gatherSlack, 0
+	if b.packs {
+		b.stripFloats = b.block * v.strips(k)
+	}
 	l, workers := layout{pl: pl}, min(threads, b.groups*b.ranges)
 	b.rows, b.strips = l.take(b.rowFloats*workers), l.take(b.stripFloats*workers)
 	if !b.alone() {
@@ -153,7 +158,7 @@ func (b *byRow) item(worker, i int) {
 			}
 		}
 		dy, fl := b.dy[lo*b.c.K+k0:], flags(n > first, false)
-		if v == pureGo {
+		if !b.packs {
 			v.gemmTN(k1-k0, c1-c0, hi-lo, dy, b.c.K, rows, ldb, sum, b.ld, fl)
 		} else {
 			v.packStrips(k1-k0, hi-lo, dy, b.c.K, 0, hi-lo, strips)

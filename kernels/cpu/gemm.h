@@ -50,7 +50,8 @@ typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, f
 		}                                                                                          \
 		_Pragma("GCC unroll 16") for (int i = 0; i < R; i++, c += ldc) {                           \
 			if (flags & ACCUMULATE) acc[i][0] += load(c), acc[i][1] += load(c + LANES);            \
-			store(c, acc[i][0]), store(c + LANES, acc[i][1]);                                      \
+			if (flags & STREAM) stream(c, acc[i][0]), stream(c + LANES, acc[i][1]);                \
+			else store(c, acc[i][0]), store(c + LANES, acc[i][1]);                                 \
 		}                                                                                          \
 	}                                                                                              \
 	static void tn_half_##R(dim k, const float *a, dim lda, const float *b, dim ldb, float *c,         \
@@ -130,6 +131,7 @@ static void gemm_nn(dim m, dim n, dim k, const float *a, dim lda, const float *b
 static void gemm_tn(dim m, dim n, dim k, const float *a, dim lda, const float *b, dim ldb, float *c,
                     dim ldc, dim flags) {
 	dim blocks = (m + ROWS - 1) / ROWS;
+	if (!aligned(c, ldc)) flags &= ~STREAM;
 	for (dim j = 0; j < n;) {
 		micro_tn *const *micro = n - j >= PANEL ? tn_rows : tn_half_rows;
 		for (dim i = 0; i < blocks; i++) {
@@ -138,6 +140,7 @@ static void gemm_tn(dim m, dim n, dim k, const float *a, dim lda, const float *b
 		}
 		j += micro == tn_rows ? PANEL : LANES;
 	}
+	if (flags & STREAM) stream_end();
 }
 
 // gemm_strips computes c[m,n] (+)= sum over p of a[p,m] b[p,n] from packed strips of a:
@@ -145,6 +148,7 @@ static void gemm_tn(dim m, dim n, dim k, const float *a, dim lda, const float *b
 static void gemm_strips(dim m, dim n, dim k, const float *a, const float *b, dim ldb, dim step, float *c, dim ldc,
                         dim flags) {
 	dim blocks = (m + ROWS - 1) / ROWS;
+	flags &= ~STREAM;
 	for (dim j = 0; j < n; j += PANEL, b += step) {
 		micro_tn *const *micro = n - j >= PANEL ? tn_rows : tn_half_rows;
 		for (dim i = 0; i < blocks; i++) {

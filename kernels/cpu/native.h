@@ -46,8 +46,8 @@ struct filtering {
 	void (*spread)(const struct tiles *t, const float *dy, float *v);
 	void (*output)(const struct tiles *t, const float *m, float *y, const float *bias, dim flags);
 	void (*output_back)(const struct tiles *t, const float *m, float *dx, const float *bias, dim flags);
-	void (*filter)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u);
-	void (*filter_back)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u);
+	void (*filter)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u, dim flags);
+	void (*filter_back)(dim k, dim c, dim step, dim first, dim end, const float *w, float *u, dim flags);
 	void (*gather)(dim c, dim step, dim first, dim end, const float *u, float *dw);
 };
 

@@ -70,10 +70,10 @@ static void filter_tiles(int v, int stride, int what, dim h, dim w, dim c, dim p
 	case OUTPUT_BACK: f->output_back(&t, from, to, bias, flags); break;
 	}
 }
-static void filter_weights(int v, int stride, int back, dim k, dim c, dim step, dim first, dim end, const float *w, float *u) {
+static void filter_weights(int v, int stride, int back, dim k, dim c, dim step, dim first, dim end, const float *w, float *u, dim flags) {
 	const struct filtering *f = filtering_of(v, stride);
-	if (back) f->filter_back(k, c, step, first, end, w, u);
-	else f->filter(k, c, step, first, end, w, u);
+	if (back) f->filter_back(k, c, step, first, end, w, u, flags);
+	else f->filter(k, c, step, first, end, w, u, flags);
 }
 static void filter_gather(int v, int stride, dim c, dim step, dim first, dim end, const float *u, float *dw) {
 	filtering_of(v, stride)->gather(c, step, first, end, u, dw);
@@ -201,7 +201,7 @@ func (v variant) transformOutput(back bool, g *grid, first, end, step int, m, y,
 // transformFilter transforms panels first..end of the filters w [k,9,c]; back
 // turns them for the gradient of the input.
 func (v variant) transformFilter(back bool, stride, k, c, step, first, end int, w, u []float32) {
-	C.filter_weights(C.int(v), C.int(stride), C.int(truth(back)), C.dim(k), C.dim(c), C.dim(step), C.dim(first), C.dim(end), ptr(w), ptr(u))
+	C.filter_weights(C.int(v), C.int(stride), C.int(truth(back)), C.dim(k), C.dim(c), C.dim(step), C.dim(first), C.dim(end), ptr(w), ptr(u), C.dim(streams(len(u))))
 }
 
 // gatherFilter turns rows first..end of the 36 products into dw [k,9,c].

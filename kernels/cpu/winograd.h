@@ -13,6 +13,7 @@
 #define MAXC 4096
 static const float zeros[MAXC];
 
+#define EACH_LANE(i) _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++)
 #define EACH(i, n) _Pragma("GCC unroll 6") for (int i = 0; i < n; i++)
 
 static inline __attribute__((always_inline)) void mul_bt(const vec *d, vec *o) { // B^T d
@@ -141,7 +142,7 @@ static void wino_output(const struct tiles *t, const float *m, float *y, const f
 
 typedef void axis(const vec *, vec *); // a transform along one axis
 
-static inline __attribute__((always_inline)) void filter_tile(vec g[9], float *u, dim step, axis *mul) {
+static inline __attribute__((always_inline)) void filter_tile(vec g[9], float *u, dim step, axis *mul, dim flags) {
 	vec mid[6][3];
 	EACH(s, 3) {
 		vec d[3] = {g[s], g[3 + s], g[6 + s]}, o[6];
@@ -151,29 +152,37 @@ static inline __attribute__((always_inline)) void filter_tile(vec g[9], float *u
 	EACH(r, 6) {
 		vec o[6];
 		mul(mid[r], o);
-		EACH(s, 6) { store(u, o[s]), u += step; }
+		EACH(s, 6) {
+			if (flags & STREAM) stream(u, o[s]);
+			else store(u, o[s]);
+			u += step;
+		}
 	}
 }
 
 // filters transforms w [k][9][c] into 36 matrices [c][k] packed for gemm_nn, for
 // panels first..end of k.
 static inline __attribute__((always_inline)) void filters(dim k, dim c, dim step, dim first, dim end, const float *w,
-                                                          float *u, axis *mul) {
+                                                          float *u, axis *mul, dim flags) {
+	if (!aligned(u, step)) flags &= ~STREAM;
 	for (dim j = first; j < end; j++)
 		for (dim c0 = 0; c0 < c; c0 += LANES) {
 			float turned[9][LANES][PANEL];
-			for (dim i = 0; i < PANEL; i++) {
-				dim row = j * PANEL + i;
-				for (dim q = 0; q < 9; q++) {
-					const float *src = row < k ? w + (row * 9 + q) * c + c0 : zeros;
-					for (dim l = 0; l < LANES; l++) turned[q][l][i] = src[l];
+			for (dim q = 0; q < 9; q++)
+				for (dim half = 0; half < PANEL; half += LANES) {
+					vec v[LANES];
+					EACH_LANE(i) {
+						dim row = j * PANEL + half + i;
+						v[i] = load(row < k ? w + (row * 9 + q) * c + c0 : zeros);
+					}
+					turn(v);
+					EACH_LANE(l) store(&turned[q][l][half], v[l]);
 				}
-			}
 			for (dim l = 0; l < LANES; l++)
 				for (dim half = 0; half < PANEL; half += LANES) {
 					vec g[9];
 					for (int q = 0; q < 9; q++) g[q] = load(&turned[q][l][half]);
-					filter_tile(g, u + (j * c + c0 + l) * PANEL + half, step, mul);
+					filter_tile(g, u + (j * c + c0 + l) * PANEL + half, step, mul, flags);
 				}
 		}
 }
@@ -181,14 +190,15 @@ static inline __attribute__((always_inline)) void filters(dim k, dim c, dim step
 // filters_back does it for the gradient of the input, a convolution of dy with
 // the filter turned by 180 degrees: 36 matrices [k][c], panels of c.
 static inline __attribute__((always_inline)) void filters_back(dim k, dim c, dim step, dim first, dim end, const float *w,
-                                                               float *u, axis *mul) {
+                                                               float *u, axis *mul, dim flags) {
+	if (!aligned(u, step)) flags &= ~STREAM;
 	for (dim j = first; j < end; j++)
 		for (dim row = 0; row < k; row++)
 			for (dim half = 0; half < PANEL; half += LANES) {
 				dim col = j * PANEL + half;
 				vec g[9];
 				for (int q = 0; q < 9; q++) g[8 - q] = load(col < c ? w + (row * 9 + q) * c + col : zeros);
-				filter_tile(g, u + (j * k + row) * PANEL + half, step, mul);
+				filter_tile(g, u + (j * k + row) * PANEL + half, step, mul, flags);
 			}
 }
 
@@ -215,11 +225,13 @@ static inline __attribute__((always_inline)) void gradients(dim c, dim step, dim
 }
 
 #define FILTERS(PREFIX, G, GT)                                                                      \
-	static void PREFIX##_filter(dim k, dim c, dim step, dim first, dim end, const float *w, float *u) { \
-		filters(k, c, step, first, end, w, u, G);                                                   \
+	static void PREFIX##_filter(dim k, dim c, dim step, dim first, dim end, const float *w, float *u, dim flags) { \
+		filters(k, c, step, first, end, w, u, G, flags);                                            \
+		if (flags & STREAM) stream_end();                                                           \
 	}                                                                                               \
-	static void PREFIX##_filter_back(dim k, dim c, dim step, dim first, dim end, const float *w, float *u) { \
-		filters_back(k, c, step, first, end, w, u, G);                                              \
+	static void PREFIX##_filter_back(dim k, dim c, dim step, dim first, dim end, const float *w, float *u, dim flags) { \
+		filters_back(k, c, step, first, end, w, u, G, flags);                                       \
+		if (flags & STREAM) stream_end();                                                           \
 	}                                                                                               \
 	static void PREFIX##_gather(dim c, dim step, dim first, dim end, const float *u, float *dw) {   \
 		gradients(c, step, first, end, u, dw, GT);                                                  \

@@ -78,14 +78,18 @@ func (ww *winoWeight) multiply(_, i int) {
 	f := filters - 1 - i/ww.rowParts
 	lo, hi := split(ww.k, ww.rowParts, i%ww.rowParts)
 	u, n := ww.pl.at(ww.u)[f*ww.ustep:], ww.end-ww.first
-	begun := ww.first > 0
+	begun, fl := ww.first > 0, 0
+	alone := ww.last(f/6) == f/6+1 && ww.last(f%6) == f%6+1
+	if alone && n <= pixelBlock && n == ww.tiles { // nothing is added to it
+		fl = streams(len(u))
+	}
 	for r := f / 6; r < ww.last(f/6); r++ {
 		for q := f % 6; q < ww.last(f%6); q++ {
 			p := r*ww.side + q
 			s, v := ww.pl.at(ww.s)[p*ww.step:], ww.pl.at(ww.v)[p*ww.vstep:]
 			for t := 0; t < n; t += pixelBlock { // a part of the cache's worth of tiles at a time
 				ww.pl.pool.variant.gemmTN(hi-lo, ww.c, min(pixelBlock, n-t), s[t*ww.k+lo:], ww.k, v[t*ww.c:], ww.c,
-					u[lo*ww.c:], ww.c, flags(begun, false))
+					u[lo*ww.c:], ww.c, flags(begun, false)|fl)
 				begun = true
 			}
 		}
