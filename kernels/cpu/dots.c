@@ -214,21 +214,42 @@ void pair_tap(const struct window *g, const half *x, dim from, dim to, dim first
 	}
 }
 
+// transpose writes the columns of 16 x 16 words as rows: words, then pairs of words, then
+// quarters of a vector change places.
+static inline __attribute__((always_inline)) void transpose(const __m512i *in, half *out) {
+	__m512i a[16], b[16];
+	_Pragma("GCC unroll 8") for (int i = 0; i < 16; i += 2) {
+		a[i] = _mm512_unpacklo_epi32(in[i], in[i + 1]);
+		a[i + 1] = _mm512_unpackhi_epi32(in[i], in[i + 1]);
+	}
+	_Pragma("GCC unroll 4") for (int i = 0; i < 16; i += 4) // b[i + k]: columns k, 4 + k, 8 + k, 12 + k of four rows
+		_Pragma("GCC unroll 2") for (int k = 0; k < 2; k++) {
+			b[i + 2 * k] = _mm512_unpacklo_epi64(a[i + k], a[i + 2 + k]);
+			b[i + 2 * k + 1] = _mm512_unpackhi_epi64(a[i + k], a[i + 2 + k]);
+		}
+	_Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) {
+		__m512i lo = _mm512_shuffle_i32x4(b[k], b[4 + k], 0x88), hi = _mm512_shuffle_i32x4(b[8 + k], b[12 + k], 0x88);
+		__m512i lo2 = _mm512_shuffle_i32x4(b[k], b[4 + k], 0xdd), hi2 = _mm512_shuffle_i32x4(b[8 + k], b[12 + k], 0xdd);
+		_mm512_storeu_si512(out + k * DOTS, _mm512_shuffle_i32x4(lo, hi, 0x88));
+		_mm512_storeu_si512(out + (8 + k) * DOTS, _mm512_shuffle_i32x4(lo, hi, 0xdd));
+		_mm512_storeu_si512(out + (4 + k) * DOTS, _mm512_shuffle_i32x4(lo2, hi2, 0x88));
+		_mm512_storeu_si512(out + (12 + k) * DOTS, _mm512_shuffle_i32x4(lo2, hi2, 0xdd));
+	}
+}
+
 void turn_rows(dim n, dim k, const half *b, dim ldb, half *out, dim block) {
 	for (dim p = 0; p < k; p += DOTS, out += 16 * DOTS)
 		for (dim j = 0; j < n; j += 16) {
 			// Rows of 16 pairs, one pair for each column; then 16 x 16 pairs are transposed.
-			uint32_t pairs[16][16];
+			__m512i pairs[16];
 			for (dim i = 0; i < 16; i++) {
 				const half *row = b + (p + 2 * i) * ldb + j;
 				__m512i lo = _mm512_setzero_si512(), hi = lo;
 				if (p + 2 * i < k) lo = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)row));
 				if (p + 2 * i + 1 < k) hi = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(row + ldb)));
-				_mm512_storeu_si512(pairs[i], _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16)));
+				pairs[i] = _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16));
 			}
-			const __m512i every = _mm512_mullo_epi32(_mm512_set1_epi32(16), _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
-			half *o = out + j / 16 * block;
-			for (dim c = 0; c < 16; c++, o += DOTS) _mm512_storeu_si512(o, _mm512_i32gather_epi32(every, (const int *)pairs[0] + c, 4));
+			transpose(pairs, out + j / 16 * block);
 		}
 }
 
