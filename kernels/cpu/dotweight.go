@@ -29,7 +29,7 @@ func (pl *Plan) dotWeight(op kernels.ConvBackwardWeight, bufs [][]byte) func() {
 // positions and channels: no two items write the same elements of dw.
 func (pl *Plan) dotWeightByTap(c kernels.Conv, x, dy []uint16, dw []float32) func() {
 	taps, pixels := c.R*c.S, c.Pixels()
-	round := min(align(max(1<<20/c.K, 2*dotPixels), dotPixels), align(pixels, dotPixels))
+	round := min(align(max(1<<18/c.K, 2*dotPixels), dotPixels), align(pixels, dotPixels))
 	group := dotted // channels of an item: more read dy less often
 	for c.C%(2*group) == 0 && taps*c.C/(2*group) >= 8*pl.pool.threads && group < 4*dotted {
 		group *= 2
