@@ -57,7 +57,7 @@ func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.devices, "device", nil, "auto, cpu, cuda[:N] or emu:PRESET, or several (default: auto)")
 	fs.StringSliceVar(&f.models, "model", nil, "one or several of "+modelHelp)
 	fs.StringSliceVar(&f.stems, "stem", nil, stemHelp)
-	fs.StringSliceVar(&f.plain, "no-batch-norm", nil, plainHelp+"; off,on trains both")
+	fs.StringSliceVar(&f.plain, "no-batch-norm", nil, plainHelp+"; --no-batch-norm=off,on trains both")
 	fs.Lookup("no-batch-norm").NoOptDefVal = "on"
 	fs.StringSliceVar(&f.data, "data", nil, "data sets as of gpustall run (default: synthetic CIFAR-10)")
 	f.images.add(fs)

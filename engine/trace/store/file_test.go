@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -463,6 +464,18 @@ func TestList(t *testing.T) {
 	}
 	if path, err := Latest(dir); err != nil || filepath.Base(path) != "b"+Ext {
 		t.Errorf("the latest is %s, %v", path, err)
+	}
+	digests, err := Digests(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := Open(digests[1].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has, want := digests[1].Session.Snapshot(0, 0).Gauges, whole.Snapshot(0, 0).Gauges
+	if len(want) == 0 || !reflect.DeepEqual(has, want) { // a verdict in a list is the summary's
+		t.Errorf("a digest has the gauges %v, the session %v", has, want)
 	}
 }
 

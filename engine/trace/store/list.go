@@ -35,8 +35,8 @@ func List(dir string) ([]Entry, error) {
 	return entries, err
 }
 
-// Digests is List with the segments and the digest of the steps of each session. Where
-// these cannot be read, an entry has an Err and what List says.
+// Digests is List with the segments, the gauges and the digest of the steps of each
+// session, on which its verdict rests. Where these cannot be read, an entry has an Err and what List says.
 func Digests(dir string) ([]Entry, error) {
 	entries, err := list(dir)
 	for i := range entries {

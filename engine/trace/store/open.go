@@ -65,11 +65,11 @@ type extent uint8
 const (
 	documents extent = iota // what the run was and how it ended
 
-	// And its segments, and the digest of its steps. Of a file without a digest, or of
+	// And its segments, its gauges, and the digest of its steps. Of a file without a digest, or of
 	// a run that was killed after the last one, the steps that it lacks are read.
 	digested
 
-	everything // and steps, spans, ops, notes and gauges
+	everything // and steps, spans, ops and notes
 )
 
 // openError says of the file why it is refused and what to do about it.
@@ -171,6 +171,7 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 		l.segments()
 		l.experiments()
 		l.steps()
+		l.gauges() // the verdict rests on the host's too
 	}
 	l.ended()
 	if to == everything {
@@ -178,7 +179,6 @@ func load(path string, to extent, mode string) (*trace.Session, error) {
 		l.ops()
 		l.readSpans()
 		l.notes()
-		l.gauges()
 		l.report()
 	}
 	if l.err != nil {
