@@ -214,10 +214,17 @@ func (k *knobs) accepted(changes, wanted []trace.Knob) {
 	}
 }
 
-// stageStep stages another value of the selected knob.
-func (m *Model) stageStep(key string) tea.Cmd {
+// settable reports whether knobs can be turned, and says so where they cannot.
+func (m *Model) settable() bool {
 	if m.o.Control == nil {
 		m.say("info", "a replay's knobs are read-only")
+	}
+	return m.o.Control != nil
+}
+
+// stageStep stages another value of the selected knob.
+func (m *Model) stageStep(key string) tea.Cmd {
+	if !m.settable() {
 		return nil
 	}
 	if s := m.knobs.selected(); s != nil {
@@ -236,8 +243,7 @@ func (m *Model) edit() {
 	if s == nil {
 		return
 	}
-	if m.o.Control == nil {
-		m.say("info", "a replay's knobs are read-only")
+	if !m.settable() {
 		return
 	}
 	cur := m.knobs.target(s.Name, m.inForce(s.Name))

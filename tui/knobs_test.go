@@ -201,6 +201,12 @@ func TestAdvice(t *testing.T) {
 	if v := s.analysis.told.First(); v.Knob == "" || s.knobs.staged[v.Knob] != v.Value {
 		t.Errorf("staged %v, the verdict says %s %s", s.knobs.staged, v.Knob, v.Value)
 	}
+	s = newScreen(t, session(), Options{}, 120, 36)
+	s.press("3", "enter")
+	s.mustShow("a replay's knobs are read-only")
+	s = newScreen(t, demo.New(nil), Options{Control: demo.New(nil)}, 120, 36) // too early for any
+	s.press("3", "enter")
+	s.mustShow("nothing is advised now")
 }
 
 // TestMeasured: a knob's effect is told against the last configuration that had enough

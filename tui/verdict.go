@@ -158,8 +158,12 @@ func (vd *verdict) drawLines(v *view, r canvas.Rectangle) int {
 
 // stageAdvice stages what the verdict suggests.
 func (m *Model) stageAdvice() {
+	if !m.settable() {
+		return
+	}
 	v := m.analysis.told.First()
-	if v.Value == "" || m.o.Control == nil {
+	if v.Value == "" {
+		m.say("info", "nothing is advised now that a knob could do")
 		return
 	}
 	if i := m.knobs.find(v.Knob); i >= 0 {
