@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -378,9 +379,22 @@ func TestBlockedSaysWhy(t *testing.T) {
 		t.Errorf("at the end: %v", got)
 	}
 
-	// A caller that holds one batch more than it said.
-	got = reasons(record(t, Options{Dataset: &numbers{samples: 40}, Epochs: 1, Hold: 1, Knobs: knobs}, func(l *Loader, b *Batch) {
-		if b.Index > 4 {
+	// A caller that holds one batch more than it said, all three slots: a worker that then
+	// has loaded the last of them finds no other. Every third batch comes no earlier.
+	const batches = 20
+	var held atomic.Int32 // batches that the caller had
+	last := func(ctx context.Context, i int) error {
+		for batch := int32(i / 2); batch%3 == 2 && held.Load() < batch; {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		return nil
+	}
+	got = reasons(record(t, Options{Dataset: &numbers{samples: 2 * batches, onRead: last}, Epochs: 1, Hold: 1, Knobs: knobs}, func(l *Loader, b *Batch) {
+		held.Add(1)
+		if b.Index+2 >= batches {
 			return
 		}
 		var more []*Batch
@@ -389,6 +403,7 @@ func TestBlockedSaysWhy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			held.Add(1)
 			more = append(more, b)
 		}
 		time.Sleep(20 * time.Millisecond) // the workers park meanwhile, on a busy machine too
