@@ -16,6 +16,7 @@ import (
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/filemap"
 )
 
 // Limits on what is taken in, far above the real files (31 MB each), so that a
@@ -159,7 +160,7 @@ func (s source) parseFile(name string, f *os.File, size int64) (c *content, err 
 		_ = f.Close()
 		return c, err
 	}
-	c.planes = mapFile(f, size)
+	c.planes = filemap.New(f, size, 0)
 	return c, nil
 }
 

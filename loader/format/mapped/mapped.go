@@ -18,10 +18,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/filemap"
 	"dev.gpustall/loader/format/npy"
 	"dev.gpustall/loader/synth/marker"
 )
@@ -52,13 +52,11 @@ type Dataset struct {
 	path   string
 	sample npy.Header // Start is where the first one begins
 	labels []int32    // nil: there are no classes
-
-	mu      sync.Mutex
-	file    *os.File
-	mem     *mapping
-	readers int
-	closed  bool
+	file   *filemap.File
 }
+
+// resident is how many bytes of the samples are kept in this process's memory, about.
+const resident = 64 << 20
 
 // Open opens the training split at path: a file, a folder of one and its labels, or a folder
 // with a folder train of those.
@@ -108,10 +106,7 @@ func open(path string, splits ...string) (d *Dataset, err error) {
 		d.info.Classes = append(d.info.Classes, strconv.Itoa(c))
 	}
 	d.info.Synthetic = marker.Read(root) != nil
-	if d.mem, err = mapFile(f, st.Size()); err != nil {
-		return nil, fault.File(err, "map into memory", d.path, "check the limits on memory (ulimit -v)")
-	}
-	d.file = f
+	d.file = filemap.New(f, st.Size(), resident)
 	return d, nil
 }
 
@@ -245,23 +240,20 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !d.enter() {
-		return os.ErrClosed
-	}
-	defer d.leave()
 	n := d.sample.Bytes
 	if cap(s.Raw) < n {
 		s.Raw = make([]byte, n)
 	}
 	s.Raw = s.Raw[:n]
 	from := int64(d.sample.Start) + int64(s.Index)*int64(n)
-	err := d.mem.read(s.Raw, from)
-	// What lies behind the end of a file in its last page is zero, and no error.
-	if size, serr := sizeOf(d.file); serr == nil && size < from+int64(n) {
-		return fault.New("read", d.path, fmt.Sprintf("sample %d ends at byte %d, and the file has only %d by now: it shrank", s.Index, from+int64(n), size),
-			"start again when it is whole")
-	}
-	if err != nil {
+	if _, err := d.file.ReadAt(s.Raw, from); err != nil {
+		if errors.Is(err, os.ErrClosed) {
+			return err
+		}
+		if size, serr := d.file.Size(); serr == nil && size < from+int64(n) {
+			return fault.New("read", d.path, fmt.Sprintf("sample %d ends at byte %d, and the file has only %d by now: it shrank", s.Index, from+int64(n), size),
+				"start again when it is whole")
+		}
 		return fault.New("read", d.path, fmt.Sprintf("sample %d at byte %d: %v", s.Index, from, err), "check the disk").Because(err)
 	}
 	if s.Label = 0; d.labels != nil {
@@ -277,42 +269,8 @@ func (d *Dataset) Decode(s *loader.Sample) error {
 	return nil
 }
 
-// enter and leave keep the mapping as long as somebody reads it: a read that hangs is left
-// alone by the loader, and ends when it may.
-func (d *Dataset) enter() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return false
-	}
-	d.readers++
-	return true
-}
-
-func (d *Dataset) leave() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.readers--; d.closed && d.readers == 0 {
-		d.drop()
-	}
-}
-
-func (d *Dataset) drop() {
-	d.mem.unmap()
-	_ = d.file.Close() // it was only read
-}
-
-// Close gives the mapping back.
-func (d *Dataset) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.closed {
-		if d.closed = true; d.readers == 0 {
-			d.drop()
-		}
-	}
-	return nil
-}
+// Close gives the map back.
+func (d *Dataset) Close() error { return d.file.Close() }
 
 var (
 	_ loader.Dataset = (*Dataset)(nil)

@@ -1,0 +1,68 @@
+// Package filemap reads a file through a map of it in memory: a small read by pread takes
+// 1.7 us, of which copying is the smaller part. What a map cannot tell is asked of the file: a
+// page that the system cannot bring in (the file shrank, or the disk is broken) and the end of
+// a file in its last page, behind which all is zero. So errors are those of os.File.ReadAt.
+package filemap
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+// File is such a file. It is safe for concurrent use, and may be closed while somebody reads:
+// the map stays until that read ends, whenever that is.
+type File struct {
+	file     *os.File
+	mem      []byte // nil where the file could not be mapped
+	resident int64  // bytes of the map that are kept; 0 keeps all
+	touched  atomic.Int64
+	state    atomic.Int64 // who reads, and closed
+	dropped  sync.Once
+}
+
+// closed is in File.state beside the number of readers.
+const closed = 1 << 62
+
+// New takes over f, which has size bytes. Pages that were read count as this process's memory:
+// if about resident bytes of them were, they are given back to the page cache, where they stay;
+// 0 keeps them all.
+func New(f *os.File, size, resident int64) *File {
+	return &File{file: f, mem: mapped(f, size), resident: resident}
+}
+
+// ReadAt is io.ReaderAt's. After Close it returns os.ErrClosed.
+func (f *File) ReadAt(b []byte, off int64) (int, error) {
+	defer f.leave()
+	if f.state.Add(1)&closed != 0 {
+		return 0, os.ErrClosed
+	}
+	if off >= 0 && len(b) > 0 && off <= int64(len(f.mem)-len(b)) && f.read(b, off) {
+		return len(b), nil
+	}
+	return f.file.ReadAt(b, off)
+}
+
+// Size is how long the file is now.
+func (f *File) Size() (int64, error) { return sizeOf(f.file) }
+
+func (f *File) leave() {
+	if f.state.Add(-1) == closed {
+		f.drop()
+	}
+}
+
+func (f *File) drop() {
+	f.dropped.Do(func() {
+		unmap(f.mem)
+		_ = f.file.Close() // it was only read
+	})
+}
+
+// Close gives the map and the file back.
+func (f *File) Close() error {
+	if f.state.Or(closed) == 0 {
+		f.drop()
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package filemap
+
+import (
+	"os"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapped is f in memory; nil where that is not possible.
+func mapped(f *os.File, size int64) []byte {
+	mem, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil
+	}
+	return mem
+}
+
+const (
+	line   = 64       // bytes that memory is fetched by
+	around = 64 << 10 // bytes that the system maps in for one that is missing
+)
+
+// read reports whether b is what the file has there.
+func (f *File) read(b []byte, off int64) (whole bool) {
+	before := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(before)
+		if p := recover(); p != nil {
+			if _, fault := p.(interface{ Addr() uintptr }); !fault {
+				panic(p)
+			}
+		}
+	}()
+	from := f.mem[off : off+int64(len(b))]
+	var all byte
+	for i := 0; i < len(from); i += line { // all at once, where a copy waits for one after the other
+		all |= from[i]
+	}
+	b[0] = all
+	copy(b, from)
+	if f.resident > 0 && f.touched.Add(max(int64(len(b)), around)) > f.resident {
+		f.touched.Store(0)
+		_ = unix.Madvise(f.mem, unix.MADV_DONTNEED) // else they stay where they are
+	}
+	if b[len(b)-1] != 0 {
+		return true
+	}
+	size, err := f.Size()
+	return err == nil && size >= off+int64(len(b))
+}
+
+func unmap(mem []byte) {
+	if mem != nil {
+		_ = unix.Munmap(mem) // it can only fail for what is no map
+	}
+}
+
+func sizeOf(f *os.File) (int64, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &st)
+	return st.Size, err
+}
