@@ -2,7 +2,7 @@
 // (https://parquet.apache.org/docs/file-format): columns of numbers, text and truth values, of
 // which each may be missing in some rows. It writes them plain and uncompressed. It reads what
 // pyarrow, pandas, DuckDB and Spark write of such tables unless told otherwise: dictionaries,
-// both kinds of data pages, Snappy and gzip.
+// both kinds of data pages, Snappy, zstd and gzip.
 package parquet
 
 import (
@@ -53,6 +53,7 @@ type Table struct {
 	Rows    int
 	Columns []Column
 	About   map[string]string // of the whole file
+	Unread  map[string]string // names of columns that Unmarshal left out, and why
 }
 
 // Column is the column of a name; nil where there is none.
@@ -93,6 +94,11 @@ const (
 	codecNone   = 0
 	codecSnappy = 1
 	codecGzip   = 2
+	codecZstd   = 6
+
+	convertedDecimal = 5
+	unsigned8        = 11 // unsigned numbers of 8, 16, 32
+	unsigned64       = 14 // and 64 bits
 
 	pageData       = 0
 	pageDictionary = 2

@@ -1,14 +1,11 @@
 package parquet
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"strings"
+	"slices"
 )
 
 // Limits on what is taken in.
@@ -24,8 +21,13 @@ var errDamaged = errors.New("it is truncated or damaged")
 // ErrNotParquet is wrapped by Unmarshal's error of something else.
 var ErrNotParquet = errors.New("it is no Parquet file")
 
-// Unmarshal reads a table of a file. Columns that are nested or of types without a number, a
-// text or a truth value are left out.
+// unknownError says why a column is left out.
+type unknownError string
+
+func (e unknownError) Error() string { return string(e) }
+
+// Unmarshal reads a table of a file. Columns that are not known here, which are nested, of
+// other types, or otherwise encoded or compressed, are left out (Table.Unread).
 func Unmarshal(b []byte) (*Table, error) {
 	const tail = 8
 	if len(b) < len(magic)+tail || string(b[:4]) != magic || string(b[len(b)-4:]) != magic {
@@ -56,16 +58,26 @@ func Unmarshal(b []byte) (*Table, error) {
 		for i, c := range group.list(1) {
 			chunk, _ := c.(fields)
 			meta := chunk.sub(3)
-			if i >= len(columns) || columns[i] == nil {
+			if i >= len(columns) || columns[i].unread != "" {
 				continue
 			}
-			if err := columns[i].chunk(b, meta, t.Rows); err != nil {
-				return nil, fmt.Errorf("column %s: %w", columns[i].Name, err)
+			c := columns[i]
+			switch err := c.chunk(b, meta, t.Rows); {
+			case errors.As(err, &c.unread):
+			case err != nil:
+				return nil, fmt.Errorf("column %s: %w", c.Name, err)
 			}
 		}
 	}
 	for _, c := range columns {
-		if c == nil {
+		if c.unread == "" && c.unsigned && slices.ContainsFunc(c.Ints, func(v int64) bool { return v < 0 }) {
+			c.unread = "it has numbers of 2^63 and more; write them as text or as floating point numbers"
+		}
+		if c.unread != "" {
+			if t.Unread == nil {
+				t.Unread = map[string]string{}
+			}
+			t.Unread[c.Name] = string(c.unread)
 			continue
 		}
 		if c.Len() != t.Rows {
@@ -81,51 +93,66 @@ type column struct {
 	Column
 	physical int64
 	optional bool
+	unsigned bool // of its numbers all bits count
+	unread   unknownError
 	dict     Column
 }
 
-// flat are the leaves of the schema in their order, those that are no plain column as nil.
+// flat are the leaves of the schema in their order. Those below a group have its name.
 func flat(schema []any) (out []*column) {
 	if len(schema) == 0 {
 		return nil
 	}
 	nested := 0 // leaves to come that lie below a group
+	group := ""
 	for _, e := range schema[1:] {
 		f, _ := e.(fields)
 		if n := f.num(5); n > 0 {
 			if nested > 0 {
 				nested--
+			} else {
+				group = f.text(4)
 			}
 			nested += int(min(n, maxItems))
 			continue
 		}
-		c := &column{physical: f.num(1), optional: f.num(3) == 1}
-		c.Name = f.text(4)
-		known := true
-		switch c.physical {
-		case typeInt32, typeInt64:
-			c.Kind = Int
-		case typeFloat, typeDouble:
-			c.Kind = Float
-		case typeBytes:
-			c.Kind = Text
-		case typeBool:
-			c.Kind = Bool
-		default:
-			known = false
-		}
+		c := leaf(f)
 		if nested > 0 {
 			nested--
-			known = false
+			c.Name, c.unread = group, errNested
 		}
-		if !known || f.num(3) == 2 {
-			out = append(out, nil)
-			continue
-		}
-		c.dict.Kind = c.Kind
 		out = append(out, c)
 	}
 	return out
+}
+
+const errNested = unknownError("it is nested; write what it holds as columns of their own")
+
+// leaf is a column by its element of the schema.
+func leaf(f fields) *column {
+	c := &column{physical: f.num(1), optional: f.num(3) == 1}
+	c.Name = f.text(4)
+	converted, logical := f.num(6), f.sub(10)
+	if signed, ok := logical.sub(10)[2].(bool); ok && !signed || unsigned8 <= converted && converted <= unsigned64 {
+		c.unsigned = true
+	}
+	switch _, decimal := logical[5]; {
+	case f.num(3) == 2:
+		c.unread = errNested
+	case decimal || converted == convertedDecimal:
+		c.unread = "it holds decimals; write them as floating point numbers"
+	case c.physical == typeInt32 || c.physical == typeInt64:
+		c.Kind = Int
+	case c.physical == typeFloat || c.physical == typeDouble:
+		c.Kind = Float
+	case c.physical == typeBytes:
+		c.Kind = Text
+	case c.physical == typeBool:
+		c.Kind = Bool
+	default:
+		c.unread = unknownError(fmt.Sprintf("its type is not known here (%d); write it as numbers, text, or true and false", c.physical))
+	}
+	return c
 }
 
 // chunk reads the pages of a column of a group of rows, of a table of so many in all.
@@ -174,7 +201,7 @@ func (c *column) page(head fields, b []byte, whole int, codec int64, toCome int)
 		if n < 0 || n > int64(len(b))*8 {
 			return 0, errDamaged
 		}
-		return 0, c.dict.values(b, int(n), c.physical)
+		return 0, c.values(&c.dict, b, int(n))
 	case pageData:
 		d := head.sub(5)
 		n, encoding = d.num(1), d.num(2)
@@ -227,7 +254,7 @@ func (c *column) rows(levels, b []byte, n int, encoding int64) error {
 	found := Column{Kind: c.Kind}
 	switch encoding {
 	case plain:
-		if err := found.values(b, present, c.physical); err != nil {
+		if err := c.values(&found, b, present); err != nil {
 			return err
 		}
 	case plainDictionary, rleDictionary:
@@ -248,7 +275,7 @@ func (c *column) rows(levels, b []byte, n int, encoding int64) error {
 		}
 	case rle: // of truth values
 		if c.Kind != Bool || len(b) < 4 {
-			return fmt.Errorf("its encoding %d is not known here", encoding)
+			return unknownError(fmt.Sprintf("its encoding %d is not known here", encoding))
 		}
 		bits, err := hybrid(b[4:], present, 1)
 		if err != nil {
@@ -258,7 +285,7 @@ func (c *column) rows(levels, b []byte, n int, encoding int64) error {
 			found.Ints = append(found.Ints, int64(v))
 		}
 	default:
-		return fmt.Errorf("its encoding %d is not known here; write the file with pyarrow's defaults", encoding)
+		return unknownError(fmt.Sprintf("its encoding %d is not known here; write the file with pyarrow's defaults", encoding))
 	}
 	if has == nil {
 		c.all(&found)
@@ -304,36 +331,40 @@ func (c *Column) zero() {
 	}
 }
 
-// values appends n values as they are written plainly.
-func (c *Column) values(b []byte, n int, physical int64) error {
-	size := map[int64]int{typeInt32: 4, typeFloat: 4, typeInt64: 8, typeDouble: 8, typeBytes: 4}[physical]
-	if physical == typeBool {
+// values appends n values to a column of this one's type, as they are written plainly.
+func (c *column) values(to *Column, b []byte, n int) error {
+	size := map[int64]int{typeInt32: 4, typeFloat: 4, typeInt64: 8, typeDouble: 8, typeBytes: 4}[c.physical]
+	if c.physical == typeBool {
 		if len(b)*8 < n {
 			return errDamaged
 		}
 		for i := range n {
-			c.Ints = append(c.Ints, int64(b[i/8]>>(i%8)&1))
+			to.Ints = append(to.Ints, int64(b[i/8]>>(i%8)&1))
 		}
 		return nil
 	}
 	if len(b)/size < n {
 		return errDamaged
 	}
-	if physical == typeBytes {
-		return c.texts(b, n)
+	if c.physical == typeBytes {
+		return to.texts(b, n)
 	}
 	le := binary.LittleEndian
 	for i := range n {
 		at := b[i*size:]
-		switch physical {
+		switch c.physical {
 		case typeInt32:
-			c.Ints = append(c.Ints, int64(int32(le.Uint32(at))))
+			v := int64(int32(le.Uint32(at)))
+			if c.unsigned {
+				v &= 1<<32 - 1
+			}
+			to.Ints = append(to.Ints, v)
 		case typeInt64:
-			c.Ints = append(c.Ints, int64(le.Uint64(at)))
+			to.Ints = append(to.Ints, int64(le.Uint64(at)))
 		case typeFloat:
-			c.Floats = append(c.Floats, float64(math.Float32frombits(le.Uint32(at))))
+			to.Floats = append(to.Floats, float64(math.Float32frombits(le.Uint32(at))))
 		case typeDouble:
-			c.Floats = append(c.Floats, math.Float64frombits(le.Uint64(at)))
+			to.Floats = append(to.Floats, math.Float64frombits(le.Uint64(at)))
 		}
 	}
 	return nil
@@ -401,88 +432,6 @@ func hybrid(b []byte, n, bits int) ([]uint32, error) {
 			out = append(out, v)
 		}
 		b = b[size:]
-	}
-	return out, nil
-}
-
-// unpack undoes the compression of a page.
-func unpack(b []byte, whole int, codec int64) ([]byte, error) {
-	switch codec {
-	case codecNone:
-		return b, nil
-	case codecSnappy:
-		return snappy(b, whole)
-	case codecGzip:
-		z, err := gzip.NewReader(bytes.NewReader(b))
-		if err != nil {
-			return nil, errDamaged
-		}
-		var out strings.Builder
-		if n, err := io.Copy(&out, io.LimitReader(z, int64(whole)+1)); err != nil || n != int64(whole) {
-			return nil, errDamaged
-		}
-		return []byte(out.String()), nil
-	}
-	return nil, fmt.Errorf("it is compressed by a method that is not known here (%d); write it with Snappy, gzip or uncompressed", codec)
-}
-
-// snappy undoes Snappy's compression (https://github.com/google/snappy, format_description).
-func snappy(b []byte, whole int) ([]byte, error) {
-	n, k := binary.Uvarint(b)
-	if k <= 0 || n != uint64(whole) || n > uint64(len(b))*64 {
-		return nil, errDamaged
-	}
-	out := make([]byte, 0, n)
-	for b = b[k:]; len(b) > 0; {
-		tag := b[0]
-		length, offset, used := 0, 0, 1
-		switch tag & 3 {
-		case 0:
-			length = int(tag >> 2)
-			if length >= 60 {
-				extra := length - 59
-				if len(b) < 1+extra {
-					return nil, errDamaged
-				}
-				length = 0
-				for i := range extra {
-					length |= int(b[1+i]) << (8 * i)
-				}
-				used += extra
-			}
-			length++
-			if length > len(b)-used || length > whole-len(out) {
-				return nil, errDamaged
-			}
-			out = append(out, b[used:used+length]...)
-			b = b[used+length:]
-			continue
-		case 1:
-			if len(b) < 2 {
-				return nil, errDamaged
-			}
-			length, offset, used = 4+int(tag>>2&7), int(tag>>5)<<8|int(b[1]), 2
-		case 2:
-			if len(b) < 3 {
-				return nil, errDamaged
-			}
-			length, offset, used = 1+int(tag>>2), int(b[1])|int(b[2])<<8, 3
-		case 3:
-			if len(b) < 5 {
-				return nil, errDamaged
-			}
-			length, offset, used = 1+int(tag>>2), int(binary.LittleEndian.Uint32(b[1:])), 5
-		}
-		if offset <= 0 || offset > len(out) || length > whole-len(out) {
-			return nil, errDamaged
-		}
-		for range length { // it may overlap what it makes
-			out = append(out, out[len(out)-offset])
-		}
-		b = b[used:]
-	}
-	if len(out) != whole {
-		return nil, errDamaged
 	}
 	return out, nil
 }

@@ -242,6 +242,10 @@ func (p *parser) column(at int, name string) (*parquet.Column, error) {
 	if c := p.table.Column(name); c != nil {
 		return c, nil
 	}
+	if why, ok := p.table.Unread[name]; ok {
+		reason, mend, _ := strings.Cut(why, "; ")
+		return nil, p.fail(at, "column "+name+" cannot be read: "+reason, mend)
+	}
 	var names []string
 	for i := range p.table.Columns {
 		names = append(names, p.table.Columns[i].Name)

@@ -141,7 +141,11 @@ func readMetadata(ctx context.Context, f *source.Files, root string) (*metadata,
 	}
 	for name, kind := range map[string]parquet.Kind{"shard": parquet.Text, "offset": parquet.Int} {
 		if c := t.Column(name); c == nil || c.Kind != kind || c.Null != nil && slices.Contains(c.Null, true) {
-			return nil, fault.New("read", path, fmt.Sprintf("it has no column %s of %s in every row", name, kind), mendMetadata)
+			reason := fmt.Sprintf("it has no column %s of %s in every row", name, kind)
+			if why, ok := t.Unread[name]; ok {
+				reason = fmt.Sprintf("its column %s cannot be read: %s", name, why)
+			}
+			return nil, fault.New("read", path, reason, mendMetadata)
 		}
 	}
 	m := &metadata{t, map[string][]int{}}
