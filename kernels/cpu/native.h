@@ -60,7 +60,7 @@ struct filtering {
 		void (*sums)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,         \
 		             double *sum, double *dot);                                                                \
 		void (*back)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,         \
-		             const float *scale, const float *offset, const float *slope, REAL *dx, REAL *dres);       \
+		             const float *scale, const float *offset, const float *slope, REAL *dx, REAL *dres, dim flags); \
 	}
 NORMS(norms, float);
 NORMS(half_norms, half);

@@ -25,8 +25,8 @@ static void norm_sums(int v, int halves, dim rows, dim c, const void *dy, const 
 	NORM(v, halves, sums, rows, c, dy, x, y, mean, sum, dot);
 }
 static void norm_back(int v, int halves, dim rows, dim c, const void *dy, const void *x, const void *y, const float *mean,
-                      const float *scale, const float *offset, const float *slope, void *dx, void *dres) {
-	NORM(v, halves, back, rows, c, dy, x, y, mean, scale, offset, slope, dx, dres);
+                      const float *scale, const float *offset, const float *slope, void *dx, void *dres, dim flags) {
+	NORM(v, halves, back, rows, c, dy, x, y, mean, scale, offset, slope, dx, dres, flags);
 }
 static void widen(int v, dim n, const half *from, float *to) { SET(v)->widen(n, from, to); }
 static void narrow(int v, dim n, const float *from, half *to) { SET(v)->narrow(n, from, to); }
@@ -129,8 +129,8 @@ func normSums[T real](v variant, rows, c int, dy, x, y []T, mean []float32, sum,
 	C.norm_sums(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(dy), at(x), at(y), ptr(mean), doubles(sum), doubles(dot))
 }
 
-func normBack[T real](v variant, rows, c int, dy, x, y []T, mean, scale, offset, slope []float32, dx, dres []T) {
-	C.norm_back(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(dy), at(x), at(y), ptr(mean), ptr(scale), ptr(offset), ptr(slope), at(dx), at(dres))
+func normBack[T real](v variant, rows, c int, dy, x, y []T, mean, scale, offset, slope []float32, dx, dres []T, flags int) {
+	C.norm_back(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(dy), at(x), at(y), ptr(mean), ptr(scale), ptr(offset), ptr(slope), at(dx), at(dres), C.dim(flags))
 }
 
 // widen and narrow convert between bf16 and float32.

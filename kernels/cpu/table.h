@@ -8,7 +8,7 @@
 #define REAL float
 #define NAME(f) f
 #define GET load_n
-#define PUT store_n
+#define PUT put_n
 #include "norm.h"
 #undef REAL
 #undef NAME
@@ -17,7 +17,7 @@
 #define REAL half
 #define NAME(f) half_##f
 #define GET load_half_n
-#define PUT store_half_n
+#define PUT put_half_n
 #include "norm.h"
 
 const struct kernels TABLE_NAME = {
