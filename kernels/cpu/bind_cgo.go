@@ -15,47 +15,10 @@ func (pl *Plan) bindNative(c Call) func() {
 		}
 		return kernels.Floats(c.Bufs[i])
 	}
-	switch op := c.Op.(type) {
-	case kernels.BatchNormForward:
-		return batchNorm(pl, op, f(0), f(1), f(8), f)
-	case kernels.BatchNormBackward:
-		return batchNormBackward(pl, op, f(0), f(1), f(2), f(6), f(9), f)
-	case kernels.ReLUBackward:
-		dy, y, dx := f(0), f(1), f(2)
-		return pl.spans(op.N, func(lo, hi int) { pl.pool.variant.reluBack(dy[lo:hi], y[lo:hi], dx[lo:hi]) })
-	case kernels.Add:
-		a, b, y := f(0), f(1), f(2)
-		return pl.spans(op.N, func(lo, hi int) { pl.pool.variant.add(a[lo:hi], b[lo:hi], y[lo:hi], flags(false, op.ReLU)) })
-	case kernels.Optimizer:
+	if op, ok := c.Op.(kernels.Optimizer); ok {
 		return pl.optimizer(op, f)
-	case kernels.MaxPool:
-		x, y, index := f(0), f(1), c.Bufs[2]
-		pixels := op.N * op.OutT() * op.OutH() * op.OutW()
-		return pl.parallel(ceil(pixels*op.C, spanFloats/4), pixels, func(lo, hi int) {
-			pl.pool.variant.maxPool(&op, lo, hi, x, y, index)
-		})
-	case kernels.MaxPoolBackward:
-		dy, index, dx := f(0), c.Bufs[1], f(2)
-		return pl.parallel(ceil(op.InLen(), spanFloats), op.N, func(lo, hi int) {
-			pl.pool.variant.maxPoolBack(&op.MaxPool, lo, hi, dy, index, dx)
-		})
-	case kernels.StackFrames:
-		x, y := f(0), f(1)
-		return pl.parallel(ceil(op.OutLen(), spanFloats), op.N*op.OutT(), func(lo, hi int) { pl.pool.variant.stackFrames(false, &op, lo, hi, x, y) })
-	case kernels.StackFramesBackward:
-		dy, dx := f(0), f(1)
-		return pl.parallel(ceil(op.OutLen(), spanFloats), op.N*op.T, func(lo, hi int) { pl.pool.variant.stackFrames(true, &op.StackFrames, lo, hi, dy, dx) })
-	case kernels.AvgPool:
-		return pl.avgPool(op, f(0), f(1))
-	case kernels.AvgPoolBackward:
-		dy, dx, hw := f(0), f(1), op.H*op.W
-		return pl.parallel(ceil(op.N*hw*op.C, spanFloats), op.N, func(lo, hi int) {
-			for n := lo; n < hi; n++ {
-				pl.pool.variant.spreadMean(hw, op.C, 1/float32(hw), dy[n*op.C:], dx[n*hw*op.C:])
-			}
-		})
 	}
-	return nil
+	return bindTensors(pl, c, f, f)
 }
 
 // bindHalves is bindNative of tensors of bfloat16s.
@@ -69,14 +32,61 @@ func (pl *Plan) bindHalves(c Call) func() {
 		}
 		return halves(c.Bufs[i])
 	}
-	f := func(i int) []float32 { return kernels.Floats(c.Bufs[i]) }
 	switch op := c.Op.(type) {
-	case kernels.BatchNormForward:
-		return batchNorm(pl, op, h(0), h(1), h(8), f)
-	case kernels.BatchNormBackward:
-		return batchNormBackward(pl, op, h(0), h(1), h(2), h(6), h(9), f)
+	case kernels.MaxPoolBackward:
+		if op.Size > op.Stride || op.SizeT > op.StrideT {
+			return nil // what meets in an element would be rounded more than once
+		}
+	case kernels.PadChannels:
+		x, y := kernels.Floats(c.Bufs[0]), halves(c.Bufs[1])
+		return pl.parallel(ceil(op.Rows*op.CPad, spanFloats), op.Rows, func(lo, hi int) {
+			pl.pool.variant.padChannels(hi-lo, op.C, op.CPad, x[lo*op.C:], y[lo*op.CPad:])
+		})
+	}
+	if run := bindTensors(pl, c, h, func(i int) []float32 { return kernels.Floats(c.Bufs[i]) }); run != nil {
+		return run
 	}
 	return pl.bindDots(c)
+}
+
+// bindTensors is what both do alike: t are the operation's tensors, f its other arguments.
+func bindTensors[T real](pl *Plan, c Call, t func(int) []T, f func(int) []float32) func() {
+	v := pl.pool.variant
+	switch op := c.Op.(type) {
+	case kernels.BatchNormForward:
+		return batchNorm(pl, op, t(0), t(1), t(8), f)
+	case kernels.BatchNormBackward:
+		return batchNormBackward(pl, op, t(0), t(1), t(2), t(6), t(9), f)
+	case kernels.ReLUBackward:
+		dy, y, dx := t(0), t(1), t(2)
+		return pl.spans(op.N, func(lo, hi int) { reluBack(v, dy[lo:hi], y[lo:hi], dx[lo:hi]) })
+	case kernels.Add:
+		a, b, y, fl := t(0), t(1), t(2), flags(false, op.ReLU)
+		return pl.spans(op.N, func(lo, hi int) { add(v, a[lo:hi], b[lo:hi], y[lo:hi], fl) })
+	case kernels.MaxPool:
+		x, y, index := t(0), t(1), c.Bufs[2]
+		pixels := op.N * op.OutT() * op.OutH() * op.OutW()
+		return pl.parallel(ceil(pixels*op.C, spanFloats/4), pixels, func(lo, hi int) { maxPool(v, &op, lo, hi, x, y, index) })
+	case kernels.MaxPoolBackward:
+		dy, index, dx := t(0), c.Bufs[1], t(2)
+		return pl.parallel(ceil(op.InLen(), spanFloats), op.N, func(lo, hi int) { maxPoolBack(v, &op.MaxPool, lo, hi, dy, index, dx) })
+	case kernels.StackFrames:
+		x, y := t(0), t(1)
+		return pl.parallel(ceil(op.OutLen(), spanFloats), op.N*op.OutT(), func(lo, hi int) { stackFrames(v, &op, lo, hi, x, y) })
+	case kernels.StackFramesBackward:
+		dy, dx := t(0), t(1)
+		return pl.parallel(ceil(op.OutLen(), spanFloats), op.N*op.T, func(lo, hi int) { stackFramesBack(v, &op.StackFrames, lo, hi, dy, dx) })
+	case kernels.AvgPool:
+		return avgPool(pl, op, t(0), t(1))
+	case kernels.AvgPoolBackward:
+		dy, dx, hw := t(0), t(1), op.H*op.W
+		return pl.parallel(ceil(op.N*hw*op.C, spanFloats), op.N, func(lo, hi int) {
+			for n := lo; n < hi; n++ {
+				spreadMean(v, hw, op.C, 1/float32(hw), dy[n*op.C:], dx[n*hw*op.C:])
+			}
+		})
+	}
+	return nil
 }
 
 // optimizer updates elements with weight decay and those without.
@@ -116,17 +126,27 @@ func (pl *Plan) optimizer(op kernels.Optimizer, f func(i int) []float32) func() 
 }
 
 // avgPool averages with float64 sums, as the reference does.
-func (pl *Plan) avgPool(op kernels.AvgPool, x, y []float32) func() {
+func avgPool[T real](pl *Plan, op kernels.AvgPool, x, y []T) func() {
 	hw := op.H * op.W
 	sums := make([]float64, op.N*op.C)
 	return pl.parallel(ceil(op.N*hw*op.C, spanFloats), op.N, func(lo, hi int) {
 		for n := lo; n < hi; n++ {
 			s := sums[n*op.C : (n+1)*op.C]
 			clear(s)
-			pl.pool.variant.addColumns(x[n*hw*op.C:(n+1)*hw*op.C], op.C, s)
+			addColumns(pl.pool.variant, x[n*hw*op.C:(n+1)*hw*op.C], op.C, s)
 			for c, sum := range s {
-				y[n*op.C+c] = float32(sum / float64(hw))
+				set(&y[n*op.C+c], float32(sum/float64(hw)))
 			}
 		}
 	})
+}
+
+// set rounds v to an element of a tensor.
+func set[T real](to *T, v float32) {
+	switch to := any(to).(type) {
+	case *float32:
+		*to = v
+	case *uint16:
+		*to = kernels.BF16Bits(v)
+	}
 }

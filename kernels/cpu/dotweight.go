@@ -117,19 +117,11 @@ func (pl *Plan) dotWeightByRow(c kernels.Conv, x, dy []uint16, dw []float32) fun
 
 // halfColumnSums is columnSums of bfloat16s.
 func (pl *Plan) halfColumnSums(x []uint16, rows, c int, out []float32) func() {
-	const block = 256
-	parts := min(ceil(rows, block), 4*pl.pool.threads)
+	parts := min(ceil(rows, 1024), 4*pl.pool.threads)
 	sums := newBiasSums(pl, parts, c, out)
-	l := layout{pl: pl}
-	wide := l.take(block * c * pl.pool.threads)
-	add := func(worker, i int) {
+	add := func(_, i int) {
 		lo, hi := split(rows, parts, i)
-		w := pl.part(wide, worker, block*c)
-		for ; lo < hi; lo += block {
-			n := min(block, hi-lo) * c
-			pl.pool.variant.widen(x[lo*c:lo*c+n], w[:n])
-			sums.add(i, w[:n])
-		}
+		addColumns(pl.pool.variant, x[lo*c:hi*c], c, sums.slot(i))
 	}
 	return func() {
 		sums.reset()

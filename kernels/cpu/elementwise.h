@@ -1,4 +1,4 @@
-// Operations element by element, and pools.
+// Conversions, copies of frames, and the optimizers' rules.
 
 static void widen(dim n, const half *from, float *to) {
 	for (dim i = 0; i < n; i += LANES) store_n(to + i, load_half_n(from + i, n - i), n - i);
@@ -8,19 +8,52 @@ static void narrow(dim n, const float *from, half *to) {
 	for (dim i = 0; i < n; i += LANES) store_half_n(to + i, load_n(from + i, n - i), n - i);
 }
 
-// add computes y = a + b (then ReLU).
-static void add(dim n, const float *a, const float *b, float *y, dim flags) {
-	for (dim i = 0; i < n; i += LANES) {
-		dim k = min_dim(n - i, LANES);
-		vec v = load_n(a + i, k) + load_n(b + i, k);
-		store_n(y + i, flags & RELU ? relu(v) : v, k);
+// copy_run copies n bytes, from one pixel's channels to another's.
+static inline __attribute__((always_inline)) void copy_run(char *to, const char *from, dim n) {
+	typedef struct { char b[64]; } line;
+#define WITH(T)                                                          \
+	if (n >= (dim)sizeof(T)) { /* the last overlaps the one before it */ \
+		for (dim i = 0; i < n; i += sizeof(T)) {                         \
+			dim at = min_dim(i, n - sizeof(T));                          \
+			T t;                                                         \
+			memcpy(&t, from + at, sizeof(T)), memcpy(to + at, &t, sizeof(T)); \
+		}                                                                \
+		return;                                                          \
 	}
+	WITH(line)
+	WITH(__int128)
+	WITH(int64_t)
+	WITH(int32_t)
+	WITH(int16_t)
+#undef WITH
 }
 
-static void relu_back(dim n, const float *dy, const float *y, float *dx) {
-	for (dim i = 0; i < n; i += LANES) {
-		dim k = min_dim(n - i, LANES);
-		store_n(dx + i, pick(load_n(y + i, k) > 0, load_n(dy + i, k), (vec){}), k);
+// pad_channels writes rows of c floats as `wide` bfloat16s each, zeros behind.
+static void pad_channels(dim rows, dim c, dim wide, const float *x, half *y) {
+	for (dim r = 0; r < rows; r++, x += c, y += wide)
+		for (dim j = 0; j < wide; j += LANES) {
+			dim n = c - j, whole = r * c + j + LANES <= rows * c; // what lies behind may be read
+			vec v = n <= 0 ? (vec){} : whole ? load(x + j) : load_n(x + j, n);
+			veci lane;
+			for (int l = 0; l < LANES; l++) lane[l] = l;
+			vech h = narrow_vec(pick(lane < (int32_t)n, v, (vec){}));
+			copy_run((char *)(y + j), (const char *)&h, min_dim(wide - j, LANES) * sizeof(half));
+		}
+}
+
+// stack_frames writes frames first..end of y: at each position the channels of taps
+// frames of x, here of `size` bytes an element.
+static void stack_frames(const struct frames *f, dim size, dim first, dim end, const void *x, void *y) {
+	dim run = f->c * size;
+	for (dim i = first; i < end; i++) {
+		const char *clip = (const char *)x + i / f->ot * f->t * f->pixels * run;
+		char *to = (char *)y + i * f->pixels * f->taps * run;
+		for (dim p = 0; p < f->pixels; p++)
+			for (dim k = 0; k < f->taps; k++, to += run) {
+				dim from = i % f->ot + k - f->pad;
+				if (from >= 0 && from < f->t) copy_run(to, clip + (from * f->pixels + p) * run, run);
+				else memset(to, 0, run);
+			}
 	}
 }
 
@@ -62,158 +95,4 @@ static void update(int rule, dim n, float *w, const float *grad, float *a, float
 	}
 	}
 #undef UPDATE
-}
-
-typedef uint8_t bytes __attribute__((vector_size(LANES)));
-
-// pool_wins says where v replaces the maximum so far: the first of equal maxima
-// stays, and a NaN wins over numbers.
-static inline __attribute__((always_inline)) veci pool_wins(vec v, vec top) { return (v > top) | (v != v); }
-
-// pool_frame is the first frame under output pixel o, of all clips' frames.
-static inline dim pool_frame(const struct pool *p, dim o) {
-	dim f = o / (p->oh * p->ow);
-	return f / p->ot * p->t + f % p->ot * p->step;
-}
-
-// Windows of 2x2 side by side, without padding: what most networks use.
-static inline int pool_tiles(const struct pool *p) { return p->size == 2 && p->stride == 2 && p->pad == 0 && p->deep == 1 && p->step == 1; }
-
-static void max_pool_tiles(const struct pool *p, dim first, dim end, const float *x, float *y, uint8_t *index) {
-	for (dim o = first; o < end; o++) {
-		const float *at = x + ((o / (p->oh * p->ow) * p->h + o / p->ow % p->oh * 2) * p->w + o % p->ow * 2) * p->c;
-		const float *px[4] = {at, at + p->c, at + p->w * p->c, at + (p->w + 1) * p->c};
-		for (dim j = 0; j < p->c; j += LANES) {
-			vec top = load(px[0] + j);
-			veci where = {};
-			_Pragma("GCC unroll 3") for (int t = 1; t < 4; t++) {
-				vec v = load(px[t] + j);
-				veci wins = pool_wins(v, top);
-				top = pick(wins, v, top), where = (wins & t) | (~wins & where);
-			}
-			store(y + o * p->c + j, top);
-			bytes b = __builtin_convertvector(where, bytes);
-			memcpy(index + o * p->c + j, &b, LANES);
-		}
-	}
-}
-
-// max_pool takes the maxima of output pixels first..end.
-static void max_pool(const struct pool *p, dim first, dim end, const float *x, float *y, uint8_t *index) {
-	if (pool_tiles(p) && p->c % LANES == 0) {
-		max_pool_tiles(p, first, end, x, y, index);
-		return;
-	}
-	y += first * p->c, index += first * p->c;
-	for (dim o = first; o < end; o++, y += p->c, index += p->c) {
-		dim h0 = o / p->ow % p->oh * p->stride - p->pad, w0 = o % p->ow * p->stride - p->pad;
-		const float *clip = x + pool_frame(p, o) * p->h * p->w * p->c;
-		for (dim j = 0; j < p->c; j += LANES) {
-			dim n = min_dim(p->c - j, LANES);
-			vec top = {};
-			veci where = {};
-			int empty = 1;
-			for (dim q = 0; q < p->deep; q++)
-				for (dim r = 0; r < p->size; r++)
-					for (dim s = 0; s < p->size; s++) {
-						dim h = h0 + r, w = w0 + s;
-						if (h < 0 || h >= p->h || w < 0 || w >= p->w) continue;
-						vec v = load_n(clip + ((q * p->h + h) * p->w + w) * p->c + j, n);
-						veci t = (veci){} + (int32_t)((q * p->size + r) * p->size + s), wins = pool_wins(v, top);
-						if (empty) top = v, where = t, empty = 0;
-						else top = pick(wins, v, top), where = (t & wins) | (where & ~wins);
-					}
-			store_n(y + j, top, n);
-			bytes b = __builtin_convertvector(where, bytes);
-			memcpy(index + j, &b, n);
-		}
-	}
-}
-
-static void max_pool_tiles_back(const struct pool *p, dim first, dim end, const float *dy, const uint8_t *index, float *dx) {
-	for (dim o = first * p->ot * p->oh * p->ow; o < end * p->ot * p->oh * p->ow; o++) {
-		float *at = dx + ((o / (p->oh * p->ow) * p->h + o / p->ow % p->oh * 2) * p->w + o % p->ow * 2) * p->c;
-		float *px[4] = {at, at + p->c, at + p->w * p->c, at + (p->w + 1) * p->c};
-		for (dim j = 0; j < p->c; j += LANES) {
-			vec g = load(dy + o * p->c + j);
-			bytes b;
-			memcpy(&b, index + o * p->c + j, LANES);
-			veci where = __builtin_convertvector(b, veci);
-			_Pragma("GCC unroll 4") for (int t = 0; t < 4; t++) store(px[t] + j, pick(where == t, g, (vec){}));
-		}
-	}
-}
-
-// max_pool_back writes dx of images, or clips, first..end.
-static void max_pool_back(const struct pool *p, dim first, dim end, const float *dy, const uint8_t *index, float *dx) {
-	dim in = p->t * p->h * p->w * p->c, pixels = p->ot * p->oh * p->ow;
-	if (pool_tiles(p) && p->c % LANES == 0 && p->h == 2 * p->oh && p->w == 2 * p->ow) {
-		max_pool_tiles_back(p, first, end, dy, index, dx); // every element is written once
-		return;
-	}
-	memset(dx + first * in, 0, (end - first) * in * sizeof(float));
-	for (dim o = first * pixels; o < end * pixels; o++) {
-		dim h0 = o / p->ow % p->oh * p->stride - p->pad, w0 = o % p->ow * p->stride - p->pad;
-		float *clip = dx + pool_frame(p, o) * p->h * p->w * p->c;
-		for (dim j = 0; j < p->c; j += LANES) {
-			dim n = min_dim(p->c - j, LANES);
-			vec g = load_n(dy + o * p->c + j, n);
-			bytes b = {};
-			memcpy(&b, index + o * p->c + j, n);
-			veci where = __builtin_convertvector(b, veci);
-			for (dim q = 0; q < p->deep; q++)
-				for (dim r = 0; r < p->size; r++)
-					for (dim s = 0; s < p->size; s++) {
-						dim h = h0 + r, w = w0 + s;
-						if (h < 0 || h >= p->h || w < 0 || w >= p->w) continue;
-						float *to = clip + ((q * p->h + h) * p->w + w) * p->c + j;
-						vec v = pick(where == (int32_t)((q * p->size + r) * p->size + s), g, (vec){});
-						store_n(to, v + load_n(to, n), n);
-					}
-		}
-	}
-}
-
-// spread_mean writes dy[c] * factor to each of rows rows.
-static void spread_mean(dim rows, dim c, float factor, const float *dy, float *dx) {
-	for (dim r = 0; r < rows; r++, dx += c)
-		for (dim j = 0; j < c; j += LANES) {
-			dim n = min_dim(c - j, LANES);
-			store_n(dx + j, load_n(dy + j, n) * factor, n);
-		}
-}
-
-// stack_frames writes frames first..end of y: at each position the channels of taps
-// frames of x.
-static void stack_frames(const struct frames *f, dim first, dim end, const float *x, float *y) {
-	for (dim i = first; i < end; i++)
-		for (dim k = 0; k < f->taps; k++) {
-			dim from = i % f->ot + k - f->pad, inside = from >= 0 && from < f->t;
-			const float *a = x + (i / f->ot * f->t + from) * f->pixels * f->c;
-			float *to = y + (i * f->pixels * f->taps + k) * f->c;
-			for (dim p = 0; p < f->pixels; p++, a += f->c, to += f->taps * f->c)
-				for (dim j = 0; j < f->c; j += LANES) {
-					dim n = min_dim(f->c - j, LANES);
-					store_n(to + j, inside ? load_n(a + j, n) : (vec){}, n);
-				}
-		}
-}
-
-// stack_frames_back writes frames first..end of dx.
-static void stack_frames_back(const struct frames *f, dim first, dim end, const float *dy, float *dx) {
-	dim row = f->taps * f->c;
-	for (dim i = first; i < end; i++) {
-		dim t = i % f->t, k0 = 0, k1 = f->taps; // taps k of frame t + pad - k, those there are
-		while (k0 < k1 && t + f->pad - k0 >= f->ot) k0++;
-		while (k1 > k0 && t + f->pad - (k1 - 1) < 0) k1--;
-		const float *a = dy + (i / f->t * f->ot + t + f->pad) * f->pixels * row;
-		float *to = dx + i * f->pixels * f->c;
-		for (dim p = 0; p < f->pixels; p++, a += row, to += f->c)
-			for (dim j = 0; j < f->c; j += LANES) {
-				dim n = min_dim(f->c - j, LANES);
-				vec v = {};
-				for (dim k = k0; k < k1; k++) v += load_n(a - k * f->pixels * row + k * f->c + j, n);
-				store_n(to + j, v, n);
-			}
-	}
 }

@@ -31,7 +31,7 @@ func halfPools(t *testing.T) map[string]*Pool {
 // 2^-7 of the largest result at the most, since a bfloat16 has 8 significant bits.
 const halfTolerance = 0x1p-7
 
-// fillHalf stores normal deviates.
+// fillHalf stores normal deviates, and positions in windows.
 func fillHalf(r *rand.Rand, op kernels.Op) [][]byte {
 	var bufs [][]byte
 	for _, a := range op.Args() {
@@ -42,6 +42,9 @@ func fillHalf(r *rand.Rand, op kernels.Op) [][]byte {
 		}
 		if a.Type == kernels.BF16 || a.Type == kernels.F32 {
 			kernels.Store(b, a.Type, v)
+		}
+		for i := 0; a.Type == kernels.U8 && i < a.Len; i++ {
+			b[i] = byte(r.IntN(4)) // a position in any window
 		}
 		bufs = append(bufs, b)
 	}
@@ -130,10 +133,33 @@ func TestHalfWidened(t *testing.T) {
 	for _, op := range []kernels.Op{
 		kernels.Linear{N: 7, In: 13, Out: 10, Type: kernels.BF16},
 		kernels.LinearBackward{Linear: kernels.Linear{N: 7, In: 64, Out: 10, Type: kernels.BF16}},
-		kernels.Add{N: 999, Type: kernels.BF16, ReLU: true},
 		kernels.Cast{N: 999, Type: kernels.BF16},
-		kernels.MaxPool{N: 2, H: 9, W: 8, C: 5, Size: 2, Stride: 2, Type: kernels.BF16},
 	} {
+		compareHalf(t, pools, op)
+	}
+}
+
+// Pools, sums and copies compute in float32 and round once.
+func TestHalfTensors(t *testing.T) {
+	pools := halfPools(t)
+	ops := []kernels.Op{
+		kernels.PadChannels{Rows: 35, C: 3, CPad: 8, Type: kernels.BF16}, kernels.PadChannels{Rows: 5, C: 17, CPad: 40, Type: kernels.BF16},
+	}
+	for _, n := range []int{1, 999, spanFloats + 5} {
+		ops = append(ops, kernels.Add{N: n, Type: kernels.BF16}, kernels.Add{N: n, Type: kernels.BF16, ReLU: true}, kernels.ReLUBackward{N: n, Type: kernels.BF16})
+	}
+	for _, m := range []kernels.MaxPool{
+		{N: 2, H: 9, W: 8, C: 5, Size: 2, Stride: 2},
+		{N: 3, H: 8, W: 6, C: 32, Size: 2, Stride: 2},
+		{N: 2, H: 8, W: 6, C: 48, Size: 2, Stride: 2, T: 4, SizeT: 2, StrideT: 2},
+		{N: 2, H: 9, W: 8, C: 16, Size: 3, Stride: 2, Pad: 1}, // windows overlap
+	} {
+		m.Type = kernels.BF16
+		f := kernels.StackFrames{N: m.N, T: m.H, Pixels: m.W, C: m.C, Taps: m.Size, Pad: m.Size / 2, Type: m.Type}
+		a := kernels.AvgPool{N: m.N, H: m.H, W: m.W, C: m.C, Type: m.Type}
+		ops = append(ops, m, kernels.MaxPoolBackward{MaxPool: m}, f, kernels.StackFramesBackward{StackFrames: f}, a, kernels.AvgPoolBackward{AvgPool: a})
+	}
+	for _, op := range ops {
 		compareHalf(t, pools, op)
 	}
 }

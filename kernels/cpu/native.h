@@ -51,19 +51,29 @@ struct filtering {
 	void (*gather)(dim c, dim step, dim first, dim end, const float *u, float *dw);
 };
 
-// Batch normalisation of tensors of a type; see norm.h.
-#define NORMS(NAME, REAL)                                                                                      \
+// Operations on tensors of a type: batch normalisation and sums over rows of c channels
+// (norm.h), element by element, and over windows (tensors.h).
+#define TENSORS_OF(NAME, REAL)                                                                                  \
 	struct NAME {                                                                                              \
+		void (*add_columns)(dim rows, dim c, const REAL *x, double *sum);                                      \
 		void (*moments)(dim rows, dim c, const REAL *x, double *mean, double *m2);                             \
 		void (*normalise)(dim rows, dim c, const REAL *x, const float *mean, const float *scale,               \
 		                  const float *beta, const REAL *residual, REAL *y, dim flags);                        \
-		void (*sums)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,         \
-		             double *sum, double *dot);                                                                \
-		void (*back)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,         \
-		             const float *scale, const float *offset, const float *slope, REAL *dx, REAL *dres, dim flags); \
+		void (*norm_sums)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,    \
+		                  double *sum, double *dot);                                                           \
+		void (*norm_back)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,    \
+		                  const float *scale, const float *offset, const float *slope, REAL *dx, REAL *dres,   \
+		                  dim flags);                                                                          \
+		void (*add)(dim n, const REAL *a, const REAL *b, REAL *y, dim flags);                                  \
+		void (*relu_back)(dim n, const REAL *dy, const REAL *y, REAL *dx);                                     \
+		void (*max_pool)(const struct pool *p, dim first, dim end, const REAL *x, REAL *y, uint8_t *index);    \
+		void (*max_pool_back)(const struct pool *p, dim first, dim end, const REAL *dy, const uint8_t *index,  \
+		                      REAL *dx);                                                                       \
+		void (*spread_mean)(dim rows, dim c, float factor, const REAL *dy, REAL *dx);                          \
+		void (*stack_frames_back)(const struct frames *f, dim first, dim end, const REAL *dy, REAL *dx);       \
 	}
-NORMS(norms, float);
-NORMS(half_norms, half);
+TENSORS_OF(tensors, float);
+TENSORS_OF(half_tensors, half);
 
 struct kernels {
 	dim lanes; // floats in a vector
@@ -87,23 +97,15 @@ struct kernels {
 	void (*pack)(dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end,
 	             float *out, dim step);
 
-	// Batch normalisation and sums over rows of c channels; see norm.h.
-	void (*add_columns)(dim rows, dim c, const float *x, double *sum);
-	struct norms norms;
-	struct half_norms half_norms;
+	struct tensors tensors;
+	struct half_tensors half_tensors;
 
+	// Conversions, copies, and an optimizer's update; see elementwise.h.
 	void (*widen)(dim n, const half *from, float *to);
 	void (*narrow)(dim n, const float *from, half *to);
-
-	// Element by element, and pools; see elementwise.h.
-	void (*add)(dim n, const float *a, const float *b, float *y, dim flags);
-	void (*relu_back)(dim n, const float *dy, const float *y, float *dx);
 	void (*update)(int rule, dim n, float *w, const float *grad, float *a, float *b, const struct settings *h);
-	void (*max_pool)(const struct pool *p, dim first, dim end, const float *x, float *y, uint8_t *index);
-	void (*max_pool_back)(const struct pool *p, dim first, dim end, const float *dy, const uint8_t *index, float *dx);
-	void (*stack_frames)(const struct frames *f, dim first, dim end, const float *x, float *y);
-	void (*stack_frames_back)(const struct frames *f, dim first, dim end, const float *dy, float *dx);
-	void (*spread_mean)(dim rows, dim c, float factor, const float *dy, float *dx);
+	void (*pad_channels)(dim rows, dim c, dim wide, const float *x, half *y);
+	void (*stack_frames)(const struct frames *f, dim size, dim first, dim end, const void *x, void *y);
 
 	// Minimal filtering with stride 1 (winograd.h) and 2 (stride2.h).
 	struct filtering stride1, stride2;

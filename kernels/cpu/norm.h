@@ -10,24 +10,24 @@
 // Where it can, a pass takes WIDE vectors of a row at once, so that memory is
 // read in long runs.
 #define WIDE 4
+#endif
 
-static inline __attribute__((always_inline)) void add_columns_n(dim rows, dim c, const float *x, double *sum, const int wide, dim n) {
+static inline __attribute__((always_inline)) void NAME(add_columns_n)(dim rows, dim c, const REAL *x, double *sum, const int wide, dim n) {
 	for (dim r = 0; r < rows; r += BLOCK) {
 		vec s[WIDE] = {};
 		for (dim end = min_dim(r + BLOCK, rows), i = r; i < end; i++)
-			for (int k = 0; k < wide; k++) s[k] += load_n(x + i * c + k * LANES, n);
+			for (int k = 0; k < wide; k++) s[k] += GET(x + i * c + k * LANES, n);
 		for (int k = 0; k < wide; k++)
 			for (dim l = 0; l < n; l++) sum[k * LANES + l] += s[k][l];
 	}
 }
 
 // add_columns adds to sum[c] the columns of x [rows,c].
-static void add_columns(dim rows, dim c, const float *x, double *sum) {
+static void NAME(add_columns)(dim rows, dim c, const REAL *x, double *sum) {
 	dim j = 0;
-	for (; j + WIDE * LANES <= c; j += WIDE * LANES) add_columns_n(rows, c, x + j, sum + j, WIDE, LANES);
-	for (; j < c; j += LANES) add_columns_n(rows, c, x + j, sum + j, 1, min_dim(c - j, LANES));
+	for (; j + WIDE * LANES <= c; j += WIDE * LANES) NAME(add_columns_n)(rows, c, x + j, sum + j, WIDE, LANES);
+	for (; j < c; j += LANES) NAME(add_columns_n)(rows, c, x + j, sum + j, 1, min_dim(c - j, LANES));
 }
-#endif
 
 static inline __attribute__((always_inline)) void NAME(fetch)(const REAL *p, const int wide) {
 	for (dim k = 0; k < wide * LANES; k += 64 / sizeof(REAL)) __builtin_prefetch(p + k, 0, 2);

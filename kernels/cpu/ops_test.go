@@ -129,6 +129,7 @@ func TestPools(t *testing.T) {
 			{N: 2, H: 9, W: 8, C: 16, Size: 3, Stride: 2, Pad: 1},
 			{N: 1, H: 6, W: 6, C: 21, Size: 3, Stride: 1},
 			{N: 2, H: 8, W: 6, C: 32, Size: 2, Stride: 2, T: 3, SizeT: 1, StrideT: 1},
+			{N: 3, H: 8, W: 6, C: 32, Size: 2, Stride: 2, T: 4, SizeT: 2, StrideT: 2},
 			{N: 2, H: 8, W: 6, C: 35, Size: 2, Stride: 2, T: 5, SizeT: 2, StrideT: 2},
 			{N: 2, H: 5, W: 6, C: 3, Size: 3, Stride: 1, Pad: 1, T: 4, SizeT: 3, StrideT: 1},
 		} {

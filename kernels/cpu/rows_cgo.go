@@ -11,51 +11,53 @@ package cpu
 #define SET(v) (&kernels_generic)
 #endif
 
-static void add_columns(int v, dim rows, dim c, const float *x, double *sum) { SET(v)->add_columns(rows, c, x, sum); }
-#define NORM(v, halves, f, ...) ((halves) ? SET(v)->half_norms.f(__VA_ARGS__) : SET(v)->norms.f(__VA_ARGS__))
+#define OF(v, halves, f, ...) ((halves) ? SET(v)->half_tensors.f(__VA_ARGS__) : SET(v)->tensors.f(__VA_ARGS__))
+static void add_columns(int v, int halves, dim rows, dim c, const void *x, double *sum) {
+	OF(v, halves, add_columns, rows, c, x, sum);
+}
 static void moments(int v, int halves, dim rows, dim c, const void *x, double *mean, double *m2) {
-	NORM(v, halves, moments, rows, c, x, mean, m2);
+	OF(v, halves, moments, rows, c, x, mean, m2);
 }
 static void normalise(int v, int halves, dim rows, dim c, const void *x, const float *mean, const float *scale,
                       const float *beta, const void *residual, void *y, dim flags) {
-	NORM(v, halves, normalise, rows, c, x, mean, scale, beta, residual, y, flags);
+	OF(v, halves, normalise, rows, c, x, mean, scale, beta, residual, y, flags);
 }
 static void norm_sums(int v, int halves, dim rows, dim c, const void *dy, const void *x, const void *y, const float *mean,
                       double *sum, double *dot) {
-	NORM(v, halves, sums, rows, c, dy, x, y, mean, sum, dot);
+	OF(v, halves, norm_sums, rows, c, dy, x, y, mean, sum, dot);
 }
 static void norm_back(int v, int halves, dim rows, dim c, const void *dy, const void *x, const void *y, const float *mean,
                       const float *scale, const float *offset, const float *slope, void *dx, void *dres, dim flags) {
-	NORM(v, halves, back, rows, c, dy, x, y, mean, scale, offset, slope, dx, dres, flags);
+	OF(v, halves, norm_back, rows, c, dy, x, y, mean, scale, offset, slope, dx, dres, flags);
+}
+static void add(int v, int halves, dim n, const void *a, const void *b, void *y, dim flags) { OF(v, halves, add, n, a, b, y, flags); }
+static void relu_back(int v, int halves, dim n, const void *dy, const void *y, void *dx) { OF(v, halves, relu_back, n, dy, y, dx); }
+static void max_pool(int v, int halves, struct pool p, dim first, dim end, const void *x, void *y, uint8_t *index) {
+	OF(v, halves, max_pool, &p, first, end, x, y, index);
+}
+static void max_pool_back(int v, int halves, struct pool p, dim first, dim end, const void *dy, const uint8_t *index, void *dx) {
+	OF(v, halves, max_pool_back, &p, first, end, dy, index, dx);
+}
+static void spread_mean(int v, int halves, dim rows, dim c, float factor, const void *dy, void *dx) {
+	OF(v, halves, spread_mean, rows, c, factor, dy, dx);
+}
+static void pad_channels(int v, dim rows, dim c, dim wide, const float *x, half *y) { SET(v)->pad_channels(rows, c, wide, x, y); }
+static void stack_frames(int v, dim size, struct frames f, dim first, dim end, const void *x, void *y) {
+	SET(v)->stack_frames(&f, size, first, end, x, y);
+}
+static void stack_frames_back(int v, int halves, struct frames f, dim first, dim end, const void *dy, void *dx) {
+	OF(v, halves, stack_frames_back, &f, first, end, dy, dx);
 }
 static void widen(int v, dim n, const half *from, float *to) { SET(v)->widen(n, from, to); }
 static void narrow(int v, dim n, const float *from, half *to) { SET(v)->narrow(n, from, to); }
-static void add(int v, dim n, const float *a, const float *b, float *y, dim flags) { SET(v)->add(n, a, b, y, flags); }
-static void relu_back(int v, dim n, const float *dy, const float *y, float *dx) { SET(v)->relu_back(n, dy, y, dx); }
 static void update(int v, int rule, dim n, float *w, const float *g, float *a, float *b, const struct settings *h) {
 	SET(v)->update(rule, n, w, g, a, b, h);
 }
-static void max_pool(int v, dim h, dim w, dim c, dim oh, dim ow, dim size, dim stride, dim pad,
-                     dim t, dim ot, dim deep, dim step, dim first, dim end,
-                     const float *x, float *y, uint8_t *index) {
-	struct pool p = {h, w, c, oh, ow, size, stride, pad, t, ot, deep, step};
-	SET(v)->max_pool(&p, first, end, x, y, index);
-}
-static void max_pool_back(int v, dim h, dim w, dim c, dim oh, dim ow, dim size, dim stride, dim pad,
-                     dim t, dim ot, dim deep, dim step, dim first, dim end,
-                          const float *dy, const uint8_t *index, float *dx) {
-	struct pool p = {h, w, c, oh, ow, size, stride, pad, t, ot, deep, step};
-	SET(v)->max_pool_back(&p, first, end, dy, index, dx);
-}
-static void spread_mean(int v, dim rows, dim c, float factor, const float *dy, float *dx) {
-	SET(v)->spread_mean(rows, c, factor, dy, dx);
-}
 
-static void stack_frames(int v, dim back, dim t, dim ot, dim pixels, dim c, dim taps, dim pad, dim first, dim end, const float *from, float *to) {
-	struct frames f = {t, ot, pixels, c, taps, pad};
-	(back ? SET(v)->stack_frames_back : SET(v)->stack_frames)(&f, first, end, from, to);
-}
-
+#cgo noescape pad_channels
+#cgo nocallback pad_channels
+#cgo noescape stack_frames_back
+#cgo nocallback stack_frames_back
 #cgo noescape stack_frames
 #cgo nocallback stack_frames
 #cgo noescape add_columns
@@ -96,15 +98,6 @@ import (
 func doubles(v []float64) *C.double { return (*C.double)(unsafe.Pointer(unsafe.SliceData(v))) }
 func halfPtr(v []uint16) *C.half    { return (*C.half)(unsafe.Pointer(unsafe.SliceData(v))) }
 func octets(v []byte) *C.uint8_t    { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(v))) }
-
-// addColumns adds the columns of x, rows of c, to sums.
-func (v variant) addColumns(x []float32, c int, sums []float64) {
-	if v == pureGo {
-		goAddColumns(x, c, sums)
-		return
-	}
-	C.add_columns(C.int(v), C.dim(len(x)/c), C.dim(c), ptr(x), doubles(sums))
-}
 
 // real is an element of a tensor: a float32 or a bfloat16.
 type real interface{ float32 | uint16 }
@@ -150,14 +143,6 @@ func (v variant) narrow(from []float32, to []uint16) {
 	C.narrow(C.int(v), C.dim(len(from)), ptr(from), halfPtr(to))
 }
 
-func (v variant) add(a, b, y []float32, flags int) {
-	C.add(C.int(v), C.dim(len(y)), ptr(a), ptr(b), ptr(y), C.dim(flags))
-}
-
-func (v variant) reluBack(dy, y, dx []float32) {
-	C.relu_back(C.int(v), C.dim(len(dx)), ptr(dy), ptr(y), ptr(dx))
-}
-
 // settings are what an optimizer's elements are updated with, once the update is counted.
 type settings = C.struct_settings
 
@@ -175,22 +160,56 @@ func (v variant) update(rule kernels.Rule, w, grad, a, b []float32, h settings) 
 	C.update(C.int(v), C.int(rule), C.dim(len(w)), ptr(w), ptr(grad), ptr(a), ptr(b), &h)
 }
 
-func (v variant) maxPool(p *kernels.MaxPool, first, end int, x, y []float32, index []byte) {
-	C.max_pool(C.int(v), C.dim(p.H), C.dim(p.W), C.dim(p.C), C.dim(p.OutH()), C.dim(p.OutW()), C.dim(p.Size), C.dim(p.Stride), C.dim(p.Pad),
-		C.dim(max(p.T, 1)), C.dim(p.OutT()), C.dim(max(p.SizeT, 1)), C.dim(max(p.StrideT, 1)), C.dim(first), C.dim(end), ptr(x), ptr(y), octets(index))
+// addColumns adds the columns of x, rows of c, to sums.
+func addColumns[T real](v variant, x []T, c int, sums []float64) {
+	if v == pureGo {
+		goAddColumns(any(x).([]float32), c, sums) // whose tensors are widened
+		return
+	}
+	C.add_columns(C.int(v), halved[T](), C.dim(len(x)/c), C.dim(c), at(x), doubles(sums))
 }
 
-func (v variant) maxPoolBack(p *kernels.MaxPool, first, end int, dy []float32, index []byte, dx []float32) {
-	C.max_pool_back(C.int(v), C.dim(p.H), C.dim(p.W), C.dim(p.C), C.dim(p.OutH()), C.dim(p.OutW()), C.dim(p.Size), C.dim(p.Stride), C.dim(p.Pad),
-		C.dim(max(p.T, 1)), C.dim(p.OutT()), C.dim(max(p.SizeT, 1)), C.dim(max(p.StrideT, 1)), C.dim(first), C.dim(end), ptr(dy), octets(index), ptr(dx))
+func add[T real](v variant, a, b, y []T, flags int) {
+	C.add(C.int(v), halved[T](), C.dim(len(y)), at(a), at(b), at(y), C.dim(flags))
 }
 
-// stackFrames writes frames first..end of the output; back, of the gradient of the input.
-func (v variant) stackFrames(back bool, op *kernels.StackFrames, first, end int, from, to []float32) {
-	C.stack_frames(C.int(v), truth(back), C.dim(op.T), C.dim(op.OutT()), C.dim(op.Pixels), C.dim(op.C), C.dim(op.Taps), C.dim(op.Pad),
-		C.dim(first), C.dim(end), ptr(from), ptr(to))
+func reluBack[T real](v variant, dy, y, dx []T) {
+	C.relu_back(C.int(v), halved[T](), C.dim(len(dx)), at(dy), at(y), at(dx))
 }
 
-func (v variant) spreadMean(rows, c int, factor float32, dy, dx []float32) {
-	C.spread_mean(C.int(v), C.dim(rows), C.dim(c), C.float(factor), ptr(dy), ptr(dx))
+func poolOf(p *kernels.MaxPool) C.struct_pool {
+	return C.struct_pool{h: C.dim(p.H), w: C.dim(p.W), c: C.dim(p.C), oh: C.dim(p.OutH()), ow: C.dim(p.OutW()),
+		size: C.dim(p.Size), stride: C.dim(p.Stride), pad: C.dim(p.Pad),
+		t: C.dim(max(p.T, 1)), ot: C.dim(p.OutT()), deep: C.dim(max(p.SizeT, 1)), step: C.dim(max(p.StrideT, 1))}
+}
+
+func maxPool[T real](v variant, p *kernels.MaxPool, first, end int, x, y []T, index []byte) {
+	C.max_pool(C.int(v), halved[T](), poolOf(p), C.dim(first), C.dim(end), at(x), at(y), octets(index))
+}
+
+func maxPoolBack[T real](v variant, p *kernels.MaxPool, first, end int, dy []T, index []byte, dx []T) {
+	C.max_pool_back(C.int(v), halved[T](), poolOf(p), C.dim(first), C.dim(end), at(dy), octets(index), at(dx))
+}
+
+func framesOf(op *kernels.StackFrames) C.struct_frames {
+	return C.struct_frames{t: C.dim(op.T), ot: C.dim(op.OutT()), pixels: C.dim(op.Pixels), c: C.dim(op.C), taps: C.dim(op.Taps), pad: C.dim(op.Pad)}
+}
+
+// stackFrames writes frames first..end of the output, and stackFramesBack of its gradient.
+func stackFrames[T real](v variant, op *kernels.StackFrames, first, end int, x, y []T) {
+	var element T
+	C.stack_frames(C.int(v), C.dim(unsafe.Sizeof(element)), framesOf(op), C.dim(first), C.dim(end), at(x), at(y))
+}
+
+func stackFramesBack[T real](v variant, op *kernels.StackFrames, first, end int, dy, dx []T) {
+	C.stack_frames_back(C.int(v), halved[T](), framesOf(op), C.dim(first), C.dim(end), at(dy), at(dx))
+}
+
+func spreadMean[T real](v variant, rows, c int, factor float32, dy, dx []T) {
+	C.spread_mean(C.int(v), halved[T](), C.dim(rows), C.dim(c), C.float(factor), at(dy), at(dx))
+}
+
+// padChannels writes rows of c floats as rows of wide bfloat16s.
+func (v variant) padChannels(rows, c, wide int, x []float32, y []uint16) {
+	C.pad_channels(C.int(v), C.dim(rows), C.dim(c), C.dim(wide), ptr(x), halfPtr(y))
 }

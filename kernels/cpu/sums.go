@@ -41,10 +41,13 @@ func (b *biasSums) reset() {
 	}
 }
 
+// slot is the sums of one writer.
+func (b *biasSums) slot(i int) []float64 { return b.sums[i*b.k : (i+1)*b.k] }
+
 // add adds the columns of rows.
 func (b *biasSums) add(slot int, rows []float32) {
 	if b != nil {
-		b.pl.pool.variant.addColumns(rows, b.k, b.sums[slot*b.k:(slot+1)*b.k])
+		addColumns(b.pl.pool.variant, rows, b.k, b.slot(slot))
 	}
 }
 

@@ -10,6 +10,7 @@
 #define GET load_n
 #define PUT put_n
 #include "norm.h"
+#include "tensors.h"
 #undef REAL
 #undef NAME
 #undef GET
@@ -19,6 +20,7 @@
 #define GET load_half_n
 #define PUT put_half_n
 #include "norm.h"
+#include "tensors.h"
 
 const struct kernels TABLE_NAME = {
 	.lanes = LANES,
@@ -30,19 +32,14 @@ const struct kernels TABLE_NAME = {
 	.gemm_strips = gemm_strips,
 	.pack_strips = pack_strips,
 	.pack = pack,
-	.add_columns = add_columns,
-	.norms = {moments, normalise, norm_sums, norm_back},
-	.half_norms = {half_moments, half_normalise, half_norm_sums, half_norm_back},
+	.tensors = {add_columns, moments, normalise, norm_sums, norm_back, add, relu_back, max_pool, max_pool_back, spread_mean, stack_frames_back},
+	.half_tensors = {half_add_columns, half_moments, half_normalise, half_norm_sums, half_norm_back, half_add, half_relu_back, half_max_pool, half_max_pool_back,
+	                 half_spread_mean, half_stack_frames_back},
 	.widen = widen,
 	.narrow = narrow,
-	.add = add,
-	.relu_back = relu_back,
 	.update = update,
-	.max_pool = max_pool,
-	.max_pool_back = max_pool_back,
+	.pad_channels = pad_channels,
 	.stack_frames = stack_frames,
-	.stack_frames_back = stack_frames_back,
-	.spread_mean = spread_mean,
 	.stride1 = {wino_input, wino_input, wino_spread, wino_output, wino_output, wino_filter, wino_filter_back, wino_gather},
 	.stride2 = {two_input, two_input_back, two_spread_dy, two_output, two_output_back, two_filter, two_filter_back, two_gather},
 };
