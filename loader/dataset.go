@@ -68,6 +68,10 @@ type Dataset interface {
 // the place in it where the file has several.
 type Locator interface{ Locate(index int) string }
 
+// Resident is a data set whose stored samples lie in memory. Stored is where one does, for
+// the processor to fetch it ahead: the bytes are not to be read, since they may be gone.
+type Resident interface{ Stored(index int) []byte }
+
 // Grouped is a data set whose samples lie one after the other in a few large files, which
 // are read fastest that way: shuffled, they keep near to one another (Sampler.Grouped).
 type Grouped interface{ Grouping() Grouping }
@@ -115,12 +119,26 @@ type Sample struct {
 
 	Part Rect // what Pixels hold of it; of no width where that is all
 
+	// Planes are the red, the green and the blue bytes of an image, which Decode sets instead
+	// of Pixels where it has them and the transform takes them.
+	Planes []byte
+	// Soon are stored bytes that the worker reads some samples later: whoever goes through
+	// Planes has the processor fetch them meanwhile. They are not to be read.
+	Soon []byte
+
 	cropper Cropper
 	rng     RNG
+	planar  bool
 }
 
 // Expect says which transform comes after Decode, or nil, and with which generator.
-func (s *Sample) Expect(t Cropper, rng RNG) { s.cropper, s.rng = t, rng }
+func (s *Sample) Expect(t Cropper, rng RNG) { s.cropper, s.rng, s.planar = t, rng, false }
+
+// TakesPlanes reports whether the transform that comes after Decode takes Planes.
+func (s *Sample) TakesPlanes() bool { return s.planar }
+
+// RNG is the generator that Expect was given.
+func (s *Sample) RNG() RNG { return s.rng }
 
 // Needed returns what the transform that comes after Decode will read of a w x h image.
 // A decoder may leave out the rest.
@@ -150,6 +168,15 @@ type Transform interface {
 	Device(s *Sample, rng *RNG, dst []byte, record []int32) int
 	// Mean and Std of the normalisation, in units of [0,1] pixels.
 	Normalisation() (mean, std [4]float32)
+}
+
+// Planar is a transform that makes several images at once, of their planes.
+type Planar interface {
+	// TakesPlanes reports whether HostPlanes takes images of that size.
+	TakesPlanes(w, h int) bool
+	// HostPlanes is Host of images that all have Planes, one behind the other in dst, each
+	// with the generator that it expects.
+	HostPlanes(s []Sample, dst []float32)
 }
 
 // Shaper is a transform that makes samples of a size of its own, whatever Dataset.Info says.

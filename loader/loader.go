@@ -38,7 +38,9 @@ type Options struct {
 type Loader struct {
 	dataset   Dataset
 	transform Transform
-	cropper   Cropper // the transform, if it is one
+	cropper   Cropper  // the transform, if it is one
+	planar    Planar   // the transform, if it takes the data set's images as planes
+	resident  Resident // the data set, if it is one
 	info      Info
 	sampler   Sampler
 	seed      int64
@@ -149,6 +151,10 @@ func New(o Options) (*Loader, error) {
 		parked: make([]*worker, 0, maxWorkers), signal: make(chan struct{}, 1), timer: stoppedTimer(),
 	}
 	l.cropper, _ = o.Transform.(Cropper)
+	l.resident, _ = o.Dataset.(Resident)
+	if p, ok := o.Transform.(Planar); ok && p.TakesPlanes(o.Dataset.Info().W, o.Dataset.Info().H) {
+		l.planar = p
+	}
 	if g, ok := o.Dataset.(Grouped); ok {
 		l.sampler = l.sampler.Grouped(g.Grouping())
 	}

@@ -131,6 +131,7 @@ func (w *worker) decode(s *slot, c []Sample) (n int, err error) {
 	for j := range c {
 		w.index.Store(int64(c[j].Index))
 		c[j].Expect(w.l.cropper, NewRNG(w.l.seed, int(s.Epoch), c[j].Index))
+		c[j].planar = w.l.planar != nil && !s.Device && s.inject.CPU == 0
 		if err := w.l.dataset.Decode(&c[j]); err != nil {
 			return 0, err
 		}
@@ -148,6 +149,10 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 	w.phases.inject(s, s.inject.CPU)
 	defer w.phases.end(trace.KindTransform)
 	at := NewLayout(w.l.info, s.N, s.Device)
+	if planes(c) {
+		w.together(s, c, row, at.Sample)
+		return nil
+	}
 	for j := range c {
 		sample := &c[j]
 		w.index.Store(int64(sample.Index))
@@ -177,6 +182,29 @@ func (w *worker) transform(ctx context.Context, s *slot, c []Sample, row int) er
 		w.phases.lap(trace.KindTransform)
 	}
 	return nil
+}
+
+// planes reports whether there are planes of all samples.
+func planes(c []Sample) bool {
+	for j := range c {
+		if !c[j].planar || c[j].Planes == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// together is transform of samples of which there are planes, of so many bytes each.
+func (w *worker) together(s *slot, c []Sample, row, each int) {
+	w.index.Store(-1)
+	for j := range c {
+		w.labels[row+j], c[j].Soon = c[j].Label, nil
+		if next := row + len(c) + j; w.l.resident != nil && next < s.N {
+			c[j].Soon = w.l.resident.Stored(int(s.Samples[next]))
+		}
+	}
+	w.l.planar.HostPlanes(c, floats(s.Host[row*each:(row+len(c))*each]))
+	w.phases.lap(trace.KindTransform)
 }
 
 // collate writes the labels and clears the gaps between the parts, so that equal

@@ -43,6 +43,16 @@ func (f *File) ReadAt(b []byte, off int64) (int, error) {
 	return f.file.ReadAt(b, off)
 }
 
+// Mapped is where n bytes from off on lie in memory, or nil. They are not to be read, which
+// ReadAt alone does safely, but the processor may fetch them into its caches: of what is not
+// there, any more, it fetches nothing.
+func (f *File) Mapped(off int64, n int) []byte {
+	if off < 0 || off > int64(len(f.mem)-n) {
+		return nil
+	}
+	return f.mem[off : off+int64(n)]
+}
+
 // Size is how long the file is now.
 func (f *File) Size() (int64, error) { return sizeOf(f.file) }
 

@@ -60,6 +60,24 @@ func (t *Crop) write(pix []byte, width, height, dy, dx int, flip bool, dst []flo
 	}
 }
 
+// planeWidth is the width of images that are taken as planes, CIFAR's: a row fits a register.
+const planeWidth = 32
+
+// takesPlanes reports whether hostPlanes takes images of that size.
+func (t *Crop) takesPlanes(w, h int) bool {
+	return t.divides && w == planeWidth && h > 0 && t.Padding < planeWidth
+}
+
+// hostPlanes is Host of images of so many rows that have Planes, one behind the other.
+func (t *Crop) hostPlanes(s []loader.Sample, rows int, dst []float32) {
+	each := 3 * planeWidth * rows
+	for len(s) > 0 {
+		n := min(len(s), together)
+		t.nativePlanes(s[:n], rows, dst[:n*each])
+		s, dst = s[n:], dst[n*each:]
+	}
+}
+
 // Device copies the pixels and leaves the rest to the device.
 func (t *Crop) Device(s *loader.Sample, rng *loader.RNG, dst []byte, record []int32) int {
 	dy, dx, flip := t.draw(rng)

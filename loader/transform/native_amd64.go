@@ -5,9 +5,12 @@ package transform
 /*
 #cgo CFLAGS: -O3 -Wall
 #include "crop_amd64.h"
+#include "planes_amd64.h"
 #include "resize_amd64.h"
 #cgo noescape gpustall_crop
 #cgo nocallback gpustall_crop
+#cgo noescape gpustall_crop_planes
+#cgo nocallback gpustall_crop_planes
 #cgo noescape gpustall_resize_horizontal
 #cgo nocallback gpustall_resize_horizontal
 #cgo noescape gpustall_resize_vertical
@@ -21,6 +24,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
+
+	"dev.gpustall/loader"
 )
 
 // native says whether this processor runs what is in C.
@@ -43,6 +48,30 @@ func (t *Crop) nativeWrite(pix []byte, width, height, dy, dx, left, right int, f
 	_, _ = pix[3*width*height-1], dst[3*width*height-1] // C looks at neither
 	C.gpustall_crop(bytesOf(pix), C.ptrdiff_t(width), C.ptrdiff_t(height), C.ptrdiff_t(dy), C.ptrdiff_t(dx), C.ptrdiff_t(left), C.ptrdiff_t(right),
 		truth(flip), floatsOf(t.factors[:]), floatsOf(dst))
+}
+
+// native512 says whether it runs what takes AVX-512.
+var native512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI
+
+// together is how many images nativePlanes takes at once.
+const together = C.gpustall_together
+
+// nativePlanes writes images of rows of 32 pixels, which have Planes, one behind the other.
+func (t *Crop) nativePlanes(s []loader.Sample, rows int, dst []float32) {
+	_ = dst[3*planeWidth*rows*len(s)-1] // C looks at neither
+	var all C.struct_gpustall_images
+	for i := range s {
+		planes, soon := s[i].Planes[:3*planeWidth*rows], s[i].Soon
+		if len(soon) < len(planes) {
+			soon = nil
+		}
+		rng := s[i].RNG()
+		dy, dx, flip := t.draw(&rng)
+		all.of[i] = C.struct_gpustall_image{
+			planes: bytesOf(planes), soon: bytesOf(soon), dy: C.int32_t(dy), dx: C.int32_t(dx), flip: truth(flip),
+		}
+	}
+	C.gpustall_crop_planes(all, C.int(len(s)), C.ptrdiff_t(rows), truth(native512), floatsOf(t.factors[:]), floatsOf(dst))
 }
 
 // horizontalRows makes rows of mid, of rows of in that lie stride apart.

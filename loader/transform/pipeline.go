@@ -277,6 +277,12 @@ func (t *Pipeline) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 	t.write(z.buf[i], t.w, t.h, dy, dx, mirrored, dst)
 }
 
+// TakesPlanes reports whether HostPlanes takes images of that size.
+func (t *Pipeline) TakesPlanes(w, h int) bool { return len(t.steps) == 0 && t.Crop.takesPlanes(w, h) }
+
+// HostPlanes is Host of images that all have Planes, one behind the other.
+func (t *Pipeline) HostPlanes(s []loader.Sample, dst []float32) { t.Crop.hostPlanes(s, t.h, dst) }
+
 // Needs returns what of an image the first step will read.
 func (t *Pipeline) Needs(w, h int, rng loader.RNG) loader.Rect {
 	if len(t.steps) > 0 {

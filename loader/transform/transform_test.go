@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"testing"
+	"unsafe"
 
 	"dev.gpustall/loader"
 )
@@ -16,6 +17,7 @@ var (
 	_ loader.Transform = (*Crop)(nil)
 	_ loader.Transform = (*Pipeline)(nil)
 	_ loader.Cropper   = (*Pipeline)(nil)
+	_ loader.Planar    = (*Pipeline)(nil)
 )
 
 // noise is the image of testdata/make.py.
@@ -134,6 +136,60 @@ func TestCropInC(t *testing.T) {
 		}
 		if !equal(got[0], got[1]) {
 			t.Fatalf("%d x %d, dy %d, dx %d, flip %v: C makes something else", w, h, dy, dx, flip)
+		}
+	}
+}
+
+// TestPlanesInC: of planes C makes what Go makes of their pixels, several images at once, with
+// either instruction set, and whether what it writes is aligned or not.
+func TestPlanesInC(t *testing.T) {
+	inC := Crop{Norm: NewNorm(cifarMean, cifarStd), Flip: 0.5}
+	if !inC.takesPlanes(planeWidth, 1) {
+		t.Skip("there is no C for this machine")
+	}
+	defer func(was bool) { native512 = was }(native512)
+	sets := []bool{false}
+	if native512 {
+		sets = append(sets, true)
+	}
+	rng := loader.NewRNG(1, 2, 3)
+	for round := range 300 {
+		rows, n := 1+rng.IntN(40), 1+rng.IntN(2*together)
+		inC.Padding = rng.IntN(planeWidth)
+		each := 3 * planeWidth * rows
+		in, want := make([]loader.Sample, n), make([]float32, n*each)
+		inGo := inC
+		inGo.divides = false
+		for i := range in {
+			plane := planeWidth * rows
+			s := noise(planeWidth, rows)
+			s.Planes = make([]byte, 3*plane)
+			for p := range s.Pixels {
+				s.Pixels[p] = byte(rng.Uint64())
+				s.Planes[p%3*plane+p/3] = s.Pixels[p]
+			}
+			s.Expect(nil, loader.NewRNG(1, round, i))
+			if i%2 == 0 {
+				s.Soon = s.Planes
+			}
+			draws := s.RNG()
+			inGo.Host(s, &draws, want[i*each:(i+1)*each])
+			in[i] = *s
+		}
+		for _, native512 = range sets {
+			for _, from := range []int{0, 16 - round%16} {
+				mem := make([]float32, n*each+80)
+				at := -int(uintptr(unsafe.Pointer(&mem[0]))/4)&15 + from // from: a multiple of 64 bytes
+				inC.hostPlanes(in, rows, mem[at:at+n*each:at+n*each])
+				if !equal(mem[at:at+n*each], want) || !equal(mem[:at], make([]float32, at)) || !equal(mem[at+n*each:], make([]float32, 80-at)) {
+					t.Fatalf("%d images of %d rows, padding %d, AVX-512 %v, %d off: C makes something else", n, rows, inC.Padding, native512, from)
+				}
+			}
+		}
+	}
+	for _, size := range [][2]int{{31, 32}, {64, 32}} {
+		if inC.takesPlanes(size[0], size[1]) {
+			t.Errorf("it takes planes of %d x %d", size[0], size[1])
 		}
 	}
 }

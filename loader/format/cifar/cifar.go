@@ -20,6 +20,7 @@ import (
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/loader"
+	"dev.gpustall/loader/filemap"
 	"dev.gpustall/loader/synth/marker"
 )
 
@@ -210,17 +211,31 @@ func (d *Dataset) Locate(index int) string {
 	return fmt.Sprintf("%s#%d", part.file, i)
 }
 
-// Decode turns the planes in s.Raw into 32x32x3 interleaved pixels in s.Pixels.
+// Stored is where a sample's planes lie in a map of their file; nil without one.
+func (d *Dataset) Stored(index int) []byte {
+	part, i := d.find(index)
+	if m, ok := part.planes.(*filemap.File); ok {
+		return m.Mapped(int64(part.off+i*part.stride), Pixels)
+	}
+	return nil
+}
+
+// Decode turns the planes in s.Raw into 32x32x3 interleaved pixels in s.Pixels, or leaves them
+// as they are for a transform that takes them so.
 func (d *Dataset) Decode(s *loader.Sample) error {
 	if len(s.Raw) != Pixels {
 		return fmt.Errorf("cifar: decode sample %d: %d bytes instead of %d: Read it first", s.Index, len(s.Raw), Pixels)
+	}
+	s.H, s.W, s.C, s.Planes = Side, Side, Channels, nil
+	if s.TakesPlanes() {
+		s.Planes = s.Raw
+		return nil
 	}
 	if cap(s.Pixels) < Pixels {
 		s.Pixels = make([]byte, Pixels)
 	}
 	s.Pixels = s.Pixels[:Pixels]
 	interleave((*[Pixels]byte)(s.Pixels), (*[Pixels]byte)(s.Raw))
-	s.H, s.W, s.C = Side, Side, Channels
 	return nil
 }
 

@@ -2,13 +2,16 @@ package cifar
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,9 +20,13 @@ import (
 
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
+	"dev.gpustall/loader/transform"
 )
 
-var _ loader.Dataset = (*Dataset)(nil)
+var (
+	_ loader.Dataset  = (*Dataset)(nil)
+	_ loader.Resident = (*Dataset)(nil)
+)
 
 type want struct {
 	Label  int32
@@ -383,6 +390,55 @@ func TestAllocs(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations a sample", n)
+	}
+}
+
+// TestPlanes: a loader whose transform takes planes makes what Decode and Host make, also
+// after samples went to the device as pixels and came back.
+func TestPlanes(t *testing.T) {
+	d, err := Open("testdata/bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	tf := transform.CIFARTrain()
+	k := loader.Knobs{BatchSize: 3, InOrder: true, Shuffle: true}
+	l, err := loader.New(loader.Options{Dataset: d, Transform: tf, Seed: 1, Knobs: k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 12 {
+		b, err := l.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, index := range b.Samples {
+			s := loader.Sample{Index: int(index)}
+			if err := errors.Join(d.Read(t.Context(), &s), d.Decode(&s)); err != nil {
+				t.Fatal(err)
+			}
+			rng, record := loader.NewRNG(1, int(b.Epoch), s.Index), make([]int32, 4)
+			want := make([]byte, Pixels)
+			if b.Device {
+				tf.Device(&s, &rng, want, record)
+			} else {
+				host := make([]float32, Pixels)
+				tf.Host(&s, &rng, host)
+				want = want[:0]
+				for _, v := range host {
+					want = binary.NativeEndian.AppendUint32(want, math.Float32bits(v))
+				}
+			}
+			if got := b.Host[i*len(want) : (i+1)*len(want)]; !bytes.Equal(got, want) {
+				t.Fatalf("batch %d, device %v: sample %d is not what Decode and the transform make of it", b.Seq, b.Device, index)
+			}
+		}
+		b.Release()
+		k.DeviceTransforms = !k.DeviceTransforms
+		if err := l.Set(k); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
