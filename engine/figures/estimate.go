@@ -138,9 +138,13 @@ func (f Form) AppendGain(b []byte, e Estimate) []byte {
 // Gain is AppendGain as a string.
 func (f Form) Gain(e Estimate) string { return string(f.AppendGain(nil, e)) }
 
-// AppendGainRange writes the interval of a change: "+31 to +37 %".
+// AppendGainRange writes the interval of a change: "+31 to +37 %"; from tenfold on as a
+// ratio's: "x12 to 15".
 func (f Form) AppendGainRange(b []byte, e Estimate) []byte {
 	if known(e.Value) && e.Value >= tenfold {
+		if e.sure() {
+			b = append(b, 'x')
+		}
 		return f.appendRatioRange(b, e)
 	}
 	g := e.asGain()
