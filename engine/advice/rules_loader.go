@@ -61,7 +61,8 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", figures.Prose.Percent(s.opening/s.b.DataShare()), f.Evidence)
 	}
 	f.Evidence = join(f.Evidence, s.startUp())
-	return f, s.workers > 0 && s.can("persistent_workers") && !s.computing()
+	// Where no core is free, loading ahead gains nothing, but workers that need not start do.
+	return f, s.workers > 0 && s.can("persistent_workers") && (!s.computing() || s.b.Share(trace.CauseStartup) >= moderate)
 }
 
 // starts is the share of the time that the starts of epochs cost.
