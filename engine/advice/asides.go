@@ -13,6 +13,8 @@ import (
 var asides = []Rule{
 	{Name: "earlier runs", Check: earlierRuns},
 	{Name: "cold cache", Check: coldCache},
+	{Name: "trace without steps", Check: noSteps},
+	{Name: "trace of the host", Check: noDevice},
 	{Name: "first step", Check: firstStep},
 	{Name: "power limit", Check: powerLimit},
 	{Name: "slowest rank", Check: slowestRank},

@@ -50,6 +50,18 @@ var profileRules = []Rule{
 	}},
 }
 
+// noSteps is for a trace that does not tell one step from the next.
+func noSteps(s *situation) (f Finding, ok bool) {
+	f.Evidence = "the trace has no steps (ProfilerStep#), so all of it counts as one, its start and end included: give torch.profiler.profile a schedule, and call its step() after each batch"
+	return f, s.profile != nil && len(s.profile.Steps) == 1 && s.profile.Steps[0].Name == trace.WholeTrace
+}
+
+// noDevice is for a trace in which no GPU did anything.
+func noDevice(s *situation) (f Finding, ok bool) {
+	f.Evidence = "nothing ran on a GPU in this trace, so the operators of the host count as the work: of a training on a GPU, record ProfilerActivity.CUDA too"
+	return f, s.profile != nil && len(s.profile.GPUs) == 0
+}
+
 // gpu is the first of the trace's that a condition holds of; nil where there is none.
 func (s *situation) gpu(holds func(*trace.ProfiledGPU) bool) *trace.ProfiledGPU {
 	if s.profile == nil {

@@ -19,6 +19,9 @@ func File(err error, op, path, otherwise string) error {
 		return Wrap(err, op, path, otherwise)
 	}
 	reason := err.Error()
+	if e, ok := As(err); ok && e.Reason != "" {
+		reason = e.Reason // and its mend is Mend's
+	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		if reason = Explain(e.Err).Reason; e.Path != path {
 			reason = fmt.Sprintf("%s %s: %s", e.Op, Path(e.Path), reason)

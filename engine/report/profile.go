@@ -55,7 +55,6 @@ func (m *markdown) profile() {
 // gpus lists what the trace tells of each GPU.
 func (m *markdown) gpus(p *trace.Profile) {
 	if len(p.GPUs) == 0 {
-		m.para("Nothing ran on a GPU in this trace, so the operators of the host count as the work.")
 		return
 	}
 	rows := [][]string{{"over all steps"}, {"GPU utilisation"}, {"est. SM efficiency"}, {"est. achieved occupancy"}, {"memory allocated at most"},

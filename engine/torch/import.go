@@ -81,6 +81,7 @@ func read(ctx context.Context, r io.Reader) (*recording, error) {
 	}
 	rec := newRecording()
 	p := &parser{lexer: newLexer(in), rec: rec}
+	p.mark()
 	return rec, p.trace()
 }
 

@@ -150,6 +150,7 @@ func TestBroken(t *testing.T) {
 		{"no colon", `{"traceEvents":[{"ph""X"}]}`, "where a colon"},
 		{"deep", `{"traceEvents":[{"args":{"x":` + strings.Repeat("[", 1<<20), "more than 64 deep"},
 		{"long word", `{"traceEvents":[{"ts":` + strings.Repeat("9", 1<<20), "longer than any"},
+		{"halves", `{"traceEvents":[{"ph":"B","cat":"cpu_op","name":"ProfilerStep#1","ts":1},{"ph":"E","ts":2}]}`, "ph B and E"},
 		{"more behind", good + "{}", "behind its end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -158,13 +159,16 @@ func TestBroken(t *testing.T) {
 			if !ok || f.Op != "import" || f.Object != "x.json" || f.Mend == "" {
 				t.Fatalf("the error is %#v", err)
 			}
-			if !strings.Contains(f.Reason, c.reason) {
+			if !strings.Contains(f.Reason, c.reason) || strings.Contains(f.Reason, f.Mend) {
 				t.Errorf("the reason is %q, want %q", f.Reason, c.reason)
 			}
 		})
 	}
 	if _, err := Import(context.Background(), &packed, "x.json.gz"); err != nil {
 		t.Errorf("the whole one: %v", err)
+	}
+	if _, err := Import(context.Background(), strings.NewReader("\ufeff"+good), "x.json"); err != nil {
+		t.Errorf("behind a byte order mark: %v", err)
 	}
 }
 

@@ -55,6 +55,15 @@ func (l *lexer) next() (byte, error) {
 	}
 }
 
+// mark passes over the byte order mark that editors put before UTF-8.
+func (l *lexer) mark() {
+	const mark = "\ufeff"
+	if head, _ := l.r.Peek(len(mark)); string(head) == mark {
+		n, _ := l.r.Discard(len(mark))
+		l.at += int64(n)
+	}
+}
+
 // back takes the last byte back.
 func (l *lexer) back() {
 	_ = l.r.UnreadByte() // after a ReadByte it cannot fail

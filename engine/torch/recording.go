@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/trace"
 )
 
 // What is kept of a trace at the most. It bounds the importer's memory, to about
@@ -84,6 +85,7 @@ type recording struct {
 	gpus      map[int64]*gpu
 	whole     bool       // all times are whole microseconds
 	broken    int64      // events without a time that can be read
+	halves    int64      // events that only begin
 	operators []operator // for a table of them
 	names     names
 	tooMany   bool  // for one
@@ -104,6 +106,9 @@ func (r *recording) take(e *event) error {
 	if e.phase == 'i' {
 		r.memory(e)
 		return nil
+	}
+	if e.phase == 'B' {
+		r.halves++
 	}
 	if e.phase != 'X' || e.kind == kindNone {
 		return nil
@@ -204,10 +209,13 @@ func (r *recording) finish() error {
 				all = span{min(all.start, r.device[i].start), max(all.end, r.device[i].end)}
 			}
 		}
+		if all.end <= all.start && r.halves > 0 {
+			return fault.Reason("its ranges begin and end in events apart (ph B and E), where PyTorch's profiler writes each as one (X)", mend)
+		}
 		if all.end <= all.start {
 			return fault.Reason("it holds no step, operator or kernel", "record it with torch.profiler and export it by prof.export_chrome_trace(path)")
 		}
-		r.steps = []hostStep{{all, "all"}}
+		r.steps = []hostStep{{all, trace.WholeTrace}}
 	}
 	slices.SortStableFunc(r.steps, func(a, b hostStep) int { return cmp.Compare(a.start, b.start) })
 	slices.SortFunc(r.calls, func(a, b call) int { return cmp.Compare(a.start, b.start) })

@@ -33,6 +33,9 @@ type Profile struct {
 	GPUs   []ProfiledGPU
 }
 
+// WholeTrace is the name of the one step of a trace that has none.
+const WholeTrace = "all"
+
 // ProfiledStep is a step's account by role.
 type ProfiledStep struct {
 	Name   string // "ProfilerStep#5"
