@@ -57,9 +57,7 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, 
 	c.samples = s.Meta.Samples
 	c.cores = predict.CoresOf(s, t.From, t.To)
 	c.loading = predict.LoadingOf(&c.b, s.Spans, t.From, t.To, &c.cores)
-	if mean, _, n := s.GaugeOver(trace.GaugeStarved, t.From, t.To); n > 0 {
-		c.starved = mean / 100
-	}
+	c.starved = Starved(s, t)
 	c.op = meanOp(s, t.Segment)
 	c.workers, _ = c.number("num_workers")
 	if c.workers > 0 {

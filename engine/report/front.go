@@ -182,14 +182,22 @@ func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Comparison)
 	if certain {
 		is, size = "was", figures.Prose.Gain(c.Busy.Estimate())
 	}
-	text := fmt.Sprintf("the device itself %s %s: it computed %s for a sample where it had computed %s (%s); that is no waiting, so utilisation does not show it",
-		is, way, figures.Prose.Time(int64(math.Round(y))), figures.Prose.Time(int64(math.Round(x))), size)
+	cores := advice.SlowedMore(m.s, m.s.Tally(a.Segment.Index), m.s.Tally(b.Segment.Index))
+	device := "the device itself"
+	if cores != "" { // it is not the only one to answer for its time
+		device = "the device"
+	}
+	text := fmt.Sprintf("%s %s %s: it computed %s for a sample where it had computed %s (%s); that is no waiting, so utilisation does not show it",
+		device, is, way, figures.Prose.Time(int64(math.Round(y))), figures.Prose.Time(int64(math.Round(x))), size)
 	changed := advice.Changed(a.Segment.Knobs, b.Segment.Knobs)
 	switch {
 	case has(changed, "batch_size"):
 		text += "; the batch size changed, and with it the work of a launch"
 	case m.s.Meta.DeviceKind == "cpu" && has(changed, "num_workers"):
 		text += "; on the cpu device the workers and the training share the host's cores"
+	}
+	if cores != "" {
+		text += "; " + cores
 	}
 	return text
 }
