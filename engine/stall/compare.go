@@ -45,7 +45,8 @@ const firstLook = 64
 // stays is an answer that was known at an earlier look, where now there is none: the host
 // may turn out to remember for longer than it seemed, and what was enough is no longer. The
 // intervals hold at all looks together (evidence.Compare), so an answer once known is as
-// good as any, unless what has been measured since is outside of its interval.
+// good as any, unless what has been measured since is outside of its interval; and what
+// lies within all of them together is where the ratio, as it is measured now, may lie.
 //
 // The looks are at powers of two of the later segment's steps, with what was known of the
 // host by then, so that a session comes to the same words whenever it is read.
@@ -72,7 +73,8 @@ func stays(rows []SegmentStats, a, b *SegmentStats, now evidence.Comparison) evi
 		then := evidence.Compare(sides[0], sides[1], h, evidence.DefaultMargin)
 		if c := &then.Throughput; c.Answer != evidence.Unknown {
 			if c.Lo <= t.Ratio && t.Ratio <= c.Hi {
-				return then
+				t.Answer, t.Missing = c.Answer, evidence.Missing{}
+				t.Lo, t.Hi = max(t.Lo, c.Lo), min(t.Hi, c.Hi)
 			}
 			return now
 		}

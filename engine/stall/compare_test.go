@@ -41,11 +41,14 @@ func TestAnswersStay(t *testing.T) {
 		}
 		s.Digest = *trace.Digested(s.Recent)
 		rows := Segments(s)
-		if now := evidence.Compare(rows[0].Stretch, rows[1].Stretch, history(rows), evidence.DefaultMargin).Throughput; now.Answer != evidence.Unknown || !now.Missing.OfA() {
+		now := evidence.Compare(rows[0].Stretch, rows[1].Stretch, history(rows), evidence.DefaultMargin).Throughput
+		if now.Answer != evidence.Unknown || !now.Missing.OfA() {
 			t.Errorf("%s: all steps tell already: %v", c.name, &now)
 		}
 		if got := rows[1].VsA.Throughput; got.Answer != c.answer || got.Answer == evidence.Different && (got.Lo < 1.8 || got.Hi > 2.3) {
 			t.Errorf("%s: %v", c.name, &got)
+		} else if got.Ratio != now.Ratio || got.Lo < now.Lo || got.Hi > now.Hi {
+			t.Errorf("%s: %v, of all steps %v", c.name, &got, now.Estimate())
 		}
 	}
 }
