@@ -88,6 +88,16 @@ func (c *Change) String() string {
 	return fmt.Sprintf("%v: %v", c.Answer, c.Missing)
 }
 
+// LessDrift says how far apart the two were measured, where that differs from Ratio
+// because a drift was taken out; empty where that is little.
+func (c *Change) LessDrift() string {
+	if c.Ratio <= 0 || c.Drifted <= 0 || math.Abs(math.Log(c.Drifted)) < math.Log1p(DefaultMargin) {
+		return ""
+	}
+	drifted, plain := figures.Rough(c.Drifted), figures.Rough(c.Ratio*c.Drifted)
+	return fmt.Sprintf("as measured the two lie %s apart; they drifted while no setting changed, which made %s of that and is taken out of the change", figures.Prose.Gain(plain), figures.Prose.Gain(drifted))
+}
+
 // Comparison is how B relates to A.
 type Comparison struct {
 	Margin     float64

@@ -223,6 +223,9 @@ func TestDrift(t *testing.T) {
 	if c.Answer == Different || math.Abs(c.Drifted-0.953) > 0.01 {
 		t.Errorf("a host that drifts: %+v", c)
 	}
+	if s := c.LessDrift(); !strings.HasPrefix(s, "as measured the two lie ~-4") || !strings.Contains(s, "made ~-4.") {
+		t.Errorf("a host that drifts, in words: %q", s)
+	}
 	slower := Measure(Series{Start: int64(a.Active), Blocks: draw(host, 500, 1.1)})
 	if c := Compare(a, slower, History{}, DefaultMargin).Throughput; c.Answer != Different || c.Hi > 0.97 || c.Lo < 0.85 {
 		t.Errorf("10 %% slower on a host that drifts: %+v", c)

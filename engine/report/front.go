@@ -214,6 +214,9 @@ func (m *markdown) confidence(of *evidence.Comparison, excluded int) {
 		rests = by + ", in which both met the same host"
 	}
 	rests = fmt.Sprintf("It rests on %s; %s left out as transition or warm-up. It holds however often one looked", rests, figures.Counted(excluded, "step", "steps"))
+	if text := c.LessDrift(); text != "" {
+		rests += ". The rates: " + text
+	}
 	less := reduction(c)
 	if c.Answer == evidence.Same {
 		m.para("**The same epoch time, within %s:** the 95 %% confidence interval of the reduction is %s. %s.",
