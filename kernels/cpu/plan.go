@@ -55,8 +55,9 @@ func (pl *Plan) Scratch() int {
 	return pl.scratch*4 + 64
 }
 
-// Bind gives the plan its scratch memory, at least Scratch() bytes. It may be
-// shared by plans that never run at the same time.
+// Bind gives the plan its scratch memory, at least Scratch() bytes, or other memory instead
+// of what it has, while it does not run. It may be shared by plans that never run at the
+// same time.
 func (pl *Plan) Bind(scratch []byte) error {
 	if len(scratch) < pl.Scratch() {
 		return fmt.Errorf("bind scratch memory: %d bytes are too few, the plan needs %d", len(scratch), pl.Scratch())

@@ -50,7 +50,7 @@ type Device struct {
 	streams  []*stream
 	events   []*event
 	programs []*program
-	scratch  *block // shared by the programs prepared last
+	scratch  *block // shared by all programs
 }
 
 type failure struct{ err error }

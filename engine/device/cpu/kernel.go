@@ -62,24 +62,33 @@ func (p *program) bind(d *Device, ls []device.Launch) (err error) {
 	if n == 0 {
 		return nil
 	}
-	// Programs take turns, so they share scratch memory. One that needs more than
-	// there is gets a new block, which later ones share.
 	if d.scratch == nil || d.scratch.size < n {
-		k, err := d.mem.newBlock(n)
-		if err != nil {
+		if err := d.growScratch(n); err != nil {
 			return err
 		}
-		if d.scratch != nil {
-			d.mem.free(device.Buffer{Addr: d.scratch.addr})
-		}
-		d.scratch = k
 	}
-	mem, k, err := d.mem.retain(device.Buffer{Addr: d.scratch.addr, Size: d.scratch.size})
+	return p.plan.Bind(d.scratch.m.mem)
+}
+
+// growScratch gives all programs a larger block of scratch memory instead of the one that
+// they share: they take turns.
+func (d *Device) growScratch(n int) error {
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	k, err := d.mem.newBlock(n, d.scratch)
 	if err != nil {
-		return fault.Wrap(err, "prepare", "scratch memory", "")
+		return err
 	}
-	p.blocks = append(p.blocks, k)
-	return p.plan.Bind(mem)
+	d.scratch = k
+	for _, q := range d.programs {
+		if q == nil {
+			continue
+		}
+		if err := q.plan.Bind(k.m.mem); err != nil {
+			return fault.Wrap(err, "prepare", "scratch memory", "")
+		}
+	}
+	return nil
 }
 
 // Overhead is the scratch memory of the launches' kernels.

@@ -41,19 +41,28 @@ func oom(n int, held, total int64) error {
 		fmt.Sprintf("%v: it holds %d MiB already, and the host has %d MiB", device.ErrOutOfMemory, held>>20, total>>20), "lower batch_size").Because(device.ErrOutOfMemory)
 }
 
-// newBlock maps n zeroed bytes.
-func (m *memory) newBlock(n int) (*block, error) {
+// newBlock maps n zeroed bytes, and gives back the block that they take the place of, unless
+// it is nil. Nothing may use that any more.
+func (m *memory) newBlock(n int, instead *block) (*block, error) {
 	if n <= 0 {
 		return nil, device.NotPositive("device", int64(n))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.total > 0 && int64(n) > m.total-m.held || int64(n) > availableMemory(n) {
+	more := n
+	if instead != nil {
+		more -= instead.size
+	}
+	if m.total > 0 && int64(more) > m.total-m.held || int64(more) > availableMemory(more) {
 		return nil, oom(n, m.held, m.total)
 	}
 	mp, err := mapMemory(n)
 	if err != nil {
 		return nil, oom(n, m.held, m.total)
+	}
+	if instead != nil {
+		instead.freed = true
+		m.collect(instead)
 	}
 	b := &block{addr: addressOf(mp.mem), size: n, m: mp}
 	i, _ := slices.BinarySearchFunc(m.dev, b.addr, func(x *block, a uint64) int { return compare(x.addr, a) })
@@ -178,7 +187,7 @@ func (d *Device) Alloc(n int) (device.Buffer, error) {
 	if closed {
 		return device.Buffer{}, device.ErrClosed
 	}
-	k, err := d.mem.newBlock(n)
+	k, err := d.mem.newBlock(n, nil)
 	if err != nil {
 		return device.Buffer{}, err
 	}
