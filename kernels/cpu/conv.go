@@ -35,6 +35,9 @@ func (pl *Plan) convForward(op kernels.ConvForward, x, w, y, bias []float32) fun
 	if pl.winograd(op.Conv) {
 		return pl.winoConv(op.Conv, false, x, w, y, bias, flags(false, op.ReLU))
 	}
+	if pl.narrow(op.Conv) {
+		return pl.narrowForward(op.Conv, x, w, y, bias, flags(false, op.ReLU))
+	}
 	g := newForward(pl, op.Conv)
 	return g.bind(x, w, y, bias, flags(false, op.ReLU))
 }
@@ -53,6 +56,8 @@ func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbi
 	switch {
 	case pl.winograd(op.Conv):
 		return pl.winoWeight(op.Conv, x, dy, dw, dbias)
+	case pl.narrow(op.Conv):
+		return pl.narrowWeight(op.Conv, x, dy, dw, dbias)
 	case op.R*op.S == 1 || op.C%16 != 0 || pl.pool.threads*op.K*op.R*op.S*op.C <= sumFloats:
 		return pl.weightByRow(op.Conv, x, dy, dw, dbias)
 	}

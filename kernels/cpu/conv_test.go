@@ -15,6 +15,9 @@ var convs = []kernels.Conv{
 	{N: 3, H: 8, W: 8, C: 3, K: 32, R: 3, S: 3, Stride: 1, Pad: 1},
 	{N: 2, H: 9, W: 7, C: 4, K: 33, R: 3, S: 3, Stride: 2, Pad: 1},
 	{N: 1, H: 11, W: 11, C: 3, K: 16, R: 7, S: 7, Stride: 2, Pad: 3},
+	{N: 2, H: 12, W: 17, C: 3, K: 64, R: 7, S: 7, Stride: 2, Pad: 3},
+	{N: 1, H: 60, W: 40, C: 9, K: 32, R: 3, S: 3, Stride: 1, Pad: 1}, // several bands of an image
+	{N: 2, H: 5, W: 6, C: 2, K: 32, R: 2, S: 3, Stride: 3, Pad: 0},
 	{N: 1, H: 6, W: 5, C: 17, K: 19, R: 3, S: 3, Stride: 1, Pad: 1},
 	{N: 2, H: 6, W: 6, C: 8, K: 6, R: 5, S: 3, Stride: 1, Pad: 2},
 	{N: 2, H: 7, W: 9, C: 16, K: 48, R: 1, S: 1, Stride: 2},

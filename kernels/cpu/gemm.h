@@ -67,37 +67,21 @@ typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, f
 		}                                                                                          \
 	}
 
-MICRO(1)
-MICRO(2)
-MICRO(3)
-MICRO(4)
-#if ROWS >= 6
-MICRO(5)
-MICRO(6)
-#endif
 #if ROWS >= 14
-MICRO(7)
-MICRO(8)
-MICRO(9)
-MICRO(10)
-MICRO(11)
-MICRO(12)
-MICRO(13)
-MICRO(14)
-#endif
-#undef MICRO
-
-#if ROWS >= 14
+#define EACH_ROWS(f) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11) f(12) f(13) f(14)
 #define TABLE(f) {0, f##1, f##2, f##3, f##4, f##5, f##6, f##7, f##8, f##9, f##10, f##11, f##12, f##13, f##14}
 #elif ROWS >= 6
+#define EACH_ROWS(f) f(1) f(2) f(3) f(4) f(5) f(6)
 #define TABLE(f) {0, f##1, f##2, f##3, f##4, f##5, f##6}
 #else
+#define EACH_ROWS(f) f(1) f(2) f(3) f(4)
 #define TABLE(f) {0, f##1, f##2, f##3, f##4}
 #endif
+EACH_ROWS(MICRO)
+#undef MICRO
 static micro_nn *const nn_rows[] = TABLE(nn_);
 static micro_tn *const tn_rows[] = TABLE(tn_);
 static micro_tn *const tn_half_rows[] = TABLE(tn_half_);
-#undef TABLE
 
 static void gemm_nn(dim m, dim n, dim k, const float *a, dim lda, const float *b, float *c, dim ldc,
                     const float *bias, dim flags, const float *next) {

@@ -75,6 +75,14 @@ struct filtering {
 TENSORS_OF(tensors, float);
 TENSORS_OF(half_tensors, half);
 
+// A convolution's geometry, for gathering its operands into rows and for narrow.h.
+struct window {
+	dim h, w, c;         // the tensor that is read
+	dim oh, ow;          // the grid of positions that read it
+	dim r, s, stride, pad;
+	dim dr, ds;          // the first tap: rows and columns past the window's corner
+};
+
 struct kernels {
 	dim lanes; // floats in a vector
 	dim rows, strip; // of a strip: columns of gemm_strips' A, and the floats that a row takes
@@ -97,6 +105,12 @@ struct kernels {
 	void (*pack)(dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end,
 	             float *out, dim step);
 
+	// Convolutions of few channels; see narrow.h.
+	void (*narrow_forward)(const struct window *g, dim k, dim first, dim end, const float *x, const float *packed,
+	                       const float *bias, float *y, dim flags, float *scratch);
+	void (*narrow_weight)(const struct window *g, dim k, dim first, dim end, const float *x, const float *dy,
+	                      float *sum, dim flags, float *scratch);
+
 	struct tensors tensors;
 	struct half_tensors half_tensors;
 
@@ -109,14 +123,6 @@ struct kernels {
 
 	// Minimal filtering with stride 1 (winograd.h) and 2 (stride2.h).
 	struct filtering stride1, stride2;
-};
-
-// A convolution's geometry, for gathering its operands into rows.
-struct window {
-	dim h, w, c;         // the tensor that is read
-	dim oh, ow;          // the grid of positions that read it
-	dim r, s, stride, pad;
-	dim dr, ds;          // the first tap: rows and columns past the window's corner
 };
 
 // gather writes, for positions first..end of the grid, the r*s*c values that the

@@ -53,6 +53,14 @@ static void gather_rows(dim h, dim w, dim c, dim oh, dim ow, dim r, dim s, dim s
 	gather(&g, x, first, end, out, ld);
 }
 
+static void narrow_forward(int v, struct window g, dim k, dim first, dim end, const float *x, const float *packed, const float *bias,
+                           float *y, dim flags, float *scratch) {
+	set(v)->narrow_forward(&g, k, first, end, x, packed, bias, y, flags, scratch);
+}
+static void narrow_weight(int v, struct window g, dim k, dim first, dim end, const float *x, const float *dy, float *sum, dim flags, float *scratch) {
+	set(v)->narrow_weight(&g, k, first, end, x, dy, sum, flags, scratch);
+}
+
 static const struct filtering *filtering_of(int v, int stride) {
 	return stride == 1 ? &set(v)->stride1 : &set(v)->stride2;
 }
@@ -91,6 +99,10 @@ static void filter_gather(int v, int stride, dim c, dim step, dim first, dim end
 #cgo nocallback pack
 #cgo noescape gather_rows
 #cgo nocallback gather_rows
+#cgo noescape narrow_forward
+#cgo nocallback narrow_forward
+#cgo noescape narrow_weight
+#cgo nocallback narrow_weight
 #cgo noescape filter_tiles
 #cgo nocallback filter_tiles
 #cgo noescape filter_weights
@@ -175,6 +187,21 @@ func (v variant) gather(g *window, x []float32, first, end int, out []float32, l
 	}
 	C.gather_rows(C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.oh), C.dim(g.ow), C.dim(g.r), C.dim(g.s), C.dim(g.stride), C.dim(g.pad), C.dim(g.dr), C.dim(g.ds),
 		ptr(x), C.dim(first), C.dim(end), ptr(out), C.dim(ld))
+}
+
+func (g *window) native() C.struct_window {
+	return C.struct_window{h: C.dim(g.h), w: C.dim(g.w), c: C.dim(g.c), oh: C.dim(g.oh), ow: C.dim(g.ow),
+		r: C.dim(g.r), s: C.dim(g.s), stride: C.dim(g.stride), pad: C.dim(g.pad)}
+}
+
+// narrowForward computes rows first..end of y, of one image. scratch is for padded rows of x.
+func (v variant) narrowForward(g *window, k, first, end int, x, packed, bias, y []float32, flags int, scratch []float32) {
+	C.narrow_forward(C.int(v), g.native(), C.dim(k), C.dim(first), C.dim(end), ptr(x), ptr(packed), ptr(bias), ptr(y), C.dim(flags), ptr(scratch))
+}
+
+// narrowWeight sets sum [r*s*c,k] to what rows first..end of dy contribute, or adds it.
+func (v variant) narrowWeight(g *window, k, first, end int, x, dy, sum []float32, flags int, scratch []float32) {
+	C.narrow_weight(C.int(v), g.native(), C.dim(k), C.dim(first), C.dim(end), ptr(x), ptr(dy), ptr(sum), C.dim(flags), ptr(scratch))
 }
 
 func (v variant) tiles(what C.int, g *grid, first, end, step int, from, to, bias []float32, flags int) {

@@ -46,3 +46,12 @@ func (pl *Plan) winoConv(kernels.Conv, bool, []float32, []float32, []float32, []
 func (pl *Plan) winoWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
 	return nil
 }
+
+// Nor is there another way for few channels.
+func (pl *Plan) narrow(kernels.Conv) bool { return false }
+func (pl *Plan) narrowForward(kernels.Conv, []float32, []float32, []float32, []float32, int) func() {
+	return nil
+}
+func (pl *Plan) narrowWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
+	return nil
+}

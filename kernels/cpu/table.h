@@ -1,6 +1,7 @@
 // One set of kernels, named by TABLE_NAME.
 #include "simd.h"
 #include "gemm.h"
+#include "narrow.h"
 #include "winograd.h"
 #include "stride2.h"
 #include "elementwise.h"
@@ -32,6 +33,8 @@ const struct kernels TABLE_NAME = {
 	.gemm_strips = gemm_strips,
 	.pack_strips = pack_strips,
 	.pack = pack,
+	.narrow_forward = narrow_forward,
+	.narrow_weight = narrow_weight,
 	.tensors = {add_columns, moments, normalise, norm_sums, norm_back, add, relu_back, max_pool, max_pool_back, spread_mean, stack_frames_back},
 	.half_tensors = {half_add_columns, half_moments, half_normalise, half_norm_sums, half_norm_back, half_add, half_relu_back, half_max_pool, half_max_pool_back,
 	                 half_spread_mean, half_stack_frames_back},
