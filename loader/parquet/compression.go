@@ -3,12 +3,12 @@ package parquet
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -19,7 +19,7 @@ func unpack(b []byte, whole int, codec int64) ([]byte, error) {
 	case codecNone:
 		return b, nil
 	case codecSnappy:
-		return snappy(b, whole)
+		return unsnap(b, whole)
 	case codecGzip:
 		z, err := gzip.NewReader(bytes.NewReader(b))
 		if err != nil {
@@ -65,62 +65,14 @@ func inflate(z io.Reader, packed, whole int) ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
-// snappy undoes Snappy's compression (https://github.com/google/snappy, format_description).
-func snappy(b []byte, whole int) ([]byte, error) {
-	n, k := binary.Uvarint(b)
-	if k <= 0 || n != uint64(whole) || n > uint64(len(b))*64 {
+// unsnap undoes Snappy's compression, which makes 64 bytes of one at the most.
+func unsnap(b []byte, whole int) ([]byte, error) {
+	const growth = 64
+	if n, err := snappy.DecodedLen(b); err != nil || n != whole || n > growth*len(b) {
 		return nil, errDamaged
 	}
-	out := make([]byte, 0, n)
-	for b = b[k:]; len(b) > 0; {
-		tag := b[0]
-		length, offset, used := 0, 0, 1
-		switch tag & 3 {
-		case 0:
-			length = int(tag >> 2)
-			if length >= 60 {
-				extra := length - 59
-				if len(b) < 1+extra {
-					return nil, errDamaged
-				}
-				length = 0
-				for i := range extra {
-					length |= int(b[1+i]) << (8 * i)
-				}
-				used += extra
-			}
-			length++
-			if length > len(b)-used || length > whole-len(out) {
-				return nil, errDamaged
-			}
-			out = append(out, b[used:used+length]...)
-			b = b[used+length:]
-			continue
-		case 1:
-			if len(b) < 2 {
-				return nil, errDamaged
-			}
-			length, offset, used = 4+int(tag>>2&7), int(tag>>5)<<8|int(b[1]), 2
-		case 2:
-			if len(b) < 3 {
-				return nil, errDamaged
-			}
-			length, offset, used = 1+int(tag>>2), int(b[1])|int(b[2])<<8, 3
-		case 3:
-			if len(b) < 5 {
-				return nil, errDamaged
-			}
-			length, offset, used = 1+int(tag>>2), int(binary.LittleEndian.Uint32(b[1:])), 5
-		}
-		if offset <= 0 || offset > len(out) || length > whole-len(out) {
-			return nil, errDamaged
-		}
-		for range length { // it may overlap what it makes
-			out = append(out, out[len(out)-offset])
-		}
-		b = b[used:]
-	}
-	if len(out) != whole {
+	out, err := snappy.Decode(nil, b)
+	if err != nil {
 		return nil, errDamaged
 	}
 	return out, nil
