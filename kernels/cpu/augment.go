@@ -69,9 +69,22 @@ func images[T any](pl *Plan, n int, image func(z *T, n int)) func() {
 	})
 }
 
-// resample makes each image as the reference does.
 func (pl *Plan) resample(op kernels.Resample, x []byte, record []int32, y []byte) func() {
-	return images(pl, op.N, func(_ *struct{}, n int) { op.Image(n, x, record, y) })
+	out := 3 * op.OutH * op.OutW
+	return images(pl, op.N, func(z *pixels.Resizer, n int) {
+		p, from := op.Of(record, n), n*op.In
+		if op.Packed {
+			from = int(record[n*op.Words+kernels.AugOffset]) * kernels.Packing
+		}
+		at := func(i int) int { return int(p[i]) }
+		held := pixels.Rect{X: at(kernels.HeldX), Y: at(kernels.HeldY), W: at(kernels.HeldW), H: at(kernels.HeldH)}
+		z.Image(held, x[from:from+3*held.W*held.H], &pixels.Job{
+			Part: pixels.Rect{W: at(kernels.PartW), H: at(kernels.PartH)}, W: at(kernels.ResizedW), H: at(kernels.ResizedH),
+			Window:   pixels.Rect{X: at(kernels.WindowX), Y: at(kernels.WindowY), W: op.OutW, H: op.OutH},
+			Mirrored: p[kernels.Mirrored] != 0,
+		}, y[n*out:(n+1)*out])
+		z.Release()
+	})
 }
 
 func (pl *Plan) shift(op kernels.Shift, x []byte, record []int32, y []byte) func() {

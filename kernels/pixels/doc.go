@@ -1,4 +1,4 @@
-// Package pixels has the faster ways of what kernels.Blur, Colours and Shift do with RGB images,
+// Package pixels has the faster ways of what kernels.Blur, Colours, Resample and Shift do with RGB images,
 // on the processor: the loader's transforms and the cpu device share them. The bytes are those
 // of the references.
 package pixels

@@ -27,7 +27,7 @@ type randomPart struct {
 
 // draw is RandomResizedCrop.get_params: ten tries at a random area and shape,
 // then the middle of the image at the nearest shape allowed.
-func (t *randomPart) draw(w, h int, rng *loader.RNG) rect {
+func (t *randomPart) draw(w, h int, rng *loader.RNG) pixels.Rect {
 	area := float64(w) * float64(h)
 	lo, hi := math.Log(t.ratio[0]), math.Log(t.ratio[1])
 	for range 10 {
@@ -38,7 +38,7 @@ func (t *randomPart) draw(w, h int, rng *loader.RNG) rect {
 		if cw > 0 && ch > 0 && cw <= w && ch <= h {
 			y := rng.IntN(h - ch + 1)
 			x := rng.IntN(w - cw + 1)
-			return rect{x, y, cw, ch}
+			return pixels.Rect{X: x, Y: y, W: cw, H: ch}
 		}
 	}
 	cw, ch := w, h
@@ -48,7 +48,7 @@ func (t *randomPart) draw(w, h int, rng *loader.RNG) rect {
 	case r > t.ratio[1]:
 		cw = min(w, int(math.RoundToEven(float64(h)*t.ratio[1])))
 	}
-	return rect{(w - cw) / 2, (h - ch) / 2, max(cw, 1), max(ch, 1)}
+	return pixels.Rect{X: (w - cw) / 2, Y: (h - ch) / 2, W: max(cw, 1), H: max(ch, 1)}
 }
 
 // resample cuts a part out of an image, resizes it, and may cut a window out of that and
@@ -114,49 +114,78 @@ const maxResized = 16 * MaxSide * MaxSide
 func (t *resample) words() int { return resampleWords }
 
 func (t *resample) draw(w, h int, rng *loader.RNG, p []int32) (ow, oh int) {
-	c := rect{0, 0, w, h}
+	c := pixels.Rect{W: w, H: h}
 	if t.crop != nil {
 		c = t.crop.draw(w, h, rng)
 	}
-	rw, rh := t.resized(c.w, c.h)
-	win := rect{0, 0, rw, rh}
+	rw, rh := t.resized(c.W, c.H)
+	win := pixels.Rect{W: rw, H: rh}
 	if t.window != nil {
-		win.y, win.x = t.window.corner(rw, rh, rng)
-		win.h, win.w = t.window.size[0], t.window.size[1]
+		win.Y, win.X = t.window.corner(rw, rh, rng)
+		win.H, win.W = t.window.size[0], t.window.size[1]
 	}
-	if win.w*win.h > maxResized {
-		panic(fmt.Sprintf("an image of %dx%d pixels (width x height) would become one of %dx%d", w, h, win.w, win.h))
+	if win.W*win.H > maxResized {
+		panic(fmt.Sprintf("an image of %dx%d pixels (width x height) would become one of %dx%d", w, h, win.W, win.H))
 	}
 	mirrored := 0
 	if t.flip > 0 && rng.Float64() < t.flip {
 		mirrored = 1
 	}
-	for i, v := range [resampleWords]int{c.x, c.y, c.w, c.h, rw, rh, win.x, win.y, win.w, win.h, mirrored, -c.x, -c.y, w, h} {
+	for i, v := range [resampleWords]int{c.X, c.Y, c.W, c.H, rw, rh, win.X, win.Y, win.W, win.H, mirrored, -c.X, -c.Y, w, h} {
 		p[i] = int32(v)
 	}
-	return win.w, win.h
+	return win.W, win.H
 }
 
 // sized is the size of the window that draw said.
 func (t *resample) sized(p []int32) (w, h int) { return int(p[8]), int(p[9]) }
 
 // job is what draw said.
-func (t *resample) job(p []int32) job {
+func (t *resample) job(p []int32) pixels.Job {
 	v := func(i int) int { return int(p[i]) }
-	return job{c: rect{v(0), v(1), v(2), v(3)}, w: v(4), h: v(5), window: rect{v(6), v(7), v(8), v(9)}, mirrored: v(10) != 0}
+	return pixels.Job{Part: pixels.Rect{X: v(0), Y: v(1), W: v(2), H: v(3)}, W: v(4), H: v(5),
+		Window: pixels.Rect{X: v(6), Y: v(7), W: v(8), H: v(9)}, Mirrored: v(10) != 0}
+}
+
+// resize writes what the job at work makes of an image.
+func (z *scratch) resize(m *image, dst []byte) { z.Image(pixels.Rect(m.held), m.pix, &z.work, dst) }
+
+// stripBytes are normalised at a time, which lie in the first cache.
+const stripBytes = 12 << 10
+
+// normalised is resize with its result normalised.
+func (z *scratch) normalised(m *image, norm *Norm, dst []float32) {
+	z.Begin(pixels.Rect(m.held), m.pix, &z.work)
+	n := z.work.Window.W * 3
+	_ = dst[n*z.work.Window.H-1]
+	most := max(1, stripBytes/n)
+	for y := 0; y < z.work.Window.H; y += most {
+		rows := min(most, z.work.Window.H-y)
+		z.strip = grow(z.strip, rows*n)
+		z.Rows(y, rows, z.strip)
+		norm.row(dst[y*n:(y+rows)*n], z.strip)
+	}
+}
+
+// grow returns s with n elements, of any content.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
 }
 
 func (t *resample) apply(z *scratch, in *image, p []int32, dst []byte, _, _ int) {
 	z.work = t.job(p)
-	z.resize(in, &z.work, dst)
+	z.resize(in, dst)
 }
 
 // needs returns what of an image is cut out, or what the window is made of.
 func (t *resample) needs(_, _ int, p []int32) loader.Rect {
 	j := t.job(p)
-	left, right := reach(j.c.w, j.w, j.window.x, j.window.w)
-	top, bottom := reach(j.c.h, j.h, j.window.y, j.window.h)
-	return loader.Rect{X: j.c.x + left, Y: j.c.y + top, W: right - left, H: bottom - top}
+	left, right := pixels.Reach(j.Part.W, j.W, j.Window.X, j.Window.W)
+	top, bottom := pixels.Reach(j.Part.H, j.H, j.Window.Y, j.Window.H)
+	return loader.Rect{X: j.Part.X + left, Y: j.Part.Y + top, W: right - left, H: bottom - top}
 }
 
 // The numbers of place and flip, as kernels.Shift takes them: the corner, and whether the image

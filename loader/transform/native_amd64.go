@@ -5,18 +5,14 @@ package transform
 /*
 #cgo CFLAGS: -O3 -Wall
 #include "crop_amd64.h"
+#include "normalise.h"
 #include "planes_amd64.h"
-#include "resize_amd64.h"
 #cgo noescape gpustall_crop
 #cgo nocallback gpustall_crop
 #cgo noescape gpustall_crop_planes
 #cgo nocallback gpustall_crop_planes
-#cgo noescape gpustall_resize_horizontal
-#cgo nocallback gpustall_resize_horizontal
-#cgo noescape gpustall_resize_vertical
-#cgo nocallback gpustall_resize_vertical
-#cgo noescape gpustall_resize_normalised
-#cgo nocallback gpustall_resize_normalised
+#cgo noescape gpustall_normalise
+#cgo nocallback gpustall_normalise
 */
 import "C"
 
@@ -32,8 +28,6 @@ import (
 var native = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 func bytesOf(b []byte) *C.uint8_t   { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }
-func words(v []int32) *C.int32_t    { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(v))) }
-func shorts(v []int16) *C.int16_t   { return (*C.int16_t)(unsafe.Pointer(unsafe.SliceData(v))) }
 func floatsOf(v []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(v))) }
 
 func truth(b bool) C.int {
@@ -74,23 +68,8 @@ func (t *Crop) nativePlanes(s []loader.Sample, rows int, dst []float32) {
 	C.gpustall_crop_planes(all, C.int(len(s)), C.ptrdiff_t(rows), truth(native512), floatsOf(t.factors[:]), floatsOf(dst))
 }
 
-// horizontalRows makes rows of mid, of rows of in that lie stride apart.
-func (z *resizer) horizontalRows(in []byte, stride, rows int, mirrored bool, mid []byte) {
-	t := &z.cols
-	C.gpustall_resize_horizontal(bytesOf(in), C.size_t(stride), C.size_t(rows), words(t.first), shorts(t.split),
-		C.size_t(t.pairs), C.size_t(len(t.first)), truth(mirrored), bytesOf(mid), C.size_t(z.stride))
-}
-
-// verticalRows makes the result, rows of n bytes, of mid.
-func (z *resizer) verticalRows(n int, dst []byte) {
-	t := &z.rows
-	C.gpustall_resize_vertical(bytesOf(z.mid), C.size_t(z.stride), C.size_t(n), words(t.first), words(t.width),
-		shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), bytesOf(dst))
-}
-
-// normalisedRows is verticalRows, normalised.
-func (z *resizer) normalisedRows(n int, norm *Norm, dst []float32) {
-	t := &z.rows
-	C.gpustall_resize_normalised(bytesOf(z.mid), C.size_t(z.stride), C.size_t(n), words(t.first), words(t.width),
-		shorts(t.split), C.size_t(t.pairs), C.size_t(len(t.first)), floatsOf(norm.factors[:]), floatsOf(dst))
+// nativeRow is row.
+func (n *Norm) nativeRow(dst []float32, src []byte) {
+	_ = dst[len(src)-1] // C writes without looking
+	C.gpustall_normalise(bytesOf(src), C.size_t(len(src)), floatsOf(n.factors[:]), floatsOf(dst))
 }

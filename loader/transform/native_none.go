@@ -7,12 +7,9 @@ import "dev.gpustall/loader"
 // native is whether there is C for this machine. Without it nothing below is called.
 var native, native512 = false, false
 
-func (z *resizer) horizontalRows([]byte, int, int, bool, []byte) {}
-func (z *resizer) verticalRows(int, []byte)                      {}
-func (z *resizer) normalisedRows(int, *Norm, []float32)          {}
-
 // together is how many images nativePlanes takes at once.
 const together = 1
 
 func (t *Crop) nativePlanes([]loader.Sample, int, []float32)                      {}
 func (t *Crop) nativeWrite([]byte, int, int, int, int, int, int, bool, []float32) {}
+func (n *Norm) nativeRow([]float32, []byte)                                       {}

@@ -69,11 +69,12 @@ func (m *image) row(x, y, n int) []byte {
 
 // scratch is what a sample is made with.
 type scratch struct {
-	resizer
+	pixels.Resizer
 	rng    loader.RNG
 	params []int32
 	in     image // of the step that is at work
-	work   job
+	work   pixels.Job
+	strip  []byte // rows of a result that is being normalised
 	buf    [2][]byte
 
 	blur    pixels.Blur
@@ -267,8 +268,8 @@ func (t *Pipeline) Host(s *loader.Sample, rng *loader.RNG, dst []float32) {
 	last := t.steps[len(t.steps)-1]
 	if r, ok := last.(*resample); ok && t.Padding == 0 {
 		z.work = r.job(p)
-		z.work.mirrored = z.work.mirrored != mirrored
-		z.normalised(in, &z.work, &t.Norm, dst)
+		z.work.Mirrored = z.work.Mirrored != mirrored
+		z.normalised(in, &t.Norm, dst)
 		return
 	}
 	i := (len(t.steps) - 1) % 2
@@ -310,7 +311,8 @@ func (t *Pipeline) take() *scratch {
 }
 
 func (t *Pipeline) give(z *scratch) {
-	z.pix, z.in.pix = nil, nil // the sample's: its worker lets go of large ones
+	z.Release()
+	z.in.pix = nil // the sample's: its worker lets go of large ones
 	select {
 	case t.free <- z:
 	default:

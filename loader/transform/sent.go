@@ -99,11 +99,11 @@ func (t *Pipeline) Device(s *loader.Sample, rng *loader.RNG, dst []byte, record 
 	}
 	r := t.steps[t.sent.from].(*resample)
 	need, j := r.needs(in.w, in.h, p), r.job(p)
-	if 3*need.W*need.H > len(dst) || !narrow(j.c.w, j.w) || !narrow(j.c.h, j.h) {
+	if 3*need.W*need.H > len(dst) || !narrow(j.Part.W, j.W) || !narrow(j.Part.H, j.H) {
 		z.work = j
-		z.resize(in, &z.work, dst)
-		unchanged(record, j.window.w, j.window.h)
-		return 3 * j.window.w * j.window.h
+		z.resize(in, dst)
+		unchanged(record, j.Window.W, j.Window.H)
+		return 3 * j.Window.W * j.Window.H
 	}
 	record[11], record[12] = int32(need.X)-p[0], int32(need.Y)-p[1]
 	record[13], record[14] = int32(need.W), int32(need.H)

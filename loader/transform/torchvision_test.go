@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -97,31 +96,6 @@ func TestTorchvision(t *testing.T) {
 		}
 		if most > limit || differ > len(got)/100 {
 			t.Errorf("%s %s %v, blur %d %v, trivial %d: %d of %d differ, by %d at the most", g.Image, g.Op, g.Steps, g.Taps, g.Sigma, g.What, differ, len(got), most)
-		}
-	}
-}
-
-// TestBlurNative: C makes, to the bit, what Go makes.
-func TestBlurNative(t *testing.T) {
-	if !native {
-		t.Skip("there is no C for this machine")
-	}
-	defer func() { native = true }()
-	rng := loader.NewRNG(3, 2, 1)
-	for range 60 {
-		img := noise(1+rng.IntN(70), 1+rng.IntN(50))
-		b := &blur{taps: 1 + 2*rng.IntN(20), sigma: [2]float64{0.1, 5}}
-		p := make([]int32, b.words())
-		b.draw(img.W, img.H, &rng, p)
-		var z scratch
-		var got [2][]byte
-		for i := range got {
-			native = i == 0
-			got[i] = make([]byte, len(img.Pixels))
-			b.apply(&z, held(img), p, got[i], img.W, img.H)
-		}
-		if !bytes.Equal(got[0], got[1]) {
-			t.Fatalf("%d x %d, %d taps: C makes something else", img.W, img.H, b.taps)
 		}
 	}
 }

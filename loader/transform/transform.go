@@ -45,8 +45,24 @@ func NewNorm(mean, std [3]float32) Norm {
 		n.factors[i], n.factors[24+i] = mean[i%3], 1/s
 		n.factors[48+i] = float32(1/float64(s) - float64(n.factors[24+i]))
 	}
-	n.divides = native && divides(&n)
+	n.divides = native && n.inC()
 	return n
+}
+
+// inC has C normalise every value of every channel, and reports whether it makes the table.
+func (n *Norm) inC() bool {
+	var in [3 * 256]byte
+	var got [3 * 256]float32
+	for i := range in {
+		in[i] = byte(i / 3)
+	}
+	n.nativeRow(got[:], in[:])
+	for i, v := range got {
+		if v != n.table[i%3][i/3] {
+			return false
+		}
+	}
+	return true
 }
 
 // Normalisation returns mean and standard deviation; the fourth channel is 0, 1.
@@ -54,6 +70,10 @@ func (n *Norm) Normalisation() (mean, std [4]float32) { return n.mean, n.std }
 
 // row normalises RGB pixels; dst has as many elements as src.
 func (n *Norm) row(dst []float32, src []byte) {
+	if n.divides && len(src) >= 24 {
+		n.nativeRow(dst, src)
+		return
+	}
 	r, g, b := &n.table[0], &n.table[1], &n.table[2]
 	for len(src) >= 12 && len(dst) >= 12 { // four pixels a round
 		s, d := src[:12:12], dst[:12:12]

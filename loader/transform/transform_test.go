@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"dev.gpustall/kernels/pixels"
 	"dev.gpustall/loader"
 )
 
@@ -243,10 +244,11 @@ func TestResizeIsPILs(t *testing.T) {
 		t.Fatal(err)
 	}
 	img := noise(61, 43)
-	var z resizer
+	var z scratch
 	for _, c := range cases {
 		out := make([]byte, c.W*c.H*3)
-		z.resize(held(img), &job{c: rect{c.Crop[0], c.Crop[1], c.Crop[2], c.Crop[3]}, w: c.W, h: c.H, window: rect{0, 0, c.W, c.H}}, out)
+		z.work = pixels.Job{Part: pixels.Rect{X: c.Crop[0], Y: c.Crop[1], W: c.Crop[2], H: c.Crop[3]}, W: c.W, H: c.H, Window: pixels.Rect{W: c.W, H: c.H}}
+		z.resize(held(img), out)
 		if sum := sha256.Sum256(out); hex.EncodeToString(sum[:]) != c.SHA256 {
 			t.Errorf("crop %v to %dx%d differs from PIL's", c.Crop, c.W, c.H)
 		}
@@ -256,11 +258,13 @@ func TestResizeIsPILs(t *testing.T) {
 // TestResizeWindow: a window of the result is that part of the whole result.
 func TestResizeWindow(t *testing.T) {
 	img := noise(61, 43)
-	var z resizer
+	var z scratch
 	whole := make([]byte, 50*40*3)
-	z.resize(held(img), &job{c: rect{2, 3, 55, 39}, w: 50, h: 40, window: rect{0, 0, 50, 40}}, whole)
+	z.work = pixels.Job{Part: pixels.Rect{X: 2, Y: 3, W: 55, H: 39}, W: 50, H: 40, Window: pixels.Rect{W: 50, H: 40}}
+	z.resize(held(img), whole)
 	part := make([]byte, 20*10*3)
-	z.resize(held(img), &job{c: rect{2, 3, 55, 39}, w: 50, h: 40, window: rect{13, 17, 20, 10}}, part)
+	z.work.Window = pixels.Rect{X: 13, Y: 17, W: 20, H: 10}
+	z.resize(held(img), part)
 	for y := range 10 {
 		for x := range 60 {
 			if part[y*60+x] != whole[((y+17)*50+13)*3+x] {
@@ -278,11 +282,11 @@ func TestCropBounds(t *testing.T) {
 		for i := range 500 {
 			rng := loader.NewRNG(9, 0, i)
 			c := tr.draw(w, h, &rng)
-			if c.x < 0 || c.y < 0 || c.w < 1 || c.h < 1 || c.x+c.w > w || c.y+c.h > h {
+			if c.X < 0 || c.Y < 0 || c.W < 1 || c.H < 1 || c.X+c.W > w || c.Y+c.H > h {
 				t.Fatalf("%dx%d: crop %+v", w, h, c)
 			}
 			if w == 500 {
-				area, ratio := float64(c.w*c.h)/float64(w*h), float64(c.w)/float64(c.h)
+				area, ratio := float64(c.W*c.H)/float64(w*h), float64(c.W)/float64(c.H)
 				if area < 0.075 || area > 1 || ratio < 0.73 || ratio > 1.36 {
 					t.Fatalf("crop %+v: area %.3f, ratio %.3f", c, area, ratio)
 				}

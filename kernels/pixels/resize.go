@@ -1,25 +1,33 @@
-package transform
+package pixels
 
 import (
 	"encoding/binary"
 	"fmt"
-
-	"dev.gpustall/kernels/pixels"
 )
 
-// rect is a rectangle of pixels.
-type rect struct{ x, y, w, h int }
+// Rect is a rectangle of pixels.
+type Rect struct{ X, Y, W, H int }
 
-// resizer is the scratch of one resize; its slices are reused.
-type resizer struct {
+// Job is what a resize does: Part is cut out of the image and resized to W x H, of which Window
+// is wanted, mirrored left to right or not.
+type Job struct {
+	Part     Rect
+	W, H     int
+	Window   Rect
+	Mirrored bool
+}
+
+// Resizer resizes images, bilinear with antialiasing, as Pillow does: first along rows, then
+// along columns, rounding to bytes after each. It is the scratch of one at a time.
+type Resizer struct {
 	cols, rows taps
-	src        rect   // what the filters need of the image
+	src        Rect   // what the filters need of the image
 	pix        []byte // src's pixels, from the first on, in rows of pitch bytes
 	pitch      int
 	mid        []byte // src's rows, resized horizontally, stride bytes apart
 	stride     int
 	last       []byte // the image's last rows, with room to read on
-	out        []byte
+	width      int    // of a row of the result, in bytes
 }
 
 // halves are the two halves of a word, a byte in each: the sums of a filter need 30
@@ -34,105 +42,97 @@ const half = 1<<(weightBits-1) | 1<<(weightBits-1+32)
 // of bytes to 256: each is off by half at the most.
 const wide = 1 << (weightBits - 8)
 
-// job is what a resize does: c is cut out of the image and resized to w x h, of which
-// the window is wanted, mirrored left to right or not.
-type job struct {
-	c        rect
-	w, h     int
-	window   rect
-	mirrored bool
+// Image writes what a job makes of an image, of which pix holds a part, to dst.
+func (z *Resizer) Image(held Rect, pix []byte, j *Job, dst []byte) {
+	z.Begin(held, pix, j)
+	z.Rows(0, j.Window.H, dst)
 }
 
-// resize writes the window to dst: first along rows, then along columns, rounding to
-// bytes after each.
-func (z *resizer) resize(s *image, j *job, dst []byte) {
-	n := j.window.w * 3
-	_ = dst[n*j.window.h-1] // C writes without looking
-	if z.set(s, j); z.narrow() {
+// Begin is the first pass of a job, after which Rows makes the result.
+func (z *Resizer) Begin(held Rect, pix []byte, j *Job) {
+	z.width = j.Window.W * 3
+	if z.set(held, pix, j); z.narrow() {
 		z.nativeRows(j)
-		z.verticalRows(n, dst)
-		return
-	}
-	z.goRows(j)
-	for i := range j.window.h {
-		z.vertical(dst[i*n:(i+1)*n], i)
+	} else {
+		z.goRows(j)
 	}
 }
 
-// normalised is resize with its result normalised.
-func (z *resizer) normalised(s *image, j *job, norm *Norm, dst []float32) {
-	n := j.window.w * 3
-	_ = dst[n*j.window.h-1]
-	if z.set(s, j); z.narrow() && norm.divides {
-		z.nativeRows(j)
-		z.normalisedRows(n, norm, dst)
+// Rows writes n rows of the result, from one on.
+func (z *Resizer) Rows(from, n int, dst []byte) {
+	if n == 0 {
 		return
 	}
-	z.goRows(j)
-	z.out = grow(z.out, n)
-	for i := range j.window.h {
-		z.vertical(z.out, i)
-		norm.row(dst[i*n:(i+1)*n], z.out)
+	_ = dst[z.width*n-1] // C writes without looking
+	if z.narrow() {
+		z.verticalRows(from, n, dst)
+		return
+	}
+	for i := range n {
+		z.vertical(dst[i*z.width:(i+1)*z.width], from+i)
 	}
 }
+
+// Release lets go of the image, and Busy reports whether there is one.
+func (z *Resizer) Release()   { z.pix = nil }
+func (z *Resizer) Busy() bool { return z.pix != nil }
 
 // set computes the filters, and finds what they need of the image.
-func (z *resizer) set(s *image, j *job) {
-	z.cols.set(j.c.w, j.w, j.window.x, j.window.w)
-	z.rows.set(j.c.h, j.h, j.window.y, j.window.h)
+func (z *Resizer) set(held Rect, pix []byte, j *Job) {
+	z.cols.set(j.Part.W, j.W, j.Window.X, j.Window.W)
+	z.rows.set(j.Part.H, j.H, j.Window.Y, j.Window.H)
 	left, right := z.cols.span()
 	top, bottom := z.rows.span()
-	z.src = rect{j.c.x + left, j.c.y + top, right - left, bottom - top}
-	held := s.held
-	x, y := z.src.x-held.X, z.src.y-held.Y
-	if x < 0 || y < 0 || x+z.src.w > held.W || y+z.src.h > held.H || len(s.pix) < 3*held.W*held.H {
+	z.src = Rect{j.Part.X + left, j.Part.Y + top, right - left, bottom - top}
+	x, y := z.src.X-held.X, z.src.Y-held.Y
+	if x < 0 || y < 0 || x+z.src.W > held.W || y+z.src.H > held.H || len(pix) < 3*held.W*held.H {
 		panic(fmt.Sprintf("of an image %+v was decoded, and %+v is to be read", held, z.src))
 	}
 	z.pitch = 3 * held.W
-	z.pix = s.pix[y*z.pitch+3*x:]
+	z.pix = pix[y*z.pitch+3*x:]
 }
 
 // narrow reports whether C makes the result: there is some, and the filters are such
 // that nothing has to be clipped.
-func (z *resizer) narrow() bool { return native && max(z.cols.size, z.rows.size) <= wide }
+func (z *Resizer) narrow() bool { return native && max(z.cols.size, z.rows.size) <= wide }
 
 // ahead is how many bytes C may read past the end of mid's rows.
 const ahead = 32
 
 // nativeRows is the first pass in C.
-func (z *resizer) nativeRows(j *job) {
+func (z *Resizer) nativeRows(j *Job) {
 	z.cols.splitWeights()
 	z.rows.splitWeights()
-	z.stride = j.window.w*3 + ahead
-	z.mid = grow(z.mid, z.src.h*z.stride+ahead)
-	n := 3 * z.src.w
+	z.stride = z.width + ahead
+	z.mid = sized(z.mid, z.src.H*z.stride+ahead)
+	n := 3 * z.src.W
 	// Where an output has fewer taps than others, C goes on to read, past the row's end.
 	beyond := 12*((z.cols.pairs+1)/2) + 4
 	safe := 0 // rows that have enough after them
 	if room := len(z.pix) - n - beyond; room >= 0 {
-		safe = min(room/z.pitch+1, z.src.h)
-		z.horizontalRows(z.pix, z.pitch, safe, j.mirrored, z.mid)
+		safe = min(room/z.pitch+1, z.src.H)
+		z.horizontalRows(z.pix, z.pitch, safe, j.Mirrored, z.mid)
 	}
-	for r := safe; r < z.src.h; r++ {
-		z.last = grow(z.last, n+beyond)
+	for r := safe; r < z.src.H; r++ {
+		z.last = sized(z.last, n+beyond)
 		copy(z.last, z.pix[r*z.pitch:r*z.pitch+n])
-		z.horizontalRows(z.last, 0, 1, j.mirrored, z.mid[r*z.stride:])
+		z.horizontalRows(z.last, 0, 1, j.Mirrored, z.mid[r*z.stride:])
 	}
 }
 
 // goRows is the first pass in Go.
-func (z *resizer) goRows(j *job) {
-	n := j.window.w * 3
+func (z *Resizer) goRows(j *Job) {
+	n := z.width
 	z.stride = n
-	z.mid = grow(z.mid, z.src.h*n)
-	for r := 0; r < z.src.h; r += 2 {
-		q := min(r+1, z.src.h-1) // the last one may be alone
+	z.mid = sized(z.mid, z.src.H*n)
+	for r := 0; r < z.src.H; r += 2 {
+		q := min(r+1, z.src.H-1) // the last one may be alone
 		a, b := z.mid[r*n:(r+1)*n], z.mid[q*n:(q+1)*n]
 		z.horizontal(a, b, z.source(r), z.source(q))
-		if j.mirrored {
-			pixels.Mirror(a)
+		if j.Mirrored {
+			Mirror(a)
 			if q > r {
-				pixels.Mirror(b)
+				Mirror(b)
 			}
 		}
 	}
@@ -140,9 +140,9 @@ func (z *resizer) goRows(j *job) {
 
 // source returns a row of what is needed, and one byte more to be read with its last
 // pixel.
-func (z *resizer) source(r int) []byte {
+func (z *Resizer) source(r int) []byte {
 	at := r * z.pitch
-	end := at + 3*z.src.w
+	end := at + 3*z.src.W
 	if end < len(z.pix) {
 		return z.pix[at : end+1]
 	}
@@ -152,7 +152,7 @@ func (z *resizer) source(r int) []byte {
 
 // horizontal resizes two rows, whose pixels share the words: red of both, green of
 // both, blue of both.
-func (z *resizer) horizontal(out, out2, in, in2 []byte) {
+func (z *Resizer) horizontal(out, out2, in, in2 []byte) {
 	t := &z.cols
 	if t.size > wide {
 		t.plain(out, in)
@@ -190,7 +190,7 @@ func (t *taps) plain(out, in []byte) {
 }
 
 // vertical makes row i of the result of rows of mid, eight bytes at a time.
-func (z *resizer) vertical(dst []byte, i int) {
+func (z *Resizer) vertical(dst []byte, i int) {
 	t, stride := &z.rows, z.stride
 	weights := t.weights(i)
 	from := int(t.first[i]) * stride
@@ -223,31 +223,3 @@ func (z *resizer) vertical(dst []byte, i int) {
 // clip rounds down to a byte. Weights are not negative, so that sums are not
 // either; rounding of the weights may carry them past 255.
 func clip(v int32) byte { return byte(min(v>>weightBits, 255)) }
-
-// grow returns s with n elements, of any content.
-func grow[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
-}
-
-// divides has C normalise every value of every channel.
-func divides(n *Norm) bool {
-	var z resizer
-	z.rows.set(1, 1, 0, 1)
-	z.rows.splitWeights()
-	z.stride = 3*256 + ahead
-	z.mid = make([]byte, z.stride)
-	for i := range 3 * 256 {
-		z.mid[i] = byte(i / 3)
-	}
-	got := make([]float32, 3*256)
-	z.normalisedRows(len(got), n, got)
-	for i, v := range got {
-		if v != n.table[i%3][i/3] {
-			return false
-		}
-	}
-	return true
-}

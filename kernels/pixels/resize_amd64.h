@@ -19,7 +19,3 @@ void gpustall_resize_horizontal(const uint8_t *in, size_t in_stride, size_t rows
 // first[i] on, width[i] of them. It reads up to 23 bytes past each row.
 void gpustall_resize_vertical(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
                               const int16_t *split, size_t pairs, size_t count, uint8_t *out);
-
-// Normalised is vertical with its bytes normalised by factors (norm_of).
-void gpustall_resize_normalised(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
-                                const int16_t *split, size_t pairs, size_t count, const float *factors, float *out);

@@ -1,8 +1,10 @@
 #include "resize_amd64.h"
 
+#include <immintrin.h>
 #include <string.h>
 
-#include "normalise_amd64.h"
+#define AVX2 __attribute__((target("avx2")))
+#define INLINE static inline __attribute__((always_inline, target("avx2")))
 
 enum { weight_bits = 22, low_bits = 11 };
 
@@ -131,27 +133,4 @@ AVX2 void gpustall_resize_vertical(const uint8_t *mid, size_t stride, size_t n, 
 			memcpy(out + x, rest, n - x);
 		}
 	}
-}
-
-AVX2 void gpustall_resize_normalised(const uint8_t *mid, size_t stride, size_t n, const int32_t *first, const int32_t *width,
-                                     const int16_t *split, size_t pairs, size_t count, const float *factors, float *out) {
-	const struct norm norm = norm_of(factors);
-	int past = (uintptr_t)out % 32 == 0 && n % 8 == 0;
-	for (size_t i = 0; i < count; i++, split += groups(pairs), out += n) {
-		const uint8_t *from = mid + (size_t)first[i] * stride;
-		__m256i v[3];
-		size_t x = 0;
-		for (; x + 24 <= n; x += 24) {
-			column(from + x, stride, (size_t)width[i], split, v);
-			if (past) normalise(v, &norm, 1, out + x);
-			else normalise(v, &norm, 0, out + x);
-		}
-		if (x < n) {
-			float rest[24];
-			column(from + x, stride, (size_t)width[i], split, v);
-			normalise(v, &norm, 0, rest);
-			memcpy(out + x, rest, (n - x) * sizeof *out);
-		}
-	}
-	if (past) _mm_sfence();
 }

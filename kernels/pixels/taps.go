@@ -1,4 +1,4 @@
-package transform
+package pixels
 
 import "math"
 
@@ -26,8 +26,8 @@ func (t *taps) set(in, outs, from, n int) {
 	scale, support := filter(in, outs)
 	wide := 2 * max(in, outs)
 	t.size = int(math.Ceil(support))*2 + 1
-	t.first, t.width = grow(t.first, n), grow(t.width, n)
-	t.weight, t.real = grow(t.weight, n*t.size), grow(t.real, t.size)
+	t.first, t.width = sized(t.first, n), sized(t.width, n)
+	t.weight, t.real = sized(t.weight, n*t.size), sized(t.real, t.size)
 	for i := range n {
 		centre := centre(from+i, scale)
 		lo, hi := around(centre, support, in)
@@ -64,8 +64,8 @@ func around(centre, support float64, in int) (lo, hi int) {
 	return max(int(centre-support+0.5), 0), min(int(centre+support+0.5), in)
 }
 
-// reach returns the inputs [lo,hi) that the outputs [from,from+n) may need.
-func reach(in, outs, from, n int) (lo, hi int) {
+// Reach returns the inputs [lo,hi) that the outputs [from,from+n) of a resize may need.
+func Reach(in, outs, from, n int) (lo, hi int) {
 	scale, support := filter(in, outs)
 	lo, _ = around(centre(from, scale), support, in)
 	_, hi = around(centre(from+n-1, scale), support, in)
@@ -97,8 +97,8 @@ func (t *taps) splitWeights() {
 		most = max(most, n)
 	}
 	t.pairs = int(most+1) / 2
-	room := (t.pairs + 1) / 2 * 8
-	t.split = grow(t.split, len(t.width)*room)
+	room := t.room()
+	t.split = sized(t.split, len(t.width)*room)
 	clear(t.split)
 	for i := range t.width {
 		to := t.split[i*room : (i+1)*room]
@@ -108,6 +108,9 @@ func (t *taps) splitWeights() {
 		}
 	}
 }
+
+// room is how many split weights an output has.
+func (t *taps) room() int { return (t.pairs + 1) / 2 * 8 }
 
 // span returns the inputs [from,to) that the outputs need, and counts them from there on.
 func (t *taps) span() (from, to int) {

@@ -1,0 +1,6 @@
+// Normalisation of RGB bytes, with AVX2 (normalise_amd64.h).
+#include <stddef.h>
+#include <stdint.h>
+
+// Normalise writes n values, the first of them a red one, normalised by factors (norm_of).
+void gpustall_normalise(const uint8_t *in, size_t n, const float *factors, float *out);
