@@ -4,14 +4,18 @@ import gc
 import multiprocessing
 import os
 import random
+import struct
+import sys
 import time
 import unittest
 
 import harness
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, get_worker_info
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, get_worker_info
 
 CHANGES = int(os.environ.get("GPUSTALL_CHANGES", "150"))  # in each of the property's variants
+# With spawned workers, of which each imports PyTorch anew: 1 to 2 s of a core.
+SPAWNED = int(os.environ.get("GPUSTALL_SPAWNED", "24"))
 HAS_IN_ORDER = hasattr(DataLoader(range(1)), "in_order")
 
 
@@ -63,6 +67,34 @@ class Shards(IterableDataset):
         info = get_worker_info()
         first, step = (info.id, info.num_workers) if info else (0, 1)
         return iter(range(first, 200, step))
+
+
+class Order(Sampler):
+    """A new order for each epoch, which it remembers."""
+
+    def __init__(self, n):
+        self.rng, self.n = random.Random(n), n
+
+    def __len__(self):
+        return self.n
+
+    def __iter__(self):
+        self.order = self.rng.sample(range(self.n), self.n)
+        return iter(self.order)
+
+
+def _workers():
+    """The rings of workers so far."""
+    from gpustall import ring
+
+    return [path for path in harness.folder_files("ring-") if _role(path) == ring.WORKER]
+
+
+def _role(path):
+    from gpustall import ring
+
+    with open(path, "rb") as f:
+        return struct.unpack_from("@I", f.read(ring.HEADER), ring.ROLE)[0]
 
 
 def tuples(samples):
@@ -156,9 +188,43 @@ class LiveTest(unittest.TestCase):
             self.assertEqual(got, want)
 
     def test_spawned(self):
-        data = Numbers(240)
-        self.changed_at_random(lambda g: DataLoader(data, batch_size=8, shuffle=True, num_workers=1, generator=g, multiprocessing_context="spawn"),
-                               max(2, CHANGES // 50), often=0.06)
+        self.at_every_batch("spawn", SPAWNED, 0.3)
+
+    def test_forkserver(self):
+        """Workers that inherit nothing of this process either, and begin in no time."""
+        multiprocessing.get_context("forkserver").set_forkserver_preload(["torch", "test_live"])
+        self.at_every_batch("forkserver", CHANGES, 1)
+
+    def at_every_batch(self, method, most, often):
+        """Three loaders at once, small data sets, changes before every batch, of num_workers so
+        often. The first keeps its workers from epoch to epoch, unless the screen has it otherwise."""
+        rng, changes, workers = random.Random(3), 0, len(_workers())
+        loaders = [DataLoader(Numbers(n), batch_size=4, sampler=Order(n), num_workers=1, persistent_workers=n == 31, multiprocessing_context=method) for n in (31, 40, 26)]
+        while changes < most:
+            orders = not HAS_IN_ORDER or rng.random() < 0.7
+            harness.ask(in_order=orders)
+            got = {loader: [] for loader in loaders}
+            going = {loader: iter(loader) for loader in loaders}
+            while going:
+                for loader in list(going):
+                    if rng.random() < often:
+                        harness.ask(num_workers=rng.choice([0, 1, 2]))
+                    harness.ask(prefetch_factor=rng.choice([1, 2, 4]), pin_memory=rng.random() < 0.3,
+                                persistent_workers=rng.random() < 0.5, in_order=orders or rng.random() < 0.5)
+                    changes += 1
+                    try:
+                        got[loader].append(next(going[loader]).flatten().tolist())
+                    except StopIteration:
+                        del going[loader]
+            for loader, batches in got.items():
+                order = loader.sampler.order
+                want = [order[i : i + 4] for i in range(0, len(order), 4)]
+                self.assertEqual(batches if orders else sorted(batches), want if orders else sorted(want))
+        print("%d changes, %d workers by %s" % (changes, len(_workers()) - workers, method), file=sys.stderr)
+        harness.ask(persistent_workers=0)
+        for loader in loaders:
+            if loader._iterator is not None:
+                loader._iterator._shutdown_workers()
 
     def test_equal_to_stock_until_a_change(self):
         from torch.utils.data import dataloader
