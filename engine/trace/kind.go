@@ -23,6 +23,8 @@ const (
 	KindRebuild         // step loop: applying a knob (plan rebuild, buffers)
 	KindTransition      // step loop: from a knob's application until the queue is refilled
 	KindPause           // step loop: paused by the user
+	KindBackward        // script track: a backward pass, on the host
+	KindOptimizer       // script track: an optimizer's step, on the host
 	KindCopy            // copy stream: host to device; Arg is KiB
 	KindCompute         // compute stream: one step's kernels
 	KindOp              // ops track: one launch of a timed step; Arg is the ID of an OpTime
@@ -57,6 +59,8 @@ var kinds = [NumKinds]KindInfo{
 	KindRebuild:    {"rebuild", 'x', "changing a setting", CauseTransition},
 	KindTransition: {"transition", 0, "", CauseTransition},
 	KindPause:      {"pause", 'z', "paused", CausePaused},
+	KindBackward:   {"backward", 'v', "backward", numCauses},
+	KindOptimizer:  {"optimizer", 'u', "optimizer", numCauses},
 	KindCopy:       {"copy", '=', "copy to the device", numCauses},
 	KindCompute:    {"compute", '#', "busy", numCauses},
 	KindOp:         {"op", 0, "", numCauses},
@@ -86,6 +90,9 @@ func (k Kind) Cause() (Cause, bool) {
 	c := k.Info().Cause
 	return c, c < numCauses
 }
+
+// IsPart reports whether k is a part of what a script does with its batch.
+func (k Kind) IsPart() bool { return k == KindBackward || k == KindOptimizer }
 
 // BlockReason says what a blocked worker waits for (Span.Arg of KindBlocked).
 type BlockReason uint32

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // OpTime is the device time of one launch of the step, added up over the timed
@@ -67,7 +68,7 @@ const (
 	GaugeLastOverflow = "last_overflow_step"          // fp16
 )
 
-// IsEventGauge reports whether a gauge is recorded when it changes only, so that a
+// IsEventGauge reports whether a gauge is recorded when it changes only, or counts, so that a
 // mean of its samples says nothing.
 func IsEventGauge(name string) bool {
 	switch name {
@@ -75,7 +76,7 @@ func IsEventGauge(name string) bool {
 		GaugeTestLoss, GaugeTestTop1, GaugeTestSamples, GaugeTestEpoch, GaugeTestStep, GaugeTestTook, GaugeTestBegun:
 		return true
 	}
-	return false
+	return strings.HasPrefix(name, rankPrefix)
 }
 
 // PeakBytes is the most device memory that was held, as far as it is known: a run

@@ -1,16 +1,23 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// Rank is how the loop of one process of a distributed training did over some time.
+// Rank is how the loop of one process of a PyTorch training did over some time. One that is
+// not distributed is rank 0.
 type Rank struct {
 	Rank  int
 	Steps int64
 	Wait  int64 // ns of Time that it waited for data
 	Time  int64 // ns, pauses between epochs and validation included
+
+	Body      int64 // ns that it had a batch in hand; 0 where that is not recorded
+	Backward  int64 // ns of Body in backward passes, and ...
+	Optimizer int64 // ... in optimizers' steps, on the host; 0 where PyTorch does not tell
 }
 
 // Data is the share of its time that it waited for data, 0 to 1.
@@ -19,38 +26,77 @@ func (k *Rank) Data() float64 { return float64(k.Wait) / float64(max(1, k.Time))
 // Step is how long a step took it on average, in ns.
 func (k *Rank) Step() int64 { return k.Time / max(1, k.Steps) }
 
-// rankGauges are what a rank is recorded as: counts since its first batch.
-func rankGauges(rank int) (steps, wait, time string) {
-	name := fmt.Sprintf("rank_%d_", rank)
-	return name + "steps", name + "wait_ns", name + "time_ns"
+// Part is what a step of a script is in part.
+type Part struct {
+	Name  string
+	Step  int64   // ns of a step, on average
+	Share float64 // of all parts, 0 to 1
 }
+
+// Parts are what its steps are made of; none where nothing of them is told apart.
+func (k *Rank) Parts() (parts []Part) {
+	all := k.Wait + k.Body
+	if k.Backward+k.Optimizer == 0 || all <= 0 {
+		return nil
+	}
+	add := func(name string, ns int64) {
+		if ns > 0 {
+			parts = append(parts, Part{name, ns / max(1, k.Steps), float64(ns) / float64(all)})
+		}
+	}
+	add(KindNext.Info().Doing, k.Wait)
+	add(KindBackward.Info().Doing, k.Backward)
+	add(KindOptimizer.Info().Doing, k.Optimizer)
+	add("forward and all else", k.Body-k.Backward-k.Optimizer)
+	return parts
+}
+
+// rankCounts are what a rank is recorded as: gauges that count since its first batch.
+var rankCounts = []struct {
+	name string
+	of   func(*Rank) *int64
+}{
+	{"steps", func(k *Rank) *int64 { return &k.Steps }},
+	{"wait_ns", func(k *Rank) *int64 { return &k.Wait }},
+	{"time_ns", func(k *Rank) *int64 { return &k.Time }},
+	{"body_ns", func(k *Rank) *int64 { return &k.Body }},
+	{"backward_ns", func(k *Rank) *int64 { return &k.Backward }},
+	{"optimizer_ns", func(k *Rank) *int64 { return &k.Optimizer }},
+}
+
+const rankPrefix = "rank_"
+
+func rankGauge(rank int, count string) string { return fmt.Sprintf("%s%d_%s", rankPrefix, rank, count) }
 
 // Rank records how a rank did since its first batch.
 func (r *Recorder) Rank(k Rank) {
-	steps, wait, time := rankGauges(k.Rank)
-	r.Gauge(steps, float64(k.Steps))
-	r.Gauge(wait, float64(k.Wait))
-	r.Gauge(time, float64(k.Time))
+	for i, c := range rankCounts {
+		if v := *c.of(&k); v != 0 || i < 3 {
+			r.Gauge(rankGauge(k.Rank, c.name), float64(v))
+		}
+	}
 }
 
 // Ranks are how the ranks of a distributed training did from one moment to another, in
-// order; none where it is not distributed.
+// order; of one process alone, that one.
 func (s *Snapshot) Ranks(from, to int64) (out []Rank) {
 	for name := range s.Gauges {
 		var n int
-		if _, err := fmt.Sscanf(name, "rank_%d_steps", &n); err != nil {
+		if !strings.HasPrefix(name, rankPrefix) {
 			continue
 		}
-		steps, wait, time := rankGauges(n)
-		if steps != name {
+		if _, err := fmt.Sscanf(name, rankPrefix+"%d_steps", &n); err != nil || name != rankGauge(n, "steps") {
 			continue
 		}
-		k := Rank{n, s.grown(steps, from, to), s.grown(wait, from, to), s.grown(time, from, to)}
+		k := Rank{Rank: n}
+		for _, c := range rankCounts {
+			*c.of(&k) = s.grown(rankGauge(n, c.name), from, to)
+		}
 		if k.Steps > 0 {
 			out = append(out, k)
 		}
 	}
-	slices.SortFunc(out, func(a, b Rank) int { return a.Rank - b.Rank })
+	slices.SortFunc(out, func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })
 	return out
 }
 

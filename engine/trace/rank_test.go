@@ -11,7 +11,8 @@ func TestRanks(t *testing.T) {
 	s := NewSession(Meta{})
 	for i := range int64(3) { // ns 0, 10, 20
 		for rank := range 2 {
-			r.Rank(Rank{Rank: rank, Steps: 5 * i, Wait: int64(rank) * i, Time: 10 * i})
+			k := int64(rank) * i
+			r.Rank(Rank{Rank: rank, Steps: 5 * i, Wait: k, Time: 10 * i, Body: 4 * k, Backward: 2 * k})
 		}
 		r.Gauge("rank_x_steps", 1)
 		r.Gauge("rank_1_steps_of_another", 1)
@@ -21,14 +22,27 @@ func TestRanks(t *testing.T) {
 	r.drain(b)
 	s.Add(b)
 	snap := s.Snapshot(0, 0)
-	if got, want := snap.Ranks(0, 30), []Rank{{0, 10, 0, 20}, {1, 10, 2, 20}}; !slices.Equal(got, want) {
+	if got, want := snap.Ranks(0, 30), []Rank{{Steps: 10, Time: 20, Rank: 0}, {Rank: 1, Steps: 10, Wait: 2, Time: 20, Body: 8, Backward: 4}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got, want := snap.Ranks(11, 30), []Rank{{0, 5, 0, 10}, {1, 5, 1, 10}}; !slices.Equal(got, want) {
+	if got, want := snap.Ranks(11, 30), []Rank{{Rank: 0, Steps: 5, Time: 10}, {Rank: 1, Steps: 5, Wait: 1, Time: 10, Body: 4, Backward: 2}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if got := snap.Ranks(21, 30); got != nil {
 		t.Errorf("%v of a time without a step", got)
+	}
+}
+
+// TestParts: a step is made of what is told apart and the rest; where nothing is, of nothing.
+func TestParts(t *testing.T) {
+	k := Rank{Steps: 10, Wait: 100, Time: 1000, Body: 300, Backward: 200, Optimizer: 40}
+	want := []Part{{"waiting for data", 10, 0.25}, {"backward", 20, 0.5}, {"optimizer", 4, 0.1}, {"forward and all else", 6, 0.15}}
+	if got := k.Parts(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	k.Backward, k.Optimizer = 0, 0
+	if got := k.Parts(); got != nil {
+		t.Errorf("%v of a step of which nothing is known", got)
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	TrackQueue                  // ready-queue samples: Arg is the number of ready batches
 	TrackInline                 // loading inside the step loop (num_workers=0)
 	TrackOps                    // the launches of timed steps, one by one: Arg is the ID of an OpTime
+	TrackScript                 // what the user's own script did with its batch, on the host, where it shows it
 	TrackWorker0 TrackID = 16   // worker i is TrackWorker0+i, i < MaxWorkers
 )
 
@@ -44,7 +45,7 @@ var laneNames = func() (n [256]string) {
 		n[Worker(i)] = "w" + strconv.Itoa(i)
 	}
 	n[TrackStep], n[TrackCopy], n[TrackCompute], n[TrackStall] = "host", "H2D", "compute", "STALL"
-	n[TrackQueue], n[TrackInline], n[TrackOps] = "ready q", "inline", "timed ops"
+	n[TrackQueue], n[TrackInline], n[TrackOps], n[TrackScript] = "ready q", "inline", "timed ops", "script"
 	return n
 }()
 

@@ -127,11 +127,22 @@ func TestRecorded(t *testing.T) {
 	if b := (stall.Breakdown{Totals: s.Total}); b.Stall[trace.CauseFetch] < b.Data()/2 || b.DataShare() < 0.5 {
 		t.Errorf("fetch %d of %d ns that were lost to data", b.Stall[trace.CauseFetch], b.Data())
 	}
-	lanes := map[string]bool{}
+	lanes, kinds := map[string]bool{}, map[trace.Kind]int{}
 	for i := range s.Spans {
 		lanes[s.Spans[i].Track.String()] = true
+		kinds[s.Spans[i].Kind]++
 	}
-	for _, lane := range []string{"w0", "w1", "w2", "inline", "host", "compute", "STALL", "ready q"} {
+	if kinds[trace.KindBackward] != 36 || kinds[trace.KindOptimizer] != 36 {
+		t.Errorf("%d backward passes and %d steps of an optimizer, want 36 of each", kinds[trace.KindBackward], kinds[trace.KindOptimizer])
+	}
+	ranks := s.Ranks(0, s.Now)
+	if len(ranks) != 1 || ranks[0].Steps != 35 || len(ranks[0].Parts()) != 4 {
+		t.Fatalf("%+v", ranks)
+	}
+	if k := ranks[0]; k.Body < 35*2e6 || k.Backward+k.Optimizer > k.Body-35*2e6 || k.Wait+k.Body > k.Time { // the script sleeps for 2 ms of each step
+		t.Errorf("%+v", k)
+	}
+	for _, lane := range []string{"w0", "w1", "w2", "inline", "script", "host", "compute", "STALL", "ready q"} {
 		if !lanes[lane] {
 			t.Errorf("nothing in lane %s", lane)
 		}
@@ -264,15 +275,15 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// TestDevice: a training on a stand-in for a GPU (testdata/record_device.py), which is busy
+// TestDevice: a training on a stand-in for a GPU (testdata/record.py), which is busy
 // for 5 ms of each step and empty while its batch is loaded for 20 ms.
 func TestDevice(t *testing.T) {
 	first, s := replay(t, "testdata/device.tar.gz")
 	if !first.Hello.Stand || first.Hello.CUDA != "stand-in" {
 		t.Errorf("%+v", first.Hello)
 	}
-	if n := len(s.Recent); n < 36 || n > 40 {
-		t.Fatalf("%d steps, want about 40", n)
+	if n := len(s.Recent); n != 40 { // the last ones too, which were known when the script had ended
+		t.Fatalf("%d steps, want 40", n)
 	}
 	b := stall.Breakdown{Totals: s.Total}
 	if each := float64(b.Busy) / float64(b.Steps) / 1e6; each < 4.9 || each > 5.3 {

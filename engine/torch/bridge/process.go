@@ -266,6 +266,7 @@ func (p *process) loop(rec *record) {
 	case kindBody:
 		span.Kind = trace.KindCompute
 		if trains {
+			p.totals.spend(rec)
 			span.Step = rec.Step
 			if p.open != nil && p.open.step.Index == rec.Step && rec.Flags&flagFinal != 0 {
 				p.open.final = true
@@ -277,6 +278,10 @@ func (p *process) loop(rec *record) {
 			return
 		}
 		p.record(trace.TrackCompute, span)
+	case kindBackward, kindOptimizer:
+		p.totals.spend(rec)
+		span.Kind, span.Step = parts[rec.Kind], rec.Step
+		p.record(trace.TrackScript, span)
 	case kindEnd:
 		span.Kind = trace.KindNext
 		p.record(trace.TrackStep, span)

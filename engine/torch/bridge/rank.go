@@ -4,29 +4,50 @@ package bridge
 
 import "dev.gpustall/engine/trace"
 
-// totals are what is kept of each process's loop, whoever the session is about.
+// totals are what is kept of each process's loop, whoever the session is about. The first
+// step is in none: its wait is for the workers to start, and much is done once in it.
 type totals struct {
 	steps       int64
-	wait        int64 // ns, for data
 	first, last int64 // ns: the first batch was asked for, the last came
+	second      int32 // the step after the first
+	sum         trace.Rank
 }
 
+// next takes a wait for a batch.
 func (t *totals) next(rec *record) {
 	if t.steps == 0 {
-		t.first = rec.End // the first wait is for the workers to start
+		t.first, t.second = rec.End, rec.Step+1
 	} else {
-		t.wait += rec.End - rec.Start
+		t.sum.Wait += rec.End - rec.Start
 	}
 	t.steps++
 	t.last = rec.End
 }
 
-// count records how each rank of a distributed training does.
+// spend takes what the loop did with a batch.
+func (t *totals) spend(rec *record) {
+	if t.steps == 0 || rec.Step < t.second {
+		return
+	}
+	ns := rec.End - rec.Start
+	switch rec.Kind {
+	case kindBody:
+		t.sum.Body += ns
+	case kindBackward:
+		t.sum.Backward += ns
+	case kindOptimizer:
+		t.sum.Optimizer += ns
+	}
+}
+
+// count records how each rank of the training does.
 func (b *Bridge) count() {
 	for _, p := range b.processes {
 		t := &p.totals
-		if p.known && p.hello.World > 1 && t.steps > 1 {
-			b.recorder.Rank(trace.Rank{Rank: p.hello.Rank, Steps: t.steps - 1, Wait: t.wait, Time: t.last - t.first})
+		if p.known && t.steps > 1 && (p == b.main || p.hello.World > 1) {
+			k := t.sum
+			k.Rank, k.Steps, k.Time = max(0, p.hello.Rank), t.steps-1, t.last-t.first
+			b.recorder.Rank(k)
 		}
 	}
 }

@@ -6,13 +6,15 @@ import "dev.gpustall/engine/trace"
 type kind uint8
 
 const (
-	kindNext   kind = iota + 1 // the loop waited for a batch
-	kindBody                   // the loop did something with it
-	kindEnd                    // the loop asked for one batch too many
-	kindIter                   // the loop began an iterator
-	kindPause                  // the loop stood still, as the screen asked
-	kindApply                  // the loop applied a change, within a kindNext
-	kindDevice                 // the device worked on a step
+	kindNext      kind = iota + 1 // the loop waited for a batch
+	kindBody                      // the loop did something with it
+	kindEnd                       // the loop asked for one batch too many
+	kindIter                      // the loop began an iterator
+	kindPause                     // the loop stood still, as the screen asked
+	kindApply                     // the loop applied a change, within a kindNext
+	kindDevice                    // the device worked on a step
+	kindBackward                  // the loop was in a backward pass, within a kindBody
+	kindOptimizer                 // the loop was in an optimizer's step, likewise
 )
 
 const (
@@ -41,6 +43,9 @@ var phases = map[kind]trace.Kind{
 	kindRead: trace.KindRead, kindDecode: trace.KindDecode, kindTransform: trace.KindTransform,
 	kindFetch: trace.KindFetch, kindCollate: trace.KindCollate, kindPinned: trace.KindPin,
 }
+
+// parts are the records that are parts of what the loop does with a batch.
+var parts = map[kind]trace.Kind{kindBackward: trace.KindBackward, kindOptimizer: trace.KindOptimizer}
 
 // split is what a record's time went to; zero where that was not measured.
 func (r *record) split() trace.Split {

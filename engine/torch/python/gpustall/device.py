@@ -4,13 +4,14 @@ When the loop asks for a batch, an event E is recorded on the current stream, an
 S when it has it. The device has done the step before at E. If it ran dry, it reaches S
 when the host records it, so that from E to S it stood empty for data; else it is at S as
 soon as at E. From S to the next E it worked on the step. The events are looked at steps
-later, when a query says that they are over.
+later, when a query says that they are over; the last ones when the process ends.
 
 Times of events are put on the host's clock by the smallest delay seen between the
 recording of an event and the device's reaching it: an idle device reaches it at once.
 """
 
 import collections
+import time
 
 from gpustall import process, ring
 
@@ -20,6 +21,8 @@ now = process.now
 MOST = 64
 # Events in use at the most: two a step.
 POOL = 2 * MOST + 8
+# ns that the end of the process waits for the last steps at the most.
+PATIENCE = 1_000_000_000
 
 
 def open(loop):
@@ -70,11 +73,21 @@ class Device:
         start = self._event()
         self.open = [step, start, now(), None, self.anchor]
 
-    def ends(self, step):
-        """The loop asks for the next batch: what it enqueued for the step is all."""
+    def mark(self, step):
+        """An event where the loop is now, for ends to be told of later; None where no step is
+        open. Nothing else is touched: it may be called in the middle of everything."""
+        if self.open is None or self.open[0] != step:
+            return None
+        event = self.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def ends(self, step, event=None):
+        """The loop asks for the next batch: what it enqueued for the step is all. Or it was so
+        when the event was recorded."""
         if self.open is None or self.open[0] != step:
             return
-        self.open[3] = self._event()
+        self.open[3] = self._event() if event is None else event
         self.waiting.append(self.open)
         self.open = None
         self.resolve()
@@ -97,6 +110,14 @@ class Device:
             start = begun + anchor.delay
             self.record(ring.DEVICE, start, max(done + anchor.delay, start + 1), step=step, flags=ring.TRAIN)
             self._free(self.waiting.popleft())
+
+    def finish(self):
+        """At the end of the process: waits a moment for what the device has still to do."""
+        end = now() + PATIENCE
+        self.resolve()
+        while self.waiting and now() < end:
+            time.sleep(0.001)
+            self.resolve()
 
     def _free(self, entry):
         for event in (entry[1], entry[3]):

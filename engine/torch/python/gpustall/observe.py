@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 
-from gpustall import control, process, ring, worker
+from gpustall import control, parts, process, ring, worker
 
 now = time.monotonic_ns
 
@@ -62,32 +62,44 @@ class Loop:
     """The loop of one thread: the steps under way, the innermost last."""
 
     def __init__(self, state):
+        self.state = state
+        state.loop(self)
         self.record = state.ring(ring.LOOP).record
-        self.open = []  # [watch, step, start of the part not recorded yet, batch]
+        self.open = []  # [watch, step, start of what is not recorded yet, batch]
+        self.parts = []  # [kind, start of what is not recorded yet, whole]
         self.device = None
         self.known = False
 
-    def stop(self, t, ends):
-        """The innermost step stops at t: it ends, or another loop begins within it."""
+    def stop(self, t, ends, event=None):
+        """The innermost step stops at t: it ends, or another loop begins within it. event is the
+        device's at t, where t has passed."""
         watch, step, since, batch = self.open[-1]
         self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, flags=(ring.FINAL if ends else 0) | watch.plan.flags)
         self.open[-1][2] = t
         if ends:
             self.open.pop()
+            self.parts.clear()  # of one that failed
             if self.device is not None and step >= 0:
-                self.device.ends(step)
+                self.device.ends(step, event)
 
     def settle(self, t):
-        """Ends the steps of loops that were left with break."""
+        """Ends the steps of loops that were left with break, when they were."""
         while self.open and self.open[-1][0].gone():
-            self.stop(t, True)
+            left, event = self.open[-1][0].left
+            self.stop(max(self.open[-1][2], min(left or t, t)), True, event)
+
+    def finish(self):
+        """The process ends."""
+        self.settle(now())
+        if self.device is not None:
+            self.device.finish()
 
 
 def _loop():
     state = process.current()
     loop = state.local.__dict__.get("loop")
     if loop is None:
-        loop = state.local.loop = Loop(state)
+        loop = state.local.loop = parts.here.loop = Loop(state)
     return loop
 
 
@@ -95,6 +107,7 @@ def _introduce(state, loop):
     """At the first batch: by then the script has put its model where it computes."""
     loop.known = True
     state.introduce()
+    parts.install()
     try:
         from gpustall import device
 
@@ -114,12 +127,31 @@ class Watch:
         self.delivered = 0
         self.sizes = None  # of batches, where the iterator knows them
         self.iterator = None  # a weak reference, where it is a DataLoader's
+        self.left = None, None  # when that was let go, and the device's event then
         self.changing = lambda: False
         self.numbered = False  # its batches are numbered through all epochs
         self.inline = None  # the task of a loop that loads by itself
 
     def gone(self):
         return self.iterator is not None and self.iterator() is None
+
+    def over(self):
+        """What is called when the iterator is let go, in whatever thread that is."""
+        watches = weakref.ref(self)
+
+        def left(_):
+            watch, loop = watches(), getattr(parts.here, "loop", None)
+            if watch is None or watch.left[0] is not None:
+                return
+            event = None
+            try:
+                if loop is not None and loop.device is not None and loop.open and loop.open[-1][0] is watch:
+                    event = loop.device.mark(loop.open[-1][1])
+            except Exception:
+                pass
+            watch.left = now(), event
+
+        return left
 
     def next(self, original):
         """Calls the iterator for a batch, between a step that ends and one that begins."""
@@ -205,8 +237,11 @@ class Watch:
         self.delivered += 1
         step = state.step() if plan.trains else -1
         loop.record(ring.NEXT, start, end, self.iteration, self.round, self.batch, step, arg=plan.size(self, data), flags=flags)
-        if loop.device is not None and step >= 0:
-            loop.device.begins(step)
+        if loop.device is not None:
+            if step >= 0:
+                loop.device.begins(step)
+            else:
+                loop.device.resolve()  # the last steps of the epoch before
         loop.open.append([self, step, end, self.batch])
         plan.batches += 1
 
@@ -314,7 +349,7 @@ class Plan:
         """The watch over a new iterator."""
         number = iterator._gpustall_iteration if self.live else self.iteration
         watch = Watch(self, number)
-        watch.iterator = weakref.ref(iterator)
+        watch.iterator = weakref.ref(iterator, watch.over())
         watch.numbered = self.live
         if self.live:
             from gpustall import live
@@ -384,7 +419,6 @@ class Plan:
         if self.trains is None:
             import torch
 
-            _count_optimizers()
             self._set(torch.is_grad_enabled())
 
     def weigh(self, data):
@@ -400,7 +434,7 @@ class Plan:
 
     def ended(self):
         state = process.current()
-        if self.trains and state.optimized and state.optimized == self.optimized and _counting:
+        if self.trains and state.optimized and state.optimized == self.optimized and parts.counts:
             self._set(False)
         self.optimized = state.optimized
 
@@ -431,26 +465,6 @@ class Plan:
             return
         self.told = True
         process.current().tell("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
-
-
-_counting = False
-
-
-def _count_optimizers():
-    """Counts the steps of optimizers, where PyTorch tells of them (2.0)."""
-    global _counting
-    if _counting:
-        return
-    try:
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
-        def stepped(*_):
-            process.current().optimized += 1
-
-        register_optimizer_step_post_hook(stepped)
-        _counting = True
-    except Exception:
-        pass
 
 
 def _length(data, depth=4):

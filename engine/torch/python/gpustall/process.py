@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from multiprocessing import util
 
 from gpustall import control, ring
 
@@ -24,6 +25,7 @@ class Process:
         self.introduced = False
         self.leads = True  # of the ranks on this machine
         self.capture = None  # under way
+        self.loops = []
         self.lock = threading.Lock()
         self.local = threading.local()  # each thread that has a loop writes a ring of its own
         self.messages = None
@@ -55,6 +57,20 @@ class Process:
         if role not in rings:
             rings[role] = ring.Ring(FOLDER, role, parent=self.pid)
         return rings[role]
+
+    def loop(self, loop):
+        """Takes note of a loop, to be told when the process ends: also in the children of
+        multiprocessing, which do without atexit."""
+        if not self.loops:
+            util.Finalize(None, self.finish, exitpriority=10)
+        self.loops.append(loop)
+
+    def finish(self):
+        for loop in self.loops:
+            try:
+                loop.finish()
+            except Exception:
+                pass
 
     def introduce(self):
         """Says who this is, when it first loads a batch."""

@@ -21,7 +21,7 @@ COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
 LOOP, WORKER, INLINE, PIN = range(4)
 
 # What a span is. The numbers are known to engine/torch/bridge/record.go.
-NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE = range(1, 8)
+NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER = range(1, 10)
 START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH = range(16, 25)
 
 # Flags.

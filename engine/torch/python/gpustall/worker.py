@@ -114,7 +114,7 @@ class Observer:
             self.turn += 1
             self.detail = bool(stages.found) and self.turn % self.every == 0
             self.sample, self.slowest, self.took = -1, -1, 0
-            close = self.turn % SELDOM == 0
+            close = self.turn % SELDOM == 1  # the first one too
             if type(index) is list and (close or self.took_batch > TINY * len(index)):
                 index = Indices(index, self)
             before = self.usage.read() if close or self.took_batch > SHORT_BATCH else None

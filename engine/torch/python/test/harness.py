@@ -69,8 +69,8 @@ def messages(kind=None, folder=FOLDER):
     return [m for m in out if kind is None or m["type"] == kind]
 
 
-def keep(path):
+def keep(path, folder=FOLDER):
     """Keeps what was written for gpustall, as the bridge's tests read it."""
     with tarfile.open(path, "w:gz") as tar:
-        for name in folder_files("ring-") + folder_files("messages-"):
+        for name in folder_files("ring-", folder) + folder_files("messages-", folder):
             tar.add(name, os.path.basename(name), filter=lambda t: t.replace(uid=0, gid=0, uname="", gname="", mtime=0, deep=False))

@@ -1,9 +1,13 @@
 """The device's times, on a stand-in for torch.cuda: this has not run on a GPU."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import time
 import unittest
 
-import harness  # noqa: F401
+import harness
 from gpustall import device, ring
 from standin import StandIn
 
@@ -63,6 +67,46 @@ class DeviceTest(unittest.TestCase):
             timer.ends(step)
         self.assertEqual((loop.spans, len(timer.waiting), timer.lost), ([], device.MOST, 200 - device.MOST))
 
+
+    def test_the_last_steps(self):
+        """They are known when the process has ended: of an epoch, of a loop that was left with
+        break, and of a child of multiprocessing; those of a device that hangs are given up."""
+        for text, steps, most in ((WHOLE, 5, 5), (LEFT, 3, 5), (CHILD, 5, 5), (HANGS, 0, 10)):
+            with tempfile.TemporaryDirectory() as folder:
+                env = dict(os.environ, GPUSTALL_TORCH=folder, PYTHONPATH="")  # harness begins the hook
+                done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMMON + text], env=env, cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True, timeout=120)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                spans = harness.spans(ring.DEVICE, folder)
+                self.assertEqual([s["step"] for s in spans], list(range(steps)), text)
+                for s in spans:
+                    self.assertAlmostEqual((s["end"] - s["start"]) / 1e9, 0.05, delta=0.03)
+                self.assertLess(float(done.stdout or 0), most)
+
+
+COMMON = """
+import harness, standin, atexit, sys, time, torch
+from torch.utils.data import DataLoader
+cuda = standin.install()
+def train(steps, left=99):
+    for i, x in enumerate(DataLoader(list(range(4 * steps)), batch_size=4)):
+        cuda.work(50_000_000)
+        if i + 1 == left:
+            break
+"""
+WHOLE = "train(5)"
+LEFT = "train(5, 3); time.sleep(0.3)"
+CHILD = """
+import multiprocessing
+child = multiprocessing.get_context("fork").Process(target=train, args=(5,))
+child.start()
+child.join()
+"""
+HANGS = """
+begin = time.monotonic()
+atexit.register(lambda: print(time.monotonic() - begin))  # after what multiprocessing does at the exit
+cuda.work(10**15)
+train(5)
+"""
 
 if __name__ == "__main__":
     unittest.main()

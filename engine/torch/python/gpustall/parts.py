@@ -1,0 +1,150 @@
+"""What the loop does with its batch: backward passes and optimizers' steps, as far as PyTorch
+shows them without anything being put around them. No frame of ours is in a traceback, no
+function is replaced, and there is nothing for torch.compile to look into.
+"""
+
+import functools
+import os
+import threading
+
+from gpustall import process, ring
+
+now = process.now
+
+_installed = False
+_compiling = None
+counts = False  # the steps of optimizers are told of
+
+
+def install():
+    """At the first batch, when PyTorch is imported to the end."""
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    for what, f in (("optimizers are not watched", _watch_optimizers), ("backward passes are not watched", _watch_backward)):
+        try:
+            f()
+        except Exception as error:
+            process.complain(what, error)
+
+
+def _watch_optimizers():
+    """By hooks around the steps of all optimizers, which PyTorch has from 2.0 on."""
+    global counts
+    try:
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+    except ImportError:
+        return
+    global _compiling
+    _compiling = _told_of_compiling()
+    register_optimizer_step_pre_hook(_stepping)
+    register_optimizer_step_post_hook(_stepped)
+    counts = True
+
+
+def _told_of_compiling():
+    """What torch.compile takes for true in what it looks into."""
+    import torch
+
+    for name in ("is_dynamo_compiling", "is_compiling"):
+        if hasattr(getattr(torch, "compiler", None), name):
+            return getattr(torch.compiler, name)
+    return lambda: False  # 2.0, whose torch.compile leaves optimizers alone
+
+
+def _stepping(optimizer, args, kwargs):
+    if _compiling():  # a step that is compiled is left as it is: the parts of it are not told of
+        return
+    try:
+        # One that is given a closure evaluates the model in its step: its own part is what
+        # follows the last backward pass.
+        _begin(ring.OPTIMIZER, (args[1] if len(args) > 1 else kwargs.get("closure")) is None)
+    except Exception:
+        pass
+
+
+def _stepped(optimizer, args, kwargs):
+    if _compiling():
+        return
+    try:
+        loop = getattr(here, "loop", None)
+        (process.current() if loop is None else loop.state).optimized += 1
+        _end(ring.OPTIMIZER)
+    except Exception:
+        pass
+
+
+def _watch_backward():
+    """By the attribute that PyTorch's Python code asks the engine of autograd for: what it is
+    given is the engine's own method and notes, when it was called and is let go, that it is
+    over. That is so before the next line runs, and whether or not the pass failed."""
+    from torch.autograd import Variable
+
+    engine = Variable._execution_engine
+    plain = engine.run_backward
+
+    class Engine(type(engine)):
+        @property
+        def run_backward(self):
+            try:
+                if _begin(ring.BACKWARD, True):
+                    return _Pass(plain)
+            except Exception:
+                pass
+            return plain
+
+    Variable._execution_engine = Engine()
+
+
+class _Pass(functools.partial):
+    """The engine's method for one backward pass."""
+
+    def __del__(self):
+        try:
+            _end(ring.BACKWARD)
+        except Exception:
+            pass
+
+
+# Each thread's loop, once it has one. A forked child begins without.
+here = threading.local()
+os.register_at_fork(after_in_child=lambda: here.__dict__.clear())
+
+
+def _begin(kind, whole):
+    """A part begins in this thread's loop; whether it has one. whole: what comes before parts
+    within it belongs to it."""
+    loop = getattr(here, "loop", None)
+    if loop is None or not loop.open or loop.open[-1][1] < 0:
+        return False
+    t, parts = now(), loop.parts
+    if parts:
+        # One in another of its kind may mean that the other failed, of which nobody tells.
+        outer = parts[-1]
+        if outer[2] and outer[0] != kind:
+            _record(loop, outer, t)
+    parts.append([kind, t, whole])
+    return True
+
+
+def _end(kind):
+    """The innermost part of that kind is over, and those in it that failed."""
+    t = now()
+    loop = getattr(here, "loop", None)
+    if loop is None or not loop.parts:
+        return
+    parts = loop.parts
+    if parts[-1][0] != kind:
+        if all(part[0] != kind for part in parts):
+            return
+        while parts[-1][0] != kind:
+            parts.pop()
+    _record(loop, parts.pop(), t)
+    if parts:
+        parts[-1][1] = t
+
+
+def _record(loop, part, t):
+    watch, step, _, batch = loop.open[-1]
+    loop.record(part[0], part[1], t, watch.iteration, watch.round, batch, step, -1, 0, ring.TRAIN)

@@ -1,0 +1,189 @@
+"""Backward passes and optimizers' steps: told of, and nothing is different for it."""
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+import traceback
+import unittest
+
+import harness
+import torch
+from gpustall import observe, parts, ring
+from torch.utils.data import DataLoader
+
+HAS_HOOKS = hasattr(sys.modules[torch.optim.Optimizer.__module__], "register_optimizer_step_pre_hook")
+
+COMPILED = """
+import harness, torch
+from gpustall import parts
+from torch.utils.data import DataLoader
+torch.set_num_threads(1)
+
+def train(loader):
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    forward = torch.compile(lambda x: model(x).square().mean(), backend="eager", fullgraph=True)
+    step = torch.compile(optimizer.step, backend="eager")
+    whole = torch.compile(lambda x: model(x).square().mean().backward(), backend="eager")
+    for x in loader:
+        forward(x.float()).backward()
+        step()
+        whole(x.float())
+        optimizer.step()
+        optimizer.zero_grad()
+    return [p.tolist() for p in model.parameters()], torch._dynamo.utils.counters["graph_break"], dict(torch._dynamo.utils.counters["stats"])
+
+data = torch.arange(24).reshape(6, 4)
+train(data.split(2))
+before = train(data.split(2))
+assert not parts._installed
+watched = train(DataLoader(data, batch_size=2))
+assert parts._installed
+assert before == watched, (before, watched)
+"""
+
+
+class Failing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise KeyError("as planned")
+
+
+class PartsTest(unittest.TestCase):
+    def setUp(self):
+        torch.set_num_threads(1)
+        observe._roles.clear()  # tensors of several tests may have the same place
+        self.model = torch.nn.Linear(4, 2)
+        self.begun = time.monotonic_ns()
+
+    def train(self, step, batches=5):
+        """A loop of so many steps; the parts of it that are on record, by step."""
+        for x in DataLoader(torch.ones(2 * batches, 4), batch_size=2):
+            step(x)
+        mine = [s for s in harness.spans() if s["start"] > self.begun]
+        bodies = {s["step"]: s for s in mine if s["kind"] == ring.BODY and s["step"] >= 0}
+        self.assertEqual(len(bodies), batches)
+        out = {n: [] for n in bodies}
+        at = 0
+        for s in sorted((s for s in mine if s["kind"] in (ring.BACKWARD, ring.OPTIMIZER)), key=lambda s: s["start"]):
+            body = bodies[s["step"]]
+            self.assertTrue(max(at, body["start"]) <= s["start"] < s["end"] <= body["end"], s)
+            at = s["end"]
+            out[s["step"]].append((s["kind"], s["end"] - s["start"]))
+        return list(out.values())
+
+    def loss(self, x):
+        return self.model(x).square().mean()
+
+    def kinds(self, steps):
+        return [[kind for kind, _ in step if HAS_HOOKS or kind == ring.BACKWARD] for step in steps]
+
+    def want(self, *kinds):
+        return [[kind for kind in kinds if HAS_HOOKS or kind == ring.BACKWARD]]
+
+    def test_a_plain_loop(self):
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            self.loss(x).backward()
+            self.loss(x).backward()  # accumulated
+            optimizer.step()
+
+        self.assertEqual(self.kinds(self.train(step)), 5 * self.want(ring.BACKWARD, ring.BACKWARD, ring.OPTIMIZER))
+
+    def test_grad_is_a_backward_pass(self):
+        self.assertEqual(self.kinds(self.train(lambda x: torch.autograd.grad(self.loss(x), self.model.parameters()))), 5 * self.want(ring.BACKWARD))
+
+    def test_a_closure_is_not_the_optimizers(self):
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def closure():
+            time.sleep(0.02)
+            loss = self.loss(torch.ones(2, 4))
+            loss.backward()
+            return loss
+
+        steps = self.train(lambda x: optimizer.step(closure))
+        self.assertEqual(self.kinds(steps), 5 * self.want(ring.BACKWARD, ring.OPTIMIZER))
+        self.assertLess(sorted(sum(ns for _, ns in step) for step in steps)[2], 15e6)
+
+    def test_failures_are_as_they_were(self):
+        def fails():
+            try:
+                Failing.apply(self.loss(torch.ones(2, 4))).backward()
+            except KeyError:
+                return traceback.format_exc()
+
+        class Broken(torch.optim.SGD):
+            def step(self, closure=None):
+                raise ValueError("as planned")
+
+        broken, optimizer = (kind(self.model.parameters(), lr=0.1) for kind in (Broken, torch.optim.SGD))
+
+        def step(x):
+            self.assertNotIn("gpustall", fails())
+            with self.assertRaises(ValueError):
+                broken.step()
+            optimizer.step()
+
+        self.assertEqual(self.kinds(self.train(step)), 5 * self.want(ring.BACKWARD, ring.OPTIMIZER))
+
+    def test_an_optimizer_within_the_backward_pass(self):
+        if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+            self.skipTest("this PyTorch has no such hook")
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.model.bias.register_post_accumulate_grad_hook(lambda _: optimizer.step())
+        self.assertEqual(self.kinds(self.train(lambda x: self.loss(x).backward())), 5 * self.want(ring.BACKWARD, ring.OPTIMIZER, ring.BACKWARD))
+
+    def test_nothing_is_replaced(self):
+        self.train(lambda x: self.loss(x).backward())
+        for f in (torch.autograd.backward, torch.Tensor.backward, torch.autograd.grad):
+            self.assertIs(pickle.loads(pickle.dumps(f)), f)
+            self.assertNotIn("gpustall", f.__code__.co_filename)
+        self.assertTrue(torch.autograd.Variable._execution_engine.is_checkpoint_valid())
+        self.loss(torch.ones(2, 4)).backward()  # outside of any loop
+
+    def test_compiled(self):
+        if subprocess.run([sys.executable, "-c", "import torch; torch.compile(lambda x: x, backend='eager')(torch.ones(1))"], capture_output=True).returncode:
+            self.skipTest("this PyTorch does not compile for this Python")
+        env = {k: v for k, v in os.environ.items() if k != "GPUSTALL_TORCH"}
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMPILED], cwd=os.path.dirname(os.path.abspath(__file__)), env=env, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_cost(self):
+        """What a backward pass and an optimizer's step cost more: the best of ten."""
+        costs = []
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        plain = torch.autograd.Variable._execution_engine
+
+        def step(x):
+            for f in (lambda: plain.run_backward, lambda: (parts._stepping(optimizer, (optimizer,), {}), parts._stepped(optimizer, (), {}))):
+                best = 1e9
+                for _ in range(10):
+                    begin = time.perf_counter_ns()
+                    for _ in range(200):
+                        f()
+                    best = min(best, (time.perf_counter_ns() - begin) / 200)
+                costs.append(best)
+
+        self.train(lambda x: None)
+        plain = torch.autograd.Variable._execution_engine
+        self.begun = time.monotonic_ns()
+        for x in DataLoader(torch.ones(2, 4), batch_size=2):
+            step(x)
+        print("a backward pass: %.2f us, an optimizer's step: %.2f us" % tuple(c / 1000 for c in costs), file=sys.stderr)
+        self.assertLess(max(costs), 1500 * float(os.environ.get("GPUSTALL_SLOW", "1")))
+
+
+if __name__ == "__main__":
+    unittest.main()
