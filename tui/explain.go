@@ -282,6 +282,9 @@ func (t *timeline) momentText(at int64) string {
 	s := &t.spans[i]
 	text := t.ago(at) + ": step " + figures.Count(s.Step) + " computes batch " + figures.Count(s.Batch) +
 		" for " + figures.Prose.Time(s.End-s.Start)
+	if i := t.most(at, at+t.bin(), func(s *trace.Span) bool { return s.Kind.IsPart() }); i >= 0 {
+		text += "; the script: " + t.spans[i].Kind.Info().Doing + ", " + figures.Prose.Time(t.spans[i].End-t.spans[i].Start)
+	}
 	if s.Flags&trace.FlagTimed != 0 {
 		text += " (its ops were timed, which makes it longer)"
 	}

@@ -132,22 +132,23 @@ func helpKeyWidth(w int) int {
 
 // helpWords are told after the letters.
 var helpWords = []string{
-	hostLetters(),
+	laneLetters("host", func(k trace.Kind) bool { return k >= trace.KindNext && !k.IsPart() }),
+	laneLetters("script", trace.Kind.IsPart) + " (a PyTorch training's)",
 	"ready q, H2D, compute: the height is how full or busy the column is",
 	"t on the time axis: a step begins whose ops are timed, which makes it longer",
 	levelWords(),
 	"A knob shows the value that the trace confirms: staged, requested, confirmed.",
 }
 
-// hostLetters are those of the host's lane.
-func hostLetters() string {
+// laneLetters are those of a lane that shows such kinds.
+func laneLetters(lane string, shows func(trace.Kind) bool) string {
 	var words []string
-	for k := trace.KindNext; k < trace.NumKinds; k++ {
-		if i := k.Info(); i.Letter >= 'a' && i.Letter <= 'z' {
+	for k := range trace.NumKinds {
+		if i := k.Info(); shows(k) && i.Letter >= 'a' && i.Letter <= 'z' {
 			words = append(words, strings.ToUpper(string(i.Letter))+" "+i.Doing)
 		}
 	}
-	return "host lane: " + strings.Join(words, ", ")
+	return lane + " lane: " + strings.Join(words, ", ")
 }
 
 // levelWords says what the marks of shares stand for.

@@ -34,17 +34,19 @@ type laneRows struct {
 
 // fit fits the lanes in h rows. What matters most stays longest: STALL, compute, H2D,
 // the queue, a line of explanation, some workers, all of the explanation, the other
-// workers, the host last.
+// workers, the host, the script last.
 func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 	const most, some = 4, 3 // lines, and rows of workers
 	workers, fixed := buf[0][:0], buf[1][:0]
-	host := -1
+	host, script := -1, -1
 	for i := range t.lanes {
 		switch t.lanes[i].typ {
 		case lanePhases:
 			workers = append(workers, i)
 		case laneHost:
 			host = i
+		case laneScript:
+			script = i
 		default:
 			fixed = append(fixed, i)
 		}
@@ -66,11 +68,13 @@ func (t *timeline) fit(h int, buf *[3][trace.NumTracks]int) (r laneRows) {
 		r.lines += more
 		rows -= more
 	}
-	if host >= 0 && rows > min(len(workers), 4) {
-		fixed = append(fixed, 0)
-		copy(fixed[1:], fixed)
-		fixed[0] = host
-		rows--
+	for _, li := range [...]int{host, script} {
+		if li >= 0 && rows > min(len(workers), 4) {
+			fixed = append(fixed, 0)
+			copy(fixed[1:], fixed)
+			fixed[0] = li
+			rows--
+		}
 	}
 	r.fixed = fixed
 	if len(workers) > rows && rows > 0 {
@@ -209,6 +213,15 @@ func (t *timeline) drawLane(v *view, r canvas.Rectangle, y, li, tall int) {
 		if busy < 0.01 {
 			v.c.Set(x, y, v.c.Glyphs.Idle, canvas.Idle.Text())
 			prev = -1
+			continue
+		}
+		if l.typ == laneScript {
+			letter := unicode.ToUpper(rune((trace.KindBackward + trace.Kind(d)).Info().Letter))
+			if prev == d && !v.c.Glyphs.ASCII {
+				letter = v.c.Glyphs.Hor
+			}
+			prev = d
+			v.c.Set(x, y, letter, canvas.Host.Text())
 			continue
 		}
 		cause := trace.Cause(d)

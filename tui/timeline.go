@@ -31,6 +31,7 @@ const (
 	lanePhases laneType = iota // a worker: the phase that dominates the column
 	laneQueue                  // ready batches
 	laneHost                   // the step loop
+	laneScript                 // what a script does with its batch
 	laneBar                    // busy share of the column as a height
 	laneStall                  // the cause that dominates the column
 )
@@ -72,6 +73,7 @@ type timeline struct {
 	durs      []int64  // scratch
 	capacity  int64    // of the ready queue, last seen
 	ready     int64
+	script    bool // the script showed what it does with its batch
 	recorded  bool // some of what a lane shows lies in the window
 }
 
@@ -184,6 +186,8 @@ func partOf(s *trace.Span, l *lane) (part int, ok bool) {
 		return int(s.Cause()), true
 	case laneBar:
 		return 0, s.Kind != trace.KindStarved
+	case laneScript:
+		return int(s.Kind - trace.KindBackward), s.Kind.IsPart()
 	}
 	c, ok := s.Kind.Cause()
 	return int(c), ok
@@ -272,6 +276,8 @@ func (t *timeline) layLanes(p *picture) {
 			workers = max(workers, int(tr-trace.TrackWorker0)+1)
 		case tr == trace.TrackInline:
 			inline = true
+		case tr == trace.TrackScript:
+			t.script = true
 		}
 	}
 	workers = min(workers, trace.MaxWorkers)
@@ -284,6 +290,9 @@ func (t *timeline) layLanes(p *picture) {
 	}
 	for i := range workers {
 		t.addLane(lane{track: trace.Worker(i), typ: lanePhases})
+	}
+	if t.script {
+		t.addLane(lane{track: trace.TrackScript, typ: laneScript})
 	}
 	t.addLane(lane{track: trace.TrackStep, typ: laneHost})
 	if workers > 0 { // there is no queue when loading inline

@@ -7,6 +7,33 @@ import (
 	"dev.gpustall/engine/stall"
 )
 
+// parts tells what the script's own time in a step goes to.
+func (m *markdown) parts() {
+	ranks := m.s.Ranks(0, m.s.Now)
+	if len(ranks) == 0 {
+		return
+	}
+	parts := ranks[0].Parts()
+	if len(parts) == 0 {
+		return
+	}
+	m.heading(2, "The script's step")
+	rows := [][]string{{"part", ">a step", ">of it"}}
+	for _, p := range parts {
+		rows = append(rows, []string{p.Name, figures.Prose.Time(p.Step), figures.Prose.Percent(p.Share)})
+	}
+	m.table(rows)
+	of := ""
+	if len(ranks) > 1 {
+		of = " of rank " + strconv.Itoa(ranks[0].Rank)
+	}
+	text := "The time of the training loop" + of + " on the host, over all steps but the first. A step of an optimizer that is given a closure counts from the last backward pass in it."
+	if m.s.Meta.DeviceKind == "cuda" {
+		text += " What the loop enqueues on the GPU runs later: these are no times of the GPU."
+	}
+	m.para("%s", text)
+}
+
 // ranks lists the processes of a distributed training.
 func (m *markdown) ranks() {
 	ranks := m.s.Ranks(0, m.s.Now)

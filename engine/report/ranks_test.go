@@ -15,6 +15,7 @@ func TestRanks(t *testing.T) {
 		s.Gauges = map[string][]trace.Point{}
 		for i, wait := range []float64{5, 50}[:ranks] {
 			name := "rank_" + itoa(int64(i))
+			s.Gauges[name+"_body_ns"], s.Gauges[name+"_backward_ns"] = []trace.Point{{V: 5e8}}, []trace.Point{{V: 3e8}}
 			s.Gauges[name+"_steps"], s.Gauges[name+"_wait_ns"], s.Gauges[name+"_time_ns"] = []trace.Point{{V: 60}}, []trace.Point{{V: wait * 1e8}}, []trace.Point{{V: 1e10}}
 		}
 		var b bytes.Buffer
@@ -29,7 +30,13 @@ func TestRanks(t *testing.T) {
 			t.Errorf("no %q in the report", want)
 		}
 	}
-	if strings.Contains(write(1), "## Ranks") {
+	text = write(1)
+	if strings.Contains(text, "## Ranks") {
 		t.Error("one process has a table of ranks")
+	}
+	for _, want := range []string{"## The script's step", "| waiting for data | 8.33 ms | 50.0 % |", "| backward | 5.00 ms | 30.0 % |", "| forward and all else | 3.33 ms | 20.0 % |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the report", want)
+		}
 	}
 }

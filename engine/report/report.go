@@ -77,6 +77,7 @@ func newMarkdown(s *trace.Snapshot, o Options) *markdown {
 func (m *markdown) rest() {
 	m.profile()
 	m.feed()
+	m.parts()
 	m.ranks()
 	m.pictures()
 	m.changes()

@@ -29,6 +29,7 @@ var legends = []struct {
 		trace.KindFetch, trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
 	{"Host (the step loop) and H2D", []trace.Kind{trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild,
 		trace.KindPause, trace.KindCopy}},
+	{"Script (what the training script does with its batch)", []trace.Kind{trace.KindBackward, trace.KindOptimizer}},
 	{"Compute", []trace.Kind{trace.KindCompute}},
 }
 
@@ -175,11 +176,13 @@ func (m *markdown) recorded(from, to int64) (all []taped) {
 	return all
 }
 
-// laneOrder is inline, workers, step loop, copy, compute, STALL.
+// laneOrder is inline, workers, script, step loop, copy, compute, STALL.
 func laneOrder(t trace.TrackID) int {
 	switch t {
 	case trace.TrackInline:
 		return 0
+	case trace.TrackScript:
+		return 999
 	case trace.TrackStep:
 		return 1000
 	case trace.TrackCopy:
