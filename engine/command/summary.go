@@ -112,6 +112,8 @@ type summary struct {
 	SegmentTable      []segmentSummary    `json:"segment_table"`        // each with its own ops
 	LossScale         *lossScale          `json:"loss_scale,omitempty"` // fp16
 	Gauges            map[string]gauge    `json:"gauges"`
+	Ranks             []rankSummary       `json:"ranks,omitempty"`        // of a distributed PyTorch training, on this machine
+	Script            []partSummary       `json:"step_parts,omitempty"`   // what a step of a PyTorch script is made of, on the host
 	CeilingGain       *changeSummary      `json:"ceiling_gain,omitempty"` // throughput that fixing data buys at most, as a ratio
 	Experiments       []experimentSummary `json:"experiments,omitempty"`
 	Labels            []string            `json:"labels,omitempty"`
@@ -257,6 +259,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		gain := summariseChange(&a.Ceiling.Change)
 		out.CeilingGain = &gain
 	}
+	out.Ranks, out.Script = rankTable(s)
 	out.DroppedSpans = s.Outcome.Dropped()
 	out.imported = s.Meta.Imported != ""
 	out.diagnosed = diagnosedOf(s, &a)
