@@ -22,7 +22,7 @@ func batchNorm[T real](pl *Plan, op kernels.BatchNormForward, x, y, residual []T
 	if !op.Train {
 		mean = runMean
 	}
-	fl := flags(false, op.ReLU) | streamed[T](rows*c)
+	fl := flags(false, op.ReLU) | streams(rows*c)
 	apply := pl.parallel(ceil(rows*c, spanFloats), rows, func(lo, hi int) {
 		var res []T
 		if op.Residual {
@@ -100,7 +100,7 @@ func batchNormBackward[T real](pl *Plan, op kernels.BatchNormBackward, dy, x, y,
 		if op.Residual {
 			res = dres[lo*c:]
 		}
-		normBack(v, hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, scale, offset, slope, dx[lo*c:], res, streamed[T](rows*c))
+		normBack(v, hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, scale, offset, slope, dx[lo*c:], res, streams(rows*c))
 	})
 	return func() {
 		pl.pool.each(parts, add)

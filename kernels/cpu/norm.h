@@ -2,7 +2,7 @@
 // functions apart. Sums run over blocks of BLOCK rows in float and over the
 // blocks in double, so that the error does not grow with the batch. While a pass reads one
 // block it fetches the next: runs of WIDE vectors, a row apart, are not what a processor
-// foresees. PUT writes past the caches what is too large to be found there.
+// foresees. What is too large to be found in the caches PUT may write past them.
 
 #ifndef BLOCK
 #define BLOCK 32

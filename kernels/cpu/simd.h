@@ -83,17 +83,6 @@ static inline __attribute__((always_inline)) void stream(float *p, vec v) {
 #endif
 }
 
-static inline __attribute__((always_inline)) void stream_half(half *p, vec v) {
-	vech h = narrow_vec(v);
-#if defined(__x86_64__) && LANES == 16
-	_mm256_stream_si256((void *)p, (__m256i)h);
-#elif defined(__x86_64__) && LANES == 8
-	_mm_stream_si128((void *)p, (__m128i)h);
-#else
-	memcpy(p, &h, sizeof(h));
-#endif
-}
-
 // stream_end makes what was streamed visible to other threads before what follows.
 static inline __attribute__((always_inline)) void stream_end(void) {
 #if defined(__x86_64__)
@@ -125,15 +114,13 @@ static inline dim min_dim(dim a, dim b) { return a < b ? a : b; }
 // aligned says whether every vector of rows of ld elements from p on is.
 static inline int aligned(const void *p, dim ld) { return (uintptr_t)p % sizeof(vec) == 0 && ld % LANES == 0; }
 
-// put_n and put_half_n store n elements, whole vectors past the caches if asked to.
+// put_n and put_half_n store n elements. Whole vectors of floats go past the caches if asked
+// to; those of bfloat16s, half a line each, would take longer that way.
 static inline __attribute__((always_inline)) void put_n(float *p, vec v, dim n, dim past) {
 	if (past) stream(p, v);
 	else store_n(p, v, n);
 }
-static inline __attribute__((always_inline)) void put_half_n(half *p, vec v, dim n, dim past) {
-	if (past) stream_half(p, v);
-	else store_half_n(p, v, n);
-}
+static inline __attribute__((always_inline)) void put_half_n(half *p, vec v, dim n, dim past) { store_half_n(p, v, n); }
 
 // root is the square root of each.
 static inline __attribute__((always_inline)) vec root(vec v) {

@@ -34,12 +34,6 @@ func streams(n int) int {
 	return 0
 }
 
-// streamed returns the flag for a result of n elements.
-func streamed[T any](n int) int {
-	var x T
-	return streams(n * int(unsafe.Sizeof(x)) / 4)
-}
-
 func flags(acc, rectify bool) int {
 	f := 0
 	if acc {
