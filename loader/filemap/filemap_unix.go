@@ -19,7 +19,7 @@ func mapped(f *os.File, size int64) []byte {
 }
 
 const (
-	line   = 64       // bytes that memory is fetched by
+	piece  = 1 << 10  // bytes that are copied at a time: above 2 KiB Go takes an instruction that waits for each line of memory
 	around = 64 << 10 // bytes that the system maps in for one that is missing
 )
 
@@ -35,12 +35,9 @@ func (f *File) read(b []byte, off int64) (whole bool) {
 		}
 	}()
 	from := f.mem[off : off+int64(len(b))]
-	var all byte
-	for i := 0; i < len(from); i += line { // all at once, where a copy waits for one after the other
-		all |= from[i]
+	for i := 0; i < len(b); i += piece {
+		copy(b[i:min(i+piece, len(b))], from[i:])
 	}
-	b[0] = all
-	copy(b, from)
 	if f.resident > 0 && f.touched.Add(max(int64(len(b)), around)) > f.resident {
 		f.touched.Store(0)
 		_ = unix.Madvise(f.mem, unix.MADV_DONTNEED) // else they stay where they are
