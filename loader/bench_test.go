@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -72,7 +73,8 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkNext is the loader's own cost: samples that are almost free.
+// BenchmarkNext is the loader's own cost: samples that are almost free. In batches of one it is
+// what a batch costs, for which the aim is 5 us.
 func BenchmarkNext(b *testing.B) {
 	for _, batch := range []int{1, 128} {
 		for _, workers := range []int{0, 1, 2, 8} {
@@ -126,6 +128,103 @@ func benchmark(b *testing.B, d Dataset, k Knobs, rec *trace.Recorder) {
 		batch.Release()
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "batches/s")
+}
+
+// BenchmarkChange changes a knob every tenth step of 10 ms, in which the consumer only waits.
+// A change costs what Set takes and what Next then waits for: of all steps until the next
+// change, in steps, the mean and the worst. The aim is less than one.
+func BenchmarkChange(b *testing.B) {
+	const step, steps = 10 * time.Millisecond, 10
+	start := Knobs{BatchSize: 128, NumWorkers: 2, InOrder: true, Shuffle: true}
+	for name, change := range map[string]func(*Knobs){
+		"num_workers":       func(k *Knobs) { k.NumWorkers = 8 - k.NumWorkers },
+		"inline":            func(k *Knobs) { k.NumWorkers = 2 - k.NumWorkers },
+		"prefetch_factor":   func(k *Knobs) { k.PrefetchFactor = 8 - k.Prefetch() },
+		"in_order":          func(k *Knobs) { k.InOrder = !k.InOrder },
+		"batch_size":        func(k *Knobs) { k.BatchSize = 384 - k.BatchSize },
+		"device_transforms": func(k *Knobs) { k.DeviceTransforms = !k.DeviceTransforms },
+	} {
+		b.Run(name, func(b *testing.B) {
+			k := start
+			l := open(b, Options{Dataset: newBlank(3072), Transform: copying{}, Hold: 2, Knobs: k})
+			next := func() time.Duration {
+				began := time.Now()
+				batch, err := l.Next(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				waited := time.Since(began)
+				time.Sleep(step)
+				batch.Release()
+				return waited
+			}
+			for range steps {
+				next()
+			}
+			var all, worst time.Duration
+			changes := 0
+			for b.Loop() {
+				change(&k)
+				began := time.Now()
+				if err := l.Set(k); err != nil {
+					b.Fatal(err)
+				}
+				took := time.Since(began)
+				for range steps {
+					took += next()
+				}
+				all, worst, changes = all+took, max(worst, took), changes+1
+			}
+			b.ReportMetric(float64(all)/float64(changes)/float64(step), "steps/change")
+			b.ReportMetric(float64(worst)/float64(step), "steps/worst")
+		})
+	}
+}
+
+// BenchmarkFlat delivers 200,000 batches, changing the knobs every thousand, and holds the
+// memory that is in use after them against that after the first 12,000.
+func BenchmarkFlat(b *testing.B) {
+	const batches, first, every, allowed = 200_000, 12_000, 1000, 1 << 20 // at first and last with equal knobs
+	rec := trace.NewRecorder(trace.NewClock(), 0)
+	inUse := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse)
+	}
+	for b.Loop() {
+		k := Knobs{BatchSize: 8, NumWorkers: 2, InOrder: true, Shuffle: true, DeviceTransforms: true}
+		l := open(b, Options{Dataset: newBlank(64), Transform: copying{}, Hold: 2, Recorder: rec, Knobs: k})
+		var then int64
+		for i := range batches {
+			switch i % every {
+			case 0:
+				k.NumWorkers, k.BatchSize, k.InOrder = 2, 8, i/every%2 == 0
+			case every / 2:
+				k.NumWorkers, k.BatchSize = i/every%4, 4
+			}
+			if i == first {
+				then = inUse()
+			}
+			if i%(every/2) == 0 {
+				if err := l.Set(k); err != nil {
+					b.Fatal(err)
+				}
+			}
+			batch, err := l.Next(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			batch.Release()
+		}
+		now := inUse()
+		b.ReportMetric(float64(then)/(1<<20), "MiB/first")
+		b.ReportMetric(float64(now)/(1<<20), "MiB/last")
+		if now > then+allowed {
+			b.Errorf("%d bytes in use after %d batches, %d after %d", now, batches, then, first)
+		}
+		l.Close()
+	}
 }
 
 // BenchmarkOrder shuffles an epoch of ImageNet's size.
