@@ -34,6 +34,7 @@ type hostPlanned struct {
 	Session int64   `json:"session_bytes"`
 	Saved   int64   `json:"checkpoint_bytes,omitempty"`
 	Process int64   `json:"process_bytes"`
+	Mapped  int64   `json:"mapped_bytes,omitempty"` // beside the total
 }
 
 // planHostMemory is nil where nothing was planned.
@@ -41,7 +42,7 @@ func planHostMemory(m trace.HostMemory) *hostPlanned {
 	if m.Total() == 0 {
 		return nil
 	}
-	return &hostPlanned{m.Total(), m.Batches, m.Pinned, m.Workers, planMemory(m.Device), m.Session, m.Saved, m.Process}
+	return &hostPlanned{m.Total(), m.Batches, m.Pinned, m.Workers, planMemory(m.Device), m.Session, m.Saved, m.Process, m.Mapped}
 }
 
 // limitHeap has the garbage collector keep the garbage to garbageBytes where all that is

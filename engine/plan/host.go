@@ -27,6 +27,7 @@ func (p *Plans) hostDemand(k Knobs, d *demand) trace.HostMemory {
 	m := trace.HostMemory{
 		Batches: of.Batches(), Workers: of.Workers,
 		Session: trace.SessionBytes(k.Loader.NumWorkers), Process: p.process,
+		Mapped: p.cfg.Dataset.Mapped + p.cfg.Test.Dataset.Mapped,
 	}
 	if k.Loader.PinMemory && p.info.PinNote == "" {
 		m.Pinned = m.Batches

@@ -120,7 +120,11 @@ func (m *markdown) environment() {
 		add("peak device memory", figures.Prose.Bytes(p))
 	}
 	if p := m.s.Outcome.HostPlanned; p.Total() > 0 {
-		add("planned memory of the host", figures.Prose.Bytes(p.Total())+": "+p.List(figures.Prose.Bytes))
+		parts := p.List(figures.Prose.Bytes)
+		if beside := p.Beside(figures.Prose.Bytes); beside != "" {
+			parts += "; " + beside
+		}
+		add("planned memory of the host", figures.Prose.Bytes(p.Total())+": "+parts)
 	}
 	if p := m.s.Outcome.HostPeak; p > 0 {
 		add("peak resident memory", figures.Prose.Bytes(p))

@@ -35,6 +35,7 @@ type HostMemory struct {
 	Session    int64  // what is recorded, in a long run (see SessionBytes)
 	Saved      int64  `json:",omitempty"` // the copy of parameters and optimizer that a checkpoint is written from
 	Process    int64  // what was held before: the program, and a data set that is kept in memory
+	Mapped     int64  `json:",omitempty"` // beside all that: the data sets' mapped files, which are resident until the system takes them back
 }
 
 // Total is the sum of the parts.
@@ -47,6 +48,14 @@ func (m HostMemory) List(size func(bytes int64) string) string {
 	batches := part{"batches", m.Batches - m.Pinned}
 	return listParts(append(m.Device.parts(), batches, part{"page-locked batches", m.Pinned},
 		part{"samples at hand", m.Workers}, part{"session", m.Session}, part{"checkpoint", m.Saved}, part{"evaluation", m.Evaluation}, part{"process and data set", m.Process}), size)
+}
+
+// Beside says what may be resident beside Total; empty where nothing is.
+func (m HostMemory) Beside(size func(bytes int64) string) string {
+	if m.Mapped == 0 {
+		return ""
+	}
+	return "beside it up to " + size(m.Mapped) + " of the data set's files, mapped, which the system takes back when memory is short"
 }
 
 // part of a memory, in bytes.

@@ -43,6 +43,14 @@ func (f *File) ReadAt(b []byte, off int64) (int, error) {
 	return f.file.ReadAt(b, off)
 }
 
+// Resident is how many bytes of the map may count as this process's memory.
+func (f *File) Resident() int64 {
+	if all := int64(len(f.mem)); f.resident == 0 || all < f.resident {
+		return all
+	}
+	return f.resident
+}
+
 // Mapped is where n bytes from off on lie in memory, or nil. They are not to be read, which
 // ReadAt alone does safely, but the processor may fetch them into its caches: of what is not
 // there, any more, it fetches nothing.

@@ -121,6 +121,9 @@ func open(path string, test bool) (d *Dataset, err error) {
 		d.starts = append(d.starts, d.info.Samples)
 		d.parts = append(d.parts, b.part)
 		d.info.Samples += b.n
+		if m, ok := b.planes.(*filemap.File); ok {
+			d.info.Mapped += m.Resident()
+		}
 	}
 	var m *marker.Marker
 	if src.dir != "" {

@@ -107,6 +107,7 @@ func open(path string, splits ...string) (d *Dataset, err error) {
 	}
 	d.info.Synthetic = marker.Read(root) != nil
 	d.file = filemap.New(f, st.Size(), resident)
+	d.info.Mapped = d.file.Resident()
 	return d, nil
 }
 
