@@ -10,19 +10,23 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/fault"
 )
 
 // script is a command of the user's, in a process group of its own, so that each signal
-// comes to it once: from us.
+// comes to it once: from us. Where it has the terminal it is in ours, and what is typed
+// there comes to both.
 type script struct {
 	cmd  *exec.Cmd
+	ours bool          // it is in our process group
 	done chan struct{} // closed when it has ended
 	why  error         // how, to be read after done
 	told context.Context
@@ -42,18 +46,21 @@ func startScript(args, env []string, log *os.File) (*script, error) {
 			cmd.Env = append(cmd.Env, "PYTHONUNBUFFERED=1")
 		}
 	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) { // a process behind ours must not read the terminal
+	typed := term.IsTerminal(int(os.Stdin.Fd()))
+	if !typed || log == nil { // beside the screen it must not read the terminal
 		cmd.Stdin = os.Stdin
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	ours := typed && log == nil // another group would be stopped when it reads
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !ours}
 	if err := cmd.Start(); err != nil {
 		return nil, fault.Wrap(err, "run", args[0], mend)
 	}
-	s := &script{cmd: cmd, done: make(chan struct{})}
+	s := &script{cmd: cmd, ours: ours, done: make(chan struct{})}
 	s.told, s.tell = context.WithCancel(context.Background())
 	go func() {
 		defer close(s.done)
-		s.why = ending(cmd.Wait(), args[0])
+		err := cmd.Wait()
+		s.why = ending(err, args[0], s.told.Err() != nil)
 	}()
 	return s, nil
 }
@@ -64,22 +71,38 @@ func (s *script) pid() int { return s.cmd.Process.Pid }
 type scriptError struct {
 	name string
 	code int
+	by   syscall.Signal // that ended it; 0 where it ended by itself
 }
 
-func (e scriptError) Error() string { return fmt.Sprintf("%s ended with exit code %d", e.name, e.code) }
+// crashes are what a script that was ended by a signal may have died of.
+var crashes = map[syscall.Signal]string{
+	syscall.SIGKILL: ", which the kernel sends where memory runs out: see dmesg",
+	syscall.SIGBUS:  ", as where /dev/shm is full",
+}
+
+func (e scriptError) Error() string {
+	if e.by != 0 {
+		return fmt.Sprintf("%s was ended by %s (%v)%s", e.name, unix.SignalName(e.by), e.by, crashes[e.by])
+	}
+	return fmt.Sprintf("%s ended with exit code %d", e.name, e.code)
+}
 
 func (e scriptError) exitCode() int { return e.code }
 
-// ending makes an error of how a script ended.
-func ending(err error, name string) error {
+// ending makes an error of how a script ended. told is whether we told it to.
+func ending(err error, name string, told bool) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return fault.Wrap(err, "wait for", name, "run it again")
 	}
-	if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+	w, ok := exit.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok || !w.Signaled():
+		return scriptError{name: name, code: exit.ExitCode()}
+	case told || slices.Contains(endings, os.Signal(w.Signal())) && w.Signal() != syscall.SIGABRT: // somebody wanted it to end
 		return signalError{w.Signal()}
 	}
-	return scriptError{name, exit.ExitCode()}
+	return scriptError{name, exitSignal + int(w.Signal()), w.Signal()}
 }
 
 // err is how the script ended, or nil while it runs.
@@ -119,8 +142,11 @@ func (s *script) passSignals() (stop func()) {
 }
 
 // signal hands one on. An interrupt goes to all of the script's processes, as it does
-// from a terminal.
+// from a terminal; one that was typed is there already.
 func (s *script) signal(n syscall.Signal) {
+	if s.ours && (n == syscall.SIGINT || n == syscall.SIGQUIT) {
+		return
+	}
 	if n == syscall.SIGINT {
 		_ = syscall.Kill(-s.pid(), n)
 		return
@@ -141,6 +167,7 @@ func (s *script) finish(w io.Writer) {
 		case <-s.done:
 			return
 		default:
+			s.tell()
 			s.signal(syscall.SIGINT)
 		}
 	}

@@ -38,7 +38,12 @@ func TestScript(t *testing.T) {
 	}
 	s, _ = start("kill -9 $$")
 	<-s.done
-	if exitCode(s.err()) != exitSignal+9 {
+	if exitCode(s.err()) != exitSignal+9 || errors.As(s.err(), new(signalError)) || !strings.Contains(s.err().Error(), "sh was ended by SIGKILL (killed), which the kernel sends") {
+		t.Errorf("%v: exit code %d", s.err(), exitCode(s.err()))
+	}
+	s, _ = start("kill -15 $$")
+	<-s.done
+	if exitCode(s.err()) != exitSignal+15 || !errors.As(s.err(), new(signalError)) {
 		t.Errorf("%v: exit code %d", s.err(), exitCode(s.err()))
 	}
 	s, log = start(`trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.01; done`)

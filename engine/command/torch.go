@@ -3,6 +3,7 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -233,7 +234,7 @@ func (t *torchRun) unwatched() string {
 	if t.bridge.Heard() {
 		return "gpustall: no batch was loaded for training by torch.utils.data.DataLoader, so there is nothing to report; for other loops see gpustall.watch in docs/torch.md\n"
 	}
-	return "gpustall: no process imported torch.utils.data under observation, so there is nothing to report; a Python run with -I, -E or -S leaves PYTHONPATH aside\n"
+	return "gpustall: no batch was loaded by torch.utils.data.DataLoader in a process that could be watched, so there is nothing to report; for other loops see gpustall.watch in docs/torch.md; a Python run with -I, -E or -S cannot be watched\n"
 }
 
 // inLines shows the training by a line now and then.
@@ -288,8 +289,27 @@ func (t *torchRun) wait(f func()) (seen bool, err error) {
 	return true, nil
 }
 
+// noTerminal is what is said of a script that failed because it asked for input beside the
+// screen, by the end of what it printed.
+func (t *torchRun) noTerminal() string {
+	if t.log == nil || t.script.err() == nil {
+		return ""
+	}
+	end := make([]byte, 256)
+	info, err := os.Stat(t.log.Name())
+	if err != nil {
+		return ""
+	}
+	n, _ := t.log.ReadAt(end, max(0, info.Size()-int64(len(end))))
+	if !bytes.Contains(end[:n], []byte("EOFError")) {
+		return ""
+	}
+	return "gpustall: the command has no terminal to read from beside the screen; with gpustall torch --plain it has\n"
+}
+
 // nothing ends a run in which no loop was seen.
 func (t *torchRun) nothing(log io.Writer) error {
+	_ = say(log, "%s", t.noTerminal())
 	_ = say(log, "%s", t.unwatched())
 	if t.json {
 		return summariseFailure(os.Stdout, cmp.Or[error](t.script.err(), fault.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/torch.md")))
@@ -301,6 +321,7 @@ func (t *torchRun) nothing(log io.Writer) error {
 // the script's output is what there is to see.
 func (t *torchRun) onScreen(parent context.Context) error {
 	output := newOutput(t.log.Name())
+	_ = say(os.Stderr, "gpustall: the screen opens with the first batch that is loaded for training\n")
 	if seen, err := t.wait(func() { _, _ = os.Stdout.Write(output.read()) }); !seen {
 		return err
 	}
@@ -329,6 +350,7 @@ func (t *torchRun) onScreen(parent context.Context) error {
 	t.script.finish(os.Stderr)
 	err := errors.Join(screenErr, <-ended)
 	sum := summarise(t.run, errors.Join(t.script.err(), err))
+	_ = say(os.Stderr, "%s", t.noTerminal())
 	_ = say(os.Stdout, "%s%s%s%-*s%s\n", sum.text(), t.keep(), t.run.kept(), labelWidth, "output", t.log.Name())
 	if exists(t.run.file) {
 		_ = say(os.Stdout, "again    gpustall replay %s\n", t.run.id())
