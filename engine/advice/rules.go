@@ -83,6 +83,7 @@ var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRu
 func (s *situation) findings() []Finding {
 	var out []Finding
 	var turned [trace.NumGroups]bool // groups that a knob may help
+	var cores float64                // the share lost to cores that are taken, against which none does
 	for _, last := range []bool{false, true} {
 		for i := range rules {
 			r := &rules[i]
@@ -96,11 +97,14 @@ func (s *situation) findings() []Finding {
 			turned[r.Group] = turned[r.Group] || f.Value != ""
 			f.Rule, f.Cause = r.Name, s.cause(r.Group)
 			s.foresee(&f)
+			if r.Group == trace.GroupHost && f.Value == "" {
+				cores = f.Share
+			}
 			out = append(out, f)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(b.lead(), a.lead()), cmp.Compare(b.Share, a.Share))
+		return cmp.Or(cmp.Compare(b.lead(cores), a.lead(cores)), cmp.Compare(b.Share, a.Share))
 	})
 	if len(out) > 0 && s.flags&trace.FlagInjected != 0 && s.b.DataShare() >= moderate {
 		out[0].Evidence = join(out[0].Evidence, "part of this bottleneck is injected, so the other way is to stop injecting it")
@@ -148,9 +152,15 @@ func (s *situation) outweighed(r *Rule, f *Finding) bool {
 	return false
 }
 
-// lead is 1 for a knob that may gain something, else 0.
-func (f *Finding) lead() int {
-	if f.Value != "" && f.Share > 0 {
+// dwarfed is how many times a knob's share what cores that are taken cost must be to be said
+// before it.
+const dwarfed = 4
+
+// lead is 1 for a knob that may gain something, else 0. One that is about little of the
+// time does not lead where cores that are taken cost far more: it can gain its share at the
+// most, and a prediction on such a host is wide.
+func (f *Finding) lead(cores float64) int {
+	if f.Value != "" && f.Share > 0 && (f.Share >= high || cores < dwarfed*f.Share) {
 		return 1
 	}
 	return 0
