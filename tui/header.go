@@ -112,7 +112,7 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 		if item(9) {
 			p.Text(canvas.Dim, "epoch ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), last.Epoch+1)).Space(2)
 		}
-		if item(10) {
+		if s.Meta.Learns() && item(10) {
 			p.Text(canvas.Dim, "loss ")
 			switch {
 			case last.Diverged():

@@ -17,7 +17,7 @@ var torchRules = []Rule{
 }
 
 // pytorch reports whether the session is of a training in PyTorch that was watched.
-func (s *situation) pytorch() bool { return s.fact("torch") != "" }
+func (s *situation) pytorch() bool { return s.snap.Meta.Watched() }
 
 // torchThreads is for a training on the CPU whose own threads and workers are more than
 // the cores, and whose threads wait for one.

@@ -34,6 +34,7 @@ type progress struct {
 	Diverged          *int32   `json:"diverged"` // the first step whose loss is not a number
 	Labels            []string `json:"labels,omitempty"`
 	Experiment        string   `json:"experiment,omitempty"` // under way
+	foreign           bool     // no loss is on record
 	words             string   // the labels' in brackets
 }
 
@@ -63,6 +64,7 @@ func measure(s *trace.Snapshot, o *options) progress {
 	if n := len(s.Experiments); n > 0 && s.Experiments[n-1].Running() {
 		g.Experiment = stall.Stage(s)
 	}
+	g.foreign = !s.Meta.Learns()
 	labels := advice.Labels(s, nil)
 	g.Labels, g.words = advice.Keys(labels), advice.Brackets(labels)
 	if len(window) == 0 {
@@ -138,13 +140,14 @@ func (g progress) line() string {
 	if math.IsNaN(float64(g.SamplesPerSecond)) {
 		b.WriteString("  waiting for the first step")
 	} else {
-		lr := ""
-		if g.LearningRate != nil {
-			lr = "  lr " + figures.LearningRate(float64(*g.LearningRate))
+		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s",
+			figures.Rate(float64(g.SamplesPerSecond)), figures.Prose.Percent(float64(g.DeviceUtilization)), figures.Prose.Percent(float64(g.DataShare)))
+		if !g.foreign {
+			fmt.Fprintf(&b, "  loss %s  top1 %s", lossText(g.Loss, g.Top1), figures.Prose.Percent(float64(g.Top1)))
 		}
-		fmt.Fprintf(&b, "  %s samples/s  util %s  data %s  loss %s  top1 %s%s",
-			figures.Rate(float64(g.SamplesPerSecond)), figures.Prose.Percent(float64(g.DeviceUtilization)), figures.Prose.Percent(float64(g.DataShare)),
-			lossText(g.Loss, g.Top1), figures.Prose.Percent(float64(g.Top1)), lr)
+		if g.LearningRate != nil {
+			b.WriteString("  lr " + figures.LearningRate(float64(*g.LearningRate)))
+		}
 	}
 	if g.Diverged != nil {
 		fmt.Fprintf(&b, "  (diverged at step %d)", *g.Diverged)

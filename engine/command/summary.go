@@ -121,6 +121,7 @@ type summary struct {
 	forecast
 	advice   advice.Advice
 	imported bool // from another profiler's trace
+	foreign  bool // a training of the user's own: no loss is on record
 }
 
 // split is what worker time went to, and what that makes it.
@@ -261,7 +262,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	}
 	out.Ranks, out.Script = rankTable(s)
 	out.DroppedSpans = s.Outcome.Dropped()
-	out.imported = s.Meta.Imported != ""
+	out.imported, out.foreign = s.Meta.Imported != "", !s.Meta.Learns()
 	out.diagnosed = diagnosedOf(s, &a)
 	out.Labels = advice.Keys(a.Labels)
 	out.Injected = slices.Contains(out.Labels, "injected")
@@ -284,9 +285,12 @@ func (s summary) text() string {
 		fmt.Fprintf(&b, "\n%s in %s: device utilisation %s",
 			figures.Counted(s.Steps, "step", "steps"), figures.Prose.Time(s.Wall.ns()), figures.Prose.Percent(float64(s.DeviceUtilization)))
 	default:
-		fmt.Fprintf(&b, "\n%s, %s in %s: %s samples/s, device utilisation %s, loss %s",
+		fmt.Fprintf(&b, "\n%s, %s in %s: %s samples/s, device utilisation %s",
 			figures.Counted(s.Steps, "step", "steps"), figures.Counted(s.Samples, "sample", "samples"), figures.Prose.Time(s.Wall.ns()),
-			figures.Rate(float64(s.SamplesPerSecond)), figures.Prose.Percent(float64(s.DeviceUtilization)), lossText(s.Loss, s.Top1))
+			figures.Rate(float64(s.SamplesPerSecond)), figures.Prose.Percent(float64(s.DeviceUtilization)))
+		if !s.foreign {
+			b.WriteString(", loss " + lossText(s.Loss, s.Top1))
+		}
 	}
 	if s.Steps > 0 && !math.IsNaN(float64(s.Top1)) { // the screen's loss is the last step's
 		epoch := s.Epochs

@@ -90,6 +90,13 @@ type Meta struct {
 	Resumed     *Resumed `json:",omitempty"` // nil for a run that began anew
 }
 
+// Watched reports whether the run is a training in PyTorch of the user's own, watched live.
+func (m *Meta) Watched() bool { return KnobValue(m.Host, "torch") != "" }
+
+// Learns reports whether the session tells what the training learns: its loss. A foreign one
+// does not.
+func (m *Meta) Learns() bool { return m.Imported == "" && !m.Watched() }
+
 // Resumed is where a run that went on began.
 type Resumed struct {
 	From      string // the checkpoint
