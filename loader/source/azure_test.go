@@ -27,7 +27,7 @@ const (
 func TestAzure(t *testing.T) {
 	s := sourcetest.NewAzure(t)
 	t.Run("abfss", func(t *testing.T) { exercise(t, files(t, source.Options{}), rootABFSS+"/some where") })
-	t.Run("faults", func(t *testing.T) { faults(t, s, rootAzure, 2*time.Second) })
+	t.Run("faults", func(t *testing.T) { faults(t, s, rootAzure) })
 	t.Run("changed", func(t *testing.T) { changed(t, rootAzure) })
 	t.Run("commit", func(t *testing.T) { commit(t, s, rootAzure) })
 	t.Run("folders", folders)
