@@ -91,6 +91,9 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 	}
 	t.script = s
 	defer s.passSignals()()
+	if !screen {
+		b.Every = bridge.PollAlone
+	}
 	b.Watch()
 	if screen {
 		err = t.onScreen(parent)
@@ -158,6 +161,7 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	r.recorder = trace.NewRecorder(t.bridge.Clock, trace.DefaultCapacity)
 	r.session = trace.NewSession(meta)
 	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(first.Since), st)
+	r.collector.Every = t.bridge.Every
 	t.run, t.ranked = r, first.Hello.World > 1
 	t.bridge.Control.Predict = r.predict
 	t.taken = &captures{run: r, control: t.bridge.Control, meta: &meta}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,6 +49,10 @@ const (
 // session, and from there into the file. It owns two goroutines: one drains, one
 // writes, so that a slow disk never fills the rings.
 type Collector struct {
+	// Every is how often the rings are drained, where that is not every 16 ms. It is set
+	// before Start.
+	Every time.Duration
+
 	rec     *Recorder
 	session *Session
 	analyze Analyzer
@@ -182,7 +187,7 @@ func (c *Collector) collect(f func() error) {
 }
 
 func (c *Collector) drainLoop() {
-	tick := time.NewTicker(drainEvery)
+	tick := time.NewTicker(cmp.Or(c.Every, drainEvery))
 	defer tick.Stop()
 	c.collect(func() error {
 		for {

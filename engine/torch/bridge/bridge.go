@@ -18,8 +18,13 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// pollEvery is how often the rings are read: each holds what a worker does in seconds.
-const pollEvery = 16 * time.Millisecond
+// How often the rings are read. Being woken costs more than what is read. Each ring holds what
+// a worker does in seconds; where one fills faster, it is read every pollBusy.
+const (
+	PollShown = 50 * time.Millisecond // while somebody looks at the screen
+	PollAlone = 200 * time.Millisecond
+	pollBusy  = 10 * time.Millisecond
+)
 
 // lookEvery is how often it is asked whether the processes of rings are still there.
 const lookEvery = time.Second
@@ -31,6 +36,9 @@ const Variable = "GPUSTALL_TORCH"
 type Bridge struct {
 	Clock   *Clock
 	Control *Control
+
+	// Every is how often the rings are read: PollShown, unless it is set before Watch.
+	Every time.Duration
 
 	// Captured is called with what came of a capture, on the goroutine that reads the rings;
 	// it is set before Record. The trace is the callee's to remove.
@@ -48,6 +56,7 @@ type Bridge struct {
 	first     chan Start
 	begun     bool
 	scratch   []record
+	busy      bool // a ring was an eighth full
 	looked    time.Time
 	changed   unix.Timespec // of the folder, when it was last read
 	held      []message     // before there is a recorder
@@ -77,7 +86,7 @@ func Open() (*Bridge, error) {
 		return nil, fault.Wrap(err, "make", "a folder for the training's rings", "set TMPDIR to a folder that can be written to")
 	}
 	b := &Bridge{
-		Clock: newClock(), dir: dir, shared: filepath.Join(dir, "rings"), rings: map[string]*ring{}, mails: map[string]*mail{},
+		Clock: newClock(), Every: PollShown, dir: dir, shared: filepath.Join(dir, "rings"), rings: map[string]*ring{}, mails: map[string]*mail{},
 		processes: map[int]*process{}, first: make(chan Start, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	err = os.Mkdir(b.shared, 0o700)
@@ -166,14 +175,19 @@ func (b *Bridge) start(r *trace.Recorder) {
 	go func() {
 		defer close(b.done)
 		err := trace.Guard("read the training's rings", func() error {
-			tick := time.NewTicker(pollEvery)
-			defer tick.Stop()
+			timer := time.NewTimer(0)
+			defer timer.Stop()
 			for {
-				b.poll()
 				select {
 				case <-b.quit:
 					return nil
-				case <-tick.C:
+				case <-timer.C:
+				}
+				b.poll()
+				if b.busy {
+					timer.Reset(pollBusy)
+				} else {
+					timer.Reset(b.Every)
 				}
 			}
 		})
@@ -224,6 +238,7 @@ func (b *Bridge) Close() error {
 // poll reads what is new. Loops are looked at first: whatever was told or recorded
 // before a loop's record is then in hand.
 func (b *Bridge) poll() {
+	b.busy = false
 	b.discover()
 	for _, r := range b.rings {
 		if r.role == roleLoop {
@@ -356,6 +371,7 @@ func (b *Bridge) process(pid int) *process {
 
 // drain hands a ring's records to the process whose loop they are about.
 func (b *Bridge) drain(r *ring) {
+	b.busy = b.busy || r.limit-r.tail > r.slots/8
 	b.scratch = r.read(b.scratch[:0])
 	p := b.process(r.parent)
 	for i := range b.scratch {

@@ -12,7 +12,7 @@ import struct
 MAGIC = b"gpustall"
 LAYOUT = 1
 HEADER = 4096
-SLOTS = 1 << 12
+SLOTS = 1 << 13
 SLOT = struct.Struct("@qqqqIIiiiIBBHI")  # start end core waiting iteration round batch step sample arg kind - flags -
 HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iteration
 COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
