@@ -255,6 +255,9 @@ func (s *situation) inline() string {
 	if s.b.Wait <= 0 {
 		return "the step loop loads each batch itself"
 	}
+	if s.hidden() < 0.0005 {
+		return "the step loop loads each batch itself, and the device waits meanwhile"
+	}
 	return fmt.Sprintf("the step loop loads each batch itself, and the device computes during %s of that", figures.Prose.Percent(s.hidden()))
 }
 

@@ -60,6 +60,7 @@ var ruleCases = []ruleCase{
 	{"reads in flight", false, wait(trace.CauseFirstByte), "num_workers=2 reads_in_flight=64", nil, "num_workers 4", ""},
 	{"reads in flight", false, wait(trace.CauseRead), "num_workers=2 reads_in_flight=1", nil, "num_workers 4", ""},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", nil, "num_workers 4", "loads each batch itself"},
+	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", blocked, "num_workers 4", "loads each batch itself, and the device waits meanwhile"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=0", overlapped, "num_workers 4", "the device computes during 37.5 % of that"},
 	{"more workers", true, wait(trace.CauseDecode), "num_workers=3", nil, "num_workers 4", "150 ms of worker time and 50.0 ms on the device"},
 	{"more workers", true, wait(trace.CauseRead), "num_workers=8", nil, "num_workers 16", "wait at once"},
@@ -181,6 +182,13 @@ func cpuDevice(s *trace.Snapshot) { s.Meta.DeviceKind = "cpu" }
 func overlapped(s *trace.Snapshot) {
 	for i := range s.Recent {
 		s.Recent[i].Wait = 80
+	}
+}
+
+// blocked has the device wait for all of it.
+func blocked(s *trace.Snapshot) {
+	for i := range s.Recent {
+		s.Recent[i].Wait = 50
 	}
 }
 
