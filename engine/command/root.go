@@ -29,7 +29,7 @@ func Main(version string) int {
 			_ = say(os.Stderr, "gpustall: %v\n", jerr)
 		}
 	}
-	if err != nil && !errors.As(err, new(signalError)) && code != exitDiverged {
+	if err != nil && !errors.As(err, new(signalError)) && !errors.As(err, new(divergedError)) {
 		_ = say(os.Stderr, "gpustall: %v\n%s", err, pointed(err))
 	}
 	return code
