@@ -99,7 +99,12 @@ func traceName(path string) string {
 	if name == "" || name == "-" || name == "." {
 		name = "imported"
 	}
-	return name
+	return strings.Map(func(r rune) rune { // it is typed in commands
+		if r <= ' ' || strings.ContainsRune("[]{}()*?$&;|<>'\"`\\!#~", r) {
+			return '-'
+		}
+		return r
+	}, name)
 }
 
 // unusedName is the name of a session file that is not there yet.

@@ -61,3 +61,14 @@ func TestImportFails(t *testing.T) {
 		t.Errorf("it left %v", list)
 	}
 }
+
+func TestTraceName(t *testing.T) {
+	for path, want := range map[string]string{
+		"a/run.pt.trace.json.gz": "run", "-": "imported", ".json": "imported",
+		"fit-[Strategy]One device.17.pt.trace.json": "fit--Strategy-One-device.17", // as Lightning's profiler calls them
+	} {
+		if got := traceName(path); got != want {
+			t.Errorf("%s is called %q, want %q", path, got, want)
+		}
+	}
+}
