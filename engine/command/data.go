@@ -132,7 +132,7 @@ func newData() *cobra.Command {
 				}
 				return err
 			}
-			return inspect(ctx, args[1], nil, imageFlags{})
+			return inspect(ctx, args[1], nil, imageFlags{}, false)
 		},
 	}
 	mk.Flags().IntVar(&o.Samples, "samples", 0, "training samples (default: 50000 for cifar10, 1000 for imagefolder and shards, 200 for clips and array)")

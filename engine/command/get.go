@@ -55,7 +55,7 @@ broke off.`,
 			folder := filepath.Join(args[1], of.folder)
 			if exists(folder) {
 				_ = say(os.Stderr, "%s is there already\n", fault.Path(folder))
-				return inspect(ctx, args[1], nil, imageFlags{})
+				return inspect(ctx, args[1], nil, imageFlags{}, false)
 			}
 			if err := os.MkdirAll(args[1], 0o755); err != nil {
 				return fault.File(err, "get data into", args[1], "choose a folder that can be written to")
@@ -86,7 +86,7 @@ broke off.`,
 			if err := os.Remove(archive); err != nil {
 				return fault.File(err, "remove", archive, "remove it by hand: it is unpacked")
 			}
-			if err := inspect(ctx, args[1], nil, imageFlags{}); err != nil {
+			if err := inspect(ctx, args[1], nil, imageFlags{}, false); err != nil {
 				return err
 			}
 			return say(os.Stdout, "train    gpustall run --data %s\n", args[1])

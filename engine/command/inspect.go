@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/transform"
@@ -25,13 +27,14 @@ const (
 func newInspect() *cobra.Command {
 	var images imageFlags
 	var stores storeFlags
+	var drop bool
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
 		Short: "Say what a data set is, and how fast samples of it are read and decoded",
 		Long: fmt.Sprintf(`Say what a data set is, and read, decode and transform samples spread over it on
-one thread, %d or for %s at the most. Reads are as fast as the page cache
-stands: whether it holds the files cannot be told from here. Of data in an object store
-(s3://, azblob://) it says how long reads wait for the first byte.`, inspectSamples, inspectTime),
+one thread, %d or for %s at the most. Each is read twice: as the page cache stands,
+of which it says how much of the data it holds, and again, when it is there. Of data in an
+object store (s3://, azblob://) it says how long reads wait for the first byte.`, inspectSamples, inspectTime),
 		Args: exactly(1, "a path"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := images.check(); err != nil {
@@ -44,7 +47,7 @@ stands: whether it holds the files cannot be told from here. Of data in an objec
 				return err
 			}
 			defer files.Close()
-			err = inspect(ctx, args[0], files, images)
+			err = inspect(ctx, args[0], files, images, drop)
 			if sig := got(); sig != nil {
 				return sig
 			}
@@ -53,11 +56,12 @@ stands: whether it holds the files cannot be told from here. Of data in an objec
 	}
 	images.add(cmd.Flags())
 	stores.add(cmd.Flags())
+	addDropCache(cmd.Flags(), &drop)
 	return cmd
 }
 
-// inspect says what a data set is and tries samples of it.
-func inspect(ctx context.Context, path string, files *source.Files, images imageFlags) error {
+// inspect says what a data set is and tries samples of it, cold if drop says so.
+func inspect(ctx context.Context, path string, files *source.Files, images imageFlags, drop bool) error {
 	if err := checkData(path); err != nil {
 		return err
 	}
@@ -70,7 +74,12 @@ func inspect(ctx context.Context, path string, files *source.Files, images image
 	if err := say(os.Stdout, "%s", holds(path, ds, tf, i)); err != nil {
 		return err
 	}
+	cached, err := pageCache(ctx, i.Path, drop)
+	if err != nil {
+		return err
+	}
 	tried, broken := try(ctx, ds, tf, inspectSamples, inspectTime)
+	tried.cached = cached
 	if err := say(os.Stdout, "%s%s", tried.text(i), requested(files.Counts())); err != nil {
 		return err
 	}
@@ -120,7 +129,9 @@ type trial struct {
 	remote    bool
 	decode    stage
 	transform stage
-	forwards  bool // the samples are the first ones of a stream
+	again     stage         // reading once more, where that is no other request
+	cached    *trace.Cached // before; nil: not known
+	forwards  bool          // the samples are the first ones of a stream
 }
 
 // extent is the size of a decoded sample: frames, rows and columns.
@@ -147,7 +158,7 @@ type stage struct {
 // until there are enough of them or the time is over. It stops at one that is broken.
 func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, limit time.Duration) (*trial, error) {
 	info := loader.InfoOf(ds, tf)
-	t := &trial{remote: source.Remote(info.Path), first: stage{name: "first byte"}, read: stage{name: "read"}, decode: stage{name: "decode"}, transform: stage{name: "transform"}}
+	t := &trial{remote: source.Remote(info.Path), first: stage{name: "first byte"}, read: stage{name: "read"}, decode: stage{name: "decode"}, transform: stage{name: "transform"}, again: stage{name: "read again"}}
 	dst := make([]float32, info.Values())
 	_, t.forwards = ds.(*loader.Streamed)
 	n := min(most, info.Samples)
@@ -157,7 +168,7 @@ func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, 
 		if ctx.Err() != nil || time.Since(began) > limit {
 			break
 		}
-		if s.Index = int(int64(i) * int64(info.Samples) / int64(n)); t.forwards {
+		if s.Index = spread(i, info.Samples); t.forwards {
 			s.Index = i
 		}
 		if err := t.load(ctx, ds, tf, &s, dst); err != nil {
@@ -165,6 +176,22 @@ func try(ctx context.Context, ds loader.Dataset, tf loader.Transform, most int, 
 		}
 	}
 	return t, nil //nolint:nilerr // interrupted: what was measured so far
+}
+
+// spread is the i-th sample to try of so many, no two the same: wherever the time ends, those
+// before it are spread over the set.
+func spread(i, samples int) int {
+	golden := (math.Sqrt(5) - 1) / 2
+	step := max(1, int(golden*float64(samples)))
+	for a, b := step, samples; ; a, b = step, samples {
+		for b > 0 {
+			a, b = b, a%b
+		}
+		if a == 1 {
+			return int(int64(i) * int64(step) % int64(samples))
+		}
+		step++
+	}
 }
 
 // load takes one sample through all stages. A decoder or a transform that panics is an
@@ -198,6 +225,15 @@ func (t *trial) load(ctx context.Context, ds loader.Dataset, tf loader.Transform
 	t.decode.add(decoded.Sub(read), made(s))
 	t.transform.add(time.Since(decoded), 4*len(dst))
 	t.size(extent{s.T, s.H, s.W})
+	if t.remote || t.forwards {
+		return nil
+	}
+	at = &t.again
+	start = time.Now()
+	if err := ds.Read(ctx, s); err != nil {
+		return err
+	}
+	t.again.add(time.Since(start), len(s.Raw))
 	return nil
 }
 
@@ -245,20 +281,31 @@ func (t *trial) text(i loader.Info) string {
 	fmt.Fprintf(&b, "%s of %s tried, %s, on one thread; they decode to %s\n",
 		figures.Count(t.samples), figures.Counted(i.Samples, "sample", "samples"), which, size)
 	all := stage{name: "all"}
-	for _, s := range []stage{t.read, t.decode, t.transform} {
+	stages := []stage{t.read, t.decode, t.transform}
+	for _, s := range stages {
 		all.add(s.took, 0)
+	}
+	for _, s := range append(stages, all, t.again) {
+		if s.took == 0 {
+			continue
+		}
 		note := figures.Prose.Transfer(float64(s.bytes) / max(s.took, 1).Seconds())
 		switch {
 		case s.name == t.read.name && t.remote:
 			note += fmt.Sprintf("  from the store; %s of the time waits for the first byte", figures.Prose.Percent(float64(t.first.took)/float64(max(s.took, 1))))
+		case s.name == t.read.name && t.cached != nil:
+			note += fmt.Sprintf("  %s: %s of the data was in the page cache", t.cached.State(), figures.Prose.Percent(t.cached.Share()))
 		case s.name == t.read.name:
 			note += "  as the page cache stands"
+		case s.name == t.again.name:
+			note += "  warm: it was read just before"
+		case s.name == all.name:
+			note = ""
 		case s.bytes == 0:
 			note = "stored as it is used"
 		}
-		fmt.Fprintf(&b, "  %-9s %10s samples/s  %s\n", s.name, s.rate(t.samples), note)
+		b.WriteString(strings.TrimRight(fmt.Sprintf("  %-10s %9s samples/s  %s", s.name, s.rate(t.samples), note), " ") + "\n")
 	}
-	fmt.Fprintf(&b, "  %-9s %10s samples/s\n", all.name, all.rate(t.samples))
 	return b.String()
 }
 

@@ -231,7 +231,7 @@ func (g *grouper) flush() error {
 	}
 	if g.begun = false; g.kind == 0 {
 		return g.fault(g.at, fmt.Sprintf("the sample holds neither an image nor a .npy array, only .%s", fault.Path(strings.Join(g.exts, " ."))),
-			"leave it out, or name the input .jpg, .png or .npy")
+			"name the input .jpg, .png or .npy, with the sample's other files right behind it (tar --sort=name)")
 	}
 	if g.x.kind == 0 {
 		g.x.kind = g.kind
