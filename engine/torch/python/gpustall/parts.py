@@ -12,7 +12,7 @@ from gpustall import process, ring
 now = process.now
 
 _installed = False
-_compiling = None
+_compiling = lambda: False  # noqa: E731
 counts = False  # the steps of optimizers are told of
 
 
