@@ -84,11 +84,15 @@ func slowestRank(s *situation) (f Finding, ok bool) {
 }
 
 // firstStep is for a first step that took far longer than the others: kernels are loaded
-// and tuned, and graphs compiled, in it.
+// and tuned, and graphs compiled, in it, unless it was the first batch that took so long.
 func firstStep(s *situation) (f Finding, ok bool) {
 	first, usual := s.snap.First.Active(), trace.Quantile(0.5, s.plain)
-	f = Finding{Evidence: fmt.Sprintf("the first step took %s, where %s are usual: start-up and compilation, which no rate here counts",
-		figures.Prose.Time(first), figures.Prose.Time(usual))}
+	why := "start-up and compilation"
+	if waited := s.snap.First.Starved() + s.snap.First.Stall[trace.CauseStartup]; 2*waited > first {
+		why = figures.Prose.Time(waited) + " of it until the first batch was there"
+	}
+	f = Finding{Evidence: fmt.Sprintf("the first step took %s, where %s are usual: %s; the rates of the settings leave it out",
+		figures.Prose.Time(first), figures.Prose.Time(usual), why)}
 	return f, usual > 0 && first >= 10*usual && first >= 100e6 && s.snap.Total.Steps > 1
 }
 
