@@ -112,7 +112,7 @@ fuzz:
 	.ci/fuzz 60
 
 asan:
-	$(GO) test -asan -count=1 -run '^(TestNative|TestPart|TestPillow|FuzzNative|TestResize|TestManyTaps|TestNeeds)' ./loader/codec ./loader/transform
+	$(GO) test -asan -count=1 -run '^(TestNative|TestPart|TestPillow|FuzzNative|TestResize|TestManyTaps|TestNeeds|TestCropInC|TestPlanesInC|TestBlur|TestResampled)' ./loader/codec ./loader/transform ./kernels/pixels
 
 soak:
 	GPUSTALL_SOAK=1000000 $(GO) test -count=1 -timeout 0 -run '^$$' -bench '^BenchmarkSoak$$' -benchtime 1x ./tui
