@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/loader/download"
@@ -89,7 +90,7 @@ broke off.`,
 			if err := inspect(ctx, args[1], nil, imageFlags{}, false); err != nil {
 				return err
 			}
-			return say(os.Stdout, "train    gpustall run --data %s\n", args[1])
+			return say(os.Stdout, "train    gpustall run --data %s\n", document.ShellWord(args[1]))
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "", "download from here instead of its authors' site")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/loader/format/imagefolder"
@@ -108,7 +109,7 @@ func pack(parent context.Context, from, to string, o shards.PackOptions) error {
 	if err := say(os.Stdout, "%s", requested(o.To.Counts())); err != nil {
 		return err
 	}
-	return say(os.Stdout, "train    gpustall run --data %s\n", to)
+	return say(os.Stdout, "train    gpustall run --data %s\n", document.ShellWord(to))
 }
 
 // liesIn reports whether to is from, or lies in it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/document"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
@@ -68,7 +69,7 @@ func Flags(knobs []trace.Knob) string {
 	var flags []string
 	for _, k := range knobs {
 		if !k.IsInject() && k.Name != "ceiling" {
-			flags = append(flags, fmt.Sprintf("--%s=%s", strings.ReplaceAll(k.Name, "_", "-"), quote(k.Value)))
+			flags = append(flags, fmt.Sprintf("--%s=%s", strings.ReplaceAll(k.Name, "_", "-"), document.ShellWord(k.Value)))
 		}
 	}
 	return strings.Join(flags, " ")

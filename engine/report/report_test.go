@@ -291,7 +291,7 @@ func TestWriteError(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for got, want := range map[string]string{
-		quote("it's"): `'it'\''s'`, quote("a=b"): "a=b",
+		document.ShellWord("it's"): `'it'\''s'`, document.ShellWord("a=b"): "a=b", document.ShellWord("my dir"): "'my dir'",
 		exact(-1_000_000_001): "-1.000000001", micros(1234): "1.234",
 	} {
 		if got != want {

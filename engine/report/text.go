@@ -3,24 +3,16 @@ package report
 import (
 	"strconv"
 	"strings"
+
+	"dev.gpustall/engine/document"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// quote makes a shell word.
-func quote(s string) string {
-	if s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./:,+@%", r))
-	}) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 func command(args []string) string {
 	words := make([]string, len(args))
 	for i, a := range args {
-		words[i] = quote(a)
+		words[i] = document.ShellWord(a)
 	}
 	return strings.Join(words, " ")
 }
