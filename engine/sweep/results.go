@@ -168,7 +168,6 @@ func (r *Results) Headline() string {
 		return fmt.Sprintf("%s: %s samples/s; nothing else was measured", b.Name, figures.Rate(b.Rate.Value))
 	case r.Base < 0:
 	case best == r.Base:
-		text += ", which nothing else exceeded"
 	default:
 		if t := &b.Against.Throughput; t.Answer == evidence.Unknown {
 			text += fmt.Sprintf("; whether it is faster than %s is not known yet (%v)", r.Rows[r.Base].Name, t.Missing)
@@ -177,8 +176,15 @@ func (r *Results) Headline() string {
 		}
 		text += r.doubt(best)
 	}
-	if also := r.alike(best); len(also) > 0 {
+	if also := r.answered(best, evidence.Same); len(also) > 0 {
 		text += "; the same within " + figures.Prose.Percent(evidence.DefaultMargin) + ": " + strings.Join(also, ", ")
+	}
+	open := r.answered(best, evidence.Unknown)
+	if r.Base >= 0 && best != r.Base { // it was named
+		open = slices.DeleteFunc(open, func(name string) bool { return name == r.Rows[r.Base].Name })
+	}
+	if len(open) > 0 {
+		text += "; not told apart from it yet: " + strings.Join(open, ", ")
 	}
 	return text
 }
@@ -217,10 +223,10 @@ func (r *Results) count() (n int) {
 	return n
 }
 
-// alike are the names of the configurations that are the same as row best.
-func (r *Results) alike(best int) (names []string) {
+// answered are the rows of which a comparison with row best says so.
+func (r *Results) answered(best int, a evidence.Answer) (names []string) {
 	for i := range r.Rows {
-		if i != best && r.Rows[i].Measured() && r.runs.Compare(best, i, evidence.DefaultMargin).Throughput.Answer == evidence.Same {
+		if i != best && r.Rows[i].Measured() && r.runs.Compare(best, i, evidence.DefaultMargin).Throughput.Answer == a {
 			names = append(names, r.Rows[i].Name)
 		}
 	}

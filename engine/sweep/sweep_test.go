@@ -113,13 +113,15 @@ func TestHeadline(t *testing.T) {
 	for _, c := range []struct {
 		workers []string
 		repeat  int
+		steps   int
 		says    string
 	}{
-		{[]string{"1", "2"}, 1, "other processes took 40.0 % of all cores while it ran, and 20.0 % while num_workers=1 did; one run of each was made"},
-		{[]string{"2", "4"}, 1, "; one run of each was made"},
-		{[]string{"2", "4"}, 2, ""},
+		{[]string{"1", "2"}, 1, 300, "other processes took 40.0 % of all cores while it ran, and 20.0 % while num_workers=1 did; one run of each was made"},
+		{[]string{"2", "4"}, 1, 300, "; one run of each was made"},
+		{[]string{"2", "4"}, 2, 300, ""},
+		{[]string{"4", "2"}, 1, 20, "; not told apart from it yet: num_workers=2"},
 	} {
-		p := &Plan{Configs: Grid([]Axis{{"num_workers", c.workers}}), Steps: 300, Warmup: 5, Repeat: c.repeat}
+		p := &Plan{Configs: Grid([]Axis{{"num_workers", c.workers}}), Steps: c.steps, Warmup: 5, Repeat: c.repeat}
 		r, err := p.Measure(context.Background(), Folder(t.TempDir()), func(_ context.Context, j Job) error { return pretend(j) }, func(Event) {})
 		if err != nil {
 			t.Fatal(err)
