@@ -149,6 +149,30 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// TestLate: only what the loop waits for a core while its batch is ready is the host's.
+func TestLate(t *testing.T) {
+	const ms = 1_000_000
+	for _, c := range []struct {
+		name          string
+		lane          trace.TrackID
+		done, waiting int64
+		late          int64
+	}{
+		{"woken late", trace.Worker(0), 30 * ms, 5 * ms, 5 * ms},
+		{"no core before it was ready either", trace.Worker(0), 38 * ms, 25 * ms, 2 * ms},
+		{"ready before it was asked for", trace.Worker(0), 1 * ms, 25 * ms, 25 * ms},
+		{"as a wake-up takes", trace.Worker(0), 30 * ms, ms / 20, 0},
+		{"not measured", trace.Worker(0), 30 * ms, -1, 0},
+		{"nothing on record of its worker", trace.Worker(0), 0, 5 * ms, 0},
+		{"loaded inline", trace.TrackInline, 30 * ms, 5 * ms, 0},
+	} {
+		r := record{Start: 10 * ms, End: 40 * ms, Waiting: c.waiting}
+		if got := r.late(&batch{lane: c.lane, done: c.done}, r.Start); got != c.late {
+			t.Errorf("%s: %d ns instead of %d", c.name, got, c.late)
+		}
+	}
+}
+
 func TestControl(t *testing.T) {
 	b, err := Open()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
 )
@@ -331,6 +332,10 @@ func (p *process) next(rec *record) {
 	}
 	p.opening, p.applies = p.opening[:0], p.applies[:0]
 	wait.Start, wait.End = from, rec.End
+	if late := rec.late(b, from); seen && late > 0 {
+		wait.End -= late
+		p.record(trace.TrackStep, trace.Span{Start: wait.End, End: rec.End, Kind: trace.KindStarved, Step: rec.Step, Batch: b.seq})
+	}
 	p.record(trace.TrackStep, wait)
 	if seen {
 		p.queue(s, b, rec)
@@ -343,6 +348,19 @@ func (p *process) next(rec *record) {
 	}
 	p.totals.next(rec)
 	p.step(rec, b)
+}
+
+// late is for how long, in ns, the loop had no core to take a batch with that was ready. What
+// it waited for one before is the worker's doing, and with loading inline its own phases'.
+func (r *record) late(b *batch, from int64) int64 {
+	if b.done == 0 || b.lane == trace.TrackStep || b.lane == trace.TrackInline {
+		return 0
+	}
+	late := min(r.Waiting, r.End-max(from, b.done))
+	if late < int64(host.WakeLatency) {
+		return 0
+	}
+	return late
 }
 
 // step begins a step with its batch.

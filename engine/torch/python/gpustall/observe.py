@@ -69,6 +69,7 @@ class Loop:
         self.parts = []  # [kind, start of what is not recorded yet, whole]
         self.device = None
         self.known = False
+        self.usage = worker.Usage()
 
     def stop(self, t, ends, event=None):
         """The innermost step stops at t: it ends, or another loop begins within it. event is the
@@ -172,6 +173,7 @@ class Watch:
                 start = self._stand_still(loop, start)
         except Exception as error:
             return self._give_up(error, original)
+        before = loop.usage.waited()
         try:
             data = original()
         except StopIteration:
@@ -181,7 +183,7 @@ class Watch:
             self._guard(self._drop, loop)
             raise
         try:
-            self._enter(loop, start, data)
+            self._enter(loop, start, data, before)
         except Exception as error:
             self._forget(error)
         return data
@@ -223,9 +225,9 @@ class Watch:
             loop.stop(t, True)
         loop.stop(t, True)
 
-    def _enter(self, loop, start, data):
+    def _enter(self, loop, start, data, before):
         plan, state = self.plan, process.current()
-        end = now()
+        end, waited = now(), loop.usage.waited() - before
         if not loop.known:
             _introduce(state, loop)
         plan.judge()
@@ -236,7 +238,7 @@ class Watch:
         self.batch = _batch_of(iterator, self)
         self.delivered += 1
         step = state.step() if plan.trains else -1
-        loop.record(ring.NEXT, start, end, self.iteration, self.round, self.batch, step, arg=plan.size(self, data), flags=flags)
+        loop.record(ring.NEXT, start, end, self.iteration, self.round, self.batch, step, arg=plan.size(self, data), flags=flags, waiting=waited)
         if loop.device is not None:
             if step >= 0:
                 loop.device.begins(step)

@@ -36,7 +36,11 @@ class Usage:
     def read(self):
         if self.file < 0:
             return -1, -1
-        return time.thread_time_ns(), int(os.pread(self.file, 64, 0).split()[1])
+        return time.thread_time_ns(), self.waited()
+
+    def waited(self):
+        """ns ready to run without a core; 0 where that is not known."""
+        return int(os.pread(self.file, 64, 0).split()[1]) if self.file >= 0 else 0
 
     def since(self, before):
         if self.file < 0:
