@@ -57,7 +57,7 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, 
 	c.samples = s.Meta.Samples
 	c.cores = predict.CoresOf(s, t.From, t.To)
 	c.loading = predict.LoadingOf(&c.b, s.Spans, t.From, t.To, &c.cores)
-	c.starved = Starved(s, t)
+	c.starved = withoutCore(s, t)
 	c.op = meanOp(s, t.Segment)
 	c.workers, _ = c.number("num_workers")
 	if c.workers > 0 {
