@@ -73,6 +73,10 @@ type Locator interface{ Locate(index int) string }
 // the processor to fetch it ahead: the bytes are not to be read, since they may be gone.
 type Resident interface{ Stored(index int) []byte }
 
+// Announced is a data set of many files. Announce says that a sample is read soon: without
+// waiting for it, the system may begin to bring its file into memory.
+type Announced interface{ Announce(index int) }
+
 // Grouped is a data set whose samples lie one after the other in a few large files, which
 // are read fastest that way: shuffled, they keep near to one another (Sampler.Grouped).
 type Grouped interface{ Grouping() Grouping }

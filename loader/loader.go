@@ -38,9 +38,10 @@ type Options struct {
 type Loader struct {
 	dataset   Dataset
 	transform Transform
-	cropper   Cropper  // the transform, if it is one
-	planar    Planar   // the transform, if it takes the data set's images as planes
-	resident  Resident // the data set, if it is one
+	cropper   Cropper   // the transform, if it is one
+	planar    Planar    // the transform, if it takes the data set's images as planes
+	resident  Resident  // the data set, if it is one
+	announced Announced // likewise
 	info      Info
 	sampler   Sampler
 	seed      int64
@@ -152,6 +153,7 @@ func New(o Options) (*Loader, error) {
 	}
 	l.cropper, _ = o.Transform.(Cropper)
 	l.resident, _ = o.Dataset.(Resident)
+	l.announced, _ = o.Dataset.(Announced)
 	if p, ok := o.Transform.(Planar); ok && p.TakesPlanes(o.Dataset.Info().W, o.Dataset.Info().H) {
 		l.planar = p
 	}

@@ -94,17 +94,38 @@ func (w *worker) fill(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// read fetches the samples of a chunk. It stops early once they exceed chunkBytes; n
+// ahead is how many samples before its turn the system is told of a sample. Of clips of
+// 150 kB in small files on a local disk a worker reads 1.3 times as many with 1, 2.0 times
+// with 4 and 2.2 times with 8. What the system reads ahead of each file, it bounds itself.
+const ahead = 8
+
+// announce tells the system which sample it will be soon, when the one at row of the batch
+// is read, from a batch's first sample on also of those between.
+func (w *worker) announce(s *slot, row int) {
+	if w.l.announced == nil {
+		return
+	}
+	from := row + ahead
+	if row == 0 && s.reads <= 1 { // several at a time are on their way at once
+		from = 1
+	}
+	for ; from <= row+ahead && from < s.N; from++ {
+		w.l.announced.Announce(int(s.Samples[from]))
+	}
+}
+
+// read fetches the samples of a chunk, which start at row of the batch. It stops early once they exceed chunkBytes; n
 // is how many it has read.
-func (w *worker) read(ctx context.Context, s *slot, c []Sample) (n int, err error) {
+func (w *worker) read(ctx context.Context, s *slot, c []Sample, row int) (n int, err error) {
 	w.op = "read"
 	w.phases.inject(s, s.inject.Read)
 	defer w.phases.end(trace.KindRead)
 	if s.reads > 1 && len(c) > 1 {
-		return w.readMany(ctx, s, c)
+		return w.readMany(ctx, s, c, row)
 	}
 	for j := range c {
 		w.index.Store(int64(c[j].Index))
+		w.announce(s, row+j)
 		if err = w.l.dataset.Read(ctx, &c[j]); err != nil {
 			return 0, err
 		}

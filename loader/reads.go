@@ -28,7 +28,7 @@ type oneRead struct {
 
 // readMany is read with up to s.reads reads at a time. The chunk is done when all of them
 // are, so that the slowest is what it waits for.
-func (w *worker) readMany(ctx context.Context, s *slot, c []Sample) (n int, err error) {
+func (w *worker) readMany(ctx context.Context, s *slot, c []Sample, row int) (n int, err error) {
 	r := &w.reads
 	r.next.Store(0)
 	r.bytes.Store(0)
@@ -38,7 +38,7 @@ func (w *worker) readMany(ctx context.Context, s *slot, c []Sample) (n int, err 
 		r.late = append(r.late, sleeper{timer: stoppedTimer()})
 	}
 	for i := range readers {
-		r.wg.Go(func() { w.reader(ctx, s, c, &r.late[i]) })
+		r.wg.Go(func() { w.reader(ctx, s, c, row, &r.late[i]) })
 	}
 	r.wg.Wait()
 	taken := r.each[:min(int(r.next.Load()), len(c))]
@@ -63,21 +63,21 @@ func (w *worker) readMany(ctx context.Context, s *slot, c []Sample) (n int, err 
 }
 
 // reader reads samples of the chunk until none is left or they are enough.
-func (w *worker) reader(ctx context.Context, s *slot, c []Sample, late *sleeper) {
+func (w *worker) reader(ctx context.Context, s *slot, c []Sample, row int, late *sleeper) {
 	r := &w.reads
 	for r.bytes.Load() < chunkBytes {
 		j := int(r.next.Add(1)) - 1
 		if j >= len(c) {
 			return
 		}
-		w.readOne(ctx, s, &c[j], &r.each[j], late)
+		w.readOne(ctx, s, &c[j], row+j, &r.each[j], late)
 		r.bytes.Add(int64(len(c[j].Raw)))
 	}
 }
 
-// readOne reads a sample. A panic is its error, and so is a data set that calls
+// readOne reads the sample at row of the batch. A panic is its error, and so is a data set that calls
 // runtime.Goexit, after which the other goroutines read the rest.
-func (w *worker) readOne(ctx context.Context, s *slot, sample *Sample, did *oneRead, late *sleeper) {
+func (w *worker) readOne(ctx context.Context, s *slot, sample *Sample, row int, did *oneRead, late *sleeper) {
 	began := w.l.clock.Now()
 	did.err = errAborted
 	defer func() {
@@ -88,6 +88,7 @@ func (w *worker) readOne(ctx context.Context, s *slot, sample *Sample, did *oneR
 			}
 		}
 	}()
+	w.announce(s, row)
 	err := w.l.dataset.Read(ctx, sample)
 	if d := s.inject.Read; err == nil && d > 0 {
 		err = late.sleep(ctx, w.l.clock, d)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,10 +28,10 @@ func TestReadsInFlight(t *testing.T) {
 				now.Add(-1)
 				return nil
 			}}
-			start := time.Now()
 			l := open(t, Options{Dataset: set, Epochs: 1, Seed: 3, Knobs: Knobs{
 				BatchSize: 64, InOrder: true, NumWorkers: c.workers, PrefetchFactor: min(1, c.workers), ReadsInFlight: c.reads,
 			}})
+			start := time.Now() // a process's first loader measures the clock
 			var got []int32
 			drain(t, t.Context(), l, 3, func(b *Batch) { got = append(got, b.Samples...) })
 			took, want := time.Since(start), 128*time.Millisecond/time.Duration(c.most)
@@ -40,6 +41,46 @@ func TestReadsInFlight(t *testing.T) {
 			l.Close()
 		})
 	}
+}
+
+// TestAnnounced: of a batch all samples are announced ahead of their turn but the first,
+// which is read at once; of several reads at a time, those that begin at once.
+func TestAnnounced(t *testing.T) {
+	for _, c := range []struct{ reads, first int }{{1, 1}, {4, ahead}} {
+		set := &announced{numbers: numbers{samples: 128}, told: map[int]int{}}
+		set.onRead = func(_ context.Context, i int) error {
+			set.mu.Lock()
+			defer set.mu.Unlock()
+			set.read = max(set.read, i)
+			return nil
+		}
+		l := open(t, Options{Dataset: set, Epochs: 1, Knobs: Knobs{BatchSize: 64, InOrder: true, ReadsInFlight: c.reads}})
+		drain(t, soon(t), l, 0, func(*Batch) {})
+		for i := range 128 {
+			after, told := set.told[i]
+			if told != (i%64 >= c.first) {
+				t.Errorf("%d reads at a time: sample %d announced: %v", c.reads, i, told)
+			}
+			if told && (i > after+ahead+c.reads || c.reads == 1 && i%64 > ahead && i != after+ahead+1) {
+				t.Errorf("%d reads at a time: sample %d was announced when %d had been read", c.reads, i, after)
+			}
+		}
+	}
+}
+
+// announced are numbers in files; told says which sample was the last to have been read
+// when one was announced.
+type announced struct {
+	numbers
+	mu   sync.Mutex
+	told map[int]int
+	read int
+}
+
+func (d *announced) Announce(i int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told[i] = d.read
 }
 
 // TestReadsFail: the sample whose read fails, panics or takes its goroutine along is

@@ -55,7 +55,7 @@ func (w *worker) loadChunk(ctx context.Context, s *slot, row int) (n int, err er
 	for j := range c {
 		c[j].Index, c[j].Epoch, c[j].Ahead, c[j].FirstByte = int(s.Samples[row+j]), s.Epoch, s.reads, 0
 	}
-	if n, err = w.read(ctx, s, c); err != nil {
+	if n, err = w.read(ctx, s, c, row); err != nil {
 		return 0, err
 	}
 	if n, err = w.decode(s, c[:n]); err != nil {

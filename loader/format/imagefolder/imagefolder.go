@@ -193,6 +193,9 @@ func (d *Dataset) Read(ctx context.Context, s *loader.Sample) error {
 	return nil
 }
 
+// Announce has the system bring the file of a sample into memory.
+func (d *Dataset) Announce(index int) { source.Announce(d.Path(index)) }
+
 func (d *Dataset) open(ctx context.Context, f *file, path string) (source.File, error) {
 	if f.entry != nil {
 		return d.from.Known(ctx, path, *f.entry)
