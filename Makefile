@@ -118,8 +118,10 @@ soak:
 	GPUSTALL_SOAK=1000000 $(GO) test -count=1 -timeout 0 -run '^$$' -bench '^BenchmarkSoak$$' -benchtime 1x ./tui
 
 truth:
-	$(GO) test -count=1 -timeout 0 -v -p 1 -run '^TestTruth$$' ./engine ./engine/evidence -truth
-	$(GO) test -count=1 -timeout 0 -v -run '^(TestScenarios|TestPredictions|TestTuning)$$' ./engine/command -truth
+	@code=0; \
+	$(GO) test -count=1 -timeout 0 -v -p 1 -run '^TestTruth$$' ./engine ./engine/evidence -truth || code=1; \
+	$(GO) test -count=1 -timeout 0 -v -run '^(TestScenarios|TestPredictions|TestTuning)$$' ./engine/command -truth || code=1; \
+	exit $$code
 
 vet:
 	$(GO) vet ./...
