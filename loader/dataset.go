@@ -17,6 +17,7 @@ type Info struct {
 	H, W, C   int   // of a sample after the transform, or of each of its frames
 	Bytes     int64 // stored bytes of all samples; 0 when unknown
 	Ahead     int64 // bytes that a Stream has in memory for each read in flight: one of each group that it reads at a time
+	Unpacking int64 // bytes that a Stream takes to unpack what it reads at a time
 	Mapped    int64 // bytes of files that are mapped, at the most: resident memory that the system takes back when it is short
 	Stream    bool  // what is mixed of its samples is kept in memory (Streamed)
 	Float     bool  // stored values are floating point: there are no uint8 pixels for the device to transform

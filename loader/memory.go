@@ -27,7 +27,7 @@ func (k Knobs) Memory(info Info, hold int) Memory {
 		if k.Shuffle {
 			mixed = min(k.Mixed(), info.Samples)
 		}
-		m.Workers += info.Bytes/int64(info.Samples)*int64(mixed) + takenBytes + int64(max(1, k.ReadsInFlight)+1)*info.Ahead
+		m.Workers += info.Bytes/int64(info.Samples)*int64(mixed) + takenBytes + int64(max(1, k.ReadsInFlight)+1)*info.Ahead + info.Unpacking
 	}
 	return m
 }

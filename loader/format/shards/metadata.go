@@ -161,9 +161,11 @@ func (m *metadata) rows(shard string) []int {
 	if rows := m.shards[shard]; len(rows) > 0 {
 		return rows
 	}
-	for _, ext := range extCompressed {
-		if name, ok := strings.CutSuffix(shard, ext); ok {
-			return m.shards[name+Ext]
+	if c := compressionOf(shard); c != nil {
+		for _, ext := range c.ext {
+			if name, ok := strings.CutSuffix(shard, ext); ok {
+				return m.shards[name+Ext]
+			}
 		}
 	}
 	return nil

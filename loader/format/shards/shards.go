@@ -10,7 +10,7 @@
 // exactly once an epoch and the same batches from the same seed, whatever the workers. The
 // order keeps to the shards (loader.Grouped). An index is kept in the cache folder.
 //
-// Compressed shards (.tar.gz, .tgz) have to be unpacked from the beginning, and are a
+// Compressed shards (.tar.gz, .tar.zst, see compression.go) have to be unpacked from the beginning, and are a
 // loader.Stream.
 package shards
 
@@ -42,13 +42,8 @@ const Format = "shards"
 // Ext is the extension of shards.
 const Ext = ".tar"
 
-// extCompressed are those of compressed ones.
-var extCompressed = []string{".tar.gz", ".tgz"}
-
 // compressed reports whether a shard is, by its name.
-func compressed(name string) bool {
-	return slices.ContainsFunc(extCompressed, func(ext string) bool { return strings.HasSuffix(name, ext) })
-}
+func compressed(name string) bool { return compressionOf(name) != nil }
 
 func isShard(name string) bool { return strings.HasSuffix(name, Ext) || compressed(name) }
 
@@ -144,6 +139,11 @@ func open(ctx context.Context, path string, o Options, splits ...string) (*Datas
 	}
 	if source.Remote(root) {
 		d.info.Ahead = streamLanes * source.Block
+	}
+	for i := range found {
+		if c := compressionOf(found[i].Name); c != nil {
+			d.info.Unpacking = max(d.info.Unpacking, streamLanes*c.held)
+		}
 	}
 	if err := d.add(m); err != nil {
 		return nil, err
@@ -332,10 +332,11 @@ func walkOver(ctx context.Context, f source.File, name string) (*index, error) {
 	if !compressed(name) {
 		return walk(&forwards{s: s, file: f, ctx: ctx})
 	}
-	u, err := unpack(s)
+	u, err := unpack(s, compressionOf(name))
 	if err != nil {
 		return nil, err
 	}
+	defer u.Close()
 	return walk(u)
 }
 

@@ -1,11 +1,8 @@
 package shards
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"io"
 
@@ -14,7 +11,7 @@ import (
 	"dev.gpustall/loader/source"
 )
 
-// Stream is shards that are read forwards: compressed ones (.tar.gz, .tgz), for which there is
+// Stream is shards that are read forwards: compressed ones (.tar.gz, .tar.zst), for which there is
 // no other way, so that their indexes are worth keeping, and those in a store.
 type Stream struct{ *Dataset }
 
@@ -56,10 +53,12 @@ func (d Stream) OpenAt(ctx context.Context, group, skip int) (loader.Cursor, err
 		return c, nil
 	}
 	c.stream = f.Stream(ctx, 0)
-	if c.from, err = unpack(c.stream); err != nil {
+	u, err := unpack(c.stream, compressionOf(s.name))
+	if err != nil {
 		_ = c.Close() // it was only read
 		return nil, fault.Wrap(err, "unpack", source.Join(d.info.Path, s.name), mendShard)
 	}
+	c.from, c.unpacked = u, u
 	return c, nil
 }
 
@@ -79,6 +78,8 @@ type cursor struct {
 	stream source.Stream
 	from   tape
 	waited int64 // of stream.Waited, told to samples
+
+	unpacked *unpacked // the same as from; nil of a shard that is not compressed
 }
 
 // Next fetches the next sample; of a compressed shard, what lies before it is unpacked as
@@ -121,7 +122,13 @@ func (c *cursor) Next(ctx context.Context, s *loader.Sample) error {
 }
 
 // Close closes the shard.
-func (c *cursor) Close() error { return errors.Join(c.stream.Close(), c.file.Close()) }
+func (c *cursor) Close() error {
+	var err error
+	if c.unpacked != nil {
+		err = c.unpacked.Close()
+	}
+	return errors.Join(err, c.stream.Close(), c.file.Close())
+}
 
 // forwards is a shard that is read forwards, as it is stored.
 type forwards struct {
@@ -160,53 +167,4 @@ func (f *forwards) stuck() error { return f.err }
 func (f *forwards) rest() error {
 	w := window{r: readerAt{f.ctx, f.file}, size: f.file.Entry().Size, pos: f.pos}
 	return w.rest()
-}
-
-// unpacked is what a gzip file unpacks to, as an archive.
-type unpacked struct {
-	z   *gzip.Reader
-	pos int64
-	err error
-}
-
-func (u *unpacked) skip(n int64) error {
-	_, err := io.CopyN(io.Discard, u, n)
-	return err
-}
-
-func unpack(r io.Reader) (*unpacked, error) {
-	z, err := gzip.NewReader(bufio.NewReaderSize(r, 256<<10))
-	if err != nil {
-		return nil, fault.Reason(fmt.Sprintf("it is not a gzip file (%v)", err), mendShard).Because(err)
-	}
-	return &unpacked{z: z}, nil
-}
-
-func (u *unpacked) Read(p []byte) (int, error) {
-	n, err := u.z.Read(p)
-	u.pos += int64(n)
-	if err != nil && !errors.Is(err, io.EOF) {
-		u.err = err
-	}
-	return n, err
-}
-
-func (u *unpacked) at() int64 { return u.pos }
-
-func (u *unpacked) stuck() error { return u.err }
-
-// maxRest is how much may follow the last file of a tar: tars are filled up to whole
-// records, of 10 KiB usually.
-const maxRest = 16 << 20
-
-// rest reads to the end, where gzip's checksum is.
-func (u *unpacked) rest() error {
-	n, err := io.Copy(io.Discard, io.LimitReader(u, maxRest))
-	if err != nil {
-		return fmt.Errorf("%w behind the last file", err)
-	}
-	if n == maxRest {
-		return fmt.Errorf("more than %d bytes follow the last file", maxRest)
-	}
-	return nil
 }

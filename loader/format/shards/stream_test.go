@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/source/sourcetest"
@@ -42,6 +44,67 @@ func zipped(t testing.TB, b []byte) []byte {
 		t.Fatal(err)
 	}
 	return z.Bytes()
+}
+
+func zstded(t testing.TB, b []byte, o ...zstd.EOption) []byte {
+	t.Helper()
+	var z bytes.Buffer
+	w, err := zstd.NewWriter(&z, append(o, zstd.WithEncoderConcurrency(1))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Write(b)
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return z.Bytes()
+}
+
+// TestZstd: shards compressed with zstd are read as those with gzip are, also beside them and in
+// several frames; what it takes to unpack them is planned for.
+func TestZstd(t *testing.T) {
+	dir := t.TempDir()
+	one, two := tarOf(t, file{"a.npy", array(3, 0)}), tarOf(t, file{"b.npy", array(3, 1)}, file{"c.npy", array(3, 2)})
+	put(t, dir, "0.tar.zst", append(append([]byte("\x51\x2a\x4d\x18\x01\x00\x00\x00x"), zstded(t, two[:700])...), zstded(t, two[700:])...))
+	put(t, dir, "1.tgz", zipped(t, one))
+	d, err := openAt(t, dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := loader.FromStream(Stream{d})
+	for i, want := range []string{array(3, 1), array(3, 2), array(3, 0)} {
+		got := loader.Sample{Index: i}
+		if err := s.Read(t.Context(), &got); err != nil || string(got.Raw) != want {
+			t.Errorf("sample %d: %d bytes, %v", i, len(got.Raw), err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	k, i := loader.Knobs{BatchSize: 1}, s.Info()
+	plan := k.Memory(i, 1).Workers
+	if i.Unpacking = 0; plan-k.Memory(i, 1).Workers < streamLanes*maxWindow {
+		t.Errorf("%d bytes of workers are planned for", plan)
+	}
+	noise := make([]byte, 3<<20)
+	for i := range noise {
+		noise[i] = byte(i * i >> 7)
+	}
+	for name, tt := range map[string]struct {
+		shard []byte
+		want  string
+	}{
+		"cut":     {zstded(t, one)[:40], "it is truncated"},
+		"no zstd": {zipped(t, one), "it is not a zstd file"},
+		"window":  {zstded(t, tarOf(t, file{"a.npy", string(noise)}), zstd.WithWindowSize(64<<20)), "zstd with a window of more than 8 MiB; compress it with a level of at most 19"},
+		"xz":      {[]byte("\xfd7zXZ"), "it is not a zstd file"},
+	} {
+		dir := t.TempDir()
+		path := put(t, dir, "s.tar.zst", tt.shard)
+		if _, err := openAt(t, dir, ""); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "; ") {
+			t.Errorf("%s: %v does not say %q", name, err, tt.want)
+		}
+	}
 }
 
 // TestCompressed: the samples are those of the shards that were compressed, also by the index
