@@ -187,6 +187,13 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 			return nil, nil, err
 		}
 	}
+	if st.Dir && !source.Remote(path) && isEmpty(path) {
+		return nil, nil, fault.New("open data", path, "the folder is empty", "name one with data in it, or make one with gpustall data make").Because(ErrUnknown)
+	}
+	if name := shards.Unread(ctx, o.Files, path); name != "" {
+		return nil, nil, fault.New("open data", path, fmt.Sprintf("%v: %s is compressed by a method that is not read", ErrUnknown, fault.Path(name)),
+			"unpack it, or compress it with gzip or zstd").Because(ErrUnknown)
+	}
 	if source.Remote(path) {
 		return nil, nil, fault.New("open data", path,
 			fmt.Sprintf("%v: looked for shards (%s objects) and for an image folder (a folder for each class with images or .npy arrays), which are what is read from a store", ErrUnknown, shards.Ext),
@@ -195,6 +202,17 @@ func open(ctx context.Context, path string, o Options, of func(kind) opener) (lo
 	return nil, nil, fault.New("open data", path,
 		fmt.Sprintf("%v: looked for CIFAR-10 and CIFAR-100 (the folder of their files, or the tar.gz), for shards (a folder of %s files), for an array of samples (a .npy file, or a folder of one and %s), for records (a folder of %s files) and for an image folder (a folder for each class with images or .npy arrays)", ErrUnknown, shards.Ext, mapped.Labels, records.Ext),
 		"name one of those, or make one with gpustall data make").Because(ErrUnknown)
+}
+
+// isEmpty reports whether nothing lies in a folder.
+func isEmpty(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(1)
+	return len(names) == 0 && errors.Is(err, io.EOF)
 }
 
 // readable tries to open a file, or to list a folder and reach what is in it.

@@ -89,10 +89,18 @@ func TestErrors(t *testing.T) {
 	if err := os.Mkdir(bare, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	packed := filepath.Join(dir, "packed")
+	for _, name := range []string{"train/000.tar.xz", "readme.txt"} {
+		path := filepath.Join(packed, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"): "no such file or folder",
 		text:                       "looked for CIFAR-10",
-		bare:                       "looked for CIFAR-10",
+		bare:                       "the folder is empty; ",
+		packed:                     "000.tar.xz is compressed by a method that is not read; unpack it, or compress it with gzip or zstd",
 		damaged:                    "5 bytes is not a whole number",
 		empty:                      "cats holds no image",
 	} {
