@@ -149,6 +149,10 @@ func (m *markdown) breakdowns(rows []int) {
 		return
 	}
 	m.table(table)
+	if len(causes) == 0 {
+		m.para("The device computed without a gap.")
+		return
+	}
 	m.line("Computing and all causes add up to the wall time of the steps. Where the device computed nothing, waiting for a batch:")
 	m.line("")
 	for _, c := range causes {

@@ -229,6 +229,7 @@ func TestBareSnapshots(t *testing.T) {
 		"nothing":                   {},
 		"a step without a segment":  {Recent: []trace.Step{{Loss: nan, Correct: -1, Start: 0, End: 10, Busy: 10}}},
 		"a segment without a step":  {Segments: []trace.Segment{{Index: 3, Reason: "start"}}},
+		"steps without a gap":       {Segments: []trace.Segment{{}}, Recent: []trace.Step{{End: 5, Busy: 5, Samples: 1}, {Start: 5, End: 10, Busy: 5, Samples: 1, Index: 1}}},
 		"steps of no duration":      {Segments: []trace.Segment{{}}, Recent: make([]trace.Step, 30)},
 		"a second, empty segment":   {Segments: []trace.Segment{{}, {Index: 1, Reason: "x 1 -> 2"}}, Recent: make([]trace.Step, 3)},
 		"spans of unknown kinds":    {Spans: []trace.Span{{Kind: 250, Track: 255, End: 5}, {Kind: trace.KindStall, Arg: 99, End: 5}}},
@@ -245,6 +246,9 @@ func TestBareSnapshots(t *testing.T) {
 				continue
 			}
 			text := pictures.ReplaceAllString(b.String(), "")
+			if strings.Contains(text, "waiting for a batch:\n\n\n") || strings.Contains(text, "waiting for a batch:</p>\n<p") {
+				t.Errorf("%s as %s announces a list that does not come", name, format)
+			}
 			if strings.Contains(text, "%!") || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 				t.Errorf("%s as %s holds a number that is none:\n%s", name, format, text)
 			}
