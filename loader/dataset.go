@@ -22,6 +22,7 @@ type Info struct {
 	Stream    bool  // what is mixed of its samples is kept in memory (Streamed)
 	Float     bool  // stored values are floating point: there are no uint8 pixels for the device to transform
 	Synthetic bool
+	Doubt     string // why the data may not be meant as it is read, and what to do then; empty for most
 
 	// Of batches of which the device makes the transforms, by Shaper.
 	Sent   int  // bytes of a sample, or, packed, the most that it may have; 0: Values()

@@ -115,6 +115,9 @@ func (o *options) openModel(d *opened, info loader.Info) (*nn.Model, func(int) d
 	}
 	m, err := nn.Spec{Name: name, In: nn.Shape{H: info.H, W: info.W, C: info.C, T: info.T}, Classes: len(info.Classes),
 		Stem: o.stem, NoBatchNorm: bool(o.noBatchNorm)}.Model()
+	if why := fault.Explain(err); err != nil && info.Doubt != "" && info.C > nn.MaxChannels {
+		err = fault.New(why.Op, why.Object, why.Reason, info.Doubt).Because(err)
+	}
 	if err != nil {
 		return nil, nil, usageError{err}
 	}

@@ -104,19 +104,35 @@ func holds(path string, ds loader.Dataset, tf loader.Transform, i loader.Info) s
 	if n := len(i.Classes); n > 0 {
 		classes = "in " + figures.Counted(n, "class", "classes")
 	}
-	var inner any = ds
-	if s, ok := ds.(*loader.Streamed); ok {
-		inner = s.Stream
-	}
 	form := i.Format
-	if s, ok := inner.(interface{ Contents() string }); ok && s.Contents() != "" {
-		form += " (" + s.Contents() + ")"
+	if c := contents(ds); c != "" {
+		form += " (" + c + ")"
 	}
-	if s, ok := inner.(interface{ Stored() int64 }); ok {
+	if s, ok := unwrapped(ds).(interface{ Stored() int64 }); ok {
 		stored = fmt.Sprintf(", %s of samples in %s of shards", figures.Prose.Bytes(i.Bytes), figures.Prose.Bytes(s.Stored()))
 	}
-	return fmt.Sprintf("%s%s: %s, %s %s, %s after %s%s\n",
+	text := fmt.Sprintf("%s%s: %s, %s %s, %s after %s%s\n",
 		path, kind, form, figures.Counted(i.Samples, "sample", "samples"), classes, i.Shape(), after, stored)
+	if i.Doubt != "" {
+		text += "look at this: " + i.Doubt + "\n"
+	}
+	return text
+}
+
+// unwrapped is the data set itself where it is read forwards.
+func unwrapped(ds loader.Dataset) any {
+	if s, ok := ds.(*loader.Streamed); ok {
+		return s.Stream
+	}
+	return ds
+}
+
+// contents says what a data set's files hold, where its format alone does not.
+func contents(ds loader.Dataset) string {
+	if s, ok := unwrapped(ds).(interface{ Contents() string }); ok {
+		return s.Contents()
+	}
+	return ""
 }
 
 // trial is what loading some samples on one thread took.

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
+	"dev.gpustall/loader/format/npy"
 	"dev.gpustall/loader/synth"
 )
 
@@ -44,6 +46,35 @@ func TestInspect(t *testing.T) {
 	r := gpustall(t, "data", "inspect", dir)
 	if r.code != 1 || !strings.Contains(r.stderr, filepath.Base(broken)) || !strings.Contains(r.stdout, "tried") {
 		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// TestChannelsLast: arrays whose channels seem to be last are told of by data inspect, by a model
+// that refuses so many channels and by a run with a modelled step, whose report says what it took
+// them for.
+func TestChannelsLast(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 8 {
+		b := append(npy.AppendHeader(nil, npy.Uint8, npy.Shape{9, 7, 3}), make([]byte, 9*7*3)...)
+		path := filepath.Join(dir, "ab"[i%2:i%2+1], strconv.Itoa(i)+".npy")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const doubt = "if they are (H,W,C), put the channels first: save numpy.moveaxis(a, -1, 0)"
+	r := gpustall(t, "data", "inspect", dir)
+	if !strings.Contains(r.stdout, "uint8 (9,7,3) arrays, read as (C,H,W)") || !strings.Contains(r.stdout, doubt) {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+	file := filepath.Join(t.TempDir(), "s.gpustall")
+	if r = gpustall(t, "run", "--device", "cpu", "--data", dir); r.code != 2 || !strings.Contains(r.stderr, "not 9; ") || !strings.Contains(r.stderr, doubt) {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	if r = gpustall(t, "run", "--device", "emu:unet3d-h100", "--data", dir, "--steps", "2", "--batch-size", "2", "--session", file); r.code != 0 || !strings.Contains(r.stderr, doubt) {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	if r = gpustall(t, "report", file); !strings.Contains(r.stdout, "data files: uint8 (9,7,3) arrays, read as (C,H,W)") {
+		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestPack(t *testing.T) {
 // TestClips: clips are loaded for a modelled step, and trained on by a model that takes them.
 func TestClips(t *testing.T) {
 	clips := filepath.Join(t.TempDir(), "clips")
-	if r := gpustall(t, "data", "make", "clips", clips, "--samples", "12"); r.code != 0 || !strings.Contains(r.stdout, "npy-folder (float16 (3,16,64,64) arrays), 12 samples in 10 classes, 16x64x64x3") {
+	if r := gpustall(t, "data", "make", "clips", clips, "--samples", "12"); r.code != 0 || !strings.Contains(r.stdout, "npy-folder (float16 (3,16,64,64) arrays, read as (C,T,H,W)), 12 samples in 10 classes, 16x64x64x3") {
 		t.Fatalf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	if r := gpustall(t, "run", "--device", "emu:cosmoflow-h100", "--data", clips, "--num-workers", "1", "--batch-size", "4"); r.code != 0 || !strings.Contains(r.stdout, "3 steps, 12 samples") {

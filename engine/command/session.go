@@ -184,6 +184,9 @@ func (r *run) train(ctx context.Context) error {
 			r.recorder.Note("info", why)
 		}
 	}
+	if why := r.dataset.Info().Doubt; why != "" {
+		r.recorder.Note("warn", "data: "+why)
+	}
 	err := fault.Wrap(r.engine.Run(ctx), "train", r.trains(), "run it again; gpustall report says how far it came")
 	if kerr := r.keeper.finish(r.recorder); kerr != nil {
 		r.recorder.Note("error", kerr.Error())
@@ -258,7 +261,7 @@ func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.T
 	m := trace.Meta{
 		Version: o.version, Started: started, Command: os.Args,
 		Device: d.Name, DeviceKind: d.Kind, Emulated: d.Emulated,
-		Dataset: info.Name, Format: info.Format, Synthetic: info.Synthetic,
+		Dataset: info.Name, Format: info.Format, Contents: contents(r.dataset), Synthetic: info.Synthetic,
 		Samples: int64(info.Samples), Classes: len(info.Classes),
 		Seed: o.seed, Host: hostFacts(), Specs: engine.Specs(d), GPURate: o.gpuRate, Peaks: d.Peaks.FLOPs, PeakFrom: d.Peaks.From,
 		Checkpoints: absolute(o.keep.dir), Resumed: o.keep.from.meta(),

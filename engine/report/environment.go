@@ -88,6 +88,7 @@ func (m *markdown) environment() {
 	}
 	add("data set", data)
 	add("data format", meta.Format)
+	add("data files", meta.Contents)
 	if meta.Cached != nil {
 		add("data in memory", advice.Cached(meta.Cached))
 	}

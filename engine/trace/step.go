@@ -73,6 +73,7 @@ type Meta struct {
 	Params     int64  // trainable parameters; 0 when there is no model
 	Dataset    string
 	Format     string // "cifar10-binary", "imagefolder", …
+	Contents   string `json:",omitempty"` // of its files, where the format alone does not say: "images in 12 shards"
 	Synthetic  bool   // the data is made by gpustall
 	Samples    int64  // in one epoch, before drop_last
 	Classes    int

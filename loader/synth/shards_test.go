@@ -62,7 +62,7 @@ func TestClips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i := d.Info(); i.Samples != 10 || !i.Synthetic || i.Shape() != "16x64x64x3" || !i.Float || d.Contents() != "float16 (3,16,64,64) arrays" {
+	if i := d.Info(); i.Samples != 10 || !i.Synthetic || i.Shape() != "16x64x64x3" || !i.Float || d.Contents() != "float16 (3,16,64,64) arrays, read as (C,T,H,W)" {
 		t.Errorf("%+v, %s", i, d.Contents())
 	}
 	var s loader.Sample

@@ -139,7 +139,7 @@ func (d *Dataset) Contents() string {
 	if !d.arrays {
 		return ""
 	}
-	return d.array.String() + " arrays"
+	return d.array.Contents()
 }
 
 // Info describes the folder. Bytes is 0: finding out would cost a system call a file.

@@ -223,7 +223,7 @@ func (d *Dataset) Info() loader.Info { return d.info }
 func (d *Dataset) Arrays() (npy.Header, bool) { return d.sample, true }
 
 // Contents says what the file holds.
-func (d *Dataset) Contents() string { return d.sample.String() + " arrays in one file" }
+func (d *Dataset) Contents() string { return d.sample.Contents() + ", in one file" }
 
 // Locate returns the place of a sample as NumPy writes it: "x.npy[17]".
 func (d *Dataset) Locate(index int) string {

@@ -70,7 +70,7 @@ func TestOpen(t *testing.T) {
 		if i := d.Info(); i.Shape() != "2x4x5x3" || i.Samples != n || i.Bytes != int64(len(body)) || !i.Float || (len(i.Classes) == 3) != (path != "alone/x.npy") {
 			t.Errorf("%s: %+v", path, i)
 		}
-		if got := d.Contents(); got != "float16 (3,2,4,5) arrays in one file" || !strings.HasSuffix(d.Locate(6), ".npy[6]") {
+		if got := d.Contents(); got != "float16 (3,2,4,5) arrays, read as (C,T,H,W), in one file" || !strings.HasSuffix(d.Locate(6), ".npy[6]") {
 			t.Error(got, d.Locate(6))
 		}
 		for i := range n {

@@ -75,16 +75,43 @@ func (s Shape) CTHW() (c, t, h, w int) {
 	return s[0], s[1], s[2], s[3]
 }
 
+// axes are what the dimensions of an array are taken for, by how many there are.
+var axes = [...]string{1: "(N)", 2: "(H,W)", 3: "(C,H,W)", 4: "(C,T,H,W)"}
+
 // Header is what a file says of its array.
 type Header struct {
 	Type  Type
 	Shape Shape
 	Start int // where the elements begin, in bytes
 	Bytes int // of the elements
+
+	stacked bool // the file holds several samples of that shape, one behind the other
 }
 
 // String is the header in words: "float16 (3,16,112,112)".
 func (h *Header) String() string { return h.Type.name() + " " + h.Shape.String() }
+
+// Contents says what samples are, and what their dimensions are taken for: "float16
+// (3,16,112,112) arrays, read as (C,T,H,W)".
+func (h *Header) Contents() string { return h.String() + " arrays, read as " + axes[len(h.Shape)] }
+
+// Doubt says that the channels seem to be last, where libraries of images have them, and how to
+// put them first. Empty where nothing suggests that.
+func (h *Header) Doubt() string {
+	n := len(h.Shape)
+	if n < 3 || likeChannels(h.Shape[0]) || !likeChannels(h.Shape[n-1]) {
+		return ""
+	}
+	last, first := strings.Replace(axes[n], "C,", "", 1), 0 // (H,W)
+	if h.stacked {
+		first = 1
+	}
+	return fmt.Sprintf("the arrays are %s: that is %d channels of images %d wide; if they are %s,C), put the channels first: save numpy.moveaxis(a, -1, %d)",
+		h.Shape, h.Shape[0], h.Shape[n-1], strings.TrimSuffix(last, ")"), first)
+}
+
+// likeChannels reports whether so many channels are usual: grey, colours, colours and opacity.
+func likeChannels(n int) bool { return n == 1 || n == 3 || n == 4 }
 
 // Bounds on what a header may say.
 const (
@@ -302,6 +329,7 @@ func (h *Header) check(got *Header, size int) error {
 func (h *Header) Info(i *loader.Info) {
 	i.C, i.T, i.H, i.W = h.Shape.CTHW()
 	i.Float = h.Type != Uint8
+	i.Doubt = h.Doubt()
 }
 
 // AppendHeader appends the header of a file of that type and shape, as numpy.save writes it:

@@ -66,6 +66,38 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
+// TestDoubt: arrays whose channels seem to be last are told of, and which axis to move; others
+// are not.
+func TestDoubt(t *testing.T) {
+	for _, tt := range []struct {
+		shape   Shape
+		stacked bool
+		want    string
+	}{
+		{Shape{224, 200, 3}, false, "the arrays are (224,200,3): that is 224 channels of images 3 wide; if they are (H,W,C), put the channels first: save numpy.moveaxis(a, -1, 0)"},
+		{Shape{28, 28, 1}, true, "if they are (H,W,C), put the channels first: save numpy.moveaxis(a, -1, 1)"},
+		{Shape{16, 64, 64, 4}, false, "if they are (T,H,W,C), put the channels first: save numpy.moveaxis(a, -1, 0)"},
+		{Shape{3, 224, 224}, false, ""},
+		{Shape{3, 16, 64, 3}, false, ""}, // both ends could be
+		{Shape{64, 8, 8}, false, ""},
+		{Shape{20, 3}, false, ""},
+	} {
+		shape, parse := tt.shape, func(b []byte) (Header, error) { return Parse(b) }
+		if tt.stacked {
+			shape = append(Shape{7}, shape...)
+			parse = func(b []byte) (Header, error) { h, _, err := ParseStack(b); return h, err }
+		}
+		h, err := parse(AppendHeader(nil, Float32, shape))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var i loader.Info
+		if h.Info(&i); (i.Doubt == "") != (tt.want == "") || !strings.HasSuffix(i.Doubt, tt.want) {
+			t.Errorf("%s: %q", &h, i.Doubt)
+		}
+	}
+}
+
 // TestStack: what NumPy wrote is also a number of samples, one behind the other; a row of numbers
 // is one of any width, signed or not.
 func TestStack(t *testing.T) {

@@ -23,6 +23,7 @@ func ParseStack(b []byte) (h Header, n int, err error) {
 		return h, 0, fault.Reason(fmt.Sprintf("its array has the shape %s, in which no first dimension counts samples", d.shape), "save an array of (N,C,T,H,W), (N,C,H,W), (N,H,W) or (N,K)")
 	}
 	h, err = d.header(d.shape[1:], start)
+	h.stacked = true
 	return h, d.shape[0], err
 }
 

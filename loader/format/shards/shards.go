@@ -455,7 +455,7 @@ func (d *Dataset) Arrays() (npy.Header, bool) { return d.array, d.kind() == arra
 func (d *Dataset) Contents() string {
 	what, shards := d.kind().String(), "shards"
 	if d.kind() == arrays {
-		what = d.array.String() + " arrays"
+		what = d.array.Contents() + ","
 	}
 	if len(d.shards) == 1 {
 		shards = "shard"

@@ -138,7 +138,7 @@ func TestWebDataset(t *testing.T) {
 	if i := d.Info(); i.Samples != 3 || len(i.Classes) != 2 || i.Shape() != "2x4x5x3" || !i.Float || i.Synthetic {
 		t.Errorf("%+v", i)
 	}
-	if got := d.Contents(); got != "float16 (3,2,4,5) arrays in 1 shard" {
+	if got := d.Contents(); got != "float16 (3,2,4,5) arrays, read as (C,T,H,W), in 1 shard" {
 		t.Error(got)
 	}
 	for i := range 3 {
