@@ -294,8 +294,8 @@ func (t *trial) text(i loader.Info) string {
 		which = "the first ones, since it is read forwards"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s tried, %s, on one thread; they decode to %s\n",
-		figures.Count(t.samples), figures.Counted(i.Samples, "sample", "samples"), which, size)
+	fmt.Fprintf(&b, "%s of %s tried, %s, on one thread; they decode to %s%s\n",
+		figures.Count(t.samples), figures.Counted(i.Samples, "sample", "samples"), which, size, t.stored(i))
 	all := stage{name: "all"}
 	stages := []stage{t.read, t.decode, t.transform}
 	for _, s := range stages {
@@ -323,6 +323,19 @@ func (t *trial) text(i loader.Info) string {
 		b.WriteString(strings.TrimRight(fmt.Sprintf("  %-10s %9s samples/s  %s", s.name, s.rate(t.samples), note), " ") + "\n")
 	}
 	return b.String()
+}
+
+// stored is how large the samples are in all, where the data set does not know: an estimate, by
+// their mean, unless all were read.
+func (t *trial) stored(i loader.Info) string {
+	switch {
+	case i.Bytes > 0 || t.read.bytes == 0:
+		return ""
+	case t.samples == i.Samples:
+		return fmt.Sprintf("; %s stored in all", figures.Prose.Bytes(t.read.bytes))
+	}
+	all := float64(t.read.bytes) / float64(t.samples) * float64(i.Samples)
+	return fmt.Sprintf("; ~%s stored in all, by their mean", figures.Prose.Bytes(int64(all)))
 }
 
 func (s *stage) rate(samples int) string {

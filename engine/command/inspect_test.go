@@ -66,6 +66,9 @@ func TestChannelsLast(t *testing.T) {
 	if !strings.Contains(r.stdout, "uint8 (9,7,3) arrays, read as (C,H,W)") || !strings.Contains(r.stdout, doubt) {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
+	if !strings.Contains(r.stdout, "2.48 KiB stored in all") { // 8 files of 128 and 189 bytes
+		t.Errorf("no size: %s", r.stdout)
+	}
 	file := filepath.Join(t.TempDir(), "s.gpustall")
 	if r = gpustall(t, "run", "--device", "cpu", "--data", dir); r.code != 2 || !strings.Contains(r.stderr, "not 9; ") || !strings.Contains(r.stderr, doubt) {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
