@@ -10,14 +10,15 @@ func TestBudget(t *testing.T) {
 		var cost Cost
 		b.Earn(1e12, cost.Of(1))
 		var spent, time float64
-		for i := range 100_000 {
+		measured := 0
+		for range 100_000 {
 			time += float64(every)
 			b.Earn(every, cost.Of(1))
 			if !b.Covers(cost.Of(1)) {
 				continue
 			}
 			took := int64(1000)
-			if i%50 == 49 {
+			if measured++; measured < few || measured%50 == 0 {
 				took = 1e9
 			}
 			cost.See(took)
