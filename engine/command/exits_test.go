@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -280,6 +283,26 @@ func TestHelpAndCompletion(t *testing.T) {
 			t.Errorf("%s completes to %s", tt.args, r.stdout)
 		}
 	}
+}
+
+// What a flag takes has a name in the help, and not a type of the program's.
+func TestValueNames(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			switch name := (namedValue{f.Value, f.Name}).Type(); name {
+			case "bool", switchType:
+			default:
+				if name != strings.ToUpper(name) {
+					t.Errorf("%s: --%s %s", c.CommandPath(), f.Name, name)
+				}
+			}
+		})
+		for _, c := range c.Commands() {
+			visit(c)
+		}
+	}
+	visit(newRoot("test"))
 }
 
 // A switch that does nothing on the device says so, and keeps out of the JSON.
