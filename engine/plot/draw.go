@@ -161,7 +161,8 @@ func (b *Bars) value(g int) float64 {
 	return b.Values[g]
 }
 
-// legend names bars and lines, where there is more than one kind; it returns its height.
+// legend names bars and lines, where there is more than one kind or the bars are parts of a
+// whole; it returns its height.
 func (c *Chart) legend(area draw.Canvas, size vg.Length) vg.Length {
 	type entry struct {
 		name   string
@@ -175,7 +176,7 @@ func (c *Chart) legend(area draw.Canvas, size vg.Length) vg.Length {
 	for i := range c.Lines {
 		all = append(all, entry{c.Lines[i].Name, c.Lines[i].Colour, 0})
 	}
-	if len(all) < 2 {
+	if len(all) < 2 && !c.Stacked {
 		return 0
 	}
 	s := style(size, ink)

@@ -99,7 +99,7 @@ func Stalls(rows []Row, title, axis string) *Chart {
 		b.Texts = written(b.Values, func(v float64) string { return figures.Narrow.Percent(v / 100) })
 		c.Bars = append(c.Bars, b)
 	}
-	add("computing", '=', Bars{Colour: Computing}, func(r *Row) float64 { return r.Stats.Utilisation() })
+	add("computing", '#', Bars{Colour: Computing}, func(r *Row) float64 { return r.Stats.Utilisation() })
 	for i := range trace.NumCauses {
 		cause := trace.Cause(i)
 		share := func(r *Row) float64 { return r.Stats.Share(cause) }
@@ -202,7 +202,7 @@ func StepTimes(of []Steps) *Chart {
 			l.Points = append(l.Points, Point{float64(edges[b]) / 1e6, share}, Point{float64(edges[b+1]) / 1e6, share})
 		}
 		if left > 0 {
-			beyond += fmt.Sprintf(" %s: %s of %s took longer than is shown, at the most %s.", s.Name, figures.Count(left), figures.Counted(n, "step", "steps"), figures.Prose.Time(trace.Quantile(1, s.Times...)))
+			beyond += fmt.Sprintf(" Of %s, %s of %s took longer than is shown, at the most %s.", s.Name, figures.Count(left), figures.Counted(n, "step", "steps"), figures.Prose.Time(trace.Quantile(1, s.Times...)))
 		}
 		c.Lines = append(c.Lines, l)
 	}

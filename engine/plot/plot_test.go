@@ -86,6 +86,16 @@ func TestStalls(t *testing.T) {
 	}
 }
 
+// TestAlone: a stack of one part says which that is.
+func TestAlone(t *testing.T) {
+	r := Row{Name: "A"}
+	r.Stats.Steps, r.Stats.Wall, r.Stats.Busy = 10, 1000, 1000
+	c := Stalls([]Row{r}, "T", "")
+	if c.Bars[0].Letter = 0; len(c.Bars) != 1 || tallest(drawn(t, c), Computing, 0, Width/8) == 0 {
+		t.Errorf("%d parts, and the legend lacks computing", len(c.Bars))
+	}
+}
+
 func TestRound(t *testing.T) {
 	for _, tt := range []struct {
 		from, to float64
