@@ -39,7 +39,16 @@ func (m *markdown) caveats() {
 		m.line("- %s of the time the device was idle for no recorded cause.", figures.Prose.Percent(u))
 	}
 	if m.whole.Paused > 0 {
-		m.line("- The run was paused for %s, which is in no number but this one.", figures.Prose.Time(m.whole.Paused))
+		var evaluated int64
+		for _, e := range m.s.Evaluations() {
+			evaluated += e.Took
+		}
+		if evaluated > 0 {
+			m.line("- Training stood still for %s, of which evaluations on the test split took %s: that is in no rate and in no share.",
+				figures.Prose.Time(max(m.whole.Paused, evaluated)), figures.Prose.Time(evaluated))
+		} else {
+			m.line("- The run was paused for %s, which is in no number but this one.", figures.Prose.Time(m.whole.Paused))
+		}
 	}
 	if _, known := advice.PastOf(m.s); known {
 		m.line("- This is one session on one machine: nothing here speaks of other machines, and of earlier runs only the rate.")

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
 	"dev.gpustall/engine/trace"
@@ -19,6 +20,20 @@ func TestSegmentNames(t *testing.T) {
 	} {
 		if got := m.segmentNames(c.of); got != c.want {
 			t.Errorf("%v: %q, want %q", c.of, got, c.want)
+		}
+	}
+}
+
+// TestStoodStill: evaluations are no pause that the user made.
+func TestStoodStill(t *testing.T) {
+	s := scripts()["injected"].run(t)
+	for evaluated, want := range map[bool]string{false: "- The run was paused for 1.99 s,", true: "- Training stood still for 1.99 s, of which evaluations on the test split took 1.50 s:"} {
+		if evaluated {
+			s.Gauges = map[string][]trace.Point{trace.GaugeTestLoss: {{V: 1}}, trace.GaugeTestTook: {{V: 1.5e9}}}
+		}
+		var b strings.Builder
+		if err := Markdown(&b, s, Options{}); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("no %q, %v", want, err)
 		}
 	}
 }
