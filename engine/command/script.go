@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/host"
 )
 
 // script is a command of the user's, in a process group of its own, so that each signal
@@ -120,6 +121,9 @@ func (s *script) err() error {
 func (s *script) passSignals() (stop func()) {
 	ch := make(chan os.Signal, 4)
 	signal.Notify(ch, append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, endings...)...)
+	if s.ours {
+		watchSenders(syscall.SIGINT, syscall.SIGQUIT)
+	}
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -144,14 +148,25 @@ func (s *script) passSignals() (stop func()) {
 // signal hands one on. An interrupt goes to all of the script's processes, as it does
 // from a terminal; one that was typed is there already.
 func (s *script) signal(n syscall.Signal) {
-	if s.ours && (n == syscall.SIGINT || n == syscall.SIGQUIT) {
+	if s.ours && (n == syscall.SIGINT || n == syscall.SIGQUIT) && typed(n) {
 		return
 	}
 	if n == syscall.SIGINT {
-		_ = syscall.Kill(-s.pid(), n)
+		s.interrupt()
 		return
 	}
 	_ = s.cmd.Process.Signal(n)
+}
+
+// interrupt hands an interrupt to all of the script's processes.
+func (s *script) interrupt() {
+	if !s.ours {
+		_ = syscall.Kill(-s.pid(), syscall.SIGINT)
+		return
+	}
+	for _, pid := range host.Family(s.pid()) {
+		_ = syscall.Kill(pid, syscall.SIGINT)
+	}
 }
 
 // How long a script that was told to end may take before it is told less kindly.

@@ -62,6 +62,28 @@ func TestScript(t *testing.T) {
 	if text, _ := os.ReadFile(log); exitCode(s.err()) != 3 || !strings.Contains(string(text), "told") {
 		t.Errorf("%v, exit code %d, %q", s.err(), exitCode(s.err()), text)
 	}
+	// Of a script that has the terminal too: what is typed there it gets by itself.
+	s, log = start(`trap 'echo told; exit 3' INT; echo ready; while :; do sleep 0.01; done`)
+	s.ours = true
+	stop = s.passSignals()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if text, _ := os.ReadFile(log); strings.Contains(string(text), "ready") {
+			break
+		}
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	<-s.told.Done()
+	if typed(syscall.SIGINT) {
+		t.Log("without C nobody knows who sent a signal")
+		_ = s.cmd.Process.Signal(syscall.SIGINT)
+	}
+	<-s.done
+	stop()
+	if text, _ := os.ReadFile(log); exitCode(s.err()) != 3 || !strings.Contains(string(text), "told") {
+		t.Errorf("interrupted: %v, exit code %d, %q", s.err(), exitCode(s.err()), text)
+	}
 	if _, err := startScript([]string{"/nowhere/python"}, nil, nil); err == nil || errors.As(err, new(scriptError)) {
 		t.Errorf("a script that is not there: %v", err)
 	}

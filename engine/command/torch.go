@@ -243,7 +243,7 @@ func (t *torchRun) unwatched() string {
 
 // inLines shows the training by a line now and then.
 func (t *torchRun) inLines() error {
-	var out, log io.Writer = os.Stderr, os.Stderr
+	var out, log io.Writer = beside{os.Stderr}, beside{os.Stderr}
 	if t.json {
 		out = os.Stdout
 	}
