@@ -67,8 +67,8 @@ func blamed(s *trace.Snapshot, st *trace.Step) Blamed {
 	return row
 }
 
-// longestPhase is the phase that took most of the batch's time where its phases were
-// measured, or else the one that the device waited for longest.
+// longestPhase is the phase that took most of the batch's time where most of it was measured
+// phase by phase, or else the one that the device waited for longest.
 func longestPhase(st *trace.Step) (longest trace.Kind) {
 	var most int64
 	for k := trace.KindRead; k.IsPhase(); k++ {
@@ -76,9 +76,10 @@ func longestPhase(st *trace.Step) (longest trace.Kind) {
 			longest, most = k, ns
 		}
 	}
-	if most > 0 {
+	if all := st.Work.Phases.All(); most > 0 && 2*all.Total() >= st.Work.Batch.Total() {
 		return longest
 	}
+	longest, most = trace.KindNone, 0
 	for k := trace.KindRead; k.IsPhase(); k++ {
 		if c, _ := k.Cause(); st.Stall[c] > most {
 			longest, most = k, st.Stall[c]

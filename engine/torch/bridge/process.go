@@ -64,9 +64,10 @@ type batchID struct {
 type batch struct {
 	seq   int32 // over the session
 	lane  trace.TrackID
-	done  int64 // its last phase ended; 0 until then
+	done  int64 // the loop could have it; 0 until then
 	work  trace.Work
 	spent [trace.NumPhases]int64 // ns by phase
+	sent  trace.Split // of what it took to hand it over
 	slow  trace.Piece
 }
 
@@ -155,7 +156,7 @@ func (p *process) lane(r *ring) trace.TrackID {
 	switch r.role {
 	case roleLoop:
 		return trace.TrackStep
-	case roleInline, rolePin:
+	case roleInline, rolePin, roleSender:
 		return trace.TrackInline
 	}
 	if t, ok := p.lanes[r]; ok {
@@ -214,6 +215,11 @@ func (p *process) work(r *ring, rec *record) {
 		for k := trace.KindRead; k.IsPhase(); k++ {
 			if b.spent[k-trace.KindRead] > b.spent[longest-trace.KindRead] && k != trace.KindCollate {
 				longest = k
+	if rec.Kind == kindSent {
+		b.done = max(b.done, rec.End)
+		b.sent = rec.split()
+		return
+	}
 			}
 		}
 		b.slow = trace.Piece{Sample: rec.Sample, Kind: longest, Took: took}
@@ -229,7 +235,7 @@ func (p *process) work(r *ring, rec *record) {
 		b.work.Phases.Of(k).Add(split)
 	}
 	if k == trace.KindPin {
-		b.done = rec.End
+		b.done = max(b.done, rec.End)
 	}
 	p.record(lane, span)
 }
@@ -381,6 +387,9 @@ func (p *process) step(rec *record, b *batch) {
 		if rec.Flags&flagChanging != 0 || p.segment.TransitionSteps == 0 {
 			st.Flags |= trace.FlagTransition
 			p.segment.TransitionSteps++
+	if b.work.Measured() { // the wait for a batch is charged to collate until it is handed over
+		b.work.Phases.Of(trace.KindCollate).Add(b.sent)
+	}
 		} else {
 			p.settle()
 		}

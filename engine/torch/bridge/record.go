@@ -27,6 +27,7 @@ const (
 	kindCollate
 	kindPinned
 	kindBatch // a batch as a whole
+	kindSent  // a batch was pickled, to be sent to the loop, by another thread than the worker's
 )
 
 // Flags of records.

@@ -18,11 +18,11 @@ HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iterat
 COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
 
 # What a writer is.
-LOOP, WORKER, INLINE, PIN = range(4)
+LOOP, WORKER, INLINE, PIN, SENDER = range(5)
 
 # What a span is. The numbers are known to engine/torch/bridge/record.go.
 NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER = range(1, 10)
-START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH = range(16, 25)
+START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = range(16, 26)
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it

@@ -2,6 +2,7 @@
 with its queue and its fetcher wrapped. The inline loader (num_workers=0) uses the same.
 """
 
+import collections
 import os
 import sys
 import threading
@@ -19,6 +20,8 @@ LONG = 2_000_000
 # Of batches that are shorter than this, and of samples of less than TINY, one in SELDOM is
 # looked at as closely as others are.
 SHORT_BATCH, TINY, SELDOM = 1_000_000, 30_000, 16
+# What a batch takes to be sent, where it is told.
+LATE = 100_000
 # A gap between two phases of a sample that is worth a span of its own.
 GAP = 50_000
 
@@ -41,6 +44,16 @@ class Usage:
     def waited(self):
         """ns ready to run without a core; 0 where that is not known."""
         return int(os.pread(self.file, 64, 0).split()[1]) if self.file >= 0 else 0
+
+    def raw(self):
+        """What between is given."""
+        return (time.thread_time_ns(), os.pread(self.file, 64, 0)) if self.file >= 0 else (0, b"")
+
+    def between(self, before, after):
+        """ns on a core and ready without one between two readings; -1 where that is not known."""
+        if self.file < 0:
+            return -1, -1
+        return after[0] - before[0], int(after[1].split()[1]) - int(before[1].split()[1])
 
     def since(self, before):
         if self.file < 0:
@@ -226,6 +239,48 @@ class Tasks:
         return getattr(self.queue, name)
 
 
+class Sender:
+    """The thread of a worker's queue of results, which pickles a batch, moving its tensors to
+    shared memory, and sends it while the worker is at the next one already.
+
+    It tells of each that took it LATE or longer, before the loop can have the batch.
+    """
+
+    def __init__(self, queue, ring, iteration, task):
+        self.plain_put, self.plain_send = queue.put, queue._send_bytes
+        self.ring, self.iteration, self.task = ring, iteration, task
+        self.batches = collections.deque()  # [number, round, when it was put], in the order of the queue
+        self.usage = None
+        self.before = 0, b"0 0"  # what the thread had used up when it had sent the last one
+        self.free = 0  # and when that was
+        queue.put, queue._send_bytes = self.put, self.send
+
+    def put(self, item, *args, **kwargs):
+        self.batches.append((item[0] if type(item) is tuple else -1, self.task.round, now()))
+        return self.plain_put(item, *args, **kwargs)
+
+    def send(self, data):
+        try:
+            self._tell(now())
+        except Exception as error:
+            process.complain("what it takes to send a batch is not watched", error)
+            self.ring = None
+        self.plain_send(data)
+        if self.usage is not None:
+            self.before, self.free = self.usage.raw(), now()
+
+    def _tell(self, t):
+        if self.ring is None:
+            return
+        number, round, at = self.batches.popleft()
+        if self.usage is None:
+            self.usage = Usage()
+        at = max(at, self.free)
+        if type(number) is int and number >= 0 and t - at >= LATE:
+            core, waiting = self.usage.between(self.before, self.usage.raw())
+            self.ring.record(ring.SENT, at, t, self.iteration, round, number, core=core, waiting=waiting)
+
+
 class Done:
     """Set when the loader ends, or this worker alone is retired; for that it says so once.
 
@@ -257,7 +312,7 @@ PARAMETERS = (
     "dataset_kind", "dataset", "index_queue", "data_queue", "done_event", "auto_collation", "collate_fn", "drop_last",
     "base_seed", "init_fn", "worker_id", "num_workers", "persistent_workers", "shared_seed",
 )
-INDEX_QUEUE, DONE_EVENT = 2, 4
+INDEX_QUEUE, DATA_QUEUE, DONE_EVENT = 2, 3, 4
 
 
 def loop(info, *args):
@@ -293,6 +348,9 @@ def _observe(info, args):
     tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task)
     args[INDEX_QUEUE] = tasks
     args[DONE_EVENT] = Done(args[DONE_EVENT], tasks)
+    if hasattr(args[DATA_QUEUE], "_send_bytes"):
+        # Its ring is left open: the thread may outlive the loop, to send what is left.
+        Sender(args[DATA_QUEUE], ring.Ring(process.FOLDER, ring.SENDER, info.parent, info.worker, info.iteration), info.iteration, task)
     create = dataloader._DatasetKind.create_fetcher
     observer = Observer(mine, info.iteration, task)
 
