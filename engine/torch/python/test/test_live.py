@@ -97,6 +97,26 @@ def _role(path):
         return struct.unpack_from("@I", f.read(ring.HEADER), ring.ROLE)[0]
 
 
+class Changes:
+    """Counts the changes that are put in force on iterators while they run."""
+
+    def __init__(self, test):
+        from gpustall.live import LiveIter
+
+        self.number = self.workers = 0
+        plain = LiveIter._apply
+
+        def counted(it, knobs):
+            before = it._knobs
+            plain(it, knobs)
+            if before is not None:
+                self.number += 1
+                self.workers += before["num_workers"] != knobs["num_workers"]
+
+        LiveIter._apply = counted
+        test.addCleanup(setattr, LiveIter, "_apply", plain)
+
+
 def tuples(samples):
     return [int(s) for s in samples]
 
@@ -188,19 +208,23 @@ class LiveTest(unittest.TestCase):
             self.assertEqual(got, want)
 
     def test_spawned(self):
-        self.at_every_batch("spawn", SPAWNED, 0.3)
+        self.at_every_batch("spawn", SPAWNED, 0.12, 4)
 
     def test_forkserver(self):
         """Workers that inherit nothing of this process either, and begin in no time."""
         multiprocessing.get_context("forkserver").set_forkserver_preload(["torch", "test_live"])
         self.at_every_batch("forkserver", CHANGES, 1)
 
-    def at_every_batch(self, method, most, often):
+    def at_every_batch(self, method, most, often, scale=1):
         """Three loaders at once, small data sets, changes before every batch, of num_workers so
         often. The first keeps its workers from epoch to epoch, unless the screen has it otherwise."""
-        rng, changes, workers = random.Random(3), 0, len(_workers())
-        loaders = [DataLoader(Numbers(n), batch_size=4, sampler=Order(n), num_workers=1, persistent_workers=n == 31, multiprocessing_context=method) for n in (31, 40, 26)]
-        while changes < most:
+        rng, workers, changes, begun = random.Random(3), len(_workers()), Changes(self), time.monotonic()
+        loaders = [DataLoader(Numbers(n), batch_size=4, sampler=Order(n), num_workers=1, persistent_workers=n == 31, multiprocessing_context=method)
+                   for n in (31, 40 * scale, 26 * scale)]
+        while changes.number < most:
+            if time.monotonic() - begun > 60:
+                begun = time.monotonic()
+                print("%d changes so far, %d workers by %s" % (changes.number, len(_workers()) - workers, method), file=sys.stderr)
             orders = not HAS_IN_ORDER or rng.random() < 0.7
             harness.ask(in_order=orders)
             got = {loader: [] for loader in loaders}
@@ -211,7 +235,6 @@ class LiveTest(unittest.TestCase):
                         harness.ask(num_workers=rng.choice([0, 1, 2]))
                     harness.ask(prefetch_factor=rng.choice([1, 2, 4]), pin_memory=rng.random() < 0.3,
                                 persistent_workers=rng.random() < 0.5, in_order=orders or rng.random() < 0.5)
-                    changes += 1
                     try:
                         got[loader].append(next(going[loader]).flatten().tolist())
                     except StopIteration:
@@ -220,7 +243,7 @@ class LiveTest(unittest.TestCase):
                 order = loader.sampler.order
                 want = [order[i : i + 4] for i in range(0, len(order), 4)]
                 self.assertEqual(batches if orders else sorted(batches), want if orders else sorted(want))
-        print("%d changes, %d workers by %s" % (changes, len(_workers()) - workers, method), file=sys.stderr)
+        print("%d changes, %d of num_workers, %d workers by %s" % (changes.number, changes.workers, len(_workers()) - workers, method), file=sys.stderr)
         harness.ask(persistent_workers=0)
         for loader in loaders:
             if loader._iterator is not None:
