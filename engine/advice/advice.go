@@ -93,7 +93,7 @@ type Rows struct {
 	// Last is the last that is a result: enough steps, and real batches (a ceiling is no
 	// setting to train with). Where none is, it is the last with steps.
 	Last int
-	Kept int // of the settings to keep; the baseline's where there was nothing to choose from
+	Kept int // of the settings to keep; where there was nothing to choose from, those of most steps
 }
 
 // Overall advises on a run as a whole, for report, summary and list alike: its verdict is
@@ -113,6 +113,12 @@ func Overall(s *trace.Snapshot, rows []stall.SegmentStats) (Advice, Rows) {
 	}
 	if k := keep(s, rows); k.Text != "" {
 		at.Kept = slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Segment.Index == k.Segment })
+	} else {
+		for i := range rows { // where a script changed its own, what it did most
+			if rows[i].Steps > rows[at.Kept].Steps {
+				at.Kept = i
+			}
+		}
 	}
 	return Of(s, s.Tally(rows[at.Kept].Segment.Index), rows), at
 }

@@ -82,6 +82,12 @@ func TestKeep(t *testing.T) {
 	if k := judge(short, short.Recent).all.Keep; k.Segment != 0 || !strings.Contains(k.Text, "can be compared with them yet") {
 		t.Errorf("%+v", k)
 	}
+	// What the script that is watched changed by itself is no choice of anybody's.
+	script := stretches([3]int64{1, 50, 50}, [3]int64{4, 50, 0})
+	script.Segments[1].Reason = "num_workers 1 -> 4" + trace.ByScript
+	if k := judge(script, script.Recent).all.Keep; k.Text != "" || len(k.Knobs) > 0 {
+		t.Errorf("%+v", k)
+	}
 	// A knob of the engine may change the device's time.
 	s := stretches([3]int64{1, 100, 1}, [3]int64{1, 50, 1})
 	s.Segments[1].Knobs[1].Value = "fp16"

@@ -159,8 +159,15 @@ func inSpite(c *evidence.Comparison) bool {
 }
 
 // equalTerms reports whether two segments served real batches, with or without an
-// injected bottleneck both.
+// injected bottleneck both, and the script that is watched changed nothing by itself between
+// them: it may have gone on to other data.
 func equalTerms(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
+	from, to := min(a.Segment.Index, b.Segment.Index), max(a.Segment.Index, b.Segment.Index)
+	for i := range s.Segments {
+		if g := &s.Segments[i]; g.ByScript() && g.Index > from && g.Index <= to {
+			return false
+		}
+	}
 	fa, fb := s.Tally(a.Segment.Index).Flags, s.Tally(b.Segment.Index).Flags
 	return (fa|fb)&trace.FlagCeiling == 0 && (fa^fb)&trace.FlagInjected == 0
 }

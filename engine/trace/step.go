@@ -2,6 +2,7 @@ package trace
 
 import (
 	"math"
+	"strings"
 	"time"
 )
 
@@ -51,6 +52,13 @@ type Segment struct {
 
 	Predicted Prediction // what was expected of the knobs when they were asked for
 }
+
+// ByScript ends the words of Segment.Reason where the training that is watched changed its
+// settings by itself: it makes another loader, or moves on to one.
+const ByScript = ", by the script itself"
+
+// ByScript reports whether nobody asked for the segment's settings but the training itself.
+func (g *Segment) ByScript() bool { return strings.HasSuffix(g.Reason, ByScript) }
 
 // Baseline is the choice of segment A, the one that others are compared with. The
 // zero value is the choice that every session begins with: its first segment.

@@ -310,7 +310,7 @@ func (b *Bridge) hear(pid int, m *message) {
 		p.hello = m.Hello
 		p.known = true
 	case "loader":
-		if m.Trains {
+		if m.Trains && !p.loading { // of others it is told when the loop moves on to them
 			p.loader, p.loading = m.Loader, true
 		}
 	case "batch":

@@ -179,6 +179,20 @@ func (c *Control) Set(changes []trace.Knob) error {
 	return nil
 }
 
+// follow takes over what the script changed by itself; what somebody asked for stays asked for.
+func (c *Control) follow(k Knobs) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked := map[string]int{}
+	for i, name := range words {
+		if v := atomic.LoadUint64(c.word(wordKnobs + i)); v != ^uint64(0) {
+			asked[name] = int(v)
+		}
+	}
+	k.take(asked)
+	c.wanted = k
+}
+
 // write asks the training for those of k that differ from what was wanted so far.
 func (c *Control) write(k Knobs) {
 	atomic.AddUint64(c.word(wordSequence), 1) // odd: it is being written

@@ -14,9 +14,8 @@ type message struct {
 
 	Hello
 	Loader
-	Changed  map[string]int `json:"changed"`
-	Step     int32          `json:"step"`
-	InFlight int            `json:"in_flight"`
+	Step   int32 `json:"step"`
+	Script bool  `json:"script"` // what is applied the script changed, not who watches it
 	Batch
 	Captured
 	Level string `json:"level"`

@@ -44,8 +44,9 @@ type process struct {
 // open is a step that has begun.
 type open struct {
 	step  trace.Step
-	final bool // it has ended, but for what follows it
-	timed bool // the device's time is known, or the host's is all there is
+	load  int64 // ns that its batch took a worker
+	final bool  // it has ended, but for what follows it
+	timed bool  // the device's time is known, or the host's is all there is
 }
 
 // pass is one passage through a loader.
@@ -66,8 +67,8 @@ type batch struct {
 	lane  trace.TrackID
 	done  int64 // the loop could have it; 0 until then
 	work  trace.Work
+	sent  trace.Split            // of what it took to hand it over
 	spent [trace.NumPhases]int64 // ns by phase
-	sent  trace.Split // of what it took to hand it over
 	slow  trace.Piece
 }
 
@@ -93,7 +94,7 @@ func (p *process) hear(m *message) {
 	case m.Type == "captured" && p == p.b.main && p.b.Captured != nil:
 		m.Captured.Path = filepath.Join(p.b.shared, filepath.Base(m.Captured.Path))
 		p.b.Captured(m.Captured)
-	case m.Type == "applied" && p == p.b.main:
+	case (m.Type == "applied" || m.Type == "moved") && p == p.b.main:
 		p.pending = append(p.pending, *m)
 	}
 }
@@ -101,10 +102,18 @@ func (p *process) hear(m *message) {
 // apply opens the segment of knobs that are in force now.
 func (p *process) apply(m *message) {
 	k := p.knobs
-	k.take(m.Knobs)
+	if m.Type == "moved" { // on to another loader
+		k = knobsOf(&m.Loader)
+	} else {
+		k.take(m.Knobs)
+	}
 	words := knob.Diff(KnobTable.List(p.knobs), KnobTable.List(k))
 	if words == "" {
 		return
+	}
+	if m.Script {
+		words += trace.ByScript
+		p.b.Control.follow(k)
 	}
 	at := m.T - p.b.Clock.origin
 	p.settle()
@@ -206,20 +215,20 @@ func (p *process) work(r *ring, rec *record) {
 		return
 	}
 	b := p.batch(p.pass(rec.Iteration), batchID{rec.Round, rec.Batch})
+	if rec.Kind == kindSent {
+		b.done = max(b.done, rec.End)
+		b.sent = rec.split()
+		return
+	}
 	if rec.Kind == kindBatch {
 		b.work.Batch = rec.split()
-		b.done = rec.End
+		b.done = max(b.done, rec.End)
 		b.lane = lane
 		took := int64(rec.Arg) * 1000
 		longest := trace.KindFetch
 		for k := trace.KindRead; k.IsPhase(); k++ {
 			if b.spent[k-trace.KindRead] > b.spent[longest-trace.KindRead] && k != trace.KindCollate {
 				longest = k
-	if rec.Kind == kindSent {
-		b.done = max(b.done, rec.End)
-		b.sent = rec.split()
-		return
-	}
 			}
 		}
 		b.slow = trace.Piece{Sample: rec.Sample, Kind: longest, Took: took}
@@ -235,7 +244,7 @@ func (p *process) work(r *ring, rec *record) {
 		b.work.Phases.Of(k).Add(split)
 	}
 	if k == trace.KindPin {
-		b.done = max(b.done, rec.End)
+		b.done = rec.End
 	}
 	p.record(lane, span)
 }
@@ -298,7 +307,9 @@ func (p *process) loop(rec *record) {
 	case kindDevice:
 		span.Kind, span.Step = trace.KindCompute, rec.Step
 		p.record(trace.TrackCompute, span)
-		p.timed(rec.Step)
+		if rec.Flags&flagGoesOn == 0 {
+			p.timed(rec.Step)
+		}
 	}
 }
 
@@ -343,6 +354,11 @@ func (p *process) next(rec *record) {
 		p.record(trace.TrackStep, trace.Span{Start: wait.End, End: rec.End, Kind: trace.KindStarved, Step: rec.Step, Batch: b.seq})
 	}
 	p.record(trace.TrackStep, wait)
+	if o := p.open; o != nil && rec.Step == o.step.Index && rec.Step >= 0 {
+		p.totals.wait(rec)
+		o.join(rec, b)
+		return
+	}
 	if seen {
 		p.queue(s, b, rec)
 	}
@@ -371,6 +387,9 @@ func (r *record) late(b *batch, from int64) int64 {
 
 // step begins a step with its batch.
 func (p *process) step(rec *record, b *batch) {
+	if b.work.Measured() { // the wait for a batch is charged to collate until it is handed over
+		b.work.Phases.Of(trace.KindCollate).Add(b.sent)
+	}
 	st := trace.Step{
 		Index: rec.Step, Segment: p.segment.Index, Batch: b.seq, Samples: int32(min(rec.Arg, math.MaxInt32)), Correct: -1, Loss: float32(math.NaN()),
 		Work: b.work, Built: trace.Built{Worker: b.lane, Slowest: b.slow},
@@ -387,14 +406,27 @@ func (p *process) step(rec *record, b *batch) {
 		if rec.Flags&flagChanging != 0 || p.segment.TransitionSteps == 0 {
 			st.Flags |= trace.FlagTransition
 			p.segment.TransitionSteps++
-	if b.work.Measured() { // the wait for a batch is charged to collate until it is handed over
-		b.work.Phases.Of(trace.KindCollate).Add(b.sent)
-	}
 		} else {
 			p.settle()
 		}
 	}
-	p.open = &open{step: st, timed: !p.onDevice()}
+	p.open = &open{step: st, timed: !p.onDevice(), load: b.load()}
+}
+
+// join takes a further batch of the step, from another loader.
+func (o *open) join(rec *record, b *batch) {
+	o.load += b.load()
+	o.step.Load = o.load
+	o.step.Samples += int32(min(rec.Arg, uint32(math.MaxInt32-o.step.Samples)))
+	o.step.Work.Add(&b.work)
+}
+
+// load is the worker's time that the batch took so far, in ns.
+func (b *batch) load() (ns int64) {
+	for _, spent := range b.spent {
+		ns += spent
+	}
+	return ns
 }
 
 // emit hands the step under way to the session, or keeps it until the device's time

@@ -24,6 +24,16 @@ func (t *totals) next(rec *record) {
 	t.last = rec.End
 }
 
+// wait takes a wait for a further batch of the step under way.
+func (t *totals) wait(rec *record) {
+	if t.steps > 1 {
+		t.sum.Wait += rec.End - rec.Start
+		t.last = rec.End
+	} else {
+		t.first = rec.End
+	}
+}
+
 // spend takes what the loop did with a batch.
 func (t *totals) spend(rec *record) {
 	if t.steps == 0 || rec.Step < t.second {

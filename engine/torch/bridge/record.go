@@ -37,6 +37,7 @@ const (
 	flagTrain                // the loop trains
 	flagChanging             // of kindNext: a change still shows
 	flagProfiled             // of kindNext: its step runs under PyTorch's profiler
+	flagGoesOn               // of kindDevice: so does its step
 )
 
 // phases are the records that are phases of loading.

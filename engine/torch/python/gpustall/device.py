@@ -54,7 +54,7 @@ class Device:
         self.record, self.cuda = loop.record, cuda
         self.free = []
         self.anchor = None
-        self.waiting = collections.deque()  # [step, S, host time of S, E, anchor]
+        self.waiting = collections.deque()  # [step, S, host time of S, E, anchor, flags]
         self.open = None
         self.lost = 0
 
@@ -71,7 +71,7 @@ class Device:
             self.anchor = _Anchor(event)
         self.anchor.steps += 1
         start = self._event()
-        self.open = [step, start, now(), None, self.anchor]
+        self.open = [step, start, now(), None, self.anchor, ring.TRAIN]
 
     def mark(self, step):
         """An event where the loop is now, for ends to be told of later; None where no step is
@@ -82,12 +82,13 @@ class Device:
         event.record()
         return event
 
-    def ends(self, step, event=None):
-        """The loop asks for the next batch: what it enqueued for the step is all. Or it was so
-        when the event was recorded."""
+    def ends(self, step, event=None, goes_on=False):
+        """The loop asks for the next batch: what it enqueued for the step is all, unless that is
+        a batch for the same step. Or it was so when the event was recorded."""
         if self.open is None or self.open[0] != step:
             return
         self.open[3] = self._event() if event is None else event
+        self.open[5] |= ring.GOES_ON if goes_on else 0
         self.waiting.append(self.open)
         self.open = None
         self.resolve()
@@ -98,7 +99,7 @@ class Device:
     def resolve(self):
         """Records the steps that the device is known to have done."""
         while self.waiting:
-            step, start, at, end, anchor = self.waiting[0]
+            step, start, at, end, anchor, flags = self.waiting[0]
             if not end.query():
                 return
             begun = int(anchor.event.elapsed_time(start) * 1e6)
@@ -108,7 +109,7 @@ class Device:
             delay = at - begun
             anchor.delay = delay if anchor.delay is None else max(anchor.delay, delay)
             start = begun + anchor.delay
-            self.record(ring.DEVICE, start, max(done + anchor.delay, start + 1), step=step, flags=ring.TRAIN)
+            self.record(ring.DEVICE, start, max(done + anchor.delay, start + 1), step=step, flags=flags)
             self._free(self.waiting.popleft())
 
     def finish(self):

@@ -250,7 +250,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     _seen_as = (0, None)
 
     def _apply(self, knobs):
-        before, start, flight = self._knobs, now(), len(self._batches)
+        before, start = self._knobs, now()
         self._knobs = knobs
         self._prefetch_factor, self._in_order = knobs["prefetch_factor"], bool(knobs["in_order"])
         self._change_workers(knobs["num_workers"])
@@ -259,7 +259,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._changed = True
             limit = max(1, self._prefetch_factor * len(self._crew))
             self._settled = self._sent + (limit if before["num_workers"] != knobs["num_workers"] else 0)
-        told = self._plan.in_force_now(knobs, flight)
+        told = self._plan.in_force_now(knobs)
         self._fill()
         if told and before is not None:
             process.current().ring(ring.LOOP).record(ring.APPLY, start, now(), self._gpustall_iteration)

@@ -65,7 +65,8 @@ class Loop:
         self.state = state
         state.loop(self)
         self.record = state.ring(ring.LOOP).record
-        self.open = []  # [watch, step, start of what is not recorded yet, batch]
+        self.open = []  # [watch, step, start of what is not recorded yet, batch, when its batch came]
+        self.learned = False  # a part is on record of the innermost
         self.parts = []  # [kind, start of what is not recorded yet, whole]
         self.device = None
         self.known = False
@@ -74,7 +75,7 @@ class Loop:
     def stop(self, t, ends, event=None):
         """The innermost step stops at t: it ends, or another loop begins within it. event is the
         device's at t, where t has passed."""
-        watch, step, since, batch = self.open[-1]
+        watch, step, since, batch, _ = self.open[-1]
         self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, flags=(ring.FINAL if ends else 0) | watch.plan.flags)
         self.open[-1][2] = t
         if ends:
@@ -124,6 +125,8 @@ class Watch:
         self.plan, self.iteration = plan, iteration
         self.first = True  # the next batch is the first of its epoch
         self.round = 0
+        self.begun = now()  # its epoch
+        self.joins = None  # the step of another loader's batch, while a batch for it is waited for
         self.batch = -1  # the last one delivered, as its worker calls it
         self.delivered = 0
         self.sizes = None  # of batches, where the iterator knows them
@@ -161,7 +164,7 @@ class Watch:
             start = now()
             self._leave(loop, start)
             state = process.current()
-            if self.plan.trains and (state.capture is not None or state.captures != state.control.captures()):
+            if self.plan.trains and self.joins is None and (state.capture is not None or state.captures != state.control.captures()):
                 from gpustall import capture
 
                 capture.look(state)
@@ -215,15 +218,40 @@ class Watch:
 
     def _leave(self, loop, t):
         """The step under way stops at t. It ends, if the batch was ours."""
+        self.joins = None
         loop.settle(t)
         if not loop.open:
             return
         if not any(entry[0] is self for entry in loop.open):
-            loop.stop(t, False)  # ours is a loop within that step
+            loop.stop(t, False)
+            self._join(loop)  # or ours is a loop within that step
             return
         while loop.open[-1][0] is not self:  # loops within ours that were left
             loop.stop(t, True)
         loop.stop(t, True)
+
+    def _join(self, loop):
+        """Has the batch that is asked for belong to the step under way, if it does: what is taken
+        from several loaders in turn, as by zip, is one step. Their iterators were there before
+        it began, while a loop within a step begins one, and nothing was learned in it so far."""
+        plan, entry = self.plan, loop.open[-1]
+        if entry[1] < 0 or loop.learned or not (self.begun < entry[4] or plan.beside):
+            return
+        plan.judge()
+        if plan.trains:
+            plan.beside, self.joins = True, entry
+            if loop.device is not None:
+                loop.device.ends(entry[1], goes_on=True)
+
+    def _joined(self, loop, t):
+        """The step that the batch belongs to goes on at t, with it or without; whether it does."""
+        entry, self.joins = self.joins, None
+        if not loop.open or loop.open[-1] is not entry:
+            return False
+        entry[2] = t
+        if loop.device is not None:
+            loop.device.begins(entry[1])
+        return True
 
     def _enter(self, loop, start, data, before):
         plan, state = self.plan, process.current()
@@ -237,18 +265,36 @@ class Watch:
         iterator = self.iterator and self.iterator()
         self.batch = _batch_of(iterator, self)
         self.delivered += 1
-        step = state.step() if plan.trains else -1
+        joined = self.joins is not None and self._joined(loop, end)
+        if not joined and plan.trains and state.shown is not self:
+            self._show(state, start)
+        step = loop.open[-1][1] if joined else state.step() if plan.trains else -1
         loop.record(ring.NEXT, start, end, self.iteration, self.round, self.batch, step, arg=plan.size(self, data), flags=flags, waiting=waited)
+        plan.batches += 1
+        if joined:
+            return
         if loop.device is not None:
             if step >= 0:
                 loop.device.begins(step)
             else:
                 loop.device.resolve()  # the last steps of the epoch before
-        loop.open.append([self, step, end, self.batch])
-        plan.batches += 1
+        loop.open.append([self, step, end, self.batch, end])
+        loop.learned = False
+
+    def _show(self, state, t):
+        """Has the session's knobs be those of this loader. It has those of the first one until
+        the loop has done with it, and takes its steps from another."""
+        before = state.shown
+        if before is not None and before.plan.alike != self.plan.alike:
+            if not before.gone() and not before.first:
+                return
+            self.plan.moved(before.plan, t)
+        state.shown = self
 
     def _drop(self, loop):
         loop.open = [entry for entry in loop.open if entry[0] is not self]
+        if self.joins is not None:
+            self._joined(loop, now())
 
     def _end(self, loop, start):
         end = now()
@@ -278,6 +324,7 @@ class Plan:
         self.trains = _roles.get(self.alike)  # None while it is not known
         self.flags = ring.TRAIN if self.trains else 0
         self.batches = 0
+        self.beside = False  # another loader, in turn with which it is taken from
         self.told = self.weighed = False
         self.optimized = process.current().optimized
         module = _dataloader
@@ -332,6 +379,7 @@ class Plan:
             elif not watch.first:  # left with break, and begun anew
                 watch.round += 0 if watch.numbered else 1
                 watch.first = True
+            watch.begun = start
             self.tell()
             loop = _loop()
             loop.settle(start)
@@ -396,16 +444,26 @@ class Plan:
         """Whether the script keeps workers from epoch to epoch."""
         return bool(self.script["persistent_workers"] and self.script["num_workers"])
 
-    def in_force_now(self, knobs, in_flight=0):
-        """Tells of knobs that were put in force; whether they are others than before."""
-        before = _in_force.get(self.alike, self.script)
-        _in_force[self.alike] = knobs
+    def in_force_now(self, knobs):
+        """Takes note of knobs that were put in force, and tells of them where the session is about
+        this loader; whether they are others than before."""
+        before, script = _in_force.get(self.alike, (self.script, self.script))
+        _in_force[self.alike] = knobs, self.script
         if before == knobs or not self.trains:
             return False
         state = process.current()
-        changed = {name: value for name, value in knobs.items() if before[name] != value}
-        state.tell("applied", knobs=knobs, changed=changed, step=state.steps, in_flight=in_flight)
+        if state.shown is not None and state.shown.plan.alike == self.alike:
+            asked, _ = state.control.read()
+            state.tell("applied", knobs=knobs, step=state.steps,
+                       script=any(value != script[name] and name not in asked for name, value in self.script.items()))
         return True
+
+    def moved(self, other, t):
+        """Tells that the loop trains with this loader now, and no more with the other one."""
+        before, knobs = (_in_force.get(plan.alike, (plan.script,))[0] for plan in (other, self))
+        if before != knobs or any(self.about[name] != other.about[name] for name in ("batch_size", "shuffle", "drop_last")):
+            state = process.current()
+            state.tell("moved", t=t, step=state.steps, script=True, **dict(self.about, knobs=knobs))
 
     def size(self, watch, data):
         """Samples in a batch."""
@@ -499,9 +557,11 @@ def _tensors(data, depth=4):
 class _Loose:
     """The plan of a loop that uses no DataLoader."""
 
-    trains, flags, batches = True, ring.TRAIN, 0  # as a Plan has them
+    trains, flags, batches, beside = True, ring.TRAIN, 0, False  # as a Plan has them
 
     def __init__(self, name):
+        self.alike, self.script = name, {}
+        self.about = dict(batch_size=None, shuffle=False, drop_last=False)
         process.current().tell("loader", trains=True, dataset=name, kind="iterable", samples=0, batch_size=None, knobs={}, live=False,
                                why="it is watched by gpustall.watch or step: there is nothing to change", step=process.current().steps,
                                has_in_order=False, drop_last=False, context="")
@@ -522,9 +582,11 @@ class _Loose:
 def watch(iterable, name=None):
     """Yields the items of an iterable and times the loop that takes them."""
     if not process.FOLDER:
-        yield from iterable
-        return
-    mine = Watch(_Loose(name or type(iterable).__name__), process.current().iteration())
+        return iter(iterable)
+    return _items(Watch(_Loose(name or type(iterable).__name__), process.current().iteration()), iterable)
+
+
+def _items(mine, iterable):
     items = iter(iterable)
     while True:
         try:
@@ -545,5 +607,6 @@ def step(samples=0):
     if mine is None:
         mine = _stepped.watch = Watch(_Loose("gpustall.step"), process.current().iteration())
         mine.plan.size = lambda watch, data: data
+        mine.begun = float("inf")  # each is a step
     mine.next(lambda: samples)
 

@@ -146,5 +146,6 @@ def _end(kind):
 
 
 def _record(loop, part, t):
-    watch, step, _, batch = loop.open[-1]
+    watch, step, _, batch, _ = loop.open[-1]
+    loop.learned = True
     loop.record(part[0], part[1], t, watch.iteration, watch.round, batch, step, -1, 0, ring.TRAIN)

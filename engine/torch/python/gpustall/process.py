@@ -23,6 +23,7 @@ class Process:
         self.steps = 0  # of training, begun
         self.optimized = 0  # steps of optimizers
         self.introduced = False
+        self.shown = None  # the watch over the loader whose knobs the session has
         self.leads = True  # of the ranks on this machine
         self.capture = None  # under way
         self.loops = []
@@ -38,7 +39,7 @@ class Process:
             if self.messages is None:
                 path = os.path.join(FOLDER, "messages-%d" % self.pid)
                 self.messages = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            line = json.dumps(dict(what, type=message, t=now()), default=str)
+            line = json.dumps(dict(dict(type=message, t=now()), **what), default=str)
             os.write(self.messages, line.encode("utf-8", "replace") + b"\n")
 
     def iteration(self):

@@ -1,0 +1,97 @@
+//go:build linux
+
+package bridge
+
+import (
+	"slices"
+	"testing"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// TestTurns: batches of two loaders make one step, and what the script changes between steps
+// is known to be its own doing.
+func TestTurns(t *testing.T) {
+	const ms = 1_000_000
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	b.Clock.origin = 0
+	p := b.process(42)
+	p.loader = Loader{Trains: true, BatchSize: 4, Knobs: map[string]int{"num_workers": 1, "prefetch_factor": 2}, Live: true, Style: "map"}
+	b.main, b.recorder = p, trace.NewRecorder(b.Clock, 0)
+	s := trace.NewSession(trace.Meta{})
+	c := trace.NewCollector(b.recorder, s, stall.NewAnalyzer(0), nil)
+	b.Control.begin(knobsOf(&p.loader), nil)
+	p.begin()
+	// Of 20 ms each pass waits for 6 and for 4, and computes for 2 and for 8.
+	pass := func(step int32) {
+		at := int64(step) * 20 * ms
+		for i, d := range [][2]int64{{6, 2}, {4, 8}} {
+			rec := record{Iteration: uint32(i + 1), Step: step, Batch: step, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
+			work := rec
+			work.Kind, work.Start, work.End = kindFetch, at, at+d[0]*ms
+			p.work(&ring{role: roleInline, parent: 42}, &work)
+			next := rec
+			next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+d[0]*ms, 4
+			p.loop(&next)
+			at = next.End + d[1]*ms
+			body := rec
+			body.Kind, body.Start, body.End = kindBody, next.End, at
+			if i == 1 {
+				body.Flags |= flagFinal
+			}
+			p.loop(&body)
+		}
+	}
+	for step := range int32(3) {
+		pass(step)
+	}
+	if err := b.Control.Set([]trace.Knob{{Name: "num_workers", Value: "3"}}); err != nil {
+		t.Fatal(err)
+	}
+	say := func(m message) {
+		m.T = int64(m.Step) * 20 * ms
+		p.hear(&m)
+	}
+	asked, moved := message{Type: "applied", Step: 3}, message{Type: "moved", Step: 5, Script: true}
+	asked.Knobs = map[string]int{"num_workers": 3}
+	moved.Loader = Loader{BatchSize: 8, Knobs: map[string]int{"num_workers": 3, "prefetch_factor": 4}}
+	say(asked)
+	say(moved)
+	for step := range int32(4) {
+		pass(step + 3)
+	}
+	p.finish()
+	c.Start()
+	if err := c.Stop(trace.Outcome{Status: "finished"}); err != nil {
+		t.Fatal(err)
+	}
+	snap := s.Snapshot(0, 1<<62)
+	if len(snap.Recent) != 7 || p.totals.steps != 7 || p.totals.sum.Wait != 60*ms {
+		t.Fatalf("%d steps, %d counted, which waited for %d ns", len(snap.Recent), p.totals.steps, p.totals.sum.Wait)
+	}
+	for i := range snap.Recent {
+		st := &snap.Recent[i]
+		if st.Samples != 8 || st.Busy != 10*ms || st.Wait != 10*ms || st.Load != 10*ms || st.Stall[trace.CauseFetch] != 10*ms {
+			t.Errorf("step %d: %+v", i, st)
+		}
+	}
+	var reasons []string
+	var script []bool
+	for i := range snap.Segments {
+		reasons, script = append(reasons, snap.Segments[i].Reason), append(script, snap.Segments[i].ByScript())
+	}
+	if want := []string{"start", "num_workers 1 -> 3", "prefetch_factor 2 -> 4, batch_size 4 -> 8" + trace.ByScript}; !slices.Equal(reasons, want) || !slices.Equal(script, []bool{false, false, true}) {
+		t.Errorf("segments %q, want %q", reasons, want)
+	}
+	if snap.Recent[4].Segment != 1 || snap.Recent[5].Segment != 2 {
+		t.Errorf("the script's change is not at its step: %d, %d", snap.Recent[4].Segment, snap.Recent[5].Segment)
+	}
+	if got := b.Control.Requested(); trace.KnobValue(got, "prefetch_factor") != "4" || trace.KnobValue(got, "num_workers") != "3" {
+		t.Errorf("what is asked for does not follow the script: %v", got)
+	}
+}

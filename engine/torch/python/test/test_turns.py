@@ -1,0 +1,182 @@
+"""Several loaders in one script: those that are taken from in turn make one step of a pass, and
+what the script changes by itself is told apart from what was asked for."""
+
+import time
+import unittest
+
+import harness
+import torch
+from gpustall import observe, process, ring
+from torch.utils.data import DataLoader, Dataset
+
+
+class Numbers(Dataset):
+    def __init__(self, n, make=lambda i: torch.ones(4)):
+        self.n, self.make = n, make
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return self.make(i)
+
+
+class Costly:
+    """What takes its time to be pickled: on a core, or asleep."""
+
+    def __init__(self, busy):
+        self.busy = busy
+
+    def __reduce__(self):
+        end = time.thread_time() + 0.02
+        while self.busy and time.thread_time() < end:
+            pass
+        if not self.busy:
+            time.sleep(0.02)
+        return Costly, (self.busy,)
+
+
+def busy(i):
+    return Costly(True)
+
+
+def asleep(i):
+    return Costly(False)
+
+
+class TurnsTest(unittest.TestCase):
+    def setUp(self):
+        torch.set_num_threads(1)
+        harness.ask_nothing()
+        observe._roles.clear()  # data sets of several tests may have the same place
+        observe._in_force.clear()
+        process.current().shown = None
+        process.current().optimized = 0
+        self.model = torch.nn.Linear(4, 2)
+        self.begun = time.monotonic_ns()
+
+    def tearDown(self):
+        harness.ask_nothing()
+
+    def spans(self, *kinds):
+        return sorted((s for s in harness.spans() if s["start"] > self.begun and s["kind"] in kinds), key=lambda s: s["start"])
+
+    def told(self, kind):
+        return [m for m in harness.messages(kind) if m["t"] > self.begun]
+
+    def learn(self, *batches):
+        sum(self.model(x).square().mean() for x in batches).backward()
+
+    def steps(self, loop):
+        """How many batches each step of a loop has."""
+        loop()
+        batches = {}
+        for s in self.spans(ring.NEXT):
+            batches.setdefault(s["step"], []).append(s["iteration"])
+        finals = [s["step"] for s in self.spans(ring.BODY) if s["flags"] & ring.FINAL]
+        self.assertEqual(sorted(finals), sorted(batches))
+        return [len(batches[n]) for n in sorted(batches)]
+
+    def loaders(self, *sizes):
+        return [DataLoader(Numbers(n), batch_size=2) for n in sizes]
+
+    def test_zip(self):
+        a, b, c = self.loaders(8, 8, 10)
+
+        def loop():
+            for _ in range(2):
+                for batches in zip(a, b, c):
+                    self.learn(*batches)
+
+        self.assertEqual(self.steps(loop), 8 * [3])
+
+    def test_a_second_one_within_the_loop(self):
+        """Which begins anew when it ends."""
+        a, b = self.loaders(12, 6)
+
+        def loop():
+            it = iter(b)
+            for x in a:
+                try:
+                    y = next(it)
+                except StopIteration:
+                    it = iter(b)
+                    y = next(it)
+                self.learn(x, y)
+
+        self.assertEqual(self.steps(loop), 6 * [2])
+
+    def test_learning_makes_a_step(self):
+        a, b = self.loaders(6, 6)
+
+        def loop():
+            it = iter(b)
+            for x in a:
+                self.learn(x)
+                self.learn(next(it))
+
+        self.assertEqual(self.steps(loop), 6 * [1])
+
+    def test_a_loop_within_a_step(self):
+        a, b = self.loaders(4, 6)
+
+        def loop():
+            for x in a:
+                for y in b:
+                    self.learn(x, y)
+
+        self.assertEqual(self.steps(loop), 8 * [1])
+
+    def applied(self):
+        return [(m["type"], m["script"], m["knobs"]["num_workers"]) for m in self.told("applied") + self.told("moved")]
+
+    def run_with(self, *loaders, ask=None):
+        for loader in loaders:
+            for i, x in enumerate(loader):
+                if i == 1 and ask:
+                    harness.ask(num_workers=ask)
+                self.learn(x)
+
+    def test_what_the_script_changes(self):
+        data = Numbers(8)
+        self.run_with(*(DataLoader(data, batch_size=2, num_workers=n) for n in (0, 0, 1)))
+        self.assertEqual(self.applied(), [("applied", True, 1)])
+        self.run_with(DataLoader(Numbers(6), batch_size=2, num_workers=2))
+        self.assertEqual(self.applied()[1:], [("moved", True, 2)])
+
+    def test_what_was_asked_for(self):
+        data = Numbers(8)
+        self.run_with(DataLoader(data, batch_size=2), ask=2)
+        self.assertEqual(self.applied(), [("applied", False, 2)])
+        self.run_with(*(DataLoader(data, batch_size=2, num_workers=n) for n in (0, 1)))
+        self.assertEqual(len(self.applied()), 1)  # what was asked for stays in force
+
+    def test_in_turn_the_first_one_counts(self):
+        a, b = DataLoader(Numbers(8), batch_size=2), DataLoader(Numbers(8), batch_size=2, num_workers=1, persistent_workers=False)
+        for i, batches in enumerate(zip(a, b)):
+            if i == 1:
+                harness.ask(num_workers=2)
+            self.learn(*batches)
+        self.assertEqual(self.applied(), [("applied", False, 2)])
+
+    def test_what_sending_takes(self):
+        """A batch that takes 20 ms to be pickled, and is waited for meanwhile."""
+        for make, least, most in ((busy, 0.018, 0.5), (asleep, 0, 0.01)):
+            self.begun = time.monotonic_ns()
+            for _ in DataLoader(Numbers(6, make), batch_size=None, num_workers=1):
+                pass
+            sent = self.spans(ring.SENT)
+            came = {s["batch"]: s["end"] for s in self.spans(ring.NEXT)}
+            self.assertEqual([s["batch"] for s in sent], list(range(6)))
+            for s in sent:
+                took = (s["end"] - s["start"]) / 1e9
+                self.assertGreater(took, 0.018)
+                self.assertLessEqual(s["end"], came[s["batch"]])
+                self.assertGreaterEqual(s["core"] / 1e9, least)
+                self.assertLess(s["core"] / 1e9, most)
+                self.assertGreaterEqual(s["waiting"], 0)
+                self.assertLess((s["core"] + s["waiting"]) / 1e9, took + 0.005)
+
+
+if __name__ == "__main__":
+    unittest.main()
