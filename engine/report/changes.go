@@ -94,7 +94,7 @@ func (m *markdown) why(row int) string {
 	if i := m.rows[row].Repeats; i >= 0 && i < row-1 {
 		return "a return to the settings of segment " + m.rows[i].Name()
 	}
-	a := advice.Of(m.s, m.tally(row-1), m.rows)
+	a := advice.Of(m.s, m.tally(row-1), m.rows[:row]) // what came of it was not known then
 	var reasons, unasked []string
 	if row > 1 { // the start's verdict was told
 		reasons = append(reasons, m.judged(row-1))

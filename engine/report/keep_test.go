@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -61,5 +63,25 @@ func TestKeepABaseline(t *testing.T) {
 	text := strings.Join(strings.Fields(b.String()), " ")
 	if !strings.Contains(text, "Keep the settings of segment A, which need no flags beside those of the run.") {
 		t.Errorf("%.3000s", b.String())
+	}
+}
+
+// TestWhyThen: the reason for a change is what was known before it, not what came of it.
+func TestWhyThen(t *testing.T) {
+	sc := scripts()["tuned"]
+	sc.stretches = sc.stretches[:2]
+	s := sc.run(t)
+	rows := stall.Segments(s)
+	a := advice.Of(s, s.Tally(0), rows[:1])
+	sc.stretches[1].knobs = knobs(a.First().Value)
+	s = sc.run(t)
+	var b strings.Builder
+	if err := Markdown(&b, s, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	_, why, _ := strings.Cut(b.String(), "Why: ")
+	why, _, _ = strings.Cut(why, "\n  - ")
+	if a.First().Knob != "num_workers" || !strings.HasPrefix(why, "the step loop loads each batch itself") || strings.Contains(why, "had it") {
+		t.Errorf("%s=%s, because %s", a.First().Knob, a.First().Value, why)
 	}
 }
