@@ -33,7 +33,7 @@ func (m *markdown) predictions() {
 	}
 	m.table(table)
 	inside, of := predict.Score(outcomes)
-	m.para("%s of %s fell inside what was predicted when the change was asked for. A prediction is of a model that knows only what was measured before; where there is none, the model does not know the knob, or there were too few steps to go by.",
+	m.para("%s of %s fell inside what was predicted when the change was asked for. A prediction is of a model that knows only what was measured before; where there is none, the model does not know the knob, or there were too few steps to go by. Measured is the segment's rate over that of the steps from which the prediction was made, from which no drift is taken out; so it may differ from the change that is told elsewhere.",
 		figures.Count(inside), figures.Counted(of, "outcome", "outcomes"))
 }
 
