@@ -354,7 +354,11 @@ func (k *knobs) writeForetold(v *view, p *canvas.Pen, name string) {
 	}
 }
 
+// writeGain writes the range of a prediction, after the word that the table has for it.
 func writeGain(p *canvas.Pen, n *predict.Prediction) {
+	if n.Same() {
+		p.Text(canvas.Normal, "same, ")
+	}
 	p.Bytes(canvas.Normal, figures.Prose.AppendGainRange(p.Buf(), predict.Gain(n.Prediction)))
 }
 

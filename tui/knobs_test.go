@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )
@@ -299,4 +300,15 @@ func TestRiskOfStaged(t *testing.T) {
 	s.press("esc")
 	s.tick()
 	s.mustHide("risk:")
+}
+
+// TestForetoldSame: what the table calls the same is called so beside its interval too.
+func TestForetoldSame(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 70)
+	name := s.knobs.selected().Name
+	s.analysis.foresight = foresight{predicted: []predict.Prediction{{
+		Prediction: trace.Prediction{Rate: 101, Lo: 60, Hi: 130, Base: 100}, Changes: []trace.Knob{{Name: name, Value: "3"}},
+	}}}
+	s.mustShow("predicted: 3 same, -40 to +30 %")
 }
