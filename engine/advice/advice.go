@@ -7,7 +7,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -20,6 +22,7 @@ type Advice struct {
 	Labels   []Label   // of the whole session
 	Findings []Finding // what to do about it, knobs to turn first
 	Keep     Keep      // the settings to keep
+	Short    string    // why nothing is advised of a run that ended too soon; empty for others
 	Costly   Costly    // where the device's own time goes, when that is what takes it
 	Asides   []Finding // what to know that nothing can be done about
 	Tried    []Trial
@@ -44,7 +47,13 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
 		a.Asked = xs[n-1].Name() + ": " + xs[n-1].Text()
 	}
 	var c *situation
-	if a.Verdict, c = verdict(s, t, rows, a.Tried); c != nil {
+	a.Verdict, c = verdict(s, t, rows, a.Tried)
+	switch {
+	case c == nil:
+	case tooShort(s):
+		a.Short = fmt.Sprintf("the run took %s, too short to advise on: who has the cores, and how full the queue is, are read a few times a second; run it for a second or longer",
+			figures.Prose.Time(s.Outcome.Ended))
+	default:
 		a.Model, _ = predict.Fit(s, t, rows)
 		c.model = a.Model
 		a.Findings, a.Asides = c.findings(), c.told()
@@ -53,6 +62,16 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
 		a.Costly = costly(s, t.Segment)
 	}
 	return a
+}
+
+// minTime is how long a run must take to be advised on: the host's gauges are read twice a
+// second, and rates of them need two readings.
+const minTime = time.Second
+
+// tooShort reports whether a run ended before there was anything to advise from. What was
+// recorded elsewhere has no such gauges, and is all that there will be.
+func tooShort(s *trace.Snapshot) bool {
+	return s.Outcome.Ended > 0 && s.Outcome.Ended < int64(minTime) && s.Meta.Imported == ""
 }
 
 // First is the finding that leads; one without words when there is none.
@@ -67,6 +86,8 @@ func (a *Advice) First() Finding {
 func (a *Advice) Text() string {
 	f := a.First()
 	switch {
+	case a.Short != "":
+		return a.Short
 	case len(a.Findings) > 0:
 		return f.Text()
 	case a.Verdict.Class == DeviceBound:

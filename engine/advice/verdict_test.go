@@ -91,6 +91,23 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// TestTooShort: of a run that ended within a second it is said what the device waited for, and
+// nothing is advised or predicted; one that goes on, or was recorded elsewhere, is advised on.
+func TestTooShort(t *testing.T) {
+	for _, c := range []struct {
+		ended    int64
+		imported string
+		short    bool
+	}{{999e6, "", true}, {1e9, "", false}, {0, "", false}, {999e6, "a trace", false}} {
+		s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, knob("num_workers", "1"))
+		s.Outcome.Ended, s.Meta.Imported = c.ended, c.imported
+		v := judge(s, s.Recent)
+		if short := strings.HasPrefix(v.Advice, "the run took 999 ms, too short to advise on: "); short != c.short || short && (v.Knob != "" || v.all.Model != nil) || v.Class != "input-bound" {
+			t.Errorf("%+v: %s: %s %s", c, v.Class, v.Knob, v.Advice)
+		}
+	}
+}
+
 // The queue's state comes from its samples, or else from the gauges.
 func TestQueueState(t *testing.T) {
 	for _, c := range []struct {
