@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/kernels"
 )
@@ -25,6 +27,7 @@ var (
 // BenchmarkTrain times whole training steps on the cpu device: copy in, forward,
 // backward, optimizer, metrics out. testdata/nn/bench_torch.py times PyTorch's.
 func BenchmarkTrain(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(host.Processors(0))) // as the command has it
 	for _, c := range []struct {
 		model string
 		side  int

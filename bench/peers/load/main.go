@@ -1,7 +1,8 @@
 //go:build unix
 
 // Command load reads a data set as a training does and prints how fast: samples,
-// seconds, and how many of them the processor computed, as JSON. The scripts beside it compare that with other loaders.
+// seconds, and how many of them the processor computed, as JSON. The scripts beside it
+// compare that with other loaders.
 package main
 
 import (
@@ -10,9 +11,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
+	"dev.gpustall/engine/host"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
 )
@@ -37,6 +40,7 @@ func load(data string, workers, batch int, seconds float64, batches int, shuffle
 		return err
 	}
 	defer ds.Close()
+	runtime.GOMAXPROCS(host.Processors(workers)) // as gpustall has it
 	k := loader.Knobs{NumWorkers: workers, BatchSize: batch, InOrder: true, Shuffle: shuffle, DropLast: true}
 	if workers > 0 {
 		k.PrefetchFactor = 2
