@@ -39,7 +39,7 @@ func truthOfHost(t *testing.T, rows *regexp.Regexp) {
 	}
 	burners := 2 * host.Cores()
 	slow := loader.Inject{CPU: 200 * time.Microsecond}
-	fmt.Println("\nWhat is waited for, one worker, 32 samples a batch: shares of the time, then of the time of worker and kernels.")
+	fmt.Println("\nWhat is waited for, one worker, or none beside the cpu device, 32 samples a batch: shares of the time, then of the time of worker and kernels.")
 	fmt.Println("\n| device | neighbours | injected | data | host | copy | worker: core | waiting | blocked | is | expected | kernels waiting | bar | ok |")
 	fmt.Println("|---|--:|---|--:|--:|--:|--:|--:|--:|---|---|--:|--:|---|")
 	for _, h := range []hosted{
@@ -72,6 +72,7 @@ func (h *hosted) measure(t *testing.T, row string) {
 			t.Fatal(err)
 		}
 		dev, cfg.Task = d, plan.Task{Model: cnn(t, cfg.Dataset)}
+		k.Loader.NumWorkers, k.Loader.PrefetchFactor = 0, 0 // the kernels take every core: a worker would be a neighbour
 	} else {
 		p, err := emu.Find("h100")
 		if err != nil {
