@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/plan"
 	"dev.gpustall/engine/stall"
@@ -40,6 +42,7 @@ func TestTruth(t *testing.T) {
 	if !*truth {
 		t.Skip("takes minutes; run it with -truth, or make truth")
 	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(host.Processors(1))) // as the command has it
 	rows := regexp.MustCompile(*only)
 	t.Run("waits", truthOfWaits)
 	t.Run("emulated", func(t *testing.T) { truthOfEmulation(t, rows) })
