@@ -45,7 +45,7 @@ func sameFile(a, b string) bool {
 // it, which takes its name once the disk has all of it. What is already there under the
 // name is replaced, if replace says so, or kept and an error. A device or a pipe is
 // written as it is.
-func writeFile(path string, replace bool, write func(io.Writer) error) error {
+func writeFile(path string, replace bool, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil && replace {
 		path = target // else the link would be replaced, not the file
 	}
@@ -60,6 +60,9 @@ func writeFile(path string, replace bool, write func(io.Writer) error) error {
 	}
 	done := false
 	defer func() {
+		if e := (*fs.PathError)(nil); errors.As(err, &e) && e.Path == part { // which is gone when it is read of
+			err = &fs.PathError{Op: e.Op, Path: path, Err: e.Err}
+		}
 		if !done { // an error, or write panicked
 			_ = f.Close()
 			_ = os.Remove(part)
@@ -71,7 +74,10 @@ func writeFile(path string, replace bool, write func(io.Writer) error) error {
 		}
 	}
 	b := bufio.NewWriter(f)
-	if err := errors.Join(write(b), b.Flush()); err != nil {
+	if err := write(b); err != nil { // Flush would say the same again
+		return err
+	}
+	if err := b.Flush(); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,5 +70,20 @@ func TestWriteFile(t *testing.T) {
 	}
 	if err := writeFile(os.DevNull, true, func(w io.Writer) error { _, err := fmt.Fprint(w, "x"); return err }); err != nil {
 		t.Errorf("a device: %v", err)
+	}
+}
+
+// TestFullDisk: of a report that does not fit it is said once that it does not, under the name that
+// was asked for.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	session, out := filepath.Join(dir, "s.gpustall"), filepath.Join(dir, "out.md")
+	if r := gpustall(t, "run", "--device", "emu:unet3d-h100", "--steps", "2", "--batch-size", "1", "--session", session); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	said, err := exec.Command("sh", "-c", `ulimit -f 1; "$@" 2>&1 >/dev/null`, "sh", binary, "report", session, "--output", out).Output()
+	text := string(said)
+	if err == nil || strings.Count(text, "file too large") != 1 || strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "gpustall: write the report to "+out+": ") || strings.Contains(text, ".part") {
+		t.Errorf("%v: %s", err, text)
 	}
 }
