@@ -134,13 +134,13 @@ func directories() []finding {
 	}{
 		{"sessions", sessionDir(), stateVariable, 0o700}, {"cache", cacheDir(), cacheVariable, 0o755},
 	} {
-		f := finding{"ok", d.what, d.path}
+		f, mend := finding{"ok", d.what, d.path}, "; set "+d.variable+" to a folder that can be written to"
 		if err := checkHome(d.what, d.variable, "name files with --session and --data"); err != nil {
 			f = finding{"bad", d.what, err.Error()}
 		} else if err := os.MkdirAll(d.path, d.mode); err != nil {
-			f = finding{"bad", d.what, err.Error()}
+			f = finding{"bad", d.what, err.Error() + mend}
 		} else if t, err := os.CreateTemp(d.path, ".probe"); err != nil {
-			f = finding{"bad", d.what, err.Error()}
+			f = finding{"bad", d.what, err.Error() + mend}
 		} else {
 			_ = t.Close()
 			_ = os.Remove(t.Name())
