@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"syscall"
+	"time"
 )
 
 // endings are the signals that end what runs, summary and session included.
@@ -19,10 +20,14 @@ var endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall
 // stacks of all goroutines, for whoever wants to know why the first was not enough. got
 // tells which came, or what went wrong while waiting for one.
 func untilSignal(parent context.Context, last func()) (ctx context.Context, got func() error, stop func()) {
-	return watchSignals(parent, last, os.Exit)
+	return watchSignals(parent, last, os.Exit, together)
 }
 
-func watchSignals(parent context.Context, last func(), exit func(code int)) (ctx context.Context, got func() error, stop func()) {
+// together is how soon after the first signal the same one again is no second one: timeout(1)
+// sends it to the process and then to its group, a wrapper passes on what the terminal sent.
+const together = 100 * time.Millisecond
+
+func watchSignals(parent context.Context, last func(), exit func(code int), together time.Duration) (ctx context.Context, got func() error, stop func()) {
 	if parent == nil {
 		parent = context.Background()
 	}
@@ -40,25 +45,34 @@ func watchSignals(parent context.Context, last func(), exit func(code int)) (ctx
 				first <- fmt.Errorf("wait for signals: panic: %v\n%s", p, debug.Stack())
 			}
 		}()
+		var begun os.Signal
 		select {
-		case s := <-ch:
-			first <- signalError{s}
+		case begun = <-ch:
+			first <- signalError{begun}
 			cancel()
 		case <-quit:
 			return
 		}
-		select {
-		case s := <-ch:
-			if last != nil {
-				if err := briefly(last); err != nil {
-					first <- fmt.Errorf("restore the terminal: %w", err)
+		at := time.Now()
+		for {
+			select {
+			case s := <-ch:
+				if s == begun && s != syscall.SIGQUIT && s != syscall.SIGABRT && time.Since(at) < together {
+					continue
 				}
+				if last != nil {
+					if err := briefly(last); err != nil {
+						first <- fmt.Errorf("restore the terminal: %w", err)
+					}
+				}
+				if s == syscall.SIGQUIT || s == syscall.SIGABRT {
+					_ = briefly(func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) })
+				}
+				exit(exitCode(signalError{s}))
+				return
+			case <-quit:
+				return
 			}
-			if s == syscall.SIGQUIT || s == syscall.SIGABRT {
-				_ = briefly(func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) })
-			}
-			exit(exitCode(signalError{s}))
-		case <-quit:
 		}
 	}()
 	got = func() (err error) {

@@ -51,7 +51,7 @@ func TestSecondSignal(t *testing.T) {
 		t.Run(fmt.Sprint(tt.first, " ", tt.second), func(t *testing.T) {
 			printed := stderrTo(t)
 			code, exited := 0, make(chan struct{})
-			ctx, got, stop := watchSignals(context.Background(), func() { panic("cannot restore") }, func(c int) { code = c; close(exited) })
+			ctx, got, stop := watchSignals(context.Background(), func() { panic("cannot restore") }, func(c int) { code = c; close(exited) }, time.Hour)
 			if err := got(); err != nil {
 				t.Errorf("before any signal: %v", err)
 			}
@@ -75,6 +75,25 @@ func TestSecondSignal(t *testing.T) {
 				t.Errorf("stacks are printed: %v, want %v: %.300q", !tt.stacks, tt.stacks, text)
 			}
 		})
+	}
+}
+
+// TestSentTwice: what comes twice at once, as timeout(1) sends it, is one signal; some time later it
+// is a second one.
+func TestSentTwice(t *testing.T) {
+	for together, want := range map[time.Duration]syscall.Signal{time.Hour: syscall.SIGHUP, 0: syscall.SIGTERM} {
+		code, exited := 0, make(chan struct{})
+		ctx, _, stop := watchSignals(context.Background(), nil, func(c int) { code = c; close(exited) }, together)
+		raise(t, syscall.SIGTERM)
+		within(t, "the end of the context", ctx.Done())
+		raise(t, syscall.SIGTERM)
+		if together > 0 {
+			raise(t, syscall.SIGHUP)
+		}
+		within(t, "the exit", exited)
+		if stop(); code != exitSignal+int(want) {
+			t.Errorf("within %v: exit code %d, want that of %v", together, code, want)
+		}
 	}
 }
 
