@@ -253,7 +253,7 @@ func (r *Results) meaning() string {
 	if p.Epochs > 0 {
 		extent = p.extent() + ", whose rates leave out the first " + figures.Counted(p.Warmup, "step", "steps")
 	}
-	s := fmt.Sprintf("Each configuration ran %s of %s, each in a process of its own", figures.Counted(p.Repeat, "time", "times"), extent)
+	s := fmt.Sprintf("Each configuration has %s of %s, each in a process of its own", figures.Counted(p.Repeat, "run", "runs"), extent)
 	turns := ", in turns"
 	if p.Cluster {
 		turns = ", as a task of a cluster, in its order and perhaps beside others"
