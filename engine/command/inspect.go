@@ -32,9 +32,9 @@ func newInspect() *cobra.Command {
 		Use:   "inspect PATH",
 		Short: "Say what a data set is, and how fast samples of it are read and decoded",
 		Long: fmt.Sprintf(`Say what a data set is, and read, decode and transform samples spread over it on
-one thread, %d or for %s at the most. Each is read twice: as the page cache stands,
+one thread, %s of them or for %g s at the most. Each is read twice: as the page cache stands,
 of which it says how much of the data it holds, and again, when it is there. Of data in an
-object store (s3://, azblob://) it says how long reads wait for the first byte.`, inspectSamples, inspectTime),
+object store (s3://, azblob://) it says how long reads wait for the first byte.`, figures.Count(inspectSamples), inspectTime.Seconds()),
 		Args: exactly(1, "a path"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := images.check(); err != nil {

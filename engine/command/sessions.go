@@ -22,10 +22,10 @@ func newSessions() *cobra.Command {
 		Use:   "sessions",
 		Short: "List the sessions in the state directory",
 		Long: `List the sessions in the state directory, the newest first: how each ended, how
-long it ran, the verdict on the last settings that ran long enough for one, device
-utilisation over the whole run, and what the best settings measured gained in
-throughput against the baseline (a dash where none was measurably faster on equal
-terms).`,
+long it ran, the verdict on the settings to keep (the first ones, where none were found
+better), device utilisation over the whole run, and what the best settings measured
+gained in throughput against the baseline (a dash where none was measurably faster on
+equal terms).`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := checkSessionHome("name a session's file to report and replay"); err != nil {
