@@ -67,7 +67,7 @@ does not fail; it is said on standard error.`,
 			return judge(os.Stderr, c.Sides[1].Session, &c.Throughput, [2]int64{c.Sides[0].Memory, c.Sides[1].Memory}, limits)
 		},
 	}
-	cmd.Flags().StringSliceVar(&fails, "fail-if", nil, "fail where B is worse by more than so much: "+knob.Choice(limitNames())+", as in slower=5%")
+	cmd.Flags().StringSliceVar(&fails, "fail-if", nil, "fail where B is worse by more than so much: "+knob.Choice(limitNames())+", as in `slower=5%`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object instead of markdown")
 	out.add(cmd.Flags())
 	return cmd

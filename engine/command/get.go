@@ -93,7 +93,7 @@ broke off.`,
 			return say(os.Stdout, "train    gpustall run --data %s\n", document.ShellWord(args[1]))
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "", "download from here instead of its authors' site")
-	cmd.Flags().StringVar(&sum, "checksum", "", fmt.Sprintf("what the file is to have, as sha256:HEX or md5:HEX (default: what its authors publish, for cifar10 %s)", originals["cifar10"].sum))
+	cmd.Flags().StringVar(&url, "url", "", "download from this `URL` instead of its authors' site")
+	cmd.Flags().StringVar(&sum, "checksum", "", fmt.Sprintf("what the file is to have, as `sha256:HEX` or md5:HEX (default: what its authors publish, for cifar10 %s)", originals["cifar10"].sum))
 	return cmd
 }

@@ -34,7 +34,7 @@ const (
 )
 
 func (k *keeping) addInit(fs *pflag.FlagSet) {
-	fs.StringVar(&k.init, "init", "", "begin with the weights in FILE"+safetensors.Ext+", named as torchvision's; a head for another number of classes stays random")
+	fs.StringVar(&k.init, "init", "", "begin with the weights in `FILE`"+safetensors.Ext+", named as torchvision's; a head for another number of classes stays random")
 }
 
 // initSetting is the flag's name as a setting of sweeps and labs.
@@ -58,10 +58,10 @@ func (k *keeping) given() ([]trace.Knob, error) {
 
 func (k *keeping) add(fs *pflag.FlagSet) {
 	k.addInit(fs)
-	fs.StringVar(&k.save, "save", "", "write the weights to FILE"+safetensors.Ext+" in the end")
-	fs.StringVar(&k.dir, "checkpoint", "", fmt.Sprintf("keep the run in this folder, so that --resume goes on with it: every so many steps, and in the end; the newest %d stay", keptMost))
+	fs.StringVar(&k.save, "save", "", "write the weights to `FILE`"+safetensors.Ext+" in the end")
+	fs.StringVar(&k.dir, "checkpoint", "", fmt.Sprintf("keep the run in the folder `DIR`, so that --resume goes on with it: every so many steps, and in the end; the newest %d stay", keptMost))
 	fs.IntVar(&k.every, "checkpoint-every", keptEvery, "steps between checkpoints")
-	fs.StringVar(&k.resume, "resume", "", "go on with a run that was kept: a session's name or file, latest, a checkpoint, or a folder of them; what other flags do not say is as it was")
+	fs.StringVar(&k.resume, "resume", "", "go on with the `RUN` that was kept: a session's name or file, latest, a checkpoint, or a folder of them; what other flags do not say is as it was")
 	for _, name := range []string{"init", "save", "checkpoint", "checkpoint-every", "resume"} {
 		setGroup(fs, name, groupWeights)
 	}

@@ -148,7 +148,7 @@ const maxRate = 1e6
 
 // addRate adds the flag that prices the device's time.
 func addRate(fs *pflag.FlagSet, rate *float64) {
-	fs.Float64Var(rate, "gpu-rate", 0, "what an hour of the device costs, in dollars: says what waiting for data costs (default: not said)")
+	fs.Float64Var(rate, "gpu-rate", 0, "what an hour of the device costs, in `DOLLARS`: says what waiting for data costs (default: not said)")
 }
 
 func goodRate(rate float64) bool { return rate >= 0 && rate <= maxRate }

@@ -19,7 +19,7 @@ const defaultStoreCache = 16 << 30
 
 func (f *storeFlags) add(fs *pflag.FlagSet) {
 	f.size = defaultStoreCache
-	fs.StringVar(&f.dir, "cache-dir", "", "folder to keep what was read of an object store in, for later epochs and runs (default: nothing is kept)")
+	fs.StringVar(&f.dir, "cache-dir", "", "keep what was read of an object store in the folder `DIR`, for later epochs and runs (default: nothing is kept)")
 	fs.Var(&f.size, "cache-size", "bytes that --cache-dir may hold at the most")
 }
 
