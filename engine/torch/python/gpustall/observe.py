@@ -176,7 +176,7 @@ class Watch:
                 start = self._stand_still(loop, start)
         except Exception as error:
             return self._give_up(error, original)
-        before = loop.usage.waited()
+        before = loop.usage.stat()
         try:
             data = original()
         except StopIteration:
@@ -255,7 +255,9 @@ class Watch:
 
     def _enter(self, loop, start, data, before):
         plan, state = self.plan, process.current()
-        end, waited = now(), loop.usage.waited() - before
+        end = now()
+        # Of what takes less, the bridge takes all for what a wake-up takes.
+        waited = loop.usage.waited(before) if end - start >= worker.LATE else 0
         if not loop.known:
             _introduce(state, loop)
         plan.judge()

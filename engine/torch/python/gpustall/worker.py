@@ -37,29 +37,22 @@ class Usage:
             pass
 
     def read(self):
-        if self.file < 0:
-            return -1, -1
-        return time.thread_time_ns(), self.waited()
-
-    def waited(self):
-        """ns ready to run without a core; 0 where that is not known."""
-        return int(os.pread(self.file, 64, 0).split()[1]) if self.file >= 0 else 0
-
-    def raw(self):
-        """What between is given."""
-        return (time.thread_time_ns(), os.pread(self.file, 64, 0)) if self.file >= 0 else (0, b"")
-
-    def between(self, before, after):
-        """ns on a core and ready without one between two readings; -1 where that is not known."""
-        if self.file < 0:
-            return -1, -1
-        return after[0] - before[0], int(after[1].split()[1]) - int(before[1].split()[1])
+        """What since is given: it is taken apart there, if at all."""
+        return (time.thread_time_ns(), self.stat()) if self.file >= 0 else None
 
     def since(self, before):
+        """ns on a core and ready without one; -1 where that is not known."""
         if self.file < 0:
             return -1, -1
-        core, waiting = self.read()
-        return core - before[0], waiting - before[1]
+        return time.thread_time_ns() - before[0], self.waited(before[1])
+
+    def stat(self):
+        """What waited is given."""
+        return os.pread(self.file, 64, 0) if self.file >= 0 else b""
+
+    def waited(self, before):
+        """ns ready to run without a core; 0 where that is not known."""
+        return int(self.stat().split()[1]) - int(before.split()[1]) if self.file >= 0 else 0
 
 
 class Task:
@@ -267,7 +260,7 @@ class Sender:
             self.ring = None
         self.plain_send(data)
         if self.usage is not None:
-            self.before, self.free = self.usage.raw(), now()
+            self.before, self.free = self.usage.read(), now()
 
     def _tell(self, t):
         if self.ring is None:
@@ -277,7 +270,7 @@ class Sender:
             self.usage = Usage()
         at = max(at, self.free)
         if type(number) is int and number >= 0 and t - at >= LATE:
-            core, waiting = self.usage.between(self.before, self.usage.raw())
+            core, waiting = self.usage.since(self.before)
             self.ring.record(ring.SENT, at, t, self.iteration, round, number, core=core, waiting=waiting)
 
 

@@ -175,7 +175,6 @@ class TurnsTest(unittest.TestCase):
                 self.assertGreaterEqual(s["core"] / 1e9, least)
                 self.assertLess(s["core"] / 1e9, most)
                 self.assertGreaterEqual(s["waiting"], 0)
-                self.assertLess((s["core"] + s["waiting"]) / 1e9, took + 0.005)
 
 
 if __name__ == "__main__":
