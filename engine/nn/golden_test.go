@@ -286,9 +286,11 @@ func (g golden) check(t *testing.T, dev device.Device) {
 	}
 }
 
-// TestGoldenLosses follows PyTorch's loss over 20 steps. Rounding errors grow
-// from step to step (PyTorch's own float32 run ends 2e-5 off its float64 run on
-// resnet18), so the tolerance is wider than one step's. That in bf16 is twice what PyTorch's own
+// TestGoldenLosses follows PyTorch's loss over 20 steps. Rounding errors grow tenfold every
+// five steps: with each weight moved by one unit in its last place or left, in seven ways,
+// resnet50 is 2e-7 to 7e-6 off after five steps and 4e-5 to 8e-4 after 20 (1.1e-3 with other
+// kernels). So what a kernel computes is tested by the first steps, where the tolerance of
+// networks with batch norm is far narrower; the last ones tell whether it trains. That in bf16 is twice what PyTorch's own
 // autocast to bfloat16 is off by at the most.
 func TestGoldenLosses(t *testing.T) {
 	for _, c := range []struct {
@@ -322,7 +324,11 @@ func TestGoldenLosses(t *testing.T) {
 				loss, _ := tr.run(tr.train)
 				rel := math.Abs(loss/want - 1)
 				worst = math.Max(worst, rel)
-				if !(rel < c.tol) {
+				tol := c.tol
+				if i < 5 && c.typ == kernels.F32 && !g.Plain {
+					tol = math.Min(tol, 2e-5)
+				}
+				if !(rel < tol) {
 					t.Errorf("step %d: loss %.6f, not %.6f (relative error %.1e)", i, loss, want, rel)
 				}
 			}
