@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -82,4 +83,61 @@ func TestWeightByTap(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWeightGradients takes the gradients of several layers' weights one after the other, twice, in
+// the same scratch memory, of what training has: activations after a ReLU, and gradients that a
+// batch norm left with a mean of nothing.
+func TestWeightGradients(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	var calls []Call
+	var want [][]byte
+	for _, c := range []kernels.Conv{
+		{N: 1, H: 4, W: 4, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1}, // fewer tiles than groups
+		{N: 7, H: 5, W: 9, C: 32, K: 48, R: 3, S: 3, Stride: 1, Pad: 1},
+		{N: 80, H: 16, W: 16, C: 16, K: 16, R: 3, S: 3, Stride: 1, Pad: 1}, // a group has several blocks
+		{N: 3, H: 11, W: 6, C: 128, K: 128, R: 3, S: 3, Stride: 1, Pad: 1}, // in halves
+		{N: 20, H: 16, W: 16, C: 64, K: 80, R: 3, S: 3, Stride: 1, Pad: 1}, // and several blocks
+		{N: 2, H: 9, W: 7, C: 144, K: 128, R: 3, S: 3, Stride: 1, Pad: 1},  // all positions at once
+		{N: 3, H: 9, W: 7, C: 64, K: 64, R: 3, S: 3, Stride: 2, Pad: 1},
+	} {
+		op := kernels.ConvBackwardWeight{Conv: c, Bias: true}
+		bufs := buffers(r, op, nil)
+		for i, x := 0, kernels.Floats(bufs[0]); i < len(x); i++ {
+			x[i] = max(x[i], 0)
+		}
+		dy := kernels.Floats(bufs[1])
+		for k := range c.K {
+			var sum float32
+			for i := k; i < len(dy); i += c.K {
+				sum += dy[i]
+			}
+			for i := k; i < len(dy); i += c.K {
+				dy[i] -= sum / float32(c.Pixels())
+			}
+		}
+		calls, want = append(calls, Call{op, bufs}), append(want, clone(bufs)...)
+		op.Reference(want[len(want)-len(bufs):])
+	}
+	for _, v := range variants() {
+		if v == pureGo {
+			continue // other tests show that it has one way for all shapes
+		}
+		for _, threads := range []int{1, 2, 3} {
+			pl := bindAll(t, newPool(t, threads, v), calls...)
+			for i := range pl.mem {
+				pl.mem[i] = float32(math.NaN())
+			}
+			for run := range 2 {
+				for i := range calls {
+					pl.Run(i)
+				}
+				for i, c := range calls {
+					if e := relativeError(kernels.Floats(c.Bufs[2]), kernels.Floats(want[4*i+2])); !(e <= convTolerance) {
+						t.Errorf("%v, %d threads, run %d, %+v: relative error %.2g", v, threads, run, c.Op, e)
+					}
+				}
+			}
+		}
+	}
 }

@@ -20,6 +20,7 @@ struct tiles {
 	dim th, tw;     // tiles down and across an image
 	dim first, end; // the tiles to work on, counted over all images
 	dim step;       // floats from one position to the next
+	dim half;       // of input and spread with stride 1: which three of six rows of positions, or 0: all
 };
 
 // A pooling window over images of h*w*c.

@@ -66,9 +66,9 @@ static const struct filtering *filtering_of(int v, int stride) {
 }
 
 enum { INPUT, INPUT_BACK, SPREAD, OUTPUT, OUTPUT_BACK };
-static void filter_tiles(int v, int stride, int what, dim h, dim w, dim c, dim pad, dim th, dim tw, dim first, dim end,
+static void filter_tiles(int v, int stride, int what, dim h, dim w, dim c, dim pad, dim th, dim tw, dim half, dim first, dim end,
                          dim step, const float *from, float *to, const float *bias, dim flags) {
-	struct tiles t = {h, w, c, pad, th, tw, first, end, step};
+	struct tiles t = {h, w, c, pad, th, tw, first, end, step, half};
 	const struct filtering *f = filtering_of(v, stride);
 	switch (what) {
 	case INPUT: f->input(&t, from, to); break;
@@ -205,7 +205,7 @@ func (v variant) narrowWeight(g *window, k, first, end int, x, dy, sum []float32
 }
 
 func (v variant) tiles(what C.int, g *grid, first, end, step int, from, to, bias []float32, flags int) {
-	C.filter_tiles(C.int(v), C.int(g.stride), what, C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.pad), C.dim(g.th), C.dim(g.tw),
+	C.filter_tiles(C.int(v), C.int(g.stride), what, C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.pad), C.dim(g.th), C.dim(g.tw), C.dim(g.half),
 		C.dim(first), C.dim(end), C.dim(step), ptr(from), ptr(to), ptr(bias), C.dim(flags))
 }
 

@@ -54,9 +54,9 @@ type window struct {
 }
 
 // grid is how the tiles of minimal filtering cover a tensor of h*w*c, as struct
-// tiles in native.h; stride is the convolution's.
+// tiles in native.h; stride is the convolution's, half is which of the positions.
 type grid struct {
-	h, w, c, pad, th, tw, stride int
+	h, w, c, pad, th, tw, stride, half int
 }
 
 // misaligned returns how many bytes of b come before the next cache line.

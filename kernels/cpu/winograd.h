@@ -50,8 +50,10 @@ static inline __attribute__((always_inline)) void mul_gt(const vec *u, vec *o) {
 #define PLACE(t, i)                                                                                 \
 	dim image = (i) / ((t)->th * (t)->tw), row = (i) / (t)->tw % (t)->th * 4, col = (i) % (t)->tw * 4
 
-// wino_input transforms 6x6 patches of x, one for each 4x4 patch of outputs.
-static void wino_input(const struct tiles *t, const float *x, float *v) {
+// wino_input_rows transforms 6x6 patches of x, one for each 4x4 patch of outputs, into rows
+// from..to of positions.
+static inline __attribute__((always_inline)) void wino_input_rows(const struct tiles *t, const float *x, float *v,
+                                                                  const int from, const int to) {
 	for (dim i = t->first; i < t->end; i++, v += t->c) {
 		PLACE(t, i);
 		const float *px[36];
@@ -76,6 +78,7 @@ static void wino_input(const struct tiles *t, const float *x, float *v) {
 			}
 			float *out = v + c;
 			EACH(r, 6) {
+				if (r < from || r >= to) continue;
 				vec o[6];
 				mul_bt(mid[r], o);
 				EACH(s, 6) { store(out, o[s]), out += t->step; }
@@ -84,8 +87,9 @@ static void wino_input(const struct tiles *t, const float *x, float *v) {
 	}
 }
 
-// wino_spread transforms 4x4 patches of the output's gradient by A.
-static void wino_spread(const struct tiles *t, const float *dy, float *v) {
+// wino_spread_rows transforms 4x4 patches of the output's gradient by A.
+static inline __attribute__((always_inline)) void wino_spread_rows(const struct tiles *t, const float *dy, float *v,
+                                                                   const int from, const int to) {
 	for (dim i = t->first; i < t->end; i++, v += t->c) {
 		PLACE(t, i);
 		const float *px[16], *corner = dy + ((image * t->h + row) * t->w + col) * t->c;
@@ -101,6 +105,7 @@ static void wino_spread(const struct tiles *t, const float *dy, float *v) {
 			}
 			float *out = v + c;
 			EACH(r, 6) {
+				if (r < from || r >= to) continue;
 				vec o[6];
 				mul_a(mid[r], o);
 				EACH(s, 6) { store(out, o[s]), out += t->step; }
@@ -108,6 +113,19 @@ static void wino_spread(const struct tiles *t, const float *dy, float *v) {
 		}
 	}
 }
+
+// HALVES defines a kernel that makes all rows of positions, or one half of them.
+#define HALVES(NAME)                                                                                \
+	static void NAME(const struct tiles *t, const float *x, float *v) {                            \
+		switch (t->half) {                                                                          \
+		case 0: NAME##_rows(t, x, v, 0, 6); return;                                                 \
+		case 1: NAME##_rows(t, x, v, 0, 3); return;                                                 \
+		case 2: NAME##_rows(t, x, v, 3, 6); return;                                                 \
+		}                                                                                           \
+	}
+HALVES(wino_input)
+HALVES(wino_spread)
+#undef HALVES
 
 // wino_output turns products into 4x4 patches of y.
 static void wino_output(const struct tiles *t, const float *m, float *y, const float *bias, dim flags) {

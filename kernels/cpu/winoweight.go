@@ -35,10 +35,13 @@ func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	ww.in = grid{h: c.H, w: c.W, c: c.C, pad: c.Pad, th: ceil(oh, 4), tw: ceil(ow, 4), stride: c.Stride}
 	ww.out = grid{h: oh, w: ow, c: c.K, th: ww.in.th, tw: ww.in.tw, stride: c.Stride}
 	ww.tiles = c.N * ww.in.th * ww.in.tw
+	ww.ustep = skew(c.K * c.C)
+	if g := ww.grouped(); g != nil {
+		return g.bind(dbias)
+	}
 	positions := ww.side * ww.side
 	most := max(chunkFloats/(positions*(c.C+c.K)), chunkTiles*filters/positions)
 	ww.chunk = ceil(ww.tiles, ceil(ww.tiles, most))
-	ww.ustep = skew(c.K * c.C)
 	ww.vstep, ww.step = skew(ww.chunk*c.C), skew(ww.chunk*c.K)
 	l, pool := layout{pl: pl}, pl.pool
 	ww.u, ww.v, ww.s = l.take(filters*ww.ustep), l.take(positions*ww.vstep), l.take(positions*ww.step)
