@@ -61,8 +61,8 @@ struct filtering {
 		void (*normalise)(dim rows, dim c, const REAL *x, const float *mean, const float *scale,               \
 		                  const float *beta, const REAL *residual, REAL *y, dim flags);                        \
 		void (*norm_sums)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,    \
-		                  double *sum, double *dot);                                                           \
-		void (*norm_back)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,    \
+		                  double *sum, double *dot, uint16_t *bits);                                           \
+		void (*norm_back)(dim rows, dim c, const REAL *dy, const REAL *x, const uint16_t *bits, const float *mean, \
 		                  const float *scale, const float *offset, const float *slope, REAL *dx, REAL *dres,   \
 		                  dim flags);                                                                          \
 		void (*add)(dim n, const REAL *a, const REAL *b, REAL *y, dim flags);                                  \

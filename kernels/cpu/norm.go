@@ -82,25 +82,30 @@ func batchNormBackward[T real](pl *Plan, op kernels.BatchNormBackward, dy, x, y,
 	parts := pl.normParts(rows, c)
 	sums, dots := make([]float64, parts*c), make([]float64, parts*c)
 	scale, offset, slope := make([]float32, c), make([]float32, c), make([]float32, c)
-	mask := func(lo int) []T {
+	words := ceil(c, v.panel()/2) // of a row: where y > 0, a bit for each element
+	l := layout{pl: pl}
+	bits := l.take(ceil(rows*words, 2))
+	mask := func(lo int) ([]T, []uint16) {
 		if op.ReLU {
-			return y[lo*c:]
+			return y[lo*c:], halves(bytesIn(pl.at(bits)))[lo*words:]
 		}
-		return nil
+		return nil, nil
 	}
 	add := func(_, i int) {
 		lo, hi := split(rows, parts, i)
 		sum, dot := sums[i*c:(i+1)*c], dots[i*c:(i+1)*c]
 		clear(sum)
 		clear(dot)
-		normSums(v, hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, sum, dot)
+		y, bits := mask(lo)
+		normSums(v, hi-lo, c, dy[lo*c:], x[lo*c:], y, mean, sum, dot, bits)
 	}
 	apply := pl.parallel(ceil(rows*c, spanFloats), rows, func(lo, hi int) {
 		var res []T
 		if op.Residual {
 			res = dres[lo*c:]
 		}
-		normBack(v, hi-lo, c, dy[lo*c:], x[lo*c:], mask(lo), mean, scale, offset, slope, dx[lo*c:], res, streams(rows*c))
+		_, bits := mask(lo)
+		normBack(v, hi-lo, c, dy[lo*c:], x[lo*c:], bits, mean, scale, offset, slope, dx[lo*c:], res, streams(rows*c))
 	})
 	return func() {
 		pl.pool.each(parts, add)

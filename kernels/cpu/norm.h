@@ -88,7 +88,7 @@ static void NAME(normalise)(dim rows, dim c, const REAL *x, const float *mean, c
 }
 
 static inline __attribute__((always_inline)) void NAME(norm_sums_n)(dim count, dim c, const REAL *dy, const REAL *x, const REAL *y,
-                                                              const float *mean, double *sum, double *dot,
+                                                              const float *mean, double *sum, double *dot, uint16_t *bits,
                                                               const int wide, dim n) {
 	vec m[WIDE], s[WIDE] = {}, d[WIDE] = {};
 	for (int k = 0; k < wide; k++) m[k] = load_n(mean + k * LANES, n);
@@ -99,36 +99,40 @@ static inline __attribute__((always_inline)) void NAME(norm_sums_n)(dim count, d
 		for (int k = 0; k < wide; k++) {
 			dim at = i * c + k * LANES;
 			vec g = GET(dy + at, n);
-			if (y) g = pick(GET(y + at, n) > 0, g, (vec){});
+			if (y) bits[k] = positive(GET(y + at, n)), g = keep(bits[k], g);
 			s[k] += g, d[k] += g * (GET(x + at, n) - m[k]);
 		}
+		bits += (c + LANES - 1) / LANES;
 	}
 	for (int k = 0; k < wide; k++)
 		for (dim l = 0; l < n; l++) sum[k * LANES + l] += s[k][l], dot[k * LANES + l] += d[k][l];
 }
 
 // norm_sums adds to sum the columns of g = dy where y > 0 (everywhere when y is
-// null), and to dot those of g (x - mean).
+// null), and to dot those of g (x - mean). Where y > 0 is kept in bits, a word for each vector
+// of a row, so that norm_back need not read y again.
 static void NAME(norm_sums)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,
-                      double *sum, double *dot) {
+                      double *sum, double *dot, uint16_t *bits) {
 	for (dim r = 0; r < rows; r += BLOCK) {
 		dim j = 0, at = r * c, count = min_dim(rows - r, BLOCK);
-		for (; j + WIDE * LANES <= c; j += WIDE * LANES, at += WIDE * LANES)
-			NAME(norm_sums_n)(count, c, dy + at, x + at, y ? y + at : 0, mean + j, sum + j, dot + j, WIDE, LANES);
-		for (; j < c; j += LANES, at += LANES)
-			NAME(norm_sums_n)(count, c, dy + at, x + at, y ? y + at : 0, mean + j, sum + j, dot + j, 1, min_dim(c - j, LANES));
+		uint16_t *to = bits + r * ((c + LANES - 1) / LANES);
+		for (; j + WIDE * LANES <= c; j += WIDE * LANES, at += WIDE * LANES, to += WIDE)
+			NAME(norm_sums_n)(count, c, dy + at, x + at, y ? y + at : 0, mean + j, sum + j, dot + j, to, WIDE, LANES);
+		for (; j < c; j += LANES, at += LANES, to++)
+			NAME(norm_sums_n)(count, c, dy + at, x + at, y ? y + at : 0, mean + j, sum + j, dot + j, to, 1, min_dim(c - j, LANES));
 	}
 }
 
-// norm_back computes dx = (g - offset - (x - mean) slope) scale and dres = g.
-static void NAME(norm_back)(dim rows, dim c, const REAL *dy, const REAL *x, const REAL *y, const float *mean,
+// norm_back computes dx = (g - offset - (x - mean) slope) scale and dres = g; bits are norm_sums',
+// or null for all of dy.
+static void NAME(norm_back)(dim rows, dim c, const REAL *dy, const REAL *x, const uint16_t *bits, const float *mean,
                       const float *scale, const float *offset, const float *slope, REAL *dx, REAL *dres, dim flags) {
 	dim past = flags & STREAM && aligned(dx, c) && (!dres || aligned(dres, c));
 	for (dim r = 0, at = 0; r < rows; r++)
 		for (dim j = 0; j < c; j += LANES) {
 			dim n = min_dim(c - j, LANES);
 			vec g = GET(dy + at, n);
-			if (y) g = pick(GET(y + at, n) > 0, g, (vec){});
+			if (bits) g = keep(*bits++, g);
 			if (dres) PUT(dres + at, g, n, past);
 			vec v = g - load_n(offset + j, n) - (GET(x + at, n) - load_n(mean + j, n)) * load_n(slope + j, n);
 			PUT(dx + at, v * load_n(scale + j, n), n, past);

@@ -23,12 +23,12 @@ static void normalise(int v, int halves, dim rows, dim c, const void *x, const f
 	OF(v, halves, normalise, rows, c, x, mean, scale, beta, residual, y, flags);
 }
 static void norm_sums(int v, int halves, dim rows, dim c, const void *dy, const void *x, const void *y, const float *mean,
-                      double *sum, double *dot) {
-	OF(v, halves, norm_sums, rows, c, dy, x, y, mean, sum, dot);
+                      double *sum, double *dot, uint16_t *bits) {
+	OF(v, halves, norm_sums, rows, c, dy, x, y, mean, sum, dot, bits);
 }
-static void norm_back(int v, int halves, dim rows, dim c, const void *dy, const void *x, const void *y, const float *mean,
+static void norm_back(int v, int halves, dim rows, dim c, const void *dy, const void *x, const uint16_t *bits, const float *mean,
                       const float *scale, const float *offset, const float *slope, void *dx, void *dres, dim flags) {
-	OF(v, halves, norm_back, rows, c, dy, x, y, mean, scale, offset, slope, dx, dres, flags);
+	OF(v, halves, norm_back, rows, c, dy, x, bits, mean, scale, offset, slope, dx, dres, flags);
 }
 static void add(int v, int halves, dim n, const void *a, const void *b, void *y, dim flags) { OF(v, halves, add, n, a, b, y, flags); }
 static void relu_back(int v, int halves, dim n, const void *dy, const void *y, void *dx) { OF(v, halves, relu_back, n, dy, y, dx); }
@@ -97,6 +97,7 @@ import (
 
 func doubles(v []float64) *C.double { return (*C.double)(unsafe.Pointer(unsafe.SliceData(v))) }
 func halfPtr(v []uint16) *C.half    { return (*C.half)(unsafe.Pointer(unsafe.SliceData(v))) }
+func words(v []uint16) *C.uint16_t  { return (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(v))) }
 func octets(v []byte) *C.uint8_t    { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(v))) }
 
 // real is an element of a tensor: a float32 or a bfloat16.
@@ -118,12 +119,12 @@ func normalise[T real](v variant, rows, c int, x []T, mean, scale, beta []float3
 	C.normalise(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(x), ptr(mean), ptr(scale), ptr(beta), at(residual), at(y), C.dim(flags))
 }
 
-func normSums[T real](v variant, rows, c int, dy, x, y []T, mean []float32, sum, dot []float64) {
-	C.norm_sums(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(dy), at(x), at(y), ptr(mean), doubles(sum), doubles(dot))
+func normSums[T real](v variant, rows, c int, dy, x, y []T, mean []float32, sum, dot []float64, bits []uint16) {
+	C.norm_sums(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(dy), at(x), at(y), ptr(mean), doubles(sum), doubles(dot), words(bits))
 }
 
-func normBack[T real](v variant, rows, c int, dy, x, y []T, mean, scale, offset, slope []float32, dx, dres []T, flags int) {
-	C.norm_back(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(dy), at(x), at(y), ptr(mean), ptr(scale), ptr(offset), ptr(slope), at(dx), at(dres), C.dim(flags))
+func normBack[T real](v variant, rows, c int, dy, x []T, bits []uint16, mean, scale, offset, slope []float32, dx, dres []T, flags int) {
+	C.norm_back(C.int(v), halved[T](), C.dim(rows), C.dim(c), at(dy), at(x), words(bits), ptr(mean), ptr(scale), ptr(offset), ptr(slope), at(dx), at(dres), C.dim(flags))
 }
 
 // widen and narrow convert between bf16 and float32.

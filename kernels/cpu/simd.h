@@ -27,6 +27,28 @@ static inline __attribute__((always_inline)) vec pick(veci mask, vec a, vec b) {
 }
 static inline __attribute__((always_inline)) vec relu(vec v) { return pick(v < 0, (vec){}, v); } // a NaN stays
 
+// positive has bit i where v[i] > 0, and keep makes nothing of the others.
+static inline __attribute__((always_inline)) uint16_t positive(vec v) {
+#if defined(__x86_64__) && LANES == 16
+	return _mm512_cmp_ps_mask((__m512)v, _mm512_setzero_ps(), _CMP_GT_OQ);
+#elif defined(__x86_64__) && LANES == 8
+	return (uint16_t)_mm256_movemask_ps((__m256)(v > 0));
+#else
+	uint16_t bits = 0;
+	for (int i = 0; i < LANES; i++) bits |= (uint16_t)((v[i] > 0) << i);
+	return bits;
+#endif
+}
+static inline __attribute__((always_inline)) vec keep(uint16_t bits, vec v) {
+#if defined(__x86_64__) && LANES == 16
+	return (vec)_mm512_maskz_mov_ps(bits, (__m512)v);
+#else
+	veci lane;
+	for (int i = 0; i < LANES; i++) lane[i] = 1 << i;
+	return pick((((veci){} + (int32_t)bits) & lane) != 0, v, (vec){});
+#endif
+}
+
 // load_n and store_n touch n floats only, for the tail of a row.
 static inline __attribute__((always_inline)) vec load_n(const float *p, dim n) {
 	if (n >= LANES) return load(p);
