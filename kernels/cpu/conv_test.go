@@ -23,6 +23,7 @@ var convs = []kernels.Conv{
 	{N: 2, H: 6, W: 6, C: 8, K: 6, R: 5, S: 3, Stride: 1, Pad: 2},
 	{N: 2, H: 7, W: 9, C: 16, K: 48, R: 1, S: 1, Stride: 2},
 	{N: 2, H: 6, W: 6, C: 32, K: 64, R: 1, S: 1, Stride: 1},
+	{N: 4, H: 28, W: 29, C: 48, K: 24, R: 1, S: 1, Stride: 1}, // several blocks of a group
 	{N: 3, H: 8, W: 8, C: 32, K: 64, R: 3, S: 3, Stride: 2, Pad: 1},
 	{N: 2, H: 7, W: 5, C: 16, K: 20, R: 3, S: 3, Stride: 2, Pad: 1},
 	{N: 1, H: 9, W: 9, C: 16, K: 8, R: 3, S: 3, Stride: 3, Pad: 0},

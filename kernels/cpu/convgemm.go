@@ -11,8 +11,14 @@ const (
 )
 
 // rowsFor returns how many rows of k floats a worker takes at a time, a multiple of
-// 14, the tallest micro-kernel.
-func rowsFor(floats, k int) int { return 14 * min(max(floats/k/14, 1), 16) }
+// 14, the tallest micro-kernel, and of those no more than most.
+func rowsFor(floats, k, most int) int { return 14 * min(max(floats/k/14, 1), most) }
+
+// What is added to passes through the caches too, and leaves room for fewer.
+const (
+	mostUnits  = 16
+	addedUnits = 8
+)
 
 // gatherSlack is how many floats gather may write behind its last row.
 const gatherSlack = 16
@@ -41,25 +47,30 @@ func asItLies(c kernels.Conv) bool {
 func newForward(pl *Plan, c kernels.Conv) *forward {
 	f := &forward{pl: pl, pixels: c.Pixels(), k: c.K, kk: c.R * c.S * c.C, direct: asItLies(c), turned: true}
 	f.g = window{h: c.H, w: c.W, c: c.C, oh: c.OutH(), ow: c.OutW(), r: c.R, s: c.S, stride: c.Stride, pad: c.Pad}
-	f.lay()
+	f.lay(mostUnits)
 	return f
 }
 
-// newPointwiseBack is the gradient of the input of c, a 1x1 convolution that reads x as it lies.
-func newPointwiseBack(pl *Plan, c kernels.Conv) *forward {
+// newPointwiseBack is the gradient of the input of a 1x1 convolution that reads x as it lies.
+func newPointwiseBack(pl *Plan, c kernels.ConvBackwardData) *forward {
 	f := &forward{pl: pl, pixels: c.Pixels(), k: c.C, kk: c.K, direct: true}
-	f.lay()
+	if c.Accumulate {
+		f.lay(addedUnits)
+	} else {
+		f.lay(mostUnits)
+	}
 	return f
 }
 
-// lay cuts the pixels into blocks, as many for each thread, and takes scratch memory.
-func (f *forward) lay() {
+// lay cuts the pixels into blocks of no more than most units, as many for each thread, and
+// takes scratch memory.
+func (f *forward) lay(most int) {
 	l, threads, floats := layout{pl: f.pl}, f.pl.pool.threads, blockFloats
 	if f.direct {
 		floats = whereItLies
 	}
 	f.units = ceil(f.pixels, rowUnit)
-	f.blocks = min(align(ceil(f.units, rowsFor(floats, f.kk)/rowUnit), threads), f.units)
+	f.blocks = min(align(ceil(f.units, rowsFor(floats, f.kk, most)/rowUnit), threads), f.units)
 	f.rows = ceil(f.units, f.blocks) * rowUnit
 	f.packed = l.take(align(f.k, f.pl.pool.variant.panel()) * f.kk)
 	if !f.direct {
@@ -133,10 +144,10 @@ type item struct{ class, lo, hi int }
 
 func (pl *Plan) backwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
 	if asItLies(op.Conv) {
-		return newPointwiseBack(pl, op.Conv).bind(dy, w, dx, nil, flags(op.Accumulate, false))
+		return newPointwiseBack(pl, op).bind(dy, w, dx, nil, flags(op.Accumulate, false))
 	}
 	b := &backward{pl: pl, op: op, dy: dy, w: w, dx: dx}
-	b.rows = rowsFor(blockFloats, op.R*op.S*op.K)
+	b.rows = rowsFor(blockFloats, op.R*op.S*op.K, mostUnits)
 	l := layout{pl: pl}
 	v := pl.pool.variant
 	for h0 := range min(op.Stride, op.H) {

@@ -48,7 +48,8 @@ func (b *byTap) item(worker, i int) {
 
 // byRow gathers whole windows and sums dw over blocks of pixels: x[q(p,t),c] for
 // all t and c is one row of a product over pixels. A block of dy is packed in strips, and
-// of a 1x1 convolution x in panels, which takes no gathering. The blocks fall into groups
+// of a 1x1 convolution x in panels, which takes no gathering; where the result is small,
+// neither is, and what is saved is fetching the next block from memory. The blocks fall into groups
 // with a sum each, so that the order of additions, and with it every bit of the result,
 // does not depend on which thread comes first. Where the sums are large, there are few
 // groups and the threads share the result instead, along the longer of its sides.
@@ -63,6 +64,7 @@ type byRow struct {
 	across         bool // ... along kk instead of K
 	pointwise      bool
 	packs          bool // strips of dy: narrow rows would not pay for it
+	plain          bool // both operands as they lie, the next block fetched meanwhile
 	rowFloats      int  // of a block's rows or panels, and of its strips
 	stripFloats    int
 	rows, sums     region
@@ -74,6 +76,8 @@ type byRow struct {
 const (
 	packFloats  = 256 << 10 // of a block's strips and rows, 1 MiB of second-level cache
 	rangeFloats = 64 << 10  // of a result that every group has a sum of
+	plainFloats = 16 << 10  // of a result for which nothing is packed: blocks of
+	plainRows   = 64        // few rows, for the first cache, read and write it often
 )
 
 func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
@@ -98,6 +102,10 @@ func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	}
 	// Each block reads and writes its group's sum: it must be long enough to pay for that.
 	b.block = min(max(packFloats/(kk+v.strips(k)), 128), 512)
+	b.plain = b.pointwise && c.Stride == 1 && c.K*b.ld <= plainFloats
+	if b.plain {
+		b.packs, b.block = false, plainRows
+	}
 	b.blocks = ceil(b.pixels, b.block)
 	b.block = ceil(b.pixels, b.blocks)
 	b.groups = min(8*threads, max(sumFloats/(c.K*b.ld), threads), b.blocks)
@@ -105,6 +113,9 @@ func (pl *Plan) weightByRow(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 		b.groups = min(ceil(2*threads, b.ranges), b.groups)
 	}
 	b.rowFloats, b.stripFloats = b.block*align(kk, v.panel())+gatherSlack, 0
+	if b.plain {
+		b.rowFloats = 0
+	}
 	if b.packs {
 		b.stripFloats = b.block * v.strips(k)
 	}
@@ -147,6 +158,15 @@ func (b *byRow) item(worker, i int) {
 	rows, strips := b.pl.part(b.rows, worker, b.rowFloats), b.pl.part(b.strips, worker, b.stripFloats)
 	for n := first; n < end; n++ {
 		lo, hi := n*b.block, min((n+1)*b.block, b.pixels)
+		fl := flags(n > first, false)
+		if part == 0 {
+			b.bias.add(group, b.dy[lo*b.c.K:hi*b.c.K])
+		}
+		if b.plain {
+			next := min(end*b.block, b.pixels, hi+b.block) - hi
+			v.gemmRows(b.c.K, b.kk, hi-lo, b.dy[lo*b.c.K:], b.x[lo*b.kk:], sum, fl, next)
+			continue
+		}
 		ldb, step := b.ld, v.panel()
 		if b.pointwise {
 			ldb, step = step, step*(hi-lo)
@@ -157,15 +177,12 @@ func (b *byRow) item(worker, i int) {
 				clear(rows[p*b.ld+b.kk : (p+1)*b.ld])
 			}
 		}
-		dy, fl := b.dy[lo*b.c.K+k0:], flags(n > first, false)
+		dy := b.dy[lo*b.c.K+k0:]
 		if !b.packs {
 			v.gemmTN(k1-k0, c1-c0, hi-lo, dy, b.c.K, rows, ldb, sum, b.ld, fl)
 		} else {
 			v.packStrips(k1-k0, hi-lo, dy, b.c.K, 0, hi-lo, strips)
 			v.gemmStrips(k1-k0, c1-c0, hi-lo, strips, rows, ldb, step, sum, b.ld, fl)
-		}
-		if part == 0 {
-			b.bias.add(group, b.dy[lo*b.c.K:hi*b.c.K])
 		}
 	}
 }

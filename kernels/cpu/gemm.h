@@ -9,10 +9,17 @@
 
 // micro_nn: c[rows, PANEL] from a's rows and one packed panel; a line of soon is fetched
 // for each step of k, unless it is null.
-// micro_tn: the same with a read by columns and b by rows of stride ldb.
+// micro_tn: the same with a read by columns and b by rows of stride ldb; what comes soon is for
+// the second-level cache.
 typedef void micro_nn(dim k, const float *a, dim lda, const float *b, float *c, dim ldc,
                       const float *bias, dim flags, const float *soon);
-typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, float *c, dim ldc, dim flags);
+typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, float *c, dim ldc, dim flags, const float *soon);
+
+// fetch_tile fetches what a product of `rows` rows of a panel will be added to.
+static inline __attribute__((always_inline)) void fetch_tile(const float *c, dim ldc, const int rows) {
+	_Pragma("GCC unroll 16") for (int i = 0; i < rows; i++, c += ldc)
+		__builtin_prefetch(c, 1), __builtin_prefetch(c + LANES, 1);
+}
 
 #define MICRO(R)                                                                                    \
 	static void nn_##R(dim k, const float *a, dim lda, const float *b, float *c, dim ldc,              \
@@ -20,6 +27,7 @@ typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, f
 		vec acc[R][2];                                                                             \
 		dim line = soon ? 16 : 0;                                                                  \
 		if (!soon) soon = b;                                                                       \
+		if (flags & ACCUMULATE) fetch_tile(c, ldc, R);                                              \
 		vec s0 = {}, s1 = {};                                                                      \
 		if (bias) s0 = load(bias), s1 = load(bias + LANES);                                        \
 		_Pragma("GCC unroll 16") for (int i = 0; i < R; i++) acc[i][0] = s0, acc[i][1] = s1;       \
@@ -39,9 +47,13 @@ typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, f
 		}                                                                                          \
 	}                                                                                              \
 	static void tn_##R(dim k, const float *a, dim lda, const float *b, dim ldb, float *c, dim ldc,     \
-	                   dim flags) {                                                                   \
+	                   dim flags, const float *soon) {                                                \
 		vec acc[R][2] = {};                                                                        \
-		for (dim p = 0; p < k; p++, a += lda, b += ldb) {                                          \
+		dim line = soon ? 16 : 0;                                                                  \
+		if (!soon) soon = b;                                                                       \
+		if (flags & ACCUMULATE) fetch_tile(c, ldc, R);                                              \
+		for (dim p = 0; p < k; p++, a += lda, b += ldb, soon += line) {                            \
+			__builtin_prefetch(soon, 0, 2);                                                        \
 			vec b0 = load(b), b1 = load(b + LANES);                                                \
 			_Pragma("GCC unroll 16") for (int i = 0; i < R; i++) {                                 \
 				vec x = all(a[i]);                                                                 \
@@ -55,9 +67,12 @@ typedef void micro_tn(dim k, const float *a, dim lda, const float *b, dim ldb, f
 		}                                                                                          \
 	}                                                                                              \
 	static void tn_half_##R(dim k, const float *a, dim lda, const float *b, dim ldb, float *c,         \
-	                        dim ldc, dim flags) {                                                     \
+	                        dim ldc, dim flags, const float *soon) {                                  \
 		vec acc[R] = {};                                                                           \
-		for (dim p = 0; p < k; p++, a += lda, b += ldb) {                                          \
+		dim line = soon ? 16 : 0;                                                                  \
+		if (!soon) soon = b;                                                                       \
+		for (dim p = 0; p < k; p++, a += lda, b += ldb, soon += line) {                            \
+			__builtin_prefetch(soon, 0, 2);                                                        \
 			vec b0 = load(b);                                                                      \
 			_Pragma("GCC unroll 16") for (int i = 0; i < R; i++) acc[i] += all(a[i]) * b0;         \
 		}                                                                                          \
@@ -120,11 +135,27 @@ static void gemm_tn(dim m, dim n, dim k, const float *a, dim lda, const float *b
 		micro_tn *const *micro = n - j >= PANEL ? tn_rows : tn_half_rows;
 		for (dim i = 0; i < blocks; i++) {
 			dim lo = m * i / blocks, rows = m * (i + 1) / blocks - lo;
-			micro[rows](k, a + lo, lda, b + j, ldb, c + lo * ldc + j, ldc, flags);
+			micro[rows](k, a + lo, lda, b + j, ldb, c + lo * ldc + j, ldc, flags, 0);
 		}
 		j += micro == tn_rows ? PANEL : LANES;
 	}
 	if (flags & STREAM) stream_end();
+}
+
+// gemm_rows is gemm_tn of whole rows, a of m floats and b of n, and fetches `next` rows more
+// that follow them, evenly: one line for each step of k.
+static void gemm_rows(dim m, dim n, dim k, const float *a, const float *b, float *c, dim flags, dim next) {
+	dim blocks = (m + ROWS - 1) / ROWS, done = 0, after_a = next * m / 16, after_b = next * n / 16; // lines
+	for (dim j = 0; j < n;) {
+		micro_tn *const *micro = n - j >= PANEL ? tn_rows : tn_half_rows;
+		for (dim i = 0; i < blocks; i++, done += k) {
+			dim lo = m * i / blocks, rows = m * (i + 1) / blocks - lo;
+			const float *soon = done < after_a ? a + k * m + done * 16
+			                  : done - after_a < after_b ? b + k * n + (done - after_a) * 16 : 0;
+			micro[rows](k, a + lo, m, b + j, n, c + lo * n + j, n, flags, soon);
+		}
+		j += micro == tn_rows ? PANEL : LANES;
+	}
 }
 
 // gemm_strips computes c[m,n] (+)= sum over p of a[p,m] b[p,n] from packed strips of a:
@@ -137,7 +168,7 @@ static void gemm_strips(dim m, dim n, dim k, const float *a, const float *b, dim
 		micro_tn *const *micro = n - j >= PANEL ? tn_rows : tn_half_rows;
 		for (dim i = 0; i < blocks; i++) {
 			dim lo = m * i / blocks, rows = m * (i + 1) / blocks - lo;
-			micro[rows](k, a + i * k * STRIP, STRIP, b, ldb, c + lo * ldc + j, ldc, flags);
+			micro[rows](k, a + i * k * STRIP, STRIP, b, ldb, c + lo * ldc + j, ldc, flags, 0);
 		}
 	}
 }

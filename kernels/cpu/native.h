@@ -97,6 +97,8 @@ struct kernels {
 	// c[m,n] (+)= sum over p of a[p,m] b[p,n]. n is a multiple of 16.
 	void (*gemm_tn)(dim m, dim n, dim k, const float *a, dim lda, const float *b, dim ldb,
 	                float *c, dim ldc, dim flags);
+	// The same of whole rows; `next` more of them are fetched for the product that follows.
+	void (*gemm_rows)(dim m, dim n, dim k, const float *a, const float *b, float *c, dim flags, dim next);
 	// The same from packed strips of a, and of b panels whose rows are ldb floats apart.
 	void (*gemm_strips)(dim m, dim n, dim k, const float *a, const float *b, dim ldb, dim step, float *c,
 	                    dim ldc, dim flags);

@@ -37,6 +37,9 @@ static void gemm_tn(int v, dim m, dim n, dim k, const float *a, dim lda, const f
                     float *c, dim ldc, dim flags) {
 	set(v)->gemm_tn(m, n, k, a, lda, b, ldb, c, ldc, flags);
 }
+static void gemm_rows(int v, dim m, dim n, dim k, const float *a, const float *b, float *c, dim flags, dim next) {
+	set(v)->gemm_rows(m, n, k, a, b, c, flags, next);
+}
 static dim strip_of(int v, dim m) { return (m + set(v)->rows - 1) / set(v)->rows * set(v)->strip; }
 static void gemm_strips(int v, dim m, dim n, dim k, const float *a, const float *b, dim ldb, dim step, float *c, dim ldc, dim flags) {
 	set(v)->gemm_strips(m, n, k, a, b, ldb, step, c, ldc, flags);
@@ -91,6 +94,8 @@ static void filter_gather(int v, int stride, dim c, dim step, dim first, dim end
 #cgo nocallback gemm_nn
 #cgo noescape gemm_tn
 #cgo nocallback gemm_tn
+#cgo noescape gemm_rows
+#cgo nocallback gemm_rows
 #cgo noescape gemm_strips
 #cgo nocallback gemm_strips
 #cgo noescape pack_strips
@@ -148,6 +153,11 @@ func (v variant) gemmTN(m, n, k int, a []float32, lda int, b []float32, ldb int,
 		return
 	}
 	C.gemm_tn(C.int(v), C.dim(m), C.dim(n), C.dim(k), ptr(a), C.dim(lda), ptr(b), C.dim(ldb), ptr(c), C.dim(ldc), C.dim(flags))
+}
+
+// gemmRows is gemmTN of whole rows that lie in memory as they are, and fetches the next rows.
+func (v variant) gemmRows(m, n, k int, a, b, c []float32, flags, next int) {
+	C.gemm_rows(C.int(v), C.dim(m), C.dim(n), C.dim(k), ptr(a), ptr(b), ptr(c), C.dim(flags), C.dim(next))
 }
 
 // strips is how many floats each row of packed strips of m columns takes.

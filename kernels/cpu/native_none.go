@@ -28,6 +28,8 @@ func (v variant) packStrips(int, int, []float32, int, int, int, []float32) {}
 
 func (v variant) gemmStrips(int, int, int, []float32, []float32, int, int, []float32, int, int) {}
 
+func (v variant) gemmRows(int, int, int, []float32, []float32, []float32, int, int) {}
+
 func (v variant) gather(g *window, x []float32, first, end int, out []float32, ld int) {
 	goGather(g, x, first, end, out, ld)
 }

@@ -30,6 +30,7 @@ const struct kernels TABLE_NAME = {
 	.panel = PANEL,
 	.gemm_nn = gemm_nn,
 	.gemm_tn = gemm_tn,
+	.gemm_rows = gemm_rows,
 	.gemm_strips = gemm_strips,
 	.pack_strips = pack_strips,
 	.pack = pack,
