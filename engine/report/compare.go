@@ -30,6 +30,7 @@ type Comparison struct {
 	Settings    []Difference // the knobs that are not equal
 	Environment []Difference // and what else is not: first what is in Work
 	Work        []Difference // device, model and data: where any differs, it is not the same work
+	OneRun      bool         // both are segments of one run
 	Told        string       // whose doing the change is, where that is the host's; else empty
 }
 
@@ -69,6 +70,9 @@ func Compare(a, b Side) (*Comparison, error) {
 		later.Centre += to.Sub(from).Nanoseconds()
 	}
 	c.Comparison = evidence.Compare(x.Row.Stretch, later, h, evidence.DefaultMargin)
+	if i := y.rowIn(x); i >= 0 && &y.rows[i] != y.Row { // what its own report says of them
+		c.Comparison, c.OneRun = stall.Between(y.advice.Experiments, y.rows, &y.rows[i], y.Row), true
+	}
 	c.Settings = differences(x.Row.Segment.Knobs, y.Row.Segment.Knobs)
 	c.Work = differences(x.work(), y.work())
 	c.Environment = slices.Concat(c.Work, differences(x.environment(), y.environment()))
@@ -78,6 +82,14 @@ func Compare(a, b Side) (*Comparison, error) {
 		c.Told = advice.ByItself(&c.Busy)
 	}
 	return c, nil
+}
+
+// rowIn is d's row of the settings of o, where both are of one run; else -1.
+func (d *Compared) rowIn(o *Compared) int {
+	if a, b := &d.s.Meta, &o.s.Meta; a.ID != b.ID || !a.Started.Equal(b.Started) || d.s.Total.Steps != o.s.Total.Steps || d.s.Last.End != o.s.Last.End {
+		return -1
+	}
+	return slices.IndexFunc(d.rows, func(r stall.SegmentStats) bool { return r.Segment.Index == o.Row.Segment.Index })
 }
 
 // compared finds the settings of a side.
@@ -171,7 +183,11 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		m.para("%s.", sentence(c.Told))
 	}
 	m.table(c.measurements())
-	m.para("~ marks a change without an interval. The interval holds what varies within each run. What differs from run to run (the page cache, neighbours, clock rates) is in the difference and not in the interval: repeat both to tell.")
+	if c.OneRun {
+		m.para("~ marks a change without an interval. Both are segments of one run, and are compared as its report does: where the host drifted while no setting changed, that is taken out of the change, but not of the rates.")
+	} else {
+		m.para("~ marks a change without an interval. The interval holds what varies within each run. What differs from run to run (the page cache, neighbours, clock rates) is in the difference and not in the interval: repeat both to tell.")
+	}
 	m.heading(2, "Verdicts")
 	for i, d := range c.Sides {
 		m.line("- %c: %s.", 'A'+i, d.Verdict.Text)

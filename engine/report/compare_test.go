@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,19 @@ func TestCompare(t *testing.T) {
 				golden(t, "compare.md", b.Bytes())
 			}
 		})
+	}
+}
+
+// TestCompareOneRun: of two segments of one run it says what the run's report says.
+func TestCompareOneRun(t *testing.T) {
+	for script, segment := range map[string]string{"tuned": "#1", "asked": "#4"} {
+		c, err := Compare(side(t, script, "A"), side(t, script, segment))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := c.Comparison, c.Sides[1].Row.VsA; !reflect.DeepEqual(got, want) || (want.Pairs > 0) != (script == "asked") {
+			t.Errorf("%s: %+v, and the report has %+v", script, got, want)
+		}
 	}
 }
 

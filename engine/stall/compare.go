@@ -13,6 +13,12 @@ func Compare(rows []SegmentStats, a, b *SegmentStats) evidence.Comparison {
 	return stays(rows, a, b, evidence.Compare(a.Stretch, b.Stretch, history(rows), evidence.DefaultMargin))
 }
 
+// Between relates row b to row a as every reader does: by the experiment that let their settings
+// take turns, else by their steps.
+func Between(xs []Experiment, rows []SegmentStats, a, b *SegmentStats) evidence.Comparison {
+	return byTurns(xs, a, b, Compare(rows, a, b))
+}
+
 // AgainstTally relates the steady steps of a segment without a row, one of an experiment, to
 // those of row a.
 func AgainstTally(rows []SegmentStats, a *SegmentStats, t *trace.Tally) evidence.Comparison {

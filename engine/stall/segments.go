@@ -99,7 +99,7 @@ func Segments(s *trace.Snapshot) []SegmentStats {
 			rows[i].VsA = byTurns(xs, &rows[a], &rows[i], rows[i].VsA)
 		}
 		if i > 0 {
-			rows[i].VsBefore = byTurns(xs, &rows[i-1], &rows[i], Compare(rows, &rows[i-1], &rows[i]))
+			rows[i].VsBefore = Between(xs, rows, &rows[i-1], &rows[i])
 		}
 	}
 	return rows
