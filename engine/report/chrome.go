@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/trace"
 )
 
@@ -27,6 +28,9 @@ func Chrome(w io.Writer, s *trace.Snapshot, o Options) error {
 	head := map[string]any{
 		"session": or(o.Session, meta.ID), "device": meta.Device, "model": meta.Model, "dataset": meta.Dataset, "gpustall": meta.Version,
 		"emulated": meta.Emulated, "synthetic": meta.Synthetic, "dropped_spans": s.Outcome.Dropped(), "imported": meta.Imported,
+	}
+	if keys := advice.Keys(advice.Labels(s, nil)); len(keys) > 0 {
+		head["labels"] = keys
 	}
 	other, err := json.Marshal(head)
 	if err != nil {

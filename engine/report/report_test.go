@@ -179,6 +179,7 @@ func TestChrome(t *testing.T) {
 			OtherData struct {
 				Emulated     bool
 				DroppedSpans int64 `json:"dropped_spans"`
+				Labels       []string
 			}
 			TraceEvents []struct {
 				Ph, Name string
@@ -216,7 +217,7 @@ func TestChrome(t *testing.T) {
 		if arrows["s"] != arrows["f"] || int64(steps) != s.Total.Steps || steps > 10 && arrows["s"] == 0 {
 			t.Errorf("%s: %d steps of %d, arrows %v", name, steps, s.Total.Steps, arrows)
 		}
-		if doc.OtherData.Emulated != s.Meta.Emulated || doc.OtherData.DroppedSpans != s.Outcome.Dropped() {
+		if slices.Contains(doc.OtherData.Labels, "injected") != (name == "injected") || doc.OtherData.Emulated != s.Meta.Emulated || doc.OtherData.DroppedSpans != s.Outcome.Dropped() {
 			t.Errorf("%s: labels %+v", name, doc.OtherData)
 		}
 	}
