@@ -114,7 +114,7 @@ type Rows struct {
 	// Last is the last that is a result: enough steps, and real batches (a ceiling is no
 	// setting to train with). Where none is, it is the last with steps.
 	Last int
-	Kept int // of the settings to keep; where there was nothing to choose from, those of most steps
+	Kept int // of the settings to keep; where there was nothing to choose from, the last
 }
 
 // Overall advises on a run as a whole, for report, summary and list alike: its verdict is
@@ -134,12 +134,8 @@ func Overall(s *trace.Snapshot, rows []stall.SegmentStats) (Advice, Rows) {
 	}
 	if k := keep(s, rows); k.Text != "" {
 		at.Kept = slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Segment.Index == k.Segment })
-	} else {
-		for i := range rows { // where a script changed its own, what it did most
-			if rows[i].Steps > rows[at.Kept].Steps {
-				at.Kept = i
-			}
-		}
+	} else { // of a script that changed its own settings, those that it came to
+		at.Kept = at.Last
 	}
 	return Of(s, s.Tally(rows[at.Kept].Segment.Index), rows), at
 }
