@@ -20,6 +20,7 @@ func TestDiagnosis(t *testing.T) {
 			st.Busy, st.Stall[trace.CauseRead], st.Load = 5e6, 5e6, 20e6
 		}
 		s.Meta.Host = []trace.Knob{{Name: "threads", Value: "8"}}
+		s.Outcome.Ended = 2e9 // long enough to advise on
 	})
 	path := filepath.Join(dir, "starved"+store.Ext)
 	a, err := diagnosis(path, 2)
