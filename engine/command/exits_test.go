@@ -290,12 +290,11 @@ func TestValueNames(t *testing.T) {
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			switch name := (namedValue{f.Value, f.Name}).Type(); name {
-			case "bool", switchType:
-			default:
-				if name != strings.ToUpper(name) {
-					t.Errorf("%s: --%s %s", c.CommandPath(), f.Name, name)
-				}
+			named := *f
+			named.Value = namedValue{f.Value, f.Name}
+			switch name, _ := pflag.UnquoteUsage(&named); name {
+			case "string", "strings", "int", "ints", "uint", "float", "floats", "duration":
+				t.Errorf("%s: --%s %s", c.CommandPath(), f.Name, name)
 			}
 		})
 		for _, c := range c.Commands() {

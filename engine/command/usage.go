@@ -86,14 +86,14 @@ type namedValue struct {
 var valueNames = map[string]string{
 	"device": "NAME", "model": "NAME", "stem": "NAME", "no-batch-norm": switchType, "theme": "NAME", "data": "PATH", transformSetting: "STEPS", whereSetting: "CONDITION", "session": "FILE", "output": "FILE",
 	"format": "FORMAT", "table": "TABLE", "out": "DIR", "ladder": "RUNGS", "knob": "NAME=VALUES", "partition": "NAME", "time": "TIME", "gres": "DEVICES", "lr": "RATE", "interval": "SECONDS", "budget": "TIME", "knobs": "NAMES",
-	"init": "FILE", "save": "FILE", "checkpoint": "DIR", "cache-dir": "DIR", "resume": "SESSION", "gpu-rate": "DOLLARS", "fail-if": "LIMITS", "url": "URL", "checksum": "SUM",
 }
 
 func (v namedValue) Type() string {
-	switch t, name := v.Value.Type(), valueNames[v.flag]; {
-	case name != "" && (t != "bool" || name == switchType): // --resume of a lab takes none
+	if name := valueNames[v.flag]; name != "" {
 		return name
-	case t == "int" || t == "int64":
+	}
+	switch t := v.Value.Type(); t {
+	case "int", "int64":
 		return "N"
 	default:
 		return t
