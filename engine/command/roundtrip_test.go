@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/torch"
 	"dev.gpustall/engine/trace"
@@ -53,6 +55,11 @@ func TestRoundTrip(t *testing.T) {
 				if sp.Kind == trace.KindNext {
 					wait += max(0, min(sp.End, a.Last.End)-max(sp.Start, zero))
 				}
+			}
+			b.Digest = *trace.Digested(b.Recent)
+			labels := append(advice.Keys(advice.Labels(a, nil)), "imported")
+			if got := advice.Keys(advice.Labels(b, nil)); !slices.Equal(got, labels) {
+				t.Errorf("the labels %v became %v", labels, got)
 			}
 			if got.Wait != wait || wait < a.Total.Wait || wait > a.Total.Wait*102/100 {
 				t.Errorf("a wait for data of %d ns became %d ns; its spans are %d ns", a.Total.Wait, got.Wait, wait)

@@ -195,6 +195,8 @@ func (p *parser) member(key []byte) error {
 		return p.list(p.events)
 	case "deviceProperties":
 		return p.list(func() error { return p.array(p.device) })
+	case "otherData": // of a trace that gpustall wrote
+		return p.other()
 	case "baseTimeNanoseconds":
 		word, err := p.scalar(1)
 		if n := integer(word); err == nil && n != absent {
@@ -203,6 +205,39 @@ func (p *parser) member(key []byte) error {
 		return err
 	}
 	return p.skip(1)
+}
+
+// other reads the labels of the session that the trace was made of.
+func (p *parser) other() error {
+	c, err := p.next()
+	if err != nil {
+		return err
+	}
+	if c != '{' {
+		p.back()
+		return p.skip(1)
+	}
+	return p.object(func(key []byte) error {
+		if string(key) != "labels" {
+			return p.skip(2)
+		}
+		return p.list(func() error {
+			return p.array(func() error {
+				word, err := p.scalar(3)
+				switch string(word) {
+				case "emulated":
+					p.rec.emulated = true
+				case "synthetic":
+					p.rec.synthetic = true
+				case "injected":
+					p.rec.flags |= trace.FlagInjected
+				case "ceiling":
+					p.rec.flags |= trace.FlagCeiling
+				}
+				return err
+			})
+		})
+	})
 }
 
 // list has read the elements of an array, and passes over anything else.

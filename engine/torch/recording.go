@@ -83,6 +83,9 @@ type recording struct {
 	class     string
 	talking   map[int64]bool // external ids of such operators
 	gpus      map[int64]*gpu
+	emulated  bool       // the session that gpustall made the trace of
+	synthetic bool       // its data
+	flags     uint16     // of its steps: it does not say of which
 	whole     bool       // all times are whole microseconds
 	broken    int64      // events without a time that can be read
 	halves    int64      // events that only begin

@@ -38,6 +38,7 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 			w.start = max(w.start, min(steps[i-1].end, w.end))
 		}
 		b.step(i, w)
+		b.steps[len(b.steps)-1].Flags |= r.flags
 	}
 	for i := len(steps) - 1; i >= 0 && len(b.spans) < trace.MaxSpans; i-- { // as a session does, keep the newest
 		b.lanes(b.index[i], &steps[i])
@@ -47,7 +48,7 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 	end := all.length()
 	snap := &trace.Snapshot{
 		Now: end, Outcome: trace.Outcome{Status: "finished", Ended: end},
-		Meta:     trace.Meta{Device: "a GPU of unknown name", DeviceKind: "cuda", Model: "a PyTorch training", Imported: name, Profile: profile},
+		Meta:     trace.Meta{Device: "a GPU of unknown name", DeviceKind: "cuda", Model: "a PyTorch training", Imported: name, Profile: profile, Emulated: r.emulated, Synthetic: r.synthetic},
 		Segments: []trace.Segment{{Start: 0, FirstStep: b.index[0], Reason: "as recorded"}},
 		Recent:   b.steps, Spans: b.spans, Notes: r.notes(cut),
 	}
