@@ -82,7 +82,10 @@ func batchNormBackward[T real](pl *Plan, op kernels.BatchNormBackward, dy, x, y,
 	parts := pl.normParts(rows, c)
 	sums, dots := make([]float64, parts*c), make([]float64, parts*c)
 	scale, offset, slope := make([]float32, c), make([]float32, c), make([]float32, c)
-	words := ceil(c, v.panel()/2) // of a row: where y > 0, a bit for each element
+	words := 0 // of a row: where y > 0, a bit for each element
+	if op.ReLU {
+		words = ceil(c, v.panel()/2)
+	}
 	l := layout{pl: pl}
 	bits := l.take(ceil(rows*words, 2))
 	mask := func(lo int) ([]T, []uint16) {

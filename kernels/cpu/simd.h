@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) vec pick(veci mask, vec a, vec b) {
 }
 static inline __attribute__((always_inline)) vec relu(vec v) { return pick(v < 0, (vec){}, v); } // a NaN stays
 
-// positive has bit i where v[i] > 0, and keep makes nothing of the others.
+// positive sets bit i where v[i] > 0, and keep makes 0 of the elements whose bit is not set.
 static inline __attribute__((always_inline)) uint16_t positive(vec v) {
 #if defined(__x86_64__) && LANES == 16
 	return _mm512_cmp_ps_mask((__m512)v, _mm512_setzero_ps(), _CMP_GT_OQ);

@@ -54,7 +54,7 @@ type window struct {
 }
 
 // grid is how the tiles of minimal filtering cover a tensor of h*w*c, as struct
-// tiles in native.h; stride is the convolution's, half is which of the positions.
+// tiles in native.h; stride is the convolution's, half which half of the positions: 1 or 2, or 0 for all.
 type grid struct {
 	h, w, c, pad, th, tw, stride, half int
 }
