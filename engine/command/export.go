@@ -60,7 +60,7 @@ func writeFile(path string, replace bool, write func(io.Writer) error) (err erro
 	}
 	done := false
 	defer func() {
-		if e := (*fs.PathError)(nil); errors.As(err, &e) && e.Path == part { // which is gone when it is read of
+		if e := (*fs.PathError)(nil); errors.As(err, &e) && e.Path == part { // which is removed: whoever reads the error knows the other name
 			err = &fs.PathError{Op: e.Op, Path: path, Err: e.Err}
 		}
 		if !done { // an error, or write panicked

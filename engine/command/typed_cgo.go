@@ -29,8 +29,8 @@ import "C"
 
 import "syscall"
 
-// watchSenders has typed tell of these signals, which must have been asked for: Go does not
-// pass on who sent one.
+// watchSenders notes from now on who sends these signals, for typed: Go does not say. They
+// must be in signal.Notify already, whose handler is called as before.
 func watchSenders(signals ...syscall.Signal) {
 	for _, n := range signals {
 		C.watch(C.int(n))

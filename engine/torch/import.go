@@ -209,15 +209,7 @@ func (p *parser) member(key []byte) error {
 
 // other reads the labels of the session that the trace was made of.
 func (p *parser) other() error {
-	c, err := p.next()
-	if err != nil {
-		return err
-	}
-	if c != '{' {
-		p.back()
-		return p.skip(1)
-	}
-	return p.object(func(key []byte) error {
+	return p.members(1, func(key []byte) error {
 		if string(key) != "labels" {
 			return p.skip(2)
 		}
@@ -253,6 +245,19 @@ func (p *parser) list(read func() error) error {
 	return read()
 }
 
+// members reads the members of an object at that depth, and passes over anything else.
+func (p *parser) members(depth int, member func(key []byte) error) error {
+	c, err := p.next()
+	if err != nil {
+		return err
+	}
+	if c != '{' {
+		p.back()
+		return p.skip(depth)
+	}
+	return p.object(member)
+}
+
 // events reads the list of them.
 func (p *parser) events() error {
 	p.found = true
@@ -274,16 +279,8 @@ func (p *parser) events() error {
 
 // device reads the properties of a GPU.
 func (p *parser) device() error {
-	c, err := p.next()
-	if err != nil {
-		return err
-	}
-	if c != '{' {
-		p.back()
-		return p.skip(2)
-	}
 	id, g := int64(absent), gpu{}
-	err = p.object(func(key []byte) error {
+	err := p.members(2, func(key []byte) error {
 		switch string(key) {
 		case "id", "name", "totalGlobalMem":
 		default:

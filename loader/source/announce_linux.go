@@ -3,7 +3,7 @@ package source
 import "golang.org/x/sys/unix"
 
 // Announce has the system begin to bring a file of this machine into its cache, as much of
-// it as it reads ahead of one. What comes of it, the reading of the file will show.
+// it as it reads ahead of one. An error is left to the reading of the file, which has it too.
 func Announce(p string) {
 	if Remote(p) {
 		return

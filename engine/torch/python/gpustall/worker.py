@@ -20,7 +20,7 @@ LONG = 2_000_000
 # Of batches that are shorter than this, and of samples of less than TINY, one in SELDOM is
 # looked at as closely as others are.
 SHORT_BATCH, TINY, SELDOM = 1_000_000, 30_000, 16
-# What a batch takes to be sent, where it is told.
+# Of a batch that takes longer than this to be sent, in ns, it is told what that went to.
 LATE = 100_000
 # A gap between two phases of a sample that is worth a span of its own.
 GAP = 50_000
