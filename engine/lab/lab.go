@@ -150,8 +150,9 @@ func (l *Lab) baseline(ctx context.Context) (*sweep.Measured, error) {
 	return m, nil
 }
 
-// Slow reads: so many times as long as a step takes, so that about two thirds of the time
-// are lost to them, and from the least that a clock keeps to.
+// Slow reads: so many times as long as a step takes, by the median, which a neighbour that
+// came by for a while does not move, so that about two thirds of the time are lost to
+// them; and from the least that a clock keeps to.
 const (
 	slowness  = 3
 	leastRead = 50 * time.Microsecond
@@ -164,7 +165,7 @@ func (l *Lab) slow(r *sweep.Result) error {
 	if r == nil || r.Stats.DataShare() >= highly || r.Stats.Samples == 0 {
 		return nil
 	}
-	wait := time.Duration(slowness * float64(r.Stats.Active()) / float64(r.Stats.Samples)).Round(10 * time.Microsecond)
+	wait := time.Duration(slowness * float64(r.P50) * float64(r.Stats.Steps) / float64(r.Stats.Samples)).Round(10 * time.Microsecond)
 	l.Injected = knob.Duration(max(wait, leastRead))
 	l.base = with(l.base, trace.Knob{Name: trace.InjectPrefix + "read", Value: l.Injected})
 	l.Say(fmt.Sprintf("the device waits for data %s of the time, which leaves nothing to mend: each read is made to take %s longer (injected; --as-is, --data or --inject none leave it be)",

@@ -291,6 +291,16 @@ func TestInjected(t *testing.T) {
 	}
 }
 
+// TestInjectedOften: one step that the host held up for a minute does not make the reads longer.
+func TestInjectedOften(t *testing.T) {
+	r := sweep.Result{P50: 12.8e6}
+	r.Stats.Steps, r.Stats.Samples, r.Stats.Wall = 100, 12_800, 99*12.8e6+60e9
+	l := &Lab{Say: func(string) {}}
+	if err := l.slow(&r); err != nil || l.Injected != "300µs" {
+		t.Errorf("injected %q: %v", l.Injected, err)
+	}
+}
+
 // TestFolder: a lab begins in an empty folder, and goes on in its own.
 func TestFolder(t *testing.T) {
 	taken := t.TempDir()
