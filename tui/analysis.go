@@ -33,6 +33,7 @@ type result struct {
 	held     string         // which steps the verdict is on while an experiment goes on; else empty: the window's
 	labels   []advice.Label // of the window, and of settings without a step yet
 	segs     []stall.SegmentStats
+	starved  []float64            // of each of segs, as the window's
 	missing  []string             // what keeps each of segs from a comparison with A, if anything
 	notes    []string             // on each of segs
 	asked    []stall.SegmentStats // of each experiment, its B as if it were a segment
@@ -88,6 +89,7 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.
 		effects:  map[string]effect{},
 		baseline: s.Baseline, at: s.Now,
 	}, blame: stall.Blames(s), ranks: s.Ranks(s.Now-int64(rankWindow), s.Now)}
+	r.win.starved = advice.WithoutCore(s, r.win.tally)
 	var judged *trace.Tally
 	judged, r.held = hold(s, r.segs, r.win.tally)
 	r.told = advice.Of(s, judged, r.segs)
@@ -124,6 +126,7 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.
 		r.effects[t.Knob] = effect{c, c.Missing.String(), c.String()} // the last one stays
 	}
 	for i := range r.segs {
+		r.starved = append(r.starved, advice.WithoutCore(s, s.Tally(r.segs[i].Segment.Index)))
 		missing := r.segs[i].VsA.Throughput.Missing
 		r.missing = append(r.missing, pick(missing.OfA(), "run A longer", missing.String()))
 		r.notes = append(r.notes, noteOf(&r.segs[i], r.told.Remarks[i]))

@@ -29,7 +29,7 @@ type experiment struct {
 	*stall.SegmentStats
 	rate           float64 // samples a second
 	mean, p50, p95 int64   // ns a step
-	util           float64
+	util, starved  float64
 	steps          int64  // that these are of
 	missing        string // what keeps it from a comparison
 	note           string // why it began, and what the comparison does not say
@@ -132,7 +132,7 @@ var measuredColumns = []canvas.Column[experiment]{
 		p.Bytes(canvas.Normal, figures.Narrow.AppendTime(p.Buf(), e.p95))
 	})},
 	{Title: "util", W: 5, Drop: 3, Cell: measured(func(p *canvas.Pen, e *experiment) {
-		p.Bytes(utilStyle(e.util), figures.Narrow.AppendPercent(p.Buf(), e.util))
+		p.Bytes(utilStyle(e.util, e.starved), figures.Narrow.AppendPercent(p.Buf(), e.util))
 	})},
 	{Title: "stall", W: 5, Drop: 10, Cell: measured(func(p *canvas.Pen, e *experiment) {
 		p.Bytes(stallStyle(1-e.util), figures.Narrow.AppendPercent(p.Buf(), 1-e.util))
@@ -291,14 +291,14 @@ func (e *experiments) fill(v *view) {
 			e.rows = append(e.rows, askedRow(v, next))
 		}
 		row := experiment{
-			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, steps: int64(s.Steps), missing: v.analysis.missing[i], note: v.analysis.notes[i],
+			SegmentStats: s, rate: s.SamplesPerSecond, p50: int64(s.P50), p95: int64(s.P95), util: s.Utilisation, starved: v.analysis.starved[i], steps: int64(s.Steps), missing: v.analysis.missing[i], note: v.analysis.notes[i],
 			baseline: s.Baseline, current: v.pic.next && s.Segment.Index == v.pic.seg.Index,
 		}
 		if row.steps > 0 {
 			row.mean = s.Wall / row.steps
 		}
 		if w := v.win; row.current && w.steps() > 0 && w.tally.Segment == s.Segment.Index {
-			row.rate, row.mean, row.p50, row.p95, row.util, row.steps = w.rate, w.mean, w.p50, w.p95, w.util, w.steps()
+			row.rate, row.mean, row.p50, row.p95, row.util, row.starved, row.steps = w.rate, w.mean, w.p50, w.p95, w.util, w.starved, w.steps()
 		}
 		if row.baseline {
 			e.table.Pinned = len(e.rows)

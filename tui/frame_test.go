@@ -264,3 +264,29 @@ func TestThemeNames(t *testing.T) {
 		t.Error("NoColor does not win over the theme")
 	}
 }
+
+// TestStarvedIsNotOK: a cpu device that is busy all the time, mostly waiting for a core, is
+// called good nowhere.
+func TestStarvedIsNotOK(t *testing.T) {
+	for _, c := range []struct {
+		starved float64 // %
+		mark    string
+	}{{0, "ok"}, {10, "ok"}, {30, "!"}, {80, "!!"}} {
+		run := demo.Fed(nil)
+		for at := range int64(12) {
+			run.Gauge(trace.GaugeStarved, at*1e9, c.starved)
+		}
+		run.Advance(11e9)
+		for _, size := range [][2]int{{80, 24}, {120, 36}, {200, 50}} {
+			s := newScreen(t, run, Options{Control: run, ASCII: true}, size[0], size[1])
+			frame := s.plain()
+			util := regexp.MustCompile(`[0-9.]+% (ok|!!?)`).FindAllString(frame, -1)
+			if len(util) == 0 || !strings.HasSuffix(util[0], " "+c.mark) {
+				t.Errorf("%v, %v %% without a core: %q:\n%s", size, c.starved, util, frame)
+			}
+			if says := strings.Contains(frame, "waits for core "); says != (c.starved >= 5) {
+				t.Errorf("%v, %v %% without a core: said %v:\n%s", size, c.starved, says, frame)
+			}
+		}
+	}
+}

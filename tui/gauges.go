@@ -16,10 +16,11 @@ const (
 	utilPoor = 0.60
 )
 
-// utilStyle is the colour of a share in which the device is busy, stallStyle of one that
-// is lost, by the verdict's thresholds; levelMark says the same without colour.
-func utilStyle(f float64) canvas.Style {
-	switch {
+// utilStyle is the colour of a share in which the device is busy, less the part of it that
+// its threads had no core for; stallStyle of one that is lost, by the verdict's thresholds.
+// levelMark says the same without colour.
+func utilStyle(busy, starved float64) canvas.Style {
+	switch f := busy * (1 - starved); {
 	case math.IsNaN(f):
 		return canvas.Dim
 	case f < utilPoor:
@@ -147,7 +148,7 @@ func row(v *view, r canvas.Rectangle, y int) canvas.Pen {
 
 func gaugeUtil(v *view, r canvas.Rectangle) {
 	p := row(v, r, 0)
-	st := utilStyle(v.win.util)
+	st := v.win.style()
 	p.Bar(st, max(4, r.W-11), v.win.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))
 	rows := r.H - 2
 	if rows > 2 && v.pic.hasDriver() {
@@ -175,10 +176,15 @@ func (pic *picture) driverLine(p *canvas.Pen) {
 	}
 }
 
-// nvmlLine prints the driver's own utilisation beside the measured one.
+// nvmlLine prints the driver's own utilisation beside the measured one or, of a device that
+// is the host's cores and lacks some, how much of the time.
 func nvmlLine(v *view, p *canvas.Pen) {
 	g := v.pic.nvml
 	meta := &v.pic.snap.Meta
+	if least, _ := advice.Thresholds(); v.win.starved >= least {
+		p.Text(canvas.Dim, "waits for core ").Bytes(canvas.Warn, figures.Narrow.AppendPercent(p.Buf(), v.win.starved))
+		return
+	}
 	p.Text(canvas.Dim, "NVML ")
 	switch {
 	case g.n >= 2:
@@ -403,7 +409,7 @@ func drawGaugeLines(v *view, in canvas.Rectangle) {
 }
 
 func utilLine(v *view, p *canvas.Pen) {
-	st := utilStyle(v.win.util)
+	st := v.win.style()
 	bar := min(max(4, p.Left()-16), 40)
 	p.Text(canvas.Dim, "util ")
 	p.Bar(st, bar, v.win.util).Space(1).Bytes(bold(st), figures.Narrow.AppendPercent(p.Buf(), v.win.util)).Text(st, levelMark(st))

@@ -206,7 +206,7 @@ func (m *Model) drawOneLine() {
 	}
 	full := p.Limit
 	p.Limit = max(p.X, full-need)
-	us := utilStyle(m.analysis.win.util)
+	us := m.analysis.win.style()
 	if p.Left() >= 6 {
 		p.Bytes(bold(us), figures.Narrow.AppendPercent(p.Buf(), m.analysis.win.util)).Space(1)
 	}

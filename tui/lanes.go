@@ -346,7 +346,7 @@ func (t *timeline) drawShare(v *view, r canvas.Rectangle, y int, l *lane) {
 		st = stallStyle(f)
 	case laneBar:
 		if l.track == trace.TrackCompute {
-			st = utilStyle(f)
+			st = utilStyle(f, v.win.starved)
 		}
 	}
 	v.c.Right(r.X+r.W-laneShare, y, laneShare-1, st, figures.Narrow.AppendPercent(b[:0], min(f, 1)))

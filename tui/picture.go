@@ -89,6 +89,7 @@ type gauge struct {
 // point is one bucket of history; n is 0 where nothing ran.
 type point struct {
 	util, rate, queue float32
+	starved           float32 // share of the time in which the device's threads could run: without a core
 	n                 float32
 }
 
@@ -208,14 +209,21 @@ func (p *picture) history() {
 			p.hist[i].n += pt.Steps
 		}
 	}
-	for i, pts := len(p.hist)-1, p.snap.Gauges["queue_ready"]; i >= 0 && len(pts) > 0; i-- {
-		t := (start + int64(i) + 1) * bucket
+	p.newest("queue_ready", start, func(i int, v float64) { p.hist[i].queue = float32(v) })
+	p.newest(trace.GaugeStarved, start, func(i int, v float64) { p.hist[i].starved = float32(v / 100) })
+}
+
+// newest gives set the newest sample of a gauge in or before each bucket of the history,
+// which begins with the bucket start.
+func (p *picture) newest(name string, start int64, set func(i int, v float64)) {
+	for i, pts := len(p.hist)-1, p.snap.Gauges[name]; i >= 0 && len(pts) > 0; i-- {
+		t := (start + int64(i) + 1) * p.bucket
 		k := sort.Search(len(pts), func(j int) bool { return pts[j].T > t })
 		if k == 0 {
 			break
 		}
 		pts = pts[:k]
-		p.hist[i].queue = float32(pts[k-1].V)
+		set(i, pts[k-1].V)
 	}
 }
 

@@ -64,7 +64,7 @@ func spark(v *view, r canvas.Rectangle, kind histKind, top float64) {
 		f /= v.pic.perBucket(kind)
 		st := canvas.Graph
 		if kind == histUtil {
-			st = utilStyle(f)
+			st = utilStyle(f, float64(p.starved))
 		}
 		v.c.Height(r.X+r.W-n+i, r.Y, r.H, min(f/max(top, 1e-9), 1), st)
 	}

@@ -113,7 +113,7 @@ func (s *stalls) drawShares(v *view, r canvas.Rectangle) {
 		sort.Slice(shown, func(i, j int) bool { return shown[i] < shown[j] })
 	}
 	s.rows = append(s.rows[:0],
-		share{"compute", v.c.Glyphs.Levels[8], canvas.Compute, v.win.util, utilStyle(v.win.util)},
+		share{"compute", v.c.Glyphs.Levels[8], canvas.Compute, v.win.util, v.win.style()},
 		share{"all data", '=', canvas.Host, v.win.data, stallStyle(v.win.data)})
 	for _, c := range shown {
 		s.rows = append(s.rows, share{c.String(), c.Info().Letter, causeHue(c), of(c), canvas.Normal})

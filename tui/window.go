@@ -18,6 +18,7 @@ type window struct {
 	sum   stall.Breakdown
 
 	util, data, rate float64 // shares, and samples a second; NaN without steps
+	starved          float64 // share of the time in which the device's threads could run: without a core
 	mean, p50, p95   int64   // ns a step
 	floor            int64   // ns of compute in the median step, which is never over p50
 	idle             int64   // ns: half of the time that the device was idle, it was so for longer in one step
@@ -69,6 +70,9 @@ func newWindow(steps []trace.Step) window {
 
 // steps is how many count.
 func (w *window) steps() int64 { return w.sum.Steps }
+
+// style is the colour of the device's utilisation.
+func (w *window) style() canvas.Style { return utilStyle(w.util, w.starved) }
 
 // write says which steps it is.
 func (w *window) write(p *canvas.Pen) {

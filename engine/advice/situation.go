@@ -57,7 +57,7 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, 
 	c.samples = s.Meta.Samples
 	c.cores = predict.CoresOf(s, t.From, t.To)
 	c.loading = predict.LoadingOf(&c.b, s.Spans, t.From, t.To, &c.cores)
-	c.starved = withoutCore(s, t)
+	c.starved = WithoutCore(s, t)
 	c.op = meanOp(s, t.Segment)
 	c.workers, _ = c.number("num_workers")
 	if c.workers > 0 {
@@ -165,7 +165,7 @@ func (c *situation) queue() string {
 // capacity is what host and device could do at their best; false where there is nothing
 // to estimate it from.
 func (s *situation) capacity() (predict.Capacity, bool) {
-	return predict.CapacityOf(&s.b, &s.loading, s.cores, s.workers, s.starved, s.hostDevice)
+	return predict.CapacityOf(&s.b, &s.loading, s.cores, s.workers, s.starved, s.hostDevice, stall.Among(s.snap, s.rows, s.segment))
 }
 
 // knob returns the value in force; empty when it is unknown.

@@ -36,9 +36,9 @@ func (s *situation) bound() trace.Bound {
 	return s.b.Work.Batch.Bound()
 }
 
-// withoutCore is the share of the time in which the device's threads could run that they had
+// WithoutCore is the share of the time in which the device's threads could run that they had
 // no core, 0 to 1; 0 where they are not the host's or were not measured.
-func withoutCore(s *trace.Snapshot, t *trace.Tally) float64 {
+func WithoutCore(s *trace.Snapshot, t *trace.Tally) float64 {
 	mean, _, _ := s.GaugeOver(trace.GaugeStarved, t.From, t.To)
 	return mean / 100
 }
@@ -46,7 +46,7 @@ func withoutCore(s *trace.Snapshot, t *trace.Tally) float64 {
 // SlowedMore says of two stretches of a run what the lack of cores does to the time in
 // which the device computes; empty where its threads hardly wait for one.
 func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
-	before, after := withoutCore(s, a), withoutCore(s, b)
+	before, after := WithoutCore(s, a), WithoutCore(s, b)
 	if max(before, after) < moderate {
 		return ""
 	}

@@ -96,7 +96,7 @@ func summaryJSON(t *testing.T, path string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := json.Marshal(summaryOf(s.Snapshot(0, 0), filepath.Base(path)))
+	b, err := json.Marshal(summaryOf(all(s), filepath.Base(path)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,19 +17,22 @@ type Capacity struct {
 	Cores  Cores
 	Batch  float64 // samples in one
 	Shared bool    // the device computes on the same cores
+
+	Segment string // "segment #4", whose steps it rests on, where there are others: with other settings and other neighbours
 }
 
 // CapacityOf returns false where there is nothing to estimate it from. starved is the
 // share of the time in which the device's threads could run that they had no core,
-// shared whether the device computes on the host's cores.
-func CapacityOf(b *stall.Breakdown, l *Loading, cores Cores, workers int, starved float64, shared bool) (c Capacity, ok bool) {
+// shared whether the device computes on the host's cores, segment what those
+// steps are called (stall.Among).
+func CapacityOf(b *stall.Breakdown, l *Loading, cores Cores, workers int, starved float64, shared bool, segment string) (c Capacity, ok bool) {
 	if cores.All == 0 || b.Load <= 0 || b.Busy <= 0 || b.Steps == 0 || b.Samples == 0 {
 		return c, false
 	}
 	steps := float64(b.Steps)
 	c = Capacity{
 		Device: float64(b.Busy) / steps * (1 - starved), Copy: float64(b.Copy) / steps,
-		Cores: cores, Batch: float64(b.Samples) / steps, Shared: shared,
+		Cores: cores, Batch: float64(b.Samples) / steps, Shared: shared, Segment: segment,
 	}
 	switch w := &l.Batch; {
 	case cores.Known:
@@ -58,14 +61,18 @@ func (c *Capacity) rate(batch float64) string { return figures.Rate(1e9*c.Batch/
 // a whole number is not rounded up.
 func (c *Capacity) Missing() int { return int(math.Ceil(c.CPU/c.Device - c.Cores.Left() - 0.25)) }
 
-// balance says what the host can feed and what the device takes.
+// balance says what the host can feed and what the device takes, and by which steps.
 func (c *Capacity) balance() string {
-	if c.CPU <= 0 {
-		return fmt.Sprintf("the device takes %s", c.rate(c.Device))
+	in := ""
+	if c.Segment != "" {
+		in = "in " + c.Segment + " "
 	}
-	feeds := fmt.Sprintf("this host can feed at most ~%s with its %s", c.rate(c.Host(c.Cores.All)), figures.Counted(int(c.Cores.All), "core", "cores"))
+	if c.CPU <= 0 {
+		return fmt.Sprintf("%sthe device takes %s", in, c.rate(c.Device))
+	}
+	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(c.Host(c.Cores.All)), figures.Counted(int(c.Cores.All), "core", "cores"))
 	if c.Cores.Crowded() {
-		feeds += fmt.Sprintf(", at most ~%s with what other processes leave", c.rate(c.Host(c.Cores.Left())))
+		feeds += fmt.Sprintf(", at most ~%s with what other processes left", c.rate(c.Host(c.Cores.Left())))
 	}
 	takes := fmt.Sprintf("the device takes %s", c.rate(c.Device))
 	if c.Shared {

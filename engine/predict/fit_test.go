@@ -155,6 +155,36 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// TestFeedNamesItsSteps: other processes that were there in one segment and gone in the next
+// leave two answers, each of which names its segment.
+func TestFeedNamesItsSteps(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Steps, r.ChangeAt, r.ChangeTo, r.Rebuild = 160, 80, r.Workers, 25*stalltest.Msec
+	s := snapshot(r)
+	s.Gauges = map[string][]trace.Point{}
+	for i := range int64(40) {
+		at := trace.Point{T: s.Now * i / 40}
+		for name, v := range map[string][2]float64{trace.GaugeCPUOurs: {10, 10}, trace.GaugeCPUOthers: {50, 0}} {
+			at.V = v[i/20]
+			s.Gauges[name] = append(s.Gauges[name], at)
+		}
+	}
+	rows := stall.Segments(s)
+	for i, want := range []string{
+		"yes: in segment A this host can feed at most ~… samples/s with what other processes left; the device takes 3,200 samples/s",
+		"yes: in segment #1 this host can feed at most ~… with its 8 cores; the device takes 3,200 samples/s",
+	} {
+		m, ok := Fit(s, s.Tally(int32(i)), rows)
+		if !ok {
+			t.Fatal("no model")
+		}
+		start, end, _ := strings.Cut(want, "…")
+		if got := m.Feed(); !strings.HasPrefix(got, start) || !strings.HasSuffix(got, end) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestMissing: beside a neighbour that takes one of two cores, a little more than one is missing.
 func TestMissing(t *testing.T) {
 	for cpu, want := range map[float64]int{1: 0, 2.13: 1, 2.4: 2, 3: 2} {

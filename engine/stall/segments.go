@@ -40,6 +40,19 @@ func (s *SegmentStats) Name() string {
 
 func (s *SegmentStats) number() string { return "#" + strconv.Itoa(int(s.Segment.Index)) }
 
+// Among is what a segment is called in a sentence, "segment A" or "segment #4"; empty where it
+// is the session's only one. rows are Segments of the session.
+func Among(s *trace.Snapshot, rows []SegmentStats, segment int32) string {
+	if len(s.Segments) < 2 {
+		return ""
+	}
+	r := SegmentStats{Segment: trace.Segment{Index: segment}}
+	if i := slices.IndexFunc(rows, func(r SegmentStats) bool { return r.Segment.Index == segment }); i >= 0 {
+		r = rows[i]
+	}
+	return "segment " + r.Name()
+}
+
 // Named is the row of a name, A or #2; below 0 where there is none of it. names are all. The
 // baseline goes by its number too.
 func Named(rows []SegmentStats, name string) (row int, names []string) {
