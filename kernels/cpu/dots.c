@@ -29,6 +29,7 @@ int dots_best(void) {
 #endif
 #define LANES 16
 #include "simd.h"
+#include "amx.h"
 
 // finish writes rows of one or two vectors of sums.
 static inline __attribute__((always_inline)) void finish(dim rows, dim width, const float *sums, char *c, dim ldc,
@@ -55,21 +56,6 @@ static inline __attribute__((always_inline)) void finish(dim rows, dim width, co
 			if (width > LANES) store_n(f + LANES, s1, width - LANES);
 		}
 	}
-}
-
-struct tile_config {
-	uint8_t palette, start, unused[14];
-	uint16_t bytes[16];
-	uint8_t rows[16];
-} __attribute__((aligned(64)));
-
-// configure sets tiles 0 and 1 to top rows of sums, 2 and 3 to low rows, 4 and 5 to the left
-// operands of these, and 6 and 7 to pairs of 16 columns.
-static void configure(dim top, dim low) {
-	struct tile_config t = {1};
-	const uint8_t rows[8] = {top, top, low, low, top, low, 16, 16};
-	for (int i = 0; i < 8; i++) t.bytes[i] = rows[i] ? 64 : 0, t.rows[i] = rows[i];
-	_tile_loadconfig(&t);
 }
 
 // tiles computes a block of top and low rows and DOTS columns.
@@ -214,29 +200,6 @@ void pair_tap(const struct window *g, const half *x, dim from, dim to, dim first
 	}
 }
 
-// transpose writes the columns of 16 x 16 words as rows: words, then pairs of words, then
-// quarters of a vector change places.
-static inline __attribute__((always_inline)) void transpose(const __m512i *in, half *out) {
-	__m512i a[16], b[16];
-	_Pragma("GCC unroll 8") for (int i = 0; i < 16; i += 2) {
-		a[i] = _mm512_unpacklo_epi32(in[i], in[i + 1]);
-		a[i + 1] = _mm512_unpackhi_epi32(in[i], in[i + 1]);
-	}
-	_Pragma("GCC unroll 4") for (int i = 0; i < 16; i += 4) // b[i + k]: columns k, 4 + k, 8 + k, 12 + k of four rows
-		_Pragma("GCC unroll 2") for (int k = 0; k < 2; k++) {
-			b[i + 2 * k] = _mm512_unpacklo_epi64(a[i + k], a[i + 2 + k]);
-			b[i + 2 * k + 1] = _mm512_unpackhi_epi64(a[i + k], a[i + 2 + k]);
-		}
-	_Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) {
-		__m512i lo = _mm512_shuffle_i32x4(b[k], b[4 + k], 0x88), hi = _mm512_shuffle_i32x4(b[8 + k], b[12 + k], 0x88);
-		__m512i lo2 = _mm512_shuffle_i32x4(b[k], b[4 + k], 0xdd), hi2 = _mm512_shuffle_i32x4(b[8 + k], b[12 + k], 0xdd);
-		_mm512_storeu_si512(out + k * DOTS, _mm512_shuffle_i32x4(lo, hi, 0x88));
-		_mm512_storeu_si512(out + (8 + k) * DOTS, _mm512_shuffle_i32x4(lo, hi, 0xdd));
-		_mm512_storeu_si512(out + (4 + k) * DOTS, _mm512_shuffle_i32x4(lo2, hi2, 0x88));
-		_mm512_storeu_si512(out + (12 + k) * DOTS, _mm512_shuffle_i32x4(lo2, hi2, 0xdd));
-	}
-}
-
 void turn_rows(dim n, dim k, const half *b, dim ldb, half *out, dim block) {
 	for (dim p = 0; p < k; p += DOTS, out += 16 * DOTS)
 		for (dim j = 0; j < n; j += 16) {
@@ -249,7 +212,7 @@ void turn_rows(dim n, dim k, const half *b, dim ldb, half *out, dim block) {
 				if (p + 2 * i + 1 < k) hi = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(row + ldb)));
 				pairs[i] = _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16));
 			}
-			transpose(pairs, out + j / 16 * block);
+			transpose16(pairs, (uint32_t *)(out + j / 16 * block), DOTS / 2);
 		}
 }
 

@@ -1,0 +1,212 @@
+#include <string.h>
+
+#include "thirds.h"
+
+#if defined(__x86_64__) && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma")
+#endif
+#define LANES 16
+#include "simd.h"
+#include "amx.h"
+
+// part rounds x and y to bfloat16s, takes these from them, and returns pairs of both; straight is
+// all of x's, then all of y's.
+static inline __attribute__((always_inline)) __m512i part(__m512 *x, __m512 *y, __m512i *straight) {
+	const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
+	                                       20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+	*straight = (__m512i)_mm512_cvtne2ps_pbh(*y, *x);
+	__m512i pairs = _mm512_permutexvar_epi16(order, *straight);
+	*x -= (__m512)_mm512_slli_epi32(pairs, 16);
+	*y -= (__m512)_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000));
+	return pairs;
+}
+
+static inline __attribute__((always_inline)) __m512 some(const float *p, dim n) {
+	if (n >= LANES) return _mm512_loadu_ps(p);
+	return n > 0 ? _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p) : _mm512_setzero_ps();
+}
+
+// left_row packs one row of n floats: THIRDS_K to a chunk, `out` in the first.
+static inline __attribute__((always_inline)) void left_row(dim n, const float *a, half *out) {
+	for (dim p = 0; p < n; p += THIRDS_K, out += THIRDS_LEFT) {
+		__m512 x = some(a + p, n - p), y = some(a + p + LANES, n - p - LANES);
+		__m512i line;
+		for (int t = 0; t < 3; t++) {
+			part(&x, &y, &line);
+			_mm512_storeu_si512(out + t * 16 * THIRDS_K, line);
+		}
+	}
+}
+
+// no_row packs a row of zeros.
+static void no_row(dim n, half *out) {
+	for (dim p = 0; p < n; p += THIRDS_K, out += THIRDS_LEFT)
+		for (int t = 0; t < 3; t++) _mm512_storeu_si512(out + t * 16 * THIRDS_K, _mm512_setzero_si512());
+}
+
+// turned_pairs makes pairs along the rows of 32 rows of 16 floats, and turns them: each of the
+// 16 columns' pairs lie together, `step` words after those of the last.
+static inline __attribute__((always_inline)) void turned_pairs(dim columns, dim k, const float *a, dim lda, uint32_t *out,
+                                                               dim third, dim step) {
+	__m512i pairs[3][16], line;
+	for (dim i = 0; i < 16; i++, a += 2 * lda) {
+		__m512 x = some(a, 2 * i < k ? columns : 0), y = some(a + lda, 2 * i + 1 < k ? columns : 0);
+		for (int t = 0; t < 3; t++) pairs[t][i] = part(&x, &y, &line);
+	}
+	for (int t = 0; t < 3; t++) transpose16(pairs[t], out + t * third, step);
+}
+
+void thirds_left(dim m, dim k, const float *a, dim lda, dim turned, half *out) {
+	dim block = (k + THIRDS_K - 1) / THIRDS_K * THIRDS_LEFT;
+	for (dim i = 0; i < m; i += 16, out += block) {
+		for (dim p = 0; turned && p < k; p += THIRDS_K)
+			turned_pairs(m - i, k - p, a + p * lda + i, lda, (uint32_t *)(out + p / THIRDS_K * THIRDS_LEFT), 16 * THIRDS_K / 2, THIRDS_K / 2);
+		for (dim r = 0; !turned && r < 16; r++)
+			if (i + r < m) left_row(k, a + (i + r) * lda, out + r * THIRDS_K);
+			else no_row(k, out + r * THIRDS_K);
+	}
+}
+
+void thirds_tap(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim block) {
+	dim image = from / (g->ow * g->oh), i = from / g->ow % g->oh, j = from % g->ow;
+	dim h0 = g->dr - g->pad, w0 = g->ds - g->pad;
+	dim h = i * g->stride + h0, w = j * g->stride + w0;
+	const float *line = x + (image * g->h + h) * g->w * g->c;
+	for (dim p = 0; p < (to - from + 15) / 16 * 16; p++) {
+		half *o = out + p / 16 * block + p % 16 * THIRDS_K;
+		if (from + p < to && (uint64_t)h < (uint64_t)g->h && (uint64_t)w < (uint64_t)g->w) left_row(end - first, line + w * g->c + first, o);
+		else no_row(end - first, o);
+		w += g->stride;
+		if (++j < g->ow) continue;
+		j = 0, w = w0, h += g->stride, line += g->stride * g->w * g->c;
+		if (++i < g->oh) continue;
+		i = 0, h = h0, image++, line = x + (image * g->h + h) * g->w * g->c;
+	}
+}
+
+void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, dim end, half *out, dim step) {
+	for (dim j = first; j < end; j++) {
+		half *to = out + j * step;
+		for (dim p = 0; p < k; p += THIRDS_K, to += THIRDS_RIGHT)
+			for (dim side = 0; side < THIRDS_N; side += LANES) {
+				dim col = j * THIRDS_N + side;
+				uint32_t *o = (uint32_t *)to + side;
+				__m512i pairs[3][16], line;
+				for (dim i = 0; turned && i < 16; i++) { // row i is a column, and has 16 pairs
+					const float *row = b + (col + i) * ldb + p;
+					dim deep = col + i < n ? k - p : 0;
+					__m512 x = some(row, deep), y = some(row + LANES, deep - LANES);
+					for (int t = 0; t < 3; t++) part(&x, &y, &pairs[t][i]);
+				}
+				for (int t = 0; turned && t < 3; t++) transpose16(pairs[t], o + t * 16 * THIRDS_N, THIRDS_N);
+				for (dim i = 0; !turned && i < 16; i++, o += THIRDS_N) {
+					const float *row = b + (p + 2 * i) * ldb + col;
+					__m512 x = some(row, p + 2 * i < k ? n - col : 0), y = some(row + ldb, p + 2 * i + 1 < k ? n - col : 0);
+					for (int t = 0; t < 3; t++) _mm512_storeu_si512(o + t * 16 * THIRDS_N, part(&x, &y, &line));
+				}
+			}
+	}
+}
+
+// multiply adds the product of the operands that are loaded: a pair of columns of tiles of b, and
+// one row of tiles of a, or two.
+#define MULTIPLY                                                                                    \
+	_tile_dpbf16ps(0, 4, 6);                                                                        \
+	_tile_dpbf16ps(1, 4, 7);                                                                        \
+	if (low) {                                                                                      \
+		_tile_dpbf16ps(2, 5, 6);                                                                    \
+		_tile_dpbf16ps(3, 5, 7);                                                                    \
+	}
+#define LEFT(third)                                                                                 \
+	_tile_loadd(4, a + third * 16 * THIRDS_K, 2 * THIRDS_K);                                        \
+	if (low) _tile_loadd(5, a + block + third * 16 * THIRDS_K, 2 * THIRDS_K);
+#define RIGHT(third)                                                                                \
+	_tile_loadd(6, b + third * 16 * 2 * THIRDS_N, 4 * THIRDS_N);                                    \
+	_tile_loadd(7, b + third * 16 * 2 * THIRDS_N + 2 * LANES, 4 * THIRDS_N);
+
+// tiles sums a block of 32 rows, or 16, and THIRDS_N columns.
+static inline __attribute__((always_inline)) void tiles(dim k, const half *a, dim block, const half *b, float *c, dim ldc,
+                                                        const int low) {
+	_tile_zero(0);
+	_tile_zero(1);
+	if (low) {
+		_tile_zero(2);
+		_tile_zero(3);
+	}
+	for (dim p = 0; p < k; p += THIRDS_K, a += THIRDS_LEFT, b += THIRDS_RIGHT) {
+		LEFT(0) RIGHT(2) MULTIPLY
+		RIGHT(1) MULTIPLY
+		LEFT(1) MULTIPLY
+		RIGHT(0) MULTIPLY
+		LEFT(2) MULTIPLY
+		LEFT(0) MULTIPLY
+	}
+	_tile_stored(0, c, 4 * ldc);
+	_tile_stored(1, c + LANES, 4 * ldc);
+	if (low) {
+		_tile_stored(2, c + 16 * ldc, 4 * ldc);
+		_tile_stored(3, c + 16 * ldc + LANES, 4 * ldc);
+	}
+}
+
+// finish writes rows of one or two vectors of sums.
+static void finish(dim rows, dim width, const float *sums, float *c, dim ldc, const float *bias, dim flags) {
+	vec zero = {}, b0 = bias ? load_n(bias, width) : zero;
+	vec b1 = bias && width > LANES ? load_n(bias + LANES, width - LANES) : zero;
+	for (dim r = 0; r < rows; r++, sums += THIRDS_N, c += ldc) {
+		vec s0 = load(sums) + b0, s1 = load(sums + LANES) + b1;
+		if (flags & ACCUMULATE) {
+			s0 += load_n(c, width);
+			if (width > LANES) s1 += load_n(c + LANES, width - LANES);
+		}
+		if (flags & RELU) s0 = relu(s0), s1 = relu(s1);
+		if (flags & STREAM && width >= THIRDS_N) {
+			stream(c, s0), stream(c + LANES, s1);
+			continue;
+		}
+		store_n(c, s0, width);
+		if (width > LANES) store_n(c + LANES, s1, width - LANES);
+	}
+}
+
+void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, dim panel, float *c, dim ldc,
+                 const float *bias, dim flags) {
+	float sums[32 * THIRDS_N] __attribute__((aligned(64)));
+	if (!aligned(c, ldc)) flags &= ~STREAM;
+	int plain = !bias && !(flags & (ACCUMULATE | RELU | STREAM));
+	configure(16, 16);
+	for (dim j = 0; j < n; j += THIRDS_N, b += panel) {
+		const half *left = a;
+		for (dim i = 0; i < m; i += 32, left += 2 * block) {
+			dim rows = min_dim(m - i, 32), width = min_dim(n - j, THIRDS_N);
+			float *to = c + i * ldc + j, *out = sums;
+			dim ld = THIRDS_N;
+			if (flags & ACCUMULATE)
+				for (dim r = 0; r < rows; r++) __builtin_prefetch(to + r * ldc, 1), __builtin_prefetch(to + r * ldc + LANES, 1);
+			if (plain && width == THIRDS_N && rows % 16 == 0) out = to, ld = ldc;
+			if (rows > 16) tiles(k, left, block, b, out, ld, 1);
+			else tiles(k, left, block, b, out, ld, 0);
+			if (out == sums) finish(rows, width, sums, to, ldc, bias ? bias + j : 0, flags);
+		}
+	}
+	_tile_release();
+	if (flags & STREAM) stream_end();
+}
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+
+#else // nothing calls these where bestDots finds no tiles
+
+void thirds_left(dim m, dim k, const float *a, dim lda, dim turned, half *out) {}
+void thirds_tap(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim block) {}
+void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, dim end, half *out, dim step) {}
+void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, dim panel, float *c, dim ldc,
+                 const float *bias, dim flags) {}
+
+#endif

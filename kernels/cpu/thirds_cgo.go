@@ -1,0 +1,47 @@
+//go:build cgo
+
+package cpu
+
+/*
+#include "thirds.h"
+
+static void tap_thirds(dim h, dim w, dim c, dim oh, dim ow, dim stride, dim pad, dim dr, dim ds, const float *x, dim from, dim to,
+                       dim first, dim end, half *out, dim block) {
+	struct window g = {h, w, c, oh, ow, 1, 1, stride, pad, dr, ds};
+	thirds_tap(&g, x, from, to, first, end, out, block);
+}
+
+#cgo noescape tap_thirds
+#cgo nocallback tap_thirds
+
+#cgo noescape thirds_left
+#cgo nocallback thirds_left
+#cgo noescape thirds_right
+#cgo nocallback thirds_right
+#cgo noescape thirds_gemm
+#cgo nocallback thirds_gemm
+*/
+import "C"
+
+// packLeftThirds packs a[m,k] or, turned, a[k,m], in blocks of 16 rows.
+func packLeftThirds(m, k int, a []float32, lda int, turned bool, out []uint16) {
+	C.thirds_left(C.dim(m), C.dim(k), ptr(a), C.dim(lda), truth(turned), halfPtr(out))
+}
+
+// packRightThirds packs panels first..end, step apart, of b[k,n] or, turned, b[n,k].
+func packRightThirds(n, k int, b []float32, ldb int, turned bool, first, end int, out []uint16, step int) {
+	C.thirds_right(C.dim(n), C.dim(k), ptr(b), C.dim(ldb), truth(turned), C.dim(first), C.dim(end), halfPtr(out), C.dim(step))
+}
+
+// gemmThirds computes c[m,n] (+)= a b (+ bias) (then ReLU) of packed operands, whose blocks and
+// panels lie that far apart.
+func gemmThirds(m, n, k int, a []uint16, block int, b []uint16, panel int, c []float32, ldc int, bias []float32, flags int) {
+	C.thirds_gemm(C.dim(m), C.dim(n), C.dim(k), halfPtr(a), C.dim(block), halfPtr(b), C.dim(panel), ptr(c), C.dim(ldc), ptr(bias), C.dim(flags))
+}
+
+// packTapThirds packs channels first..end of what g's first tap meets at positions from..to, in
+// blocks of 16 rows that lie that far apart.
+func packTapThirds(g *window, x []float32, from, to, first, end int, out []uint16, block int) {
+	C.tap_thirds(C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.oh), C.dim(g.ow), C.dim(g.stride), C.dim(g.pad), C.dim(g.dr), C.dim(g.ds),
+		ptr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(block))
+}

@@ -1,0 +1,9 @@
+//go:build !cgo
+
+package cpu
+
+// bestDots is noDots, so that nothing calls these.
+func packLeftThirds(int, int, []float32, int, bool, []uint16)                                {}
+func packTapThirds(*window, []float32, int, int, int, int, []uint16, int)                    {}
+func packRightThirds(int, int, []float32, int, bool, int, int, []uint16, int)                {}
+func gemmThirds(int, int, int, []uint16, int, []uint16, int, []float32, int, []float32, int) {}
