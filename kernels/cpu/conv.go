@@ -31,7 +31,20 @@ func (pl *Plan) winograd(c kernels.Conv) bool {
 	return false
 }
 
+// leastThirds is the least inner dimension, for each tap, that thirds are made for: it is padded
+// to thirdsK.
+const leastThirds = 16
+
+// byThirds says whether thirds compute c faster, given the inner dimension of a tap. With stride
+// 1, minimal filtering makes the products of 3x3 convolutions.
+func (pl *Plan) byThirds(c kernels.Conv, inner int) bool {
+	return pl.pool.thirds() && inner >= leastThirds && (c.Stride > 1 || !pl.winograd(c))
+}
+
 func (pl *Plan) convForward(op kernels.ConvForward, x, w, y, bias []float32) func() {
+	if pl.byThirds(op.Conv, op.C) {
+		return pl.thirdsForward(op, x, w, y, bias)
+	}
 	if pl.winograd(op.Conv) {
 		return pl.winoConv(op.Conv, false, x, w, y, bias, flags(false, op.ReLU))
 	}
@@ -43,6 +56,9 @@ func (pl *Plan) convForward(op kernels.ConvForward, x, w, y, bias []float32) fun
 }
 
 func (pl *Plan) convBackwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
+	if pl.byThirds(op.Conv, op.K) {
+		return pl.thirdsBackward(op, dy, w, dx)
+	}
 	if pl.winograd(op.Conv) {
 		return pl.winoConv(op.Conv, true, dy, w, dx, nil, flags(op.Accumulate, false))
 	}
@@ -74,13 +90,12 @@ func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbi
 
 // linear is a 1x1 convolution of N pixels.
 func (pl *Plan) linear(op kernels.Linear, x, w, y, bias []float32) func() {
-	f := newForward(pl, pointwise(op))
-	return f.bind(x, w, y, bias, 0)
+	return pl.convForward(kernels.ConvForward{Conv: pointwise(op)}, x, w, y, bias)
 }
 
 func (pl *Plan) linearBackward(op kernels.LinearBackward, dy, x, w, dx, dw, dbias []float32) func() {
 	c := pointwise(op.Linear)
-	data := pl.backwardData(kernels.ConvBackwardData{Conv: c}, dy, w, dx)
+	data := pl.convBackwardData(kernels.ConvBackwardData{Conv: c}, dy, w, dx)
 	weight := pl.convBackwardWeight(kernels.ConvBackwardWeight{Conv: c, Bias: true}, x, dy, dw, dbias)
 	return func() {
 		data()

@@ -142,6 +142,26 @@ type tap struct{ di, dj, t int }
 
 type item struct{ class, lo, hi int }
 
+// classesOf returns the classes of pixels of c's input.
+func classesOf(c kernels.Conv) []class {
+	var classes []class
+	for h0 := range min(c.Stride, c.H) {
+		for w0 := range min(c.Stride, c.W) {
+			to := class{h0: h0, w0: w0, oh: ceil(c.H-h0, c.Stride), ow: ceil(c.W-w0, c.Stride)}
+			for r := range c.R {
+				for s := range c.S {
+					h, w := h0+c.Pad-r, w0+c.Pad-s
+					if h%c.Stride == 0 && w%c.Stride == 0 {
+						to.taps = append(to.taps, tap{h / c.Stride, w / c.Stride, r*c.S + s})
+					}
+				}
+			}
+			classes = append(classes, to)
+		}
+	}
+	return classes
+}
+
 func (pl *Plan) backwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
 	if asItLies(op.Conv) {
 		return newPointwiseBack(pl, op).bind(dy, w, dx, nil, flags(op.Accumulate, false))
@@ -150,23 +170,13 @@ func (pl *Plan) backwardData(op kernels.ConvBackwardData, dy, w, dx []float32) f
 	b.rows = rowsFor(blockFloats, op.R*op.S*op.K, mostUnits)
 	l := layout{pl: pl}
 	v := pl.pool.variant
-	for h0 := range min(op.Stride, op.H) {
-		for w0 := range min(op.Stride, op.W) {
-			c := class{h0: h0, w0: w0, oh: ceil(op.H-h0, op.Stride), ow: ceil(op.W-w0, op.Stride)}
-			for r := range op.R {
-				for s := range op.S {
-					h, w := h0+op.Pad-r, w0+op.Pad-s
-					if h%op.Stride == 0 && w%op.Stride == 0 {
-						c.taps = append(c.taps, tap{h / op.Stride, w / op.Stride, r*op.S + s})
-					}
-				}
-			}
-			c.packed = l.take(align(op.C, v.panel()) * len(c.taps) * op.K)
-			pixels := op.N * c.oh * c.ow
-			for lo := 0; lo < pixels; lo += b.rows {
-				b.items = append(b.items, item{len(b.classes), lo, min(lo+b.rows, pixels)})
-			}
-			b.classes = append(b.classes, c)
+	b.classes = classesOf(op.Conv)
+	for i := range b.classes {
+		c := &b.classes[i]
+		c.packed = l.take(align(op.C, v.panel()) * len(c.taps) * op.K)
+		pixels := op.N * c.oh * c.ow
+		for lo := 0; lo < pixels; lo += b.rows {
+			b.items = append(b.items, item{i, lo, min(lo+b.rows, pixels)})
 		}
 	}
 	b.inPlace = op.R == 1 && op.S == 1 && op.Pad == 0
@@ -209,19 +219,24 @@ func (b *backward) block(worker, i int) {
 	} else if op.Accumulate {
 		return
 	}
-	for p := it.lo; p < it.hi; p++ {
+	c.scatter(v, op, it.lo, it.hi, out, b.dx)
+}
+
+// scatter writes rows of the class's pixels lo..hi into dx, or adds them; without taps there are
+// none, and they are zeros.
+func (c *class) scatter(v variant, op *kernels.ConvBackwardData, lo, hi int, from, dx []float32) {
+	for p := lo; p < hi; p++ {
 		n, h, w := p/(c.oh*c.ow), c.h0+p/c.ow%c.oh*op.Stride, c.w0+p%c.ow*op.Stride
-		to := b.dx[((n*op.H+h)*op.W+w)*op.C:][:op.C]
-		from := out[(p-it.lo)*op.C:][:op.C]
-		switch {
-		case kk == 0:
+		to := dx[((n*op.H+h)*op.W+w)*op.C:][:op.C]
+		if len(c.taps) == 0 {
 			clear(to)
-		case op.Accumulate:
-			for j, x := range from {
-				to[j] += x
-			}
-		default:
-			copy(to, from)
+			continue
+		}
+		row := from[(p-lo)*op.C:][:op.C]
+		if op.Accumulate {
+			add(v, to, row, to, 0)
+		} else {
+			copy(to, row)
 		}
 	}
 }

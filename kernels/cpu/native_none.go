@@ -37,6 +37,12 @@ func (v variant) gather(g *window, x []float32, first, end int, out []float32, l
 func (v variant) widen(from []uint16, to []float32)  { goWiden(from, to) }
 func (v variant) narrow(from []float32, to []uint16) { goNarrow(from, to) }
 
+func add(_ variant, a, b, y []float32, _ int) {
+	for i := range y {
+		y[i] = a[i] + b[i]
+	}
+}
+
 func addColumns(_ variant, x []float32, c int, sums []float64) { goAddColumns(x, c, sums) }
 
 func (pl *Plan) bindNative(Call) func() { return nil }
