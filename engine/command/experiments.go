@@ -27,26 +27,49 @@ type experiments struct {
 	waiting  []experiment.Question
 	answered func(error) // called when none of them is left; nil when it was, or nobody asked
 
+	begun      chan struct{} // there is something to look at
 	quit, done chan struct{}
 }
 
 func startExperiments(s *trace.Session, c experiment.Control, r *trace.Recorder, needs func([]trace.Knob) (int64, string)) *experiments {
-	x := &experiments{session: s, control: c, recorder: r, needs: needs, quit: make(chan struct{}), done: make(chan struct{})}
+	x := &experiments{session: s, control: c, recorder: r, needs: needs, begun: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(x.done)
 		defer recoverTo(r, "experiment")
-		tick := time.NewTicker(experimentPeriod)
-		defer tick.Stop()
 		for {
 			select {
 			case <-x.quit:
 				return
-			case <-tick.C:
-				x.look()
+			case <-x.begun:
+			}
+			if !x.follow() {
+				return
 			}
 		}
 	}()
 	return x
+}
+
+// follow looks until nothing is under way, or until the run ends: then it is false.
+func (x *experiments) follow() bool {
+	tick := time.NewTicker(experimentPeriod)
+	defer tick.Stop()
+	for x.look() {
+		select {
+		case <-x.quit:
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+// wake has the goroutine look; mu is held.
+func (x *experiments) wake() {
+	select {
+	case x.begun <- struct{}{}:
+	default:
+	}
 }
 
 // ask begins experiments one after another, each as soon as the settings in force were
@@ -57,15 +80,16 @@ func (x *experiments) ask(q []experiment.Question, answered func(error)) {
 	defer x.mu.Unlock()
 	if len(q) > 0 {
 		x.waiting, x.answered = q, answered
+		x.wake()
 	}
 }
 
-// look goes on with what is under way or waits.
-func (x *experiments) look() {
+// look goes on with what is under way or waits, and is false when nothing is or does.
+func (x *experiments) look() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now == nil && x.answered == nil {
-		return
+		return false
 	}
 	s := x.session.Snapshot(0, 0)
 	switch {
@@ -79,10 +103,11 @@ func (x *experiments) look() {
 	default:
 		if err := x.begin(x.waiting[0], s); err != nil {
 			x.answer(err)
-			return
+			break
 		}
 		x.waiting = x.waiting[1:]
 	}
+	return true
 }
 
 func (x *experiments) answer(err error) {
@@ -110,6 +135,7 @@ func (x *experiments) begin(q experiment.Question, s *trace.Snapshot) error {
 	e, err := experiment.New(q, s, x.control, x.recorder)
 	if err == nil {
 		x.now = e
+		x.wake()
 	}
 	return err
 }

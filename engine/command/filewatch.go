@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"dev.gpustall/engine/timer"
 	"dev.gpustall/engine/trace"
 )
 
@@ -29,14 +30,15 @@ func watchFile(r *trace.Recorder, path string) *fileWatch {
 			r.Note("warn", lostFile(path, err))
 			return
 		}
-		tick := time.NewTicker(watchPeriod)
-		defer tick.Stop()
+		due := time.NewTimer(timer.Left(watchPeriod))
+		defer due.Stop()
 		for {
 			select {
 			case <-w.quit:
 				return
-			case <-tick.C:
+			case <-due.C:
 			}
+			due.Reset(timer.Left(watchPeriod))
 			is, err := os.Stat(path)
 			if err == nil && !os.SameFile(was, is) {
 				err = errReplaced

@@ -7,13 +7,18 @@ import (
 
 	"dev.gpustall/engine/device/nvml"
 	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/timer"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
 )
 
-// startHostGauges samples the host for a process that is not ours and all that descend
-// from it, and what the threads of the one that trains wait for cores. stop ends it.
-func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello) (stop func()) {
+// gaugedAlone is how often the host is sampled while nobody looks.
+const gaugedAlone = time.Second
+
+// startHostGauges samples the host every so often for a process that is not ours and all
+// that descend from it, and what the threads of the one that trains wait for cores. stop
+// ends it.
+func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, every time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -34,14 +39,15 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello) (stop fun
 			}
 		}
 		was := loop.Threads()
-		tick := time.NewTicker(hostEvery * gaugePeriod)
-		defer tick.Stop()
+		due := time.NewTimer(timer.Left(every))
+		defer due.Stop()
 		for {
 			select {
 			case <-quit:
 				return
-			case <-tick.C:
+			case <-due.C:
 			}
+			due.Reset(timer.Left(every))
 			family = host.Family(root)
 			machine.record(r)
 			is := loop.Threads()

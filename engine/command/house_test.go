@@ -54,7 +54,7 @@ var house = map[string][]string{
 	"engine":                      {"loader", "engine/device", "engine/figures", "engine/host", "engine/knob", "engine/nn", "engine/ops", "engine/plan", "engine/trace", "kernels"},
 	"engine/safetensors":          {},
 	"engine/checkpoint":           {"loader", "engine", "engine/nn", "engine/safetensors", "engine/trace", "engine/figures"},
-	"engine/torch":                {"engine/trace", "engine/figures", "engine/knob", "engine/host"},
+	"engine/torch":                {"engine/trace", "engine/figures", "engine/knob", "engine/host", "engine/timer"},
 	"engine/evidence":             {"engine/figures"},
 	"engine/stall":                {"engine/trace", "engine/figures", "engine/evidence"},
 	"engine/advice":               {"engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/predict"},

@@ -78,7 +78,7 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 		return err
 	}
 	defer b.Close()
-	t := &torchRun{options: o, bridge: b, args: args}
+	t := &torchRun{options: o, bridge: b, args: args, gauged: hostEvery * gaugePeriod}
 	if screen || o.json {
 		if t.log, err = os.Create(t.logName()); err != nil {
 			return fault.File(err, "write the log", t.logName(), "name a session in a folder that can be written to with --session")
@@ -92,7 +92,8 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 	t.script = s
 	defer s.passSignals()()
 	if !screen {
-		b.Every = bridge.PollAlone
+		lines := time.Duration(o.interval * float64(time.Second)) // each is to have news
+		b.Every, t.gauged = min(max(lines/2, bridge.PollShown), bridge.PollAlone), gaugedAlone
 	}
 	b.Watch()
 	if screen {
@@ -109,7 +110,8 @@ type torchRun struct {
 	bridge *bridge.Bridge
 	script *script
 	args   []string
-	ranked bool // the training is distributed
+	ranked bool          // the training is distributed
+	gauged time.Duration // between two samples of the host
 	taken  *captures
 	log    *os.File // of what the script prints; nil where it has the terminal
 	run    *run
@@ -161,14 +163,14 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	r.recorder = trace.NewRecorder(t.bridge.Clock, trace.DefaultCapacity)
 	r.session = trace.NewSession(meta)
 	r.collector = trace.NewCollector(r.recorder, r.session, stall.NewAnalyzer(first.Since), st)
-	r.collector.Every = t.bridge.Every
+	r.collector.Due = t.bridge.Polled
 	t.run, t.ranked = r, first.Hello.World > 1
 	t.bridge.Control.Predict = r.predict
 	t.taken = &captures{run: r, control: t.bridge.Control, meta: &meta}
 	t.bridge.Captured = t.taken.came
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
-	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello)
+	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello, t.gauged)
 	r.watch = watchFile(r.recorder, r.file)
 	r.tries = startExperiments(r.session, t.bridge.Control, r.recorder, func([]trace.Knob) (int64, string) { return 0, "" })
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)

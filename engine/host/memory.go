@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,7 +38,7 @@ func PeakMemory() int64 { return kibibytes(os.DirFS("/"), "proc/self/status", "V
 // not known.
 func PrivateMemory(pid int) int64 {
 	file := fmt.Sprintf("proc/%d/smaps_rollup", pid)
-	return kibibytes(os.DirFS("/"), file, "Private_Clean") + kibibytes(os.DirFS("/"), file, "Private_Dirty")
+	return kibibytes(os.DirFS("/"), file, "Private_Clean", "Private_Dirty")
 }
 
 // unlimited is less than what version 1 writes where there is no limit, the largest
@@ -98,16 +99,16 @@ func (g *cgroup) memory(sys fs.FS, dir string) Memory {
 	return m
 }
 
-// kibibytes reads "name:   1234 kB" of a file; 0 when it is not there.
-func kibibytes(sys fs.FS, file, name string) (bytes int64) {
+// kibibytes adds up "name:   1234 kB" of a file for names; 0 when none is there.
+func kibibytes(sys fs.FS, file string, names ...string) (bytes int64) {
 	lines(sys, file, func(line string) {
 		key, value, _ := strings.Cut(line, ":")
-		if key != name {
+		if !slices.Contains(names, key) {
 			return
 		}
 		v, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 10, 64)
 		if err == nil && v > 0 && v < unlimited>>10 {
-			bytes = v << 10
+			bytes += v << 10
 		}
 	})
 	return bytes

@@ -9,6 +9,13 @@ import (
 	"time"
 )
 
+// began is a moment that all of the process count from.
+var began = time.Now()
+
+// Left is the time until the next moment of those that are so far apart. Timers that end
+// at such moments end together, and wake the process once.
+func Left(every time.Duration) time.Duration { return every - time.Since(began)%every }
+
 // Clock tells the time in ns.
 type Clock interface{ Now() int64 }
 

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -49,9 +48,9 @@ const (
 // session, and from there into the file. It owns two goroutines: one drains, one
 // writes, so that a slow disk never fills the rings.
 type Collector struct {
-	// Every is how often the rings are drained, where that is not every 16 ms. It is set
+	// Due tells when the rings are to be drained, where that is not every 16 ms. It is set
 	// before Start.
-	Every time.Duration
+	Due <-chan time.Time
 
 	rec     *Recorder
 	session *Session
@@ -187,14 +186,18 @@ func (c *Collector) collect(f func() error) {
 }
 
 func (c *Collector) drainLoop() {
-	tick := time.NewTicker(cmp.Or(c.Every, drainEvery))
-	defer tick.Stop()
+	due := c.Due
+	if due == nil {
+		tick := time.NewTicker(drainEvery)
+		defer tick.Stop()
+		due = tick.C
+	}
 	c.collect(func() error {
 		for {
 			select {
 			case <-c.quit:
 				return nil
-			case <-tick.C:
+			case <-due:
 				c.drain()
 				c.offer()
 			}

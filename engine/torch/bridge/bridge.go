@@ -14,15 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/timer"
 	"dev.gpustall/engine/torch/python"
 	"dev.gpustall/engine/trace"
 )
 
 // How often the rings are read. Being woken costs more than what is read. Each ring holds what
-// a worker does in seconds; where one fills faster, it is read every pollBusy.
+// a worker does in seconds; where one fills faster, it is read more often.
 const (
-	PollShown = 50 * time.Millisecond // while somebody looks at the screen
-	PollAlone = 200 * time.Millisecond
+	PollShown = 50 * time.Millisecond // while somebody looks at the screen, and until the first batch
+	PollAlone = 500 * time.Millisecond
 	pollBusy  = 10 * time.Millisecond
 )
 
@@ -40,6 +41,9 @@ type Bridge struct {
 	// Every is how often the rings are read: PollShown, unless it is set before Watch.
 	Every time.Duration
 
+	// Polled tells each time that they were, if somebody listens.
+	Polled chan time.Time
+
 	// Captured is called with what came of a capture, on the goroutine that reads the rings;
 	// it is set before Record. The trace is the callee's to remove.
 	Captured func(Captured)
@@ -56,7 +60,7 @@ type Bridge struct {
 	first     chan Start
 	begun     bool
 	scratch   []record
-	busy      bool // a ring was an eighth full
+	fullest   float64 // share of its slots that a ring had filled since it was read before
 	looked    time.Time
 	changed   unix.Timespec // of the folder, when it was last read
 	held      []message     // before there is a recorder
@@ -64,7 +68,7 @@ type Bridge struct {
 
 	mu      sync.Mutex // over what Foresee asks for
 	each    int64      // bytes that a worker has of its own; 0 while that is not known
-	weighed time.Time  // when they were last asked for
+	weighed time.Time  // when they are to be asked for again
 	quit    chan struct{}
 	done    chan struct{}
 	started bool
@@ -86,7 +90,7 @@ func Open() (*Bridge, error) {
 		return nil, fault.Wrap(err, "make", "a folder for the training's rings", "set TMPDIR to a folder that can be written to")
 	}
 	b := &Bridge{
-		Clock: newClock(), Every: PollShown, dir: dir, shared: filepath.Join(dir, "rings"), rings: map[string]*ring{}, mails: map[string]*mail{},
+		Clock: newClock(), Every: PollShown, Polled: make(chan time.Time, 1), dir: dir, shared: filepath.Join(dir, "rings"), rings: map[string]*ring{}, mails: map[string]*mail{},
 		processes: map[int]*process{}, first: make(chan Start, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	err = os.Mkdir(b.shared, 0o700)
@@ -175,19 +179,21 @@ func (b *Bridge) start(r *trace.Recorder) {
 	go func() {
 		defer close(b.done)
 		err := trace.Guard("read the training's rings", func() error {
-			timer := time.NewTimer(0)
-			defer timer.Stop()
-			for {
+			due := time.NewTimer(0)
+			defer due.Stop()
+			for every := PollShown; ; {
+				var at time.Time
 				select {
 				case <-b.quit:
 					return nil
-				case <-timer.C:
+				case at = <-due.C:
 				}
 				b.poll()
-				if b.busy {
-					timer.Reset(pollBusy)
-				} else {
-					timer.Reset(b.Every)
+				every = b.next(every)
+				due.Reset(timer.Left(every))
+				select {
+				case b.Polled <- at:
+				default:
 				}
 			}
 		})
@@ -195,6 +201,18 @@ func (b *Bridge) start(r *trace.Recorder) {
 			r.Note("error", err.Error()+"; what follows is not recorded")
 		}
 	}()
+}
+
+// next is how long to wait until the rings are read again, after they were read every so often.
+func (b *Bridge) next(every time.Duration) time.Duration {
+	const full = 1.0 / 8
+	switch {
+	case b.fullest > full:
+		return max(pollBusy, time.Duration(float64(every)*full/b.fullest))
+	case b.recorder == nil || b.fullest > full/2:
+		return every
+	}
+	return min(2*every, b.Every)
 }
 
 // pause ends the goroutine.
@@ -238,7 +256,7 @@ func (b *Bridge) Close() error {
 // poll reads what is new. Loops are looked at first: whatever was told or recorded
 // before a loop's record is then in hand.
 func (b *Bridge) poll() {
-	b.busy = false
+	b.fullest = 0
 	b.discover()
 	for _, r := range b.rings {
 		if r.role == roleLoop {
@@ -371,7 +389,7 @@ func (b *Bridge) process(pid int) *process {
 
 // drain hands a ring's records to the process whose loop they are about.
 func (b *Bridge) drain(r *ring) {
-	b.busy = b.busy || r.limit-r.tail > r.slots/8
+	b.fullest = max(b.fullest, float64(r.limit-r.tail)/float64(r.slots))
 	b.scratch = r.read(b.scratch[:0])
 	p := b.process(r.parent)
 	for i := range b.scratch {

@@ -173,6 +173,34 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// Rings are read seldom where nothing happens, and often enough where they fill fast that
+// none is more than an eighth full when it is.
+func TestPace(t *testing.T) {
+	b := &Bridge{Every: PollAlone}
+	for _, c := range []struct {
+		session bool
+		every   time.Duration
+		fullest float64
+		want    time.Duration
+	}{
+		{false, PollShown, 0, PollShown},
+		{true, PollShown, 0, 2 * PollShown},
+		{true, PollAlone, 0, PollAlone},
+		{true, PollAlone, 0.1, PollAlone},
+		{true, PollAlone, 0.5, PollAlone / 4},
+		{true, PollAlone, 40, pollBusy},
+		{true, PollAlone / 4, 0.1, PollAlone / 4},
+	} {
+		b.recorder, b.fullest = nil, c.fullest
+		if c.session {
+			b.recorder = new(trace.Recorder)
+		}
+		if got := b.next(c.every); got != c.want {
+			t.Errorf("after %v, %.0f %% full: read again after %v, want %v", c.every, 100*c.fullest, got, c.want)
+		}
+	}
+}
+
 func TestControl(t *testing.T) {
 	b, err := Open()
 	if err != nil {

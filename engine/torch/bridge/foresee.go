@@ -57,19 +57,22 @@ func copies(more int, each, free int64) string {
 		figures.Prose.Bytes(each), more, figures.Prose.Bytes(need), figures.Prose.Bytes(max(0, free)))
 }
 
-// weighEvery is how often the memory of workers is asked for: the kernel goes through all
-// their pages for it.
-const weighEvery = 10 * time.Second
+// weighEvery is how often the memory of workers is asked for, and weighShare how much of the
+// time that may take at the most: the kernel goes through all their pages for it.
+const (
+	weighEvery = 10 * time.Second
+	weighShare = 1.0 / 4000
+)
 
 // weighed is how many workers are asked about.
 const weighed = 4
 
 // weigh finds what memory the main process's workers have of their own.
 func (b *Bridge) weigh() {
-	if time.Since(b.weighed) < weighEvery {
+	begin := time.Now()
+	if begin.Before(b.weighed) {
 		return
 	}
-	b.weighed = time.Now()
 	var sum, n int64
 	for _, r := range b.rings {
 		if r.role == roleWorker && r.parent == b.main.pid && !r.over() && n < weighed {
@@ -78,6 +81,7 @@ func (b *Bridge) weigh() {
 			}
 		}
 	}
+	b.weighed = begin.Add(max(weighEvery, time.Duration(float64(time.Since(begin))/weighShare)))
 	if n == 0 {
 		return
 	}
