@@ -42,7 +42,7 @@ type sideSummary struct {
 type changeSummary struct {
 	Answer  evidence.Answer `json:"answer"`
 	Ratio   number          `json:"ratio"` // null where it is not known
-	Lo      number          `json:"lo"`
+	Lo      number          `json:"lo"` // null where they say nothing
 	Hi      number          `json:"hi"`
 	Missing string          `json:"missing,omitempty"` // what keeps it from an answer
 }
@@ -51,7 +51,10 @@ func summariseChange(c *evidence.Change) changeSummary {
 	nan := number(math.NaN())
 	out := changeSummary{Answer: c.Answer, Ratio: nan, Lo: nan, Hi: nan, Missing: c.Missing.String()}
 	if c.Ratio > 0 {
-		out.Ratio, out.Lo, out.Hi = number(c.Ratio), number(c.Lo), number(c.Hi)
+		out.Ratio = number(c.Ratio)
+		if !c.Missing.Hopeless() {
+			out.Lo, out.Hi = number(c.Lo), number(c.Hi)
+		}
 	}
 	return out
 }

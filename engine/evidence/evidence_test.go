@@ -167,6 +167,9 @@ func TestMissing(t *testing.T) {
 	if got := (Missing{What: Precision, Have: 2.4, Want: 0.02}).String(); got != "known only to a factor of 3.40" {
 		t.Errorf("a wide interval: %q", got)
 	}
+	if m := (Missing{What: Precision, Have: 99}); m.Hopeless() || !(Missing{What: Precision, Have: 101}).Hopeless() {
+		t.Error("an interval's ends say nothing from a factor of 100 on")
+	}
 	if got := (Missing{What: Precision, Have: 2.13e26, Want: 0.02}).String(); got != "known only to a factor above 100" {
 		t.Errorf("one that says nothing: %q", got)
 	}

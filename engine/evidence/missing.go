@@ -60,6 +60,9 @@ func (m Missing) OfA() bool {
 	return m.Side == 0 && (m.What == Steps || m.What == Time || m.What == Windows)
 }
 
+// Hopeless reports whether an interval is so wide that its ends say nothing.
+func (m Missing) Hopeless() bool { return m.What == Precision && m.Have > hopeless }
+
 // String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
 // "known to ±4.1 %, ±2.0 % is needed", "known only to a factor of 2.70", "not measured",
 // "4 of 6 pairs", and of A "12 of 50 steps to compare with".

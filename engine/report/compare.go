@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/document"
@@ -206,10 +207,33 @@ func (m *markdown) differ(what string, list []Difference) {
 		return
 	}
 	rows := [][]string{{"name", "A", "B"}}
-	for _, d := range rewrite(list, document.Text) {
+	for _, d := range rewrite(apart(list), document.Text) {
 		rows = append(rows, []string{d.Name, d.A, d.B})
 	}
 	m.table(rows)
+}
+
+// roomy is how long two texts beside each other may be before the table cuts their ends.
+const roomy = 36
+
+// apart leaves out what long texts begin with alike: their table would cut off what tells
+// them apart.
+func apart(list []Difference) []Difference {
+	out := slices.Clone(list)
+	for i := range out {
+		d := &out[i]
+		if max(utf8.RuneCountInString(d.A), utf8.RuneCountInString(d.B)) <= roomy {
+			continue
+		}
+		n := 0
+		for n < min(len(d.A), len(d.B)) && d.A[n] == d.B[n] {
+			n++
+		}
+		if n = strings.LastIndexByte(d.A[:n], ' ') + 1; n > 0 {
+			d.A, d.B = "… "+d.A[n:], "… "+d.B[n:]
+		}
+	}
+	return out
 }
 
 // measurements sets both sides next to each other.

@@ -146,3 +146,15 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestApart: what tells two long texts apart is not what the table cuts off.
+func TestApart(t *testing.T) {
+	got := apart([]Difference{
+		{"device", "cpu (Intel(R) Xeon(R) Processor, 2 threads, avx512)", "cpu (Intel(R) Xeon(R) Processor, 2 threads, avx512+amx)"},
+		{"kernel", "6.1", "6.12"},
+		{"data", "-", strings.Repeat("x", 50)},
+	})
+	if got[0] != (Difference{"device", "… avx512)", "… avx512+amx)"}) || got[1].A != "6.1" || got[2].A != "-" {
+		t.Errorf("%+v", got)
+	}
+}
