@@ -204,7 +204,7 @@ type compared struct {
 	SamplesPerSecond  number            `json:"samples_per_s"`
 	DeviceUtilization number            `json:"device_utilization"`
 	DataShare         number            `json:"data_share"`
-	Stalls            map[string]number `json:"stalls"` // shares of the active time
+	Stalls            map[string]number `json:"stall_shares"` // of the active time
 	Memory            int64             `json:"memory_bytes,omitempty"`
 	Verdict           string            `json:"verdict"`
 	Labels            []string          `json:"labels,omitempty"`

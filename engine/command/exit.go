@@ -97,10 +97,13 @@ type summarised struct{ error }
 
 func (e summarised) Unwrap() error { return e.error }
 
-// asksJSON reports whether the command line is a run's with --json, be the rest
-// of it right or not.
+// asksJSON reports whether the command line asks for output that ends in a summary, be
+// the rest of it right or not. What stands behind -- is a script's.
 func asksJSON(command string, args []string) bool {
-	return command == "run" && (slices.Contains(args, "--json") || slices.Contains(args, "--json=true"))
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains([]string{"run", "tune", "torch"}, command) && (slices.Contains(args, "--json") || slices.Contains(args, "--json=true"))
 }
 
 // summariseFailure ends the output of a run that did not come to its summary.

@@ -42,7 +42,7 @@ type sideSummary struct {
 type changeSummary struct {
 	Answer  evidence.Answer `json:"answer"`
 	Ratio   number          `json:"ratio"` // null where it is not known
-	Lo      number          `json:"lo"` // null where they say nothing
+	Lo      number          `json:"lo"`    // null where they say nothing
 	Hi      number          `json:"hi"`
 	Missing string          `json:"missing,omitempty"` // what keeps it from an answer
 }

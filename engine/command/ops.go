@@ -32,12 +32,14 @@ type opSummary struct {
 	GBPerS  number `json:"gb_per_s"`
 }
 
-// segmentSummary is what is known of one setting of the knobs beside the stalls.
+// segmentSummary is what is known of one setting of the knobs.
 type segmentSummary struct {
-	Index       int32       `json:"segment"`
-	Reason      string      `json:"reason"`
-	FirstStep   int32       `json:"first_step"`
-	Steps       int         `json:"steps"`
+	Index     int32  `json:"segment"`
+	Name      string `json:"name"` // A is the baseline, the others go by their number
+	Reason    string `json:"reason"`
+	FirstStep int32  `json:"first_step"`
+	Steps     int    `json:"steps"`
+	measuredSegment
 	Experiment  *int32      `json:"experiment,omitempty"` // that the segment belongs to, by its place in experiments
 	TimedSteps  int         `json:"timed_steps"`
 	TimedExtra  number      `json:"timed_step_extra"` // what a timed step took on top of the others, as a share
@@ -47,6 +49,36 @@ type segmentSummary struct {
 	CopyInShare number      `json:"h2d_share"`        // of the segment's time
 	CopyRate    number      `json:"h2d_gb_per_s"`     // while copying
 	Ops         []opSummary `json:"ops"`
+}
+
+// measuredSegment is a row of the experiments: what the steps of a segment measured, but for
+// those of the change and the run's first.
+type measuredSegment struct {
+	Counted  int               `json:"steps_counted"`
+	Rate     number            `json:"samples_per_s"`
+	Util     number            `json:"device_utilization"`
+	Data     number            `json:"data_share"`
+	Mean     number            `json:"step_mean_s"`
+	P50      number            `json:"step_p50_s"`
+	P95      number            `json:"step_p95_s"`
+	Baseline *changeSummary    `json:"versus_baseline"` // of throughput; null for the baseline and for what an experiment made
+	Knobs    map[string]string `json:"knobs"`
+}
+
+// measuredOf is what a segment measured. row is nil where an experiment made it.
+func measuredOf(s *trace.Snapshot, g *trace.Segment, row *stall.SegmentStats) measuredSegment {
+	t := s.Tally(g.Index)
+	b, nan := stall.Breakdown{Totals: t.Steady}, number(math.NaN())
+	m := measuredSegment{Counted: int(b.Steps), Rate: nan, Util: nan, Data: nan, Mean: nan, P50: nan, P95: nan, Knobs: knobMap(g.Knobs)}
+	if b.Steps > 0 {
+		m.Rate, m.Util, m.Data = number(b.SamplesPerSecond()), number(b.Utilisation()), number(b.DataShare())
+		m.Mean, m.P50, m.P95 = seconds(b.Active()/b.Steps), seconds(t.Quantile(0.50)), seconds(t.Quantile(0.95))
+	}
+	if row != nil && !row.Baseline {
+		change := summariseChange(&row.VsA.Throughput)
+		m.Baseline = &change
+	}
+	return m
 }
 
 // lossScale is the state of fp16's dynamic loss scale.
@@ -76,14 +108,21 @@ func opTable(t *stall.OpTable) []opSummary {
 }
 
 // opTables lists the segments with their ops, and the ops of the last segment that
-// has any.
-func opTables(s *trace.Snapshot) (segments []segmentSummary, last []opSummary) {
+// has any. rows are stall.Segments.
+func opTables(s *trace.Snapshot, rows []stall.SegmentStats) (segments []segmentSummary, last []opSummary) {
 	segments, last = []segmentSummary{}, []opSummary{}
 	for i := range s.Segments {
 		g := s.Segments[i]
 		t := stall.Ops(s, g)
 		ops := opTable(&t)
+		var row *stall.SegmentStats
+		name := (&stall.SegmentStats{Segment: g}).Name()
+		if r := slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Segment.Index == g.Index }); r >= 0 {
+			row = &rows[r]
+			name = row.Name()
+		}
 		segments = append(segments, segmentSummary{
+			measuredSegment: measuredOf(s, &g, row), Name: name,
 			Index: g.Index, Reason: g.Reason, FirstStep: g.FirstStep, Steps: t.Steps, TimedSteps: t.Timed,
 			TimedExtra: number(t.Extra), TimingCost: number(t.Cost()), Memory: s.HeldBytes(&g),
 			CopyIn: seconds(t.Copy), CopyInShare: number(t.CopyShare), CopyRate: number(float64(t.CopyBytes) / float64(t.Copy)),

@@ -91,6 +91,7 @@ type summary struct {
 	Stalls            map[string]number   `json:"stalls"`
 	WorkerTime        map[string]split    `json:"worker_time,omitempty"` // of the batches, and by phase of those in which phases were measured
 	Verdict           string              `json:"verdict"`
+	VerdictText       string              `json:"verdict_text"`              // as report and screen have it
 	Judged            string              `json:"verdict_segment,omitempty"` // whose verdict and advice it is: that of the settings to keep
 	Dominant          string              `json:"dominant_cause"`
 	Advice            string              `json:"advice"`
@@ -211,7 +212,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 		Steps: int(b.Steps), Samples: b.Samples, Skipped: s.Skipped(), StoreRequests: int64(s.Latest(trace.GaugeStoreRequests)), StoreRetries: int64(s.Latest(trace.GaugeStoreRetries)), Wall: seconds(b.Wall), Busy: seconds(b.Busy),
 		SamplesPerSecond: number(b.SamplesPerSecond()), DeviceUtilization: number(b.Utilisation()),
 		AU: number(math.NaN()), DataWait: seconds(b.Wait), Load: seconds(b.Load), Train: seconds(b.Busy),
-		Stalls: map[string]number{}, Verdict: a.Verdict.Class, Dominant: dominant(&a.Verdict), Advice: a.Text(), Knob: a.First().Knob, Value: a.First().Value, Segments: len(s.Segments),
+		Stalls: map[string]number{}, Verdict: a.Verdict.Class, VerdictText: a.Verdict.Text, Dominant: dominant(&a.Verdict), Advice: a.Text(), Knob: a.First().Knob, Value: a.First().Value, Segments: len(s.Segments),
 		Knobs: map[string]string{}, PeakBytes: s.PeakBytes(), advice: a,
 		CopyIn: seconds(b.Copy), CopyInShare: number(float64(b.Copy) / float64(b.Wall)),
 		Planned: planMemory(s.Outcome.Planned), LossScale: scaleSummary(s), Gauges: gaugeTable(s), EpochTimes: []epochSummary{},
@@ -223,7 +224,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	for _, n := range s.SkippedNotes() {
 		out.SkippedSamples = append(out.SkippedSamples, n.Text)
 	}
-	out.SegmentTable, out.Ops = opTables(s)
+	out.SegmentTable, out.Ops = opTables(s, rows)
 	if len(rows) > 0 {
 		out.Judged = rows[at.Kept].Name()
 	}

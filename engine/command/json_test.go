@@ -1,0 +1,89 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
+
+// jsonKeys adds the keys of a type as JSON has it, and of all below it.
+func jsonKeys(t reflect.Type, keys map[string]bool) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		jsonKeys(t.Elem(), keys)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case f.Anonymous, name != "" && name != "-":
+				if !f.Anonymous {
+					keys[name] = true
+				}
+				jsonKeys(f.Type, keys)
+			}
+		}
+	}
+}
+
+// TestJSONIsDocumented: docs/json.md has each key that is written, each cause and each gauge,
+// and no key that is not.
+func TestJSONIsDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "json.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{"exit_code": true} // of a summary without a run
+	for _, v := range []any{progress{}, decisionSummary{}, summary{}, comparison{}, sweeps{}} {
+		jsonKeys(reflect.TypeOf(v), keys)
+	}
+	told, named := map[string]bool{}, map[string]bool{} // in a row; as what the row is about
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		first, _, _ := strings.Cut(line[1:], "|")
+		for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(line, -1) {
+			told[m[1]] = true
+			named[m[1]] = named[m[1]] || strings.Contains(first, m[0])
+		}
+	}
+	for key := range keys {
+		if !told[key] {
+			t.Errorf("docs/json.md does not have %q", key)
+		}
+	}
+	for c := range trace.Cause(trace.NumCauses) {
+		if !strings.Contains(string(text), "`"+c.String()+"`") {
+			t.Errorf("docs/json.md does not have the cause %q", c)
+		}
+	}
+	gauges := []string{trace.GaugeCPUOurs, trace.GaugeRunQueue, trace.GaugeStarved, trace.GaugeDiskOurs, trace.GaugeHostMemory}
+	for _, g := range gauges {
+		if !strings.Contains(string(text), "`"+g+"`") {
+			t.Errorf("docs/json.md does not have the gauge %q", g)
+		}
+	}
+	for key, is := range named {
+		if is && !keys[key] {
+			t.Errorf("docs/json.md has %q, which is written nowhere", key)
+		}
+	}
+}
+
+// TestAsksJSON: what ends in a summary does so when it fails early, a script's own --json aside.
+func TestAsksJSON(t *testing.T) {
+	for args, want := range map[string]bool{
+		"run --json": true, "tune --batch-size x --json": true, "torch --json=true -- python x": true,
+		"run --json=false": false, "torch -- python x --json": false, "compare --json": false,
+	} {
+		list := strings.Fields(args)
+		if got := asksJSON(list[0], list[1:]); got != want {
+			t.Errorf("%s: %v", args, got)
+		}
+	}
+}
