@@ -128,9 +128,10 @@ void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, 
 	_tile_loadd(6, b + third * 16 * 2 * THIRDS_N, 4 * THIRDS_N);                                    \
 	_tile_loadd(7, b + third * 16 * 2 * THIRDS_N + 2 * LANES, 4 * THIRDS_N);
 
-// tiles sums a block of 32 rows, or 16, and THIRDS_N columns.
-static inline __attribute__((always_inline)) void tiles(dim k, const half *a, dim block, const half *b, float *c, dim ldc,
-                                                        const int low) {
+// tiles sums a block of 32 rows, or 16, and THIRDS_N columns, and fetches `lines` lines for each
+// chunk, which come soon, into the second-level cache.
+static inline __attribute__((always_inline)) const float *tiles(dim k, const half *a, dim block, const half *b, float *c, dim ldc,
+                                                                const float *soon, dim lines, const int low) {
 	_tile_zero(0);
 	_tile_zero(1);
 	if (low) {
@@ -138,6 +139,7 @@ static inline __attribute__((always_inline)) void tiles(dim k, const half *a, di
 		_tile_zero(3);
 	}
 	for (dim p = 0; p < k; p += THIRDS_K, a += THIRDS_LEFT, b += THIRDS_RIGHT) {
+		for (dim i = 0; i < lines; i++, soon += 16) __builtin_prefetch(soon, 0, 2);
 		LEFT(0) RIGHT(2) MULTIPLY
 		RIGHT(1) MULTIPLY
 		LEFT(1) MULTIPLY
@@ -151,6 +153,7 @@ static inline __attribute__((always_inline)) void tiles(dim k, const half *a, di
 		_tile_stored(2, c + 16 * ldc, 4 * ldc);
 		_tile_stored(3, c + 16 * ldc + LANES, 4 * ldc);
 	}
+	return soon;
 }
 
 // finish writes rows of one or two vectors of sums.
@@ -174,7 +177,9 @@ static void finish(dim rows, dim width, const float *sums, float *c, dim ldc, co
 }
 
 void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, dim panel, float *c, dim ldc,
-                 const float *bias, dim flags) {
+                 const float *bias, dim flags, const float *soon, dim lines) {
+	dim chunks = (n + THIRDS_N - 1) / THIRDS_N * ((m + 31) / 32) * ((k + THIRDS_K - 1) / THIRDS_K);
+	lines = (lines + chunks - 1) / chunks;
 	float sums[32 * THIRDS_N] __attribute__((aligned(64)));
 	if (!aligned(c, ldc)) flags &= ~STREAM;
 	int plain = !bias && !(flags & (ACCUMULATE | RELU | STREAM));
@@ -188,8 +193,8 @@ void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, d
 			if (flags & ACCUMULATE)
 				for (dim r = 0; r < rows; r++) __builtin_prefetch(to + r * ldc, 1), __builtin_prefetch(to + r * ldc + LANES, 1);
 			if (plain && width == THIRDS_N && rows % 16 == 0) out = to, ld = ldc;
-			if (rows > 16) tiles(k, left, block, b, out, ld, 1);
-			else tiles(k, left, block, b, out, ld, 0);
+			if (rows > 16) soon = tiles(k, left, block, b, out, ld, soon, lines, 1);
+			else soon = tiles(k, left, block, b, out, ld, soon, lines, 0);
 			if (out == sums) finish(rows, width, sums, to, ldc, bias ? bias + j : 0, flags);
 		}
 	}
@@ -207,6 +212,6 @@ void thirds_left(dim m, dim k, const float *a, dim lda, dim turned, half *out) {
 void thirds_tap(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim block) {}
 void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, dim end, half *out, dim step) {}
 void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, dim panel, float *c, dim ldc,
-                 const float *bias, dim flags) {}
+                 const float *bias, dim flags, const float *soon, dim lines) {}
 
 #endif

@@ -30,8 +30,9 @@ void thirds_tap(const struct window *g, const float *x, dim from, dim to, dim fi
 void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, dim end, half *out, dim step);
 
 // thirds_gemm computes c[m,n] (+)= a b (+ bias) (then ReLU) with the flags of native.h. a's blocks
-// and b's panels lie `block` and `panel` apart.
+// and b's panels lie `block` and `panel` apart. Meanwhile `lines` lines of 64 bytes are fetched
+// into the second-level cache, which come soon.
 void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, dim panel, float *c, dim ldc,
-                 const float *bias, dim flags);
+                 const float *bias, dim flags, const float *soon, dim lines);
 
 #endif

@@ -36,7 +36,13 @@ func packRightThirds(n, k int, b []float32, ldb int, turned bool, first, end int
 // gemmThirds computes c[m,n] (+)= a b (+ bias) (then ReLU) of packed operands, whose blocks and
 // panels lie that far apart.
 func gemmThirds(m, n, k int, a []uint16, block int, b []uint16, panel int, c []float32, ldc int, bias []float32, flags int) {
-	C.thirds_gemm(C.dim(m), C.dim(n), C.dim(k), halfPtr(a), C.dim(block), halfPtr(b), C.dim(panel), ptr(c), C.dim(ldc), ptr(bias), C.dim(flags))
+	gemmThirdsAhead(m, n, k, a, block, b, panel, c, ldc, bias, flags, nil)
+}
+
+// gemmThirdsAhead fetches meanwhile what comes soon.
+func gemmThirdsAhead(m, n, k int, a []uint16, block int, b []uint16, panel int, c []float32, ldc int, bias []float32, flags int, soon []float32) {
+	C.thirds_gemm(C.dim(m), C.dim(n), C.dim(k), halfPtr(a), C.dim(block), halfPtr(b), C.dim(panel), ptr(c), C.dim(ldc), ptr(bias), C.dim(flags),
+		ptr(soon), C.dim(len(soon)/16))
 }
 
 // packTapThirds packs channels first..end of what g's first tap meets at positions from..to, in

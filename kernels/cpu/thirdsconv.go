@@ -9,6 +9,8 @@ const (
 	thirdsHalf  = 350_000 // bfloat16s of a thread's rows: a third of 2 MiB of second-level cache
 	thirdsRows  = 512     // of them at the most, so that a block of results stays there too
 	thirdsUnit  = 32      // rows that tiles take at a time
+	thirdsNear  = 600_000 // weights of no more are in that cache for all rows, so that
+	thirdsFew   = 64      // rows may be few, and the next are fetched meanwhile
 )
 
 // thirdsConv is the product of windows of x and weights, both in thirds. Blocks of windows are
@@ -22,7 +24,9 @@ type thirdsConv struct {
 	units, pixels int // of the grid: units of thirdsUnit pixels
 	blocks        int // of units
 	packed, left  region
-	leftHalves    int // of a thread's rows
+	leftHalves    int  // of a thread's rows
+	rows          int  // that are packed at a time
+	direct        bool // they lie in x as they are
 }
 
 // piece is channels first..end of a tap.
@@ -44,11 +48,17 @@ func newThirdsConv(l *layout, taps []window, pixels, n int) *thirdsConv {
 			deepest = max(deepest, depth)
 		}
 	}
-	rows := min(max(thirdsHalf/(3*deepest), thirdsUnit), thirdsRows)
+	most := min(max(thirdsHalf/(3*deepest), thirdsUnit), thirdsRows)
 	threads := l.pl.pool.threads
 	t.units = ceil(pixels, thirdsUnit)
-	t.blocks = min(align(ceil(t.units, rows/thirdsUnit), threads), t.units)
-	t.leftHalves = leftThirds(ceil(t.units, t.blocks)*thirdsUnit, deepest)
+	t.blocks = min(align(ceil(t.units, most/thirdsUnit), threads), t.units)
+	t.rows = ceil(t.units, t.blocks) * thirdsUnit
+	if rightThirds(n, t.chunks*thirdsK) <= thirdsNear {
+		t.rows = min(t.rows, thirdsFew)
+	}
+	g := &taps[0]
+	t.direct = len(taps) == 1 && g.stride == 1 && g.pad == 0 && g.dr == 0 && g.ds == 0 && g.h == g.oh && g.w == g.ow
+	t.leftHalves = leftThirds(t.rows, deepest)
 	t.packed = l.takeHalves(rightThirds(n, t.chunks*thirdsK))
 	return t
 }
@@ -74,7 +84,19 @@ func (t *thirdsConv) bounds(i int) (lo, hi int) {
 
 // block computes c's rows, ldc floats apart, for pixels lo..hi.
 func (t *thirdsConv) block(worker, lo, hi int, x, c []float32, bias []float32, fl int) {
-	left, right := t.pl.halvesPart(t.left, worker, t.leftHalves), t.pl.halvesAt(t.packed)
+	left := t.pl.halvesPart(t.left, worker, t.leftHalves)
+	for p := lo; p < hi; p += t.rows {
+		end := min(p+t.rows, hi)
+		var soon []float32
+		if t.direct {
+			soon = x[end*t.c : min(end+t.rows, hi)*t.c]
+		}
+		t.multiply(p, end, x, left, c[(p-lo)*t.n:], bias, fl, soon)
+	}
+}
+
+func (t *thirdsConv) multiply(lo, hi int, x []float32, left []uint16, c []float32, bias []float32, fl int, soon []float32) {
+	right := t.pl.halvesAt(t.packed)
 	for i, group := range t.groups {
 		deep := 0
 		for _, p := range group {
@@ -85,14 +107,16 @@ func (t *thirdsConv) block(worker, lo, hi int, x, c []float32, bias []float32, f
 			packTapThirds(&t.taps[p.tap], x, lo, hi, p.first, p.end, left[at*thirdsLeft:], deep*thirdsLeft)
 			at += ceil(p.end-p.first, thirdsK)
 		}
-		f := fl
+		f, ahead := fl, []float32(nil)
 		if i > 0 {
 			f, bias = f|accumulate, nil
 		}
 		if i < len(t.groups)-1 {
 			f &^= relu | stream
+		} else {
+			ahead = soon
 		}
-		gemmThirds(hi-lo, t.n, deep*thirdsK, left, deep*thirdsLeft, right, t.chunks*thirdsRight, c, t.n, bias, f)
+		gemmThirdsAhead(hi-lo, t.n, deep*thirdsK, left, deep*thirdsLeft, right, t.chunks*thirdsRight, c, t.n, bias, f, ahead)
 		right = right[deep*thirdsRight:]
 	}
 }
