@@ -32,6 +32,28 @@ var resnet18 = []struct {
 	{"layer4.0.downsample", kernels.Conv{N: 128, H: 8, W: 8, C: 256, K: 512, R: 1, S: 1, Stride: 2}, 1},
 }
 
+// resnet50 is the distinct convolutions of ResNet-50 at 224x224 and batch 8 that are matrix products.
+var resnet50 = []kernels.Conv{
+	{N: 8, H: 56, W: 56, C: 64, K: 64, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 56, W: 56, C: 64, K: 256, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 56, W: 56, C: 256, K: 64, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 56, W: 56, C: 256, K: 128, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 28, W: 28, C: 128, K: 512, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 28, W: 28, C: 512, K: 128, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 28, W: 28, C: 512, K: 256, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 14, W: 14, C: 256, K: 1024, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 14, W: 14, C: 1024, K: 256, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 14, W: 14, C: 1024, K: 512, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 7, W: 7, C: 512, K: 2048, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 7, W: 7, C: 2048, K: 512, R: 1, S: 1, Stride: 1},
+	{N: 8, H: 56, W: 56, C: 256, K: 512, R: 1, S: 1, Stride: 2},
+	{N: 8, H: 28, W: 28, C: 512, K: 1024, R: 1, S: 1, Stride: 2},
+	{N: 8, H: 14, W: 14, C: 1024, K: 2048, R: 1, S: 1, Stride: 2},
+	{N: 8, H: 56, W: 56, C: 128, K: 128, R: 3, S: 3, Stride: 2, Pad: 1},
+	{N: 8, H: 28, W: 28, C: 256, K: 256, R: 3, S: 3, Stride: 2, Pad: 1},
+	{N: 8, H: 14, W: 14, C: 512, K: 512, R: 3, S: 3, Stride: 2, Pad: 1},
+}
+
 // cpuTime is the processor time of all threads of this process: on a machine
 // that others use too it says more than the clock.
 func cpuTime() time.Duration {
@@ -80,6 +102,15 @@ func BenchmarkResNet18Conv(b *testing.B) {
 			}
 			b.Run(name+"/weight", func(b *testing.B) { bench(b, kernels.ConvBackwardWeight{Conv: c, Type: t}) })
 		}
+	}
+}
+
+func BenchmarkResNet50Conv(b *testing.B) {
+	for _, c := range resnet50 {
+		name := fmt.Sprintf("%dx%d,%d-%d,%dx%d,%d", c.H, c.W, c.C, c.K, c.R, c.S, c.Stride)
+		b.Run(name+"/forward", func(b *testing.B) { bench(b, kernels.ConvForward{Conv: c}) })
+		b.Run(name+"/data", func(b *testing.B) { bench(b, kernels.ConvBackwardData{Conv: c}) })
+		b.Run(name+"/weight", func(b *testing.B) { bench(b, kernels.ConvBackwardWeight{Conv: c}) })
 	}
 }
 

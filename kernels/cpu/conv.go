@@ -35,6 +35,13 @@ func (pl *Plan) winograd(c kernels.Conv) bool {
 // to thirdsK.
 const leastThirds = 16
 
+// leastPixels and leastWeights are the smallest gradients of weights that thirds pay for: pixels
+// are their inner dimension, and each is split for so many products.
+const (
+	leastPixels  = 64
+	leastWeights = 8 << 10
+)
+
 // byThirds says whether thirds compute c faster, given the inner dimension of a tap. With stride
 // 1, minimal filtering makes the products of 3x3 convolutions.
 func (pl *Plan) byThirds(c kernels.Conv, inner int) bool {
@@ -70,6 +77,8 @@ const sumFloats = 4 << 20
 
 func (pl *Plan) convBackwardWeight(op kernels.ConvBackwardWeight, x, dy, dw, dbias []float32) func() {
 	switch {
+	case pl.byThirds(op.Conv, op.C) && op.C*op.K >= leastWeights && op.Pixels() >= leastPixels:
+		return pl.thirdsWeight(op.Conv, x, dy, dw, dbias)
 	case pl.winograd(op.Conv):
 		return pl.winoWeight(op.Conv, x, dy, dw, dbias)
 	case pl.narrow(op.Conv):

@@ -43,22 +43,36 @@ const convTolerance = 1e-5
 
 func TestConv(t *testing.T) {
 	eachVariant(t, func(t *testing.T, p *Pool) {
-		r := rand.New(rand.NewPCG(1, 1))
-		for _, c := range convs {
-			if (p.variant == pureGo || raceEnabled) && c.N > 8 {
-				continue // seconds, for nothing that smaller shapes do not show
-			}
-			for _, on := range []bool{false, true} {
-				for _, op := range []kernels.Op{
-					kernels.ConvForward{Conv: c, Bias: on, ReLU: on},
-					kernels.ConvBackwardData{Conv: c, Accumulate: on},
-					kernels.ConvBackwardWeight{Conv: c, Bias: on},
-				} {
-					compare(t, p, op, buffers(r, op, nil), convTolerance)
-				}
+		eachProduct(p, func() { testConv(t, p) })
+	})
+}
+
+// eachProduct runs f with and without products by thirds, where p makes them.
+func eachProduct(p *Pool, f func()) {
+	f()
+	if d := p.dots; p.thirds() {
+		defer func() { p.dots = d }()
+		p.dots = noDots
+		f()
+	}
+}
+
+func testConv(t *testing.T, p *Pool) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, c := range convs {
+		if (p.variant == pureGo || raceEnabled) && c.N > 8 {
+			continue // seconds, for nothing that smaller shapes do not show
+		}
+		for _, on := range []bool{false, true} {
+			for _, op := range []kernels.Op{
+				kernels.ConvForward{Conv: c, Bias: on, ReLU: on},
+				kernels.ConvBackwardData{Conv: c, Accumulate: on},
+				kernels.ConvBackwardWeight{Conv: c, Bias: on},
+			} {
+				compare(t, p, op, buffers(r, op, nil), convTolerance)
 			}
 		}
-	})
+	}
 }
 
 // The way by taps is for gradients that are too large here; try it on all.
@@ -101,6 +115,9 @@ func TestWeightGradients(t *testing.T) {
 		{N: 20, H: 16, W: 16, C: 64, K: 80, R: 3, S: 3, Stride: 1, Pad: 1}, // and several blocks
 		{N: 2, H: 9, W: 7, C: 144, K: 128, R: 3, S: 3, Stride: 1, Pad: 1},  // all positions at once
 		{N: 3, H: 9, W: 7, C: 64, K: 64, R: 3, S: 3, Stride: 2, Pad: 1},
+		{N: 2, H: 30, W: 30, C: 72, K: 120, R: 1, S: 1, Stride: 1},  // several groups
+		{N: 2, H: 8, W: 9, C: 330, K: 290, R: 1, S: 1, Stride: 1},   // ranges of the result
+		{N: 13, H: 15, W: 11, C: 96, K: 320, R: 1, S: 1, Stride: 2}, // and several blocks
 	} {
 		if raceEnabled && c.N > 8 {
 			continue
@@ -128,20 +145,23 @@ func TestWeightGradients(t *testing.T) {
 			continue // other tests show that it has one way for all shapes
 		}
 		for _, threads := range []int{1, 2, 3} {
-			pl := bindAll(t, newPool(t, threads, v), calls...)
-			for i := range pl.mem {
-				pl.mem[i] = float32(math.NaN())
-			}
-			for run := range 2 {
-				for i := range calls {
-					pl.Run(i)
+			p := newPool(t, threads, v)
+			eachProduct(p, func() {
+				pl := bindAll(t, p, calls...)
+				for i := range pl.mem {
+					pl.mem[i] = float32(math.NaN())
 				}
-				for i, c := range calls {
-					if e := relativeError(kernels.Floats(c.Bufs[2]), kernels.Floats(want[4*i+2])); !(e <= convTolerance) {
-						t.Errorf("%v, %d threads, run %d, %+v: relative error %.2g", v, threads, run, c.Op, e)
+				for run := range 2 {
+					for i := range calls {
+						pl.Run(i)
+					}
+					for i, c := range calls {
+						if e := relativeError(kernels.Floats(c.Bufs[2]), kernels.Floats(want[4*i+2])); !(e <= convTolerance) {
+							t.Errorf("%v, %d threads, run %d, %+v: relative error %.2g", p.Variant(), threads, run, c.Op, e)
+						}
 					}
 				}
-			}
+			})
 		}
 	}
 }

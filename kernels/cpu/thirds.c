@@ -49,12 +49,15 @@ static void no_row(dim n, half *out) {
 }
 
 // turned_pairs makes pairs along the rows of 32 rows of 16 floats, and turns them: each of the
-// 16 columns' pairs lie together, `step` words after those of the last.
+// 16 columns' pairs lie together, `step` words after those of the last. The 32 rows that follow are
+// fetched meanwhile.
 static inline __attribute__((always_inline)) void turned_pairs(dim columns, dim k, const float *a, dim lda, uint32_t *out,
                                                                dim third, dim step) {
 	__m512i pairs[3][16], line;
 	for (dim i = 0; i < 16; i++, a += 2 * lda) {
 		__m512 x = some(a, 2 * i < k ? columns : 0), y = some(a + lda, 2 * i + 1 < k ? columns : 0);
+		if (THIRDS_K + 2 * i < k) _mm_prefetch(a + THIRDS_K * lda, _MM_HINT_T0);
+		if (THIRDS_K + 2 * i + 1 < k) _mm_prefetch(a + (THIRDS_K + 1) * lda, _MM_HINT_T0);
 		for (int t = 0; t < 3; t++) pairs[t][i] = part(&x, &y, &line);
 	}
 	for (int t = 0; t < 3; t++) transpose16(pairs[t], out + t * third, step);
@@ -62,29 +65,72 @@ static inline __attribute__((always_inline)) void turned_pairs(dim columns, dim 
 
 void thirds_left(dim m, dim k, const float *a, dim lda, dim turned, half *out) {
 	dim block = (k + THIRDS_K - 1) / THIRDS_K * THIRDS_LEFT;
-	for (dim i = 0; i < m; i += 16, out += block) {
-		for (dim p = 0; turned && p < k; p += THIRDS_K)
-			turned_pairs(m - i, k - p, a + p * lda + i, lda, (uint32_t *)(out + p / THIRDS_K * THIRDS_LEFT), 16 * THIRDS_K / 2, THIRDS_K / 2);
-		for (dim r = 0; !turned && r < 16; r++)
+	for (dim p = 0; turned && p < k; p += THIRDS_K)
+		for (dim i = 0; i < m; i += 16)
+			turned_pairs(m - i, k - p, a + p * lda + i, lda, (uint32_t *)(out + i / 16 * block + p / THIRDS_K * THIRDS_LEFT),
+			             16 * THIRDS_K / 2, THIRDS_K / 2);
+	for (dim i = 0; !turned && i < m; i += 16, out += block)
+		for (dim r = 0; r < 16; r++)
 			if (i + r < m) left_row(k, a + (i + r) * lda, out + r * THIRDS_K);
 			else no_row(k, out + r * THIRDS_K);
-	}
+}
+
+// walk goes over positions of a window's grid and what one tap meets there.
+struct walk {
+	const float *line; // column 0 of the row that is met
+	dim i, j, h, w;
+};
+
+static struct walk walk_from(const struct window *g, const float *x, dim from) {
+	struct walk k = {.i = from / g->ow % g->oh, .j = from % g->ow};
+	k.h = k.i * g->stride + g->dr - g->pad, k.w = k.j * g->stride + g->ds - g->pad;
+	k.line = x + (from / (g->ow * g->oh) * g->h + k.h) * g->w * g->c;
+	return k;
+}
+
+// meet returns the pixel that is met, or null outside the image, and goes on.
+static inline __attribute__((always_inline)) const float *meet(const struct window *g, struct walk *k) {
+	const float *pixel = (uint64_t)k->h < (uint64_t)g->h && (uint64_t)k->w < (uint64_t)g->w ? k->line + k->w * g->c : 0;
+	k->w += g->stride;
+	if (++k->j < g->ow) return pixel;
+	k->j = 0, k->w = g->ds - g->pad, k->h += g->stride, k->line += g->stride * g->w * g->c;
+	if (++k->i < g->oh) return pixel;
+	dim skip = g->h - g->oh * g->stride;
+	k->i = 0, k->h = g->dr - g->pad, k->line += skip * g->w * g->c;
+	return pixel;
 }
 
 void thirds_tap(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim block) {
-	dim image = from / (g->ow * g->oh), i = from / g->ow % g->oh, j = from % g->ow;
-	dim h0 = g->dr - g->pad, w0 = g->ds - g->pad;
-	dim h = i * g->stride + h0, w = j * g->stride + w0;
-	const float *line = x + (image * g->h + h) * g->w * g->c;
+	struct walk k = walk_from(g, x, from);
 	for (dim p = 0; p < (to - from + 15) / 16 * 16; p++) {
 		half *o = out + p / 16 * block + p % 16 * THIRDS_K;
-		if (from + p < to && (uint64_t)h < (uint64_t)g->h && (uint64_t)w < (uint64_t)g->w) left_row(end - first, line + w * g->c + first, o);
+		const float *pixel = from + p < to ? meet(g, &k) : 0;
+		if (pixel) left_row(end - first, pixel + first, o);
 		else no_row(end - first, o);
-		w += g->stride;
-		if (++j < g->ow) continue;
-		j = 0, w = w0, h += g->stride, line += g->stride * g->w * g->c;
-		if (++i < g->oh) continue;
-		i = 0, h = h0, image++, line = x + (image * g->h + h) * g->w * g->c;
+	}
+}
+
+void thirds_pairs(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim step) {
+	struct walk k = walk_from(g, x, from);
+	const float *row[THIRDS_K], *next[THIRDS_K]; // of a chunk, and of the next, which is fetched meanwhile
+	for (dim r = 0; r < THIRDS_K; r++) next[r] = from + r < to ? meet(g, &k) : 0;
+	for (dim p = from; p < to; p += THIRDS_K, out += THIRDS_RIGHT) {
+		memcpy(row, next, sizeof row);
+		for (dim r = 0; r < THIRDS_K; r++) next[r] = p + THIRDS_K + r < to ? meet(g, &k) : 0;
+		half *o = out;
+		for (dim c = first; c < end; c += THIRDS_N, o += step)
+			for (dim i = 0; i < 16; i++) {
+				const float *upper = row[2 * i] + c, *lower = row[2 * i + 1] + c;
+				dim some_upper = row[2 * i] ? end - c : 0, some_lower = row[2 * i + 1] ? end - c : 0;
+				for (dim side = 0; side < THIRDS_N; side += LANES) {
+					__m512 y = some(upper + side, some_upper - side), z = some(lower + side, some_lower - side);
+					__m512i line;
+					for (int t = 0; t < 3; t++)
+						_mm512_storeu_si512(o + 2 * ((t * 16 + i) * THIRDS_N + side), part(&y, &z, &line));
+					if (next[2 * i]) _mm_prefetch(next[2 * i] + c + side, _MM_HINT_T0);
+					if (next[2 * i + 1]) _mm_prefetch(next[2 * i + 1] + c + side, _MM_HINT_T0);
+				}
+			}
 	}
 }
 
@@ -128,15 +174,24 @@ void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, 
 	_tile_loadd(6, b + third * 16 * 2 * THIRDS_N, 4 * THIRDS_N);                                    \
 	_tile_loadd(7, b + third * 16 * 2 * THIRDS_N + 2 * LANES, 4 * THIRDS_N);
 
-// tiles sums a block of 32 rows, or 16, and THIRDS_N columns, and fetches `lines` lines for each
+// tiles sums a block of 32 rows, or 16, and THIRDS_N columns, or adds it, and fetches `lines` lines for each
 // chunk, which come soon, into the second-level cache.
 static inline __attribute__((always_inline)) const float *tiles(dim k, const half *a, dim block, const half *b, float *c, dim ldc,
-                                                                const float *soon, dim lines, const int low) {
-	_tile_zero(0);
-	_tile_zero(1);
-	if (low) {
-		_tile_zero(2);
-		_tile_zero(3);
+                                                                const float *soon, dim lines, const int low, int add) {
+	if (add) {
+		_tile_loadd(0, c, 4 * ldc);
+		_tile_loadd(1, c + LANES, 4 * ldc);
+		if (low) {
+			_tile_loadd(2, c + 16 * ldc, 4 * ldc);
+			_tile_loadd(3, c + 16 * ldc + LANES, 4 * ldc);
+		}
+	} else {
+		_tile_zero(0);
+		_tile_zero(1);
+		if (low) {
+			_tile_zero(2);
+			_tile_zero(3);
+		}
 	}
 	for (dim p = 0; p < k; p += THIRDS_K, a += THIRDS_LEFT, b += THIRDS_RIGHT) {
 		for (dim i = 0; i < lines; i++, soon += 16) __builtin_prefetch(soon, 0, 2);
@@ -182,7 +237,7 @@ void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, d
 	lines = (lines + chunks - 1) / chunks;
 	float sums[32 * THIRDS_N] __attribute__((aligned(64)));
 	if (!aligned(c, ldc)) flags &= ~STREAM;
-	int plain = !bias && !(flags & (ACCUMULATE | RELU | STREAM));
+	int plain = !bias && !(flags & (RELU | STREAM));
 	configure(16, 16);
 	for (dim j = 0; j < n; j += THIRDS_N, b += panel) {
 		const half *left = a;
@@ -190,11 +245,12 @@ void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, d
 			dim rows = min_dim(m - i, 32), width = min_dim(n - j, THIRDS_N);
 			float *to = c + i * ldc + j, *out = sums;
 			dim ld = THIRDS_N;
-			if (flags & ACCUMULATE)
-				for (dim r = 0; r < rows; r++) __builtin_prefetch(to + r * ldc, 1), __builtin_prefetch(to + r * ldc + LANES, 1);
 			if (plain && width == THIRDS_N && rows % 16 == 0) out = to, ld = ldc;
-			if (rows > 16) soon = tiles(k, left, block, b, out, ld, soon, lines, 1);
-			else soon = tiles(k, left, block, b, out, ld, soon, lines, 0);
+			else if (flags & ACCUMULATE)
+				for (dim r = 0; r < rows; r++) __builtin_prefetch(to + r * ldc, 1), __builtin_prefetch(to + r * ldc + LANES, 1);
+			int add = out == to && flags & ACCUMULATE;
+			if (rows > 16) soon = tiles(k, left, block, b, out, ld, soon, lines, 1, add);
+			else soon = tiles(k, left, block, b, out, ld, soon, lines, 0, add);
 			if (out == sums) finish(rows, width, sums, to, ldc, bias ? bias + j : 0, flags);
 		}
 	}
@@ -210,6 +266,7 @@ void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, d
 
 void thirds_left(dim m, dim k, const float *a, dim lda, dim turned, half *out) {}
 void thirds_tap(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim block) {}
+void thirds_pairs(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim step) {}
 void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, dim end, half *out, dim step) {}
 void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, dim panel, float *c, dim ldc,
                  const float *bias, dim flags, const float *soon, dim lines) {}

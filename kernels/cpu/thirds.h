@@ -26,6 +26,10 @@ void thirds_left(dim m, dim k, const float *a, dim lda, dim turned, half *out);
 // from..to of the grid, zeros outside, as rows of a left operand whose blocks lie `block` apart.
 void thirds_tap(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim block);
 
+// thirds_pairs packs the same as panels of a right operand, `step` apart, whose inner dimension the
+// positions are; as many columns as there are channels.
+void thirds_pairs(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim step);
+
 // thirds_right packs panels first..end of b[k,n], `step` apart; or, turned, of b[n,k].
 void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, dim end, half *out, dim step);
 

@@ -7,6 +7,7 @@ import "dev.gpustall/kernels"
 // bestDots is noDots, so that nothing calls these.
 func packLeftThirds(int, int, []float32, int, bool, []uint16)                                {}
 func packTapThirds(*window, []float32, int, int, int, int, []uint16, int)                    {}
+func packTapPairs(*window, []float32, int, int, int, int, []uint16, int)                     {}
 func packRightThirds(int, int, []float32, int, bool, int, int, []uint16, int)                {}
 func gemmThirds(int, int, int, []uint16, int, []uint16, int, []float32, int, []float32, int) {}
 
@@ -14,5 +15,8 @@ func (pl *Plan) thirdsForward(kernels.ConvForward, []float32, []float32, []float
 	return nil
 }
 func (pl *Plan) thirdsBackward(kernels.ConvBackwardData, []float32, []float32, []float32) func() {
+	return nil
+}
+func (pl *Plan) thirdsWeight(kernels.Conv, []float32, []float32, []float32, []float32) func() {
 	return nil
 }
