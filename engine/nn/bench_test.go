@@ -27,13 +27,13 @@ var (
 // BenchmarkTrain times whole training steps on the cpu device: copy in, forward,
 // backward, optimizer, metrics out. testdata/nn/bench_torch.py times PyTorch's.
 func BenchmarkTrain(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(host.Processors(0))) // as the command has it
 	for _, c := range []struct {
 		model string
 		side  int
 		batch int
 	}{{"cnn", 32, 128}, {"resnet18", 32, 128}, {"cnn", 224, 16}, {"resnet18", 224, 16}, {"resnet50", 224, 8}, {"cnn3d", 64, 4}} {
 		b.Run(fmt.Sprintf("%s/%dx%d/batch=%d", c.model, c.side, c.side, c.batch), func(b *testing.B) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(host.Processors(0))) // as the command has it; package testing sets it for each
 			typ := kernels.F32
 			if *benchBF16 {
 				typ = kernels.BF16
