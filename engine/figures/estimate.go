@@ -8,7 +8,7 @@ import "math"
 //
 // With an interval, the value and both ends are written to the place of the first
 // digit of its half width, or of the distance to the end that is nearer: what lies below
-// says nothing. Where that would make an end look like "no difference" though it is on one
+// says nothing, but where that is 1 and the value would have one digit alone. Where that would make an end look like "no difference" though it is on one
 // side of it, or a ratio like 0, digits are added until it does not. Without an interval, the value has two significant digits and
 // a "~" before it.
 type Estimate struct {
@@ -48,7 +48,12 @@ func (e Estimate) place(none float64, finest int) int {
 		half = min(half, near)
 	}
 	if half > 0 {
-		p = max(last(half, 1), finest)
+		p = last(half, 1)
+		unit := math.Pow10(p)
+		if differs := e.Lo > none || e.Hi < none; differs && half < 1.95*unit && math.Abs(e.Value) < 9.5*unit {
+			p-- // a value of one digit would be moved by up to half of a half width that begins with 1
+		}
+		p = max(p, finest)
 	}
 	for p > finest && (e.Lo != none && round(e.Lo, p) == none || e.Hi != none && round(e.Hi, p) == none || none == 1 && e.Lo > 0 && round(e.Lo, p) == 0) {
 		p--
