@@ -97,7 +97,10 @@ func DataLoader(knobs, recommended []trace.Knob) (line, beside string) {
 	inline := trace.Off(trace.KnobValue(knobs, "num_workers"))
 	for _, a := range arguments {
 		value := trace.KnobValue(knobs, a.name)
-		if value == "" || inline && (a.name == "prefetch_factor" || a.name == "persistent_workers") {
+		switch {
+		case value == "", inline && (a.name == "prefetch_factor" || a.name == "persistent_workers"):
+			continue
+		case a.name == "prefetch_factor" && trace.Off(value): // unset is PyTorch's default, and 0 would hang there
 			continue
 		}
 		if v := inPython(a.name, value); v != a.byDefault || has(recommended, a.name) {

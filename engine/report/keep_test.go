@@ -25,6 +25,7 @@ func TestDataLoader(t *testing.T) {
 	for _, tt := range []struct{ knobs, recommended, line, beside string }{
 		{"", "", "", ""},
 		{plain, "", "DataLoader(dataset)", ""},
+		{"num_workers=2 prefetch_factor=0", "prefetch_factor=0", "DataLoader(dataset, num_workers=2)", ""},
 		{plain, "pin_memory=off", "DataLoader(dataset, pin_memory=False)", ""},
 		{"num_workers=4 prefetch_factor=2 persistent_workers=on", "", "DataLoader(dataset, num_workers=4, persistent_workers=True)", ""},
 		{"num_workers=4 prefetch_factor=2", "prefetch_factor=2", "DataLoader(dataset, num_workers=4, prefetch_factor=2)", ""},
