@@ -169,8 +169,14 @@ func (l *Lab) slow(r *sweep.Result) error {
 	l.Injected = knob.Duration(max(wait, leastRead))
 	l.base = with(l.base, trace.Knob{Name: trace.InjectPrefix + "read", Value: l.Injected})
 	l.Say(fmt.Sprintf("the device waits for data %s of the time, which leaves nothing to mend: each read is made to take %s longer (injected; --as-is, --data or --inject none leave it be)",
-		figures.Prose.Percent(r.Stats.DataShare()), l.Injected))
+		figures.Prose.Percent(r.Stats.DataShare()), figures.Prose.Time(int64(l.slower()))))
 	return nil
+}
+
+// slower is by how much each read takes longer, on purpose; 0 where none does.
+func (l *Lab) slower() time.Duration {
+	d, _ := knob.ParseDuration(l.Injected) // as slow wrote it
+	return d
 }
 
 // Err says that runs failed, nil where none did.

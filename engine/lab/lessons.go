@@ -31,7 +31,7 @@ func (l *Lab) recommendations(d *document.Document) {
 		return
 	}
 	if len(l.now) == 0 {
-		d.Line("- Keep the settings as they are: nothing was faster for sure.")
+		d.Line("- Keep the settings as they are: nothing was %s.", map[bool]string{true: "tried yet", false: "faster for sure"}[len(l.Tried) == 0 && !l.done()])
 	} else {
 		d.Line("- Use these settings. As flags of gpustall, beside those of the baseline:")
 		d.Fenced(report.Flags(l.now))
@@ -103,7 +103,7 @@ func (l *Lab) lessons(d *document.Document) {
 	var nothing, unknown []string
 	for _, o := range l.Tried {
 		switch {
-		case o.row() == nil || o.For == Memory:
+		case o.row() == nil || o.For == Memory || slices.ContainsFunc(kept, func(k *Optimization) bool { return k.Name == o.Name }):
 		case o.change().Answer == evidence.Unknown:
 			unknown = append(unknown, o.Name)
 		case !better(o.change()):

@@ -128,12 +128,15 @@ func (l *Lab) summary(d *document.Document) {
 		d.Para("**This report is partial**: the lab was stopped after %s; --resume goes on with it.", figures.Counted(l.ended(), "run", "runs"))
 	}
 	d.Heading(2, "Executive summary")
-	_, base, best := l.ends()
+	s, base, best := l.ends()
 	if base == nil {
 		d.Para("Nothing was measured yet.")
 		return
 	}
 	d.Table(sides(base, best))
+	if best != nil {
+		d.Para("Both were measured anew, in turns, in the stage *%s*; what other stages measured of the same settings differs as the host did.", sweep.Text(s.Title))
+	}
 	kept, here := l.kept(), 0
 	for _, o := range l.Tried {
 		if o.row() != nil {
@@ -175,7 +178,7 @@ func (l *Lab) bottlenecks(d *document.Document) {
 	if l.Injected != "" {
 		_, highly := advice.Thresholds()
 		d.Para("The loader kept up with the device (under %s of the time were lost to data), so there was nothing to mend. To have something, **each read takes %s longer, on purpose**: what follows shows how a bottleneck is found and mended, and says nothing about this machine's storage. --as-is, --data or --inject none leave it be.",
-			figures.Prose.Percent(highly), l.Injected)
+			figures.Prose.Percent(highly), figures.Prose.Time(int64(l.slower())))
 		if m := l.stage(Probe).row(0); m != nil {
 			d.Line("- Without it: %s.", sweep.Text(m.First().Verdict.Text))
 		}
@@ -188,9 +191,12 @@ func (l *Lab) bottlenecks(d *document.Document) {
 	if len(l.Slowed) > 0 {
 		d.Line("- The baseline is slow on purpose: %s. --as-is begins with the settings as they are.", strings.Join(l.Slowed, ", "))
 	}
-	m := r.First()
-	d.Line("- Verdict: %s.", sweep.Text(m.Verdict.Text))
-	d.Line("- Where the time went: computing %s.", figures.Prose.Percent(r.Stats.Utilisation()))
+	m, of, in := r.First(), "", ""
+	if n := r.Done(); n > 1 { // a verdict is one session's
+		of, in = fmt.Sprintf(" of the first of %s", figures.Counted(n, "run", "runs")), " in all of them"
+	}
+	d.Line("- Verdict%s: %s.", of, sweep.Text(m.Verdict.Text))
+	d.Line("- Where the time went%s: computing %s.", in, figures.Prose.Percent(r.Stats.Utilisation()))
 	var causes []trace.Cause
 	for i := range trace.NumCauses {
 		if c := trace.Cause(i); r.Stats.Share(c) >= 0.001 {
@@ -228,7 +234,7 @@ func (l *Lab) optimizations(d *document.Document) {
 		if o.Kept {
 			kept = "yes"
 		}
-		cells := []string{sweep.Text(o.Name), o.Impact(), "-", "-", "-", kept}
+		cells := []string{l.title(o), o.Impact(), "-", "-", "-", kept}
 		if a, b := o.before(), o.row(); a != nil && b != nil {
 			cells[2], cells[3], cells[4] = figures.Rate(b.Rate.Value), speedUp(o.change(), a, b), held(b.Memory)
 		}
@@ -238,7 +244,7 @@ func (l *Lab) optimizations(d *document.Document) {
 	d.Para("%s Each was measured against the settings kept until then, %s each, in turns. x is how many times as fast, with its 95 %% interval; ~ marks one that is not known for sure. What is there to save memory is not kept by itself: whether the memory is needed is yours to know.",
 		impacts(), figures.Counted(l.Repeat, "run", "runs"))
 	for _, o := range l.Tried {
-		d.Line("- **%s**: %s.", sweep.Text(o.Name), sweep.Text(o.Outcome()))
+		d.Line("- **%s**: %s.", l.title(o), sweep.Text(o.Outcome()))
 		if a, b := o.before(), o.row(); a != nil && b != nil {
 			d.Line("  - Before and after: %s -> %s samples/s, the device waits for data %s -> %s of the time and holds %s.", figures.Rate(a.Rate.Value), figures.Rate(b.Rate.Value),
 				figures.Prose.Percent(a.Stats.DataShare()), figures.Prose.Percent(b.Stats.DataShare()), sizes(o.memory()))
@@ -262,6 +268,15 @@ func (l *Lab) optimizations(d *document.Document) {
 		}
 		d.Line("")
 	}
+}
+
+// title is an optimization's name, which says so where it was tried before.
+func (l *Lab) title(o *Optimization) string {
+	i := slices.IndexFunc(l.Tried, func(t *Optimization) bool { return t.Name == o.Name })
+	if l.Tried[i] != o {
+		return sweep.Text(o.Name) + ", again"
+	}
+	return sweep.Text(o.Name)
 }
 
 // picture refers to one that is written beside the report.
@@ -335,7 +350,7 @@ func (l *Lab) deviceParts(d *document.Document) {
 			continue
 		}
 		if part.kind == Accumulation {
-			d.Para("Batches of an optimizer step x samples of each: the step is on the same samples, and fewer of them are on the device at a time.")
+			d.Para("Batches of an optimizer step x samples of each: the step is on the same samples, and fewer of them are on the device at a time. Each run has as many batches, so fewer samples and optimizer steps the more are accumulated: their losses do not compare.")
 		}
 		rows := [][]string{{strings.ToLower(part.title), ">samples/s", ">throughput", ">step p50", ">memory", ">saved", ">loss"}}
 		for i := range s.Results.Rows {

@@ -33,7 +33,7 @@ func sides(a, b *sweep.Result) [][]string {
 	add("time of an epoch", func(r *sweep.Result) string { return figures.Prose.Time(r.PerEpoch(r.Stats.Active())) }, epoch)
 	add("step, median", func(r *sweep.Result) string { return figures.Prose.Time(r.P50) }, "")
 	add("step, 95 of 100 below", func(r *sweep.Result) string { return figures.Prose.Time(r.P95) }, "")
-	add("device utilization", func(r *sweep.Result) string { return figures.Prose.Percent(r.Stats.Utilisation()) }, "")
+	add("device utilisation", func(r *sweep.Result) string { return figures.Prose.Percent(r.Stats.Utilisation()) }, "")
 	add("wait for data", func(r *sweep.Result) string { return figures.Prose.Percent(r.Stats.DataShare()) }, wait)
 	add("device memory", func(r *sweep.Result) string { return held(r.Memory) }, memory)
 	return rows

@@ -60,7 +60,7 @@ func Throughput(rows []Row, title, axis string) *Chart {
 }
 
 // Whiskers says what they are.
-const Whiskers = "Whiskers are 95 % intervals; where there is none, too little was measured for one."
+const Whiskers = "Whiskers are 95 % intervals, which go on where they reach the top; where there is none, too little was measured for one."
 
 // Epochs sets the time of an epoch beside what the device computes and what a worker
 // loads in it: the longer of the two is what the epoch cannot be shorter than.
