@@ -97,21 +97,26 @@ var labels = []label{
 		},
 		sentence: func(s *trace.Snapshot) string {
 			u := s.Outcome.Unsaved
-			var what []string
-			if u.Steps > 0 {
-				what = append(what, figures.Counted(u.Steps, "step", "steps"))
-			}
-			if u.Spans > 0 {
-				what = append(what, figures.Counted(u.Spans, "span", "spans"))
-			}
 			return fmt.Sprintf("%s of the time from %s to %s after the start could not be written to the session's file",
-				strings.Join(what, " and "), figures.Prose.Time(u.From), figures.Prose.Time(u.To))
+				Lost(u.Steps, u.Spans), figures.Prose.Time(u.From), figures.Prose.Time(u.To))
 		}},
 	{key: "damaged", short: "DMG", words: "damaged file", alarm: true,
 		holds: func(s *trace.Snapshot) bool { return len(s.Damage) > 0 },
 		sentence: func(s *trace.Snapshot) string {
 			return strings.Join(s.Damage, "; ")
 		}},
+}
+
+// Lost counts what a session's file lacks.
+func Lost(steps, spans int64) string {
+	var what []string
+	if steps > 0 {
+		what = append(what, figures.Counted(steps, "step", "steps"))
+	}
+	if spans > 0 {
+		what = append(what, figures.Counted(spans, "span", "spans"))
+	}
+	return strings.Join(what, " and ")
 }
 
 // Labels are those of a session or, where t is not nil, of the steady steps of one

@@ -212,6 +212,10 @@ func TestUnsavedText(t *testing.T) {
 	if text := s.text(); !strings.Contains(text, "unsaved  3 steps and 1,200 spans, of 1.50 s to 9.00 s after the start, are not in the session's file") {
 		t.Errorf("%s", text)
 	}
+	s.Unsaved.Steps = 0
+	if text := s.text(); !strings.Contains(text, "unsaved  1,200 spans, of 1.50 s") {
+		t.Errorf("%s", text)
+	}
 	if text := (summary{}).text(); strings.Contains(text, "unsaved") {
 		t.Errorf("%s", text)
 	}

@@ -342,8 +342,8 @@ func (s summary) text() string {
 		fmt.Fprintf(&b, "dropped  %s: the shares above may be off\n", figures.Counted(s.DroppedSpans, "span", "spans"))
 	}
 	if u := s.Unsaved; u != nil {
-		fmt.Fprintf(&b, "unsaved  %s and %s, of %s to %s after the start, are not in the session's file\n",
-			figures.Counted(u.Steps, "step", "steps"), figures.Counted(u.Spans, "span", "spans"), figures.Prose.Time(u.From.ns()), figures.Prose.Time(u.To.ns()))
+		fmt.Fprintf(&b, "unsaved  %s, of %s to %s after the start, are not in the session's file\n",
+			advice.Lost(u.Steps, u.Spans), figures.Prose.Time(u.From.ns()), figures.Prose.Time(u.To.ns()))
 	}
 	return b.String()
 }
