@@ -49,6 +49,9 @@ func (pl *Plan) byThirds(c kernels.Conv, inner int) bool {
 }
 
 func (pl *Plan) convForward(op kernels.ConvForward, x, w, y, bias []float32) func() {
+	if pl.banded(op.Conv) {
+		return pl.bandConv(op.Conv, false, x, w, y, bias, flags(false, op.ReLU))
+	}
 	if pl.byThirds(op.Conv, op.C) {
 		return pl.thirdsForward(op, x, w, y, bias)
 	}
@@ -63,6 +66,9 @@ func (pl *Plan) convForward(op kernels.ConvForward, x, w, y, bias []float32) fun
 }
 
 func (pl *Plan) convBackwardData(op kernels.ConvBackwardData, dy, w, dx []float32) func() {
+	if pl.banded(op.Conv) {
+		return pl.bandConv(op.Conv, true, dy, w, dx, nil, flags(op.Accumulate, false))
+	}
 	if pl.byThirds(op.Conv, op.K) {
 		return pl.thirdsBackward(op, dy, w, dx)
 	}

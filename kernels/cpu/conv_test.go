@@ -35,6 +35,9 @@ var convs = []kernels.Conv{
 	{N: 2, H: 13, W: 15, C: 48, K: 32, R: 3, S: 3, Stride: 2, Pad: 1},
 	{N: 5, H: 16, W: 15, C: 16, K: 48, R: 3, S: 3, Stride: 2, Pad: 1},
 	{N: 33, H: 8, W: 8, C: 64, K: 64, R: 3, S: 3, Stride: 1, Pad: 1},
+	{N: 3, H: 1, W: 1, C: 32, K: 32, R: 3, S: 3, Stride: 1, Pad: 1}, // bands: see bands.h
+	{N: 2, H: 7, W: 18, C: 64, K: 32, R: 3, S: 3, Stride: 1, Pad: 0},
+	{N: 1, H: 90, W: 70, C: 32, K: 32, R: 3, S: 3, Stride: 1, Pad: 2},
 }
 
 // tolerance of a convolution, relative to the largest output: a tenth of what
