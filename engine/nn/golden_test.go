@@ -213,6 +213,7 @@ func TestGolden(t *testing.T) {
 		{"resnet18", "cpu"},
 		{"resnet18-imagenet", "cpu"},
 		{"resnet18-plain", "cpu"},
+		{"resnet34", "cpu"},
 		{"resnet50", "cpu"},
 		{"cnn3d", "reference"},
 		{"cnn3d", "cpu"},
@@ -298,7 +299,7 @@ func TestGoldenLosses(t *testing.T) {
 		typ    kernels.Type
 		tol    float64
 	}{{"cnn", kernels.F32, 1e-5}, {"cnn3d", kernels.F32, 1e-5}, {"resnet18", kernels.F32, 1e-3}, {"resnet18-imagenet", kernels.F32, 1e-3},
-		{"resnet18-plain", kernels.F32, 1e-3}, {"resnet50", kernels.F32, 1e-3},
+		{"resnet18-plain", kernels.F32, 1e-3}, {"resnet34", kernels.F32, 1e-3}, {"resnet50", kernels.F32, 1e-3},
 		{"cnn", kernels.BF16, 0}, {"cnn3d", kernels.BF16, 0}, {"resnet18", kernels.BF16, 0}} {
 		t.Run(c.golden+"/"+c.typ.String(), func(t *testing.T) {
 			if testing.Short() && strings.HasPrefix(c.golden, "resnet") {

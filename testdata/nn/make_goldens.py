@@ -403,6 +403,8 @@ CASES = [
      "train_batch": 8, "train_lr": 0.001, "keep": 8},
     {"case": "cnn3d", "model": "cnn3d", "in": [8, 8, 3], "frames": 5, "batch": 2, "lr": 0.05, "seed": 84,
      "train_batch": 8, "train_lr": 0.05, "keep": 8},
+    {"case": "resnet34", "model": "resnet34", "in": [16, 16, 3], "batch": 2, "lr": 0.02, "seed": 77,
+     "train_batch": 8, "train_lr": 0.0001, "keep": 4},
     {"case": "resnet50", "model": "resnet50", "stem": "imagenet", "in": [40, 40, 3], "batch": 2, "lr": 0.02, "seed": 52,
      "train_batch": 8, "train_lr": 0.0001, "keep": 8},
 ]
