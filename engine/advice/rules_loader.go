@@ -61,12 +61,16 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 		f.Evidence = fmt.Sprintf("%s of the wait for data is in the first steps of epochs; %s", figures.Prose.Percent(s.opening/s.b.DataShare()), f.Evidence)
 	}
 	f.Evidence = join(f.Evidence, s.startUp())
-	// Where no core is free, loading ahead gains nothing, but workers that need not start do.
-	return f, s.workers > 0 && s.can("persistent_workers") && (!s.computing() || s.b.Share(trace.CauseStartup) >= moderate)
+	// Where no core is free, loading ahead gains nothing, but workers that need not start do: by
+	// more than is seen of it where they are processes, which the kernel makes and takes apart.
+	return f, s.workers > 0 && s.can("persistent_workers") && (!s.computing() || s.b.Share(trace.CauseStartup) >= moderate || s.atStarts())
 }
 
 // starts is the share of the time that the starts of epochs cost.
 func (s *situation) starts() float64 { return max(s.b.Share(trace.CauseStartup), s.opening) }
+
+// atStarts reports whether half of the wait for data is at the starts of epochs.
+func (s *situation) atStarts() bool { return 2*s.starts() >= s.b.DataShare() }
 
 // epochStarts is what is left to say when the workers persist already.
 func epochStarts(s *situation) (f Finding, ok bool) {
@@ -75,7 +79,7 @@ func epochStarts(s *situation) (f Finding, ok bool) {
 		Evidence: "the device waits at the start of an epoch until the workers have loaded its first batches",
 		Share:    s.starts(),
 	}
-	return f, s.workers > 0 && 2*f.Share >= s.b.DataShare()
+	return f, s.workers > 0 && !s.can("persistent_workers") && s.atStarts()
 }
 
 func morePrefetch(s *situation) (f Finding, ok bool) {

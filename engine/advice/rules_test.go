@@ -39,6 +39,7 @@ var ruleCases = []ruleCase{
 	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", nil, "persistent_workers on", "from epoch to epoch"},
 	{"persistent workers", true, wait(trace.CauseDecode), "num_workers=2 persistent_workers=off", epochs(3), "persistent_workers on", "98.6 % of the wait for data is in the first steps of epochs"},
 	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", gauges(98, 1, 50), "persistent_workers on", "from epoch to epoch"},
+	{"persistent workers", true, wait(trace.CauseDecode), "num_workers=2 persistent_workers=off", together(epochs(2), gauges(98, 1, 50)), "persistent_workers on", "in the first steps of epochs"},
 	{"persistent workers", false, wait(trace.CauseDecode), "num_workers=2 persistent_workers=off", nil, "num_workers 4", ""},
 	{"persistent workers", false, wait(trace.CauseStartup), "num_workers=2 persistent_workers=on", nil, "", "make epochs longer"},
 	{"epoch starts", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=on", nil, "", "make epochs longer"},
