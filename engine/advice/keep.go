@@ -49,7 +49,7 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 			best = r
 		}
 	}
-	if !compared && slices.ContainsFunc(s.Segments, func(g trace.Segment) bool { return g.ByScript() }) {
+	if !compared && slices.ContainsFunc(s.Segments, func(g trace.Segment) bool { return g.ByScript }) {
 		return Keep{} // nobody but the script changed anything, or on other terms
 	}
 	k.Text = "keep the baseline's settings: nothing that was tried was measurably faster on equal terms"

@@ -84,7 +84,7 @@ func TestKeep(t *testing.T) {
 	}
 	// What the script that is watched changed by itself is no choice of anybody's.
 	script := stretches([3]int64{1, 50, 50}, [3]int64{4, 50, 0})
-	script.Segments[1].Reason = "num_workers 1 -> 4" + trace.ByScript
+	script.Segments[1].ByScript = true
 	if k := judge(script, script.Recent).all.Keep; k.Text != "" || len(k.Knobs) > 0 {
 		t.Errorf("%+v", k)
 	}

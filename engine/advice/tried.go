@@ -164,7 +164,7 @@ func inSpite(c *evidence.Comparison) bool {
 func equalTerms(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
 	from, to := min(a.Segment.Index, b.Segment.Index), max(a.Segment.Index, b.Segment.Index)
 	for i := range s.Segments {
-		if g := &s.Segments[i]; g.ByScript() && g.Index > from && g.Index <= to {
+		if g := &s.Segments[i]; g.ByScript && g.Index > from && g.Index <= to {
 			return false
 		}
 	}

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"math"
-	"strings"
 	"time"
 )
 
@@ -45,6 +44,7 @@ type Segment struct {
 	FirstStep int32
 	Knobs     []Knob
 	Reason    string // "start", or the change in words: "num_workers 2 -> 4"
+	ByScript  bool   // nobody asked for the knobs but the training that is watched: it made another loader, or moved on to one
 
 	// The measured cost of entering the segment.
 	TransitionSteps int32 // steps from the change until the queue was refilled, excluded from comparisons
@@ -53,12 +53,9 @@ type Segment struct {
 	Predicted Prediction // what was expected of the knobs when they were asked for
 }
 
-// ByScript ends the words of Segment.Reason where the training that is watched changed its
-// settings by itself: it makes another loader, or moves on to one.
+// ByScript ends the words of Segment.Reason where it is by the script. Files from before there
+// was a column for it have nothing else.
 const ByScript = ", by the script itself"
-
-// ByScript reports whether nobody asked for the segment's settings but the training itself.
-func (g *Segment) ByScript() bool { return strings.HasSuffix(g.Reason, ByScript) }
 
 // Baseline is the choice of segment A, the one that others are compared with. The
 // zero value is the choice that every session begins with: its first segment.

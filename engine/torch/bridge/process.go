@@ -121,7 +121,7 @@ func (p *process) apply(m *message) {
 	p.b.recorder.Segment(p.segment)
 	p.knobs = k
 	p.segment = trace.Segment{
-		Index: p.segment.Index + 1, Start: at, FirstStep: m.Step, Knobs: KnobTable.List(k), Reason: words, Predicted: p.b.Control.expected(k),
+		Index: p.segment.Index + 1, Start: at, FirstStep: m.Step, Knobs: KnobTable.List(k), Reason: words, ByScript: m.Script, Predicted: p.b.Control.expected(k),
 	}
 	p.b.recorder.Segment(p.segment)
 	p.changing = true

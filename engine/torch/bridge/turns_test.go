@@ -83,7 +83,7 @@ func TestTurns(t *testing.T) {
 	var reasons []string
 	var script []bool
 	for i := range snap.Segments {
-		reasons, script = append(reasons, snap.Segments[i].Reason), append(script, snap.Segments[i].ByScript())
+		reasons, script = append(reasons, snap.Segments[i].Reason), append(script, snap.Segments[i].ByScript)
 	}
 	if want := []string{"start", "num_workers 1 -> 3", "prefetch_factor 2 -> 4, batch_size 4 -> 8" + trace.ByScript}; !slices.Equal(reasons, want) || !slices.Equal(script, []bool{false, false, true}) {
 		t.Errorf("segments %q, want %q", reasons, want)

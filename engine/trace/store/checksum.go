@@ -69,8 +69,9 @@ func (r *rowSum) step(s *trace.Step, stalls, work string) int64 {
 }
 
 // segment covers its knobs, and what was predicted of them as it is stored: nothing in
-// files that were written before there were predictions.
-func (r *rowSum) segment(s *trace.Segment, predicted string) int64 {
+// files that were written before there were predictions. scripted is whether the file tells
+// which are by the script.
+func (r *rowSum) segment(s *trace.Segment, predicted string, scripted bool) int64 {
 	r.ints(int64(s.Index), s.Start, s.End, int64(s.FirstStep))
 	r.text(s.Reason)
 	r.ints(int64(s.TransitionSteps), s.Transition)
@@ -80,6 +81,9 @@ func (r *rowSum) segment(s *trace.Segment, predicted string) int64 {
 	}
 	if predicted != "" {
 		r.text(predicted)
+	}
+	if s.ByScript && scripted {
+		r.ints(1)
 	}
 	return r.crc()
 }

@@ -85,6 +85,7 @@ func TestFlippedNumbers(t *testing.T) {
 		{"a knob that is gone", "DELETE FROM knobs WHERE segment = 1", segment, 50, 2},
 		{"a prediction", "UPDATE segments SET predicted = replace(predicted, '120', '220') WHERE idx = 1", segment, 50, 2},
 		{"a prediction that is gone", "UPDATE segments SET predicted = '' WHERE idx = 1", segment, 50, 2},
+		{"who chose the knobs", "UPDATE segments SET by_script = 1 WHERE idx = 1", segment, 50, 2},
 		{"a start", "UPDATE segments SET start = 0 WHERE idx = 1", segment, 50, 2},
 		{"a kernel's time", "UPDATE ops SET total = 5 WHERE pos = 0", ops, 50, 1},
 		{"a note", "UPDATE notes SET text = 'all is well'", "left out 1 of its notes", 50, 2},
@@ -169,6 +170,24 @@ func TestNoPrediction(t *testing.T) {
 		t.Fatal(err)
 	}
 	if snap := snapshotOf(s); len(snap.Segments) != 1 || len(snap.Damage) > 0 || snap.Segments[0].Predicted.Made() {
+		t.Errorf("segments %+v, damage %q", snap.Segments, snap.Damage)
+	}
+}
+
+// A file of before it was told which settings the script chose tells it by the words.
+func TestScriptByWords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x"+Ext)
+	written := trace.NewSession(trace.Meta{ID: "x"})
+	written.Add(&trace.Batch{Now: 2, Segments: []trace.Segment{{Reason: "start"}, {Index: 1, Start: 1, Reason: "num_workers 2 -> 4" + trace.ByScript}}})
+	if err := Save(path, written); err != nil {
+		t.Fatal(err)
+	}
+	alter(t, path, "ALTER TABLE segments DROP COLUMN by_script")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap := snapshotOf(s); len(snap.Segments) != 2 || len(snap.Damage) > 0 || snap.Segments[0].ByScript || !snap.Segments[1].ByScript {
 		t.Errorf("segments %+v, damage %q", snap.Segments, snap.Damage)
 	}
 }

@@ -40,7 +40,7 @@ const schema = `
 CREATE TABLE doc(key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER) WITHOUT ROWID;
 CREATE TABLE names(enum TEXT, id INTEGER, name TEXT NOT NULL, crc INTEGER, PRIMARY KEY(enum, id)) WITHOUT ROWID;
 CREATE TABLE segments(idx INTEGER PRIMARY KEY, start INTEGER, "end" INTEGER, first_step INTEGER, reason TEXT,
-	transition_steps INTEGER, transition INTEGER, predicted TEXT, crc INTEGER);
+	transition_steps INTEGER, transition INTEGER, predicted TEXT, by_script INTEGER, crc INTEGER);
 CREATE TABLE knobs(segment INTEGER, pos INTEGER, name TEXT, value TEXT, PRIMARY KEY(segment, pos)) WITHOUT ROWID;
 CREATE TABLE steps(idx INTEGER PRIMARY KEY, epoch INTEGER, segment INTEGER, batch INTEGER, samples INTEGER,
 	correct INTEGER, loss REAL, flags INTEGER, start INTEGER, "end" INTEGER, busy INTEGER, wait INTEGER,

@@ -31,11 +31,15 @@ func (l *loader) segments() {
 	if l.hasColumn("segments", "predicted") {
 		column = "coalesce(predicted, '')"
 	}
-	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition, `+column+`, `+l.sumColumn("segments")+` FROM segments WHERE `+keptSegments("idx")+` ORDER BY idx`, func(r *sql.Rows) error {
+	script, scripted := "reason LIKE '%"+trace.ByScript+"'", l.hasColumn("segments", "by_script")
+	if scripted {
+		script = "coalesce(by_script, 0)"
+	}
+	l.rows(`SELECT idx, start, "end", first_step, reason, transition_steps, transition, `+column+`, `+script+`, `+l.sumColumn("segments")+` FROM segments WHERE `+keptSegments("idx")+` ORDER BY idx`, func(r *sql.Rows) error {
 		var s trace.Segment
 		var sum sql.NullInt64
 		var text string
-		err := r.Scan(&s.Index, &s.Start, &s.End, &s.FirstStep, &s.Reason, &s.TransitionSteps, &s.Transition, &text, &sum)
+		err := r.Scan(&s.Index, &s.Start, &s.End, &s.FirstStep, &s.Reason, &s.TransitionSteps, &s.Transition, &text, &s.ByScript, &sum)
 		l.s.Segments, sums, predicted = append(l.s.Segments, s), append(sums, sum), append(predicted, text)
 		return err
 	})
@@ -57,7 +61,7 @@ func (l *loader) segments() {
 	}
 	for i := range l.s.Segments {
 		s := &l.s.Segments[i]
-		if sums[i].Valid && sums[i].Int64 != l.sum.segment(s, predicted[i]) {
+		if sums[i].Valid && sums[i].Int64 != l.sum.segment(s, predicted[i], scripted) {
 			l.harmed("a knob, a time or a number of segment %d is not what was written; do not trust its settings", s.Index)
 			continue // nor is a prediction shown that may be another
 		}

@@ -71,10 +71,10 @@ func insert(tx *sql.Tx, query string, n int, row func(i int) []any) error {
 }
 
 func (st *File) putSegments(tx *sql.Tx, b *trace.Batch) error {
-	err := insert(tx, `INSERT OR REPLACE INTO segments VALUES(?,?,?,?,?,?,?,?,?)`, len(b.Segments), func(i int) []any {
+	err := insert(tx, `INSERT OR REPLACE INTO segments VALUES(?,?,?,?,?,?,?,?,?,?)`, len(b.Segments), func(i int) []any {
 		s := &b.Segments[i]
 		predicted := rows.PredictionText(&s.Predicted)
-		return []any{s.Index, s.Start, s.End, s.FirstStep, s.Reason, s.TransitionSteps, s.Transition, predicted, st.sum.segment(s, predicted)}
+		return []any{s.Index, s.Start, s.End, s.FirstStep, s.Reason, s.TransitionSteps, s.Transition, predicted, s.ByScript, st.sum.segment(s, predicted, true)}
 	})
 	if err != nil {
 		return err
