@@ -165,7 +165,7 @@ func (p *process) lane(r *ring) trace.TrackID {
 	switch r.role {
 	case roleLoop:
 		return trace.TrackStep
-	case roleInline, rolePin, roleSender:
+	case roleInline, rolePin:
 		return trace.TrackInline
 	}
 	if t, ok := p.lanes[r]; ok {

@@ -34,7 +34,6 @@ const (
 	roleWorker
 	roleInline
 	rolePin
-	roleSender // a worker's second thread, which hands its batches over
 )
 
 // record is a slot of a ring. All times are ns of CLOCK_MONOTONIC.

@@ -11,7 +11,7 @@ NAMES = ("num_workers", "prefetch_factor", "pin_memory", "in_order", "persistent
 
 class Control:
     def __init__(self, folder):
-        self.page = None
+        self.page = memoryview(bytes(4096)).cast("q")  # on which nothing is asked for
         self.asked = {}  # knobs that somebody asked for
         self.seen = 0
         try:
@@ -25,9 +25,7 @@ class Control:
         self.page = memoryview(memory).cast("q")
 
     def read(self):
-        """The knobs asked for, and how often they changed so far."""
-        if self.page is None:
-            return self.asked, 0
+        """The knobs asked for, and the page's sequence number when they were read."""
         before = self.page[SEQUENCE]
         if before != self.seen and not before & 1:
             words = self.page[NUM_WORKERS : PERSISTENT + 1].tolist()
@@ -38,11 +36,11 @@ class Control:
 
     def captures(self):
         """How often a capture was asked for so far."""
-        return 0 if self.page is None else self.page[CAPTURES]
+        return self.page[CAPTURES]
 
     def paused(self):
         """Whether the loop is to stand still, for as long as there is somebody to let it go on."""
-        if self.page is None or not self.page[PAUSED]:
+        if not self.page[PAUSED]:
             return False
         try:
             os.kill(self.page[GPUSTALL], 0)

@@ -12,7 +12,6 @@ import inspect
 import os
 import queue
 import threading
-import weakref
 
 import torch
 from torch._utils import ExceptionWrapper
@@ -20,6 +19,7 @@ from torch.utils.data import _utils
 from torch.utils.data import dataloader as stock
 
 from gpustall import process, ring, worker
+from gpustall.control import SEQUENCE
 
 now = process.now
 
@@ -55,17 +55,6 @@ def iterator(plan, loader):
     return made
 
 
-def changing(iterator):
-    """Whether the batch that iterator just delivered shows a change that is not over."""
-    ref = weakref.ref(iterator)
-
-    def still():
-        it = ref()
-        return it is not None and it._gpustall_batch < it._settled
-
-    return still
-
-
 class Worker:
     """A worker process and what it owes."""
 
@@ -85,10 +74,6 @@ class Worker:
         )
         self.process.daemon = True
         self.process.start()
-
-    def give(self, index, batch):
-        self.queue.put((index, batch))
-        self.owes += 1
 
 
 _HOLDER = "dataset_holder" in inspect.signature(_utils.worker._worker_loop).parameters
@@ -184,10 +169,10 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             generator.set_state(state)
         plan.drawn = True
         self._plan = plan
+        self._control = process.current().control
         self._context = loader.multiprocessing_context or torch.multiprocessing
         self._init_fn = loader.worker_init_fn
         self._gpustall_iteration = process.current().iteration()
-        self._gpustall_batch = -1
         self._settled = 0  # batches before this one show a change
         self._crew = []  # workers that get batches
         self._leavers = []  # those that are retired and owe some
@@ -239,15 +224,14 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
 
     def _look(self):
         """Applies what was asked for since the last look."""
-        _, seen = process.current().control.read()
-        trains = self._plan.trains
-        if (seen, trains) != self._seen_as:
-            self._seen_as = (seen, trains)
-            knobs = self._plan.wanted()
-            if knobs != self._knobs:
-                self._apply(knobs)
+        _, self._seen = self._control.read()
+        self._trained = self._plan.trains
+        knobs = self._plan.wanted()
+        if knobs != self._knobs:
+            self._apply(knobs)
 
-    _seen_as = (0, None)
+    # As the last look found them: the page's sequence number, and whether the loop trains.
+    _seen, _trained = 0, None
 
     def _apply(self, knobs):
         before, start = self._knobs, now()
@@ -338,10 +322,12 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         except StopIteration:
             self._exhausted = True
             return False
-        w = self._choose()
-        number, self._sent = self._sent, self._sent + 1
+        w = self._choose() if len(self._crew) > 1 else self._crew[0]
+        number = self._sent
+        self._sent += 1
         self._batches[number] = _Batch(w, len(index) if isinstance(index, (list, tuple)) else -1)
-        w.give(number, index)
+        w.queue.put((number, index))
+        w.owes += 1
         return True
 
     def _choose(self):
@@ -358,16 +344,23 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return w
 
     def _next_data(self):
-        self._look()
-        while True:
-            number = self._ready()
-            if number is not None:
-                return self._deliver(number)
+        if self._control.page[SEQUENCE] != self._seen or self._plan.trains is not self._trained:
+            self._look()
+        number = self._ready() if self._arrived else None
+        while number is None:
             if not self._batches:
                 self._fill()
             if not self._batches:
                 return self._inline()
-            self._receive()
+            number = self._receive()
+        batch = self._batches.pop(number)
+        if not self._exhausted and len(self._batches) < self._prefetch_factor * len(self._crew):
+            self._fill()
+        data, batch.data = batch.data, None
+        self._tell(number, batch.size, data)
+        if isinstance(data, ExceptionWrapper):
+            data.reraise()
+        return data
 
     def _ready(self):
         """The number of the batch to deliver now; None where it has not come."""
@@ -382,21 +375,10 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             return None
         return self._arrived.popleft() if self._arrived else None
 
-    def _deliver(self, number):
-        batch = self._batches.pop(number)
-        self._fill()
-        self._gpustall_batch = number
-        data, batch.data = batch.data, None
-        if batch.size >= 0:
-            self._note_size(number, batch.size)
-        if isinstance(data, ExceptionWrapper):
-            data.reraise()
-        return data
-
-    def _note_size(self, number, size):
-        watch = self.__dict__.get("_gpustall")
-        if watch is not None:
-            watch.sizes = {number: size}
+    def _tell(self, number, size, data):
+        """Tells who watches which batch is delivered."""
+        if self._gpustall is not None:
+            self._gpustall.came = number, size if size >= 0 else self._plan.size(data), ring.CHANGING if number < self._settled else 0
 
     def _inline(self):
         """A batch that this process loads itself."""
@@ -419,9 +401,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         data = self._fetcher.fetch(index)
         if self._pin_memory:
             data = _pin(data, getattr(self, "_pin_memory_device", None) or _pin_device())
-        self._gpustall_batch = number
-        if isinstance(index, (list, tuple)):
-            self._note_size(number, len(index))
+        self._tell(number, len(index) if isinstance(index, (list, tuple)) else -1, data)
         return data
 
     def _end(self):
@@ -429,29 +409,34 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._shutdown_workers()
 
     def _receive(self):
-        """Waits for one batch of the workers."""
+        """Waits for one batch of the workers. The number of the one to deliver now; None where
+        that has not come."""
         number, data = self._get()
         if number is None:  # what ended a thread that page-locks
-            return
-        batch = self._batches.get(number)
+            return None
+        batch = self._batches[number]
         batch.worker.owes -= 1
         if batch.worker.retired:
             self._bury()
         if batch.stale:  # of an epoch that was left
             del self._batches[number]
             self._fill()
-            return
+            return None
         batch.data, batch.here = data, True
+        if self._in_order and number == next(iter(self._batches)):
+            return number
         self._arrived.append(number)
+        return self._ready()
 
     def _get(self):
         patience = self._timeout if self._timeout > 0 else _utils.MP_STATUS_CHECK_INTERVAL
         while True:
             if self._early:
                 return self._sound(self._early.popleft())
-            source = self._results if self._pinner is None else self._pinner.out
             try:
-                return self._sound(source.get(timeout=patience))
+                if self._pinner is None:
+                    return self._results.get(timeout=patience)
+                return self._sound(self._pinner.out.get(timeout=patience))
             except Exception as error:
                 self._explain(error)
                 if self._timeout > 0:

@@ -28,34 +28,33 @@ def install(module):
     _dataloader = module
     _why_not_live = live.unknown(module)
     module._utils.worker._gpustall_plain = module._utils.worker._worker_loop
-    module.DataLoader.__iter__ = _wrap(module.DataLoader.__iter__, _iter)
-    module._BaseDataLoaderIter.__next__ = _wrap(module._BaseDataLoaderIter.__next__, _next)
+    module._BaseDataLoaderIter._gpustall = None  # who watches it
+    module.DataLoader.__iter__ = _iter(module.DataLoader.__iter__)
+    module._BaseDataLoaderIter.__next__ = _next(module._BaseDataLoaderIter.__next__)
 
 
-def _wrap(original, by):
+def _iter(original):
     @functools.wraps(original)
-    def wrapped(self):
-        return by(self, original)
+    def watched(self):
+        plan = _plans.get(self)
+        if plan is None:
+            try:
+                plan = _plans[self] = Plan(self)
+            except Exception as error:
+                process.complain("a DataLoader is not watched", error)
+                return original(self)
+        return plan.iterate(self, original)
 
-    return wrapped
-
-
-def _iter(loader, original):
-    plan = _plans.get(loader)
-    if plan is None:
-        try:
-            plan = _plans[loader] = Plan(loader)
-        except Exception as error:
-            process.complain("a DataLoader is not watched", error)
-            return original(loader)
-    return plan.iterate(loader, original)
+    return watched
 
 
-def _next(iterator, original):
-    watch = iterator.__dict__.get("_gpustall")
-    if watch is None:
-        return original(iterator)
-    return watch.next(functools.partial(original, iterator))
+def _next(original):
+    @functools.wraps(original)
+    def watched(self):
+        watch = self._gpustall
+        return original(self) if watch is None else watch.next(original, self)
+
+    return watched
 
 
 class Loop:
@@ -98,11 +97,12 @@ class Loop:
 
 
 def _loop():
-    state = process.current()
-    loop = state.local.__dict__.get("loop")
-    if loop is None:
-        loop = state.local.loop = parts.here.loop = Loop(state)
-    return loop
+    """This thread's loop."""
+    try:
+        return parts.here.loop
+    except AttributeError:
+        loop = parts.here.loop = Loop(process.current())
+        return loop
 
 
 def _introduce(state, loop):
@@ -129,10 +129,9 @@ class Watch:
         self.joins = None  # the step of another loader's batch, while a batch for it is waited for
         self.batch = -1  # the last one delivered, as its worker calls it
         self.delivered = 0
-        self.sizes = None  # of batches, where the iterator knows them
+        self.came = None  # what the iterator tells of the batch that it delivers: number, samples, CHANGING or 0
         self.iterator = None  # a weak reference, where it is a DataLoader's
         self.left = None, None  # when that was let go, and the device's event then
-        self.changing = lambda: False
         self.numbered = False  # its batches are numbered through all epochs
         self.inline = None  # the task of a loop that loads by itself
 
@@ -157,28 +156,36 @@ class Watch:
 
         return left
 
-    def next(self, original):
-        """Calls the iterator for a batch, between a step that ends and one that begins."""
+    def next(self, original, *args):
+        """Calls the iterator for a batch, between a step that ends and one that begins.
+
+        Between two batches this finds its code and all it touches gone from the processor's
+        caches, where a call costs several times what it does in a loop: so what happens at
+        each batch is written out here, and the rest is called.
+        """
         try:
             loop = _loop()
-            start = now()
-            self._leave(loop, start)
-            state = process.current()
-            if self.plan.trains and self.joins is None and (state.capture is not None or state.captures != state.control.captures()):
-                from gpustall import capture
-
-                capture.look(state)
-                start, begun = now(), start
-                loop.record(ring.PAUSE, begun, start, self.iteration)
+            state, opened, start = loop.state, loop.open, now()
+            if len(opened) == 1 and opened[0][0] is self:  # the step under way is ours: it ends
+                _, step, since, batch, _ = opened.pop()
+                self.joins = None
+                loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, ring.FINAL | self.plan.flags)
+                loop.parts.clear()
+                if loop.device is not None and step >= 0:
+                    loop.device.ends(step)
+            else:
+                self._leave(loop, start)
+            page = state.control.page
+            if page[control.PAUSED] or page[control.CAPTURES] != state.captures or state.capture is not None:
+                start = self._attend(loop, start)
             if self.inline is not None:
                 self.inline.index, self.inline.round = self.delivered, self.round
-            if state.control.paused():
-                start = self._stand_still(loop, start)
+            before = loop.usage.stat()
         except Exception as error:
-            return self._give_up(error, original)
-        before = loop.usage.stat()
+            self._forget(error)
+            return original(*args)
         try:
-            data = original()
+            data = original(*args)
         except StopIteration:
             self._guard(self._end, loop, start)
             raise
@@ -186,23 +193,67 @@ class Watch:
             self._guard(self._drop, loop)
             raise
         try:
-            self._enter(loop, start, data, before)
+            plan, end = self.plan, now()
+            # Of what takes less, the bridge takes all for what a wake-up takes.
+            waited = loop.usage.waited(before) if end - start >= worker.LATE else 0
+            if not loop.known:
+                _introduce(state, loop)
+            if plan.trains is None:
+                plan.judge()
+            if plan.trains and not plan.weighed:
+                plan.weigh(data)
+            number, samples, flags = self.came or self._look_at(data)
+            flags |= plan.flags
+            if self.first:
+                flags |= ring.FIRST
+                self.first = False
+            if state.capture is not None:
+                flags |= ring.PROFILED
+            self.batch, self.came = number, None
+            self.delivered += 1
+            joined = self.joins is not None and self._joined(loop, end)
+            if joined:
+                step = loop.open[-1][1]
+            elif plan.trains:
+                if state.shown is not self:
+                    self._show(state, start)
+                step = state.step()
+            else:
+                step = -1
+            loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, -1, waited)
+            if not joined:
+                if loop.device is not None:
+                    if step >= 0:
+                        loop.device.begins(step)
+                    else:
+                        loop.device.resolve()  # the last steps of the epoch before
+                loop.open.append([self, step, end, number, end])
+                loop.learned = False
         except Exception as error:
             self._forget(error)
         return data
 
-    def _stand_still(self, loop, start):
-        """Waits until the screen lets the loop go on."""
-        control = process.current().control
-        while control.paused():
+    def _attend(self, loop, start):
+        """Does what the screen asks for before the next batch, and says when that was done."""
+        state = loop.state
+        if self.plan.trains and self.joins is None and (state.capture is not None or state.captures != state.control.captures()):
+            from gpustall import capture
+
+            capture.look(state)
+            start, begun = now(), start
+            loop.record(ring.PAUSE, begun, start, self.iteration)
+        while state.control.paused():
             time.sleep(0.02)
             loop.record(ring.PAUSE, start, now(), self.iteration)
             start = now()
         return start
 
-    def _give_up(self, error, original):
-        self._forget(error)
-        return original()
+    def _look_at(self, data):
+        """What came is, where the iterator tells nothing."""
+        number = self.delivered
+        if self.iterator is not None:  # PyTorch's own knows it as its worker does
+            number = getattr(self.iterator(), "_rcvd_idx", number + 1) - 1
+        return number, self.plan.size(data), 0
 
     def _guard(self, f, *args):
         try:
@@ -253,36 +304,6 @@ class Watch:
             loop.device.begins(entry[1])
         return True
 
-    def _enter(self, loop, start, data, before):
-        plan, state = self.plan, process.current()
-        end = now()
-        # Of what takes less, the bridge takes all for what a wake-up takes.
-        waited = loop.usage.waited(before) if end - start >= worker.LATE else 0
-        if not loop.known:
-            _introduce(state, loop)
-        plan.judge()
-        plan.weigh(data)
-        flags = plan.flags | (ring.FIRST if self.first else 0) | (ring.CHANGING if self.changing() else 0) | (ring.PROFILED if state.capture is not None else 0)
-        self.first = False
-        iterator = self.iterator and self.iterator()
-        self.batch = _batch_of(iterator, self)
-        self.delivered += 1
-        joined = self.joins is not None and self._joined(loop, end)
-        if not joined and plan.trains and state.shown is not self:
-            self._show(state, start)
-        step = loop.open[-1][1] if joined else state.step() if plan.trains else -1
-        loop.record(ring.NEXT, start, end, self.iteration, self.round, self.batch, step, arg=plan.size(self, data), flags=flags, waiting=waited)
-        plan.batches += 1
-        if joined:
-            return
-        if loop.device is not None:
-            if step >= 0:
-                loop.device.begins(step)
-            else:
-                loop.device.resolve()  # the last steps of the epoch before
-        loop.open.append([self, step, end, self.batch, end])
-        loop.learned = False
-
     def _show(self, state, t):
         """Has the session's knobs be those of this loader. It has those of the first one until
         the loop has done with it, and takes its steps from another."""
@@ -309,14 +330,6 @@ class Watch:
         self.plan.ended()
 
 
-def _batch_of(iterator, watch):
-    """The number of the batch just delivered, as the worker that made it has it."""
-    number = getattr(iterator, "_gpustall_batch", None)
-    if number is None:
-        number = getattr(iterator, "_rcvd_idx", watch.delivered + 1) - 1  # of PyTorch's own iterators
-    return number
-
-
 class Plan:
     """What is known and wanted of one DataLoader."""
 
@@ -325,7 +338,6 @@ class Plan:
         self.alike = (type(dataset).__name__, id(dataset), type(loader.sampler).__name__, loader.batch_size)
         self.trains = _roles.get(self.alike)  # None while it is not known
         self.flags = ring.TRAIN if self.trains else 0
-        self.batches = 0
         self.beside = False  # another loader, in turn with which it is taken from
         self.told = self.weighed = False
         self.optimized = process.current().optimized
@@ -375,7 +387,7 @@ class Plan:
         else:
             iterator = self._stock(loader, original)
         try:
-            watch = iterator.__dict__.get("_gpustall")
+            watch = getattr(iterator, "_gpustall", None)
             if watch is None:
                 watch = self._watch(iterator)
             elif not watch.first:  # left with break, and begun anew
@@ -403,15 +415,11 @@ class Plan:
         watch = Watch(self, number)
         watch.iterator = weakref.ref(iterator, watch.over())
         watch.numbered = self.live
-        if self.live:
-            from gpustall import live
-
-            watch.changing = live.changing(iterator)
         fetcher = getattr(iterator, "_dataset_fetcher", None)
         if fetcher is not None:
             watch.inline = worker.Task()
             worker.Observer(process.current().ring(ring.INLINE), number, watch.inline).watch(fetcher)
-        iterator.__dict__["_gpustall"] = watch
+        iterator._gpustall = watch
         return watch
 
     def _stock(self, loader, original):
@@ -467,13 +475,9 @@ class Plan:
             state = process.current()
             state.tell("moved", t=t, step=state.steps, script=True, **dict(self.about, knobs=knobs))
 
-    def size(self, watch, data):
+    def size(self, data):
         """Samples in a batch."""
-        if watch.sizes is not None and watch.batch in watch.sizes:
-            return watch.sizes.pop(watch.batch)
-        if not self.collates:
-            return 1
-        return _length(data)
+        return _length(data) if self.collates else 1
 
     def judge(self):
         """Whether the loop trains: gradients are on in it and, once any optimizer stepped
@@ -485,8 +489,6 @@ class Plan:
 
     def weigh(self, data):
         """Tells once how large a batch is: what lies in shared memory while it is under way."""
-        if self.weighed or not self.trains:
-            return
         self.weighed = True
         count, size, on_gpu = _tensors(data)
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -559,7 +561,7 @@ def _tensors(data, depth=4):
 class _Loose:
     """The plan of a loop that uses no DataLoader."""
 
-    trains, flags, batches, beside = True, ring.TRAIN, 0, False  # as a Plan has them
+    trains, flags, weighed, beside = True, ring.TRAIN, True, False  # as a Plan has them
 
     def __init__(self, name):
         self.alike, self.script = name, {}
@@ -571,13 +573,10 @@ class _Loose:
     def judge(self):
         pass
 
-    def weigh(self, data):
-        pass
-
     def ended(self):
         pass
 
-    def size(self, watch, data):
+    def size(self, data):
         return _length(data)
 
 
@@ -608,7 +607,7 @@ def step(samples=0):
     mine = _stepped.__dict__.get("watch")
     if mine is None:
         mine = _stepped.watch = Watch(_Loose("gpustall.step"), process.current().iteration())
-        mine.plan.size = lambda watch, data: data
+        mine.plan.size = lambda data: data
         mine.begun = float("inf")  # each is a step
     mine.next(lambda: samples)
 

@@ -113,9 +113,17 @@ _process = None
 def current():
     """This process. A forked child is another one."""
     global _process
-    if _process is None or _process.pid != os.getpid():
+    if _process is None:
         _process = Process()
     return _process
+
+
+def _forked():
+    global _process
+    _process = None
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def complain(what, error):

@@ -1,4 +1,4 @@
-"""A ring of spans in a file that gpustall reads through shared memory. One writer each.
+"""A ring of spans in a file that gpustall reads through shared memory. One process writes each.
 
 The layout is read by engine/torch/bridge/ring.go: a header page, then slots of 64 bytes.
 All times are CLOCK_MONOTONIC in ns. A slot is complete before the count in the header
@@ -8,6 +8,7 @@ says so; the reader looks at the count again after it has copied.
 import mmap
 import os
 import struct
+import threading
 
 MAGIC = b"gpustall"
 LAYOUT = 1
@@ -18,7 +19,7 @@ HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iterat
 COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
 
 # What a writer is.
-LOOP, WORKER, INLINE, PIN, SENDER = range(5)
+LOOP, WORKER, INLINE, PIN = range(4)
 
 # What a span is. The numbers are known to engine/torch/bridge/record.go.
 NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER = range(1, 10)
@@ -64,11 +65,13 @@ def _recorder(memory):
     pack, mask, size = SLOT.pack_into, SLOTS - 1, SLOT.size
     count = memoryview(memory)[COUNT : COUNT + 8].cast("Q")
     n = 0
+    lock = threading.RLock()  # a worker has two threads that write; and a signal's handler may come in between
 
     def record(kind, start, end, iteration=0, round=0, batch=-1, step=-1, sample=-1, arg=0, flags=0, core=-1, waiting=-1):
         nonlocal n
-        pack(memory, HEADER + size * (n & mask), start, end, core, waiting, iteration, round, batch, step, sample, arg, kind, 0, flags, 0)
-        n += 1
-        count[0] = n
+        with lock:
+            pack(memory, HEADER + size * (n & mask), start, end, core, waiting, iteration, round, batch, step, sample, arg, kind, 0, flags, 0)
+            n += 1
+            count[0] = n
 
     return record

@@ -3,10 +3,13 @@ with its queue and its fetcher wrapped. The inline loader (num_workers=0) uses t
 """
 
 import collections
+import importlib
+import itertools
+import operator
 import os
 import sys
-import threading
 import time
+from multiprocessing import util
 
 from gpustall import process, ring
 
@@ -32,19 +35,24 @@ class Usage:
     def __init__(self):
         self.file = -1  # where the kernel tells nothing
         try:
-            self.file = os.open("/proc/self/task/%d/schedstat" % threading.get_native_id(), os.O_RDONLY | os.O_CLOEXEC)
+            self.file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             pass
 
     def read(self):
-        """What since is given: it is taken apart there, if at all."""
-        return (time.thread_time_ns(), self.stat()) if self.file >= 0 else None
+        """What split is given: it is taken apart there, if at all."""
+        return (time.thread_time_ns(), os.pread(self.file, 64, 0)) if self.file >= 0 else None
+
+    @staticmethod
+    def split(before, after):
+        """ns on a core and ready without one between two readings; -1 where that is not known."""
+        if before is None or after is None:
+            return -1, -1
+        return after[0] - before[0], int(after[1].split()[1]) - int(before[1].split()[1])
 
     def since(self, before):
-        """ns on a core and ready without one; -1 where that is not known."""
-        if self.file < 0:
-            return -1, -1
-        return time.thread_time_ns() - before[0], self.waited(before[1])
+        """The same until now."""
+        return self.split(before, self.read()) if before else (-1, -1)
 
     def stat(self):
         """What waited is given."""
@@ -66,23 +74,17 @@ class Observer:
     """Times what a fetcher does for each batch."""
 
     def __init__(self, ring, iteration, task):
-        self.ring, self.iteration, self.task = ring, iteration, task
+        self.write, self.iteration, self.task = ring.record, iteration, task
         self.usage = Usage()
         self.detail, self.turn, self.every = False, 0, 1
         self.at = 0  # the end of the last phase
         self.mean = {}  # ns of a phase, by kind
         self.collates = self.took_batch = 0  # ns, of the last batch
-        self.sample = -1
+        self.read, self.free = None, 0  # the usage when the last batch was done, if it was read, and when that was
+        self.batch, self.begun = (), []  # the indices of the batch, where its samples are looked at; when each began, and the last ended
 
-    def record(self, kind, start, end, sample=-1, usage=(-1, -1), arg=0):
-        self.ring.record(kind, start, end, self.iteration, self.task.round, self.task.index, -1, sample, arg, 0, usage[0], usage[1])
-
-    def begin(self, sample):
-        """The loading of a sample begins, and that of the one before has ended."""
-        t = now()
-        if self.sample >= 0 and t - self.begun > self.took:
-            self.slowest, self.took = self.sample, t - self.begun
-        self.sample, self.begun = sample if type(sample) is int and sample < 1 << 31 else -1, t
+    def record(self, kind, start, end, sample=-1, usage=(-1, -1)):
+        self.write(kind, start, end, self.iteration, self.task.round, self.task.index, -1, sample, 0, 0, usage[0], usage[1])
 
     def phase(self, kind, f, args, kwargs):
         """Calls f as a phase of a sample."""
@@ -97,38 +99,56 @@ class Observer:
             return f(*args, **kwargs)
         finally:
             end = now()
-            used = self.usage.since(before) if before else (-1, -1)
-            self.record(kind, start, end, self.sample, used)
+            used = self.usage.since(before)
+            self.record(kind, start, end, self.name(len(self.begun) - 1), used)
             self.mean[kind] = mean + (end - start - mean) // 4 if mean else end - start
             self.at = end
 
+    def name(self, i):
+        """What a record calls the sample at a place of the batch: its index, where that is a number."""
+        index = self.batch[i] if 0 <= i < len(self.batch) else -1
+        return index if type(index) is int and -1 <= index < 1 << 31 else -1
+
+    def slowest(self):
+        """The sample of the batch that took longest, and ns, where its samples were looked at."""
+        took = list(map(operator.sub, self.begun[1:], self.begun))
+        if not took:
+            return -1, 0
+        most = max(took)
+        return self.name(took.index(most)), most
+
     def watch(self, fetcher):
         """Wraps the fetcher's methods."""
-        fetch, collate = fetcher.fetch, fetcher.collate_fn
+        fetch, collate, task = fetcher.fetch, fetcher.collate_fn, self.task
         stages = Stages(fetcher.dataset, self)
 
         def collated(samples, *args, **kwargs):
             start = now()
             if start - self.at > (GAP if self.detail else 0):
-                self.record(ring.FETCH, self.at, start)
+                self.write(ring.FETCH, self.at, start, self.iteration, task.round, task.index)
             before = self.usage.read() if self.collates >= LONG else None
             try:
                 return collate(samples, *args, **kwargs)
             finally:
-                self.at = now()
-                self.collates = self.at - start
-                self.record(ring.COLLATE, start, self.at, usage=self.usage.since(before) if before else (-1, -1))
+                end = self.at = now()
+                self.collates = end - start
+                core, waiting = self.usage.since(before) if before else (-1, -1)
+                self.write(ring.COLLATE, start, end, self.iteration, task.round, task.index, -1, -1, 0, 0, core, waiting)
 
         def fetched(index):
             # Where phases are short, some batches are looked at closely, the others as a whole.
             self.turn += 1
             self.detail = bool(stages.found) and self.turn % self.every == 0
-            self.sample, self.slowest, self.took = -1, -1, 0
             close = self.turn % SELDOM == 1  # the first one too
+            self.batch, self.begun = (), []
             if type(index) is list and (close or self.took_batch > TINY * len(index)):
-                index = Indices(index, self)
-            before = self.usage.read() if close or self.took_batch > SHORT_BATCH else None
+                index = self.batch = Indices(index)
+                index.observer = self
             start = self.at = now()
+            before = None
+            if close or self.took_batch > SHORT_BATCH:
+                # Where hardly any time went by since the last batch, what was read then will do.
+                before = self.read if self.read and start - self.free < self.took_batch >> 5 else self.usage.read()
             try:
                 if not self.detail:
                     return fetch(index)
@@ -139,8 +159,11 @@ class Observer:
                 if end - self.at > GAP:  # it failed, or a __getitem__ that collates
                     self.record(ring.FETCH, self.at, end)
                 self.took_batch = end - start
-                used = self.usage.since(before) if before else (-1, -1)
-                self.record(ring.BATCH, start, end, self.slowest, used, min(self.took // 1000, 0xFFFFFFFF))
+                slowest, took = self.slowest()
+                self.read, self.free = self.usage.read() if before else None, end
+                core, waiting = self.usage.split(before, self.read) if before else (-1, -1)
+                took = min(took // 1000, 0xFFFFFFFF)
+                self.write(ring.BATCH, start, end, self.iteration, task.round, task.index, -1, slowest, took, 0, core, waiting)
                 if self.detail and self.mean:
                     self.every = max(1, min(64, SHORT // max(1, min(self.mean.values()))))
 
@@ -148,18 +171,18 @@ class Observer:
         return fetcher
 
 
-class Indices(list):
-    """A batch's indices. Whoever goes through them is seen to begin each sample."""
+_second = operator.itemgetter(1)
 
-    def __init__(self, indices, observer):
-        super().__init__(indices)
-        self.observer = observer
+
+class Indices(list):
+    """A batch's indices. Whoever goes through them is seen to begin each sample, and to end: the
+    clock is read before each index is asked for, also where none is left. No code of Python's
+    runs for a sample."""
 
     def __iter__(self):
-        for index in super().__iter__():
-            self.observer.begin(index)
-            yield index
-        self.observer.begin(-1)
+        begun = self.observer.begun = []
+        clock = itertools.starmap(now, itertools.repeat(()))
+        return map(_second, zip(map(begun.append, clock), super().__iter__()))
 
 
 class _Timed:
@@ -214,7 +237,7 @@ class Tasks:
     """A worker's queue of tasks. It notes how long the worker waited for one."""
 
     def __init__(self, queue, ring, iteration, task):
-        self.queue, self.ring, self.iteration, self.task = queue, ring, iteration, task
+        self.queue, self.write, self.iteration, self.task = queue, ring.record, iteration, task
         self.retired = False
 
     def get(self, *args, **kwargs):
@@ -225,7 +248,7 @@ class Tasks:
                 self.retired = True
                 return None
             self.task.index = item[0]
-            self.ring.record(ring.WAIT, start, now(), self.iteration, self.task.round, item[0])
+            self.write(ring.WAIT, start, now(), self.iteration, self.task.round, item[0])
         return item
 
     def __getattr__(self, name):
@@ -241,10 +264,10 @@ class Sender:
 
     def __init__(self, queue, ring, iteration, task):
         self.plain_put, self.plain_send = queue.put, queue._send_bytes
-        self.ring, self.iteration, self.task = ring, iteration, task
+        self.write, self.iteration, self.task = ring.record, iteration, task
         self.batches = collections.deque()  # [number, round, when it was put], in the order of the queue
         self.usage = None
-        self.before = 0, b"0 0"  # what the thread had used up when it had sent the last one
+        self.before = None  # what the thread had used up when it had sent the last one
         self.free = 0  # and when that was
         queue.put, queue._send_bytes = self.put, self.send
 
@@ -253,25 +276,28 @@ class Sender:
         return self.plain_put(item, *args, **kwargs)
 
     def send(self, data):
+        late = False
         try:
-            self._tell(now())
+            late = self.write is not None and self._tell(now())
         except Exception as error:
             process.complain("what it takes to send a batch is not watched", error)
-            self.ring = None
+            self.write = None
         self.plain_send(data)
-        if self.usage is not None:
-            self.before, self.free = self.usage.read(), now()
+        self.free = now()
+        self.before = self.usage.read() if late else None
 
     def _tell(self, t):
-        if self.ring is None:
-            return
-        number, round, at = self.batches.popleft()
+        """Tells of a batch that is about to be sent, if it took LATE; whether it did."""
         if self.usage is None:
-            self.usage = Usage()
+            self.usage, self.before = Usage(), (0, b"0 0")  # the thread has done nothing else yet
+        number, round, at = self.batches.popleft()
         at = max(at, self.free)
-        if type(number) is int and number >= 0 and t - at >= LATE:
+        if t - at < LATE:
+            return False
+        if type(number) is int and number >= 0:
             core, waiting = self.usage.since(self.before)
-            self.ring.record(ring.SENT, at, t, self.iteration, round, number, core=core, waiting=waiting)
+            self.write(ring.SENT, at, t, self.iteration, round, number, -1, -1, 0, 0, core, waiting)
+        return True
 
 
 class Done:
@@ -310,20 +336,21 @@ INDEX_QUEUE, DATA_QUEUE, DONE_EVENT = 2, 3, 4
 
 def loop(info, *args):
     """Runs PyTorch's worker loop under observation."""
-    from torch.utils.data._utils import worker
-
+    stock = _stock()
     args = list(args)
-    mine = None
     try:
-        mine = _observe(info, args)
+        _observe(info, args, stock)
     except Exception as error:
         process.complain("worker %d is not watched" % info.worker, error)
-    plain = getattr(worker, "_gpustall_plain", None) or worker._worker_loop
-    try:
-        plain(*args)
-    finally:
-        if mine is not None:
-            mine.close()
+    (getattr(stock._utils.worker, "_gpustall_plain", None) or stock._utils.worker._worker_loop)(*args)
+
+
+def _stock():
+    """PyTorch's module of loaders. In a forked worker it is there, and only asked for."""
+    name = "torch.utils.data.dataloader"
+    if name not in sys.modules:
+        importlib.import_module(name)
+    return sys.modules[name]
 
 
 def loop_of_stock(parent, iteration, started, *args):
@@ -333,18 +360,17 @@ def loop_of_stock(parent, iteration, started, *args):
     loop(info, *args)
 
 
-def _observe(info, args):
-    from torch.utils.data import dataloader
-
+def _observe(info, args, stock):
     task = Task()
     mine = ring.Ring(process.FOLDER, ring.WORKER, info.parent, info.worker, info.iteration)
+    # The thread that sends what is left may outlive the loop: multiprocessing waits for it first.
+    util.Finalize(None, mine.close, exitpriority=-10)
     tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task)
     args[INDEX_QUEUE] = tasks
     args[DONE_EVENT] = Done(args[DONE_EVENT], tasks)
     if hasattr(args[DATA_QUEUE], "_send_bytes"):
-        # Its ring is left open: the thread may outlive the loop, to send what is left.
-        Sender(args[DATA_QUEUE], ring.Ring(process.FOLDER, ring.SENDER, info.parent, info.worker, info.iteration), info.iteration, task)
-    create = dataloader._DatasetKind.create_fetcher
+        Sender(args[DATA_QUEUE], mine, info.iteration, task)
+    create = stock._DatasetKind.create_fetcher
     observer = Observer(mine, info.iteration, task)
 
     def created(*a):
@@ -354,5 +380,4 @@ def _observe(info, args):
             mine.record(ring.START, info.started, now(), info.iteration)
         return fetcher
 
-    dataloader._DatasetKind.create_fetcher = staticmethod(created)
-    return mine
+    stock._DatasetKind.create_fetcher = staticmethod(created)

@@ -128,6 +128,43 @@ for _ in range(4):
         print("a span: %.2f us" % (best / 1000), file=sys.stderr)
         self.assertLess(best, 1500 * float(os.environ.get("GPUSTALL_SLOW", "1")))
 
+    def test_slowest_sample(self):
+        from unittest import mock
+
+        from gpustall import ring, worker
+
+        clock, told = [0], []
+
+        def now():
+            clock[0] += 1000
+            return clock[0]
+
+        class Fetcher:
+            dataset = None
+
+            def fetch(self, indices):
+                list(indices) if self.first else None  # as a Subset does, before it loads any
+                return self.collate_fn([self.load(i) for i in (list(indices) if self.first else indices)])
+
+            def load(self, i):
+                clock[0] += 50_000 if i == 7 else 0
+                return i
+
+            def collate_fn(self, samples):
+                return samples
+
+        class Ring:
+            record = staticmethod(lambda *what: told.append(what))
+
+        with mock.patch.object(worker, "now", now):
+            for first, indices, sample, micros in ((False, [3, 7, 9], 7, 51), (False, [3, 9, 7], 7, 51), (False, ["a", 9], -1, 1), (False, [], -1, 0), (True, [9, 7], 9, 1)):
+                fetcher = Fetcher()
+                fetcher.first = first
+                worker.Observer(Ring, 1, worker.Task()).watch(fetcher)
+                self.assertEqual(fetcher.fetch(indices), indices)
+                batch = told[-1]
+                self.assertEqual((batch[0], batch[7], batch[8]), (ring.BATCH, sample, micros), indices)
+
 
 sys.path.insert(0, PACKAGE)
 
