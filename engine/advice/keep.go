@@ -53,7 +53,12 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 		return Keep{} // nobody but the script changed anything, or on other terms
 	}
 	k.Text = "keep the baseline's settings: nothing that was tried was measurably faster on equal terms"
+	tuned, gain := tunedTo(s, rows)
 	switch {
+	case best == a && tuned != nil:
+		k.Segment, k.Change, k.Knobs = tuned.Segment.Index, tuned.VsA, Changed(a.Segment.Knobs, tuned.Segment.Knobs)
+		k.Text = fmt.Sprintf("keep segment %s, whose settings tune found and measured anew beside the baseline's: %s throughput, by so much that no interval was waited for",
+			tuned.Name(), figures.Prose.Gain(gain))
 	case !compared:
 		k.Text = "keep the baseline's settings for now: nothing that was tried can be compared with them yet, on equal terms"
 	case best != a:
@@ -65,6 +70,30 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 	}
 	k.Text = strings.Join(append([]string{k.Text}, doubts...), "; ")
 	return k
+}
+
+// tunedTo is the row with the settings that the newest tune left in force because they were
+// faster than the baseline's by so much that it waited for no interval, and that gain; nil
+// where there is none, or where the row itself was measured to be otherwise.
+func tunedTo(s *trace.Snapshot, rows []stall.SegmentStats) (*stall.SegmentStats, figures.Estimate) {
+	xs := stall.Experiments(s, rows)
+	for i := len(xs) - 1; i >= 0; i-- {
+		x := &xs[i]
+		if x.Kind != trace.Tune || x.Running() {
+			continue
+		}
+		if !x.Kept || !x.FromA || x.Change.Throughput.Answer != evidence.Unknown {
+			break
+		}
+		for j := range rows {
+			r := &rows[j]
+			if r.Segment.Index > x.Last && slices.Equal(r.Segment.Knobs, x.Settings[1]) && r.Steps >= MinSteps && r.VsA.Throughput.Answer == evidence.Unknown {
+				return r, figures.Rough(x.Sides[1].SamplesPerSecond() / x.Sides[0].SamplesPerSecond())
+			}
+		}
+		break
+	}
+	return nil, figures.Estimate{}
 }
 
 // beatsAll reports whether a row is faster than each that has the settings of a.

@@ -82,6 +82,19 @@ func TestKeep(t *testing.T) {
 	if k := judge(short, short.Recent).all.Keep; k.Segment != 0 || !strings.Contains(k.Text, "can be compared with them yet") {
 		t.Errorf("%+v", k)
 	}
+	// What a tune left in force stays what is advised, though it was faster by so much that no
+	// interval was waited for; not where the run went on with something else, or it was taken back.
+	tuned := stretches([3]int64{1, 5, 50}, [3]int64{4, 5, 0}, [3]int64{4, 5, 0})
+	tuned.Experiments = []trace.Experiment{{Kind: trace.Tune, First: 1, Last: 1, End: 1, B: []trace.Knob{knob("num_workers", "4")}, Kept: true, Decisions: []trace.Decision{
+		{Verdict: trace.Confirmed, Before: trace.Block{Steps: 9, Samples: 288, Active: 9 * 55e6}, After: trace.Block{Steps: 9, Samples: 288, Active: 9 * 5e6}},
+	}}}
+	if k := judge(tuned, tuned.Recent).all.Keep; k.Segment != 2 || !strings.Contains(k.Text, "keep segment #2, whose settings tune found") || !strings.Contains(k.Text, "~x11 throughput") || len(k.Knobs) != 1 {
+		t.Errorf("%+v", k)
+	}
+	tuned.Experiments[0].Kept = false
+	if k := judge(tuned, tuned.Recent).all.Keep; k.Segment != 0 {
+		t.Errorf("%+v", k)
+	}
 	// What the script that is watched changed by itself is no choice of anybody's.
 	script := stretches([3]int64{1, 50, 50}, [3]int64{4, 50, 0})
 	script.Segments[1].ByScript = true

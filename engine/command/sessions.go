@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -115,6 +116,9 @@ func inShort(v advice.Verdict) string {
 func bestGain(k *advice.Keep) string {
 	if k.Change.Throughput.Ratio == 0 { // the baseline's own
 		return "-"
+	}
+	if c := &k.Change.Throughput; c.Answer == evidence.Unknown {
+		return figures.Prose.Gain(figures.Rough(c.Ratio))
 	}
 	return figures.Prose.Gain(k.Change.Throughput.Estimate())
 }
