@@ -94,9 +94,12 @@ func (s *situation) findings() []Finding {
 			if !ok {
 				continue
 			}
+			s.foresee(&f)
+			if f.Predicted.Made() && predict.Gain(f.Predicted).Hi < 1 && !r.Back {
+				continue // it would cost more than it is about
+			}
 			turned[r.Group] = turned[r.Group] || f.Value != ""
 			f.Rule, f.Cause = r.Name, s.cause(r.Group)
-			s.foresee(&f)
 			if r.Group == trace.GroupHost && f.Value == "" {
 				cores = f.Share
 			}

@@ -93,6 +93,7 @@ var ruleCases = []ruleCase{
 	{"uneven batches", true, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=16", together(gauges(50, 1, 1), after("num_workers", "2", "4", 1)), "", "alike in cost"},
 	{"uneven batches", false, wait(trace.CauseRead), "num_workers=64", nil, "", "faster storage"},
 	{"fewer threads", true, wait(trace.CauseHost), "num_workers=8", together(load(8), gauges(98, 1, 50)), "num_workers 4", "8 workers and the training take turns on 4 cores"},
+	{"fewer threads", false, wait(trace.CauseHost), "num_workers=8 prefetch_factor=2 batch_size=32", together(load(16), halfBlocked, gauges(50, 1, 50)), "", "a host with more cores"}, // fewer would load more slowly than the device takes
 	{"fewer threads", false, wait(trace.CauseHost), "num_workers=4", together(load(4), gauges(98, 1, 50)), "", "a host with more cores"},
 	{"undo", true, wait(trace.CauseDecode), "num_workers=4", after("num_workers", "2", "4", -2), "num_workers 2", "num_workers 4 measured -"},
 	{"undo", false, wait(trace.CauseDecode), "num_workers=2", after("num_workers", "1", "2", 2), "num_workers 4", ""},
@@ -183,6 +184,14 @@ func cpuDevice(s *trace.Snapshot) { s.Meta.DeviceKind = "cpu" }
 func overlapped(s *trace.Snapshot) {
 	for i := range s.Recent {
 		s.Recent[i].Wait = 80
+	}
+}
+
+// halfBlocked has workers wait for reads nearly half of the time.
+func halfBlocked(s *trace.Snapshot) {
+	for i := range s.Recent {
+		l := s.Recent[i].Load
+		s.Recent[i].Work.Batch = trace.Split{Core: l * 2 / 5, Waiting: l / 8, Blocked: l - l*2/5 - l/8}
 	}
 }
 
