@@ -169,7 +169,7 @@ func judge(w io.Writer, b string, t *evidence.Change, memory [2]int64, limits []
 	for _, l := range limits {
 		share, why, known := l.worse(t, memory)
 		if !known {
-			if err := say(w, "gpustall: compare: whether B is worse (%s) is not known yet: %s\n", l.what, why); err != nil {
+			if err := say(w, "gpustall: compare %s: whether B is worse (%s) is not known yet: %s\n", figures.Line(b), l.what, why); err != nil {
 				return err
 			}
 			continue
