@@ -117,6 +117,7 @@ func TestWeightGradients(t *testing.T) {
 		{N: 3, H: 11, W: 6, C: 128, K: 128, R: 3, S: 3, Stride: 1, Pad: 1}, // in halves
 		{N: 20, H: 16, W: 16, C: 64, K: 80, R: 3, S: 3, Stride: 1, Pad: 1}, // and several blocks
 		{N: 2, H: 9, W: 7, C: 144, K: 128, R: 3, S: 3, Stride: 1, Pad: 1},  // all positions at once
+		{N: 4, H: 9, W: 7, C: 192, K: 208, R: 3, S: 3, Stride: 1, Pad: 1},  // by thirds where there is AMX
 		{N: 3, H: 9, W: 7, C: 64, K: 64, R: 3, S: 3, Stride: 2, Pad: 1},
 		{N: 2, H: 30, W: 30, C: 72, K: 120, R: 1, S: 1, Stride: 1},  // several groups
 		{N: 2, H: 8, W: 9, C: 330, K: 290, R: 1, S: 1, Stride: 1},   // ranges of the result

@@ -24,10 +24,16 @@ type winoWeight struct {
 	ustep, vstep, step int // floats between filters in u, positions in v and s
 	x, dy, dw          []float32
 	bias               *biasSums
-	first, end         int // the tiles of this round
-	parts              int // of a round's transforms
-	rowParts           int // of a filter's product
+	first, end         int    // the tiles of this round
+	parts              int    // of a round's transforms
+	rowParts           int    // of a filter's product
+	left, right        region // of a worker's product by thirds, if it is made so
+	lefts, rights      int    // bfloat16s
 }
+
+// thirdsFilters is from how many filters, K C, on their products over tiles are made by thirds: with fewer
+// splitting the operands takes longer than is gained.
+const thirdsFilters = 192 * 192
 
 func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	ww := &winoWeight{pl: pl, stride: c.Stride, side: side(c.Stride), k: c.K, c: c.C, x: x, dy: dy, dw: dw}
@@ -47,6 +53,11 @@ func (pl *Plan) winoWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
 	ww.u, ww.v, ww.s = l.take(filters*ww.ustep), l.take(positions*ww.vstep), l.take(positions*ww.step)
 	ww.parts = 4 * pool.threads
 	ww.rowParts = ceil(pool.threads, 4)
+	if pool.thirds() && c.K*c.C >= thirdsFilters {
+		n := min(ww.chunk, pixelBlock)
+		ww.lefts, ww.rights = leftThirds(ceil(c.K, ww.rowParts), n), rightThirds(c.C, n)
+		ww.left, ww.right = l.takeHalves(ww.lefts*pool.threads), l.takeHalves(ww.rights*pool.threads)
+	}
 	ww.bias = newBiasSums(pl, ww.parts, c.K, dbias)
 	transform, multiply, gather := ww.transform, ww.multiply, ww.gather
 	rows := ceil(c.K, 16)
@@ -77,7 +88,7 @@ func (ww *winoWeight) transform(_, i int) {
 
 // multiply adds the products of the positions that share filter i, the last of
 // which has the most.
-func (ww *winoWeight) multiply(_, i int) {
+func (ww *winoWeight) multiply(worker, i int) {
 	f := filters - 1 - i/ww.rowParts
 	lo, hi := split(ww.k, ww.rowParts, i%ww.rowParts)
 	u, n := ww.pl.at(ww.u)[f*ww.ustep:], ww.end-ww.first
@@ -91,12 +102,25 @@ func (ww *winoWeight) multiply(_, i int) {
 			p := r*ww.side + q
 			s, v := ww.pl.at(ww.s)[p*ww.step:], ww.pl.at(ww.v)[p*ww.vstep:]
 			for t := 0; t < n; t += pixelBlock { // a part of the cache's worth of tiles at a time
-				ww.pl.pool.variant.gemmTN(hi-lo, ww.c, min(pixelBlock, n-t), s[t*ww.k+lo:], ww.k, v[t*ww.c:], ww.c,
-					u[lo*ww.c:], ww.c, flags(begun, false)|fl)
+				ww.product(worker, hi-lo, min(pixelBlock, n-t), s[t*ww.k+lo:], v[t*ww.c:], u[lo*ww.c:], flags(begun, false)|fl)
 				begun = true
 			}
 		}
 	}
+}
+
+// product sums n tiles for so many rows of u.
+func (ww *winoWeight) product(worker, rows, n int, s, v, u []float32, flags int) {
+	pl := ww.pl
+	if ww.lefts == 0 {
+		pl.pool.variant.gemmTN(rows, ww.c, n, s, ww.k, v, ww.c, u, ww.c, flags)
+		return
+	}
+	left, right := pl.halvesPart(ww.left, worker, ww.lefts), pl.halvesPart(ww.right, worker, ww.rights)
+	block, panel := leftThirds(16, n), rightThirds(thirdsN, n)
+	packLeftThirds(rows, n, s, ww.k, true, left)
+	packRightThirds(ww.c, n, v, ww.c, false, 0, ceil(ww.c, thirdsN), right, panel)
+	gemmThirds(rows, ww.c, n, left, block, right, panel, u, ww.c, nil, flags)
 }
 
 // last returns the end of the positions along an axis that share filter f.
