@@ -28,13 +28,19 @@ type thirdsWeight struct {
 // a block.
 type sharing struct{ groups, rangesK, rangesC, block int }
 
-// What each step costs a thread, in ns, measured on the processor of docs/performance.md.
+// What each step costs a thread, in ns, measured on the processor of docs/performance.md: its effect
+// on speed is flat.
 const (
-	splitCost   = 0.35     // to read a float32 and split it
-	productCost = 2. / 450 // a multiplication and an addition
+	splitCost   = 0.4      // to read a float32 and split it: 0.25 in cache, 0.6 from memory
+	productCost = 2. / 340 // a multiplication and an addition
 	nearCost    = 0.1      // to add to a float32 of a sum in the second-level cache ...
-	farCost     = 0.8      // ... or outside it
-	nearBytes   = 1200 << 10
+	farCost     = 0.35     // ... or outside it
+)
+
+// What a thread's operands may take, and they and the sum together: 0.7 to 1.2 MB made no difference.
+const (
+	operandBytes = 1000 << 10
+	nearBytes    = 1200 << 10
 )
 
 func (pl *Plan) thirdsWeight(c kernels.Conv, x, dy, dw, dbias []float32) func() {
@@ -79,7 +85,7 @@ func (w *thirdsWeight) choose() {
 				for blocks := 1; blocks <= chunks; blocks++ {
 					block := ceil(chunks, blocks)
 					operands := 2 * (leftThirds(k, block*thirdsK) + rightThirds(channels, block*thirdsK))
-					if operands > nearBytes {
+					if operands > operandBytes {
 						continue
 					}
 					result := nearCost
