@@ -48,13 +48,6 @@ func (pl *Plan) bindDots(c Call) func() {
 	return nil
 }
 
-// takeHalves reserves n bfloat16s, n even.
-func (l *layout) takeHalves(n int) region { return l.take(n / 2) }
-
-// halvesAt is r, and halvesPart the i-th part of n bfloat16s of it.
-func (pl *Plan) halvesAt(r region) []uint16             { return halves(bytesIn(pl.at(r))) }
-func (pl *Plan) halvesPart(r region, i, n int) []uint16 { return halves(bytesIn(pl.part(r, i, n/2))) }
-
 // pairs views h as float32s, two elements each, for code that only moves them.
 func pairs(h []uint16) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(h))), len(h)/2)

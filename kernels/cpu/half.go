@@ -115,3 +115,10 @@ func goNarrow(from []float32, to []uint16) {
 		to[i] = kernels.BF16Bits(x)
 	}
 }
+
+// takeHalves reserves n bfloat16s, n even.
+func (l *layout) takeHalves(n int) region { return l.take(n / 2) }
+
+// halvesAt is r, and halvesPart the i-th part of n bfloat16s of it.
+func (pl *Plan) halvesAt(r region) []uint16             { return halves(bytesIn(pl.at(r))) }
+func (pl *Plan) halvesPart(r region, i, n int) []uint16 { return halves(bytesIn(pl.part(r, i, n/2))) }
