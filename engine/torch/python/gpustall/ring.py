@@ -55,6 +55,8 @@ class Ring:
         struct.pack_into("@I", self.memory, ROLE, role)
         os.rename(part, os.path.join(folder, name))  # seen when it is complete
         self.record = _recorder(self.memory)
+        if role == WORKER:
+            self.record = _one_at_a_time(self.record)
 
     def close(self):
         """Tells the reader that nothing follows."""
@@ -65,13 +67,21 @@ def _recorder(memory):
     pack, mask, size = SLOT.pack_into, SLOTS - 1, SLOT.size
     count = memoryview(memory)[COUNT : COUNT + 8].cast("Q")
     n = 0
-    lock = threading.RLock()  # a worker has two threads that write; and a signal's handler may come in between
-
     def record(kind, start, end, iteration=0, round=0, batch=-1, step=-1, sample=-1, arg=0, flags=0, core=-1, waiting=-1):
         nonlocal n
-        with lock:
-            pack(memory, HEADER + size * (n & mask), start, end, core, waiting, iteration, round, batch, step, sample, arg, kind, 0, flags, 0)
-            n += 1
-            count[0] = n
+        pack(memory, HEADER + size * (n & mask), start, end, core, waiting, iteration, round, batch, step, sample, arg, kind, 0, flags, 0)
+        n += 1
+        count[0] = n
 
     return record
+
+
+def _one_at_a_time(record):
+    """For workers, of which two threads write; a signal's handler may come in between."""
+    lock = threading.RLock()
+
+    def locked(*what, **named):
+        with lock:
+            record(*what, **named)
+
+    return locked
