@@ -224,6 +224,7 @@ static void finish(dim rows, dim width, const float *sums, float *c, dim ldc, co
 
 void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, dim panel, float *c, dim ldc,
                  const float *bias, dim flags, const float *soon, dim lines) {
+	if (m == 0) return; // more threads than there are rows to share out
 	dim chunks = (n + THIRDS_N - 1) / THIRDS_N * ((m + 31) / 32) * ((k + THIRDS_K - 1) / THIRDS_K);
 	lines = (lines + chunks - 1) / chunks;
 	float sums[32 * THIRDS_N] __attribute__((aligned(64)));

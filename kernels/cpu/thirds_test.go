@@ -14,7 +14,7 @@ func TestThirds(t *testing.T) {
 		t.Skip("needs AMX")
 	}
 	r := rand.New(rand.NewPCG(5, 1))
-	for _, s := range [][3]int{{1, 1, 1}, {16, 32, 32}, {17, 33, 31}, {31, 16, 5}, {70, 100, 300}, {48, 64, 2048}} {
+	for _, s := range [][3]int{{0, 32, 32}, {1, 1, 1}, {16, 32, 32}, {17, 33, 31}, {31, 16, 5}, {70, 100, 300}, {48, 64, 2048}} {
 		for _, signed := range []bool{true, false} {
 			testThirds(t, r, s[0], s[1], s[2], signed)
 		}
