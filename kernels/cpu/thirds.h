@@ -8,7 +8,8 @@
 // of the six is exact, and their sum is float32's. Henry, Tang and Heinecke, "Leveraging the bfloat16
 // Artificial Intelligence Datatype For Higher-Precision Computations", 2019, where it is BF16x3.
 //
-// What is under 2^-126 counts as zero, parts too: below 1e-33 digits are lost. An infinity makes NaN.
+// What is under 2^-126 counts as zero, parts and their products too: below 1e-31 digits are lost, of
+// operands and of products. From 2^128 - 2^119, 3.396e38, on h is an infinity, which makes NaN.
 #ifndef GPUSTALL_KERNELS_CPU_THIRDS_H
 #define GPUSTALL_KERNELS_CPU_THIRDS_H
 
