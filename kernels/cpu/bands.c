@@ -90,16 +90,6 @@ static int meets(const struct band *b, dim first, dim end, dim tap) {
 #define LEFT(third)                                                                                 \
 	_tile_loadd(4, top + third * plane, 2 * LINE);                                                  \
 	if (both) _tile_loadd(5, low + third * plane, 2 * LINE);
-#define RIGHT(third)                                                                                \
-	_tile_loadd(6, w + third * 16 * 2 * THIRDS_N, 4 * THIRDS_N);                                    \
-	_tile_loadd(7, w + third * 16 * 2 * THIRDS_N + 2 * LANES, 4 * THIRDS_N);
-#define MULTIPLY                                                                                    \
-	_tile_dpbf16ps(0, 4, 6);                                                                        \
-	_tile_dpbf16ps(1, 4, 7);                                                                        \
-	if (both) {                                                                                     \
-		_tile_dpbf16ps(2, 5, 6);                                                                    \
-		_tile_dpbf16ps(3, 5, 7);                                                                    \
-	}
 
 // soon is what is fetched meanwhile, evenly: with each tap of 32 channels some lines of the outputs
 // that come of these sums, and of what is read next.
@@ -138,12 +128,7 @@ static inline __attribute__((always_inline)) void sum(const struct band *b, dim 
 			if (++busy % 4 == 0) _tile_stored(4, waste, 64);
 			const half *top = a + t * wide * LINE, *low = top + 16 * LINE, *w = panel + t * THIRDS_RIGHT;
 			fetch(soon);
-			LEFT(0) RIGHT(2) MULTIPLY
-			RIGHT(1) MULTIPLY
-			LEFT(1) MULTIPLY
-			RIGHT(0) MULTIPLY
-			LEFT(2) MULTIPLY
-			LEFT(0) MULTIPLY
+			SIX_PRODUCTS(LEFT, w, both)
 		}
 	_tile_stored(0, out, 4 * THIRDS_N);
 	_tile_stored(1, out + LANES, 4 * THIRDS_N);

@@ -1,4 +1,4 @@
-// How a float32 is split in thirds: included after simd.h, by what is compiled for AVX512_BF16.
+// How a float32 is split in thirds, and how these are multiplied: included after simd.h, by what is compiled for AVX512_BF16.
 #ifndef GPUSTALL_KERNELS_CPU_THIRDPART_H
 #define GPUSTALL_KERNELS_CPU_THIRDPART_H
 
@@ -18,5 +18,25 @@ static inline __attribute__((always_inline)) __m512 some(const float *p, dim n) 
 	if (n >= LANES) return _mm512_loadu_ps(p);
 	return n > 0 ? _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p) : _mm512_setzero_ps();
 }
+
+// SIX_PRODUCTS adds the six products of thirds, the smaller first: of the left operand's tiles, which
+// LEFT(third) loads in 4 and, if both, 5, and a chunk of a panel. configure has set the tiles.
+#define SIX_PRODUCTS(LEFT, panel, both)                                                             \
+	LEFT(0) RIGHT_THIRD(panel, 2) MULTIPLY(both)                                                    \
+	RIGHT_THIRD(panel, 1) MULTIPLY(both)                                                            \
+	LEFT(1) MULTIPLY(both)                                                                          \
+	RIGHT_THIRD(panel, 0) MULTIPLY(both)                                                            \
+	LEFT(2) MULTIPLY(both)                                                                          \
+	LEFT(0) MULTIPLY(both)
+#define RIGHT_THIRD(panel, third)                                                                   \
+	_tile_loadd(6, panel + third * 16 * 2 * THIRDS_N, 4 * THIRDS_N);                                \
+	_tile_loadd(7, panel + third * 16 * 2 * THIRDS_N + 2 * LANES, 4 * THIRDS_N);
+#define MULTIPLY(both)                                                                              \
+	_tile_dpbf16ps(0, 4, 6);                                                                        \
+	_tile_dpbf16ps(1, 4, 7);                                                                        \
+	if (both) {                                                                                     \
+		_tile_dpbf16ps(2, 5, 6);                                                                    \
+		_tile_dpbf16ps(3, 5, 7);                                                                    \
+	}
 
 #endif

@@ -142,21 +142,10 @@ void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, 
 	}
 }
 
-// multiply adds the product of the operands that are loaded: a pair of columns of tiles of b, and
-// one row of tiles of a, or two.
-#define MULTIPLY                                                                                    \
-	_tile_dpbf16ps(0, 4, 6);                                                                        \
-	_tile_dpbf16ps(1, 4, 7);                                                                        \
-	if (low) {                                                                                      \
-		_tile_dpbf16ps(2, 5, 6);                                                                    \
-		_tile_dpbf16ps(3, 5, 7);                                                                    \
-	}
+// LEFT loads a third of a chunk of 16 rows, or of 32: see SIX_PRODUCTS.
 #define LEFT(third)                                                                                 \
 	_tile_loadd(4, a + third * 16 * THIRDS_K, 2 * THIRDS_K);                                        \
 	if (low) _tile_loadd(5, a + block + third * 16 * THIRDS_K, 2 * THIRDS_K);
-#define RIGHT(third)                                                                                \
-	_tile_loadd(6, b + third * 16 * 2 * THIRDS_N, 4 * THIRDS_N);                                    \
-	_tile_loadd(7, b + third * 16 * 2 * THIRDS_N + 2 * LANES, 4 * THIRDS_N);
 
 // tiles sums a block of 32 rows, or 16, and THIRDS_N columns, or adds it, and fetches `lines` lines for each
 // chunk, which come soon, into the second-level cache.
@@ -185,12 +174,7 @@ static inline __attribute__((always_inline)) const float *tiles(dim k, const hal
 		if (p > 0) _tile_stored(7, waste, 64);
 		for (dim end = min_dim(p + spare, k); p < end; p += THIRDS_K, a += THIRDS_LEFT, b += THIRDS_RIGHT) {
 			for (dim i = 0; i < lines; i++, soon += 16) __builtin_prefetch(soon, 0, 2);
-			LEFT(0) RIGHT(2) MULTIPLY
-			RIGHT(1) MULTIPLY
-			LEFT(1) MULTIPLY
-			RIGHT(0) MULTIPLY
-			LEFT(2) MULTIPLY
-			LEFT(0) MULTIPLY
+			SIX_PRODUCTS(LEFT, b, low)
 		}
 	}
 	_tile_stored(0, c, 4 * ldc);
