@@ -1,7 +1,19 @@
-// AMX's registers: eight tiles of up to 16 rows of 64 bytes, whose sizes are set before use.
+// What is compiled for AMX and AVX512_BF16 follows this header and ends with AMX_END. What every
+// processor runs comes before it.
 #ifndef GPUSTALL_KERNELS_CPU_AMX_H
 #define GPUSTALL_KERNELS_CPU_AMX_H
 
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma"))), apply_to = function)
+#define AMX_END _Pragma("clang attribute pop")
+#else
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma")
+#define AMX_END
+#endif
+#define LANES 16
+#include "simd.h"
+
+// AMX's registers are eight tiles of up to 16 rows of 64 bytes, whose sizes are set before use.
 struct tile_config {
 	uint8_t palette, start, unused[14];
 	uint16_t bytes[16];
@@ -19,8 +31,8 @@ static inline __attribute__((always_inline)) void configure(int64_t top, int64_t
 	_tile_loadconfig(&t);
 }
 
-// transpose16 writes the columns of 16 x 16 words as rows, each `step` words after the last: words, then pairs of words, then
-// quarters of a vector change places.
+// transpose16 writes the columns of 16 x 16 words as rows, each `step` words after the last: words,
+// then pairs of words, then quarters of a vector change places.
 static inline __attribute__((always_inline)) void transpose16(const __m512i *in, uint32_t *out, int64_t step) {
 	__m512i a[16], b[16];
 	_Pragma("GCC unroll 8") for (int i = 0; i < 16; i += 2) {

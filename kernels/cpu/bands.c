@@ -2,15 +2,7 @@
 
 #include "bands.h"
 
-#if defined(__x86_64__) && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
-
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma"))), apply_to = function)
-#else
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma")
-#endif
-#define LANES 16
-#include "simd.h"
+#ifdef KNOWS_AMX
 #include "amx.h"
 #include "axes.h"
 #include "thirdpart.h"
@@ -202,9 +194,7 @@ void band_multiply(const struct band *b, const half *a, const half *filters, flo
 	_tile_release();
 }
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
+AMX_END
 
 #else // nothing calls these where bestDots finds no tiles
 

@@ -5,7 +5,6 @@ package cpu
 /*
 #include "bands.h"
 
-
 static void multiply_band(const struct band *b, const half *a, const half *filters, float *y, const float *bias, dim flags,
                           const float *next, dim runs, dim lines, dim step) {
 	struct ahead ahead = {next, runs, lines, step};

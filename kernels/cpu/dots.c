@@ -2,7 +2,7 @@
 
 #include "dots.h"
 
-#if defined(__x86_64__) && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+#ifdef KNOWS_AMX
 #include <cpuid.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
@@ -22,13 +22,6 @@ int dots_best(void) {
 	return DOTS_VECTORS;
 }
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma"))), apply_to = function)
-#else
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma")
-#endif
-#define LANES 16
-#include "simd.h"
 #include "amx.h"
 
 // finish writes rows of one or two vectors of sums.
@@ -227,9 +220,7 @@ void scatter_rows(dim first, dim end, dim oh, dim ow, dim h, dim w, dim h0, dim 
 		}
 	}
 }
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
+AMX_END
 
 #else // nothing calls the rest where there is none
 

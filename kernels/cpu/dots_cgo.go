@@ -10,16 +10,11 @@ static void gemm(int how, dim m, dim n, dim k, const half *a, dim lda, dim block
 	struct rows16 rows = {a, lda, block, step};
 	dots_gemm(how, m, n, k, &rows, b, c, ldc, bias, flags);
 }
-static void tap(dim h, dim w, dim c, dim oh, dim ow, dim stride, dim pad, dim dr, dim ds, const half *x, dim from, dim to,
-                dim first, dim end, half *out, dim step) {
-	struct window g = {h, w, c, oh, ow, 1, 1, stride, pad, dr, ds};
-	pair_tap(&g, x, from, to, first, end, out, step);
-}
 
 #cgo noescape gemm
 #cgo nocallback gemm
-#cgo noescape tap
-#cgo nocallback tap
+#cgo noescape pair_tap
+#cgo nocallback pair_tap
 #cgo noescape pair_rows
 #cgo nocallback pair_rows
 #cgo noescape turn_rows
@@ -50,8 +45,8 @@ func pairRows(n, k int, b []uint16, ldb, first, end int, out []uint16, step int)
 
 // pairTap packs channels first..end of what g's first tap meets at positions from..to.
 func pairTap(g *window, x []uint16, from, to, first, end int, out []uint16, step int) {
-	C.tap(C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.oh), C.dim(g.ow), C.dim(g.stride), C.dim(g.pad), C.dim(g.dr), C.dim(g.ds),
-		halfPtr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(step))
+	n := g.native()
+	C.pair_tap(&n, halfPtr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(step))
 }
 
 // turnRows makes a left operand of the columns of b[k,n].

@@ -6,6 +6,11 @@
 
 #include <stdint.h>
 
+// The compiler has AMX's instructions and AVX512_BF16's: see amx.h.
+#if defined(__x86_64__) && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+#define KNOWS_AMX
+#endif
+
 typedef int64_t dim;
 typedef uint16_t half; // a bfloat16
 

@@ -50,12 +50,6 @@ static void pack_strips(int v, dim m, dim k, const float *a, dim lda, dim first,
 static void pack(int v, dim n, dim k, const float *b, dim ldb, dim transposed, dim first, dim end, float *out, dim step) {
 	set(v)->pack(n, k, b, ldb, transposed, first, end, out, step);
 }
-static void gather_rows(dim h, dim w, dim c, dim oh, dim ow, dim r, dim s, dim stride, dim pad, dim dr, dim ds,
-                        const float *x, dim first, dim end, float *out, dim ld) {
-	struct window g = {h, w, c, oh, ow, r, s, stride, pad, dr, ds};
-	gather(&g, x, first, end, out, ld);
-}
-
 static void narrow_forward(int v, struct window g, dim k, dim first, dim end, const float *x, const float *packed, const float *bias,
                            float *y, dim flags, float *scratch) {
 	set(v)->narrow_forward(&g, k, first, end, x, packed, bias, y, flags, scratch);
@@ -102,8 +96,8 @@ static void filter_gather(int v, int stride, dim c, dim step, dim first, dim end
 #cgo nocallback pack_strips
 #cgo noescape pack
 #cgo nocallback pack
-#cgo noescape gather_rows
-#cgo nocallback gather_rows
+#cgo noescape gather
+#cgo nocallback gather
 #cgo noescape narrow_forward
 #cgo nocallback narrow_forward
 #cgo noescape narrow_weight
@@ -195,13 +189,13 @@ func (v variant) gather(g *window, x []float32, first, end int, out []float32, l
 		goGather(g, x, first, end, out, ld)
 		return
 	}
-	C.gather_rows(C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.oh), C.dim(g.ow), C.dim(g.r), C.dim(g.s), C.dim(g.stride), C.dim(g.pad), C.dim(g.dr), C.dim(g.ds),
-		ptr(x), C.dim(first), C.dim(end), ptr(out), C.dim(ld))
+	n := g.native()
+	C.gather(&n, ptr(x), C.dim(first), C.dim(end), ptr(out), C.dim(ld))
 }
 
 func (g *window) native() C.struct_window {
 	return C.struct_window{h: C.dim(g.h), w: C.dim(g.w), c: C.dim(g.c), oh: C.dim(g.oh), ow: C.dim(g.ow),
-		r: C.dim(g.r), s: C.dim(g.s), stride: C.dim(g.stride), pad: C.dim(g.pad)}
+		r: C.dim(g.r), s: C.dim(g.s), stride: C.dim(g.stride), pad: C.dim(g.pad), dr: C.dim(g.dr), ds: C.dim(g.ds)}
 }
 
 // narrowForward computes rows first..end of y, of one image. scratch is for padded rows of x.

@@ -2,15 +2,7 @@
 
 #include "thirds.h"
 
-#if defined(__x86_64__) && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
-
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma"))), apply_to = function)
-#else
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,avx2,fma")
-#endif
-#define LANES 16
-#include "simd.h"
+#ifdef KNOWS_AMX
 #include "amx.h"
 #include "thirdpart.h"
 
@@ -234,9 +226,7 @@ void thirds_gemm(dim m, dim n, dim k, const half *a, dim block, const half *b, d
 	if (flags & STREAM) stream_end();
 }
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
+AMX_END
 
 #else // nothing calls these where bestDots finds no tiles
 

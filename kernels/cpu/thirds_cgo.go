@@ -5,23 +5,10 @@ package cpu
 /*
 #include "thirds.h"
 
-static void tap_thirds(dim h, dim w, dim c, dim oh, dim ow, dim stride, dim pad, dim dr, dim ds, const float *x, dim from, dim to,
-                       dim first, dim end, half *out, dim block) {
-	struct window g = {h, w, c, oh, ow, 1, 1, stride, pad, dr, ds};
-	thirds_tap(&g, x, from, to, first, end, out, block);
-}
-
-static void tap_pairs(dim h, dim w, dim c, dim oh, dim ow, dim stride, dim pad, dim dr, dim ds, const float *x, dim from, dim to,
-                      dim first, dim end, half *out, dim step) {
-	struct window g = {h, w, c, oh, ow, 1, 1, stride, pad, dr, ds};
-	thirds_pairs(&g, x, from, to, first, end, out, step);
-}
-
-#cgo noescape tap_pairs
-#cgo nocallback tap_pairs
-#cgo noescape tap_thirds
-#cgo nocallback tap_thirds
-
+#cgo noescape thirds_tap
+#cgo nocallback thirds_tap
+#cgo noescape thirds_pairs
+#cgo nocallback thirds_pairs
 #cgo noescape thirds_left
 #cgo nocallback thirds_left
 #cgo noescape thirds_right
@@ -56,12 +43,12 @@ func gemmThirdsAhead(m, n, k int, a []uint16, block int, b []uint16, panel int, 
 // packTapThirds packs channels first..end of what g's first tap meets at positions from..to, in
 // blocks of 16 rows that lie that far apart.
 func packTapThirds(g *window, x []float32, from, to, first, end int, out []uint16, block int) {
-	C.tap_thirds(C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.oh), C.dim(g.ow), C.dim(g.stride), C.dim(g.pad), C.dim(g.dr), C.dim(g.ds),
-		ptr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(block))
+	n := g.native()
+	C.thirds_tap(&n, ptr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(block))
 }
 
 // packTapPairs packs the same as panels, step apart, whose inner dimension the positions are.
 func packTapPairs(g *window, x []float32, from, to, first, end int, out []uint16, step int) {
-	C.tap_pairs(C.dim(g.h), C.dim(g.w), C.dim(g.c), C.dim(g.oh), C.dim(g.ow), C.dim(g.stride), C.dim(g.pad), C.dim(g.dr), C.dim(g.ds),
-		ptr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(step))
+	n := g.native()
+	C.thirds_pairs(&n, ptr(x), C.dim(from), C.dim(to), C.dim(first), C.dim(end), halfPtr(out), C.dim(step))
 }
