@@ -39,16 +39,12 @@ static inline __attribute__((always_inline)) void turned_pairs(dim columns, dim 
 	for (int t = 0; t < 3; t++) transpose16(pairs[t], out + t * third, step);
 }
 
-void thirds_left(dim m, dim k, const float *a, dim lda, dim turned, half *out) {
+void thirds_left(dim m, dim k, const float *a, dim lda, half *out) {
 	dim block = (k + THIRDS_K - 1) / THIRDS_K * THIRDS_LEFT;
-	for (dim p = 0; turned && p < k; p += THIRDS_K)
+	for (dim p = 0; p < k; p += THIRDS_K)
 		for (dim i = 0; i < m; i += 16)
 			turned_pairs(m - i, k - p, a + p * lda + i, lda, (uint32_t *)(out + i / 16 * block + p / THIRDS_K * THIRDS_LEFT),
 			             16 * THIRDS_K / 2, THIRDS_K / 2);
-	for (dim i = 0; !turned && i < m; i += 16, out += block)
-		for (dim r = 0; r < 16; r++)
-			if (i + r < m) left_row(k, a + (i + r) * lda, out + r * THIRDS_K);
-			else no_row(k, out + r * THIRDS_K);
 }
 
 // walk goes over positions of a window's grid and what one tap meets there.
@@ -230,7 +226,7 @@ AMX_END
 
 #else // nothing calls these where bestDots finds no tiles
 
-void thirds_left(dim m, dim k, const float *a, dim lda, dim turned, half *out) {}
+void thirds_left(dim m, dim k, const float *a, dim lda, half *out) {}
 void thirds_tap(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim block) {}
 void thirds_pairs(const struct window *g, const float *x, dim from, dim to, dim first, dim end, half *out, dim step) {}
 void thirds_right(dim n, dim k, const float *b, dim ldb, dim turned, dim first, dim end, half *out, dim step) {}

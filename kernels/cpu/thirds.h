@@ -20,8 +20,8 @@
 // THIRDS_N columns.
 enum { THIRDS_K = 32, THIRDS_N = 32, THIRDS_LEFT = 3 * 16 * 32, THIRDS_RIGHT = 3 * 16 * 64 };
 
-// thirds_left packs a[m,k] in blocks of 16 rows, zeros past the last; or, turned, a[k,m].
-void thirds_left(dim m, dim k, const float *a, dim lda, dim turned, half *out);
+// thirds_left packs the columns of a[k,m] as rows, in blocks of 16, zeros past the last.
+void thirds_left(dim m, dim k, const float *a, dim lda, half *out);
 
 // thirds_tap packs channels first..end of what tap (dr, ds) of a window meets at positions
 // from..to of the grid, zeros outside, as rows of a left operand whose blocks lie `block` apart.

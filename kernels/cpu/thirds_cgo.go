@@ -18,9 +18,9 @@ package cpu
 */
 import "C"
 
-// packLeftThirds packs a[m,k] or, turned, a[k,m], in blocks of 16 rows.
-func packLeftThirds(m, k int, a []float32, lda int, turned bool, out []uint16) {
-	C.thirds_left(C.dim(m), C.dim(k), ptr(a), C.dim(lda), truth(turned), halfPtr(out))
+// packLeftThirds packs the columns of a[k,m] as rows, in blocks of 16.
+func packLeftThirds(m, k int, a []float32, lda int, out []uint16) {
+	C.thirds_left(C.dim(m), C.dim(k), ptr(a), C.dim(lda), halfPtr(out))
 }
 
 // packRightThirds packs panels first..end, step apart, of b[k,n] or, turned, b[n,k].

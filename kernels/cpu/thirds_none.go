@@ -5,7 +5,7 @@ package cpu
 import "dev.gpustall/kernels"
 
 // bestDots is noDots, so that nothing calls these.
-func packLeftThirds(int, int, []float32, int, bool, []uint16)                                {}
+func packLeftThirds(int, int, []float32, int, []uint16)                                      {}
 func packTapThirds(*window, []float32, int, int, int, int, []uint16, int)                    {}
 func packTapPairs(*window, []float32, int, int, int, int, []uint16, int)                     {}
 func packRightThirds(int, int, []float32, int, bool, int, int, []uint16, int)                {}

@@ -64,10 +64,11 @@ func testThirds(t *testing.T, r *rand.Rand, m, n, k int, signed bool) {
 		block, panel := leftThirds(16, k), rightThirds(thirdsN, k)
 		panels := ceil(n, thirdsN)
 		if turned {
-			packLeftThirds(m, k, turn(a, m, k), m, true, left)
+			packLeftThirds(m, k, turn(a, m, k), m, left)
 			packRightThirds(n, k, turn(b, k, n), k, true, 0, panels, right, panel)
 		} else {
-			packLeftThirds(m, k, a, k, false, left)
+			rows := window{h: 1, w: m, c: k, oh: 1, ow: max(m, 1), r: 1, s: 1, stride: 1}
+			packTapThirds(&rows, a, 0, m, 0, k, left, block)
 			packRightThirds(n, k, b, n, false, 0, panels, right, panel)
 		}
 		for fl := range 8 {

@@ -126,7 +126,7 @@ func (w *thirdsWeight) item(worker, i int) {
 		if part == 0 {
 			w.bias.add(group, w.dy[lo*c.K:hi*c.K])
 		}
-		packLeftThirds(k1-k0, hi-lo, w.dy[lo*c.K+k0:], c.K, true, left)
+		packLeftThirds(k1-k0, hi-lo, w.dy[lo*c.K+k0:], c.K, left)
 		block, panel := leftThirds(16, hi-lo), rightThirds(thirdsN, hi-lo)
 		for t := range c.R * c.S {
 			g := w.g

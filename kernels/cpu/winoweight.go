@@ -118,7 +118,7 @@ func (ww *winoWeight) product(worker, rows, n int, s, v, u []float32, flags int)
 	}
 	left, right := pl.halvesPart(ww.left, worker, ww.lefts), pl.halvesPart(ww.right, worker, ww.rights)
 	block, panel := leftThirds(16, n), rightThirds(thirdsN, n)
-	packLeftThirds(rows, n, s, ww.k, true, left)
+	packLeftThirds(rows, n, s, ww.k, left)
 	packRightThirds(ww.c, n, v, ww.c, false, 0, ceil(ww.c, thirdsN), right, panel)
 	gemmThirds(rows, ww.c, n, left, block, right, panel, u, ww.c, nil, flags)
 }
