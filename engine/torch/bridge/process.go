@@ -221,6 +221,7 @@ func (p *process) work(r *ring, rec *record) {
 		return
 	}
 	if rec.Kind == kindBatch {
+		p.within(r, rec)
 		b.work.Batch = rec.split()
 		b.done = max(b.done, rec.End)
 		b.lane = lane
@@ -247,6 +248,23 @@ func (p *process) work(r *ring, rec *record) {
 		b.done = rec.End
 	}
 	p.record(lane, span)
+}
+
+// within takes what the record of a batch tells of the wait for it and of its phases.
+func (p *process) within(r *ring, batch *record) {
+	part := *batch
+	part.Core, part.Waiting = -1, -1
+	if batch.Step > 0 {
+		part.Kind, part.Start, part.End = kindWait, batch.Start-int64(batch.Step), batch.Start
+		p.work(r, &part)
+	}
+	if batch.Offset > 0 {
+		begun := min(batch.Start+int64(batch.Offset), batch.End)
+		part.Kind, part.Start, part.End = kindFetch, batch.Start, begun
+		p.work(r, &part)
+		part.Kind, part.Start, part.End = kindCollate, begun, batch.End
+		p.work(r, &part)
+	}
 }
 
 // loop takes what the loop did.

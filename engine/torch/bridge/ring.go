@@ -41,13 +41,13 @@ type record struct {
 	Start, End       int64
 	Core, Waiting    int64 // of End - Start; -1 where that was not measured
 	Iteration, Round uint32
-	Batch, Step      int32
+	Batch, Step      int32 // of kindBatch, Step is the ns of the wait for it, where that has no record of its own
 	Sample           int32
 	Arg              uint32
 	Kind             kind
 	_                uint8
 	Flags            uint16
-	_                uint32
+	Offset           uint32 // of kindBatch: ns from its start to its collation, 0 where that has a record of its own
 }
 
 var _ [recordSize]byte = [unsafe.Sizeof(record{})]byte{}

@@ -27,13 +27,17 @@ func TestTurns(t *testing.T) {
 	c := trace.NewCollector(b.recorder, s, stall.NewAnalyzer(0), nil)
 	b.Control.begin(knobsOf(&p.loader), nil)
 	p.begin()
-	// Of 20 ms each pass waits for 6 and for 4, and computes for 2 and for 8.
+	// Of 20 ms each pass waits for 6 and for 4, and computes for 2 and for 8. The record of the first batch
+	// has its phases in it, the last ms of collation; the second has one of fetch alone.
 	pass := func(step int32) {
 		at := int64(step) * 20 * ms
 		for i, d := range [][2]int64{{6, 2}, {4, 8}} {
 			rec := record{Iteration: uint32(i + 1), Step: step, Batch: step, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
 			work := rec
 			work.Kind, work.Start, work.End = kindFetch, at, at+d[0]*ms
+			if i == 0 {
+				work.Kind, work.Step, work.Offset = kindBatch, 0, 5*ms
+			}
 			p.work(&ring{role: roleInline, parent: 42}, &work)
 			next := rec
 			next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+d[0]*ms, 4
@@ -76,7 +80,7 @@ func TestTurns(t *testing.T) {
 	}
 	for i := range snap.Recent {
 		st := &snap.Recent[i]
-		if st.Samples != 8 || st.Busy != 10*ms || st.Wait != 10*ms || st.Load != 10*ms || st.Stall[trace.CauseFetch] != 10*ms {
+		if st.Samples != 8 || st.Busy != 10*ms || st.Wait != 10*ms || st.Load != 10*ms || st.Stall[trace.CauseFetch] != 9*ms || st.Stall[trace.CauseCollate] != ms {
 			t.Errorf("step %d: %+v", i, st)
 		}
 	}

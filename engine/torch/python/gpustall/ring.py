@@ -14,7 +14,7 @@ MAGIC = b"gpustall"
 LAYOUT = 1
 HEADER = 4096
 SLOTS = 1 << 13
-SLOT = struct.Struct("@qqqqIIiiiIBBHI")  # start end core waiting iteration round batch step sample arg kind - flags -
+SLOT = struct.Struct("@qqqqIIiiiIBBHI")  # start end core waiting iteration round batch step sample arg kind - flags offset
 HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iteration
 COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
 
@@ -24,6 +24,9 @@ LOOP, WORKER, INLINE, PIN = range(4)
 # What a span is. The numbers are known to engine/torch/bridge/record.go.
 NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER = range(1, 10)
 START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = range(16, 26)
+
+# Of a BATCH, step is the ns for which the worker waited for it before, and offset the ns from its start to
+# where collation began, which lasted to its end, where no WAIT, FETCH and COLLATE of their own tell.
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it
@@ -67,9 +70,9 @@ def _recorder(memory):
     pack, mask, size = SLOT.pack_into, SLOTS - 1, SLOT.size
     count = memoryview(memory)[COUNT : COUNT + 8].cast("Q")
     n = 0
-    def record(kind, start, end, iteration=0, round=0, batch=-1, step=-1, sample=-1, arg=0, flags=0, core=-1, waiting=-1):
+    def record(kind, start, end, iteration=0, round=0, batch=-1, step=-1, sample=-1, arg=0, flags=0, core=-1, waiting=-1, offset=0):
         nonlocal n
-        pack(memory, HEADER + size * (n & mask), start, end, core, waiting, iteration, round, batch, step, sample, arg, kind, 0, flags, 0)
+        pack(memory, HEADER + size * (n & mask), start, end, core, waiting, iteration, round, batch, step, sample, arg, kind, 0, flags, offset)
         n += 1
         count[0] = n
 

@@ -20,9 +20,14 @@ RETIRE = ("gpustall", "retire")  # in place of a task: no more follow, for this 
 SHORT = 100_000
 # Where one is as long as this, the time on a core and the wait for one are read as well.
 LONG = 2_000_000
-# Of batches that are shorter than this, and of samples of less than TINY, one in SELDOM is
-# looked at as closely as others are.
-SHORT_BATCH, TINY, SELDOM = 1_000_000, 30_000, 16
+# Batches of less than SHORT_BATCH, and samples of less than TINY, are looked at in one batch of
+# SELDOM as closely as others are. Of batches up to LONG_BATCH, and samples up to FINE, it is one of
+# SOME while they wait for cores hardly at all, and one takes about what another does.
+SHORT_BATCH, LONG_BATCH = 1_000_000, 40_000_000
+TINY, FINE = 30_000, 1_000_000
+SELDOM, SOME = 16, 4
+# How many batches every sample is looked at for when one took far longer than others do.
+ALERT = 64
 # Of a batch that takes longer than this to be sent, in ns, it is told what that went to.
 LATE = 100_000
 # A gap between two phases of a sample that is worth a span of its own.
@@ -66,8 +71,11 @@ class Usage:
 class Task:
     """The batch under way."""
 
+    __slots__ = ("index", "round", "asked", "got")
+
     def __init__(self):
         self.index, self.round = -1, -1
+        self.asked, self.got = 0, 0  # when the worker did, where it has a queue
 
 
 class Observer:
@@ -80,8 +88,10 @@ class Observer:
         self.at = 0  # the end of the last phase
         self.mean = {}  # ns of a phase, by kind
         self.collates = self.took_batch = 0  # ns, of the last batch
+        self.collating = 0  # when collation began, where no record of its own tells
         self.read, self.free = None, 0  # the usage when the last batch was done, if it was read, and when that was
-        self.batch, self.begun = (), []  # the indices of the batch, where its samples are looked at; when each began, and the last ended
+        self.uneven = self.wary = 0  # the turns until which every sample, and what the kernel counts, are looked at
+        self.batch, self.begun = (), ()  # the indices of the batch, where its samples are looked at; when each began, and the last ended
 
     def record(self, kind, start, end, sample=-1, usage=(-1, -1)):
         self.write(kind, start, end, self.iteration, self.task.round, self.task.index, -1, sample, 0, 0, usage[0], usage[1])
@@ -104,6 +114,24 @@ class Observer:
             self.mean[kind] = mean + (end - start - mean) // 4 if mean else end - start
             self.at = end
 
+    def tell(self, start, end, slowest, took, core, waiting):
+        """Records a batch, with the wait for it and what was not recorded by itself."""
+        task, waited, offset = self.task, -1, 0
+        if task.got:
+            waited, task.got = start - task.asked, 0
+            if waited > 0x7FFFFFFF:
+                self.write(ring.WAIT, start - waited, start, self.iteration, task.round, task.index)
+                waited = -1
+        if self.collating:
+            offset, self.collates = self.collating - start, end - self.collating
+            if offset > 0xFFFFFFFF:
+                self.record(ring.FETCH, start, self.collating)
+                self.record(ring.COLLATE, self.collating, end)
+                offset = 0
+        elif end - self.at > GAP:  # it failed, or a __getitem__ that collates
+            self.record(ring.FETCH, self.at, end)
+        self.write(ring.BATCH, start, end, self.iteration, task.round, task.index, waited, slowest, took, 0, core, waiting, offset)
+
     def name(self, i):
         """What a record calls the sample at a place of the batch: its index, where that is a number."""
         index = self.batch[i] if 0 <= i < len(self.batch) else -1
@@ -124,6 +152,9 @@ class Observer:
 
         def collated(samples, *args, **kwargs):
             start = now()
+            if not self.detail and self.collates < LONG:  # the record of the batch tells
+                self.collating = start
+                return collate(samples, *args, **kwargs)
             if start - self.at > (GAP if self.detail else 0):
                 self.write(ring.FETCH, self.at, start, self.iteration, task.round, task.index)
             before = self.usage.read() if self.collates >= LONG else None
@@ -136,35 +167,46 @@ class Observer:
                 self.write(ring.COLLATE, start, end, self.iteration, task.round, task.index, -1, -1, 0, 0, core, waiting)
 
         def fetched(index):
+            # As with the loop's next, all of this is out of the processor's caches by now, so that a
+            # line costs what ten do in a loop: the common case is short, and written out.
+            turn = self.turn = self.turn + 1
+            last, start = self.took_batch, task.got or now()
+            close = turn % SELDOM == 1  # the first one too
             # Where phases are short, some batches are looked at closely, the others as a whole.
-            self.turn += 1
-            self.detail = bool(stages.found) and self.turn % self.every == 0
-            close = self.turn % SELDOM == 1  # the first one too
-            self.batch, self.begun = (), []
-            if type(index) is list and (close or self.took_batch > TINY * len(index)):
+            self.detail = detail = bool(stages.found) and turn % self.every == 0
+            self.at, self.collating = start, 0
+            self.batch, self.begun = (), ()
+            if type(index) is list and (close or detail or last > (TINY if turn < self.uneven or turn % SOME == 0 else FINE) * len(index)):
                 index = self.batch = Indices(index)
                 index.observer = self
-            start = self.at = now()
             before = None
-            if close or self.took_batch > SHORT_BATCH:
+            if close or turn < self.wary or last > LONG_BATCH or turn % SOME == 0 and last > SHORT_BATCH:
                 # Where hardly any time went by since the last batch, what was read then will do.
-                before = self.read if self.read and start - self.free < self.took_batch >> 5 else self.usage.read()
+                before = self.read if self.read and start - self.free < last >> 5 else self.usage.read()
             try:
-                if not self.detail:
+                if not detail:
                     return fetch(index)
                 with stages:
                     return fetch(index)
             finally:
-                end = now()
-                if end - self.at > GAP:  # it failed, or a __getitem__ that collates
-                    self.record(ring.FETCH, self.at, end)
-                self.took_batch = end - start
-                slowest, took = self.slowest()
-                self.read, self.free = self.usage.read() if before else None, end
-                core, waiting = self.usage.split(before, self.read) if before else (-1, -1)
-                took = min(took // 1000, 0xFFFFFFFF)
-                self.write(ring.BATCH, start, end, self.iteration, task.round, task.index, -1, slowest, took, 0, core, waiting)
-                if self.detail and self.mean:
+                end = self.free = now()
+                wall = self.took_batch = end - start
+                core = waiting = slowest = -1
+                took, self.read = 0, None
+                if before:
+                    self.read = self.usage.read()
+                    core, waiting = self.usage.split(before, self.read)
+                    if waiting > wall >> 5:
+                        self.wary = turn + SELDOM
+                if self.begun:
+                    slowest, took = self.slowest()
+                    if took > wall >> 2 and took * len(index) > wall << 2:
+                        self.uneven = turn + ALERT
+                    took = min(took // 1000, 0xFFFFFFFF)
+                elif wall > last + (last >> 1):
+                    self.uneven, self.wary = turn + ALERT, turn + SELDOM
+                self.tell(start, end, slowest, took, core, waiting)
+                if detail and self.mean:
                     self.every = max(1, min(64, SHORT // max(1, min(self.mean.values()))))
 
         fetcher.fetch, fetcher.collate_fn = fetched, collated
@@ -234,21 +276,21 @@ class Stages:
 
 
 class Tasks:
-    """A worker's queue of tasks. It notes how long the worker waited for one."""
+    """A worker's queue of tasks. It notes when the worker asked for one, and got it."""
 
-    def __init__(self, queue, ring, iteration, task):
-        self.queue, self.write, self.iteration, self.task = queue, ring.record, iteration, task
+    def __init__(self, queue, task):
+        self.queue, self.task = queue, task
         self.retired = False
 
     def get(self, *args, **kwargs):
-        start = now()
+        task = self.task
+        task.asked = now()
         item = self.queue.get(*args, **kwargs)
         if isinstance(item, tuple):
             if item == RETIRE:
                 self.retired = True
                 return None
-            self.task.index = item[0]
-            self.write(ring.WAIT, start, now(), self.iteration, self.task.round, item[0])
+            task.index, task.got = item[0], now()
         return item
 
     def __getattr__(self, name):
@@ -365,7 +407,7 @@ def _observe(info, args, stock):
     mine = ring.Ring(process.FOLDER, ring.WORKER, info.parent, info.worker, info.iteration)
     # The thread that sends what is left may outlive the loop: multiprocessing waits for it first.
     util.Finalize(None, mine.close, exitpriority=-10)
-    tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task)
+    tasks = Tasks(args[INDEX_QUEUE], task)
     args[INDEX_QUEUE] = tasks
     args[DONE_EVENT] = Done(args[DONE_EVENT], tasks)
     if hasattr(args[DATA_QUEUE], "_send_bytes"):

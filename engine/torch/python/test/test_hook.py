@@ -165,6 +165,50 @@ for _ in range(4):
                 batch = told[-1]
                 self.assertEqual((batch[0], batch[7], batch[8]), (ring.BATCH, sample, micros), indices)
 
+    def test_seldom_and_at_once(self):
+        """Of short samples one batch in four is looked at, and all after one that took long; a batch
+        tells of the wait for it and of when its collation began."""
+        from unittest import mock
+
+        from gpustall import ring, worker
+
+        told, clock = [], [0]
+
+        def now():
+            return clock[0]
+
+        class Fetcher:
+            dataset, took = None, 100_000
+
+            def fetch(self, indices):
+                for _ in indices:
+                    clock[0] += self.took
+                return self.collate_fn(list(indices))
+
+            def collate_fn(self, samples):
+                clock[0] += 7
+                return samples
+
+        class Ring:
+            record = staticmethod(lambda *what: told.append(what))
+
+        with mock.patch.object(worker, "now", now):
+            fetcher, task = Fetcher(), worker.Task()
+            observer = worker.Observer(Ring, 1, task)
+            observer.usage.file = -1  # of what the kernel counts nothing is asked
+            observer.watch(fetcher)
+            for i in range(120):
+                task.asked, task.got = clock[0], clock[0] + 5
+                clock[0] += 5
+                fetcher.took = 200_000 if i == 50 else 100_000
+                fetcher.fetch([i] * 8)
+        self.assertEqual({what[0] for what in told}, {ring.BATCH})
+        self.assertEqual({what[6] for what in told}, {5})  # the wait
+        self.assertEqual([what[2] - what[1] - what[12] for what in told], [7] * 120)  # collation
+        looked = [i for i, what in enumerate(told) if what[7] >= 0]
+        expected = {i for i in range(120) if 50 < i < 50 + worker.ALERT or (i + 1) % 4 == 0 or (i + 1) % 16 == 1}
+        self.assertEqual(set(looked), expected)
+
 
 sys.path.insert(0, PACKAGE)
 
