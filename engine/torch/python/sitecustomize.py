@@ -14,7 +14,10 @@ def _begin():
 
         hook.begin()
     except BaseException as error:  # a broken hook is no reason to break a training
-        sys.stderr.write("gpustall: this process is not watched: %s: %s\n" % (type(error).__name__, error))
+        text = "this process is not watched: %s: %s" % (type(error).__name__, error)
+        if os.environ.get("GPUSTALL_TOLD") != text:  # the same fails in processes that it starts
+            os.environ["GPUSTALL_TOLD"] = text
+            sys.stderr.write("gpustall: %s\n" % text)
 
 
 def _hidden():

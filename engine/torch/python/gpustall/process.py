@@ -127,9 +127,12 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def complain(what, error):
-    """One line about what is not watched; the training goes on."""
+    """One line about what is not watched; the training goes on. Where the same fails in a process
+    that this one starts, a fork server for instance, that is not said again."""
     text = "%s: %s: %s" % (what, type(error).__name__, error)
-    sys.stderr.write("gpustall: %s\n" % text)
+    if os.environ.get("GPUSTALL_TOLD") != text:
+        os.environ["GPUSTALL_TOLD"] = text
+        sys.stderr.write("gpustall: %s\n" % text)
     try:
         current().tell("note", level="warn", text=text)
     except Exception:

@@ -1,6 +1,7 @@
 """What the tests share: a folder in the place of gpustall's, with a page of knobs."""
 
 import mmap
+import multiprocessing
 import os
 import struct
 import sys
@@ -25,6 +26,10 @@ from gpustall.control import NAMES  # noqa: E402
 
 if __name__ != "__mp_main__":
     hook.begin()
+
+# Where workers begin by a fork server, which from Python 3.14 on is the default, it imports PyTorch
+# once. By itself it imports a script's main module, but not one that -m names, as unittest is.
+multiprocessing.set_forkserver_preload(["torch"])
 
 
 def ask(**knobs):

@@ -19,7 +19,7 @@ if [[ $what == quick ]]; then
   for python in "$base" "$root/.cache/torch/newest/bin/python"; do
     if has "$python"; then
       cd "$here" && GPUSTALL_CHANGES=20 exec timeout 240 "$python" -W ignore -m unittest -f \
-        test_live.LiveTest.test_each_once_in_order_forked test_live.LiveTest.test_equal_to_stock_until_a_change test_hook.HookTest.test_script_module_and_command test_device
+        test_live.LiveTest.test_each_once_in_order test_live.LiveTest.test_equal_to_stock_until_a_change test_hook.HookTest.test_script_module_and_command test_device
     fi
   done
   echo "skipped: what runs inside PyTorch; no Python here has torch (make test-torch installs one)"

@@ -13,10 +13,11 @@ PACKAGE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)
 LOADS = """
 import torch
 from torch.utils.data import DataLoader
-for epoch in range(2):
-    for batch in DataLoader(list(range(40)), batch_size=4, num_workers=%d):
-        pass
-print("loaded", __name__)
+if __name__ == "__main__":
+    for epoch in range(2):
+        for batch in DataLoader(list(range(40)), batch_size=4, num_workers=%d):
+            pass
+    print("loaded", __name__)
 """
 
 

@@ -177,7 +177,7 @@ class LiveTest(unittest.TestCase):
             epoch += 1
         return done
 
-    def test_each_once_in_order_forked(self):
+    def test_each_once_in_order(self):
         data = Numbers()
         self.changed_at_random(lambda g: DataLoader(data, batch_size=8, shuffle=True, num_workers=2, generator=g), CHANGES)
 
@@ -212,7 +212,6 @@ class LiveTest(unittest.TestCase):
 
     def test_forkserver(self):
         """Workers that inherit nothing of this process either, and begin in no time."""
-        multiprocessing.get_context("forkserver").set_forkserver_preload(["torch", "test_live"])
         self.at_every_batch("forkserver", CHANGES, 1)
 
     def at_every_batch(self, method, most, often, scale=1):

@@ -44,7 +44,10 @@ before = train(data.split(2))
 assert not parts._installed
 watched = train(DataLoader(data, batch_size=2))
 assert parts._installed
-assert before == watched, (before, watched)
+assert before[::2] == watched[::2], (before, watched)
+# From Python 3.13 on there is one break less around the step: PyTorch then compiles by parts a step
+# that anybody has a global hook on.
+assert not watched[1] - before[1], (before, watched)
 """
 
 
