@@ -101,7 +101,10 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 	} else {
 		err = t.inLines()
 	}
-	return errors.Join(err, s.err())
+	if err = errors.Join(err, s.err()); err != nil && t.summarised {
+		return summarised{err}
+	}
+	return err
 }
 
 // torchRun is a training that is watched.
@@ -114,8 +117,11 @@ type torchRun struct {
 	gauged time.Duration // between two samples of the host
 	taken  *captures
 	log    *os.File // of what the script prints; nil where it has the terminal
-	run    *run
-	stop   func() // the gauges
+
+	summarised bool // in JSON: how it ended
+
+	run  *run
+	stop func() // the gauges
 }
 
 // logName is where the script's output goes: beside the session.
@@ -170,7 +176,7 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	t.bridge.Captured = t.taken.came
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
-	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello, t.gauged)
+	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello, t.bridge.Did, t.gauged)
 	r.watch = watchFile(r.recorder, r.file)
 	r.tries = startExperiments(r.session, t.bridge.Control, r.recorder, func([]trace.Knob) (int64, string) { return 0, "" })
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
@@ -258,6 +264,7 @@ func (t *torchRun) inLines() error {
 	p.stop()
 	err := t.end()
 	perr := p.summary(errors.Join(t.script.err(), err))
+	t.summarised = t.json && perr == nil
 	if !t.json {
 		_ = say(out, "%s%s", t.keep(), t.run.kept())
 	}
@@ -318,10 +325,17 @@ func (t *torchRun) nothing(log io.Writer) error {
 	_ = say(log, "%s", t.noTerminal())
 	_ = say(log, "%s", t.unwatched())
 	if t.json {
-		return summariseFailure(os.Stdout, cmp.Or[error](t.script.err(), fault.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/torch.md")))
+		t.summarised = true
+		return summariseFailure(os.Stdout, cmp.Or[error](t.script.err(), unseen{fault.New("watch", strings.Join(t.args, " "), "no training loop was seen", "see docs/torch.md")}))
 	}
 	return nil
 }
+
+// unseen is what is missing of a script that did well: its exit code is ours all the same.
+type unseen struct{ error }
+
+func (e unseen) Unwrap() error { return e.error }
+func (e unseen) exitCode() int { return exitOK }
 
 // onScreen shows the training on the screen, once it has its first batch. Until then
 // the script's output is what there is to see.
