@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -17,7 +16,6 @@ var asides = []Rule{
 	{Name: "trace of the host", Check: noDevice},
 	{Name: "first step", Check: firstStep},
 	{Name: "power limit", Check: powerLimit},
-	{Name: "slowest rank", Check: slowestRank},
 }
 
 // told are the asides of a situation. They have evidence and nothing else.
@@ -70,17 +68,7 @@ func coldCache(s *situation) (f Finding, ok bool) {
 	again, known := s.fromStorage(last.from, last.to)
 	f = Finding{Evidence: fmt.Sprintf("the first epoch read ~%s from storage, and the newest ~%s: it is not how the rest runs (%s a sample where the newest took %s)",
 		figures.Prose.Bytes(int64(once)), figures.Prose.Bytes(int64(again)), figures.Prose.Time(int64(first.perSample())), figures.Prose.Time(int64(last.perSample())))}
-	return f, known && once >= leastStorage && 10*again <= once
-}
-
-// slowestRank is for a distributed training of which one rank holds the others up.
-func slowestRank(s *situation) (f Finding, ok bool) {
-	ranks := s.snap.Ranks(0, s.snap.Now)
-	at, why := stall.SlowestRank(ranks)
-	if at < 0 {
-		return f, false
-	}
-	return Finding{Evidence: fmt.Sprintf("rank %d is the slowest of %d: %s", ranks[at].Rank, len(ranks), why)}, true
+	return f, known && once >= leastStorage && 10*again <= once && first.perSample() >= last.perSample()
 }
 
 // firstStep is for a first step that took far longer than the others: kernels are loaded

@@ -31,6 +31,7 @@ type Finding struct {
 	From     string  // ... its value in force, empty when that is not known, and ...
 	Value    string  // ... the one to try; empty when no knob helps
 	Share    float64 // of the active time, 0 to 1, that it is about
+	Beside   bool    // Share is of time that is in no rate
 
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
@@ -44,7 +45,7 @@ func (f *Finding) Gain() string {
 	if f.Predicted.Made() {
 		return predict.Words(f.Predicted)
 	}
-	if f.Share <= 0 || f.Share >= 1 {
+	if f.Share <= 0 || f.Share >= 1 || f.Beside {
 		return ""
 	}
 	return "at most " + figures.Prose.Gain(figures.Rough(1/(1-f.Share))) + " throughput, if none of this time were lost"

@@ -76,8 +76,6 @@ func TestAsides(t *testing.T) {
 		{"trace of the host", false, profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 1}}}), ""},
 		{"power limit", true, together(gauge(trace.GaugePowerCapped, 100), gauge("nvml_power", 700)), "the GPU is at its power limit in 100 % of the samples (700 W), which lowers its clock"},
 		{"power limit", false, gauge(trace.GaugePowerCapped, 10), ""},
-		{"slowest rank", true, ranks(5, 50), "rank 1 is the slowest of 2: it waits for data 50.0 % of the time, and the others 5.0 %"},
-		{"slowest rank", false, ranks(48, 50), ""},
 	} {
 		s := uniform(60, nil, knob("num_workers", "1"), knob("batch_size", "32"))
 		c.mod(s)

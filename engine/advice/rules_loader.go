@@ -49,7 +49,7 @@ func unknownWorkers(s *situation) (f Finding, ok bool) {
 		}
 	}
 	_, known := s.number("num_workers")
-	return f, !known && s.flags&trace.FlagCeiling == 0 && f.Share >= moderate
+	return f, !known && !s.pytorch() && s.flags&trace.FlagCeiling == 0 && f.Share >= moderate
 }
 
 // persistentWorkers is about what each epoch's start costs: workers that start, and
@@ -125,7 +125,7 @@ func (s *situation) ordered() bool {
 // loads is the share of the time lost to loading itself: that which more or fewer
 // workers change. What each epoch's start costs is none of it.
 func (s *situation) loads() float64 {
-	share := s.b.DataShare() - s.b.Share(trace.CauseStartup) - s.b.Share(trace.CausePin)
+	share := s.b.DataShare() - s.b.Share(trace.CauseStartup) - s.b.Share(trace.CausePin) - s.taking()
 	if _, ok := s.morePrefetch(); ok {
 		share -= s.b.Share(trace.CausePrefetch)
 	}
@@ -309,8 +309,8 @@ func bursts(s *situation) (f Finding, ok bool) {
 
 // average compares loader and device over many batches.
 func (s *situation) average() string {
-	return fmt.Sprintf("on average %s have a batch ready every %s, and the device takes %s for one",
-		figures.Counted(s.workers, "worker", "workers"), figures.Prose.Time(s.b.Load/s.b.Steps/int64(max(1, s.workers))), figures.Prose.Time(s.b.Busy/s.b.Steps))
+	return fmt.Sprintf("on average %s a batch ready every %s, and the device takes %s for one",
+		figures.Counted(s.workers, "worker has", "workers have"), figures.Prose.Time(s.b.Load/s.b.Steps/int64(max(1, s.workers))), figures.Prose.Time(s.b.Busy/s.b.Steps))
 }
 
 // keepsUp reports whether the workers build batches as fast as the device takes them,

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -14,6 +15,11 @@ var torchRules = []Rule{
 	{Name: "torch threads", Check: torchThreads},
 	{Name: "fork after CUDA", Group: trace.GroupData, Check: forkAfterCUDA},
 	{Name: "worker memory", Check: workerMemory},
+	{Name: "watched loop", Check: watchedLoop},
+	{Name: "taking batches", Group: trace.GroupData, Check: takingBatches},
+	{Name: "slowest rank", Check: slowestRank},
+	{Name: "evaluation", Check: evaluation},
+	{Name: "rest of the script", Check: restOfScript},
 }
 
 // pytorch reports whether the session is of a training in PyTorch that was watched.
@@ -64,6 +70,135 @@ func workerMemory(s *situation) (f Finding, ok bool) {
 			figures.Prose.Bytes(int64(each)*int64(s.workers)), figures.Prose.Bytes(int64(each)), figures.Prose.Percent(top/100)),
 	}
 	return f, s.workers > 0 && each >= heavyWorker && n > 0 && top/100 >= memoryShort
+}
+
+// watchedLoop is for a loop that takes its batches from something else than a DataLoader, of
+// which there is nothing to change.
+func watchedLoop(s *situation) (f Finding, ok bool) {
+	_, known := s.number("num_workers")
+	f = Finding{
+		Remedy:   "make batches ahead of the loop, in workers of a DataLoader or in a thread with a queue",
+		Evidence: "the loop takes its batches from an iterable that is no DataLoader, and the device waits for each",
+		Share:    s.b.DataShare(),
+	}
+	return f, s.pytorch() && !known && f.Share >= moderate
+}
+
+// taking is the share of the time in which the loop took batches from workers that had them
+// ready.
+func (s *situation) taking() float64 {
+	if !s.pytorch() || s.workers == 0 {
+		return 0
+	}
+	return s.b.Share(trace.CauseDataLoader)
+}
+
+// takingBatches is for batches that are ready in time, and all the same take the loop long to
+// take from a worker process: longer than to load them itself, where samples are cheap.
+func takingBatches(s *situation) (f Finding, ok bool) {
+	f = Finding{Remedy: "no knob helps here: give a batch fewer and smaller tensors, or more samples"}
+	each := s.b.Stall[trace.CauseDataLoader] / max(1, s.b.Steps)
+	load := s.b.Load / max(1, s.b.Steps)
+	if load < each && load > 0 {
+		f = s.turn("num_workers", "0", "")
+	}
+	f.Evidence = fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", figures.Prose.Time(each), figures.Prose.Time(load))
+	f.Share = s.taking()
+	return f, s.b.Steps > 0 && f.Share > s.loads()
+}
+
+// slowestRank is for a distributed training of which one rank holds the others up.
+func slowestRank(s *situation) (f Finding, ok bool) {
+	ranks := s.snap.Ranks(0, s.snap.Now)
+	at, why := stall.SlowestRank(ranks)
+	if at < 0 {
+		return f, false
+	}
+	return Finding{
+		Remedy:   fmt.Sprintf("mend rank %d, which the others wait for", ranks[at].Rank),
+		Evidence: fmt.Sprintf("rank %d is the slowest of %d: %s", ranks[at].Rank, len(ranks), why),
+	}, true
+}
+
+// loop is how the loop that the session is about did in the steps judged; false where that was
+// not measured.
+func (s *situation) loop() (k trace.Rank, known bool) {
+	ranks := s.snap.Ranks(s.from, s.to)
+	if !s.pytorch() || len(ranks) == 0 {
+		return k, false
+	}
+	return ranks[0], true
+}
+
+// evaluation is for loops that do not train and take much of the time, which is in no share.
+func evaluation(s *situation) (f Finding, ok bool) {
+	k, known := s.loop()
+	all := k.Aside + k.Wait + k.Body
+	if !known || k.Aside <= 0 {
+		return f, false
+	}
+	part := float64(k.Aside) / float64(all)
+	f = Finding{
+		Share: part, Beside: true,
+		Remedy: "evaluate less often, or on less data",
+		Evidence: fmt.Sprintf("loops that do not train, such as an evaluation, take %s of the time, which is in no other share; %s of that they wait for data",
+			figures.Prose.Percent(part), figures.Prose.Percent(float64(k.AsideWait)/float64(k.Aside))),
+	}
+	if 2*k.AsideWait > k.Aside {
+		f.Remedy = "raise num_workers of their DataLoader in the script (what is set here is for loops that train), or evaluate less often"
+	}
+	return f, part >= high
+}
+
+// restOfScript is for what a script does with a batch beside forward and backward passes and
+// optimizers' steps. A forward pass takes about half as long as its backward pass, which
+// computes two products for each of its own.
+func restOfScript(s *situation) (f Finding, ok bool) {
+	k, known := s.loop()
+	all := k.Wait + k.Body
+	if !known || !s.hostDevice || k.Backward <= 0 || all <= 0 {
+		return f, false
+	}
+	own := k.Body - k.Backward - k.Optimizer
+	rest := own - k.Backward/2
+	each := func(ns int64) string { return figures.Prose.Time(ns / max(1, k.Steps)) }
+	f = Finding{
+		Remedy:   "look at what the script does with a batch beside training on it: metrics, .item(), logging, checkpoints, or parts of the model that are not trained",
+		Evidence: fmt.Sprintf("forward passes and all else take %s of a step, where backward passes take %s: of what is trained, a forward pass takes about half as long as its backward pass", each(own), each(k.Backward)),
+		Share:    float64(rest) / float64(all),
+	}
+	if k.Core+k.Waiting > 0 {
+		blocked := float64(max(0, k.Body-k.Core-k.Waiting)) / float64(k.Body)
+		f.Evidence = join(f.Evidence, fmt.Sprintf("with a batch in hand the loop's thread is on a core %s of the time, and blocked %s", figures.Prose.Percent(float64(k.Core)/float64(k.Body)), figures.Prose.Percent(blocked)))
+	}
+	if long := s.longSteps(); long != "" {
+		f.Evidence = join(f.Evidence, long)
+	}
+	return f, f.Share >= high && own > 3*k.Backward
+}
+
+// longSteps says how much of the device's time some few steps take that are far longer than the
+// others; empty where it is little.
+func (s *situation) longSteps() string {
+	usual := trace.Quantile(0.5, s.plain)
+	var n, every, all, sum int64
+	last := int32(-1)
+	for st := range s.judgedSteps {
+		all += st.Busy
+		if st.Busy <= 2*usual {
+			continue
+		}
+		if last >= 0 {
+			every += int64(st.Index - last)
+		}
+		last = st.Index
+		n, sum = n+1, sum+st.Busy
+	}
+	if n < 3 || sum < all/5 {
+		return ""
+	}
+	return fmt.Sprintf("%s, every %s steps on average, take %s of the time with a batch in hand, %s each where %s are usual",
+		figures.Counted(n, "step", "steps"), figures.Count((every+(n-1)/2)/(n-1)), figures.Prose.Percent(float64(sum)/float64(all)), figures.Prose.Time(sum/n), figures.Prose.Time(usual))
 }
 
 // startUp is what a worker of PyTorch costs to start, in words; empty where that is not

@@ -19,6 +19,39 @@ var torchCases = []ruleCase{
 		"4 worker processes take ~4.00 GiB of memory of their own, 1.00 GiB each, and 97.0 %"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 50<<20), gauge(trace.GaugeHostMemory, 97)), "", "lower prefetch_factor"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 60)), "", "the loader keeps up"},
+	{"watched loop", true, wait(trace.CauseDataLoader), "batch_size=32", onTorch("4"), "", "an iterable that is no DataLoader"},
+	{"watched loop", false, wait(trace.CauseFetch), "num_workers=0", onTorch("4"), "num_workers 4", ""},
+	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", onTorch("4"), "", "fewer and smaller tensors"},
+	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads), "num_workers 0", "to take a batch that is ready"},
+	{"taking batches", false, wait(trace.CauseFetch), "num_workers=1", onTorch("4"), "num_workers 4", ""},
+	{"slowest rank", true, nil, "num_workers=1", ranks(5, 50), "", "mend rank 1, which the others wait for: rank 1 is the slowest of 2: it waits for data 50.0 % of the time"},
+	{"slowest rank", false, nil, "num_workers=1", ranks(48, 50), "", "the loader keeps up"},
+	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 60})), "", "raise num_workers of their DataLoader in the script"},
+	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 20})), "", "take 80.0 % of the time, which is in no other share; 25.0 % of that"},
+	{"evaluation", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 85, Aside: 15, AsideWait: 12})), "", "the loader keeps up"},
+	{"rest of the script", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "", "on a core 30.0 % of the time, and blocked 70.0 %"},
+	{"rest of the script", false, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 60})), "", "the loader keeps up"},
+	{"rest of the script", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Backward: 8})), "", "the loader keeps up"},
+}
+
+// did says how the script's loop did, in hundredths of the time.
+func did(k trace.Rank) func(*trace.Snapshot) {
+	count := map[string]int64{"steps": 1, "body_ns": k.Body, "backward_ns": k.Backward, "core_ns": k.Core, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
+	var all []func(*trace.Snapshot)
+	for name, v := range count {
+		all = append(all, gaugeUntil("rank_0_"+name, 0, 0), func(s *trace.Snapshot) {
+			g := s.Gauges["rank_0_"+name]
+			s.Gauges["rank_0_"+name] = append(g, trace.Point{T: s.Recent[len(s.Recent)-1].Start * 1e6, V: float64(v)})
+		})
+	}
+	return together(all...)
+}
+
+// cheapLoads has batches made in a tenth of the time that the device computes on them.
+func cheapLoads(s *trace.Snapshot) {
+	for i := range s.Recent {
+		s.Recent[i].Load = s.Recent[i].Busy / 10
+	}
 }
 
 // onGPU has the data set make its batches on the GPU, and workers begin in a way.

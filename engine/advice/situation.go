@@ -159,6 +159,9 @@ func (c *situation) queue() string {
 	if c.loading.Reading() {
 		return QueueIO
 	}
+	if c.b.Load == 0 { // nothing is known of the loader
+		return ""
+	}
 	return QueueCPU
 }
 

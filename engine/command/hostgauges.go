@@ -16,9 +16,9 @@ import (
 const gaugedAlone = time.Second
 
 // startHostGauges samples the host every so often for a process that is not ours and all
-// that descend from it, and what the threads of the one that trains wait for cores. stop
-// ends it.
-func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, every time.Duration) (stop func()) {
+// that descend from it, and what the threads of the one that trains wait for cores; did is
+// what its loop did so far. stop ends it.
+func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, did func() trace.Rank, every time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -38,7 +38,7 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, every tim
 				defer gpu.Close()
 			}
 		}
-		was := loop.Threads()
+		was, loops := loop.Threads(), trace.Rank{}
 		due := time.NewTimer(timer.Left(every))
 		defer due.Stop()
 		for {
@@ -51,19 +51,45 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, every tim
 			family = host.Family(root)
 			machine.record(r)
 			is := loop.Threads()
-			if share, known := is.Starved(was); known {
-				r.Gauge(trace.GaugeStarved, 100*share)
-			}
-			was = is
 			if gpu != nil {
 				for _, v := range gpu.Read() {
 					r.Gauge(v.Name, v.Value)
 				}
 			}
+			k := did()
+			if share, known := is.Starved(was); known {
+				lost, counted := withoutCore(share, &loops, &k, hello.Threads)
+				if !counted { // it is, once a second
+					continue
+				}
+				r.Gauge(trace.GaugeStarved, 100*lost)
+			}
+			was, loops = is, k
 		}
 	}()
 	return func() {
 		close(quit)
 		<-done
 	}
+}
+
+// withoutCore is the share of the time with a batch in hand that the training's threads had no
+// core. share is that of the time in which any of its threads could run, of which there is little
+// where they sleep or wait for other processes: one that is woken late now and then holds up the
+// training for that long, and no longer.
+// False where the loop's time was not counted meanwhile.
+func withoutCore(share float64, before, now *trace.Rank, threads int) (lost float64, counted bool) {
+	body := float64(now.Body - before.Body)
+	core, waiting := float64(now.Core-before.Core), float64(now.Waiting-before.Waiting)
+	if now.Core+now.Waiting <= 0 { // not measured
+		return share, true
+	}
+	if body <= 0 {
+		return 0, false
+	}
+	lost = waiting / body
+	if threads > 1 { // the others are waited for while the loop's thread computes
+		lost = max(lost, share*(core+waiting)/body)
+	}
+	return min(1, lost), true
 }

@@ -34,7 +34,7 @@ func (m *Model) calibrate(data float64) {
 			m.base = p.flow()
 		}
 	} else if missing := want - m.base.step; missing > closeEnough*want {
-		p.gap = missing
+		p.gap += missing
 		m.base = p.flow()
 	}
 	m.scale = want / m.base.step

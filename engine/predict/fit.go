@@ -38,6 +38,8 @@ type Model struct {
 	portion   float64    // of the cores: what we used and what was idle; 0 where that is not known
 	fitted    float64    // factor of the loads that made the simulation agree with what was measured
 	hostClock bool       // the host's share of a step is measured
+	processes bool       // workers are processes of PyTorch's, from which the loop has to take each batch, ...
+	taking    float64    // ... and how long that takes where there are some, in ns
 }
 
 // least is how many steady steps a model needs.
@@ -83,6 +85,10 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 	if !m.measure(s, t, &l, starved) {
 		return nil, false
 	}
+	if m.processes = s.Meta.Watched(); m.processes && m.now.workers > 0 {
+		m.taking = float64(t.Steady.Stall[trace.CauseDataLoader]) / float64(t.Steady.Steps)
+		m.plant.gap = m.taking
+	}
 	m.share(b, &l, cores, starved, shared)
 	m.unsteady = spread(s, t, cores.All)
 	m.offload = l.Part(trace.KindTransform)
@@ -90,7 +96,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 	m.noise = m.precision(b.DataShare(), float64(b.Active()))
 	m.remember(s, t)
 	m.storage(s, t)
-	m.calibrate(b.DataShare())
+	m.calibrate(b.DataShare() - float64(m.taking)/max(1, float64(b.Active())/float64(b.Steps)))
 	return m, true
 }
 
@@ -236,7 +242,7 @@ func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
 // for the device; false where its spans are gone.
 func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 	var from, to, waits int64
-	n, pending, synced := int64(-1), int64(0), int64(-1)
+	n, pending, synced, next := int64(-1), int64(0), int64(-1), int64(-1)
 	for i := range spans {
 		s := &spans[i]
 		if s.Track != trace.TrackStep || s.Start < t.From || s.Start >= t.To {
@@ -244,6 +250,11 @@ func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 		}
 		switch s.Kind {
 		case trace.KindNext:
+			if s.Start == next { // more of the same wait
+				pending, next = pending+s.End-s.Start, s.End
+				continue
+			}
+			next = s.End
 			if n < 0 {
 				from = s.Start
 				pending = 0

@@ -18,6 +18,11 @@ type Rank struct {
 	Body      int64 // ns that it had a batch in hand; 0 where that is not recorded
 	Backward  int64 // ns of Body in backward passes, and ...
 	Optimizer int64 // ... in optimizers' steps, on the host; 0 where PyTorch does not tell
+	Core      int64 // ns of Body that the loop's thread was on a core, and ...
+	Waiting   int64 // ... that it was ready to run without one; both 0 where that is not measured
+
+	Aside     int64 // ns that loops took which do not train, such as an evaluation, and ...
+	AsideWait int64 // ... of it, that they waited for data
 }
 
 // Data is the share of its time that it waited for data, 0 to 1.
@@ -62,6 +67,10 @@ var rankCounts = []struct {
 	{"body_ns", func(k *Rank) *int64 { return &k.Body }},
 	{"backward_ns", func(k *Rank) *int64 { return &k.Backward }},
 	{"optimizer_ns", func(k *Rank) *int64 { return &k.Optimizer }},
+	{"core_ns", func(k *Rank) *int64 { return &k.Core }},
+	{"waiting_ns", func(k *Rank) *int64 { return &k.Waiting }},
+	{"aside_ns", func(k *Rank) *int64 { return &k.Aside }},
+	{"aside_wait_ns", func(k *Rank) *int64 { return &k.AsideWait }},
 }
 
 const rankPrefix = "rank_"

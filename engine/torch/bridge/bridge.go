@@ -66,7 +66,8 @@ type Bridge struct {
 	held      []message     // before there is a recorder
 	sequence  int32         // of batches
 
-	mu      sync.Mutex // over what Foresee asks for
+	mu      sync.Mutex // over what Foresee and Did ask for
+	did     trace.Rank // the main process's loop, when it was last counted
 	each    int64      // bytes that a worker has of its own; 0 while that is not known
 	weighed time.Time  // when they are to be asked for again
 	quit    chan struct{}

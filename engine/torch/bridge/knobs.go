@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -79,7 +80,7 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 		case s.NoEffect != "":
 		case s.Name == "num_workers" && afterCUDA(l, size, 1) != "":
 			s.NoEffect = afterCUDA(l, size, 1)
-		case !l.Live && len(l.Knobs) == 0, l.Why != "" && l.Style == "map":
+		case l.Why != "" && l.Style == "map":
 			s.NoEffect = l.Why
 		case !l.Live:
 			s.Applied = "next epoch"
@@ -91,7 +92,15 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 			s.NoEffect = "PyTorch " + h.Torch + " has no such setting: it is always on"
 		}
 	}
-	return specs
+	return slices.DeleteFunc(specs, func(s trace.KnobSpec) bool { return !l.has(s.Name) })
+}
+
+// has reports whether a loop has a knob: one that uses no DataLoader has none of its workers'.
+func (l *Loader) has(knob string) bool { return len(l.Knobs) > 0 || !slices.Contains(words, knob) }
+
+// list are the settings of a loader.
+func (l *Loader) list(k Knobs) []trace.Knob {
+	return slices.DeleteFunc(KnobTable.List(k), func(k trace.Knob) bool { return !l.has(k.Name) })
 }
 
 // words are the knobs in the page, in its order. engine/torch/python/gpustall/control.py

@@ -23,12 +23,14 @@ type process struct {
 
 	passes map[uint32]*pass
 	lanes  map[*ring]trace.TrackID
+	taken  map[trace.TrackID][]taken // the newest batches that each lane began with
 
 	// Of the loop.
 	pending   []message // changes, until the loop's records come to them
 	applies   []record  // within the wait under way
 	opening   []record  // iterators begun, of which no batch came yet
 	open      *open     // the step under way
+	kept      []*open   // that have ended, and wait for what a worker did meanwhile
 	device    map[int32]*open
 	epoch     int32
 	ended     int64 // when the last epoch did
@@ -47,7 +49,18 @@ type open struct {
 	load  int64 // ns that its batch took a worker
 	final bool  // it has ended, but for what follows it
 	timed bool  // the device's time is known, or the host's is all there is
+
+	beside *batch // that the worker of its batch was on while the loop took that; nil where it idled
 }
+
+// taken is a batch that a worker began with.
+type taken struct {
+	at    int64 // ns
+	batch *batch
+}
+
+// fewTaken is how many of them are remembered.
+const fewTaken = 8
 
 // pass is one passage through a loader.
 type pass struct {
@@ -73,13 +86,13 @@ type batch struct {
 }
 
 func newProcess(b *Bridge, pid int) *process {
-	return &process{b: b, pid: pid, passes: map[uint32]*pass{}, lanes: map[*ring]trace.TrackID{}, device: map[int32]*open{}, epoch: -1}
+	return &process{b: b, pid: pid, passes: map[uint32]*pass{}, lanes: map[*ring]trace.TrackID{}, taken: map[trace.TrackID][]taken{}, device: map[int32]*open{}, epoch: -1}
 }
 
 // begin opens the first segment.
 func (p *process) begin() {
 	p.knobs = knobsOf(&p.loader)
-	p.segment = trace.Segment{Knobs: KnobTable.List(p.knobs), Reason: "start"}
+	p.segment = trace.Segment{Knobs: p.loader.list(p.knobs), Reason: "start"}
 	if since, ok := p.b.firstOf(p.pid); ok {
 		p.segment.Start = since
 	}
@@ -101,13 +114,13 @@ func (p *process) hear(m *message) {
 
 // apply opens the segment of knobs that are in force now.
 func (p *process) apply(m *message) {
-	k := p.knobs
+	k, before := p.knobs, p.loader.list(p.knobs)
 	if m.Type == "moved" { // on to another loader
-		k = knobsOf(&m.Loader)
+		k, p.loader = knobsOf(&m.Loader), m.Loader
 	} else {
 		k.take(m.Knobs)
 	}
-	words := knob.Diff(KnobTable.List(p.knobs), KnobTable.List(k))
+	words := knob.Diff(before, p.loader.list(k))
 	if words == "" {
 		return
 	}
@@ -121,7 +134,7 @@ func (p *process) apply(m *message) {
 	p.b.recorder.Segment(p.segment)
 	p.knobs = k
 	p.segment = trace.Segment{
-		Index: p.segment.Index + 1, Start: at, FirstStep: m.Step, Knobs: KnobTable.List(k), Reason: words, ByScript: m.Script, Predicted: p.b.Control.expected(k),
+		Index: p.segment.Index + 1, Start: at, FirstStep: m.Step, Knobs: p.loader.list(k), Reason: words, ByScript: m.Script, Predicted: p.b.Control.expected(k),
 	}
 	p.b.recorder.Segment(p.segment)
 	p.changing = true
@@ -212,6 +225,10 @@ func (p *process) work(r *ring, rec *record) {
 			span.Arg = uint32(trace.BlockIdle)
 		}
 		p.record(lane, span)
+		if rec.Batch >= 0 {
+			last := append(p.taken[lane], taken{rec.End, p.batch(p.pass(rec.Iteration), batchID{rec.Round, rec.Batch})})
+			p.taken[lane] = last[max(0, len(last)-fewTaken):]
+		}
 		return
 	}
 	b := p.batch(p.pass(rec.Iteration), batchID{rec.Round, rec.Batch})
@@ -299,12 +316,16 @@ func (p *process) loop(rec *record) {
 		p.next(rec)
 	case kindBody:
 		span.Kind = trace.KindCompute
-		if trains {
-			p.totals.spend(rec)
-			span.Step = rec.Step
-			if p.open != nil && p.open.step.Index == rec.Step && rec.Flags&flagFinal != 0 {
-				p.open.final = true
-			}
+		if !trains { // a loop that evaluates, say: in no share
+			p.totals.aside(rec)
+			span.Kind = trace.KindPause
+			p.record(trace.TrackStep, span)
+			return
+		}
+		p.totals.spend(rec)
+		span.Step = rec.Step
+		if p.open != nil && p.open.step.Index == rec.Step && rec.Flags&flagFinal != 0 {
+			p.open.final = true
 		}
 		if p.onDevice() {
 			span.Kind = trace.KindEnqueue
@@ -318,10 +339,13 @@ func (p *process) loop(rec *record) {
 		p.record(trace.TrackScript, span)
 	case kindEnd:
 		span.Kind = trace.KindNext
-		p.record(trace.TrackStep, span)
 		if trains {
 			p.ended = rec.End
+		} else {
+			p.totals.aside(rec)
+			span.Kind = trace.KindPause
 		}
+		p.record(trace.TrackStep, span)
 	case kindDevice:
 		span.Kind, span.Step = trace.KindCompute, rec.Step
 		p.record(trace.TrackCompute, span)
@@ -348,6 +372,10 @@ func (p *process) next(rec *record) {
 	if !seen { // nothing is on record of how it was made
 		wait.Batch = -1
 	}
+	if !s.trains {
+		p.totals.aside(rec)
+		wait.Kind = trace.KindPause
+	}
 	from := rec.Start
 	parts := append(p.opening, p.applies...)
 	slices.SortFunc(parts, func(a, b record) int { return int(a.Start - b.Start) })
@@ -367,9 +395,13 @@ func (p *process) next(rec *record) {
 	}
 	p.opening, p.applies = p.opening[:0], p.applies[:0]
 	wait.Start, wait.End = from, rec.End
-	if late := rec.late(b, from); seen && late > 0 {
+	if late := rec.late(b, from); seen && late > 0 && s.trains {
 		wait.End -= late
 		p.record(trace.TrackStep, trace.Span{Start: wait.End, End: rec.End, Kind: trace.KindStarved, Step: rec.Step, Batch: b.seq})
+	}
+	var beside *batch
+	if seen && s.trains {
+		beside = p.taking(&wait, b)
 	}
 	p.record(trace.TrackStep, wait)
 	if o := p.open; o != nil && rec.Step == o.step.Index && rec.Step >= 0 {
@@ -388,6 +420,42 @@ func (p *process) next(rec *record) {
 	}
 	p.totals.next(rec)
 	p.step(rec, b)
+	p.open.beside = beside
+}
+
+// atOnce is what it takes at the most, in ns, to take a batch that is ready.
+const atOnce = 100_000
+
+// taking tells of the part of a wait in which its batch was ready, and the loop took it from the
+// worker: it unpickles it, and asks a thread of the worker's for each tensor's memory. That thread
+// gets its turn when the worker's own code lets it, so where the worker is at another batch
+// meanwhile, the loop waits for that work: beside is that batch. What is left of the wait is what
+// went before.
+func (p *process) taking(wait *trace.Span, b *batch) (beside *batch) {
+	ready := max(wait.Start, b.done)
+	if b.done == 0 || b.lane == trace.TrackStep || b.lane == trace.TrackInline || wait.End-ready < atOnce {
+		return nil
+	}
+	rest := *wait
+	rest.Start, rest.Batch = ready, -1
+	wait.End = ready
+	for _, t := range p.taken[b.lane] {
+		if t.batch == b || t.at >= rest.End || t.batch.done > 0 && t.batch.done <= rest.Start {
+			continue
+		}
+		part := rest
+		part.Start, part.Batch = max(rest.Start, t.at), t.batch.seq
+		if t.batch.done > 0 {
+			part.End = min(rest.End, t.batch.done)
+		}
+		idle := rest
+		idle.End = part.Start
+		p.record(trace.TrackStep, idle)
+		p.record(trace.TrackStep, part)
+		rest.Start, beside = part.End, t.batch
+	}
+	p.record(trace.TrackStep, rest)
+	return beside
 }
 
 // late is for how long, in ns, the loop had no core to take a batch with that was ready. What
@@ -450,17 +518,36 @@ func (b *batch) load() (ns int64) {
 // emit hands the step under way to the session, or keeps it until the device's time
 // is known.
 func (p *process) emit() {
-	o := p.open
+	p.kept = append(p.kept, p.open)
 	p.open = nil
-	if o.timed {
-		p.announce(o)
-		return
+	p.release(false)
+}
+
+// release hands out steps of which it is known what they waited for: a worker tells what it did
+// for a batch when that is done, and one that ended in between never does.
+func (p *process) release(all bool) {
+	for len(p.kept) > 0 {
+		o := p.kept[0]
+		if !all && o.beside != nil && o.beside.done == 0 && len(p.kept) <= 2*p.knobs.Workers+2 {
+			return
+		}
+		p.kept = p.kept[1:]
+		if o.timed {
+			p.announce(o)
+		} else {
+			p.device[o.step.Index] = o
+		}
 	}
-	p.device[o.step.Index] = o
 }
 
 // timed is called when the device's time of a step is on record.
 func (p *process) timed(step int32) {
+	for _, o := range p.kept {
+		if o.step.Index == step {
+			o.timed = true
+			return
+		}
+	}
 	for len(p.device) > 0 { // those before it whose time was given up are told of without it
 		first := step
 		for other := range p.device {
@@ -493,6 +580,7 @@ func (p *process) finish() {
 		p.open.timed = true
 		p.emit()
 	}
+	p.release(true)
 	p.settle()
 	p.segment.End = p.b.recorder.Now()
 	p.b.recorder.Segment(p.segment)

@@ -42,11 +42,25 @@ func (t *totals) spend(rec *record) {
 	ns := rec.End - rec.Start
 	switch rec.Kind {
 	case kindBody:
+		split := rec.split()
 		t.sum.Body += ns
+		t.sum.Core += split.Core
+		t.sum.Waiting += split.Waiting
 	case kindBackward:
 		t.sum.Backward += ns
 	case kindOptimizer:
 		t.sum.Optimizer += ns
+	}
+}
+
+// aside takes what a loop did that does not train.
+func (t *totals) aside(rec *record) {
+	if t.steps == 0 {
+		return
+	}
+	t.sum.Aside += rec.End - rec.Start
+	if rec.Kind == kindNext {
+		t.sum.AsideWait += rec.End - rec.Start
 	}
 }
 
@@ -58,6 +72,18 @@ func (b *Bridge) count() {
 			k := t.sum
 			k.Rank, k.Steps, k.Time = max(0, p.hello.Rank), t.steps-1, t.last-t.first
 			b.recorder.Rank(k)
+			if p == b.main {
+				b.mu.Lock()
+				b.did = k
+				b.mu.Unlock()
+			}
 		}
 	}
+}
+
+// Did is how the loop that the session is about did so far, as of the last second.
+func (b *Bridge) Did() trace.Rank {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.did
 }

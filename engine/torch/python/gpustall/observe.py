@@ -70,12 +70,19 @@ class Loop:
         self.device = None
         self.known = False
         self.usage = worker.Usage()
+        self.used = None  # what the thread had used up when the innermost batch came, or what came after it went on; None where it was not read
 
-    def stop(self, t, ends, event=None):
+    def spent(self, usage):
+        """ns on a core and ready without one since the innermost went on; -1 where that is not known."""
+        used, self.used = self.used, usage
+        return self.usage.split(used, usage)
+
+    def stop(self, t, ends, event=None, usage=None):
         """The innermost step stops at t: it ends, or another loop begins within it. event is the
-        device's at t, where t has passed."""
+        device's at t, where t has passed, and usage what the thread has used up by t."""
         watch, step, since, batch, _ = self.open[-1]
-        self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, flags=(ring.FINAL if ends else 0) | watch.plan.flags)
+        core, waiting = self.spent(usage)
+        self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, -1, 0, (ring.FINAL if ends else 0) | watch.plan.flags, core, waiting)
         self.open[-1][2] = t
         if ends:
             self.open.pop()
@@ -166,21 +173,22 @@ class Watch:
         try:
             loop = _loop()
             state, opened, start = loop.state, loop.open, now()
+            before = loop.usage.read()
             if len(opened) == 1 and opened[0][0] is self:  # the step under way is ours: it ends
                 _, step, since, batch, _ = opened.pop()
                 self.joins = None
-                loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, ring.FINAL | self.plan.flags)
+                core, waiting = loop.spent(before)
+                loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, ring.FINAL | self.plan.flags, core, waiting)
                 loop.parts.clear()
                 if loop.device is not None and step >= 0:
                     loop.device.ends(step)
             else:
-                self._leave(loop, start)
+                self._leave(loop, start, before)
             page = state.control.page
             if page[control.PAUSED] or page[control.CAPTURES] != state.captures or state.capture is not None:
                 start = self._attend(loop, start)
             if self.inline is not None:
                 self.inline.index, self.inline.round = self.delivered, self.round
-            before = loop.usage.stat()
         except Exception as error:
             self._forget(error)
             return original(*args)
@@ -195,11 +203,12 @@ class Watch:
         try:
             plan, end = self.plan, now()
             # Of what takes less, the bridge takes all for what a wake-up takes.
-            waited = loop.usage.waited(before) if end - start >= worker.LATE else 0
+            loop.used = loop.usage.read() if end - start >= worker.LATE else before
+            waited = max(0, loop.usage.split(before, loop.used)[1])
             if not loop.known:
                 _introduce(state, loop)
             if plan.trains is None:
-                plan.judge()
+                plan.judge(data)
             if plan.trains and not plan.weighed:
                 plan.weigh(data)
             number, samples, flags = self.came or self._look_at(data)
@@ -267,19 +276,19 @@ class Watch:
         if iterator is not None:
             iterator.__dict__.pop("_gpustall", None)
 
-    def _leave(self, loop, t):
+    def _leave(self, loop, t, usage):
         """The step under way stops at t. It ends, if the batch was ours."""
         self.joins = None
         loop.settle(t)
         if not loop.open:
             return
         if not any(entry[0] is self for entry in loop.open):
-            loop.stop(t, False)
+            loop.stop(t, False, usage=usage)
             self._join(loop)  # or ours is a loop within that step
             return
         while loop.open[-1][0] is not self:  # loops within ours that were left
             loop.stop(t, True)
-        loop.stop(t, True)
+        loop.stop(t, True, usage=usage)
 
     def _join(self, loop):
         """Has the batch that is asked for belong to the step under way, if it does: what is taken
@@ -326,7 +335,7 @@ class Watch:
         self.round += 0 if self.numbered else 1
         self.first = True
         if loop.open:  # the step around this loop goes on
-            loop.open[-1][2] = end
+            loop.open[-1][2], loop.used = end, loop.usage.read()
         self.plan.ended()
 
 
@@ -401,7 +410,7 @@ class Plan:
                 loop.stop(start, True)
             elif loop.open:
                 loop.stop(start, False)
-            end = now()
+            end, loop.used = now(), loop.usage.read()
             loop.record(ring.ITER, start, end, watch.iteration, watch.round, flags=self.flags, step=state.steps if self.trains else -1)
             if loop.open:
                 loop.open[-1][2] = end
@@ -479,9 +488,11 @@ class Plan:
         """Samples in a batch."""
         return _length(data) if self.collates else 1
 
-    def judge(self):
+    def judge(self, data=None):
         """Whether the loop trains: gradients are on in it and, once any optimizer stepped
-        in an epoch of another, one stepped in this one's."""
+        in an epoch of another, one stepped in this one's. data is its first batch."""
+        if self.about["batch_size"] is None and data is not None:
+            self.about["batch_size"] = self.size(data)
         if self.trains is None:
             import torch
 
@@ -517,9 +528,10 @@ class Plan:
         if not why and not self.live:
             why = "its data set is %s: changes apply at the next epoch" % ("a data pipe" if self.map_style else "iterable")
         context = loader.multiprocessing_context
+        batch_size, shuffle, drop_last = _sampling(loader)
         return dict(
-            dataset=type(loader.dataset).__name__, kind="map" if self.map_style else "iterable", samples=length, batch_size=loader.batch_size,
-            live=self.live, why=why, has_in_order=self.has_in_order, drop_last=bool(loader.drop_last), shuffle=type(loader.sampler).__name__ == "RandomSampler",
+            dataset=type(loader.dataset).__name__, kind="map" if self.map_style else "iterable", samples=length, batch_size=batch_size,
+            live=self.live, why=why, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
             context=(context or multiprocessing).get_start_method(True) or multiprocessing.get_all_start_methods()[0],
         )
 
@@ -529,6 +541,26 @@ class Plan:
             return
         self.told = True
         process.current().tell("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
+
+
+def _sampling(loader):
+    """Batch size, None where nobody tells, whether each epoch takes another order, and whether
+    a last batch that is not full is left out. A loader that is given a batch sampler (accelerate's
+    always are) has them there, or in what that one takes its batches or samples from."""
+    size, drops, shuffles = loader.batch_size, bool(loader.drop_last), False
+    sampler = loader.batch_sampler or loader.sampler
+    for _ in range(6):
+        if type(getattr(sampler, "batch_size", None)) is int:
+            size = size or sampler.batch_size
+        drops = drops or getattr(sampler, "drop_last", False) is True and type(sampler).__name__ != "DistributedSampler"
+        shuffles = shuffles or getattr(sampler, "shuffle", False) is True or any(c.__name__ in _RANDOM for c in type(sampler).__mro__)
+        sampler = getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)
+        if sampler is None:
+            break
+    return size, shuffles, drops
+
+
+_RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 
 
 def _length(data, depth=4):
@@ -561,16 +593,21 @@ def _tensors(data, depth=4):
 class _Loose:
     """The plan of a loop that uses no DataLoader."""
 
-    trains, flags, weighed, beside = True, ring.TRAIN, True, False  # as a Plan has them
+    trains, flags, weighed, beside = True, ring.TRAIN, False, False  # as a Plan has them
 
     def __init__(self, name):
         self.alike, self.script = name, {}
         self.about = dict(batch_size=None, shuffle=False, drop_last=False)
-        process.current().tell("loader", trains=True, dataset=name, kind="iterable", samples=0, batch_size=None, knobs={}, live=False,
-                               why="it is watched by gpustall.watch or step: there is nothing to change", step=process.current().steps,
-                               has_in_order=False, drop_last=False, context="")
 
-    def judge(self):
+    def weigh(self, data):
+        """Tells of the loop, at its first batch."""
+        self.weighed = True
+        self.about["batch_size"] = self.size(data)
+        process.current().tell("loader", trains=True, dataset=self.alike, kind="iterable", samples=0, knobs={}, live=False,
+                               why="it is watched by gpustall.watch or step: there is nothing to change", step=process.current().steps,
+                               has_in_order=False, context="", **self.about)
+
+    def judge(self, data=None):
         pass
 
     def ended(self):

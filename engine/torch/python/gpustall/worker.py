@@ -59,14 +59,6 @@ class Usage:
         """The same until now."""
         return self.split(before, self.read()) if before else (-1, -1)
 
-    def stat(self):
-        """What waited is given."""
-        return os.pread(self.file, 64, 0) if self.file >= 0 else b""
-
-    def waited(self, before):
-        """ns ready to run without a core; 0 where that is not known."""
-        return int(self.stat().split()[1]) - int(before.split()[1]) if self.file >= 0 else 0
-
 
 class Task:
     """The batch under way."""
