@@ -6,11 +6,13 @@ batches is delivered once, and in its order where in_order is on. The workers ru
 own worker loop.
 """
 
+import ast
 import collections
 import functools
 import inspect
 import os
 import queue
+import sys
 import threading
 
 import torch
@@ -77,6 +79,31 @@ class Worker:
 
 
 _HOLDER = "dataset_holder" in inspect.signature(_utils.worker._worker_loop).parameters
+
+
+def _guarded(context):
+    """Fails where workers that import the main module, as all do that are not forked, would run
+    this training in it: a script whose loader has no workers never had to be safe from that."""
+    main = sys.modules["__main__"]
+    path, name = getattr(main, "__file__", None), getattr(getattr(main, "__spec__", None), "name", "")
+    if context.get_start_method() == "fork" or path is None or name == "__main__" or name.endswith(".__main__"):
+        return
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    while frame is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is main.__dict__):
+        frame = frame.f_back
+    if frame is None:
+        return
+    try:
+        with open(path, "rb") as f:
+            tree = ast.parse(f.read())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in tree.body:
+        if isinstance(node, ast.If) and node.lineno <= frame.f_lineno <= node.end_lineno:
+            if any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)):
+                return
+    raise RuntimeError("workers begin by %s here and would run the script again: have it train under if __name__ == '__main__', or pass the DataLoader multiprocessing_context='fork'"
+                       % context.get_start_method())
 
 
 class Pinner:
@@ -238,6 +265,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._knobs = knobs
         self._prefetch_factor, self._in_order = knobs["prefetch_factor"], bool(knobs["in_order"])
         self._change_workers(knobs["num_workers"])
+        if len(self._crew) != knobs["num_workers"]:
+            self._knobs = knobs = self._plan.wanted()
         self._change_pin(bool(knobs["pin_memory"]) and _can_pin())
         if before is not None:
             self._changed = True
@@ -261,7 +290,17 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             for _ in range(want - len(crew)):
                 number = next(n for n in range(1 << 16) if n not in taken)
                 taken.add(number)
-                crew.append(Worker(self, number))
+                try:
+                    if self._plan.script["num_workers"] == 0:
+                        _guarded(self._context)
+                    crew.append(Worker(self, number))
+                except Exception as error:
+                    if want <= self._plan.script["num_workers"]:
+                        raise  # as it is without us
+                    self._plan.at_most(len(crew))
+                    want = self._num_workers = len(crew)
+                    process.complain("num_workers stays at %d, no worker more can begin" % want, error)
+                    break
             while len(crew) > want:
                 leaver = crew.pop()
                 leaver.retired = True

@@ -17,6 +17,7 @@ _dataloader = None  # torch.utils.data.dataloader
 _plans = weakref.WeakKeyDictionary()  # of DataLoaders
 _roles = {}  # of loaders that look alike: whether they train
 _in_force = {}  # the knobs of loaders that look alike
+_at_most = {}  # workers that can begin, where more failed to, of loaders that look alike
 _why_not_live = ""  # why no knob of a loader can be changed while it runs
 
 
@@ -378,11 +379,16 @@ class Plan:
         knobs = dict(self.script)
         if self.trains:  # a loop that does not train keeps what the script has
             knobs.update(asked)
+        knobs["num_workers"] = min(knobs["num_workers"], _at_most.get(self.alike, knobs["num_workers"]))
         if not self.has_in_order:
             knobs["in_order"] = 1
         if knobs["num_workers"] == 0:
             knobs["persistent_workers"] = 0
         return knobs
+
+    def at_most(self, workers):
+        """Takes note that no more workers can begin."""
+        _at_most[self.alike] = max(workers, self.script["num_workers"])
 
     def iterate(self, loader, original):
         """An iterator over the loader, as its __iter__ gives one."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,17 @@ if __name__ == "__main__":
         for batch in DataLoader(list(range(40)), batch_size=4, num_workers=%d):
             pass
     print("loaded", __name__)
+"""
+
+
+UNSAFE = """
+import multiprocessing, torch
+from torch.utils.data import DataLoader
+print("begun", __name__)
+if True:
+    loader = DataLoader(list(range(40)), batch_size=4, collate_fn=lambda batch: batch)
+    multiprocessing.set_start_method("forkserver")
+    print(len(list(loader)), "batches")
 """
 
 
@@ -102,6 +114,15 @@ observe.install(dataloader)
         (loader, *_) = self.told("loader")
         self.assertFalse(loader["live"])
         self.assertIn("not known", loader["why"])
+
+    def test_workers_that_cannot_begin(self):
+        """Where they are asked for from outside, the training goes on without."""
+        with open(os.path.join(self.folder, "control"), "wb") as f:
+            f.write(struct.pack("@8q", 2, 2, -1, -1, -1, -1, 0, os.getpid()).ljust(4096, b"\0"))
+        for text, why in ((UNSAFE, "would run the script again"), (UNSAFE.replace("if True", "if __name__ == '__main__'"), "ickl")):
+            done = self.run_python(self.write("script.py", text))
+            self.assertEqual((done.returncode, done.stdout), (0, "begun __main__\n10 batches\n"), done.stderr)
+            self.assertRegex(done.stderr, "gpustall: num_workers stays at 0, no worker more can begin: .*%s" % why)
 
     def test_watch_and_step(self):
         done = self.run_python("-c", """
