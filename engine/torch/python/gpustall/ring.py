@@ -57,34 +57,30 @@ class Ring:
         HEAD.pack_into(self.memory, 0, MAGIC, LAYOUT, SLOTS, os.getpid(), parent, worker, iteration)
         struct.pack_into("@I", self.memory, ROLE, role)
         os.rename(part, os.path.join(folder, name))  # seen when it is complete
-        self.record = _recorder(self.memory)
-        if role == WORKER:
-            self.record = _one_at_a_time(self.record)
+        # Two threads of a worker write; a signal's handler may come in between.
+        self.record = _recorder(self.memory, threading.RLock() if role == WORKER else None)
 
     def close(self):
         """Tells the reader that nothing follows."""
         struct.pack_into("@Q", self.memory, CLOSED, 1)
 
 
-def _recorder(memory):
+def _recorder(memory, lock):
     pack, mask, size = SLOT.pack_into, SLOTS - 1, SLOT.size
     count = memoryview(memory)[COUNT : COUNT + 8].cast("Q")
     n = 0
+
     def record(kind, start, end, iteration=0, round=0, batch=-1, step=-1, sample=-1, arg=0, flags=0, core=-1, waiting=-1, offset=0):
         nonlocal n
         pack(memory, HEADER + size * (n & mask), start, end, core, waiting, iteration, round, batch, step, sample, arg, kind, 0, flags, offset)
         n += 1
         count[0] = n
 
-    return record
+    if lock is None:
+        return record
 
-
-def _one_at_a_time(record):
-    """For workers, of which two threads write; a signal's handler may come in between."""
-    lock = threading.RLock()
-
-    def locked(*what, **named):
+    def locked(kind, start, end, iteration=0, round=0, batch=-1, step=-1, sample=-1, arg=0, flags=0, core=-1, waiting=-1, offset=0):
         with lock:
-            record(*what, **named)
+            record(kind, start, end, iteration, round, batch, step, sample, arg, flags, core, waiting, offset)
 
     return locked

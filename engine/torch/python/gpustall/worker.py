@@ -25,9 +25,9 @@ LONG = 2_000_000
 # SOME while they wait for cores hardly at all, and one takes about what another does.
 SHORT_BATCH, LONG_BATCH = 1_000_000, 40_000_000
 TINY, FINE = 30_000, 1_000_000
-SELDOM, SOME = 16, 4
+SELDOM, SOME = 16, 8
 # How many batches every sample is looked at for when one took far longer than others do.
-ALERT = 64
+ALERT = 32
 # Of a batch that takes longer than this to be sent, in ns, it is told what that went to.
 LATE = 100_000
 # A gap between two phases of a sample that is worth a span of its own.
@@ -195,7 +195,7 @@ class Observer:
                     if took > wall >> 2 and took * len(index) > wall << 2:
                         self.uneven = turn + ALERT
                     took = min(took // 1000, 0xFFFFFFFF)
-                elif wall > last + (last >> 1):
+                elif wall > last + (last >> 1) and turn > SOME:  # the first ones vary
                     self.uneven, self.wary = turn + ALERT, turn + SELDOM
                 self.tell(start, end, slowest, took, core, waiting)
                 if detail and self.mean:

@@ -1,7 +1,8 @@
 """What being watched costs a whole training, gpustall's own process included: epochs by
 PyTorch's own iterator and by the one that is watched, in turns, in one process.
 
-    gpustall torch --plain --interval 3600 -- python overhead_run.py SECONDS          # short steps
+    gpustall torch --plain --interval 3600 -- python overhead_run.py SECONDS          # short steps, epochs of 1 s
+    gpustall torch --plain --interval 3600 -- python overhead_run.py SECONDS long     # short steps, epochs of 4 s
     gpustall torch --plain --interval 3600 -- python overhead_run.py SECONDS images   # ResNet-18 on JPEGs
 
 All CPU time counts, of the loop, of its workers from their start to their end and, as epochs
@@ -26,8 +27,11 @@ BATCH = 32
 class Samples(Dataset):
     """About 0.3 ms of a core each."""
 
+    def __init__(self, batches):
+        self.batches = batches
+
     def __len__(self):
-        return BATCH * 60
+        return BATCH * self.batches
 
     def __getitem__(self, i):
         x = torch.full((64, 64), float(i))
@@ -36,10 +40,10 @@ class Samples(Dataset):
         return x, i % 10
 
 
-def short():
-    """A model, and a loader whose steps are short."""
+def short(batches):
+    """A model, and a loader whose steps are short, with so many of them an epoch."""
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4096, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
-    return model, DataLoader(Samples(), batch_size=BATCH, num_workers=1)
+    return model, DataLoader(Samples(batches), batch_size=BATCH, num_workers=1)
 
 
 def images(folder):
@@ -128,4 +132,4 @@ if sys.argv[2:] == ["images"]:
     with tempfile.TemporaryDirectory() as folder:
         main(float(sys.argv[1]), *images(folder))
 else:
-    main(float(sys.argv[1]), *short())
+    main(float(sys.argv[1]), *short(300 if sys.argv[2:] == ["long"] else 60))

@@ -188,7 +188,7 @@ for _ in range(4):
                 self.assertEqual((batch[0], batch[7], batch[8]), (ring.BATCH, sample, micros), indices)
 
     def test_seldom_and_at_once(self):
-        """Of short samples one batch in four is looked at, and all after one that took long; a batch
+        """Of short samples one batch in eight is looked at, and all after one that took long; a batch
         tells of the wait for it and of when its collation began."""
         from unittest import mock
 
@@ -228,7 +228,7 @@ for _ in range(4):
         self.assertEqual({what[6] for what in told}, {5})  # the wait
         self.assertEqual([what[2] - what[1] - what[12] for what in told], [7] * 120)  # collation
         looked = [i for i, what in enumerate(told) if what[7] >= 0]
-        expected = {i for i in range(120) if 50 < i < 50 + worker.ALERT or (i + 1) % 4 == 0 or (i + 1) % 16 == 1}
+        expected = {i for i in range(120) if 50 < i < 50 + worker.ALERT or (i + 1) % worker.SOME == 0 or (i + 1) % 16 == 1}
         self.assertEqual(set(looked), expected)
 
 
