@@ -267,21 +267,18 @@ func (p *process) work(r *ring, rec *record) {
 	p.record(lane, span)
 }
 
-// within takes what the record of a batch tells of the wait for it and of its phases.
+// within takes what the record of a batch tells of its phases.
 func (p *process) within(r *ring, batch *record) {
+	if batch.Offset == 0 {
+		return
+	}
+	begun := min(batch.Start+int64(batch.Offset), batch.End)
 	part := *batch
 	part.Core, part.Waiting = -1, -1
-	if batch.Step > 0 {
-		part.Kind, part.Start, part.End = kindWait, batch.Start-int64(batch.Step), batch.Start
-		p.work(r, &part)
-	}
-	if batch.Offset > 0 {
-		begun := min(batch.Start+int64(batch.Offset), batch.End)
-		part.Kind, part.Start, part.End = kindFetch, batch.Start, begun
-		p.work(r, &part)
-		part.Kind, part.Start, part.End = kindCollate, begun, batch.End
-		p.work(r, &part)
-	}
+	part.Kind, part.End = kindFetch, begun
+	p.work(r, &part)
+	part.Kind, part.Start, part.End = kindCollate, begun, batch.End
+	p.work(r, &part)
 }
 
 // loop takes what the loop did.

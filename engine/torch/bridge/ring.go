@@ -41,7 +41,7 @@ type record struct {
 	Start, End       int64
 	Core, Waiting    int64 // of End - Start; -1 where that was not measured
 	Iteration, Round uint32
-	Batch, Step      int32 // of kindBatch, Step is the ns of the wait for it, where that has no record of its own
+	Batch, Step      int32
 	Sample           int32
 	Arg              uint32
 	Kind             kind

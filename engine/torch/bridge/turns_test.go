@@ -36,7 +36,7 @@ func TestTurns(t *testing.T) {
 			work := rec
 			work.Kind, work.Start, work.End = kindFetch, at, at+d[0]*ms
 			if i == 0 {
-				work.Kind, work.Step, work.Offset = kindBatch, 0, 5*ms
+				work.Kind, work.Offset = kindBatch, 5*ms
 			}
 			p.work(&ring{role: roleInline, parent: 42}, &work)
 			next := rec

@@ -25,8 +25,8 @@ LOOP, WORKER, INLINE, PIN = range(4)
 NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER = range(1, 10)
 START, WAIT, READ, DECODE, TRANSFORM, FETCH, COLLATE, PINNED, BATCH, SENT = range(16, 26)
 
-# Of a BATCH, step is the ns for which the worker waited for it before, and offset the ns from its start to
-# where collation began, which lasted to its end, where no WAIT, FETCH and COLLATE of their own tell.
+# Of a BATCH, offset is the ns from its start to where collation began, which lasted to its end, where
+# no FETCH and COLLATE of their own tell.
 
 # Flags.
 FINAL = 1  # of a BODY: the step ends with it

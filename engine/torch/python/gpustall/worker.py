@@ -63,11 +63,11 @@ class Usage:
 class Task:
     """The batch under way."""
 
-    __slots__ = ("index", "round", "asked", "got")
+    __slots__ = ("index", "round", "got")
 
     def __init__(self):
         self.index, self.round = -1, -1
-        self.asked, self.got = 0, 0  # when the worker did, where it has a queue
+        self.got = 0  # when the worker did, where it has a queue
 
 
 class Observer:
@@ -107,13 +107,9 @@ class Observer:
             self.at = end
 
     def tell(self, start, end, slowest, took, core, waiting):
-        """Records a batch, with the wait for it and what was not recorded by itself."""
-        task, waited, offset = self.task, -1, 0
-        if task.got:
-            waited, task.got = start - task.asked, 0
-            if waited > 0x7FFFFFFF:
-                self.write(ring.WAIT, start - waited, start, self.iteration, task.round, task.index)
-                waited = -1
+        """Records a batch, with those of its phases that have no record of their own."""
+        task, offset = self.task, 0
+        task.got = 0
         if self.collating:
             offset, self.collates = self.collating - start, end - self.collating
             if offset > 0xFFFFFFFF:
@@ -122,7 +118,7 @@ class Observer:
                 offset = 0
         elif end - self.at > GAP:  # it failed, or a __getitem__ that collates
             self.record(ring.FETCH, self.at, end)
-        self.write(ring.BATCH, start, end, self.iteration, task.round, task.index, waited, slowest, took, 0, core, waiting, offset)
+        self.write(ring.BATCH, start, end, self.iteration, task.round, task.index, -1, slowest, took, 0, core, waiting, offset)
 
     def name(self, i):
         """What a record calls the sample at a place of the batch: its index, where that is a number."""
@@ -268,21 +264,24 @@ class Stages:
 
 
 class Tasks:
-    """A worker's queue of tasks. It notes when the worker asked for one, and got it."""
+    """A worker's queue of tasks. It notes how long the worker waited for one, as soon as it
+    has it: who waits for what the worker sent before may be waiting for its work on this."""
 
-    def __init__(self, queue, task):
-        self.queue, self.task = queue, task
+    def __init__(self, queue, ring, iteration, task):
+        self.queue, self.write, self.iteration, self.task = queue, ring.record, iteration, task
         self.retired = False
 
     def get(self, *args, **kwargs):
-        task = self.task
-        task.asked = now()
+        start = now()
         item = self.queue.get(*args, **kwargs)
         if isinstance(item, tuple):
             if item == RETIRE:
                 self.retired = True
                 return None
-            task.index, task.got = item[0], now()
+            task, index = self.task, item[0]
+            end = task.got = now()
+            task.index = index
+            self.write(ring.WAIT, start, end, self.iteration, task.round, index)
         return item
 
     def __getattr__(self, name):
@@ -399,7 +398,7 @@ def _observe(info, args, stock):
     mine = ring.Ring(process.FOLDER, ring.WORKER, info.parent, info.worker, info.iteration)
     # The thread that sends what is left may outlive the loop: multiprocessing waits for it first.
     util.Finalize(None, mine.close, exitpriority=-10)
-    tasks = Tasks(args[INDEX_QUEUE], task)
+    tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task)
     args[INDEX_QUEUE] = tasks
     args[DONE_EVENT] = Done(args[DONE_EVENT], tasks)
     if hasattr(args[DATA_QUEUE], "_send_bytes"):
