@@ -239,6 +239,20 @@ func TestControl(t *testing.T) {
 			t.Errorf("%s=%s: the page has %v, want %v", step.name, step.value, got, step.page)
 		}
 	}
+	set := func(workers string) error { return c.Set([]trace.Knob{{Name: "num_workers", Value: workers}}) }
+	if err := set("4"); err != nil {
+		t.Error(err)
+	}
+	c.refuse(2, "PicklingError: a lambda")
+	if got := asked(); got[0] != 2 || c.Requested()[0].Value != "2" {
+		t.Errorf("of 4 workers 2 could begin: the page has %v, and %v is asked for", got, c.Requested()[0])
+	}
+	if err := set("3"); err == nil || !strings.Contains(err.Error(), "no worker more can begin: PicklingError: a lambda") {
+		t.Errorf("a third worker was asked for again: %v", err)
+	}
+	if err := set("1"); err != nil {
+		t.Error(err)
+	}
 	if *c.word(wordSequence)%2 != 0 {
 		t.Error("the page looks as if it were being written")
 	}

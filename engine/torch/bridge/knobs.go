@@ -5,6 +5,7 @@ package bridge
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -125,7 +126,9 @@ type Control struct {
 	mu     sync.Mutex
 	wanted Knobs
 	specs  []trace.KnobSpec
-	known  bool // what the script has
+	known  bool   // what the script has
+	most   int    // workers that can begin, ...
+	why    string // ... and why no more can; empty where nobody knows of a limit
 
 	// Predict says what is expected of knobs when they are asked for; nil: nobody knows.
 	Predict func([]trace.Knob) trace.Prediction
@@ -180,6 +183,9 @@ func (c *Control) Set(changes []trace.Knob) error {
 	if err := KnobTable.Check(k); err != nil {
 		return err
 	}
+	if c.why != "" && k.Workers > max(c.most, c.wanted.Workers) {
+		return fault.New("set", fmt.Sprintf("num_workers=%d", k.Workers), "no worker more can begin: "+c.why, fmt.Sprintf("leave it at %d", c.most))
+	}
 	if c.Predict != nil && k != c.wanted {
 		c.expects[k] = c.Predict(KnobTable.List(k))
 	}
@@ -199,6 +205,17 @@ func (c *Control) follow(k Knobs) {
 		}
 	}
 	k.take(asked)
+	c.wanted = k
+}
+
+// refuse takes back what was asked for of workers that could not begin.
+func (c *Control) refuse(workers int, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most, c.why = workers, why
+	k := c.wanted
+	k.Workers = min(k.Workers, workers)
+	c.write(k)
 	c.wanted = k
 }
 

@@ -107,6 +107,8 @@ func (p *process) hear(m *message) {
 	case m.Type == "captured" && p == p.b.main && p.b.Captured != nil:
 		m.Captured.Path = filepath.Join(p.b.shared, filepath.Base(m.Captured.Path))
 		p.b.Captured(m.Captured)
+	case m.Type == "refused" && p == p.b.main:
+		p.b.Control.refuse(m.Knobs["num_workers"], m.Why)
 	case (m.Type == "applied" || m.Type == "moved") && p == p.b.main:
 		p.pending = append(p.pending, *m)
 	}

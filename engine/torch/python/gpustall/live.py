@@ -297,7 +297,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                 except Exception as error:
                     if want <= self._plan.script["num_workers"]:
                         raise  # as it is without us
-                    self._plan.at_most(len(crew))
+                    self._plan.at_most(len(crew), error)
                     want = self._num_workers = len(crew)
                     process.complain("num_workers stays at %d, no worker more can begin" % want, error)
                     break

@@ -386,9 +386,10 @@ class Plan:
             knobs["persistent_workers"] = 0
         return knobs
 
-    def at_most(self, workers):
-        """Takes note that no more workers can begin."""
-        _at_most[self.alike] = max(workers, self.script["num_workers"])
+    def at_most(self, workers, error):
+        """Takes note that no more workers can begin, and tells."""
+        most = _at_most[self.alike] = max(workers, self.script["num_workers"])
+        process.current().tell("refused", knobs={"num_workers": most}, why="%s: %s" % (type(error).__name__, error))
 
     def iterate(self, loader, original):
         """An iterator over the loader, as its __iter__ gives one."""
