@@ -38,8 +38,9 @@ def train():
 
 UNDER_TORCHRUN = COMMON + """
 dist_rank = int(os.environ["RANK"])
-dist.init_process_group("gloo")
-train()
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    train()
 """
 
 SPAWNED = COMMON + """
