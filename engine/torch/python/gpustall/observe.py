@@ -204,8 +204,10 @@ class Watch:
         try:
             plan, end = self.plan, now()
             # Of what takes less, the bridge takes all for what a wake-up takes.
-            loop.used = loop.usage.read() if end - start >= worker.LATE else before
-            waited = max(0, loop.usage.split(before, loop.used)[1])
+            loop.used, waited = before, 0
+            if end - start >= worker.LATE:
+                loop.used = loop.usage.read()
+                waited = max(0, loop.usage.split(before, loop.used)[1])
             if not loop.known:
                 _introduce(state, loop)
             if plan.trains is None:

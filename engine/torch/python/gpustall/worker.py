@@ -45,15 +45,15 @@ class Usage:
             pass
 
     def read(self):
-        """What split is given: it is taken apart there, if at all."""
-        return (time.thread_time_ns(), os.pread(self.file, 64, 0)) if self.file >= 0 else None
+        """ns on a core and ready without one so far."""
+        return (time.thread_time_ns(), int(os.pread(self.file, 64, 0).split()[1])) if self.file >= 0 else None
 
     @staticmethod
     def split(before, after):
         """ns on a core and ready without one between two readings; -1 where that is not known."""
         if before is None or after is None:
             return -1, -1
-        return after[0] - before[0], int(after[1].split()[1]) - int(before[1].split()[1])
+        return after[0] - before[0], after[1] - before[1]
 
     def since(self, before):
         """The same until now."""
@@ -322,7 +322,7 @@ class Sender:
     def _tell(self, t):
         """Tells of a batch that is about to be sent, if it took LATE; whether it did."""
         if self.usage is None:
-            self.usage, self.before = Usage(), (0, b"0 0")  # the thread has done nothing else yet
+            self.usage, self.before = Usage(), (0, 0)  # the thread has done nothing else yet
         number, round, at = self.batches.popleft()
         at = max(at, self.free)
         if t - at < LATE:
