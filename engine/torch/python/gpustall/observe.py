@@ -557,13 +557,14 @@ def _sampling(loader):
     a last batch that is not full is left out. A loader that is given a batch sampler (accelerate's
     always are) has them there, or in what that one takes its batches or samples from."""
     size, drops, shuffles = loader.batch_size, bool(loader.drop_last), False
-    sampler = loader.batch_sampler or loader.sampler
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler  # asked for its truth, one of an iterable data set fails
     for _ in range(6):
         if type(getattr(sampler, "batch_size", None)) is int:
             size = size or sampler.batch_size
         drops = drops or getattr(sampler, "drop_last", False) is True and type(sampler).__name__ != "DistributedSampler"
         shuffles = shuffles or getattr(sampler, "shuffle", False) is True or any(c.__name__ in _RANDOM for c in type(sampler).__mro__)
-        sampler = getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)
+        inner = getattr(sampler, "batch_sampler", None)
+        sampler = getattr(sampler, "sampler", None) if inner is None else inner
         if sampler is None:
             break
     return size, shuffles, drops

@@ -11,7 +11,8 @@ import unittest
 
 import harness
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, get_worker_info
+from gpustall import observe
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, WeightedRandomSampler, get_worker_info
 
 CHANGES = int(os.environ.get("GPUSTALL_CHANGES", "150"))  # in each of the property's variants
 # With spawned workers, of which each imports PyTorch anew: 1 to 2 s of a core.
@@ -142,10 +143,12 @@ class LiveTest(unittest.TestCase):
     def setUp(self):
         torch.set_num_threads(1)
         harness.ask_nothing()
+        os.environ.pop("GPUSTALL_TOLD", None)
 
     def tearDown(self):
         harness.ask_nothing()
         gc.collect()
+        self.assertNotIn("GPUSTALL_TOLD", os.environ, "something was not watched")
         for _ in range(100):
             if not multiprocessing.active_children():
                 break
@@ -319,6 +322,22 @@ class LiveTest(unittest.TestCase):
             got = [x for b in loader for x in b.flatten().tolist()]
             self.assertEqual(sorted(got), list(range(200)))
             harness.ask(num_workers=workers)
+            plan = observe._plans[loader]
+            self.assertEqual((plan.trains, plan.about["batch_size"], plan.about["shuffle"]), (True, 5, False))
+
+    def test_odd_samplers(self):
+        """Loaders that take their batches from what tells little of itself are watched like others."""
+        numbers = Numbers(20)
+        for size, shuffled, loader in (
+            (None, False, DataLoader(numbers, batch_size=None)),
+            (4, False, DataLoader(numbers, batch_size=4, sampler=list(range(20)))),
+            (None, False, DataLoader(numbers, batch_sampler=[[i, i + 1] for i in range(0, 20, 2)])),
+            (4, True, DataLoader(numbers, batch_sampler=BatchSampler(RandomSampler(numbers), 4, False))),
+            (4, True, DataLoader(numbers, batch_size=4, sampler=WeightedRandomSampler([1.0] * 20, 20))),
+        ):
+            self.assertEqual(observe._sampling(loader)[:2], (size, shuffled))
+            self.assertEqual(sum(len(x) for x in loader), 20)
+            self.assertIn(loader, observe._plans)
 
     def test_validation_is_left_alone(self):
         begun = time.monotonic_ns()
@@ -329,8 +348,6 @@ class LiveTest(unittest.TestCase):
                 if i == 2:  # within a step
                     with torch.no_grad():
                         self.assertEqual(sum(len(b) for b in val), 40)
-        from gpustall import observe
-
         self.assertEqual([observe._plans[x].trains for x in (train, val)], [True, False])
         steps = [s["step"] for s in harness.spans(1) if s["step"] >= 0 and s["start"] > begun]
         self.assertEqual((len(steps), len(set(steps))), (30, 30))
