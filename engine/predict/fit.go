@@ -96,7 +96,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 	m.noise = m.precision(b.DataShare(), float64(b.Active()))
 	m.remember(s, t)
 	m.storage(s, t)
-	m.calibrate(b.DataShare() - float64(m.taking)/max(1, float64(b.Active())/float64(b.Steps)))
+	m.calibrate(b.DataShare() - m.taking/max(1, float64(b.Active())/float64(b.Steps)))
 	return m, true
 }
 

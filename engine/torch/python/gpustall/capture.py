@@ -35,7 +35,7 @@ class Capture:
         try:
             profile.export_chrome_trace(self.path)
         except Exception as error:
-            self.error = "%s: %s" % (type(error).__name__, error)
+            self.error = process.said(error)
 
     def step(self):
         """A step ended."""
@@ -71,4 +71,4 @@ def look(state):
         state.captures = asked
     except Exception as error:
         state.capture, state.captures = None, asked
-        state.tell("captured", path="", steps=0, error="%s: %s" % (type(error).__name__, error))
+        state.tell("captured", path="", steps=0, error=process.said(error))

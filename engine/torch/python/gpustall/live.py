@@ -287,20 +287,19 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             taken = {w.number for w in crew + self._leavers}
             if self._changed or self._knobs is not None and crew:
                 self._generation += 1
-            for _ in range(want - len(crew)):
-                number = next(n for n in range(1 << 16) if n not in taken)
-                taken.add(number)
-                try:
-                    if self._plan.script["num_workers"] == 0:
-                        _guarded(self._context)
+            try:
+                if self._plan.script["num_workers"] == 0 and want > len(crew):
+                    _guarded(self._context)
+                while len(crew) < want:
+                    number = next(n for n in range(1 << 16) if n not in taken)
+                    taken.add(number)
                     crew.append(Worker(self, number))
-                except Exception as error:
-                    if want <= self._plan.script["num_workers"]:
-                        raise  # as it is without us
-                    self._plan.at_most(len(crew), error)
-                    want = self._num_workers = len(crew)
-                    process.complain("num_workers stays at %d, no worker more can begin" % want, error)
-                    break
+            except Exception as error:
+                if want <= self._plan.script["num_workers"]:
+                    raise  # as it is without us
+                self._plan.at_most(len(crew), error)
+                want = self._num_workers = len(crew)
+                process.complain("num_workers stays at %d, no worker more can begin" % want, error)
             while len(crew) > want:
                 leaver = crew.pop()
                 leaver.retired = True

@@ -391,7 +391,7 @@ class Plan:
     def at_most(self, workers, error):
         """Takes note that no more workers can begin, and tells."""
         most = _at_most[self.alike] = max(workers, self.script["num_workers"])
-        process.current().tell("refused", knobs={"num_workers": most}, why="%s: %s" % (type(error).__name__, error))
+        process.current().tell("refused", knobs={"num_workers": most}, why=process.said(error))
 
     def iterate(self, loader, original):
         """An iterator over the loader, as its __iter__ gives one."""
@@ -557,7 +557,8 @@ def _sampling(loader):
     a last batch that is not full is left out. A loader that is given a batch sampler (accelerate's
     always are) has them there, or in what that one takes its batches or samples from."""
     size, drops, shuffles = loader.batch_size, bool(loader.drop_last), False
-    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler  # asked for its truth, one of an iterable data set fails
+    # Whether there is one is not left to "or": that asks for a sampler's length, which that of an iterable data set has not.
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     for _ in range(6):
         if type(getattr(sampler, "batch_size", None)) is int:
             size = size or sampler.batch_size

@@ -126,10 +126,15 @@ def _forked():
 os.register_at_fork(after_in_child=_forked)
 
 
+def said(error):
+    """What an exception says, with its type."""
+    return "%s: %s" % (type(error).__name__, error)
+
+
 def complain(what, error):
     """One line about what is not watched; the training goes on. Where the same fails in a process
     that this one starts, a fork server for instance, that is not said again."""
-    text = "%s: %s: %s" % (what, type(error).__name__, error)
+    text = "%s: %s" % (what, said(error))
     if os.environ.get("GPUSTALL_TOLD") != text:
         os.environ["GPUSTALL_TOLD"] = text
         sys.stderr.write("gpustall: %s\n" % text)
