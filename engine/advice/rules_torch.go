@@ -141,8 +141,8 @@ func evaluation(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Share: part, Beside: true,
 		Remedy: "evaluate less often, or on less data",
-		Evidence: fmt.Sprintf("loops that do not train, such as an evaluation, take %s of the time, which is in no other share; %s of that they wait for data",
-			figures.Prose.Percent(part), figures.Prose.Percent(float64(k.AsideWait)/float64(k.Aside))),
+		Evidence: fmt.Sprintf("%s take %s of the time, which is in no other share; %s of that they wait for data",
+			trace.AsideLoops, figures.Prose.Percent(part), figures.Prose.Percent(float64(k.AsideWait)/float64(k.Aside))),
 	}
 	if 2*k.AsideWait > k.Aside {
 		f.Remedy = "raise num_workers of their DataLoader in the script (what is set here is for loops that train), or evaluate less often"

@@ -39,13 +39,16 @@ func (m *markdown) caveats() {
 		m.line("- %s of the time the device was idle for no recorded cause.", figures.Prose.Percent(u))
 	}
 	if m.whole.Paused > 0 {
-		var evaluated int64
+		what, evaluated := "evaluations on the test split", int64(0)
 		for _, e := range m.s.Evaluations() {
 			evaluated += e.Took
 		}
+		if ranks := m.s.Ranks(0, m.s.Now); len(ranks) > 0 && ranks[0].Aside > 0 {
+			what, evaluated = trace.AsideLoops, ranks[0].Aside
+		}
 		if evaluated > 0 {
-			m.line("- Training stood still for %s, of which evaluations on the test split took %s: that is in no rate and in no share.",
-				figures.Prose.Time(max(m.whole.Paused, evaluated)), figures.Prose.Time(evaluated))
+			m.line("- Training stood still for %s, of which %s took %s: that is in no rate and in no share.",
+				figures.Prose.Time(max(m.whole.Paused, evaluated)), what, figures.Prose.Time(evaluated))
 		} else {
 			m.line("- The run was paused for %s, which is in no number but this one.", figures.Prose.Time(m.whole.Paused))
 		}

@@ -36,4 +36,10 @@ func TestStoodStill(t *testing.T) {
 			t.Errorf("no %q, %v", want, err)
 		}
 	}
+	s.Gauges = map[string][]trace.Point{"rank_0_steps": {{V: 10}}, "rank_0_aside_ns": {{V: 1.2e9}}}
+	var b strings.Builder
+	want := "- Training stood still for 1.99 s, of which loops that do not train, such as an evaluation, took"
+	if err := Markdown(&b, s, Options{}); err != nil || !strings.Contains(strings.ReplaceAll(b.String(), "\n  ", " "), want) {
+		t.Errorf("no %q, %v", want, err)
+	}
 }

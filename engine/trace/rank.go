@@ -25,6 +25,9 @@ type Rank struct {
 	AsideWait int64 // ... of it, that they waited for data
 }
 
+// AsideLoops is what the time called Aside went to, in words.
+const AsideLoops = "loops that do not train, such as an evaluation,"
+
 // Data is the share of its time that it waited for data, 0 to 1.
 func (k *Rank) Data() float64 { return float64(k.Wait) / float64(max(1, k.Time)) }
 
