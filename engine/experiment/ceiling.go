@@ -10,9 +10,12 @@ import (
 )
 
 // An interlude ends when the gain is known to within precise or a tenth of itself, after
-// long when it is known that there is one, and after twice that when at least its bounds are.
+// long when it is known that there is one, and after twice that when at least its bounds are;
+// not before brief, twice what a comparison needs: the last steps change how much they all tell,
+// and what was known by a hair would not be any more.
 const (
 	precise = 0.05
+	brief   = int64(4 * time.Second)
 	long    = int64(10 * time.Second)
 )
 
@@ -34,7 +37,7 @@ func (e *Experiment) interlude(s *trace.Snapshot) {
 	active := so.Sides[sideB].Active
 	within := max(math.Log1p(precise), math.Abs(math.Log(c.Ratio))/10)
 	switch {
-	case c.Answer == evidence.Unknown && c.Missing.What != evidence.Precision:
+	case active < brief, c.Answer == evidence.Unknown && c.Missing.What != evidence.Precision:
 	case math.Log(c.Hi/c.Lo) <= 2*within, c.Answer != evidence.Unknown && active >= long, active >= 2*long:
 		e.finish(s, sideA, "")
 	}
