@@ -23,7 +23,7 @@ type process struct {
 
 	passes map[uint32]*pass
 	lanes  map[*ring]trace.TrackID
-	taken  map[trace.TrackID][]taken // the newest batches that each lane began with
+	taken  map[trace.TrackID][]taken // batches that each lane began with, by time: workers are read up to half a second ahead of the loop
 
 	// Of the loop.
 	pending   []message // changes, until the loop's records come to them
@@ -58,9 +58,6 @@ type taken struct {
 	at    int64 // ns
 	batch *batch
 }
-
-// fewTaken is how many of them are remembered.
-const fewTaken = 8
 
 // pass is one passage through a loader.
 type pass struct {
@@ -228,8 +225,7 @@ func (p *process) work(r *ring, rec *record) {
 		}
 		p.record(lane, span)
 		if rec.Batch >= 0 {
-			last := append(p.taken[lane], taken{rec.End, p.batch(p.pass(rec.Iteration), batchID{rec.Round, rec.Batch})})
-			p.taken[lane] = last[max(0, len(last)-fewTaken):]
+			p.begins(lane, taken{rec.End, p.batch(p.pass(rec.Iteration), batchID{rec.Round, rec.Batch})})
 		}
 		return
 	}
@@ -267,6 +263,26 @@ func (p *process) work(r *ring, rec *record) {
 		b.done = rec.End
 	}
 	p.record(lane, span)
+}
+
+// begins remembers that a lane's worker began with a batch. A worker that takes another's place may
+// be read before that.
+func (p *process) begins(lane trace.TrackID, t taken) {
+	all := p.taken[lane]
+	at := len(all)
+	for at > 0 && all[at-1].at > t.at {
+		at--
+	}
+	p.taken[lane] = slices.Insert(all, at, t)
+}
+
+// went forgets the batches that a lane's worker had done by the time that the loop came to.
+func (p *process) went(lane trace.TrackID, at int64) {
+	all := p.taken[lane]
+	for len(all) > 1 && all[1].at <= at {
+		all = all[1:]
+	}
+	p.taken[lane] = all
 }
 
 // within takes what the record of a batch tells of its phases.
@@ -394,6 +410,7 @@ func (p *process) next(rec *record) {
 	}
 	p.opening, p.applies = p.opening[:0], p.applies[:0]
 	wait.Start, wait.End = from, rec.End
+	p.went(b.lane, from)
 	if late := rec.late(b, from); seen && late > 0 && s.trains {
 		wait.End -= late
 		p.record(trace.TrackStep, trace.Span{Start: wait.End, End: rec.End, Kind: trace.KindStarved, Step: rec.Step, Batch: b.seq})
@@ -439,7 +456,7 @@ func (p *process) taking(wait *trace.Span, b *batch) (beside *batch) {
 	rest.Start, rest.Batch = ready, -1
 	wait.End = ready
 	for _, t := range p.taken[b.lane] {
-		if t.batch == b || t.at >= rest.End || t.batch.done > 0 && t.batch.done <= rest.Start {
+		if t.at >= rest.End || t.batch.done > 0 && t.batch.done <= rest.Start {
 			continue
 		}
 		part := rest

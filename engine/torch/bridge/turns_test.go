@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -14,19 +13,8 @@ import (
 // is known to be its own doing.
 func TestTurns(t *testing.T) {
 	const ms = 1_000_000
-	b, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	b.Clock.origin = 0
-	p := b.process(42)
-	p.loader = Loader{Trains: true, BatchSize: 4, Knobs: map[string]int{"num_workers": 1, "prefetch_factor": 2}, Live: true, Style: "map"}
-	b.main, b.recorder = p, trace.NewRecorder(b.Clock, 0)
-	s := trace.NewSession(trace.Meta{})
-	c := trace.NewCollector(b.recorder, s, stall.NewAnalyzer(0), nil)
-	b.Control.begin(knobsOf(&p.loader), nil)
-	p.begin()
+	p, end := sole(t)
+	b := p.b
 	// Of 20 ms each pass waits for 6 and for 4, and computes for 2 and for 8. The record of the first batch
 	// has its phases in it, the last ms of collation; the second has one of fetch alone.
 	pass := func(step int32) {
@@ -69,12 +57,7 @@ func TestTurns(t *testing.T) {
 	for step := range int32(4) {
 		pass(step + 3)
 	}
-	p.finish()
-	c.Start()
-	if err := c.Stop(trace.Outcome{Status: "finished"}); err != nil {
-		t.Fatal(err)
-	}
-	snap := s.Snapshot(0, 1<<62)
+	snap := end()
 	if len(snap.Recent) != 7 || p.totals.steps != 7 || p.totals.sum.Wait != 60*ms {
 		t.Fatalf("%d steps, %d counted, which waited for %d ns", len(snap.Recent), p.totals.steps, p.totals.sum.Wait)
 	}

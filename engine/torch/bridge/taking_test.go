@@ -1,0 +1,152 @@
+//go:build linux
+
+package bridge
+
+import (
+	"slices"
+	"testing"
+
+	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// sole is a process with one worker that a session is recorded of. What was recorded comes from
+// the function, which ends the session.
+func sole(t *testing.T) (*process, func() *trace.Snapshot) {
+	t.Helper()
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	b.Clock.origin = 0
+	p := b.process(42)
+	p.loader = Loader{Trains: true, BatchSize: 4, Knobs: map[string]int{"num_workers": 1, "prefetch_factor": 2}, Live: true, Style: "map"}
+	b.main, b.recorder = p, trace.NewRecorder(b.Clock, 0)
+	s := trace.NewSession(trace.Meta{})
+	c := trace.NewCollector(b.recorder, s, stall.NewAnalyzer(0), nil)
+	b.Control.begin(knobsOf(&p.loader), nil)
+	p.begin()
+	return p, func() *trace.Snapshot {
+		p.finish()
+		c.Start()
+		if err := c.Stop(trace.Outcome{Status: "finished"}); err != nil {
+			t.Fatal(err)
+		}
+		return s.Snapshot(0, 1<<62)
+	}
+}
+
+// TestTaking: while the loop takes a batch that is ready, it waits for what the batch's worker is
+// at meanwhile.
+func TestTaking(t *testing.T) {
+	const ms = 1_000_000
+	type stretch struct{ from, to, batch int64 }
+	w := trace.Worker(0)
+	for _, c := range []struct {
+		name   string
+		lane   trace.TrackID
+		ready  int64      // ms: when batch 0 was
+		took   [][2]int64 // ms: when the worker began with batches 0, 1, ..., and was done
+		until  int64      // ms: the loop waits for batch 0 from 10
+		want   []stretch  // -1: for no batch
+		beside int64      // the batch waited for last; -1: none
+	}{
+		{"taken at once", w, 30, [][2]int64{{0, 30}, {30, 90}}, 30, []stretch{{10, 30, 0}}, -1},
+		{"at the next one, not done yet", w, 30, [][2]int64{{0, 30}, {30, 0}}, 50, []stretch{{10, 30, 0}, {30, 50, 1}}, 1},
+		{"done with the next one meanwhile", w, 30, [][2]int64{{0, 30}, {30, 45}}, 50, []stretch{{10, 30, 0}, {30, 45, 1}, {45, 50, -1}}, 1},
+		{"one after the other", w, 30, [][2]int64{{0, 30}, {30, 35}, {36, 44}, {44, 60}}, 50, []stretch{{10, 30, 0}, {30, 35, 1}, {35, 36, -1}, {36, 44, 2}, {44, 50, 3}}, 3},
+		{"idle at first", w, 30, [][2]int64{{0, 30}, {40, 60}}, 50, []stretch{{10, 30, 0}, {30, 40, -1}, {40, 50, 1}}, 1},
+		{"idle", w, 30, [][2]int64{{0, 30}}, 50, []stretch{{10, 30, 0}, {30, 50, -1}}, -1},
+		{"began with the next one afterwards", w, 30, [][2]int64{{0, 30}, {50, 60}}, 50, []stretch{{10, 30, 0}, {30, 50, -1}}, -1},
+		{"ready before it was asked for", w, 5, [][2]int64{{0, 5}, {5, 8}, {8, 40}}, 50, []stretch{{10, 40, 2}, {40, 50, -1}}, 2},
+		{"nothing on record of how it was made", w, 0, [][2]int64{{0, 0}, {30, 60}}, 50, []stretch{{10, 50, 0}}, -1},
+		{"loaded inline", trace.TrackInline, 30, [][2]int64{{0, 30}, {30, 60}}, 50, []stretch{{10, 50, 0}}, -1},
+	} {
+		p, end := sole(t)
+		var batches []*batch
+		for i, took := range c.took {
+			b := &batch{seq: int32(i), lane: c.lane, done: took[1] * ms}
+			batches = append(batches, b)
+		}
+		for i, b := range slices.Backward(batches) { // as where a worker that takes another's place is read first
+			p.begins(c.lane, taken{c.took[i][0] * ms, b})
+		}
+		batches[0].done = c.ready * ms
+		wait := trace.Span{Kind: trace.KindNext, Start: 10 * ms, End: c.until * ms}
+		beside := int64(-1)
+		if b := p.taking(&wait, batches[0]); b != nil {
+			beside = int64(b.seq)
+		}
+		p.record(trace.TrackStep, wait)
+		var got []stretch
+		for _, s := range end().Spans {
+			if s.Kind == trace.KindNext {
+				got = append(got, stretch{s.Start / ms, s.End / ms, int64(s.Batch)})
+			}
+		}
+		slices.SortFunc(got, func(a, b stretch) int { return int(a.from - b.from) })
+		if !slices.Equal(got, c.want) || beside != c.beside {
+			t.Errorf("%s: waited %v, last beside %d; want %v, %d", c.name, got, beside, c.want, c.beside)
+		}
+	}
+}
+
+// TestAhead: what a worker did in the time between two readings of the rings is read before what
+// the loop did in it, and each wait is still charged to what the worker was at then. Whatever a
+// worker is at, its steps come out once that is known.
+func TestAhead(t *testing.T) {
+	const ms, batches = 1_000_000, 40
+	worker := &ring{role: roleWorker, parent: 42}
+	for _, ahead := range []int{0, 2, batches} {
+		p, end := sole(t)
+		var tells []record // what the worker does: a batch every 20 ms
+		for i := range int32(batches) {
+			at := int64(i) * 20 * ms
+			tells = append(tells, record{Kind: kindWait, Start: at, End: at, Batch: i},
+				record{Kind: kindBatch, Start: at, End: at + 20*ms, Batch: i, Offset: 19 * ms, Core: -1, Waiting: -1})
+		}
+		for i := range int32(batches) { // to take one lasts for 10 ms, in which the worker is at the next one
+			ready := int64(i+1) * 20 * ms
+			for ; len(tells) > 0 && tells[0].End <= ready+10*ms+int64(ahead)*20*ms; tells = tells[1:] {
+				p.work(worker, &tells[0])
+			}
+			p.loop(&record{Kind: kindNext, Start: max(0, ready-8*ms), End: ready + 10*ms, Batch: i, Step: i, Arg: 4, Flags: flagTrain, Waiting: -1})
+			p.loop(&record{Kind: kindBody, Start: ready + 10*ms, End: ready + 12*ms, Batch: i, Step: i, Flags: flagTrain | flagFinal, Waiting: -1})
+			if known := len(p.taken[trace.Worker(0)]); known > ahead+3 {
+				t.Fatalf("%d batches are remembered, %d read ahead", known, ahead)
+			}
+		}
+		total := end().Total
+		if fetch, unexplained := total.Stall[trace.CauseFetch], total.Stall[trace.CauseDataLoader]; unexplained != 10*ms || fetch < batches*16*ms {
+			t.Errorf("%d read ahead: %d ms are charged to fetch, %d to the DataLoader; the worker idles in 10 only", ahead, fetch/ms, unexplained/ms)
+		}
+	}
+}
+
+// TestRelease: a step comes out when it is known what its worker was at while it waited, in turn.
+func TestRelease(t *testing.T) {
+	busy, done := func() *batch { return new(batch) }, &batch{done: 1}
+	for _, c := range []struct {
+		name   string
+		beside []*batch // of each step; nil: its worker idled
+		all    bool
+		out    int32
+	}{
+		{"idle", []*batch{nil, nil}, false, 2},
+		{"done", []*batch{done, nil}, false, 2},
+		{"under way", []*batch{nil, busy(), nil}, false, 1},
+		{"under way for longer than it can be", []*batch{busy(), nil, nil, nil, nil}, false, 5},
+		{"as long as that", []*batch{busy(), nil, nil, nil}, false, 0},
+		{"the end", []*batch{busy(), nil}, true, 2},
+	} {
+		p, _ := sole(t)
+		for i, b := range c.beside {
+			p.kept = append(p.kept, &open{step: trace.Step{Index: int32(i)}, timed: true, beside: b})
+		}
+		p.release(c.all)
+		if p.steps != c.out || len(p.kept) != len(c.beside)-int(c.out) {
+			t.Errorf("%s: %d steps came out, %d are kept; want %d out", c.name, p.steps, len(p.kept), c.out)
+		}
+	}
+}
