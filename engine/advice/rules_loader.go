@@ -169,14 +169,14 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	case s.workers == 0:
 		why = join(s.inline(), why)
 	case s.loading.Reading():
-		why = join("reads wait rather than compute, so more of them can wait at once", why)
+		why = join("reads wait rather than compute, so more of them can wait at once"+s.atOnce(), why)
 	}
 	if s.computing() && s.cores.Crowded() {
 		why = join(why, s.cores.String()+", and more workers get more turns")
 	}
 	f = s.turn("num_workers", strconv.Itoa(value), why)
 	f.Share = min(s.loads(), s.winnable())
-	return f, s.workers < value && !s.forkedAfterCUDA() && !s.relieved()
+	return f, s.workers < value && !s.forkedAfterCUDA() && !s.relieved() && !s.serial()
 }
 
 // relieved reports whether the device can take work off cores that others want too: that
@@ -359,7 +359,7 @@ func storage(s *situation) (f Finding, ok bool) {
 			figures.Counted(s.workers, "worker", "workers"), figures.Rate(s.b.SamplesPerSecond())), s.times()),
 		Share: s.loads(),
 	}
-	return f, s.loading.Reading() && !s.computing() && !s.said(thrashing, smallFiles)
+	return f, s.loading.Reading() && !s.computing() && !s.said(thrashing, smallFiles, sharedLock)
 }
 
 // unevenBatches is what is left to say when the loader should keep up and does not.

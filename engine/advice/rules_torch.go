@@ -2,9 +2,11 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/predict"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -16,6 +18,7 @@ var torchRules = []Rule{
 	{Name: "fork after CUDA", Group: trace.GroupData, Check: forkAfterCUDA},
 	{Name: "worker memory", Check: workerMemory},
 	{Name: "watched loop", Check: watchedLoop},
+	{Name: "shared lock", Group: trace.GroupData, Last: true, Check: sharedLock},
 	{Name: "taking batches", Group: trace.GroupData, Check: takingBatches},
 	{Name: "slowest rank", Check: slowestRank},
 	{Name: "evaluation", Check: evaluation},
@@ -105,6 +108,61 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	f.Evidence = fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", figures.Prose.Time(each), figures.Prose.Time(load))
 	f.Share = s.taking()
 	return f, s.b.Steps > 0 && f.Share > s.loads()
+}
+
+// sharedLock is for workers that wait for each other, of which more load no faster.
+func sharedLock(s *situation) (f Finding, ok bool) {
+	if !s.serial() {
+		return f, false
+	}
+	waiting, _ := s.lockWaiting()
+	f = Finding{
+		Remedy: "no knob helps here: hold the lock for less of a sample's time, or give each worker a file or connection of its own (open it in worker_init_fn or at its first sample)",
+		Evidence: fmt.Sprintf("~%.1f of %s wait at any time for a lock that processes share (a multiprocessing.Lock, or one on a file): one loads while the others wait, and more would wait too",
+			waiting, figures.Counted(s.workers, "worker", "workers")),
+		Share: s.loads(),
+	}
+	return f, true
+}
+
+// serial reports whether workers wait for a lock that they share so much that twice as many are
+// expected to load hardly faster.
+func (s *situation) serial() bool {
+	if s.model == nil {
+		return s.locked()
+	}
+	if s.workers < 2 || s.model.Lock.Workers < moderate*float64(s.workers) {
+		return false
+	}
+	p, ok := s.model.Predict(trace.Knob{Name: "num_workers", Value: strconv.Itoa(2 * s.workers)})
+	return ok && predict.Gain(p.Prediction).Value < 1+moderate
+}
+
+// locked reports whether workers wait for a lock that they share as much as for anything else: all
+// but one of them can.
+func (s *situation) locked() bool {
+	waiting, _ := s.lockWaiting()
+	return s.workers > 1 && 2*waiting >= float64(s.workers-1)
+}
+
+// lockWaiting is how many workers waited for a lock that processes share, on average.
+func (s *situation) lockWaiting() (workers float64, known bool) {
+	mean, _, n := s.snap.GaugeOver(trace.GaugeLockWaiting, s.from, s.to)
+	return mean, n > 0
+}
+
+// atOnce says under what condition more of what workers wait for can be waited for at once, where
+// nothing in the session shows that it is so.
+func (s *situation) atOnce() string {
+	proven := slices.ContainsFunc(s.trials, func(t Trial) bool { return t.Knob == "num_workers" && t.Outcome == Gain && between(t.From, t.To) > 0 })
+	_, seen := s.lockWaiting()
+	switch {
+	case !s.pytorch() || proven:
+		return ""
+	case seen && s.workers > 1: // and they wait for none, or little
+		return ", unless what they wait for serves no more at once"
+	}
+	return ", unless they wait for each other (a lock, or a server that serves one at a time)"
 }
 
 // slowestRank is for a distributed training of which one rank holds the others up.

@@ -21,6 +21,9 @@ var torchCases = []ruleCase{
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 60)), "", "the loader keeps up"},
 	{"watched loop", true, wait(trace.CauseDataLoader), "batch_size=32", onTorch("4"), "", "an iterable that is no DataLoader"},
 	{"watched loop", false, wait(trace.CauseFetch), "num_workers=0", onTorch("4"), "num_workers 4", ""},
+	{"shared lock", true, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), asleep, gauge(trace.GaugeLockWaiting, 1)), "", "~1.0 of 2 workers wait at any time for a lock that processes share"},
+	{"shared lock", false, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), asleep, gauge(trace.GaugeLockWaiting, 0)), "num_workers 4", "unless what they wait for serves no more at once"},
+	{"shared lock", false, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), asleep), "num_workers 4", "unless they wait for each other"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", onTorch("4"), "", "fewer and smaller tensors"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads), "num_workers 0", "to take a batch that is ready"},
 	{"taking batches", false, wait(trace.CauseFetch), "num_workers=1", onTorch("4"), "num_workers 4", ""},
@@ -45,6 +48,13 @@ func did(k trace.Rank) func(*trace.Snapshot) {
 		})
 	}
 	return together(all...)
+}
+
+// asleep has workers blocked for all of a batch's time.
+func asleep(s *trace.Snapshot) {
+	for i := range s.Recent {
+		s.Recent[i].Work.Batch = trace.Split{Blocked: s.Recent[i].Load}
+	}
 }
 
 // cheapLoads has batches made in a tenth of the time that the device computes on them.

@@ -150,7 +150,11 @@ func (v *Verdict) describe(s *situation) {
 	if v.Group == trace.GroupData {
 		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, figures.Prose.Percent(b.Share(v.Dominant)))
 		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
-			t.WriteString(", " + bound.Info().Which)
+			which := bound.Info().Which
+			if bound == trace.BoundIO && s.locked() {
+				which = "which waits for a lock that the workers share"
+			}
+			t.WriteString(", " + which)
 			if queue == queues[bound] { // said
 				queue = ""
 			}

@@ -27,6 +27,7 @@ type Model struct {
 	disk      [3]float64 // reads that storage serves side by side: if luck is bad, likely, good; 0 where none come from it
 	stores    bool       // disk is measured
 	reading   float64    // reads that are under way, on average
+	Lock      Lock       // that workers wait for
 	injected  float64    // share of the blocked time that is injected: timers, which do not slow each other down
 	past      []past     // earlier segments of the session
 	uneven    [3]float64 // of plant.uneven: if luck is bad, likely, good
@@ -96,6 +97,9 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 	m.noise = m.precision(b.DataShare(), float64(b.Active()))
 	m.remember(s, t)
 	m.storage(s, t)
+	if m.Lock = lockOf(s, t, m.loading.Blocked*float64(b.Steps)/float64(b.Active())); m.stores { // how long they block is measured
+		m.Lock.share = [3]float64{}
+	}
 	m.calibrate(b.DataShare() - m.taking/max(1, float64(b.Active())/float64(b.Steps)))
 	return m, true
 }

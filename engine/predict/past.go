@@ -14,7 +14,7 @@ type past struct {
 	settings
 	rate, data float64 // samples/s, and the share of the time in which the device waited for data
 	others     float64 // cores that others used; -1 where that is not known
-	reading    float64 // reads that were under way, on average; 0 where none came from storage
+	reading    float64 // reads that were under way, on average; 0 where none came from storage, but for Python workers, which wait for other things too
 	blocked    float64 // ns of a sample
 }
 
@@ -62,7 +62,7 @@ func pastOf(s *trace.Snapshot, t *trace.Tally, b *stall.Breakdown, k settings) p
 	if w := b.Work.Batch; w.Total() > 0 {
 		blocked := float64(b.Load) * float64(w.Blocked) / float64(w.Total())
 		p.blocked = blocked / float64(b.Samples)
-		if readFor(s, t) > fewBytes {
+		if readFor(s, t) > fewBytes || s.Meta.Watched() {
 			p.reading = blocked / float64(b.Active())
 		}
 	}
@@ -133,18 +133,20 @@ var storageRates = [3]float64{0.2e9, 2e9, 8e9}
 
 // storage finds how many reads the disk serves side by side: as many as it takes of one
 // read's rate to reach that of the disk. Where the session has measured few reads and many,
-// their times tell: beyond that number, n times as many reads take n times as long.
+// their times tell: beyond that number, n times as many reads take n times as long. So they
+// do of whatever else a Python worker waits for: a server with a limit, a lock.
 func (m *Model) storage(s *trace.Snapshot, t *trace.Tally) {
 	rate := readFor(s, t)
 	w := t.Steady.Work.Batch
-	if rate <= fewBytes || w.Total() == 0 || m.injected > 0.5 {
+	stored := rate > fewBytes
+	if !stored && (!m.processes || w.Bound() != trace.BoundIO) || w.Total() == 0 || m.injected > 0.5 {
 		return
 	}
 	blocked := m.loading.Blocked * float64(t.Steady.Steps)
 	m.reading = blocked / float64(t.Steady.Active())
 	one := rate / max(m.reading, 0.05)
 	for i, most := range storageRates {
-		m.disk[i] = max(1, most/one)
+		m.disk[i] = max(1, most/max(one, 1))
 	}
 	apart := 1.3
 	for _, p := range m.past {
@@ -165,6 +167,10 @@ func (m *Model) storage(s *trace.Snapshot, t *trace.Tally) {
 		default:
 			m.disk = [3]float64{max(1, 0.85*side), side, 1.15 * side}
 		}
+	}
+	if !stored && !m.stores { // nothing says that there is a limit
+		m.reading, m.disk = 0, [3]float64{}
+		return
 	}
 	m.plant.disk = m.disk[1]
 	m.plant.load = slices.Clone(m.plant.load)

@@ -185,6 +185,7 @@ func (m *Model) with(to *settings, l luck) *plant {
 		if m.reading == 0 {
 			blocked *= math.Pow(float64(b)/float64(a), side.of(waitPower)*(1-m.injected))
 		}
+		blocked *= m.Lock.longer(a, b, side)
 		if p.cores > 0 {
 			more := (min(float64(b), p.cores) - min(float64(a), p.cores)) / p.cores
 			core *= 1 + side.of(crowding)*more

@@ -48,6 +48,10 @@ const (
 // bytes: the mean of some.
 const GaugeWorkerBytes = "torch_worker_bytes"
 
+// GaugeLockWaiting is how many worker processes of PyTorch's waited for a lock that processes
+// share, on average. It is sampled where there are two workers or more.
+const GaugeLockWaiting = "torch_lock_waiting"
+
 // GaugeSkipped is how many samples were left out of their batches since the start, because
 // they could not be loaded. Recorded when there are more.
 const GaugeSkipped = "samples_skipped"

@@ -62,6 +62,7 @@ type Bridge struct {
 	scratch   []record
 	fullest   float64 // share of its slots that a ring had filled since it was read before
 	looked    time.Time
+	looks     looks
 	changed   unix.Timespec // of the folder, when it was last read
 	held      []message     // before there is a recorder
 	sequence  int32         // of batches
@@ -284,6 +285,7 @@ func (b *Bridge) poll() {
 			b.drain(r)
 		}
 	}
+	b.looks.look(b)
 	b.forget()
 }
 
@@ -419,6 +421,7 @@ func (b *Bridge) forget() {
 		b.looked = time.Now()
 		b.count()
 		b.weigh()
+		b.looks.tell(b.recorder)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}
 	for name, r := range b.rings {
