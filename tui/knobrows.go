@@ -370,6 +370,11 @@ func (k *knobs) drawHelp(v *view, r canvas.Rectangle) int {
 	switch {
 	case s.NoEffect != "":
 		head, text = "no effect: ", s.NoEffect
+		if s.Mend != "" {
+			text += "; " + s.Mend
+		}
+	case s.Bound != "":
+		head, text = "at most "+strconv.Itoa(s.Max)+": ", s.Bound
 	case s.DefaultHere != "":
 		text = "default on this device " + s.DefaultHere + "; " + text
 	}

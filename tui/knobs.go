@@ -34,7 +34,8 @@ const (
 // of their groups.
 type knobs struct {
 	specs     []trace.KnobSpec
-	sel       int // index into specs
+	told      []trace.KnobSpec // those that specs were made of
+	sel       int              // index into specs
 	table     canvas.Table[knobRow]
 	rows      []knobRow
 	staged    map[string]string
@@ -103,8 +104,8 @@ var groupOrder = []string{trace.GroupLoader, trace.GroupEngine, trace.GroupInjec
 // the changes that c, nil in a replay, no longer wants: those that were refused
 // when they were tried, out of memory say. The note that says why is the engine's.
 func (k *knobs) update(live *trace.Snapshot, c Control) {
-	if len(k.specs) != len(live.Meta.Specs) {
-		k.specs = slices.Clone(live.Meta.Specs)
+	if told := live.Meta.Specs; len(k.told) != len(told) || len(told) > 0 && &k.told[0] != &told[0] { // replaced where they change
+		k.told, k.specs = told, slices.Clone(told)
 		rank := func(s trace.KnobSpec) int {
 			if i := slices.Index(groupOrder, s.Group); i >= 0 {
 				return i

@@ -32,6 +32,7 @@ type Finding struct {
 	Value    string  // ... the one to try; empty when no knob helps
 	Share    float64 // of the active time, 0 to 1, that it is about
 	Beside   bool    // Share is of time that is in no rate
+	Barred   bool    // the knob that would help cannot be turned here, and Remedy is what would let it
 
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
@@ -99,7 +100,7 @@ func (s *situation) findings() []Finding {
 			if f.Predicted.Made() && predict.Gain(f.Predicted).Hi < 1 && !r.Back {
 				continue // it would cost more than it is about
 			}
-			turned[r.Group] = turned[r.Group] || f.Value != ""
+			turned[r.Group] = turned[r.Group] || f.Value != "" || f.Barred
 			f.Rule, f.Cause = r.Name, s.cause(r.Group)
 			if r.Group == trace.GroupHost && f.Value == "" {
 				cores = f.Share
@@ -124,7 +125,29 @@ func (s *situation) check(r *Rule) (f Finding, ok bool) {
 	if f, ok = r.Check(s); !ok || r.Group != trace.GroupNone && f.Share < moderate {
 		return f, false
 	}
-	return f, f.Value == "" || !s.refused(f.Knob, f.Value) && !s.outweighed(r, &f) && (r.Back || s.again(&f))
+	if f.Value == "" {
+		return f, true
+	}
+	if s.refused(f.Knob, f.Value) || s.outweighed(r, &f) || !r.Back && !s.again(&f) {
+		return f, false
+	}
+	return s.unbar(f)
+}
+
+// unbar is what a finding comes to where its knob cannot have that value here: what would let
+// it. It is false where nothing would.
+func (s *situation) unbar(f Finding) (_ Finding, ok bool) {
+	spec := trace.SpecOf(s.specs, f.Knob)
+	if spec == nil || spec.Bars(f.Value) == "" {
+		return f, true
+	}
+	change := f.Value
+	if f.From != "" {
+		change = f.From + " -> " + f.Value
+	}
+	return Finding{
+		Remedy: fmt.Sprintf("to try %s %s, %s", f.Knob, change, spec.Mend), Evidence: join(spec.Bars(f.Value), f.Evidence), Share: f.Share, Barred: true,
+	}, spec.Mend != ""
 }
 
 // cause says what went on while the device waited for the largest cause of a group.
@@ -164,7 +187,7 @@ const dwarfed = 4
 // time does not lead where cores that are taken cost far more: it can gain its share at the
 // most, and a prediction on such a host is wide.
 func (f *Finding) lead(cores float64) int {
-	if f.Value != "" && f.Share > 0 && (f.Share >= high || cores < dwarfed*f.Share) {
+	if (f.Value != "" || f.Barred) && f.Share > 0 && (f.Share >= high || cores < dwarfed*f.Share) {
 		return 1
 	}
 	return 0

@@ -176,7 +176,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	}
 	f = s.turn("num_workers", strconv.Itoa(value), why)
 	f.Share = min(s.loads(), s.winnable())
-	return f, s.workers < value && !s.forkedAfterCUDA() && !s.relieved() && !s.serial()
+	return f, s.workers < value && !s.relieved() && !s.serial()
 }
 
 // relieved reports whether the device can take work off cores that others want too: that

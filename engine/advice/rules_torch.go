@@ -15,7 +15,6 @@ import (
 // and threads of its own. What the loader's rules say is said in its words (inTorch).
 var torchRules = []Rule{
 	{Name: "torch threads", Check: torchThreads},
-	{Name: "fork after CUDA", Group: trace.GroupData, Check: forkAfterCUDA},
 	{Name: "worker memory", Check: workerMemory},
 	{Name: "watched loop", Check: watchedLoop},
 	{Name: "shared lock", Group: trace.GroupData, Last: true, Check: sharedLock},
@@ -41,21 +40,6 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 		Share: s.starved * s.b.Utilisation(),
 	}
 	return f, err == nil && s.pytorch() && s.hostDevice && threads > fewer && s.starved >= moderate && f.Share >= moderate && !s.cores.Crowded()
-}
-
-// forkAfterCUDA is for a loop that loads by itself, on the GPU: workers that are forked from
-// it could not.
-func forkAfterCUDA(s *situation) (f Finding, ok bool) {
-	f = Finding{
-		Remedy:   "have the data set return tensors on the host and move the batch to the GPU in the loop, or pass multiprocessing_context='spawn': then num_workers can rise",
-		Evidence: "the data set makes its batches on the GPU, in the training's own process, and a worker that is forked after CUDA began cannot use it",
-		Share:    s.loads(),
-	}
-	return f, s.forkedAfterCUDA()
-}
-
-func (s *situation) forkedAfterCUDA() bool {
-	return s.fact("torch batches") != "" && s.fact("torch workers") == "begin by fork" && s.workers == 0
 }
 
 // heavyWorker is the memory of a worker's own, in bytes, from which the data set is likely

@@ -11,10 +11,10 @@ var torchCases = []ruleCase{
 	{"host", true, wait(trace.CauseDecode), "num_workers=4", together(load(20), onTorch("4")), "", "torchvision.io.decode_jpeg"},
 	{"host", true, wait(trace.CauseTransform), "num_workers=4", together(load(20), onTorch("4")), "", "torchvision.transforms.v2"},
 	{"host", true, wait(trace.CauseFetch), "num_workers=4", together(load(20), onTorch("4")), "", "__getitems__"},
-	{"fork after CUDA", true, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), onGPU("fork")), "", "multiprocessing_context='spawn'"},
-	{"fork after CUDA", false, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), onGPU("spawn")), "num_workers 4", ""},
-	{"fork after CUDA", false, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), onGPU("fork")), "num_workers 4", ""},
-	{"fork after CUDA", false, wait(trace.CauseFetch), "num_workers=0", onTorch("4"), "num_workers 4", ""},
+	{"more workers", true, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), barred("num_workers", 64, "guard the script")), "", "to try num_workers 0 -> 4, guard the script: it cannot be had; the step loop loads"},
+	{"more workers", false, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), barred("num_workers", 64, "")), "", "no knob that is left helps"},
+	{"more workers", true, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), bound("num_workers", 2)), "num_workers 2", ""},
+	{"straggler", true, wait(trace.CauseOrder), "num_workers=4 in_order=on", together(onTorch("4"), barred("in_order", 0, "use PyTorch 2.6 or newer")), "", "to try in_order on -> off, use PyTorch 2.6 or newer: it cannot be had"},
 	{"worker memory", true, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 1<<30), gauge(trace.GaugeHostMemory, 97)), "",
 		"4 worker processes take ~4.00 GiB of memory of their own, 1.00 GiB each, and 97.0 %"},
 	{"worker memory", false, nil, "num_workers=4", together(onTorch("4"), gauge(trace.GaugeWorkerBytes, 50<<20), gauge(trace.GaugeHostMemory, 97)), "", "lower prefetch_factor"},
@@ -64,10 +64,17 @@ func cheapLoads(s *trace.Snapshot) {
 	}
 }
 
-// onGPU has the data set make its batches on the GPU, and workers begin in a way.
-func onGPU(begin string) func(*trace.Snapshot) {
+// barred has a knob's values not be had, and what would let them.
+func barred(name string, most int, mend string) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
-		s.Meta.Host = append(s.Meta.Host, knob("torch batches", "made on the GPU"), knob("torch workers", "begin by "+begin))
+		s.Meta.Specs = []trace.KnobSpec{{Name: name, Max: most, NoEffect: "it cannot be had", Mend: mend}}
+	}
+}
+
+// bound has a knob's larger values not be had.
+func bound(name string, most int) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		s.Meta.Specs = []trace.KnobSpec{{Name: name, Max: most, Bound: "there is no more"}}
 	}
 }
 

@@ -107,7 +107,7 @@ const narrowPixels = 0.25
 func (m *Model) Predict(changes ...trace.Knob) (Prediction, bool) {
 	to := m.now
 	for _, c := range changes {
-		if !to.set(c) || m.idle(c.Name) {
+		if !to.set(c) || m.barred(c) {
 			return Prediction{}, false
 		}
 	}
@@ -135,10 +135,10 @@ func (m *Model) Predict(changes ...trace.Knob) (Prediction, bool) {
 	return p, true
 }
 
-// idle reports whether a knob has no effect here.
-func (m *Model) idle(knob string) bool {
-	i := slices.IndexFunc(m.specs, func(s trace.KnobSpec) bool { return s.Name == knob })
-	return i >= 0 && m.specs[i].NoEffect != ""
+// barred reports whether a knob cannot have a value here, or it would have no effect.
+func (m *Model) barred(to trace.Knob) bool {
+	s := trace.SpecOf(m.specs, to.Name)
+	return s != nil && s.Bars(to.Value) != ""
 }
 
 // expect simulates other settings, given luck: samples a second, and the share of time in

@@ -14,6 +14,7 @@ type Batch struct {
 	Files    map[int32]string // where the worst samples lie; nil where that has not changed
 
 	Experiments []Experiment // those that are new or have changed
+	Specs       []KnobSpec   // all; nil where none has changed
 }
 
 // GaugePoint is a sample of a gauge and the gauge's name.
@@ -40,7 +41,7 @@ func (b *Batch) reset() {
 
 // empty reports whether b has nothing for the file.
 func (b *Batch) empty() bool {
-	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil
+	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil && b.Specs == nil
 }
 
 // append adds a later batch.
@@ -55,6 +56,9 @@ func (b *Batch) append(o *Batch) {
 	b.Experiments = mergeExperiments(b.Experiments, o.Experiments)
 	if o.Baseline != nil {
 		b.Baseline = o.Baseline
+	}
+	if o.Specs != nil {
+		b.Specs = o.Specs
 	}
 	if o.Files != nil {
 		b.Files = o.Files

@@ -1,6 +1,9 @@
 package trace
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Knob is one setting as text, so that old files replay after knobs are added.
 type Knob struct{ Name, Value string }
@@ -24,9 +27,19 @@ type KnobSpec struct {
 	Values      []string // for "enum"; for "int" and "text" the values that one keypress steps through, if any
 	Applied     string   // when a change takes effect: "next batch", "next epoch", …
 	DefaultHere string   // what it is on this device when nobody chose, where that is not what it is elsewhere
-	NoEffect    string   // why it has no effect on this device; empty when it has one
+	NoEffect    string   // why it has no effect here; empty when it has one
+	Bound       string   `json:",omitempty"` // why Max is all that can be had here; empty where it is all there is anywhere
+	Mend        string   `json:",omitempty"` // what would let it have an effect, or more; empty where nothing would
 	Group       string   // one of the groups
 	Help        string   // one line
+}
+
+// Bars says why a value cannot be had here; empty where it can, as far as the spec knows.
+func (s *KnobSpec) Bars(value string) string {
+	if n, err := strconv.Atoi(value); err == nil && s.Bound != "" && n > s.Max {
+		return s.Bound
+	}
+	return s.NoEffect
 }
 
 // SpecOf returns the description of the knob of that name, nil when it is not among them.

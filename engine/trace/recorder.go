@@ -34,6 +34,7 @@ type Recorder struct {
 	baseline *Baseline
 
 	experiments []Experiment
+	specs       []KnobSpec
 }
 
 // NewRecorder returns a recorder whose tracks hold capacity spans each between
@@ -99,6 +100,14 @@ func (r *Recorder) Experiment(x Experiment) {
 	r.mu.Unlock()
 }
 
+// Specs records that knobs are not as the session's description has them, or no longer: all of
+// them, as they are now. They are the recorder's from then on.
+func (r *Recorder) Specs(specs []KnobSpec) {
+	r.mu.Lock()
+	r.specs = specs
+	r.mu.Unlock()
+}
+
 // Note adds a line to the session's log. Levels: see Note.
 func (r *Recorder) Note(level, text string) {
 	n := Note{r.Now(), level, text}
@@ -155,6 +164,9 @@ func (r *Recorder) drain(b *Batch) {
 	b.Gauges, r.gauges = append(b.Gauges, r.gauges...), r.gauges[:0]
 	b.Ops, r.ops = mergeOps(b.Ops, r.ops), r.ops[:0]
 	b.Experiments, r.experiments = mergeExperiments(b.Experiments, r.experiments), r.experiments[:0]
+	if r.specs != nil {
+		b.Specs, r.specs = r.specs, nil
+	}
 	if r.baseline != nil {
 		b.Baseline, r.baseline = r.baseline, nil
 	}

@@ -312,3 +312,28 @@ func BenchmarkSnapshot(b *testing.B) {
 		})
 	}
 }
+
+// TestSpecs: what becomes of knobs while a run goes on is the session's, whenever it is drained.
+func TestSpecs(t *testing.T) {
+	r := NewRecorder(NewClock(), 0)
+	s := NewSession(Meta{Specs: []KnobSpec{{Name: "num_workers", Max: 64}}})
+	var all Batch
+	for _, specs := range [][]KnobSpec{nil, {{Name: "num_workers", Max: 2, Bound: "no memory"}}, nil} {
+		if specs != nil {
+			r.Specs(specs)
+		}
+		var b Batch
+		r.drain(&b)
+		if b.empty() != (specs == nil) {
+			t.Errorf("%v: a batch that is empty: %v", specs, b.empty())
+		}
+		all.append(&b)
+	}
+	s.Add(&all)
+	k := &s.Meta().Specs[0]
+	for value, why := range map[string]string{"1": "", "2": "", "3": "no memory", "?": ""} {
+		if got := k.Bars(value); got != why {
+			t.Errorf("%s: %q, want %q", value, got, why)
+		}
+	}
+}

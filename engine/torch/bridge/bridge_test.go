@@ -243,15 +243,26 @@ func TestControl(t *testing.T) {
 	if err := set("4"); err != nil {
 		t.Error(err)
 	}
-	c.refuse(2, "PicklingError: a lambda")
+	why := &Refused{Reason: "no memory for more", Mend: "add some"}
+	c.refuse(why, 2)
 	if got := asked(); got[0] != 2 || c.Requested()[0].Value != "2" {
 		t.Errorf("of 4 workers 2 could begin: the page has %v, and %v is asked for", got, c.Requested()[0])
 	}
-	if err := set("3"); err == nil || !strings.Contains(err.Error(), "no worker more can begin: PicklingError: a lambda") {
+	if err := set("3"); err == nil || !strings.Contains(err.Error(), "no memory for more; add some") {
 		t.Errorf("a third worker was asked for again: %v", err)
 	}
 	if err := set("1"); err != nil {
 		t.Error(err)
+	}
+	if s := trace.SpecOf(c.refuse(why, 0), "num_workers"); s.NoEffect != why.Reason || s.Mend != why.Mend || KnobTable.Find("num_workers").NoEffect != "" {
+		t.Errorf("no worker can begin: %+v", s)
+	}
+	if err := set("1"); err == nil || !strings.Contains(err.Error(), why.Reason) {
+		t.Errorf("a worker was asked for again: %v", err)
+	}
+	c.another(Specs(h, l, &Batch{}))
+	if err := set("1"); err != nil {
+		t.Errorf("of another loader a worker was asked for: %v", err)
 	}
 	if *c.word(wordSequence)%2 != 0 {
 		t.Error("the page looks as if it were being written")

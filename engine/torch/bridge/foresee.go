@@ -27,8 +27,12 @@ func (b *Bridge) Foresee(changes []trace.Knob) (text string, grave bool) {
 	size, each := b.main.batchSize, b.each
 	b.mu.Unlock()
 	memory := host.ReadMemory()
+	cuda := afterCUDA(&b.main.loader, &size, k.Workers)
+	if cuda != "" {
+		cuda += ": " + hostTensors
+	}
 	for _, text := range []string{
-		afterCUDA(&b.main.loader, &size, k.Workers), copies(k.Workers-now, each, memory.Allowed()-memory.Held), shared(&k, freeOf(memoryFiles), size.Bytes), descriptors(&k, &size),
+		cuda, copies(k.Workers-now, each, memory.Allowed()-memory.Held), shared(&k, freeOf(memoryFiles), size.Bytes), descriptors(&k, &size),
 	} {
 		if text != "" {
 			return text, true
@@ -43,8 +47,11 @@ func afterCUDA(l *Loader, size *Batch, workers int) string {
 	if l.Knobs["num_workers"] > 0 || workers == 0 || l.Context != "fork" || size.OnGPU == 0 {
 		return ""
 	}
-	return "the data set makes its batches on the GPU, and a worker that is forked after CUDA began cannot (\"Cannot re-initialize CUDA in forked subprocess\"): return tensors on the host, or pass multiprocessing_context='spawn'"
+	return "the data set makes its batches on the GPU, and a worker that is forked after CUDA began cannot (\"Cannot re-initialize CUDA in forked subprocess\")"
 }
+
+// hostTensors is the mend for that.
+const hostTensors = "have the data set return tensors on the host and move the batch to the GPU in the loop, or call multiprocessing.set_start_method('spawn') first"
 
 // copies warns of workers for which there is no memory: a worker copies what it touches of
 // the data set, Python's objects even when it only reads them.

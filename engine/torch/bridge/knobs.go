@@ -5,7 +5,6 @@ package bridge
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -40,16 +39,19 @@ var KnobTable = knob.NewTable(knob.Table[Knobs]{
 		Help: "workers live on from epoch to epoch"}, Field: func(k *Knobs) any { return &k.Persistent }},
 	{KnobSpec: trace.KnobSpec{Name: "in_order", Group: trace.GroupLoader, Applied: "next batch",
 		Help: "batches come in the sampler's order; off: whichever is ready"}, Default: "on", Field: func(k *Knobs) any { return &k.Ordered }},
-	{KnobSpec: trace.KnobSpec{Name: "batch_size", Group: trace.GroupLoader, Min: 1, Max: 1 << 20, Applied: "next run", NoEffect: fixed,
+	{KnobSpec: trace.KnobSpec{Name: "batch_size", Group: trace.GroupLoader, Min: 1, Max: 1 << 20, Applied: "next run", NoEffect: fixed, Mend: inScript,
 		Help: "samples in a batch"}, Default: "1", Field: func(k *Knobs) any { return &k.Batch }},
-	{KnobSpec: trace.KnobSpec{Name: "shuffle", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed,
+	{KnobSpec: trace.KnobSpec{Name: "shuffle", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed, Mend: inScript,
 		Help: "samples come in a new order in each epoch"}, Field: func(k *Knobs) any { return &k.Shuffle }},
-	{KnobSpec: trace.KnobSpec{Name: "drop_last", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed,
+	{KnobSpec: trace.KnobSpec{Name: "drop_last", Group: trace.GroupLoader, Applied: "next run", NoEffect: fixed, Mend: inScript,
 		Help: "leave out a last batch that is not full"}, Field: func(k *Knobs) any { return &k.DropLast }},
 })
 
 // fixed is why a setting of the script cannot be changed.
-const fixed = "the script decides it: change it there"
+const (
+	fixed    = "the script decides it"
+	inScript = "set it in the script"
+)
 
 // knobsOf are the knobs that a loader has.
 func knobsOf(l *Loader) Knobs {
@@ -80,9 +82,9 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 		switch {
 		case s.NoEffect != "":
 		case s.Name == "num_workers" && afterCUDA(l, size, 1) != "":
-			s.NoEffect = afterCUDA(l, size, 1)
+			s.NoEffect, s.Mend = afterCUDA(l, size, 1), hostTensors
 		case l.Why != "" && l.Style == "map":
-			s.NoEffect = l.Why
+			s.NoEffect, s.Mend = l.Why, inScript
 		case !l.Live:
 			s.Applied = "next epoch"
 		}
@@ -90,7 +92,7 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 		case s.Name == "pin_memory" && h.CUDA == "" && s.NoEffect == "":
 			s.NoEffect = "there is no GPU to copy to"
 		case s.Name == "in_order" && !l.HasInOrder && s.NoEffect == "":
-			s.NoEffect = "PyTorch " + h.Torch + " has no such setting: it is always on"
+			s.NoEffect, s.Mend = "PyTorch "+h.Torch+" has no such setting: it is always on", "use PyTorch 2.6 or newer"
 		}
 	}
 	return slices.DeleteFunc(specs, func(s trace.KnobSpec) bool { return !l.has(s.Name) })
@@ -126,9 +128,7 @@ type Control struct {
 	mu     sync.Mutex
 	wanted Knobs
 	specs  []trace.KnobSpec
-	known  bool   // what the script has
-	most   int    // workers that can begin, ...
-	why    string // ... and why no more can; empty where nobody knows of a limit
+	known  bool // what the script has
 
 	// Predict says what is expected of knobs when they are asked for; nil: nobody knows.
 	Predict func([]trace.Knob) trace.Prediction
@@ -176,15 +176,12 @@ func (c *Control) Set(changes []trace.Knob) error {
 		if err := KnobTable.Set(&k, change.Name, change.Value); err != nil {
 			return err
 		}
-		if s := trace.SpecOf(c.specs, change.Name); s != nil && s.NoEffect != "" && knob.Diff(before, KnobTable.List(k)) != "" {
-			return fault.New("set", change.Name+"="+change.Value, s.NoEffect, "leave it as it is")
+		if s := trace.SpecOf(c.specs, change.Name); s != nil && s.Bars(change.Value) != "" && knob.Diff(before, KnobTable.List(k)) != "" {
+			return fault.New("set", change.Name+"="+change.Value, s.Bars(change.Value), cmp.Or(s.Mend, "leave it as it is"))
 		}
 	}
 	if err := KnobTable.Check(k); err != nil {
 		return err
-	}
-	if c.why != "" && k.Workers > max(c.most, c.wanted.Workers) {
-		return fault.New("set", fmt.Sprintf("num_workers=%d", k.Workers), "no worker more can begin: "+c.why, fmt.Sprintf("leave it at %d", c.most))
 	}
 	if c.Predict != nil && k != c.wanted {
 		c.expects[k] = c.Predict(KnobTable.List(k))
@@ -192,6 +189,14 @@ func (c *Control) Set(changes []trace.Knob) error {
 	c.write(k)
 	c.wanted = k
 	return nil
+}
+
+// another takes over the knobs of another loader, on to which the loop has gone, as its script
+// has them.
+func (c *Control) another(specs []trace.KnobSpec) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.specs = specs
 }
 
 // follow takes over what the script changed by itself; what somebody asked for stays asked for.
@@ -208,15 +213,23 @@ func (c *Control) follow(k Knobs) {
 	c.wanted = k
 }
 
-// refuse takes back what was asked for of workers that could not begin.
-func (c *Control) refuse(workers int, why string) {
+// refuse takes back what was asked for of workers that could not begin, and returns the knobs
+// as they are from then on.
+func (c *Control) refuse(r *Refused, workers int) []trace.KnobSpec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.most, c.why = workers, why
+	c.specs = slices.Clone(c.specs)
+	if s := trace.SpecOf(c.specs, "num_workers"); s == nil {
+	} else if s.Mend = r.Mend; workers <= s.Min {
+		s.NoEffect = r.Reason
+	} else {
+		s.Max, s.Bound = workers, r.Reason
+	}
 	k := c.wanted
 	k.Workers = min(k.Workers, workers)
 	c.write(k)
 	c.wanted = k
+	return c.specs
 }
 
 // write asks the training for those of k that differ from what was wanted so far.

@@ -18,6 +18,7 @@ type message struct {
 	Script bool  `json:"script"` // what is applied the script changed, not who watches it
 	Batch
 	Captured
+	Refused
 	Level string `json:"level"`
 	Text  string `json:"text"`
 }
@@ -51,6 +52,12 @@ type Captured struct {
 	Path  string `json:"path"` // of the trace, in the folder of rings
 	Steps int    `json:"steps"`
 	Error string `json:"error"` // why there is none; empty where there is
+}
+
+// Refused is why workers could not begin, and what would let them.
+type Refused struct {
+	Reason string `json:"reason"`
+	Mend   string `json:"mend"`
 }
 
 // Loader is what is known of a DataLoader.

@@ -104,19 +104,24 @@ func (p *process) hear(m *message) {
 	case m.Type == "captured" && p == p.b.main && p.b.Captured != nil:
 		m.Captured.Path = filepath.Join(p.b.shared, filepath.Base(m.Captured.Path))
 		p.b.Captured(m.Captured)
-	case m.Type == "refused" && p == p.b.main:
-		p.b.Control.refuse(m.Knobs["num_workers"], m.Why)
-	case (m.Type == "applied" || m.Type == "moved") && p == p.b.main:
+	case (m.Type == "applied" || m.Type == "moved" || m.Type == "refused") && p == p.b.main:
 		p.pending = append(p.pending, *m)
 	}
 }
 
-// apply opens the segment of knobs that are in force now.
+// apply opens the segment of knobs that are in force now, or takes note that some cannot be.
 func (p *process) apply(m *message) {
 	k, before := p.knobs, p.loader.list(p.knobs)
-	if m.Type == "moved" { // on to another loader
+	switch m.Type {
+	case "refused":
+		p.b.recorder.Specs(p.b.Control.refuse(&m.Refused, m.Knobs["num_workers"]))
+		return
+	case "moved": // on to another loader
 		k, p.loader = knobsOf(&m.Loader), m.Loader
-	} else {
+		specs := Specs(&p.hello, &p.loader, &p.batchSize)
+		p.b.Control.another(specs)
+		p.b.recorder.Specs(specs)
+	default:
 		k.take(m.Knobs)
 	}
 	words := knob.Diff(before, p.loader.list(k))

@@ -65,6 +65,7 @@ type File struct {
 	steps int64 // in the file
 	last  int64 // Index of the last of them; math.MinInt64 before there is one
 	sum   rowSum
+	meta  trace.Meta
 
 	digest   trace.Digest // of the steps in the file
 	digested int64        // how many of them the stored digest counts
@@ -97,8 +98,8 @@ func Create(path string, m trace.Meta) (*File, error) {
 	if err != nil {
 		return fail(err)
 	}
-	st := &File{stepFile: stepFile{path: path, mode: "mode=ro"}, db: db, limit: MaxStoredBytes, last: math.MinInt64}
-	if err := st.initialise(m); err != nil {
+	st := &File{stepFile: stepFile{path: path, mode: "mode=ro"}, db: db, limit: MaxStoredBytes, last: math.MinInt64, meta: m}
+	if err := st.initialise(); err != nil {
 		return fail(errors.Join(err, db.Close(), os.Remove(path)))
 	}
 	return st, nil
@@ -121,7 +122,7 @@ func openDB(path string, params ...string) (*sql.DB, error) {
 
 // initialise writes the schema and the description of the run, before the file
 // enters WAL mode: it is a session from its first page on.
-func (st *File) initialise(m trace.Meta) error {
+func (st *File) initialise() error {
 	err := st.transact(func(tx *sql.Tx) error {
 		if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", rows.Application, rows.Schema) + schema); err != nil {
 			return err
@@ -136,7 +137,7 @@ func (st *File) initialise(m trace.Meta) error {
 				return err
 			}
 		}
-		if err := st.putDoc(tx, "meta", m); err != nil {
+		if err := st.putDoc(tx, "meta", st.meta); err != nil {
 			return err
 		}
 		return st.putDoc(tx, "outcome", trace.Outcome{Status: "running"})

@@ -277,12 +277,19 @@ func TestOpenWhileWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		if err := st.Write(someBatch(i*10, 10)); err != nil {
+		b := someBatch(i*10, 10)
+		if i == 7 { // a knob turns out to be out of reach
+			b.Specs = []trace.KnobSpec{{Name: "num_workers", Max: 2, Bound: "no memory"}}
+		}
+		if err := st.Write(b); err != nil {
 			t.Fatal(err)
 		}
 		s, err := Open(path)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if m := s.Meta(); m.ID != "x" || (trace.SpecOf(m.Specs, "num_workers") != nil) != (i >= 7) {
+			t.Fatalf("after %d writes: %+v", i+1, m)
 		}
 		snap := snapshotOf(s)
 		if len(snap.Recent) != 10*(i+1) || len(snap.Spans) != 80*(i+1) || snap.Outcome.Status != "running" {

@@ -188,6 +188,12 @@ func (st *File) putState(tx *sql.Tx, b *trace.Batch) error {
 			return err
 		}
 	}
+	if b.Specs != nil {
+		st.meta.Specs = b.Specs
+		if err := st.putDoc(tx, "meta", st.meta); err != nil {
+			return err
+		}
+	}
 	if b.Files != nil {
 		return st.putDoc(tx, "files", b.Files)
 	}

@@ -81,29 +81,79 @@ class Worker:
 _HOLDER = "dataset_holder" in inspect.signature(_utils.worker._worker_loop).parameters
 
 
-def _guarded(context):
-    """Fails where workers that import the main module, as all do that are not forked, would run
-    this training in it: a script whose loader has no workers never had to be safe from that."""
+class Refused(RuntimeError):
+    """Why no worker can begin, and what would let one."""
+
+    def __init__(self, reason, mend):
+        super().__init__(reason)
+        self.mend = mend
+
+
+# Of a DataLoader without workers PyTorch takes no multiprocessing_context.
+FORK = "call multiprocessing.set_start_method('fork') first"
+
+
+def method(context):
+    """How workers begin: by fork, spawn or forkserver. Asked for outright, that would be settled
+    for the script, which may still mean to choose."""
+    return context.get_start_method(True) or context.get_all_start_methods()[0]
+
+
+def _refused(error, context):
+    """What kept a worker from beginning, as a Refused."""
+    if isinstance(error, Refused):
+        return error
+    mend = ""
+    if method(context) != "fork" and not isinstance(error, (OSError, MemoryError)):
+        mend = "make what the DataLoader is given picklable (a module's functions and classes, no lambdas, no open files), or " + FORK
+    return Refused("a worker that begins by %s cannot be sent the data set: %s" % (method(context), process.said(error)) if mend else process.said(error), mend)
+
+
+def unguarded(context):
+    """Why workers cannot begin, a Refused, where those that import the main module, as all do that
+    are not forked, would run this training in it: a script whose loader has no workers never had
+    to be safe from that. None where they can."""
     main = sys.modules["__main__"]
     path, name = getattr(main, "__file__", None), getattr(getattr(main, "__spec__", None), "name", "")
-    if context.get_start_method() == "fork" or path is None or name == "__main__" or name.endswith(".__main__"):
-        return
+    if method(context) == "fork" or path is None or name == "__main__" or name.endswith(".__main__"):
+        return None
     frame = sys._current_frames().get(threading.main_thread().ident)
     while frame is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals is main.__dict__):
         frame = frame.f_back
     if frame is None:
-        return
+        return None
     try:
         with open(path, "rb") as f:
             tree = ast.parse(f.read())
     except (OSError, SyntaxError, ValueError):
-        return
+        return None
     for node in tree.body:
         if isinstance(node, ast.If) and node.lineno <= frame.f_lineno <= node.end_lineno:
             if any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)):
-                return
-    raise RuntimeError("workers begin by %s here and would run the script again: have it train under if __name__ == '__main__', or pass the DataLoader multiprocessing_context='fork'"
-                       % context.get_start_method())
+                return None
+    return Refused("workers begin by %s here and would run the script again" % method(context), "have the script train under if __name__ == '__main__', or " + FORK)
+
+
+class Probe:
+    """A process that is sent what workers would be, and ends: where those do not inherit it, one that
+    cannot make it out dies, and its end would be the training's."""
+
+    def __init__(self, it):
+        self.method = method(it._context)
+        self.process = it._context.Process(target=worker.received, args=(it._dataset, it._collate_fn, it._init_fn))
+        self.process.daemon = True
+        self.process.start()
+
+    def running(self):
+        return self.process.exitcode is None
+
+    def refused(self):
+        """Why no worker can begin, once the process has ended; None where they can."""
+        code = self.process.exitcode
+        if not code:
+            return None
+        reason = "a worker that began by %s ended at once, %s" % (self.method, "by signal %d" % -code if code < 0 else "with exit code %d; the script's output says why" % code)
+        return Refused(reason, "" if code < 0 else "define what the DataLoader is given where importing the script defines it, or " + FORK)
 
 
 class Pinner:
@@ -256,6 +306,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         knobs = self._plan.wanted()
         if knobs != self._knobs:
             self._apply(knobs)
+        if self._plan.probing():
+            self._seen = -1  # there is more to apply when that has ended
 
     # As the last look found them: the page's sequence number, and whether the loop trains.
     _seen, _trained = 0, None
@@ -288,8 +340,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             if self._changed or self._knobs is not None and crew:
                 self._generation += 1
             try:
-                if self._plan.script["num_workers"] == 0 and want > len(crew):
-                    _guarded(self._context)
+                if want > len(crew) and self._plan.script["num_workers"] == 0 and not self._plan.proven(self):
+                    want = self._num_workers = len(crew)
                 while len(crew) < want:
                     number = next(n for n in range(1 << 16) if n not in taken)
                     taken.add(number)
@@ -297,9 +349,10 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             except Exception as error:
                 if want <= self._plan.script["num_workers"]:
                     raise  # as it is without us
-                self._plan.at_most(len(crew), error)
+                refused = _refused(error, self._context)
                 want = self._num_workers = len(crew)
-                process.complain("num_workers stays at %d, no worker more can begin" % want, error)
+                process.complain("num_workers stays at %d" % want, "; ".join(filter(None, (str(refused), refused.mend))))
+                self._plan.at_most(want, refused)
             while len(crew) > want:
                 leaver = crew.pop()
                 leaver.retired = True

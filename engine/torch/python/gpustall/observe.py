@@ -18,6 +18,7 @@ _plans = weakref.WeakKeyDictionary()  # of DataLoaders
 _roles = {}  # of loaders that look alike: whether they train
 _in_force = {}  # the knobs of loaders that look alike
 _at_most = {}  # workers that can begin, where more failed to, of loaders that look alike
+_probes = {}  # whether workers can begin at all, of loaders that look alike
 _why_not_live = ""  # why no knob of a loader can be changed while it runs
 
 
@@ -362,6 +363,7 @@ class Plan:
         self.has_in_order = hasattr(loader, "in_order")
         self.collates = loader._auto_collation
         self.script = self.of_script(loader)
+        self.barred = None  # why workers cannot begin, where that is known beforehand
         self.about = self._describe(loader)
 
     @staticmethod
@@ -381,17 +383,43 @@ class Plan:
         knobs = dict(self.script)
         if self.trains:  # a loop that does not train keeps what the script has
             knobs.update(asked)
-        knobs["num_workers"] = min(knobs["num_workers"], _at_most.get(self.alike, knobs["num_workers"]))
+        knobs["num_workers"] = min(knobs["num_workers"], _at_most.get(self.alike, (knobs["num_workers"],))[0])
+        if self.probing():
+            knobs["num_workers"] = self.script["num_workers"]
         if not self.has_in_order:
             knobs["in_order"] = 1
         if knobs["num_workers"] == 0:
             knobs["persistent_workers"] = 0
         return knobs
 
-    def at_most(self, workers, error):
+    def proven(self, iterator):
+        """Whether workers, of which the script has none, can begin; fails where they cannot. Where
+        that has to be tried first, the loop goes on without them meanwhile."""
+        from gpustall import live
+
+        refused = live.unguarded(iterator._context)
+        if refused is None and live.method(iterator._context) != "fork":
+            if self.alike not in _probes:
+                _probes[self.alike] = live.Probe(iterator)
+            if self.probing():
+                return False
+            refused = _probes[self.alike].refused()
+        if refused is not None:
+            raise refused
+        return True
+
+    def probing(self):
+        return self.alike in _probes and _probes[self.alike].running()
+
+    def at_most(self, workers, refused):
         """Takes note that no more workers can begin, and tells."""
-        most = _at_most[self.alike] = max(workers, self.script["num_workers"])
-        process.current().tell("refused", knobs={"num_workers": most}, why=process.said(error))
+        _at_most[self.alike] = max(workers, self.script["num_workers"]), refused
+        self.tell_most()
+
+    def tell_most(self):
+        if self.alike in _at_most:
+            most, refused = _at_most[self.alike]
+            process.current().tell("refused", knobs={"num_workers": most}, reason=str(refused), mend=refused.mend)
 
     def iterate(self, loader, original):
         """An iterator over the loader, as its __iter__ gives one."""
@@ -489,9 +517,10 @@ class Plan:
     def moved(self, other, t):
         """Tells that the loop trains with this loader now, and no more with the other one."""
         before, knobs = (_in_force.get(plan.alike, (plan.script,))[0] for plan in (other, self))
-        if before != knobs or any(self.about[name] != other.about[name] for name in ("batch_size", "shuffle", "drop_last")):
+        if before != knobs or _at_most.get(self.alike) != _at_most.get(other.alike) or any(self.about[name] != other.about[name] for name in ("batch_size", "shuffle", "drop_last")):
             state = process.current()
             state.tell("moved", t=t, step=state.steps, script=True, **dict(self.about, knobs=knobs))
+            self.tell_most()
 
     def size(self, data):
         """Samples in a batch."""
@@ -536,12 +565,16 @@ class Plan:
         why = _why_not_live
         if not why and not self.live:
             why = "its data set is %s: changes apply at the next epoch" % ("a data pipe" if self.map_style else "iterable")
-        context = loader.multiprocessing_context
+        context = loader.multiprocessing_context or multiprocessing
+        if self.live and self.script["num_workers"] == 0 and self.alike not in _at_most:
+            from gpustall import live
+
+            self.barred = live.unguarded(context)
         batch_size, shuffle, drop_last = _sampling(loader)
         return dict(
             dataset=type(loader.dataset).__name__, kind="map" if self.map_style else "iterable", samples=length, batch_size=batch_size,
             live=self.live, why=why, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
-            context=(context or multiprocessing).get_start_method(True) or multiprocessing.get_all_start_methods()[0],
+            context=context.get_start_method(True) or context.get_all_start_methods()[0],
         )
 
     def tell(self):
@@ -550,6 +583,8 @@ class Plan:
             return
         self.told = True
         process.current().tell("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
+        if self.trains and self.barred is not None:
+            self.at_most(0, self.barred)
 
 
 def _sampling(loader):

@@ -128,7 +128,7 @@ os.register_at_fork(after_in_child=_forked)
 
 def said(error):
     """What an exception says, with its type."""
-    return "%s: %s" % (type(error).__name__, error)
+    return error if isinstance(error, str) else "%s: %s" % (type(error).__name__, error)
 
 
 def complain(what, error):

@@ -378,6 +378,10 @@ def loop(info, *args):
     (getattr(stock._utils.worker, "_gpustall_plain", None) or stock._utils.worker._worker_loop)(*args)
 
 
+def received(*what):
+    """What a process does that is only to show that it can be sent to one."""
+
+
 def _stock():
     """PyTorch's module of loaders. In a forked worker it is there, and only asked for."""
     name = "torch.utils.data.dataloader"

@@ -23,13 +23,18 @@ if __name__ == "__main__":
 
 
 UNSAFE = """
-import multiprocessing, torch
+import multiprocessing, time, torch
 from torch.utils.data import DataLoader
 print("begun", __name__)
 if True:
-    loader = DataLoader(list(range(40)), batch_size=4, collate_fn=lambda batch: batch)
+    class Here(list): pass
+    loader = DataLoader(Here(range(40)), batch_size=4, collate_fn=lambda batch: batch)
     multiprocessing.set_start_method("forkserver")
-    print(len(list(loader)), "batches")
+    print(len([time.sleep(0.02) for batch in loader]), "batches")
+    from gpustall import observe
+    for probe in observe._probes.values():
+        probe.process.join()
+        print(len([time.sleep(0.02) for batch in loader]), "batches")
 """
 
 
@@ -119,10 +124,18 @@ observe.install(dataloader)
         """Where they are asked for from outside, the training goes on without."""
         with open(os.path.join(self.folder, "control"), "wb") as f:
             f.write(struct.pack("@8q", 2, 2, -1, -1, -1, -1, 0, os.getpid()).ljust(4096, b"\0"))
-        for text, why in ((UNSAFE, "would run the script again"), (UNSAFE.replace("if True", "if __name__ == '__main__'"), "ickl")):
+        guarded = UNSAFE.replace("if True", "if __name__ == '__main__'")
+        for text, why, mend in (
+            (UNSAFE, "would run the script again", "if __name__ =="),  # known beforehand: nobody need try
+            (guarded, "ickl", "no lambdas"),
+            (guarded.replace("lambda batch: batch", "None"), "ended at once, with exit code 1", "importing the script"),  # it has no Here
+        ):
             done = self.run_python(self.write("script.py", text))
-            self.assertEqual((done.returncode, done.stdout), (0, "begun __main__\n10 batches\n"), done.stderr)
-            self.assertRegex(done.stderr, "gpustall: num_workers stays at 0, no worker more can begin: .*%s" % why)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(set(done.stdout.splitlines()) - {"begun __mp_main__"}, {"begun __main__", "10 batches"}, done.stderr)
+            refused = max(self.told("refused"), key=lambda m: m["t"])
+            self.assertRegex(refused["reason"] + ";" + refused["mend"], "%s.*;.*%s" % (why, mend))
+            self.assertEqual(text is not UNSAFE, "gpustall: num_workers stays at 0: " in done.stderr, done.stderr)
 
     def test_watch_and_step(self):
         done = self.run_python("-c", """

@@ -1,6 +1,7 @@
 """Several loaders in one script: those that are taken from in turn make one step of a pass, and
 what the script changes by itself is told apart from what was asked for."""
 
+import multiprocessing
 import time
 import unittest
 
@@ -131,6 +132,12 @@ class TurnsTest(unittest.TestCase):
 
         self.assertEqual(self.steps(loop), 8 * [1])
 
+    def forked(self):
+        """Workers are there at the next batch: others are tried first where the script has none."""
+        before = multiprocessing.get_start_method(True)
+        self.addCleanup(multiprocessing.set_start_method, before, True)
+        multiprocessing.set_start_method("fork", True)
+
     def applied(self):
         return [(m["type"], m["script"], m["knobs"]["num_workers"]) for m in self.told("applied") + self.told("moved")]
 
@@ -149,6 +156,7 @@ class TurnsTest(unittest.TestCase):
         self.assertEqual(self.applied()[1:], [("moved", True, 2)])
 
     def test_what_was_asked_for(self):
+        self.forked()
         data = Numbers(8)
         self.run_with(DataLoader(data, batch_size=2), ask=2)
         self.assertEqual(self.applied(), [("applied", False, 2)])
@@ -156,6 +164,7 @@ class TurnsTest(unittest.TestCase):
         self.assertEqual(len(self.applied()), 1)  # what was asked for stays in force
 
     def test_in_turn_the_first_one_counts(self):
+        self.forked()
         a, b = DataLoader(Numbers(8), batch_size=2), DataLoader(Numbers(8), batch_size=2, num_workers=1, persistent_workers=False)
         for i, batches in enumerate(zip(a, b)):
             if i == 1:
