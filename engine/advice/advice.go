@@ -92,6 +92,8 @@ func (a *Advice) Text() string {
 		return f.Text()
 	case a.Verdict.Class == DeviceBound:
 		return "the loader keeps up and no setting of it can gain more than the share lost to data; a faster step must come from the model, its precision or the device"
+	case a.Verdict.Class == NotInputBound:
+		return "the loader keeps up and no setting of it can gain more than the share lost to data; what the device did is not in the trace"
 	case a.Verdict.Class == NotEnoughSteps || a.Verdict.Class == "":
 		return ""
 	}

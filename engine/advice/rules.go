@@ -222,6 +222,9 @@ var deviceRules = []Rule{
 			Remedy:   "no knob helps here: copy less, with smaller samples or a narrower type, or use a faster link",
 			Evidence: s.copies(), Share: s.share(trace.GroupCopy),
 		}
+		if s.imported {
+			f.Remedy = "copy less, with smaller samples or a narrower type (uint8, converted on the GPU), or while the GPU computes"
+		}
 		return f, true
 	}},
 	{Name: "capture", Group: trace.GroupLaunch, Check: func(s *situation) (f Finding, ok bool) {
@@ -245,6 +248,9 @@ var deviceRules = []Rule{
 		f = Finding{
 			Remedy:   "no knob helps here: look at results less often",
 			Evidence: "the host waits for the device and then has nothing enqueued", Share: s.share(trace.GroupSync),
+		}
+		if s.imported {
+			f.Remedy = "look at results less often: .item(), .cpu(), .nonzero() and printing a tensor have the host wait for all that was enqueued, so keep losses and metrics on the GPU for some steps"
 		}
 		return f, true
 	}},

@@ -73,6 +73,7 @@ func TestAsides(t *testing.T) {
 		{"trace without steps", true, profiled(trace.Profile{Steps: []trace.ProfiledStep{{Name: trace.WholeTrace}}}), "the trace has no steps"},
 		{"trace without steps", false, profiled(trace.Profile{Steps: []trace.ProfiledStep{{Name: "ProfilerStep#3"}}}), ""},
 		{"trace of the host", true, profiled(trace.Profile{}), "nothing ran on a GPU in this trace"},
+		{"trace of the host", true, profiled(trace.Profile{Total: trace.ProfiledStep{Roles: [trace.NumRoles]int64{trace.RoleRuntime: 5}}}), "the trace has calls of a device's runtime"},
 		{"trace of the host", false, profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 1}}}), ""},
 		{"power limit", true, together(gauge(trace.GaugePowerCapped, 100), gauge("nvml_power", 700)), "the GPU is at its power limit in 100 % of the samples (700 W), which lowers its clock"},
 		{"power limit", false, gauge(trace.GaugePowerCapped, 10), ""},

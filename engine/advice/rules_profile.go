@@ -24,6 +24,25 @@ var profileRules = []Rule{
 		}
 		return f, f.Share > muchCommunication
 	}},
+	{Name: "little communication", Group: trace.GroupCommunication, Last: true, Check: func(s *situation) (f Finding, ok bool) {
+		f = Finding{
+			Remedy:   "nothing needs to change for it",
+			Evidence: fmt.Sprintf("up to %s of the time is usual for it (PyTorch's TensorBoard plugin)", figures.Prose.Percent(muchCommunication)),
+			Share:    s.share(trace.GroupCommunication),
+		}
+		return f, f.Share <= muchCommunication
+	}},
+	{Name: "pageable copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
+		if s.profile == nil {
+			return f, false
+		}
+		f = Finding{
+			Remedy:   "pass pin_memory=True to the DataLoader, and copy by .to(device, non_blocking=True)",
+			Evidence: fmt.Sprintf("%s of what was copied to the GPU came from memory that is not page-locked, for which the host waits", figures.Prose.Percent(s.profile.Pageable)),
+			Share:    s.share(trace.GroupCopy),
+		}
+		return f, s.profile.Pageable >= 0.5 && f.Share >= moderate
+	}},
 	{Name: "idle half the time", Check: func(s *situation) (f Finding, ok bool) {
 		g := s.gpu(func(g *trace.ProfiledGPU) bool { return g.Utilisation < idleHalf })
 		if g == nil {
@@ -59,7 +78,15 @@ func noSteps(s *situation) (f Finding, ok bool) {
 // noDevice is for a trace in which no GPU did anything.
 func noDevice(s *situation) (f Finding, ok bool) {
 	f.Evidence = "nothing ran on a GPU in this trace, so the operators of the host count as the work: of a training on a GPU, record ProfilerActivity.CUDA too"
+	if s.unseen() {
+		f.Evidence = "the trace has calls of a device's runtime, and nothing that ran on the device, so what the host did counts as the work: record the device's activity too (ProfilerActivity.CUDA), and look for warnings of the profiler"
+	}
 	return f, s.profile != nil && len(s.profile.GPUs) == 0
+}
+
+// unseen reports whether the trace has calls to a device, and nothing of what it did.
+func (s *situation) unseen() bool {
+	return s.profile != nil && len(s.profile.GPUs) == 0 && s.profile.Total.Roles[trace.RoleRuntime] > 0
 }
 
 // gpu is the first of the trace's that a condition holds of; nil where there is none.

@@ -37,6 +37,7 @@ func enough(s *trace.Snapshot) int {
 const (
 	NotEnoughSteps = "not enough steps"
 	DeviceBound    = "device-bound"
+	NotInputBound  = "not input-bound" // of a trace that lacks what the device did
 )
 
 // States of the ready queue; empty when there is nothing to tell them from.
@@ -81,6 +82,9 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trial
 	c := newSituation(s, t, rows, trials)
 	v.Starved, v.Queue = c.starved, c.queue()
 	v.classify(&c.b)
+	if v.Group == trace.GroupNone && c.unseen() {
+		v.Class = NotInputBound
+	}
 	v.describe(c)
 	return v, c
 }
@@ -135,7 +139,12 @@ func (v *Verdict) describe(s *situation) {
 	fmt.Fprintf(&t, "%s: ", v.Class)
 	switch v.Group {
 	case trace.GroupNone:
-		fmt.Fprintf(&t, "the device computes %s of the time and ", figures.Prose.Percent(v.Share))
+		if s.unseen() {
+			t.WriteString("what the device did is not in the trace; the host works ")
+		} else {
+			t.WriteString("the device computes ")
+		}
+		fmt.Fprintf(&t, "%s of the time and ", figures.Prose.Percent(v.Share))
 		if b.DataShare() < 0.0005 {
 			t.WriteString("does not wait for data")
 		} else {

@@ -166,7 +166,7 @@ func checkTable(format, table string) error {
 // dominant names the verdict's largest cause: "none" where the device, not the
 // host, is what takes the time, or where there is no verdict.
 func dominant(v *advice.Verdict) string {
-	if v.Class == advice.DeviceBound || v.Class == advice.NotEnoughSteps {
+	if v.Class == advice.DeviceBound || v.Class == advice.NotInputBound || v.Class == advice.NotEnoughSteps {
 		return "none"
 	}
 	return v.Dominant.String()

@@ -45,7 +45,7 @@ func (m *markdown) profile() {
 	if n := p.Count - maxProfiled; n > 0 {
 		m.para("%s are not listed; the mean is of all.", figures.Counted(n, "further step", "further steps"))
 	}
-	m.para("The columns are those of PyTorch's TensorBoard plugin. An instant counts in the first of them that applies, so Memcpy is what no kernel hides and DataLoader what neither hides. A step begins where the one before ended, or where the host began it if that is later, and ends when the host and the device had ended it.")
+	m.para("The columns are those of PyTorch's TensorBoard plugin, but that a kernel of NCCL's always counts as Communication. An instant counts in the first of them that applies, so Memcpy is what no kernel hides and DataLoader what neither hides. A step begins where the one before ended, or where the host began it if that is later, and ends when the host and the device had ended it.")
 	if p.Cut > 0 {
 		m.para("Left out at the end: %s, of which the trace lacks device work.", figures.Counted(p.Cut, "step", "steps"))
 	}

@@ -14,15 +14,20 @@ type account struct {
 	roles [trace.NumRoles]ranges // what each has of the steps; no two overlap
 
 	// What lies under it, for lanes: it may overlap.
-	copies, loads ranges
-	host          ranges        // it ran an operator, or was in a call of the runtime
-	syncs         ranges        // it waited for the device in one
-	copying       ranges        // it was in one that copies
-	sent          []deviceEvent // copies to the device, by start
+	copies  ranges        // to the device
+	back    ranges        // copies to the host
+	inside  ranges        // within a device's memory
+	across  ranges        // to another device
+	loads   ranges        // the training loop was in the DataLoader
+	host    ranges        // the host ran an operator, or was in a call of the runtime
+	syncs   ranges        // it waited for the device in one
+	copying ranges        // it was in one that copies to the device
+	sent    []deviceEvent // copies to the device, by start
 }
 
 func (r *recording) account(steps []window) *account {
 	var piles [trace.NumRoles]pile
+	var ways [peer + 1]pile
 	a := new(account)
 	for i := range r.device {
 		d := &r.device[i]
@@ -30,6 +35,7 @@ func (r *recording) account(steps []window) *account {
 		switch {
 		case d.kind == kindMemcpy:
 			role = trace.RoleMemcpy
+			ways[d.way].add(d.span)
 		case d.kind == kindMemset:
 			role = trace.RoleMemset
 		case d.communicates:
@@ -63,19 +69,29 @@ func (r *recording) account(steps []window) *account {
 	left := merged(all)
 	for role := range trace.RoleOther {
 		has := piles[role].ranges()
-		switch role {
-		case trace.RoleMemcpy:
-			a.copies = has
-		case trace.RoleDataLoader:
+		if role == trace.RoleDataLoader {
 			a.loads = has
 		}
 		a.roles[role] = left.and(has)
 		left = left.without(has)
 	}
 	a.roles[trace.RoleOther] = left
+	a.copies, a.back, a.inside, a.across = ways[toDevice].ranges(), ways[toHost].ranges(), ways[within].ranges(), ways[peer].ranges()
 	a.host = merged(slices.Concat(piles[trace.RoleRuntime].spans, piles[trace.RoleCPU].spans))
 	a.syncs, a.copying = syncs.ranges(), copying.ranges()
 	return a
+}
+
+// pageable is the share of the bytes sent to devices that was not page-locked.
+func (r *recording) pageable() float64 {
+	var of, all int64
+	for i := range r.device {
+		d := &r.device[i]
+		if all += d.bytes; d.pageable {
+			of += d.bytes
+		}
+	}
+	return float64(of) / float64(max(1, all))
 }
 
 // of is the account of one step.

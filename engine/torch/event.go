@@ -3,6 +3,7 @@ package torch
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,7 +29,7 @@ var kinds = map[string]kind{
 	"memcpy": kindMemcpy, "gpu_memcpy": kindMemcpy,
 	"memset": kindMemset, "gpu_memset": kindMemset,
 	"runtime": kindRuntime, "cuda_runtime": kindRuntime, "cuda_driver": kindRuntime, "mtia_runtime": kindRuntime,
-	"glow_runtime": kindRuntime, "xpu_runtime": kindRuntime, "privateuse1_runtime": kindRuntime,
+	"glow_runtime": kindRuntime, "xpu_runtime": kindRuntime, "xpu_driver": kindRuntime, "privateuse1_runtime": kindRuntime, "privateuse1_driver": kindRuntime,
 	"operator": kindOperator, "cpu_op": kindOperator, "user_annotation": kindOperator,
 	"python": kindPython,
 }
@@ -130,6 +131,7 @@ type event struct {
 	external int64
 
 	annotated bool // a range that the user named, or PyTorch's own Python
+	own       bool // the profiler's, of itself
 
 	correlation int64
 	device      int64
@@ -161,7 +163,9 @@ func (e *event) read(l *lexer, depth int) error {
 				}
 			}
 		case "cat":
-			into = func(w []byte) { e.kind, e.annotated = kindOf(w), string(w) == "user_annotation" }
+			into = func(w []byte) {
+				e.kind, e.annotated, e.own = kindOf(w), string(w) == "user_annotation", string(w) == "Trace"
+			}
 		case "name":
 			into = func(w []byte) { e.name = append(e.name[:0], w...) }
 		case "ts":
@@ -265,11 +269,41 @@ func (e *event) loader() (class string, ok bool) {
 	return strings.CutPrefix(name, "enumerate(DataPipe)#")
 }
 
+// way is where a copy goes to.
+type way uint8
+
+const (
+	toDevice way = iota // or not known
+	toHost
+	within // the memory of one device: it is the device's own work
+	peer   // to another device
+)
+
+// copied is the way of a copy, by its name: "Memcpy DtoH (Device -> Pinned)" of NVIDIA's and
+// AMD's devices, "Memcpy D2M (...)" of Intel's. pageable is whether it reads host memory that
+// is not page-locked.
+func (e *event) copied() (w way, pageable bool) {
+	kind, ends, _ := strings.Cut(strings.TrimPrefix(string(e.name), "Memcpy "), " ")
+	switch kind {
+	case "DtoH", "AtoH", "D2M", "D2H", "D2S":
+		return toHost, false
+	case "DtoD", "AtoA", "AtoD", "DtoA", "D2D":
+		return within, false
+	case "PtoP":
+		return peer, false
+	}
+	return toDevice, strings.HasPrefix(ends, "(Pageable -> ")
+}
+
+// libraries are those by which processes talk, as in "nccl:all_reduce".
+var libraries = []string{"nccl", "gloo", "mpi", "ucc", "xccl"}
+
 // communicates reports whether the event is an operator that processes talk to each
 // other by ("nccl:all_reduce"), or a kernel of one ("ncclDevKernel_AllReduce_Sum_f32").
 func (e *event) communicates() bool {
 	if e.kind == kindKernel {
 		return bytes.HasPrefix(e.name, []byte("nccl"))
 	}
-	return bytes.HasPrefix(e.name, []byte("nccl:")) || bytes.HasPrefix(e.name, []byte("gloo:"))
+	library, _, of := bytes.Cut(e.name, []byte(":"))
+	return of && slices.Contains(libraries, string(library))
 }

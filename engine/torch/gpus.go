@@ -64,7 +64,7 @@ func efficiency(kernels []deviceEvent, all span) *float64 {
 	}
 	var edges []edge
 	for i := range kernels {
-		if k := &kernels[i]; k.blocks > 0 && k.length() > 0 && !math.IsInf(k.blocks, 0) {
+		if k := &kernels[i]; k.blocks > 0 && k.length() > 0 && !math.IsInf(k.blocks, 0) && k.start < all.end && k.end > all.start {
 			edges = append(edges, edge{k.start, k.blocks}, edge{k.end, -k.blocks})
 		}
 	}

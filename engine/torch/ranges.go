@@ -2,6 +2,7 @@ package torch
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -9,6 +10,12 @@ import (
 type span struct{ start, end int64 }
 
 func (s span) length() int64 { return max(0, s.end-s.start) }
+
+// nothing is a span over which any other is itself.
+var nothing = span{math.MaxInt64, math.MinInt64}
+
+// over is the span from the first start of both to the last end.
+func (s span) over(o span) span { return span{min(s.start, o.start), max(s.end, o.end)} }
 
 // ranges are stretches that neither overlap nor touch, in order of time.
 type ranges []span

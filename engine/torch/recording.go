@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
 )
 
@@ -29,6 +30,8 @@ type deviceEvent struct {
 	device                int32
 	name                  int32 // -1 where it is not kept
 	kind                  kind
+	way                   way  // of a copy
+	pageable              bool // it is from memory that is not page-locked
 	communicates          bool
 	matched               bool // some step launched it
 }
@@ -45,16 +48,26 @@ type doing uint8
 
 const (
 	launches doing = iota // or any other call
-	copies
+	copies                // to the device
 	waits
 )
 
+// doingOf tells by the name. What a copy is for tells the copy (see finish).
 func doingOf(name []byte) doing {
-	switch {
-	case bytes.Contains(name, []byte("Synchronize")):
+	if bytes.Contains(name, []byte("Synchronize")) {
 		return waits
-	case bytes.Contains(name, []byte("Memcpy")):
+	}
+	return launches
+}
+
+// wayDone is what a call does that copies that way. Where a result is copied to the host, as
+// tensor.item() does, the call lasts until all that makes the result has run.
+func wayDone(w way) doing {
+	switch w {
+	case toDevice:
 		return copies
+	case toHost:
+		return waits
 	}
 	return launches
 }
@@ -74,12 +87,14 @@ type gpu struct {
 // recording is what was gathered from a trace.
 type recording struct {
 	device    []deviceEvent
+	order     []int32 // the device's events by correlation
 	calls     []call
 	steps     []hostStep
 	next      pile // the training loop in the DataLoader
 	ops       pile // operators on the host
 	comms     pile // of them, those by which processes talk
 	cpu       span // in which operators ran
+	ranges    span // in which other things of the host did
 	class     string
 	talking   map[int64]bool // external ids of such operators
 	gpus      map[int64]*gpu
@@ -89,6 +104,7 @@ type recording struct {
 	whole     bool       // all times are whole microseconds
 	broken    int64      // events without a time that can be read
 	halves    int64      // events that only begin
+	foreign   int64      // events that are none of the profiler's
 	operators []operator // for a table of them
 	names     names
 	tooMany   bool  // for one
@@ -96,7 +112,7 @@ type recording struct {
 }
 
 func newRecording() *recording {
-	return &recording{talking: map[int64]bool{}, gpus: map[int64]*gpu{}, whole: true, cpu: span{math.MaxInt64, math.MinInt64}}
+	return &recording{talking: map[int64]bool{}, gpus: map[int64]*gpu{}, whole: true, cpu: nothing, ranges: nothing}
 }
 
 // tooMuch is the refusal of a trace that is too large.
@@ -114,6 +130,9 @@ func (r *recording) take(e *event) error {
 		r.halves++
 	}
 	if e.phase != 'X' || e.kind == kindNone {
+		if e.phase == 'X' && !e.own {
+			r.foreign++
+		}
 		return nil
 	}
 	if !e.place() {
@@ -147,8 +166,10 @@ func (r *recording) ran(e *event) error {
 	}
 	d := deviceEvent{span: e.at, correlation: e.correlation, external: e.external, blocks: e.blocks, occupancy: e.occupancy,
 		device: int32(e.device), name: r.names.number(e.name), kind: e.kind, communicates: e.communicates()}
-	if e.kind == kindMemcpy && bytes.Contains(e.name, []byte("HtoD")) && e.bytes > 0 {
-		d.bytes = e.bytes
+	if e.kind == kindMemcpy {
+		if d.way, d.pageable = e.copied(); d.way == toDevice && e.bytes > 0 {
+			d.bytes = e.bytes
+		}
 	}
 	r.device = append(r.device, d)
 	return nil
@@ -175,7 +196,11 @@ func (r *recording) onHost(e *event) error {
 		r.ops.add(e.at)
 		r.operate(e)
 	}
-	r.cpu = span{min(r.cpu.start, e.at.start), max(r.cpu.end, e.at.end)}
+	if e.annotated { // as the plugin has it, these alone make no step
+		r.ranges = r.ranges.over(e.at)
+	} else {
+		r.cpu = r.cpu.over(e.at)
+	}
 	for _, p := range []*pile{&r.next, &r.ops, &r.comms} {
 		if len(p.spans) > maxApart {
 			return tooMuch("operators that lie apart", maxApart)
@@ -203,20 +228,32 @@ func (r *recording) gpu(id int64) *gpu {
 	return g
 }
 
+// empty is the refusal of a trace that has nothing of PyTorch's.
+func (r *recording) empty() error {
+	if r.foreign > 0 {
+		return fault.Reason("it is no trace of PyTorch's: its "+figures.Counted(r.foreign, "event is", "events are")+" no step, operator or kernel that torch.profiler writes",
+			"record it with torch.profiler and export it by prof.export_chrome_trace(path)")
+	}
+	return fault.Reason("it holds no step, operator or kernel", "have torch.profiler record some steps; where it has a schedule, export in on_trace_ready, since what follows the last recorded step is empty")
+}
+
 // finish puts what was gathered in order. Without steps, all of it is one.
 func (r *recording) finish() error {
 	if len(r.steps) == 0 {
 		all := r.cpu
-		if all.end < all.start {
+		if all == nothing {
+			all = r.ranges
+		}
+		if all == nothing {
 			for i := range r.device {
-				all = span{min(all.start, r.device[i].start), max(all.end, r.device[i].end)}
+				all = all.over(r.device[i].span)
 			}
 		}
 		if all.end <= all.start && r.halves > 0 {
 			return fault.Reason("its ranges begin and end in events apart (ph B and E), where PyTorch's profiler writes each as one (X)", mend)
 		}
 		if all.end <= all.start {
-			return fault.Reason("it holds no step, operator or kernel", "record it with torch.profiler and export it by prof.export_chrome_trace(path)")
+			return r.empty()
 		}
 		r.steps = []hostStep{{all, trace.WholeTrace}}
 	}
@@ -225,6 +262,15 @@ func (r *recording) finish() error {
 	for i := range r.device {
 		d := &r.device[i]
 		d.communicates = d.communicates || d.external != absent && r.talking[d.external]
+	}
+	r.order = r.byCorrelation()
+	for i := range r.calls {
+		c := &r.calls[i]
+		if of := r.launchedBy(c.correlation); len(of) > 0 && c.correlation != absent {
+			if d := &r.device[of[0]]; d.kind == kindMemcpy {
+				c.does = wayDone(d.way)
+			}
+		}
 	}
 	return nil
 }

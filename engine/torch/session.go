@@ -19,7 +19,7 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 	steps, cut := r.windows()
 	a := r.account(steps)
 	b := &builder{account: a, zero: steps[0].start, hostOnly: len(r.device) == 0, index: numbers(steps)}
-	profile := &trace.Profile{Loader: r.class, Cut: cut, Count: int64(len(steps))}
+	profile := &trace.Profile{Loader: r.class, Cut: cut, Count: int64(len(steps)), Pageable: r.pageable()}
 	from := 0
 	if n := len(steps); n > trace.MaxRows {
 		from = n - (trace.MaxRows - trace.FirstRows)
@@ -55,6 +55,9 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 	switch {
 	case b.hostOnly:
 		snap.Meta.Device, snap.Meta.DeviceKind = "cpu", "cpu"
+		if len(r.calls) > 0 {
+			snap.Meta.Device = "a device that the trace does not show"
+		}
 	case len(profile.GPUs) > 0 && profile.GPUs[0].Name != "":
 		snap.Meta.Device = profile.GPUs[0].Name
 	}
@@ -111,40 +114,48 @@ type part struct {
 	in    ranges
 }
 
-// busy is the role that stands for work, not for waiting.
-func (b *builder) busy() trace.Role {
+// busy is the work of a stretch: kernels, and copies within a device's own memory. Where
+// nothing ran on one it is the host's, calls of a runtime included: what they waited for is
+// not on record.
+func (b *builder) busy(w span) ranges {
+	in := func(role trace.Role) []span { return b.roles[role].within(w) }
 	if b.hostOnly {
-		return trace.RoleCPU
+		return merged(slices.Concat(in(trace.RoleCPU), in(trace.RoleRuntime)))
 	}
-	return trace.RoleKernel
+	return merged(slices.Concat(in(trace.RoleKernel), b.roles[trace.RoleMemcpy].within(w).and(b.inside.within(w))))
 }
 
 // parts are the causes of the time in which nothing was computed. Of a call of the
 // runtime, what it is for tells.
 func (b *builder) parts(w span) []part {
 	in := func(role trace.Role) ranges { return b.roles[role].within(w) }
+	out := []part{
+		{trace.CauseCommunication, in(trace.RoleCommunication)},
+		{trace.CauseDataLoader, in(trace.RoleDataLoader)},
+		{trace.CauseUnknown, in(trace.RoleOther)},
+	}
+	if b.hostOnly {
+		return out
+	}
+	copied := in(trace.RoleMemcpy).without(b.inside.within(w))
+	across := copied.and(b.across.within(w))
+	copied = copied.without(across)
+	back := copied.and(b.back.within(w))
 	runtime := in(trace.RoleRuntime)
 	syncs := runtime.and(b.syncs.within(w))
 	runtime = runtime.without(syncs)
 	copying := runtime.and(b.copying.within(w))
-	out := []part{
-		{trace.CauseCopy, in(trace.RoleMemcpy)}, {trace.CauseCopy, in(trace.RoleMemset)}, {trace.CauseCopy, copying},
-		{trace.CauseCommunication, in(trace.RoleCommunication)},
-		{trace.CauseSync, syncs}, {trace.CauseLaunch, runtime.without(copying)},
-		{trace.CauseDataLoader, in(trace.RoleDataLoader)},
-		{trace.CauseUnknown, in(trace.RoleOther)},
-	}
-	if !b.hostOnly {
-		out = append(out, part{trace.CauseLaunch, in(trace.RoleCPU)})
-	}
-	return out
+	return append(out,
+		part{trace.CauseCommunication, across}, part{trace.CauseSync, back}, part{trace.CauseCopy, copied.without(back)}, part{trace.CauseCopy, in(trace.RoleMemset)},
+		part{trace.CauseSync, syncs}, part{trace.CauseCopy, copying}, part{trace.CauseLaunch, runtime.without(copying)},
+		part{trace.CauseLaunch, in(trace.RoleCPU)})
 }
 
 // step adds the account of a step.
 func (b *builder) step(i int, w *window) {
 	s := trace.Step{
 		Index: b.index[i], Batch: -1, Correct: -1, Loss: float32(math.NaN()), Start: w.start - b.zero, End: w.end - b.zero,
-		Busy: b.roles[b.busy()].within(w.span).length(), Wait: b.loads.within(w.span).length(), Copy: b.copies.within(w.span).length(),
+		Busy: b.busy(w.span).length(), Wait: b.loads.within(w.span).length(), Copy: b.copies.within(w.span).length(),
 	}
 	for _, p := range b.parts(w.span) {
 		s.Stall[p.cause] += p.in.length()
@@ -161,7 +172,7 @@ func (b *builder) lanes(index int32, w *window) {
 			b.spans = append(b.spans, trace.Span{Start: s.start - b.zero, End: s.end - b.zero, Step: index, Batch: -1, Kind: kind, Track: track, Arg: arg})
 		}
 	}
-	draw(trace.TrackCompute, trace.KindCompute, 0, b.roles[b.busy()].within(w.span))
+	draw(trace.TrackCompute, trace.KindCompute, 0, b.busy(w.span))
 	for _, s := range b.copies.within(w.span) {
 		draw(trace.TrackCopy, trace.KindCopy, uint32(min(b.bytes(s)>>10, math.MaxUint32)), ranges{s})
 	}

@@ -2,7 +2,6 @@ package torch
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -23,7 +22,7 @@ const tailShare = 0.8
 // windows are the recording's steps. cut is how many at the end were left out.
 func (r *recording) windows() (out []window, cut int) {
 	for _, s := range r.steps {
-		out = append(out, window{span: s.span, name: s.name, ran: span{math.MaxInt64, math.MinInt64}})
+		out = append(out, window{span: s.span, name: s.name, ran: nothing})
 	}
 	r.match(out)
 	if !slices.ContainsFunc(out, func(w window) bool { return w.launched > 0 }) {
@@ -59,7 +58,6 @@ func (r *recording) windows() (out []window, cut int) {
 // match finds which step launched what ran on a device, by the correlation of the
 // launching call, which must lie in the step as the host saw it.
 func (r *recording) match(steps []window) {
-	order := r.byCorrelation()
 	at := 0
 	for _, c := range r.calls {
 		for at < len(steps) && c.start >= steps[at].end {
@@ -72,11 +70,11 @@ func (r *recording) match(steps []window) {
 		if c.correlation == absent || c.start < s.start || c.end > s.end {
 			continue
 		}
-		for _, i := range r.launchedBy(order, c.correlation) {
+		for _, i := range r.launchedBy(c.correlation) {
 			if d := &r.device[i]; !d.matched {
 				d.matched = true
 				s.launched++
-				s.ran = span{min(s.ran.start, d.start), max(s.ran.end, d.end)}
+				s.ran = s.ran.over(d.span)
 			}
 		}
 	}
@@ -93,10 +91,10 @@ func (r *recording) byCorrelation() []int32 {
 }
 
 // launchedBy are those of one number.
-func (r *recording) launchedBy(order []int32, correlation int64) []int32 {
+func (r *recording) launchedBy(correlation int64) []int32 {
 	find := func(n int64) int {
-		i, _ := slices.BinarySearchFunc(order, n, func(i int32, n int64) int { return cmp.Compare(r.device[i].correlation, n) })
+		i, _ := slices.BinarySearchFunc(r.order, n, func(i int32, n int64) int { return cmp.Compare(r.device[i].correlation, n) })
 		return i
 	}
-	return order[find(correlation):find(correlation+1)]
+	return r.order[find(correlation):find(correlation+1)]
 }

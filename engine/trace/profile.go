@@ -25,12 +25,13 @@ func (r Role) String() string { return roleNames[min(r, RoleOther)] }
 
 // Profile is what a profiler's trace tells of a run beside spans and steps.
 type Profile struct {
-	Loader string // the class of the DataLoader's iterator; empty where there is none
-	Steps  []ProfiledStep
-	Total  ProfiledStep // of all steps, also of those that Steps lacks
-	Count  int64        // how many those are
-	Cut    int          // steps at the end that were left out, because the trace lacks part of their device work
-	GPUs   []ProfiledGPU
+	Loader   string  // the class of the DataLoader's iterator; empty where there is none
+	Pageable float64 // of the bytes sent to devices, the share, 0 to 1, that the trace says was not page-locked
+	Steps    []ProfiledStep
+	Total    ProfiledStep // of all steps, also of those that Steps lacks
+	Count    int64        // how many those are
+	Cut      int          // steps at the end that were left out, because the trace lacks part of their device work
+	GPUs     []ProfiledGPU
 }
 
 // WholeTrace is the name of the one step of a trace that has none.
