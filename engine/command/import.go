@@ -2,15 +2,18 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/torch"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
@@ -18,6 +21,7 @@ import (
 
 func newImport(version string) *cobra.Command {
 	var file string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "import TRACE",
 		Short: "Make a session of a PyTorch profiler trace",
@@ -31,7 +35,7 @@ GPU was idle. What the DataLoader's workers did, and the settings, are in no tra
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, got, stop := untilSignal(cmd.Context(), nil)
 			defer stop()
-			err := importTrace(ctx, args[0], file, version)
+			err := importTrace(ctx, args[0], file, version, asJSON)
 			if sig := got(); sig != nil {
 				return sig
 			}
@@ -39,11 +43,12 @@ GPU was idle. What the DataLoader's workers did, and the settings, are in no tra
 		},
 	}
 	cmd.Flags().StringVar(&file, "session", "", "session file to write (default: one in the state directory)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one summary object, as run has it")
 	return cmd
 }
 
 // importTrace reads a trace and keeps it as a session.
-func importTrace(ctx context.Context, path, file, version string) error {
+func importTrace(ctx context.Context, path, file, version string, asJSON bool) error {
 	snap, err := readTrace(ctx, path)
 	if err != nil {
 		return err
@@ -66,6 +71,9 @@ func importTrace(ctx context.Context, path, file, version string) error {
 		return err
 	}
 	sum := summaryOf(all(s), file)
+	if asJSON {
+		return json.NewEncoder(os.Stdout).Encode(sum)
+	}
 	return say(os.Stdout, "%ssession  %s\nread it  gpustall report %[3]s, or gpustall replay %[3]s\n", sum.text(), file, called)
 }
 
@@ -81,12 +89,26 @@ func readTrace(ctx context.Context, path string) (*trace.Snapshot, error) {
 		}
 		if info, err := f.Stat(); err == nil && info.IsDir() {
 			_ = f.Close()
-			return nil, fault.New("import", path, "it is a folder", mend)
+			return nil, fault.New("import", path, "it is a folder", oneTrace(path, mend))
 		}
 		in, name = f, path
 	}
 	defer in.Close()
 	return torch.Import(ctx, in, name)
+}
+
+// oneTrace says which of a folder's traces could be meant: one for each rank and each time that
+// a schedule recorded.
+func oneTrace(folder, mend string) string {
+	var found []string
+	for _, pattern := range []string{"*.json", "*.json.gz"} {
+		names, _ := filepath.Glob(filepath.Join(folder, pattern))
+		found = append(found, names...)
+	}
+	if len(found) == 0 {
+		return mend
+	}
+	return fmt.Sprintf("import one of its %s by itself, as in gpustall import %s", figures.Counted(len(found), "file", "files"), slices.Min(found))
 }
 
 // traceName is what the session of a trace is called: as its file, without what all

@@ -118,6 +118,7 @@ type summary struct {
 	CeilingGain       *changeSummary      `json:"ceiling_gain,omitempty"` // throughput that fixing data buys at most, as a ratio
 	Experiments       []experimentSummary `json:"experiments,omitempty"`
 	Labels            []string            `json:"labels,omitempty"`
+	Notes             []string            `json:"notes,omitempty"` // what a trace that was imported lacks
 	diagnosed
 	forecast
 	advice   advice.Advice
@@ -264,6 +265,11 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	out.Ranks, out.Script = rankTable(s)
 	out.DroppedSpans = s.Outcome.Dropped()
 	out.imported, out.foreign = s.Meta.Imported != "", !s.Meta.Learns()
+	if out.imported {
+		for i := range s.Notes {
+			out.Notes = append(out.Notes, s.Notes[i].Text)
+		}
+	}
 	out.diagnosed = diagnosedOf(s, &a)
 	out.Labels = advice.Keys(a.Labels)
 	out.Injected = slices.Contains(out.Labels, "injected")
@@ -334,6 +340,9 @@ func (s summary) text() string {
 	}
 	for i := range s.advice.Asides {
 		fmt.Fprintf(&b, "remark   %s\n", s.advice.Asides[i].Evidence)
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(&b, "note     %s\n", n)
 	}
 	if text := tunedText(s.Autotune); text != "" {
 		fmt.Fprintf(&b, "autotune %s\n", text)
