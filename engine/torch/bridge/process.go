@@ -39,6 +39,7 @@ type process struct {
 	knobs     Knobs
 	changing  bool // the segment's first steps are still excluded
 	steps     int32
+	waited    int64 // ns that the loop was ready without a core in the last wait of which that was read
 	totals    totals
 	batchSize Batch // of the last loader that told; under the bridge's mu
 }
@@ -397,6 +398,10 @@ func (p *process) next(rec *record) {
 		wait.Kind = trace.KindPause
 	}
 	from := rec.Start
+	if rec.Waiting < 0 { // the loop reads it of few short steps, which stand for those that follow
+		rec.Waiting = p.waited
+	}
+	p.waited = rec.Waiting
 	parts := append(p.opening, p.applies...)
 	slices.SortFunc(parts, func(a, b record) int { return int(a.Start - b.Start) })
 	for i := range parts {

@@ -11,6 +11,7 @@ type totals struct {
 	first, last int64 // ns: the first batch was asked for, the last came
 	second      int32 // the step after the first
 	sum         trace.Rank
+	unread      int64 // ns of the sum's Body since what the loop's thread used was read
 }
 
 // next takes a wait for a batch.
@@ -42,10 +43,14 @@ func (t *totals) spend(rec *record) {
 	ns := rec.End - rec.Start
 	switch rec.Kind {
 	case kindBody:
-		split := rec.split()
 		t.sum.Body += ns
-		t.sum.Core += split.Core
-		t.sum.Waiting += split.Waiting
+		t.unread += ns
+		if split := rec.split(); split.Total() > 0 { // the loop reads of short steps few, which stand for those before
+			whole := float64(t.unread) / float64(ns)
+			t.sum.Core += int64(whole * float64(split.Core))
+			t.sum.Waiting += int64(whole * float64(split.Waiting))
+			t.unread = 0
+		}
 	case kindBackward:
 		t.sum.Backward += ns
 	case kindOptimizer:

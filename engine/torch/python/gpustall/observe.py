@@ -73,6 +73,11 @@ class Loop:
         self.known = False
         self.usage = worker.Usage()
         self.used = None  # what the thread had used up when the innermost batch came, or what came after it went on; None where it was not read
+        # The usage is read around one wait of SOME, and the step that follows, while neither takes
+        # long nor waits much for a core: of the others the bridge takes the same.
+        self.turn = 0  # how often a batch was asked for
+        self.wary = 0  # the turn until which every one is looked at
+        self.slow = True  # since the last step took LONG_BATCH
 
     def spent(self, usage):
         """ns on a core and ready without one since the innermost went on; -1 where that is not known."""
@@ -173,15 +178,26 @@ class Watch:
         each batch is written out here, and the rest is called.
         """
         try:
-            loop = _loop()
+            try:
+                loop = parts.here.loop
+            except AttributeError:
+                loop = _loop()
             state, opened, start = loop.state, loop.open, now()
-            before = loop.usage.read()
+            turn = loop.turn = loop.turn + 1
+            look = loop.slow or turn < loop.wary or turn % worker.SOME == 1
+            before = loop.usage.read() if look or loop.used is not None else None
+            began = 0
             if len(opened) == 1 and opened[0][0] is self:  # the step under way is ours: it ends
-                _, step, since, batch, _ = opened.pop()
+                _, step, since, batch, began = opened.pop()
                 self.joins = None
-                core, waiting = loop.spent(before)
+                core = waiting = -1
+                if loop.used is not None:
+                    core, waiting = loop.spent(before)
+                    if waiting > (start - since) >> 4:
+                        loop.wary = turn + worker.SELDOM
                 loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, ring.FINAL | self.plan.flags, core, waiting)
-                loop.parts.clear()
+                if loop.parts:
+                    loop.parts.clear()
                 if loop.device is not None and step >= 0:
                     loop.device.ends(step)
             else:
@@ -204,11 +220,15 @@ class Watch:
             raise
         try:
             plan, end = self.plan, now()
-            # Of what takes less, the bridge takes all for what a wake-up takes.
-            loop.used, waited = before, 0
-            if end - start >= worker.LATE:
-                loop.used = loop.usage.read()
-                waited = max(0, loop.usage.split(before, loop.used)[1])
+            loop.slow = end - began > worker.LONG_BATCH
+            loop.used, waited = None, -1
+            if look:
+                loop.used, waited = before, 0
+                if end - start >= worker.LATE:  # of what takes less, the bridge takes all for what a wake-up takes
+                    loop.used = loop.usage.read()
+                    waited = max(0, loop.usage.split(before, loop.used)[1])
+                    if waited > (end - began) >> 4:
+                        loop.wary = turn + worker.SELDOM
             if not loop.known:
                 _introduce(state, loop)
             if plan.trains is None:
@@ -230,7 +250,8 @@ class Watch:
             elif plan.trains:
                 if state.shown is not self:
                     self._show(state, start)
-                step = state.step()
+                step = state.number()
+                state.steps = step + 1
             else:
                 step = -1
             loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, -1, waited)

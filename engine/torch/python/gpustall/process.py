@@ -2,6 +2,7 @@
 writer, a file of messages for what is rare, and the page of knobs that the screen asks for.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -21,6 +22,7 @@ class Process:
         self.pid = os.getpid()
         self.iterations = 0  # of DataLoaders, begun
         self.steps = 0  # of training, begun
+        self.number = itertools.count().__next__  # of the next of them, whichever thread asks
         self.optimized = 0  # steps of optimizers
         self.introduced = False
         self.shown = None  # the watch over the loader whose knobs the session has
@@ -46,11 +48,6 @@ class Process:
         with self.lock:
             self.iterations += 1
             return self.iterations
-
-    def step(self):
-        with self.lock:
-            self.steps += 1
-            return self.steps - 1
 
     def ring(self, role):
         """The ring of this thread for what it does as role."""

@@ -45,8 +45,12 @@ class Usage:
             pass
 
     def read(self):
-        """ns on a core and ready without one so far."""
+        """ns on a core and ready without one so far, asked by the thread itself."""
         return (time.thread_time_ns(), int(os.pread(self.file, 64, 0).split()[1])) if self.file >= 0 else None
+
+    def of_sleeper(self):
+        """The same, asked by another thread while this one sleeps, which it does not count else."""
+        return tuple(map(int, os.pread(self.file, 64, 0).split()[:2])) if self.file >= 0 else None
 
     @staticmethod
     def split(before, after):
@@ -63,11 +67,12 @@ class Usage:
 class Task:
     """The batch under way."""
 
-    __slots__ = ("index", "round", "got")
+    __slots__ = ("index", "round", "got", "counted")
 
     def __init__(self):
         self.index, self.round = -1, -1
         self.got = 0  # when the worker did, where it has a queue
+        self.counted = False  # what the kernel counts is read for it
 
 
 class Observer:
@@ -171,6 +176,7 @@ class Observer:
             if close or turn < self.wary or last > LONG_BATCH or turn % SOME == 0 and last > SHORT_BATCH:
                 # Where hardly any time went by since the last batch, what was read then will do.
                 before = self.read if self.read and start - self.free < last >> 5 else self.usage.read()
+            task.counted = before is not None
             try:
                 if not detail:
                     return fetch(index)
@@ -292,45 +298,51 @@ class Sender:
     """The thread of a worker's queue of results, which pickles a batch, moving its tensors to
     shared memory, and sends it while the worker is at the next one already.
 
-    It tells of each that took it LATE or longer, before the loop can have the batch.
+    It tells of each that took it LATE or longer, before the loop can have the batch; and of one that
+    follows a LONG one, or of which the worker's own usage was read, what the time went to.
     """
 
     def __init__(self, queue, ring, iteration, task):
         self.plain_put, self.plain_send = queue.put, queue._send_bytes
         self.write, self.iteration, self.task = ring.record, iteration, task
-        self.batches = collections.deque()  # [number, round, when it was put], in the order of the queue
-        self.usage = None
-        self.before = None  # what the thread had used up when it had sent the last one
-        self.free = 0  # and when that was
+        self.batches = collections.deque()  # [number, round, when it was put, the thread's usage by then], in the order of the queue
+        self.usage = None  # the thread's, once it has begun
+        self.free = 0  # when it had sent the last one
+        self.before = None  # the usage then, if that took LONG
+        self.lost = False  # what is sent is not known any more
         queue.put, queue._send_bytes = self.put, self.send
 
     def put(self, item, *args, **kwargs):
-        self.batches.append((item[0] if type(item) is tuple else -1, self.task.round, now()))
+        task = self.task
+        before = None
+        if task.counted:
+            before = self.usage.of_sleeper() if self.usage else (0, 0)  # which has done nothing yet
+        self.batches.append((item[0] if type(item) is tuple else -1, task.round, now(), before))
         return self.plain_put(item, *args, **kwargs)
 
     def send(self, data):
-        late = False
         try:
-            late = self.write is not None and self._tell(now())
+            if not self.lost:
+                self._tell(now())
         except Exception as error:
+            self.lost = True
             process.complain("what it takes to send a batch is not watched", error)
-            self.write = None
         self.plain_send(data)
         self.free = now()
-        self.before = self.usage.read() if late else None
 
     def _tell(self, t):
-        """Tells of a batch that is about to be sent, if it took LATE; whether it did."""
+        """Tells of a batch that is about to be sent, if it took LATE."""
         if self.usage is None:
-            self.usage, self.before = Usage(), (0, 0)  # the thread has done nothing else yet
-        number, round, at = self.batches.popleft()
-        at = max(at, self.free)
-        if t - at < LATE:
-            return False
-        if type(number) is int and number >= 0:
-            core, waiting = self.usage.since(self.before)
+            self.usage = Usage()
+        number, round, at, before = self.batches.popleft()
+        if self.free > at:
+            at = self.free
+        before, self.before = self.before or before, None
+        if t - at >= LATE and type(number) is int and number >= 0:
+            core, waiting = self.usage.since(before) if before else (-1, -1)
             self.write(ring.SENT, at, t, self.iteration, round, number, -1, -1, 0, 0, core, waiting)
-        return True
+        if t - at >= LONG:
+            self.before = self.usage.read()  # but for what sending takes
 
 
 class Done:
