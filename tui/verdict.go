@@ -16,10 +16,10 @@ func classStyle(v *advice.Verdict) canvas.Style {
 	switch {
 	case v.Moderate || v.Group == trace.GroupUnknown:
 		return canvas.WarnBold
-	case v.Class == advice.DeviceBound, v.Class == advice.NotInputBound:
-		return canvas.GoodBold
 	case v.Class == advice.NotEnoughSteps, v.Class == "":
 		return canvas.Dim
+	case v.Group == trace.GroupNone:
+		return canvas.GoodBold
 	}
 	return canvas.BadBold
 }
@@ -93,7 +93,7 @@ func verdictLine(a *advice.Advice, p *canvas.Pen) {
 		return
 	}
 	p.Text(classStyle(v), strings.ToUpper(v.Class))
-	if v.Share > 0 && v.Class != advice.NotEnoughSteps && v.Class != advice.DeviceBound && v.Class != advice.NotInputBound {
+	if v.Share > 0 && v.Group != trace.GroupNone {
 		p.Space(1).Bytes(stallStyle(v.Share), figures.Narrow.AppendPercent(p.Buf(), v.Share)).Text(canvas.Dim, " chiefly ").Text(canvas.Normal, v.Dominant.String())
 	}
 	if f.Knob != "" {

@@ -163,10 +163,10 @@ func checkTable(format, table string) error {
 	return nil
 }
 
-// dominant names the verdict's largest cause: "none" where the device, not the
-// host, is what takes the time, or where there is no verdict.
+// dominant names the verdict's largest cause: "none" where no cause is to blame, or where
+// there is no verdict.
 func dominant(v *advice.Verdict) string {
-	if v.Class == advice.DeviceBound || v.Class == advice.NotInputBound || v.Class == advice.NotEnoughSteps {
+	if v.Group == trace.GroupNone {
 		return "none"
 	}
 	return v.Dominant.String()

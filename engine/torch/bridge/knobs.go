@@ -219,11 +219,13 @@ func (c *Control) refuse(r *Refused, workers int) []trace.KnobSpec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.specs = slices.Clone(c.specs)
-	if s := trace.SpecOf(c.specs, "num_workers"); s == nil {
-	} else if s.Mend = r.Mend; workers <= s.Min {
-		s.NoEffect = r.Reason
-	} else {
-		s.Max, s.Bound = workers, r.Reason
+	if s := trace.SpecOf(c.specs, "num_workers"); s != nil {
+		s.Mend = r.Mend
+		if workers <= s.Min {
+			s.NoEffect = r.Reason
+		} else {
+			s.Max, s.Bound = workers, r.Reason
+		}
 	}
 	k := c.wanted
 	k.Workers = min(k.Workers, workers)

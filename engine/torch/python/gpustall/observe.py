@@ -586,16 +586,16 @@ class Plan:
         why = _why_not_live
         if not why and not self.live:
             why = "its data set is %s: changes apply at the next epoch" % ("a data pipe" if self.map_style else "iterable")
+        from gpustall import live
+
         context = loader.multiprocessing_context or multiprocessing
         if self.live and self.script["num_workers"] == 0 and self.alike not in _at_most:
-            from gpustall import live
-
             self.barred = live.unguarded(context)
         batch_size, shuffle, drop_last = _sampling(loader)
         return dict(
             dataset=type(loader.dataset).__name__, kind="map" if self.map_style else "iterable", samples=length, batch_size=batch_size,
             live=self.live, why=why, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
-            context=context.get_start_method(True) or context.get_all_start_methods()[0],
+            context=live.method(context),
         )
 
     def tell(self):
