@@ -16,6 +16,7 @@ now = time.monotonic_ns
 _dataloader = None  # torch.utils.data.dataloader
 _plans = weakref.WeakKeyDictionary()  # of DataLoaders
 _roles = {}  # of loaders that look alike: whether they train
+_learners = set()  # those with whose batches something was learned
 _in_force = {}  # the knobs of loaders that look alike
 _at_most = {}  # workers that can begin, where more failed to, of loaders that look alike
 _probes = {}  # whether workers can begin at all, of loaders that look alike
@@ -89,7 +90,7 @@ class Loop:
         device's at t, where t has passed, and usage what the thread has used up by t."""
         watch, step, since, batch, _ = self.open[-1]
         core, waiting = self.spent(usage)
-        self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, -1, 0, (ring.FINAL if ends else 0) | watch.plan.flags, core, waiting)
+        self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, -1, 0, (ring.FINAL if ends else 0) | (ring.TRAIN if step >= 0 else 0), core, waiting)
         self.open[-1][2] = t
         if ends:
             self.open.pop()
@@ -137,7 +138,9 @@ class Watch:
 
     def __init__(self, plan, iteration):
         self.plan, self.iteration = plan, iteration
-        self.first = True  # the next batch is the first of its epoch
+        self.first = True  # the next batch is the first of its epoch, or of those of it that are steps
+        self.trains = False  # its epoch: a loader that trains may be gone through to evaluate, too
+        self.learned = 0  # what the process had learned when its epoch began
         self.round = 0
         self.begun = now()  # its epoch
         self.joins = None  # the step of another loader's batch, while a batch for it is waited for
@@ -195,7 +198,7 @@ class Watch:
                     core, waiting = loop.spent(before)
                     if waiting > (start - since) >> 4:
                         loop.wary = turn + worker.SELDOM
-                loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, ring.FINAL | self.plan.flags, core, waiting)
+                loop.record(ring.BODY, since, start, self.iteration, self.round, batch, step, -1, 0, ring.FINAL | (ring.TRAIN if step >= 0 else 0), core, waiting)
                 if loop.parts:
                     loop.parts.clear()
                 if loop.device is not None and step >= 0:
@@ -231,15 +234,15 @@ class Watch:
                         loop.wary = turn + worker.SELDOM
             if not loop.known:
                 _introduce(state, loop)
-            if plan.trains is None:
-                plan.judge(data)
-            if plan.trains and not plan.weighed:
-                plan.weigh(data)
             number, samples, flags = self.came or self._look_at(data)
-            flags |= plan.flags
             if self.first:
+                self.trains, self.learned = plan.judge(data) or self.trains, state.learned
                 flags |= ring.FIRST
                 self.first = False
+            if self.trains:
+                flags |= ring.TRAIN
+                if not plan.weighed:
+                    plan.weigh(data)
             if state.capture is not None:
                 flags |= ring.PROFILED
             self.batch, self.came = number, None
@@ -247,7 +250,7 @@ class Watch:
             joined = self.joins is not None and self._joined(loop, end)
             if joined:
                 step = loop.open[-1][1]
-            elif plan.trains:
+            elif self.trains:
                 if state.shown is not self:
                     self._show(state, start)
                 step = state.number()
@@ -270,7 +273,7 @@ class Watch:
     def _attend(self, loop, start):
         """Does what the screen asks for before the next batch, and says when that was done."""
         state = loop.state
-        if self.plan.trains and self.joins is None and (state.capture is not None or state.captures != state.control.captures()):
+        if self.plan.trains and (self.trains or self.first) and self.joins is None and (state.capture is not None or state.captures != state.control.captures()):
             from gpustall import capture
 
             capture.look(state)
@@ -322,8 +325,7 @@ class Watch:
         plan, entry = self.plan, loop.open[-1]
         if entry[1] < 0 or loop.learned or not (self.begun < entry[4] or plan.beside):
             return
-        plan.judge()
-        if plan.trains:
+        if plan.judge():
             plan.beside, self.joins = True, entry
             if loop.device is not None:
                 loop.device.ends(entry[1], goes_on=True)
@@ -356,12 +358,22 @@ class Watch:
     def _end(self, loop, start):
         end = now()
         self._drop(loop)
-        loop.record(ring.END, start, end, self.iteration, self.round, self.batch, flags=self.plan.flags)
-        self.round += 0 if self.numbered else 1
-        self.first = True
+        loop.record(ring.END, start, end, self.iteration, self.round, self.batch, flags=ring.TRAIN if self.trains else 0)
+        if self.trains:
+            self.plan.ended(self.learned)
+        self.begin()
         if loop.open:  # the step around this loop goes on
             loop.open[-1][2], loop.used = end, loop.usage.read()
-        self.plan.ended()
+
+    def begin(self):
+        """The next batch is of another epoch."""
+        self.round += 0 if self.numbered else 1
+        self.first, self.trains = True, False
+
+    def learns(self):
+        """Something is learned with a batch that was taken for no step: those that follow are steps."""
+        self.first = self.trains = True
+        self.plan.learns()
 
 
 class Plan:
@@ -371,10 +383,8 @@ class Plan:
         dataset = loader.dataset
         self.alike = (type(dataset).__name__, id(dataset), type(loader.sampler).__name__, loader.batch_size)
         self.trains = _roles.get(self.alike)  # None while it is not known
-        self.flags = ring.TRAIN if self.trains else 0
         self.beside = False  # another loader, in turn with which it is taken from
         self.told = self.weighed = False
-        self.optimized = process.current().optimized
         module = _dataloader
         self.map_style = loader._dataset_kind == module._DatasetKind.Map
         pipes = tuple(p for p in (getattr(module, "IterDataPipe", None), getattr(module, "MapDataPipe", None)) if p)
@@ -458,8 +468,7 @@ class Plan:
             if watch is None:
                 watch = self._watch(iterator)
             elif not watch.first:  # left with break, and begun anew
-                watch.round += 0 if watch.numbered else 1
-                watch.first = True
+                watch.begin()
             watch.begun = start
             self.tell()
             loop = _loop()
@@ -469,7 +478,7 @@ class Plan:
             elif loop.open:
                 loop.stop(start, False)
             end, loop.used = now(), loop.usage.read()
-            loop.record(ring.ITER, start, end, watch.iteration, watch.round, flags=self.flags, step=state.steps if self.trains else -1)
+            loop.record(ring.ITER, start, end, watch.iteration, watch.round, flags=ring.TRAIN if self.trains else 0, step=state.steps if self.trains else -1)
             if loop.open:
                 loop.open[-1][2] = end
         except Exception as error:
@@ -548,14 +557,17 @@ class Plan:
         return _length(data) if self.collates else 1
 
     def judge(self, data=None):
-        """Whether the loop trains: gradients are on in it and, once any optimizer stepped
-        in an epoch of another, one stepped in this one's. data is its first batch."""
+        """Whether the epoch that begins trains: gradients are on in it, and it is not known that
+        this loader's do not. data is its first batch."""
         if self.about["batch_size"] is None and data is not None:
             self.about["batch_size"] = self.size(data)
-        if self.trains is None:
-            import torch
+        import torch
 
-            self._set(torch.is_grad_enabled())
+        if not torch.is_grad_enabled():
+            return False
+        if self.trains is None:
+            self._set(True)
+        return self.trains
 
     def weigh(self, data):
         """Tells once how large a batch is: what lies in shared memory while it is under way."""
@@ -566,15 +578,22 @@ class Plan:
 
         process.current().tell("batch", tensors=count, bytes=size, on_gpu=on_gpu, files=files, sharing=mp.get_sharing_strategy())
 
-    def ended(self):
-        state = process.current()
-        if self.trains and state.optimized and state.optimized == self.optimized and parts.counts:
+    def ended(self, learned):
+        """An epoch that was taken for training has ended, at whose beginning so much was learned.
+        Where nothing is but in other loops, it was none."""
+        by_now = process.current().learned
+        if by_now > learned:
+            self.learns()
+        elif by_now and self.alike not in _learners:
             self._set(False)
-        self.optimized = state.optimized
+
+    def learns(self):
+        _learners.add(self.alike)
+        if not self.trains:
+            self._set(True)
 
     def _set(self, trains):
         self.trains = _roles[self.alike] = trains
-        self.flags = ring.TRAIN if trains else 0
         self.told = False
         self.tell()
 
@@ -660,7 +679,7 @@ def _tensors(data, depth=4):
 class _Loose:
     """The plan of a loop that uses no DataLoader."""
 
-    trains, flags, weighed, beside = True, ring.TRAIN, False, False  # as a Plan has them
+    trains, weighed, beside = True, False, False  # as a Plan has them
 
     def __init__(self, name):
         self.alike, self.script = name, {}
@@ -675,9 +694,9 @@ class _Loose:
                                has_in_order=False, context="", **self.about)
 
     def judge(self, data=None):
-        pass
+        return True
 
-    def ended(self):
+    def ended(self, learned):
         pass
 
     def size(self, data):

@@ -13,7 +13,6 @@ now = process.now
 
 _installed = False
 _compiling = lambda: False  # noqa: E731
-counts = False  # the steps of optimizers are told of
 
 
 def install():
@@ -31,7 +30,6 @@ def install():
 
 def _watch_optimizers():
     """By hooks around the steps of all optimizers, which PyTorch has from 2.0 on."""
-    global counts
     try:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
     except ImportError:
@@ -40,7 +38,6 @@ def _watch_optimizers():
     _compiling = _told_of_compiling()
     register_optimizer_step_pre_hook(_stepping)
     register_optimizer_step_post_hook(_stepped)
-    counts = True
 
 
 def _told_of_compiling():
@@ -68,8 +65,6 @@ def _stepped(optimizer, args, kwargs):
     if _compiling():
         return
     try:
-        loop = getattr(here, "loop", None)
-        (process.current() if loop is None else loop.state).optimized += 1
         _end(ring.OPTIMIZER)
     except Exception:
         pass
@@ -116,7 +111,13 @@ def _begin(kind, whole):
     """A part begins in this thread's loop; whether it has one. whole: what comes before parts
     within it belongs to it."""
     loop = getattr(here, "loop", None)
-    if loop is None or not loop.open or loop.open[-1][1] < 0:
+    (process.current() if loop is None else loop.state).learned += 1
+    if loop is None or not loop.open:
+        return False
+    watch, step, *_ = loop.open[-1]
+    if step < 0:
+        if not watch.trains:
+            watch.learns()
         return False
     t, parts = now(), loop.parts
     if parts:

@@ -23,7 +23,7 @@ class Process:
         self.iterations = 0  # of DataLoaders, begun
         self.steps = 0  # of training, begun
         self.number = itertools.count().__next__  # of the next of them, whichever thread asks
-        self.optimized = 0  # steps of optimizers
+        self.learned = 0  # backward passes and steps of optimizers, begun
         self.introduced = False
         self.shown = None  # the watch over the loader whose knobs the session has
         self.leads = True  # of the ranks on this machine

@@ -7,8 +7,11 @@ import unittest
 
 import harness
 import torch
-from gpustall import observe, process, ring
+from gpustall import ring
 from torch.utils.data import DataLoader, Dataset
+
+
+LEARNS, LOOKS, NO_GRAD = range(3)  # what an epoch does with its batches
 
 
 def ones(i):
@@ -53,10 +56,7 @@ class TurnsTest(unittest.TestCase):
     def setUp(self):
         torch.set_num_threads(1)
         harness.ask_nothing()
-        observe._roles.clear()  # data sets of several tests may have the same place
-        observe._in_force.clear()
-        process.current().shown = None
-        process.current().optimized = 0
+        harness.forget()
         self.model = torch.nn.Linear(4, 2)
         self.begun = time.monotonic_ns()
 
@@ -131,6 +131,32 @@ class TurnsTest(unittest.TestCase):
                     self.learn(x, y)
 
         self.assertEqual(self.steps(loop), 8 * [1])
+
+    def test_what_trains(self):
+        """A loader that trains may be gone through to evaluate, and others before anything is learned."""
+        a, b, v = 0, 1, 2
+
+        for name, epochs, steps in (
+            ("an evaluation first", [(a, NO_GRAD), (a, LEARNS), (a, LEARNS)], [4, 4]),
+            ("one after each epoch", 2 * [(a, LEARNS), (a, NO_GRAD)], [4, 4]),
+            ("one with gradients on", 2 * [(a, LEARNS), (a, LOOKS)], [4, 4, 4, 4]),
+            ("a look at the data after a first phase", [(a, LEARNS), (b, LOOKS), (b, LEARNS), (b, LEARNS)], [4, 3, 2, 3]),  # that the second one trains is seen in its first step
+            ("a validation with gradients on", 3 * [(a, LEARNS), (v, LOOKS)], [4, 2, 4, 4]),  # which the end of its first epoch shows
+            ("one before anything was learned", [(v, LOOKS)] + 3 * [(a, LEARNS), (v, LOOKS)], [2, 4, 2, 4, 4]),
+        ):
+            harness.forget()
+            self.begun = time.monotonic_ns()
+            loaders = self.loaders(8, 6, 4)
+            for which, how in epochs:
+                with torch.set_grad_enabled(how != NO_GRAD):
+                    for x in loaders[which]:
+                        (self.learn if how == LEARNS else len)(x)
+            came = self.spans(ring.NEXT)
+            with self.subTest(name):
+                self.assertTrue(all((s["step"] >= 0) == bool(s["flags"] & ring.TRAIN) for s in came + self.spans(ring.BODY)))
+                came = [s for s in came if s["step"] >= 0]
+                at = [i for i, s in enumerate(came) if s["flags"] & ring.FIRST] + [len(came)]
+                self.assertEqual([j - i for i, j in zip(at, at[1:])], steps)
 
     def forked(self):
         """Workers are there at the next batch: others are tried first where the script has none."""
