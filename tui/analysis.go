@@ -29,7 +29,7 @@ type analysis struct {
 type result struct {
 	win      window
 	told     advice.Advice
-	feed     string         // whether this machine can feed the device; empty where that is not known
+	beside   []string       // what is said beside verdict and advice: whether this machine can feed the device, where that is known, and what to know
 	held     string         // which steps the verdict is on while an experiment goes on; else empty: the window's
 	labels   []advice.Label // of the window, and of settings without a step yet
 	segs     []stall.SegmentStats
@@ -94,7 +94,10 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.
 	judged, r.held = hold(s, r.segs, r.win.tally)
 	r.told = advice.Of(s, judged, r.segs)
 	if question, answer := r.told.Feed(s.Meta.Device); answer != "" {
-		r.feed = question + " " + answer
+		r.beside = append(r.beside, question+" "+answer)
+	}
+	for i := range r.told.Asides {
+		r.beside = append(r.beside, "To know: "+r.told.Asides[i].Evidence+".")
 	}
 	if m := r.told.Model; m != nil {
 		r.predicted = m.Neighbours()

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"strings"
 	"testing"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -80,6 +81,24 @@ func TestLayoutTiles(t *testing.T) {
 			if s.lay.panels[i].Empty() {
 				t.Errorf("%v: %s has the focus and is not shown", size, s.focus.name)
 			}
+		}
+	}
+}
+
+// TestBesideVerdict: expanded, the verdict has what is said beside it, as far as there is room
+// for all of a text.
+func TestBesideVerdict(t *testing.T) {
+	for _, c := range []struct {
+		h    int
+		long bool
+	}{{36, true}, {24, false}} {
+		run := session()
+		s := newScreen(t, run, Options{Control: run}, 100, c.h)
+		s.analysis.beside = []string{"To know: epoch 1 waited for data in 80 % of its time.", strings.Repeat("To know: much. ", 60) + "The end."}
+		s.press("3", "f")
+		frame := s.View()
+		if !strings.Contains(frame, "epoch 1 waited for data in 80 % of its time.") || strings.Contains(frame, "The end.") != c.long || strings.Contains(frame, "much.") != c.long {
+			t.Errorf("%d rows, long text %v:\n%s", c.h, c.long, frame)
 		}
 	}
 }

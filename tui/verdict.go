@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -34,9 +35,9 @@ type verdict struct {
 	class   string // which leads the first line, in capitals
 	lines   []verdictRow
 
-	feedWidth int // as width, and text, of ...
-	feedText  string
-	feed      []string // whether this machine can feed the device
+	besideWidth int // as width, and text, of ...
+	besideText  []string
+	beside      [][]string // what is said beside it, each in its lines
 
 	tall lines // the band's
 }
@@ -113,26 +114,28 @@ func (vd *verdict) draw(v *view, r canvas.Rectangle) {
 	vd.wrap(&v.analysis.told, in.W)
 	y := in.Y + vd.drawLines(v, in)
 	if v.expanded && in.H > 12 {
-		y = vd.drawFeed(v, in, y)
+		y = vd.drawBeside(v, in, y)
 		v.c.Rule(in, y+1)
 		drawNotes(v.c, canvas.Rect(in.X-1, y+2, in.W, in.Y+in.H-y-2), &v.pic.snap, 0)
 	}
 }
 
-// drawFeed draws whether this machine can feed the device below y, and returns where it ends.
-func (vd *verdict) drawFeed(v *view, in canvas.Rectangle, y int) int {
-	if text := v.analysis.feed; vd.feedWidth != in.W || vd.feedText != text {
-		vd.feedWidth, vd.feedText, vd.feed = in.W, text, nil
-		if text != "" {
-			vd.feed = wrapWords(text, in.W)
+// drawBeside draws what is said beside the verdict below y, and returns where it ends.
+func (vd *verdict) drawBeside(v *view, in canvas.Rectangle, y int) int {
+	if texts := v.analysis.beside; vd.besideWidth != in.W || !slices.Equal(vd.besideText, texts) {
+		vd.besideWidth, vd.besideText, vd.beside = in.W, texts, nil
+		for _, text := range texts {
+			vd.beside = append(vd.beside, wrapWords(text, in.W))
 		}
 	}
-	if y+1+len(vd.feed) > in.Y+in.H-6 { // the notes below have some room too
-		return y
-	}
-	for _, line := range vd.feed {
-		v.c.Text(in.X, y+1, in.W, canvas.Normal, line)
-		y++
+	for _, lines := range vd.beside {
+		if y+1+len(lines) > in.Y+in.H-6 { // the notes below have some room too
+			continue
+		}
+		for _, line := range lines {
+			v.c.Text(in.X, y+1, in.W, canvas.Normal, line)
+			y++
+		}
 	}
 	return y
 }

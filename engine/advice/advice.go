@@ -35,7 +35,8 @@ type Advice struct {
 }
 
 // Of advises on a session. t are the steps to judge: a segment's, or a window of
-// them; rows are stall.Segments of the session.
+// them; rows are stall.Segments of the session. Where the run's first epochs among them went
+// otherwise than those since, these are judged alone.
 func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
 	xs := stall.Experiments(s, rows)
 	a := Advice{
@@ -54,7 +55,7 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
 		a.Short = fmt.Sprintf("the run took %s, too short to advise on: who has the cores, and how full the queue is, are read a few times a second; run it for a second or longer",
 			figures.Prose.Time(s.Outcome.Ended))
 	default:
-		a.Model, _ = predict.Fit(s, t, rows)
+		a.Model, _ = predict.Fit(s, c.tally, rows)
 		c.model = a.Model
 		a.Findings, a.Asides = c.findings(), c.told()
 	}

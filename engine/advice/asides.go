@@ -11,6 +11,7 @@ import (
 // began, what the disk's cache did, a GPU at its power limit, earlier runs.
 var asides = []Rule{
 	{Name: "earlier runs", Check: earlierRuns},
+	{Name: "first epochs", Check: firstEpochs},
 	{Name: "cold cache", Check: coldCache},
 	{Name: "trace without steps", Check: noSteps},
 	{Name: "trace of the host", Check: noDevice},
@@ -57,6 +58,9 @@ func (s *situation) asStarted(names ...string) bool {
 // coldCache is for a first epoch that read its data from storage where later ones have it
 // from the page cache: it is not how the rest will be.
 func coldCache(s *situation) (f Finding, ok bool) {
+	if s.settling != nil { // firstEpochs has said it
+		return f, false
+	}
 	first, last, ok := s.epochs()
 	if !ok {
 		first = passage{from: s.snap.First.Start, to: s.snap.Last.End}

@@ -61,6 +61,8 @@ func TestAsides(t *testing.T) {
 		{"earlier runs", false, past(3, 330, 300, 340), ""},
 		{"earlier runs", false, past(3, 323, 322, 330), ""},
 		{"earlier runs", false, together(past(3, 500, 480, 520), flag(trace.FlagInjected)), ""},
+		{"first epochs", true, waits(200, 1, 1), "epoch 1 waited for data in 80.5 % of its time, epochs 2 and 3 in 2.0 %"},
+		{"first epochs", false, waits(2, 1, 1), ""},
 		{"cold cache", true, gauge(trace.GaugeDiskOurs, 100e6), "this is the first epoch, and ~572 MiB of it came from storage"},
 		{"cold cache", true, together(passes(20), gaugeUntil(trace.GaugeDiskOurs, 20, 100e6)), "the first epoch read ~182 MiB from storage, and the newest ~0 B"},
 		{"cold cache", false, together(passes(20), gauge(trace.GaugeDiskOurs, 100e6)), ""},
@@ -103,6 +105,11 @@ func TestAsides(t *testing.T) {
 			t.Errorf("%q has no case in which it is told and one in which it is not", r.Name)
 		}
 	}
+}
+
+// waits has epochs of 80 steps wait for data for so many ms a step.
+func waits(each ...int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) { *s = *epochsOf(80, each...) }
 }
 
 // past is what earlier runs reached; this one makes 320 samples/s.

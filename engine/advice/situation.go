@@ -19,7 +19,9 @@ type situation struct {
 	interlude bool // the steps are of an experiment under way that serves cached batches
 
 	snap     *trace.Snapshot
-	from, to int64               // ns, of the steps judged
+	settling *settling           // the first epochs were unlike those since; nil where they were not
+	tally    *trace.Tally        // the steps judged
+	from, to int64               // ns, of those
 	plain    *trace.Distribution // of their active times, but for the timed ones
 
 	hostDevice bool // the device is the host's own cores: what it takes over, they still do
@@ -45,7 +47,7 @@ type situation struct {
 }
 
 func newSituation(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trials []Trial) *situation {
-	c := &situation{snap: s, from: t.From, to: t.To, plain: &t.Plain, segment: t.Segment, rows: rows, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", profile: s.Meta.Profile, hostDevice: s.Meta.DeviceKind == "cpu"}
+	c := &situation{snap: s, tally: t, from: t.From, to: t.To, plain: &t.Plain, segment: t.Segment, rows: rows, trials: trials, notApplied: notApplied(s), b: stall.Breakdown{Totals: t.Steady}, flags: t.SteadyFlags, specs: s.Meta.Specs, imported: s.Meta.Imported != "", profile: s.Meta.Profile, hostDevice: s.Meta.DeviceKind == "cpu"}
 	if x := trace.ExperimentOf(s.Experiments, t.Segment); x != nil {
 		c.interlude = x.Running() && x.Kind == trace.Ceiling
 	}

@@ -59,7 +59,8 @@ type Verdict struct {
 	Starved  float64     // of the time in which the device's threads could run, that they had no core; 0 where they are not the host's
 	Queue    string
 	Steps    int     // it rests on
-	Excluded int     // steps left out: transition and warm-up
+	Epochs   string  // that those are of, "epochs 2 and 3", where others were left out; else empty
+	Excluded int     // steps left out: transition and warm-up, and epochs that went otherwise
 	Labels   []Label // of the steps it rests on
 	Text     string  // one line, labels included
 }
@@ -73,13 +74,16 @@ func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
 // verdict is Judge's, and the situation that it rests on; nil where there are not enough
 // steps.
 func verdict(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trials []Trial) (Verdict, *situation) {
-	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(t.Excluded()), Labels: Labels(s, t)}
+	all := t.All.Steps
+	t, settling := settled(s, t)
+	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(all - t.Steady.Steps), Labels: Labels(s, t)}
 	if v.Steps < enough(s) {
 		v.Class = NotEnoughSteps
 		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, MinSteps, Brackets(v.Labels))
 		return v, nil
 	}
 	c := newSituation(s, t, rows, trials)
+	c.settling, v.Epochs = settling, settling.judged()
 	v.Starved, v.Queue = c.starved, c.queue()
 	v.classify(&c.b)
 	if v.Group == trace.GroupNone && c.unseen() {
@@ -182,7 +186,11 @@ func (v *Verdict) describe(s *situation) {
 	if text := s.cost(); text != "" {
 		t.WriteString("; " + text)
 	}
-	fmt.Fprintf(&t, "; %s%s", figures.Counted(v.Steps, "step", "steps"), Brackets(v.Labels))
+	fmt.Fprintf(&t, "; %s", figures.Counted(v.Steps, "step", "steps"))
+	if v.Epochs != "" {
+		t.WriteString(" of " + v.Epochs)
+	}
+	t.WriteString(Brackets(v.Labels))
 	v.Text = t.String()
 }
 

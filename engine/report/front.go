@@ -33,7 +33,11 @@ func (m *markdown) headline() string {
 	if m.s.Meta.Imported != "" {
 		return m.advice.Verdict.Text
 	}
-	return "nothing was changed; the run is " + m.advice.Verdict.Class
+	headline := "nothing was changed; the run is " + m.advice.Verdict.Class
+	if of := m.advice.Verdict.Epochs; of != "" {
+		headline += " in " + of
+	}
+	return headline
 }
 
 // sides sets before and after side by side.
@@ -49,6 +53,9 @@ func (m *markdown) sides() {
 		}
 		m.para("Segment A is %s%s.", m.baseline(), more)
 		m.table(append([][]string{{"measurement", ">A"}}, m.column(m.first)...))
+		if of := m.advice.Verdict.Epochs; of != "" {
+			m.para("These numbers are of all epochs; verdict and advice are on %s.", of)
+		}
 		m.footnote()
 		return
 	}

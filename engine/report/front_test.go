@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -28,6 +29,37 @@ func TestSlowerDevice(t *testing.T) {
 		waited := strings.Contains(text, "its threads waited for a core 80.0 % of the time, before 0.0 %")
 		if !strings.HasPrefix(text, c.says) || waited != (c.starved > 0) {
 			t.Errorf("%s: %q", c.name, text)
+		}
+	}
+}
+
+// TestFirstEpochs: the front page says of which epochs its verdict is, where its numbers are of
+// all of them.
+func TestFirstEpochs(t *testing.T) {
+	s := &trace.Snapshot{Segments: []trace.Segment{{Knobs: knobList("num_workers=0")}}}
+	var at int64
+	for i := range int32(160) {
+		wait := int64(100e6)
+		if i >= 80 {
+			wait = 1e6
+		}
+		st := trace.Step{Index: i, Epoch: i / 80, Samples: 32, Correct: -1, Start: at, End: at + 50e6 + wait + int64(i%2)*1e6, Busy: 50e6 + int64(i%2)*1e6, Load: wait}
+		st.Stall[trace.CauseFetch] = wait
+		at = st.End
+		s.Recent = append(s.Recent, st)
+	}
+	s.Now, s.Outcome.Ended, s.Digest = at, at, *trace.Digested(s.Recent)
+	var b bytes.Buffer
+	if err := Markdown(&b, s, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{
+		"the run is device-bound in epoch 2.", "These numbers are of all epochs; verdict and advice are on epoch 2.",
+		"To know: epoch 1 waited for data in 66.4 % of its time, epoch 2 in 1.9 %, on which the advice rests:",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}
 }
