@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -27,16 +28,20 @@ var torchRules = []Rule{
 // pytorch reports whether the session is of a training in PyTorch that was watched.
 func (s *situation) pytorch() bool { return s.snap.Meta.Watched() }
 
-// torchThreads is for a training on the CPU whose own threads and workers are more than
-// the cores, and whose threads wait for one.
+// torchThreads is for a training on the CPU whose own threads and what workers compute are more
+// than the cores, and whose threads wait for one. A core of which workers leave a part is still
+// worth a thread.
 func torchThreads(s *situation) (f Finding, ok bool) {
 	threads, err := strconv.Atoi(s.fact("torch threads"))
-	fewer := max(1, int(s.cores.All)-s.workers)
+	used := 0.0
+	if s.workers > 0 {
+		used = s.loading.Batch.Core * float64(s.b.Steps) / float64(max(1, s.b.Active()))
+	}
+	fewer := max(1, int(math.Ceil(s.cores.All-used-0.1)))
 	f = Finding{
 		Remedy: fmt.Sprintf("call torch.set_num_threads(%d) in the script", fewer),
-		Evidence: fmt.Sprintf("the training computes with %s beside %s on %s, and its threads wait for a core %s of the time",
-			figures.Counted(threads, "thread", "threads"), figures.Counted(s.workers, "worker process", "worker processes"),
-			figures.Counted(int(s.cores.All), "core", "cores"), figures.Prose.Percent(s.starved)),
+		Evidence: fmt.Sprintf("the training computes with %s on %s, of which workers use ~%s, and its threads wait for a core %s of the time",
+			figures.Counted(threads, "thread", "threads"), figures.Counted(int(s.cores.All), "core", "cores"), figures.Rate(used), figures.Prose.Percent(s.starved)),
 		Share: s.starved * s.b.Utilisation(),
 	}
 	return f, err == nil && s.pytorch() && s.hostDevice && threads > fewer && s.starved >= moderate && f.Share >= moderate && !s.cores.Crowded()

@@ -3,11 +3,13 @@ package advice
 import "dev.gpustall/engine/trace"
 
 var torchCases = []ruleCase{
-	{"torch threads", true, nil, "num_workers=2", together(onTorch("4"), cpuDevice, gauge(trace.GaugeStarved, 40)), "",
-		"call torch.set_num_threads(2) in the script"},
-	{"torch threads", false, nil, "num_workers=2", together(onTorch("2"), cpuDevice, gauge(trace.GaugeStarved, 40)), "", "a host with more cores"},
-	{"torch threads", false, nil, "num_workers=2", together(onTorch("4"), cpuDevice, gauge(trace.GaugeStarved, 2)), "", "the loader keeps up"},
-	{"torch threads", false, nil, "num_workers=2", together(onTorch("4"), gauge(trace.GaugeStarved, 40)), "", "a host with more cores"},
+	{"torch threads", true, nil, "num_workers=2", together(onTorch("4"), cpuDevice, cores(200), gauge(trace.GaugeStarved, 40)), "",
+		"call torch.set_num_threads(2) in the script: the training computes with 4 threads on 4 cores, of which workers use ~2.0"},
+	{"torch threads", true, nil, "num_workers=0", together(onTorch("16"), cpuDevice, gauge(trace.GaugeStarved, 40)), "", "call torch.set_num_threads(4) in the script"},
+	{"torch threads", false, nil, "num_workers=2", together(onTorch("4"), cpuDevice, cores(60), gauge(trace.GaugeStarved, 15)), "", "the loader keeps up"},
+	{"torch threads", false, nil, "num_workers=2", together(onTorch("2"), cpuDevice, cores(200), gauge(trace.GaugeStarved, 40)), "", "a host with more cores"},
+	{"torch threads", false, nil, "num_workers=2", together(onTorch("4"), cpuDevice, cores(200), gauge(trace.GaugeStarved, 2)), "", "the loader keeps up"},
+	{"torch threads", false, nil, "num_workers=2", together(onTorch("4"), cores(200), gauge(trace.GaugeStarved, 40)), "", "a host with more cores"},
 	{"host", true, wait(trace.CauseDecode), "num_workers=4", together(load(20), onTorch("4")), "", "torchvision.io.decode_jpeg"},
 	{"host", true, wait(trace.CauseTransform), "num_workers=4", together(load(20), onTorch("4")), "", "torchvision.transforms.v2"},
 	{"host", true, wait(trace.CauseFetch), "num_workers=4", together(load(20), onTorch("4")), "", "__getitems__"},
@@ -48,6 +50,17 @@ func did(k trace.Rank) func(*trace.Snapshot) {
 		})
 	}
 	return together(all...)
+}
+
+// cores has workers use so many hundredths of a core.
+func cores(hundredths int64) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		for i := range s.Recent {
+			st := &s.Recent[i]
+			st.Load = (st.End - st.Start) * hundredths / 100
+			st.Work.Batch = trace.Split{Core: st.Load}
+		}
+	}
 }
 
 // asleep has workers blocked for all of a batch's time.
