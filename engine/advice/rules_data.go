@@ -157,7 +157,7 @@ func slowSamples(s *situation) (f Finding, ok bool) {
 	n := 0
 	for i := range b.Samples {
 		r := &b.Samples[i]
-		if r.Seen < 2 || r.Took-r.Split.Waiting < farSlowerSample*usual || r.Starved == 0 {
+		if r.Seen < 2 || r.Least < farSlowerSample*usual || r.Starved == 0 {
 			continue
 		}
 		if worst == nil {

@@ -19,6 +19,7 @@ type Blamed struct {
 	Rank               float64       // the share of the batches that took less: 0.99 is the 99th percentile
 	Starved            int64         // ns that the device waited for the batch
 	Seen               int32         // of a sample: how often it was the slowest of its batch
+	Least              int64         // ns, the shortest that it took of those, without waiting for a core
 	Injected           bool          // a slowness that was added on purpose is part of it
 	Opens              bool          // it is the first batch of its epoch
 }
@@ -47,7 +48,7 @@ func Blames(s *trace.Snapshot) (b Blame) {
 		if st := &w.Samples[i].Step; st.Start <= s.Now {
 			row := blamed(s, st)
 			p := &st.Built.Slowest
-			row.Took, row.Split, row.Rank, row.Seen = p.Took, p.Split, w.Pieces.Rank(p.Took), w.Samples[i].Seen
+			row.Took, row.Split, row.Rank, row.Seen, row.Least = p.Took, p.Split, w.Pieces.Rank(p.Took), w.Samples[i].Seen, w.Samples[i].Least
 			b.Samples = append(b.Samples, row)
 		}
 	}

@@ -21,13 +21,15 @@ type Worst struct {
 	Loads  Distribution // worker time of a batch, ns
 	Pieces Distribution // the slowest piece of a batch, ns
 
+	begun      [NumTracks]int32 // by worker: 1 and the newest epoch that it built a batch of
 	generation int64
 }
 
 // SlowSample is a sample, in the step in which it took longest.
 type SlowSample struct {
-	Step Step
-	Seen int32 // how often it was the slowest of its batch since it is among the worst
+	Step  Step
+	Seen  int32 // how often it was the slowest of its batch since it is among the worst
+	Least int64 // the shortest that it took of those, without waiting for a core, ns
 }
 
 // Add counts a step in.
@@ -42,19 +44,26 @@ func (w *Worst) Add(s *Step) {
 	if s.Built.Slowest.Took > 0 {
 		w.Pieces.Add(s.Built.Slowest.Took)
 	}
-	if s.Built.Slowest.OfSample() {
+	// What a worker loads first pays for what it has not done before, in a process of its own anew
+	// in every epoch: the sample is not to blame.
+	if int(s.Built.Worker) >= NumTracks {
+		return
+	}
+	cold := w.begun[s.Built.Worker] != s.Epoch+1
+	w.begun[s.Built.Worker] = s.Epoch + 1
+	if s.Built.Slowest.OfSample() && !cold {
 		w.sample(s)
 	}
 }
 
 // sample files the slowest sample of a step.
 func (w *Worst) sample(s *Step) {
-	row := SlowSample{*s, 1}
+	row := SlowSample{*s, 1, s.Built.Slowest.Took - s.Built.Slowest.Split.Waiting}
 	i := slices.IndexFunc(w.Samples, func(o SlowSample) bool { return o.Step.Built.Slowest.Sample == s.Built.Slowest.Sample })
 	if i >= 0 {
-		row.Seen += w.Samples[i].Seen
+		row.Seen, row.Least = row.Seen+w.Samples[i].Seen, min(row.Least, w.Samples[i].Least)
 		if w.Samples[i].Step.Built.Slowest.Took >= s.Built.Slowest.Took {
-			w.Samples[i].Seen = row.Seen
+			w.Samples[i].Seen, w.Samples[i].Least = row.Seen, row.Least
 			return
 		}
 		w.Samples = slices.Delete(w.Samples, i, i+1)
