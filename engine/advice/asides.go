@@ -17,6 +17,7 @@ var asides = []Rule{
 	{Name: "trace of the host", Check: noDevice},
 	{Name: "first step", Check: firstStep},
 	{Name: "power limit", Check: powerLimit},
+	{Name: "other machines", Check: otherMachines},
 }
 
 // told are the asides of a situation. They have evidence and nothing else.

@@ -79,6 +79,9 @@ func TestAsides(t *testing.T) {
 		{"trace of the host", false, profiled(trace.Profile{GPUs: []trace.ProfiledGPU{{Utilisation: 1}}}), ""},
 		{"power limit", true, together(gauge(trace.GaugePowerCapped, 100), gauge("nvml_power", 700)), "the GPU is at its power limit in 100 % of the samples (700 W), which lowers its clock"},
 		{"power limit", false, gauge(trace.GaugePowerCapped, 10), ""},
+		{"other machines", true, facts(knob("ranks", "8"), knob("ranks here", "2")), "6 of the 8 ranks are on other machines and not in this session"},
+		{"other machines", false, facts(knob("ranks", "8"), knob("ranks here", "8")), ""},
+		{"other machines", false, facts(knob("ranks", "8")), ""},
 	} {
 		s := uniform(60, nil, knob("num_workers", "1"), knob("batch_size", "32"))
 		c.mod(s)

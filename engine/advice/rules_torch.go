@@ -161,10 +161,30 @@ func slowestRank(s *situation) (f Finding, ok bool) {
 	if at < 0 {
 		return f, false
 	}
+	of := strconv.Itoa(len(ranks))
+	if other, _ := s.elsewhere(); other > 0 {
+		of += " on this machine"
+	}
 	return Finding{
 		Remedy:   fmt.Sprintf("mend rank %d, which the others wait for", ranks[at].Rank),
-		Evidence: fmt.Sprintf("rank %d is the slowest of %d: %s", ranks[at].Rank, len(ranks), why),
+		Evidence: fmt.Sprintf("rank %d is the slowest of %s: %s", ranks[at].Rank, of, why),
 	}, true
+}
+
+// elsewhere is how many ranks are on other machines, and how many there are; 0 where nobody said.
+func (s *situation) elsewhere() (ranks, all int) {
+	all, _ = strconv.Atoi(s.fact("ranks"))
+	here, err := strconv.Atoi(s.fact("ranks here"))
+	if err != nil {
+		return 0, all
+	}
+	return max(0, all-here), all
+}
+
+// otherMachines is for ranks that this one exchanges gradients with, and of which nothing is known here.
+func otherMachines(s *situation) (f Finding, ok bool) {
+	ranks, all := s.elsewhere()
+	return Finding{Evidence: fmt.Sprintf("%d of the %d ranks are on other machines and not in this session: steps wait for those too, and gpustall torch there tells what they wait for", ranks, all)}, ranks > 0
 }
 
 // loop is how the loop that the session is about did in the steps judged; false where that was

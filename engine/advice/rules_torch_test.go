@@ -30,6 +30,7 @@ var torchCases = []ruleCase{
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads), "num_workers 0", "to take a batch that is ready"},
 	{"taking batches", false, wait(trace.CauseFetch), "num_workers=1", onTorch("4"), "num_workers 4", ""},
 	{"slowest rank", true, nil, "num_workers=1", ranks(5, 50), "", "mend rank 1, which the others wait for: rank 1 is the slowest of 2: it waits for data 50.0 % of the time"},
+	{"slowest rank", true, nil, "num_workers=1", together(facts(knob("ranks", "4"), knob("ranks here", "2")), ranks(5, 50)), "", "mend rank 1, which the others wait for: rank 1 is the slowest of 2 on this machine: it"},
 	{"slowest rank", false, nil, "num_workers=1", ranks(48, 50), "", "the loader keeps up"},
 	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 60})), "", "raise num_workers of their DataLoader in the script"},
 	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 20})), "", "take 80.0 % of the time, which is in no other share; 25.0 % of that"},
@@ -93,7 +94,10 @@ func bound(name string, most int) func(*trace.Snapshot) {
 
 // onTorch makes the session one of a training in PyTorch with so many threads.
 func onTorch(threads string) func(*trace.Snapshot) {
-	return func(s *trace.Snapshot) {
-		s.Meta.Host = append(s.Meta.Host, knob("torch", "2.15.0"), knob("torch threads", threads))
-	}
+	return facts(knob("torch", "2.15.0"), knob("torch threads", threads))
+}
+
+// facts are known of the host.
+func facts(of ...trace.Knob) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) { s.Meta.Host = append(s.Meta.Host, of...) }
 }

@@ -180,8 +180,8 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	r.watch = watchFile(r.recorder, r.file)
 	r.tries = startExperiments(r.session, t.bridge.Control, r.recorder, func([]trace.Knob) (int64, string) { return 0, "" })
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
-	if first.Loader.Why != "" {
-		r.recorder.Note("info", "the DataLoader cannot be changed while it runs: "+first.Loader.Why)
+	if when := first.Loader.When(); when != "" {
+		r.recorder.Note("info", when)
 	}
 	return nil
 }
@@ -203,6 +203,9 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	}
 	if h.World > 1 {
 		m.Host = append(m.Host, trace.Knob{Name: "ranks", Value: fmt.Sprint(h.World)})
+		if h.Here > 0 {
+			m.Host = append(m.Host, trace.Knob{Name: "ranks here", Value: fmt.Sprint(h.Here)})
+		}
 	}
 	return m
 }

@@ -323,6 +323,27 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// TestWhen: what is said of when changes apply is so of each knob.
+func TestWhen(t *testing.T) {
+	for _, c := range []struct {
+		of            Loader
+		applied, when string
+		barred        bool
+	}{
+		{Loader{Live: true, Style: "map"}, "next batch", "", false},
+		{Loader{Style: "iterable"}, "next epoch", "changes apply at the next epoch: the data set is iterable", false},
+		{Loader{Style: "map"}, "next epoch", "changes apply at the next epoch: the data set is a data pipe", false},
+		{Loader{Style: "iterable", Why: "it is not known"}, "next batch", "the DataLoader cannot be changed while it runs: it is not known", true},
+		{Loader{Style: "map", Why: "it is not known"}, "next batch", "the DataLoader cannot be changed while it runs: it is not known", true},
+	} {
+		c.of.Knobs = map[string]int{"num_workers": 1}
+		spec := trace.SpecOf(Specs(&Hello{}, &c.of, &Batch{}), "num_workers")
+		if spec.Applied != c.applied || (spec.NoEffect != "") != c.barred || c.of.When() != c.when {
+			t.Errorf("%+v: %q %q, %q", c.of, spec.Applied, spec.NoEffect, c.of.When())
+		}
+	}
+}
+
 // TestForesee: what would end the training is known before.
 func TestForesee(t *testing.T) {
 	for _, c := range []struct {

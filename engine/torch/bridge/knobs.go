@@ -83,7 +83,7 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 		case s.NoEffect != "":
 		case s.Name == "num_workers" && afterCUDA(l, size, 1) != "":
 			s.NoEffect, s.Mend = afterCUDA(l, size, 1), hostTensors
-		case l.Why != "" && l.Style == "map":
+		case l.Why != "":
 			s.NoEffect, s.Mend = l.Why, inScript
 		case !l.Live:
 			s.Applied = "next epoch"

@@ -29,6 +29,7 @@ type Hello struct {
 	Rank    int      `json:"rank"`  // -1 where it is alone
 	World   int      `json:"world"` // likewise
 	Local   int      `json:"local"` // rank among those on this machine; -1 where nobody said
+	Here    int      `json:"here"`  // how many those are; likewise
 	Torch   string   `json:"torch"`
 	Python  string   `json:"python"`
 	Argv    []string `json:"argv"`
@@ -68,12 +69,25 @@ type Loader struct {
 	Samples    int64          `json:"samples"`
 	BatchSize  int            `json:"batch_size"`
 	Knobs      map[string]int `json:"knobs"`
-	Live       bool           `json:"live"`
-	Why        string         `json:"why"` // it is not
+	Live       bool           `json:"live"` // its knobs change at the next batch, otherwise at the next epoch
+	Why        string         `json:"why"`  // they cannot be changed at all
 	HasInOrder bool           `json:"has_in_order"`
 	DropLast   bool           `json:"drop_last"`
 	Shuffle    bool           `json:"shuffle"`
 	Context    string         `json:"context"` // how its workers begin: fork, spawn, forkserver
+}
+
+// When says when changes apply where that is not at the next batch; empty where it is.
+func (l *Loader) When() string {
+	switch {
+	case l.Why != "":
+		return "the DataLoader cannot be changed while it runs: " + l.Why
+	case l.Live:
+		return ""
+	case l.Style == "map":
+		return "changes apply at the next epoch: the data set is a data pipe"
+	}
+	return "changes apply at the next epoch: the data set is iterable"
 }
 
 // mail is the file of one process's messages.

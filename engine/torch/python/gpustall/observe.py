@@ -380,15 +380,18 @@ class Plan:
     """What is known and wanted of one DataLoader."""
 
     def __init__(self, loader):
-        dataset = loader.dataset
-        self.alike = (type(dataset).__name__, id(dataset), type(loader.sampler).__name__, loader.batch_size)
+        dataset, module = loader.dataset, _dataloader
+        pipes = tuple(p for p in (getattr(module, "IterDataPipe", None), getattr(module, "MapDataPipe", None)) if p)
+        pipe = isinstance(dataset, pipes)
+        if pipe:
+            dataset = getattr(dataset, "_datapipe", dataset)  # which the loader wrapped
+        self.dataset = type(dataset).__name__
+        self.alike = (self.dataset, id(dataset), type(loader.sampler).__name__, loader.batch_size)
         self.trains = _roles.get(self.alike)  # None while it is not known
         self.beside = False  # another loader, in turn with which it is taken from
         self.told = self.weighed = False
-        module = _dataloader
         self.map_style = loader._dataset_kind == module._DatasetKind.Map
-        pipes = tuple(p for p in (getattr(module, "IterDataPipe", None), getattr(module, "MapDataPipe", None)) if p)
-        self.live = self.map_style and not _why_not_live and not isinstance(dataset, pipes)
+        self.live = self.map_style and not _why_not_live and not pipe
         self.applied = None  # of PyTorch's own iterators: the knobs that the last one was made with
         self.drawn = False  # a seed, by an iterator
         self.has_in_order = hasattr(loader, "in_order")
@@ -602,9 +605,6 @@ class Plan:
             length = len(loader.dataset)
         except Exception:
             length = 0
-        why = _why_not_live
-        if not why and not self.live:
-            why = "its data set is %s: changes apply at the next epoch" % ("a data pipe" if self.map_style else "iterable")
         from gpustall import live
 
         context = loader.multiprocessing_context or multiprocessing
@@ -612,8 +612,8 @@ class Plan:
             self.barred = live.unguarded(context)
         batch_size, shuffle, drop_last = _sampling(loader)
         return dict(
-            dataset=type(loader.dataset).__name__, kind="map" if self.map_style else "iterable", samples=length, batch_size=batch_size,
-            live=self.live, why=why, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
+            dataset=self.dataset, kind="map" if self.map_style else "iterable", samples=length, batch_size=batch_size,
+            live=self.live, why=_why_not_live, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
             context=live.method(context),
         )
 

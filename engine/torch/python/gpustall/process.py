@@ -77,7 +77,7 @@ class Process:
         self.introduced = True
         import torch
 
-        rank, world, local = _ranks()
+        rank, world, local, here = _ranks()
         self.leads = rank <= 0 or local == 0
         cuda = uuid = None
         try:
@@ -87,21 +87,21 @@ class Process:
         except Exception:
             pass
         self.tell(
-            "hello", pid=self.pid, rank=rank, world=world, local=local, torch=str(torch.__version__),
+            "hello", pid=self.pid, rank=rank, world=world, local=local, here=here, torch=str(torch.__version__),
             python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(), cuda=cuda,
             uuid=None if uuid is None else "GPU-" + str(uuid), stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)),
         )
 
 
 def _ranks():
-    """This process's rank, how many there are, and its rank among those on this machine; -1
-    where nobody said."""
+    """This process's rank, how many there are, its rank among those on this machine, and how many
+    those are; -1 where nobody said."""
     from torch import distributed
 
-    rank, world, local = (int(os.environ.get(name) or -1) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    rank, world, local, here = (int(os.environ.get(name) or -1) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if distributed.is_available() and distributed.is_initialized():
         rank, world = distributed.get_rank(), distributed.get_world_size()
-    return rank, world, local
+    return rank, world, local, here
 
 
 _process = None

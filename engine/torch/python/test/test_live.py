@@ -13,6 +13,8 @@ import harness
 import torch
 from gpustall import observe
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, WeightedRandomSampler, get_worker_info
+from torch.utils.data.datapipes.iter import IterableWrapper
+from torch.utils.data.datapipes.map import SequenceWrapper
 
 CHANGES = int(os.environ.get("GPUSTALL_CHANGES", "150"))  # in each of the property's variants
 # With spawned workers, of which each imports PyTorch anew: 1 to 2 s of a core.
@@ -318,13 +320,21 @@ class LiveTest(unittest.TestCase):
         self.assertEqual(seen, {(0, 3), (1, 3), (2, 3)})
 
     def test_iterable_at_the_next_epoch(self):
-        loader = DataLoader(Shards(), batch_size=5, num_workers=1)
-        for workers in (1, 3, 0, 2):
-            got = [x for b in loader for x in b.flatten().tolist()]
-            self.assertEqual(sorted(got), list(range(200)))
-            harness.ask(num_workers=workers)
-            plan = observe._plans[loader]
-            self.assertEqual((plan.trains, plan.about["batch_size"], plan.about["shuffle"]), (True, 5, False))
+        for data, name, kind in (
+            (Shards(), "Shards", "iterable"),
+            (IterableWrapper(range(200)).sharding_filter(), "ShardingFilterIterDataPipe", "iterable"),
+            (SequenceWrapper(range(200)), "SequenceWrapperMapDataPipe", "map"),
+        ):
+            loader, in_force = DataLoader(data, batch_size=5, num_workers=1), 1
+            for workers in (1, 3, 0, 2):
+                got = [x for b in loader for x in b.flatten().tolist()]
+                self.assertEqual(sorted(got), list(range(200)))
+                plan = observe._plans[loader]
+                self.assertEqual((plan.trains, plan.live, plan.applied["num_workers"]), (True, False, in_force))
+                self.assertEqual([plan.about[what] for what in ("dataset", "kind", "why", "batch_size", "shuffle")], [name, kind, "", 5, False])
+                harness.ask(num_workers=workers)
+                in_force = workers
+            harness.ask(num_workers=1)
 
     def test_odd_samplers(self):
         """Loaders that take their batches from what tells little of itself are watched like others."""

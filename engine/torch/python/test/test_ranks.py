@@ -73,7 +73,7 @@ class RanksTest(unittest.TestCase):
             self.assertEqual(sorted(hello), [0, 1])
             out = {}
             for rank, m in hello.items():
-                self.assertEqual(m["world"], 2)
+                self.assertEqual((m["world"], m["here"]), (2, 2 if launcher else -1))
                 waits = [s for s in harness.spans(ring.NEXT, folder, m["pid"]) if s["step"] >= 0]
                 self.assertEqual([s["step"] for s in waits], list(range(24)))
                 out[rank] = sum(s["end"] - s["start"] for s in waits[1:]) / (waits[-1]["end"] - waits[0]["end"])
