@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,33 +29,35 @@ class Slow(Dataset):
 model = torch.nn.Linear(16, 10)
 loss = torch.nn.functional.cross_entropy
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(Slow(), batch_size=8, shuffle=True, num_workers=1)
+def fit(loader, model, optimizer, epochs, backward=torch.Tensor.backward):
+    for epoch in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad(); backward(loss(model(x), y)); optimizer.step()
 `
 
-// clients are trainings as people write them.
+// clients are trainings as people write them, safe to be imported: workers that are not forked do.
 var clients = []struct{ name, needs, text string }{
 	{"a plain loop", "torch", samples + `
-for epoch in range(9):
-    for x, y in loader:
-        optimizer.zero_grad(); loss(model(x), y).backward(); optimizer.step()
+if __name__ == "__main__":
+    fit(DataLoader(Slow(), batch_size=8, shuffle=True, num_workers=1), model, optimizer, 9)
 `},
 	{"an ImageFolder", "torchvision", samples + `
-import os, tempfile
+import os
 from PIL import Image
 from torchvision import datasets, transforms
-root = sys.argv[1]
-for c in "ab":
-    os.makedirs(os.path.join(root, c))
-    for i in range(400): Image.new("RGB", (8, 8), (i % 256, 0, 0)).save(os.path.join(root, c, "%d.png" % i))
 def slowly(x):
     time.sleep(0.006)
     return x
-data = datasets.ImageFolder(root, transforms.Compose([slowly, transforms.ToTensor()]))
-model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for epoch in range(50):
-    for x, y in DataLoader(data, batch_size=8, shuffle=True, num_workers=1):
-        optimizer.zero_grad(); loss(model(x), y).backward(); optimizer.step()
+if __name__ == "__main__":
+    root = sys.argv[1]
+    for c in "ab":
+        os.makedirs(os.path.join(root, c))
+        for i in range(400): Image.new("RGB", (8, 8), (i % 256, 0, 0)).save(os.path.join(root, c, "%d.png" % i))
+    data = datasets.ImageFolder(root, transforms.Compose([slowly, transforms.ToTensor()]))
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(50):
+        fit(DataLoader(data, batch_size=8, shuffle=True, num_workers=1), model, optimizer, 1)
 `},
 	{"Lightning", "lightning", samples + `
 import lightning
@@ -62,15 +65,15 @@ class Module(lightning.LightningModule):
     def __init__(self): super().__init__(); self.model = model
     def training_step(self, batch, i): return loss(self.model(batch[0]), batch[1])
     def configure_optimizers(self): return torch.optim.SGD(self.parameters(), lr=0.01)
-lightning.Trainer(max_epochs=9, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False).fit(Module(), loader)
+if __name__ == "__main__":
+    loader = DataLoader(Slow(), batch_size=8, shuffle=True, num_workers=1)
+    lightning.Trainer(max_epochs=9, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False).fit(Module(), loader)
 `},
 	{"accelerate", "accelerate", samples + `
 from accelerate import Accelerator
-accelerator = Accelerator(cpu=True)
-model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-for epoch in range(9):
-    for x, y in loader:
-        optimizer.zero_grad(); accelerator.backward(loss(model(x), y)); optimizer.step()
+if __name__ == "__main__":
+    accelerator = Accelerator(cpu=True)
+    fit(*accelerator.prepare(DataLoader(Slow(), batch_size=8, shuffle=True, num_workers=1), model, optimizer), 9, accelerator.backward)
 `},
 	{"Hugging Face's Trainer", "transformers", samples + `
 from transformers import Trainer, TrainingArguments
@@ -83,8 +86,9 @@ class Model(torch.nn.Module):
     def forward(self, x=None, labels=None):
         out = self.model(x)
         return dict(loss=loss(out, labels), logits=out)
-Trainer(model=Model(), train_dataset=Named(), args=TrainingArguments(output_dir=sys.argv[1], num_train_epochs=9, per_device_train_batch_size=8,
-    dataloader_num_workers=1, report_to=[], save_strategy="no", use_cpu=True, remove_unused_columns=False, disable_tqdm=True)).train()
+if __name__ == "__main__":
+    Trainer(model=Model(), train_dataset=Named(), args=TrainingArguments(output_dir=sys.argv[1], num_train_epochs=9, per_device_train_batch_size=8,
+        dataloader_num_workers=1, report_to=[], save_strategy="no", use_cpu=True, remove_unused_columns=False, disable_tqdm=True)).train()
 `},
 }
 
@@ -149,8 +153,9 @@ func TestRanks(t *testing.T) {
 		t.Skip("torchrun of PyTorch 1.13 fails on Python 3.11 by itself")
 	}
 	r := begin(t, python, ranks, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
-	if err := <-r.ended; err != nil {
-		t.Fatalf("%v\n%s", err, r.out)
+	<-r.ended
+	if r.why != nil {
+		t.Fatalf("%v\n%s", r.why, r.out)
 	}
 	s := r.stop(t)
 	if len(s.Recent) != 30 || r.first.Hello.Rank != 0 || r.first.Hello.World != 2 {
@@ -174,7 +179,8 @@ func lastLine(b []byte) string {
 type training struct {
 	bridge    *Bridge
 	cmd       *exec.Cmd
-	ended     chan error
+	ended     chan struct{}
+	why       error // how, to be read after ended
 	out       *strings.Builder
 	first     Start
 	session   *trace.Session
@@ -194,21 +200,26 @@ func begin(t *testing.T, python, text string, launcher ...string) *training {
 	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &training{bridge: b, ended: make(chan error, 1), out: &strings.Builder{}}
+	r := &training{bridge: b, ended: make(chan struct{}), out: &strings.Builder{}}
 	r.cmd = exec.Command(python, append(append([]string{"-W", "ignore"}, launcher...), script, filepath.Join(dir, "data"))...)
 	r.cmd.Env = append(b.Environ(os.Environ()), "GLOO_SOCKET_IFNAME=lo")
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { r.ended <- r.cmd.Wait() }()
+	t.Cleanup(r.kill)
+	go func() {
+		defer close(r.ended)
+		r.why = r.cmd.Wait()
+	}()
 	b.Watch()
 	select {
 	case r.first = <-b.First():
-	case err := <-r.ended:
-		t.Fatalf("it ended: %v\n%s", err, r.out)
+	case <-r.ended:
+		t.Fatalf("it ended: %v\n%s", r.why, r.out)
 	case <-time.After(3 * time.Minute):
-		_ = r.cmd.Process.Kill()
+		r.kill()
 		t.Fatalf("no loop was seen\n%s", r.out)
 	}
 	recorder := trace.NewRecorder(b.Clock, 0)
@@ -217,6 +228,13 @@ func begin(t *testing.T, python, text string, launcher ...string) *training {
 	b.Record(recorder)
 	r.collector.Start()
 	return r
+}
+
+// kill ends a training at once, its workers too: those of a fork server would outlive it, and
+// keep its output open.
+func (r *training) kill() {
+	_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
+	<-r.ended
 }
 
 // stop completes the session of a training that has ended.
@@ -242,12 +260,12 @@ func raised(t *testing.T, python, text string) (before, after float64, s *trace.
 				return
 			}
 			select {
-			case err := <-r.ended:
-				t.Fatalf("it ended: %v\n%s", err, r.out)
+			case <-r.ended:
+				t.Fatalf("it ended: %v\n%s", r.why, r.out)
 			default:
 			}
 			if time.Now().After(end) {
-				_ = r.cmd.Process.Kill()
+				r.kill()
 				t.Fatalf("segment %d did not come to %d steps: %+v\n%s", segment, steps, s.Segments, r.out)
 			}
 		}
@@ -257,8 +275,7 @@ func raised(t *testing.T, python, text string) (before, after float64, s *trace.
 		t.Fatal(err)
 	}
 	reach(1, 60)
-	_ = r.cmd.Process.Kill()
-	<-r.ended
+	r.kill()
 	s = r.stop(t)
 	rows := stall.Segments(s)
 	return rows[0].SamplesPerSecond, rows[1].SamplesPerSecond, s
