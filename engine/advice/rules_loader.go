@@ -37,15 +37,12 @@ func (s *situation) judged() bool {
 	return known && s.flags&trace.FlagCeiling == 0 && s.b.DataShare() >= moderate
 }
 
-// inlineLoader is the iterator of a DataLoader with num_workers=0, in PyTorch's words.
-const inlineLoader = "_SingleProcessDataLoaderIter"
-
 func unknownWorkers(s *situation) (f Finding, ok bool) {
 	f = Finding{Knob: "num_workers", Remedy: "raise num_workers", Evidence: "its value in this session is not known", Share: s.b.DataShare()}
 	if s.imported {
 		f.Remedy, f.Evidence = "raise the DataLoader's num_workers", "the trace does not tell its value"
-		if s.profile != nil && s.profile.Loader == inlineLoader {
-			f.Remedy, f.Evidence = "set the DataLoader's num_workers to the cores that are free", "it is 0: the trace has "+inlineLoader+", which loads in the training loop itself"
+		if s.profile.NumWorkers() == "0" {
+			f.Remedy, f.Evidence = "set the DataLoader's num_workers to the cores that are free", "it is 0: the trace has "+trace.InlineLoader+", which loads in the training loop itself"
 		}
 	}
 	_, known := s.number("num_workers")

@@ -193,6 +193,7 @@ type comparison struct {
 	Alike       bool                `json:"same_work"`
 	Told        string              `json:"told,omitempty"`
 	Settings    []report.Difference `json:"settings"`
+	Recorded    bool                `json:"settings_recorded"` // else a side is a trace, which holds none but whether num_workers is 0
 	Environment []report.Difference `json:"environment"`
 }
 
@@ -214,7 +215,7 @@ func comparisonOf(c *report.Comparison) comparison {
 	return comparison{
 		Type: "comparison", A: sideOf(c.Sides[0]), B: sideOf(c.Sides[1]),
 		Throughput: summariseChange(&c.Throughput), Busy: summariseChange(&c.Busy), Margin: number(c.Margin), Alike: len(c.Work) == 0, Told: c.Told,
-		Settings: append([]report.Difference{}, c.Settings...), Environment: append([]report.Difference{}, c.Environment...),
+		Settings: append([]report.Difference{}, c.Settings...), Recorded: !c.Traces, Environment: append([]report.Difference{}, c.Environment...),
 	}
 }
 

@@ -28,10 +28,11 @@ type Side struct {
 type Comparison struct {
 	evidence.Comparison
 	Sides       [2]*Compared
-	Settings    []Difference // the knobs that are not equal
+	Settings    []Difference // the knobs that are not equal; of Traces what is known on both sides
 	Environment []Difference // and what else is not: first what is in Work
 	Work        []Difference // device, model and data: where any differs, it is not the same work
 	OneRun      bool         // both are segments of one run
+	Traces      bool         // a side was imported, and its settings are not on record
 	Told        string       // whose doing the change is, where that is the host's; else empty
 }
 
@@ -74,15 +75,32 @@ func Compare(a, b Side) (*Comparison, error) {
 	if i := y.rowIn(x); i >= 0 && &y.rows[i] != y.Row { // what its own report says of them
 		c.Comparison, c.OneRun = stall.Between(y.advice.Experiments, y.rows, &y.rows[i], y.Row), true
 	}
-	c.Settings = differences(x.Row.Segment.Knobs, y.Row.Segment.Knobs)
+	if c.Traces = x.s.Meta.Imported != "" || y.s.Meta.Imported != ""; c.Traces {
+		c.Settings = slices.DeleteFunc(differences(x.traced(), y.traced()), func(d Difference) bool { return d.A == "-" || d.B == "-" })
+	} else {
+		c.Settings = differences(x.Row.Segment.Knobs, y.Row.Segment.Knobs)
+	}
 	c.Work = differences(x.work(), y.work())
 	c.Environment = slices.Concat(c.Work, differences(x.environment(), y.environment()))
 	// On the cpu device knobs of the loader take cores from the training.
 	loader := len(c.Settings) == 0 || x.s.Meta.DeviceKind != "cpu" && advice.SameWork(x.s.Meta.Specs, x.Row.Segment.Knobs, y.Row.Segment.Knobs)
-	if len(c.Work) == 0 && loader && c.Busy.Answer == evidence.Different {
+	if len(c.Work) == 0 && loader && !c.Traces && c.Busy.Answer == evidence.Different {
 		c.Told = advice.ByItself(&c.Busy)
 	}
 	return c, nil
+}
+
+// traced are the settings of a side as far as a trace would tell them.
+func (d *Compared) traced() []trace.Knob {
+	const name = "num_workers"
+	value := trace.KnobValue(d.Row.Segment.Knobs, name)
+	switch {
+	case d.s.Meta.Imported != "":
+		value = d.s.Meta.Profile.NumWorkers()
+	case value != "" && value != "0":
+		value = trace.SomeWorkers
+	}
+	return []trace.Knob{{Name: name, Value: value}}
 }
 
 // rowIn is d's row of the settings of o, where both are of one run; else -1.
@@ -194,16 +212,23 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		m.line("- %c: %s.", 'A'+i, d.Verdict.Text)
 	}
 	m.line("")
-	m.differ("Settings that differ", c.Settings)
-	m.differ("What else differs", c.Environment)
+	none := "None."
+	if c.Traces {
+		none = "Not known: of its settings a trace tells at most whether num_workers is 0, and no difference in that is on record."
+	}
+	m.differ("Settings that differ", c.Settings, none)
+	if c.Traces && len(c.Settings) > 0 {
+		m.para("Others are not known: a trace does not hold them.")
+	}
+	m.differ("What else differs", c.Environment, "None.")
 	return m.doc.Markdown(w)
 }
 
-// differ lists what is not equal.
-func (m *markdown) differ(what string, list []Difference) {
+// differ lists what is not equal, or says that there is none.
+func (m *markdown) differ(what string, list []Difference, none string) {
 	m.heading(2, what)
 	if len(list) == 0 {
-		m.para("None.")
+		m.para("%s", none)
 		return
 	}
 	rows := [][]string{{"name", "A", "B"}}

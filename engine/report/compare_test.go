@@ -158,3 +158,37 @@ func TestApart(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestCompareTraces: settings that a trace does not hold are not said to be equal.
+func TestCompareTraces(t *testing.T) {
+	imported := func(loader string) Side {
+		s := *scripts()["tuned"].run(t)
+		s.Meta.Imported, s.Meta.Profile = "trace.json", &trace.Profile{Loader: loader}
+		return Side{Snapshot: &s, Segment: "A"}
+	}
+	const some = "_MultiProcessingDataLoaderIter"
+	for _, c := range []struct {
+		name, says string
+		a, b       Side
+	}{
+		{"0 and 4 workers", "| num_workers | 0 | 1 or more | Others are not known:", imported(trace.InlineLoader), imported(some)},
+		{"2 and 4 workers", "Not known: of its settings a trace tells", imported(some), imported(some)},
+		{"no DataLoader in one", "Not known: of its settings", imported(""), imported(some)},
+		{"with a session of workers", "Not known: of its settings", imported(some), side(t, "tuned", "#1")},
+		{"inline with such a session", "| num_workers | 0 | 1 or more |", imported(trace.InlineLoader), side(t, "tuned", "#1")},
+		{"two sessions", "## Settings that differ None.", side(t, "tuned", "A"), side(t, "tuned", "A")},
+	} {
+		got, err := Compare(c.a, c.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := got.Markdown(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(strings.NewReplacer("-----------", "", "---", "").Replace(b.String())), " ")
+		if !strings.Contains(text, c.says) || got.Traces != (c.name != "two sessions") {
+			t.Errorf("%s: no %q in:\n%s", c.name, c.says, b.String())
+		}
+	}
+}

@@ -34,6 +34,23 @@ type Profile struct {
 	GPUs     []ProfiledGPU
 }
 
+// InlineLoader is the iterator of a DataLoader with num_workers=0, in PyTorch's words.
+const InlineLoader = "_SingleProcessDataLoaderIter"
+
+// NumWorkers is what a trace tells of num_workers: SomeWorkers, 0, or nothing.
+func (p *Profile) NumWorkers() string {
+	switch {
+	case p == nil || p.Loader == "":
+		return ""
+	case p.Loader == InlineLoader:
+		return "0"
+	}
+	return SomeWorkers
+}
+
+// SomeWorkers is the num_workers of a DataLoader of which only that is known.
+const SomeWorkers = "1 or more"
+
 // WholeTrace is the name of the one step of a trace that has none.
 const WholeTrace = "all"
 
