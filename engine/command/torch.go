@@ -244,12 +244,22 @@ func (t *torchRun) keep() string {
 	return fmt.Sprintf("%-*s%s\n", labelWidth, "keep", line)
 }
 
+// otherLoops says how a loop without a DataLoader is watched.
+const otherLoops = `gpustall: a loop that makes its own batches is watched with two lines in the script:
+    import gpustall
+    for batch in gpustall.watch(batches): ...    # or, where a step ends: gpustall.step(len(batch))
+`
+
 // unwatched is what is said of a script in which no loop was seen.
 func (t *torchRun) unwatched() string {
-	if t.bridge.Heard() {
-		return "gpustall: no batch was loaded for training by torch.utils.data.DataLoader, so there is nothing to report; for other loops see gpustall.watch in docs/torch.md\n"
+	const report = ", so there is nothing to report\n"
+	switch told, imported := t.bridge.Heard(); {
+	case told:
+		return "gpustall: no batch was loaded for training by torch.utils.data.DataLoader" + report + otherLoops
+	case imported:
+		return "gpustall: the command took no batch from torch.utils.data.DataLoader" + report + otherLoops
 	}
-	return "gpustall: no batch was loaded by torch.utils.data.DataLoader in a process that could be watched, so there is nothing to report; for other loops see gpustall.watch in docs/torch.md; a Python run with -I, -E or -S cannot be watched\n"
+	return "gpustall: PyTorch was imported by no process that could be watched (a Python run with -I, -E or -S cannot be)" + report
 }
 
 // inLines shows the training by a line now and then.

@@ -142,10 +142,14 @@ func (b *Bridge) Environ(env []string) []string {
 	return append(out, "PYTHONPATH="+path, Variable+"="+b.shared)
 }
 
-// Heard reports whether any process told anything.
-func (b *Bridge) Heard() bool {
-	entries, err := os.ReadDir(b.shared)
-	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "messages-") })
+// Heard reports whether any process told anything, and whether any imported PyTorch's DataLoader.
+func (b *Bridge) Heard() (told, imported bool) {
+	entries, _ := os.ReadDir(b.shared)
+	for _, e := range entries {
+		told = told || strings.HasPrefix(e.Name(), "messages-")
+		imported = imported || e.Name() == "imported"
+	}
+	return told, imported
 }
 
 // First tells of the first loop that trains.

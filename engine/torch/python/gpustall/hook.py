@@ -53,5 +53,6 @@ def _install(module):
         from gpustall import observe
 
         observe.install(module)
+        open(os.path.join(process.FOLDER, "imported"), "ab").close()
     except BaseException as error:
         process.complain("PyTorch's DataLoader is not watched", error)

@@ -75,6 +75,12 @@ class HookTest(unittest.TestCase):
             self.assertNotIn("gpustall", done.stderr)
             self.assertGreater(len(self.told("loader")), before)
 
+    def test_importing_leaves_a_mark(self):
+        self.assertEqual(self.run_python("-c", "import json").returncode, 0)
+        self.assertEqual(os.listdir(self.folder), [])
+        self.assertEqual(self.run_python("-c", "import torch.utils.data").returncode, 0)
+        self.assertEqual(os.listdir(self.folder), ["imported"])
+
     def test_another_sitecustomize_runs(self):
         self.write("site/sitecustomize.py", "print('theirs')\n")
         done = self.run_python("-c", LOADS % 0, path=os.path.join(self.dir.name, "site"))
