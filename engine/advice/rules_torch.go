@@ -33,10 +33,7 @@ func (s *situation) pytorch() bool { return s.snap.Meta.Watched() }
 // worth a thread.
 func torchThreads(s *situation) (f Finding, ok bool) {
 	threads, err := strconv.Atoi(s.fact("torch threads"))
-	used := 0.0
-	if s.workers > 0 {
-		used = s.loading.Batch.Core * float64(s.b.Steps) / float64(max(1, s.b.Active()))
-	}
+	used := s.workersUse()
 	fewer := max(1, int(math.Ceil(s.cores.All-used-0.1)))
 	f = Finding{
 		Remedy: fmt.Sprintf("call torch.set_num_threads(%d) in the script", fewer),

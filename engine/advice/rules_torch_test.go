@@ -6,6 +6,8 @@ var torchCases = []ruleCase{
 	{"torch threads", true, nil, "num_workers=2", together(onTorch("4"), cpuDevice, cores(200), gauge(trace.GaugeStarved, 40)), "",
 		"call torch.set_num_threads(2) in the script: the training computes with 4 threads on 4 cores, of which workers use ~2.0"},
 	{"torch threads", true, nil, "num_workers=0", together(onTorch("16"), cpuDevice, gauge(trace.GaugeStarved, 40)), "", "call torch.set_num_threads(4) in the script"},
+	{"more cores", true, wait(trace.CauseHost), "num_workers=2", together(onTorch("4"), cpuDevice, cores(60)), "", "take turns on the same cores"},
+	{"more cores", true, wait(trace.CauseHost), "num_workers=2", together(onTorch("4"), cpuDevice, cores(4), gauges(85, 8, 20)), "", "use a host with more cores: other processes use ~0.320 of the 4 cores"},
 	{"torch threads", false, nil, "num_workers=2", together(onTorch("4"), cpuDevice, cores(60), gauge(trace.GaugeStarved, 15)), "", "the loader keeps up"},
 	{"torch threads", false, nil, "num_workers=2", together(onTorch("2"), cpuDevice, cores(200), gauge(trace.GaugeStarved, 40)), "", "a host with more cores"},
 	{"torch threads", false, nil, "num_workers=2", together(onTorch("4"), cpuDevice, cores(200), gauge(trace.GaugeStarved, 2)), "", "the loader keeps up"},

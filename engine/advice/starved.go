@@ -96,14 +96,24 @@ func fewerThreads(s *situation) (f Finding, ok bool) {
 	return f, full > 0 && s.workers > full && w.Core+w.Waiting > w.Blocked && (!s.cores.Crowded() || s.workers > 2*full)
 }
 
+// workersUse is how many cores the loader's workers use, on average.
+func (s *situation) workersUse() float64 {
+	if s.workers == 0 {
+		return 0
+	}
+	return s.loading.Batch.Core * float64(s.b.Steps) / float64(max(1, s.b.Active()))
+}
+
 // moreCores is for threads that act late, or compute slowly, because they have no core.
 func moreCores(s *situation) (f Finding, ok bool) {
 	f = Finding{Remedy: "no knob helps here: use a host with more cores", Share: s.lostToHost()}
 	switch {
 	case s.cores.Crowded():
 		f.Remedy = elsewhere
-	case s.hostDevice && s.workers > 0:
+	case s.hostDevice && s.workersUse() >= 0.1:
 		f.Evidence = "the loader's workers and the device's threads take turns on the same cores"
+	case s.cores.Known && s.cores.Others >= 0.1:
+		f.Evidence = s.cores.String()
 	}
 	if c, known := s.capacity(); known && (s.hostDevice || s.cores.Busy()) {
 		f.Evidence = join(f.Evidence, c.String())
