@@ -245,7 +245,7 @@ func (t *torchRun) keep() string {
 }
 
 // otherLoops says how a loop without a DataLoader is watched.
-const otherLoops = `gpustall: a loop that makes its own batches is watched with two lines in the script:
+const otherLoops = `gpustall: a loop that makes its own batches, or only evaluates, is watched with two lines in the script:
     import gpustall
     for batch in gpustall.watch(batches): ...    # or, where a step ends: gpustall.step(len(batch))
 `

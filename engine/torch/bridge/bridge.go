@@ -59,6 +59,7 @@ type Bridge struct {
 	main      *process // whose loop the session is about
 	first     chan Start
 	begun     bool
+	beside    bool // it was told that another process trains
 	scratch   []record
 	fullest   float64 // share of its slots that a ring had filled since it was read before
 	looked    time.Time

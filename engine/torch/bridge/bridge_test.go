@@ -273,6 +273,41 @@ func TestControl(t *testing.T) {
 	}
 }
 
+// TestBeside: of processes that train and are no ranks, the session is the first one's, and says
+// so once.
+func TestBeside(t *testing.T) {
+	for _, c := range []struct {
+		world int
+		steps int64
+		want  string
+	}{
+		{-1, 2, "process 2 (b.py --lr 1) trains too and is in no figure here: the session is of process 1 (a.py)"},
+		{-1, 0, ""},
+		{2, 2, ""},
+	} {
+		b := &Bridge{processes: map[int]*process{}}
+		for i, argv := range []string{"a.py", "b.py --lr 1"} {
+			p := b.process(i + 1)
+			p.known, p.hello = true, Hello{PID: i + 1, Rank: i, World: c.world, Argv: strings.Fields(argv)}
+			p.totals.steps = c.steps
+		}
+		b.main = b.processes[1]
+		b.recorder = trace.NewRecorder(newClock(), 0)
+		s := trace.NewSession(trace.Meta{})
+		l := trace.NewCollector(b.recorder, s, stall.NewAnalyzer(0), nil)
+		l.Start()
+		b.count()
+		b.count()
+		if err := l.Stop(trace.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+		notes := s.Snapshot(0, 1<<62).Notes
+		if len(notes) != min(1, len(c.want)) || c.want != "" && !strings.HasPrefix(notes[0].Text, c.want) {
+			t.Errorf("%d ranks, %d steps: %v, not %q", c.world, c.steps, notes, c.want)
+		}
+	}
+}
+
 func TestEnviron(t *testing.T) {
 	b, err := Open()
 	if err != nil {

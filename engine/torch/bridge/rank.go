@@ -2,7 +2,12 @@
 
 package bridge
 
-import "dev.gpustall/engine/trace"
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/trace"
+)
 
 // totals are what is kept of each process's loop, whoever the session is about. The first
 // step is in none: its wait is for the workers to start, and much is done once in it.
@@ -69,7 +74,7 @@ func (t *totals) aside(rec *record) {
 	}
 }
 
-// count records how each rank of the training does.
+// count records how each rank of the training does, and takes note of what trains and is none.
 func (b *Bridge) count() {
 	for _, p := range b.processes {
 		t := &p.totals
@@ -82,8 +87,19 @@ func (b *Bridge) count() {
 				b.did = k
 				b.mu.Unlock()
 			}
+		} else if p.known && t.steps > 1 && !b.beside {
+			b.beside = true
+			b.recorder.Note("warn", fmt.Sprintf("%s trains too and is in no figure here: the session is of %s, the first that trained; watch the other with a gpustall torch of its own", p.hello.who(), b.main.hello.who()))
 		}
 	}
+}
+
+// who is a process in words.
+func (h *Hello) who() string {
+	if len(h.Argv) == 0 || h.Argv[0] == "" {
+		return fmt.Sprintf("process %d", h.PID)
+	}
+	return fmt.Sprintf("process %d (%s)", h.PID, strings.Join(h.Argv, " "))
 }
 
 // Did is how the loop that the session is about did so far, as of the last second.
