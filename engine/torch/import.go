@@ -111,33 +111,66 @@ const (
 // expand is the text of a trace.
 func expand(m *meter) (io.Reader, error) {
 	b := bufio.NewReaderSize(m, 1<<16)
-	if head, err := b.Peek(2); err != nil || head[0] != 0x1f || head[1] != 0x8b {
+	if packed, err := isPacked(b); !packed {
 		if errors.Is(err, io.EOF) {
 			err = nil // the parser will say so
 		}
 		return b, err
 	}
-	z, err := gzip.NewReader(b)
-	if err != nil {
-		return nil, cut(err)
-	}
-	return &growth{z: z, packed: m}, nil
+	g := &growth{packed: m, b: b, z: new(gzip.Reader)}
+	return g, g.member()
+}
+
+// isPacked reports whether what follows begins as gzip does.
+func isPacked(b *bufio.Reader) (bool, error) {
+	head, err := b.Peek(2)
+	return err == nil && head[0] == 0x1f && head[1] == 0x8b, err
 }
 
 // growth reads what is compressed, as long as it does not grow too much.
 type growth struct {
-	z      *gzip.Reader
 	packed *meter
+	b      *bufio.Reader
+	z      *gzip.Reader
 	n      int64
 }
 
-func (g *growth) Read(b []byte) (int, error) {
-	n, err := g.z.Read(b)
+// member begins the next of the pieces that a file of gzip is made of.
+func (g *growth) member() error {
+	err := g.z.Reset(g.b)
+	g.z.Multistream(false)
+	return cut(err)
+}
+
+func (g *growth) Read(b []byte) (n int, err error) {
+	for n == 0 && err == nil {
+		if n, err = g.z.Read(b); errors.Is(err, io.EOF) {
+			err = g.next()
+		}
+	}
 	if g.n += int64(n); g.n > freeGrowth && g.n/maxGrowth > g.packed.n {
 		return 0, fault.Reason(fmt.Sprintf("its %s of gzip expand to more than %s, as no trace does",
 			figures.Prose.Bytes(g.packed.n), figures.Prose.Bytes(g.n)), mend)
 	}
 	return n, err
+}
+
+// next goes on with what follows a member: another one, or the end, behind zeros that tapes and
+// blocks of a store are filled up with, which gzip passes over as well.
+func (g *growth) next() error {
+	for {
+		switch c, err := g.b.ReadByte(); {
+		case err != nil:
+			return err
+		case c == 0:
+			continue
+		}
+		_ = g.b.UnreadByte() // after a ReadByte it cannot fail
+		if packed, _ := isPacked(g.b); !packed {
+			return gzip.ErrHeader
+		}
+		return g.member()
+	}
 }
 
 // parser walks through a trace.

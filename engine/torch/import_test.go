@@ -146,6 +146,9 @@ func TestBroken(t *testing.T) {
 		{"cut", good[:len(good)-20], "it ends too soon"},
 		{"cut in a string", good[:30], "it ends too soon"},
 		{"cut gzip", packed.String()[:packed.Len()-12], "it ends too soon"},
+		{"more behind gzip", packed.String() + "{}", "its compression is damaged"},
+		{"a second member that is cut", packed.String() + packed.String()[:5], "it ends too soon"},
+		{"two traces in two members", packed.String() + packed.String(), "behind its end"},
 		{"damaged gzip", packed.String()[:12] + "\xff\xff\xff\xff" + packed.String()[16:], "its compression is damaged"},
 		{"no comma", `{"traceEvents":[{"ph":"X" "cat":"x"}]}`, "where a comma"},
 		{"no colon", `{"traceEvents":[{"ph""X"}]}`, "where a colon"},
@@ -170,6 +173,28 @@ func TestBroken(t *testing.T) {
 	}
 	if _, err := Import(context.Background(), strings.NewReader("\ufeff"+good), "x.json"); err != nil {
 		t.Errorf("behind a byte order mark: %v", err)
+	}
+}
+
+// TestMembers: a file of gzip may be of several members, as parallel compressors write, and be
+// filled up with zeros.
+func TestMembers(t *testing.T) {
+	const good = `{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","ts":1,"dur":10}]}`
+	member := func(text string) string {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, _ = z.Write([]byte(text))
+		_ = z.Close()
+		return packed.String()
+	}
+	zeros := strings.Repeat("\x00", 100_000)
+	for name, packed := range map[string]string{
+		"one": member(good), "zeros": member(good) + zeros, "two": member(good[:40]) + member(good[40:]),
+		"zeros between": member(good[:40]) + zeros + member(good[40:]) + "\x00", "empty ones": strings.Repeat(member(""), 200) + member(good) + member(""),
+	} {
+		if s, err := Import(context.Background(), strings.NewReader(packed), name); err != nil || len(s.Recent) != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
