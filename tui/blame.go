@@ -5,6 +5,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -143,7 +144,14 @@ func (b *blame) draw(v *view, r canvas.Rectangle) {
 		return
 	}
 	if len(b.rows()) == 0 {
-		v.c.Text(in.X, in.Y, in.W, canvas.Dim, pick(b.bySample, "no sample was timed yet", "no batch was late yet"))
+		none := pick(b.bySample, "no sample was timed", "no batch was late")
+		switch {
+		case v.live.Meta.Imported != "":
+			none = advice.NoBatches
+		case v.live.Outcome.Ended == 0:
+			none += " yet"
+		}
+		v.c.Text(in.X, in.Y, in.W, canvas.Dim, none)
 		return
 	}
 	b.table.Draw(v.c, in, b.rows())

@@ -56,7 +56,7 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 	case unknown && paused:
 		text = "paused: nothing runs on the device"
 	case len(t.spans) == 0:
-		text = "nothing recorded in this window yet"
+		text = "nothing recorded in this window"
 	case len(p.snap.Recent) == 0:
 		text = "no step has ended yet: time is charged to causes from the first one on"
 	case unknown:

@@ -59,7 +59,7 @@ func (m *Model) state() (glyph rune, word string, st canvas.Style) {
 		case "stopped":
 			word = "STOPPED"
 		case "finished":
-			word = "FINISHED"
+			word = pick(m.live.Meta.Imported != "", "RECORDED", "FINISHED") // how the run of a trace ended is not known
 		}
 		return m.c.Glyphs.End, word, st
 	case m.paused:
@@ -109,7 +109,7 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 		if item(12) {
 			p.Text(canvas.Dim, "step ").Bytes(canvas.Bold, figures.AppendCount(p.Buf(), last.Index+1)).Space(2)
 		}
-		if item(9) {
+		if s.Meta.Imported == "" && item(9) {
 			p.Text(canvas.Dim, "epoch ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), last.Epoch+1)).Space(2)
 		}
 		if s.Meta.Learns() && item(10) {

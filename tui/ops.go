@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/tui/canvas"
@@ -314,6 +315,8 @@ func noOps(v *view) string {
 	switch {
 	case len(v.pic.snap.Recent) == 0:
 		return "no device ops before the first step"
+	case v.live.Meta.Imported != "":
+		return advice.NoOperators
 	case v.pic.value("time_ops") == "off" && v.canSet && !ended:
 		return "the ops are not timed: time_ops is off; press 2, select time_ops, change it to sampled and press enter"
 	case v.pic.value("time_ops") == "off":

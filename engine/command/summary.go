@@ -280,7 +280,11 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 // text is the summary for people.
 func (s summary) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s on %s", s.Status, figures.Line(s.Model), figures.Line(s.Device))
+	status := s.Status
+	if s.imported { // how the run ended is not in a trace
+		status = "recorded"
+	}
+	fmt.Fprintf(&b, "%s: %s on %s", status, figures.Line(s.Model), figures.Line(s.Device))
 	if s.Dataset != "" {
 		b.WriteString(", " + figures.Line(s.Dataset))
 	}

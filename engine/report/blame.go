@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -17,7 +18,11 @@ func (m *markdown) blame() {
 	defer m.skipped()
 	defer m.stores()
 	b := stall.Blames(m.s)
-	if len(b.Batches) == 0 && len(b.Samples) == 0 {
+	switch none := len(b.Batches) == 0 && len(b.Samples) == 0; {
+	case none && m.s.Meta.Imported != "":
+		m.para("%s.", sentence(advice.NoBatches))
+		return
+	case none:
 		m.para("No batch was late, and no sample was timed.")
 		return
 	}

@@ -41,6 +41,9 @@ func (m *markdown) status() string {
 	}
 	switch o.Status {
 	case "finished":
+		if m.s.Meta.Imported != "" {
+			return "the trace ends" + at + "; how the run ended is not in it."
+		}
 		return "the run finished" + at + "."
 	case "stopped":
 		return "the run was stopped by hand" + at + "."

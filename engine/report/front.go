@@ -145,6 +145,9 @@ func (m *markdown) column(row int) [][]string {
 
 // footnote explains the marks of the table.
 func (m *markdown) footnote() {
+	if m.s.Meta.Imported != "" { // all steps that the trace holds, nothing estimated
+		return
+	}
 	m.para("A segment is a stretch of the run with constant settings; its numbers leave out the steps of the change itself and the run's first. ~ marks an estimate: an epoch time worked out from the rate, or a change without an interval.")
 }
 

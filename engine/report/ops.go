@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -17,7 +18,9 @@ const opsShown = 20
 func (m *markdown) operations() {
 	m.heading(2, "Appendix E: device operations")
 	a, b := m.opSegments()
-	if a == nil {
+	if a == nil && m.s.Meta.Imported != "" {
+		m.para("%s.", sentence(advice.NoOperators))
+	} else if a == nil {
 		m.para("No operation was timed: %s.", m.noOps())
 	} else {
 		m.para("%s", m.opsMeaning())

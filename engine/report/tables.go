@@ -51,6 +51,10 @@ func (m *markdown) note(row int) string {
 // epochTable lists load, train and total time per epoch, and what was learnt.
 func (m *markdown) epochTable() {
 	m.heading(2, "Appendix D: epochs")
+	if m.s.Meta.Imported != "" {
+		m.para("Epochs are not in a trace.")
+		return
+	}
 	if len(m.epochs) == 0 {
 		m.para("No epoch was begun.")
 		return

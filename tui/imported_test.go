@@ -1,0 +1,53 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/trace"
+)
+
+// TestImported: the screen says nothing of an imported trace that a trace cannot tell, in any
+// panel.
+func TestImported(t *testing.T) {
+	var steps []trace.Step
+	for i := range int32(6) {
+		st := trace.Step{Index: i + 5, Batch: -1, Correct: -1, Start: int64(i) * 100e6, End: int64(i+1) * 100e6, Busy: 60e6}
+		st.Stall[trace.CauseDataLoader] = 40e6
+		steps = append(steps, st)
+	}
+	run := trace.Restore(&trace.Snapshot{
+		Now: 600e6, Recent: steps, Segments: []trace.Segment{{Reason: "as recorded"}}, Outcome: trace.Outcome{Status: "finished", Ended: 600e6},
+		Meta: trace.Meta{Imported: "a.pt.trace.json", DeviceKind: "cuda", Model: "a PyTorch training", Profile: &trace.Profile{Loader: trace.InlineLoader}},
+	})
+	for _, size := range [][2]int{{120, 36}, {80, 24}} {
+		s := &screen{New(Options{Source: run, Replay: true}), t, nil}
+		s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		s.tick()
+		told := s.View()
+		for _, key := range []string{"1", "2", "3", "4", "5", "6", "7"} {
+			s.press(key, "f")
+			told += s.View()
+			s.press("f")
+		}
+		words := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+			if r == '│' {
+				return ' '
+			}
+			return r
+		}, told)), " ")
+		for _, want := range []string{"RECORDED", "no knobs: the trace names none", "INPUT-BOUND", advice.NoOperators, advice.NoBatches} {
+			if !strings.Contains(words, want) {
+				t.Errorf("%v: no %q in:\n%s", size, want, told)
+			}
+		}
+		for _, never := range []string{"FINISHED", "epoch 1", " yet", "no batch was late", "samples/s 0"} {
+			if strings.Contains(words, never) {
+				t.Errorf("%v: %q in:\n%s", size, never, told)
+			}
+		}
+	}
+}
