@@ -60,7 +60,8 @@ func persistentWorkers(s *situation) (f Finding, ok bool) {
 	f.Evidence = join(f.Evidence, s.startUp())
 	// Where no core is free, loading ahead gains nothing, but workers that need not start do: by
 	// more than is seen of it where they are processes, which the kernel makes and takes apart.
-	return f, s.workers > 0 && s.can("persistent_workers") && (!s.computing() || s.b.Share(trace.CauseStartup) >= moderate || s.atStarts())
+	off := f.From != "" && trace.Off(f.From)
+	return f, s.workers > 0 && off && (!s.computing() || s.b.Share(trace.CauseStartup) >= moderate || s.atStarts())
 }
 
 // starts is the share of the time that the starts of epochs cost.
@@ -75,6 +76,9 @@ func epochStarts(s *situation) (f Finding, ok bool) {
 		Remedy:   "make epochs longer",
 		Evidence: "the device waits at the start of an epoch until the workers have loaded its first batches",
 		Share:    s.starts(),
+	}
+	if spec := trace.SpecOf(s.specs, "persistent_workers"); spec != nil && spec.NoEffect != "" && spec.Mend != "" {
+		f.Remedy, f.Evidence = spec.Mend, join(spec.NoEffect, f.Evidence)
 	}
 	return f, s.workers > 0 && !s.can("persistent_workers") && s.atStarts()
 }

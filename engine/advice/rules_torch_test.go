@@ -16,6 +16,8 @@ var torchCases = []ruleCase{
 	{"host", true, wait(trace.CauseTransform), "num_workers=4", together(load(20), onTorch("4")), "", "torchvision.transforms.v2"},
 	{"host", true, wait(trace.CauseFetch), "num_workers=4", together(load(20), onTorch("4")), "", "__getitems__"},
 	{"more workers", true, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), barred("num_workers", 64, "guard the script")), "", "to try num_workers 0 -> 4, guard the script: it cannot be had; the step loop loads"},
+	{"persistent workers", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=off", together(onTorch("4"), barred("persistent_workers", 0, "make it once")), "", "to try persistent_workers off -> on, make it once: it cannot be had; workers then live on"},
+	{"epoch starts", true, wait(trace.CauseStartup), "num_workers=2 persistent_workers=on", together(onTorch("4"), barred("persistent_workers", 0, "make it once")), "", "make it once: it cannot be had; the device waits at the start of an epoch"},
 	{"more workers", false, wait(trace.CauseFetch), "num_workers=0", together(onTorch("4"), barred("num_workers", 64, "")), "", "no knob that is left helps"},
 	{"more workers", true, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), bound("num_workers", 2)), "num_workers 2", ""},
 	{"straggler", true, wait(trace.CauseOrder), "num_workers=4 in_order=on", together(onTorch("4"), barred("in_order", 0, "use PyTorch 2.6 or newer")), "", "to try in_order on -> off, use PyTorch 2.6 or newer: it cannot be had"},

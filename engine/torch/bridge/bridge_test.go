@@ -308,6 +308,25 @@ func TestBeside(t *testing.T) {
 	}
 }
 
+// TestAnew: nothing persists in a loader that the script makes anew, also where it goes on to another.
+func TestAnew(t *testing.T) {
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	b.recorder = trace.NewRecorder(b.Clock, 0)
+	p := b.process(1)
+	p.loader = Loader{Live: true, Knobs: map[string]int{"num_workers": 1}}
+	b.main = p
+	for _, m := range []message{{Type: "anew"}, {Type: "moved", Loader: p.loader}} {
+		p.apply(&m)
+		if s := trace.SpecOf(b.Control.specs, "persistent_workers"); s == nil || s.NoEffect == "" || s.Mend == "" {
+			t.Errorf("%s: %+v", m.Type, s)
+		}
+	}
+}
+
 func TestEnviron(t *testing.T) {
 	b, err := Open()
 	if err != nil {

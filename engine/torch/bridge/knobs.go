@@ -91,6 +91,8 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 		switch {
 		case s.Name == "pin_memory" && h.CUDA == "" && s.NoEffect == "":
 			s.NoEffect = "there is no GPU to copy to"
+		case s.Name == "persistent_workers" && l.Anew && s.NoEffect == "":
+			s.NoEffect, s.Mend = "the script makes its DataLoader anew in each epoch", "make the DataLoader once, before the loop over epochs"
 		case s.Name == "in_order" && !l.HasInOrder && s.NoEffect == "":
 			s.NoEffect, s.Mend = "PyTorch "+h.Torch+" has no such setting: it is always on", "use PyTorch 2.6 or newer"
 		}

@@ -75,6 +75,7 @@ type Loader struct {
 	DropLast   bool           `json:"drop_last"`
 	Shuffle    bool           `json:"shuffle"`
 	Context    string         `json:"context"` // how its workers begin: fork, spawn, forkserver
+	Anew       bool           `json:"-"`       // the script makes another one in each epoch
 }
 
 // When says when changes apply where that is not at the next batch; empty where it is.

@@ -105,7 +105,7 @@ func (p *process) hear(m *message) {
 	case m.Type == "captured" && p == p.b.main && p.b.Captured != nil:
 		m.Captured.Path = filepath.Join(p.b.shared, filepath.Base(m.Captured.Path))
 		p.b.Captured(m.Captured)
-	case (m.Type == "applied" || m.Type == "moved" || m.Type == "refused") && p == p.b.main:
+	case (m.Type == "applied" || m.Type == "moved" || m.Type == "anew" || m.Type == "refused") && p == p.b.main:
 		p.pending = append(p.pending, *m)
 	}
 }
@@ -117,11 +117,14 @@ func (p *process) apply(m *message) {
 	case "refused":
 		p.b.recorder.Specs(p.b.Control.refuse(&m.Refused, m.Knobs["num_workers"]))
 		return
+	case "anew":
+		p.loader.Anew = true
+		p.respecify()
+		return
 	case "moved": // on to another loader
+		m.Loader.Anew = p.loader.Anew
 		k, p.loader = knobsOf(&m.Loader), m.Loader
-		specs := Specs(&p.hello, &p.loader, &p.batchSize)
-		p.b.Control.another(specs)
-		p.b.recorder.Specs(specs)
+		p.respecify()
 	default:
 		k.take(m.Knobs)
 	}
@@ -143,6 +146,13 @@ func (p *process) apply(m *message) {
 	}
 	p.b.recorder.Segment(p.segment)
 	p.changing = true
+}
+
+// respecify has the knobs' specs be those of the loader.
+func (p *process) respecify() {
+	specs := Specs(&p.hello, &p.loader, &p.batchSize)
+	p.b.Control.another(specs)
+	p.b.recorder.Specs(specs)
 }
 
 // settle ends the transition under way.

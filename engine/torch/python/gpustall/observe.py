@@ -17,6 +17,7 @@ _dataloader = None  # torch.utils.data.dataloader
 _plans = weakref.WeakKeyDictionary()  # of DataLoaders
 _roles = {}  # of loaders that look alike: whether they train
 _learners = set()  # those with whose batches something was learned
+_trained = {}  # the last loader that trained of those of a kin: where it is gone, the script makes them anew
 _in_force = {}  # the knobs of loaders that look alike
 _at_most = {}  # workers that can begin, where more failed to, of loaders that look alike
 _probes = {}  # whether workers can begin at all, of loaders that look alike
@@ -388,6 +389,12 @@ class Plan:
         self.dataset = type(dataset).__name__
         self.alike = (self.dataset, id(dataset), type(loader.sampler).__name__, loader.batch_size)
         self.trains = _roles.get(self.alike)  # None while it is not known
+        try:
+            self.samples = len(loader.dataset)
+        except Exception:
+            self.samples = 0
+        self.kin = self.dataset, self.samples, *self.alike[2:]  # as of a data set that is made anew in each epoch, too
+        self.loader = weakref.ref(loader)
         self.beside = False  # another loader, in turn with which it is taken from
         self.told = self.weighed = False
         self.map_style = loader._dataset_kind == module._DatasetKind.Map
@@ -415,7 +422,7 @@ class Plan:
         """The knobs that are to be in force."""
         asked, _ = process.current().control.read()
         knobs = dict(self.script)
-        if self.trains:  # a loop that does not train keeps what the script has
+        if self.trains or self.trains is None and self.kin in _trained:  # a loop that does not train keeps what the script has
             knobs.update(asked)
         knobs["num_workers"] = min(knobs["num_workers"], _at_most.get(self.alike, (knobs["num_workers"],))[0])
         if self.probing():
@@ -575,6 +582,13 @@ class Plan:
     def weigh(self, data):
         """Tells once how large a batch is: what lies in shared memory while it is under way."""
         self.weighed = True
+        before = _trained.get(self.kin)
+        _trained[self.kin] = self.loader
+        state = process.current()
+        if before is not None and before() is None and not state.anew:
+            state.anew = True
+            state.tell("anew")
+            self.tell_most()
         count, size, on_gpu = _tensors(data)
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         import torch.multiprocessing as mp
@@ -597,14 +611,12 @@ class Plan:
 
     def _set(self, trains):
         self.trains = _roles[self.alike] = trains
+        if not trains:
+            _trained.pop(self.kin, None)
         self.told = False
         self.tell()
 
     def _describe(self, loader):
-        try:
-            length = len(loader.dataset)
-        except Exception:
-            length = 0
         from gpustall import live
 
         context = loader.multiprocessing_context or multiprocessing
@@ -612,7 +624,7 @@ class Plan:
             self.barred = live.unguarded(context)
         batch_size, shuffle, drop_last = _sampling(loader)
         return dict(
-            dataset=self.dataset, kind="map" if self.map_style else "iterable", samples=length, batch_size=batch_size,
+            dataset=self.dataset, kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
             live=self.live, why=_why_not_live, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
             context=live.method(context),
         )

@@ -26,6 +26,7 @@ class Process:
         self.learned = 0  # backward passes and steps of optimizers, begun
         self.introduced = False
         self.shown = None  # the watch over the loader whose knobs the session has
+        self.anew = False  # it was told that the script makes its loader anew
         self.leads = True  # of the ranks on this machine
         self.capture = None  # under way
         self.loops = []

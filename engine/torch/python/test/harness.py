@@ -48,9 +48,10 @@ def forget():
     """Has nothing be known of loaders, as when a script begins: those of several tests may look alike."""
     from gpustall import observe, process
 
-    for known in (observe._roles, observe._learners, observe._in_force):
+    for known in (observe._roles, observe._learners, observe._in_force, observe._trained):
         known.clear()
     process.current().shown, process.current().learned = None, 0
+    process.current().anew = False
 
 
 def folder_files(prefix, folder=FOLDER):

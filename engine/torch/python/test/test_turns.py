@@ -189,6 +189,20 @@ class TurnsTest(unittest.TestCase):
         self.run_with(*(DataLoader(data, batch_size=2, num_workers=n) for n in (0, 1)))
         self.assertEqual(len(self.applied()), 1)  # what was asked for stays in force
 
+    def test_loaders_made_anew(self):
+        """What was asked for is in force from the first batch on in those that follow, and it is told
+        that nothing persists from one to the next."""
+        self.forked()
+        for epoch in range(3):
+            self.run_with(DataLoader(Numbers(8), batch_size=2), ask=2 if epoch == 0 else None)
+        self.assertEqual(self.applied(), [("applied", False, 2)])
+        self.assertEqual(len(self.told("anew")), 1)
+
+    def test_loaders_that_live_on(self):
+        train, other = DataLoader(Numbers(8), batch_size=2), DataLoader(Numbers(8), batch_size=2)
+        self.run_with(train, other, train, other)
+        self.assertEqual(self.told("anew"), [])
+
     def test_in_turn_the_first_one_counts(self):
         self.forked()
         a, b = DataLoader(Numbers(8), batch_size=2), DataLoader(Numbers(8), batch_size=2, num_workers=1, persistent_workers=False)
