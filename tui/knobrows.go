@@ -35,6 +35,9 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 	case r.H >= 4:
 		foot = 1
 	}
+	if k.risks.text != "" { // which is to be read to its end
+		foot = max(foot, r.H-k.lines())
+	}
 	body := canvas.Rect(r.X, r.Y, r.W, r.H-foot)
 	k.drawRows(v, body)
 	k.drawFoot(v, canvas.Rect(r.X, r.Y+body.H, r.W, foot))
@@ -48,13 +51,18 @@ func (k *knobs) wants() int {
 	if len(k.specs) == 0 {
 		return leastRows
 	}
+	return k.lines() + knobFoot + 2
+}
+
+// lines is how many lines the knobs take, with the headings of their groups.
+func (k *knobs) lines() int {
 	n, group := len(k.specs), ""
 	for i := range k.specs {
 		if g := k.specs[i].Group; g != group {
 			n, group = n+1, g
 		}
 	}
-	return n + knobFoot + 2
+	return n
 }
 
 // knobRow is a row of the panel: a knob, or the heading of a group of them.
@@ -299,12 +307,12 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 		if !risky || row < r.H {
 			p.Text(canvas.Key, "esc").Text(canvas.Normal, " drop")
 		}
-		if risky && row < r.H {
-			p = at(row)
-			row++
-		}
-		if risky {
-			p.Text(pick(k.risks.grave, canvas.Bad, canvas.Warn), "risk: ").Text(canvas.Normal, k.risks.text)
+		style := pick(k.risks.grave, canvas.Bad, canvas.Warn)
+		switch {
+		case risky && row < r.H:
+			row += drawNote(v, canvas.Rect(r.X, r.Y+row, r.W, r.H-row), style, "risk: ", k.risks.text)
+		case risky:
+			p.Text(style, "risk: ").Text(canvas.Normal, k.risks.text)
 		}
 	} else if changed := v.pic.next && v.pic.seg.Index > 0; changed && (tall || r.H == 2) {
 		p := at(r.H - 1)
@@ -378,23 +386,30 @@ func (k *knobs) drawHelp(v *view, r canvas.Rectangle) int {
 	case s.DefaultHere != "":
 		text = "default on this device " + s.DefaultHere + "; " + text
 	}
+	return drawNote(v, canvas.Rect(r.X, r.Y, r.W, max(1, r.H-1)), canvas.Warn, head, text)
+}
+
+// drawNote writes a text behind its first words, in as many lines as it takes and there are. It
+// returns the lines used.
+func drawNote(v *view, r canvas.Rectangle, style canvas.Style, head, text string) int {
 	p := v.c.Pen(r.X+1, r.Y, r.W-2)
 	room := p.Left()
-	p.Text(canvas.Warn, head)
-	if r.H < 3 || canvas.Width(head+text) <= room {
+	p.Text(style, head)
+	if r.H < 2 || canvas.Width(head+text) <= room {
 		p.Text(canvas.Normal, text)
 		return 1
 	}
 	lines := canvas.Wrap(head+text, room)
-	for i, line := range lines[:min(len(lines), r.H-1)] {
+	lines = lines[:min(len(lines), r.H)]
+	for i, line := range lines {
 		q := v.c.Pen(r.X+1, r.Y+i, r.W-2)
 		if i == 0 && strings.HasPrefix(line, head) {
-			q.Text(canvas.Warn, head)
+			q.Text(style, head)
 			line = line[len(head):]
 		}
 		q.Text(canvas.Normal, line)
 	}
-	return min(len(lines), r.H-1)
+	return len(lines)
 }
 
 // drawChange says what the newest configuration's change was, and cost.

@@ -302,6 +302,17 @@ func TestRiskOfStaged(t *testing.T) {
 	s.mustHide("risk:")
 }
 
+// TestRiskIsReadToItsEnd: one that is long takes the lines below, and those of the help.
+func TestRiskIsReadToItsEnd(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run, Foresee: func([]trace.Knob) (string, bool) {
+		return strings.Repeat("a worker takes memory ", 8) + "to the end", true
+	}}, 160, 60)
+	s.press("2", "right")
+	s.tick()
+	s.mustShow("to the end")
+}
+
 // TestForetoldSame: what the table calls the same is called so beside its interval too.
 func TestForetoldSame(t *testing.T) {
 	run := session()

@@ -45,16 +45,16 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 }
 
 // heavyWorker is the memory of a worker's own, in bytes, from which the data set is likely
-// to be in it: PyTorch alone takes some 100 MB.
+// to be in it, or PyTorch.
 const heavyWorker = 256 << 20
 
 // workerMemory is for memory that is short because each worker has a copy of its own of what
-// the data set holds.
+// the data set holds, or of PyTorch.
 func workerMemory(s *situation) (f Finding, ok bool) {
 	each, _ := s.gauge(trace.GaugeWorkerBytes)
 	_, top, n := s.snap.GaugeOver(trace.GaugeHostMemory, s.from, s.to)
 	f = Finding{
-		Remedy: "use fewer workers, or keep what the data set holds in arrays (NumPy, tensors) in place of lists and dicts, which each worker copies as it reads them",
+		Remedy: "use fewer workers, or " + trace.LighterWorkers(s.fact(trace.WorkerStart)),
 		Evidence: fmt.Sprintf("%s take ~%s of memory of their own, %s each, and %s of the memory that this process may have is taken", figures.Counted(s.workers, "worker process", "worker processes"),
 			figures.Prose.Bytes(int64(each)*int64(s.workers)), figures.Prose.Bytes(int64(each)), figures.Prose.Percent(top/100)),
 	}

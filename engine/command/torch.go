@@ -198,8 +198,11 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		m.Device, m.DeviceKind = h.CUDA, "cuda"
 	}
 	m.Host = append(m.Host, trace.Knob{Name: "torch", Value: h.Torch}, trace.Knob{Name: "torch threads", Value: fmt.Sprint(h.Threads)}, trace.Knob{Name: "python", Value: h.Python})
+	if l.Context != "" {
+		m.Host = append(m.Host, trace.Knob{Name: trace.WorkerStart, Value: l.Context})
+	}
 	if first.Batch.OnGPU > 0 {
-		m.Host = append(m.Host, trace.Knob{Name: "torch batches", Value: "made on the GPU"}, trace.Knob{Name: "torch workers", Value: "begin by " + l.Context})
+		m.Host = append(m.Host, trace.Knob{Name: "torch batches", Value: "made on the GPU"})
 	}
 	if h.World > 1 {
 		m.Host = append(m.Host, trace.Knob{Name: "ranks", Value: fmt.Sprint(h.World)})

@@ -34,11 +34,11 @@ func ReadMemory() Memory { return memory(os.DirFS("/")) }
 // files that it maps (its own program) included; 0 when it is not known.
 func PeakMemory() int64 { return kibibytes(os.DirFS("/"), "proc/self/status", "VmHWM") }
 
-// PrivateMemory is the memory that a process shares with no other, in bytes; 0 when it is
-// not known.
+// PrivateMemory is the memory that a process shares with no other, in bytes, without what the
+// kernel has in a file too and can drop; 0 when it is not known.
 func PrivateMemory(pid int) int64 {
 	file := fmt.Sprintf("proc/%d/smaps_rollup", pid)
-	return kibibytes(os.DirFS("/"), file, "Private_Clean", "Private_Dirty")
+	return kibibytes(os.DirFS("/"), file, "Private_Dirty")
 }
 
 // unlimited is less than what version 1 writes where there is no limit, the largest

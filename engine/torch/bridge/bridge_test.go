@@ -417,11 +417,19 @@ func TestForesee(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		more       int
-		each, free int64
-		warns      bool
-	}{{4, 1 << 30, 3 << 30, true}, {2, 1 << 30, 3 << 30, false}, {-1, 1 << 30, 0, false}, {4, 0, 0, false}} {
-		if got := copies(c.more, c.each, c.free); (got != "") != c.warns {
+		more int
+		each weight
+		free int64
+		want string
+	}{
+		{4, weight{1 << 30, true, "fork"}, 3 << 30, "a worker has 1.00 GiB of memory of its own, so 4 more need 4.00 GiB, and 3.00 GiB is left: the kernel would end one of the processes; keep what the data set holds in arrays"},
+		{2, weight{1 << 30, true, "fork"}, 3 << 30, ""},
+		{-1, weight{1 << 30, true, "fork"}, 0, ""},
+		{4, weight{0, false, "fork"}, 0, ""},
+		{4, weight{1 << 30, true, "forkserver"}, 3 << 30, "keep what the data set holds in tensors"},
+		{4, weight{1 << 30, false, "spawn"}, 3 << 30, "a worker that begins by spawn may have up to 1.00 GiB of memory of its own, so 4 more need up to 4.00 GiB, and 3.00 GiB is left: the kernel may end"},
+	} {
+		if got := copies(c.more, c.each, c.free); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

@@ -24,18 +24,21 @@ func (b *Bridge) Foresee(changes []trace.Knob) (text string, grave bool) {
 		_ = KnobTable.Set(&k, c.Name, c.Value) // Set refuses it with a reason
 	}
 	b.mu.Lock()
-	size, each := b.main.batchSize, b.each
+	size, each, loader := b.main.batchSize, b.each, b.main.loader
 	b.mu.Unlock()
 	memory := host.ReadMemory()
-	cuda := afterCUDA(&b.main.loader, &size, k.Workers)
+	cuda := afterCUDA(&loader, &size, k.Workers)
 	if cuda != "" {
 		cuda += ": " + hostTensors
 	}
-	for _, text := range []string{
-		cuda, copies(k.Workers-now, each, memory.Allowed()-memory.Held), shared(&k, freeOf(memoryFiles), size.Bytes), descriptors(&k, &size),
-	} {
+	own := weight{bytes: each, weighed: each > 0, start: loader.Context}
+	if !own.weighed && k.Workers > now && own.start != "fork" {
+		own.bytes = host.PrivateMemory(b.main.pid)
+	}
+	short := copies(k.Workers-now, own, memory.Allowed()-memory.Held)
+	for _, text := range []string{cuda, short, shared(&k, freeOf(memoryFiles), size.Bytes), descriptors(&k, &size)} {
 		if text != "" {
-			return text, true
+			return text, own.weighed || text != short
 		}
 	}
 	return "", false
@@ -53,15 +56,26 @@ func afterCUDA(l *Loader, size *Batch, workers int) string {
 // hostTensors is the mend for that.
 const hostTensors = "have the data set return tensors on the host and move the batch to the GPU in the loop, or call multiprocessing.set_start_method('spawn') first"
 
-// copies warns of workers for which there is no memory: a worker copies what it touches of
-// the data set, Python's objects even when it only reads them.
-func copies(more int, each, free int64) string {
-	need := int64(more) * each
-	if more <= 0 || each == 0 || need < free {
+// weight is the memory of a worker's own.
+type weight struct {
+	bytes   int64  // 0 while that is not known
+	weighed bool   // else it is what the script's process has, and a worker that is not forked at the most: PyTorch, and a copy of the data set
+	start   string // how workers begin
+}
+
+// copies warns of workers for which there is no memory. One that is forked copies what it touches of
+// the data set, Python's objects even when it only reads them; others are sent a copy.
+func copies(more int, each weight, free int64) string {
+	need := int64(more) * each.bytes
+	if more <= 0 || each.bytes == 0 || need < free {
 		return ""
 	}
-	return fmt.Sprintf("a worker has %s of memory of its own, so %d more need %s, and %s is left: the kernel would end one of the processes; keep what the data set holds in arrays (NumPy, tensors) in place of lists and dicts, which workers copy, or add fewer",
-		figures.Prose.Bytes(each), more, figures.Prose.Bytes(need), figures.Prose.Bytes(max(0, free)))
+	has, upTo, would := "has", "", "would"
+	if !each.weighed {
+		has, upTo, would = "that begins by "+each.start+" may have", "up to ", "may"
+	}
+	return fmt.Sprintf("a worker %s %s%s of memory of its own, so %d more need %s%s, and %s is left: the kernel %s end one of the processes; %s, or add fewer",
+		has, upTo, figures.Prose.Bytes(each.bytes), more, upTo, figures.Prose.Bytes(need), figures.Prose.Bytes(max(0, free)), would, trace.LighterWorkers(each.start))
 }
 
 // weighEvery is how often the memory of workers is asked for, and weighShare how much of the

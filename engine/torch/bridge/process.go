@@ -17,7 +17,7 @@ type process struct {
 	b       *Bridge
 	pid     int
 	hello   Hello
-	loader  Loader // that trains
+	loader  Loader // that trains; under the bridge's mu
 	known   bool   // hello is
 	loading bool   // loader is
 
@@ -118,13 +118,14 @@ func (p *process) apply(m *message) {
 		p.b.recorder.Specs(p.b.Control.refuse(&m.Refused, m.Knobs["num_workers"]))
 		return
 	case "anew":
-		p.loader.Anew = true
-		p.respecify()
+		l := p.loader
+		l.Anew = true
+		p.describe(l)
 		return
 	case "moved": // on to another loader
 		m.Loader.Anew = p.loader.Anew
-		k, p.loader = knobsOf(&m.Loader), m.Loader
-		p.respecify()
+		k = knobsOf(&m.Loader)
+		p.describe(m.Loader)
 	default:
 		k.take(m.Knobs)
 	}
@@ -148,8 +149,11 @@ func (p *process) apply(m *message) {
 	p.changing = true
 }
 
-// respecify has the knobs' specs be those of the loader.
-func (p *process) respecify() {
+// describe has the loader, and the knobs' specs with it, be as l says.
+func (p *process) describe(l Loader) {
+	p.b.mu.Lock()
+	p.loader = l
+	p.b.mu.Unlock()
 	specs := Specs(&p.hello, &p.loader, &p.batchSize)
 	p.b.Control.another(specs)
 	p.b.recorder.Specs(specs)
