@@ -19,8 +19,11 @@ const (
 var profileRules = []Rule{
 	{Name: "communicate less", Group: trace.GroupCommunication, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{
-			Remedy:   "communicate less: accumulate gradients, take larger batches or compress gradients (DDP communication hooks)",
-			Evidence: "that time is not hidden behind kernels", Share: s.share(trace.GroupCommunication),
+			Remedy:   "look first who comes late, in the traces of all ranks (the one that communicates least); else communicate less: accumulate gradients, take larger batches or compress gradients (DDP communication hooks)",
+			Evidence: "who comes early to an exchange waits in it for the last rank", Share: s.share(trace.GroupCommunication),
+		}
+		if s.profile != nil && len(s.profile.GPUs) > 0 { // of a host alone it may be beside its operators
+			f.Evidence = "that time is not hidden behind kernels, and " + f.Evidence
 		}
 		return f, f.Share > muchCommunication
 	}},

@@ -228,6 +228,8 @@ func (p *parser) member(key []byte) error {
 		return p.list(p.events)
 	case "deviceProperties":
 		return p.list(func() error { return p.array(p.device) })
+	case "distributedInfo":
+		return p.rank()
 	case "otherData": // of a trace that gpustall wrote
 		return p.other()
 	case "baseTimeNanoseconds":
@@ -262,6 +264,19 @@ func (p *parser) other() error {
 				return err
 			})
 		})
+	})
+}
+
+// rank reads which rank the trace is of.
+func (p *parser) rank() error {
+	return p.members(1, func(key []byte) error {
+		n := map[string]*int64{"rank": &p.rec.rank, "world_size": &p.rec.world}[string(key)]
+		if n == nil {
+			return p.skip(2)
+		}
+		word, err := p.scalar(2)
+		*n = integer(word)
+		return err
 	})
 }
 

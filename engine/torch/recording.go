@@ -108,6 +108,8 @@ type recording struct {
 	operators []operator // for a table of them
 	names     names
 	tooMany   bool  // for one
+	rank      int64 // which the trace is of, of ...
+	world     int64 // ... so many
 	base      int64 // ns since 1970 of the trace's time 0
 }
 

@@ -2,6 +2,7 @@ package torch
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -72,6 +73,9 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 
 // notes are what a reader of the session must know of the trace.
 func (r *recording) notes(cut int) (out []trace.Note) {
+	if r.world > 1 && r.rank >= 0 {
+		out = append(out, trace.Note{Level: "info", Text: fmt.Sprintf("the trace is of rank %d of %d, of which each has one of its own", r.rank, r.world)})
+	}
 	if cut > 0 {
 		out = append(out, trace.Note{Level: "warn", Text: "the trace lacks device work of its last " + figures.Counted(cut, "step", "steps") + ", left out here"})
 	}

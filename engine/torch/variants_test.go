@@ -297,3 +297,27 @@ func TestNoDevice(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// TestRank: which rank the trace is of is noted, where there are several.
+func TestRank(t *testing.T) {
+	const step = `,"traceEvents":[{"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","ts":1,"dur":10}]}`
+	for info, want := range map[string]string{
+		`{"backend":"gloo","rank":1,"world_size":2,"pg_config":[{"ranks":[0,1]}]}`: "the trace is of rank 1 of 2, of which each has one of its own",
+		`{"rank":0,"world_size":1}`:   "",
+		`{"world_size":2,"rank":"x"}`: "",
+		`[]`:                          "",
+		`null`:                        "",
+	} {
+		s, err := Import(context.Background(), strings.NewReader(`{"distributedInfo":`+info+step), "x.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var notes string
+		for _, n := range s.Notes {
+			notes += n.Text
+		}
+		if notes != want {
+			t.Errorf("%s is noted as %q, want %q", info, notes, want)
+		}
+	}
+}
