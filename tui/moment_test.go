@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,44 @@ func TestCursor(t *testing.T) {
 	s.press("esc")
 	if s.timeline.cursor >= 0 {
 		t.Error("esc keeps the cursor")
+	}
+}
+
+// TestEnded: the timeline of a run that has ended ends with its last step, however long the
+// program went on.
+func TestEnded(t *testing.T) {
+	const s = int64(1e9)
+	for _, c := range []struct{ ended, edge int64 }{{0, 10*s + s/2}, {11 * s, s}} {
+		snap := trace.Snapshot{Now: 11 * s}
+		snap.Recent, snap.Outcome.Ended = []trace.Step{{Start: s / 2, End: s}}, c.ended
+		var p picture
+		if p.compute(&snap, 11*s); p.edge != c.edge {
+			t.Errorf("ended at %d: the edge is at %d, not %d", c.ended, p.edge, c.edge)
+		}
+		tl := timeline{cols: 100, edge: p.edge, spans: []trace.Span{{Start: s, End: 11 * s, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseUnknown)}}}
+		if g := tl.longestGap(); g.Any() != (c.ended == 0) {
+			t.Errorf("ended at %d: the longest stall is %+v", c.ended, g)
+		}
+		m := Model{live: &snap}
+		m.timeline.cols = 100
+		first, _ := m.timeline.window(p.edge)
+		for _, at := range []int64{snap.Now, math.MaxInt64} {
+			if from, to := m.spanWindow(at); from > first || to < p.edge {
+				t.Errorf("ended at %d: spans are asked for from %d to %d, and shown from %d to %d", c.ended, from, to, first, p.edge)
+			}
+		}
+	}
+}
+
+// TestLanesOfTorch: where PyTorch computes on the host, no lane is kept for copies to a device.
+func TestLanesOfTorch(t *testing.T) {
+	for kind, copies := range map[string]bool{"cpu": false, "cuda": true} {
+		var p picture
+		p.snap.Meta = trace.Meta{DeviceKind: kind, Host: []trace.Knob{{Name: "torch", Value: "2.15.0"}}}
+		tl := timeline{cols: 80}
+		if tl.layLanes(&p); (tl.busyAt[trace.TrackCopy] >= 0) != copies {
+			t.Errorf("%s: %d lanes, of copies %v", kind, len(tl.lanes), !copies)
+		}
 	}
 }
 

@@ -103,6 +103,9 @@ func (p *picture) compute(s *trace.Snapshot, at int64) {
 	p.edge = at
 	if n := len(s.Recent); n > 0 {
 		p.edge = max(s.Recent[n-1].End, at-500e6)
+		if s.Outcome.Ended != 0 { // what the program does after its last step says nothing of any
+			p.edge = s.Recent[n-1].End
+		}
 	}
 	p.next = len(s.Segments) > 0
 	p.seg = trace.Segment{}

@@ -71,11 +71,11 @@ func (m *Model) news() {
 // spanWindow is the interval of spans that the timeline needs for the moment
 // at, with a margin for the time that passes until the snapshot is taken.
 func (m *Model) spanWindow(at int64) (from, to int64) {
-	if at == math.MaxInt64 {
-		from, _ = m.timeline.window(m.live.Now - 500e6)
-		return max(from, 0), math.MaxInt64
+	edge := min(at, m.live.Now) - 500e6
+	if n := len(m.live.Recent); n > 0 && m.live.Outcome.Ended != 0 && at >= m.live.Now {
+		edge = min(edge, m.live.Recent[n-1].End)
 	}
-	from, _ = m.timeline.window(max(0, at-500e6))
+	from, _ = m.timeline.window(max(0, edge))
 	return max(from, 0), max(at, 1)
 }
 
