@@ -242,7 +242,8 @@ var deviceRules = []Rule{
 		if s.imported {
 			f.Remedy = "enqueue less: torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches"
 		}
-		return f, true
+		own, loads := ownLoading(s)
+		return f, !loads || 2*own.Share < f.Share // else it is not launching that takes the time
 	}},
 	{Name: "sync less", Group: trace.GroupSync, Last: true, Check: func(s *situation) (f Finding, ok bool) {
 		f = Finding{

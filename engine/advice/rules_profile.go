@@ -35,6 +35,7 @@ var profileRules = []Rule{
 		}
 		return f, f.Share <= muchCommunication
 	}},
+	{Name: "own loading", Check: ownLoading},
 	{Name: "pageable copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
 		if s.profile == nil {
 			return f, false
@@ -70,6 +71,22 @@ var profileRules = []Rule{
 		}
 		return f, true
 	}},
+}
+
+// ownLoading is for a loop that loads its batches itself, in a range that it named, which a trace
+// counts as the host's work like any other. PyTorch's TensorBoard plugin does, too.
+func ownLoading(s *situation) (f Finding, ok bool) {
+	if s.profile == nil {
+		return f, false
+	}
+	own := &s.profile.Own
+	f = Finding{
+		Remedy: "load ahead of the loop, in workers of a DataLoader or in a thread with a queue",
+		Evidence: fmt.Sprintf("the range %s, by its name the loop's own loading, takes %s of the time while nothing runs on a device; a trace counts it as the host's work, not as waiting for data",
+			figures.Line(own.Name), figures.Prose.Percent(own.Share)),
+		Share: own.Share,
+	}
+	return f, f.Share >= moderate
 }
 
 // noSteps is for a trace that does not tell one step from the next.

@@ -159,6 +159,9 @@ func (v *Verdict) describe(s *situation) {
 	default:
 		fmt.Fprintf(&t, v.Group.Info().Loses, figures.Prose.Percent(v.Share))
 	}
+	if f, ok := ownLoading(s); ok {
+		fmt.Fprintf(&t, "; the range %s, loading by its name, has %s of the time", figures.Line(s.profile.Own.Name), figures.Prose.Percent(f.Share))
+	}
 	queue := v.Queue
 	if v.Group == trace.GroupData {
 		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, figures.Prose.Percent(b.Share(v.Dominant)))

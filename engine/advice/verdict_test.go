@@ -150,3 +150,12 @@ func BenchmarkJudge(b *testing.B) {
 		judge(snap, snap.Recent)
 	}
 }
+
+// TestOwnLoadingVerdict: a verdict does not pass over the loop's own loading.
+func TestOwnLoadingVerdict(t *testing.T) {
+	s := uniform(60, nil)
+	profiled(trace.Profile{Own: trace.ProfiledRange{Name: "load_batch", Share: 0.85}})(s)
+	if v := judge(s, s.Recent); !contains(v.Text, "does not wait for data; the range load_batch, loading by its name, has 85.0 % of the time; 60 steps") {
+		t.Errorf("the verdict: %s", v.Text)
+	}
+}

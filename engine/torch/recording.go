@@ -96,7 +96,9 @@ type recording struct {
 	cpu       span // in which operators ran
 	ranges    span // in which other things of the host did
 	class     string
-	talking   map[int64]bool // external ids of such operators
+	own       map[string]*ownRange // the user's ranges that are loading by their names
+	loop      int64                // the thread of the steps
+	talking   map[int64]bool       // external ids of such operators
 	gpus      map[int64]*gpu
 	emulated  bool       // the session that gpustall made the trace of
 	synthetic bool       // its data
@@ -188,7 +190,7 @@ func (r *recording) onHost(e *event) error {
 		if len(r.steps) == maxSteps {
 			return tooMuch("steps", maxSteps)
 		}
-		r.steps = append(r.steps, hostStep{e.at, string(e.name)})
+		r.steps, r.loop = append(r.steps, hostStep{e.at, string(e.name)}), e.tid
 	case e.communicates():
 		r.comms.add(e.at)
 		if e.external != absent && len(r.talking) < maxDevice {
@@ -197,6 +199,7 @@ func (r *recording) onHost(e *event) error {
 	default:
 		r.ops.add(e.at)
 		r.operate(e)
+		r.named(e)
 	}
 	if e.annotated { // as the plugin has it, these alone make no step
 		r.ranges = r.ranges.over(e.at)

@@ -41,6 +41,7 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 		b.step(i, w)
 		b.steps[len(b.steps)-1].Flags |= r.flags
 	}
+	profile.Own = r.ownLoading(a, profile.Total.Length)
 	for i := len(steps) - 1; i >= 0 && len(b.spans) < trace.MaxSpans; i-- { // as a session does, keep the newest
 		b.lanes(b.index[i], &steps[i])
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -318,6 +319,33 @@ func TestRank(t *testing.T) {
 		}
 		if notes != want {
 			t.Errorf("%s is noted as %q, want %q", info, notes, want)
+		}
+	}
+}
+
+// TestOwnLoading: a range of the loop's thread that is loading by its name is found, and how much
+// of the time it has while nothing ran on a device.
+func TestOwnLoading(t *testing.T) {
+	on := func(thread int, category, name string, at, dur int) string {
+		return fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":1,"tid":%d,"ts":%d,"dur":%d}`, category, name, thread, at, dur)
+	}
+	for _, c := range []struct {
+		what  string
+		event string
+		name  string
+		share float64
+	}{
+		{"a range", on(7, "user_annotation", "load_batch", 100, 60), "load_batch", 0.5}, // less what the kernel hides
+		{"in words", on(7, "user_annotation", "## Data loading ##", 100, 40), "## Data loading ##", 0.4},
+		{"another thread's", on(8, "user_annotation", "load_batch", 100, 60), "", 0},
+		{"an operator", on(7, "cpu_op", "load_batch", 100, 60), "", 0},
+		{"of the model", on(7, "user_annotation", "load_model_weights", 100, 60), "", 0},
+		{"not loading", on(7, "user_annotation", "offload", 100, 60), "", 0},
+		{"the DataLoader", on(7, "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 40), "", 0},
+	} {
+		s := importText(t, on(7, "user_annotation", "ProfilerStep#1", 100, 100), c.event, launch("cuda_runtime", "kernel", 145, 150, 20, 1))
+		if got := s.Meta.Profile.Own; got.Name != c.name || math.Abs(got.Share-c.share) > 1e-9 {
+			t.Errorf("%s: %+v, want %q with %g", c.what, got, c.name, c.share)
 		}
 	}
 }

@@ -25,8 +25,9 @@ func (r Role) String() string { return roleNames[min(r, RoleOther)] }
 
 // Profile is what a profiler's trace tells of a run beside spans and steps.
 type Profile struct {
-	Loader   string  // the class of the DataLoader's iterator; empty where there is none
-	Pageable float64 // of the bytes sent to devices, the share, 0 to 1, that the trace says was not page-locked
+	Loader   string        // the class of the DataLoader's iterator; empty where there is none
+	Own      ProfiledRange // of the loop's own loading, by its name, the one that takes longest; none where there is none
+	Pageable float64       // of the bytes sent to devices, the share, 0 to 1, that the trace says was not page-locked
 	Steps    []ProfiledStep
 	Total    ProfiledStep // of all steps, also of those that Steps lacks
 	Count    int64        // how many those are
@@ -50,6 +51,12 @@ func (p *Profile) NumWorkers() string {
 
 // SomeWorkers is the num_workers of a DataLoader of which only that is known.
 const SomeWorkers = "1 or more"
+
+// ProfiledRange is a range that the user named.
+type ProfiledRange struct {
+	Name  string
+	Share float64 // of the steps' time, 0 to 1, in which nothing ran on a device and the DataLoader was not at work
+}
 
 // WholeTrace is the name of the one step of a trace that has none.
 const WholeTrace = "all"
