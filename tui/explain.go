@@ -80,7 +80,7 @@ func (t *timeline) explain(p *picture, paused, focused, moves bool) {
 // news.
 func (t *timeline) longestGap() (longest stall.Gap) {
 	for g := range stall.Gaps(t.spans) {
-		inView := g.Start < t.edge && g.End > t.first*t.bin()
+		inView := g.Start <= t.edge && g.End > t.first*t.bin()
 		if inView && g.Parts[trace.CausePaused] == 0 && g.End-g.Start > longest.End-longest.Start {
 			longest = g
 		}

@@ -155,7 +155,8 @@ func TestEnded(t *testing.T) {
 		if p.compute(&snap, 11*s); p.edge != c.edge {
 			t.Errorf("ended at %d: the edge is at %d, not %d", c.ended, p.edge, c.edge)
 		}
-		tl := timeline{cols: 100, edge: p.edge, spans: []trace.Span{{Start: s, End: 11 * s, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseUnknown)}}}
+		tl := timeline{cols: 100, cursor: -1}
+		tl.update(&p, []trace.Span{{Start: s, End: 11 * s, Kind: trace.KindStall, Track: trace.TrackStall, Arg: uint32(trace.CauseUnknown)}})
 		if g := tl.longestGap(); g.Any() != (c.ended == 0) {
 			t.Errorf("ended at %d: the longest stall is %+v", c.ended, g)
 		}

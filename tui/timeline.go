@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"sort"
 	"strconv"
 	"strings"
 
@@ -199,6 +200,9 @@ const timedPart = 1
 
 // update aggregates the spans of the window that ends at edge.
 func (t *timeline) update(p *picture, spans []trace.Span) {
+	if p.snap.Outcome.Ended != 0 {
+		spans = spans[:sort.Search(len(spans), func(i int) bool { return spans[i].Start >= p.edge })]
+	}
 	t.edge, t.spans, t.steps, t.known, t.recorded = p.edge, spans, p.snap.Recent, p.edge, false
 	if n := len(p.snap.Recent); n > 0 && p.snap.Outcome.Ended == 0 {
 		t.known = min(t.edge, p.snap.Recent[n-1].End)
