@@ -42,8 +42,13 @@ class Control:
         """Whether the loop is to stand still, for as long as there is somebody to let it go on."""
         if not self.page[PAUSED]:
             return False
-        try:
-            os.kill(self.page[GPUSTALL], 0)
-        except OSError:
-            return False
-        return True
+        return there(self.page[GPUSTALL])
+
+
+def there(pid):
+    """Whether a process is."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

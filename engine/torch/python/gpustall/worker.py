@@ -10,8 +10,9 @@ import os
 import sys
 import time
 from multiprocessing import util
+from queue import Empty
 
-from gpustall import process, ring
+from gpustall import control, process, ring
 
 now = time.monotonic_ns
 RETIRE = ("gpustall", "retire")  # in place of a task: no more follow, for this worker alone
@@ -271,15 +272,24 @@ class Stages:
 
 class Tasks:
     """A worker's queue of tasks. It notes how long the worker waited for one, as soon as it
-    has it: who waits for what the worker sent before may be waiting for its work on this."""
+    has it: who waits for what the worker sent before may be waiting for its work on this.
 
-    def __init__(self, queue, ring, iteration, task):
-        self.queue, self.write, self.iteration, self.task = queue, ring.record, iteration, task
+    While there is none, and PyTorch's loop looks whether its parent is there, it looks whether the
+    training is: a fork server, the parent of those that it begins, lives for as long as they do.
+    """
+
+    def __init__(self, queue, ring, iteration, task, training):
+        self.queue, self.write, self.iteration, self.task, self.training = queue, ring.record, iteration, task, training
         self.retired = False
 
     def get(self, *args, **kwargs):
         start = now()
-        item = self.queue.get(*args, **kwargs)
+        try:
+            item = self.queue.get(*args, **kwargs)
+        except Empty:
+            if not control.there(self.training):  # it was killed
+                os._exit(1)
+            raise
         if isinstance(item, tuple):
             if item == RETIRE:
                 self.retired = True
@@ -414,7 +424,7 @@ def _observe(info, args, stock):
     mine = ring.Ring(process.FOLDER, ring.WORKER, info.parent, info.worker, info.iteration)
     # The thread that sends what is left may outlive the loop: multiprocessing waits for it first.
     util.Finalize(None, mine.close, exitpriority=-10)
-    tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task)
+    tasks = Tasks(args[INDEX_QUEUE], mine, info.iteration, task, info.parent)
     args[INDEX_QUEUE] = tasks
     args[DONE_EVENT] = Done(args[DONE_EVENT], tasks)
     if hasattr(args[DATA_QUEUE], "_send_bytes"):

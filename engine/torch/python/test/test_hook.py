@@ -38,6 +38,18 @@ if True:
 """
 
 
+KILLED = """
+import time, torch
+from torch.utils.data import DataLoader, _utils
+_utils.worker.MP_STATUS_CHECK_INTERVAL = 0.5
+if __name__ == "__main__":
+    loader = iter(DataLoader(list(range(400)), batch_size=4, num_workers=2, multiprocessing_context="%s"))
+    next(loader), next(loader)
+    print(*[worker.pid for worker in loader._workers], flush=True)
+    time.sleep(600)
+"""
+
+
 class HookTest(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()
@@ -142,6 +154,25 @@ observe.install(dataloader)
             refused = max(self.told("refused"), key=lambda m: m["t"])
             self.assertRegex(refused["reason"] + ";" + refused["mend"], "%s.*;.*%s" % (why, mend))
             self.assertEqual(text is not UNSAFE, "gpustall: num_workers stays at 0: " in done.stderr, done.stderr)
+
+    def test_killed_training(self):
+        """Its workers end with it, also those whose parent is a fork server."""
+        from gpustall.control import there
+
+        for method in ("fork", "forkserver", "spawn"):
+            env = dict(os.environ, GPUSTALL_TORCH=self.folder, PYTHONPATH=PACKAGE)
+            with subprocess.Popen([sys.executable, self.write("script.py", KILLED % method)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as training:
+                workers = [int(pid) for pid in training.stdout.readline().split()]
+                training.kill()
+                training.wait()
+                for _ in range(300):
+                    left = [pid for pid in workers if there(pid)]
+                    if not left:
+                        break
+                    time.sleep(0.1)
+                for pid in left:
+                    os.kill(pid, 9)
+            self.assertEqual((len(workers), left), (2, []), method)
 
     def test_watch_and_step(self):
         done = self.run_python("-c", """
