@@ -10,10 +10,12 @@ import ast
 import collections
 import functools
 import inspect
+import itertools
 import os
 import queue
 import sys
 import threading
+from multiprocessing import connection
 
 import torch
 from torch._utils import ExceptionWrapper
@@ -161,60 +163,63 @@ class Pinner:
 
     def __init__(self, results, device, iteration):
         self.results, self.device, self.iteration = results, device, iteration
+        self.number = next(_pinners)
+        current, self.select = _devices()
+        self.index = current()  # each thread has one of its own: it is to be that of the thread that trains
         self.out = queue.Queue()
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self):
-        torch.set_num_threads(1)
-        mine = ring.Ring(process.FOLDER, ring.PIN, os.getpid(), iteration=self.iteration)
-        index = _select_device(self.device)
+        mine = None
         try:
+            torch.set_num_threads(1)
+            self.select(self.index)
+            mine = ring.Ring(process.FOLDER, ring.PIN, os.getpid(), iteration=self.iteration)
             while not self.stop.is_set():
                 try:
                     number, data = self.results.get(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
                 except queue.Empty:
                     continue
-                except Exception as error:  # the loop asks why
-                    if not self.stop.is_set():
-                        self.out.put(error)
-                    return
-                if number is None:
-                    return
+                if number is None:  # what ends this thread, or ended one before it
+                    if data == self.number:
+                        return
+                    continue
                 if not isinstance(data, ExceptionWrapper):
                     start = now()
                     try:
                         data = _pin(data, self.device)
                     except Exception:
-                        data = ExceptionWrapper(where="in pin memory thread for device %s" % index)
+                        data = ExceptionWrapper(where="in pin memory thread for device %s" % self.index)
                     mine.record(ring.PINNED, start, now(), self.iteration, 0, number)
                 self.out.put((number, data))
+        except Exception as error:  # the loop asks why
+            if not self.stop.is_set():
+                self.out.put(error)
         finally:
-            mine.close()
+            if mine is not None:
+                mine.close()
 
     def end(self):
-        """Asks the thread to end; what it has taken is in out by then."""
+        """Asks the thread to end. What it has taken is in out when it has."""
         self.stop.set()
-        self.results.put((None, None))
+        self.results.put((None, self.number))
+
+
+_pinners = itertools.count()
 
 
 def _pin(data, device):
     return _utils.pin_memory.pin_memory(data, device)
 
 
-def _select_device(kind):
-    try:
-        accelerator = getattr(torch, "accelerator", None)
-        if accelerator is not None:
-            index = accelerator.current_device_index()
-            accelerator.set_device_index(index)
-            return index
-        index = torch.cuda.current_device()
-        torch.cuda.set_device(index)
-        return index
-    except Exception:
-        return 0
+def _devices():
+    """What tells this thread's GPU, and what sets it."""
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is not None:
+        return accelerator.current_device_index, accelerator.set_device_index
+    return torch.cuda.current_device, torch.cuda.set_device
 
 
 def _can_pin():
@@ -543,7 +548,11 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
 
     def _explain(self, error):
         """Raises what PyTorch raises where a batch cannot come any more."""
-        dead = [w for w in self._crew + self._leavers if not w.process.is_alive()]
+        workers = {w.process.sentinel: w for w in self._crew + self._leavers}
+        if isinstance(error, (EOFError, OSError)):  # who is ending has closed its files a moment before
+            for ended in connection.wait(workers, timeout=1):
+                workers[ended].process.join(1)
+        dead = [w for w in workers.values() if not w.process.is_alive()]
         if dead:
             raise RuntimeError("DataLoader worker (pid(s) %s) exited unexpectedly" % ", ".join(str(w.process.pid) for w in dead)) from error
         if isinstance(error, queue.Empty):

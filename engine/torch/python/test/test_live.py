@@ -6,12 +6,14 @@ import os
 import random
 import struct
 import sys
+import threading
 import time
 import unittest
+from unittest import mock
 
 import harness
 import torch
-from gpustall import observe
+from gpustall import live, observe
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, WeightedRandomSampler, get_worker_info
 from torch.utils.data.datapipes.iter import IterableWrapper
 from torch.utils.data.datapipes.map import SequenceWrapper
@@ -191,6 +193,33 @@ class LiveTest(unittest.TestCase):
         data = Numbers(701)
         make = lambda g: DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data, generator=g), 5, drop_last=True), collate_fn=tuples, num_workers=1)
         self.changed_at_random(make, CHANGES // 3)
+
+    def test_pinned_by_a_thread(self):
+        """The thread that page-locks begins and ends with pin_memory, on the device of the thread
+        that trains. What page-locks is a stand-in, which takes some time: there is no GPU."""
+        devices, pinned = threading.local(), []
+        devices.index = 3
+        current, choose = lambda: getattr(devices, "index", 0), lambda index: setattr(devices, "index", index)
+
+        def pin(data, device):
+            time.sleep(0.0005)
+            pinned.append((threading.current_thread() is threading.main_thread(), current()))
+            return data
+
+        data, before = Numbers(), threading.active_count()
+        with mock.patch.multiple(live, _can_pin=lambda: True, _pin=pin, _devices=lambda: (current, choose)):
+            self.changed_at_random(lambda g: DataLoader(data, batch_size=8, shuffle=True, num_workers=2, generator=g), CHANGES // 2, often=0.5)
+            harness.ask_nothing()
+            for workers in (0, 2):
+                for i, _ in enumerate(DataLoader(data, batch_size=8, num_workers=workers)):
+                    harness.ask(pin_memory=i % 2)
+            harness.ask(pin_memory=1)
+            for data, error, says in ((Deadly(), RuntimeError, "DataLoader worker .*"), (Faulty(), KeyError, "sample 33 is broken")):
+                with self.assertRaisesRegex(error, says):
+                    list(DataLoader(data, batch_size=4, num_workers=1))
+        self.assertEqual(set(pinned), {(True, 3), (False, 3)})
+        gc.collect()
+        self.assertLessEqual(threading.active_count(), before + 2)  # multiprocessing's own
 
     def test_one_loader_persistent(self):
         data, g = Numbers(401), seeded(5)
