@@ -16,9 +16,9 @@ import (
 const gaugedAlone = time.Second
 
 // startHostGauges samples the host every so often for a process that is not ours and all
-// that descend from it, and what the threads of the one that trains wait for cores; did is
-// what its loop did so far. stop ends it.
-func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, did func() trace.Rank, every time.Duration) (stop func()) {
+// that descend from it, and what the threads of the one that trains wait for cores; on is NVML's
+// name of the GPU that it computes on, once it does, and did what its loop did so far. stop ends it.
+func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, on func() string, did func() trace.Rank, every time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -29,15 +29,7 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, did func(
 		loop := host.NewOf(func() []int { return []int{hello.PID} })
 		defer loop.Close()
 		var gpu *nvml.Sampler
-		if hello.CUDA != "" && !hello.Stand && hello.UUID != "" {
-			s, err := nvml.OpenUUID(hello.UUID)
-			if err != nil {
-				r.Note("warn", err.Error())
-			} else {
-				gpu = s
-				defer gpu.Close()
-			}
-		}
+		asked := "" // of which GPU
 		was, loops := loop.Threads(), trace.Rank{}
 		due := time.NewTimer(timer.Left(every))
 		defer due.Stop()
@@ -51,6 +43,16 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, did func(
 			family = host.Family(root)
 			machine.record(r)
 			is := loop.Threads()
+			if uuid := on(); uuid != asked {
+				asked = uuid
+				s, err := nvml.OpenUUID(uuid)
+				if err != nil {
+					r.Note("warn", err.Error())
+				} else {
+					gpu = s
+					defer gpu.Close()
+				}
+			}
 			if gpu != nil {
 				for _, v := range gpu.Read() {
 					r.Gauge(v.Name, v.Value)

@@ -19,7 +19,6 @@ import (
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/torch/bridge"
@@ -176,7 +175,7 @@ func (t *torchRun) begin(first *bridge.Start) error {
 	t.bridge.Captured = t.taken.came
 	t.bridge.Record(r.recorder)
 	r.collector.Start()
-	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello, t.bridge.Did, t.gauged)
+	t.stop = startHostGauges(r.recorder, t.script.pid(), &first.Hello, t.bridge.GPU, t.bridge.Did, t.gauged)
 	r.watch = watchFile(r.recorder, r.file)
 	r.tries = startExperiments(r.session, t.bridge.Control, r.recorder, func([]trace.Knob) (int64, string) { return 0, "" })
 	r.recorder.Note("info", "watching process "+fmt.Sprint(first.Hello.PID)+": PyTorch "+first.Hello.Torch+", Python "+first.Hello.Python)
@@ -188,14 +187,12 @@ func (t *torchRun) begin(first *bridge.Start) error {
 
 func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	h, l := &first.Hello, &first.Loader
+	device := h.Device()
 	m := trace.Meta{
 		Version: t.version, Started: t.bridge.Clock.Origin(), Command: os.Args, ID: t.name(),
-		Device: "cpu (the script's own, " + figures.Counted(h.Threads, "thread", "threads") + ")", DeviceKind: "cpu", Emulated: h.Stand,
+		Device: device.Name, DeviceKind: device.Kind, Emulated: h.Stand,
 		Model: scriptName(t.args), Dataset: l.Dataset, Format: "PyTorch, " + l.Style + "-style", Samples: l.Samples,
 		Host: hostFacts(), Specs: bridge.Specs(h, l, &first.Batch), GPURate: t.gpuRate,
-	}
-	if h.CUDA != "" {
-		m.Device, m.DeviceKind = h.CUDA, "cuda"
 	}
 	m.Host = append(m.Host, trace.Knob{Name: "torch", Value: h.Torch}, trace.Knob{Name: "torch threads", Value: fmt.Sprint(h.Threads)}, trace.Knob{Name: "python", Value: h.Python})
 	if l.Context != "" {

@@ -118,6 +118,9 @@ func repeat(h evidence.History, rows []SegmentStats, base int) []evidence.Stretc
 	for i := range rows {
 		r := &rows[i]
 		pooled[i], r.Repeats = r.Stretch, -1
+		if r.Segment.ByScript {
+			clear(first) // what was before may have been other data, or another device
+		}
 		if len(r.Segment.Knobs) == 0 {
 			continue // they are not known
 		}

@@ -15,6 +15,7 @@ type Batch struct {
 
 	Experiments []Experiment // those that are new or have changed
 	Specs       []KnobSpec   // all; nil where none has changed
+	Device      *Device      // nil where it has not changed
 }
 
 // GaugePoint is a sample of a gauge and the gauge's name.
@@ -41,7 +42,18 @@ func (b *Batch) reset() {
 
 // empty reports whether b has nothing for the file.
 func (b *Batch) empty() bool {
-	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil && b.Specs == nil
+	return len(b.Segments)+len(b.Steps)+len(b.Spans)+len(b.Notes)+len(b.Gauges)+len(b.Ops)+len(b.Experiments) == 0 && b.Baseline == nil && b.Files == nil && b.Specs == nil && b.Device == nil
+}
+
+// Redescribe changes the session's description by what b has of it; whether that was anything.
+func (b *Batch) Redescribe(m *Meta) (changed bool) {
+	if b.Specs != nil {
+		m.Specs = b.Specs
+	}
+	if b.Device != nil {
+		m.Device, m.DeviceKind = b.Device.Name, b.Device.Kind
+	}
+	return b.Specs != nil || b.Device != nil
 }
 
 // append adds a later batch.
@@ -59,6 +71,9 @@ func (b *Batch) append(o *Batch) {
 	}
 	if o.Specs != nil {
 		b.Specs = o.Specs
+	}
+	if o.Device != nil {
+		b.Device = o.Device
 	}
 	if o.Files != nil {
 		b.Files = o.Files

@@ -35,6 +35,7 @@ type Recorder struct {
 
 	experiments []Experiment
 	specs       []KnobSpec
+	device      *Device // nil where it has not changed
 }
 
 // NewRecorder returns a recorder whose tracks hold capacity spans each between
@@ -108,6 +109,13 @@ func (r *Recorder) Specs(specs []KnobSpec) {
 	r.mu.Unlock()
 }
 
+// Device records that the session's device is another one from now on.
+func (r *Recorder) Device(d Device) {
+	r.mu.Lock()
+	r.device = &d
+	r.mu.Unlock()
+}
+
 // Note adds a line to the session's log. Levels: see Note.
 func (r *Recorder) Note(level, text string) {
 	n := Note{r.Now(), level, text}
@@ -166,6 +174,9 @@ func (r *Recorder) drain(b *Batch) {
 	b.Experiments, r.experiments = mergeExperiments(b.Experiments, r.experiments), r.experiments[:0]
 	if r.specs != nil {
 		b.Specs, r.specs = r.specs, nil
+	}
+	if r.device != nil {
+		b.Device, r.device = r.device, nil
 	}
 	if r.baseline != nil {
 		b.Baseline, r.baseline = r.baseline, nil

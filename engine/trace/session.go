@@ -187,9 +187,7 @@ func (s *Session) Add(b *Batch) {
 	for i := range b.Steps {
 		s.digest.Add(&b.Steps[i])
 	}
-	if b.Specs != nil {
-		s.meta.Specs = b.Specs
-	}
+	b.Redescribe(&s.meta)
 	if b.Baseline != nil {
 		s.baseline = *b.Baseline
 	}

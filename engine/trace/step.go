@@ -44,7 +44,7 @@ type Segment struct {
 	FirstStep int32
 	Knobs     []Knob
 	Reason    string // "start", or the change in words: "num_workers 2 -> 4"
-	ByScript  bool   // nobody asked for the knobs but the training that is watched: it made another loader, or moved on to one
+	ByScript  bool   // nobody asked for it but the training that is watched: it made another loader, moved on to one, or began on a GPU
 
 	// The measured cost of entering the segment.
 	TransitionSteps int32 // steps from the change until the queue was refilled, excluded from comparisons
@@ -94,6 +94,12 @@ type Meta struct {
 
 	Checkpoints string   `json:",omitempty"` // the folder that the run is kept in; empty when it is not
 	Resumed     *Resumed `json:",omitempty"` // nil for a run that began anew
+}
+
+// Device is what computes, as a session's description names it.
+type Device struct {
+	Name string // Meta.Device
+	Kind string // Meta.DeviceKind
 }
 
 // Watched reports whether the run is a training in PyTorch of the user's own, watched live.

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+
+	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
 )
 
 // message is one line of what a process tells that is rare.
@@ -38,6 +41,17 @@ type Hello struct {
 	UUID    string   `json:"uuid"`     // of the GPU, as NVML has it; empty where PyTorch does not tell
 	Stand   bool     `json:"stand_in"` // the GPU is a test's, its time is made up
 }
+
+// Device is what the script computes on.
+func (h *Hello) Device() trace.Device {
+	if h.CUDA != "" {
+		return trace.Device{Name: h.CUDA, Kind: "cuda"}
+	}
+	return trace.Device{Name: "cpu (the script's own, " + figures.Counted(h.Threads, "thread", "threads") + ")", Kind: "cpu"}
+}
+
+// take takes the GPU of another one.
+func (h *Hello) take(o *Hello) { h.CUDA, h.UUID = o.CUDA, o.UUID }
 
 // Batch is what a batch takes on its way from a worker.
 type Batch struct {

@@ -3,6 +3,8 @@
 package bridge
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -97,6 +99,9 @@ func (p *process) begin() {
 	p.b.recorder.Segment(p.segment)
 }
 
+// withSteps are the messages that hold from a step on.
+var withSteps = []string{"applied", "moved", "anew", "refused", "device"}
+
 // hear takes a message after the recording has begun.
 func (p *process) hear(m *message) {
 	switch {
@@ -105,15 +110,24 @@ func (p *process) hear(m *message) {
 	case m.Type == "captured" && p == p.b.main && p.b.Captured != nil:
 		m.Captured.Path = filepath.Join(p.b.shared, filepath.Base(m.Captured.Path))
 		p.b.Captured(m.Captured)
-	case (m.Type == "applied" || m.Type == "moved" || m.Type == "anew" || m.Type == "refused") && p == p.b.main:
+	case m.Type == "device" && p != p.b.main:
+		p.hello.take(&m.Hello)
+	case slices.Contains(withSteps, m.Type) && p == p.b.main:
 		p.pending = append(p.pending, *m)
 	}
 }
 
 // apply opens the segment of knobs that are in force now, or takes note that some cannot be.
 func (p *process) apply(m *message) {
-	k, before := p.knobs, p.loader.list(p.knobs)
+	k, before, words := p.knobs, p.loader.list(p.knobs), ""
 	switch m.Type {
+	case "device":
+		words = "device cpu -> " + m.CUDA
+		p.b.mu.Lock()
+		p.hello.take(&m.Hello)
+		p.b.mu.Unlock()
+		p.b.recorder.Device(p.hello.Device())
+		p.describe(p.loader)
 	case "refused":
 		p.b.recorder.Specs(p.b.Control.refuse(&m.Refused, m.Knobs["num_workers"]))
 		return
@@ -129,7 +143,7 @@ func (p *process) apply(m *message) {
 	default:
 		k.take(m.Knobs)
 	}
-	words := knob.Diff(before, p.loader.list(k))
+	words = cmp.Or(words, knob.Diff(before, p.loader.list(k)))
 	if words == "" {
 		return
 	}
@@ -146,6 +160,9 @@ func (p *process) apply(m *message) {
 		Index: p.segment.Index + 1, Start: at, FirstStep: m.Step, Knobs: p.loader.list(k), Reason: words, ByScript: m.Script, Predicted: p.b.Control.expected(k),
 	}
 	p.b.recorder.Segment(p.segment)
+	if m.Type == "device" { // what was before, a look at the data for instance, is nothing to compare with
+		p.b.recorder.Baseline(p.segment.Index)
+	}
 	p.changing = true
 }
 
@@ -578,6 +595,20 @@ func (p *process) release(all bool) {
 			p.device[o.step.Index] = o
 		}
 	}
+	for len(p.device) > mostUntimed {
+		p.untimed()
+	}
+}
+
+// mostUntimed is how many steps may wait for their time on the device: engine/torch/python/gpustall/device.py
+// gives up the oldest of half as many.
+const mostUntimed = 128
+
+// untimed hands out the oldest step that waits for its time on the device, which is not known.
+func (p *process) untimed() {
+	first := slices.Min(slices.Collect(maps.Keys(p.device)))
+	p.announce(p.device[first])
+	delete(p.device, first)
 }
 
 // timed is called when the device's time of a step is on record.
@@ -588,16 +619,8 @@ func (p *process) timed(step int32) {
 			return
 		}
 	}
-	for len(p.device) > 0 { // those before it whose time was given up are told of without it
-		first := step
-		for other := range p.device {
-			first = min(first, other)
-		}
-		if first == step {
-			break
-		}
-		p.announce(p.device[first])
-		delete(p.device, first)
+	for len(p.device) > 0 && slices.Min(slices.Collect(maps.Keys(p.device))) < step { // those before it whose time was given up
+		p.untimed()
 	}
 	if o := p.device[step]; o != nil {
 		delete(p.device, step)
@@ -621,6 +644,9 @@ func (p *process) finish() {
 		p.emit()
 	}
 	p.release(true)
+	for len(p.device) > 0 {
+		p.untimed()
+	}
 	p.settle()
 	p.segment.End = p.b.recorder.Now()
 	p.b.recorder.Segment(p.segment)

@@ -102,6 +102,17 @@ func (h *Hello) who() string {
 	return fmt.Sprintf("process %d (%s)", h.PID, strings.Join(h.Argv, " "))
 }
 
+// GPU is what NVML calls the GPU that the session's loop computes on; empty where there is none, none is
+// known yet, or it is a test's.
+func (b *Bridge) GPU() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.main == nil || b.main.hello.Stand {
+		return ""
+	}
+	return b.main.hello.UUID
+}
+
 // Did is how the loop that the session is about did so far, as of the last second.
 func (b *Bridge) Did() trace.Rank {
 	b.mu.Lock()

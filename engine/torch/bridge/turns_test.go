@@ -82,3 +82,50 @@ func TestTurns(t *testing.T) {
 		t.Errorf("what is asked for does not follow the script: %v", got)
 	}
 }
+
+// TestOnGPU: a script that looks at its data first comes to a GPU later. From then on steps have the
+// device's time, those of which it is never known too, and nothing is compared with what was before.
+func TestOnGPU(t *testing.T) {
+	const ms = 1_000_000
+	p, end := sole(t)
+	seen := message{Type: "device", T: 2*20*ms + 6*ms, Step: 2, Script: true}
+	seen.CUDA, seen.UUID = "NVIDIA H100", "GPU-1"
+	for step := range int32(7) {
+		at := int64(step) * 20 * ms
+		rec := record{Iteration: 1, Step: step, Batch: step, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
+		next, body, device := rec, rec, rec
+		next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+6*ms, 4
+		body.Kind, body.Start, body.End, body.Flags = kindBody, next.End, at+20*ms, flagTrain|flagFinal
+		device.Kind, device.Start, device.End = kindDevice, at+7*ms, at+17*ms
+		if step == 2 {
+			if p.b.GPU() != "" {
+				t.Error("a GPU is known beforehand")
+			}
+			p.hear(&seen)
+		}
+		p.loop(&next)
+		p.loop(&body)
+		if step > 1 && step != 4 && step != 6 {
+			p.loop(&device)
+		}
+	}
+	snap := end()
+	var index, segments []int32
+	var busy []int64
+	for i := range snap.Recent {
+		st := &snap.Recent[i]
+		index, segments, busy = append(index, st.Index), append(segments, st.Segment), append(busy, st.Busy/ms)
+	}
+	if !slices.Equal(index, []int32{0, 1, 2, 3, 4, 5, 6}) || !slices.Equal(segments, []int32{0, 0, 1, 1, 1, 1, 1}) || !slices.Equal(busy, []int64{14, 14, 10, 10, 0, 10, 0}) {
+		t.Errorf("steps %v of segments %v, busy for %v ms", index, segments, busy)
+	}
+	if got := (trace.Device{Name: snap.Meta.Device, Kind: snap.Meta.DeviceKind}); got != p.hello.Device() || got.Kind != "cuda" || p.b.GPU() != "GPU-1" {
+		t.Errorf("%+v, %q", got, p.b.GPU())
+	}
+	if spec := trace.SpecOf(snap.Meta.Specs, "pin_memory"); spec == nil || spec.NoEffect != "" {
+		t.Errorf("pin_memory: %+v", spec)
+	}
+	if g := snap.Segments[1]; g.Reason != "device cpu -> NVIDIA H100"+trace.ByScript || !g.ByScript || g.FirstStep != 2 || snap.Baseline.Segment != 1 {
+		t.Errorf("%+v, baseline %d", g, snap.Baseline.Segment)
+	}
+}

@@ -143,7 +143,7 @@ func sessionGen() *rapid.Generator[*trace.Session] {
 
 var sameSnapshot = cmp.Options{
 	cmpopts.EquateNaNs(), cmpopts.EquateEmpty(),
-	cmp.AllowUnexported(trace.Digest{}, trace.Tally{}, trace.Epoch{}, trace.Distribution{}, trace.Blocks{}),
+	cmp.AllowUnexported(trace.Digest{}, trace.Worst{}, trace.Tally{}, trace.Epoch{}, trace.Distribution{}, trace.Blocks{}),
 	cmp.Comparer(func(a, b trace.History) bool {
 		return a.Bucket == b.Bucket && a.Open == b.Open && slices.Equal(a.Points, b.Points)
 	}), // may be long

@@ -188,8 +188,7 @@ func (st *File) putState(tx *sql.Tx, b *trace.Batch) error {
 			return err
 		}
 	}
-	if b.Specs != nil {
-		st.meta.Specs = b.Specs
+	if b.Redescribe(&st.meta) {
 		if err := st.putDoc(tx, "meta", st.meta); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ recording of an event and the device's reaching it: an idle device reaches it at
 """
 
 import collections
+import functools
 import time
 
 from gpustall import process, ring
@@ -37,6 +38,13 @@ def open(loop):
     return Device(loop, torch.cuda)
 
 
+def expected():
+    """Whether the script may come to compute on a GPU."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
 # Steps after which times are counted from a new event: the two clocks drift apart.
 RENEW = 2000
 
@@ -49,9 +57,23 @@ class _Anchor:
         self.delay = None  # ns to add to the device's time
 
 
+def _alone(f):
+    """Has what fails end the watch over the device, and nothing else."""
+
+    @functools.wraps(f)
+    def guarded(self, *args, **kwargs):
+        try:
+            return f(self, *args, **kwargs)
+        except Exception as error:
+            self.loop.device = None
+            process.complain("the device is watched no more", error)
+
+    return guarded
+
+
 class Device:
     def __init__(self, loop, cuda):
-        self.record, self.cuda = loop.record, cuda
+        self.loop, self.record, self.cuda = loop, loop.record, cuda
         self.free = []
         self.anchor = None
         self.waiting = collections.deque()  # [step, S, host time of S, E, anchor, flags]
@@ -63,6 +85,7 @@ class Device:
         event.record()
         return event
 
+    @_alone
     def begins(self, step):
         """The loop has its batch: the device may begin."""
         if self.anchor is None or self.anchor.steps == RENEW:
@@ -82,6 +105,7 @@ class Device:
         event.record()
         return event
 
+    @_alone
     def ends(self, step, event=None, goes_on=False):
         """The loop asks for the next batch: what it enqueued for the step is all, unless that is
         a batch for the same step. Or it was so when the event was recorded."""
@@ -96,11 +120,12 @@ class Device:
             self._free(self.waiting.popleft())
             self.lost += 1
 
+    @_alone
     def resolve(self):
         """Records the steps that the device is known to have done."""
         while self.waiting:
             step, start, at, end, anchor, flags = self.waiting[0]
-            if not end.query():
+            if not (end.query() and start.query()):  # which may be of another stream
                 return
             begun = int(anchor.event.elapsed_time(start) * 1e6)
             done = int(anchor.event.elapsed_time(end) * 1e6)
@@ -116,7 +141,7 @@ class Device:
         """At the end of the process: waits a moment for what the device has still to do."""
         end = now() + PATIENCE
         self.resolve()
-        while self.waiting and now() < end:
+        while self.waiting and self.loop.device is self and now() < end:
             time.sleep(0.001)
             self.resolve()
 

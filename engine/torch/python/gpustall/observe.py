@@ -121,15 +121,20 @@ def _loop():
         return loop
 
 
-def _introduce(state, loop):
-    """At the first batch: by then the script has put its model where it computes."""
-    loop.known = True
+def _introduce(state, loop, t):
+    """At the first batch, at t: by then most scripts have put the model where it computes. Where
+    there is a GPU that is not in use yet, it is looked at again at each batch: a script may look at its data first."""
     state.introduce()
     parts.install()
+    loop.known = True
     try:
         from gpustall import device
 
         loop.device = device.open(loop)
+        if loop.device is not None:
+            state.on_gpu(t)
+        else:
+            loop.known = not device.expected()
     except Exception as error:
         process.complain("the device is not watched", error)
 
@@ -234,7 +239,7 @@ class Watch:
                     if waited > (end - began) >> 4:
                         loop.wary = turn + worker.SELDOM
             if not loop.known:
-                _introduce(state, loop)
+                _introduce(state, loop, end)
             number, samples, flags = self.came or self._look_at(data)
             if self.first:
                 self.trains, self.learned = plan.judge(data) or self.trains, state.learned

@@ -25,6 +25,7 @@ class Process:
         self.number = itertools.count().__next__  # of the next of them, whichever thread asks
         self.learned = 0  # backward passes and steps of optimizers, begun
         self.introduced = False
+        self.gpu = {"cuda": None}
         self.shown = None  # the watch over the loader whose knobs the session has
         self.anew = False  # it was told that the script makes its loader anew
         self.leads = True  # of the ranks on this machine
@@ -80,18 +81,33 @@ class Process:
 
         rank, world, local, here = _ranks()
         self.leads = rank <= 0 or local == 0
-        cuda = uuid = None
-        try:
-            if torch.cuda.is_available() and torch.cuda.is_initialized():
-                cuda = torch.cuda.get_device_name()
-                uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
-        except Exception:
-            pass
+        self.gpu = _gpu()
         self.tell(
             "hello", pid=self.pid, rank=rank, world=world, local=local, here=here, torch=str(torch.__version__),
-            python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(), cuda=cuda,
-            uuid=None if uuid is None else "GPU-" + str(uuid), stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)),
+            python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(),
+            stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)), **self.gpu,
         )
+
+    def on_gpu(self, t):
+        """Says that the script computes on a GPU, where it did not when it was introduced. t is when
+        that was seen."""
+        if self.gpu["cuda"] is None:
+            self.gpu = _gpu()
+            self.tell("device", t=t, step=self.steps, script=True, **self.gpu)
+
+
+def _gpu():
+    """The GPU in use: its name, and what NVML calls it; None where that is not known."""
+    import torch
+
+    cuda = uuid = None
+    try:
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            cuda = torch.cuda.get_device_name()
+            uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
+    except Exception:
+        pass
+    return dict(cuda=cuda, uuid=None if uuid is None else "GPU-" + str(uuid))
 
 
 def _ranks():

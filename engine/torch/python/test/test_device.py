@@ -70,17 +70,30 @@ class DeviceTest(unittest.TestCase):
 
     def test_the_last_steps(self):
         """They are known when the process has ended: of an epoch, of a loop that was left with
-        break, and of a child of multiprocessing; those of a device that hangs are given up."""
-        for text, steps, most in ((WHOLE, 5, 5), (LEFT, 3, 5), (CHILD, 5, 5), (HANGS, 0, 10)):
+        break, of a child of multiprocessing, and of a script that came to the GPU after its first
+        batch; those of a device that hangs are given up."""
+        for text, steps, most in ((WHOLE, range(5), 5), (LEFT, range(3), 5), (CHILD, range(5), 5), (LATE, range(1, 6), 5), (HANGS, [], 10)):
             with tempfile.TemporaryDirectory() as folder:
                 env = dict(os.environ, GPUSTALL_TORCH=folder, PYTHONPATH="")  # harness begins the hook
                 done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMMON + text], env=env, cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True, timeout=120)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 spans = harness.spans(ring.DEVICE, folder)
-                self.assertEqual([s["step"] for s in spans], list(range(steps)), text)
+                self.assertEqual([s["step"] for s in spans], list(steps), text)
                 for s in spans:
                     self.assertAlmostEqual((s["end"] - s["start"]) / 1e9, 0.05, delta=0.03)
                 self.assertLess(float(done.stdout or 0), most)
+                (hello,) = harness.messages("hello", folder)
+                gpu = [(m["cuda"], m["step"]) for m in harness.messages("device", folder)]
+                self.assertEqual((hello["cuda"], gpu), (None, [("stand-in", 1)]) if text == LATE else ("stand-in", []))
+
+
+    def test_a_device_that_fails(self):
+        """It is watched no more, which is said once; the loop still is."""
+        with tempfile.TemporaryDirectory() as folder:
+            env = dict(os.environ, GPUSTALL_TORCH=folder, PYTHONPATH="")
+            done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMMON + FAILS], env=env, cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True, timeout=120)
+            self.assertEqual((done.returncode, done.stderr), (0, "gpustall: the device is watched no more: RuntimeError: as planned\n"))
+            self.assertEqual([s["step"] for s in harness.spans(ring.BODY, folder)], list(range(5)))
 
 
 COMMON = """
@@ -101,10 +114,23 @@ child = multiprocessing.get_context("fork").Process(target=train, args=(5,))
 child.start()
 child.join()
 """
+LATE = """
+torch.cuda.is_initialized = lambda: False
+x = next(iter(DataLoader(list(range(20)), batch_size=4)))
+torch.cuda.is_initialized = lambda: True
+train(5)
+"""
 HANGS = """
 begin = time.monotonic()
 atexit.register(lambda: print(time.monotonic() - begin))  # after what multiprocessing does at the exit
 cuda.work(10**15)
+train(5)
+"""
+
+FAILS = """
+def elapsed_time(start, end):
+    raise RuntimeError("as planned")
+standin._Event.elapsed_time = elapsed_time
 train(5)
 """
 
