@@ -108,6 +108,8 @@ def _refused(error, context):
     mend = ""
     if method(context) != "fork" and not isinstance(error, (OSError, MemoryError)):
         mend = "make what the DataLoader is given picklable (a module's functions and classes, no lambdas, no open files), or " + FORK
+        if "shared memory" in str(error):  # where the data set's tensors go
+            mend = "enlarge /dev/shm (docker run --shm-size), or " + FORK
     return Refused("a worker that begins by %s cannot be sent the data set: %s" % (method(context), process.said(error)) if mend else process.said(error), mend)
 
 

@@ -50,6 +50,11 @@ if __name__ == "__main__":
 """
 
 
+# What PyTorch says of tensors of a data set that /dev/shm has no room for.
+FULL = """
+        def __reduce__(self): raise RuntimeError("unable to allocate shared memory(shm) for file </torch_1_2_0>: No space left on device (28)")"""
+
+
 class HookTest(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()
@@ -146,6 +151,7 @@ observe.install(dataloader)
         for text, why, mend in (
             (UNSAFE, "would run the script again", "if __name__ =="),  # known beforehand: nobody need try
             (guarded, "ickl", "no lambdas"),
+            (guarded.replace("pass", FULL), "cannot be sent the data set: .*No space left", "/dev/shm"),
             (guarded.replace("lambda batch: batch", "None"), "ended at once, with exit code 1", "importing the script"),  # it has no Here
         ):
             done = self.run_python(self.write("script.py", text))
