@@ -325,11 +325,14 @@ func gaugeQueue(v *view, r canvas.Rectangle) {
 	spark(v, canvas.Rect(r.X, r.Y+1, r.W, r.H-2), histQueue, capacity)
 	p = row(v, r, -1)
 	p.Text(canvas.Dim, "pin ")
-	if v.pic.snap.Meta.Imported != "" {
+	switch meta := &v.pic.snap.Meta; {
+	case meta.Imported != "":
 		p.Text(canvas.Dim, notRecorded)
-	} else if v.pic.pinned.v > 0 {
+	case meta.Watched(): // how much is page-locked is PyTorch's own affair
+		p.Text(canvas.Normal, trace.KnobValue(v.pic.seg.Knobs, "pin_memory"))
+	case v.pic.pinned.v > 0:
 		p.Bytes(canvas.Normal, figures.Narrow.AppendBytes(p.Buf(), int64(v.pic.pinned.v)))
-	} else {
+	default:
 		p.Text(canvas.Normal, "none")
 	}
 	if v.win.h2d > 0 {

@@ -171,14 +171,14 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestLanesOfTorch: where PyTorch computes on the host, no lane is kept for copies to a device.
+// TestLanesOfTorch: of a script in PyTorch, whose copies to its device are not seen, no lane is kept for them.
 func TestLanesOfTorch(t *testing.T) {
-	for kind, copies := range map[string]bool{"cpu": false, "cuda": true} {
+	for fact, copies := range map[string]bool{"torch": false, "go": true} {
 		var p picture
-		p.snap.Meta = trace.Meta{DeviceKind: kind, Host: []trace.Knob{{Name: "torch", Value: "2.15.0"}}}
+		p.snap.Meta = trace.Meta{DeviceKind: "cuda", Host: []trace.Knob{{Name: fact, Value: "2.15.0"}}}
 		tl := timeline{cols: 80}
 		if tl.layLanes(&p); (tl.busyAt[trace.TrackCopy] >= 0) != copies {
-			t.Errorf("%s: %d lanes, of copies %v", kind, len(tl.lanes), !copies)
+			t.Errorf("%s: %d lanes, of copies %v", fact, len(tl.lanes), !copies)
 		}
 	}
 }

@@ -302,7 +302,7 @@ func (t *timeline) layLanes(p *picture) {
 	if workers > 0 { // there is no queue when loading inline
 		t.addLane(lane{track: trace.TrackQueue, typ: laneQueue, hue: canvas.Transfer})
 	}
-	if m := &p.snap.Meta; !m.Watched() || m.DeviceKind != "cpu" { // there nothing is copied
+	if !p.snap.Meta.Watched() { // of a script's copies nothing is known
 		t.addLane(lane{track: trace.TrackCopy, typ: laneBar, hue: canvas.Transfer})
 	}
 	t.addLane(lane{track: trace.TrackCompute, typ: laneBar, hue: canvas.Compute})
