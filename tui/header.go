@@ -107,7 +107,11 @@ func (m *Model) drawHeader(r canvas.Rectangle) {
 	if n := len(s.Recent); n > 0 {
 		last := &s.Recent[n-1]
 		if item(12) {
-			p.Text(canvas.Dim, "step ").Bytes(canvas.Bold, figures.AppendCount(p.Buf(), last.Index+1)).Space(2)
+			n := last.Index + 1 // so many there were
+			if s.Meta.Imported != "" {
+				n = last.Index // a trace's have numbers of their own: ProfilerStep#5
+			}
+			p.Text(canvas.Dim, "step ").Bytes(canvas.Bold, figures.AppendCount(p.Buf(), n)).Space(2)
 		}
 		if s.Meta.Imported == "" && item(9) {
 			p.Text(canvas.Dim, "epoch ").Bytes(canvas.Normal, figures.AppendCount(p.Buf(), last.Epoch+1)).Space(2)

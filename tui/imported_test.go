@@ -27,10 +27,10 @@ func TestImported(t *testing.T) {
 		s := &screen{New(Options{Source: run, Replay: true}), t, nil}
 		s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		s.tick()
-		told := s.View()
+		told := s.plain()
 		for _, key := range []string{"1", "2", "3", "4", "5", "6", "7"} {
 			s.press(key, "f")
-			told += s.View()
+			told += s.plain()
 			s.press("f")
 		}
 		words := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
@@ -43,6 +43,9 @@ func TestImported(t *testing.T) {
 			if !strings.Contains(words, want) {
 				t.Errorf("%v: no %q in:\n%s", size, want, told)
 			}
+		}
+		if size[0] == 120 && !strings.Contains(words, "step 10 ") {
+			t.Errorf("the last step is not 10:\n%s", told)
 		}
 		for _, never := range []string{"FINISHED", "epoch 1", " yet", "no batch was late", "samples/s 0"} {
 			if strings.Contains(words, never) {

@@ -96,7 +96,7 @@ func TestBesideVerdict(t *testing.T) {
 		s := newScreen(t, run, Options{Control: run}, 100, c.h)
 		s.analysis.beside = []string{"To know: epoch 1 waited for data in 80 % of its time.", strings.Repeat("To know: much. ", 60) + "The end."}
 		s.press("3", "f")
-		frame := s.View()
+		frame := s.plain()
 		if !strings.Contains(frame, "epoch 1 waited for data in 80 % of its time.") || strings.Contains(frame, "The end.") != c.long || strings.Contains(frame, "much.") != c.long {
 			t.Errorf("%d rows, long text %v:\n%s", c.h, c.long, frame)
 		}
