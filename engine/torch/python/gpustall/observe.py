@@ -2,6 +2,7 @@
 and what it does in between.
 """
 
+import collections
 import functools
 import multiprocessing
 import resource
@@ -71,6 +72,8 @@ class Loop:
         self.open = []  # [watch, step, start of what is not recorded yet, batch, when its batch came]
         self.learned = False  # a part is on record of the innermost
         self.parts = []  # [kind, start of what is not recorded yet, whole]
+        self.over = collections.deque()  # when backward passes were over of which parts has the beginning
+        self.passed = functools.partial(next, map(self.over.append, iter(now, None)))  # notes one
         self.device = None
         self.known = False
         self.usage = worker.Usage()
@@ -89,6 +92,7 @@ class Loop:
     def stop(self, t, ends, event=None, usage=None):
         """The innermost step stops at t: it ends, or another loop begins within it. event is the
         device's at t, where t has passed, and usage what the thread has used up by t."""
+        parts.settle(self)
         watch, step, since, batch, _ = self.open[-1]
         core, waiting = self.spent(usage)
         self.record(ring.BODY, since, t, watch.iteration, watch.round, batch, step, -1, 0, (ring.FINAL if ends else 0) | (ring.TRAIN if step >= 0 else 0), core, waiting)
@@ -196,6 +200,8 @@ class Watch:
             look = loop.slow or turn < loop.wary or turn % worker.SOME == 1
             before = loop.usage.read() if look or loop.used is not None else None
             began = 0
+            if loop.over:
+                parts.settle(loop)
             if len(opened) == 1 and opened[0][0] is self:  # the step under way is ours: it ends
                 _, step, since, batch, began = opened.pop()
                 self.joins = None

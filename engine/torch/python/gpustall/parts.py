@@ -6,6 +6,7 @@ function is replaced, and there is nothing for torch.compile to look into.
 import functools
 import os
 import threading
+import weakref
 
 from gpustall import process, ring
 
@@ -73,7 +74,11 @@ def _stepped(optimizer, args, kwargs):
 def _watch_backward():
     """By the attribute that PyTorch's Python code asks the engine of autograd for: what it is
     given is the engine's own method and notes, when it was called and is let go, that it is
-    over. That is so before the next line runs, and whether or not the pass failed."""
+    over. That is so before the next line runs, and whether or not the pass failed.
+
+    The note is a reading of the clock and nothing else, all of it in C: a signal that came during
+    the pass is handled in the first Python code after it, and what a handler raises in a
+    finalizer, ctrl+c for one, would be lost."""
     from torch.autograd import Variable
 
     engine = Variable._execution_engine
@@ -84,22 +89,14 @@ def _watch_backward():
         def run_backward(self):
             try:
                 if _begin(ring.BACKWARD, True):
-                    return _Pass(plain)
+                    once = functools.partial(plain)
+                    once.over = weakref.ref(once, here.loop.passed)
+                    return once
             except Exception:
                 pass
             return plain
 
     Variable._execution_engine = Engine()
-
-
-class _Pass(functools.partial):
-    """The engine's method for one backward pass."""
-
-    def __del__(self):
-        try:
-            _end(ring.BACKWARD)
-        except Exception:
-            pass
 
 
 # Each thread's loop, once it has one. A forked child begins without.
@@ -111,6 +108,8 @@ def _begin(kind, whole):
     """A part begins in this thread's loop; whether it has one. whole: what comes before parts
     within it belongs to it."""
     loop = getattr(here, "loop", None)
+    if loop is not None and loop.over:
+        settle(loop)
     (process.current() if loop is None else loop.state).learned += 1
     if loop is None or not loop.open:
         return False
@@ -129,13 +128,25 @@ def _begin(kind, whole):
     return True
 
 
+def settle(loop):
+    """Takes the backward passes that are over for what they are."""
+    while loop.over:
+        _over(loop, ring.BACKWARD, loop.over.popleft())
+
+
 def _end(kind):
-    """The innermost part of that kind is over, and those in it that failed."""
     t = now()
     loop = getattr(here, "loop", None)
-    if loop is None or not loop.parts:
-        return
+    if loop is not None:
+        settle(loop)
+        _over(loop, kind, t)
+
+
+def _over(loop, kind, t):
+    """The innermost part of that kind was over at t, and those in it that failed."""
     parts = loop.parts
+    if not parts:
+        return
     if parts[-1][0] != kind:
         if all(part[0] != kind for part in parts):
             return

@@ -93,6 +93,29 @@ class PartsTest(unittest.TestCase):
     def want(self, *kinds):
         return [[kind for kind in kinds if HAS_HOOKS or kind == ring.BACKWARD]]
 
+    def test_signals_are_not_lost(self):
+        """What a signal's handler raises reaches the script, also where it came during a backward pass."""
+        import signal
+
+        def handler(*_):
+            raise KeyboardInterrupt
+
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, handler))
+        x = torch.randn(500, 500, requires_grad=True)
+        came = 0
+        for _ in DataLoader(range(5)):
+            y = x
+            for _ in range(8):
+                y = y @ x
+            y = y.sum()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.005)
+                y.backward()
+                time.sleep(1)  # where the pass was over first
+            except KeyboardInterrupt:
+                came += 1
+        self.assertEqual(came, 5)
+
     def test_a_plain_loop(self):
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 
