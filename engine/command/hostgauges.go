@@ -16,9 +16,10 @@ import (
 const gaugedAlone = time.Second
 
 // startHostGauges samples the host every so often for a process that is not ours and all
-// that descend from it, and what the threads of the one that trains wait for cores; on is NVML's
-// name of the GPU that it computes on, once it does, and did what its loop did so far. stop ends it.
-func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, on func() string, did func() trace.Rank, every time.Duration) (stop func()) {
+// that descend from it, its GPU, and what the threads of the one that trains wait for cores where it
+// computes on those; on is NVML's name of the GPU, if it uses one, and did what its loop did so far.
+// stop ends it.
+func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, on func() (uuid string, used bool), did func() trace.Rank, every time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -43,7 +44,8 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, on func()
 			family = host.Family(root)
 			machine.record(r)
 			is := loop.Threads()
-			if uuid := on(); uuid != asked {
+			uuid, used := on()
+			if uuid != asked {
 				asked = uuid
 				s, err := nvml.OpenUUID(uuid)
 				if err != nil {
@@ -59,7 +61,7 @@ func startHostGauges(r *trace.Recorder, root int, hello *bridge.Hello, on func()
 				}
 			}
 			k := did()
-			if share, known := is.Starved(was); known {
+			if share, known := is.Starved(was); known && !used {
 				lost, counted := withoutCore(share, &loops, &k, hello.Threads)
 				if !counted { // it is, once a second
 					continue

@@ -102,15 +102,19 @@ func (h *Hello) who() string {
 	return fmt.Sprintf("process %d (%s)", h.PID, strings.Join(h.Argv, " "))
 }
 
-// GPU is what NVML calls the GPU that the session's loop computes on; empty where there is none, none is
-// known yet, or it is a test's.
-func (b *Bridge) GPU() string {
+// GPU reports whether the session's loop computes on a GPU by now, and what NVML calls that; empty
+// where PyTorch does not tell, or it is a test's.
+func (b *Bridge) GPU() (uuid string, used bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.main == nil || b.main.hello.Stand {
-		return ""
+	if b.main == nil {
+		return "", false
 	}
-	return b.main.hello.UUID
+	h := &b.main.hello
+	if !h.Stand {
+		uuid = h.UUID
+	}
+	return uuid, h.CUDA != ""
 }
 
 // Did is how the loop that the session is about did so far, as of the last second.

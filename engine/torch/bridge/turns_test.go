@@ -98,7 +98,7 @@ func TestOnGPU(t *testing.T) {
 		body.Kind, body.Start, body.End, body.Flags = kindBody, next.End, at+20*ms, flagTrain|flagFinal
 		device.Kind, device.Start, device.End = kindDevice, at+7*ms, at+17*ms
 		if step == 2 {
-			if p.b.GPU() != "" {
+			if uuid, used := p.b.GPU(); uuid != "" || used {
 				t.Error("a GPU is known beforehand")
 			}
 			p.hear(&seen)
@@ -119,8 +119,11 @@ func TestOnGPU(t *testing.T) {
 	if !slices.Equal(index, []int32{0, 1, 2, 3, 4, 5, 6}) || !slices.Equal(segments, []int32{0, 0, 1, 1, 1, 1, 1}) || !slices.Equal(busy, []int64{14, 14, 10, 10, 0, 10, 0}) {
 		t.Errorf("steps %v of segments %v, busy for %v ms", index, segments, busy)
 	}
-	if got := (trace.Device{Name: snap.Meta.Device, Kind: snap.Meta.DeviceKind}); got != p.hello.Device() || got.Kind != "cuda" || p.b.GPU() != "GPU-1" {
-		t.Errorf("%+v, %q", got, p.b.GPU())
+	if got := (trace.Device{Name: snap.Meta.Device, Kind: snap.Meta.DeviceKind}); got != p.hello.Device() || got.Kind != "cuda" {
+		t.Errorf("%+v", got)
+	}
+	if uuid, used := p.b.GPU(); uuid != "GPU-1" || !used {
+		t.Errorf("the GPU is %q, used %v", uuid, used)
 	}
 	if spec := trace.SpecOf(snap.Meta.Specs, "pin_memory"); spec == nil || spec.NoEffect != "" {
 		t.Errorf("pin_memory: %+v", spec)
