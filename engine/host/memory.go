@@ -47,7 +47,7 @@ const unlimited = 1 << 62
 
 // memory finds the limit that leaves this process the least.
 func memory(sys fs.FS) Memory {
-	held := kibibytes(sys, "proc/self/status", "RssAnon") + kibibytes(sys, "proc/self/status", "RssShmem")
+	held := kibibytes(sys, "proc/self/status", "RssAnon", "RssShmem")
 	least := Memory{Held: held}
 	take := func(m Memory) {
 		m.Held, m.Others = held, max(0, m.Others-held)
