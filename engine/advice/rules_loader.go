@@ -318,7 +318,7 @@ func (s *situation) average() string {
 // on average.
 func (s *situation) keepsUp() bool {
 	n, known := s.enough()
-	return known && s.workers >= n && !s.computing()
+	return known && s.workers >= n && !s.computing() && s.b.Load <= s.b.Busy*int64(s.workers)
 }
 
 // elsewhere is what there is to do about other processes that take the cores.

@@ -92,6 +92,7 @@ var ruleCases = []ruleCase{
 	{"storage", false, wait(trace.CauseDecode), "num_workers=64", load(200), "", "4 workers would load as fast as 64"},
 	{"bursts", true, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", nil, "prefetch_factor 4", "in bursts"},
 	{"bursts", false, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", load(20), "", "no knob helps"},
+	{"bursts", false, wait(trace.CauseDecode), "num_workers=1 prefetch_factor=2", together(cpuDevice, gauges(85, 1, 40), lateForCores), "num_workers 2", "a batch takes 110 ms of worker time and 50.0 ms on the device"},
 	{"host", true, wait(trace.CauseDecode), "num_workers=4", load(20), "", "can feed at most ~128 samples/s with its 4 cores; the device takes 640 samples/s: about 16 cores are missing"},
 	{"host", true, wait(trace.CauseDecode), "num_workers=8", together(load(8), gauges(98, 1, 50)), "", "about 4 cores are missing; 4 workers would load as fast as 8"},
 	{"host", false, wait(trace.CauseDecode), "num_workers=2", load(4), "num_workers 4", ""},
@@ -188,6 +189,15 @@ func onHost(s *trace.Snapshot) {
 }
 
 func cpuDevice(s *trace.Snapshot) { s.Meta.DeviceKind = "cpu" }
+
+// lateForCores has a worker take longer for a batch than the device, which it would not with a
+// core to itself.
+func lateForCores(s *trace.Snapshot) {
+	for i := range s.Recent {
+		s.Recent[i].Load = 110
+		s.Recent[i].Work.Batch = trace.Split{Core: 60, Waiting: 50}
+	}
+}
 
 // overlapped has the step loop load a batch for 80 ns, of which the device waits 50.
 func overlapped(s *trace.Snapshot) {

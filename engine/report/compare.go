@@ -149,7 +149,7 @@ func (d *Compared) work() []trace.Knob {
 func (d *Compared) environment() []trace.Knob {
 	m := &d.s.Meta
 	seed := itoa(m.Seed)
-	if m.Imported != "" {
+	if !m.Learns() { // a foreign training's is not known
 		seed = ""
 	}
 	return append([]trace.Knob{{Name: "gpustall", Value: m.Version}, {Name: "seed", Value: seed}}, m.Host...)

@@ -103,7 +103,7 @@ func (m *markdown) environment() {
 	}
 	if meta.Imported != "" {
 		add("imported from", meta.Imported)
-	} else {
+	} else if meta.Learns() {
 		add("seed", itoa(meta.Seed))
 	}
 	if meta.Imported != "" && len(meta.Host) == 0 {

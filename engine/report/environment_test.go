@@ -56,3 +56,18 @@ func TestHostLoad(t *testing.T) {
 		})
 	}
 }
+
+// TestSeed: of a training in PyTorch nobody told the seed.
+func TestSeed(t *testing.T) {
+	for _, host := range [][]trace.Knob{nil, {{Name: "torch", Value: "2.15.0"}}} {
+		s := timedSession(t)
+		s.Meta.Host = host
+		var b bytes.Buffer
+		if err := Markdown(&b, s, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "- seed: "); got != (host == nil) {
+			t.Errorf("with %v a seed is told: %v", host, got)
+		}
+	}
+}
