@@ -232,8 +232,12 @@ func (o *ops) about(v *view, p *canvas.Pen) {
 		return
 	}
 	t := &o.shown
-	p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(t.Segment.Index)).Text(canvas.Dim, ", ").
-		Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Timed)).Text(canvas.Dim, " of ").
+	p.Text(canvas.Dim, "#").Int(canvas.Normal, int64(t.Segment.Index)).Text(canvas.Dim, ", ")
+	timed := t.Timed
+	if v.live.Meta.Imported != "" {
+		timed = t.Steps // the profiler timed them all
+	}
+	p.Bytes(canvas.Normal, figures.AppendCount(p.Buf(), timed)).Text(canvas.Dim, " of ").
 		Bytes(canvas.Normal, figures.AppendCount(p.Buf(), t.Steps)).Text(canvas.Dim, pick(t.Steps == 1, " step timed", " steps timed"))
 	if p.Left() > 30 {
 		p.Text(canvas.Dim, ", by ").Text(canvas.Normal, groupWords[o.group]).Text(canvas.Dim, ", sorted by ").Text(canvas.Normal, o.table.By)

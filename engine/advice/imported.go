@@ -3,5 +3,5 @@ package advice
 // What is said in place of what an imported trace does not hold.
 const (
 	NoBatches   = "which batch was late, and which sample, is not in a trace"
-	NoOperators = "a trace's operators are not kept: prof.key_averages().table() lists them"
+	NoOperators = "the trace has no operators, or too many for a table"
 )

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -74,7 +75,7 @@ func (c *captures) read(got bridge.Captured) error {
 	}
 	defer func() { _ = os.Remove(got.Path) }()
 	defer f.Close()
-	snap, rows, err := torch.Capture(context.Background(), f, figures.Counted(got.Steps, "step", "steps")+" of "+c.run.id())
+	snap, err := torch.Import(context.Background(), f, figures.Counted(got.Steps, "step", "steps")+" of "+c.run.id())
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (c *captures) read(got bridge.Captured) error {
 	if err := store.Save(file, trace.Restore(snap)); err != nil {
 		return err
 	}
-	c.add(rows)
+	c.add(slices.Clone(snap.Ops))
 	c.run.recorder.Note("info", fmt.Sprintf("captured %s: %s; gpustall report %s tells more", figures.Counted(int(snap.Meta.Profile.Count), "step", "steps"), showed(snap.Meta.Profile), file))
 	return nil
 }

@@ -29,8 +29,8 @@ func newImport(version string) *cobra.Command {
 torch.profiler.tensorboard_trace_handler), as JSON or compressed by gzip; - is standard
 input. The session is one as any other for report, replay, compare and sessions, and is
 labelled imported. It holds what the trace tells: the step breakdown of PyTorch's
-TensorBoard plugin, GPU utilisation, estimated SM efficiency and occupancy, and why the
-GPU was idle. What the DataLoader's workers did, and the settings, are in no trace.`,
+TensorBoard plugin, GPU utilisation, estimated SM efficiency and occupancy, why the
+GPU was idle, and what each operator took. What the DataLoader's workers did, and the settings, are in no trace.`,
 		Args: exactly(1, "one trace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, got, stop := untilSignal(cmd.Context(), nil)

@@ -32,7 +32,7 @@ func TestImport(t *testing.T) {
 	must([]string{"import", folder + "resnet50_num_workers_0.pt.trace.json.gz"}, "recorded: a PyTorch training", "input-bound: the device waits for data 33.4 %", "num_workers", "[imported]")
 	must([]string{"import", folder + "resnet50_num_workers_4.pt.trace.json.gz"}, "launch-bound", "gpustall report resnet50_num_workers_4")
 	must([]string{"sessions"}, "resnet50_num_workers_0", "input-bound 33.4 %", "70.3 %", "[imported]")
-	must([]string{"report", "resnet50_num_workers_4"}, "| #10 ", "141,068", "69.2 %", "not recorded", "the trace ends after", "Epochs are not in a trace.")
+	must([]string{"report", "resnet50_num_workers_4"}, "| #10 ", "141,068", "69.2 %", "not recorded", "the trace ends after", "Epochs are not in a trace.", "A row is an operator of PyTorch", "6 steps of the trace.", "aten::cudnn_batch_norm_backward")
 	must([]string{"replay", "resnet50_num_workers_0"}, "est. SM efficiency") // without a terminal it is the report
 	must([]string{"compare", "resnet50_num_workers_0", "resnet50_num_workers_4"}, "lost to dataloader", "not recorded", "| num_workers | 0   | 1 or more |")
 	for _, format := range []string{"csv", "chrome"} {

@@ -85,10 +85,13 @@ func (m *markdown) opSegments() (a, b *stall.OpTable) {
 
 // opsMeaning says what the times are, and what they are not.
 func (m *markdown) opsMeaning() string {
-	if m.captured() {
+	if imported := m.s.Meta.Imported != ""; imported || m.captured() {
 		of := "the host's own time in it, without the operators that it calls, since nothing ran on a GPU"
 		if m.s.Meta.DeviceKind == "cuda" {
 			of = "the time of its kernels and copies, or, where no kernel was recorded, the host's own time in it"
+		}
+		if imported {
+			return "A row is an operator of PyTorch, with one of its kernels where it has any, in all steps of the trace: " + of + "."
 		}
 		return "A row is an operator of PyTorch in the steps that were captured under its profiler, by o on the screen: " + of + ". These steps take longer than others and are in no rate."
 	}
@@ -191,6 +194,9 @@ func copies(t *stall.OpTable) string {
 
 // timedSteps says what the table rests on and what it cost.
 func (m *markdown) timedSteps(t *stall.OpTable) string {
+	if m.s.Meta.Imported != "" {
+		return figures.Counted(t.Steps, "step", "steps") + " of the trace."
+	}
 	knobs := t.Segment.Knobs
 	s := fmt.Sprintf("Timed: %s of %s", figures.Count(t.Timed), figures.Counted(t.Steps, "step", "steps"))
 	if how := trace.KnobValue(knobs, "time_ops"); how != "" {

@@ -21,25 +21,19 @@ const mend = "export the trace again, by prof.export_chrome_trace(path) or torch
 
 // Import makes a session of a trace, as text or compressed by gzip. It reads r once,
 // from its start, in bounded memory. name is what errors and the session call it. The
-// snapshot's Meta lacks what only the caller knows: ID and Version.
+// snapshot's Meta lacks what only the caller knows: ID and Version. Its Ops are what the
+// operators took in all steps, the longest first; none where the trace is too large for a table.
 func Import(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, error) {
 	rec, err := load(ctx, r, name)
 	if err != nil {
 		return nil, err
 	}
-	s, _ := rec.session(name)
-	return s, nil
-}
-
-// Capture is Import, and what the operators took in all steps: rows without an ID, the
-// longest first. There are none where the trace is too large for a table.
-func Capture(ctx context.Context, r io.Reader, name string) (*trace.Snapshot, []trace.OpTime, error) {
-	rec, err := load(ctx, r, name)
-	if err != nil {
-		return nil, nil, err
-	}
 	s, steps := rec.session(name)
-	return s, rec.table(steps), nil
+	s.Ops = rec.table(steps)
+	for i := range s.Ops {
+		s.Ops[i].ID = uint32(i + 1)
+	}
+	return s, nil
 }
 
 // load gathers what a session is made of.

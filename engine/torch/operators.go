@@ -8,8 +8,8 @@ import (
 	"dev.gpustall/engine/trace"
 )
 
-// What a table of operators holds at the most. It is for a capture of a few steps; of a
-// larger trace there is none.
+// What a table of operators holds at the most. It is for a trace of some steps; of a
+// larger one there is none.
 const (
 	maxOperators = 1 << 20
 	maxNames     = 1 << 14

@@ -13,11 +13,17 @@ import (
 
 func tableOf(t *testing.T, events ...string) []trace.OpTime {
 	t.Helper()
-	_, rows, err := Capture(context.Background(), strings.NewReader(`{"traceEvents":[`+strings.Join(events, ",")+`]}`), "x.json")
+	s, err := Import(context.Background(), strings.NewReader(`{"traceEvents":[`+strings.Join(events, ",")+`]}`), "x.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rows
+	for i := range s.Ops { // numbers of their own, which a session tells them apart by
+		if s.Ops[i].ID != uint32(i+1) {
+			t.Errorf("row %d has the number %d", i, s.Ops[i].ID)
+		}
+		s.Ops[i].ID = 0
+	}
+	return s.Ops
 }
 
 // TestOperatorsOnHost: what an operator takes is without what it calls, phases are those of
