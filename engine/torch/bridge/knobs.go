@@ -89,7 +89,7 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 			s.Applied = "next epoch"
 		}
 		switch {
-		case s.Name == "pin_memory" && h.CUDA == "" && s.NoEffect == "":
+		case s.Name == "pin_memory" && h.CUDA == "" && h.Other == "" && s.NoEffect == "":
 			s.NoEffect = "there is no GPU to copy to"
 		case s.Name == "persistent_workers" && l.Anew && s.NoEffect == "":
 			s.NoEffect, s.Mend = "the script makes its DataLoader anew in each epoch", "make the DataLoader once, before the loop over epochs"

@@ -40,6 +40,7 @@ type Hello struct {
 	CUDA    string   `json:"cuda"`     // the GPU's name; empty without one
 	UUID    string   `json:"uuid"`     // of the GPU, as NVML has it; empty where PyTorch does not tell
 	Stand   bool     `json:"stand_in"` // the GPU is a test's, its time is made up
+	Other   string   `json:"other"`    // the kind of an accelerator that is no GPU of CUDA's; empty without one
 }
 
 // Device is what the script computes on.
@@ -47,7 +48,11 @@ func (h *Hello) Device() trace.Device {
 	if h.CUDA != "" {
 		return trace.Device{Name: h.CUDA, Kind: "cuda"}
 	}
-	return trace.Device{Name: "cpu (the script's own, " + figures.Counted(h.Threads, "thread", "threads") + ")", Kind: "cpu"}
+	name := "cpu (the script's own, " + figures.Counted(h.Threads, "thread", "threads") + ")"
+	if h.Other != "" {
+		name += ", " + h.Other + " not watched"
+	}
+	return trace.Device{Name: name, Kind: "cpu"}
 }
 
 // take takes the GPU of another one.

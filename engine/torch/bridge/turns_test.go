@@ -122,6 +122,13 @@ func TestOnGPU(t *testing.T) {
 	if got := (trace.Device{Name: snap.Meta.Device, Kind: snap.Meta.DeviceKind}); got != p.hello.Device() || got.Kind != "cuda" {
 		t.Errorf("%+v", got)
 	}
+	for name, h := range map[string]Hello{
+		"cpu (the script's own, 1 thread)": {Threads: 1}, "cpu (the script's own, 2 threads), xpu not watched": {Threads: 2, Other: "xpu"},
+	} {
+		if got := h.Device(); got != (trace.Device{Name: name, Kind: "cpu"}) {
+			t.Errorf("%+v", got)
+		}
+	}
 	if uuid, used := p.b.GPU(); uuid != "GPU-1" || !used {
 		t.Errorf("the GPU is %q, used %v", uuid, used)
 	}

@@ -85,7 +85,7 @@ class Process:
         self.tell(
             "hello", pid=self.pid, rank=rank, world=world, local=local, here=here, torch=str(torch.__version__),
             python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(),
-            stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)), **self.gpu,
+            stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)), other=_other(), **self.gpu,
         )
 
     def on_gpu(self, t):
@@ -94,6 +94,17 @@ class Process:
         if self.gpu["cuda"] is None:
             self.gpu = _gpu()
             self.tell("device", t=t, step=self.steps, script=True, **self.gpu)
+
+
+def _other():
+    """What kind of accelerator there is that is not watched, "xpu" for one; None where there is none."""
+    import torch
+
+    try:
+        kind = torch.accelerator.current_accelerator(check_available=True).type  # PyTorch 2.7
+        return None if kind == "cuda" else kind
+    except Exception:
+        return None
 
 
 def _gpu():
