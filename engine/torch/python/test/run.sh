@@ -33,8 +33,16 @@ one() {
   echo "== PyTorch, $name"
   if ! has "$env/bin/python"; then
     mkdir -p "$root/.cache/torch"
-    if ! { "$base" -m venv "$env" && "$env/bin/pip" install -q "$@"; } >"$env.log" 2>&1; then
-      echo "skipped: $* cannot be installed for $("$base" --version); see ${env#"$root"/}.log"
+    local failed= version
+    version=$("$base" --version 2>/dev/null || echo "$base")
+    if ! "$base" -m venv "$env" >"$env.log" 2>&1; then
+      failed="$version makes no virtual environment with pip"
+    elif ! "$env/bin/pip" install -q "$@" >"$env.log" 2>&1; then
+      failed="$* cannot be installed for $version"
+    fi
+    if [[ $failed ]]; then
+      echo "skipped: $failed ($({ grep -i error "$env.log" || cat "$env.log"; } | tail -n 1)); see ${env#"$root"/}.log"
+      rm -rf "$env" # else another Python would find it, and go on with this one's
       return
     fi
   fi
