@@ -48,12 +48,19 @@ func startScript(args, env []string, log *os.File) (*script, error) {
 		}
 	}
 	typed := term.IsTerminal(int(os.Stdin.Fd()))
-	if !typed || log == nil { // beside the screen it must not read the terminal
+	var master *os.File
+	if !typed || log == nil {
 		cmd.Stdin = os.Stdin
+	} else if m, input, err := quietInput(os.Stdin); err == nil { // beside the screen it must not read the terminal
+		defer input.Close()
+		cmd.Stdin, master = input, m
 	}
 	ours := typed && log == nil // another group would be stopped when it reads
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !ours}
 	if err := cmd.Start(); err != nil {
+		if master != nil {
+			master.Close()
+		}
 		return nil, fault.Wrap(err, "run", args[0], mend)
 	}
 	s := &script{cmd: cmd, ours: ours, done: make(chan struct{})}
@@ -61,6 +68,9 @@ func startScript(args, env []string, log *os.File) (*script, error) {
 	go func() {
 		defer close(s.done)
 		err := cmd.Wait()
+		if master != nil {
+			master.Close()
+		}
 		s.why = ending(err, args[0], s.told.Err() != nil)
 	}()
 	return s, nil

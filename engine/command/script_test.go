@@ -5,11 +5,14 @@ package command
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestScript: how a script ends is how we do, and it gets the signals that we get.
@@ -86,6 +89,24 @@ func TestScript(t *testing.T) {
 	}
 	if _, err := startScript([]string{"/nowhere/python"}, nil, nil); err == nil || errors.As(err, new(scriptError)) {
 		t.Errorf("a script that is not there: %v", err)
+	}
+}
+
+// TestQuietInput: beside the screen a script can ask how large its terminal is, and finds nothing typed.
+func TestQuietInput(t *testing.T) {
+	master, input, err := quietInput(os.Stdin)
+	if err != nil {
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	defer master.Close()
+	defer input.Close()
+	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 36, Col: 120}); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", "stty size; read x || echo end; read x || echo end")
+	cmd.Stdin = input
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "36 120\nend\nend\n" {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 

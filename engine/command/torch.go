@@ -253,6 +253,10 @@ const otherLoops = `gpustall: a loop that makes its own batches, or only evaluat
 // unwatched is what is said of a script in which no loop was seen.
 func (t *torchRun) unwatched() string {
 	const report = ", so there is nothing to report\n"
+	otherLoops := otherLoops
+	if t.script.err() != nil { // it may not have come so far
+		otherLoops = ""
+	}
 	switch told, imported := t.bridge.Heard(); {
 	case told:
 		return "gpustall: no batch was loaded for training by torch.utils.data.DataLoader" + report + otherLoops

@@ -24,7 +24,7 @@ func TestUnwatched(t *testing.T) {
 			folder = dir
 		}
 	}
-	r := &torchRun{bridge: b}
+	r := &torchRun{bridge: b, script: &script{done: make(chan struct{})}}
 	for _, c := range []struct{ file, says string }{
 		{"", "PyTorch was imported by no process that could be watched (a Python run with -I"},
 		{"imported", "took no batch from torch.utils.data.DataLoader"},
@@ -39,5 +39,10 @@ func TestUnwatched(t *testing.T) {
 		if !strings.Contains(got, c.says) || strings.Contains(got, "gpustall.watch(") != (c.file != "") {
 			t.Errorf("with %q it says %q, not %q", c.file, got, c.says)
 		}
+	}
+	r.script.why = scriptError{"python", 1, 0}
+	close(r.script.done)
+	if got := r.unwatched(); strings.Contains(got, "gpustall.watch(") {
+		t.Errorf("of a script that failed it says %q", got)
 	}
 }
