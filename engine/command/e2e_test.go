@@ -182,6 +182,24 @@ func TestSignalsOnScreen(t *testing.T) {
 	}
 }
 
+// TestTerminalGone: the screen ends with its terminal, of which the kernel tells the first process
+// in it alone: here a shell that hands nothing on.
+func TestTerminalGone(t *testing.T) {
+	tm := openTerminal(t, 120, 40)
+	code := filepath.Join(tm.dir, "code")
+	shell := fmt.Sprintf("trap : HUP; %s %s; echo code $? >%s", binary, starved(t), code)
+	tm.tmux("new-window", "sh", "-c", shell)
+	tm.waitFor(`samples/s`)
+	tm.tmux("kill-window")
+	var got []byte
+	for end := time.Now().Add(time.Minute); len(got) == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		got, _ = os.ReadFile(code)
+	}
+	if want := fmt.Sprintf("code %d\n", exitSignal+int(syscall.SIGHUP)); string(got) != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestReplayScreen opens a session's screen from its file.
 func TestReplayScreen(t *testing.T) {
 	if r := gpustall(t, strings.Fields("run --steps 20 "+starved(t))...); r.code != 0 {

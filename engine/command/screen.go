@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,14 +92,55 @@ func drawable() bool {
 const screenPatience = 2 * time.Second
 
 // show runs the screen. Where it does not close in time, it is left behind and
-// the terminal restored as far as that goes; a signal is then the reason.
+// the terminal restored as far as that goes; a signal is then the reason. A terminal that is gone
+// is as good as a signal.
 func show(ctx context.Context, restore func(), o tui.Options) error {
+	ctx, gone, stop := whileTerminal(ctx)
+	defer stop()
+	err := showUntil(ctx, restore, o)
+	if gone() {
+		return signalError{syscall.SIGHUP}
+	}
+	return err
+}
+
+func showUntil(ctx context.Context, restore func(), o tui.Options) error {
 	var err error
 	if !inTime(ctx, screenPatience, func() { err = tui.Run(ctx, o) }) {
 		_ = briefly(restore)
 		return ctx.Err()
 	}
 	return err
+}
+
+// lookAtTerminal is how often it is asked whether the terminal is still there.
+const lookAtTerminal = time.Second
+
+// whileTerminal returns a context that ends when the terminal is gone. The kernel tells the session's
+// first process alone of that: whoever was started by another one, by make for instance, is to look
+// for itself. gone reports whether that was why.
+func whileTerminal(parent context.Context) (ctx context.Context, gone func() bool, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	var hungUp atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(lookAtTerminal)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if !term.IsTerminal(int(os.Stdout.Fd())) && !signal.Ignored(syscall.SIGHUP) {
+				hungUp.Store(true)
+				cancel()
+				return
+			}
+		}
+	}()
+	return ctx, hungUp.Load, func() { cancel(); <-done }
 }
 
 // stopPause is how long a run that ends may take before a word about it.

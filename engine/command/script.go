@@ -130,7 +130,7 @@ func (s *script) err() error {
 // is called.
 func (s *script) passSignals() (stop func()) {
 	ch := make(chan os.Signal, 4)
-	signal.Notify(ch, append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, endings...)...)
+	signal.Notify(ch, append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, heeded()...)...)
 	if s.ours {
 		watchSenders(syscall.SIGINT, syscall.SIGQUIT)
 	}

@@ -8,12 +8,18 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"runtime/pprof"
+	"slices"
 	"syscall"
 	"time"
 )
 
 // endings are the signals that end what runs, summary and session included.
 var endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT}
+
+// heeded are those of them to listen for: what nohup has the process ignore, it goes on ignoring.
+func heeded() []os.Signal {
+	return slices.DeleteFunc(slices.Clone(endings), func(s os.Signal) bool { return s == syscall.SIGHUP && signal.Ignored(s) })
+}
 
 // untilSignal returns a context that the first of the endings cancels. The second one
 // calls last, where there is one, and ends the process at once: QUIT and ABRT with the
@@ -33,7 +39,7 @@ func watchSignals(parent context.Context, last func(), exit func(code int), toge
 	}
 	ctx, cancel := context.WithCancel(parent)
 	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, endings...)
+	signal.Notify(ch, heeded()...)
 	first := make(chan error, 2) // a signal, a panic
 	quit := make(chan struct{})
 	done := make(chan struct{})

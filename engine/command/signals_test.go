@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -193,4 +194,22 @@ func (w *watched) Write(b []byte) (int, error) {
 		close(w.seen)
 	}
 	return w.Buffer.Write(b)
+}
+
+// TestNohup: a hangup that whoever started us had us ignore ends nothing.
+func TestNohup(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.gpustall")
+	args := append(strings.Fields("run --steps 200 --session "+file), strings.Fields(starved(t))...)
+	cmd := exec.Command("sh", append([]string{"-c", `trap "" HUP; exec "$0" "$@"`, binary}, args...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); !exists(file) && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
 }
