@@ -57,7 +57,8 @@ func (s *situation) asStarted(names ...string) bool {
 }
 
 // coldCache is for a first epoch that read its data from storage where later ones have it
-// from the page cache: it is not how the rest will be.
+// from the page cache: it is not how the rest will be. Where it hardly waits, later ones cannot be
+// faster; what came from storage may be the program itself.
 func coldCache(s *situation) (f Finding, ok bool) {
 	if s.settling != nil { // firstEpochs has said it
 		return f, false
@@ -67,7 +68,7 @@ func coldCache(s *situation) (f Finding, ok bool) {
 		first = passage{from: s.snap.First.Start, to: s.snap.Last.End}
 		bytes, known := s.fromStorage(first.from, first.to)
 		return Finding{Evidence: fmt.Sprintf("this is the first epoch, and ~%s of it came from storage: later ones may have the data from the page cache and be faster",
-			figures.Prose.Bytes(int64(bytes)))}, known && bytes >= leastStorage && len(s.snap.Epochs) == 1
+			figures.Prose.Bytes(int64(bytes)))}, known && bytes >= leastStorage && len(s.snap.Epochs) == 1 && s.b.DataShare() >= moderate
 	}
 	once, _ := s.fromStorage(first.from, first.to)
 	again, known := s.fromStorage(last.from, last.to)
