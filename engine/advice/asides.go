@@ -57,8 +57,8 @@ func (s *situation) asStarted(names ...string) bool {
 }
 
 // coldCache is for a first epoch that read its data from storage where later ones have it
-// from the page cache: it is not how the rest will be. Where it hardly waits, later ones cannot be
-// faster; what came from storage may be the program itself.
+// from the page cache: it is not how the rest will be. Where it hardly waits for data, what came from
+// storage may be the program itself.
 func coldCache(s *situation) (f Finding, ok bool) {
 	if s.settling != nil { // firstEpochs has said it
 		return f, false
@@ -74,7 +74,7 @@ func coldCache(s *situation) (f Finding, ok bool) {
 	again, known := s.fromStorage(last.from, last.to)
 	f = Finding{Evidence: fmt.Sprintf("the first epoch read ~%s from storage, and the newest ~%s: it is not how the rest runs (%s a sample where the newest took %s)",
 		figures.Prose.Bytes(int64(once)), figures.Prose.Bytes(int64(again)), figures.Prose.Time(int64(first.perSample())), figures.Prose.Time(int64(last.perSample())))}
-	return f, known && once >= leastStorage && 10*again <= once && first.perSample() >= last.perSample()
+	return f, known && once >= leastStorage && 10*again <= once && first.perSample() >= last.perSample() && first.dataShare() >= moderate
 }
 
 // firstStep is for a first step that took far longer than the others: kernels are loaded

@@ -56,6 +56,12 @@ func (p *passage) perSample() float64 {
 	return float64(p.Active()) / float64(max(1, p.Samples))
 }
 
+// dataShare is the share of its active time that it waited for data, 0 to 1.
+func (p *passage) dataShare() float64 {
+	b := stall.Breakdown{Totals: p.Totals}
+	return b.DataShare()
+}
+
 // leastStorage is how many bytes from storage an epoch reads, at least, before anything
 // is said of the page cache: less is the program's own files.
 const leastStorage = 16 << 20

@@ -65,8 +65,9 @@ func TestAsides(t *testing.T) {
 		{"first epochs", false, waits(2, 1, 1), ""},
 		{"cold cache", true, together(reads(20), gauge(trace.GaugeDiskOurs, 100e6)), "this is the first epoch, and ~572 MiB of it came from storage"},
 		{"cold cache", false, together(reads(2), gauge(trace.GaugeDiskOurs, 100e6)), ""},
-		{"cold cache", true, together(passes(20), gaugeUntil(trace.GaugeDiskOurs, 20, 100e6)), "the first epoch read ~182 MiB from storage, and the newest ~0 B"},
-		{"cold cache", false, together(passes(20), gauge(trace.GaugeDiskOurs, 100e6)), ""},
+		{"cold cache", true, together(reads(20), passes(20), gaugeUntil(trace.GaugeDiskOurs, 20, 100e6)), "the first epoch read ~182 MiB from storage, and the newest ~0 B"},
+		{"cold cache", false, together(passes(20), gaugeUntil(trace.GaugeDiskOurs, 20, 100e6)), ""},
+		{"cold cache", false, together(reads(20), passes(20), gauge(trace.GaugeDiskOurs, 100e6)), ""},
 		{"cold cache", false, gauge(trace.GaugeDiskOurs, 1e6), ""},
 		{"first step", true, firstTakes(5000), "the first step took 5.00 s, where 100 ms are usual: start-up and compilation;"},
 		{"first step", true, together(firstTakes(5000), func(s *trace.Snapshot) {
