@@ -23,7 +23,7 @@ import (
 // a worker does in seconds; where one fills faster, it is read more often.
 const (
 	PollShown = 50 * time.Millisecond // while somebody looks at the screen, and until the first batch
-	PollAlone = 500 * time.Millisecond
+	PollAlone = time.Second
 	pollBusy  = 10 * time.Millisecond
 )
 

@@ -25,7 +25,7 @@ type process struct {
 
 	passes map[uint32]*pass
 	lanes  map[*ring]trace.TrackID
-	taken  map[trace.TrackID][]taken // batches that each lane began with, by time: workers are read up to half a second ahead of the loop
+	taken  map[trace.TrackID][]taken // batches that each lane began with, by time: workers are read up to a second ahead of the loop
 
 	// Of the loop.
 	pending   []message // changes, until the loop's records come to them
