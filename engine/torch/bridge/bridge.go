@@ -27,8 +27,9 @@ const (
 	pollBusy  = 10 * time.Millisecond
 )
 
-// lookEvery is how often it is asked whether the processes of rings are still there.
-const lookEvery = time.Second
+// lookEvery is how often it is asked whether the processes of rings are still there: each time that
+// those are read, where nobody looks.
+const lookEvery = PollAlone - PollShown
 
 // Variable is the environment's that names the folder of rings to the training.
 const Variable = "GPUSTALL_TORCH"
