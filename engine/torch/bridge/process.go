@@ -4,7 +4,6 @@ package bridge
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -596,7 +595,7 @@ func (p *process) release(all bool) {
 		}
 	}
 	for len(p.device) > mostUntimed {
-		p.untimed()
+		p.untimed(p.oldest())
 	}
 }
 
@@ -604,11 +603,20 @@ func (p *process) release(all bool) {
 // gives up the oldest of half as many.
 const mostUntimed = 128
 
-// untimed hands out the oldest step that waits for its time on the device, which is not known.
-func (p *process) untimed() {
-	first := slices.Min(slices.Collect(maps.Keys(p.device)))
-	p.announce(p.device[first])
-	delete(p.device, first)
+// oldest is the first of the steps that wait for their time on the device; no step's number where
+// none does.
+func (p *process) oldest() int32 {
+	first := int32(math.MaxInt32)
+	for step := range p.device {
+		first = min(first, step)
+	}
+	return first
+}
+
+// untimed hands out a step whose time on the device is not known.
+func (p *process) untimed(step int32) {
+	p.announce(p.device[step])
+	delete(p.device, step)
 }
 
 // timed is called when the device's time of a step is on record.
@@ -619,8 +627,8 @@ func (p *process) timed(step int32) {
 			return
 		}
 	}
-	for len(p.device) > 0 && slices.Min(slices.Collect(maps.Keys(p.device))) < step { // those before it whose time was given up
-		p.untimed()
+	for first := p.oldest(); first < step; first = p.oldest() { // those before it whose time was given up
+		p.untimed(first)
 	}
 	if o := p.device[step]; o != nil {
 		delete(p.device, step)
@@ -645,7 +653,7 @@ func (p *process) finish() {
 	}
 	p.release(true)
 	for len(p.device) > 0 {
-		p.untimed()
+		p.untimed(p.oldest())
 	}
 	p.settle()
 	p.segment.End = p.b.recorder.Now()
