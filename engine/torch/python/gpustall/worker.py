@@ -17,8 +17,8 @@ from gpustall import control, process, ring
 now = time.monotonic_ns
 RETIRE = ("gpustall", "retire")  # in place of a task: no more follow, for this worker alone
 
-# A phase that is shorter than this is not recorded sample by sample: it would cost 1 % of it.
-SHORT = 100_000
+# Where a batch has more phases of samples than one in so many ns, they are timed in some batches only: each costs 4 us.
+PHASE = 250_000
 # Where one is as long as this, the time on a core and the wait for one are read as well.
 LONG = 2_000_000
 # Batches of less than SHORT_BATCH, and samples of less than TINY, are looked at in one batch of
@@ -31,6 +31,8 @@ SELDOM, SOME = 16, 8
 ALERT = 32
 # Of a batch that takes longer than this to be sent, in ns, it is told what that went to.
 LATE = 100_000
+# Of the usage, where it was not read: ns on a core, and ns ready without one.
+NOT_READ = -1, -1
 # A gap between two phases of a sample that is worth a span of its own.
 GAP = 50_000
 
@@ -57,12 +59,12 @@ class Usage:
     def split(before, after):
         """ns on a core and ready without one between two readings; -1 where that is not known."""
         if before is None or after is None:
-            return -1, -1
+            return NOT_READ
         return after[0] - before[0], after[1] - before[1]
 
     def since(self, before):
         """The same until now."""
-        return self.split(before, self.read()) if before else (-1, -1)
+        return self.split(before, self.read()) if before else NOT_READ
 
 
 class Task:
@@ -84,38 +86,42 @@ class Observer:
         self.usage = Usage()
         self.detail, self.turn, self.every = False, 0, 1
         self.at = 0  # the end of the last phase
-        self.mean = {}  # ns of a phase, by kind
+        self.mean, self.long = {}, False  # ns of a phase, by kind, and whether one of them is LONG
+        self.timed = []  # phases that are not recorded yet: kind, start, end, the sample's place in the batch, usage
+        self.phases = 0  # of the batch
         self.collates = self.took_batch = 0  # ns, of the last batch
         self.collating = 0  # when collation began, where no record of its own tells
         self.read, self.free = None, 0  # the usage when the last batch was done, if it was read, and when that was
         self.uneven = self.wary = 0  # the turns until which every sample, and what the kernel counts, are looked at
         self.batch, self.begun = (), ()  # the indices of the batch, where its samples are looked at; when each began, and the last ended
 
-    def record(self, kind, start, end, sample=-1, usage=(-1, -1)):
+    def record(self, kind, start, end, sample=-1, usage=NOT_READ):
         self.write(kind, start, end, self.iteration, self.task.round, self.task.index, -1, sample, 0, 0, usage[0], usage[1])
 
-    def phase(self, kind, f, args, kwargs):
-        """Calls f as a phase of a sample."""
-        if not self.detail:
-            return f(*args, **kwargs)
-        mean = self.mean.get(kind, 0)
-        before = self.usage.read() if mean >= LONG else None
-        start = now()
-        if start - self.at > GAP:
-            self.record(ring.FETCH, self.at, start)
-        try:
-            return f(*args, **kwargs)
-        finally:
-            end = now()
-            used = self.usage.since(before)
-            self.record(kind, start, end, self.name(len(self.begun) - 1), used)
-            self.mean[kind] = mean + (end - start - mean) // 4 if mean else end - start
-            self.at = end
+    def flush(self):
+        """Records the phases that were timed. All at once that takes a quarter of what it does between
+        samples, when what decoded one has left nothing of this in the processor's caches."""
+        write, mean, at = self.write, self.mean, self.at
+        iteration, round, batch = self.iteration, self.task.round, self.task.index
+        timed, self.timed = self.timed, []
+        for kind, start, end, place, used in timed:
+            if start - at > GAP:
+                self.record(ring.FETCH, at, start)
+            core, waiting = used
+            write(kind, start, end, iteration, round, batch, -1, self.name(place), 0, 0, core, waiting)
+            usual = mean.get(kind, 0)
+            mean[kind] = usual + (end - start - usual) // 4 if usual else end - start
+            at = end
+        self.at = at
+        self.phases += len(timed)
+        self.long = max(mean.values()) >= LONG
 
     def tell(self, start, end, slowest, took, core, waiting):
         """Records a batch, with those of its phases that have no record of their own."""
         task, offset = self.task, 0
         task.got = 0
+        if self.timed:
+            self.flush()
         if self.collating:
             offset, self.collates = self.collating - start, end - self.collating
             if offset > 0xFFFFFFFF:
@@ -149,6 +155,8 @@ class Observer:
             if not self.detail and self.collates < LONG:  # the record of the batch tells
                 self.collating = start
                 return collate(samples, *args, **kwargs)
+            if self.timed:
+                self.flush()
             if start - self.at > (GAP if self.detail else 0):
                 self.write(ring.FETCH, self.at, start, self.iteration, task.round, task.index)
             before = self.usage.read() if self.collates >= LONG else None
@@ -157,7 +165,7 @@ class Observer:
             finally:
                 end = self.at = now()
                 self.collates = end - start
-                core, waiting = self.usage.since(before) if before else (-1, -1)
+                core, waiting = self.usage.since(before)
                 self.write(ring.COLLATE, start, end, self.iteration, task.round, task.index, -1, -1, 0, 0, core, waiting)
 
         def fetched(index):
@@ -166,9 +174,8 @@ class Observer:
             turn = self.turn = self.turn + 1
             last, start = self.took_batch, task.got or now()
             close = turn % SELDOM == 1  # the first one too
-            # Where phases are short, some batches are looked at closely, the others as a whole.
             self.detail = detail = bool(stages.found) and turn % self.every == 0
-            self.at, self.collating = start, 0
+            self.at, self.collating, self.phases = start, 0, 0
             self.batch, self.begun = (), ()
             if type(index) is list and (close or detail or last > (TINY if turn < self.uneven or turn % SOME == 0 else FINE) * len(index)):
                 index = self.batch = Indices(index)
@@ -201,8 +208,8 @@ class Observer:
                 elif wall > last + (last >> 1) and turn > SOME:  # the first ones vary
                     self.uneven, self.wary = turn + ALERT, turn + SELDOM
                 self.tell(start, end, slowest, took, core, waiting)
-                if detail and self.mean:
-                    self.every = max(1, min(64, SHORT // max(1, min(self.mean.values()))))
+                if detail:
+                    self.every = max(1, min(64, self.phases * PHASE // max(1, wall)))
 
         fetcher.fetch, fetcher.collate_fn = fetched, collated
         return fetcher
@@ -229,7 +236,16 @@ class _Timed:
         self.__dict__.update(_f=f, _kind=kind, _observer=observer)
 
     def __call__(self, *args, **kwargs):
-        return self._observer.phase(self._kind, self._f, args, kwargs)
+        observer, kind = self._observer, self._kind
+        before = observer.usage.read() if observer.long and observer.mean.get(kind, 0) >= LONG else None
+        start = now()
+        try:
+            return self._f(*args, **kwargs)
+        finally:
+            end = now()
+            observer.timed.append((kind, start, end, len(observer.begun) - 1, observer.usage.since(before) if before else NOT_READ))
+            if end - start >= LONG:
+                observer.flush()
 
     def __getattr__(self, name):
         return getattr(self._f, name)
@@ -349,7 +365,7 @@ class Sender:
             at = self.free
         before, self.before = self.before or before, None
         if t - at >= LATE and type(number) is int and number >= 0:
-            core, waiting = self.usage.since(before) if before else (-1, -1)
+            core, waiting = self.usage.since(before)
             self.write(ring.SENT, at, t, self.iteration, round, number, -1, -1, 0, 0, core, waiting)
         if t - at >= LONG:
             self.before = self.usage.read()  # but for what sending takes

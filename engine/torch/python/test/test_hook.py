@@ -271,6 +271,66 @@ for _ in range(4):
         expected = {i for i in range(120) if 50 < i < 50 + worker.ALERT or (i + 1) % worker.SOME == 0 or (i + 1) % 16 == 1}
         self.assertEqual(set(looked), expected)
 
+    def test_phases(self):
+        """Short phases of samples are recorded together, long ones at once, also of a batch that fails;
+        where they are many and short, they are timed in few batches."""
+        from unittest import mock
+
+        from gpustall import ring, worker
+
+        told, clock, seen = [], [0], []
+
+        class Data:
+            def __init__(self):
+                self.loader, self.transform = self.load, self.change
+
+            def load(self, i):
+                seen.append(len(told))
+                clock[0] += self.took
+                return i
+
+            def change(self, i):
+                clock[0] += 1_000
+                return 1 // i
+
+        class Fetcher:
+            def __init__(self):
+                self.dataset, self.collate_fn = Data(), list
+
+            def fetch(self, indices):
+                samples = []
+                for i in indices:
+                    image = self.dataset.loader(i)
+                    clock[0] += self.between
+                    samples.append(self.dataset.transform(image))
+                return self.collate_fn(samples)
+
+        class Ring:
+            record = staticmethod(lambda *what: told.append(what))
+
+        def batch(indices, took, between=0):
+            told.clear(), seen.clear()
+            fetcher.dataset.took, fetcher.between = took, between
+            fetcher.fetch(indices)
+            return [(what[0], what[2] - what[1]) for what in told]
+
+        with mock.patch.object(worker, "now", lambda: clock[0]):
+            fetcher = Fetcher()
+            observer = worker.Observer(Ring, 1, worker.Task())
+            observer.watch(fetcher)
+            d, t, f, rest = ring.DECODE, ring.TRANSFORM, ring.FETCH, [(ring.COLLATE, 0)]
+            self.assertEqual(batch([1, 2], 999_000), [(d, 999_000), (t, 1_000)] * 2 + rest + [(ring.BATCH, 2_000_000)])
+            self.assertEqual(([what[7] for what in told], seen), ([1, 1, 2, 2, -1, 1], [0, 0]))
+            self.assertEqual(batch([1, 2], 2_000_000, 60_000)[:6], [(d, 2_000_000), (f, 60_000), (t, 1_000)] * 2)
+            self.assertEqual(seen, [0, 1])  # the first sample's, but for what followed when the second began
+            with self.assertRaises(ZeroDivisionError):
+                batch([1, 0], 999_000)
+            self.assertEqual([(what[0], what[2] - what[1]) for what in told], [(d, 999_000), (t, 1_000)] * 2 + [(ring.BATCH, 2_000_000)])
+            self.assertEqual(observer.every, 1)
+            batch([1, 2], 9_000)
+            self.assertEqual(observer.every, 50)  # 4 phases in 20 us
+            self.assertEqual({len(batch([1, 2], 9_000)) for _ in range(40)}, {1})
+
 
 sys.path.insert(0, PACKAGE)
 
