@@ -415,7 +415,8 @@ class Plan:
         self.has_in_order = hasattr(loader, "in_order")
         self.collates = loader._auto_collation
         self.script = self.of_script(loader)
-        self.barred = None  # why workers cannot begin, where that is known beforehand
+        self.barred = None  # how many workers can begin, and why no more, where that is known beforehand
+        self.failed = None  # by which workers that the script has not tell why they had no batch
         self.about = self._describe(loader)
 
     @staticmethod
@@ -519,8 +520,22 @@ class Plan:
         iterator._gpustall = watch
         return watch
 
+    def _hear(self):
+        """Takes note of workers that had no batch, of more than the script has."""
+        told = []
+        while self.failed is not None and not self.failed.empty():
+            told.append(self.failed.get())
+        if told and self.trains:
+            from gpustall import live
+
+            number, error = min(told)
+            refused = live.Refused("the data set failed in worker %d before its first batch, as if that had no shard: %s" % (number, error), "have as many shards as workers")
+            self.at_most(number, refused)
+            process.complain("num_workers stays at %d" % _at_most[self.alike][0], "%s; %s" % (refused, refused.mend))
+
     def _stock(self, loader, original):
         """PyTorch's own iterator. What the screen asked for holds for all of it."""
+        self._hear()
         knobs = self.wanted()
         self.iteration = process.current().iteration()
         module = _dataloader._utils.worker
@@ -536,7 +551,9 @@ class Plan:
                 loader._iterator = None  # with the workers that persisted
             self.applied = knobs
             if not _why_not_live and loader.num_workers > 0:
-                module._worker_loop = functools.partial(worker.loop_of_stock, process.current().pid, self.iteration, now())
+                if loader.num_workers > self.script["num_workers"] and not self.map_style and self.failed is None:
+                    self.failed = (loader.multiprocessing_context or multiprocessing).SimpleQueue()
+                module._worker_loop = functools.partial(worker.loop_of_stock, process.current().pid, self.iteration, now(), self.script["num_workers"], self.failed)
             iterator = original(loader)
         finally:
             module._worker_loop = module._gpustall_plain
@@ -632,7 +649,13 @@ class Plan:
 
         context = loader.multiprocessing_context or multiprocessing
         if self.live and self.script["num_workers"] == 0 and self.alike not in _at_most:
-            self.barred = live.unguarded(context)
+            refused = live.unguarded(context)
+            self.barred = refused and (0, refused)
+        elif not self.map_style:
+            shards = _shards(loader.dataset)
+            if shards and self.alike not in _at_most:
+                have = "1 shard" if shards == 1 else "%d shards" % shards
+                self.barred = shards, live.Refused("the data set has %s, each of which one worker loads" % have, "split it into more shards")
         batch_size, shuffle, drop_last = _sampling(loader)
         return dict(
             dataset=self.dataset, kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
@@ -647,7 +670,15 @@ class Plan:
         self.told = True
         process.current().tell("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
         if self.trains and self.barred is not None:
-            self.at_most(0, self.barred)
+            self.at_most(*self.barred)
+
+
+def _shards(dataset):
+    """How many shards an iterable data set has of those that say so (Hugging Face's); None of others."""
+    try:
+        return dataset.num_shards if any(c.__module__ == "datasets.iterable_dataset" for c in type(dataset).__mro__) else None
+    except Exception:
+        return None
 
 
 def _sampling(loader):

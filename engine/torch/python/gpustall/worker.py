@@ -390,11 +390,44 @@ class Done:
         return self.event.is_set()
 
 
+class Spare:
+    """The fetcher of a worker that the script has not, over an iterable data set. Where one has no
+    shard many a data set raises an error, which would be the end of a training that has enough
+    workers without: it ends as one does whose shard is done, and tells the loop. Once it has had a
+    batch, its errors are the script's own."""
+
+    def __init__(self, create, args, info):
+        self.info, self.plain, self.error = info, None, None
+        try:
+            self.plain = create(*args)
+        except Exception as error:
+            self.error = error
+        self.dataset = getattr(self.plain, "dataset", None)
+        self.collate_fn = getattr(self.plain, "collate_fn", None)
+
+    def fetch(self, index):
+        if self.error is None and self.info is None:
+            return self.plain.fetch(index)
+        try:
+            if self.error is not None:
+                raise self.error
+            self.plain.collate_fn = self.collate_fn  # which is watched by now
+            data = self.plain.fetch(index)
+        except StopIteration:
+            raise
+        except Exception as error:
+            self.info.failed.put((self.info.worker, process.said(error).partition("\n")[0][:400].rstrip(".")))
+            raise StopIteration from None
+        self.info = None
+        return data
+
+
 class Info:
     """What a worker is told besides what PyTorch tells it. It is pickled for spawned ones."""
 
-    def __init__(self, parent, iteration, worker):
+    def __init__(self, parent, iteration, worker, failed=None):
         self.parent, self.iteration, self.worker, self.started = parent, iteration, worker, now()
+        self.failed = failed  # where a worker that the script has not tells why it has no batch
 
 
 # Where the stock worker loop has what is wrapped, among its positional arguments.
@@ -428,9 +461,10 @@ def _stock():
     return sys.modules[name]
 
 
-def loop_of_stock(parent, iteration, started, *args):
-    """The same for a worker of PyTorch's own iterator."""
-    info = Info(parent, iteration, args[PARAMETERS.index("worker_id")])
+def loop_of_stock(parent, iteration, started, script, failed, *args):
+    """The same for a worker of PyTorch's own iterator; script: how many the script has."""
+    number = args[PARAMETERS.index("worker_id")]
+    info = Info(parent, iteration, number, failed if number >= script else None)
     info.started = started
     loop(info, *args)
 
@@ -450,7 +484,7 @@ def _observe(info, args, stock):
 
     def created(*a):
         task.round += 1  # persistent workers of PyTorch's own make one for each epoch
-        fetcher = observer.watch(create(*a))
+        fetcher = observer.watch(create(*a) if info.failed is None else Spare(create, a, info))
         if task.round == 0:
             mine.record(ring.START, info.started, now(), info.iteration)
         return fetcher

@@ -74,6 +74,35 @@ class Shards(IterableDataset):
         return iter(range(first, 200, step))
 
 
+class Few(Shards):
+    """Four shards, and an error of a worker that has none: in its first batch, or before it."""
+
+    def __init__(self, early):
+        self.early = early
+
+    def __iter__(self):
+        info = get_worker_info()
+        mine = range(info.id if info else 0, 4, info.num_workers if info else 1)
+        if self.early and not mine:
+            raise ValueError("no shard\nat all")
+        return self.load(mine)
+
+    def load(self, mine):
+        for shard in mine:
+            yield from range(shard, 200, 4)
+        if not mine:
+            raise ValueError("no shard\nat all")
+
+
+class Known(Shards):
+    """As Hugging Face's tell."""
+
+    num_shards = 3
+
+
+Known.__module__ = "datasets.iterable_dataset"
+
+
 class Order(Sampler):
     """A new order for each epoch, which it remembers."""
 
@@ -364,6 +393,34 @@ class LiveTest(unittest.TestCase):
                 harness.ask(num_workers=workers)
                 in_force = workers
             harness.ask(num_workers=1)
+
+    def test_more_workers_than_shards(self):
+        """Those that the script has not, and have no batch, end; from the next epoch on there are fewer."""
+        for data, persistent in ((Few(False), False), (Few(True), False), (Few(False), True)):
+            harness.ask_nothing()
+            begun, in_force = time.monotonic_ns(), []
+            loader = DataLoader(data, batch_size=5, num_workers=1, persistent_workers=persistent)
+            with mock.patch.object(sys, "stderr"):
+                for workers in (1, 7, 7, 2):
+                    harness.ask(num_workers=workers)
+                    self.assertEqual(sorted(x for b in loader for x in b.tolist()), list(range(200)))
+                    in_force.append(observe._plans[loader].applied["num_workers"])
+            self.assertEqual(in_force, [1, 7, 4, 2])
+            (refused,) = [m for m in harness.messages("refused") if m["t"] > begun]
+            self.assertEqual(refused["knobs"], {"num_workers": 4})
+            self.assertRegex(refused["reason"], "worker 4 before its first batch.*ValueError: no shard$")
+            os.environ.pop("GPUSTALL_TOLD")
+        harness.ask_nothing()
+        with self.assertRaisesRegex(ValueError, "no shard"):  # the script's own
+            list(DataLoader(Few(False), batch_size=5, num_workers=7))
+
+    def test_known_shards(self):
+        loader = DataLoader(Known(), batch_size=5, num_workers=1)
+        for in_force in (1, 3):
+            self.assertEqual(sorted(x for b in loader for x in b.tolist()), list(range(200)))
+            self.assertEqual(observe._plans[loader].applied["num_workers"], in_force)
+            harness.ask(num_workers=7)
+        self.assertEqual(harness.messages("refused")[-1]["knobs"], {"num_workers": 3})
 
     def test_odd_samplers(self):
         """Loaders that take their batches from what tells little of itself are watched like others."""
