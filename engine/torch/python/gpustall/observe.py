@@ -434,7 +434,7 @@ class Plan:
         """The knobs that are to be in force."""
         asked, _ = process.current().control.read()
         knobs = dict(self.script)
-        if self.trains or self.trains is None and self.kin in _trained:  # a loop that does not train keeps what the script has
+        if self.trains or self.trains is None and self._follows():  # a loop that does not train keeps what the script has
             knobs.update(asked)
         knobs["num_workers"] = min(knobs["num_workers"], _at_most.get(self.alike, (knobs["num_workers"],))[0])
         if self.probing():
@@ -444,6 +444,12 @@ class Plan:
         if knobs["num_workers"] == 0:
             knobs["persistent_workers"] = 0
         return knobs
+
+    def _follows(self):
+        """Whether this loader is in place of one that trained. Of iterable data sets that do not know
+        their length all are alike, that of the validation too: there the other one is to be gone."""
+        before = _trained.get(self.kin)
+        return before is not None and (self.samples > 0 or before() is None)
 
     def proven(self, iterator):
         """Whether workers, of which the script has none, can begin; fails where they cannot. Where

@@ -449,6 +449,16 @@ class LiveTest(unittest.TestCase):
         steps = [s["step"] for s in harness.spans(1) if s["step"] >= 0 and s["start"] > begun]
         self.assertEqual((len(steps), len(set(steps))), (30, 30))
 
+    def test_an_iterable_validation_is_left_alone(self):
+        """Nothing but its epochs tells it from the training."""
+        train, val = (DataLoader(Shards(), batch_size=5, num_workers=1) for _ in range(2))
+        for _ in range(2):
+            self.assertEqual(len(list(train)), 40)
+            with torch.no_grad():
+                self.assertEqual(len(list(val)), 40)
+            harness.ask(num_workers=2)
+        self.assertEqual([observe._plans[x].applied["num_workers"] for x in (train, val)], [2, 1])
+
 
 class Infos(Dataset):
     def __len__(self):
