@@ -173,6 +173,9 @@ func (t *timeline) gapText(snap *trace.Snapshot, g *stall.Gap, at int64) string 
 		if cause == trace.CauseCollate && 2*(min(o.End, s.End)-max(o.Start, s.Start)) < s.End-s.Start {
 			rank = ", then the hand-over"
 		}
+		if o.Mix() != 0 {
+			rank += ", divided as other batches were"
+		}
 		b.WriteString(": " + o.Track.String() + " " + o.Kind.String() + " took " + figures.Prose.Time(took) + stall.Waiting(split) + rank)
 	}
 	return b.String() + of

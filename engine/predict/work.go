@@ -49,7 +49,9 @@ func LoadingOf(b *stall.Breakdown, spans []trace.Span, from, to int64, cores *Co
 			continue
 		}
 		if s.Flags&trace.FlagInjected == 0 { // what is injected is no part of the phase
-			l.phases[s.Kind] += s.End - s.Start
+			for k, part := range s.Phases(s.End - s.Start) {
+				l.phases[k] += part
+			}
 		} else if s.Kind == trace.KindRead || s.Kind == trace.KindFirstByte {
 			l.slowed += s.End - s.Start
 		}

@@ -173,6 +173,12 @@ func (e *events) span(s *trace.Span) {
 		name = "enumerate(DataLoader)#gpustall.__next__"
 	case trace.KindSync:
 		name = "Synchronize"
+	case trace.KindFetch:
+		if m := s.Mix(); m != 0 {
+			for k, share := range m.Divide(100) {
+				args += fmt.Sprintf(`,"about_%s_percent":%d`, k, share)
+			}
+		}
 	}
 	if s.Kind == trace.KindCompute || s.Kind == trace.KindCopy {
 		args += fmt.Sprintf(`,"device":0,"stream":%d`, lane)

@@ -213,6 +213,11 @@ func TestRules(t *testing.T) {
 	queue := func(at int64, ready uint32, held int32) trace.Span {
 		return trace.Span{Start: at, End: at, Step: -1, Batch: held, Kind: trace.KindQueue, Track: trace.TrackQueue, Arg: ready}
 	}
+	mixed := func(track trace.TrackID, batch int32, from, to int64) trace.Span {
+		s := load(trace.KindFetch, track, batch, from, to)
+		s.Arg = uint32(trace.MixOf(&[trace.NumPhases]int64{trace.KindDecode - trace.KindRead: 3, trace.KindTransform - trace.KindRead: 1, trace.KindFetch - trace.KindRead: 1}))
+		return s
+	}
 	type sum = map[trace.Cause]int64
 	for _, c := range []struct {
 		name  string
@@ -224,6 +229,12 @@ func TestRules(t *testing.T) {
 		{"phases and hand-over", []trace.Span{
 			host(trace.KindNext, 1, 5, 90), load(trace.KindRead, w0, 1, 0, 30), load(trace.KindDecode, w0, 1, 30, 60), load(trace.KindCollate, w0, 1, 62, 70),
 		}, 0, sum{trace.CauseRead: 20, trace.CauseDecode: 32, trace.CauseCollate: 28}},
+		{"a fetch that divides as others did", []trace.Span{
+			host(trace.KindNext, 1, 5, 90), mixed(w0, 1, 0, 60), load(trace.KindCollate, w0, 1, 60, 90),
+		}, 0, sum{trace.CauseDecode: 30, trace.CauseTransform: 10, trace.CauseFetch: 10, trace.CauseCollate: 30}},
+		{"inline, before such a fetch", []trace.Span{
+			host(trace.KindNext, 1, 10, 90), mixed(trace.TrackInline, 1, 50, 90),
+		}, 0, sum{trace.CauseDecode: 24 + 24, trace.CauseTransform: 8 + 8, trace.CauseFetch: 8 + 8}},
 		{"on another batch", []trace.Span{
 			host(trace.KindNext, 1, 10, 90), load(trace.KindTransform, w0, 7, 0, 50), load(trace.KindPin, w0, 1, 50, 90),
 		}, 0, sum{trace.CauseWorkers: 40, trace.CausePin: 40}},

@@ -25,6 +25,7 @@ type phase struct {
 	start int64
 	kind  trace.Kind
 	track trace.TrackID
+	mix   trace.Mix // of a fetch
 }
 
 func comparePhases(a, b phase) int {
@@ -117,7 +118,7 @@ func (a *Analyzer) phase(s *trace.Span) {
 		}
 		l.build = b
 	}
-	p := phase{s.Start, s.Kind, s.Track}
+	p := phase{s.Start, s.Kind, s.Track, s.Mix()}
 	if n := len(b.phases); n > 0 && comparePhases(b.phases[n-1], p) > 0 {
 		b.sorted = false
 	}
@@ -193,7 +194,7 @@ func (a *Analyzer) building(from, to int64, batch int32) {
 			until = min(to, b.phases[i+1].start)
 		}
 		if until > from {
-			a.charge(from, until, batch, b.phases[i].cause())
+			a.during(&b.phases[i], from, until, batch)
 			from = until
 		}
 	}
@@ -202,7 +203,7 @@ func (a *Analyzer) building(from, to int64, batch int32) {
 // notBegun charges the time before the awaited batch's first phase.
 func (a *Analyzer) notBegun(from, to int64, batch int32, first phase) {
 	if first.track == trace.TrackInline {
-		a.charge(from, to, batch, first.cause())
+		a.during(&first, from, to, batch)
 		return
 	}
 	l := &a.lanes[first.track]
@@ -223,8 +224,16 @@ func (a *Analyzer) notBegun(from, to int64, batch int32, first phase) {
 	}
 }
 
-// cause is what a stall is charged to while the awaited batch's worker is in p.
-func (p *phase) cause() trace.Cause {
-	c, _ := p.kind.Cause()
-	return c
+// during charges [from, to), in which the awaited batch's worker was in p.
+func (a *Analyzer) during(p *phase, from, to int64, batch int32) {
+	if p.mix == 0 {
+		c, _ := p.kind.Cause()
+		a.charge(from, to, batch, c)
+		return
+	}
+	for k, part := range p.mix.Divide(to - from) {
+		c, _ := k.Cause()
+		a.charge(from, from+part, batch, c)
+		from += part
+	}
 }

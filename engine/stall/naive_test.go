@@ -172,7 +172,7 @@ func (n *naive) data(t int64, batch int32) trace.Cause {
 		return trace.CauseWorkers
 	}
 	order := func(a, b trace.Span) int {
-		return comparePhases(phase{a.Start, a.Kind, a.Track}, phase{b.Start, b.Kind, b.Track})
+		return comparePhases(phase{start: a.Start, kind: a.Kind, track: a.Track}, phase{start: b.Start, kind: b.Kind, track: b.Track})
 	}
 	slices.SortFunc(phases, order)
 	cause := map[trace.Kind]trace.Cause{

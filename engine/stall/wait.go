@@ -122,8 +122,10 @@ func (w *Wait) built(s *trace.Snapshot) bool {
 		if b.Batch == w.Batch {
 			w.Worker = b.Track
 			w.Took += b.End - b.Start
-			if kinds[b.Kind] += b.End - b.Start; kinds[b.Kind] > kinds[w.Kind] {
-				w.Kind = b.Kind
+			for k, part := range b.Phases(b.End - b.Start) {
+				if kinds[k] += part; kinds[k] > kinds[w.Kind] {
+					w.Kind = k
+				}
 			}
 		}
 	}
@@ -171,7 +173,9 @@ func HeadOf(spans []trace.Span, from, to int64) (h Head, ok bool) {
 		j, _ := slices.BinarySearchFunc(stalls, s.Batch, func(st trace.Span, batch int32) int { return cmp.Compare(st.Batch, batch) })
 		for ; j < len(stalls) && stalls[j].Batch == s.Batch; j++ {
 			if over := min(s.End, stalls[j].End) - max(s.Start, stalls[j].Start); over > 0 {
-				phases[s.Track][s.Kind] += over
+				for k, part := range s.Phases(over) {
+					phases[s.Track][k] += part
+				}
 				worker[s.Batch] = s.Track
 			}
 		}

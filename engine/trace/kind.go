@@ -11,7 +11,7 @@ const (
 	KindFirstByte       // worker: waiting for an object store to begin to send
 	KindDecode          // worker: bytes to pixels
 	KindTransform       // worker: augmenting and normalising
-	KindFetch           // worker: getting samples from the data set, which does not show how
+	KindFetch           // worker: getting samples from the data set, which does not show how; Arg is a Mix
 	KindCollate         // worker: assembling the batch
 	KindPin             // worker: page-locking the slot (or copying to a locked one)
 	KindBlocked         // worker: waiting; Arg is a BlockReason

@@ -81,6 +81,7 @@ type batch struct {
 	work  trace.Work
 	sent  trace.Split            // of what it took to hand it over
 	spent [trace.NumPhases]int64 // ns by phase
+	timed bool                   // so was some phase of its samples
 	slow  trace.Piece
 }
 
@@ -272,6 +273,9 @@ func (p *process) work(r *ring, rec *record) {
 		return
 	}
 	if rec.Kind == kindBatch {
+		if b.timed {
+			r.mix.learn(&b.spent)
+		}
 		p.within(r, rec)
 		b.work.Batch = rec.split()
 		b.done = max(b.done, rec.End)
@@ -291,7 +295,14 @@ func (p *process) work(r *ring, rec *record) {
 		return
 	}
 	span.Kind, span.Batch = k, b.seq
-	b.spent[k-trace.KindRead] += rec.End - rec.Start
+	if rec.Kind == kindFetch && rec.Flags&flagWhole != 0 {
+		span.Arg = uint32(r.mix.Mix)
+	} else {
+		b.timed = b.timed || k == trace.KindRead || k == trace.KindDecode || k == trace.KindTransform
+	}
+	for k, part := range span.Phases(rec.End - rec.Start) {
+		b.spent[k-trace.KindRead] += part
+	}
 	if split := rec.split(); split != (trace.Split{}) {
 		b.work.Phases.Of(k).Add(split)
 	}
@@ -329,7 +340,7 @@ func (p *process) within(r *ring, batch *record) {
 	begun := min(batch.Start+int64(batch.Offset), batch.End)
 	part := *batch
 	part.Core, part.Waiting = -1, -1
-	part.Kind, part.End = kindFetch, begun
+	part.Kind, part.End, part.Flags = kindFetch, begun, part.Flags|flagWhole
 	p.work(r, &part)
 	part.Kind, part.Start, part.End = kindCollate, begun, batch.End
 	p.work(r, &part)

@@ -38,6 +38,7 @@ const (
 	flagChanging             // of kindNext: a change still shows
 	flagProfiled             // of kindNext: its step runs under PyTorch's profiler
 	flagGoesOn               // of kindDevice: so does its step
+	flagWhole                // of kindFetch: the phases of its batch were not timed
 )
 
 // phases are the records that are phases of loading.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/trace"
 )
 
 // The layout of a ring's file, as engine/torch/python/gpustall/ring.py writes it.
@@ -62,12 +63,33 @@ type ring struct {
 	worker    int // -1 where it is none
 	iteration uint32
 	role      role
+	mix       mix
 
 	tail    uint64 // records read
 	limit   uint64 // and that may be read now
 	before  uint64 // limit at the look before this one
 	dropped int64  // since they were last asked for
 	ended   bool   // nothing follows
+}
+
+// mix is how the batches of a worker divide whose phases were timed, for those whose were not.
+type mix struct {
+	batches int
+	mean    [trace.NumPhases]int64 // ns a batch, of the last ones most
+	trace.Mix
+}
+
+// learn takes a batch whose phases were timed. The first one of a worker is unlike others, as
+// what it reads and imports is new to it.
+func (m *mix) learn(spent *[trace.NumPhases]int64) {
+	m.batches++
+	for k := range spent {
+		if m.batches <= 2 {
+			m.mean[k] = spent[k]
+		}
+		m.mean[k] += (spent[k] - m.mean[k]) / 4
+	}
+	m.Mix = trace.MixOf(&m.mean)
 }
 
 // openRing maps a ring's file.

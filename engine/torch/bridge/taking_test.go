@@ -124,6 +124,52 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// TestMixed: batches whose phases are not timed divide as those of the same worker did whose were;
+// not as its first one, which is unlike others, nor as another worker's.
+func TestMixed(t *testing.T) {
+	const ms, batches = 1_000_000, 400
+	workers := []*ring{{role: roleWorker, parent: 42, worker: 0}, {role: roleWorker, parent: 42, worker: 1}}
+	p, end := sole(t)
+	for i := range int32(batches) { // each takes 20 ms, of which the last one is collation; the loop waits for all
+		r, at := workers[i%2], int64(i)*21*ms
+		decode := []int64{0, 9, 19}[min(int(i/2), 2)] // the first one's, the second one's; others are not timed
+		if r.worker == 1 {
+			decode = 0 // it does not decode
+		}
+		tells := []record{{Kind: kindWait, Start: at, End: at, Batch: i}}
+		switch {
+		case i < 4:
+			tells = append(tells, record{Kind: kindDecode, Start: at, End: at + decode*ms, Batch: i}, record{Kind: kindTransform, Start: at + decode*ms, End: at + 18*ms, Batch: i},
+				record{Kind: kindFetch, Start: at + 18*ms, End: at + 19*ms, Batch: i}, record{Kind: kindCollate, Start: at + 19*ms, End: at + 20*ms, Batch: i},
+				record{Kind: kindBatch, Start: at, End: at + 20*ms, Batch: i})
+		case i < batches/4: // collation has a record of its own
+			tells = append(tells, record{Kind: kindFetch, Flags: flagWhole, Start: at, End: at + 19*ms, Batch: i}, record{Kind: kindCollate, Start: at + 19*ms, End: at + 20*ms, Batch: i},
+				record{Kind: kindBatch, Start: at, End: at + 20*ms, Batch: i})
+		default:
+			tells = append(tells, record{Kind: kindBatch, Start: at, End: at + 20*ms, Batch: i, Offset: 19 * ms})
+		}
+		for k := range tells {
+			tells[k].Core, tells[k].Waiting = -1, -1
+			p.work(r, &tells[k])
+		}
+		p.loop(&record{Kind: kindNext, Start: at, End: at + 20*ms, Batch: i, Step: i, Arg: 4, Flags: flagTrain, Waiting: -1})
+		p.loop(&record{Kind: kindBody, Start: at + 20*ms, End: at + 21*ms, Batch: i, Step: i, Flags: flagTrain | flagFinal, Waiting: -1})
+	}
+	total := end().Total
+	var load int64
+	for cause, want := range map[trace.Cause]int64{
+		trace.CauseDecode: 9 * 199, trace.CauseTransform: 18*200 + 18 + 9*199, trace.CauseFetch: batches, trace.CauseCollate: batches,
+	} {
+		load += total.Stall[cause]
+		if got := total.Stall[cause] / ms; got < want-want/25 || got > want+want/25 {
+			t.Errorf("%d ms are charged to %v, not %d", got, cause, want)
+		}
+	}
+	if load != batches*20*ms {
+		t.Errorf("%d ms are charged", load/ms)
+	}
+}
+
 // TestRelease: a step comes out when it is known what its worker was at while it waited, in turn.
 func TestRelease(t *testing.T) {
 	busy, done := func() *batch { return new(batch) }, &batch{done: 1}

@@ -33,8 +33,9 @@ FINAL = 1  # of a BODY: the step ends with it
 FIRST = 2  # of a NEXT: the first batch of an epoch
 TRAIN = 4  # the loop trains
 CHANGING = 8  # of a NEXT: its batch was begun, or others were, before a change that still shows
-GOES_ON = 32  # of a DEVICE: so does its step
 PROFILED = 16  # of a NEXT: its step runs under PyTorch's profiler, as was asked for
+GOES_ON = 32  # of a DEVICE: so does its step
+WHOLE = 64  # of a FETCH: the phases of its batch were not timed
 
 _written = 0
 

@@ -17,8 +17,9 @@ from gpustall import control, process, ring
 now = time.monotonic_ns
 RETIRE = ("gpustall", "retire")  # in place of a task: no more follow, for this worker alone
 
-# Where a batch has more phases of samples than one in so many ns, they are timed in some batches only: each costs 4 us.
-PHASE = 250_000
+# To time a phase of a sample costs 4 us. Where a batch has more of them than one in so many ns, they are timed
+# in some batches only, up to one in RARELY, so that it is half a percent to one of the time; others divide alike.
+PHASE, RARELY = 800_000, 256
 # Where one is as long as this, the time on a core and the wait for one are read as well.
 LONG = 2_000_000
 # Batches of less than SHORT_BATCH, and samples of less than TINY, are looked at in one batch of
@@ -98,6 +99,11 @@ class Observer:
     def record(self, kind, start, end, sample=-1, usage=NOT_READ):
         self.write(kind, start, end, self.iteration, self.task.round, self.task.index, -1, sample, 0, 0, usage[0], usage[1])
 
+    def rest(self, end):
+        """Records that samples were fetched since the last phase that was timed, if it is worth that."""
+        if end - self.at > GAP:
+            self.write(ring.FETCH, self.at, end, self.iteration, self.task.round, self.task.index, -1, -1, 0, 0 if self.detail else ring.WHOLE)
+
     def flush(self):
         """Records the phases that were timed. All at once that takes a quarter of what it does between
         samples, when what decoded one has left nothing of this in the processor's caches."""
@@ -125,11 +131,11 @@ class Observer:
         if self.collating:
             offset, self.collates = self.collating - start, end - self.collating
             if offset > 0xFFFFFFFF:
-                self.record(ring.FETCH, start, self.collating)
+                self.rest(self.collating)
                 self.record(ring.COLLATE, self.collating, end)
                 offset = 0
-        elif end - self.at > GAP:  # it failed, or a __getitem__ that collates
-            self.record(ring.FETCH, self.at, end)
+        else:  # it failed, or a __getitem__ that collates
+            self.rest(end)
         self.write(ring.BATCH, start, end, self.iteration, task.round, task.index, -1, slowest, took, 0, core, waiting, offset)
 
     def name(self, i):
@@ -157,8 +163,7 @@ class Observer:
                 return collate(samples, *args, **kwargs)
             if self.timed:
                 self.flush()
-            if start - self.at > (GAP if self.detail else 0):
-                self.write(ring.FETCH, self.at, start, self.iteration, task.round, task.index)
+            self.rest(start)
             before = self.usage.read() if self.collates >= LONG else None
             try:
                 return collate(samples, *args, **kwargs)
@@ -209,7 +214,7 @@ class Observer:
                     self.uneven, self.wary = turn + ALERT, turn + SELDOM
                 self.tell(start, end, slowest, took, core, waiting)
                 if detail:
-                    self.every = max(1, min(64, self.phases * PHASE // max(1, wall)))
+                    self.every = max(1, min(RARELY, self.phases * PHASE // max(1, wall)))
 
         fetcher.fetch, fetcher.collate_fn = fetched, collated
         return fetcher

@@ -328,7 +328,7 @@ for _ in range(4):
             self.assertEqual([(what[0], what[2] - what[1]) for what in told], [(d, 999_000), (t, 1_000)] * 2 + [(ring.BATCH, 2_000_000)])
             self.assertEqual(observer.every, 1)
             batch([1, 2], 9_000)
-            self.assertEqual(observer.every, 50)  # 4 phases in 20 us
+            self.assertEqual(observer.every, 160)  # 4 phases in 20 us
             self.assertEqual({len(batch([1, 2], 9_000)) for _ in range(40)}, {1})
 
 

@@ -1,0 +1,67 @@
+package trace
+
+import (
+	"iter"
+	"math"
+)
+
+// Mix is how the time of a span of KindFetch divides by phase (its Span.Arg): as other batches of the
+// same worker did, whose phases were timed one by one. Of each of its phases it has the share in a
+// byte, in 255ths; what is left is KindFetch itself. It is 0 where nothing is known.
+type Mix uint32
+
+// mixed are the phases of a Mix, from its lowest byte on.
+var mixed = [...]Kind{KindRead, KindDecode, KindTransform}
+
+// MixOf is the mix of so many ns of each phase.
+func MixOf(spent *[NumPhases]int64) (m Mix) {
+	all := spent[KindFetch-KindRead]
+	for _, k := range mixed {
+		all += spent[k-KindRead]
+	}
+	if all <= 0 {
+		return 0
+	}
+	var ns int64
+	var before Mix
+	for i, k := range mixed {
+		ns += spent[k-KindRead]
+		upTo := Mix(math.Round(float64(ns) / float64(all) * 255))
+		m |= (upTo - before) << (8 * i)
+		before = upTo
+	}
+	return m
+}
+
+// Mix is how the span divides; 0 where it is of one phase, or of none.
+func (s *Span) Mix() Mix {
+	if s.Kind != KindFetch {
+		return 0
+	}
+	return Mix(s.Arg)
+}
+
+// Phases is so many ns of the span by phase.
+func (s *Span) Phases(ns int64) iter.Seq2[Kind, int64] {
+	if m := s.Mix(); m != 0 {
+		return m.Divide(ns)
+	}
+	return func(yield func(Kind, int64) bool) { yield(s.Kind, ns) }
+}
+
+// Divide divides ns: each phase with its part, in the order of loading.
+func (m Mix) Divide(ns int64) iter.Seq2[Kind, int64] {
+	return func(yield func(Kind, int64) bool) {
+		var share, done int64
+		for i, k := range mixed {
+			share = min(255, share+int64(m>>(8*i)&255))
+			part := ns*share/255 - done
+			if done += part; part > 0 && !yield(k, part) {
+				return
+			}
+		}
+		if done < ns {
+			yield(KindFetch, ns-done)
+		}
+	}
+}
