@@ -4,8 +4,10 @@ and what it does in between.
 
 import collections
 import functools
+import inspect
 import multiprocessing
 import resource
+import sys
 import threading
 import time
 import weakref
@@ -35,6 +37,8 @@ def install(module):
     module._utils.worker._gpustall_plain = module._utils.worker._worker_loop
     module._BaseDataLoaderIter._gpustall = None  # who watches it
     module.DataLoader.__iter__ = _iter(module.DataLoader.__iter__)
+    if "__init_subclass__" not in module.DataLoader.__dict__:
+        module.DataLoader.__init_subclass__ = classmethod(_subclassed)
     module._BaseDataLoaderIter.__next__ = _next(module._BaseDataLoaderIter.__next__)
 
 
@@ -49,6 +53,46 @@ def _iter(original):
                 process.complain("a DataLoader is not watched", error)
                 return original(self)
         return plan.iterate(self, original)
+
+    return watched
+
+
+def _subclassed(cls, *args, **kwargs):
+    """A class of loaders is made. One with an __iter__ of its own may have iterators of its own."""
+    super(_dataloader.DataLoader, cls).__init_subclass__(*args, **kwargs)
+    if "__iter__" in cls.__dict__:
+        cls.__iter__ = _own_iter(cls.__iter__)
+
+
+def _own_iter(original):
+    """Has the iterators watched that a subclass makes without asking DataLoader for them (torchdata's
+    StatefulDataLoader). What else it returns, and what DataLoader made of it, is left as it is."""
+    module = sys.modules.get(original.__module__)
+
+    @functools.wraps(original)
+    def watched(self):
+        start, iteration = now(), None
+        plain = getattr(module, "_worker_loop", None)
+        try:
+            if plain is not None and tuple(inspect.signature(plain).parameters)[: len(worker.PARAMETERS)] == worker.PARAMETERS:
+                iteration = process.current().iteration()
+                module._worker_loop = functools.partial(worker.loop_of_other, plain, process.current().pid, iteration, start)
+            iterator = original(self)
+        finally:
+            if iteration is not None:
+                module._worker_loop = plain
+        watch = getattr(iterator, "_gpustall", False)
+        if watch is False or watch is not None and (not watch.plan.own or watch.begun >= start):
+            return iterator
+        try:
+            plan = _plans.get(self)
+            if plan is None:
+                plan = _plans[self] = Plan(self)
+                plan.keeps_own()
+            plan.adopt(iterator, iteration, start)
+        except Exception as error:
+            process.complain("a DataLoader is not watched", error)
+        return iterator
 
     return watched
 
@@ -407,7 +451,7 @@ class Plan:
         self.kin = self.dataset, self.samples, *self.alike[2:]  # as of a data set that is made anew in each epoch, too
         self.loader = weakref.ref(loader)
         self.beside = False  # another loader, in turn with which it is taken from
-        self.told = self.weighed = False
+        self.told = self.weighed = self.own = False
         self.map_style = loader._dataset_kind == module._DatasetKind.Map
         self.live = self.map_style and not _why_not_live and not pipe
         self.applied = None  # of PyTorch's own iterators: the knobs that the last one was made with
@@ -418,6 +462,11 @@ class Plan:
         self.barred = None  # how many workers can begin, and why no more, where that is known beforehand
         self.failed = None  # by which workers that the script has not tell why they had no batch
         self.about = self._describe(loader)
+
+    def keeps_own(self):
+        """The loader's iterators are its own: no knob of theirs can be changed."""
+        self.own, self.live, self.barred = True, False, None
+        self.about.update(live=False, why="%s has iterators of its own" % type(self.loader()).__name__)
 
     @staticmethod
     def of_script(loader):
@@ -483,7 +532,6 @@ class Plan:
     def iterate(self, loader, original):
         """An iterator over the loader, as its __iter__ gives one."""
         start = now()
-        state = process.current()
         self.script = self.of_script(loader)
         if self.live:
             from gpustall import live
@@ -492,26 +540,38 @@ class Plan:
         else:
             iterator = self._stock(loader, original)
         try:
-            watch = getattr(iterator, "_gpustall", None)
-            if watch is None:
-                watch = self._watch(iterator)
-            elif not watch.first:  # left with break, and begun anew
-                watch.begin()
-            watch.begun = start
-            self.tell()
-            loop = _loop()
-            loop.settle(start)
-            if loop.open and loop.open[-1][0] is watch:
-                loop.stop(start, True)
-            elif loop.open:
-                loop.stop(start, False)
-            end, loop.used = now(), loop.usage.read()
-            loop.record(ring.ITER, start, end, watch.iteration, watch.round, flags=ring.TRAIN if self.trains else 0, step=state.steps if self.trains else -1)
-            if loop.open:
-                loop.open[-1][2] = end
+            self._begin(iterator, start)
         except Exception as error:
             process.complain("a DataLoader is not watched", error)
         return iterator
+
+    def _begin(self, iterator, start):
+        """An epoch begins with an iterator that was asked for at start."""
+        watch = getattr(iterator, "_gpustall", None)
+        if watch is None:
+            watch = self._watch(iterator)
+        elif not watch.first:  # left with break, and begun anew
+            watch.begin()
+        watch.begun = start
+        self.tell()
+        loop = _loop()
+        loop.settle(start)
+        if loop.open and loop.open[-1][0] is watch:
+            loop.stop(start, True)
+        elif loop.open:
+            loop.stop(start, False)
+        end, loop.used = now(), loop.usage.read()
+        loop.record(ring.ITER, start, end, watch.iteration, watch.round, flags=ring.TRAIN if self.trains else 0, step=loop.state.steps if self.trains else -1)
+        if loop.open:
+            loop.open[-1][2] = end
+
+    def adopt(self, iterator, iteration, start):
+        """An epoch begins with an iterator that the loader made by itself, whose workers go by that iteration."""
+        if iterator._gpustall is None:
+            self.iteration = process.current().iteration() if iteration is None else iteration
+        self.script = self.of_script(self.loader())
+        self.in_force_now(self.script)
+        self._begin(iterator, start)
 
     def _watch(self, iterator):
         """The watch over a new iterator."""
@@ -739,7 +799,7 @@ def _tensors(data, depth=4):
 class _Loose:
     """The plan of a loop that uses no DataLoader."""
 
-    trains, weighed, beside = True, False, False  # as a Plan has them
+    trains, weighed, beside, own = True, False, False, False  # as a Plan has them
 
     def __init__(self, name):
         self.alike, self.script = name, {}

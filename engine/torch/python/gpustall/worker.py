@@ -445,13 +445,17 @@ INDEX_QUEUE, DATA_QUEUE, DONE_EVENT = 2, 3, 4
 
 def loop(info, *args):
     """Runs PyTorch's worker loop under observation."""
-    stock = _stock()
+    stock = _stock()._utils.worker
+    _run(info, getattr(stock, "_gpustall_plain", None) or stock._worker_loop, args)
+
+
+def _run(info, plain, args):
     args = list(args)
     try:
-        _observe(info, args, stock)
+        _observe(info, args, _stock())
     except Exception as error:
         process.complain("worker %d is not watched" % info.worker, error)
-    (getattr(stock._utils.worker, "_gpustall_plain", None) or stock._utils.worker._worker_loop)(*args)
+    plain(*args)
 
 
 def received(*what):
@@ -472,6 +476,13 @@ def loop_of_stock(parent, iteration, started, script, failed, *args):
     info = Info(parent, iteration, number, failed if number >= script else None)
     info.started = started
     loop(info, *args)
+
+
+def loop_of_other(plain, parent, iteration, started, *args):
+    """The same for a worker of an iterator that a subclass of DataLoader has, with a loop of its own."""
+    info = Info(parent, iteration, args[PARAMETERS.index("worker_id")])
+    info.started = started
+    _run(info, plain, args)
 
 
 def _observe(info, args, stock):

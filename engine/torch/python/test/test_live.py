@@ -1,6 +1,7 @@
 """Whatever changes while a DataLoader runs: every sample once, and in the sampler's order."""
 
 import gc
+import inspect
 import multiprocessing
 import os
 import random
@@ -13,8 +14,9 @@ from unittest import mock
 
 import harness
 import torch
-from gpustall import live, observe
+from gpustall import live, observe, worker
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, WeightedRandomSampler, get_worker_info
+from torch.utils.data import dataloader as stock
 from torch.utils.data.datapipes.iter import IterableWrapper
 from torch.utils.data.datapipes.map import SequenceWrapper
 
@@ -458,6 +460,66 @@ class LiveTest(unittest.TestCase):
                 self.assertEqual(len(list(val)), 40)
             harness.ask(num_workers=2)
         self.assertEqual([observe._plans[x].applied["num_workers"] for x in (train, val)], [2, 1])
+
+
+    def test_iterators_of_its_own(self):
+        """A subclass's are watched, its workers too, and are not changed."""
+        from gpustall import ring
+
+        for persistent in (False, True):
+            harness.ask_nothing()
+            begun, loader = time.monotonic_ns(), Own(Numbers(40), batch_size=4, shuffle=True, num_workers=2, persistent_workers=persistent)
+            batches = []
+            for _ in range(3):
+                batches += [b.flatten().tolist() for b in loader]
+                harness.ask(num_workers=4)
+            self.assertEqual(sorted(x for b in batches for x in b), sorted(3 * list(range(40))))
+            (told,) = [m for m in harness.messages("loader") if m["t"] > begun]
+            self.assertEqual((told["live"], told["why"], told["knobs"]["num_workers"]), (False, "Own has iterators of its own", 2))
+            came = {}
+            for kind in (ring.NEXT, ring.BATCH, ring.ITER):
+                came[kind] = [(s["iteration"], s["round"], s["batch"]) for s in harness.spans(kind) if s["start"] > begun]
+            self.assertEqual(len(came[ring.ITER]), 3)
+            self.assertEqual(sorted(came[ring.NEXT]), sorted(came[ring.BATCH]))
+            self.assertEqual(len(set(came[ring.NEXT])), 30)
+
+    def test_iterators_that_it_asks_for(self):
+        """A subclass that takes DataLoader's own, as they are or one by one, is as DataLoader."""
+        for loader in (AsItIs(Numbers(40), batch_size=4), OneByOne(Numbers(40), batch_size=4)):
+            self.assertEqual(sum(len(b) for b in loader), 40)
+            self.assertEqual([observe._plans[loader].about[what] for what in ("live", "why")], [True, ""])
+
+
+def _worker_loop(*args, state=None):
+    stock._utils.worker._gpustall_plain(*args)
+
+
+_worker_loop.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in (*worker.PARAMETERS, "state")])
+
+
+class OwnIter(stock._MultiProcessingDataLoaderIter):
+    def __init__(self, loader):
+        with mock.patch.object(stock._utils.worker, "_worker_loop", _worker_loop):
+            super().__init__(loader)
+
+
+class Own(DataLoader):
+    def __iter__(self):
+        if self._iterator is None or not self.persistent_workers:
+            self._iterator = OwnIter(self)
+        else:
+            self._iterator._reset(self)
+        return self._iterator
+
+
+class AsItIs(DataLoader):
+    def __iter__(self):
+        return super().__iter__()
+
+
+class OneByOne(DataLoader):
+    def __iter__(self):
+        yield from super().__iter__()
 
 
 class Infos(Dataset):
