@@ -134,19 +134,20 @@ class TurnsTest(unittest.TestCase):
 
     def test_what_trains(self):
         """A loader that trains may be gone through to evaluate, and others before anything is learned."""
-        a, b, v = 0, 1, 2
+        a, b, v, s = 0, 1, 2, 3
 
         for name, epochs, steps in (
             ("an evaluation first", [(a, NO_GRAD), (a, LEARNS), (a, LEARNS)], [4, 4]),
             ("one after each epoch", 2 * [(a, LEARNS), (a, NO_GRAD)], [4, 4]),
             ("one with gradients on", 2 * [(a, LEARNS), (a, LOOKS)], [4, 4, 4, 4]),
-            ("a look at the data after a first phase", [(a, LEARNS), (b, LOOKS), (b, LEARNS), (b, LEARNS)], [4, 3, 2, 3]),  # that the second one trains is seen in its first step
-            ("a validation with gradients on", 3 * [(a, LEARNS), (v, LOOKS)], [4, 2, 4, 4]),  # which the end of its first epoch shows
+            ("a look at the data after a first phase", [(a, LEARNS), (b, LOOKS), (b, LEARNS), (b, LEARNS)], [4, 2, 3]),  # that the second one trains is seen in its first step
+            ("a validation with gradients on", 3 * [(a, LEARNS), (v, LOOKS)], [4, 4, 4]),
+            ("one that is shuffled", 3 * [(a, LEARNS), (s, LOOKS)], [4, 2, 4, 4]),  # which the end of its first epoch shows
             ("one before anything was learned", [(v, LOOKS)] + 3 * [(a, LEARNS), (v, LOOKS)], [2, 4, 2, 4, 4]),
         ):
             harness.forget()
             self.begun = time.monotonic_ns()
-            loaders = self.loaders(8, 6, 4)
+            loaders = self.loaders(8, 6, 4) + [DataLoader(Numbers(4), batch_size=2, shuffle=True)]
             for which, how in epochs:
                 with torch.set_grad_enabled(how != NO_GRAD):
                     for x in loaders[which]:
