@@ -38,7 +38,8 @@ type situation struct {
 	rows       []stall.SegmentStats
 	op         float64  // ns that an operation of the device takes, on average; 0 when none was timed
 	notApplied []string // notes on changes that could not be made
-	opening    float64  // the share of the active time lost to data in the first steps of epochs
+	opening    float64  // the share of the active time lost to data in the first steps of epochs; 0 without workers
+	between    float64  // the share of it that went by before their first batches, for no recorded cause
 
 	ready  float64
 	queued bool       // ready, the mean share of the queue that was ready, is known
@@ -62,9 +63,7 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, 
 	c.starved = WithoutCore(s, t)
 	c.op = meanOp(s, t.Segment)
 	c.workers, _ = c.number("num_workers")
-	if c.workers > 0 {
-		c.watchOpenings(s.Recent, t)
-	}
+	c.watchOpenings(s.Recent, t)
 	if c.b.Stall[trace.CauseOrder] > 0 {
 		c.head, c.headed = stall.HeadOf(s.Spans, t.From, t.To)
 	}
@@ -97,7 +96,11 @@ func (c *situation) watchOpenings(recent []trace.Step, t *trace.Tally) {
 			first.Add(s)
 		}
 	}
-	c.opening = stall.Breakdown{Totals: all}.Of(stall.Breakdown{Totals: first}.Data())
+	b := stall.Breakdown{Totals: all}
+	if c.workers > 0 {
+		c.opening = b.Of(stall.Breakdown{Totals: first}.Data())
+	}
+	c.between = b.Of(first.Stall[trace.CauseUnknown])
 }
 
 // opensMost reports whether most of the wait for data is in the first steps of

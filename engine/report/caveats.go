@@ -7,6 +7,7 @@ import (
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 
@@ -35,7 +36,7 @@ func (m *markdown) caveats() {
 	if m.s.Outcome.Status != "finished" && m.s.Outcome.Status != "stopped" {
 		m.line("- Outcome: %s", m.status())
 	}
-	if u := m.whole.Share(trace.CauseUnknown); u >= much {
+	if u := (stall.Breakdown{Totals: m.s.Total}).Share(trace.CauseUnknown); u >= much { // after the last step there is nothing to explain
 		m.line("- %s of the time the device was idle for no recorded cause.", figures.Prose.Percent(u))
 	}
 	if m.whole.Paused > 0 {

@@ -43,3 +43,13 @@ func TestStoodStill(t *testing.T) {
 		t.Errorf("no %q, %v", want, err)
 	}
 }
+
+// TestAfterTheLastStep: a script that goes on after its training leaves nothing unexplained.
+func TestAfterTheLastStep(t *testing.T) {
+	s := scripts()["injected"].run(t)
+	s.Outcome.Ended = s.Last.End + s.Total.Wall
+	var b strings.Builder
+	if err := Markdown(&b, s, Options{}); err != nil || strings.Contains(b.String(), "no recorded cause") {
+		t.Errorf("the time after the last step is said to be unexplained, %v", err)
+	}
+}
