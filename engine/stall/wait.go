@@ -112,9 +112,13 @@ func Waiting(s trace.Split) string {
 // built finds what was done for the batch, and which later ones were ready before it.
 func (w *Wait) built(s *trace.Snapshot) bool {
 	ready := map[int32]int64{} // when the last work on a batch ended
+	taken := map[int32]int64{} // when a loop had it: one that evaluates, say, whose batches may have later numbers, long before
 	var kinds [trace.NumKinds]int64
 	for i := range s.Spans {
 		b := &s.Spans[i]
+		if b.Track == trace.TrackStep && (b.Kind == trace.KindNext || b.Kind == trace.KindPause) {
+			taken[b.Batch] = max(taken[b.Batch], b.End)
+		}
 		if b.Batch < w.Batch || !b.Track.IsWorker() || b.Kind == trace.KindBlocked {
 			continue
 		}
@@ -130,7 +134,7 @@ func (w *Wait) built(s *trace.Snapshot) bool {
 		}
 	}
 	for b, at := range ready {
-		if b > w.Batch && at < ready[w.Batch] {
+		if b > w.Batch && at < ready[w.Batch] && taken[b] > ready[w.Batch] {
 			w.Behind++
 		}
 	}

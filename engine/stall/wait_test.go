@@ -28,6 +28,9 @@ func TestLongestWait(t *testing.T) {
 		span(trace.Worker(1), trace.KindCollate, 90, 95, 2, 0),
 		stall(90, 100, 2, trace.CauseCopy),
 		span(trace.Worker(0), trace.KindDecode, 96, 99, 4, 0),
+		span(trace.Worker(0), trace.KindDecode, 0, 5, 5, 0), // of another loader's, which had it long before
+		span(trace.TrackStep, trace.KindPause, 2, 8, 5, 0),
+		span(trace.TrackStep, trace.KindNext, 100, 101, 3, 0),
 	}}
 	want := Wait{Time: 50, Step: 2, Batch: 2, Worker: trace.Worker(1), Kind: trace.KindRead, Took: 95, Behind: 1}
 	if got, ok := LongestWait(s, 0, 200); !ok || got != want {
