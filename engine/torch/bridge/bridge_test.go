@@ -327,6 +327,25 @@ func TestAnew(t *testing.T) {
 	}
 }
 
+// TestApart: of a loader whose class makes its iterators how long its workers live is not asked for, and
+// it is said when changes apply.
+func TestApart(t *testing.T) {
+	h := &Hello{Torch: "2.15.0"}
+	for _, live := range []bool{false, true} {
+		l := &Loader{Apart: true, Live: live, Style: "map", HasInOrder: true, Knobs: map[string]int{"num_workers": 1}}
+		specs := Specs(h, l, &Batch{})
+		if s := trace.SpecOf(specs, "persistent_workers"); s.NoEffect == "" || s.Mend == "" {
+			t.Errorf("%+v", s)
+		}
+		if s := trace.SpecOf(specs, "num_workers"); s.NoEffect != "" || (s.Applied == "next epoch") == live {
+			t.Errorf("%+v, live %v", s, live)
+		}
+		if when := l.When(); (when == "") != live || strings.Contains(when, "pipe") {
+			t.Errorf("%q, live %v", when, live)
+		}
+	}
+}
+
 func TestEnviron(t *testing.T) {
 	b, err := Open()
 	if err != nil {

@@ -91,6 +91,8 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 		switch {
 		case s.Name == "pin_memory" && h.CUDA == "" && h.Other == "" && s.NoEffect == "":
 			s.NoEffect = "there is no GPU to copy to"
+		case s.Name == "persistent_workers" && l.Apart && s.NoEffect == "":
+			s.NoEffect, s.Mend = "the loader's own class decides when its workers end", inScript
 		case s.Name == "persistent_workers" && l.Anew && s.NoEffect == "":
 			s.NoEffect, s.Mend = "the script makes its DataLoader anew in each epoch", "make the DataLoader once, before the loop over epochs"
 		case s.Name == "in_order" && !l.HasInOrder && s.NoEffect == "":

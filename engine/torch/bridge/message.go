@@ -88,8 +88,9 @@ type Loader struct {
 	Samples    int64          `json:"samples"`
 	BatchSize  int            `json:"batch_size"`
 	Knobs      map[string]int `json:"knobs"`
-	Live       bool           `json:"live"` // its knobs change at the next batch, otherwise at the next epoch
-	Why        string         `json:"why"`  // they cannot be changed at all
+	Live       bool           `json:"live"`  // its knobs change at the next batch, otherwise at the next epoch
+	Why        string         `json:"why"`   // they cannot be changed at all
+	Apart      bool           `json:"apart"` // its class comes to PyTorch's iterators in a way of its own
 	HasInOrder bool           `json:"has_in_order"`
 	DropLast   bool           `json:"drop_last"`
 	Shuffle    bool           `json:"shuffle"`
@@ -104,6 +105,8 @@ func (l *Loader) When() string {
 		return "the DataLoader cannot be changed while it runs: " + l.Why
 	case l.Live:
 		return ""
+	case l.Apart:
+		return "changes apply at the next epoch: the loader makes its iterators itself"
 	case l.Style == "map":
 		return "changes apply at the next epoch: the data set is a data pipe"
 	}

@@ -245,7 +245,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         self._owner = os.getpid()
         # PyTorch draws a seed for each iterator that it makes. Where the script's workers
         # persist it makes one, and whoever draws next must not notice that we make more.
-        again = plan.drawn and plan.persists
+        again = plan.drawn and plan.persists and not plan.apart
         generator = loader.generator if loader.generator is not None else torch.default_generator
         state = generator.get_state() if again else None
         stock._BaseDataLoaderIter.__init__(self, loader)
@@ -503,7 +503,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return data
 
     def _end(self):
-        if not self._persists():
+        if not self._persists() and not (self._plan.apart and self._plan.persists):  # whoever has it may begin it anew
             self._shutdown_workers()
 
     def _receive(self):

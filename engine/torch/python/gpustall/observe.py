@@ -37,21 +37,34 @@ def install(module):
     module._utils.worker._gpustall_plain = module._utils.worker._worker_loop
     module._BaseDataLoaderIter._gpustall = None  # who watches it
     module.DataLoader.__iter__ = _iter(module.DataLoader.__iter__)
+    module.DataLoader._get_iterator = _get_iterator(module.DataLoader._get_iterator)
+    for kind in (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter):
+        _plain_init[kind] = kind.__init__
+        kind.__init__ = _init(kind.__init__)
     if "__init_subclass__" not in module.DataLoader.__dict__:
         module.DataLoader.__init_subclass__ = classmethod(_subclassed)
     module._BaseDataLoaderIter.__next__ = _next(module._BaseDataLoaderIter.__next__)
 
 
+def _plan(loader):
+    """What is known and wanted of a loader; None where it cannot be watched."""
+    try:
+        plan = _plans.get(loader)
+        if plan is None:
+            plan = _plans[loader] = Plan(loader)
+        return plan
+    except Exception as error:
+        process.complain("a DataLoader is not watched", error)
+
+
 def _iter(original):
     @functools.wraps(original)
     def watched(self):
-        plan = _plans.get(self)
+        plan = _plan(self)
         if plan is None:
-            try:
-                plan = _plans[self] = Plan(self)
-            except Exception as error:
-                process.complain("a DataLoader is not watched", error)
-                return original(self)
+            return original(self)
+        if getattr(self._get_iterator, "__func__", None) is not _dataloader.DataLoader._get_iterator:
+            return plan.around(self, original)
         return plan.iterate(self, original)
 
     return watched
@@ -95,6 +108,35 @@ def _own_iter(original):
         return iterator
 
     return watched
+
+
+def _get_iterator(original):
+    """For loaders whose own class asks for the iterator, to put something around it or to keep it."""
+
+    @functools.wraps(original)
+    def watched(self):
+        plan = _plan(self)
+        if plan is None or plan.making:
+            return original(self)
+        return plan.iterate(self, original, asked=True)
+
+    return watched
+
+
+def _init(original):
+    """For loaders that make PyTorch's iterators themselves, and need be no DataLoaders."""
+
+    @functools.wraps(original)
+    def watched(self, loader):
+        plan = _plan(loader)
+        if plan is None or plan.making:
+            return original(self, loader)
+        return plan.made(self, loader, original)
+
+    return watched
+
+
+_plain_init = {}  # of PyTorch's iterators, by class
 
 
 def _next(original):
@@ -437,12 +479,13 @@ class Plan:
 
     def __init__(self, loader):
         dataset, module = loader.dataset, _dataloader
+        stock = isinstance(loader, module.DataLoader)  # else all that it has is what an iterator asks for
         pipes = tuple(p for p in (getattr(module, "IterDataPipe", None), getattr(module, "MapDataPipe", None)) if p)
         pipe = isinstance(dataset, pipes)
         if pipe:
             dataset = getattr(dataset, "_datapipe", dataset)  # which the loader wrapped
         self.dataset = type(dataset).__name__
-        self.alike = (self.dataset, id(dataset), type(loader.sampler).__name__, loader.batch_size)
+        self.alike = (self.dataset, id(dataset), type(getattr(loader, "sampler", None)).__name__, getattr(loader, "batch_size", None))
         self.trains = _roles.get(self.alike)  # None while it is not known
         try:
             self.samples = len(loader.dataset)
@@ -453,11 +496,16 @@ class Plan:
         self.beside = False  # another loader, in turn with which it is taken from
         self.told = self.weighed = self.own = False
         self.map_style = loader._dataset_kind == module._DatasetKind.Map
-        self.live = self.map_style and not _why_not_live and not pipe
+        self.why = _why_not_live
+        if not self.why and _threads(loader):
+            self.why = "its workers are threads of the script's own process"
+        self.live = self.map_style and not self.why and not pipe
+        self.apart = self.making = False  # its class comes to PyTorch's iterators in a way of its own; PyTorch makes one
+        self.begun, self.last = 0, None  # epochs, and a weak reference to the last one's iterator
         self.applied = None  # of PyTorch's own iterators: the knobs that the last one was made with
         self.drawn = False  # a seed, by an iterator
         self.has_in_order = hasattr(loader, "in_order")
-        self.collates = loader._auto_collation
+        self.collates = loader._auto_collation or not stock
         self.script = self.of_script(loader)
         self.barred = None  # how many workers can begin, and why no more, where that is known beforehand
         self.failed = None  # by which workers that the script has not tell why they had no batch
@@ -490,6 +538,8 @@ class Plan:
             knobs["num_workers"] = self.script["num_workers"]
         if not self.has_in_order:
             knobs["in_order"] = 1
+        if self.apart:
+            knobs["persistent_workers"] = self.script["persistent_workers"]
         if knobs["num_workers"] == 0:
             knobs["persistent_workers"] = 0
         return knobs
@@ -529,21 +579,71 @@ class Plan:
             most, refused = _at_most[self.alike]
             process.current().tell("refused", knobs={"num_workers": most}, reason=str(refused), mend=refused.mend)
 
-    def iterate(self, loader, original):
-        """An iterator over the loader, as its __iter__ gives one."""
+    def iterate(self, loader, original, asked=False):
+        """An iterator over the loader, as its __iter__ gives one; or a new one, where its class asked for that."""
         start = now()
         self.script = self.of_script(loader)
+        if asked:
+            self._set_apart()
         if self.live:
             from gpustall import live
 
-            iterator = live.iterator(self, loader)
+            iterator = live.LiveIter(loader, self) if asked else live.iterator(self, loader)
         else:
             iterator = self._stock(loader, original)
+        self._note(iterator, start)
+        return iterator
+
+    def around(self, loader, original):
+        """What __iter__ gives where the loader's class has a _get_iterator: that may put something around our
+        iterator, which PyTorch keeps where workers persist."""
+        start, begun = now(), self.begun
+        self._set_apart()
+        if not self.live and self.applied not in (None, self.wanted()):
+            loader._iterator = None  # the next one has what the screen asked for
+        made = original(loader)
+        iterator = self.last and self.last()
+        if self.begun == begun and iterator is not None:
+            self._note(iterator, start)
+        return made
+
+    def made(self, iterator, loader, original):
+        """Makes an iterator of PyTorch's for a loader that does so itself. What kind it is depends on num_workers:
+        where the screen asked for another, it is of the other one."""
+        start = now()
+        self.script = self.of_script(loader)
+        self._set_apart(live=False)
+
+        kind = type(iterator)
+
+        def make(loader):
+            if kind not in _plain_init:
+                original(iterator, loader)
+                return iterator
+            iterator.__class__ = kind
+            if (loader.num_workers > 0) != (self.script["num_workers"] > 0):
+                (iterator.__class__,) = _plain_init.keys() - {kind}
+            _plain_init[type(iterator)](iterator, loader)
+            return iterator
+
+        self._stock(loader, make)
+        self._note(iterator, start)
+
+    def _set_apart(self, live=True):
+        """The loader's class comes to its iterators in a way of its own: for how long workers live is up to it."""
+        live = live and self.live
+        if not self.apart or live != self.live:
+            self.apart, self.live, self.told = True, live, False
+            self.about.update(apart=True, live=live)
+
+    def _note(self, iterator, start):
+        """Takes note of an epoch that begins with an iterator that was asked for at start."""
+        self.begun += 1
+        self.last = weakref.ref(iterator)
         try:
             self._begin(iterator, start)
         except Exception as error:
             process.complain("a DataLoader is not watched", error)
-        return iterator
 
     def _begin(self, iterator, start):
         """An epoch begins with an iterator that was asked for at start."""
@@ -606,7 +706,7 @@ class Plan:
         self.iteration = process.current().iteration()
         module = _dataloader._utils.worker
         before = {name: getattr(loader, name) for name in control.NAMES if hasattr(loader, name)}
-        changed = knobs != self.script and not _why_not_live
+        changed = knobs != self.script and not self.why
         try:
             if changed:
                 for name, value in before.items():
@@ -616,12 +716,14 @@ class Plan:
             if self.applied is not None and self.applied != knobs:
                 loader._iterator = None  # with the workers that persisted
             self.applied = knobs
-            if not _why_not_live and loader.num_workers > 0:
+            if not self.why and loader.num_workers > 0:
                 if loader.num_workers > self.script["num_workers"] and not self.map_style and self.failed is None:
                     self.failed = (loader.multiprocessing_context or multiprocessing).SimpleQueue()
                 module._worker_loop = functools.partial(worker.loop_of_stock, process.current().pid, self.iteration, now(), self.script["num_workers"], self.failed)
+            self.making = True
             iterator = original(loader)
         finally:
+            self.making = False
             module._worker_loop = module._gpustall_plain
             for name, value in before.items():
                 if changed:
@@ -718,7 +820,7 @@ class Plan:
         from gpustall import live
 
         context = loader.multiprocessing_context or multiprocessing
-        if self.live and self.script["num_workers"] == 0 and self.alike not in _at_most:
+        if (self.live or not isinstance(loader, _dataloader.DataLoader)) and self.script["num_workers"] == 0 and self.alike not in _at_most:
             refused = live.unguarded(context)
             self.barred = refused and (0, refused)
         elif not self.map_style:
@@ -729,7 +831,7 @@ class Plan:
         batch_size, shuffle, drop_last = _sampling(loader)
         return dict(
             dataset=self.dataset, kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
-            live=self.live, why=_why_not_live, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
+            live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
             context=live.method(context),
         )
 
@@ -751,13 +853,21 @@ def _shards(dataset):
         return None
 
 
+def _threads(loader):
+    """Whether what the script gave for processes are threads."""
+    kind = getattr(loader.multiprocessing_context, "Process", None)
+    return isinstance(kind, type) and issubclass(kind, threading.Thread)
+
+
 def _sampling(loader):
     """Batch size, None where nobody tells, whether each epoch takes another order, and whether
     a last batch that is not full is left out. A loader that is given a batch sampler (accelerate's
     always are) has them there, or in what that one takes its batches or samples from."""
-    size, drops, shuffles = loader.batch_size, bool(loader.drop_last), False
+    size, drops, shuffles = getattr(loader, "batch_size", None), bool(loader.drop_last), False
     # Whether there is one is not left to "or": that asks for a sampler's length, which that of an iterable data set has not.
-    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    sampler = getattr(loader, "batch_sampler", None)
+    if sampler is None:
+        sampler = getattr(loader, "sampler", loader.dataset)  # what is no DataLoader may have a data set that draws
     for _ in range(6):
         if type(getattr(sampler, "batch_size", None)) is int:
             size = size or sampler.batch_size

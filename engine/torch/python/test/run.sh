@@ -46,7 +46,7 @@ one() {
       return
     fi
   fi
-  (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_hook test_turns test_parts test_device test_ranks test_capture) || rc=1
+  (cd "$here" && "$env/bin/python" -W ignore -m unittest test_live test_own test_hook test_turns test_parts test_device test_ranks test_capture) || rc=1
   (cd "$root" && GPUSTALL_PYTHON=$env/bin/python go test -count=1 -v -timeout 10m -run '^Test(Clients|Ranks)$' ./engine/torch/bridge) || rc=1
 }
 

@@ -1,0 +1,243 @@
+"""Loaders of libraries, whose classes come to their iterators in ways of their own: by _get_iterator,
+to put something around it or to keep it for ever, or by making PyTorch's iterators with no DataLoader."""
+
+import gc
+import os
+import queue
+import random
+import threading
+import unittest
+from multiprocessing.context import ForkContext
+
+import harness
+import torch
+from gpustall import observe, ring
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from torch.utils.data import dataloader as stock
+
+
+class Noise(Dataset):
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, i):
+        return torch.tensor([float(i), torch.rand(()).item(), random.random()])
+
+
+class Around:
+    """What is put around an iterator, and ends it with itself."""
+
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return "made", next(self.iterator)
+
+    def _reset(self, loader, first_iter=False):
+        self.iterator._reset(loader, first_iter)
+
+    def __del__(self):
+        if isinstance(self.iterator, stock._MultiProcessingDataLoaderIter):
+            self.iterator.__del__()
+
+
+class Wrapping(DataLoader):
+    def _get_iterator(self):
+        return Around(super()._get_iterator())
+
+
+class Endless:
+    def __init__(self, sampler):
+        self.sampler = sampler
+
+    def __iter__(self):
+        while True:
+            yield from self.sampler
+
+
+class Keeping(DataLoader):
+    """One iterator for all epochs, until somebody begins another."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        object.__setattr__(self, "batch_sampler", Endless(self.batch_sampler))
+        self.iterator = None
+
+    def __iter__(self):
+        if self.iterator is None:
+            self.iterator = self._get_iterator()
+        for _ in range(len(self.batch_sampler.sampler)):
+            yield next(self.iterator)
+
+    def reset(self):
+        if hasattr(self.iterator, "_workers"):
+            self.iterator._shutdown_workers()
+        self.iterator = None
+
+
+class Shards(IterableDataset):
+    """Batches of 4, in turns from all workers."""
+
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info else (0, 1)
+        return (torch.arange(4 * i, 4 * i + 4) for i in range(first, 15, step))
+
+
+class Maker:
+    """No DataLoader: only what PyTorch's iterators ask for."""
+
+    _IterableDataset_len_called, _auto_collation, drop_last, in_order, pin_memory, pin_memory_device = None, False, False, True, False, ""
+    _dataset_kind, generator, prefetch_factor, persistent_workers, timeout = stock._DatasetKind.Iterable, None, 2, False, 0
+    worker_init_fn = multiprocessing_context = None
+    _get_shared_seed = None
+
+    def __init__(self, num_workers):
+        self.dataset, self.num_workers = Shards(), num_workers
+        self._index_sampler = range(10**6)
+
+    @staticmethod
+    def collate_fn(data):
+        return data
+
+    def __iter__(self):
+        kind = stock._SingleProcessDataLoaderIter if self.num_workers == 0 else stock._MultiProcessingDataLoaderIter
+        return iter(kind(self))
+
+
+class ThreadWorker(threading.Thread):
+    @property
+    def pid(self):
+        return id(self)
+
+    def run(self):
+        super().run()
+        stock._utils.worker._worker_info = None
+
+
+class ThreadQueue(queue.Queue):
+    def close(self):
+        pass
+
+    cancel_join_thread = close
+
+
+class Threads(ForkContext):
+    Process, Queue, Event = ThreadWorker, ThreadQueue, threading.Event
+
+
+class OwnTest(unittest.TestCase):
+    def setUp(self):
+        torch.set_num_threads(1)
+        harness.ask_nothing()
+        harness.forget()
+        os.environ.pop("GPUSTALL_TOLD", None)
+        self.begun = observe.now()
+        self.model = torch.nn.Linear(3, 1)
+
+    def tearDown(self):
+        harness.ask_nothing()
+        gc.collect()
+        self.assertNotIn("GPUSTALL_TOLD", os.environ, "something was not watched")
+
+    def spans(self, kind):
+        return [s for s in harness.spans(kind, pid=os.getpid()) if s["start"] > self.begun]
+
+    def told(self, kind):
+        return [m for m in harness.messages(kind) if m["t"] > self.begun]
+
+    def learn(self):
+        self.model(torch.ones(3)).backward()
+
+    def test_equal_to_stock(self):
+        """Batch by batch, with the random numbers of workers that live on."""
+        without = {"__iter__": DataLoader.__iter__.__wrapped__, "_get_iterator": DataLoader._get_iterator.__wrapped__}
+        for kind in (Wrapping, Keeping):
+            for workers, persistent in ((0, False), (2, False), (2, True)):
+                got = []
+                for c in (kind, type(kind.__name__, (kind,), {k: v for k, v in without.items() if k not in kind.__dict__})):
+                    torch.manual_seed(7), random.seed(7)
+                    if c is not kind:
+                        watched, DataLoader._get_iterator = DataLoader._get_iterator, without["_get_iterator"]
+                        init, stock._MultiProcessingDataLoaderIter.__init__ = stock._MultiProcessingDataLoaderIter.__init__, stock._MultiProcessingDataLoaderIter.__init__.__wrapped__
+                    try:
+                        loader = c(Noise(), batch_size=4, shuffle=True, num_workers=workers, persistent_workers=persistent, timeout=60 * bool(workers))
+                        got.append([str(batch) for epoch in range(3) for batch in loader] + [torch.rand(()).item()])
+                    finally:
+                        if c is not kind:
+                            DataLoader._get_iterator, stock._MultiProcessingDataLoaderIter.__init__ = watched, init
+                    del loader
+                self.assertEqual(*got, "%s, %d workers, %s" % (kind.__name__, workers, persistent))
+                self.assertEqual(got[0][0].startswith("('made'"), kind is Wrapping)
+
+    def test_changed_while_they_run(self):
+        """Each sample comes once in an epoch, and each batch is a step."""
+        for kind in (Wrapping, Keeping):
+            for persistent in (False, True):
+                self.setUp()
+                loader = kind(Noise(), batch_size=4, shuffle=True, num_workers=1, persistent_workers=persistent)
+                asked = iter([3, 0, 2, 1, 0, 0, 2] * 20)
+                for epoch in range(4):
+                    got = []
+                    for i, batch in enumerate(loader):
+                        self.learn()
+                        got += (batch[1] if kind is Wrapping else batch)[:, 0].tolist()
+                        if i % 4 == 3:
+                            harness.ask(num_workers=next(asked), persistent_workers=epoch % 2)
+                    if kind is Wrapping:
+                        self.assertEqual(sorted(got), list(range(60)))
+                    else:
+                        self.assertEqual(len(set(got)), 60)
+                        if epoch == 1:
+                            loader.reset()
+                self.assertEqual(len({s["step"] for s in self.spans(ring.NEXT)}), 60)
+                told = self.told("loader")[-1]
+                self.assertEqual((told["apart"], told["live"]), (True, True))
+                self.assertGreater(len({m["knobs"]["num_workers"] for m in self.told("applied")}), 2)
+                self.assertEqual({m["knobs"]["persistent_workers"] for m in self.told("applied") if m["knobs"]["num_workers"]}, {int(persistent)})
+
+    def test_no_dataloader(self):
+        """num_workers changes at the next epoch, also from none and to none."""
+        for script in (0, 1):
+            self.setUp()
+            loader, asked = Maker(script), []
+            for workers in (None, 2, 0, 3):
+                if workers is not None:
+                    harness.ask(num_workers=workers)
+                iterator, got = iter(loader), []
+                asked.append((iterator._num_workers, type(iterator)))
+                for batch in iterator:
+                    self.learn()
+                    got.append(batch.tolist())
+                self.assertEqual(got, [list(range(4 * i, 4 * i + 4)) for i in range(15)])
+                with torch.no_grad():  # which is none of the training's
+                    self.assertEqual(len(list(Maker(1))), 15)
+            single, several = stock._SingleProcessDataLoaderIter, stock._MultiProcessingDataLoaderIter
+            self.assertEqual(asked, [(script, several if script else single), (2, several), (0, single), (3, several)])
+            self.assertEqual(loader.num_workers, script)
+            trained = [s for s in self.spans(ring.NEXT) if s["flags"] & ring.TRAIN]
+            self.assertEqual((len({s["step"] for s in trained}), {s["arg"] for s in trained}), (60, {4}))
+            told = self.told("loader")[-1]
+            self.assertEqual((told["apart"], told["live"], told["batch_size"]), (True, False, 4))
+
+    def test_threads_for_workers(self):
+        """They are left alone, and it is said why."""
+        loader = DataLoader(Noise(), batch_size=4, num_workers=2, multiprocessing_context=Threads())
+        create = stock._DatasetKind.create_fetcher
+        harness.ask(num_workers=4)
+        for epoch in range(2):
+            got = []
+            for batch in loader:
+                self.learn()
+                got += batch[:, 0].tolist()
+            self.assertEqual(got, list(range(60)))
+        self.assertIs(stock._DatasetKind.create_fetcher, create)
+        self.assertEqual(len({s["step"] for s in self.spans(ring.NEXT)}), 30)
+        self.assertEqual(self.told("loader")[-1]["why"], "its workers are threads of the script's own process")
+
+
+if __name__ == "__main__":
+    unittest.main()
