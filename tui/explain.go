@@ -283,8 +283,11 @@ func (t *timeline) momentText(at int64) string {
 		return t.ago(at) + ": nothing recorded on the device"
 	}
 	s := &t.spans[i]
-	text := t.ago(at) + ": step " + figures.Count(s.Step) + " computes batch " + figures.Count(s.Batch) +
-		" for " + figures.Prose.Time(s.End-s.Start)
+	text := t.ago(at) + ": step " + figures.Count(s.Step) + " computes "
+	if s.Batch >= 0 {
+		text += "batch " + figures.Count(s.Batch) + " "
+	}
+	text += "for " + figures.Prose.Time(s.End-s.Start)
 	if i := t.most(at, at+t.bin(), func(s *trace.Span) bool { return s.Kind.IsPart() }); i >= 0 {
 		text += "; the script: " + t.spans[i].Kind.Info().Doing + ", " + figures.Prose.Time(t.spans[i].End-t.spans[i].Start)
 	}

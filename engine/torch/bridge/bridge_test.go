@@ -81,10 +81,25 @@ func replay(t *testing.T, name string) (*Start, *trace.Snapshot) {
 	return &first, s.Snapshot(0, 1<<62)
 }
 
+// named checks that what computes says which batch it has.
+func named(t *testing.T, s *trace.Snapshot) {
+	t.Helper()
+	batches := map[int32]int32{}
+	for i := range s.Recent {
+		batches[s.Recent[i].Index] = s.Recent[i].Batch
+	}
+	for i := range s.Spans {
+		if c := &s.Spans[i]; c.Kind == trace.KindCompute && (c.Batch < 0 || c.Batch != batches[c.Step]) {
+			t.Errorf("step %d computes batch %d, not %d", c.Step, c.Batch, batches[c.Step])
+		}
+	}
+}
+
 // TestRecorded: a real training of three epochs of twelve steps, each with a validation
 // after it, whose num_workers went 1, 3, 0, 2 (testdata/record.py).
 func TestRecorded(t *testing.T) {
 	first, s := replay(t, "testdata/recorded.tar.gz")
+	named(t, s)
 	if first.Hello.Torch == "" || first.Loader.Dataset != "Samples" || first.Loader.BatchSize != 8 || !first.Loader.Live || first.Loader.Samples != 96 {
 		t.Errorf("%+v", first)
 	}
@@ -461,6 +476,7 @@ func TestDevice(t *testing.T) {
 	if !first.Hello.Stand || first.Hello.CUDA != "stand-in" {
 		t.Errorf("%+v", first.Hello)
 	}
+	named(t, s)
 	if n := len(s.Recent); n != 40 { // the last ones too, which were known when the script had ended
 		t.Fatalf("%d steps, want 40", n)
 	}

@@ -386,8 +386,9 @@ func (p *process) loop(rec *record) {
 		}
 		p.totals.spend(rec)
 		span.Step = rec.Step
-		if p.open != nil && p.open.step.Index == rec.Step && rec.Flags&flagFinal != 0 {
-			p.open.final = true
+		if p.open != nil && p.open.step.Index == rec.Step {
+			span.Batch = p.open.step.Batch
+			p.open.final = p.open.final || rec.Flags&flagFinal != 0
 		}
 		if p.onDevice() {
 			span.Kind = trace.KindEnqueue
@@ -410,6 +411,9 @@ func (p *process) loop(rec *record) {
 		p.record(trace.TrackStep, span)
 	case kindDevice:
 		span.Kind, span.Step = trace.KindCompute, rec.Step
+		if o := p.device[rec.Step]; o != nil {
+			span.Batch = o.step.Batch
+		}
 		p.record(trace.TrackCompute, span)
 		if rec.Flags&flagGoesOn == 0 {
 			p.timed(rec.Step)
