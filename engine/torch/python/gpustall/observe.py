@@ -128,10 +128,10 @@ def _init(original):
 
     @functools.wraps(original)
     def watched(self, loader):
-        plan = _plan(loader)
+        plan = _plan(loader) if type(self) in _plain_init else None
         if plan is None or plan.making:
             return original(self, loader)
-        return plan.made(self, loader, original)
+        return plan.made(self, loader)
 
     return watched
 
@@ -607,7 +607,7 @@ class Plan:
             self._note(iterator, start)
         return made
 
-    def made(self, iterator, loader, original):
+    def made(self, iterator, loader):
         """Makes an iterator of PyTorch's for a loader that does so itself. What kind it is depends on num_workers:
         where the screen asked for another, it is of the other one."""
         start = now()
@@ -617,9 +617,6 @@ class Plan:
         kind = type(iterator)
 
         def make(loader):
-            if kind not in _plain_init:
-                original(iterator, loader)
-                return iterator
             iterator.__class__ = kind
             if (loader.num_workers > 0) != (self.script["num_workers"] > 0):
                 (iterator.__class__,) = _plain_init.keys() - {kind}
