@@ -246,7 +246,7 @@ func (m *markdown) pictures() {
 		return
 	}
 	m.heading(2, "The timeline")
-	drawn := map[byte]bool{}
+	drawn := &shown{glyphs: map[byte]bool{}}
 	if m.last == m.first {
 		m.timeline(m.first, drawn)
 	} else {
@@ -255,7 +255,7 @@ func (m *markdown) pictures() {
 		m.heading(3, "After: segment "+m.rows[m.last].Name())
 		m.timeline(m.last, drawn)
 	}
-	if text := legend(drawn); text != "" {
+	if text := drawn.legend(); text != "" {
 		m.para("%s. A column shows what took longest in it, however short; the percentage at the end counts all but waiting for work.", text)
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -20,23 +21,40 @@ const (
 	nameWidth = 10
 )
 
+// shown is what pictures have shown, which a legend has to explain.
+type shown struct {
+	glyphs          map[byte]bool
+	workers, inline bool // lanes
+}
+
+// loaders names the lanes that load.
+func (d *shown) loaders() string {
+	switch {
+	case !d.workers:
+		return "Inline (the step loop itself)"
+	case !d.inline:
+		return "Workers (w0, w1, …)"
+	}
+	return "Workers (w0, w1, …; inline is the step loop itself)"
+}
+
 // legends are the lanes whose glyphs are explained, each with the kinds it shows.
 var legends = []struct {
-	lane  string
+	lane  string // empty for those that load
 	kinds []trace.Kind
 }{
-	{"Workers (w0, w1, …; inline is the step loop itself)", []trace.Kind{trace.KindRead, trace.KindFirstByte, trace.KindDecode, trace.KindTransform,
+	{"", []trace.Kind{trace.KindRead, trace.KindFirstByte, trace.KindDecode, trace.KindTransform,
 		trace.KindFetch, trace.KindCollate, trace.KindPin, trace.KindStart, trace.KindBlocked}},
-	{"Host (the step loop) and H2D", []trace.Kind{trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild,
-		trace.KindPause, trace.KindCopy}},
+	{"Host (the step loop)", []trace.Kind{trace.KindNext, trace.KindStarved, trace.KindEnqueue, trace.KindSync, trace.KindRebuild, trace.KindPause}},
+	{"H2D", []trace.Kind{trace.KindCopy}},
 	{"Script (what the training script does with its batch)", []trace.Kind{trace.KindBackward, trace.KindOptimizer}},
 	{"Compute", []trace.Kind{trace.KindCompute}},
 }
 
 // legend explains the glyphs that were drawn.
-func legend(drawn map[byte]bool) string {
+func (d *shown) legend() string {
 	entry := func(l []string, glyph byte, says string) []string {
-		if drawn[glyph] {
+		if d.glyphs[glyph] {
 			l = append(l, document.Code(string(glyph))+" "+says)
 		}
 		return l
@@ -52,7 +70,7 @@ func legend(drawn map[byte]bool) string {
 		for _, k := range g.kinds {
 			l = entry(l, k.Info().Letter, k.Info().Doing)
 		}
-		explain(g.lane, l)
+		explain(cmp.Or(g.lane, d.loaders()), l)
 	}
 	var l []string
 	for c := range trace.Cause(trace.NumCauses) {
@@ -62,8 +80,8 @@ func legend(drawn map[byte]bool) string {
 	return strings.Join(text, ". ")
 }
 
-// timeline draws a few steps of a row that are typical of it, and notes the glyphs used.
-func (m *markdown) timeline(row int, drawn map[byte]bool) {
+// timeline draws a few steps of a row that are typical of it, and notes what it shows.
+func (m *markdown) timeline(row int, drawn *shown) {
 	from, to, first, last := m.window(row)
 	if to <= from {
 		m.para("There is no picture: nothing recorded of these steps is left.")
@@ -96,13 +114,15 @@ func (m *markdown) timeline(row int, drawn map[byte]bool) {
 				continue
 			}
 		}
+		drawn.inline = drawn.inline || id == trace.TrackInline
+		drawn.workers = drawn.workers || id.IsWorker() && id != trace.TrackInline
 		if hidden > 0 && !id.IsWorker() {
 			m.line("… and %s", figures.Counted(hidden, "worker more", "workers more"))
 			hidden = 0
 		}
 		cells := lanes[id].String()
 		for _, c := range []byte(cells) {
-			drawn[c] = true
+			drawn.glyphs[c] = true
 		}
 		m.line("%-*s|%s| %6s", nameWidth, id, cells, figures.Prose.Percent(float64(lanes[id].active)/float64(to-from)))
 	}
