@@ -265,18 +265,19 @@ class _Timed:
 
 class Stages:
     """The functions by which a data set shows what it does: torchvision's loader, which
-    opens and decodes, and transform. While in force, they are timed."""
+    opens and decodes, and transform, or transforms of a sample with its target, which its scripts
+    for detection name with an underscore. While in force, they are timed."""
 
-    KINDS = (("loader", ring.DECODE), ("transform", ring.TRANSFORM))
+    KINDS = (("loader", ring.DECODE), ("transform", ring.TRANSFORM), ("transforms", ring.TRANSFORM), ("_transforms", ring.TRANSFORM))
 
     def __init__(self, dataset, observer):
         self.found = []
-        for _ in range(6):  # through Subset and its like
+        for _ in range(6):  # through Subset and its like, which may have a transform of their own
             own = getattr(dataset, "__dict__", {})
             for name, kind in self.KINDS:
                 if callable(own.get(name)):
                     self.found.append((own, name, own[name], _Timed(own[name], kind, observer)))
-            if self.found or "dataset" not in own:
+            if "dataset" not in own:
                 break
             dataset = own["dataset"]
 

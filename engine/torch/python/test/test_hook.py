@@ -330,6 +330,11 @@ for _ in range(4):
             batch([1, 2], 9_000)
             self.assertEqual(observer.every, 160)  # 4 phases in 20 us
             self.assertEqual({len(batch([1, 2], 9_000)) for _ in range(40)}, {1})
+            inner, outer = Data(), Data()  # an image folder, and what has a transform of its own for a part of it
+            inner._transforms = inner.__dict__.pop("transform")
+            outer.dataset, outer.transforms = inner, outer.__dict__.pop("transform")
+            del outer.loader
+            self.assertEqual([(own is vars(inner), name) for own, name, _, _ in worker.Stages(outer, observer).found], [(False, "transforms"), (True, "loader"), (True, "_transforms")])
 
 
 sys.path.insert(0, PACKAGE)
