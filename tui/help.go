@@ -85,19 +85,22 @@ func (m *Model) helpRows(w int) []helpRow {
 	told := map[string]bool{}
 	for i := range m.panels {
 		for _, b := range m.panels[i].keys {
-			if b.help != "" && !told[b.keys] {
+			if m.helps(b) && !told[b.keys] {
 				told[b.keys] = true
 				add(b.keys, m.panelHelp(b.keys))
 			}
 		}
 	}
 	for _, b := range m.globals {
-		if b.help != "" {
+		if m.helps(b) {
 			add(b.keys, b.help)
 		}
 	}
 	return rows
 }
+
+// helps reports whether the help has b.
+func (m *Model) helps(b binding) bool { return b.help != "" && !(b.live && m.o.Replay) }
 
 // panelHelp says what keys do in each panel that has them: "knobs: change".
 func (m *Model) panelHelp(keys string) string {
@@ -105,7 +108,7 @@ func (m *Model) panelHelp(keys string) string {
 	for i := range m.panels {
 		p := &m.panels[i]
 		for _, b := range p.keys {
-			if b.keys != keys || b.help == "" {
+			if b.keys != keys || !m.helps(b) {
 				continue
 			}
 			k := slices.Index(does, b.help)

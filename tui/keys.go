@@ -74,7 +74,7 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 // order of the footer.
 func (m *Model) makeGlobals() []binding {
 	keys := []binding{
-		{keys: "p", hint: "pause", now: func(m *Model) string { return pick(m.paused, "resume", "") },
+		{keys: "p", live: true, hint: "pause", now: func(m *Model) string { return pick(m.paused, "resume", "") },
 			help: "pause the engine, and go on", do: func(m *Model, _ string) tea.Cmd { return m.pauseEngine() }},
 		{show: leftRight, replay: "cursor"}, // the timeline's, which has the focus then
 		{keys: "z Z", replay: "zoom", help: "timeline: zoom in, out", do: func(m *Model, key string) tea.Cmd {
@@ -105,7 +105,7 @@ func (m *Model) makeGlobals() []binding {
 	keys = append(keys,
 		binding{keys: "tab " + first + "-" + last, also: "shift+tab", show: "tab", hint: "focus", replay: "focus", help: "focus: " + names,
 			do: func(m *Model, key string) tea.Cmd { m.nextFocus(pick(key == "tab", 1, -1)); return nil }},
-		binding{keys: "space", hint: "freeze", replay: "play", help: "freeze the screen, the run goes on; replay: play or stop",
+		binding{keys: "space", hint: "freeze", replay: "play", help: pick(m.o.Replay, "play or stop", "freeze the screen, the run goes on"),
 			now: func(m *Model) string {
 				if m.o.Replay {
 					return pick(m.play, "stop", "")
@@ -113,21 +113,21 @@ func (m *Model) makeGlobals() []binding {
 				return pick(m.frozen, "go on", "")
 			},
 			do: func(m *Model, _ string) tea.Cmd { return m.freeze() }},
-		binding{keys: "esc", help: "drop what is staged, close what is open, stop tuning", do: func(m *Model, _ string) tea.Cmd { return m.escape() }},
-		binding{keys: "u", help: "undo the last applied change", do: func(m *Model, _ string) tea.Cmd { return m.undo() }},
+		binding{keys: "esc", help: pick(m.o.Replay, "close what is open", "drop what is staged, close what is open, stop tuning"), do: func(m *Model, _ string) tea.Cmd { return m.escape() }},
+		binding{keys: "u", live: true, help: "undo the last applied change", do: func(m *Model, _ string) tea.Cmd { return m.undo() }},
 		binding{keys: "a", help: "make this configuration (or the selected row) baseline A", do: func(m *Model, _ string) tea.Cmd {
 			m.setBaseline()
 			return m.look()
 		}},
-		binding{keys: "A", hint: "A-B-A", help: "what is staged (else the selected row, or A) takes turns with the settings in force until it is known which is faster; again: stop",
+		binding{keys: "A", live: true, hint: "A-B-A", help: "what is staged (else the selected row, or A) takes turns with the settings in force until it is known which is faster; again: stop",
 			when: func(m *Model) bool { return len(m.knobs.staged) > 0 || m.underWay() == trace.Paired },
 			now:  func(m *Model) string { return pick(m.underWay() == trace.Paired, "stop A-B-A", "") },
 			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Paired) }},
-		binding{keys: "c", hint: "ceiling", help: "what would fixing data buy? Cached batches are served for some seconds; again: stop",
+		binding{keys: "c", live: true, hint: "ceiling", help: "what would fixing data buy? Cached batches are served for some seconds; again: stop",
 			when: func(m *Model) bool { return m.underWay() == trace.Ceiling },
 			now:  func(m *Model) string { return pick(m.underWay() == trace.Ceiling, "stop", "") },
 			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Ceiling) }},
-		binding{keys: "T", hint: "tune", help: "find the fastest loader settings; again, or esc: stop",
+		binding{keys: "T", live: true, hint: "tune", help: "find the fastest loader settings; again, or esc: stop",
 			when: func(m *Model) bool { return m.underWay() == trace.Tune },
 			now:  func(m *Model) string { return pick(m.underWay() == trace.Tune, "stop tuning", "") },
 			do:   func(m *Model, _ string) tea.Cmd { return m.ask(trace.Tune) }},
@@ -137,9 +137,9 @@ func (m *Model) makeGlobals() []binding {
 			return nil
 		}},
 		binding{keys: "n", help: "notes: the session's log", do: func(m *Model, _ string) tea.Cmd { m.open(overlayNotes); return nil }},
-		binding{keys: "N", help: "note a hypothesis in the session's log", do: func(m *Model, _ string) tea.Cmd { m.hypothesis(); return nil }},
+		binding{keys: "N", live: true, help: "note a hypothesis in the session's log", do: func(m *Model, _ string) tea.Cmd { m.hypothesis(); return nil }},
 		binding{keys: "e", hint: "export", replay: "export", help: "export the report", do: func(m *Model, _ string) tea.Cmd { return m.export() }},
-		binding{keys: "S", help: "the story: practise on an injected bottleneck, where one is offered", do: func(m *Model, _ string) tea.Cmd { return m.guide.key(m) }},
+		binding{keys: "S", live: true, help: "the story: practise on an injected bottleneck, where one is offered", do: func(m *Model, _ string) tea.Cmd { return m.guide.key(m) }},
 		binding{keys: "t", help: "theme: default, colorblind, mono", do: func(m *Model, _ string) tea.Cmd { m.nextTheme(); return nil }},
 		binding{keys: "+ -", also: "= _", help: "refresh rate", do: func(m *Model, key string) tea.Cmd {
 			return m.refreshRate(pick(key == "+" || key == "=", 1, -1))

@@ -64,8 +64,8 @@ func (k *knobs) panel(canSet bool) panel {
 				k.move(d * pick(far == stridePage, 8, 1))
 				return nil
 			}},
-			{keys: leftRightKeys, show: leftRight, hint: "change", help: "stage a step", do: (*Model).stageStep},
-			{keys: "enter", hint: "apply", help: "apply what is staged; with nothing staged, as i", do: func(m *Model, _ string) tea.Cmd {
+			{keys: leftRightKeys, show: leftRight, hint: "change", help: "stage a step", live: true, do: (*Model).stageStep},
+			{keys: "enter", live: true, hint: "apply", help: "apply what is staged; with nothing staged, as i", do: func(m *Model, _ string) tea.Cmd {
 				if len(k.staged) > 0 {
 					return m.apply(k.changes(), true)
 				}
@@ -74,8 +74,8 @@ func (k *knobs) panel(canSet bool) panel {
 			}},
 			{keys: "esc", hint: "drop"},
 			{keys: "u", hint: "undo"},
-			{keys: "i", hint: "type", help: "type the selected knob's value, or flip its switch", do: func(m *Model, _ string) tea.Cmd { m.edit(); return nil }},
-			{keys: biggerKeys, also: biggerAlso, show: "H L", hint: "far", help: biggerHelp, do: (*Model).stageStep},
+			{keys: "i", hint: "type", help: "type the selected knob's value, or flip its switch", live: true, do: func(m *Model, _ string) tea.Cmd { m.edit(); return nil }},
+			{keys: biggerKeys, also: biggerAlso, show: "H L", hint: "far", help: biggerHelp, live: true, do: (*Model).stageStep},
 		},
 	}
 }

@@ -40,6 +40,20 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestHelpOfAReplay: it has no key that does nothing there.
+func TestHelpOfAReplay(t *testing.T) {
+	run := session()
+	live, replayed := []string{"stage a step", "pause the engine", "undo the last", "find the fastest", "hypothesis", "Cached batches"}, []string{"play or stop", "move the cursor", "make this configuration", "export the report"}
+	s := newScreen(t, run, Options{Replay: true}, 120, 60)
+	s.press("?")
+	s.mustShow(replayed...)
+	s.mustHide(live...)
+	s = newScreen(t, run, Options{Control: run}, 120, 60)
+	s.press("?")
+	s.mustShow(live...)
+	s.mustHide("play or stop")
+}
+
 // TestStart: g shows a timeline that is full from the recording's start, or has
 // the first step's end in it where that comes later.
 func TestStart(t *testing.T) {

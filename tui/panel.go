@@ -148,6 +148,7 @@ type binding struct {
 	also string // further keys, which are told of nowhere
 	show string // in the footer, where it is shorter than keys
 	help string // what they do; "" leaves them out of the help
+	live bool   // they do nothing in a replay, whose help leaves them out
 
 	hint   string                // a word for the footer; "" leaves them out of it
 	replay string                // likewise, while a file is replayed

@@ -68,7 +68,7 @@ func (vd *verdict) panel(an *analysis) panel {
 		},
 		draw: vd.draw,
 		keys: []binding{
-			{keys: "enter", hint: "stage the advice", help: "stage what it advises",
+			{keys: "enter", hint: "stage the advice", help: "stage what it advises", live: true,
 				when: func(m *Model) bool { return an.told.First().Value != "" },
 				do:   func(m *Model, _ string) tea.Cmd { m.stageAdvice(); return nil }},
 		},
