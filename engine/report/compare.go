@@ -175,7 +175,7 @@ func (c *Comparison) Headline() string {
 	t := &c.Throughput
 	switch {
 	case t.Answer == evidence.Unknown:
-		return fmt.Sprintf("Whether B is faster than A is not known yet: %s.", t.Missing)
+		return fmt.Sprintf("Whether B is faster than A is not known: %s.", t.Missing)
 	case t.Answer == evidence.Same:
 		return fmt.Sprintf("B is as fast as A, within %s (%s).", figures.Prose.Percent(c.Margin), figures.Prose.GainRange(t.Estimate()))
 	}

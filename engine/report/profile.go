@@ -20,7 +20,7 @@ func (m *markdown) profile() {
 		return
 	}
 	m.heading(2, "What the profiler recorded")
-	rows := [][]string{{"µs in step"}}
+	rows := [][]string{{"step, µs"}}
 	for r := range trace.NumRoles {
 		rows[0] = append(rows[0], ">"+r.String())
 	}

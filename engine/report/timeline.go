@@ -104,7 +104,11 @@ func (m *markdown) timeline(row int, drawn *shown) {
 		l.add(g, max(s.Start, from)-from, min(s.End, to)-from, to-from)
 	}
 	slices.SortFunc(ids, func(a, b trace.TrackID) int { return laneOrder(a) - laneOrder(b) })
-	m.para("Steps %s to %s, typical ones, %s in %d columns of %s:", figures.Count(first), figures.Count(last), figures.Prose.Time(to-from), columns, figures.Prose.Time((to-from)/columns))
+	steps := "Step " + figures.Count(first) + ", a typical one"
+	if last > first {
+		steps = "Steps " + figures.Count(first) + " to " + figures.Count(last) + ", typical ones"
+	}
+	m.para("%s, %s in %d columns of %s:", steps, figures.Prose.Time(to-from), columns, figures.Prose.Time((to-from)/columns))
 	m.line("```")
 	workers, hidden := 0, 0
 	for _, id := range ids {

@@ -94,3 +94,15 @@ func TestPicturedSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestOneStep: of steps that do not follow each other at once, as in a trace, one is pictured.
+func TestOneStep(t *testing.T) {
+	s := scripts()["imported"].run(t)
+	for i := range s.Recent {
+		s.Recent[i].End--
+	}
+	var b strings.Builder
+	if err := Markdown(&b, s, Options{}); err != nil || !strings.Contains(b.String(), ", a typical one, ") {
+		t.Errorf("it is not one step that is typical, %v", err)
+	}
+}
