@@ -73,7 +73,7 @@ def _iter(original):
 def _subclassed(cls, *args, **kwargs):
     """A class of loaders is made. One with an __iter__ of its own may have iterators of its own."""
     super(_dataloader.DataLoader, cls).__init_subclass__(*args, **kwargs)
-    if "__iter__" in cls.__dict__:
+    if inspect.isfunction(cls.__dict__.get("__iter__")):
         cls.__iter__ = _own_iter(cls.__iter__)
 
 
@@ -87,22 +87,21 @@ def _own_iter(original):
         start, iteration = now(), None
         plain = getattr(module, "_worker_loop", None)
         try:
-            if plain is not None and tuple(inspect.signature(plain).parameters)[: len(worker.PARAMETERS)] == worker.PARAMETERS:
+            if inspect.isfunction(plain) and tuple(inspect.signature(plain).parameters)[: len(worker.PARAMETERS)] == worker.PARAMETERS:
                 iteration = process.current().iteration()
                 module._worker_loop = functools.partial(worker.loop_of_other, plain, process.current().pid, iteration, start)
             iterator = original(self)
         finally:
             if iteration is not None:
                 module._worker_loop = plain
-        watch = getattr(iterator, "_gpustall", False)
-        if watch is False or watch is not None and (not watch.plan.own or watch.begun >= start):
-            return iterator
         try:
-            plan = _plans.get(self)
-            if plan is None:
-                plan = _plans[self] = Plan(self)
-                plan.keeps_own()
-            plan.adopt(iterator, iteration, start)
+            watch = iterator._gpustall if isinstance(iterator, _dataloader._BaseDataLoaderIter) else False
+            if watch is None or watch and watch.plan.own and watch.begun < start:
+                plan = _plans.get(self)
+                if plan is None:
+                    plan = _plans[self] = Plan(self)
+                    plan.keeps_own()
+                plan.adopt(iterator, iteration, start)
         except Exception as error:
             process.complain("a DataLoader is not watched", error)
         return iterator

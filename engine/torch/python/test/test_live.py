@@ -488,6 +488,7 @@ class LiveTest(unittest.TestCase):
         for loader in (AsItIs(Numbers(40), batch_size=4), OneByOne(Numbers(40), batch_size=4)):
             self.assertEqual(sum(len(b) for b in loader), 40)
             self.assertEqual([observe._plans[loader].about[what] for what in ("live", "why")], [True, ""])
+        self.assertIsNone(type("Never", (DataLoader,), {"__iter__": None}).__iter__)
 
 
 def _worker_loop(*args, state=None):
