@@ -62,6 +62,7 @@ type Bridge struct {
 	begun     bool
 	beside    bool // it was told that another process trains
 	scratch   []record
+	loops     []*ring // of loops that have something new, while it is handed on
 	fullest   float64 // share of its slots that a ring had filled since it was read before
 	looked    time.Time
 	looks     looks
@@ -286,11 +287,7 @@ func (b *Bridge) poll() {
 			b.drain(r)
 		}
 	}
-	for _, r := range b.rings {
-		if r.role == roleLoop {
-			b.drain(r)
-		}
-	}
+	b.drainLoops()
 	b.looks.look(b)
 	b.forget()
 }
@@ -402,18 +399,67 @@ func (b *Bridge) drain(r *ring) {
 	b.scratch = r.read(b.scratch[:0])
 	p := b.process(r.parent)
 	for i := range b.scratch {
-		rec := &b.scratch[i]
-		rec.Start -= b.Clock.origin
-		rec.End -= b.Clock.origin
-		if rec.End < rec.Start {
-			continue
-		}
-		if r.role == roleLoop {
-			p.loop(rec)
-		} else {
-			p.work(r, rec)
+		b.hand(p, r, &b.scratch[i])
+	}
+	b.lost(p, r)
+}
+
+// drainLoops does so for all loops. A process may have one thread after another that takes batches,
+// of which each has a ring: what they did is handed on in the order of time.
+func (b *Bridge) drainLoops() {
+	type line struct {
+		r       *ring
+		records []record
+	}
+	var lines []line
+	b.loops = b.loops[:0]
+	for _, r := range b.rings {
+		if r.role == roleLoop && r.tail < r.limit {
+			b.loops = append(b.loops, r)
 		}
 	}
+	if len(b.loops) == 1 {
+		b.drain(b.loops[0])
+		return
+	}
+	for _, r := range b.loops {
+		b.fullest = max(b.fullest, float64(r.limit-r.tail)/float64(r.slots))
+		lines = append(lines, line{r, r.read(nil)})
+	}
+	for len(lines) > 0 {
+		first := 0
+		for i := range lines {
+			if records := lines[i].records; len(records) == 0 || len(lines[first].records) > 0 && records[0].End < lines[first].records[0].End {
+				first = i
+			}
+		}
+		l := &lines[first]
+		p := b.process(l.r.parent)
+		if len(l.records) == 0 {
+			b.lost(p, l.r)
+			lines = slices.Delete(lines, first, first+1)
+			continue
+		}
+		b.hand(p, l.r, &l.records[0])
+		l.records = l.records[1:]
+	}
+}
+
+// hand gives a ring's record to its process.
+func (b *Bridge) hand(p *process, r *ring, rec *record) {
+	rec.Start -= b.Clock.origin
+	rec.End -= b.Clock.origin
+	switch {
+	case rec.End < rec.Start:
+	case r.role == roleLoop:
+		p.loop(rec)
+	default:
+		p.work(r, rec)
+	}
+}
+
+// lost counts the records that were overwritten before they were read.
+func (b *Bridge) lost(p *process, r *ring) {
 	if r.dropped > 0 && p == b.main {
 		b.recorder.Track(p.lane(r)).Lost(r.dropped)
 	}

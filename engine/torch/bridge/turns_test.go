@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -137,5 +138,26 @@ func TestOnGPU(t *testing.T) {
 	}
 	if g := snap.Segments[1]; g.Reason != "device cpu -> NVIDIA H100"+trace.ByScript || !g.ByScript || g.FirstStep != 2 || snap.Baseline.Segment != 1 {
 		t.Errorf("%+v, baseline %d", g, snap.Baseline.Segment)
+	}
+}
+
+// TestThreads: threads that take batches one after the other, each with a ring, make one run.
+func TestThreads(t *testing.T) {
+	const ms, threads = 1_000_000, 6
+	p, end := sole(t)
+	b := p.b
+	for i := range threads {
+		w := newWriter(t, b.shared, fmt.Sprintf("ring-42-%d", i), roleLoop, 42, -1)
+		for step := int32(2 * i); step < int32(2*i+2); step++ {
+			rec := record{Batch: step, Step: step, Round: uint32(i), Iteration: uint32(i), Flags: flagTrain, Core: -1, Waiting: -1}
+			rec.Kind, rec.Start, rec.End = kindNext, int64(step)*10*ms, int64(step)*10*ms+4*ms
+			body := rec
+			body.Kind, body.Start, body.End, body.Flags = kindBody, rec.End, rec.End+6*ms, flagTrain|flagFinal
+			w.write(rec, body)
+		}
+	}
+	b.poll()
+	if s := end(); len(s.Recent) != 2*threads {
+		t.Errorf("%d steps of %d", len(s.Recent), 2*threads)
 	}
 }
