@@ -151,15 +151,15 @@ class Loop:
     """The loop of one thread: the steps under way, the innermost last."""
 
     def __init__(self, state):
-        self.state = state
+        self.state, self.thread, self.device = state, threading.current_thread(), None
         state.loop(self)
         self.record = state.ring(ring.LOOP).record
+        self.rings = state.local.rings  # this thread's
         self.open = []  # [watch, step, start of what is not recorded yet, batch, when its batch came]
         self.learned = False  # a part is on record of the innermost
         self.parts = []  # [kind, start of what is not recorded yet, whole]
         self.over = collections.deque()  # when backward passes were over of which parts has the beginning
         self.passed = functools.partial(next, map(self.over.append, iter(now, None)))  # notes one
-        self.device = None
         self.known = False
         self.usage = worker.Usage()
         self.used = None  # what the thread had used up when the innermost batch came, or what came after it went on; None where it was not read
@@ -445,7 +445,7 @@ class Watch:
             if not before.gone() and not before.first:
                 return
             self.plan.moved(before.plan, t)
-        state.shown = self
+        state.shown, state.taker = self, threading.get_ident()
 
     def _drop(self, loop):
         loop.open = [entry for entry in loop.open if entry[0] is not self]

@@ -110,8 +110,12 @@ def _begin(kind, whole):
     loop = getattr(here, "loop", None)
     if loop is not None and loop.over:
         settle(loop)
-    (process.current() if loop is None else loop.state).learned += 1
+    state = process.current() if loop is None else loop.state
+    state.learned += 1
     if loop is None or not loop.open:
+        if state.shown is not None and state.taker != threading.get_ident() and not state.elsewhere:
+            state.elsewhere = True
+            state.tell("note", level="warn", text="one thread takes the batches and another learns from them: the device's share is that of the time in which the first waits for no data, and what overlaps is not seen")
         return False
     watch, step, *_ = loop.open[-1]
     if step < 0:

@@ -27,6 +27,8 @@ class Process:
         self.introduced = False
         self.gpu = {"cuda": None}
         self.shown = None  # the watch over the loader whose knobs the session has
+        self.taker = 0  # the thread that takes that loader's batches
+        self.elsewhere = False  # it was told that another one learns from them
         self.anew = False  # it was told that the script makes its loader anew
         self.leads = True  # of the ranks on this machine
         self.capture = None  # under way
@@ -63,6 +65,11 @@ class Process:
         multiprocessing, which do without atexit."""
         if not self.loops:
             util.Finalize(None, self.finish, exitpriority=10)
+        for ended in [old for old in self.loops if not old.thread.is_alive() and old.device is None]:  # where each epoch has a thread
+            self.loops.remove(ended)
+            ended.finish()
+            for written in ended.rings.values():
+                written.close()
         self.loops.append(loop)
 
     def finish(self):

@@ -51,7 +51,7 @@ def forget():
     for known in (observe._roles, observe._learners, observe._in_force, observe._trained):
         known.clear()
     process.current().shown, process.current().learned = None, 0
-    process.current().anew = False
+    process.current().anew = process.current().elsewhere = False
 
 
 def folder_files(prefix, folder=FOLDER):

@@ -223,6 +223,23 @@ class OwnTest(unittest.TestCase):
             told = self.told("loader")[-1]
             self.assertEqual((told["apart"], told["live"], told["batch_size"]), (True, False, 4))
 
+    def test_a_thread_that_takes(self):
+        """One for each epoch, which hands on what it takes: all is counted, nothing is kept of those that
+        ended, and it is said that what learns is another."""
+        from gpustall import process
+
+        loader = DataLoader(Noise(), batch_size=4, num_workers=1)
+        for epoch in range(4):
+            batches = queue.Queue(2)
+            taker = threading.Thread(target=lambda: [batches.put(b) for b in loader] + [batches.put(None)])
+            taker.start()
+            for _ in iter(batches.get, None):
+                self.learn()
+            taker.join()
+        self.assertEqual(len({s["step"] for s in self.spans(ring.NEXT)}), 60)
+        self.assertEqual([m["text"][:28] for m in self.told("note")], ["one thread takes the batches"])
+        self.assertLess(sum(not loop.thread.is_alive() for loop in process.current().loops), 2)
+
     def test_threads_for_workers(self):
         """They are left alone, and it is said why."""
         loader = DataLoader(Noise(), batch_size=4, num_workers=2, multiprocessing_context=Threads())
