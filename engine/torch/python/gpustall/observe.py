@@ -941,10 +941,17 @@ def watch(iterable, name=None):
 
 
 def _items(mine, iterable):
-    items = iter(iterable)
+    items = None
+
+    def following():
+        nonlocal items
+        if items is None:  # many an iterable does its share of loading here
+            items = iter(iterable)
+        return next(items)
+
     while True:
         try:
-            item = mine.next(lambda: next(items))
+            item = mine.next(following)
         except StopIteration:
             return
         yield item

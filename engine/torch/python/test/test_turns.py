@@ -7,7 +7,7 @@ import unittest
 
 import harness
 import torch
-from gpustall import ring
+from gpustall import observe, ring
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -158,6 +158,19 @@ class TurnsTest(unittest.TestCase):
                 came = [s for s in came if s["step"] >= 0]
                 at = [i for i, s in enumerate(came) if s["flags"] & ring.FIRST] + [len(came)]
                 self.assertEqual([j - i for i, j in zip(at, at[1:])], steps)
+
+    def test_what_beginning_takes(self):
+        """Of an iterable that is watched the first wait is from when it is asked for its iterator on."""
+
+        class Late:
+            def __iter__(self):
+                time.sleep(0.05)
+                return iter([torch.ones(2, 4)])
+
+        for _ in observe.watch(Late()):
+            pass
+        (came,) = self.spans(ring.NEXT)
+        self.assertGreater((came["end"] - came["start"]) / 1e9, 0.045)
 
     def forked(self):
         """Workers are there at the next batch: others are tried first where the script has none."""
