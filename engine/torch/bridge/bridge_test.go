@@ -349,8 +349,8 @@ func TestApart(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		l := &Loader{Apart: true, Live: live, Style: "map", HasInOrder: true, Knobs: map[string]int{"num_workers": 1}}
 		specs := Specs(h, l, &Batch{})
-		if s := trace.SpecOf(specs, "persistent_workers"); s.NoEffect == "" || s.Mend == "" {
-			t.Errorf("%+v", s)
+		if s := trace.SpecOf(specs, "persistent_workers"); s.NoEffect == "" || (s.Mend == "") == live {
+			t.Errorf("%+v, live %v", s, live)
 		}
 		if s := trace.SpecOf(specs, "num_workers"); s.NoEffect != "" || (s.Applied == "next epoch") == live {
 			t.Errorf("%+v, live %v", s, live)

@@ -91,6 +91,8 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 		switch {
 		case s.Name == "pin_memory" && h.CUDA == "" && h.Other == "" && s.NoEffect == "":
 			s.NoEffect = "there is no GPU to copy to"
+		case s.Name == "persistent_workers" && l.Apart && !l.Live && s.NoEffect == "": // nor can the script
+			s.NoEffect = "the loader makes its iterators itself, with workers of their own"
 		case s.Name == "persistent_workers" && l.Apart && s.NoEffect == "":
 			s.NoEffect, s.Mend = "the loader's own class decides when its workers end", inScript
 		case s.Name == "persistent_workers" && l.Anew && s.NoEffect == "":
