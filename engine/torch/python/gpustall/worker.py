@@ -474,7 +474,7 @@ def _stock():
 def loop_of_stock(parent, iteration, started, script, failed, *args):
     """The same for a worker of PyTorch's own iterator; script: how many the script has."""
     number = args[PARAMETERS.index("worker_id")]
-    info = Info(parent, iteration, number, failed if number >= script else None)
+    info = Info(parent, iteration, number, failed if number >= max(1, script) else None)  # the first one has a shard
     info.started = started
     loop(info, *args)
 

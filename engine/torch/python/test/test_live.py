@@ -96,6 +96,13 @@ class Few(Shards):
             raise ValueError("no shard\nat all")
 
 
+class Inline(Shards):
+    def __iter__(self):
+        if get_worker_info():
+            raise ValueError("not in a worker")
+        return super().__iter__()
+
+
 class Known(Shards):
     """As Hugging Face's tell."""
 
@@ -412,6 +419,9 @@ class LiveTest(unittest.TestCase):
             self.assertEqual(refused["knobs"], {"num_workers": 4})
             self.assertRegex(refused["reason"], "worker 4 before its first batch.*ValueError: no shard$")
             os.environ.pop("GPUSTALL_TOLD")
+        with self.assertRaisesRegex(ValueError, "not in a worker"):  # no epoch goes by without a batch
+            for loader in 2 * [DataLoader(Inline(), batch_size=5)]:
+                self.assertEqual(len(list(loader)), 40)
         harness.ask_nothing()
         with self.assertRaisesRegex(ValueError, "no shard"):  # the script's own
             list(DataLoader(Few(False), batch_size=5, num_workers=7))
