@@ -211,7 +211,7 @@ func becomes(k trace.Kind, cause trace.Cause) bool {
 // that the cause names, or else the longest.
 func (t *timeline) builder(s *trace.Span, batch int32, cause trace.Cause) int {
 	of := func(o *trace.Span) bool {
-		return o.Batch == batch && o.Track.IsWorker() && o.Kind != trace.KindBlocked
+		return o.Batch == batch && o.Track.IsLoader() && o.Kind != trace.KindBlocked
 	}
 	i := t.most(s.Start, s.End, func(o *trace.Span) bool { return of(o) && becomes(o.Kind, cause) })
 	if i < 0 {
@@ -239,7 +239,7 @@ func (t *timeline) rank(batch int32, kind trace.Kind) (took int64, words string)
 	sums := map[int32]*sum{}
 	for i := range t.spans {
 		s := &t.spans[i]
-		if !s.Track.IsWorker() || s.Batch < 0 || s.Kind == trace.KindBlocked {
+		if !s.Track.IsLoader() || s.Batch < 0 || s.Kind == trace.KindBlocked {
 			continue
 		}
 		b := sums[s.Batch]

@@ -128,6 +128,20 @@ func TestNothingRecorded(t *testing.T) {
 	}
 }
 
+// TestPinLane: the thread that page-locks what workers made has a lane of its own.
+func TestPinLane(t *testing.T) {
+	run := session()
+	run.End("finished")
+	snap := run.Snapshot(0, math.MaxInt64)
+	pinned := trace.Span{Start: snap.Now - 500e6, End: snap.Now - 100e6, Step: -1, Batch: 1, Kind: trace.KindPin, Track: trace.TrackPin}
+	snap.Spans = append(snap.Spans, pinned)
+	s := &screen{New(Options{Source: still{snap}, Replay: true}), t, run}
+	s.send(tea.WindowSizeMsg{Width: 120, Height: 50})
+	s.tick()
+	s.mustShow("│ pin  ")
+	s.mustHide("inline")
+}
+
 type still struct{ s *trace.Snapshot }
 
 func (s still) Snapshot(int64, int64) *trace.Snapshot { c := *s.s; return &c }

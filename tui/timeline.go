@@ -273,6 +273,7 @@ func (t *timeline) update(p *picture, spans []trace.Span) {
 // layLanes decides the rows: workers first, then the queue and the device.
 func (t *timeline) layLanes(p *picture) {
 	workers, _ := strconv.Atoi(p.value("num_workers"))
+	pins := false
 	inline := workers == 0 && p.next && p.snap.Meta.Imported == ""
 	for i := range t.spans {
 		switch tr := t.spans[i].Track; {
@@ -280,6 +281,8 @@ func (t *timeline) layLanes(p *picture) {
 			workers = max(workers, int(tr-trace.TrackWorker0)+1)
 		case tr == trace.TrackInline:
 			inline = true
+		case tr == trace.TrackPin:
+			pins = true
 		case tr == trace.TrackScript:
 			t.script = true
 		}
@@ -294,6 +297,9 @@ func (t *timeline) layLanes(p *picture) {
 	}
 	for i := range workers {
 		t.addLane(lane{track: trace.Worker(i), typ: lanePhases})
+	}
+	if pins {
+		t.addLane(lane{track: trace.TrackPin, typ: lanePhases})
 	}
 	if t.script {
 		t.addLane(lane{track: trace.TrackScript, typ: laneScript})

@@ -203,7 +203,7 @@ func (e *events) arrows() {
 		s := &e.s.Spans[i]
 		switch {
 		case s.Batch < 0:
-		case s.Kind.IsPhase() && s.Track.IsWorker():
+		case s.Kind.IsPhase() && s.Track.IsLoader():
 			if last := built[s.Batch]; last == nil || s.Start >= last.Start {
 				built[s.Batch] = s
 			}

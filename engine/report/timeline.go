@@ -23,19 +23,23 @@ const (
 
 // shown is what pictures have shown, which a legend has to explain.
 type shown struct {
-	glyphs          map[byte]bool
-	workers, inline bool // lanes
+	glyphs               map[byte]bool
+	workers, inline, pin bool // lanes
 }
 
 // loaders names the lanes that load.
 func (d *shown) loaders() string {
-	switch {
-	case !d.workers:
+	if !d.workers && !d.pin {
 		return "Inline (the step loop itself)"
-	case !d.inline:
-		return "Workers (w0, w1, …)"
 	}
-	return "Workers (w0, w1, …; inline is the step loop itself)"
+	text := "Workers (w0, w1, …"
+	if d.inline {
+		text += "; inline is the step loop itself"
+	}
+	if d.pin {
+		text += "; pin is the thread that page-locks what they made"
+	}
+	return text + ")"
 }
 
 // legends are the lanes whose glyphs are explained, each with the kinds it shows.
@@ -119,6 +123,7 @@ func (m *markdown) timeline(row int, drawn *shown) {
 			}
 		}
 		drawn.inline = drawn.inline || id == trace.TrackInline
+		drawn.pin = drawn.pin || id == trace.TrackPin
 		drawn.workers = drawn.workers || id.IsWorker() && id != trace.TrackInline
 		if hidden > 0 && !id.IsWorker() {
 			m.line("… and %s", figures.Counted(hidden, "worker more", "workers more"))
@@ -200,11 +205,13 @@ func (m *markdown) recorded(from, to int64) (all []taped) {
 	return all
 }
 
-// laneOrder is inline, workers, script, step loop, copy, compute, STALL.
+// laneOrder is inline, workers, pin, script, step loop, copy, compute, STALL.
 func laneOrder(t trace.TrackID) int {
 	switch t {
 	case trace.TrackInline:
 		return 0
+	case trace.TrackPin:
+		return 998
 	case trace.TrackScript:
 		return 999
 	case trace.TrackStep:

@@ -106,3 +106,17 @@ func TestOneStep(t *testing.T) {
 		t.Errorf("it is not one step that is typical, %v", err)
 	}
 }
+
+// TestLegendNamesLanes: a legend names the lanes that load, and no others.
+func TestLegendNamesLanes(t *testing.T) {
+	for want, d := range map[string]shown{
+		"Inline (the step loop itself)":                                         {inline: true},
+		"Workers (w0, w1, …)":                                                   {workers: true},
+		"Workers (w0, w1, …; inline is the step loop itself)":                   {workers: true, inline: true},
+		"Workers (w0, w1, …; pin is the thread that page-locks what they made)": {workers: true, pin: true},
+	} {
+		if got := d.loaders(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -202,7 +202,7 @@ func (a *Analyzer) building(from, to int64, batch int32) {
 
 // notBegun charges the time before the awaited batch's first phase.
 func (a *Analyzer) notBegun(from, to int64, batch int32, first phase) {
-	if first.track == trace.TrackInline {
+	if first.track == trace.TrackInline || first.track == trace.TrackPin { // else a worker's
 		a.during(&first, from, to, batch)
 		return
 	}

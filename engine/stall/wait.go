@@ -119,12 +119,14 @@ func (w *Wait) built(s *trace.Snapshot) bool {
 		if b.Track == trace.TrackStep && (b.Kind == trace.KindNext || b.Kind == trace.KindPause) {
 			taken[b.Batch] = max(taken[b.Batch], b.End)
 		}
-		if b.Batch < w.Batch || !b.Track.IsWorker() || b.Kind == trace.KindBlocked {
+		if b.Batch < w.Batch || !b.Track.IsLoader() || b.Kind == trace.KindBlocked {
 			continue
 		}
 		ready[b.Batch] = max(ready[b.Batch], b.End)
 		if b.Batch == w.Batch {
-			w.Worker = b.Track
+			if b.Track.IsWorker() { // what page-locked it has not made it
+				w.Worker = b.Track
+			}
 			w.Took += b.End - b.Start
 			for k, part := range b.Phases(b.End - b.Start) {
 				if kinds[k] += part; kinds[k] > kinds[w.Kind] {

@@ -26,13 +26,14 @@ func TestLongestWait(t *testing.T) {
 		stall(40, 60, 2, trace.CauseRead), // one gap in three pieces
 		stall(60, 90, 2, trace.CauseRead),
 		span(trace.Worker(1), trace.KindCollate, 90, 95, 2, 0),
+		span(trace.TrackPin, trace.KindPin, 95, 97, 2, 0), // what page-locks it has not made it
 		stall(90, 100, 2, trace.CauseCopy),
 		span(trace.Worker(0), trace.KindDecode, 96, 99, 4, 0),
 		span(trace.Worker(0), trace.KindDecode, 0, 5, 5, 0), // of another loader's, which had it long before
 		span(trace.TrackStep, trace.KindPause, 2, 8, 5, 0),
 		span(trace.TrackStep, trace.KindNext, 100, 101, 3, 0),
 	}}
-	want := Wait{Time: 50, Step: 2, Batch: 2, Worker: trace.Worker(1), Kind: trace.KindRead, Took: 95, Behind: 1}
+	want := Wait{Time: 50, Step: 2, Batch: 2, Worker: trace.Worker(1), Kind: trace.KindRead, Took: 97, Behind: 1}
 	if got, ok := LongestWait(s, 0, 200); !ok || got != want {
 		t.Errorf("%+v, %v; want %+v", got, ok, want)
 	}

@@ -24,6 +24,7 @@ const (
 	TrackInline                 // loading inside the step loop (num_workers=0)
 	TrackOps                    // the launches of timed steps, one by one: Arg is the ID of an OpTime
 	TrackScript                 // what the user's own script did with its batch, on the host, where it shows it
+	TrackPin                    // the thread of a PyTorch training that page-locks batches which workers made
 	TrackWorker0 TrackID = 16   // worker i is TrackWorker0+i, i < MaxWorkers
 )
 
@@ -45,15 +46,18 @@ var laneNames = func() (n [256]string) {
 		n[Worker(i)] = "w" + strconv.Itoa(i)
 	}
 	n[TrackStep], n[TrackCopy], n[TrackCompute], n[TrackStall] = "host", "H2D", "compute", "STALL"
-	n[TrackQueue], n[TrackInline], n[TrackOps], n[TrackScript] = "ready q", "inline", "timed ops", "script"
+	n[TrackQueue], n[TrackInline], n[TrackOps], n[TrackScript], n[TrackPin] = "ready q", "inline", "timed ops", "script", "pin"
 	return n
 }()
 
 // String is the name of the lane on the screen, in reports and in exports.
 func (t TrackID) String() string { return laneNames[t] }
 
-// IsWorker reports whether t is a loader track: a worker's or the inline one.
+// IsWorker reports whether batches are made on t: a worker's track, or the inline one.
 func (t TrackID) IsWorker() bool { return t == TrackInline || t >= TrackWorker0 }
+
+// IsLoader reports whether t is a loader track, one with phases of batches.
+func (t TrackID) IsLoader() bool { return t.IsWorker() || t == TrackPin }
 
 // Span is one interval on one track: 32 bytes, no pointers.
 type Span struct {

@@ -214,8 +214,10 @@ func (p *process) lane(r *ring) trace.TrackID {
 	switch r.role {
 	case roleLoop:
 		return trace.TrackStep
-	case roleInline, rolePin:
+	case roleInline:
 		return trace.TrackInline
+	case rolePin:
+		return trace.TrackPin
 	}
 	if t, ok := p.lanes[r]; ok {
 		return t

@@ -196,3 +196,12 @@ func TestRelease(t *testing.T) {
 		}
 	}
 }
+
+// TestLanes: a batch that a thread page-locks is not loaded by the loop.
+func TestLanes(t *testing.T) {
+	for r, want := range map[role]trace.TrackID{roleLoop: trace.TrackStep, roleInline: trace.TrackInline, rolePin: trace.TrackPin} {
+		if got := (&process{}).lane(&ring{role: r}); got != want {
+			t.Errorf("role %d writes to %s, want %s", r, got, want)
+		}
+	}
+}
