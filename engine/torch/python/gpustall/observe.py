@@ -702,7 +702,8 @@ class Plan:
         self.iteration = process.current().iteration()
         module = _dataloader._utils.worker
         before = {name: getattr(loader, name) for name in control.NAMES if hasattr(loader, name)}
-        changed = knobs != self.script and not self.why
+        changed, failed = knobs != self.script and not self.why, None
+        drawn = _drawn(loader) if changed else None
         try:
             if changed:
                 for name, value in before.items():
@@ -718,12 +719,24 @@ class Plan:
                 module._worker_loop = functools.partial(worker.loop_of_stock, process.current().pid, self.iteration, now(), self.script["num_workers"], self.failed)
             self.making = True
             iterator = original(loader)
+        except Exception as error:
+            if not changed or knobs["num_workers"] <= self.script["num_workers"]:
+                raise  # as it is without us
+            failed = error
         finally:
             self.making = False
             module._worker_loop = module._gpustall_plain
             for name, value in before.items():
                 if changed:
                     object.__setattr__(loader, name, value)
+        if failed is not None:
+            from gpustall import live
+
+            most, refused = self.script["num_workers"], live._refused(failed, loader.multiprocessing_context or multiprocessing)
+            process.complain("num_workers stays at %d" % most, "; ".join(filter(None, (str(refused), refused.mend))))
+            self.at_most(most, refused)
+            drawn[0].set_state(drawn[1])
+            return self._stock(loader, original)
         self.in_force_now(knobs)
         return iterator
 
@@ -847,6 +860,14 @@ def _shards(dataset):
         return dataset.num_shards if any(c.__module__ == "datasets.iterable_dataset" for c in type(dataset).__mro__) else None
     except Exception:
         return None
+
+
+def _drawn(loader):
+    """The generator of which an iterator draws its seed, and its state."""
+    import torch
+
+    generator = loader.generator if loader.generator is not None else torch.default_generator
+    return generator, generator.get_state()
 
 
 def _threads(loader):

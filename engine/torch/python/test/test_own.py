@@ -2,12 +2,15 @@
 to put something around it or to keep it for ever, or by making PyTorch's iterators with no DataLoader."""
 
 import gc
+import multiprocessing
 import os
 import queue
 import random
+import sys
 import threading
 import unittest
 from multiprocessing.context import ForkContext
+from unittest import mock
 
 import harness
 import torch
@@ -222,6 +225,24 @@ class OwnTest(unittest.TestCase):
             self.assertEqual((len({s["step"] for s in trained}), {s["arg"] for s in trained}), (60, {4}))
             told = self.told("loader")[-1]
             self.assertEqual((told["apart"], told["live"], told["batch_size"]), (True, False, 4))
+
+    def test_workers_that_cannot_begin(self):
+        """The epoch goes on with those of the script, and the same random numbers."""
+        harness.ask(num_workers=3)
+        for loader in (DataLoader(Shards(), batch_size=None), Maker(0)):
+            for batch in loader:
+                self.learn()
+            torch.manual_seed(5)
+            start = mock.patch.object(multiprocessing.process.BaseProcess, "start", side_effect=OSError("no more processes"))
+            with start, mock.patch.object(sys, "stderr"):
+                got = [batch.tolist() for batch in loader]
+            self.assertEqual(got, [list(range(4 * i, 4 * i + 4)) for i in range(15)])
+            self.assertIn("num_workers stays at 0", os.environ.pop("GPUSTALL_TOLD"))
+            after = torch.rand(())
+            torch.manual_seed(5)
+            torch.empty((), dtype=torch.int64).random_()
+            self.assertEqual(torch.rand(()), after)
+            self.assertEqual(len([batch for batch in loader]), 15)
 
     def test_a_thread_that_takes(self):
         """One for each epoch, which hands on what it takes: all is counted, nothing is kept of those that
