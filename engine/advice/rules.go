@@ -264,7 +264,7 @@ var deviceRules = []Rule{
 		}
 		if s.pytorch() && 2*s.between >= f.Share { // its loops are on record, and what it does outside of them is not
 			f.Remedy = "have the script do less between epochs, or do it less often"
-			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data: it saves a checkpoint, for instance", figures.Prose.Percent(s.between))
+			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", figures.Prose.Percent(s.between))
 		}
 		return f, true
 	}},
