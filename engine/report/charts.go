@@ -50,11 +50,14 @@ func (a *account) charts() []*plot.Chart {
 		return nil
 	}
 	rows, by, axis := a.drawn()
-	charts := []*plot.Chart{
-		plot.Throughput(rows, "Throughput by "+by, axis), plot.Epochs(rows, "What an epoch takes, by "+by, axis),
-		plot.Stalls(rows, "Where the time went, by "+by, axis), plot.StepTimes(a.stepTimes()),
-		plot.Utilisation(a.s, a.mark),
+	var charts []*plot.Chart
+	if a.s.Total.Samples > 0 { // in a trace nobody may have counted them, and the rate is of steps
+		charts = append(charts, plot.Throughput(rows, "Throughput by "+by, axis))
+		if a.s.Meta.Samples > 0 {
+			charts = append(charts, plot.Epochs(rows, "What an epoch takes, by "+by, axis))
+		}
 	}
+	charts = append(charts, plot.Stalls(rows, "Where the time went, by "+by, axis), plot.StepTimes(a.stepTimes()), plot.Utilisation(a.s, a.mark))
 	if a.last != a.first {
 		charts = append([]*plot.Chart{a.beforeAfter()}, charts...)
 	}

@@ -53,6 +53,20 @@ func TestCharts(t *testing.T) {
 	}
 }
 
+// TestUncounted: where nobody counted samples, no picture has a rate or an epoch of them.
+func TestUncounted(t *testing.T) {
+	s := scripts()["imported"].run(t)
+	s.Meta.Samples, s.Total.Samples = 0, 0
+	for i := range s.Recent {
+		s.Recent[i].Samples = 0
+	}
+	for _, c := range newAccount(s).charts() {
+		if c.Name == "throughput" || c.Name == "epochs" {
+			t.Errorf("there is a picture %q", c.Title)
+		}
+	}
+}
+
 // TestPNG: every script makes a picture of 1200 pixels, also one with nothing in it.
 func TestPNG(t *testing.T) {
 	for name, sc := range scripts() {
