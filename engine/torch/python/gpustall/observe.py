@@ -532,7 +532,8 @@ class Plan:
         knobs = dict(self.script)
         if self.trains or self.trains is None and self._follows():  # a loop that does not train keeps what the script has
             knobs.update(asked)
-        knobs["num_workers"] = min(knobs["num_workers"], _at_most.get(self.alike, (knobs["num_workers"],))[0])
+        if self.alike in _at_most:  # another loader's, maybe, which had fewer in the script
+            knobs["num_workers"] = min(knobs["num_workers"], max(_at_most[self.alike][0], self.script["num_workers"]))
         if self.probing():
             knobs["num_workers"] = self.script["num_workers"]
         if not self.has_in_order:

@@ -424,7 +424,7 @@ class LiveTest(unittest.TestCase):
                 self.assertEqual(len(list(loader)), 40)
         harness.ask_nothing()
         with self.assertRaisesRegex(ValueError, "no shard"):  # the script's own
-            list(DataLoader(Few(False), batch_size=5, num_workers=7))
+            list(DataLoader(data, batch_size=5, num_workers=7))
 
     def test_known_shards(self):
         loader = DataLoader(Known(), batch_size=5, num_workers=1)
