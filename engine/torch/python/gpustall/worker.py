@@ -20,7 +20,7 @@ RETIRE = ("gpustall", "retire")  # in place of a task: no more follow, for this 
 # To time a phase of a sample costs 4 us. Where a batch has more of them than one in so many ns, they are timed
 # in some batches only, up to one in RARELY, so that it is half a percent to one of the time; others divide alike.
 PHASE, RARELY = 800_000, 256
-# Where one is as long as this, the time on a core and the wait for one are read as well.
+# Where a phase is as long as this, the time on a core and the wait for one are read as well.
 LONG = 2_000_000
 # Batches of less than SHORT_BATCH, and samples of less than TINY, are looked at in one batch of
 # SELDOM as closely as others are. Of batches up to LONG_BATCH, and samples up to FINE, it is one of
@@ -96,13 +96,13 @@ class Observer:
         self.uneven = self.wary = 0  # the turns until which every sample, and what the kernel counts, are looked at
         self.batch, self.begun = (), ()  # the indices of the batch, where its samples are looked at; when each began, and the last ended
 
-    def record(self, kind, start, end, sample=-1, usage=NOT_READ):
-        self.write(kind, start, end, self.iteration, self.task.round, self.task.index, -1, sample, 0, 0, usage[0], usage[1])
+    def record(self, kind, start, end, flags=0):
+        self.write(kind, start, end, self.iteration, self.task.round, self.task.index, -1, -1, 0, flags)
 
     def rest(self, end):
         """Records that samples were fetched since the last phase that was timed, if it is worth that."""
         if end - self.at > GAP:
-            self.write(ring.FETCH, self.at, end, self.iteration, self.task.round, self.task.index, -1, -1, 0, 0 if self.detail else ring.WHOLE)
+            self.record(ring.FETCH, self.at, end, 0 if self.detail else ring.WHOLE)
 
     def flush(self):
         """Records the phases that were timed. All at once that takes a quarter of what it does between
