@@ -200,6 +200,7 @@ func (f fed) run(t *testing.T) (au, want float64, step time.Duration) {
 	dev := &summed{Device: emu.New(f.preset, emu.NewRealClock())}
 	k := engine.DefaultKnobs()
 	k.Loader.BatchSize, k.Loader.PinMemory, k.Loader.Ceiling = f.batch, f.pinned, true
+	k.Checkpoint = f.batch > 256 // else they do not fit into the smallest card
 	cfg := engine.Config{Dataset: stripes{n: 1 << 20}, Transform: transform.CIFARTrain(), Knobs: k, Steps: 1 << 30}
 	if w := f.preset.Workload; w != nil {
 		ds, err := records.Generate(records.Options{SampleBytes: int(w.SampleBytes) / f.shrunk})
