@@ -36,7 +36,7 @@ def unknown(module):
         return "this PyTorch's worker loop is not known: it takes %s" % ", ".join(names)
     for owner, name in (
         (module._BaseDataLoaderIter, "_next_index"), (module._BaseDataLoaderIter, "_reset"), (module._MultiProcessingDataLoaderIter, "_shutdown_workers"),
-        (module._DatasetKind, "create_fetcher"), (module._utils.signal_handling, "_set_worker_pids"), (module._utils.pin_memory, "pin_memory"),
+        (module.DataLoader, "check_worker_number_rationality"), (module._DatasetKind, "create_fetcher"), (module._utils.signal_handling, "_set_worker_pids"), (module._utils.pin_memory, "pin_memory"),
     ):
         if not hasattr(owner, name):
             return "this PyTorch's DataLoader is not known: it has no %s" % name
@@ -239,6 +239,24 @@ class _Batch:
         self.data, self.here, self.stale = None, False, False
 
 
+def _in_stock(function, call, parameters, expression=None):
+    """The expression, as a function, in the line of PyTorch's where the call is: a warning tells that
+    line, which filters go by, and where it was told before it is told no more."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):  # PyTorch's source is not there
+        lines, first = (), 1
+    line = next((n for n, text in enumerate(lines, first) if call in text), first)
+    return eval(compile("\n" * (line - 1) + "lambda %s: %s" % (parameters, expression or call), stock.__file__, "eval"), vars(stock))
+
+
+_begin_iterator, _begin_iterator_of_workers = (
+    _in_stock(kind.__init__, ".__init__(loader)", "self, loader", "_BaseDataLoaderIter.__init__(self, loader)")
+    for kind in (stock._SingleProcessDataLoaderIter, stock._MultiProcessingDataLoaderIter)
+)
+_check_workers = _in_stock(stock.DataLoader._get_iterator, "self.check_worker_number_rationality()", "self")
+
+
 class LiveIter(stock._MultiProcessingDataLoaderIter):
     def __init__(self, loader, plan):
         self._shutdown = True  # until there is something to shut down
@@ -248,7 +266,11 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         again = plan.drawn and plan.persists and not plan.apart
         generator = loader.generator if loader.generator is not None else torch.default_generator
         state = generator.get_state() if again else None
-        stock._BaseDataLoaderIter.__init__(self, loader)
+        if loader.num_workers > 0:
+            _check_workers(loader)
+            _begin_iterator_of_workers(self, loader)
+        else:
+            _begin_iterator(self, loader)
         if again:
             generator.set_state(state)
         plan.drawn = True

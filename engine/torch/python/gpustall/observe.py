@@ -10,6 +10,7 @@ import resource
 import sys
 import threading
 import time
+import warnings
 import weakref
 
 from gpustall import control, parts, process, ring, worker
@@ -44,6 +45,22 @@ def install(module):
     if "__init_subclass__" not in module.DataLoader.__dict__:
         module.DataLoader.__init_subclass__ = classmethod(_subclassed)
     module._BaseDataLoaderIter.__next__ = _next(module._BaseDataLoaderIter.__next__)
+    module.warnings = _Warnings()
+
+
+class _Warnings:
+    """The warnings of PyTorch's module. It finds the line that it warns of by counting calls back: ours do not count."""
+
+    @staticmethod
+    def warn(message, category=None, stacklevel=1, **kwargs):
+        frame, level = sys._getframe(1), 1
+        while stacklevel > 1 and frame.f_back is not None:
+            frame, level = frame.f_back, level + 1
+            stacklevel -= not frame.f_globals.get("__name__", "").startswith("gpustall.")
+        warnings.warn(message, category, level + 1, **kwargs)
+
+    def __getattr__(self, name):
+        return getattr(warnings, name)
 
 
 def _plan(loader):

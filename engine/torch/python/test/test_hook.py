@@ -50,6 +50,25 @@ if __name__ == "__main__":
 """
 
 
+WARNS = """
+import os, warnings, torch
+from torch.utils.data import DataLoader, IterableDataset
+class Longer(IterableDataset):
+    def __len__(self): return 2
+    def __iter__(self): return iter(range(3))
+    def __repr__(self): return "data"
+warnings.simplefilter("default")
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+for epoch in range(2):
+    for data in (list(range(6)), Longer()):
+        for workers in (0, 2):
+            loader = DataLoader(data, num_workers=workers, pin_memory=True)
+            for batch in loader:
+                len(loader)
+            list(loader)
+"""
+
+
 # What PyTorch says of tensors of a data set that /dev/shm has no room for.
 FULL = """
         def __reduce__(self): raise RuntimeError("unable to allocate shared memory(shm) for file </torch_1_2_0>: No space left on device (28)")"""
@@ -91,6 +110,13 @@ class HookTest(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (0, "loaded __main__\n"), done.stderr)
             self.assertNotIn("gpustall", done.stderr)
             self.assertGreater(len(self.told("loader")), before)
+
+    def test_warnings(self):
+        """What PyTorch warns of is the same: the text, the line that it names, and how often."""
+        self.write("script.py", WARNS)
+        plain, watched = (self.run_python("script.py", package=package).stderr for package in ("", PACKAGE))
+        self.assertIn("suggested max number of worker", plain)
+        self.assertEqual(watched.splitlines(), plain.splitlines())
 
     def test_importing_leaves_a_mark(self):
         self.assertEqual(self.run_python("-c", "import json").returncode, 0)
