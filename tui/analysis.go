@@ -11,12 +11,14 @@ import (
 	"dev.gpustall/engine/evidence"
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/timer"
 	"dev.gpustall/engine/trace"
 )
 
 // analysis is what costs more than a frame may: the window, the verdict on it and the
 // comparisons over the whole session. It is computed in a command, off the screen's
-// goroutine, about twice a second and never for more than 1 % of a core.
+// goroutine, about twice a second and never for more than 1 % of a core. What it waits for a
+// core costs nobody anything, so a busy host makes no verdict older.
 type analysis struct {
 	result
 	busy    bool
@@ -59,7 +61,7 @@ type analysedMsg struct {
 	hasMFU bool          // ... it is known
 	blame  stall.Blame   // of the whole run
 	ranks  []trace.Rank  // over rankWindow
-	took   time.Duration
+	took   time.Duration // on a core
 }
 
 // analyse returns the command that analyses the picture, or nil when one is
@@ -72,12 +74,15 @@ func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
 	a.busy, a.started = true, now
 	snap := m.pic.snap // by value: the picture moves on
 	staged, source := m.knobs.changes(), m.o.Source
-	return func() tea.Msg { return analyseSnapshot(&snap, source, staged) }
+	return func() tea.Msg {
+		var r analysedMsg
+		r.took = timer.Spent(func() { r = analyseSnapshot(&snap, source, staged) })
+		return r
+	}
 }
 
 // analyseSnapshot analyses a snapshot, for whose window source has the spans.
-func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.Msg {
-	t0 := time.Now()
+func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) analysedMsg {
 	asOfNow(s)
 	steps := stall.Window(s)
 	if n := len(steps); n > 0 {
@@ -139,7 +144,6 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) tea.
 		b := stall.SegmentStats{Segment: trace.Segment{Index: x.First, Knobs: x.Settings[1], Reason: x.Text()}, Steps: int(x.Sides[1].Steps), Excluded: int(x.LeftOut), VsA: x.Change}
 		r.asked, r.unasked = append(r.asked, b), append(r.unasked, x.Change.Throughput.Missing.String())
 	}
-	r.took = time.Since(t0)
 	return r
 }
 

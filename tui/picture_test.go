@@ -3,13 +3,16 @@ package tui
 import (
 	"math"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/tui/internal/demo"
 )
 
 // TestPictureOfAMoment shows nothing later than the moment.
@@ -145,3 +148,28 @@ func TestPinLane(t *testing.T) {
 type still struct{ s *trace.Snapshot }
 
 func (s still) Snapshot(int64, int64) *trace.Snapshot { c := *s.s; return &c }
+
+// TestWaitsMakeNothingOlder: how often the timeline and the verdict are renewed follows from
+// what they cost, and waiting, for a core as for anything else, costs nothing.
+func TestWaitsMakeNothingOlder(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("what a thread computed is not known here")
+	}
+	run := session()
+	s := &screen{New(Options{Source: waiting{run}, Control: run}), t, run}
+	s.send(tea.WindowSizeMsg{Width: 120, Height: 50})
+	s.tick()
+	if s.spansPause >= 100*wait || s.analysis.pause >= 100*wait {
+		t.Errorf("the timeline waits %v, the verdict %v", s.spansPause, s.analysis.pause)
+	}
+}
+
+// waiting is a source that has no core for a while.
+type waiting struct{ *demo.Run }
+
+const wait = 300 * time.Millisecond
+
+func (w waiting) Snapshot(from, to int64) *trace.Snapshot {
+	time.Sleep(wait)
+	return w.Run.Snapshot(from, to)
+}

@@ -3,6 +3,8 @@ package tui
 import (
 	"math"
 	"time"
+
+	"dev.gpustall/engine/timer"
 )
 
 // refresh pulls a snapshot and computes the picture of the moment shown. The
@@ -33,13 +35,14 @@ func (m *Model) refresh(now time.Time, force bool) {
 	was, wasPaused := m.pic.at, m.paused
 	spans := force || first || (now.Sub(m.spansAt) >= m.spansPause && !(m.frozen && was == at))
 	if spans {
-		t0 := time.Now()
-		from, to := m.spanWindow(at)
-		m.live = m.o.Source.Snapshot(from, to)
-		m.picture(at)
-		m.timeline.update(&m.pic, m.live.Spans)
-		m.explain()
-		m.spansAt, m.spansPause = now, 100*time.Since(t0)
+		spent := timer.Spent(func() {
+			from, to := m.spanWindow(at)
+			m.live = m.o.Source.Snapshot(from, to)
+			m.picture(at)
+			m.timeline.update(&m.pic, m.live.Spans)
+			m.explain()
+		})
+		m.spansAt, m.spansPause = now, 100*spent
 	} else {
 		m.live = m.o.Source.Snapshot(0, 0)
 		m.picture(at)

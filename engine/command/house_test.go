@@ -68,7 +68,7 @@ var house = map[string][]string{
 	"engine/command":              nil, // composes: may import all
 	"bench":                       nil, // programs that measure
 	"tui/canvas":                  {},
-	"tui":                         {"engine/knob", "engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict"},
+	"tui":                         {"engine/knob", "engine/timer", "engine/trace", "engine/figures", "engine/stall", "engine/evidence", "engine/advice", "engine/predict"},
 }
 
 // exact are packages that do not stand for those below them.

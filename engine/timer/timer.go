@@ -5,6 +5,7 @@
 package timer
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -15,6 +16,16 @@ var began = time.Now()
 // Left is the time until the next moment of those that are so far apart. Timers that end
 // at such moments end together, and wake the process once.
 func Left(every time.Duration) time.Duration { return every - time.Since(began)%every }
+
+// Spent is for how long f was on a core, as far as that is known (CPU). What is paid for by
+// it costs the same on a busy machine as on an idle one.
+func Spent(f func()) time.Duration {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := CPU()
+	f()
+	return time.Duration(CPU() - began)
+}
 
 // Clock tells the time in ns.
 type Clock interface{ Now() int64 }
