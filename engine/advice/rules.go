@@ -32,6 +32,7 @@ type Finding struct {
 	Value    string  // ... the one to try; empty when no knob helps
 	Share    float64 // of the active time, 0 to 1, that it is about
 	Beside   bool    // Share is of time that is in no rate
+	Spun     bool    // what it costs may be more than Share: threads that wait for one without a core slow each other down
 	Barred   bool    // the knob that would help cannot be turned here, and Remedy is what would let it
 
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
@@ -46,7 +47,7 @@ func (f *Finding) Gain() string {
 	if f.Predicted.Made() {
 		return predict.Words(f.Predicted)
 	}
-	if f.Share <= 0 || f.Share >= 1 || f.Beside {
+	if f.Share <= 0 || f.Share >= 1 || f.Beside || f.Spun {
 		return ""
 	}
 	return "at most " + figures.Prose.Gain(figures.Rough(1/(1-f.Share))) + " throughput, if none of this time were lost"
@@ -101,7 +102,7 @@ func (s *situation) findings() []Finding {
 				continue // it would cost more than it is about
 			}
 			turned[r.Group] = turned[r.Group] || f.Value != "" || f.Barred
-			f.Rule, f.Cause = r.Name, s.cause(r.Group)
+			f.Rule, f.Cause, f.Spun = r.Name, s.cause(r.Group), s.spun
 			if r.Group == trace.GroupHost && f.Value == "" {
 				cores = f.Share
 			}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/predict"
@@ -28,20 +29,35 @@ var torchRules = []Rule{
 // pytorch reports whether the session is of a training in PyTorch that was watched.
 func (s *situation) pytorch() bool { return s.snap.Meta.Watched() }
 
-// torchThreads is for a training on the CPU whose own threads and what workers compute are more
-// than the cores, and whose threads wait for one. A core of which workers leave a part is still
-// worth a thread.
+// torchThreads is for a training on the CPU whose own threads, what workers compute and what other
+// processes take are more than the cores, and whose threads wait for one. A core of which others
+// leave a part is still worth a thread.
 func torchThreads(s *situation) (f Finding, ok bool) {
-	threads, err := strconv.Atoi(s.fact("torch threads"))
-	used := s.workersUse()
-	fewer := max(1, int(math.Ceil(s.cores.All-used-0.1)))
-	f = Finding{
-		Remedy: fmt.Sprintf("call torch.set_num_threads(%d) in the script", fewer),
-		Evidence: fmt.Sprintf("the training computes with %s on %s, of which workers use ~%s, and its threads wait for a core %s of the time",
-			figures.Counted(threads, "thread", "threads"), figures.Counted(int(s.cores.All), "core", "cores"), figures.Rate(used), figures.Prose.Percent(s.starved)),
-		Share: s.starved * s.b.Utilisation(),
+	threads, err := strconv.Atoi(s.fact(trace.TorchThreads))
+	used, left, while := s.workersUse(), s.cores.All, ""
+	var takes []string
+	if used >= 0.1 {
+		takes = append(takes, "workers use ~"+figures.Rate(used))
 	}
-	return f, err == nil && s.pytorch() && s.hostDevice && threads > fewer && s.starved >= moderate && f.Share >= moderate && !s.cores.Crowded()
+	if s.cores.Crowded() {
+		left, while = s.cores.Left(), " while other processes take the cores"
+		takes = append(takes, "other processes use ~"+figures.Rate(s.cores.Others))
+	}
+	of := ""
+	if len(takes) > 0 {
+		of = ", of which " + strings.Join(takes, " and ")
+	}
+	fewer := max(1, int(math.Ceil(left-used-0.1)))
+	f = Finding{
+		Remedy: fmt.Sprintf("call torch.set_num_threads(%d) in the script%s", fewer, while),
+		Evidence: fmt.Sprintf("the training computes with %s on %s%s, and its threads wait for a core %s of the time",
+			figures.Counted(threads, "thread", "threads"), figures.Counted(int(s.cores.All), "core", "cores"), of, figures.Prose.Percent(s.starved)),
+		Share: max(s.starved*s.b.Utilisation(), s.lostToHost()), // of "more cores" too, which so follows
+	}
+	if s.spun {
+		f.Evidence += ", while those that have one spin on it until all are done"
+	}
+	return f, err == nil && s.pytorch() && s.hostDevice && threads > fewer && s.starved >= moderate && f.Share >= moderate
 }
 
 // heavyWorker is the memory of a worker's own, in bytes, from which the data set is likely

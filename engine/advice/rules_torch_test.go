@@ -6,6 +6,11 @@ var torchCases = []ruleCase{
 	{"torch threads", true, nil, "num_workers=2", together(onTorch("4"), cpuDevice, cores(200), gauge(trace.GaugeStarved, 40)), "",
 		"call torch.set_num_threads(2) in the script: the training computes with 4 threads on 4 cores, of which workers use ~2.0"},
 	{"torch threads", true, nil, "num_workers=0", together(onTorch("16"), cpuDevice, gauge(trace.GaugeStarved, 40)), "", "call torch.set_num_threads(4) in the script"},
+	{"torch threads", true, wait(trace.CauseHost), "num_workers=1", together(onTorch("4"), cpuDevice, cores(5), gauges(50, 49, 50), gauge(trace.GaugeStarved, 50)), "",
+		"call torch.set_num_threads(2) in the script while other processes take the cores: the training computes with 4 threads on 4 cores, of which other processes use ~1.96, and its threads wait for a core 50.0 % of the time, while those that have one spin on it until all are done"},
+	{"torch threads", false, wait(trace.CauseHost), "num_workers=1", together(onTorch("2"), cpuDevice, cores(10), gauges(50, 49, 50), gauge(trace.GaugeStarved, 50)), "",
+		"stop the other processes, or move them or this training to another host: the training's threads spin on their cores while they wait for one that has none"},
+	{"more cores", true, wait(trace.CauseHost), "num_workers=1", together(onTorch("1"), cpuDevice, cores(10), gauges(50, 49, 50), gauge(trace.GaugeStarved, 50)), "", "this host can feed at most ~"},
 	{"more cores", true, wait(trace.CauseHost), "num_workers=2", together(onTorch("4"), cpuDevice, cores(60)), "", "take turns on the same cores"},
 	{"more cores", true, wait(trace.CauseHost), "num_workers=2", together(onTorch("4"), cpuDevice, cores(4), gauges(85, 8, 20)), "", "use a host with more cores: other processes use ~0.320 of the 4 cores"},
 	{"torch threads", false, nil, "num_workers=2", together(onTorch("4"), cpuDevice, cores(60), gauge(trace.GaugeStarved, 15)), "", "the loader keeps up"},
@@ -105,7 +110,7 @@ func bound(name string, most int) func(*trace.Snapshot) {
 
 // onTorch makes the session one of a training in PyTorch with so many threads.
 func onTorch(threads string) func(*trace.Snapshot) {
-	return facts(knob("torch", "2.15.0"), knob("torch threads", threads))
+	return facts(knob("torch", "2.15.0"), knob(trace.TorchThreads, threads))
 }
 
 // facts are known of the host.

@@ -32,6 +32,7 @@ type situation struct {
 	loading    predict.Loading
 	model      *predict.Model // what a knob would do follows from it; nil where too little was measured
 	starved    float64        // of the time in which the device's threads could run: without a core
+	spun       bool           // and those that had one spun on it meanwhile: what they lost is that at the least
 	workers    int            // num_workers
 	samples    int64          // of the data set; 0 when unknown
 	trials     []Trial
@@ -61,6 +62,7 @@ func newSituation(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, 
 	c.cores = predict.CoresOf(s, t.From, t.To)
 	c.loading = predict.LoadingOf(&c.b, s.Spans, t.From, t.To, &c.cores)
 	c.starved = WithoutCore(s, t)
+	c.spun = s.Meta.Spins() && c.starved >= moderate
 	c.op = meanOp(s, t.Segment)
 	c.workers, _ = c.number("num_workers")
 	c.watchOpenings(s.Recent, t)
@@ -173,7 +175,7 @@ func (c *situation) queue() string {
 // capacity is what host and device could do at their best; false where there is nothing
 // to estimate it from.
 func (s *situation) capacity() (predict.Capacity, bool) {
-	return predict.CapacityOf(&s.b, &s.loading, s.cores, s.workers, s.starved, s.hostDevice, stall.Among(s.snap, s.rows, s.segment))
+	return predict.CapacityOf(&s.b, &s.loading, s.cores, s.workers, s.starved, &s.snap.Meta, stall.Among(s.snap, s.rows, s.segment))
 }
 
 // knob returns the value in force; empty when it is unknown.

@@ -63,8 +63,12 @@ func starved(b *stall.Breakdown, share float64) int64 {
 }
 
 // slowed says what it does to the device that its threads wait for cores.
-func slowed(share float64) string {
-	return fmt.Sprintf("compute is %.1f times slower because its threads wait for a core %s of the time", 1/(1-min(share, 0.999)), figures.Prose.Percent(share))
+func (s *situation) slowed() string {
+	least := ""
+	if s.spun {
+		least = "at least "
+	}
+	return fmt.Sprintf("compute is %s%.1f times slower because its threads wait for a core %s of the time", least, 1/(1-min(s.starved, 0.999)), figures.Prose.Percent(s.starved))
 }
 
 // lostToHost is the share of the time lost because threads of the host had no core.
@@ -75,7 +79,7 @@ func (s *situation) lostToHost() float64 {
 // shortage says what the lack of cores does to the device, and who has them.
 func (s *situation) shortage() (text string) {
 	if starved(&s.b, s.starved) > 0 {
-		text = fmt.Sprintf("the device is busy %s of the time, but %s", figures.Prose.Percent(s.b.Utilisation()), slowed(s.starved))
+		text = fmt.Sprintf("the device is busy %s of the time, but %s", figures.Prose.Percent(s.b.Utilisation()), s.slowed())
 	}
 	if share := s.share(trace.GroupHost); share >= moderate || text == "" {
 		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, figures.Prose.Percent(share)))

@@ -45,6 +45,27 @@ func TestBoundInWords(t *testing.T) {
 	}
 }
 
+// Where threads spin while they wait for one without a core, it costs more than the time that they
+// have none, and how much more is not known.
+func TestSpinning(t *testing.T) {
+	for _, c := range []struct {
+		threads, policy string
+		says            string
+		gain            bool
+	}{
+		{"2", "", "compute is at least 2.0 times slower", false},
+		{"2", "passive", "compute is 2.0 times slower", true},
+		{"1", "", "compute is 2.0 times slower", true},
+	} {
+		s := uniform(20, nil, knob("num_workers", "1"))
+		together(onTorch(c.threads), facts(knob(trace.TorchWaitPolicy, c.policy)), cpuDevice, gauges(50, 49, 50), gauge(trace.GaugeStarved, 50))(s)
+		a := Of(s, trace.Count(s.Recent), nil)
+		if f := a.First(); !strings.Contains(a.Verdict.Text, c.says) || (f.Gain() != "") != c.gain {
+			t.Errorf("%s threads, %q: %q, gain %q", c.threads, c.policy, a.Verdict.Text, f.Gain())
+		}
+	}
+}
+
 // A device whose threads have no core is busy, and not what binds.
 func TestStarvedDevice(t *testing.T) {
 	gauge := func(s *trace.Snapshot, name string, v float64) {

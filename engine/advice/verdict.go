@@ -177,7 +177,7 @@ func (v *Verdict) describe(s *situation) {
 		}
 	}
 	if v.Group != trace.GroupHost && v.Starved >= moderate {
-		t.WriteString("; " + slowed(v.Starved))
+		t.WriteString("; " + s.slowed())
 	}
 	switch queue {
 	case "":

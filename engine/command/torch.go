@@ -194,7 +194,10 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 		Model: scriptName(t.args), Dataset: l.Dataset, Format: "PyTorch, " + l.Style + "-style", Samples: l.Samples,
 		Host: hostFacts(), Specs: bridge.Specs(h, l, &first.Batch), GPURate: t.gpuRate,
 	}
-	m.Host = append(m.Host, trace.Knob{Name: "torch", Value: h.Torch}, trace.Knob{Name: "torch threads", Value: fmt.Sprint(h.Threads)}, trace.Knob{Name: "python", Value: h.Python})
+	m.Host = append(m.Host, trace.Knob{Name: "torch", Value: h.Torch}, trace.Knob{Name: trace.TorchThreads, Value: fmt.Sprint(h.Threads)}, trace.Knob{Name: "python", Value: h.Python})
+	if h.Policy != "" {
+		m.Host = append(m.Host, trace.Knob{Name: trace.TorchWaitPolicy, Value: h.Policy})
+	}
 	if l.Context != "" {
 		m.Host = append(m.Host, trace.Knob{Name: trace.WorkerStart, Value: l.Context})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/trace"
 )
 
 // Capacity is what host and device could do at their best, in ns of a batch: an
@@ -17,22 +18,22 @@ type Capacity struct {
 	Cores  Cores
 	Batch  float64 // samples in one
 	Shared bool    // the device computes on the same cores
+	Spun   bool    // CPU and Device are of threads that spun while others had no core, and so only the most that they can be
 
 	Segment string // "segment #4", whose steps it rests on, where there are others: with other settings and other neighbours
 }
 
 // CapacityOf returns false where there is nothing to estimate it from. starved is the
-// share of the time in which the device's threads could run that they had no core,
-// shared whether the device computes on the host's cores, segment what those
-// steps are called (stall.Among).
-func CapacityOf(b *stall.Breakdown, l *Loading, cores Cores, workers int, starved float64, shared bool, segment string) (c Capacity, ok bool) {
+// share of the time in which the device's threads could run that they had no core, m says
+// what the device is, segment what those steps are called (stall.Among).
+func CapacityOf(b *stall.Breakdown, l *Loading, cores Cores, workers int, starved float64, m *trace.Meta, segment string) (c Capacity, ok bool) {
 	if cores.All == 0 || b.Load <= 0 || b.Busy <= 0 || b.Steps == 0 || b.Samples == 0 {
 		return c, false
 	}
 	steps := float64(b.Steps)
 	c = Capacity{
 		Device: float64(b.Busy) / steps * (1 - starved), Copy: float64(b.Copy) / steps,
-		Cores: cores, Batch: float64(b.Samples) / steps, Shared: shared, Segment: segment,
+		Cores: cores, Batch: float64(b.Samples) / steps, Shared: m.DeviceKind == "cpu", Spun: m.Spins() && starved >= little, Segment: segment,
 	}
 	switch w := &l.Batch; {
 	case cores.Known:
@@ -41,7 +42,7 @@ func CapacityOf(b *stall.Breakdown, l *Loading, cores Cores, workers int, starve
 		if c.CPU = w.Core + w.Waiting; workers > int(cores.All) { // they took turns
 			c.CPU *= cores.All / float64(workers)
 		}
-		if shared {
+		if c.Shared {
 			c.CPU += c.Device * cores.All
 		}
 	}
@@ -67,6 +68,9 @@ func (c *Capacity) balance() string {
 	if c.Segment != "" {
 		in = "in " + c.Segment + " "
 	}
+	if c.Spun {
+		return in + "the training's threads spin on their cores while they wait for one that has none, and so do not show what they would take with the cores to themselves"
+	}
 	if c.CPU <= 0 {
 		return fmt.Sprintf("%sthe device takes %s", in, c.rate(c.Device))
 	}
@@ -83,7 +87,7 @@ func (c *Capacity) balance() string {
 
 // String says what the host can feed, what the device takes, and how many cores are missing.
 func (c *Capacity) String() string {
-	if n := c.Missing(); c.CPU > 0 && n > 0 {
+	if n := c.Missing(); c.CPU > 0 && n > 0 && !c.Spun {
 		return c.balance() + ": " + c.lacks(n)
 	}
 	return c.balance()

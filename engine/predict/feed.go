@@ -14,6 +14,9 @@ func (m *Model) Feed() string {
 	if !m.known || c.CPU <= 0 || c.Device <= 0 {
 		return ""
 	}
+	if c.Spun {
+		return "not known: " + c.balance()
+	}
 	if short := m.short(); short != "" {
 		return "no: " + c.balance() + ": " + short
 	}

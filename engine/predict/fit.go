@@ -82,7 +82,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 	shared := s.Meta.DeviceKind == "cpu"
 	l := LoadingOf(b, s.Spans, t.From, t.To, &cores)
 	m.loading = l.Batch
-	m.Capacity, m.known = CapacityOf(b, &l, cores, m.now.workers, starved, shared, stall.Among(s, rows, t.Segment))
+	m.Capacity, m.known = CapacityOf(b, &l, cores, m.now.workers, starved, &s.Meta, stall.Among(s, rows, t.Segment))
 	if !m.measure(s, t, &l, starved) {
 		return nil, false
 	}

@@ -155,6 +155,49 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// TestFeedOfSpinningThreads: the time on a core of threads that spin while one of them has none is no
+// measure of what the host can feed. Of one thread, of threads that sleep, and of those that have their
+// cores it is.
+func TestFeedOfSpinningThreads(t *testing.T) {
+	for _, tt := range []struct {
+		threads, policy string
+		starved         float64 // percent
+		known           bool
+	}{
+		{"2", "", 50, false}, {"2", "ACTIVE", 50, false}, {"2", "", 2, true}, {"2", "PASSIVE", 50, true}, {"1", "", 50, true}, {"", "", 50, true},
+	} {
+		s := snapshot(stalltest.Healthy())
+		s.Meta.DeviceKind = "cpu"
+		s.Meta.Host = append(s.Meta.Host, trace.Knob{Name: trace.TorchThreads, Value: tt.threads}, trace.Knob{Name: trace.TorchWaitPolicy, Value: tt.policy})
+		s.Gauges = map[string][]trace.Point{}
+		for name, v := range map[string]float64{trace.GaugeCPUOurs: 50, trace.GaugeCPUOthers: 40, trace.GaugeRunQueue: 50, trace.GaugeStarved: tt.starved} {
+			s.Gauges[name] = []trace.Point{{T: s.Now / 2, V: v}, {T: s.Now * 3 / 4, V: v}}
+		}
+		got := fit(t, s).Feed()
+		if known := strings.Contains(got, "can feed at most"); known != tt.known || strings.HasPrefix(got, "not known: the training's threads spin") == tt.known {
+			t.Errorf("%q threads, %q, %v %% without a core: %q", tt.threads, tt.policy, tt.starved, got)
+		}
+	}
+}
+
+// TestWords: what is not expected to gain anything is not worded as if it were.
+func TestWords(t *testing.T) {
+	for _, tt := range []struct {
+		lo, middle, hi float64
+		want           string
+	}{
+		{60, 98, 140, "may help or harm: -40 to +40 % predicted"},
+		{50, 85, 120, "may help or harm: -50 to +20 % predicted"},
+		{90, 120, 150, "-10 to +50 % predicted"},
+		{70, 80, 90, "-30 to -10 % predicted"},
+		{122, 126, 131, "+22 to +31 % predicted"},
+	} {
+		if got := Words(trace.Prediction{Base: 100, Lo: tt.lo, Rate: tt.middle, Hi: tt.hi}); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.middle, got, tt.want)
+		}
+	}
+}
+
 // TestFeedNamesItsSteps: other processes that were there in one segment and gone in the next
 // leave two answers, each of which names its segment.
 func TestFeedNamesItsSteps(t *testing.T) {

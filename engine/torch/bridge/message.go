@@ -37,10 +37,11 @@ type Hello struct {
 	Python  string   `json:"python"`
 	Argv    []string `json:"argv"`
 	Threads int      `json:"threads"`
-	CUDA    string   `json:"cuda"`     // the GPU's name; empty without one
-	UUID    string   `json:"uuid"`     // of the GPU, as NVML has it; empty where PyTorch does not tell
-	Stand   bool     `json:"stand_in"` // the GPU is a test's, its time is made up
-	Other   string   `json:"other"`    // the kind of an accelerator that is no GPU of CUDA's; empty without one
+	Policy  string   `json:"wait_policy"` // OMP_WAIT_POLICY; empty where it is not set
+	CUDA    string   `json:"cuda"`        // the GPU's name; empty without one
+	UUID    string   `json:"uuid"`        // of the GPU, as NVML has it; empty where PyTorch does not tell
+	Stand   bool     `json:"stand_in"`    // the GPU is a test's, its time is made up
+	Other   string   `json:"other"`       // the kind of an accelerator that is no GPU of CUDA's; empty without one
 }
 
 // Device is what the script computes on.

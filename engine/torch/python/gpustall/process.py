@@ -92,6 +92,7 @@ class Process:
         self.tell(
             "hello", pid=self.pid, rank=rank, world=world, local=local, here=here, torch=str(torch.__version__),
             python="%d.%d.%d" % sys.version_info[:3], argv=list(sys.argv), threads=torch.get_num_threads(),
+            wait_policy=os.environ.get("OMP_WAIT_POLICY", ""),
             stand_in=bool(getattr(torch.cuda, "gpustall_stand_in", False)), other=_other(), **self.gpu,
         )
 
