@@ -39,9 +39,15 @@ func Gain(p trace.Prediction) figures.Estimate {
 }
 
 // Words are a prediction's gain as a range, marked as what it is: "+22 to +31 %
-// predicted".
+// predicted". What is expected to change nothing or to cost something, and may gain something all
+// the same, is called so.
 func Words(p trace.Prediction) string {
-	return figures.Prose.GainRange(Gain(p)) + " predicted"
+	g := Gain(p)
+	words := figures.Prose.GainRange(g) + " predicted"
+	if g.Value < 1+evidence.DefaultMargin && g.Lo < 1 && g.Hi > 1 {
+		return "may help or harm: " + words
+	}
+	return words
 }
 
 // luck is how an assumption that was not measured turns out.
