@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -64,6 +65,10 @@ type analysedMsg struct {
 	took   time.Duration // on a core
 }
 
+// brokenMsg is a panic of the analysis, to be had again on the screen's own goroutine: what
+// panics elsewhere is printed before the terminal is restored, and lost with the screen.
+type brokenMsg string
+
 // analyse returns the command that analyses the picture, or nil when one is
 // under way or the last was a moment ago. force skips the wait.
 func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
@@ -74,7 +79,12 @@ func (m *Model) analyse(now time.Time, force bool) tea.Cmd {
 	a.busy, a.started = true, now
 	snap := m.pic.snap // by value: the picture moves on
 	staged, source := m.knobs.changes(), m.o.Source
-	return func() tea.Msg {
+	return func() (msg tea.Msg) {
+		defer func() {
+			if p := recover(); p != nil {
+				msg = brokenMsg(fmt.Sprintf("%v\n\n%s", p, debug.Stack()))
+			}
+		}()
 		var r analysedMsg
 		r.took = timer.Spent(func() { r = analyseSnapshot(&snap, source, staged) })
 		return r

@@ -53,7 +53,7 @@ func (s *screen) follow(cmd tea.Cmd) {
 		return
 	}
 	switch msg := cmd().(type) {
-	case analysedMsg, setDone, pauseDone, exportDone, beginDone, foreseen:
+	case analysedMsg, brokenMsg, setDone, pauseDone, exportDone, beginDone, foreseen:
 		s.send(msg)
 	case tea.BatchMsg:
 		for _, c := range msg {

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"runtime"
@@ -163,6 +164,25 @@ func TestWaitsMakeNothingOlder(t *testing.T) {
 		t.Errorf("the timeline waits %v, the verdict %v", s.spansPause, s.analysis.pause)
 	}
 }
+
+// TestAnalysisPanics: what breaks the analysis breaks the screen's own goroutine, where the
+// terminal is restored before it is told.
+func TestAnalysisPanics(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{}, 120, 50)
+	s.o.Source = broken{run}
+	defer func() {
+		if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "the analysis broke\n") || !strings.Contains(p, "analyseSnapshot") {
+			t.Errorf("it panicked with %q", p)
+		}
+	}()
+	s.follow(s.analyse(time.Now(), true))
+}
+
+// broken is a source that the analysis cannot read.
+type broken struct{ *demo.Run }
+
+func (broken) Snapshot(int64, int64) *trace.Snapshot { panic("the analysis broke") }
 
 // waiting is a source that has no core for a while.
 type waiting struct{ *demo.Run }

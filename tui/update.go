@@ -32,6 +32,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.frozen && msg.at != m.pic.snap.Now || msg.baseline != m.pic.snap.Baseline {
 			return m, m.analyse(time.Now(), true) // the view moved meanwhile
 		}
+	case brokenMsg:
+		panic(string(msg))
 	case setDone:
 		m.setDone(msg)
 	case foreseen:
