@@ -184,5 +184,5 @@ func TestTune(t *testing.T) {
 		t.Error("left as it was found")
 	}
 	s.press("n")
-	s.mustShow("tune: as it was found: ", "confirmed")
+	s.mustShow("tune: at the start: ", "confirmed")
 }

@@ -55,7 +55,7 @@ func PastOf(s *trace.Snapshot) (p Past, ok bool) {
 }
 
 // Against says how a rate compares, "41 % slower than the median of the last 3 runs of this
-// setting (1,200 to 1,310 samples/s)", and whether it is outside of what they reached, by a
+// training (1,200 to 1,310 samples/s)", whatever their loader's settings were, and whether it is outside of what they reached, by a
 // twentieth at least.
 func (p *Past) Against(rate float64) (text string, different bool) {
 	change, way := rate/p.Median-1, "faster"
@@ -67,6 +67,6 @@ func (p *Past) Against(rate float64) (text string, different bool) {
 	if p.Runs == 1 {
 		of, spread = "the last run", figures.Rate(p.Median)+" samples/s"
 	}
-	text = fmt.Sprintf("%s %s than %s of this setting (%s)", figures.Prose.Percent(change), way, of, spread)
+	text = fmt.Sprintf("%s %s than %s of this training (%s)", figures.Prose.Percent(change), way, of, spread)
 	return text, (rate < p.Low || rate > p.High) && change >= moderate
 }

@@ -56,8 +56,8 @@ func TestAsides(t *testing.T) {
 		mod   func(*trace.Snapshot)
 		says  string
 	}{
-		{"earlier runs", true, past(3, 500, 480, 520), "36.0 % slower than the median of the last 3 runs of this setting (480 to 520 samples/s)"},
-		{"earlier runs", true, past(1, 200, 200, 200), "60.0 % faster than the last run of this setting (200 samples/s)"},
+		{"earlier runs", true, past(3, 500, 480, 520), "36.0 % slower than the median of the last 3 runs of this training (480 to 520 samples/s)"},
+		{"earlier runs", true, past(1, 200, 200, 200), "60.0 % faster than the last run of this training (200 samples/s)"},
 		{"earlier runs", false, past(3, 330, 300, 340), ""},
 		{"earlier runs", false, past(3, 323, 322, 330), ""},
 		{"earlier runs", false, together(past(3, 500, 480, 520), flag(trace.FlagInjected)), ""},

@@ -198,6 +198,7 @@ func TestTuneRefusals(t *testing.T) {
 	for args, want := range map[string]string{
 		"--knobs=shuffle":                 "it is no knob that a tune changes",
 		"--memory-budget=much":            "write it as 512MiB or 8GB",
+		"--memory-budget=8":               "8 B: too small for anything; write it as in 8GiB",
 		"--max-workers=-1":                "choose 1 to 64",
 		"--budget=1ms":                    "too short to try anything",
 		"--max-workers=2 --num-workers=4": "the run begins with 4",

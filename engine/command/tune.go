@@ -86,6 +86,8 @@ func (f *tuneFlags) question(o *options) (*experiment.Question, error) {
 	switch {
 	case f.budget < time.Second:
 		return nil, refuse("--budget "+f.budget.String(), "too short to try anything", "choose 1s or more")
+	case f.memory > 0 && f.memory < 1<<20: // the unit was forgotten
+		return nil, refuse("--memory-budget "+f.memory.String(), "too small for anything", "write it as in 8GiB")
 	case f.workers < 0 || f.workers > trace.MaxWorkers:
 		return nil, refuse(fmt.Sprintf("--max-workers %d", f.workers), "out of range", fmt.Sprintf("choose 1 to %d", trace.MaxWorkers))
 	}
@@ -133,7 +135,7 @@ func (r *run) needs(changes []trace.Knob) (host int64, refusal string) {
 type decisionSummary struct {
 	Type      string             `json:"type,omitempty"` // of a line of its own: "decision"
 	T         number             `json:"t_s"`
-	Knobs     map[string]string  `json:"knobs"` // that differ from the best so far, or in the end from the settings found
+	Knobs     map[string]string  `json:"knobs"` // that differ from the best so far, or in the end from those at the start
 	Verdict   trace.Verdict      `json:"verdict"`
 	Predicted *predictionSummary `json:"predicted,omitempty"`
 	Rate      number             `json:"samples_per_s"` // null where it was not measured

@@ -20,12 +20,12 @@ func (t *tuner) record(d trace.Decision) {
 	e.log.Note("info", "tune: "+d.Text)
 }
 
-// recordFound tells of the settings that it found.
+// recordFound tells of the settings at the start.
 func (t *tuner) recordFound() {
 	p := t.best()
 	t.record(trace.Decision{
 		Segment: p.segment, After: p.block, Verdict: trace.Found,
-		Text: fmt.Sprintf("as it was found: %s samples/s, the device computes %s of the time", figures.Rate(p.rate()), figures.Prose.Percent(p.util())),
+		Text: fmt.Sprintf("at the start: %s samples/s, the device computes %s of the time", figures.Rate(p.rate()), figures.Prose.Percent(p.util())),
 	})
 }
 
@@ -117,7 +117,7 @@ func (t *tuner) recordProof(m *point, c *evidence.Change, v trace.Verdict, more 
 	if t.pairing() {
 		how = "taking turns"
 	}
-	d.Text = fmt.Sprintf("%s against the settings that it found, %s: %s: %s", say(t.e.found, m.knobs), how, told(c, &t.fresh, m), more)
+	d.Text = fmt.Sprintf("%s against the settings at the start, %s: %s: %s", say(t.e.found, m.knobs), how, told(c, &t.fresh, m), more)
 	t.record(d)
 }
 

@@ -198,7 +198,7 @@ func (sp *space) distance(a, b []trace.Knob) float64 {
 func say(from, to []trace.Knob) string {
 	changes := advice.Chosen(from, to)
 	if len(changes) == 0 {
-		return "the settings that it found"
+		return "the settings at the start"
 	}
 	words := make([]string, len(changes))
 	for i, k := range changes {

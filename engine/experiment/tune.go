@@ -28,10 +28,10 @@ type Tuning struct {
 type stage uint8
 
 const (
-	standing stage = iota // the settings found are measured
+	standing stage = iota // the settings at the start are measured
 	trying                // one setting is
 	retrying              // the best one is measured again, because the host changed
-	proving               // the settings found are measured again
+	proving               // the settings at the start are measured again
 	proved                // and the best ones
 	pairs                 // both take turns, since that did not tell
 )
@@ -72,7 +72,7 @@ type tuner struct {
 	stage   stage
 	trial   outlook // what is tried
 	held    point   // what was measured of it, while the best is measured again
-	fresh   point   // the settings found, measured again
+	fresh   point   // the settings at the start, measured again
 	light   bool    // the trial is to be as fast with fewer workers
 	lit     bool    // there was such a trial
 	begun   int64   // of the experiment's active time, when the setting was asked for
@@ -322,5 +322,5 @@ const (
 	leastSteps    = 60
 )
 
-// giveUp leaves the run with the settings found.
+// giveUp leaves the run with the settings at the start.
 func (t *tuner) giveUp(s *trace.Snapshot, why string) { t.e.finish(s, sideA, why) }

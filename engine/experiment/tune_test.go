@@ -111,13 +111,13 @@ func TestTune(t *testing.T) {
 		tries   int // at the most
 	}{
 		{name: "more workers", workers: 1, world: sleepers(80, 99, 20), least: 4, most: 6, kept: true, tries: 3,
-			says: []string{"as it was found: ", "predicted +", "measured +", ": kept\n", ": confirmed\n", "; it stays; ", "pin_memory has no effect: this device copies nothing: not tried"}},
+			says: []string{"at the start: ", "predicted +", "measured +", ": kept\n", ": confirmed\n", "; it stays; ", "pin_memory has no effect: this device copies nothing: not tried"}},
 		{name: "inline", workers: 0, world: sleepers(60, 99, 20), least: 3, most: 6, kept: true, tries: 3, says: []string{"num_workers=", "confirmed", "num_workers 0 -> ", ", prefetch_factor 0 -> 2: "}},
 		{name: "nothing to gain", workers: 2, world: sleepers(20, 99, 20), least: 2, most: 2, tries: 0,
 			says: []string{"no other setting of the loader can gain more than"}, never: []string{"confirmed"}},
 		{name: "many more than needed", workers: 16, world: sleepers(20, 99, 20), least: 2, most: 4, kept: true, tries: 1,
 			says: []string{"predicted as fast with fewer workers", "takes less of the host", "the same (", "confirmed"}},
-		{name: "the model is wrong", workers: 2, world: sleepers(80, 2, 20), least: 1, most: 2, tries: 2, says: []string{": dropped\n", "nothing was found that is faster"}, never: []string{"it stays"}},
+		{name: "the model is wrong", workers: 2, world: sleepers(80, 2, 20), least: 1, most: 2, tries: 2, says: []string{": dropped\n", "nothing faster was found"}, never: []string{"it stays"}},
 		{name: "a memory budget", workers: 1, world: sleepers(320, 99, 20), q: Question{Tuning: &Tuning{Memory: 4 << 30, Needs: needs}}, least: 4, most: 4, kept: true, tries: 3,
 			says: []string{"of the host's memory, over the budget of 4.00 GiB: not tried"}},
 		{name: "a limit of workers", workers: 1, world: sleepers(320, 99, 20), q: Question{Tuning: &Tuning{Workers: 3}}, least: 3, most: 3, kept: true, tries: 2, never: []string{"num_workers=4"}},

@@ -59,7 +59,7 @@ func (m *markdown) experiment(x *stall.Experiment) {
 		m.line("  - %s.", sentence(x.Decisions[i].Text))
 	}
 	if x.Sides[1].Steps > 0 {
-		m.line("  - Measured: %s; %s; %s left out as transition.", m.side("as it was found", &x.Sides[0]), m.side("as it was tried", &x.Sides[1]), figures.Counted(x.LeftOut, "step", "steps"))
+		m.line("  - Measured: %s; %s; %s left out as transition.", m.side("at the start", &x.Sides[0]), m.side("tried", &x.Sides[1]), figures.Counted(x.LeftOut, "step", "steps"))
 	}
 }
 

@@ -216,7 +216,11 @@ func (m *markdown) computeText(a, b *stall.SegmentStats, c *evidence.Comparison)
 func (m *markdown) confidence(of *evidence.Comparison, excluded int) {
 	c := &of.Throughput
 	if c.Answer == evidence.Unknown {
-		m.para("**Whether epochs became shorter is not known yet:** %s.", c.Missing)
+		text := ""
+		if c.Missing.What == evidence.Windows {
+			text = " Steps near one another are fast or slow together; a window is as long as they are."
+		}
+		m.para("**Whether epochs became shorter is not known yet:** %s.%s", c.Missing, text)
 		return
 	}
 	rests := fmt.Sprintf("the time per sample in steady steps that tell as much as %s and %s independent ones", figures.Count(int(c.Samples[0])), figures.Count(int(c.Samples[1])))

@@ -210,7 +210,11 @@ func (m *markdown) timedSteps(t *stall.OpTable) string {
 	}
 	s += "."
 	if finite(t.Extra) {
-		s += fmt.Sprintf(" By the medians, a timed step took %s against the others, which makes %s of the segment's time.", figures.Prose.Gain(figures.Rough(1+t.Extra)), figures.Prose.Percent(max(0, t.Cost())))
+		if t.Extra > 0 {
+			s += fmt.Sprintf(" By the medians, a timed step took %s longer than the others, which is %s of the segment's time.", figures.Prose.Percent(t.Extra), figures.Prose.Percent(t.Cost()))
+		} else {
+			s += " By the medians, a timed step took no longer than the others."
+		}
 	}
 	if trace.On(trace.KnobValue(knobs, "capture")) && m.s.Meta.DeviceKind == "cuda" {
 		if t.Timed == t.Steps {

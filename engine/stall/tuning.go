@@ -51,7 +51,7 @@ func ChangeOf(d *trace.Decision) evidence.Change {
 	return c
 }
 
-// Tried is how many settings a tune measured beside those that it found.
+// Tried is how many settings a tune measured beside those at its start.
 func (x *Experiment) Tried() (n int) {
 	for i := range x.Decisions {
 		if v := x.Decisions[i].Verdict; v == trace.Best || v == trace.Dropped {
@@ -65,11 +65,11 @@ func (x *Experiment) Tried() (n int) {
 func (x *Experiment) trying() string {
 	switch n := len(x.Decisions); {
 	case n == 0:
-		return "measures the settings that it found"
+		return "measures the settings at the start"
 	case x.Decisions[n-1].Verdict == trace.Doubted:
-		return "lets the best and those that it found take turns, " + figures.Counted(len(x.Pairs), "pair", "pairs")
+		return "lets the best and those at the start take turns, " + figures.Counted(len(x.Pairs), "pair", "pairs")
 	case len(x.Trying) == 0:
-		return "measures the settings that it found again"
+		return "measures the settings at the start again"
 	}
 	words := make([]string, len(x.Trying))
 	for i, k := range x.Trying {
@@ -118,7 +118,7 @@ func (x *Experiment) tuned() string {
 	c := &x.Change.Throughput
 	switch {
 	case len(x.B) == 0 && x.Why == "":
-		text = "nothing was found that is faster than the settings that it found, which stay"
+		text = "nothing faster was found than the settings at the start, which stay"
 	case len(x.B) == 0:
 		return "ended before anything better was found" + tried + "; " + x.Why
 	case x.Kept && c.Answer == evidence.Unknown: // by so much that no interval was waited for
