@@ -31,7 +31,8 @@ type Finding struct {
 	From     string  // ... its value in force, empty when that is not known, and ...
 	Value    string  // ... the one to try; empty when no knob helps
 	Share    float64 // of the active time, 0 to 1, that it is about
-	Beside   bool    // Share is of time that is in no rate
+	Beside   bool    // Share is of all time, with that which is in no rate
+	Script   bool    // it is about what the script does beside loading and training, which no knob changes
 	Spun     bool    // what it costs may be more than Share: threads that wait for one without a core slow each other down
 	Barred   bool    // the knob that would help cannot be turned here, and Remedy is what would let it
 
@@ -82,11 +83,11 @@ func (s *situation) turn(knob, value, why string) Finding {
 var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules, torchRules, profileRules)
 
 // findings are what the rules have to say of a situation: knobs to turn, those that are
-// about most of the time first, and then what no knob helps against.
+// about most of the time first, and then what no knob helps against, unless that dwarfs them.
 func (s *situation) findings() []Finding {
 	var out []Finding
 	var turned [trace.NumGroups]bool // groups that a knob may help
-	var cores float64                // the share lost to cores that are taken, against which none does
+	var o others
 	for _, last := range []bool{false, true} {
 		for i := range rules {
 			r := &rules[i]
@@ -103,14 +104,12 @@ func (s *situation) findings() []Finding {
 			}
 			turned[r.Group] = turned[r.Group] || f.Value != "" || f.Barred
 			f.Rule, f.Cause, f.Spun = r.Name, s.cause(r.Group), s.spun
-			if r.Group == trace.GroupHost && f.Value == "" {
-				cores = f.Share
-			}
+			o.add(r, &f)
 			out = append(out, f)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(b.lead(cores), a.lead(cores)), cmp.Compare(b.Share, a.Share))
+		return cmp.Or(cmp.Compare(b.lead(&o), a.lead(&o)), cmp.Compare(b.Share, a.Share))
 	})
 	if len(out) > 0 && s.flags&trace.FlagInjected != 0 && s.b.DataShare() >= moderate {
 		out[0].Evidence = join(out[0].Evidence, "part of this bottleneck is injected, so the other way is to stop injecting it")
@@ -180,18 +179,41 @@ func (s *situation) outweighed(r *Rule, f *Finding) bool {
 	return false
 }
 
-// dwarfed is how many times a knob's share what cores that are taken cost must be to be said
-// before it.
+// others are what takes time and no knob helps against, as shares of the time.
+type others struct {
+	cores  float64 // taken by other processes, or by all together
+	beside float64 // of all time, loops that are in no rate
+	script float64 // what else the script does
+}
+
+func (o *others) add(r *Rule, f *Finding) {
+	switch {
+	case f.Beside:
+		o.beside = f.Share
+	case f.Script:
+		o.script = f.Share
+	case r.Group == trace.GroupHost && f.Value == "":
+		o.cores = f.Share
+	}
+}
+
+// dwarfed is how many times a knob's share what no knob helps against must be to be said before it.
 const dwarfed = 4
 
 // lead is 1 for a knob that may gain something, else 0. One that is about little of the
 // time does not lead where cores that are taken cost far more: it can gain its share at the
-// most, and a prediction on such a host is wide.
-func (f *Finding) lead(cores float64) int {
-	if (f.Value != "" || f.Barred) && f.Share > 0 && (f.Share >= high || cores < dwarfed*f.Share) {
-		return 1
+// most, and a prediction on such a host is wide. Nor does one where it is the script that takes
+// far more, beside its steps or in them.
+func (f *Finding) lead(o *others) int {
+	switch {
+	case f.Value == "" && !f.Barred || f.Share <= 0:
+		return 0
+	case o.script >= dwarfed*f.Share || o.beside >= dwarfed*f.Share*(1-o.beside):
+		return 0
+	case f.Share < high && o.cores >= dwarfed*f.Share:
+		return 0
 	}
-	return 0
+	return 1
 }
 
 // deviceRules are about what is not the loader's: copies, launches, waiting for

@@ -245,7 +245,7 @@ func restOfScript(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy:   "look at what the script does with a batch beside training on it: metrics, .item(), logging, checkpoints, or parts of the model that are not trained",
 		Evidence: fmt.Sprintf("forward passes and all else take %s of a step, where backward passes take %s: of what is trained, a forward pass takes about half as long as its backward pass", each(own), each(k.Backward)),
-		Share:    float64(rest) / float64(all),
+		Share:    float64(rest) / float64(all), Script: true,
 	}
 	if k.Core+k.Waiting > 0 {
 		blocked := float64(max(0, k.Body-k.Core-k.Waiting)) / float64(k.Body)

@@ -51,14 +51,21 @@ var torchCases = []ruleCase{
 	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 60})), "", "raise num_workers of their DataLoader in the script"},
 	{"evaluation", true, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80, AsideWait: 20})), "", "take 80.0 % of the time, which is in no other share; 25.0 % of that"},
 	{"evaluation", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 85, Aside: 15, AsideWait: 12})), "", "the loader keeps up"},
+	{"evaluation", true, little, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 20, Aside: 80})), "", "evaluate less often"},
+	{"more workers", true, little, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 70, Aside: 30})), "num_workers 4", ""},
 	{"rest of the script", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "", "on a core 30.0 % of the time, and blocked 70.0 %"},
+	{"rest of the script", true, little, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 4})), "", "metrics, .item(), logging"},
+	{"more workers", true, wait(trace.CauseTransform), "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 50, Body: 50, Backward: 2})), "num_workers 3", ""},
 	{"rest of the script", false, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 60})), "", "the loader keeps up"},
 	{"rest of the script", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Backward: 8})), "", "the loader keeps up"},
 }
 
+// little of the time that workers could save.
+var little = map[trace.Cause]int64{trace.CauseTransform: 20}
+
 // did says how the script's loop did, in hundredths of the time.
 func did(k trace.Rank) func(*trace.Snapshot) {
-	count := map[string]int64{"steps": 1, "body_ns": k.Body, "backward_ns": k.Backward, "core_ns": k.Core, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
+	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "body_ns": k.Body, "backward_ns": k.Backward, "core_ns": k.Core, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
 	var all []func(*trace.Snapshot)
 	for name, v := range count {
 		all = append(all, gaugeUntil("rank_0_"+name, 0, 0), func(s *trace.Snapshot) {
