@@ -18,6 +18,7 @@ var asides = []Rule{
 	{Name: "first step", Check: firstStep},
 	{Name: "power limit", Check: powerLimit},
 	{Name: "other machines", Check: otherMachines},
+	{Name: "whole data sets", Check: wholeDatasets},
 }
 
 // told are the asides of a situation. They have evidence and nothing else.

@@ -84,6 +84,9 @@ func TestAsides(t *testing.T) {
 		{"other machines", true, facts(knob("ranks", "8"), knob("ranks here", "2")), "6 of the 8 ranks are on other machines and not in this session"},
 		{"other machines", false, facts(knob("ranks", "8"), knob("ranks here", "8")), ""},
 		{"other machines", false, facts(knob("ranks", "8")), ""},
+		{"whole data sets", true, together(workers("4"), facts(knob(trace.WorkersYield, "all samples each"))), "nothing in"},
+		{"whole data sets", false, facts(knob(trace.WorkersYield, "all samples each")), ""},
+		{"whole data sets", false, workers("4"), ""},
 	} {
 		s := uniform(60, nil, knob("num_workers", "1"), knob("batch_size", "32"))
 		c.mod(s)
@@ -163,4 +166,9 @@ func TestCost(t *testing.T) {
 	if v := judge(s, s.Recent); !contains(v.Text, "$0.90 of each hour is spent waiting for data, $1.00 on an idle device in all") {
 		t.Errorf("with a rate: %s", v.Text)
 	}
+}
+
+// workers is how many there are.
+func workers(n string) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) { s.Segments[0].Knobs[0].Value = n }
 }

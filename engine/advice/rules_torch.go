@@ -200,6 +200,12 @@ func otherMachines(s *situation) (f Finding, ok bool) {
 	return Finding{Evidence: fmt.Sprintf("%d of the %d ranks are on other machines and not in this session: steps wait for those too, and gpustall torch there tells what they wait for", ranks, all)}, ranks > 0
 }
 
+// wholeDatasets is for workers that yield the same samples, which many a script has without knowing.
+func wholeDatasets(s *situation) (f Finding, ok bool) {
+	return Finding{Evidence: fmt.Sprintf("nothing in %s asks which worker it is in (torch.utils.data.get_worker_info), so that each of %d workers yields all of its samples: if they are not random, an epoch has each %d times",
+		s.snap.Meta.Dataset, s.workers, s.workers)}, s.fact(trace.WorkersYield) != "" && s.workers > 1
+}
+
 // loop is how the loop that the session is about did in the steps judged; false where that was
 // not measured.
 func (s *situation) loop() (k trace.Rank, known bool) {

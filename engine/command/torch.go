@@ -201,6 +201,9 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	if l.Context != "" {
 		m.Host = append(m.Host, trace.Knob{Name: trace.WorkerStart, Value: l.Context})
 	}
+	if l.Whole {
+		m.Host = append(m.Host, trace.Knob{Name: trace.WorkersYield, Value: "all samples each"})
+	}
 	if first.Batch.OnGPU > 0 {
 		m.Host = append(m.Host, trace.Knob{Name: "torch batches", Value: "made on the GPU"})
 	}

@@ -51,6 +51,10 @@ const GaugeWorkerBytes = "torch_worker_bytes"
 // WorkerStart is the fact of a host that says how workers of PyTorch's begin: fork, spawn or forkserver.
 const WorkerStart = "torch worker start"
 
+// WorkersYield is the fact of a session whose iterable data set does not see to it that each worker
+// yields a part.
+const WorkersYield = "torch workers yield"
+
 // LighterWorkers is how workers that begin by one of these come to have less memory of their own.
 //
 // Measured with PyTorch 2.15.0 on Python 3.14.10, beside a data set of 200 MB: one that is forked has

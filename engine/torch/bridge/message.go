@@ -96,6 +96,7 @@ type Loader struct {
 	DropLast   bool           `json:"drop_last"`
 	Shuffle    bool           `json:"shuffle"`
 	Context    string         `json:"context"` // how its workers begin: fork, spawn, forkserver
+	Whole      bool           `json:"whole"`   // each worker yields all of an iterable data set, as nothing asks which worker it is
 	Anew       bool           `json:"-"`       // the script makes another one in each epoch
 }
 

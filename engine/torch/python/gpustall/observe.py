@@ -844,22 +844,20 @@ class Plan:
         self.tell()
 
     def _describe(self, loader):
-        from gpustall import live
+        from gpustall import live, shards
 
         context = loader.multiprocessing_context or multiprocessing
         if (self.live or not isinstance(loader, _dataloader.DataLoader)) and self.script["num_workers"] == 0 and self.alike not in _at_most:
             refused = live.unguarded(context)
             self.barred = refused and (0, refused)
-        elif not self.map_style:
-            shards = _shards(loader.dataset)
-            if shards and self.alike not in _at_most:
-                have = "1 shard" if shards == 1 else "%d shards" % shards
-                self.barred = shards, live.Refused("the data set has %s, each of which one worker loads" % have, "split it into more shards")
+        elif not self.map_style and self.alike not in _at_most:
+            most = shards.most(loader)
+            self.barred = most and (most[0], live.Refused(*most[1:]))
         batch_size, shuffle, drop_last = _sampling(loader)
         return dict(
             dataset=self.dataset, kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
             live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
-            context=live.method(context),
+            context=live.method(context), whole=not self.map_style and shards.whole(loader),
         )
 
     def tell(self):
@@ -870,14 +868,6 @@ class Plan:
         process.current().tell("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
         if self.trains and self.barred is not None:
             self.at_most(*self.barred)
-
-
-def _shards(dataset):
-    """How many shards an iterable data set has of those that say so (Hugging Face's); None of others."""
-    try:
-        return dataset.num_shards if any(c.__module__ == "datasets.iterable_dataset" for c in type(dataset).__mro__) else None
-    except Exception:
-        return None
 
 
 def _drawn(loader):

@@ -1,7 +1,9 @@
 """Whatever changes while a DataLoader runs: every sample once, and in the sampler's order."""
 
+import functools
 import gc
 import inspect
+import itertools
 import multiprocessing
 import os
 import random
@@ -14,8 +16,8 @@ from unittest import mock
 
 import harness
 import torch
-from gpustall import live, observe, worker
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, WeightedRandomSampler, get_worker_info
+from gpustall import live, observe, shards, worker
+from torch.utils.data import BatchSampler, ChainDataset, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, WeightedRandomSampler, get_worker_info
 from torch.utils.data import dataloader as stock
 from torch.utils.data.datapipes.iter import IterableWrapper
 from torch.utils.data.datapipes.map import SequenceWrapper
@@ -101,6 +103,32 @@ class Inline(Shards):
         if get_worker_info():
             raise ValueError("not in a worker")
         return super().__iter__()
+
+
+class Whole(IterableDataset):
+    """Every worker would yield all of it."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __iter__(self):
+        return iter(range(200))
+
+
+class Helped(Whole):
+    def __iter__(self):
+        return itertools.islice(super().__iter__(), *_mine())
+
+
+class Odd(Whole):
+    @property
+    def __dict__(self):
+        raise RuntimeError("none of your business")
+
+
+def _mine():
+    info = get_worker_info()
+    return (info.id, None, info.num_workers) if info else (0, None, 1)
 
 
 class Known(Shards):
@@ -433,6 +461,26 @@ class LiveTest(unittest.TestCase):
             self.assertEqual(observe._plans[loader].applied["num_workers"], in_force)
             harness.ask(num_workers=7)
         self.assertEqual(harness.messages("refused")[-1]["knobs"], {"num_workers": 3})
+
+    def test_no_part_of_its_own(self):
+        """More workers would yield each sample several times, unless the script has that itself, or something asks which worker it is."""
+        loader = DataLoader(Whole(), batch_size=5, num_workers=1)
+        for _ in range(2):
+            self.assertEqual(sorted(x for b in loader for x in b.tolist()), list(range(200)))
+            harness.ask(num_workers=4)
+        refused = harness.messages("refused")[-1]
+        self.assertEqual(refused["knobs"], {"num_workers": 1})
+        self.assertRegex(refused["reason"], "Whole does not ask which worker it is in")
+        self.assertIn("get_worker_info", refused["mend"])
+        for most, data, extra in (
+            (1, Whole(), {}), (1, Whole([Numbers()], {}), {"num_workers": 1}), (1, ChainDataset([Whole(), Whole()]), {}),
+            (None, Whole(), {"num_workers": 2}), (None, Whole(), {"worker_init_fn": _init}), (None, Helped(), {}), (None, Shards(), {}), (None, Inline(), {}),
+            (None, Whole([Helped()]), {}), (None, Whole({"parts": _mine}), {}), (None, Whole(functools.partial(_mine)), {}),
+            (None, ChainDataset([Whole(), Shards()]), {}), (None, IterableWrapper(range(9)), {}), (None, Whole(IterableWrapper(range(9))), {}), (3, Known(), {}),
+        ):
+            found = shards.most(DataLoader(data, **extra))
+            self.assertEqual(found and found[0], most, (data, extra))
+        self.assertEqual([shards.whole(DataLoader(d, num_workers=2)) for d in (Whole(), Shards(), Odd())], [True, False, False])
 
     def test_odd_samplers(self):
         """Loaders that take their batches from what tells little of itself are watched like others."""

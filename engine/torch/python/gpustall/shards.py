@@ -1,0 +1,107 @@
+"""How many workers an iterable data set has something for. Each worker has a copy of the data
+set, which sees to it that it yields a part; where it does not, each worker yields all of it.
+"""
+
+import functools
+import sys
+import sysconfig
+import types
+
+from torch.utils.data import IterableDataset
+
+WANTED = "get_worker_info"
+ENOUGH = 1000  # functions and objects that are looked into
+_OURS = ("builtins", "typing", "abc", "torch.utils.data.dataset")  # modules whose classes leave it to those made of them
+_SPLITS = {"datasets", "deeplake", "litdata", "streaming", "torchdata", "webdataset", "wids"}  # packages whose streams see to it
+
+
+def most(loader):
+    """The most workers that have a part each, why, and what would let more; None where it is not known."""
+    known = _told(loader.dataset)
+    if known:
+        return known, "the data set has %s, each of which one worker loads" % ("1 shard" if known == 1 else "%d shards" % known), "split it into more shards"
+    if loader.num_workers > 1 or not whole(loader):  # with several it is the script's own affair what they yield
+        return None
+    return (
+        1, "%s does not ask which worker it is in, so that each worker would yield all of its samples" % type(loader.dataset).__name__,
+        "have its __iter__ take a part by torch.utils.data.get_worker_info(), or set num_workers in the script if workers may yield the same",
+    )
+
+
+def whole(loader):
+    """Whether each worker yields all that there is, as nothing in the data set, or at a worker's start, asks which one it is."""
+    try:
+        return getattr(loader, "worker_init_fn", None) is None and not _asks(loader.dataset, {})
+    except Exception:  # objects that are odd in ways of their own
+        return False
+
+
+def _told(dataset):
+    """How many shards a data set has of those that say so (Hugging Face's); None of others."""
+    try:
+        return dataset.num_shards if any(c.__module__ == "datasets.iterable_dataset" for c in type(dataset).__mro__) else None
+    except Exception:
+        return None
+
+
+def _asks(thing, seen):
+    """Whether a function, an object or what it is made of asks, or may ask, which worker it is in. None of it is called."""
+    if id(thing) in seen:
+        return False
+    seen[id(thing)] = thing
+    if len(seen) > ENOUGH:
+        return True
+    if isinstance(thing, (staticmethod, classmethod, types.MethodType)):
+        thing = thing.__func__
+    elif isinstance(thing, property):
+        thing = thing.fget
+    elif isinstance(thing, functools.partial):
+        thing = thing.func
+    if isinstance(thing, types.FunctionType):
+        return _calls(thing, seen)
+    if isinstance(thing, (list, tuple)):
+        return any(_asks(t, seen) for t in thing[:16])
+    if isinstance(thing, dict):
+        return any(_asks(t, seen) for t in list(thing.values())[:16])
+    for kind in (thing if isinstance(thing, type) else type(thing)).__mro__:
+        if kind.__module__ in _OURS:
+            continue
+        if _library(kind.__module__):
+            if _splits(kind.__module__) or issubclass(kind, IterableDataset):
+                return True
+        elif any(_asks(v, seen) for v in vars(kind).values() if isinstance(v, (types.FunctionType, staticmethod, classmethod, property))):
+            return True
+    if isinstance(thing, type) or type(thing).__module__ not in _OURS and _library(type(thing).__module__):
+        return False
+    return any(_asks(v, seen) for v in getattr(thing, "__dict__", {}).values())
+
+
+def _calls(function, seen):
+    """Whether a function does, or those that it names."""
+    codes, names = [function.__code__], set()
+    for code in codes:
+        names.update(code.co_names)
+        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    if WANTED in names:
+        return True
+    if _library(function.__module__):
+        return _splits(function.__module__)
+    known = function.__globals__
+    if any(n in _SPLITS and n not in known for n in names):  # imported where it is needed
+        return True
+    named = [known[n] for n in names if n in known]
+    named += [vars(m)[n] for m in named if isinstance(m, types.ModuleType) for n in names if n in vars(m)]
+    named += [getattr(function, "__wrapped__", None)] + [c.cell_contents for c in function.__closure__ or () if c != types.CellType()]
+    return any(_splits(n.__name__) if isinstance(n, types.ModuleType) else isinstance(n, (type, types.FunctionType, IterableDataset)) and _asks(n, seen) for n in named)
+
+
+def _splits(module):
+    return module.partition(".")[0] in _SPLITS
+
+
+def _library(name):
+    """Whether a module is not the script's own."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if name == "__main__":  # of a notebook it is the kernel's
+        return False
+    return file is None or "site-packages" in file or "dist-packages" in file or file.startswith(sysconfig.get_path("stdlib"))
