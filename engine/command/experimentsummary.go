@@ -87,7 +87,7 @@ func experimentTable(s *trace.Snapshot, xs []stall.Experiment) []experimentSumma
 		for k := range x.Decisions {
 			e.Decisions = append(e.Decisions, summariseDecision(&x.Decisions[k]))
 		}
-		e.Flags, e.DataLoader = keptBy(x)
+		e.Flags, e.DataLoader = keptBy(s.Meta.Host, x)
 		out = append(out, e)
 	}
 	return out
@@ -95,15 +95,15 @@ func experimentTable(s *trace.Snapshot, xs []stall.Experiment) []experimentSumma
 
 // keptBy are the settings that a tune left, as flags beside the run's, and as PyTorch has
 // them.
-func keptBy(x *stall.Experiment) (flags, loader string) {
+func keptBy(facts []trace.Knob, x *stall.Experiment) (flags, loader string) {
 	switch {
 	case x.Kind != trace.Tune || x.Running():
 		return "", ""
 	case x.Kept:
-		loader, _ = report.DataLoader(x.Settings[1], x.B)
+		loader, _ = report.DataLoader(facts, x.Settings[1], x.B)
 		return report.Flags(x.B), loader
 	}
-	loader, _ = report.DataLoader(x.Settings[0], nil)
+	loader, _ = report.DataLoader(facts, x.Settings[0], nil)
 	return "", loader
 }
 

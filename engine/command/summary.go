@@ -331,12 +331,12 @@ func (s summary) text() string {
 	for i := range s.advice.Experiments {
 		x := &s.advice.Experiments[i]
 		fmt.Fprintf(&b, "%-*s%s\n", labelWidth, x.Name(), figures.Line(x.Text()))
-		flags, loader := keptBy(x)
-		if flags != "" {
-			fmt.Fprintf(&b, "%-*s%s\n", labelWidth, "keep", flags)
+		kept := &s.Experiments[i]
+		if kept.Flags != "" {
+			fmt.Fprintf(&b, "%-*s%s\n", labelWidth, "keep", kept.Flags)
 		}
-		if loader != "" {
-			fmt.Fprintf(&b, "%-*s%s\n", labelWidth, "pytorch", loader)
+		if kept.DataLoader != "" {
+			fmt.Fprintf(&b, "%-*s%s\n", labelWidth, "pytorch", kept.DataLoader)
 		}
 	}
 	if c := &s.advice.Ceiling; c.Text != "" && !c.Again {

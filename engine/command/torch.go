@@ -201,6 +201,9 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	if l.Context != "" {
 		m.Host = append(m.Host, trace.Knob{Name: trace.WorkerStart, Value: l.Context})
 	}
+	if len(l.Arguments) > 0 {
+		m.Host = append(m.Host, trace.Knob{Name: trace.LoaderArguments, Value: strings.Join(l.Arguments, ", ")})
+	}
 	if l.Whole {
 		m.Host = append(m.Host, trace.Knob{Name: trace.WorkersYield, Value: "all samples each"})
 	}
@@ -246,7 +249,7 @@ func (t *torchRun) keep() string {
 	if a.Keep.Text == "" || s.Total.Steps == 0 {
 		return ""
 	}
-	line, _ := report.DataLoader(rows[at.Kept].Segment.Knobs, a.Keep.Knobs)
+	line, _ := report.DataLoader(s.Meta.Host, rows[at.Kept].Segment.Knobs, a.Keep.Knobs)
 	return fmt.Sprintf("%-*s%s\n", labelWidth, "keep", line)
 }
 

@@ -39,7 +39,7 @@ func (l *Lab) recommendations(d *document.Document) {
 	if _, _, best := l.ends(); best != nil && !better(&best.Against.Throughput) {
 		d.Line("- But their gain together is not confirmed: throughput %v. Measure longer before you rely on it.", &best.Against.Throughput)
 	}
-	line, beside := report.DataLoader(knobs, l.now)
+	line, beside := report.DataLoader(nil, knobs, l.now)
 	d.Line("- In PyTorch:")
 	d.Fenced(line)
 	if beside != "" {

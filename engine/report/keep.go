@@ -37,7 +37,7 @@ func (m *markdown) keep() {
 	} else if m.s.Meta.Imported == "" {
 		m.line("- Nothing was compared, so there is no choice yet.")
 	}
-	if line, beside := DataLoader(knobs, a.Keep.Knobs); line != "" {
+	if line, beside := DataLoader(m.s.Meta.Host, knobs, a.Keep.Knobs); line != "" {
 		m.line("- These settings in PyTorch:")
 		m.fenced(line)
 		if beside != "" {
@@ -87,18 +87,34 @@ var idle = map[string]string{
 	"precision": "fp32", "gradient_accumulation": "1", "reads_in_flight": "1", "shuffle_buffer": "1024", "on_error": "stop",
 }
 
-// DataLoader is PyTorch's line for some settings: what is not its default there, and
-// what is recommended. beside are those that are none of its arguments.
-func DataLoader(knobs, recommended []trace.Knob) (line, beside string) {
+// excluded are the arguments that a DataLoader refuses beside another one.
+var excluded = map[string][]string{
+	"sampler": {"shuffle"}, "batch_sampler": {"batch_size", "shuffle", "drop_last"}, "batch_size": {"batch_size", "drop_last"},
+}
+
+// DataLoader is PyTorch's line for some settings of a session: what is not its default there,
+// what is recommended, and what else the script gives its loader by the session's facts. beside are those
+// that are none of its arguments.
+func DataLoader(facts, knobs, recommended []trace.Knob) (line, beside string) {
 	if len(knobs) == 0 {
 		return "", ""
 	}
 	words := []string{"dataset"}
+	var given, without []string
+	if text := trace.KnobValue(facts, trace.LoaderArguments); text != "" {
+		given = strings.Split(text, ", ")
+	}
+	for _, g := range given {
+		name, _, _ := strings.Cut(g, "=")
+		without = append(without, excluded[name]...)
+	}
 	inline := trace.Off(trace.KnobValue(knobs, "num_workers"))
 	for _, a := range arguments {
 		value := trace.KnobValue(knobs, a.name)
 		switch {
 		case value == "", inline && (a.name == "prefetch_factor" || a.name == "persistent_workers"):
+			continue
+		case slices.Contains(without, a.name):
 			continue
 		case a.name == "prefetch_factor" && trace.Off(value): // unset is PyTorch's default, and 0 would hang there
 			continue
@@ -117,7 +133,7 @@ func DataLoader(knobs, recommended []trace.Knob) (line, beside string) {
 			others = append(others, k.Name+"="+k.Value)
 		}
 	}
-	return "DataLoader(" + strings.Join(words, ", ") + ")", strings.Join(others, ", ")
+	return "DataLoader(" + strings.Join(slices.Concat(words, given), ", ") + ")", strings.Join(others, ", ")
 }
 
 // inPython is a value as Python writes it; a time is in seconds.

@@ -22,22 +22,25 @@ func knobList(text string) (knobs []trace.Knob) {
 // recommended.
 func TestDataLoader(t *testing.T) {
 	const plain = "batch_size=1 shuffle=off num_workers=0 prefetch_factor=0 pin_memory=off persistent_workers=off drop_last=off in_order=on timeout=off precision=fp32 capture=off gradient_accumulation=1 time_ops=sampled reads_in_flight=1 shuffle_buffer=1024 on_error=stop"
-	for _, tt := range []struct{ knobs, recommended, line, beside string }{
-		{"", "", "", ""},
-		{plain, "", "DataLoader(dataset)", ""},
-		{"num_workers=2 prefetch_factor=0", "prefetch_factor=0", "DataLoader(dataset, num_workers=2)", ""},
-		{plain, "pin_memory=off", "DataLoader(dataset, pin_memory=False)", ""},
-		{"num_workers=4 prefetch_factor=2 persistent_workers=on", "", "DataLoader(dataset, num_workers=4, persistent_workers=True)", ""},
-		{"num_workers=4 prefetch_factor=2", "prefetch_factor=2", "DataLoader(dataset, num_workers=4, prefetch_factor=2)", ""},
-		{"num_workers=0 prefetch_factor=4 persistent_workers=on", "prefetch_factor=4", "DataLoader(dataset)", ""},
+	for _, tt := range []struct{ knobs, recommended, line, beside, given string }{
+		{"", "", "", "", ""},
+		{plain, "", "DataLoader(dataset)", "", ""},
+		{"num_workers=2 prefetch_factor=0", "prefetch_factor=0", "DataLoader(dataset, num_workers=2)", "", ""},
+		{plain, "pin_memory=off", "DataLoader(dataset, pin_memory=False)", "", ""},
+		{"num_workers=4 prefetch_factor=2 persistent_workers=on", "", "DataLoader(dataset, num_workers=4, persistent_workers=True)", "", ""},
+		{"num_workers=4 prefetch_factor=2", "prefetch_factor=2", "DataLoader(dataset, num_workers=4, prefetch_factor=2)", "", ""},
+		{"num_workers=0 prefetch_factor=4 persistent_workers=on", "prefetch_factor=4", "DataLoader(dataset)", "", ""},
 		{"prefetch_factor=8 num_workers=2 shuffle=on batch_size=128 timeout=1m30s in_order=off drop_last=on", "",
-			"DataLoader(dataset, batch_size=128, shuffle=True, num_workers=2, drop_last=True, timeout=90.0, prefetch_factor=8, in_order=False)", ""},
+			"DataLoader(dataset, batch_size=128, shuffle=True, num_workers=2, drop_last=True, timeout=90.0, prefetch_factor=8, in_order=False)", "", ""},
 		{"num_workers=1 precision=bf16 device_transforms=on capture=on inject_cpu=50µs ceiling=on", "", "DataLoader(dataset, num_workers=1)",
-			"precision=bf16, device_transforms=on, capture=on"},
-		{"num_workers=1 reads_in_flight=4 on_error=skip", "", "DataLoader(dataset, num_workers=1)", "reads_in_flight=4, on_error=skip"},
-		{"num_workers=1 capture=off", "capture=off", "DataLoader(dataset, num_workers=1)", "capture=off"},
+			"precision=bf16, device_transforms=on, capture=on", ""},
+		{"num_workers=1 reads_in_flight=4 on_error=skip", "", "DataLoader(dataset, num_workers=1)", "reads_in_flight=4, on_error=skip", ""},
+		{"num_workers=1 capture=off", "capture=off", "DataLoader(dataset, num_workers=1)", "capture=off", ""},
+		{"batch_size=8 shuffle=on num_workers=2", "", "DataLoader(dataset, batch_size=8, num_workers=2, sampler=Mine(...), collate_fn=pad)", "", "sampler=Mine(...), collate_fn=pad"},
+		{"batch_size=8 shuffle=on drop_last=on", "", "DataLoader(dataset, batch_sampler=...)", "", "batch_sampler=..."},
+		{"batch_size=1 shuffle=on drop_last=on", "drop_last=on", "DataLoader(dataset, shuffle=True, batch_size=None)", "", "batch_size=None"},
 	} {
-		if line, beside := DataLoader(knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
+		if line, beside := DataLoader([]trace.Knob{{Name: trace.LoaderArguments, Value: tt.given}}, knobList(tt.knobs), knobList(tt.recommended)); line != tt.line || beside != tt.beside {
 			t.Errorf("%s, recommended %q: %q and %q, want %q and %q", tt.knobs, tt.recommended, line, beside, tt.line, tt.beside)
 		}
 	}

@@ -55,6 +55,10 @@ const WorkerStart = "torch worker start"
 // yields a part.
 const WorkersYield = "torch workers yield"
 
+// LoaderArguments is the fact of a session that has what a script gives its DataLoader and is no
+// knob, as it is written.
+const LoaderArguments = "torch loader"
+
 // LighterWorkers is how workers that begin by one of these come to have less memory of their own.
 //
 // Measured with PyTorch 2.15.0 on Python 3.14.10, beside a data set of 200 MB: one that is forked has

@@ -95,9 +95,10 @@ type Loader struct {
 	HasInOrder bool           `json:"has_in_order"`
 	DropLast   bool           `json:"drop_last"`
 	Shuffle    bool           `json:"shuffle"`
-	Context    string         `json:"context"` // how its workers begin: fork, spawn, forkserver
-	Whole      bool           `json:"whole"`   // each worker yields all of an iterable data set, as nothing asks which worker it is
-	Anew       bool           `json:"-"`       // the script makes another one in each epoch
+	Arguments  []string       `json:"arguments"` // those that are no knobs, as they are written
+	Context    string         `json:"context"`   // how its workers begin: fork, spawn, forkserver
+	Whole      bool           `json:"whole"`     // each worker yields all of an iterable data set, as nothing asks which worker it is
+	Anew       bool           `json:"-"`         // the script makes another one in each epoch
 }
 
 // When says when changes apply where that is not at the next batch; empty where it is.

@@ -13,7 +13,7 @@ import time
 import warnings
 import weakref
 
-from gpustall import control, parts, process, ring, worker
+from gpustall import control, given, parts, process, ring, worker
 
 now = time.monotonic_ns
 
@@ -500,14 +500,14 @@ class Plan:
         pipe = isinstance(dataset, pipes)
         if pipe:
             dataset = getattr(dataset, "_datapipe", dataset)  # which the loader wrapped
-        self.dataset = type(dataset).__name__
-        self.alike = (self.dataset, id(dataset), type(getattr(loader, "sampler", None)).__name__, getattr(loader, "batch_size", None))
+        kind = type(dataset).__name__
+        self.alike = (kind, id(dataset), type(getattr(loader, "sampler", None)).__name__, getattr(loader, "batch_size", None))
         self.trains = _roles.get(self.alike)  # None while it is not known
         try:
             self.samples = len(loader.dataset)
         except Exception:
             self.samples = 0
-        self.kin = self.dataset, self.samples, *self.alike[2:]  # as of a data set that is made anew in each epoch, too
+        self.kin = kind, self.samples, *self.alike[2:]  # as of a data set that is made anew in each epoch, too
         self.loader = weakref.ref(loader)
         self.beside = False  # another loader, in turn with which it is taken from
         self.told = self.weighed = self.own = False
@@ -853,9 +853,9 @@ class Plan:
         elif not self.map_style and self.alike not in _at_most:
             most = shards.most(loader)
             self.barred = most and (most[0], live.Refused(*most[1:]))
-        batch_size, shuffle, drop_last = _sampling(loader)
+        batch_size, shuffle, drop_last = given.sampling(loader)
         return dict(
-            dataset=self.dataset, kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
+            dataset=given.dataset(loader), arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
             live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
             context=live.method(context), whole=not self.map_style and shards.whole(loader),
         )
@@ -882,30 +882,6 @@ def _threads(loader):
     """Whether what the script gave for processes are threads."""
     kind = getattr(loader.multiprocessing_context, "Process", None)
     return isinstance(kind, type) and issubclass(kind, threading.Thread)
-
-
-def _sampling(loader):
-    """Batch size, None where nobody tells, whether each epoch takes another order, and whether
-    a last batch that is not full is left out. A loader that is given a batch sampler (accelerate's
-    always are) has them there, or in what that one takes its batches or samples from."""
-    size, drops, shuffles = getattr(loader, "batch_size", None), bool(loader.drop_last), False
-    # Whether there is one is not left to "or": that asks for a sampler's length, which that of an iterable data set has not.
-    sampler = getattr(loader, "batch_sampler", None)
-    if sampler is None:
-        sampler = getattr(loader, "sampler", loader.dataset)  # what is no DataLoader may have a data set that draws
-    for _ in range(6):
-        if type(getattr(sampler, "batch_size", None)) is int:
-            size = size or sampler.batch_size
-        drops = drops or getattr(sampler, "drop_last", False) is True and type(sampler).__name__ != "DistributedSampler"
-        shuffles = shuffles or getattr(sampler, "shuffle", False) is True or any(c.__name__ in _RANDOM for c in type(sampler).__mro__)
-        inner = getattr(sampler, "batch_sampler", None)
-        sampler = getattr(sampler, "sampler", None) if inner is None else inner
-        if sampler is None:
-            break
-    return size, shuffles, drops
-
-
-_RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 
 
 def _length(data, depth=4):

@@ -16,8 +16,11 @@ from unittest import mock
 
 import harness
 import torch
-from gpustall import live, observe, shards, worker
-from torch.utils.data import BatchSampler, ChainDataset, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, WeightedRandomSampler, get_worker_info
+from gpustall import given, live, observe, shards, worker
+from torch.utils.data import (
+    BatchSampler, ChainDataset, ConcatDataset, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, Subset, TensorDataset, WeightedRandomSampler,
+    get_worker_info,
+)
 from torch.utils.data import dataloader as stock
 from torch.utils.data.datapipes.iter import IterableWrapper
 from torch.utils.data.datapipes.map import SequenceWrapper
@@ -39,6 +42,10 @@ class Numbers(Dataset):
         if i % self.slow == 0:
             time.sleep(0.003)
         return torch.tensor([i])
+
+
+class Wrapped(Subset):
+    """The script's own, which may do more than hold another."""
 
 
 class Noise(Dataset):
@@ -118,6 +125,10 @@ class Whole(IterableDataset):
 class Helped(Whole):
     def __iter__(self):
         return itertools.islice(super().__iter__(), *_mine())
+
+
+class Mine(BatchSampler):
+    """Draws batches as nobody knows."""
 
 
 class Odd(Whole):
@@ -485,16 +496,31 @@ class LiveTest(unittest.TestCase):
     def test_odd_samplers(self):
         """Loaders that take their batches from what tells little of itself are watched like others."""
         numbers = Numbers(20)
-        for size, shuffled, loader in (
-            (None, False, DataLoader(numbers, batch_size=None)),
-            (4, False, DataLoader(numbers, batch_size=4, sampler=list(range(20)))),
-            (None, False, DataLoader(numbers, batch_sampler=[[i, i + 1] for i in range(0, 20, 2)])),
-            (4, True, DataLoader(numbers, batch_sampler=BatchSampler(RandomSampler(numbers), 4, False))),
-            (4, True, DataLoader(numbers, batch_size=4, sampler=WeightedRandomSampler([1.0] * 20, 20))),
+        for size, shuffled, arguments, loader in (
+            (None, False, "batch_size=None", DataLoader(numbers, batch_size=None)),
+            (4, False, "", DataLoader(numbers, batch_size=4)),
+            (4, False, "sampler=...", DataLoader(numbers, batch_size=4, sampler=list(range(20)))),
+            (None, False, "batch_sampler=...", DataLoader(numbers, batch_sampler=[[i, i + 1] for i in range(0, 20, 2)])),
+            (4, True, "", DataLoader(numbers, batch_sampler=BatchSampler(RandomSampler(numbers), 4, False))),
+            (4, True, "sampler=WeightedRandomSampler(...)", DataLoader(numbers, batch_size=4, sampler=WeightedRandomSampler([1.0] * 20, 20))),
+            (4, True, "sampler=RandomSampler(...) generator=...", DataLoader(numbers, batch_size=4, sampler=RandomSampler(numbers, True), generator=torch.Generator())),
+            (4, False, "batch_sampler=Mine(...)", DataLoader(numbers, batch_sampler=Mine(range(20), 4, False))),
+            (5, False, "collate_fn=tuples worker_init_fn=partial(...) timeout=9", DataLoader(numbers, 5, collate_fn=tuples, worker_init_fn=functools.partial(_init), timeout=9, num_workers=1)),
+            (5, False, "collate_fn=... multiprocessing_context='fork'", DataLoader(numbers, 5, num_workers=1, collate_fn=lambda x: x, multiprocessing_context="fork")),
         ):
-            self.assertEqual(observe._sampling(loader)[:2], (size, shuffled))
+            self.assertEqual(given.sampling(loader)[:2], (size, shuffled))
+            self.assertEqual(" ".join(given.arguments(loader)), arguments)
             self.assertEqual(sum(len(x) for x in loader), 20)
             self.assertIn(loader, observe._plans)
+
+    def test_names_of_data_sets(self):
+        """One that holds another is called as that one; one that holds several, if they are alike."""
+        numbers = Numbers(20)
+        for name, data in (
+            ("Numbers", numbers), ("Numbers", Subset(Subset(numbers, [1, 2]), [0])), ("Numbers", ConcatDataset([numbers, numbers])),
+            ("ConcatDataset", ConcatDataset([numbers, Noise()])), ("TensorDataset", TensorDataset(torch.zeros(3))), ("Wrapped", Wrapped(numbers, [0])),
+        ):
+            self.assertEqual(given.dataset(DataLoader(data)), name)
 
     def test_validation_is_left_alone(self):
         begun = time.monotonic_ns()
