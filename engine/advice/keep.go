@@ -67,6 +67,9 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 		if by := k.Change.ByTurns(); by != "" {
 			k.Text += ", by " + by
 		}
+		if doubt := cached(s, a, best); doubt != "" {
+			doubts = append(doubts, doubt)
+		}
 	}
 	k.Text = strings.Join(append([]string{k.Text}, doubts...), "; ")
 	return k

@@ -131,6 +131,26 @@ func TestRemarks(t *testing.T) {
 			}
 		}
 	}
+	// What A had to read and the other one found in memory is said, and beside what to keep.
+	for _, c := range []struct {
+		name        string
+		once, again float64 // bytes/s
+		wait        int64
+		says        string
+	}{
+		{"first epoch and later", 40e6, 1e6, 0, "A read ~122 KiB a sample from storage and this ~1.53 KiB: part of the difference may be the page cache"},
+		{"both from storage", 40e6, 30e6, 0, ""},
+		{"little", 1e6, 0, 0, ""},
+		{"no faster", 40e6, 1e6, 60, ""},
+	} {
+		s := stretches([3]int64{1, 50, 50}, [3]int64{4, 50, c.wait})
+		s.Segments[0].End, s.Segments[1].Start, s.Now = s.Recent[99].End, s.Recent[100].Start, s.Recent[199].End
+		s.Gauges = map[string][]trace.Point{trace.GaugeDiskOurs: {{T: 1e9, V: c.once}, {T: s.Now - 1e9, V: c.again}}}
+		v := judge(s, s.Recent).all
+		if !strings.HasPrefix(v.Remarks[1], c.says) || c.says == "" && v.Remarks[1] != "" || strings.Contains(v.Keep.Text, "page cache") != (c.says != "") {
+			t.Errorf("%s: %q, %q", c.name, v.Remarks[1], v.Keep.Text)
+		}
+	}
 	// A knob of the engine is reason enough.
 	s := stretches([3]int64{1, 100, 1}, [3]int64{1, 50, 1})
 	s.Segments[1].Knobs[1].Value = "fp16"
