@@ -75,8 +75,8 @@ func (c *Capacity) balance() string {
 		return fmt.Sprintf("%sthe device takes %s", in, c.rate(c.Device))
 	}
 	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(c.Host(c.Cores.All)), figures.Counted(int(c.Cores.All), "core", "cores"))
-	if c.Cores.Crowded() {
-		feeds += fmt.Sprintf(", at most ~%s with what other processes left", c.rate(c.Host(c.Cores.Left())))
+	if c.Cores.Crowded() { // no bound: those who take turns with the others get more than what was left
+		feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(c.Host(c.Cores.Left())))
 	}
 	takes := fmt.Sprintf("the device takes %s", c.rate(c.Device))
 	if c.Shared {

@@ -214,7 +214,7 @@ func TestFeedNamesItsSteps(t *testing.T) {
 	}
 	rows := stall.Segments(s)
 	for i, want := range []string{
-		"yes: in segment A this host can feed at most ~… samples/s with what other processes left; the device takes 3,200 samples/s",
+		"yes: in segment A this host can feed at most ~… samples/s; the device takes 3,200 samples/s",
 		"yes: in segment #1 this host can feed at most ~… with its 8 cores; the device takes 3,200 samples/s",
 	} {
 		m, ok := Fit(s, s.Tally(int32(i)), rows)
