@@ -152,12 +152,13 @@ func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved f
 }
 
 // stepsOf are the newest full steps of t that are in memory, in the order of their
-// batches.
+// batches. A step that is in no rate is none of them: a run's first may compile for
+// a minute.
 func stepsOf(s *trace.Snapshot, t *trace.Tally) (out []trace.Step) {
 	full := int32(0)
 	for i := len(s.Recent) - 1; i >= 0 && s.Recent[i].Index >= t.First && len(out) < most; i-- {
 		st := &s.Recent[i]
-		if st.Index > t.Last || st.Segment != t.Segment || st.Flags&(trace.FlagTransition|trace.FlagCeiling) != 0 {
+		if st.Index > t.Last || st.Segment != t.Segment || st.Start < t.From || st.Flags&(trace.FlagTransition|trace.FlagCeiling) != 0 {
 			continue
 		}
 		full = max(full, st.Samples)

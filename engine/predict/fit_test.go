@@ -77,6 +77,22 @@ func TestAgainstOtherRuns(t *testing.T) {
 	}
 }
 
+// TestFirstStep: what the run's first step takes longer is in no rate, and in no prediction.
+func TestFirstStep(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Read = 40 * stalltest.Msec
+	s := snapshot(r)
+	to := trace.Knob{Name: numWorkers, Value: "4"}
+	want, _ := fit(t, s).Predict(to)
+	if s.Recent[0].Flags&trace.FlagFirstOfEpoch == 0 {
+		t.Fatal("no first step")
+	}
+	s.Recent[0].Busy += 60_000 * stalltest.Msec
+	if got, _ := fit(t, s).Predict(to); got.Prediction != want.Prediction || got.Rate < 1.5*got.Base {
+		t.Errorf("%+v, want %+v", got.Prediction, want.Prediction)
+	}
+}
+
 // TestStragglerIsAWorker: in_order off lets the others go on, which a batch that is late by
 // itself would not.
 func TestStragglerIsAWorker(t *testing.T) {

@@ -19,11 +19,13 @@ const again = 0.03
 const z = 1.645
 
 // half is the half-width of the interval, of the logarithm of the rate, around a ratio
-// to the measured rate. The steps that it follows from and those that it is for both vary.
+// to the measured rate. The steps that it follows from and those that it is for both vary. By what
+// a simulation of the settings in force misses their rate, one of others may miss theirs.
 func (m *Model) half(ratio float64) float64 {
 	change := changeError * math.Log(ratio)
 	noise := min(m.noise, 0.1)
-	return z * math.Sqrt(modelError*modelError+change*change+2*noise*noise)
+	missed := math.Log(m.scale)
+	return z * math.Sqrt(modelError*modelError+change*change+2*noise*noise+missed*missed)
 }
 
 // slack is what the interval of the share of time that the device waits for data allows
