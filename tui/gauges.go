@@ -2,6 +2,7 @@ package tui
 
 import (
 	"math"
+	"strings"
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/evidence"
@@ -119,7 +120,11 @@ func drawGauges(v *view, r canvas.Rectangle) {
 		b := canvas.Rect(x, r.Y, end-x, r.H)
 		p := v.c.Box(b, "", gauges[i].title, false)
 		if i == 0 {
-			p.Text(canvas.Dim, v.pic.snap.Meta.Device).Rune(canvas.Dim, ' ')
+			device := v.pic.snap.Meta.Device
+			if !p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, device).Rune(canvas.Dim, ' ') }) { // the header has all of it
+				device, _, _ = strings.Cut(device, " (")
+				p.Text(canvas.Dim, device).Rune(canvas.Dim, ' ')
+			}
 		}
 		gauges[i].draw(v, b.Inner().Indent())
 		x = end

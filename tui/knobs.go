@@ -118,6 +118,10 @@ func (k *knobs) update(live *trace.Snapshot, c Control) {
 	if len(live.Segments) == 0 {
 		return
 	}
+	if live.Outcome.Ended != 0 { // what the run did not come to
+		clear(k.requested)
+		clear(k.staged)
+	}
 	if len(k.requested) == 0 || c == nil {
 		return
 	}

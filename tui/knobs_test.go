@@ -79,6 +79,18 @@ func TestChangeRefusedLater(t *testing.T) {
 	s.mustShow("‹4› →6 staged")
 }
 
+// TestChangeTheRunDidNotComeTo: nothing is requested or staged of a run that has ended.
+func TestChangeTheRunDidNotComeTo(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 120, 36)
+	s.press("right", "enter", "down", "right")
+	s.tick()
+	s.mustShow("→6 requested", "1 staged")
+	run.End("finished")
+	s.tick()
+	s.mustHide("requested", "staged")
+}
+
 // TestRefusedChange: the error shows and what was staged stays.
 func TestRefusedChange(t *testing.T) {
 	run := session()
