@@ -20,7 +20,7 @@ var found = map[string]struct{ class, queue, knob, value string }{
 	"slow copy":                     {"copy-bound", QueueDevice, "pin_memory", "on"},
 	"step loop woken late":          {"host-bound", "", "num_workers", "3"},
 	"slow enqueue":                  {"launch-bound", QueueDevice, "capture", "on"},
-	"slow metrics":                  {"sync-bound", QueueDevice, "pin_memory", "on"},
+	"slow metrics":                  {"sync-bound", QueueDevice, "", ""},
 	"paused":                        {DeviceBound, QueueDevice, "", ""},
 	"workers restarted every epoch": {"input-bound", "", "persistent_workers", "on"},
 	"slots returned late":           {"input-bound", QueueCPU, "prefetch_factor", "4"},

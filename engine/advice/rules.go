@@ -184,6 +184,7 @@ type others struct {
 	cores  float64 // taken by other processes, or by all together
 	beside float64 // of all time, loops that are in no rate
 	script float64 // what else the script does
+	most   float64 // the most that one thing takes, but for those above and cores
 }
 
 func (o *others) add(r *Rule, f *Finding) {
@@ -194,6 +195,8 @@ func (o *others) add(r *Rule, f *Finding) {
 		o.script = f.Share
 	case r.Group == trace.GroupHost && f.Value == "":
 		o.cores = f.Share
+	case f.Value == "" && !f.Barred && r.Group != trace.GroupHost:
+		o.most = max(o.most, f.Share)
 	}
 }
 
@@ -203,7 +206,7 @@ const dwarfed = 4
 // lead is 1 for a knob that may gain something, else 0. One that is about little of the
 // time does not lead where cores that are taken cost far more: it can gain its share at the
 // most, and a prediction on such a host is wide. Nor does one where it is the script that takes
-// far more, beside its steps or in them.
+// far more, beside its steps or in them; nor one that may help or harm, before what takes more.
 func (f *Finding) lead(o *others) int {
 	switch {
 	case f.Value == "" && !f.Barred || f.Share <= 0:
@@ -211,6 +214,8 @@ func (f *Finding) lead(o *others) int {
 	case o.script >= dwarfed*f.Share || o.beside >= dwarfed*f.Share*(1-o.beside):
 		return 0
 	case f.Share < high && o.cores >= dwarfed*f.Share:
+		return 0
+	case o.most > f.Share && f.Predicted.Made() && predict.EitherWay(f.Predicted):
 		return 0
 	}
 	return 1

@@ -175,6 +175,9 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	if s.computing() && s.cores.Crowded() {
 		why = join(why, s.cores.String()+", and more workers get more turns")
 	}
+	if queueing := s.queueing(); queueing != "" {
+		why = join(why, queueing+", and more of them would wait longer: hold it for less of a sample's time, or do without it")
+	}
 	f = s.turn("num_workers", strconv.Itoa(value), why)
 	f.Share = min(s.loads(), s.winnable())
 	return f, s.workers < value && !s.relieved() && !s.serial()

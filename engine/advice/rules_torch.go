@@ -117,14 +117,22 @@ func sharedLock(s *situation) (f Finding, ok bool) {
 	if !s.serial() {
 		return f, false
 	}
-	waiting, _ := s.lockWaiting()
 	f = Finding{
-		Remedy: "no knob helps here: hold the lock for less of a sample's time, or give each worker a file or connection of its own (open it in worker_init_fn or at its first sample)",
-		Evidence: fmt.Sprintf("~%.1f of %s wait at any time for a lock that processes share (a multiprocessing.Lock, or one on a file): one loads while the others wait, and more would wait too",
-			waiting, figures.Counted(s.workers, "worker", "workers")),
-		Share: s.loads(),
+		Remedy:   "no knob helps here: hold the lock for less of a sample's time, or give each worker a file or connection of its own (open it in worker_init_fn or at its first sample)",
+		Evidence: s.queueing() + ": one loads while the others wait, and more would wait too",
+		Share:    s.loads(),
 	}
 	return f, true
+}
+
+// queueing says how many workers wait for a lock that they share; empty where it is hardly any.
+func (s *situation) queueing() string {
+	waiting, _ := s.lockWaiting()
+	if s.workers < 2 || waiting < moderate*float64(s.workers) {
+		return ""
+	}
+	return fmt.Sprintf("~%.1f of %s wait at any time for a lock that processes share (a multiprocessing.Lock, or one on a file)",
+		waiting, figures.Counted(s.workers, "worker", "workers"))
 }
 
 // serial reports whether workers wait for a lock that they share so much that twice as many are
@@ -159,7 +167,7 @@ func (s *situation) atOnce() string {
 	proven := slices.ContainsFunc(s.trials, func(t Trial) bool { return t.Knob == "num_workers" && t.Outcome == Gain && between(t.From, t.To) > 0 })
 	_, seen := s.lockWaiting()
 	switch {
-	case !s.pytorch() || proven:
+	case !s.pytorch() || proven || s.queueing() != "":
 		return ""
 	case seen && s.workers > 1: // and they wait for none, or little
 		return ", unless what they wait for serves no more at once"

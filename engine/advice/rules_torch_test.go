@@ -1,6 +1,10 @@
 package advice
 
-import "dev.gpustall/engine/trace"
+import (
+	"testing"
+
+	"dev.gpustall/engine/trace"
+)
 
 var torchCases = []ruleCase{
 	{"torch threads", true, nil, "num_workers=2", together(onTorch("4"), cpuDevice, cores(200), gauge(trace.GaugeStarved, 40)), "",
@@ -39,6 +43,8 @@ var torchCases = []ruleCase{
 	{"watched loop", false, wait(trace.CauseFetch), "num_workers=0", onTorch("4"), "num_workers 4", ""},
 	{"shared lock", true, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), asleep, gauge(trace.GaugeLockWaiting, 1)), "", "~1.0 of 2 workers wait at any time for a lock that processes share"},
 	{"shared lock", false, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), asleep, gauge(trace.GaugeLockWaiting, 0)), "num_workers 4", "unless what they wait for serves no more at once"},
+	{"more workers", true, wait(trace.CauseFetch), "num_workers=3", together(onTorch("4"), asleep, gauge(trace.GaugeLockWaiting, 0.4)), "num_workers 4",
+		"more of them can wait at once; a batch takes 150 ms of worker time and 50.0 ms on the device; ~0.4 of 3 workers wait at any time for a lock that processes share (a multiprocessing.Lock, or one on a file), and more of them would wait longer"},
 	{"shared lock", false, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), asleep), "num_workers 4", "unless they wait for each other"},
 	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=0", together(onTorch("4"), epochs(3)), "", "do less between epochs, or do it less often: "},
 	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=0", onTorch("4"), "", "look at the timeline"},
@@ -123,4 +129,20 @@ func onTorch(threads string) func(*trace.Snapshot) {
 // facts are known of the host.
 func facts(of ...trace.Knob) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) { s.Meta.Host = append(s.Meta.Host, of...) }
+}
+
+// TestLead: a knob that may help or harm does not lead where one thing takes more than it is about.
+func TestLead(t *testing.T) {
+	o := others{}
+	o.add(&Rule{Group: trace.GroupData}, &Finding{Share: 0.4})
+	o.add(&Rule{Group: trace.GroupHost}, &Finding{Share: 0.6})
+	for _, c := range []struct {
+		share, rate float64
+		want        int
+	}{{0.3, 100, 0}, {0.5, 100, 1}, {0.3, 120, 1}} {
+		f := Finding{Value: "4", Share: c.share, Predicted: trace.Prediction{Base: 100, Rate: c.rate, Lo: 80, Hi: 130}}
+		if got := f.lead(&o); got != c.want {
+			t.Errorf("%+v leads: %d", c, got)
+		}
+	}
 }

@@ -39,15 +39,20 @@ func Gain(p trace.Prediction) figures.Estimate {
 }
 
 // Words are a prediction's gain as a range, marked as what it is: "+22 to +31 %
-// predicted". What is expected to change nothing or to cost something, and may gain something all
-// the same, is called so.
+// predicted". What may help or harm is called so.
 func Words(p trace.Prediction) string {
-	g := Gain(p)
-	words := figures.Prose.GainRange(g) + " predicted"
-	if g.Value < 1+evidence.DefaultMargin && g.Lo < 1 && g.Hi > 1 {
+	words := figures.Prose.GainRange(Gain(p)) + " predicted"
+	if EitherWay(p) {
 		return "may help or harm: " + words
 	}
 	return words
+}
+
+// EitherWay reports whether a prediction is of what is expected to change nothing or to cost
+// something, and may gain something all the same.
+func EitherWay(p trace.Prediction) bool {
+	g := Gain(p)
+	return g.Value < 1+evidence.DefaultMargin && g.Lo < 1 && g.Hi > 1
 }
 
 // luck is how an assumption that was not measured turns out.
