@@ -32,7 +32,7 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 		foot = knobFoot - 1
 	case r.H >= 8:
 		foot = 2
-	case r.H >= 4:
+	case r.H >= 4 && k.remark(): // a line that is cut is worth less than a knob
 		foot = 1
 	}
 	if k.risks.text != "" { // which is to be read to its end
@@ -41,6 +41,12 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 	body := canvas.Rect(r.X, r.Y, r.W, r.H-foot)
 	k.drawRows(v, body)
 	k.drawFoot(v, canvas.Rect(r.X, r.Y+body.H, r.W, foot))
+}
+
+// remark reports whether there is more to say of the knobs than what the selected one is.
+func (k *knobs) remark() bool {
+	s := k.selected()
+	return len(k.staged) > 0 || s != nil && s.NoEffect != ""
 }
 
 // knobFoot is the most that is said of the selected knob, in lines.

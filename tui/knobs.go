@@ -91,11 +91,15 @@ func knobsWidth(s space) int {
 	return max(50, s.w*2/5)
 }
 
+// compactKnobs is the height that the compact screen's knobs have at the least, however long
+// the verdict is: their heading and three of them.
+const compactKnobs = 6
+
 // lowerRows is the height of the compact screen's last band: as much as leaves the
-// timeline its STALL lane, and not much less than half.
+// timeline three lanes, or two where that would take knobs away, and not much less than half.
 func lowerRows(s space) int {
 	have := s.rest() - gaugeRows(s)
-	return max(leastRows, min(8, have-5), have*2/5)
+	return max(leastRows, min(8, have-5), min(compactKnobs, have-4), have*2/5)
 }
 
 var groupOrder = []string{trace.GroupLoader, trace.GroupEngine, trace.GroupInject}

@@ -85,6 +85,21 @@ func TestLayoutTiles(t *testing.T) {
 	}
 }
 
+// TestLongVerdict: however much the verdict has to say, the compact screen keeps the lanes that
+// matter and some knobs, and what was asked keeps its line.
+func TestLongVerdict(t *testing.T) {
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 80, 24)
+	told := &s.analysis.told
+	told.Verdict.Text = told.Verdict.Class + ": " + strings.Repeat("much to say, ", 60) + "and no end"
+	told.Verdict.Basis = "; 23 steps [injected]" // which the title and the header say
+	told.Verdict.Text += told.Verdict.Basis
+	told.Asked = "A-B-A: 3 pairs so far."
+	s.press("1")
+	s.mustHide("[injected]", "and no end")
+	s.mustShow("compute", "STALL", "num_workers", "prefetch_factor", "pin_memory", "much ~", "A-B-A: 3 pairs so far.")
+}
+
 // TestBesideVerdict: expanded, the verdict has what is said beside it, as far as there is room
 // for all of a text.
 func TestBesideVerdict(t *testing.T) {

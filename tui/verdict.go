@@ -34,6 +34,7 @@ type verdict struct {
 	asked   string // of the run, and what it answered
 	class   string // which leads the first line, in capitals
 	lines   []verdictRow
+	answers int // how many of them, the last ones, are of asked
 
 	besideWidth int // as width, and text, of ...
 	besideText  []string
@@ -80,10 +81,13 @@ func (vd *verdict) panel(an *analysis) panel {
 func (vd *verdict) rows(an *analysis, s space) int {
 	vd.wrap(&an.told, s.w-4)
 	below := 11
-	if s.guide > 0 { // it stands between, and tells of the STALL lane: gauges, that lane, the knobs
-		below = s.guide + gaugeRows(s) + 2*leastRows
+	switch {
+	case s.guide > 0: // it stands between, and tells of the STALL lane: gauges, that lane, the knobs
+		below = max(below, s.guide+gaugeRows(s)+2*leastRows)
+	case s.class == sizeCompact: // gauges, compute and STALL, some knobs
+		below = gaugeRows(s) + 4 + compactKnobs
 	}
-	return min(vd.tall.n+2, max(leastRows, s.h-max(11, below)))
+	return min(vd.tall.n+2, max(leastRows, s.h-below))
 }
 
 // verdictLine is the verdict in one line.
@@ -140,11 +144,19 @@ func (vd *verdict) drawBeside(v *view, in canvas.Rectangle, y int) int {
 	return y
 }
 
-// drawLines draws the text and returns how many lines it has.
+// drawLines draws the text and returns how many lines it has. Where it has to be cut, what
+// was asked keeps its lines: that is what somebody waits for.
 func (vd *verdict) drawLines(v *view, r canvas.Rectangle) int {
 	n := min(len(vd.lines), r.H)
-	for i := range vd.lines[:n] {
+	cut := n // the line before which some are missing
+	if n < len(vd.lines) {
+		cut = max(min(n, 2), n-vd.answers)
+	}
+	for i := range n {
 		line := &vd.lines[i]
+		if i >= cut {
+			line = &vd.lines[len(vd.lines)-vd.answers+i-cut]
+		}
 		text := line.text
 		p := v.c.Pen(r.X, r.Y+i, r.W)
 		if i == 0 {
@@ -152,7 +164,7 @@ func (vd *verdict) drawLines(v *view, r canvas.Rectangle) int {
 			text = text[len(vd.class):]
 		}
 		p.Text(line.style, text).Text(canvas.Dim, line.aside)
-		if i == n-1 && n < len(vd.lines) {
+		if i == cut-1 && n < len(vd.lines) {
 			p.Text(line.style, " ~") // there is more: f expands
 		}
 	}
@@ -199,6 +211,7 @@ func (vd *verdict) wrap(a *advice.Advice, w int) {
 	// The class leads, in capitals; the text that follows need not repeat it.
 	vd.class, _ = canvas.Cut(strings.ToUpper(v.Class), w)
 	rest := strings.TrimLeft(strings.TrimPrefix(v.Text, v.Class), ":; ")
+	rest = strings.TrimSuffix(rest, v.Basis) // the panel's title and the header have it
 	vd.lines = vd.lines[:0]
 	for _, line := range wrapWords(strings.ReplaceAll(vd.class, " ", figures.NoBreak)+" "+rest, w) {
 		vd.lines = append(vd.lines, verdictRow{text: line})
@@ -214,9 +227,11 @@ func (vd *verdict) wrap(a *advice.Advice, w int) {
 			vd.lines = append(vd.lines, verdictRow{aside: gainUnknown})
 		}
 	}
+	vd.answers = 0
 	if a.Asked != "" {
 		for _, line := range wrapWords(a.Asked, w) {
 			vd.lines = append(vd.lines, verdictRow{text: line})
+			vd.answers++
 		}
 	}
 	vd.tall.need(max(1, len(vd.lines)))

@@ -63,6 +63,7 @@ type Verdict struct {
 	Excluded int     // steps left out: transition and warm-up, and epochs that went otherwise
 	Labels   []Label // of the steps it rests on
 	Text     string  // one line, labels included
+	Basis    string  // the end of Text that names the steps and the labels; empty where it says more
 }
 
 // Judge looks at the steady steps of one segment: all of them, or a window.
@@ -189,12 +190,12 @@ func (v *Verdict) describe(s *situation) {
 	if text := s.cost(); text != "" {
 		t.WriteString("; " + text)
 	}
-	fmt.Fprintf(&t, "; %s", figures.Counted(v.Steps, "step", "steps"))
+	v.Basis = "; " + figures.Counted(v.Steps, "step", "steps") + Brackets(v.Labels)
 	if v.Epochs != "" {
-		t.WriteString(" of " + v.Epochs)
+		v.Basis = ""
+		fmt.Fprintf(&t, "; %s of %s%s", figures.Counted(v.Steps, "step", "steps"), v.Epochs, Brackets(v.Labels))
 	}
-	t.WriteString(Brackets(v.Labels))
-	v.Text = t.String()
+	v.Text = t.String() + v.Basis
 }
 
 // part is how much of the whole the largest of several parts is.
