@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"math"
 
 	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/trace"
@@ -32,7 +33,7 @@ func (s *situation) told() (out []Finding) {
 	return out
 }
 
-// earlierRuns compares with runs of the same setting that ended before this one, where it
+// earlierRuns compares with runs of the same training that ended before this one, where it
 // is outside of all that they reached.
 func earlierRuns(s *situation) (f Finding, ok bool) {
 	p, known := PastOf(s.snap)
@@ -40,7 +41,11 @@ func earlierRuns(s *situation) (f Finding, ok bool) {
 	if !known || rate <= 0 || s.flags&(trace.FlagCeiling|trace.FlagInjected) != 0 || !s.asStarted("batch_size", "precision", "gradient_accumulation", "checkpointing") {
 		return f, false
 	}
-	text, different := p.Against(rate)
+	others := math.NaN()
+	if percent, known := s.gauge(trace.GaugeCPUOthers); known {
+		others = percent / 100
+	}
+	text, different := p.Against(rate, others)
 	return Finding{Evidence: text}, different
 }
 

@@ -1,7 +1,9 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"dev.gpustall/engine/figures"
@@ -11,23 +13,32 @@ import (
 // MaxPast is how many earlier runs a run is compared with.
 const MaxPast = 3
 
-// Past is how many earlier runs of the same setting there were, and what they reached, in
-// samples a second.
+// Past is how many earlier runs of the same training there were, what they reached, in
+// samples a second, and which share of the cores other processes used meanwhile, on average;
+// NaN where that is not known of all.
 type Past struct {
 	Runs, Median, Low, High float64
+	Others                  float64
 }
 
-// NewPast sums up the rates of runs; false for none.
-func NewPast(rates []float64) (p Past, ok bool) {
-	if len(rates) == 0 {
+// Reached is what one earlier run did: samples a second, and Others of it.
+type Reached struct{ Rate, Others float64 }
+
+// NewPast sums up runs; false for none.
+func NewPast(runs []Reached) (p Past, ok bool) {
+	if len(runs) == 0 {
 		return p, false
 	}
-	slices.Sort(rates)
-	n := len(rates)
-	return Past{float64(n), (rates[(n-1)/2] + rates[n/2]) / 2, rates[0], rates[n-1]}, true
+	slices.SortFunc(runs, func(a, b Reached) int { return cmp.Compare(a.Rate, b.Rate) })
+	n := len(runs)
+	p = Past{Runs: float64(n), Median: (runs[(n-1)/2].Rate + runs[n/2].Rate) / 2, Low: runs[0].Rate, High: runs[n-1].Rate}
+	for _, r := range runs {
+		p.Others += r.Others / float64(n)
+	}
+	return p, true
 }
 
-// gauges are the parts of p by their names in a session.
+// gauges are the parts of p that all sessions have, by their names there.
 func (p *Past) gauges() [4]pastGauge {
 	return [...]pastGauge{{trace.GaugePastRuns, &p.Runs}, {trace.GaugePastMedian, &p.Median}, {trace.GaugePastLow, &p.Low}, {trace.GaugePastHigh, &p.High}}
 }
@@ -42,6 +53,9 @@ func (p *Past) Record(r *trace.Recorder) {
 	for _, g := range p.gauges() {
 		r.Gauge(g.name, *g.value)
 	}
+	if !math.IsNaN(p.Others) {
+		r.Gauge(trace.GaugePastOthers, 100*p.Others)
+	}
 }
 
 // PastOf is what a session knows of earlier runs.
@@ -51,13 +65,18 @@ func PastOf(s *trace.Snapshot) (p Past, ok bool) {
 			return Past{}, false
 		}
 	}
+	p.Others = math.NaN()
+	if percent, known := s.Gauge(trace.GaugePastOthers); known {
+		p.Others = percent / 100
+	}
 	return p, p.Runs >= 1 && p.Median > 0
 }
 
 // Against says how a rate compares, "41 % slower than the median of the last 3 runs of this
-// training (1,200 to 1,310 samples/s)", whatever their loader's settings were, and whether it is outside of what they reached, by a
-// twentieth at least.
-func (p *Past) Against(rate float64) (text string, different bool) {
+// training (1,200 to 1,310 samples/s)", whatever their loader's settings were, and whether it is
+// outside of what they reached, by a twentieth at least. Where other processes used much more or
+// less of the cores then than now, which may be why, it says so.
+func (p *Past) Against(rate, others float64) (text string, different bool) {
 	change, way := rate/p.Median-1, "faster"
 	if change < 0 {
 		change, way = -change, "slower"
@@ -68,5 +87,8 @@ func (p *Past) Against(rate float64) (text string, different bool) {
 		of, spread = "the last run", figures.Rate(p.Median)+" samples/s"
 	}
 	text = fmt.Sprintf("%s %s than %s of this training (%s)", figures.Prose.Percent(change), way, of, spread)
+	if math.Abs(p.Others-others) > SteadyOthers {
+		text += fmt.Sprintf(", when other processes used %s of the cores; now they use %s", figures.Prose.Percent(p.Others), figures.Prose.Percent(others))
+	}
 	return text, (rate < p.Low || rate > p.High) && change >= moderate
 }

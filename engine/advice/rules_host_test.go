@@ -58,6 +58,8 @@ func TestAsides(t *testing.T) {
 	}{
 		{"earlier runs", true, past(3, 500, 480, 520), "36.0 % slower than the median of the last 3 runs of this training (480 to 520 samples/s)"},
 		{"earlier runs", true, past(1, 200, 200, 200), "60.0 % faster than the last run of this training (200 samples/s)"},
+		{"earlier runs", true, together(past(1, 200, 200, 200), gauge(trace.GaugePastOthers, 85), gauge(trace.GaugeCPUOthers, 10)), "60.0 % faster than the last run of this training (200 samples/s), when other processes used 85.0 % of the cores; now they use 10.0 %"},
+		{"earlier runs", true, together(past(1, 200, 200, 200), gauge(trace.GaugePastOthers, 15), gauge(trace.GaugeCPUOthers, 10)), "60.0 % faster than the last run of this training (200 samples/s)"},
 		{"earlier runs", false, past(3, 330, 300, 340), ""},
 		{"earlier runs", false, past(3, 323, 322, 330), ""},
 		{"earlier runs", false, together(past(3, 500, 480, 520), flag(trace.FlagInjected)), ""},
@@ -134,7 +136,7 @@ func reads(percent int64) func(*trace.Snapshot) {
 // past is what earlier runs reached; this one makes 320 samples/s.
 func past(runs int, median, low, high float64) func(*trace.Snapshot) {
 	return func(s *trace.Snapshot) {
-		p := Past{float64(runs), median, low, high}
+		p := Past{Runs: float64(runs), Median: median, Low: low, High: high}
 		s.Gauges = map[string][]trace.Point{}
 		for _, g := range p.gauges() {
 			s.Gauges[g.name] = []trace.Point{{T: 1, V: *g.value}}

@@ -37,11 +37,11 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 	used, left, while := s.workersUse(), s.cores.All, ""
 	var takes []string
 	if used >= 0.1 {
-		takes = append(takes, "workers use ~"+figures.Rate(used))
+		takes = append(takes, "workers use ~"+figures.Cores(used))
 	}
 	if s.cores.Crowded() {
 		left, while = s.cores.Left(), " while other processes take the cores"
-		takes = append(takes, "other processes use ~"+figures.Rate(s.cores.Others))
+		takes = append(takes, "other processes use ~"+figures.Cores(s.cores.Others))
 	}
 	of := ""
 	if len(takes) > 0 {

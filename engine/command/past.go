@@ -17,7 +17,7 @@ const (
 	pastTime  = 2 * time.Second
 )
 
-// past looks for earlier runs of the same setting while a run goes on, and records what
+// past looks for earlier runs of the same training while a run goes on, and records what
 // they reached.
 type past struct {
 	cancel context.CancelFunc
@@ -47,9 +47,8 @@ func (p *past) stop() {
 	}
 }
 
-// earlier are the samples a second of the newest runs of the same setting, at most
-// advice.MaxPast.
-func earlier(ctx context.Context, dir string, m *trace.Meta, self string, knobs []trace.Knob) (rates []float64) {
+// earlier is what the newest runs of the same training reached, at most advice.MaxPast.
+func earlier(ctx context.Context, dir string, m *trace.Meta, self string, knobs []trace.Knob) (runs []advice.Reached) {
 	files := 0
 	for e := range store.Each(dir) {
 		if files++; files > pastFiles || ctx.Err() != nil {
@@ -58,13 +57,13 @@ func earlier(ctx context.Context, dir string, m *trace.Meta, self string, knobs 
 		if e.Err != nil || filepath.Base(e.Path) == filepath.Base(self) || !over(&e.Outcome) || !alike(&e.Meta, m) || e.Digest() != nil {
 			continue
 		}
-		if rate := rateOf(e.Session.Snapshot(0, 0), knobs); rate > 0 {
-			if rates = append(rates, rate); len(rates) == advice.MaxPast {
+		if reached, ok := reachedBy(e.Session.Snapshot(0, 0), knobs); ok {
+			if runs = append(runs, reached); len(runs) == advice.MaxPast {
 				break
 			}
 		}
 	}
-	return rates
+	return runs
 }
 
 func over(o *trace.Outcome) bool { return o.Status == "finished" || o.Status == "stopped" }
@@ -86,22 +85,23 @@ func alike(a, b *trace.Meta) bool {
 // sameTraining are the knobs that make it another training, or the device's work another.
 var sameTraining = []string{"batch_size", "precision", "gradient_accumulation", "checkpointing"}
 
-// rateOf is what the settings to keep of a run reached; 0 where they were too few steps,
-// another training, or not its own speed.
-func rateOf(s *trace.Snapshot, knobs []trace.Knob) float64 {
+// reachedBy is what the settings to keep of a run reached; false where they were too few
+// steps, another training, or not its own speed.
+func reachedBy(s *trace.Snapshot, knobs []trace.Knob) (reached advice.Reached, ok bool) {
 	rows := stall.Segments(s)
 	if len(rows) == 0 {
-		return 0
+		return reached, false
 	}
 	_, at := advice.Overall(s, rows)
 	r := &rows[at.Kept]
 	for _, k := range sameTraining {
 		if trace.KnobValue(r.Segment.Knobs, k) != trace.KnobValue(knobs, k) {
-			return 0
+			return reached, false
 		}
 	}
-	if r.Steps < advice.MinSteps || s.Tally(r.Segment.Index).Flags&(trace.FlagInjected|trace.FlagCeiling) != 0 {
-		return 0
+	t := s.Tally(r.Segment.Index)
+	if r.Steps < advice.MinSteps || t.Flags&(trace.FlagInjected|trace.FlagCeiling) != 0 {
+		return reached, false
 	}
-	return r.SamplesPerSecond
+	return advice.Reached{Rate: r.SamplesPerSecond, Others: advice.Others(s, t)}, r.SamplesPerSecond > 0
 }

@@ -1,11 +1,13 @@
 package command
 
 import (
+	"math"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -18,6 +20,7 @@ func pastRun(t *testing.T, dir, name string, ms int64, mod func(*trace.Snapshot)
 		Segments: []trace.Segment{{Knobs: []trace.Knob{{Name: "batch_size", Value: "32"}, {Name: "precision", Value: "fp32"}, {Name: "num_workers", Value: "2"}}}},
 		Outcome:  trace.Outcome{Status: "finished", Ended: 41 * ms * 1e6},
 	}
+	s.Gauges = map[string][]trace.Point{trace.GaugeCPUOthers: {{T: 20 * ms * 1e6, V: 40}}}
 	for i := range int32(40) {
 		s.Recent = append(s.Recent, trace.Step{Index: i, Batch: i, Samples: 32, Start: int64(i) * ms * 1e6, End: int64(i+1) * ms * 1e6, Busy: ms * 1e6})
 	}
@@ -29,7 +32,7 @@ func pastRun(t *testing.T, dir, name string, ms int64, mod func(*trace.Snapshot)
 	}
 }
 
-// TestEarlier: only runs of the same setting that came to their end count, but for the
+// TestEarlier: only runs of the same training that came to their end count, but for the
 // number of workers and the run itself.
 func TestEarlier(t *testing.T) {
 	dir := t.TempDir()
@@ -56,10 +59,10 @@ func TestEarlier(t *testing.T) {
 		pastRun(t, dir, name, 1, mod)
 	}
 	m := trace.Meta{Model: "cnn", Device: "cpu", DeviceKind: "cpu", Dataset: "d", Samples: 100}
-	rates := earlier(t.Context(), dir, &m, "self"+store.Ext, []trace.Knob{{Name: "batch_size", Value: "32"}, {Name: "precision", Value: "fp32"}})
-	slices.Sort(rates)
-	if !slices.Equal(rates, []float64{1600, 3200}) {
-		t.Errorf("%v samples/s, want 1600 and 3200", rates)
+	runs := earlier(t.Context(), dir, &m, "self"+store.Ext, []trace.Knob{{Name: "batch_size", Value: "32"}, {Name: "precision", Value: "fp32"}})
+	p, ok := advice.NewPast(runs)
+	if !ok || p.Runs != 2 || p.Low != 1600 || p.High != 3200 || math.Abs(p.Others-0.4) > 1e-9 {
+		t.Errorf("%+v, want 1600 and 3200 samples/s, and 40 %% of the cores used by others", p)
 	}
 	if got := earlier(t.Context(), filepath.Join(dir, "none"), &m, "", nil); len(got) > 0 {
 		t.Errorf("a folder that is not there has %v", got)

@@ -101,7 +101,7 @@ func (t *tuner) recordAgain(before, after *point) {
 	d := between(before, after, &c)
 	d.Verdict = trace.Again
 	d.Text = fmt.Sprintf("other processes used %s cores while %s was measured and %s before, so the best so far is measured again: %s",
-		figures.Rate(t.held.others), say(before.knobs, t.held.knobs), figures.Rate(before.others), told(&c, before, after))
+		figures.Cores(t.held.others), say(before.knobs, t.held.knobs), figures.Cores(before.others), told(&c, before, after))
 	t.record(d)
 }
 

@@ -136,6 +136,9 @@ func AppendRate(b []byte, v float64) []byte {
 // Rate is AppendRate as a string.
 func Rate(v float64) string { return string(AppendRate(nil, v)) }
 
+// Cores is how many cores something uses, on average: 1.9.
+func Cores(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }
+
 // AppendLoss writes a training loss, which has no unit: 2.303. One that diverged is
 // "NaN" or "Inf", which is news and not a missing number.
 func AppendLoss(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'f', 3, 64) }

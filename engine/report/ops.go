@@ -211,7 +211,7 @@ func (m *markdown) timedSteps(t *stall.OpTable) string {
 	s += "."
 	if finite(t.Extra) {
 		if t.Extra > 0 {
-			s += fmt.Sprintf(" By the medians, a timed step took %s longer than the others, which is %s of the segment's time.", figures.Prose.Percent(t.Extra), figures.Prose.Percent(t.Cost()))
+			s += fmt.Sprintf(" By the medians, a timed step took %s longer than the others, which makes %s of the segment's time.", figures.Prose.PercentOf(figures.Rough(t.Extra)), figures.Prose.PercentOf(figures.Rough(t.Cost())))
 		} else {
 			s += " By the medians, a timed step took no longer than the others."
 		}

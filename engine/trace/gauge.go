@@ -35,13 +35,14 @@ const (
 	GaugePowerCapped = "nvml_power_capped"
 )
 
-// What earlier runs of the same setting reached, in samples a second, and how many there
-// were. Recorded once.
+// What earlier runs of the same training reached, in samples a second, how many there
+// were, and what other processes used of the cores meanwhile, in percent. Recorded once.
 const (
 	GaugePastRuns   = "past_runs"
 	GaugePastMedian = "past_median"
 	GaugePastLow    = "past_low"
 	GaugePastHigh   = "past_high"
+	GaugePastOthers = "past_others" // only where all of them know it
 )
 
 // GaugeWorkerBytes is the memory that a worker process of PyTorch's shares with no other, in
