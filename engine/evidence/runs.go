@@ -224,6 +224,21 @@ func (c *Change) widen(half, margin float64) {
 	}
 }
 
+// Next is the interval in which 95 of 100 further values fall that come from where those given
+// do, two at the least, if they are normal.
+func Next(values []float64) (lo, hi float64) {
+	n, sum, squares := float64(len(values)), 0.0, 0.0
+	for _, v := range values {
+		sum += v
+	}
+	mean := sum / n
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	half := student(len(values)-1) * math.Sqrt(squares/(n-1)*(1+1/n))
+	return mean - half, mean + half
+}
+
 // quantiles are Student's at 97.5 % for 1 to 10 degrees of freedom.
 var quantiles = [...]float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228}
 

@@ -132,3 +132,20 @@ func TestStudent(t *testing.T) {
 		}
 	}
 }
+
+// TestNext: of three values and one more from the same place, the fourth lies in the interval of
+// the others 95 times in 100.
+func TestNext(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	const trials = 4000
+	inside := 0
+	for range trials {
+		lo, hi := Next([]float64{r.NormFloat64(), r.NormFloat64(), r.NormFloat64()})
+		if x := r.NormFloat64(); lo <= x && x <= hi {
+			inside++
+		}
+	}
+	if share := float64(inside) / trials; share < 0.935 || share > 0.965 {
+		t.Errorf("%.3f fall in it", share)
+	}
+}

@@ -71,6 +71,9 @@ func (e *epoch) wait() float64 { return float64(e.Data()) / float64(max(1, e.Ste
 // of so many and one is the slowest by chance once in so many.
 const manyEpochs = 15
 
+// fewEpochs is how many others tell it if they are so much alike that it lies far outside.
+const fewEpochs = 3
+
 // unlike reports whether an epoch waits for data at least twice as long as each of others, or
 // they as it does, which is at least so much more of the time, and is slower, or faster, beyond
 // what may be chance: by the intervals of their rates or, where a long run keeps too little of an
@@ -94,7 +97,21 @@ func (e *epoch) unlike(others []epoch, least float64) bool {
 			return false
 		}
 	}
-	return sure > 0 || len(others) >= manyEpochs
+	return sure > 0 || len(others) >= manyEpochs || e.outside(others)
+}
+
+// outside reports whether an epoch's rate lies twice as far from that of others as 95 of 100 like
+// them would: what makes an epoch slow by chance is seldom normal.
+func (e *epoch) outside(others []epoch) bool {
+	if len(others) < fewEpochs {
+		return false
+	}
+	var logs []float64
+	for i := range others {
+		logs = append(logs, math.Log(others[i].SamplesPerSecond()))
+	}
+	lo, hi := evidence.Next(logs)
+	return math.Abs(math.Log(e.SamplesPerSecond())-(lo+hi)/2) > hi-lo
 }
 
 // cut are the blocks of a series that hold no step but of its first n, and those that hold none
