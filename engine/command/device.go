@@ -47,7 +47,7 @@ func openDevice(name string, again bool, clock trace.Clock) (*opened, error) {
 			return &opened{dev: dev, why: "device auto: took the first NVIDIA GPU"}, nil
 		}
 		c, cerr := cpu.Open(0)
-		return &opened{dev: c, index: -1, why: fmt.Sprintf("device auto: took the cpu, because %v", err)}, fault.Wrap(cerr, "open device", "cpu", mendDevice)
+		return &opened{dev: c, index: -1, why: "device auto: took the cpu: " + fault.Explain(err).Reason}, fault.Wrap(cerr, "open device", "cpu", mendDevice)
 	case name == "cpu":
 		c, err := cpu.Open(0)
 		return &opened{dev: c, index: -1}, fault.Wrap(err, "open device", name, mendDevice)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -167,5 +168,8 @@ func (x *experiments) stop() {
 	defer x.mu.Unlock()
 	if x.now != nil {
 		x.now.Abandon(x.session.Snapshot(0, 0))
+	}
+	for i := range x.waiting {
+		x.recorder.Note("warn", fmt.Sprintf("ask %v: the run ended before the settings in force were measured for as long as a comparison needs; let it run longer", &x.waiting[i]))
 	}
 }

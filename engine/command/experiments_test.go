@@ -92,6 +92,14 @@ func TestExperimentsEnd(t *testing.T) {
 	}
 }
 
+// TestUnasked: a run that ends before it could ask says so, and auto says briefly what it took.
+func TestUnasked(t *testing.T) {
+	r := gpustall(t, "run", "--data", tiny(t), "--batch-size", "8", "--paired", "num_workers=2", "--steps", "3")
+	if r.code != 0 || !strings.Contains(r.stderr, "ask whether num_workers=2 is faster: the run ended before") || strings.Contains(r.stderr, "take --device cpu") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+}
+
 // A run that is asked something answers it in its summary, and ends as it began.
 func TestAsk(t *testing.T) {
 	data := tiny(t)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -23,16 +24,28 @@ func (o *output) add(fs *pflag.FlagSet) {
 
 // write writes what to it, but never over one of the sessions that it is made of.
 func (o *output) write(what string, write func(io.Writer) error, sessions ...string) error {
-	op, mend := "write "+what+" to", "free some space, or name another file with --output"
+	op := "write " + what + " to"
 	if o.path == "" {
-		return fault.Wrap(write(os.Stdout), op, "standard output", mend)
+		return fault.Wrap(write(os.Stdout), op, "standard output", "name a file with --output")
 	}
 	for _, s := range sessions {
 		if sameFile(o.path, s) {
 			return refuse("--output "+o.path, "it is the session itself", "name another file")
 		}
 	}
-	return fault.Wrap(writeFile(o.path, true, write), op, o.path, mend)
+	err := writeFile(o.path, true, write)
+	return fault.Wrap(err, op, o.path, mendFile(err, "name another file with --output"))
+}
+
+// mendFile is what to do about a file that could not be written; or is another place for it.
+func mendFile(err error, or string) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "make its folder, or " + or
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "free some space, or " + or
+	}
+	return or
 }
 
 func sameFile(a, b string) bool {
@@ -54,15 +67,17 @@ func writeFile(path string, replace bool, write func(io.Writer) error) (err erro
 		return writeThrough(path, write)
 	}
 	part := fmt.Sprintf("%s.%d.part", path, os.Getpid())
+	defer func() {
+		if e := (*fs.PathError)(nil); errors.As(err, &e) && e.Path == part { // which is not there: whoever reads the error knows the other name
+			err = &fs.PathError{Op: e.Op, Path: path, Err: e.Err}
+		}
+	}()
 	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	done := false
 	defer func() {
-		if e := (*fs.PathError)(nil); errors.As(err, &e) && e.Path == part { // which is removed: whoever reads the error knows the other name
-			err = &fs.PathError{Op: e.Op, Path: path, Err: e.Err}
-		}
 		if !done { // an error, or write panicked
 			_ = f.Close()
 			_ = os.Remove(part)

@@ -12,6 +12,16 @@ import (
 	"testing"
 )
 
+// TestNoFolder: the error names the file that was asked for, and the folder as what to make.
+func TestNoFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none", "a.md")
+	o := output{path}
+	want := "write the report to " + path + ": no such file or directory; make its folder, or name another file with --output"
+	if err := o.write("the report", func(io.Writer) error { return nil }); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // TestWriteFile: a file is complete or as it was, whatever happens while it is written.
 func TestWriteFile(t *testing.T) {
 	full := errors.New("the disk is full")

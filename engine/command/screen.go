@@ -205,7 +205,7 @@ func exportReport(s snapshotter, id, session string) (string, error) {
 		return report.Markdown(w, all(s), report.Options{Session: session})
 	})
 	if err != nil {
-		return "", fault.Wrap(err, "export the report to", path, "free some space, or start gpustall in a folder that can be written to")
+		return "", fault.Wrap(err, "export the report to", path, mendFile(err, "start gpustall in a folder that can be written to"))
 	}
 	if full, err := filepath.Abs(path); err == nil {
 		path = full

@@ -64,7 +64,7 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 		q.Knobs = []trace.Knob{{Name: ceiling, Value: "on"}}
 	}
 	refuse := func(reason, mend string) (*Experiment, error) {
-		return nil, fault.New("ask", q.what(), reason, mend)
+		return nil, fault.New("ask", q.String(), reason, mend)
 	}
 	n := len(s.Segments)
 	if n == 0 || s.Outcome.Ended != 0 {
@@ -79,7 +79,7 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 		if spec := trace.SpecOf(s.Meta.Specs, k.Name); spec != nil {
 			value, err := knob.Canonical(spec, k.Value)
 			if err != nil {
-				return nil, fault.Wrap(err, "ask", q.what(), "choose a value that it takes")
+				return nil, fault.Wrap(err, "ask", q.String(), "choose a value that it takes")
 			}
 			k.Value = value
 		}
@@ -106,7 +106,7 @@ func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
 		e.x.Steps = q.Steps
 		var err error
 		if e.tune, err = newTuner(e, q.Tuning, s); err != nil {
-			return nil, fault.Wrap(err, "ask", q.what(), "name knobs that the run has")
+			return nil, fault.Wrap(err, "ask", q.String(), "name knobs that the run has")
 		}
 	}
 	e.pairs.random = rand.New(rand.NewPCG(uint64(s.Meta.Seed), uint64(e.x.Index)))

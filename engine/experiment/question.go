@@ -24,8 +24,8 @@ const (
 	TuneBudget    = 2 * time.Minute
 )
 
-// what names the question.
-func (q *Question) what() string {
+// String names the question.
+func (q *Question) String() string {
 	switch q.Kind {
 	case trace.Ceiling:
 		return "what fixing data would buy"

@@ -116,7 +116,7 @@ func TestOpenRefuses(t *testing.T) {
 		{name: "text", data: []byte("epoch,loss\n1,2.3\n"), target: ErrNotSession, says: "pass a file that a run wrote"},
 		{name: "short", data: data[:50], target: ErrDamaged, says: "restore a copy"},
 		{name: "first page", data: data[:4096], target: ErrDamaged, says: "damaged"},
-		{name: "half", data: data[:len(data)/2], target: ErrDamaged, says: "damaged"},
+		{name: "half", data: data[:len(data)/2], target: ErrDamaged, says: ": the file is damaged or cut short; "},
 		{name: "newer", data: patch(60, 0, 0, 0, 9), target: ErrNewer, says: "schema 9"},
 		{name: "another program's", data: patch(68, 1, 2, 3, 4), target: ErrNotSession, says: "another program"},
 		{name: "zeroed", data: patch(200, make([]byte, len(data)-200)...), target: ErrDamaged, says: "damaged"},

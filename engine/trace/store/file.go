@@ -15,9 +15,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite", in pure Go
+	"modernc.org/sqlite" // the driver "sqlite", in pure Go
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
@@ -76,11 +78,23 @@ type File struct {
 	closeErr  error
 }
 
+// code is the library's number of what failed; 0 where something else did.
+func code(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff // the rest tells where
+	}
+	return 0
+}
+
 // Create creates the file of a new session, and its folder. It refuses to
 // replace a file.
 func Create(path string, m trace.Meta) (*File, error) {
 	fail := func(err error) (*File, error) {
-		return nil, fault.Wrap(err, "create session file", path, "name a file in a folder that can be written to")
+		mend := "name a file in a folder that can be written to"
+		if code(err) == sqlite3.SQLITE_FULL {
+			err, mend = syscall.ENOSPC, "free some space, or name a file elsewhere"
+		}
+		return nil, fault.Wrap(err, "create session file", path, mend)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fail(err)

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store/rows"
@@ -83,6 +85,9 @@ func openError(path string, err error) error {
 		return fault.File(err, "open session", path, "check the path")
 	}
 	reason := fmt.Sprintf("%s: %v", brief(err), ErrDamaged)
+	if c := code(err); c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB {
+		reason = ErrDamaged.Error() + " or cut short"
+	}
 	return fault.New("open session", path, reason, mends[ErrDamaged]).Because(ErrDamaged)
 }
 
