@@ -277,6 +277,16 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	return out
 }
 
+// took is the time of the steps, in words: that which rates count, and where that matters what they
+// do not.
+func (s *summary) took() string {
+	paused := s.Stalls[trace.CausePaused.String()].ns()
+	if 20*paused < s.Wall.ns() {
+		return figures.Prose.Time(s.Wall.ns())
+	}
+	return fmt.Sprintf("%s, not counting %s in which training stood still", figures.Prose.Time(s.Wall.ns()-paused), figures.Prose.Time(paused))
+}
+
 // text is the summary for people.
 func (s summary) text() string {
 	var b strings.Builder
@@ -297,7 +307,7 @@ func (s summary) text() string {
 			figures.Counted(s.Steps, "step", "steps"), figures.Prose.Time(s.Wall.ns()), figures.Prose.Percent(float64(s.DeviceUtilization)))
 	default:
 		fmt.Fprintf(&b, "\n%s, %s in %s: %s samples/s, device utilisation %s",
-			figures.Counted(s.Steps, "step", "steps"), figures.Counted(s.Samples, "sample", "samples"), figures.Prose.Time(s.Wall.ns()),
+			figures.Counted(s.Steps, "step", "steps"), figures.Counted(s.Samples, "sample", "samples"), s.took(),
 			figures.Rate(float64(s.SamplesPerSecond)), figures.Prose.Percent(float64(s.DeviceUtilization)))
 		if !s.foreign {
 			b.WriteString(", loss " + lossText(s.Loss, s.Top1))

@@ -12,6 +12,10 @@ func TestSummaryText(t *testing.T) {
 	if want := "3,820 steps, 488,528 samples in 3 h 26 min: 10,180 samples/s, device utilisation 0.0 %, loss 0.708 and top-1 73.9 % (means of epoch 2)\n"; !strings.Contains(text, want) {
 		t.Errorf("%s", text)
 	}
+	text = (summary{Steps: 64, Samples: 2048, Wall: 15.2, SamplesPerSecond: 1153, Stalls: map[string]number{"paused": 13.4}}).text()
+	if want := "64 steps, 2,048 samples in 1.80 s, not counting 13.4 s in which training stood still: 1,153 samples/s"; !strings.Contains(text, want) {
+		t.Errorf("%s", text)
+	}
 	if text := (summary{Steps: 1}).text(); !strings.Contains(text, "\n1 step, ") {
 		t.Errorf("%s", text)
 	}
