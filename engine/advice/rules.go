@@ -35,6 +35,7 @@ type Finding struct {
 	Script   bool    // it is about what the script does beside loading and training, which no knob changes
 	Spun     bool    // what it costs may be more than Share: threads that wait for one without a core slow each other down
 	Barred   bool    // the knob that would help cannot be turned here, and Remedy is what would let it
+	Before   bool    // it is to be mended before a knob is turned, as that may harm until then
 
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
@@ -203,12 +204,14 @@ func (o *others) add(r *Rule, f *Finding) {
 // dwarfed is how many times a knob's share what no knob helps against must be to be said before it.
 const dwarfed = 4
 
-// lead is 1 for a knob that may gain something, else 0. One that is about little of the
+// lead is 1 for a knob that may gain something, 2 for what is to be mended before, else 0. One that is about little of the
 // time does not lead where cores that are taken cost far more: it can gain its share at the
 // most, and a prediction on such a host is wide. Nor does one where it is the script that takes
 // far more, beside its steps or in them; nor one that may help or harm, before what takes more.
 func (f *Finding) lead(o *others) int {
 	switch {
+	case f.Before:
+		return 2
 	case f.Value == "" && !f.Barred || f.Share <= 0:
 		return 0
 	case o.script >= dwarfed*f.Share || o.beside >= dwarfed*f.Share*(1-o.beside):

@@ -17,6 +17,7 @@ import (
 // and threads of its own. What the loader's rules say is said in its words (inTorch).
 var torchRules = []Rule{
 	{Name: "torch threads", Check: torchThreads},
+	{Name: "threads of workers", Group: trace.GroupData, Check: workerThreads},
 	{Name: "worker memory", Check: workerMemory},
 	{Name: "watched loop", Check: watchedLoop},
 	{Name: "shared lock", Group: trace.GroupData, Last: true, Check: sharedLock},
@@ -58,6 +59,22 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 		f.Evidence += ", while those that have one spin on it until all are done"
 	}
 	return f, err == nil && s.pytorch() && s.hostDevice && threads > fewer && s.starved >= moderate && f.Share >= moderate
+}
+
+// workerThreads is for workers that compute with several threads each on cores of which none is
+// free: these take turns, wait for each other, and spin while they do.
+func workerThreads(s *situation) (f Finding, ok bool) {
+	more, _, n := s.snap.GaugeOver(trace.GaugeWorkerThreads, s.from, s.to)
+	f = Finding{
+		Remedy: "give each worker one thread, in worker_init_fn: cv2.setNumThreads(0) for OpenCV, torch.set_num_threads(1) for PyTorch, threadpoolctl.threadpool_limits(1) for NumPy and the like",
+		Evidence: fmt.Sprintf("no core is free, and beside the threads that load and send batches, others that libraries began in the %s use ~%s of the %s",
+			figures.Counted(s.workers, "worker", "workers"), figures.Rate(more), figures.Counted(int(s.cores.All), "core", "cores")),
+		Share: s.loads(), Before: true,
+	}
+	if full := int(s.cores.All); s.workers < full {
+		f.Remedy += fmt.Sprintf("; and have %d workers", full)
+	}
+	return f, n > 0 && s.workers > 1 && s.computing() && more >= s.cores.All/10
 }
 
 // heavyWorker is the memory of a worker's own, in bytes, from which the data set is likely

@@ -79,6 +79,10 @@ func LighterWorkers(start string) string {
 // share, on average. It is sampled where there are two workers or more.
 const GaugeLockWaiting = "torch_lock_waiting"
 
+// GaugeWorkerThreads is how many cores threads of worker processes of PyTorch's used that are not
+// their main ones, nor the busiest of the others, which may be the one that sends batches.
+const GaugeWorkerThreads = "torch_worker_threads"
+
 // GaugeSkipped is how many samples were left out of their batches since the start, because
 // they could not be loaded. Recorded when there are more.
 const GaugeSkipped = "samples_skipped"

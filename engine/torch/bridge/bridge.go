@@ -66,6 +66,7 @@ type Bridge struct {
 	fullest   float64 // share of its slots that a ring had filled since it was read before
 	looked    time.Time
 	looks     looks
+	pools     pools
 	changed   unix.Timespec // of the folder, when it was last read
 	held      []message     // before there is a recorder
 	sequence  int32         // of batches
@@ -474,6 +475,7 @@ func (b *Bridge) forget() {
 		b.count()
 		b.weigh()
 		b.looks.tell(b.recorder)
+		b.pools.tell(b)
 		gone = func(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 	}
 	for name, r := range b.rings {
