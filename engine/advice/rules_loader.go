@@ -178,6 +178,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	if queueing := s.queueing(); queueing != "" {
 		why = join(why, queueing+", and more of them would wait longer: hold it for less of a sample's time, or do without it")
 	}
+	why = join(why, s.others())
 	f = s.turn("num_workers", strconv.Itoa(value), why)
 	f.Share = min(s.loads(), s.winnable())
 	return f, s.workers < value && !s.relieved() && !s.serial()

@@ -241,6 +241,17 @@ func (s *situation) loop() (k trace.Rank, known bool) {
 	return ranks[0], true
 }
 
+// others says that the loop waits for other loaders than the one whose settings are shown; empty
+// where it does not, or little.
+func (s *situation) others() string {
+	k, known := s.loop()
+	if !known || 2*k.Other < k.Wait || k.Wait == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of the waiting is for another DataLoader, which the loop takes from in turn with this one (zip, for instance): what is set here goes for both, and in the script its own num_workers is what to raise",
+		figures.Prose.Percent(float64(k.Other)/float64(k.Wait)))
+}
+
 // evaluation is for loops that do not train and take much of the time, which is in no share.
 func evaluation(s *situation) (f Finding, ok bool) {
 	k, known := s.loop()

@@ -67,6 +67,7 @@ var torchCases = []ruleCase{
 	{"rest of the script", true, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 8, Core: 30})), "", "on a core 30.0 % of the time, and blocked 70.0 %"},
 	{"rest of the script", true, little, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 4})), "", "metrics, .item(), logging"},
 	{"more workers", true, wait(trace.CauseTransform), "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Wait: 50, Body: 50, Backward: 2})), "num_workers 3", ""},
+	{"more workers", true, wait(trace.CauseTransform), "num_workers=1", together(onTorch("4"), did(trace.Rank{Wait: 50, Other: 45, Body: 50})), "num_workers 4", "90.0 % of the waiting is for another DataLoader"},
 	{"rest of the script", false, nil, "num_workers=1", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100, Backward: 60})), "", "the loader keeps up"},
 	{"rest of the script", false, nil, "num_workers=1", together(onTorch("1"), did(trace.Rank{Body: 100, Backward: 8})), "", "the loader keeps up"},
 }
@@ -76,7 +77,7 @@ var little = map[trace.Cause]int64{trace.CauseTransform: 20}
 
 // did says how the script's loop did, in hundredths of the time.
 func did(k trace.Rank) func(*trace.Snapshot) {
-	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "body_ns": k.Body, "backward_ns": k.Backward, "core_ns": k.Core, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
+	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "other_ns": k.Other, "body_ns": k.Body, "backward_ns": k.Backward, "core_ns": k.Core, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
 	var all []func(*trace.Snapshot)
 	for name, v := range count {
 		all = append(all, gaugeUntil("rank_0_"+name, 0, 0), func(s *trace.Snapshot) {

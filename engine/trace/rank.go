@@ -12,7 +12,8 @@ import (
 type Rank struct {
 	Rank  int
 	Steps int64
-	Wait  int64 // ns of Time that it waited for data
+	Wait  int64 // ns of Time that it waited for data, and ...
+	Other int64 // ... of it, for other loaders than the first that a step takes from
 	Time  int64 // ns, pauses between epochs and validation included
 
 	Body      int64 // ns that it had a batch in hand; 0 where that is not recorded
@@ -66,6 +67,7 @@ var rankCounts = []struct {
 }{
 	{"steps", func(k *Rank) *int64 { return &k.Steps }},
 	{"wait_ns", func(k *Rank) *int64 { return &k.Wait }},
+	{"other_ns", func(k *Rank) *int64 { return &k.Other }},
 	{"time_ns", func(k *Rank) *int64 { return &k.Time }},
 	{"body_ns", func(k *Rank) *int64 { return &k.Body }},
 	{"backward_ns", func(k *Rank) *int64 { return &k.Backward }},

@@ -30,10 +30,11 @@ func (t *totals) next(rec *record) {
 	t.last = rec.End
 }
 
-// wait takes a wait for a further batch of the step under way.
+// wait takes a wait for a further batch of the step under way, from another loader.
 func (t *totals) wait(rec *record) {
 	if t.steps > 1 {
 		t.sum.Wait += rec.End - rec.Start
+		t.sum.Other += rec.End - rec.Start
 		t.last = rec.End
 	} else {
 		t.first = rec.End

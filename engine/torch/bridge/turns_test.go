@@ -59,8 +59,8 @@ func TestTurns(t *testing.T) {
 		pass(step + 3)
 	}
 	snap := end()
-	if len(snap.Recent) != 7 || p.totals.steps != 7 || p.totals.sum.Wait != 60*ms {
-		t.Fatalf("%d steps, %d counted, which waited for %d ns", len(snap.Recent), p.totals.steps, p.totals.sum.Wait)
+	if len(snap.Recent) != 7 || p.totals.steps != 7 || p.totals.sum.Wait != 60*ms || p.totals.sum.Other != 24*ms {
+		t.Fatalf("%d steps, %d counted, which waited for %d ns, %d of it for the other loader", len(snap.Recent), p.totals.steps, p.totals.sum.Wait, p.totals.sum.Other)
 	}
 	for i := range snap.Recent {
 		st := &snap.Recent[i]

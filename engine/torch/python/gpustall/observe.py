@@ -440,6 +440,8 @@ class Watch:
         if entry[1] < 0 or loop.learned or not (self.begun < entry[4] or plan.beside):
             return
         if plan.judge():
+            if not plan.beside:
+                process.current().tell("note", level="info", text="the loop takes from another DataLoader in turn, over %s with num_workers=%s" % (plan.about.get("dataset"), plan.script.get("num_workers")))
             plan.beside, self.joins = True, entry
             if loop.device is not None:
                 loop.device.ends(entry[1], goes_on=True)

@@ -94,6 +94,8 @@ class TurnsTest(unittest.TestCase):
                     self.learn(*batches)
 
         self.assertEqual(self.steps(loop), 8 * [3])
+        said = [m["text"] for m in self.told("note")]
+        self.assertEqual(said, 2 * ["the loop takes from another DataLoader in turn, over Numbers with num_workers=0"])
 
     def test_a_second_one_within_the_loop(self):
         """Which begins anew when it ends."""
