@@ -36,7 +36,7 @@ func (k *knobs) draw(v *view, r canvas.Rectangle) {
 		foot = 1
 	}
 	if k.risks.text != "" { // which is to be read to its end
-		foot = max(foot, r.H-k.lines())
+		foot = max(foot, r.H-k.lines(), min(3, r.H-1))
 	}
 	body := canvas.Rect(r.X, r.Y, r.W, r.H-foot)
 	k.drawRows(v, body)

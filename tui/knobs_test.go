@@ -312,6 +312,13 @@ func TestRiskOfStaged(t *testing.T) {
 	s.press("esc")
 	s.tick()
 	s.mustHide("risk:")
+	// On a small screen too it is read to its end, however long the verdict is.
+	s = newScreen(t, run, Options{Control: run, Foresee: func([]trace.Knob) (string, bool) { return "it takes more memory than there is", true }}, 80, 24)
+	s.press("2", "right")
+	s.tick()
+	s.analysis.told.Verdict.Text = "input-bound: " + strings.Repeat("much to say, ", 60)
+	s.press("2")
+	s.mustShow("num_workers", "1 staged", "risk: it takes more memory than", "there is")
 }
 
 // TestRiskIsReadToItsEnd: one that is long takes the lines below, and those of the help.

@@ -63,7 +63,7 @@ type Verdict struct {
 	Excluded int     // steps left out: transition and warm-up, and epochs that went otherwise
 	Labels   []Label // of the steps it rests on
 	Text     string  // one line, labels included
-	Basis    string  // the end of Text that names the steps and the labels; empty where it says more
+	Basis    string  // the end of Text, where it only names the steps and the labels
 }
 
 // Judge looks at the steady steps of one segment: all of them, or a window.
@@ -80,7 +80,8 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trial
 	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(all - t.Steady.Steps), Labels: Labels(s, t)}
 	if v.Steps < enough(s) {
 		v.Class = NotEnoughSteps
-		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, MinSteps, Brackets(v.Labels))
+		v.Basis = Brackets(v.Labels)
+		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, MinSteps, v.Basis)
 		return v, nil
 	}
 	c := newSituation(s, t, rows, trials)
