@@ -18,6 +18,7 @@ import (
 var torchRules = []Rule{
 	{Name: "torch threads", Check: torchThreads},
 	{Name: "threads of workers", Group: trace.GroupData, Check: workerThreads},
+	{Name: "collating", Group: trace.GroupData, Check: collating},
 	{Name: "worker memory", Check: workerMemory},
 	{Name: "watched loop", Check: watchedLoop},
 	{Name: "shared lock", Group: trace.GroupData, Last: true, Check: sharedLock},
@@ -124,9 +125,32 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	if load < each && load > 0 {
 		f = s.turn("num_workers", "0", "")
 	}
-	f.Evidence = fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", figures.Prose.Time(each), figures.Prose.Time(load))
+	f.Evidence = join(fmt.Sprintf("the loop takes ~%s to take a batch that is ready from its worker process, and the worker took %s to make it", figures.Prose.Time(each), figures.Prose.Time(load)), s.batch())
 	f.Share = s.taking()
 	return f, s.b.Steps > 0 && f.Share > s.loads()
+}
+
+// mostly is the part of what loading takes from which one phase is most of it.
+const mostly = 0.5
+
+// collating is for workers that spend most of their time on putting batches together and handing
+// them over.
+func collating(s *situation) (f Finding, ok bool) {
+	part := s.loading.Part(trace.KindCollate)
+	f = Finding{
+		Remedy:   s.cheaper(),
+		Evidence: join(fmt.Sprintf("~%s of the loading is for that, not for the samples", figures.Prose.Percent(part)), s.batch()),
+		Share:    s.b.Share(trace.CauseCollate),
+	}
+	return f, s.pytorch() && part >= mostly
+}
+
+// batch says what a batch is made of; empty where that is not known.
+func (s *situation) batch() string {
+	if of := s.fact(trace.BatchOf); of != "" {
+		return "a batch is " + of
+	}
+	return ""
 }
 
 // sharedLock is for workers that wait for each other, of which more load no faster.
@@ -338,6 +362,8 @@ func (s *situation) cheaper() string {
 		return "make a sample cheaper (store it decoded or smaller)"
 	}
 	switch decode, transform := s.loading.Part(trace.KindDecode), s.loading.Part(trace.KindTransform); {
+	case s.loading.Part(trace.KindCollate) >= mostly:
+		return "make a batch cheaper to put together and hand over (a narrower type such as uint8, converted in the loop; smaller samples; fewer tensors; or a collate_fn that does less)"
 	case decode >= transform && decode >= 0.3:
 		return "make a sample cheaper (store it smaller or decoded, or decode it with torchvision.io.decode_jpeg in place of PIL)"
 	case transform >= 0.3:

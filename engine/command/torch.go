@@ -19,6 +19,7 @@ import (
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/torch/bridge"
@@ -206,6 +207,9 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	}
 	if l.Whole {
 		m.Host = append(m.Host, trace.Knob{Name: trace.WorkersYield, Value: "all samples each"})
+	}
+	if b := &first.Batch; b.Tensors > 0 {
+		m.Host = append(m.Host, trace.Knob{Name: trace.BatchOf, Value: fmt.Sprintf("%s, %s in all", figures.Counted(int(b.Tensors), "tensor", "tensors"), figures.Prose.Bytes(b.Bytes))})
 	}
 	if first.Batch.OnGPU > 0 {
 		m.Host = append(m.Host, trace.Knob{Name: "torch batches", Value: "made on the GPU"})

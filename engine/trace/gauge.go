@@ -60,6 +60,9 @@ const WorkersYield = "torch workers yield"
 // knob, as it is written.
 const LoaderArguments = "torch loader"
 
+// BatchOf is the fact of what a batch is made of: "2 tensors, 38.5 MiB in all".
+const BatchOf = "torch batch"
+
 // LighterWorkers is how workers that begin by one of these come to have less memory of their own.
 //
 // Measured with PyTorch 2.15.0 on Python 3.14.10, beside a data set of 200 MB: one that is forked has
