@@ -20,6 +20,7 @@ var asides = []Rule{
 	{Name: "power limit", Check: powerLimit},
 	{Name: "other machines", Check: otherMachines},
 	{Name: "whole data sets", Check: wholeDatasets},
+	{Name: "samples repeated before", Check: repeatedBefore},
 }
 
 // told are the asides of a situation. They have evidence and nothing else.

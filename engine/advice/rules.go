@@ -162,7 +162,7 @@ func (s *situation) cause(g trace.Group) string {
 
 // foresee predicts what a finding's knob would do.
 func (s *situation) foresee(f *Finding) {
-	if f.Value == "" || s.model == nil {
+	if f.Value == "" || f.Before || s.model == nil {
 		return
 	}
 	if p, ok := s.model.Predict(trace.Knob{Name: f.Knob, Value: f.Value}); ok {

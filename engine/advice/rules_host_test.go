@@ -89,6 +89,12 @@ func TestAsides(t *testing.T) {
 		{"whole data sets", true, together(workers("4"), facts(knob(trace.WorkersYield, "all samples each"))), "nothing in"},
 		{"whole data sets", false, facts(knob(trace.WorkersYield, "all samples each")), ""},
 		{"whole data sets", false, workers("4"), ""},
+		{"samples repeated before", true, together(onTorch("1"), workers("2"), after("num_workers", "4", "2", 1), epochOf(1), func(s *trace.Snapshot) {
+			for i := range 60 {
+				s.Recent[i].Samples *= 2
+			}
+		}), "with 4 workers an epoch had"},
+		{"samples repeated before", false, together(onTorch("1"), workers("2"), after("num_workers", "4", "2", 1), epochOf(1)), ""},
 	} {
 		s := uniform(60, nil, knob("num_workers", "1"), knob("batch_size", "32"))
 		c.mod(s)

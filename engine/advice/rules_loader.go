@@ -181,7 +181,8 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	why = join(why, s.others())
 	f = s.turn("num_workers", strconv.Itoa(value), why)
 	f.Share = min(s.loads(), s.winnable())
-	return f, s.workers < value && !s.relieved() && !s.serial()
+	_, repeated := s.repeats()
+	return f, s.workers < value && repeated == "" && !s.relieved() && !s.serial()
 }
 
 // relieved reports whether the device can take work off cores that others want too: that

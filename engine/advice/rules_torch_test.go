@@ -56,6 +56,13 @@ var torchCases = []ruleCase{
 	{"shared lock", false, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), asleep), "num_workers 4", "unless they wait for each other"},
 	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=0", together(onTorch("4"), epochs(3)), "", "do less between epochs, or do it less often: "},
 	{"unexplained", true, wait(trace.CauseUnknown), "num_workers=0", onTorch("4"), "", "look at the timeline"},
+	{"repeated samples", true, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), after("num_workers", "1", "2", 2), epochOf(2)), "num_workers 1", "with 2 workers an epoch had 3,840 samples, with 1 1,920: each worker yields all that the data set has; or have its __iter__ take a part"},
+	{"repeated samples", false, wait(trace.CauseFetch), "num_workers=2", together(onTorch("4"), after("num_workers", "1", "2", 2), epochOf(1)), "num_workers 4", ""},
+	{"more workers", false, wait(trace.CauseFetch), "num_workers=1", together(onTorch("4"), after("num_workers", "2", "1", 1), epochOf(1), func(s *trace.Snapshot) {
+		for i := range len(s.Recent) / 2 {
+			s.Recent[i].Samples *= 2
+		}
+	}), "", "no knob that is left helps"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", onTorch("4"), "", "fewer and smaller tensors"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), facts(knob(trace.BatchOf, "40 tensors, 320 KiB in all"))), "", "; a batch is 40 tensors, 320 KiB in all"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads), "num_workers 0", "to take a batch that is ready"},
@@ -99,6 +106,22 @@ func cores(hundredths int64) func(*trace.Snapshot) {
 			st := &s.Recent[i]
 			st.Load = (st.End - st.Start) * hundredths / 100
 			st.Work.Batch = trace.Split{Core: st.Load}
+		}
+	}
+}
+
+// epochOf has either half of the steps be an epoch, the second of so many times the samples.
+func epochOf(times int32) func(*trace.Snapshot) {
+	return func(s *trace.Snapshot) {
+		n := len(s.Recent) / 2
+		for i := range s.Recent {
+			st := &s.Recent[i]
+			if st.Epoch = int32(i / n); st.Epoch > 0 {
+				st.Samples *= times
+			}
+			if (i+1)%n == 0 {
+				st.Flags |= trace.FlagLastOfEpoch
+			}
 		}
 	}
 }

@@ -2,9 +2,12 @@ package advice
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 
 	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/figures"
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
@@ -13,6 +16,7 @@ import (
 var undoRules = []Rule{
 	{Name: "undo", Back: true, Check: undo},
 	{Name: "spare workers", Back: true, Check: spareWorkers},
+	{Name: "repeated samples", Back: true, Check: repeatedSamples},
 }
 
 // undo goes back from a value that measured slower than the one before it.
@@ -25,6 +29,54 @@ func undo(s *situation) (f Finding, ok bool) {
 	f = s.turn(t.Knob, t.From, fmt.Sprintf("%s %s measured %s throughput", t.Knob, t.To, &t.Change.Throughput))
 	f.Share = 1
 	return f, t.Outcome == Loss && t.To == s.knob(t.Knob)
+}
+
+// repeatedSamples goes back from workers of which each yields all of an iterable data set.
+func repeatedSamples(s *situation) (f Finding, ok bool) {
+	fewer, why := s.repeats()
+	f = s.turn("num_workers", fmt.Sprint(fewer), why+"; or have its __iter__ take a part by torch.utils.data.get_worker_info()")
+	f.Share, f.Before = 1, true
+	return f, why != "" && fewer < s.workers
+}
+
+// repeats says that epochs became longer by as much as there were more workers, and how many
+// workers there were before; empty where they did not.
+func (s *situation) repeats() (fewer int, why string) {
+	type epoch struct {
+		workers int
+		samples int64
+	}
+	var seen []epoch
+	for i := range s.snap.Segments {
+		g := &s.snap.Segments[i]
+		if g.ByScript { // its data may be others
+			seen = nil
+		}
+		workers, err := strconv.Atoi(trace.KnobValue(g.Knobs, "num_workers"))
+		for _, e := range s.snap.Epochs {
+			if e.Segment == g.Index && e.Complete && err == nil {
+				seen = append(seen, epoch{workers, e.Totals.Samples})
+			}
+		}
+	}
+	if !s.pytorch() || len(seen) == 0 {
+		return 0, ""
+	}
+	least := slices.MinFunc(seen, func(a, b epoch) int { return a.workers - b.workers })
+	for _, e := range slices.Backward(seen) {
+		times := float64(e.workers) / float64(max(1, least.workers))
+		if times > 1 && math.Abs(float64(e.samples)/float64(max(1, least.samples))/times-1) < 0.02 {
+			return least.workers, fmt.Sprintf("with %d workers an epoch had %s samples, with %d %s: each worker yields all that the data set has",
+				e.workers, figures.Count(e.samples), least.workers, figures.Count(least.samples))
+		}
+	}
+	return 0, ""
+}
+
+// repeatedBefore is the same of settings that are not those judged.
+func repeatedBefore(s *situation) (f Finding, ok bool) {
+	fewer, why := s.repeats()
+	return Finding{Evidence: why}, why != "" && fewer >= s.workers
 }
 
 // spareWorkers takes back what bought nothing.
