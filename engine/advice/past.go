@@ -88,7 +88,7 @@ func (p *Past) Against(rate, others float64) (text string, different bool) {
 	}
 	text = fmt.Sprintf("%s %s than %s of this training (%s)", figures.Prose.Percent(change), way, of, spread)
 	if math.Abs(p.Others-others) > SteadyOthers {
-		text += fmt.Sprintf(", when other processes used %s of the cores; now they use %s", figures.Prose.Percent(p.Others), figures.Prose.Percent(others))
+		text += fmt.Sprintf(", when other processes used %s of the cores, against %s in this one", figures.Prose.Percent(p.Others), figures.Prose.Percent(others))
 	}
 	return text, (rate < p.Low || rate > p.High) && change >= moderate
 }

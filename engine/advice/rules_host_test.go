@@ -58,7 +58,7 @@ func TestAsides(t *testing.T) {
 	}{
 		{"earlier runs", true, past(3, 500, 480, 520), "36.0 % slower than the median of the last 3 runs of this training (480 to 520 samples/s)"},
 		{"earlier runs", true, past(1, 200, 200, 200), "60.0 % faster than the last run of this training (200 samples/s)"},
-		{"earlier runs", true, together(past(1, 200, 200, 200), gauge(trace.GaugePastOthers, 85), gauge(trace.GaugeCPUOthers, 10)), "60.0 % faster than the last run of this training (200 samples/s), when other processes used 85.0 % of the cores; now they use 10.0 %"},
+		{"earlier runs", true, together(past(1, 200, 200, 200), gauge(trace.GaugePastOthers, 85), gauge(trace.GaugeCPUOthers, 10)), "60.0 % faster than the last run of this training (200 samples/s), when other processes used 85.0 % of the cores, against 10.0 % in this one"},
 		{"earlier runs", true, together(past(1, 200, 200, 200), gauge(trace.GaugePastOthers, 15), gauge(trace.GaugeCPUOthers, 10)), "60.0 % faster than the last run of this training (200 samples/s)"},
 		{"earlier runs", false, past(3, 330, 300, 340), ""},
 		{"earlier runs", false, past(3, 323, 322, 330), ""},
