@@ -920,15 +920,20 @@ class _Loose:
 
     def __init__(self, name):
         self.alike, self.script = name, {}
-        self.about = dict(batch_size=None, shuffle=False, drop_last=False)
+        self.about = dict(
+            dataset=name, kind="iterable", samples=0, batch_size=None, shuffle=False, drop_last=False, live=False, has_in_order=False, context="",
+            why="it is watched by gpustall.watch or step: there is nothing to change",
+        )
 
     def weigh(self, data):
         """Tells of the loop, at its first batch."""
         self.weighed = True
         self.about["batch_size"] = self.size(data)
-        process.current().tell("loader", trains=True, dataset=self.alike, kind="iterable", samples=0, knobs={}, live=False,
-                               why="it is watched by gpustall.watch or step: there is nothing to change", step=process.current().steps,
-                               has_in_order=False, context="", **self.about)
+        process.current().tell("loader", trains=True, knobs={}, step=process.current().steps, **self.about)
+
+    def moved(self, other, t):
+        """Tells that the loop learns from this now."""
+        process.current().tell("moved", t=t, step=process.current().steps, script=True, knobs={}, **self.about)
 
     def judge(self, data=None):
         return True
@@ -941,8 +946,8 @@ class _Loose:
 
 
 def watch(iterable, name=None):
-    """Yields the items of an iterable and times the loop that takes them."""
-    if not process.FOLDER:
+    """Yields the items of an iterable and times the loop that takes them. A DataLoader is watched without."""
+    if not process.FOLDER or _dataloader is not None and isinstance(iterable, _dataloader.DataLoader):
         return iter(iterable)
     return _items(Watch(_Loose(name or type(iterable).__name__), process.current().iteration()), iterable)
 
@@ -954,27 +959,43 @@ def _items(mine, iterable):
         nonlocal items
         if items is None:  # many an iterable does its share of loading here
             items = iter(iterable)
-        return next(items)
+        opened = _loop().open
+        last = opened and opened[-1]
+        item, opened = next(items), _loop().open
+        if opened and opened[-1] is not last and opened[-1][1] >= 0:
+            raise _Within(item)
+        return item
 
     while True:
         try:
             item = mine.next(following)
         except StopIteration:
             return
+        except _Within as taken:
+            yield taken.args[0]
+            yield from items
+            return
         yield item
+
+
+class _Within(Exception):
+    """What is watched takes its items from a DataLoader, whose steps they are."""
 
 
 _stepped = threading.local()
 
 
 def step(samples=0):
-    """Ends a step of a loop that asks nobody for its data."""
+    """Ends a step of a loop that asks nobody for its data. A batch of a DataLoader's, or of watch's, is a step of its own."""
     if not process.FOLDER:
         return
-    mine = _stepped.__dict__.get("watch")
+    mine, opened = _stepped.__dict__.get("watch"), _loop().open
+    if opened and opened[-1][0] is not mine and opened[-1][1] >= 0:
+        return
     if mine is None:
         mine = _stepped.watch = Watch(_Loose("gpustall.step"), process.current().iteration())
         mine.plan.size = lambda data: data
         mine.begun = float("inf")  # each is a step
+        mine.gone = lambda: True  # as soon as the loop takes its batches elsewhere
     mine.next(lambda: samples)
 

@@ -12,6 +12,8 @@ from gpustall import process, ring
 
 now = process.now
 
+APART = 20  # backward passes without a batch, from which on it is told
+
 _installed = False
 _compiling = lambda: False  # noqa: E731
 
@@ -116,6 +118,10 @@ def _begin(kind, whole):
         if state.shown is not None and state.taker != threading.get_ident() and not state.elsewhere:
             state.elsewhere = True
             state.tell("note", level="warn", text="one thread takes the batches and another learns from them: the device's share is that of the time in which the first waits for no data, and what overlaps is not seen")
+        elif state.shown is not None and state.taker == threading.get_ident() and kind == ring.BACKWARD:
+            state.apart += 1
+            if state.apart == APART:
+                state.tell("note", level="warn", text="the script learns from batches that it does not take from a DataLoader now, those that it keeps (in a list, by itertools.cycle) or makes itself: that is in no step; gpustall.step() after each shows it")
         return False
     watch, step, *_ = loop.open[-1]
     if step < 0:

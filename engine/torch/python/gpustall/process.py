@@ -24,6 +24,7 @@ class Process:
         self.steps = 0  # of training, begun
         self.number = itertools.count().__next__  # of the next of them, whichever thread asks
         self.learned = 0  # backward passes and steps of optimizers, begun
+        self.apart = 0  # backward passes, begun between loops by the thread that takes the batches
         self.introduced = False
         self.gpu = {"cuda": None}
         self.shown = None  # the watch over the loader whose knobs the session has
@@ -164,13 +165,19 @@ def said(error):
     return error if isinstance(error, str) else "%s: %s" % (type(error).__name__, error)
 
 
+_noted = set()  # complaints, in the session
+
+
 def complain(what, error):
-    """One line about what is not watched; the training goes on. Where the same fails in a process
+    """One line about what is not watched, once; the training goes on. Where the same fails in a process
     that this one starts, a fork server for instance, that is not said again."""
     text = "%s: %s" % (what, said(error))
     if os.environ.get("GPUSTALL_TOLD") != text:
         os.environ["GPUSTALL_TOLD"] = text
         sys.stderr.write("gpustall: %s\n" % text)
+    if text in _noted:
+        return
+    _noted.add(text)
     try:
         current().tell("note", level="warn", text=text)
     except Exception:

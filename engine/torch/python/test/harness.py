@@ -52,6 +52,8 @@ def forget():
         known.clear()
     process.current().shown, process.current().learned = None, 0
     process.current().anew = process.current().elsewhere = False
+    process.current().apart = 0
+    process._noted.clear()
 
 
 def folder_files(prefix, folder=FOLDER):

@@ -116,6 +116,15 @@ class PartsTest(unittest.TestCase):
                 came += 1
         self.assertEqual(came, 5)
 
+    def test_batches_that_are_kept(self):
+        """Passes between loops are in no step, which is said once; a few are nothing to speak of."""
+        kept = list(DataLoader(torch.ones(10, 4), batch_size=2, shuffle=True))
+        for count, told in ((parts.APART - 1, 0), (1, 1), (parts.APART, 1)):
+            for _ in range(count):
+                self.loss(kept[0]).backward()
+            notes = [m["text"] for m in harness.messages("note") if m["t"] > self.begun]
+            self.assertEqual(len([n for n in notes if "learns from batches that it does not take" in n]), told)
+
     def test_a_plain_loop(self):
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 

@@ -174,6 +174,30 @@ class TurnsTest(unittest.TestCase):
         (came,) = self.spans(ring.NEXT)
         self.assertGreater((came["end"] - came["start"]) / 1e9, 0.045)
 
+    def test_watch_and_step_beside_loaders(self):
+        """A batch of a loader's is one step, whatever else is called in it, and the loop goes on with others."""
+        loader = DataLoader(Numbers(10), batch_size=2, shuffle=True)
+        kept = []
+        loops = (
+            ("within", lambda: [observe.step(2) for x in loader if self.learn(x) is None], 5),
+            ("of a loader", lambda: [self.learn(x) for x in observe.watch(loader)], 5),
+            ("around a loader", lambda: [self.learn(x) for x in observe.watch(map(torch.clone, loader))], 5),
+            ("kept", lambda: [self.learn(x) for x in observe.watch(kept)], 5),
+            ("a loader again", lambda: [self.learn(x) for x in loader], 5),
+            ("after each", lambda: [observe.step(2) for x in kept if self.learn(x) is None], 5),
+            ("and a loader", lambda: [self.learn(x) for x in loader], 5),
+        )
+        self.addCleanup(observe.parts.here.__dict__.clear)  # the step that the last call of step began
+        self.addCleanup(observe._stepped.__dict__.clear)
+        kept += loader
+        for name, loop, steps in loops:
+            before = len([s for s in self.spans(ring.NEXT) if s["step"] >= 0])
+            loop()
+            with self.subTest(name):
+                self.assertEqual(len([s for s in self.spans(ring.NEXT) if s["step"] >= 0]) - before, steps)
+        self.assertEqual([m["dataset"] for m in self.told("moved")], ["list", "Numbers", "gpustall.step", "Numbers"])
+        self.assertEqual([m["text"] for m in self.told("note") if "no more" in m["text"]], [])
+
     def forked(self):
         """Workers are there at the next batch: others are tried first where the script has none."""
         before = multiprocessing.get_start_method(True)
