@@ -89,7 +89,7 @@ func TestMeasure(t *testing.T) {
 	if load, each, compute := r.Rows[2].PerEpoch(r.Rows[2].Stats.Load), r.Rows[2].share(), r.Rows[2].PerEpoch(r.Rows[2].Stats.Busy); load != 3.8e9 || each != 3.8e9/4 || compute != 1e9 {
 		t.Errorf("an epoch: load %d, each %d, compute %d", load, each, compute)
 	}
-	if why := strings.Join(r.Workers(), "\n"); !strings.Contains(why, "num_workers=4 is the best") || !strings.Contains(why, "3.80 s to load, 950 ms for each worker, and 1.00 s to compute: computing is the longer") || !strings.Contains(why, "with 2: an epoch takes 3.80 s to load, 1.90 s for each worker, and 1.00 s to compute: loading is the longer") {
+	if why := strings.Join(r.Workers(), "\n"); !strings.Contains(why, "num_workers=4 was the fastest") || !strings.Contains(why, "3.80 s to load, 950 ms for each worker, and 1.00 s to compute: computing is the longer") || !strings.Contains(why, "with 2: an epoch takes 3.80 s to load, 1.90 s for each worker, and 1.00 s to compute: loading is the longer") {
 		t.Errorf("why: %s", why)
 	}
 	files(t, r, dir)

@@ -36,7 +36,7 @@ func (r *Results) Workers() []string {
 	}
 	at := slices.Index(line, best)
 	b := &r.Rows[best]
-	out := []string{fmt.Sprintf("num_workers=%d is the best of those that were measured: %s samples/s", b.Workers, figures.Rate(b.Rate.Value))}
+	out := []string{fmt.Sprintf("num_workers=%d was the fastest that was measured: %s samples/s", b.Workers, figures.Rate(b.Rate.Value))}
 	out = append(out, "why: "+b.load())
 	if at > 0 {
 		less := &r.Rows[line[at-1]]
