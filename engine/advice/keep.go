@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dev.gpustall/engine/evidence"
@@ -19,6 +20,12 @@ type Keep struct {
 	Text    string              // in one sentence; empty when there was nothing to choose from
 }
 
+// workersOf is a row's num_workers.
+func workersOf(r *stall.SegmentStats) int {
+	n, _ := strconv.Atoi(trace.KnobValue(r.Segment.Knobs, "num_workers"))
+	return n
+}
+
 // keep recommends the fastest settings measured, on equal terms with the baseline.
 // They must be faster than each segment that has the baseline's settings, and not
 // because the device itself was.
@@ -31,6 +38,7 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 	best, k := a, Keep{Segment: a.Segment.Index}
 	var doubts []string
 	compared := false
+	fewer, repeated := repeats(s)
 	for i := range rows {
 		r := &rows[i]
 		c := &r.VsA.Throughput
@@ -42,6 +50,8 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 		case len(Changed(a.Segment.Knobs, r.Segment.Knobs)) == 0:
 			doubts = append(doubts, fmt.Sprintf("segment %s has the settings of A and was %s: %s", r.Name(), c, c.Why()))
 		case c.Ratio <= 1:
+		case repeated != "" && workersOf(r) > fewer:
+			doubts = append(doubts, fmt.Sprintf("segment %s was %s, but %s", r.Name(), c, repeated))
 		case deviceChanged(s, a, r, &r.VsA) && busy.Ratio < 1:
 			doubts = append(doubts, fmt.Sprintf("segment %s was %s, but %s", r.Name(), c, Unearned(s, a, r, &r.VsA)))
 		case !beatsAll(rows, a, r):

@@ -109,6 +109,18 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestKeepRepeats: workers that each yield a whole data set make epochs longer, which is no gain.
+func TestKeepRepeats(t *testing.T) {
+	for _, times := range []int32{1, 4} {
+		s := stretches([3]int64{1, 50, 50}, [3]int64{4, 50, 0})
+		facts(knob("torch", "2.15.0"))(s)
+		epochOf(times)(s)
+		if k := judge(s, s.Recent).all.Keep; (k.Segment == 0) != (times == 4) || strings.Contains(k.Text, "each worker yields all") != (times == 4) {
+			t.Errorf("%d times the samples: %+v", times, k)
+		}
+	}
+}
+
 // What the device or the host did by itself is said of the row, and of no other.
 func TestRemarks(t *testing.T) {
 	for _, c := range []struct {

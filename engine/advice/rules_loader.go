@@ -181,7 +181,7 @@ func moreWorkers(s *situation) (f Finding, ok bool) {
 	why = join(why, s.others())
 	f = s.turn("num_workers", strconv.Itoa(value), why)
 	f.Share = min(s.loads(), s.winnable())
-	_, repeated := s.repeats()
+	_, repeated := repeats(s.snap)
 	return f, s.workers < value && repeated == "" && !s.relieved() && !s.serial()
 }
 

@@ -33,7 +33,7 @@ func undo(s *situation) (f Finding, ok bool) {
 
 // repeatedSamples goes back from workers of which each yields all of an iterable data set.
 func repeatedSamples(s *situation) (f Finding, ok bool) {
-	fewer, why := s.repeats()
+	fewer, why := repeats(s.snap)
 	f = s.turn("num_workers", fmt.Sprint(fewer), why+"; or have its __iter__ take a part by torch.utils.data.get_worker_info()")
 	f.Share, f.Before = 1, true
 	return f, why != "" && fewer < s.workers
@@ -41,25 +41,25 @@ func repeatedSamples(s *situation) (f Finding, ok bool) {
 
 // repeats says that epochs became longer by as much as there were more workers, and how many
 // workers there were before; empty where they did not.
-func (s *situation) repeats() (fewer int, why string) {
+func repeats(s *trace.Snapshot) (fewer int, why string) {
 	type epoch struct {
 		workers int
 		samples int64
 	}
 	var seen []epoch
-	for i := range s.snap.Segments {
-		g := &s.snap.Segments[i]
+	for i := range s.Segments {
+		g := &s.Segments[i]
 		if g.ByScript { // its data may be others
 			seen = nil
 		}
 		workers, err := strconv.Atoi(trace.KnobValue(g.Knobs, "num_workers"))
-		for _, e := range s.snap.Epochs {
+		for _, e := range s.Epochs {
 			if e.Segment == g.Index && e.Complete && err == nil {
 				seen = append(seen, epoch{workers, e.Totals.Samples})
 			}
 		}
 	}
-	if !s.pytorch() || len(seen) == 0 {
+	if !s.Meta.Watched() || len(seen) == 0 {
 		return 0, ""
 	}
 	least := slices.MinFunc(seen, func(a, b epoch) int { return a.workers - b.workers })
@@ -75,7 +75,7 @@ func (s *situation) repeats() (fewer int, why string) {
 
 // repeatedBefore is the same of settings that are not those judged.
 func repeatedBefore(s *situation) (f Finding, ok bool) {
-	fewer, why := s.repeats()
+	fewer, why := repeats(s.snap)
 	return Finding{Evidence: why}, why != "" && fewer >= s.workers
 }
 
