@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,17 +15,13 @@ func TestThreadTimes(t *testing.T) {
 	if len(ThreadTimes(os.Getpid())) == 0 {
 		t.Skip("the kernel does not tell here how long threads were on a core")
 	}
-	tid, stop := make(chan int), make(chan struct{})
-	defer close(stop)
+	tid := make(chan int)
+	var stop atomic.Bool
+	defer stop.Store(true)
 	go func() {
 		runtime.LockOSThread()
 		tid <- unix.Gettid()
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for !stop.Load() { // a thread that computes all the time
 		}
 	}()
 	busy := <-tid
