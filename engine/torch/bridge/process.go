@@ -222,6 +222,14 @@ func (p *process) lane(r *ring) trace.TrackID {
 	if t, ok := p.lanes[r]; ok {
 		return t
 	}
+	if r.role == roleSender { // in the process of a worker, which has begun before
+		for w, t := range p.lanes {
+			if w.pid == r.pid {
+				return t
+			}
+		}
+		return trace.Worker(min(max(r.worker, 0), trace.MaxWorkers-1))
+	}
 	taken := func(t trace.TrackID) bool {
 		for other, at := range p.lanes {
 			if at == t && !other.over() {

@@ -35,6 +35,7 @@ const (
 	roleWorker
 	roleInline
 	rolePin
+	roleSender // the thread of a worker that sends its batches
 )
 
 // record is a slot of a ring. All times are ns of CLOCK_MONOTONIC.

@@ -204,4 +204,12 @@ func TestLanes(t *testing.T) {
 			t.Errorf("role %d writes to %s, want %s", r, got, want)
 		}
 	}
+	// The thread of a worker that sends what it made is on that worker's lane, and takes none.
+	p := newProcess(nil, 42)
+	for pid := range 2 { // a second one of that number, which begins before the first has ended
+		want := p.lane(&ring{role: roleWorker, pid: pid, worker: 3, memory: make([]byte, ringHeader)})
+		if got := p.lane(&ring{role: roleSender, pid: pid, worker: 3}); got != want || len(p.lanes) != pid+1 {
+			t.Errorf("what worker 3 in process %d sends is on %s of %d lanes, want %s", pid, got, len(p.lanes), want)
+		}
+	}
 }

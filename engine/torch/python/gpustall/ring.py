@@ -1,4 +1,4 @@
-"""A ring of spans in a file that gpustall reads through shared memory. One process writes each.
+"""A ring of spans in a file that gpustall reads through shared memory. One thread writes each.
 
 The layout is read by engine/torch/bridge/ring.go: a header page, then slots of 64 bytes.
 All times are CLOCK_MONOTONIC in ns. A slot is complete before the count in the header
@@ -8,7 +8,6 @@ says so; the reader looks at the count again after it has copied.
 import mmap
 import os
 import struct
-import threading
 
 MAGIC = b"gpustall"
 LAYOUT = 1
@@ -19,7 +18,7 @@ HEAD = struct.Struct("@8sIIIIiI")  # magic layout slots pid parent worker iterat
 COUNT, CLOSED, ROLE = 64, 72, 80  # offsets in the header
 
 # What a writer is.
-LOOP, WORKER, INLINE, PIN = range(4)
+LOOP, WORKER, INLINE, PIN, SENDER = range(5)
 
 # What a span is. The numbers are known to engine/torch/bridge/record.go.
 NEXT, BODY, END, ITER, PAUSE, APPLY, DEVICE, BACKWARD, OPTIMIZER = range(1, 10)
@@ -58,15 +57,14 @@ class Ring:
         HEAD.pack_into(self.memory, 0, MAGIC, LAYOUT, SLOTS, os.getpid(), parent, worker, iteration)
         struct.pack_into("@I", self.memory, ROLE, role)
         os.rename(part, os.path.join(folder, name))  # seen when it is complete
-        # Two threads of a worker write; a signal's handler may come in between.
-        self.record = _recorder(self.memory, threading.RLock() if role == WORKER else None)
+        self.record = _recorder(self.memory)
 
     def close(self):
         """Tells the reader that nothing follows."""
         struct.pack_into("@Q", self.memory, CLOSED, 1)
 
 
-def _recorder(memory, lock):
+def _recorder(memory):
     pack, mask, size = SLOT.pack_into, SLOTS - 1, SLOT.size
     count = memoryview(memory)[COUNT : COUNT + 8].cast("Q")
     n = 0
@@ -77,14 +75,4 @@ def _recorder(memory, lock):
         n += 1
         count[0] = n
 
-    if lock is None:
-        return record
-
-    def locked(kind, start, end, iteration=0, round=0, batch=-1, step=-1, sample=-1, arg=0, flags=0, core=-1, waiting=-1, offset=0):
-        nonlocal n
-        with lock:  # written out once more: a call of the above is a third of what it takes
-            pack(memory, HEADER + size * (n & mask), start, end, core, waiting, iteration, round, batch, step, sample, arg, kind, 0, flags, offset)
-            n += 1
-            count[0] = n
-
-    return locked
+    return record

@@ -334,11 +334,11 @@ class Sender:
     follows a LONG one, or of which the worker's own usage was read, what the time went to.
     """
 
-    def __init__(self, queue, ring, iteration, task):
+    def __init__(self, queue, info, task):
         self.plain_put, self.plain_send = queue.put, queue._send_bytes
-        self.write, self.iteration, self.task = ring.record, iteration, task
+        self.info, self.task = info, task
         self.batches = collections.deque()  # [number, round, when it was put, the thread's usage by then], in the order of the queue
-        self.usage = None  # the thread's, once it has begun
+        self.write = self.usage = None  # the thread's, once it has begun
         self.free = 0  # when it had sent the last one
         self.before = None  # the usage then, if that took LONG
         self.lost = False  # what is sent is not known any more
@@ -353,28 +353,36 @@ class Sender:
         return self.plain_put(item, *args, **kwargs)
 
     def send(self, data):
+        t = now()
         try:
             if not self.lost:
-                self._tell(now())
+                number, round, at, before = self.batches.popleft()
+                if self.free > at:
+                    at = self.free
+                if self.write is None:
+                    self._begin()
+                if t - at >= LATE:
+                    self._tell(number, round, at, t, self.before or before)
+                elif self.before is not None:
+                    self.before = None
         except Exception as error:
             self.lost = True
             process.complain("what it takes to send a batch is not watched", error)
         self.plain_send(data)
         self.free = now()
 
-    def _tell(self, t):
-        """Tells of a batch that is about to be sent, if it took LATE."""
-        if self.usage is None:
-            self.usage = Usage()
-        number, round, at, before = self.batches.popleft()
-        if self.free > at:
-            at = self.free
-        before, self.before = self.before or before, None
-        if t - at >= LATE and type(number) is int and number >= 0:
-            core, waiting = self.usage.since(before)
-            self.write(ring.SENT, at, t, self.iteration, round, number, -1, -1, 0, 0, core, waiting)
-        if t - at >= LONG:
-            self.before = self.usage.read()  # but for what sending takes
+    def _begin(self):
+        """In the thread that sends, at its first batch."""
+        mine = ring.Ring(process.FOLDER, ring.SENDER, self.info.parent, self.info.worker, self.info.iteration)
+        util.Finalize(None, mine.close, exitpriority=-10)
+        self.write, self.usage = mine.record, Usage()
+
+    def _tell(self, number, round, start, end, before):
+        """Tells of a batch that is about to be sent, which took LATE."""
+        core, waiting = self.usage.since(before)
+        if type(number) is int and number >= 0:
+            self.write(ring.SENT, start, end, self.info.iteration, round, number, -1, -1, 0, 0, core, waiting)
+        self.before = self.usage.read() if end - start >= LONG else None  # but for what sending takes
 
 
 class Done:
@@ -495,7 +503,7 @@ def _observe(info, args, stock):
     args[INDEX_QUEUE] = tasks
     args[DONE_EVENT] = Done(args[DONE_EVENT], tasks)
     if hasattr(args[DATA_QUEUE], "_send_bytes"):
-        Sender(args[DATA_QUEUE], mine, info.iteration, task)
+        Sender(args[DATA_QUEUE], info, task)
     create = stock._DatasetKind.create_fetcher
     observer = Observer(mine, info.iteration, task)
 
