@@ -62,7 +62,8 @@ func (c *Capacity) rate(batch float64) string { return figures.Rate(1e9*c.Batch/
 // a whole number is not rounded up.
 func (c *Capacity) Missing() int { return int(math.Ceil(c.CPU/c.Device - c.Cores.Left() - 0.25)) }
 
-// balance says what the host can feed and what the device takes, and by which steps.
+// balance says what the host can feed and what the device takes, and by which steps. What other
+// processes left is said where they matter, be it only for whether that is enough.
 func (c *Capacity) balance() string {
 	in := ""
 	if c.Segment != "" {
@@ -74,9 +75,10 @@ func (c *Capacity) balance() string {
 	if c.CPU <= 0 {
 		return fmt.Sprintf("%sthe device takes %s", in, c.rate(c.Device))
 	}
-	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(c.Host(c.Cores.All)), figures.Counted(int(c.Cores.All), "core", "cores"))
-	if c.Cores.Crowded() { // no bound: those who take turns with the others get more than what was left
-		feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(c.Host(c.Cores.Left())))
+	all, left := c.Host(c.Cores.All), c.Host(c.Cores.Left())
+	feeds := fmt.Sprintf("%sthis host can feed at most ~%s with its %s", in, c.rate(all), figures.Counted(int(c.Cores.All), "core", "cores"))
+	if c.Cores.Crowded() || all <= c.Device && left > c.Device { // no bound: those who take turns with the others get more than what was left
+		feeds += fmt.Sprintf(", and other processes left it cores for ~%s", c.rate(left))
 	}
 	takes := fmt.Sprintf("the device takes %s", c.rate(c.Device))
 	if c.Shared {

@@ -244,6 +244,27 @@ func TestFeedNamesItsSteps(t *testing.T) {
 	}
 }
 
+// TestFeedBesideOthers: an answer that rests on what little others use of the cores says so, and no
+// sentence reads as the other answer.
+func TestFeedBesideOthers(t *testing.T) {
+	for _, tt := range []struct {
+		feeds, others float64 // samples/s with 2 cores, of which others use so much
+		want          string
+	}{
+		{4562, 0, "yes: this host can feed at most ~4,562 samples/s with its 2 cores; the device takes 4,366 samples/s"},
+		{4562, 0.05, "yes: this host can feed at most ~4,562 samples/s with its 2 cores; the device takes 4,366 samples/s"},
+		{4562, 0.1, "just: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~4,334 samples/s; the device takes 4,366 samples/s"},
+		{4562, 0.3, "no: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~3,878 samples/s; the device takes 4,366 samples/s: about 1 core is missing"},
+		{4000, 0.3, "no: this host can feed at most ~4,000 samples/s with its 2 cores; the device takes 4,366 samples/s: about 1 core is missing"},
+		{8000, 0.6, "yes: this host can feed at most ~8,000 samples/s with its 2 cores, and other processes left it cores for ~5,600 samples/s; the device takes 4,366 samples/s"},
+	} {
+		m := Model{known: true, Capacity: Capacity{CPU: 2e9 / tt.feeds, Device: 1e9 / 4366., Batch: 1, Cores: Cores{All: 2, Others: tt.others, Known: true}}}
+		if got := m.Feed(); got != tt.want {
+			t.Errorf("%v, others %v:\n%q, want\n%q", tt.feeds, tt.others, got, tt.want)
+		}
+	}
+}
+
 // TestMissing: beside a neighbour that takes one of two cores, a little more than one is missing.
 func TestMissing(t *testing.T) {
 	for cpu, want := range map[float64]int{1: 0, 2.13: 1, 2.4: 2, 3: 2} {
