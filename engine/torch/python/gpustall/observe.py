@@ -502,14 +502,14 @@ class Plan:
         pipe = isinstance(dataset, pipes)
         if pipe:
             dataset = getattr(dataset, "_datapipe", dataset)  # which the loader wrapped
-        kind = type(dataset).__name__
-        self.alike = (kind, id(dataset), type(getattr(loader, "sampler", None)).__name__, getattr(loader, "batch_size", None))
+        self.name = given.dataset(loader)
+        self.alike = (self.name, id(dataset), type(getattr(loader, "sampler", None)).__name__, getattr(loader, "batch_size", None))
         self.trains = _roles.get(self.alike)  # None while it is not known
         try:
             self.samples = len(loader.dataset)
         except Exception:
             self.samples = 0
-        self.kin = kind, self.samples, *self.alike[2:]  # as of a data set that is made anew in each epoch, too
+        self.kin = self.name, self.samples, *self.alike[2:]  # as of a data set that is made anew in each epoch, too
         self.loader = weakref.ref(loader)
         self.beside = False  # another loader, in turn with which it is taken from
         self.told = self.weighed = self.own = False
@@ -857,7 +857,7 @@ class Plan:
             self.barred = most and (most[0], live.Refused(*most[1:]))
         batch_size, shuffle, drop_last = given.sampling(loader)
         return dict(
-            dataset=given.dataset(loader), arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
+            dataset=self.name, arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
             live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
             context=live.method(context), whole=not self.map_style and shards.whole(loader),
         )

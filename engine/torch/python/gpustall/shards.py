@@ -9,6 +9,8 @@ import types
 
 from torch.utils.data import IterableDataset
 
+from gpustall import given
+
 WANTED = "get_worker_info"
 ENOUGH = 1000  # functions and objects that are looked into
 _OURS = ("builtins", "typing", "abc", "torch.utils.data.dataset")  # modules whose classes leave it to those made of them
@@ -23,7 +25,7 @@ def most(loader):
     if loader.num_workers > 1 or not whole(loader):  # with several it is the script's own affair what they yield
         return None
     return (
-        1, "%s does not ask which worker it is in, so that each worker would yield all of its samples" % type(loader.dataset).__name__,
+        1, "%s does not ask which worker it is in, so that each worker would yield all of its samples" % given.dataset(loader),
         "have its __iter__ take a part by torch.utils.data.get_worker_info(), or set num_workers in the script if workers may yield the same",
     )
 

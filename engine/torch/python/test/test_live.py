@@ -19,7 +19,7 @@ import torch
 from gpustall import given, live, observe, shards, worker
 from torch.utils.data import (
     BatchSampler, ChainDataset, ConcatDataset, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, Subset, TensorDataset, WeightedRandomSampler,
-    get_worker_info,
+    get_worker_info, random_split,
 )
 from torch.utils.data import dataloader as stock
 from torch.utils.data.datapipes.iter import IterableWrapper
@@ -518,9 +518,12 @@ class LiveTest(unittest.TestCase):
         numbers = Numbers(20)
         for name, data in (
             ("Numbers", numbers), ("Numbers", Subset(Subset(numbers, [1, 2]), [0])), ("Numbers", ConcatDataset([numbers, numbers])),
+            ("Numbers", random_split(numbers, [15, 5])[0]), ("Noise", random_split(Subset(Noise(), range(20)), [15, 5])[0]),
             ("ConcatDataset", ConcatDataset([numbers, Noise()])), ("TensorDataset", TensorDataset(torch.zeros(3))), ("Wrapped", Wrapped(numbers, [0])),
         ):
-            self.assertEqual(given.dataset(DataLoader(data)), name)
+            plan = observe.Plan(DataLoader(data, num_workers=1))
+            self.assertEqual((plan.about["dataset"], plan.kin[:2]), (name, (name, len(data))))
+        self.assertIn("Whole does not ask", shards.most(DataLoader(ChainDataset([Whole(), Whole()])))[1])
 
     def test_validation_is_left_alone(self):
         begun = time.monotonic_ns()
