@@ -12,6 +12,7 @@ import functools
 import inspect
 import itertools
 import os
+import pickle
 import queue
 import sys
 import threading
@@ -256,6 +257,10 @@ _begin_iterator, _begin_iterator_of_workers = (
 )
 _check_workers = _in_stock(stock.DataLoader._get_iterator, "self.check_worker_number_rationality()", "self")
 
+# What PyTorch, where it does, warns of when a worker of the script's cannot be sent what it is to be.
+_PICKLES = next((text for text in stock._MultiProcessingDataLoaderIter.__init__.__code__.co_consts if str(text).startswith("Got pickle error")), None)
+_warn_of_pickles = _in_stock(stock.DataLoader._get_iterator, "_MultiProcessingDataLoaderIter(self)", "", "warnings.warn(%r)" % _PICKLES)
+
 
 class LiveIter(stock._MultiProcessingDataLoaderIter):
     def __init__(self, loader, plan):
@@ -377,6 +382,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                     crew.append(Worker(self, number))
             except Exception as error:
                 if want <= self._plan.script["num_workers"]:
+                    if _PICKLES and isinstance(error, (TypeError, AttributeError, pickle.PicklingError)):
+                        _warn_of_pickles()
                     raise  # as it is without us
                 refused = _refused(error, self._context)
                 want = self._num_workers = len(crew)

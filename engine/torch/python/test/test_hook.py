@@ -51,7 +51,7 @@ if __name__ == "__main__":
 
 
 WARNS = """
-import os, warnings, torch
+import os, sys, warnings, torch
 from torch.utils.data import DataLoader, IterableDataset
 class Longer(IterableDataset):
     def __len__(self): return 2
@@ -66,6 +66,11 @@ for epoch in range(2):
             for batch in loader:
                 len(loader)
             list(loader)
+for _ in range(2):
+    try:
+        iter(DataLoader(range(4), num_workers=1, multiprocessing_context="spawn", collate_fn=lambda batch: batch))
+    except Exception as error:
+        print(str(error).split(" at ")[0], file=sys.stderr)
 """
 
 
@@ -116,6 +121,7 @@ class HookTest(unittest.TestCase):
         self.write("script.py", WARNS)
         plain, watched = (self.run_python("script.py", package=package).stderr for package in ("", PACKAGE))
         self.assertIn("suggested max number of worker", plain)
+        self.assertIn("ickl", plain)
         self.assertEqual(watched.splitlines(), plain.splitlines())
 
     def test_importing_leaves_a_mark(self):
