@@ -4,7 +4,9 @@
 package knob
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"dev.gpustall/engine/fault"
@@ -200,20 +202,22 @@ func (t Table[K]) Check(k K) error {
 	return nil
 }
 
-// Diff says in words what changed: "num_workers 2 -> 4, pin_memory off -> on".
+// Diff says in words what changed: "num_workers 2 -> 4, pin_memory off -> on". What only one of
+// them has is "-" in the other.
 func Diff(from, to []trace.Knob) string {
-	old := make(map[string]string, len(from))
-	for _, k := range from {
-		old[k.Name] = k.Value
-	}
-	var b strings.Builder
-	for _, k := range to {
-		if was := old[k.Name]; was != k.Value {
-			if b.Len() > 0 {
-				b.WriteString(", ")
-			}
-			fmt.Fprintf(&b, "%s %s -> %s", k.Name, was, k.Value)
+	var words []string
+	say := func(name, was, is string) {
+		if was != is {
+			words = append(words, fmt.Sprintf("%s %s -> %s", name, cmp.Or(was, "-"), cmp.Or(is, "-")))
 		}
 	}
-	return b.String()
+	for _, k := range to {
+		say(k.Name, trace.KnobValue(from, k.Name), k.Value)
+	}
+	for _, k := range from {
+		if !slices.ContainsFunc(to, func(o trace.Knob) bool { return o.Name == k.Name }) {
+			say(k.Name, k.Value, "")
+		}
+	}
+	return strings.Join(words, ", ")
 }

@@ -147,6 +147,18 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+func TestDiff(t *testing.T) {
+	a, b := []trace.Knob{{Name: "x", Value: "1"}, {Name: "y", Value: "off"}}, []trace.Knob{{Name: "x", Value: "2"}, {Name: "z", Value: "on"}}
+	for _, tt := range []struct {
+		from, to []trace.Knob
+		want     string
+	}{{a, a, ""}, {a, b, "x 1 -> 2, z - -> on, y off -> -"}, {b, nil, "x 2 -> -, z on -> -"}} {
+		if got := knob.Diff(tt.from, tt.to); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
 // TestBadTables: a row that is not complete does not wait for its knob to be used.
 func TestBadTables(t *testing.T) {
 	good := func() knob.Row[lamp] {

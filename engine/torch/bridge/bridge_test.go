@@ -342,6 +342,31 @@ func TestAnew(t *testing.T) {
 	}
 }
 
+// TestShuffleNotKnown: of a sampler that tells nothing of it no shuffle is shown.
+func TestShuffleNotKnown(t *testing.T) {
+	b, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	b.recorder = trace.NewRecorder(b.Clock, 0)
+	p := b.process(1)
+	b.main = p
+	p.loader = Loader{Live: true, Knobs: map[string]int{"num_workers": 1}}
+	p.begin()
+	on := true
+	for _, c := range []struct {
+		shuffle *bool
+		reason  string
+	}{{nil, "start"}, {&on, "shuffle - -> on" + trace.ByScript}, {nil, "shuffle on -> -" + trace.ByScript}} {
+		p.apply(&message{Type: "moved", Script: true, Loader: Loader{Live: true, Knobs: p.loader.Knobs, Shuffle: c.shuffle}})
+		listed := trace.KnobValue(p.segment.Knobs, "shuffle")
+		if known := trace.SpecOf(b.Control.specs, "shuffle") != nil; known != (c.shuffle != nil) || p.segment.Reason != c.reason || (listed == "on") != known {
+			t.Errorf("shuffle is %v: a knob %v, %q, segment %q", c.shuffle, known, listed, p.segment.Reason)
+		}
+	}
+}
+
 // TestApart: of a loader whose class makes its iterators how long its workers live is not asked for, and
 // it is said when changes apply.
 func TestApart(t *testing.T) {

@@ -55,7 +55,7 @@ const (
 
 // knobsOf are the knobs that a loader has.
 func knobsOf(l *Loader) Knobs {
-	k := Knobs{Batch: max(1, l.BatchSize), DropLast: l.DropLast, Shuffle: l.Shuffle}
+	k := Knobs{Batch: max(1, l.BatchSize), DropLast: l.DropLast, Shuffle: l.Shuffle != nil && *l.Shuffle}
 	k.take(l.Knobs)
 	return k
 }
@@ -104,8 +104,14 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 	return slices.DeleteFunc(specs, func(s trace.KnobSpec) bool { return !l.has(s.Name) })
 }
 
-// has reports whether a loop has a knob: one that uses no DataLoader has none of its workers'.
-func (l *Loader) has(knob string) bool { return len(l.Knobs) > 0 || !slices.Contains(words, knob) }
+// has reports whether a loop has a knob, as far as that is known: one that uses no DataLoader has
+// none of its workers'.
+func (l *Loader) has(knob string) bool {
+	if knob == "shuffle" {
+		return l.Shuffle != nil
+	}
+	return len(l.Knobs) > 0 || !slices.Contains(words, knob)
+}
 
 // list are the settings of a loader.
 func (l *Loader) list(k Knobs) []trace.Knob {

@@ -94,7 +94,7 @@ type Loader struct {
 	Apart      bool           `json:"apart"` // its class comes to PyTorch's iterators in a way of its own
 	HasInOrder bool           `json:"has_in_order"`
 	DropLast   bool           `json:"drop_last"`
-	Shuffle    bool           `json:"shuffle"`
+	Shuffle    *bool          `json:"shuffle"`   // nil where the samples are drawn by what tells nothing of it
 	Arguments  []string       `json:"arguments"` // those that are no knobs, as they are written
 	Context    string         `json:"context"`   // how its workers begin: fork, spawn, forkserver
 	Whole      bool           `json:"whole"`     // each worker yields all of an iterable data set, as nothing asks which worker it is

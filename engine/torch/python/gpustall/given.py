@@ -3,10 +3,18 @@
 import functools
 import sys
 
+def behind(loader):
+    """The loader that the script has: fastai's asks for PyTorch's iterators by another one."""
+    return loader.d if type(loader).__module__ == "fastai.data.load" else loader
+
+
 def sampling(loader):
-    """Batch size, None where nobody tells, whether each epoch takes another order, and whether
+    """Batch size, None where nobody tells, whether each epoch takes another order, None likewise, and whether
     a last batch that is not full is left out. A loader that is given a batch sampler (accelerate's
     always are) has them there, or in what that one takes its batches or samples from."""
+    made = behind(loader)
+    if made is not loader:
+        return made.bs, bool(made.shuffle), bool(made.drop_last)
     size, drops, shuffles = getattr(loader, "batch_size", None), bool(loader.drop_last), False
     # Whether there is one is not left to "or": that asks for a sampler's length, which that of an iterable data set has not.
     sampler = getattr(loader, "batch_sampler", None)
@@ -16,7 +24,11 @@ def sampling(loader):
         if type(getattr(sampler, "batch_size", None)) is int:
             size = size or sampler.batch_size
         drops = drops or getattr(sampler, "drop_last", False) is True and type(sampler).__name__ != "DistributedSampler"
-        shuffles = shuffles or getattr(sampler, "shuffle", False) is True or any(c.__name__ in _RANDOM for c in type(sampler).__mro__)
+        told = getattr(sampler, "shuffle", None)
+        if told is True or any(c.__name__ in _RANDOM for c in type(sampler).__mro__):
+            shuffles = True
+        elif told is not False and not shuffles and not _of(sampler, *_MAKERS, "torch", "builtins"):
+            shuffles = None  # it draws as it likes
         inner = getattr(sampler, "batch_sampler", None)
         sampler = getattr(sampler, "sampler", None) if inner is None else inner
         if sampler is None:
@@ -29,7 +41,8 @@ _RANDOM = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 
 def dataset(loader):
     """The name of what is loaded: where a data set of PyTorch's holds another one, a part of it or several alike, of that one."""
-    found = getattr(loader.dataset, "_datapipe", loader.dataset)  # which the loader wrapped
+    found = behind(loader).dataset
+    found = getattr(found, "_datapipe", found)  # which the loader wrapped
     for _ in range(6):
         held = getattr(found, "datasets", None)
         if type(held) is list and len({type(d) for d in held}) == 1:

@@ -506,7 +506,7 @@ class Plan:
         self.alike = (self.name, id(dataset), type(getattr(loader, "sampler", None)).__name__, getattr(loader, "batch_size", None))
         self.trains = _roles.get(self.alike)  # None while it is not known
         try:
-            self.samples = len(loader.dataset)
+            self.samples = len(given.behind(loader).dataset)
         except Exception:
             self.samples = 0
         self.kin = self.name, self.samples, *self.alike[2:]  # as of a data set that is made anew in each epoch, too
@@ -921,7 +921,7 @@ class _Loose:
     def __init__(self, name):
         self.alike, self.script = name, {}
         self.about = dict(
-            dataset=name, kind="iterable", samples=0, batch_size=None, shuffle=False, drop_last=False, live=False, has_in_order=False, context="",
+            dataset=name, kind="iterable", samples=0, batch_size=None, shuffle=None, drop_last=False, live=False, has_in_order=False, context="",
             why="it is watched by gpustall.watch or step: there is nothing to change",
         )
 

@@ -165,6 +165,10 @@ class Order(Sampler):
         return iter(self.order)
 
 
+class Telling(Order):
+    shuffle = False
+
+
 def _workers():
     """The rings of workers so far."""
     from gpustall import ring
@@ -504,7 +508,10 @@ class LiveTest(unittest.TestCase):
             (4, True, "", DataLoader(numbers, batch_sampler=BatchSampler(RandomSampler(numbers), 4, False))),
             (4, True, "sampler=WeightedRandomSampler(...)", DataLoader(numbers, batch_size=4, sampler=WeightedRandomSampler([1.0] * 20, 20))),
             (4, True, "sampler=RandomSampler(...) generator=...", DataLoader(numbers, batch_size=4, sampler=RandomSampler(numbers, True), generator=torch.Generator())),
-            (4, False, "batch_sampler=Mine(...)", DataLoader(numbers, batch_sampler=Mine(range(20), 4, False))),
+            (4, None, "batch_sampler=Mine(...)", DataLoader(numbers, batch_sampler=Mine(range(20), 4, False))),  # as it likes
+            (4, None, "sampler=Order(...)", DataLoader(numbers, batch_size=4, sampler=Order(20))),
+            (4, True, "batch_sampler=Mine(...)", DataLoader(numbers, batch_sampler=Mine(RandomSampler(numbers), 4, False))),
+            (4, False, "sampler=Telling(...)", DataLoader(numbers, batch_size=4, sampler=Telling(20))),
             (5, False, "collate_fn=tuples worker_init_fn=partial(...) timeout=9", DataLoader(numbers, 5, collate_fn=tuples, worker_init_fn=functools.partial(_init), timeout=9, num_workers=1)),
             (5, False, "collate_fn=... multiprocessing_context='fork'", DataLoader(numbers, 5, num_workers=1, collate_fn=lambda x: x, multiprocessing_context="fork")),
         ):

@@ -8,6 +8,7 @@ import queue
 import random
 import sys
 import threading
+import types
 import unittest
 from multiprocessing.context import ForkContext
 from unittest import mock
@@ -109,6 +110,20 @@ class Maker:
     def __iter__(self):
         kind = stock._SingleProcessDataLoaderIter if self.num_workers == 0 else stock._MultiProcessingDataLoaderIter
         return iter(kind(self))
+
+
+class Fake(Maker):
+    """As fastai has it."""
+
+    def __init__(self, d):
+        super().__init__(0)
+        self.dataset, self.d = self, d
+
+    def __iter__(self):
+        return iter(Shards())
+
+
+Fake.__module__ = "fastai.data.load"
 
 
 class ThreadWorker(threading.Thread):
@@ -224,7 +239,17 @@ class OwnTest(unittest.TestCase):
             trained = [s for s in self.spans(ring.NEXT) if s["flags"] & ring.TRAIN]
             self.assertEqual((len({s["step"] for s in trained}), {s["arg"] for s in trained}), (60, {4}))
             told = self.told("loader")[-1]
-            self.assertEqual((told["apart"], told["live"], told["batch_size"]), (True, False, 4))
+            self.assertEqual((told["apart"], told["live"], told["batch_size"], told["shuffle"]), (True, False, 4, None))
+
+    def test_what_stands_behind(self):
+        """fastai's loader has the arguments, and makes PyTorch's iterators by one that has none."""
+        for shuffle in (False, True):
+            self.setUp()
+            loader = Fake(types.SimpleNamespace(dataset=Noise(), bs=4, shuffle=shuffle, drop_last=True))
+            for batch in stock._SingleProcessDataLoaderIter(loader):
+                self.learn()
+            told = self.told("loader")[-1]
+            self.assertEqual([told[what] for what in ("dataset", "samples", "batch_size", "shuffle", "drop_last")], ["Noise", 60, 4, shuffle, True])
 
     def test_workers_that_cannot_begin(self):
         """The epoch goes on with those of the script, and the same random numbers."""
