@@ -85,6 +85,11 @@ var labels = []label{
 			return fmt.Sprintf("%s by on_error=skip, beside %s that the device got",
 				figures.Counted(s.Skipped(), "sample could not be loaded and was left out of its batch", "samples could not be loaded and were left out of their batches"), figures.Count(s.Total.Samples))
 		}},
+	{key: "batches", short: "BAT", words: "a batch counted as one sample",
+		holds: func(s *trace.Snapshot) bool { return trace.KnobValue(s.Meta.Host, trace.SampleIs) != "" },
+		sentence: func(*trace.Snapshot) string {
+			return "the DataLoader has batch_size=None, so that nothing tells how many samples there are in what the data set yields: what is said of a sample is of one batch of it"
+		}},
 	{key: "imported", short: "IMP", words: "imported",
 		holds: func(s *trace.Snapshot) bool { return s.Meta.Imported != "" },
 		sentence: func(s *trace.Snapshot) string {

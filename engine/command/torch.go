@@ -205,6 +205,9 @@ func (t *torchRun) meta(first *bridge.Start) trace.Meta {
 	if len(l.Arguments) > 0 {
 		m.Host = append(m.Host, trace.Knob{Name: trace.LoaderArguments, Value: strings.Join(l.Arguments, ", ")})
 	}
+	if l.Unbatched {
+		m.Host = append(m.Host, trace.Knob{Name: trace.SampleIs, Value: "what the data set yields at once"})
+	}
 	if l.Whole {
 		m.Host = append(m.Host, trace.Knob{Name: trace.WorkersYield, Value: "all samples each"})
 	}

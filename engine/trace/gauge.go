@@ -60,6 +60,9 @@ const WorkersYield = "torch workers yield"
 // knob, as it is written.
 const LoaderArguments = "torch loader"
 
+// SampleIs is the fact of a session that counts batches as samples, as nothing tells how many are in one.
+const SampleIs = "torch sample"
+
 // BatchOf is the fact of what a batch is made of: "2 tensors, 38.5 MiB in all".
 const BatchOf = "torch batch"
 

@@ -367,6 +367,16 @@ func TestShuffleNotKnown(t *testing.T) {
 	}
 }
 
+// TestUnbatched: nobody is told to have larger batches of a loader that makes none.
+func TestUnbatched(t *testing.T) {
+	for unbatched, most := range map[bool]int{false: 1 << 20, true: 1} {
+		s := trace.SpecOf(Specs(&Hello{}, &Loader{Unbatched: unbatched, Knobs: map[string]int{"num_workers": 1}}, &Batch{}), "batch_size")
+		if s.Max != most || strings.Contains(s.NoEffect, "None") != unbatched || s.NoEffect == "" {
+			t.Errorf("unbatched %v: %+v", unbatched, s)
+		}
+	}
+}
+
 // TestApart: of a loader whose class makes its iterators how long its workers live is not asked for, and
 // it is said when changes apply.
 func TestApart(t *testing.T) {

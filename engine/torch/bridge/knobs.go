@@ -80,6 +80,8 @@ func Specs(h *Hello, l *Loader, size *Batch) []trace.KnobSpec {
 	for i := range specs {
 		s := &specs[i]
 		switch {
+		case s.Name == "batch_size" && l.Unbatched:
+			s.NoEffect, s.Mend, s.Max = "the DataLoader has batch_size=None: it hands on what the data set yields", "", 1
 		case s.NoEffect != "":
 		case s.Name == "num_workers" && afterCUDA(l, size, 1) != "":
 			s.NoEffect, s.Mend = afterCUDA(l, size, 1), hostTensors

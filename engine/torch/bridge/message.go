@@ -93,6 +93,7 @@ type Loader struct {
 	Why        string         `json:"why"`   // they cannot be changed at all
 	Apart      bool           `json:"apart"` // its class comes to PyTorch's iterators in a way of its own
 	HasInOrder bool           `json:"has_in_order"`
+	Unbatched  bool           `json:"unbatched"` // batch_size=None: what the data set yields counts as one sample
 	DropLast   bool           `json:"drop_last"`
 	Shuffle    *bool          `json:"shuffle"`   // nil where the samples are drawn by what tells nothing of it
 	Arguments  []string       `json:"arguments"` // those that are no knobs, as they are written

@@ -858,7 +858,7 @@ class Plan:
         batch_size, shuffle, drop_last = given.sampling(loader)
         return dict(
             dataset=self.name, arguments=given.arguments(loader), kind="map" if self.map_style else "iterable", samples=self.samples, batch_size=batch_size,
-            live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle,
+            live=self.live, why=self.why, apart=False, has_in_order=self.has_in_order, drop_last=drop_last, shuffle=shuffle, unbatched=not self.collates,
             context=live.method(context), whole=not self.map_style and shards.whole(loader),
         )
 

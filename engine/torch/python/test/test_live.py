@@ -516,6 +516,7 @@ class LiveTest(unittest.TestCase):
             (5, False, "collate_fn=... multiprocessing_context='fork'", DataLoader(numbers, 5, num_workers=1, collate_fn=lambda x: x, multiprocessing_context="fork")),
         ):
             self.assertEqual(given.sampling(loader)[:2], (size, shuffled))
+            self.assertEqual(observe.Plan(loader).about["unbatched"], arguments == "batch_size=None")
             self.assertEqual(" ".join(given.arguments(loader)), arguments)
             self.assertEqual(sum(len(x) for x in loader), 20)
             self.assertIn(loader, observe._plans)
