@@ -60,16 +60,14 @@ type Bridge struct {
 	main      *process // whose loop the session is about
 	first     chan Start
 	begun     bool
-	beside    bool // it was told that another process trains
-	scratch   []record
-	loops     []*ring // of loops that have something new, while it is handed on
+	beside    bool    // it was told that another process trains
+	lines     []line  // of rings that have something new, while it is handed on
 	fullest   float64 // share of its slots that a ring had filled since it was read before
 	looked    time.Time
 	looks     looks
 	pools     pools
 	changed   unix.Timespec // of the folder, when it was last read
 	held      []message     // before there is a recorder
-	sequence  int32         // of batches
 
 	mu      sync.Mutex // over what Foresee and Did ask for
 	did     trace.Rank // the main process's loop, when it was last counted
@@ -78,6 +76,13 @@ type Bridge struct {
 	quit    chan struct{}
 	done    chan struct{}
 	started bool
+}
+
+// line is what is new of a ring.
+type line struct {
+	r       *ring
+	records []record // that are not handed on yet
+	buffer  []record
 }
 
 // Start is what is known when a training loop had its first batch.
@@ -282,13 +287,8 @@ func (b *Bridge) poll() {
 		b.announce()
 		return
 	}
-	for _, r := range b.rings {
-		if r.role != roleLoop {
-			r.look()
-			b.drain(r)
-		}
-	}
-	b.drainLoops()
+	b.drain(false)
+	b.drain(true)
 	b.looks.look(b)
 	b.forget()
 }
@@ -394,40 +394,30 @@ func (b *Bridge) process(pid int) *process {
 	return p
 }
 
-// drain hands a ring's records to the process whose loop they are about.
-func (b *Bridge) drain(r *ring) {
-	b.fullest = max(b.fullest, float64(r.limit-r.tail)/float64(r.slots))
-	b.scratch = r.read(b.scratch[:0])
-	p := b.process(r.parent)
-	for i := range b.scratch {
-		b.hand(p, r, &b.scratch[i])
-	}
-	b.lost(p, r)
-}
-
-// drainLoops does so for all loops. A process may have one thread after another that takes batches,
-// of which each has a ring: what they did is handed on in the order of time.
-func (b *Bridge) drainLoops() {
-	type line struct {
-		r       *ring
-		records []record
-	}
-	var lines []line
-	b.loops = b.loops[:0]
+// drain hands on what is new, of loops or of all others, in the order of time: batches come to their
+// numbers in it, and a process may have one thread after another that takes them, of which each has a ring.
+func (b *Bridge) drain(loops bool) {
+	n := 0
 	for _, r := range b.rings {
-		if r.role == roleLoop && r.tail < r.limit {
-			b.loops = append(b.loops, r)
+		if loops != (r.role == roleLoop) {
+			continue
 		}
-	}
-	if len(b.loops) == 1 {
-		b.drain(b.loops[0])
-		return
-	}
-	for _, r := range b.loops {
+		if !loops {
+			r.look()
+		}
+		if r.tail == r.limit {
+			continue
+		}
+		if n == len(b.lines) {
+			b.lines = append(b.lines, line{})
+		}
+		l := &b.lines[n]
+		n++
 		b.fullest = max(b.fullest, float64(r.limit-r.tail)/float64(r.slots))
-		lines = append(lines, line{r, r.read(nil)})
+		l.buffer = r.read(l.buffer[:0])
+		l.r, l.records = r, l.buffer
 	}
-	for len(lines) > 0 {
+	for lines := b.lines[:n]; len(lines) > 0; {
 		first := 0
 		for i := range lines {
 			if records := lines[i].records; len(records) == 0 || len(lines[first].records) > 0 && records[0].End < lines[first].records[0].End {
@@ -438,7 +428,9 @@ func (b *Bridge) drainLoops() {
 		p := b.process(l.r.parent)
 		if len(l.records) == 0 {
 			b.lost(p, l.r)
-			lines = slices.Delete(lines, first, first+1)
+			last := len(lines) - 1
+			lines[first], lines[last] = lines[last], lines[first]
+			lines = lines[:last]
 			continue
 		}
 		b.hand(p, l.r, &l.records[0])

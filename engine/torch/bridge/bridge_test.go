@@ -120,6 +120,9 @@ func TestRecorded(t *testing.T) {
 		if st.Load < 24e6 { // eight samples of 3 ms
 			t.Errorf("step %d: its batch took %d ns of worker time", i, st.Load)
 		}
+		if first := &steps[i-i%12]; st.Batch != first.Batch+int32(i%12) {
+			t.Errorf("step %d: batch %d, where %d was the epoch's first", i, st.Batch, first.Batch)
+		}
 		for flag, n := range map[uint16]*int{trace.FlagFirstOfEpoch: &firsts, trace.FlagLastOfEpoch: &lasts, trace.FlagTransition: &changing} {
 			if st.Flags&flag != 0 {
 				*n++

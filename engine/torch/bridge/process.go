@@ -23,6 +23,7 @@ type process struct {
 	loading bool   // loader is
 
 	passes map[uint32]*pass
+	number numbers
 	lanes  map[*ring]trace.TrackID
 	taken  map[trace.TrackID][]taken // batches that each lane began with, by time: workers are read up to a second ahead of the loop
 
@@ -65,6 +66,8 @@ type taken struct {
 type pass struct {
 	batches map[batchID]*batch
 	trains  bool
+	round   uint32
+	next    int32 // the first of the round's that has no number
 }
 
 // batchID is a batch as its worker calls it.
@@ -202,8 +205,7 @@ func (p *process) pass(id uint32) *pass {
 func (p *process) batch(s *pass, id batchID) *batch {
 	b := s.batches[id]
 	if b == nil {
-		b = &batch{seq: p.b.sequence, lane: trace.TrackStep}
-		p.b.sequence++
+		b = &batch{seq: p.number.take(s, id), lane: trace.TrackStep}
 		s.batches[id] = b
 	}
 	return b
