@@ -67,7 +67,9 @@ type pass struct {
 	batches map[batchID]*batch
 	trains  bool
 	round   uint32
-	next    int32 // the first of the round's that has no number
+	next    int32  // the first of the round's that has no number
+	last    *batch // the one delivered last, which may turn out to be a step's
+	lastID  batchID
 }
 
 // batchID is a batch as its worker calls it.
@@ -441,9 +443,13 @@ func (p *process) next(rec *record) {
 	s := p.pass(rec.Iteration)
 	id := batchID{rec.Round, rec.Batch}
 	b, seen := s.batches[id], true
+	if b == nil && s.last != nil && s.lastID == id {
+		b = s.last
+	}
 	if b == nil {
 		b, seen = p.batch(s, id), false
 	}
+	s.last, s.lastID = b, id
 	s.trains = rec.Flags&flagTrain != 0
 	delete(s.batches, id)
 	wait := trace.Span{Kind: trace.KindNext, Step: rec.Step, Batch: b.seq}

@@ -84,6 +84,43 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestSeenToTrain: a batch that came as no step's is one once something is learned with it: it is as long as
+// what the loop does from then on, and has its batch.
+func TestSeenToTrain(t *testing.T) {
+	const ms = 1_000_000
+	p, end := sole(t)
+	for i := range int32(3) {
+		at := int64(i) * 20 * ms
+		rec := record{Iteration: 1, Step: i, Batch: i, Flags: flagTrain, Core: -1, Waiting: -1, Sample: -1}
+		work, next, body := rec, rec, rec
+		work.Kind, work.Start, work.End = kindFetch, at, at+6*ms
+		p.work(&ring{role: roleInline, parent: 42}, &work)
+		next.Kind, next.Start, next.End, next.Arg = kindNext, at, at+6*ms, 4
+		if i == 0 {
+			came := next
+			came.Step, came.Flags = -1, 0
+			p.loop(&came)
+			next.Start = next.End
+		}
+		p.loop(&next)
+		body.Kind, body.Start, body.End, body.Flags = kindBody, next.End, at+20*ms, flagTrain|flagFinal
+		p.loop(&body)
+	}
+	s := end()
+	if len(s.Recent) != 3 || s.Total.Samples != 12 || p.totals.sum.Wait != 12*ms {
+		t.Fatalf("%d steps of %d samples, which waited for %d ns", len(s.Recent), s.Total.Samples, p.totals.sum.Wait)
+	}
+	for i := range s.Recent {
+		st, waited := &s.Recent[i], int64(6*ms)
+		if i == 0 {
+			waited = 0
+		}
+		if st.Batch != int32(i) || st.Load != 6*ms || st.Busy != 14*ms || st.Wait != waited {
+			t.Errorf("step %d: %+v", i, st)
+		}
+	}
+}
+
 // TestOnGPU: a script that looks at its data first comes to a GPU later. From then on steps have the
 // device's time, those of which it is never known too, and nothing is compared with what was before.
 func TestOnGPU(t *testing.T) {

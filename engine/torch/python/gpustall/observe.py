@@ -257,6 +257,7 @@ class Watch:
         self.begun = now()  # its epoch
         self.joins = None  # the step of another loader's batch, while a batch for it is waited for
         self.batch = -1  # the last one delivered, as its worker calls it
+        self.samples = 0  # of the last one that was no step
         self.delivered = 0
         self.came = None  # what the iterator tells of the batch that it delivers: number, samples, CHANGING or 0
         self.iterator = None  # a weak reference, where it is a DataLoader's
@@ -370,7 +371,7 @@ class Watch:
                 step = state.number()
                 state.steps = step + 1
             else:
-                step = -1
+                step, self.samples = -1, samples
             loop.record(ring.NEXT, start, end, self.iteration, self.round, number, step, -1, samples, flags, -1, waited)
             if not joined:
                 if loop.device is not None:
@@ -486,10 +487,20 @@ class Watch:
         self.round += 0 if self.numbered else 1
         self.first, self.trains = True, False
 
-    def learns(self):
-        """Something is learned with a batch that was taken for no step: those that follow are steps."""
+    def learns(self, loop):
+        """Something is learned with a batch that was taken for no step: those that follow are steps. So is
+        this one, whose wait was none of a step's, but on a GPU, whose work since there is nothing on record of."""
         self.first = self.trains = True
         self.plan.learns()
+        if loop.device is not None:
+            return
+        entry, state = loop.open[-1], loop.state
+        since, batch = entry[2:4]
+        if state.shown is not self:
+            self._show(state, since)
+        entry[1] = state.number()
+        state.steps, self.first = entry[1] + 1, False
+        loop.record(ring.NEXT, since, since, self.iteration, self.round, batch, entry[1], -1, self.samples, ring.TRAIN | ring.FIRST, -1, 0)
 
 
 class Plan:

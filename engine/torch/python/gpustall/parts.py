@@ -123,10 +123,10 @@ def _begin(kind, whole):
             if state.apart == APART:
                 state.tell("note", level="warn", text="the script learns from batches that it does not take from a DataLoader now, those that it keeps (in a list, by itertools.cycle) or makes itself: that is in no step; gpustall.step() after each shows it")
         return False
-    watch, step, *_ = loop.open[-1]
-    if step < 0:
-        if not watch.trains:
-            watch.learns()
+    watch = loop.open[-1][0]
+    if loop.open[-1][1] < 0 and not watch.trains:
+        watch.learns(loop)
+    if loop.open[-1][1] < 0:
         return False
     t, parts = now(), loop.parts
     if parts:
