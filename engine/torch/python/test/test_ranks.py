@@ -56,9 +56,21 @@ if __name__ == "__main__":
 """
 
 
+# What a rank of PyTorch 2.15.0 with gloo dies of at its end, also without gpustall, in one run of some 25.
+DIED = "terminate called without an active exception"
+
+
 class RanksTest(unittest.TestCase):
     def ranks(self, text, *launcher):
-        """Runs a training; returns what each rank waited for data, a share, and its steps."""
+        """What each rank of a training waited for data, a share."""
+        for _ in range(3):
+            died, out = self.once(text, launcher)
+            if not died:
+                return out
+        self.fail("died three times: %s" % DIED)
+
+    def once(self, text, launcher):
+        """Runs a training. Returns whether it DIED, and what each rank waited for data."""
         with tempfile.TemporaryDirectory() as dir:
             folder = os.path.join(dir, "rings")
             os.mkdir(folder)
@@ -67,6 +79,8 @@ class RanksTest(unittest.TestCase):
                 f.write(text)
             env = dict(os.environ, GPUSTALL_TORCH=folder, GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
             done = subprocess.run([sys.executable, *launcher, script, os.path.join(dir, "store")], capture_output=True, text=True, env=env, timeout=240)
+            if done.returncode and DIED in done.stderr:
+                return True, {}
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertNotIn("gpustall", done.stderr)
             hello = {m["rank"]: m for m in harness.messages("hello", folder)}
@@ -77,7 +91,7 @@ class RanksTest(unittest.TestCase):
                 waits = [s for s in harness.spans(ring.NEXT, folder, m["pid"]) if s["step"] >= 0]
                 self.assertEqual([s["step"] for s in waits], list(range(24)))
                 out[rank] = sum(s["end"] - s["start"] for s in waits[1:]) / (waits[-1]["end"] - waits[0]["end"])
-            return out
+            return False, out
 
     @unittest.skipIf(torch.__version__ < "2" and sys.version_info >= (3, 11), "torchrun of PyTorch 1.13 fails on Python 3.11 by itself")
     def test_torchrun(self):
