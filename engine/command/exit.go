@@ -106,12 +106,20 @@ func asksJSON(command string, args []string) bool {
 	return slices.Contains([]string{"run", "tune", "torch"}, command) && (slices.Contains(args, "--json") || slices.Contains(args, "--json=true"))
 }
 
+// statusOf is what a session says of a run that ended with an error: whether somebody wanted that.
+func statusOf(err error) string {
+	var own interface {
+		error
+		asked() bool
+	}
+	if errors.As(err, new(signalError)) || errors.As(err, &own) && own.asked() {
+		return "stopped"
+	}
+	return "failed"
+}
+
 // summariseFailure ends the output of a run that did not come to its summary.
 func summariseFailure(w io.Writer, err error) error {
-	status := "failed"
-	if errors.As(err, new(signalError)) {
-		status = "stopped"
-	}
 	b, merr := json.Marshal(struct {
 		Type    string       `json:"type"`
 		Status  string       `json:"status"`
@@ -119,7 +127,7 @@ func summariseFailure(w io.Writer, err error) error {
 		Failure *fault.Error `json:"failure"`
 		Exit    int          `json:"exit_code"`
 		Steps   int          `json:"steps"`
-	}{"summary", status, err.Error(), explain(err), exitCode(err), 0})
+	}{"summary", statusOf(err), err.Error(), explain(err), exitCode(err), 0})
 	if merr != nil {
 		return fmt.Errorf("encode the failure as JSON: %w", merr)
 	}

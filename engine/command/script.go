@@ -83,6 +83,7 @@ type scriptError struct {
 	name string
 	code int
 	by   syscall.Signal // that ended it; 0 where it ended by itself
+	told bool           // it was asked to end, and has an exit code of its own for that
 }
 
 // crashes are what a script that was ended by a signal may have died of.
@@ -95,10 +96,15 @@ func (e scriptError) Error() string {
 	if e.by != 0 {
 		return fmt.Sprintf("%s was ended by %s (%v)%s", e.name, unix.SignalName(e.by), e.by, crashes[e.by])
 	}
+	if e.told {
+		return fmt.Sprintf("%s was asked to end, and did with exit code %d", e.name, e.code)
+	}
 	return fmt.Sprintf("%s ended with exit code %d", e.name, e.code)
 }
 
 func (e scriptError) exitCode() int { return e.code }
+
+func (e scriptError) asked() bool { return e.told }
 
 // ending makes an error of how a script ended. told is whether we told it to.
 func ending(err error, name string, told bool) error {
@@ -109,11 +115,11 @@ func ending(err error, name string, told bool) error {
 	w, ok := exit.Sys().(syscall.WaitStatus)
 	switch {
 	case !ok || !w.Signaled():
-		return scriptError{name: name, code: exit.ExitCode()}
+		return scriptError{name: name, code: exit.ExitCode(), told: told}
 	case told || slices.Contains(endings, os.Signal(w.Signal())) && w.Signal() != syscall.SIGABRT: // somebody wanted it to end
 		return signalError{w.Signal()}
 	}
-	return scriptError{name, exitSignal + int(w.Signal()), w.Signal()}
+	return scriptError{name: name, code: exitSignal + int(w.Signal()), by: w.Signal()}
 }
 
 // err is how the script ended, or nil while it runs.

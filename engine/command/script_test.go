@@ -36,7 +36,7 @@ func TestScript(t *testing.T) {
 	if text, err := os.ReadFile(log); err != nil || string(text) != "hello\nthere\n" {
 		t.Errorf("the log has %q, %v", text, err)
 	}
-	if exitCode(s.err()) != 7 {
+	if exitCode(s.err()) != 7 || statusOf(s.err()) != "failed" {
 		t.Errorf("%v: exit code %d", s.err(), exitCode(s.err()))
 	}
 	s, _ = start("kill -9 $$")
@@ -62,7 +62,7 @@ func TestScript(t *testing.T) {
 	<-s.done
 	<-s.told.Done()
 	stop()
-	if text, _ := os.ReadFile(log); exitCode(s.err()) != 3 || !strings.Contains(string(text), "told") {
+	if text, _ := os.ReadFile(log); exitCode(s.err()) != 3 || statusOf(s.err()) != "stopped" || !strings.Contains(string(text), "told") {
 		t.Errorf("%v, exit code %d, %q", s.err(), exitCode(s.err()), text)
 	}
 	// Of a script that has the terminal too: what is typed there it gets by itself.

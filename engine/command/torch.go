@@ -239,10 +239,7 @@ func (t *torchRun) end() error {
 	t.taken.wait.Wait()
 	out := trace.Outcome{Ended: r.recorder.Now(), Status: "finished"}
 	if err := t.script.err(); err != nil {
-		out.Status, out.Error = "failed", err.Error()
-		if errors.As(err, new(signalError)) {
-			out.Status = "stopped"
-		}
+		out.Status, out.Error = statusOf(err), err.Error()
 		r.recorder.Note("error", out.Error)
 	}
 	return fault.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")

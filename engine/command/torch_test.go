@@ -40,7 +40,7 @@ func TestUnwatched(t *testing.T) {
 			t.Errorf("with %q it says %q, not %q", c.file, got, c.says)
 		}
 	}
-	r.script.why = scriptError{"python", 1, 0}
+	r.script.why = scriptError{name: "python", code: 1}
 	close(r.script.done)
 	if got := r.unwatched(); strings.Contains(got, "gpustall.watch(") {
 		t.Errorf("of a script that failed it says %q", got)
