@@ -59,7 +59,7 @@ func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
 		c.model = a.Model
 		a.Findings, a.Asides = c.findings(), c.told()
 	}
-	if a.Verdict.Class == DeviceBound {
+	if c := a.Verdict.Class; c == DeviceBound || c == ScriptBound {
 		a.Costly = costly(s, t.Segment)
 	}
 	return a
@@ -93,6 +93,8 @@ func (a *Advice) Text() string {
 		return f.Text()
 	case a.Verdict.Class == DeviceBound:
 		return "the loader keeps up and no setting of it can gain more than the share lost to data; a faster step must come from the model, its precision or the device"
+	case a.Verdict.Class == ScriptBound:
+		return "the loader keeps up and no setting of it can gain more than the share lost to data; a faster step must come from the script: its model, its threads, or what else it does with a batch"
 	case a.Verdict.Class == NotInputBound:
 		return "the loader keeps up and no setting of it can gain more than the share lost to data; what the device did is not in the trace"
 	case a.Verdict.Class == NotEnoughSteps || a.Verdict.Class == "":

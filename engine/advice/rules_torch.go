@@ -31,6 +31,25 @@ var torchRules = []Rule{
 // pytorch reports whether the session is of a training in PyTorch that was watched.
 func (s *situation) pytorch() bool { return s.snap.Meta.Watched() }
 
+// scripted reports whether what is busy is a script with its batch in hand, whatever it does
+// with it: on a CPU nothing tells a device's work from the rest.
+func (s *situation) scripted() bool { return s.hostDevice && (s.pytorch() || s.imported) }
+
+// untrained says how much of a step the script is in neither of the parts that are told apart;
+// empty where none is. It goes on about its busy time.
+func (s *situation) untrained() string {
+	k, known := s.loop()
+	if !known || !s.scripted() || k.Backward <= 0 {
+		return ""
+	}
+	in := "neither backward passes nor the optimizer"
+	if k.Optimizer == 0 { // nor does an old PyTorch tell of one
+		in = "no backward pass"
+	}
+	each := func(ns int64) string { return figures.Prose.Time(ns / max(1, k.Steps)) }
+	return fmt.Sprintf(", %s of %s a step in %s", each(k.Body-k.Backward-k.Optimizer), each(k.Wait+k.Body), in)
+}
+
 // torchThreads is for a training on the CPU whose own threads, what workers compute and what other
 // processes take are more than the cores, and whose threads wait for one. A core of which others
 // leave a part is still worth a thread.

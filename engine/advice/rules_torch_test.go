@@ -88,7 +88,7 @@ var little = map[trace.Cause]int64{trace.CauseTransform: 20}
 
 // did says how the script's loop did, in hundredths of the time.
 func did(k trace.Rank) func(*trace.Snapshot) {
-	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "other_ns": k.Other, "body_ns": k.Body, "backward_ns": k.Backward, "core_ns": k.Core, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
+	count := map[string]int64{"steps": 1, "wait_ns": k.Wait, "other_ns": k.Other, "body_ns": k.Body, "backward_ns": k.Backward, "optimizer_ns": k.Optimizer, "core_ns": k.Core, "aside_ns": k.Aside, "aside_wait_ns": k.AsideWait}
 	var all []func(*trace.Snapshot)
 	for name, v := range count {
 		all = append(all, gaugeUntil("rank_0_"+name, 0, 0), func(s *trace.Snapshot) {

@@ -79,7 +79,11 @@ func (s *situation) lostToHost() float64 {
 // shortage says what the lack of cores does to the device, and who has them.
 func (s *situation) shortage() (text string) {
 	if starved(&s.b, s.starved) > 0 {
-		text = fmt.Sprintf("the device is busy %s of the time, but %s", figures.Prose.Percent(s.b.Utilisation()), s.slowed())
+		who := "the device"
+		if s.scripted() {
+			who = "the script"
+		}
+		text = fmt.Sprintf("%s is busy %s of the time%s, but %s", who, figures.Prose.Percent(s.b.Utilisation()), s.untrained(), s.slowed())
 	}
 	if share := s.share(trace.GroupHost); share >= moderate || text == "" {
 		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, figures.Prose.Percent(share)))

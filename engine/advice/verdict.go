@@ -37,6 +37,7 @@ func enough(s *trace.Snapshot) int {
 const (
 	NotEnoughSteps = "not enough steps"
 	DeviceBound    = "device-bound"
+	ScriptBound    = "script-bound"    // of a training in PyTorch that has no device beside the script's own cores
 	NotInputBound  = "not input-bound" // of a trace that lacks what the device did
 )
 
@@ -88,8 +89,13 @@ func verdict(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trial
 	c.settling, v.Epochs = settling, settling.judged()
 	v.Starved, v.Queue = c.starved, c.queue()
 	v.classify(&c.b)
-	if v.Group == trace.GroupNone && c.unseen() {
-		v.Class = NotInputBound
+	if v.Group == trace.GroupNone {
+		switch {
+		case c.unseen():
+			v.Class = NotInputBound
+		case c.scripted():
+			v.Class = ScriptBound
+		}
 	}
 	v.describe(c)
 	return v, c
@@ -145,12 +151,19 @@ func (v *Verdict) describe(s *situation) {
 	fmt.Fprintf(&t, "%s: ", v.Class)
 	switch v.Group {
 	case trace.GroupNone:
-		if s.unseen() {
+		switch {
+		case s.unseen():
 			t.WriteString("what the device did is not in the trace; the host works ")
-		} else {
+		case s.scripted():
+			t.WriteString("the script is busy ")
+		default:
 			t.WriteString("the device computes ")
 		}
-		fmt.Fprintf(&t, "%s of the time and ", figures.Prose.Percent(v.Share))
+		fmt.Fprintf(&t, "%s of the time", figures.Prose.Percent(v.Share))
+		if text := s.untrained(); text != "" {
+			t.WriteString(text + ",")
+		}
+		t.WriteString(" and ")
 		if b.DataShare() < 0.0005 {
 			t.WriteString("does not wait for data")
 		} else {

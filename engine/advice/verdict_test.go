@@ -159,3 +159,31 @@ func TestOwnLoadingVerdict(t *testing.T) {
 		t.Errorf("the verdict: %s", v.Text)
 	}
 }
+
+// TestScriptBound: of a script on the CPU nobody says that a device computes, and what it is
+// busy with beside training is named in the same breath.
+func TestScriptBound(t *testing.T) {
+	body := did(trace.Rank{Wait: 4e6, Body: 96e6, Backward: 11e6, Optimizer: 19e6})
+	for _, c := range []struct {
+		name  string
+		with  func(*trace.Snapshot)
+		class string
+		says  string
+	}{
+		{"parts", together(onTorch("1"), cpuDevice, body), ScriptBound, ": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, and does not wait for data; 60 steps"},
+		{"an old PyTorch", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100e6, Backward: 30e6})), ScriptBound, ": the script is busy 100 % of the time, 70.0 ms of 100 ms a step in no backward pass, and does not wait for data; 60 steps"},
+		{"no parts", together(onTorch("1"), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and does not wait for data; 60 steps"},
+		{"without cores", together(onTorch("1"), cpuDevice, body, gauge(trace.GaugeStarved, 25)), "host-bound",
+			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, but compute is 1.3 times slower because"},
+		{"a trace of the CPU", together(profiled(trace.Profile{}), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and does not wait for data; "},
+		{"on a GPU", together(onTorch("1"), body), DeviceBound, ": the device computes 100 % of the time and does not wait for data; 60 steps"},
+		{"our own", cpuDevice, DeviceBound, ": the device computes 100 % of the time and does not wait for data; 60 steps"},
+	} {
+		s := uniform(60, nil, knob("num_workers", "1"))
+		c.with(s)
+		slow(s)
+		if v := judge(s, s.Recent); v.Class != c.class || !strings.Contains(v.Text, c.class+c.says) {
+			t.Errorf("%s: %s: %s", c.name, v.Class, v.Text)
+		}
+	}
+}
