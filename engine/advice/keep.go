@@ -18,7 +18,11 @@ type Keep struct {
 	Knobs   []trace.Knob        // those that differ from the baseline's; none when its own are the ones
 	Change  evidence.Comparison // with the baseline
 	Text    string              // in one sentence; empty when there was nothing to choose from
+	Open    bool                // others look faster than these, the baseline's, and whether they are is not known yet
 }
+
+// looks is the ratio of throughputs from which settings look faster, while that may be chance.
+const looks = 1.1
 
 // workersOf is a row's num_workers.
 func workersOf(r *stall.SegmentStats) int {
@@ -36,6 +40,7 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 	}
 	a := &rows[i]
 	best, k := a, Keep{Segment: a.Segment.Index}
+	var open *stall.SegmentStats
 	var doubts []string
 	compared := false
 	fewer, repeated := repeats(s)
@@ -43,6 +48,10 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 		r := &rows[i]
 		c := &r.VsA.Throughput
 		compared = compared || c.Answer != evidence.Unknown && equalTerms(s, a, r)
+		if c.Answer == evidence.Unknown && c.Ratio >= looks && (open == nil || c.Ratio > open.VsA.Throughput.Ratio) && r.Steps >= MinSteps && len(Chosen(a.Segment.Knobs, r.Segment.Knobs)) > 0 &&
+			equalTerms(s, a, r) && (repeated == "" || workersOf(r) <= fewer) && Unearned(s, a, r, &r.VsA) == "" && beatsAll(rows, a, r) {
+			open = r
+		}
 		if r == a || c.Answer != evidence.Different || !equalTerms(s, a, r) {
 			continue
 		}
@@ -69,6 +78,11 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 		k.Segment, k.Change, k.Knobs = tuned.Segment.Index, tuned.VsA, Changed(a.Segment.Knobs, tuned.Segment.Knobs)
 		k.Text = fmt.Sprintf("keep segment %s, whose settings tune found and measured anew beside the baseline's: %s throughput, by so much that no interval was waited for",
 			tuned.Name(), figures.Prose.Gain(gain))
+	case best == a && open != nil:
+		k.Open, k.Text = true, undecided(s, a, open)
+		if doubt := cached(s, a, open); doubt != "" {
+			doubts = append(doubts, doubt)
+		}
 	case !compared:
 		k.Text = "keep the baseline's settings for now: nothing that was tried can be compared with them yet, on equal terms"
 	case best != a:
@@ -83,6 +97,20 @@ func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
 	}
 	k.Text = strings.Join(append([]string{k.Text}, doubts...), "; ")
 	return k
+}
+
+// undecided says of settings that look faster than the baseline's what would decide it.
+func undecided(s *trace.Snapshot, a, r *stall.SegmentStats) string {
+	var knobs []string
+	for _, k := range Chosen(a.Segment.Knobs, r.Segment.Knobs) {
+		knobs = append(knobs, k.Name+"="+k.Value)
+	}
+	how := "press A on the screen"
+	if !s.Meta.Watched() {
+		how += " or give --paired " + strings.Join(knobs, ",")
+	}
+	return fmt.Sprintf("%s looks faster than the baseline's settings (%s), not proven yet: %s to let the two take turns (%s)",
+		strings.Join(knobs, ", "), figures.Prose.Gain(figures.Rough(r.VsA.Throughput.Ratio)), how, evidence.Turns)
 }
 
 // tunedTo is the row with the settings that the newest tune left in force because they were

@@ -79,7 +79,16 @@ func TestKeep(t *testing.T) {
 	}
 	// What is too short to be compared is neither a gain nor none.
 	short := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 0})
-	if k := judge(short, short.Recent).all.Keep; k.Segment != 0 || !strings.Contains(k.Text, "can be compared with them yet") {
+	if k := judge(short, short.Recent).all.Keep; k.Segment != 0 || len(k.Knobs) > 0 || !k.Open || k.Change.Throughput.Ratio != 0 ||
+		k.Text != "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: press A on the screen or give --paired num_workers=4 to let the two take turns (A-B-A)" {
+		t.Errorf("%+v", k)
+	}
+	facts(knob("torch", "2.15.0"))(short)
+	if k := judge(short, short.Recent).all.Keep; !strings.Contains(k.Text, "press A on the screen to let the two") {
+		t.Errorf("%+v", k)
+	}
+	alike := stretches([3]int64{1, 5, 5}, [3]int64{4, 5, 5})
+	if k := judge(alike, alike.Recent).all.Keep; k.Segment != 0 || k.Open || !strings.Contains(k.Text, "can be compared with them yet") {
 		t.Errorf("%+v", k)
 	}
 	// What a tune left in force stays what is advised, though it was faster by so much that no

@@ -10,8 +10,8 @@ import (
 // TestHopelessIntervalIsNull: the ends of an interval that says nothing are no numbers.
 func TestHopelessIntervalIsNull(t *testing.T) {
 	for have, want := range map[float64]string{
-		2:   `{"answer":"not known yet","ratio":0.5,"lo":0.1,"hi":2,"missing":"known only to a factor of 3.00"}`,
-		1e9: `{"answer":"not known yet","ratio":0.5,"lo":null,"hi":null,"missing":"known only to a factor above 100"}`,
+		2:   `{"answer":"not known yet","ratio":0.5,"lo":0.1,"hi":2,"missing":"the steps so far differ too much to tell"}`,
+		1e9: `{"answer":"not known yet","ratio":0.5,"lo":null,"hi":null,"missing":"the steps so far differ too much to tell"}`,
 	} {
 		c := evidence.Change{Ratio: 0.5, Lo: 0.1, Hi: 2, Missing: evidence.Missing{What: evidence.Precision, Have: have, Want: 0.02}}
 		if got, err := json.Marshal(summariseChange(&c)); err != nil || string(got) != want {

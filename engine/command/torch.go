@@ -245,13 +245,17 @@ func (t *torchRun) end() error {
 	return fault.Wrap(r.collector.Stop(out), "write session file", r.file, "free some space, or name a file elsewhere with --session")
 }
 
-// keep is the line of the script with the settings to keep; nothing where none was measured.
+// keep is the line of the script with the settings to keep, or what would tell which those are;
+// nothing where none was measured.
 func (t *torchRun) keep() string {
 	s := all(t.run.session)
 	rows := stall.Segments(s)
 	a, at := advice.Overall(s, rows)
 	if a.Keep.Text == "" || s.Total.Steps == 0 {
 		return ""
+	}
+	if a.Keep.Open {
+		return fmt.Sprintf("%-*s%s\n", labelWidth, "keep", a.Keep.Text)
 	}
 	line, _ := report.DataLoader(s.Meta.Host, rows[at.Kept].Segment.Knobs, a.Keep.Knobs)
 	return fmt.Sprintf("%-*s%s\n", labelWidth, "keep", line)

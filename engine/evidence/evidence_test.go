@@ -164,13 +164,13 @@ func TestMissing(t *testing.T) {
 	if got := Compare(few, long, History{}, DefaultMargin).Throughput.Missing; got.String() != "12 of 50 steps to compare with" || !got.OfA() {
 		t.Errorf("of A: %q", got)
 	}
-	if got := (Missing{What: Precision, Have: 2.4, Want: 0.02}).String(); got != "known only to a factor of 3.40" {
+	if got := (Missing{What: Precision, Have: 2.4, Want: 0.02}).String(); got != "the steps so far differ too much to tell" {
 		t.Errorf("a wide interval: %q", got)
 	}
 	if m := (Missing{What: Precision, Have: 99}); m.Hopeless() || !(Missing{What: Precision, Have: 101}).Hopeless() {
 		t.Error("an interval's ends say nothing from a factor of 100 on")
 	}
-	if got := (Missing{What: Precision, Have: 2.13e26, Want: 0.02}).String(); got != "known only to a factor above 100" {
+	if got := (Missing{What: Precision, Have: 2.13e26, Want: 0.02}).String(); got != "the steps so far differ too much to tell" {
 		t.Errorf("one that says nothing: %q", got)
 	}
 	if got := (Missing{What: Precision, Have: 0.287, Want: 0.02}).String(); got != "known to ±28.7 %, ±2.0 % is needed" {

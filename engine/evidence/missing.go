@@ -64,7 +64,7 @@ func (m Missing) OfA() bool {
 func (m Missing) Hopeless() bool { return m.What == Precision && m.Have > hopeless }
 
 // String says it: "12 of 50 steps", "1.10 s of 2.00 s", "4 of 15 independent windows",
-// "known to ±4.1 %, ±2.0 % is needed", "known only to a factor of 2.70", "not measured",
+// "known to ±4.1 %, ±2.0 % is needed", "the steps so far differ too much to tell", "not measured",
 // "4 of 6 pairs", and of A "12 of 50 steps to compare with".
 func (m Missing) String() string {
 	if m.OfA() {
@@ -79,11 +79,8 @@ func (m Missing) String() string {
 	case Windows:
 		return fmt.Sprintf("%s of %s", figures.Count(int(m.Have)), figures.Counted(int(m.Want), "independent window", "independent windows"))
 	case Precision:
-		if m.Have > hopeless {
-			return "known only to a factor above " + figures.Count(hopeless)
-		}
-		if m.Have >= 1 {
-			return "known only to a factor of " + figures.Rate(1+m.Have)
+		if m.Have >= 1 { // of which the digits tell a reader nothing
+			return "the steps so far differ too much to tell"
 		}
 		return fmt.Sprintf("known to ±%s, ±%s is needed", figures.Prose.Percent(m.Have), figures.Prose.Percent(m.Want))
 	case Measurement:

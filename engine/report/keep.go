@@ -27,7 +27,9 @@ func (m *markdown) keep() {
 	a := &m.advice
 	row := m.kept
 	knobs := m.rows[row].Segment.Knobs
-	if flags := Flags(advice.Changed(m.rows[0].Segment.Knobs, knobs)); flags != "" {
+	if a.Keep.Open {
+		m.line("- Not decided: %s.", a.Keep.Text)
+	} else if flags := Flags(advice.Changed(m.rows[0].Segment.Knobs, knobs)); flags != "" {
 		m.line("- Keep the settings of segment %s. As flags, beside those of the run:", m.rows[row].Name())
 		m.fenced(flags)
 	} else if a.Keep.Text != "" && row != 0 {
@@ -38,7 +40,11 @@ func (m *markdown) keep() {
 		m.line("- Nothing was compared, so there is no choice yet.")
 	}
 	if line, beside := DataLoader(m.s.Meta.Host, knobs, a.Keep.Knobs); line != "" {
-		m.line("- These settings in PyTorch:")
+		which := "These settings"
+		if a.Keep.Open {
+			which = "The baseline's settings"
+		}
+		m.line("- %s in PyTorch:", which)
 		m.fenced(line)
 		if beside != "" {
 			m.line("- No argument of a DataLoader: %s.", beside)
