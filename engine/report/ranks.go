@@ -27,7 +27,7 @@ func (m *markdown) parts() {
 	if len(ranks) > 1 {
 		of = " of rank " + strconv.Itoa(ranks[0].Rank)
 	}
-	text := "The time of the training loop" + of + " on the host, over all steps but the first. A step of an optimizer that is given a closure counts from the last backward pass in it."
+	text := "The time of the training loop" + of + " on the host, over all steps but the first. The first part lasts from asking for a batch to having it, whatever the loop waits for, a core for instance, and is so longer than the wait for data told elsewhere. A step of an optimizer that is given a closure counts from the last backward pass in it."
 	if m.s.Meta.DeviceKind == "cuda" {
 		text += " What the loop enqueues on the GPU runs later: these are no times of the GPU."
 	}

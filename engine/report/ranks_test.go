@@ -34,7 +34,7 @@ func TestRanks(t *testing.T) {
 	if strings.Contains(text, "## Ranks") {
 		t.Error("one process has a table of ranks")
 	}
-	for _, want := range []string{"## The script's step", "| waiting for data | 8.33 ms | 50.0 % |", "| backward | 5.00 ms | 30.0 % |", "| forward and all else | 3.33 ms | 20.0 % |"} {
+	for _, want := range []string{"## The script's step", "| getting a batch | 8.33 ms | 50.0 % |", "| backward | 5.00 ms | 30.0 % |", "| forward and all else | 3.33 ms | 20.0 % |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the report", want)
 		}

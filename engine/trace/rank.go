@@ -42,6 +42,10 @@ type Part struct {
 	Share float64 // of all parts, 0 to 1
 }
 
+// Getting is the part of a step in which the loop has no batch. It is more than waiting for data:
+// waiting for a core, and what the loop itself does to load or take a batch.
+const Getting = "getting a batch"
+
 // Parts are what its steps are made of; none where nothing of them is told apart.
 func (k *Rank) Parts() (parts []Part) {
 	all := k.Wait + k.Body
@@ -53,7 +57,7 @@ func (k *Rank) Parts() (parts []Part) {
 			parts = append(parts, Part{name, ns / max(1, k.Steps), float64(ns) / float64(all)})
 		}
 	}
-	add(KindNext.Info().Doing, k.Wait)
+	add(Getting, k.Wait)
 	add(KindBackward.Info().Doing, k.Backward)
 	add(KindOptimizer.Info().Doing, k.Optimizer)
 	add("forward and all else", k.Body-k.Backward-k.Optimizer)

@@ -36,7 +36,7 @@ func TestRanks(t *testing.T) {
 // TestParts: a step is made of what is told apart and the rest; where nothing is, of nothing.
 func TestParts(t *testing.T) {
 	k := Rank{Steps: 10, Wait: 100, Time: 1000, Body: 300, Backward: 200, Optimizer: 40}
-	want := []Part{{"waiting for data", 10, 0.25}, {"backward", 20, 0.5}, {"optimizer", 4, 0.1}, {"forward and all else", 6, 0.15}}
+	want := []Part{{"getting a batch", 10, 0.25}, {"backward", 20, 0.5}, {"optimizer", 4, 0.1}, {"forward and all else", 6, 0.15}}
 	if got := k.Parts(); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
