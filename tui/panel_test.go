@@ -1,10 +1,16 @@
 package tui
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/trace"
 )
 
 // TestPanelKeys: every panel is reached by its own key and by tab, no key of a panel
@@ -97,7 +103,59 @@ func TestLongVerdict(t *testing.T) {
 	told.Asked = "A-B-A: 3 pairs so far."
 	s.press("1")
 	s.mustHide("[injected]", "and no end")
-	s.mustShow("compute", "STALL", "num_workers", "prefetch_factor", "pin_memory", "much ~", "A-B-A: 3 pairs so far.")
+	s.mustShow("compute", "STALL", "num_workers", "prefetch_factor", "pin_memory", "to say, ~ 3 f shows all", "A-B-A: 3 pairs so far.")
+}
+
+// TestVerdictIsNotCut: at 80x24 each verdict of the recorded sessions, and advice that grows, is
+// there to its end, or else the keys are named that show the rest, and do.
+func TestVerdictIsNotCut(t *testing.T) {
+	type said struct {
+		Class  string `json:"verdict"`
+		Text   string `json:"verdict_text"`
+		Advice string `json:"advice"`
+	}
+	of := []said{{"input-bound", "input-bound: the device waits for data 43 % of the time; 23 steps", ""}}
+	files, _ := filepath.Glob("../testdata/sessions/golden/*.json")
+	for _, file := range files {
+		var one said
+		if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, &one) != nil || one.Text == "" {
+			continue // no summary
+		}
+		of = append(of, one)
+	}
+	if len(of) < 9 {
+		t.Fatalf("only %d verdicts in %v", len(of), files)
+	}
+	run := session()
+	s := newScreen(t, run, Options{Control: run}, 80, 24)
+	whole := func(text string) bool {
+		frame := strings.Join(strings.Fields(strings.ReplaceAll(s.plain(), "│", " ")), " ")
+		return strings.Contains(frame, strings.Join(strings.Fields(text), " "))
+	}
+	cuts := 0
+	for _, one := range of {
+		for more := range 40 {
+			advised := one.Advice + strings.Repeat("; and this", more) + "; to the end"
+			_, text, _ := strings.Cut(one.Text, ": ")
+			s.analysis.told = advice.Advice{Verdict: advice.Verdict{Class: one.Class, Text: one.Text, Group: trace.GroupData}, Findings: []advice.Finding{{Remedy: advised}}}
+			s.press("1")
+			if !whole(text) {
+				t.Fatalf("the verdict %q is cut:\n%s", text, s.plain())
+			}
+			if whole(advised) {
+				continue
+			}
+			cuts++
+			s.mustShow(verdictRest)
+			if s.press("3", "f"); !whole(advised) {
+				t.Fatalf("%q is not shown:\n%s", advised, s.plain())
+			}
+			s.press("f")
+		}
+	}
+	if cuts == 0 {
+		t.Error("nothing was cut")
+	}
 }
 
 // TestBesideVerdict: expanded, the verdict has what is said beside it, as far as there is room

@@ -144,6 +144,9 @@ func (vd *verdict) drawBeside(v *view, in canvas.Rectangle, y int) int {
 	return y
 }
 
+// verdictRest ends a verdict that is cut, and names the keys that show the rest.
+const verdictRest = " ~ 3 f shows all"
+
 // drawLines draws the text and returns how many lines it has. Where it has to be cut, what
 // was asked keeps its lines: that is what somebody waits for.
 func (vd *verdict) drawLines(v *view, r canvas.Rectangle) int {
@@ -163,10 +166,15 @@ func (vd *verdict) drawLines(v *view, r canvas.Rectangle) int {
 			p.Text(classStyle(&v.analysis.told.Verdict), vd.class)
 			text = text[len(vd.class):]
 		}
-		p.Text(line.style, text).Text(canvas.Dim, line.aside)
-		if i == cut-1 && n < len(vd.lines) {
-			p.Text(line.style, " ~") // there is more: f expands
+		if i != cut-1 || n == len(vd.lines) {
+			p.Text(line.style, text).Text(canvas.Dim, line.aside)
+			continue
 		}
+		rest := pick(v.expanded, " ~", verdictRest)
+		for canvas.Width(text)+len(rest) > p.Left() && strings.Contains(text, " ") { // there is more
+			text = text[:strings.LastIndex(text, " ")]
+		}
+		p.Text(line.style, text).Text(canvas.Key, rest)
 	}
 	return n
 }
