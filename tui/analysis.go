@@ -52,6 +52,7 @@ type effect struct {
 	evidence.Change
 	missing string // what keeps it from an answer
 	says    string // all of it
+	of      string // the change
 }
 
 type analysedMsg struct {
@@ -141,7 +142,7 @@ func analyseSnapshot(s *trace.Snapshot, source Source, staged []trace.Knob) anal
 	}
 	for _, t := range r.told.Tried {
 		c := t.Change.Throughput
-		r.effects[t.Knob] = effect{c, c.Missing.String(), c.String()} // the last one stays
+		r.effects[t.Knob] = effect{c, c.Missing.String(), c.String(), t.From + arrowText + t.To} // the last one stays
 	}
 	for i := range r.segs {
 		r.starved = append(r.starved, advice.WithoutCore(s, s.Tally(r.segs[i].Segment.Index)))

@@ -189,7 +189,7 @@ func (s *screen) frame() string {
 	}
 	for name, e := range s.analysis.effects {
 		if e.Ratio > 0 {
-			s.analysis.effects[name] = effect{evidence.Change{Answer: evidence.Different, Ratio: 1.437}, "", "+44 % (+39 to +49 %)"}
+			s.analysis.effects[name] = effect{evidence.Change{Answer: evidence.Different, Ratio: 1.437}, "", "+44 % (+39 to +49 %)", e.of}
 		}
 	}
 	s.verdict.width = 0 // the text is another one

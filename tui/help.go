@@ -141,6 +141,7 @@ var helpWords = []string{
 	"t on the time axis: a step begins whose ops are timed, which makes it longer",
 	levelWords(),
 	"A knob shows the value that the trace confirms: staged, requested, confirmed.",
+	"Beside it: what is predicted of the value before the colon, from now on, and what the knob's last change did, measured.",
 }
 
 // laneLetters are those of a lane that shows such kinds.

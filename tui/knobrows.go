@@ -126,7 +126,11 @@ func (k *knobs) drawSelected(v *view, r canvas.Rectangle) {
 // drawTable draws the rows. No name is cut where there is room.
 func (k *knobs) drawTable(v *view, r canvas.Rectangle) {
 	name, value, help := &k.table.Columns[0], &k.table.Columns[1], &k.table.Columns[2]
-	name.W = min(23, max(11, r.W-13))
+	longest := 0
+	for i := range k.specs {
+		longest = max(longest, len(k.specs[i].Name))
+	}
+	name.W = min(longest+2, max(11, r.W-13))
 	value.W, value.Most, help.Most = 8, canvas.Stretch, 0
 	if r.W >= 100 {
 		value.W, value.Most, help.W, help.Most = 33, 0, 10, canvas.Stretch
@@ -232,7 +236,8 @@ func knobValueCell(p *canvas.Pen, r *knobRow) {
 // measuredCols is what the last change's effect takes at the right, with the gap before it.
 const measuredCols = len(" measured")
 
-// writePredicted writes, where there is room, the range of what is predicted.
+// writePredicted writes, where there is room, the range of what is predicted, and for which
+// value: what stands beside it was measured of another change.
 func (r *knobRow) writePredicted(p *canvas.Pen) {
 	if r.predicted == nil {
 		return
@@ -241,9 +246,14 @@ func (r *knobRow) writePredicted(p *canvas.Pen) {
 	if r.predicted.Same() {
 		b = append(b[:0], "same"...)
 	}
-	if at := p.Limit - measuredCols - utf8.RuneCount(b); at >= p.X {
-		p.To(at).Bytes(pick(r.state == knobStaged, canvas.Staged, canvas.Dim), b)
+	at := p.Limit - measuredCols - utf8.RuneCount(b)
+	if at < p.X {
+		return
 	}
+	if value := r.predicted.Changes[0].Value; r.state != knobStaged && at-len(value)-1 >= p.X {
+		p.To(at-len(value)-1).Text(canvas.Normal, value).Text(canvas.Dim, ":")
+	}
+	p.To(at).Bytes(pick(r.state == knobStaged, canvas.Staged, canvas.Dim), b)
 }
 
 // writeState writes how far a change is, or that it would be in vain.
@@ -335,7 +345,9 @@ func (k *knobs) drawFoot(v *view, r canvas.Rectangle) {
 	}
 	if e, ok := v.analysis.effects[s.Name]; ok && row < r.H {
 		p := at(row)
-		p.Text(canvas.Dim, "measured: ").Text(canvas.Normal, e.says)
+		p.Text(canvas.Dim, "measured: ")
+		writeReason(&p, e.of)
+		p.Space(1).Text(canvas.Normal, e.says)
 		row++
 	}
 	if row < r.H {
