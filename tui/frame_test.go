@@ -187,6 +187,11 @@ func TestExperimentColumns(t *testing.T) {
 	s := newScreen(t, run, Options{Control: run}, 120, 36)
 	s.frame()
 	s.mustShow("samples/s  #2 same") // the gauge is no surer than the table
+	s = newScreen(t, run, Options{Control: run}, 200, 50)
+	s.frame()
+	s.mustHide("less drift")
+	s.analysis.segs[2].VsA.Throughput.Drifted = 1.3
+	s.mustShow("#2 same v A less drift")
 	s = newScreen(t, run, Options{Control: run}, 80, 24)
 	s.press("5", "up")
 	s.mustShow("#1 num_workers 2→4, ")

@@ -317,6 +317,9 @@ func versusA(v *view, p *canvas.Pen) {
 	p.Whole(func(p *canvas.Pen) {
 		p.Text(canvas.Dim, "  #").Int(canvas.Dim, int64(c.Segment.Index)).Space(1).Bytes(st, d).Text(canvas.Dim, " v A")
 	})
+	if c.VsA.Throughput.LessDrift() != "" { // else the rates beside it would make another change
+		p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, " less drift") })
+	}
 }
 
 func gaugeQueue(v *view, r canvas.Rectangle) {

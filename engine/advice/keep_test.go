@@ -152,6 +152,17 @@ func TestRemarks(t *testing.T) {
 			}
 		}
 	}
+	// Rates that lie further apart than the change, as a drift was taken out.
+	drifting := stretches([3]int64{1, 50, 50}, [3]int64{4, 50, 0})
+	var at int64
+	for i := range drifting.Recent {
+		st := &drifting.Recent[i]
+		st.Busy -= int64(i) * 1e5
+		at, st.Start, st.End = at+st.Busy+st.Stall[trace.CauseDecode], at, at+st.Busy+st.Stall[trace.CauseDecode]
+	}
+	if v := judge(drifting, drifting.Recent).all; !strings.HasPrefix(v.Remarks[1], "as measured the two lie ~+") {
+		t.Errorf("%q", v.Remarks)
+	}
 	// What A had to read and the other one found in memory is said, and beside what to keep.
 	for _, c := range []struct {
 		name        string

@@ -11,7 +11,8 @@ import (
 
 // remarks are, for each row, what its comparison with the baseline does not say: that
 // its settings were measured before, and what became of that, or that the device or the
-// host changed by itself, that the page cache has what A had to read, or that more steps of them would not tell. Empty where there is
+// host changed by itself, that the page cache has what A had to read, that
+// a drift was taken out of it, or that more steps of them would not tell. Empty where there is
 // nothing to say.
 func remarks(s *trace.Snapshot, rows []stall.SegmentStats) []string {
 	out := make([]string, len(rows))
@@ -21,6 +22,9 @@ func remarks(s *trace.Snapshot, rows []stall.SegmentStats) []string {
 			if out[i] = Unearned(s, &rows[a], &rows[i], &rows[i].VsA); out[i] == "" {
 				out[i] = cached(s, &rows[a], &rows[i])
 			}
+		}
+		if out[i] == "" && a >= 0 && i != a && rows[i].VsA.Throughput.Answer == evidence.Different {
+			out[i] = rows[i].VsA.Throughput.LessDrift()
 		}
 		if c := &rows[i].VsA.Throughput; out[i] == "" && a >= 0 && i != a && c.Answer == evidence.Unknown && c.Missing.OfA() && s.Last.Segment != rows[a].Segment.Index {
 			out[i] = ShortBaseline
