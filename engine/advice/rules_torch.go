@@ -82,17 +82,21 @@ func torchThreads(s *situation) (f Finding, ok bool) {
 }
 
 // workerThreads is for workers that compute with several threads each on cores of which none is
-// free: these take turns, wait for each other, and spin while they do.
+// free: these take turns, wait for each other, and spin while they do. By how much they hold each
+// other up is not measured, and where the cores are shared anyway it may be little.
 func workerThreads(s *situation) (f Finding, ok bool) {
 	more, _, n := s.snap.GaugeOver(trace.GaugeWorkerThreads, s.from, s.to)
 	f = Finding{
-		Remedy: "give each worker one thread, in worker_init_fn: cv2.setNumThreads(0) for OpenCV, torch.set_num_threads(1) for PyTorch, threadpoolctl.threadpool_limits(1) for NumPy and the like",
+		Remedy: "one thread in each worker may help, set in worker_init_fn: cv2.setNumThreads(0) for OpenCV, torch.set_num_threads(1) for PyTorch, threadpoolctl.threadpool_limits(1) for NumPy and the like",
 		Evidence: fmt.Sprintf("no core is free, and beside the threads that load and send batches, others that libraries began in the %s use ~%s of the %s",
 			figures.Counted(s.workers, "worker", "workers"), figures.Rate(more), figures.Counted(int(s.cores.All), "core", "cores")),
 		Share: s.loads(), Before: true,
 	}
 	if full := int(s.cores.All); s.workers < full {
 		f.Remedy += fmt.Sprintf("; and have %d workers", full)
+	}
+	if s.cores.Crowded() {
+		f.Evidence = join(f.Evidence, s.cores.String()+", so that it may gain little here")
 	}
 	return f, n > 0 && s.workers > 1 && s.computing() && more >= s.cores.All/10
 }
