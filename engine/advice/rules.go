@@ -112,6 +112,7 @@ func (s *situation) findings() []Finding {
 	slices.SortStableFunc(out, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.lead(&o), a.lead(&o)), cmp.Compare(b.Share, a.Share))
 	})
+	surer(out, &o)
 	if len(out) > 0 && s.flags&trace.FlagInjected != 0 && s.b.DataShare() >= moderate {
 		out[0].Evidence = join(out[0].Evidence, "part of this bottleneck is injected, so the other way is to stop injecting it")
 	}
@@ -222,6 +223,27 @@ func (f *Finding) lead(o *others) int {
 		return 0
 	}
 	return 1
+}
+
+// alike is the part of another's share from which a finding is about as much of the time: from one
+// window to the next either may be the larger one.
+const alike = 0.8
+
+// surer has a knob lead that is predicted to gain in any case, in place of one that is about as much
+// of the time and may harm: else the two would take turns as shares waver.
+func surer(out []Finding, o *others) {
+	gains := func(f *Finding) bool { return predict.Gain(f.Predicted).Lo >= 1 }
+	if len(out) == 0 || out[0].lead(o) != 1 || !out[0].Predicted.Made() || gains(&out[0]) {
+		return
+	}
+	i := slices.IndexFunc(out, func(f Finding) bool {
+		return f.lead(o) == 1 && f.Predicted.Made() && gains(&f) && f.Share >= alike*out[0].Share
+	})
+	if i > 0 {
+		f := out[i]
+		copy(out[1:], out[:i])
+		out[0] = f
+	}
 }
 
 // deviceRules are about what is not the loader's: copies, launches, waiting for

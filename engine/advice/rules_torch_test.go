@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"strings"
 	"testing"
 
 	"dev.gpustall/engine/trace"
@@ -180,6 +181,36 @@ func TestLead(t *testing.T) {
 		f := Finding{Value: "4", Share: c.share, Predicted: trace.Prediction{Base: 100, Rate: c.rate, Lo: 80, Hi: 130}}
 		if got := f.lead(&o); got != c.want {
 			t.Errorf("%+v leads: %d", c, got)
+		}
+	}
+}
+
+// TestSurer: of two knobs that are about as much of the time, the one leads that gains in any case.
+func TestSurer(t *testing.T) {
+	of := func(knob string, share, lo, hi float64) Finding {
+		return Finding{Knob: knob, Value: "1", Share: share, Predicted: trace.Prediction{Base: 100, Rate: (lo + hi) / 2, Lo: lo, Hi: hi}}
+	}
+	plain := Finding{Knob: "c", Value: "1", Share: 0.37}
+	for _, c := range []struct {
+		name string
+		of   []Finding
+		want string
+	}{
+		{"as much", []Finding{of("a", 0.38, 90, 210), of("b", 0.37, 130, 320)}, "b a"},
+		{"the third", []Finding{of("a", 0.38, 90, 210), plain, of("b", 0.36, 130, 320)}, "b a c"},
+		{"clearly more", []Finding{of("a", 0.38, 90, 210), of("b", 0.30, 130, 320)}, "a b"},
+		{"both gain", []Finding{of("a", 0.38, 101, 210), of("b", 0.37, 130, 320)}, "a b"},
+		{"both may harm", []Finding{of("a", 0.38, 90, 210), of("b", 0.37, 95, 320)}, "a b"},
+		{"not predicted", []Finding{of("a", 0.38, 90, 210), plain}, "a c"},
+		{"nothing", nil, ""},
+	} {
+		surer(c.of, new(others))
+		var got []string
+		for _, f := range c.of {
+			got = append(got, f.Knob)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %v, want %s", c.name, got, c.want)
 		}
 	}
 }
