@@ -63,3 +63,32 @@ func TestFirstEpochs(t *testing.T) {
 		}
 	}
 }
+
+// TestUndecided: what looks faster and is not proven is the headline, and nothing is kept.
+func TestUndecided(t *testing.T) {
+	s := &trace.Snapshot{Segments: []trace.Segment{{Knobs: knobList("num_workers=0")}, {Index: 1, Knobs: knobList("num_workers=4"), Reason: "num_workers 0 -> 4"}}}
+	var at int64
+	for i := range int32(40) {
+		st := trace.Step{Index: i, Segment: i / 20, Samples: 32, Correct: -1, Start: at, Busy: 5e6, Load: 5e6}
+		st.Stall[trace.CauseFetch] = int64(1-i/20) * 5e6
+		st.End = at + st.Busy + st.Stall[trace.CauseFetch]
+		at = st.End
+		s.Recent = append(s.Recent, st)
+	}
+	s.Segments[0].End, s.Segments[1].Start = s.Recent[19].End, s.Recent[20].Start
+	s.Now, s.Digest = at, *trace.Digested(s.Recent)
+	var b bytes.Buffer
+	if err := Markdown(&b, s, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	const open = "num_workers=4 looks faster than the baseline's settings (~+100 %), not proven yet: press A on the screen or give --paired num_workers=4 to let the two take turns (A-B-A)."
+	for _, want := range []string{"**" + open + "**", "- Not decided: " + open, "- The baseline's settings in PyTorch: DataLoader(dataset)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("not in the report: %s\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(text, "Keep the settings") {
+		t.Errorf("something is kept:\n%s", b.String())
+	}
+}
