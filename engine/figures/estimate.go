@@ -153,7 +153,13 @@ func (f Form) AppendGainRange(b []byte, e Estimate) []byte {
 		return f.appendRatioRange(b, e)
 	}
 	g := e.asGain()
-	return f.percents(b, g, true)
+	p := g.place(0, finestPercent)
+	for e.Lo > 0 && round(g.Lo, p) <= -100 { // what is left of the rate is not nothing
+		if p--; p < finestPercent {
+			p, g.Lo = finestPercent, -99.9
+		}
+	}
+	return f.percents(b, g, p, true)
 }
 
 // GainRange is AppendGainRange as a string.
@@ -169,14 +175,17 @@ func (f Form) PercentOf(e Estimate) string {
 }
 
 // PercentRange is the interval of a share: "21 to 26 %".
-func (f Form) PercentRange(e Estimate) string { return string(f.percents(nil, e.asPercent(), false)) }
+func (f Form) PercentRange(e Estimate) string {
+	p := e.asPercent()
+	return string(f.percents(nil, p, p.place(0, finestPercent), false))
+}
 
 // percents writes the interval of what is in percent already.
-func (f Form) percents(b []byte, e Estimate, signed bool) []byte {
+func (f Form) percents(b []byte, e Estimate, place int, signed bool) []byte {
 	if !e.sure() {
 		return append(b, missing)
 	}
-	return f.unit(f.between(b, e, e.place(0, finestPercent), signed), "%")
+	return f.unit(f.between(b, e, place, signed), "%")
 }
 
 func (f Form) between(b []byte, e Estimate, place int, signed bool) []byte {

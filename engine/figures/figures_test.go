@@ -116,7 +116,8 @@ func TestEstimate(t *testing.T) {
 		{Estimate{1.00001, 1.000005, 1.00002}, "x1.000", "1.000 to 1.000", "0.0 %", "0.0 to 0.0 %"}, // nor beyond it
 		{Estimate{130, 70, 190}, "x130", "70 to 190", "x130", "x70 to 190"},
 		{Estimate{1300, 500, 2100}, "x1,300", "500 to 2,100", "x1,300", "x500 to 2,100"},
-		{Estimate{28.77, 2.1, 395}, "x29", "2 to 395", "x29", "x2 to 395"}, // one-sided: the nearer end's digits
+		{Estimate{28.77, 2.1, 395}, "x29", "2 to 395", "x29", "x2 to 395"},           // one-sided: the nearer end's digits
+		{Estimate{0.2, 0.04, 1.5}, "x0.20", "0.04 to 1.50", "-80 %", "-96 to +50 %"}, // no loss is written as if nothing were left
 		{Rough(1.341), "~x1.3", "-", "~+34 %", "-"},
 		{Rough(13.256), "~x13", "-", "~x13", "-"},
 		{Rough(1325.6), "~x1,300", "-", "~x1,300", "-"},
