@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 
 	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
@@ -39,8 +40,8 @@ type Model struct {
 	portion   float64    // of the cores: what we used and what was idle; 0 where that is not known
 	fitted    float64    // factor of the loads that made the simulation agree with what was measured
 	hostClock bool       // the host's share of a step is measured
-	processes bool       // workers are processes of PyTorch's, from which the loop has to take each batch, ...
-	taking    float64    // ... and how long that takes where there are some, in ns
+	processes bool       // workers are processes of PyTorch's, from which the loop has to take each batch
+	handing   handover
 }
 
 // least is how many steady steps a model needs.
@@ -86,11 +87,15 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 	if !m.measure(s, t, &l, starved) {
 		return nil, false
 	}
-	if m.processes = s.Meta.Watched(); m.processes && m.now.workers > 0 {
-		m.taking = float64(t.Steady.Stall[trace.CauseDataLoader]) / float64(t.Steady.Steps)
-		m.plant.gap = m.taking
+	if m.processes = s.Meta.Watched(); m.processes {
+		m.handing = handoverOf(s.Meta.Host, b, &l, m.now.workers)
+		m.plant.gap = m.handing.taking
+		if m.plant.serial = shared; shared {
+			m.plant.host = 0
+		}
 	}
-	m.share(b, &l, cores, starved, shared)
+	threads, _ := strconv.ParseFloat(trace.KnobValue(s.Meta.Host, trace.TorchThreads), 64)
+	m.share(b, &l, cores, starved, shared, threads)
 	m.unsteady = spread(s, t, cores.All)
 	m.offload = l.Part(trace.KindTransform)
 	m.injected = l.injected()
@@ -100,7 +105,7 @@ func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, 
 	if m.Lock = lockOf(s, t, m.loading.Blocked*float64(b.Steps)/float64(b.Active())); m.stores { // how long they block is measured
 		m.Lock.share = [3]float64{}
 	}
-	m.calibrate(b.DataShare() - m.taking/max(1, float64(b.Active())/float64(b.Steps)))
+	m.calibrate(b.DataShare() - m.handing.taking/max(1, float64(b.Active())/float64(b.Steps)))
 	return m, true
 }
 
@@ -282,8 +287,9 @@ func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
 	return max(0, float64(to-from-waits)/float64(n)), true
 }
 
-// share finds who shares the cores.
-func (m *Model) share(b *stall.Breakdown, l *Loading, c Cores, starved float64, shared bool) {
+// share finds who shares the cores. On so many threads the device computes, where it does on them and that
+// is known.
+func (m *Model) share(b *stall.Breakdown, l *Loading, c Cores, starved float64, shared bool, threads float64) {
 	p := &m.plant
 	p.cores = c.All
 	steps, active := float64(b.Steps), float64(b.Active())
@@ -304,8 +310,11 @@ func (m *Model) share(b *stall.Breakdown, l *Loading, c Cores, starved float64, 
 	}
 	busy := float64(b.Busy) / active * (1 - starved)
 	p.threads = c.All
+	if threads > 0 {
+		p.threads = min(c.All, threads)
+	}
 	if c.Known && busy > 0 {
-		p.threads = min(c.All, max(1, rest/busy))
+		p.threads = min(p.threads, max(1, rest/busy))
 	}
 }
 

@@ -39,6 +39,7 @@ type plant struct {
 	compute []float64 // ns that steps compute with the cores to themselves, again and again
 	gap     float64   // ns that the device is idle between any two steps, whatever is ready
 
+	serial  bool    // the device is the step loop's own thread, which asks for a batch when it has computed the one before
 	threads float64 // of the host's cores that the device computes on; 0: it is another's
 	cores   float64
 	rivals  float64 // threads of others that want a core all the time

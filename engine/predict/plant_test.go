@@ -49,6 +49,8 @@ func TestClosedForms(t *testing.T) {
 		{"copies hide behind computing", with(even(4, 0, 1*ms), func(p *plant) { p.compute, p.copy = []float64{5 * ms}, 4*ms }), 5 * ms, 0},
 		{"copies are what is slow", with(even(4, 0, 1*ms), func(p *plant) { p.compute, p.copy = []float64{2 * ms}, 4*ms }), 4 * ms, -1},
 		{"the step loop is what is slow", with(even(4, 0, 1*ms), func(p *plant) { p.compute, p.host = []float64{1 * ms}, 3*ms }), 3 * ms, 0},
+		{"the device is the step loop's thread", with(even(4, 0, 1*ms), func(p *plant) { p.compute, p.host, p.serial = []float64{4 * ms}, 1*ms, true }), 5 * ms, 0},
+		{"inline, and nothing can hide", with(even(0, 0, 4*ms), func(p *plant) { p.compute, p.serial = []float64{6 * ms}, true }), 10 * ms, 0.4},
 		{"inline, nothing hidden", with(even(0, 0, 10*ms), func(p *plant) { p.compute = []float64{1 * ms} }), 10 * ms, 0.9},
 		{"inline, hidden behind the device", with(even(0, 0, 4*ms), func(p *plant) { p.compute = []float64{10 * ms} }), 10 * ms, 0},
 		{"a straggler, in order", late(even(4, 0, 10*ms), true), 40. / 8 * ms, 1},       // while it has one, 7 more may be in flight

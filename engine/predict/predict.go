@@ -106,10 +106,6 @@ var (
 // over, and waking up.
 var handing = [3]float64{0, 40e3, 200e3}
 
-// taking is what it takes the step loop to take a batch from a worker of PyTorch's that has it
-// ready, in ns, before that was measured: to ask for its tensors' memory, one by one.
-var taking = [3]float64{2.5e6, 1e6, 0.3e6}
-
 // narrowPixels is how many bytes of a float32 pixel are copied when the device transforms.
 const narrowPixels = 0.25
 
@@ -251,12 +247,8 @@ func (m *Model) with(to *settings, l luck) *plant {
 		}
 	}
 	m.compete(&p, l, to.workers > now.workers)
-	switch {
-	case !m.processes || (to.workers > 0) == (now.workers > 0):
-	case to.workers > 0:
-		p.gap += l.of(taking)
-	default:
-		p.gap = max(0, p.gap-m.taking)
+	if m.processes && (to.workers > 0) != (now.workers > 0) {
+		m.handOver(&p, l)
 	}
 	return &p
 }

@@ -287,9 +287,17 @@ func (s *simulation) allowed() bool {
 	return ahead < s.workers*s.prefetch && e <= s.epochNow
 }
 
+// ahead is how many steps the step loop may have enqueued beyond those computed when it goes on.
+func (s *simulation) ahead() int {
+	if s.serial {
+		return 1
+	}
+	return depth
+}
+
 // iterate takes the step loop on as far as it goes.
 func (s *simulation) iterate() {
-	if s.loop == syncs && s.enqueued-s.computed < depth {
+	if s.loop == syncs && s.enqueued-s.computed < s.ahead() {
 		s.loop = asks
 		s.asked = s.now
 		if s.epoch > 0 && s.delivered == (s.epochNow+1)*s.epoch { // the epoch's batches are delivered

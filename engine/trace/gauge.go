@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"math"
 	"strings"
 )
@@ -65,6 +66,13 @@ const SampleIs = "torch sample"
 
 // BatchOf is the fact of what a batch is made of: "2 tensors, 38.5 MiB in all".
 const BatchOf = "torch batch"
+
+// BatchIn reads that fact: how many tensors a batch has, and about how many bytes; 0 where nobody told.
+func BatchIn(host []Knob) (tensors, bytes float64) {
+	unit := ""
+	_, _ = fmt.Sscanf(strings.NewReplacer(",", "", "tensors", "tensor").Replace(KnobValue(host, BatchOf)), "%g tensor %g %s", &tensors, &bytes, &unit)
+	return tensors, bytes * math.Pow(1024, float64(max(0, strings.Index("BKMGTPE", (unit + "B")[:1]))))
+}
 
 // LighterWorkers is how workers that begin by one of these come to have less memory of their own.
 //
