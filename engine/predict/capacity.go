@@ -95,8 +95,15 @@ func (c *Capacity) String() string {
 	return c.balance()
 }
 
+// mostMissing is up to how many times the cores that there are it is said how many are missing: beyond
+// that no host has them, and it is the work that is too much.
+const mostMissing = 4
+
 // lacks says how many cores are missing.
 func (c *Capacity) lacks(n int) string {
+	if float64(n) > mostMissing*c.Cores.All {
+		return figures.Prose.Ratio(figures.Rough(c.Host(c.Cores.All)/c.Device)) + " as much"
+	}
 	return fmt.Sprintf("about %s missing", figures.Counted(n, "core is", "cores are"))
 }
 

@@ -2,8 +2,10 @@ package predict
 
 import (
 	"fmt"
+	"strconv"
 
 	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/trace"
 )
 
 // Feed says whether this machine can feed the device, in one sentence: yes or no, what it can
@@ -20,14 +22,48 @@ func (m *Model) Feed() string {
 	if short := m.short(); short != "" {
 		return "no: " + c.balance() + ": " + short
 	}
-	now, need := max(1, m.now.workers), WorkersFor(c.Device, m.loading, c.Cores.All)
-	if n := need - now; n > 0 && m.base.data > dataError {
-		return fmt.Sprintf("yes, with about %s more: %s", figures.Counted(n, "worker", "workers"), c.balance())
-	}
+	answer := "yes"
 	if max(c.Copy, c.Host(c.Cores.Left()), m.stored()) > c.Device {
-		return "just: " + c.balance()
+		answer = "just"
 	}
-	return "yes: " + c.balance()
+	switch how, known := m.how(WorkersFor(c.Device, m.loading, c.Cores.All)); {
+	case known:
+		answer += ", with " + how
+	case how != "":
+		answer = how
+	}
+	return answer + ": " + c.balance()
+}
+
+// how says what the loader, which is late now, has to be set to, by what is predicted of it. It is known where
+// that does; where nothing is said, it is not for want of workers.
+func (m *Model) how(need int) (how string, known bool) {
+	n := need - max(1, m.now.workers)
+	if m.base.data <= dataError {
+		return "", false
+	}
+	workers, longer := trace.Knob{Name: numWorkers, Value: strconv.Itoa(max(need, m.now.workers))}, trace.Knob{Name: prefetchFactor, Value: strconv.Itoa(longQueue)}
+	more := fmt.Sprintf("about %s more", figures.Counted(n, "worker", "workers"))
+	switch {
+	case n > 0 && m.feeds(workers):
+		return more, true
+	case m.now.workers > 0 && m.feeds(longer):
+		return "a longer queue (prefetch_factor)", true
+	case n > 0 && m.feeds(workers, longer):
+		return more + " and a longer queue (prefetch_factor)", true
+	case n > 0:
+		return "it has the cores for it, but more workers and a longer queue do not do", false
+	}
+	return "", false
+}
+
+// longQueue is the prefetch_factor up to which a longer queue is tried.
+const longQueue = 16
+
+// feeds reports whether the device then hardly waits for data any more, and that is worth something.
+func (m *Model) feeds(changes ...trace.Knob) bool {
+	p, ok := m.Predict(changes...)
+	return ok && p.Data <= 2*dataError && p.Rate > (1+little)*m.rate
 }
 
 // short says which resource is short, and by how much: the one that takes longest for a
@@ -35,6 +71,9 @@ func (m *Model) Feed() string {
 func (m *Model) short() string {
 	c := &m.Capacity
 	cores, storage := c.Host(c.Cores.Left()), m.stored()
+	if w := &m.loading; m.base.data > dataError && w.Blocked > w.Core+w.Waiting {
+		cores = c.Host(c.Cores.All) // what is late is no core's doing, and who takes turns with others gets more than what was left
+	}
 	switch longest := max(c.Copy, cores, storage); {
 	case longest <= (1+little)*c.Device:
 		return ""

@@ -152,6 +152,15 @@ func TestFeed(t *testing.T) {
 		{"enough", func(*stalltest.Run) {}, 10, "yes: this host can feed at most ~32,000 samples/s with its 8 cores; the device takes 3,200 samples/s"},
 		{"workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, 3, "yes, with about 4 workers more: this host "},
 		{"cores", func(r *stalltest.Run) { r.Workers, r.Decode = 8, 200*stalltest.Msec }, 100, "no: … samples/s: about 13 cores are missing"},
+		{"far more cores", func(r *stalltest.Run) { r.Workers, r.Decode = 8, 900*stalltest.Msec }, 100, "no: … samples/s: ~x11 as much"},
+		{"bursts", func(r *stalltest.Run) {
+			r.Workers, r.Prefetch, r.Steps, r.Read, r.Decode = 1, 1, 240, 0, stalltest.Msec
+			r.Jitter = func(batch int) int64 { return int64(max(0, batch%12-10)) * 45 * stalltest.Msec }
+		}, 3, "yes, with a longer queue (prefetch_factor): this host "},
+		{"stragglers", func(r *stalltest.Run) {
+			r.Workers, r.Steps = 2, 240
+			r.Jitter = func(batch int) int64 { return int64(max(0, batch%40-38)) * 3000 * stalltest.Msec }
+		}, 3, "it has the cores for it, but more workers and a longer queue do not do: this host "},
 		{"link", func(r *stalltest.Run) { r.Copy = 25 * stalltest.Msec }, 10, "no: … samples/s: the link is short, a copy takes x2.50 as long as computing"},
 	} {
 		r := stalltest.Healthy()
