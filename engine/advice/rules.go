@@ -17,6 +17,7 @@ import (
 type Rule struct {
 	Name  string
 	Group trace.Group // of causes that it is about, if any; a finding is then about a moderate share of the time or more
+	Data  bool        // it is about data, though of no group
 	Last  bool        // it speaks only where no rule of its group has a knob to turn
 	Back  bool        // it goes back to what was measured
 	Check func(*situation) (Finding, bool)
@@ -37,22 +38,38 @@ type Finding struct {
 	Barred   bool    // the knob that would help cannot be turned here, and Remedy is what would let it
 	Before   bool    // it is to be mended before a knob is turned, as that may harm until then
 
+	Most   float64 // ratio of throughput that there can be at the most; 0 where that is not known
+	Here   bool    // this host would still do the same work, so that it is what it can feed
+	Scales bool    // it is about what a sample costs, and gains as that becomes less
+
 	Predicted trace.Prediction // of the value to try; none where the model cannot tell
 
 	Cause string // what went on in that time, where one cause stands out; else empty
 }
 
-// Gain is what there is to gain, in words: what the value to try is predicted to do or,
-// where that cannot be told, at the most the throughput if the time that it is about were
-// not lost. Empty where neither is known.
+// Gain is what there is to gain, in words: what the value to try is predicted to do or, where that cannot
+// be told, the throughput if the time that it is about were not lost, and what bounds it. Empty where
+// nothing is known.
 func (f *Finding) Gain() string {
 	if f.Predicted.Made() {
 		return predict.Words(f.Predicted)
 	}
-	if f.Share <= 0 || f.Share >= 1 || f.Beside || f.Spun {
+	if f.Share <= 0 || f.Share >= 1 || f.Beside || f.Spun || f.Before {
 		return ""
 	}
-	return "at most " + figures.Prose.Gain(figures.Rough(1/(1-f.Share))) + " throughput, if none of this time were lost"
+	gain := func(ratio float64) string { return figures.Prose.Gain(figures.Rough(ratio)) }
+	saved, most := 1/(1-f.Share), max(1, f.Most)
+	switch {
+	case f.Scales && f.Most > 0:
+		return fmt.Sprintf("as many times the throughput as a sample becomes cheaper, up to %s", figures.Prose.Ratio(figures.Rough(most)))
+	case f.Most > 0 && most <= saved && f.Here:
+		return fmt.Sprintf("at most %s throughput, all that this host can feed", gain(most))
+	case f.Most > 0 && most <= saved:
+		return fmt.Sprintf("at most %s throughput, all that the device takes", gain(most))
+	case f.Most > 0:
+		return fmt.Sprintf("%s throughput if nothing but this time were saved, at most %s", gain(saved), gain(most))
+	}
+	return gain(saved) + " throughput if nothing but this time were saved"
 }
 
 // Text is the finding in one sentence.
@@ -103,6 +120,7 @@ func (s *situation) findings() []Finding {
 			if f.Predicted.Made() && predict.Gain(f.Predicted).Hi < 1 && !r.Back {
 				continue // it would cost more than it is about
 			}
+			f.Most = s.most(r, &f)
 			turned[r.Group] = turned[r.Group] || f.Value != "" || f.Barred
 			f.Rule, f.Cause, f.Spun = r.Name, s.cause(r.Group), s.spun
 			o.add(r, &f)
@@ -169,6 +187,21 @@ func (s *situation) foresee(f *Finding) {
 	if p, ok := s.model.Predict(trace.Knob{Name: f.Knob, Value: f.Value}); ok {
 		f.Predicted = p.Prediction
 	}
+}
+
+// most is the most that throughput can become, as a ratio, of what leaves the device its work: all that the device
+// takes with the cores to itself or, where the host's work stays as well, that it can feed; 0 where
+// that is not known.
+func (s *situation) most(r *Rule, f *Finding) float64 {
+	c, known := s.capacity()
+	if !known || c.Spun || c.Device <= 0 || f.Script || f.Barred || r.Group == trace.GroupNone && !r.Data {
+		return 0
+	}
+	least := c.Device
+	if f.Here {
+		least = c.Fastest(c.Cores.All)
+	}
+	return float64(s.b.Active()) / float64(s.b.Steps) / least
 }
 
 // outweighed reports whether what a knob beside the loader is about is little against the

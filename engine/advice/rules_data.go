@@ -15,7 +15,7 @@ var dataRules = []Rule{
 	{Name: "thrashing", Group: trace.GroupData, Last: true, Check: thrashing},
 	{Name: "small files", Group: trace.GroupData, Last: true, Check: smallFiles},
 	{Name: "slow worker", Group: trace.GroupData, Last: true, Check: slowWorker},
-	{Name: "slow samples", Check: slowSamples},
+	{Name: "slow samples", Data: true, Check: slowSamples},
 }
 
 // fromStorage is how much was read from storage for this process between two moments, in

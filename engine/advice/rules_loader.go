@@ -75,7 +75,7 @@ func epochStarts(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy:   "make epochs longer",
 		Evidence: "the device waits at the start of an epoch until the workers have loaded its first batches",
-		Share:    s.starts(),
+		Share:    s.starts(), Here: true,
 	}
 	if spec := trace.SpecOf(s.specs, "persistent_workers"); spec != nil && spec.NoEffect != "" && spec.Mend != "" {
 		f.Remedy, f.Evidence = spec.Mend, join(spec.NoEffect, f.Evidence)
@@ -333,7 +333,7 @@ const elsewhere = "no knob helps here: stop the other processes, or move them or
 func neighbours(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy:   elsewhere,
-		Evidence: s.cores.String(), Share: s.loads(),
+		Evidence: s.cores.String(), Share: s.loads(), Here: true,
 	}
 	if c, known := s.capacity(); known {
 		f.Evidence = join(f.Evidence, c.String())
@@ -345,7 +345,7 @@ func neighbours(s *situation) (f Finding, ok bool) {
 func hostLimit(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy: "no knob helps here: " + s.cheaper() + ", or use a host with more cores",
-		Share:  s.loads(),
+		Share:  s.loads(), Scales: true,
 	}
 	c, known := s.capacity()
 	if known {
@@ -363,7 +363,7 @@ func storage(s *situation) (f Finding, ok bool) {
 		Remedy: "no knob helps here: put the data on faster storage or into larger files",
 		Evidence: join(fmt.Sprintf("reads are late with %s, which bring ~%s samples/s; more are not to be had or bought nothing",
 			figures.Counted(s.workers, "worker", "workers"), figures.Rate(s.b.SamplesPerSecond())), s.times()),
-		Share: s.loads(),
+		Share: s.loads(), Here: true,
 	}
 	return f, s.loading.Reading() && !s.computing() && !s.said(thrashing, smallFiles, sharedLock)
 }
@@ -372,7 +372,7 @@ func storage(s *situation) (f Finding, ok bool) {
 func unevenBatches(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy:   "no knob that is left helps: make samples alike in cost, or shuffle them so that slow ones do not follow each other",
-		Evidence: s.times(), Share: s.loads(),
+		Evidence: s.times(), Share: s.loads(), Here: true,
 	}
 	return f, !s.computing() && !s.loading.Reading() && !s.said(slowWorker)
 }

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -430,4 +431,42 @@ func undone(s *trace.Snapshot, value string) {
 		s.Recent = append(s.Recent, st)
 	}
 	s.Segments = append(s.Segments, g)
+}
+
+// TestGain: what is said with "at most" or "up to" is a bound, and what is none is not said so.
+func TestGain(t *testing.T) {
+	predicted := trace.Prediction{Base: 100, Lo: 120, Rate: 130, Hi: 140}
+	for _, tt := range []struct {
+		f    Finding
+		want string
+	}{
+		{Finding{}, ""},
+		{Finding{Share: 0.5, Beside: true}, ""},
+		{Finding{Share: 0.5, Before: true, Most: 3}, ""},
+		{Finding{Share: 0.5, Most: 3, Predicted: predicted}, "+20 to +40 % predicted"},
+		{Finding{Share: 0.5}, "~+100 % throughput if nothing but this time were saved"},
+		{Finding{Share: 0.5, Most: 4.2}, "~+100 % throughput if nothing but this time were saved, at most ~+320 %"},
+		{Finding{Share: 0.9, Most: 8}, "at most ~+700 % throughput, all that the device takes"},
+		{Finding{Share: 0.9, Most: 1.5, Here: true}, "at most ~+50 % throughput, all that this host can feed"},
+		{Finding{Share: 0.9, Most: 0.9, Here: true}, "at most ~0.0 % throughput, all that this host can feed"},
+		{Finding{Share: 0.9, Most: 32, Scales: true}, "as many times the throughput as a sample becomes cheaper, up to ~x32"},
+	} {
+		if got := tt.f.Gain(); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.f, got, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		of   func(*trace.Snapshot)
+		want float64
+	}{
+		{"host", load(20), 2}, {"neighbours", together(load(20), gauges(50, 48, 50)), 0.8},
+	} {
+		s := uniform(20, wait(trace.CauseDecode), knob("num_workers", "8"))
+		tt.of(s)
+		a := Of(s, trace.Count(s.Recent), nil)
+		if i := slices.IndexFunc(a.Findings, func(f Finding) bool { return f.Rule == tt.name }); i < 0 || math.Abs(a.Findings[i].Most-tt.want) > 0.01 {
+			t.Errorf("%s: %+v, want %v times", tt.name, a.Findings, tt.want)
+		}
+	}
 }

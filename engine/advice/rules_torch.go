@@ -184,7 +184,7 @@ func sharedLock(s *situation) (f Finding, ok bool) {
 	f = Finding{
 		Remedy:   "no knob helps here: hold the lock for less of a sample's time, or give each worker a file or connection of its own (open it in worker_init_fn or at its first sample)",
 		Evidence: s.queueing() + ": one loads while the others wait, and more would wait too",
-		Share:    s.loads(),
+		Share:    s.loads(), Here: true,
 	}
 	return f, true
 }

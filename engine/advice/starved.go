@@ -117,7 +117,7 @@ func moreCores(s *situation) (f Finding, ok bool) {
 	f = Finding{Remedy: "no knob helps here: use a host with more cores", Share: s.lostToHost()}
 	switch {
 	case s.cores.Crowded():
-		f.Remedy = elsewhere
+		f.Remedy, f.Here = elsewhere, true
 	case s.hostDevice && s.workersUse() >= 0.1:
 		f.Evidence = "the loader's workers and the device's threads take turns on the same cores"
 	case s.cores.Known && s.cores.Others >= 0.1:
