@@ -305,12 +305,36 @@ func deviceTransforms(s *situation) (f Finding, ok bool) {
 	return f, s.computing() && s.can("device_transforms") && !s.hostDevice
 }
 
-// bursts is for a loader that is fast enough on average and late all the same.
+// bursts is for a loader that is fast enough on average and late all the same, or is predicted to gain from
+// a longer queue though it is not.
 func bursts(s *situation) (f Finding, ok bool) {
 	n, ok := s.morePrefetch()
-	f = s.turn("prefetch_factor", strconv.Itoa(n), join(s.average(), "batches are late in bursts, which a longer queue evens out"))
+	if !ok || s.workers == 0 || s.computing() {
+		return f, false
+	}
+	longer := s.longerQueue()
+	f = s.turn("prefetch_factor", strconv.Itoa(max(n, longer)), join(s.average(), "batches are late in bursts, which a longer queue evens out"))
 	f.Share = s.loads()
-	return f, ok && s.workers > 0 && s.keepsUp()
+	if more := s.moreWorkers(); longer > 0 && more > s.workers {
+		if p, ok := s.model.Predict(trace.Knob{Name: f.Knob, Value: f.Value}, trace.Knob{Name: "num_workers", Value: strconv.Itoa(more)}); ok {
+			f.Evidence = join(f.Evidence, fmt.Sprintf("with num_workers %d as well, %s", more, predict.Words(p.Prediction)))
+		}
+	}
+	return f, longer > 0 || s.keepsUp()
+}
+
+// longerQueue is the prefetch_factor beyond which a longer queue is predicted to gain little more; 0 where
+// it gains little at all.
+func (s *situation) longerQueue() (factor int) {
+	now, _ := s.number("prefetch_factor")
+	best := 1.
+	for n := 2 * now; now > 0 && s.model != nil && n <= min(predict.LongQueue(s.workers), s.limit("prefetch_factor", 16)); n *= 2 {
+		p, ok := s.model.Predict(trace.Knob{Name: "prefetch_factor", Value: strconv.Itoa(n)})
+		if g := predict.Gain(p.Prediction).Value; ok && g >= (1+moderate)*best {
+			factor, best = n, g
+		}
+	}
+	return factor
 }
 
 // average compares loader and device over many batches.

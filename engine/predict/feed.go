@@ -42,7 +42,8 @@ func (m *Model) how(need int) (how string, known bool) {
 	if m.base.data <= dataError {
 		return "", false
 	}
-	workers, longer := trace.Knob{Name: numWorkers, Value: strconv.Itoa(max(need, m.now.workers))}, trace.Knob{Name: prefetchFactor, Value: strconv.Itoa(longQueue)}
+	all := max(need, m.now.workers)
+	workers, longer := trace.Knob{Name: numWorkers, Value: strconv.Itoa(all)}, trace.Knob{Name: prefetchFactor, Value: strconv.Itoa(max(m.now.ahead(), LongQueue(all)))}
 	more := fmt.Sprintf("about %s more", figures.Counted(n, "worker", "workers"))
 	switch {
 	case n > 0 && m.feeds(workers):
@@ -57,8 +58,9 @@ func (m *Model) how(need int) (how string, known bool) {
 	return "", false
 }
 
-// longQueue is the prefetch_factor up to which a longer queue is tried.
-const longQueue = 16
+// LongQueue is the prefetch_factor up to which a longer queue is tried with so many workers: batches lie in
+// memory, and are simulated one by one.
+func LongQueue(workers int) int { return min(16, 256/max(1, workers)) }
 
 // feeds reports whether the device then hardly waits for data any more, and that is worth something.
 func (m *Model) feeds(changes ...trace.Knob) bool {
