@@ -62,15 +62,18 @@ func (f *Finding) Gain() string {
 	switch {
 	case f.Scales && f.Most > 0:
 		return fmt.Sprintf("as many times the throughput as a sample becomes cheaper, up to %s", figures.Prose.Ratio(figures.Rough(most)))
-	case f.Most > 0 && most <= saved && f.Here:
+	case f.Most > 0 && most <= near*saved && f.Here:
 		return fmt.Sprintf("at most %s throughput, all that this host can feed", gain(most))
-	case f.Most > 0 && most <= saved:
+	case f.Most > 0 && most <= near*saved:
 		return fmt.Sprintf("at most %s throughput, all that the device takes", gain(most))
 	case f.Most > 0:
 		return fmt.Sprintf("%s throughput if nothing but this time were saved, at most %s", gain(saved), gain(most))
 	}
 	return gain(saved) + " throughput if nothing but this time were saved"
 }
+
+// near is how much more than the time saved a bound may be to be said in its place.
+const near = 1.05
 
 // Text is the finding in one sentence.
 func (f *Finding) Text() string {

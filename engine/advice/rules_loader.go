@@ -398,7 +398,7 @@ func unevenBatches(s *situation) (f Finding, ok bool) {
 		Remedy:   "no knob that is left helps: make samples alike in cost, or shuffle them so that slow ones do not follow each other",
 		Evidence: s.times(), Share: s.loads(), Here: true,
 	}
-	return f, !s.computing() && !s.loading.Reading() && !s.said(slowWorker)
+	return f, !s.computing() && !s.loading.Reading() && !s.said(slowWorker, cheapBatches)
 }
 
 // said reports whether another rule says it better.

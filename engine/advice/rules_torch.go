@@ -21,6 +21,7 @@ var torchRules = []Rule{
 	{Name: "collating", Group: trace.GroupData, Check: collating},
 	{Name: "worker memory", Check: workerMemory},
 	{Name: "watched loop", Check: watchedLoop},
+	{Name: "cheap batches", Group: trace.GroupData, Last: true, Check: cheapBatches},
 	{Name: "shared lock", Group: trace.GroupData, Last: true, Check: sharedLock},
 	{Name: "taking batches", Group: trace.GroupData, Check: takingBatches},
 	{Name: "slowest rank", Check: slowestRank},
@@ -153,6 +154,20 @@ func takingBatches(s *situation) (f Finding, ok bool) {
 	return f, s.b.Steps > 0 && f.Share > s.loads()
 }
 
+// cheapBatches is for a loop that loads its batches itself faster than it could take them from a worker.
+func cheapBatches(s *situation) (f Finding, ok bool) {
+	if s.workers > 0 || !s.pytorch() || s.model == nil {
+		return f, false
+	}
+	f = Finding{
+		Remedy:   "no knob helps here: " + s.cheaper(),
+		Evidence: join("the loop loads a batch itself in less time than it would take it to take one from a worker process; "+s.times(), s.batch()),
+		Share:    s.loads(),
+	}
+	p, ok := s.model.Predict(trace.Knob{Name: "num_workers", Value: strconv.Itoa(max(1, s.moreWorkers()))})
+	return f, ok && predict.Gain(p.Prediction).Hi < 1
+}
+
 // mostly is the part of what loading takes from which one phase is most of it.
 const mostly = 0.5
 
@@ -165,7 +180,7 @@ func collating(s *situation) (f Finding, ok bool) {
 		Evidence: join(fmt.Sprintf("~%s of the loading is for that, not for the samples", figures.Prose.Percent(part)), s.batch()),
 		Share:    s.b.Share(trace.CauseCollate),
 	}
-	return f, s.pytorch() && part >= mostly
+	return f, s.pytorch() && part >= mostly && !s.said(cheapBatches)
 }
 
 // batch says what a batch is made of; empty where that is not known.

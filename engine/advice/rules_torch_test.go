@@ -68,6 +68,8 @@ var torchCases = []ruleCase{
 			s.Recent[i].Samples *= 2
 		}
 	}), "", "no knob that is left helps"},
+	{"cheap batches", true, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("4"), cpuDevice, facts(knob(trace.BatchOf, "4,000 tensors, 16.0 MiB in all"))), "", "in less time than it would take it to take one from a worker process"},
+	{"cheap batches", false, wait(trace.CauseFetch), "num_workers=0 batch_size=32", together(onTorch("4"), cpuDevice), "num_workers 3", ""},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", onTorch("4"), "", "fewer and smaller tensors"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), facts(knob(trace.BatchOf, "40 tensors, 320 KiB in all"))), "", "; a batch is 40 tensors, 320 KiB in all"},
 	{"taking batches", true, wait(trace.CauseDataLoader), "num_workers=1", together(onTorch("4"), cheapLoads), "num_workers 0", "to take a batch that is ready"},

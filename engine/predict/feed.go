@@ -38,7 +38,7 @@ func (m *Model) Feed() string {
 // how says what the loader, which is late now, has to be set to, by what is predicted of it. It is known where
 // that does; where nothing is said, it is not for want of workers.
 func (m *Model) how(need int) (how string, known bool) {
-	n := need - max(1, m.now.workers)
+	n := need - m.now.workers
 	if m.base.data <= dataError {
 		return "", false
 	}
