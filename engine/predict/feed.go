@@ -19,6 +19,9 @@ func (m *Model) Feed() string {
 	if c.Spun {
 		return "not known: " + c.balance()
 	}
+	if m.handsOver() {
+		return "more without workers, as handing batches over takes cores: " + c.balance()
+	}
 	if short := m.short(); short != "" {
 		return "no: " + c.balance() + ": " + short
 	}
@@ -33,6 +36,16 @@ func (m *Model) Feed() string {
 		answer = how
 	}
 	return answer + ": " + c.balance()
+}
+
+// handsOver reports whether a loop is predicted to be faster without workers than this host can feed it while
+// they hand their batches over.
+func (m *Model) handsOver() bool {
+	if !m.processes || m.now.workers == 0 {
+		return false
+	}
+	p, ok := m.Predict(trace.Knob{Name: numWorkers, Value: "0"})
+	return ok && p.Rate > 1e9*m.Capacity.Batch/m.Capacity.Host(m.Capacity.Cores.All)
 }
 
 // how says what the loader, which is late now, has to be set to, by what is predicted of it. It is known where

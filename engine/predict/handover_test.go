@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"strings"
 	"testing"
 
 	"dev.gpustall/engine/stall"
@@ -42,6 +43,10 @@ func TestHandOver(t *testing.T) {
 		p, ok := m.Predict(to)
 		if g := Gain(p.Prediction); !ok || g.Lo < tt.least || g.Hi > tt.most {
 			t.Errorf("%s: %s, want %v to %v", tt.name, Words(p.Prediction), tt.least, tt.most)
+		}
+		m.known, m.Capacity = true, Capacity{CPU: 1600 * us, Device: 340 * us, Batch: 2, Cores: Cores{All: 2}}
+		if got := m.Feed(); strings.HasPrefix(got, "more without workers, as handing batches over takes cores: this host can") != (tt.to == 0 && tt.least > 1) {
+			t.Errorf("%s: %q", tt.name, got)
 		}
 	}
 }
