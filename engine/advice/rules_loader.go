@@ -316,7 +316,12 @@ func bursts(s *situation) (f Finding, ok bool) {
 	f = s.turn("prefetch_factor", strconv.Itoa(max(n, longer)), join(s.average(), "batches are late in bursts, which a longer queue evens out"))
 	f.Share = s.loads()
 	if more := s.moreWorkers(); longer > 0 && more > s.workers {
-		if p, ok := s.model.Predict(trace.Knob{Name: f.Knob, Value: f.Value}, trace.Knob{Name: "num_workers", Value: strconv.Itoa(more)}); ok {
+		queue, workers := trace.Knob{Name: f.Knob, Value: f.Value}, trace.Knob{Name: "num_workers", Value: strconv.Itoa(more)}
+		alone, known := s.model.Predict(workers)
+		if q, ok := s.model.Predict(queue); ok && known && predict.Gain(alone.Prediction).Value >= predict.Gain(q.Prediction).Value {
+			return f, s.keepsUp() // it is the workers that are too few
+		}
+		if p, ok := s.model.Predict(queue, workers); ok {
 			f.Evidence = join(f.Evidence, fmt.Sprintf("with num_workers %d as well, %s", more, predict.Words(p.Prediction)))
 		}
 	}

@@ -94,6 +94,7 @@ var ruleCases = []ruleCase{
 	{"bursts", true, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", nil, "prefetch_factor 4", "in bursts"},
 	{"bursts", true, wait(trace.CauseDecode), "num_workers=1 prefetch_factor=1 batch_size=32", bursty, "prefetch_factor 8", "with num_workers 2 as well, +"},
 	{"bursts", false, wait(trace.CauseDecode), "num_workers=1 prefetch_factor=1 batch_size=32", load(2), "num_workers 3", ""},
+	{"bursts", false, wait(trace.CauseDecode), "num_workers=2 prefetch_factor=1 batch_size=32", together(bursty, tooSlow), "num_workers 4", ""},
 	{"bursts", false, wait(trace.CauseDecode), "num_workers=4 prefetch_factor=2", load(20), "", "no knob helps"},
 	{"bursts", false, wait(trace.CauseDecode), "num_workers=1 prefetch_factor=2", together(cpuDevice, gauges(85, 1, 40), lateForCores), "num_workers 2", "a batch takes 110 ms of worker time and 50.0 ms on the device"},
 	{"host", true, wait(trace.CauseDecode), "num_workers=4", load(20), "", "can feed at most ~128 samples/s with its 4 cores; the device takes 640 samples/s: about 16 cores are missing"},
@@ -191,6 +192,13 @@ func bursty(s *trace.Snapshot) {
 		if s.Recent[i].Load = 5; i%10 == 5 {
 			s.Recent[i].Load = 600
 		}
+	}
+}
+
+// tooSlow has each batch take longer by four times its time on the device.
+func tooSlow(s *trace.Snapshot) {
+	for i := range s.Recent {
+		s.Recent[i].Load += 4 * s.Recent[i].Busy
 	}
 }
 
