@@ -333,17 +333,23 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestAnew: nothing persists in a loader that the script makes anew, also where it goes on to another.
-func TestAnew(t *testing.T) {
+// withLoader is a bridge whose session is about a process with a loader that has one worker.
+func withLoader(t *testing.T) (*Bridge, *process) {
+	t.Helper()
 	b, err := Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
+	t.Cleanup(func() { _ = b.Close() })
 	b.recorder = trace.NewRecorder(b.Clock, 0)
-	p := b.process(1)
-	p.loader = Loader{Live: true, Knobs: map[string]int{"num_workers": 1}}
-	b.main = p
+	b.main = b.process(1)
+	b.main.loader = Loader{Live: true, Knobs: map[string]int{"num_workers": 1}}
+	return b, b.main
+}
+
+// TestAnew: nothing persists in a loader that the script makes anew, also where it goes on to another.
+func TestAnew(t *testing.T) {
+	b, p := withLoader(t)
 	for _, m := range []message{{Type: "anew"}, {Type: "moved", Loader: p.loader}} {
 		p.apply(&m)
 		if s := trace.SpecOf(b.Control.specs, "persistent_workers"); s == nil || s.NoEffect == "" || s.Mend == "" {
@@ -354,15 +360,7 @@ func TestAnew(t *testing.T) {
 
 // TestShuffleNotKnown: of a sampler that tells nothing of it no shuffle is shown.
 func TestShuffleNotKnown(t *testing.T) {
-	b, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	b.recorder = trace.NewRecorder(b.Clock, 0)
-	p := b.process(1)
-	b.main = p
-	p.loader = Loader{Live: true, Knobs: map[string]int{"num_workers": 1}}
+	b, p := withLoader(t)
 	p.begin()
 	on := true
 	for _, c := range []struct {

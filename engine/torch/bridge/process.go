@@ -226,13 +226,14 @@ func (p *process) lane(r *ring) trace.TrackID {
 	if t, ok := p.lanes[r]; ok {
 		return t
 	}
+	n := min(max(r.worker, 0), trace.MaxWorkers-1)
 	if r.role == roleSender { // in the process of a worker, which has begun before
 		for w, t := range p.lanes {
 			if w.pid == r.pid {
 				return t
 			}
 		}
-		return trace.Worker(min(max(r.worker, 0), trace.MaxWorkers-1))
+		return trace.Worker(n)
 	}
 	taken := func(t trace.TrackID) bool {
 		for other, at := range p.lanes {
@@ -242,7 +243,6 @@ func (p *process) lane(r *ring) trace.TrackID {
 		}
 		return false
 	}
-	n := min(max(r.worker, 0), trace.MaxWorkers-1)
 	for i := 0; i < trace.MaxWorkers && taken(trace.Worker(n)); i++ {
 		n = (n + 1) % trace.MaxWorkers
 	}
