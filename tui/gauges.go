@@ -317,8 +317,8 @@ func versusA(v *view, p *canvas.Pen) {
 	p.Whole(func(p *canvas.Pen) {
 		p.Text(canvas.Dim, "  #").Int(canvas.Dim, int64(c.Segment.Index)).Space(1).Bytes(st, d).Text(canvas.Dim, " v A")
 	})
-	if c.VsA.Throughput.LessDrift() != "" { // else the rates beside it would make another change
-		p.Whole(func(p *canvas.Pen) { p.Text(canvas.Dim, " less drift") })
+	if c.VsA.Throughput.LessDrift() != "" {
+		p.Whole(func(p *canvas.Pen) { p.Space(1).Text(canvas.Dim, evidence.DriftMark) })
 	}
 }
 

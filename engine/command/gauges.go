@@ -101,8 +101,8 @@ func (g *hostWatch) record(r *trace.Recorder) {
 		}
 	}
 	g.before = now
-	if m := host.ReadMemory(); m.Limit > 0 {
-		r.Gauge(trace.GaugeHostMemory, min(100, 100*float64(m.Held+m.Others)/float64(m.Limit)))
+	if share, known := g.MemoryUsed(); known {
+		r.Gauge(trace.GaugeHostMemory, 100*share)
 	}
 }
 

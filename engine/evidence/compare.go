@@ -88,6 +88,10 @@ func (c *Change) String() string {
 	return fmt.Sprintf("%v: %v", c.Answer, c.Missing)
 }
 
+// DriftMark stands beside a change that LessDrift has something to say of: the rates of
+// the two would make another.
+const DriftMark = "less drift"
+
 // LessDrift says how far apart the two were measured, where that differs from Ratio
 // because a drift was taken out; empty where that is little.
 func (c *Change) LessDrift() string {
@@ -131,6 +135,13 @@ func (c *Change) invert() {
 	if c.Ratio > 0 {
 		c.Ratio, c.Lo, c.Hi, c.Drifted = 1/c.Ratio, 1/c.Hi, 1/c.Lo, 1/c.Drifted
 	}
+}
+
+// Inverse is the change of a time where this is that of its rate.
+func (c *Change) Inverse() Change {
+	of := *c
+	of.invert()
+	return of
 }
 
 // Reversed is the comparison of A with B.

@@ -30,6 +30,16 @@ func (m Memory) Allowed() int64 {
 // ReadMemory looks at the memory of this process, of its cgroups and of the machine.
 func ReadMemory() Memory { return memory(os.DirFS("/")) }
 
+// MemoryUsed is the share that is in use of the memory that the machine or a cgroup of this process
+// allows, of that which leaves least; false where none is known. Which cgroups those are was looked up by New.
+func (s *Sampler) MemoryUsed() (share float64, known bool) {
+	m := tightest(s.sys, s.memory, 0)
+	if m.Limit == 0 {
+		return 0, false
+	}
+	return min(1, float64(m.Others)/float64(m.Limit)), true
+}
+
 // PeakMemory is the most memory that this process ever had resident, in bytes, the
 // files that it maps (its own program) included; 0 when it is not known.
 func PeakMemory() int64 { return kibibytes(os.DirFS("/"), "proc/self/status", "VmHWM") }
@@ -47,7 +57,12 @@ const unlimited = 1 << 62
 
 // memory finds the limit that leaves this process the least.
 func memory(sys fs.FS) Memory {
-	held := kibibytes(sys, "proc/self/status", "RssAnon", "RssShmem")
+	group, _ := findCgroup(sys, "memory")
+	return tightest(sys, group, kibibytes(sys, "proc/self/status", "RssAnon", "RssShmem"))
+}
+
+// tightest is the limit that leaves least, where this process holds so much.
+func tightest(sys fs.FS, group cgroup, held int64) Memory {
 	least := Memory{Held: held}
 	take := func(m Memory) {
 		m.Held, m.Others = held, max(0, m.Others-held)
@@ -62,10 +77,8 @@ func memory(sys fs.FS) Memory {
 		}
 		take(Memory{Limit: total, Others: total - free})
 	}
-	if group, ok := findCgroup(sys, "memory"); ok {
-		for _, dir := range group.dirs {
-			take(group.memory(sys, dir))
-		}
+	for _, dir := range group.dirs {
+		take(group.memory(sys, dir))
 	}
 	return least
 }

@@ -77,6 +77,7 @@ type Sampler struct {
 	sys     fs.FS
 	cpus    map[int]bool // that this process may use; nil when that is unknown
 	quota   string       // the directory of the cgroup whose quota is the tightest; empty without a quota
+	memory  cgroup       // whose limits of memory hold
 	disks   map[string]bool
 	members func() []string    // of the processes that are ours, by their names in /proc; nil: this one
 	used    map[string]float64 // cores' time of each process, in seconds
@@ -155,6 +156,7 @@ func newSampler(sys fs.FS, cpus []int) *Sampler {
 		s.cpus[n] = true
 	}
 	_, s.quota = quota(sys)
+	s.memory, _ = findCgroup(sys, "memory")
 	return s
 }
 

@@ -71,13 +71,16 @@ func (m *markdown) sides() {
 		rows = append(rows, append(r, after[i][1], ""))
 	}
 	ea, eb := m.epochOf(m.first), m.epochOf(m.last)
-	busy, throughput := certain(&b.VsA.Busy, perSample(a), perSample(b)), certain(&b.VsA.Throughput, a.SamplesPerSecond, b.SamplesPerSecond)
+	busy, throughput, epoch := certain(&b.VsA.Busy, perSample(a), perSample(b)), certain(&b.VsA.Throughput, a.SamplesPerSecond, b.SamplesPerSecond), change(float64(ea.best()), float64(eb.best()))
 	turns, excluded := m.turns(a, b), a.Excluded+b.Excluded
 	if turns != nil { // the certain change is of what it measured
 		busy, throughput = change(perSample(a), perSample(b)), change(a.SamplesPerSecond, b.SamplesPerSecond)
+	} else if ea.measured == 0 || eb.measured == 0 { // it is worked out from the rate, and so is its change
+		inverse := b.VsA.Throughput.Inverse()
+		epoch = certain(&inverse, float64(ea.best()), float64(eb.best()))
 	}
 	for i, text := range []string{
-		change(float64(ea.best()), float64(eb.best())), points(a, b, b.Utilisation-a.Utilisation), points(a, b, b.DataShare-a.DataShare),
+		epoch, points(a, b, b.Utilisation-a.Utilisation), points(a, b, b.DataShare-a.DataShare),
 		busy, throughput, change(float64(a.P50), float64(b.P50)),
 	} {
 		rows[i+1][3] = text
@@ -87,6 +90,9 @@ func (m *markdown) sides() {
 	}
 	m.table(rows)
 	m.footnote()
+	if turns == nil && b.VsA.Throughput.LessDrift() != "" {
+		m.para("%s: without what the host's drift made of the change, as is said below. All other numbers of the table are as measured.", sentence(evidence.DriftMark))
+	}
 	m.confidence(&b.VsA, excluded)
 	if text := m.computeText(a, b, &b.VsA); text != "" {
 		m.para("%s.", sentence(text))
@@ -285,12 +291,17 @@ func change(a, b float64) string {
 	return figures.Prose.Gain(figures.Rough(b / a))
 }
 
-// certain is a change with the digits that its interval allows, where that is known.
+// certain is a change with the digits that its interval allows, where that is known, and
+// the mark of one from which a drift was taken out.
 func certain(c *evidence.Change, a, b float64) string {
 	if c.Answer == evidence.Unknown {
 		return change(a, b)
 	}
-	return figures.Prose.Gain(c.Estimate())
+	text := figures.Prose.Gain(c.Estimate())
+	if c.LessDrift() != "" {
+		text += " " + evidence.DriftMark
+	}
+	return text
 }
 
 // sentence begins with a capital, unless a knob's name does.
