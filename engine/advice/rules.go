@@ -351,6 +351,9 @@ var deviceRules = []Rule{
 			Evidence: "the host was neither loading, copying, enqueuing nor waiting in these gaps",
 			Share:    s.share(trace.GroupUnknown) + s.share(trace.GroupTransition),
 		}
+		if s.imported {
+			s.notInTrace(&f)
+		}
 		if s.pytorch() && 2*s.between >= f.Share { // its loops are on record, and what it does outside of them is not
 			f.Remedy = "have the script do less between epochs, or do it less often"
 			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", figures.Prose.Percent(s.between))

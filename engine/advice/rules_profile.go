@@ -10,8 +10,9 @@ import (
 // The thresholds of PyTorch's TensorBoard plugin (analyze in profiler/data.py of
 // tb_plugin, github.com/pytorch/kineto). Its one for the DataLoader is moderate.
 const (
-	muchCommunication = 0.10 // of the time
+	muchCommunication = 0.10 // of the time: as much is usual
 	idleHalf          = 0.50 // of the time
+	hardlyUsed        = 0.01 // of the time of the busiest: a stray kernel of a process that trains on another GPU
 	fullMemory        = 0.90 // of what the GPU has
 )
 
@@ -27,14 +28,6 @@ var profileRules = []Rule{
 		}
 		return f, f.Share > muchCommunication
 	}},
-	{Name: "little communication", Group: trace.GroupCommunication, Last: true, Check: func(s *situation) (f Finding, ok bool) {
-		f = Finding{
-			Remedy:   "nothing needs to change for it",
-			Evidence: fmt.Sprintf("up to %s of the time is usual for it (PyTorch's TensorBoard plugin)", figures.Prose.Percent(muchCommunication)),
-			Share:    s.share(trace.GroupCommunication),
-		}
-		return f, f.Share <= muchCommunication
-	}},
 	{Name: "own loading", Check: ownLoading},
 	{Name: "pageable copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
 		if s.profile == nil {
@@ -48,7 +41,9 @@ var profileRules = []Rule{
 		return f, s.profile.Pageable >= 0.5 && f.Share >= moderate
 	}},
 	{Name: "idle half the time", Check: func(s *situation) (f Finding, ok bool) {
-		g := s.gpu(func(g *trace.ProfiledGPU) bool { return g.Utilisation < idleHalf })
+		g := s.gpu(func(g *trace.ProfiledGPU) bool {
+			return g.Utilisation < idleHalf && g.Utilisation >= hardlyUsed*s.profile.Busiest().Utilisation
+		})
 		if g == nil {
 			return f, false
 		}
@@ -87,6 +82,23 @@ func ownLoading(s *situation) (f Finding, ok bool) {
 		Share: own.Share,
 	}
 	return f, f.Share >= moderate
+}
+
+// notInTrace says of an imported trace's gaps without a cause what they may be.
+func (s *situation) notInTrace(f *Finding) {
+	p := s.profile
+	onGPU := p != nil && len(p.GPUs) > 0
+	switch {
+	case onGPU && p.Busiest().Idle.Kernel > 0 && 2*float64(p.Busiest().Idle.Kernel) >= f.Share*float64(p.Total.Length):
+		f.Remedy = "have fewer and longer kernels: torch.compile joins them, CUDA graphs shorten what lies between, larger batches lengthen them"
+		f.Evidence = "most of these gaps are between two kernels of which the second was launched in time: what a device needs from one to the next"
+	case onGPU && p.Total.Roles[trace.RoleCPU] == 0:
+		f.Remedy = "record the host too (ProfilerActivity.CPU)"
+		f.Evidence = "the trace has no operator of the host, so what that did in these gaps is not known"
+	default:
+		f.Remedy = "look at the timeline; with_stack=True has the profiler tell which of the script's own functions run there"
+		f.Evidence = "the trace has no operator, call of the runtime, copy or kernel in these gaps: what the script's own Python does, and all that waits outside of PyTorch, is in none"
+	}
 }
 
 // noSteps is for a trace that does not tell one step from the next.

@@ -120,6 +120,9 @@ func (v *Verdict) classify(b *stall.Breakdown) {
 		if g == trace.GroupHost {
 			lost += starved(b, v.Starved)
 		}
+		if g == trace.GroupCommunication && b.Of(lost) <= muchCommunication {
+			continue
+		}
 		if share := b.Of(lost); share >= best {
 			best, v.Group, v.Class, v.Share = share, g, class, share
 		}

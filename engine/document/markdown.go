@@ -155,14 +155,29 @@ func narrow(widths []int, right []bool) {
 	}
 }
 
-// cut ends a text that is too long with an ellipsis.
+// cut has an ellipsis for what is too long of a text: its end, or the middle of one that is a single word,
+// such as a function's name, whose end tells it from others.
 func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
+	runes := []rune(s)
+	if len(runes) <= n {
 		return s
 	}
-	s = string([]rune(s)[:n-1])
-	if whole := strings.TrimRight(s, "\\"); (len(s)-len(whole))%2 == 1 {
-		s = s[:len(s)-1] // of an escaped character
+	end := ""
+	if !strings.Contains(s, " ") {
+		from := len(runes) - (n-1)/2
+		if escaped(string(runes[:from])) {
+			from++
+		}
+		end = string(runes[from:])
+		n -= len(runes) - from
 	}
-	return s + "…"
+	if s = string(runes[:n-1]); escaped(s) {
+		s = s[:len(s)-1]
+	}
+	return s + "…" + end
+}
+
+// escaped reports whether what follows s is a character that the backslash at its end stands before.
+func escaped(s string) bool {
+	return (len(s)-len(strings.TrimRight(s, "\\")))%2 == 1
 }

@@ -47,7 +47,7 @@ func (m *markdown) profile() {
 	}
 	m.para("The columns are those of PyTorch's TensorBoard plugin, but that a kernel of NCCL's always counts as Communication. An instant counts in the first of them that applies, so Memcpy is what no kernel hides and DataLoader what neither hides. A step begins where the one before ended, or where the host began it if that is later, and ends when the host and the device had ended it.")
 	if p.Cut > 0 {
-		m.para("Left out at the end: %s, of which the trace lacks device work.", figures.Counted(p.Cut, "step", "steps"))
+		m.para("Left out at the end: %s, %s.", figures.Counted(p.Cut, "step", "steps"), p.Lacking())
 	}
 	m.gpus(p)
 }

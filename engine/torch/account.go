@@ -22,6 +22,7 @@ type account struct {
 	host    ranges        // the host ran an operator, or was in a call of the runtime
 	syncs   ranges        // it waited for the device in one
 	copying ranges        // it was in one that copies to the device
+	works   ranges        // the host ran an operator, communication and what only hands data to it not among them
 	sent    []deviceEvent // copies to the device, by start
 }
 
@@ -62,11 +63,7 @@ func (r *recording) account(steps []window) *account {
 	}
 	piles[trace.RoleDataLoader], piles[trace.RoleCPU] = r.next, r.ops
 
-	var all []span
-	for i := range steps {
-		all = append(all, steps[i].span)
-	}
-	left := merged(all)
+	left := together(steps)
 	for role := range trace.RoleOther {
 		has := piles[role].ranges()
 		if role == trace.RoleDataLoader {
@@ -79,6 +76,7 @@ func (r *recording) account(steps []window) *account {
 	a.copies, a.back, a.inside, a.across = ways[toDevice].ranges(), ways[toHost].ranges(), ways[within].ranges(), ways[peer].ranges()
 	a.host = merged(slices.Concat(piles[trace.RoleRuntime].spans, piles[trace.RoleCPU].spans))
 	a.syncs, a.copying = syncs.ranges(), copying.ranges()
+	a.works = piles[trace.RoleCPU].ranges().without(r.wrapping.ranges())
 	return a
 }
 

@@ -201,7 +201,7 @@ func (e *event) args(l *lexer, depth int) error {
 		var whole *int64
 		var share *float64
 		switch string(key) {
-		case "correlation":
+		case "correlation": // 0 is none: the first that CUPTI gives is 1
 			whole = &e.correlation
 		case "external id", "External id":
 			whole = &e.external
@@ -224,6 +224,7 @@ func (e *event) args(l *lexer, depth int) error {
 		switch {
 		case err != nil:
 			return err
+		case whole == &e.correlation && string(word) == "0":
 		case whole != nil:
 			*whole = integer(word)
 		default:
@@ -297,6 +298,12 @@ func (e *event) copied() (w way, pageable bool) {
 
 // libraries are those by which processes talk, as in "nccl:all_reduce".
 var libraries = []string{"nccl", "gloo", "mpi", "ucc", "xccl"}
+
+// wraps reports whether the event is an operator of PyTorch's that hands data to communicates' ones
+// and may wait for them.
+func (e *event) wraps() bool {
+	return bytes.HasPrefix(e.name, []byte("c10d::")) || string(e.name) == "record_param_comms"
+}
 
 // communicates reports whether the event is an operator that processes talk to each
 // other by ("nccl:all_reduce"), or a kernel of one ("ncclDevKernel_AllReduce_Sum_f32").

@@ -9,22 +9,20 @@ import (
 )
 
 // launchDelay is the longest gap, in ns, between two kernels of which the second was
-// enqueued in time, that is the device's own: Holistic Trace Analysis takes 30 ns. A
-// trace in whole microseconds tells no less than one of those.
-func (r *recording) launchDelay() int64 {
-	if r.whole {
-		return 1000
-	}
-	return 30
-}
+// enqueued in time, that is the device's own. Holistic Trace Analysis takes 30 (consecutive_kernel_delay
+// of get_idle_time_breakdown), of the trace's unit, which are microseconds: the nanoseconds of its
+// documentation are less than any device needs between two kernels.
+const launchDelay = 30_000
 
-// profiled are the GPUs on which something ran, over the time of all steps.
-func (r *recording) profiled(all span) []trace.ProfiledGPU {
+// profiled are the GPUs on which something ran in the steps; where none did, those of which the trace
+// has something else. Idle are they in the steps; all else is over all, the time from the first to the last,
+// as PyTorch's TensorBoard plugin has it.
+func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 	launched := r.launchTimes()
 	slices.SortFunc(r.device, func(a, b deviceEvent) int {
 		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.start, b.start))
 	})
-	var out []trace.ProfiledGPU
+	var out, unused []trace.ProfiledGPU
 	for rest := r.device; len(rest) > 0; {
 		id := rest[0].device
 		n, _ := slices.BinarySearchFunc(rest, id+1, func(d deviceEvent, id int32) int { return cmp.Compare(d.device, id) })
@@ -36,12 +34,15 @@ func (r *recording) profiled(all span) []trace.ProfiledGPU {
 		g.Utilisation = utilisation(kernels, all)
 		g.Efficiency = efficiency(kernels, all)
 		g.Occupancy = occupancy(kernels, all)
-		g.Idle = idle(rest[:n], all, launched, r.launchDelay())
-		out = append(out, g)
-		if len(out) == 64 {
+		g.Idle = idle(rest[:n], steps, launched)
+		if rest = rest[n:]; g.Idle.Host+g.Idle.Kernel+g.Idle.Other == steps.length() {
+			unused = append(unused, g)
+		} else if out = append(out, g); len(out) == 64 {
 			break
 		}
-		rest = rest[n:]
+	}
+	if len(out) == 0 {
+		return unused[:min(len(unused), 64)]
 	}
 	return out
 }
@@ -114,23 +115,24 @@ func (r *recording) launchTimes() func(correlation int64) (t int64, known bool) 
 // idle divides the time in which nothing ran on a GPU by what ended it: what ran next
 // was launched late, or in time. The classes are those of Holistic Trace Analysis
 // (breakdown_analysis.py), over all streams of the GPU together. events are in order.
-func idle(events []deviceEvent, all span, launched func(int64) (int64, bool), delay int64) (out trace.IdleTime) {
-	until := all.start
+func idle(events []deviceEvent, steps ranges, launched func(int64) (int64, bool)) (out trace.IdleTime) {
+	until := steps[0].start
 	for i := range events {
 		d := &events[i]
-		if gap := (span{until, min(d.start, all.end)}); gap.length() > 0 {
+		gap := span{until, d.start}
+		if lost := steps.within(gap).length(); lost > 0 {
 			t, known := launched(d.correlation)
 			switch {
 			case known && t > gap.start:
-				out.Host += gap.length()
-			case known && gap.length() <= delay:
-				out.Kernel += gap.length()
+				out.Host += lost
+			case known && i > 0 && gap.length() <= launchDelay:
+				out.Kernel += lost
 			default:
-				out.Other += gap.length()
+				out.Other += lost
 			}
 		}
 		until = max(until, d.end)
 	}
-	out.Other += span{until, all.end}.length()
+	out.Other += steps.within(span{until, steps[len(steps)-1].end}).length()
 	return out
 }

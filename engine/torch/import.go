@@ -194,7 +194,7 @@ func (p *parser) trace() error {
 		return err
 	}
 	if !p.found {
-		return p.fail("it has no list traceEvents")
+		return fault.Reason("it has no list traceEvents, where torch.profiler writes what happened", mend)
 	}
 	return p.end()
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -153,22 +155,62 @@ func (l *lexer) string(dst []byte, limit int) ([]byte, error) {
 		}
 		for i := 0; i < len(part); i++ {
 			c := part[i]
-			switch {
-			case c == '"':
+			switch c {
+			case '"':
 				return dst, nil
-			case c == '\\' && i+1 < len(part):
+			case '\\':
 				i++
-				c = part[i]
-			case c == '\\':
-				if c, err = l.byte(); err != nil {
+				r, err := l.escape(func() (byte, error) {
+					if i < len(part) {
+						i++
+						return part[i-1], nil
+					}
+					return l.byte()
+				})
+				if err != nil {
 					return dst, err
 				}
+				i--
+				if len(dst)+utf8.RuneLen(r) <= limit {
+					dst = utf8.AppendRune(dst, r)
+				}
+				continue
 			}
-			if len(dst) < limit { // of an escape the byte behind the backslash: no name that matters has one
+			if len(dst) < limit {
 				dst = append(dst, c)
 			}
 		}
 	}
+}
+
+// escape reads what follows a backslash. A pair of surrogates is two escapes: either is a replacement
+// character of its own, since no name that matters has one.
+func (l *lexer) escape(next func() (byte, error)) (rune, error) {
+	c, err := next()
+	if err != nil {
+		return 0, err
+	}
+	if c != 'u' {
+		if i := strings.IndexByte("bfnrt", c); i >= 0 {
+			return rune("\b\f\n\r\t"[i]), nil
+		}
+		return rune(c), nil
+	}
+	var r rune
+	for range 4 {
+		if c, err = next(); err != nil {
+			return 0, err
+		}
+		digit, err := strconv.ParseUint(string(c), 16, 4)
+		if err != nil {
+			return 0, l.fail("%q where a hexadecimal digit should be", c)
+		}
+		r = r<<4 | rune(digit)
+	}
+	if !utf8.ValidRune(r) {
+		return utf8.RuneError, nil
+	}
+	return r, nil
 }
 
 // scalar reads a string or a bare word; it is valid until the next one. Objects and
@@ -180,7 +222,7 @@ func (l *lexer) scalar(depth int) (text []byte, err error) {
 	}
 	switch c {
 	case '"':
-		l.word, err = l.string(l.word[:0], 256)
+		l.word, err = l.string(l.word[:0], 1024)
 		return l.word, err
 	case '{', '[':
 		return nil, l.pass(c, depth)

@@ -47,6 +47,24 @@ func TestOperatorsOnHost(t *testing.T) {
 	}
 }
 
+// TestEscapes: names are what JSON's escapes stand for, whether cut by the lexer's buffer or not.
+func TestEscapes(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`mod\u00e8le \u003c4\u003E\t\"a\"\\\/`, "modèle <4>\t\"a\"\\/"},
+		{`\ud83d\ude00!`, "��!"},
+	} {
+		for _, before := range []int{0, 1<<16 - 120, 1<<16 - 97} {
+			event := strings.Replace(x("cpu_op", "NAME", "10", "20", ""), "NAME", c.text, 1)
+			if got := tableOf(t, strings.Repeat(" ", before)+event)[0].Name; got != c.want {
+				t.Errorf("%s is %q, want %q", c.text, got, c.want)
+			}
+		}
+	}
+	if _, err := Import(context.Background(), strings.NewReader(`{"traceEvents":[{"name":"\u00g0"}]}`), "x.json"); err == nil || !strings.Contains(err.Error(), "hexadecimal") {
+		t.Error(err)
+	}
+}
+
 // TestOperatorsOnDevice: in a real trace of a GPU, rows are all that its steps launched.
 func TestOperatorsOnDevice(t *testing.T) {
 	f, err := os.Open("testdata/resnet50_num_workers_4.pt.trace.json.gz")

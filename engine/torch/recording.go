@@ -90,20 +90,21 @@ type recording struct {
 	order     []int32 // the device's events by correlation
 	calls     []call
 	steps     []hostStep
-	next      pile // the training loop in the DataLoader
-	ops       pile // operators on the host
-	comms     pile // of them, those by which processes talk
-	cpu       span // in which operators ran
-	ranges    span // in which other things of the host did
-	class     string
+	next      pile                 // the training loop in the DataLoader
+	ops       pile                 // operators on the host
+	comms     pile                 // of them, those by which processes talk
+	cpu       span                 // in which operators ran
+	ranges    span                 // in which other things of the host did
+	loaders   map[string]int64     // ns in each class of the DataLoaders' iterators
+	wrapping  pile                 // operators that only hand data to those, on the host
 	own       map[string]*ownRange // the user's ranges that are loading by their names
 	loop      int64                // the thread of the steps
+	loops     map[[2]int64]bool    // the processes and threads that have some
 	talking   map[int64]bool       // external ids of such operators
 	gpus      map[int64]*gpu
 	emulated  bool       // the session that gpustall made the trace of
 	synthetic bool       // its data
 	flags     uint16     // of its steps: it does not say of which
-	whole     bool       // all times are whole microseconds
 	broken    int64      // events without a time that can be read
 	halves    int64      // events that only begin
 	foreign   int64      // events that are none of the profiler's
@@ -116,7 +117,7 @@ type recording struct {
 }
 
 func newRecording() *recording {
-	return &recording{talking: map[int64]bool{}, gpus: map[int64]*gpu{}, whole: true, cpu: nothing, ranges: nothing}
+	return &recording{talking: map[int64]bool{}, gpus: map[int64]*gpu{}, loaders: map[string]int64{}, loops: map[[2]int64]bool{}, cpu: nothing, ranges: nothing}
 }
 
 // tooMuch is the refusal of a trace that is too large.
@@ -143,7 +144,6 @@ func (r *recording) take(e *event) error {
 		r.broken++
 		return nil
 	}
-	r.whole = r.whole && e.ts.thousandths == 0 && e.dur.thousandths == 0
 	switch e.kind {
 	case kindKernel, kindMemcpy, kindMemset:
 		return r.ran(e)
@@ -184,19 +184,25 @@ func (r *recording) onHost(e *event) error {
 	class, loads := e.loader()
 	switch {
 	case loads && e.kind == kindOperator:
-		r.class = class
+		if len(r.loaders) < maxOwn {
+			r.loaders[class] += e.at.length()
+		}
 		r.next.add(e.at)
 	case e.isStep():
 		if len(r.steps) == maxSteps {
 			return tooMuch("steps", maxSteps)
 		}
 		r.steps, r.loop = append(r.steps, hostStep{e.at, string(e.name)}), e.tid
+		r.loops[[2]int64{e.pid, e.tid}] = true
 	case e.communicates():
 		r.comms.add(e.at)
 		if e.external != absent && len(r.talking) < maxDevice {
 			r.talking[e.external] = true
 		}
 	default:
+		if e.wraps() {
+			r.wrapping.add(e.at)
+		}
 		r.ops.add(e.at)
 		r.operate(e)
 		r.named(e)
@@ -206,7 +212,7 @@ func (r *recording) onHost(e *event) error {
 	} else {
 		r.cpu = r.cpu.over(e.at)
 	}
-	for _, p := range []*pile{&r.next, &r.ops, &r.comms} {
+	for _, p := range []*pile{&r.next, &r.ops, &r.comms, &r.wrapping} {
 		if len(p.spans) > maxApart {
 			return tooMuch("operators that lie apart", maxApart)
 		}
@@ -252,6 +258,11 @@ func (r *recording) finish() error {
 		if all == nothing {
 			for i := range r.device {
 				all = all.over(r.device[i].span)
+			}
+			for i := range r.calls { // in which alone a step can launch what ran
+				if len(r.device) > 0 {
+					all = all.over(r.calls[i].span)
+				}
 			}
 		}
 		if all.end <= all.start && r.halves > 0 {

@@ -20,7 +20,7 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 	steps, cut := r.windows()
 	a := r.account(steps)
 	b := &builder{account: a, zero: steps[0].start, hostOnly: len(r.device) == 0, index: numbers(steps)}
-	profile := &trace.Profile{Loader: r.class, Cut: cut, Count: int64(len(steps)), Pageable: r.pageable()}
+	profile := &trace.Profile{Loader: r.class(), Cut: cut, Count: int64(len(steps)), Pageable: r.pageable()}
 	from := 0
 	if n := len(steps); n > trace.MaxRows {
 		from = n - (trace.MaxRows - trace.FirstRows)
@@ -46,13 +46,13 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 		b.lanes(b.index[i], &steps[i])
 	}
 	all := span{steps[0].start, steps[len(steps)-1].end}
-	profile.GPUs = r.profiled(all)
+	profile.GPUs = r.profiled(all, together(steps))
 	end := all.length()
 	snap := &trace.Snapshot{
 		Now: end, Outcome: trace.Outcome{Status: "finished", Ended: end},
 		Meta:     trace.Meta{Device: "a GPU of unknown name", DeviceKind: "cuda", Model: "a PyTorch training", Imported: name, Profile: profile, Emulated: r.emulated, Synthetic: r.synthetic},
 		Segments: []trace.Segment{{Start: 0, FirstStep: b.index[0], Reason: "as recorded"}},
-		Recent:   b.steps, Spans: b.spans, Notes: r.notes(cut),
+		Recent:   b.steps, Spans: b.spans, Notes: r.notes(profile),
 	}
 	switch {
 	case b.hostOnly:
@@ -60,8 +60,8 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 		if len(r.calls) > 0 {
 			snap.Meta.Device = "a device that the trace does not show"
 		}
-	case len(profile.GPUs) > 0 && profile.GPUs[0].Name != "":
-		snap.Meta.Device = profile.GPUs[0].Name
+	case len(profile.GPUs) > 0:
+		snap.Meta.Device = cmp.Or(profile.Busiest().Name, snap.Meta.Device)
 	}
 	for _, g := range profile.GPUs {
 		snap.Outcome.PeakBytes = max(snap.Outcome.PeakBytes, g.Peak)
@@ -73,12 +73,15 @@ func (r *recording) session(name string) (*trace.Snapshot, []window) {
 }
 
 // notes are what a reader of the session must know of the trace.
-func (r *recording) notes(cut int) (out []trace.Note) {
+func (r *recording) notes(p *trace.Profile) (out []trace.Note) {
 	if r.world > 1 && r.rank >= 0 {
 		out = append(out, trace.Note{Level: "info", Text: fmt.Sprintf("the trace is of rank %d of %d, of which each has one of its own", r.rank, r.world)})
 	}
-	if cut > 0 {
-		out = append(out, trace.Note{Level: "warn", Text: "the trace lacks device work of its last " + figures.Counted(cut, "step", "steps") + ", left out here"})
+	if len(r.loops) > 1 {
+		out = append(out, trace.Note{Level: "warn", Text: fmt.Sprintf("the steps are of %d threads or processes and are taken for those of one, in order of time: of a trace that was merged from several ranks, import each rank's own", len(r.loops))})
+	}
+	if p.Cut > 0 {
+		out = append(out, trace.Note{Level: "warn", Text: "left out at the end: " + figures.Counted(p.Cut, "step", "steps") + ", " + p.Lacking()})
 	}
 	if r.broken > 0 {
 		out = append(out, trace.Note{Level: "warn", Text: "left out " + figures.Counted(r.broken, "event", "events") + " of the trace whose time cannot be read"})
@@ -124,8 +127,9 @@ type part struct {
 // not on record.
 func (b *builder) busy(w span) ranges {
 	in := func(role trace.Role) []span { return b.roles[role].within(w) }
-	if b.hostOnly {
-		return merged(slices.Concat(in(trace.RoleCPU), in(trace.RoleRuntime)))
+	if b.hostOnly { // communication beside an operator is hidden, as it is behind a kernel
+		works := b.works.within(w).and(in(trace.RoleCommunication))
+		return merged(slices.Concat(in(trace.RoleCPU), in(trace.RoleRuntime), works))
 	}
 	return merged(slices.Concat(in(trace.RoleKernel), b.roles[trace.RoleMemcpy].within(w).and(b.inside.within(w))))
 }
@@ -134,8 +138,12 @@ func (b *builder) busy(w span) ranges {
 // runtime, what it is for tells.
 func (b *builder) parts(w span) []part {
 	in := func(role trace.Role) ranges { return b.roles[role].within(w) }
+	communication := in(trace.RoleCommunication)
+	if b.hostOnly {
+		communication = communication.without(b.works.within(w))
+	}
 	out := []part{
-		{trace.CauseCommunication, in(trace.RoleCommunication)},
+		{trace.CauseCommunication, communication},
 		{trace.CauseDataLoader, in(trace.RoleDataLoader)},
 		{trace.CauseUnknown, in(trace.RoleOther)},
 	}

@@ -15,6 +15,15 @@ type window struct {
 	ran      span // they ran in this
 }
 
+// together is the time of all steps.
+func together(steps []window) ranges {
+	all := make([]span, len(steps))
+	for i := range steps {
+		all[i] = steps[i].span
+	}
+	return merged(all)
+}
+
 // tailShare is the share of the last but one step's device events that the last step
 // must have. A profiler that stops may miss what the device did last.
 const tailShare = 0.8
@@ -26,6 +35,9 @@ func (r *recording) windows() (out []window, cut int) {
 	}
 	r.match(out)
 	if !slices.ContainsFunc(out, func(w window) bool { return w.launched > 0 }) {
+		if len(r.device) == 0 && r.idleTail(out) {
+			return out[:len(out)-1], 1
+		}
 		return out, 0
 	}
 	before := out[0].start
@@ -53,6 +65,14 @@ func (r *recording) windows() (out []window, cut int) {
 		keep--
 	}
 	return out[:keep], len(out) - keep
+}
+
+// idleTail reports whether no operator ran in the last step, and some did in each before: the loop had
+// ended, and the step lasted until the profiler did.
+func (r *recording) idleTail(steps []window) bool {
+	ops, last := r.ops.ranges(), len(steps)-1
+	idle := func(w window) bool { return len(ops.within(w.span)) == 0 }
+	return last > 0 && idle(steps[last]) && !slices.ContainsFunc(steps[:last], idle)
 }
 
 // match finds which step launched what ran on a device, by the correlation of the

@@ -104,7 +104,7 @@ func TestSteps(t *testing.T) {
 	many := func(n, from, gap int) string {
 		var out []string
 		for i := range n {
-			out = append(out, launch("cuda_runtime", "kernel", from+gap*i, from+gap*i+5, 5, from+i))
+			out = append(out, launch("cuda_runtime", "kernel", from+gap*i, from+gap*i+5, 5, 1+from+i))
 		}
 		return strings.Join(out, ",")
 	}
@@ -119,9 +119,10 @@ func TestSteps(t *testing.T) {
 		{"cpu only", []string{step(1, 0, 100), op(10, 50), step(2, 100, 100), op(100, 100)}, []int64{100, 200}, []int32{1, 2}, 0, 50},
 		{"no steps", []string{op(10, 50), op(80, 20)}, []int64{90}, []int32{0}, 0, 70},
 		{"device alone", []string{x("kernel", "k", "5", "10", ""), x("kernel", "k", "25", "10", "")}, []int64{30}, []int32{0}, 0, 20},
-		{"overlapping", []string{step(1, 0, 100), op(0, 50), step(2, 80, 100)}, []int64{100, 180}, []int32{1, 2}, 0, 50},
-		{"in another order", []string{step(2, 100, 100), step(1, 0, 100), op(0, 50)}, []int64{100, 200}, []int32{1, 2}, 0, 50},
-		{"numbered twice", []string{step(1, 0, 100), op(0, 50), step(1, 100, 100)}, []int64{100, 200}, []int32{0, 1}, 0, 50},
+		{"overlapping", []string{step(1, 0, 100), op(0, 50), step(2, 80, 100), op(150, 10)}, []int64{100, 180}, []int32{1, 2}, 0, 50},
+		{"in another order", []string{step(2, 100, 100), op(150, 10), step(1, 0, 100), op(0, 50)}, []int64{100, 200}, []int32{1, 2}, 0, 50},
+		{"numbered twice", []string{step(1, 0, 100), op(0, 50), step(1, 100, 100), op(150, 10)}, []int64{100, 200}, []int32{0, 1}, 0, 50},
+		{"a tail without operators", []string{step(1, 0, 100), op(0, 50), step(2, 100, 100), op(100, 50), step(3, 200, 100)}, []int64{100, 200}, []int32{1, 2}, 1, 50},
 		{"a whole tail", []string{step(1, 0, 100), many(10, 0, 9), step(2, 100, 100), many(8, 110, 9)}, []int64{100, 200}, []int32{1, 2}, 0, 50},
 		{"a cut tail", []string{step(1, 0, 100), many(10, 0, 9), step(2, 100, 100), many(7, 110, 9)}, []int64{100}, []int32{1}, 1, 50},
 		{"tails without work", []string{step(1, 0, 100), many(10, 0, 9), step(2, 100, 50), step(3, 150, 50)}, []int64{100}, []int32{1}, 2, 50},
@@ -161,6 +162,24 @@ func TestCommunication(t *testing.T) {
 	}
 }
 
+// TestHostCommunication: without a device, what operators hide is not lost, and those that only hand
+// data over hide nothing; and the loader is the one that the loop was longest in.
+func TestHostCommunication(t *testing.T) {
+	s := importText(t,
+		x("user_annotation", "ProfilerStep#1", "0", "100", ""),
+		x("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "0", "10", ""),
+		x("cpu_op", "aten::linear", "10", "40", ""), x("user_annotation", "gloo:all_reduce", "20", "20", ""),
+		x("cpu_op", "c10d::allreduce_", "60", "25", ""), x("user_annotation", "gloo:all_reduce", "60", "20", ""),
+		x("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "90", "5", ""),
+	)
+	if st := &s.Recent[0]; st.Busy != 45_000 || st.Stall[trace.CauseCommunication] != 20_000 || st.Wait != 15_000 {
+		t.Errorf("busy %d, communication %d, wait %d ns", st.Busy, st.Stall[trace.CauseCommunication], st.Wait)
+	}
+	if got := s.Meta.Profile.Loader; got != "_MultiProcessingDataLoaderIter" {
+		t.Error(got)
+	}
+}
+
 // TestGPUs: two GPUs are told apart, idle time by what ended it, and what the trace does
 // not tell is nil.
 func TestGPUs(t *testing.T) {
@@ -175,7 +194,7 @@ func TestGPUs(t *testing.T) {
 		call(0, 1), kernel(0, 10, 10, 1, `,"blocks per SM":0.5,"est. achieved occupancy %":40`), // 0 to 10 else: launched at 0
 		call(15, 2), kernel(0, 21, 9, 2, `,"blocks per SM":2,"est. achieved occupancy %":80`), // kernel wait of 1
 		call(40, 3), kernel(0, 50, 10, 3, ""), // 20 late
-		call(45, 4), kernel(0, 70, 30, 4, ""), // 10 else
+		call(45, 4), kernel(0, 95, 5, 4, ""), // 35 else
 		call(5, 5), kernel(1, 20, 40, 5, ""),
 		`{"ph":"i","name":"[memory]","ts":5,"args":{"Device Type":1,"Device Id":0,"Bytes":5,"Total Allocated":700}}`,
 		`{"ph":"i","name":"[memory]","ts":6,"args":{"Device Type":0,"Device Id":-1,"Bytes":5,"Total Allocated":9000}}`,
@@ -185,10 +204,10 @@ func TestGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := s.Meta.Profile.GPUs
-	if len(g) != 2 || g[0].Name != "A" || g[1].Name != "B" || g[0].Utilisation != 0.59 || g[1].Utilisation != 0.4 {
+	if len(g) != 2 || g[0].Name != "A" || g[1].Name != "B" || g[0].Utilisation != 0.34 || g[1].Utilisation != 0.4 {
 		t.Fatalf("%+v", g)
 	}
-	if want := (trace.IdleTime{Host: 20_000, Kernel: 1000, Other: 20_000}); g[0].Idle != want {
+	if want := (trace.IdleTime{Host: 20_000, Kernel: 1000, Other: 45_000}); g[0].Idle != want {
 		t.Errorf("idle %+v, want %+v", g[0].Idle, want)
 	}
 	if got, want := *g[0].Efficiency, (0.5*10+1*9)/100; got != want {

@@ -31,7 +31,7 @@ type Profile struct {
 	Steps    []ProfiledStep
 	Total    ProfiledStep // of all steps, also of those that Steps lacks
 	Count    int64        // how many those are
-	Cut      int          // steps at the end that were left out, because the trace lacks part of their device work
+	Cut      int          // steps at the end that were left out, because the trace lacks part of their device work or has no operator of theirs
 	GPUs     []ProfiledGPU
 }
 
@@ -51,6 +51,25 @@ func (p *Profile) NumWorkers() string {
 
 // SomeWorkers is the num_workers of a DataLoader of which only that is known.
 const SomeWorkers = "1 or more"
+
+// Lacking says why steps at its end were left out.
+func (p *Profile) Lacking() string {
+	if len(p.GPUs) == 0 {
+		return "in which no operator ran"
+	}
+	return "of which the trace lacks device work"
+}
+
+// Busiest is the GPU on which kernels ran longest, of those there are.
+func (p *Profile) Busiest() *ProfiledGPU {
+	most := &p.GPUs[0]
+	for i := range p.GPUs {
+		if g := &p.GPUs[i]; g.Utilisation > most.Utilisation {
+			most = g
+		}
+	}
+	return most
+}
 
 // ProfiledRange is a range that the user named.
 type ProfiledRange struct {
