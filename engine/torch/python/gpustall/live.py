@@ -47,17 +47,33 @@ def unknown(module):
 def iterator(plan, loader):
     """What iter(loader) is to be: a new iterator, or the one whose workers persist."""
     old = getattr(loader, "_iterator", None)
-    if isinstance(old, LiveIter) and not old._shutdown:
+    ours = isinstance(old, LiveIter)
+    # Where the script's workers persist, PyTorch begins its iterator anew whoever has it still. A script without
+    # may go through a loader while it does so already.
+    taken = ours and not plan.persists and not old._shutdown and not old._finished() and sys.getrefcount(old) > HELD
+    if ours and not old._shutdown and not taken:
         if old._persists():
             old._reset(loader)
             return old
         old._shutdown_workers()
-    if isinstance(old, LiveIter):
+    if ours and (not taken or not old._persists()):
         loader._iterator = None
-    made = LiveIter(loader, plan)
-    if made._persists() or plan.persists:
+    # PyTorch draws a seed for each iterator that it makes. Where the script's workers
+    # persist it makes one, and whoever draws next must not notice that we make more.
+    made = LiveIter(loader, plan, again=ours and plan.persists)
+    if (made._persists() or plan.persists) and loader._iterator is None:
         loader._iterator = made  # as PyTorch keeps it
     return made
+
+
+def _held():
+    """References to an iterator that only its loader has, as iterator() counts them."""
+    loader = [object()]
+    old = loader[0]
+    return sys.getrefcount(old)
+
+
+HELD = _held()
 
 
 class Worker:
@@ -66,16 +82,20 @@ class Worker:
     def __init__(self, it, number):
         context = it._context
         self.number, self.owes, self.retired = number, 0, False
+        self.unfit = False  # it cannot load anything
         self.queue = context.Queue()
         self.queue.cancel_join_thread()
         # A worker that takes the place of a retired one must not repeat its random numbers.
         seed = it._base_seed + (it._generation << 20)
         holder = [it._dataset] if _HOLDER else it._dataset
+        init_fn = it._init_fn
+        if init_fn is not None and number >= it._plan.script["num_workers"]:
+            init_fn = functools.partial(worker.begin_spare, init_fn)
         info = worker.Info(os.getpid(), it._gpustall_iteration, number)
         self.process = context.Process(
             target=functools.partial(worker.loop, info),
             args=(it._dataset_kind, holder, self.queue, it._results, it._done, it._auto_collation, it._collate_fn, it._drop_last,
-                  seed, it._init_fn, number, max(it._num_workers, number + 1), it._persistent_workers, it._shared_seed),
+                  seed, init_fn, number, max(it._num_workers, number + 1), it._persistent_workers, it._shared_seed),
         )
         self.process.daemon = True
         self.process.start()
@@ -179,7 +199,10 @@ class Pinner:
         try:
             torch.set_num_threads(1)
             self.select(self.index)
-            mine = ring.Ring(process.FOLDER, ring.PIN, os.getpid(), iteration=self.iteration)
+            try:
+                mine = ring.Ring(process.FOLDER, ring.PIN, os.getpid(), iteration=self.iteration)
+            except Exception as error:
+                process.complain("what page-locking takes is not watched", error)
             while not self.stop.is_set():
                 try:
                     number, data = self.results.get(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
@@ -195,7 +218,8 @@ class Pinner:
                         data = _pin(data, self.device)
                     except Exception:
                         data = ExceptionWrapper(where="in pin memory thread for device %s" % self.index)
-                    mine.record(ring.PINNED, start, now(), self.iteration, 0, number)
+                    if mine is not None:
+                        mine.record(ring.PINNED, start, now(), self.iteration, 0, number)
                 self.out.put((number, data))
         except Exception as error:  # the loop asks why
             if not self.stop.is_set():
@@ -233,10 +257,11 @@ def _can_pin():
 class _Batch:
     """A batch that was sent for and is not delivered."""
 
-    __slots__ = ("worker", "data", "here", "size", "stale")
+    __slots__ = ("worker", "data", "here", "size", "stale", "index")
 
-    def __init__(self, worker, size):
+    def __init__(self, worker, size, index):
         self.worker, self.size = worker, size
+        self.index = index  # where another one may have to load it
         self.data, self.here, self.stale = None, False, False
 
 
@@ -263,12 +288,9 @@ _warn_of_pickles = _in_stock(stock.DataLoader._get_iterator, "_MultiProcessingDa
 
 
 class LiveIter(stock._MultiProcessingDataLoaderIter):
-    def __init__(self, loader, plan):
+    def __init__(self, loader, plan, again=False):
         self._shutdown = True  # until there is something to shut down
         self._owner = os.getpid()
-        # PyTorch draws a seed for each iterator that it makes. Where the script's workers
-        # persist it makes one, and whoever draws next must not notice that we make more.
-        again = plan.drawn and plan.persists and not plan.apart
         generator = loader.generator if loader.generator is not None else torch.default_generator
         state = generator.get_state() if again else None
         if loader.num_workers > 0:
@@ -276,9 +298,9 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             _begin_iterator_of_workers(self, loader)
         else:
             _begin_iterator(self, loader)
+            assert self._timeout == 0  # as PyTorch's own has it
         if again:
             generator.set_state(state)
-        plan.drawn = True
         self._plan = plan
         self._control = process.current().control
         self._context = loader.multiprocessing_context or torch.multiprocessing
@@ -315,6 +337,14 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
     def _persists(self):
         knobs = self._plan.wanted()
         return bool(knobs["persistent_workers"] and self._crew)
+
+    def _finished(self):
+        """Whether its epoch is over."""
+        return self._exhausted and not self._batches
+
+    def __reduce_ex__(self, protocol):
+        """A loader whose workers the script does not keep has no iterator that copying it could meet."""
+        return super().__reduce_ex__(protocol) if self._plan.persists else (type(None), ())
 
     def _reset(self, loader, first_iter=False):
         """Begins an epoch with the workers of the last one."""
@@ -452,7 +482,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         w = self._choose() if len(self._crew) > 1 else self._crew[0]
         number = self._sent
         self._sent += 1
-        self._batches[number] = _Batch(w, len(index) if isinstance(index, (list, tuple)) else -1)
+        spare = self._init_fn is not None and w.number >= self._plan.script["num_workers"]
+        self._batches[number] = _Batch(w, len(index) if isinstance(index, (list, tuple)) else -1, index if spare else None)
         w.queue.put((number, index))
         w.owes += 1
         return True
@@ -471,7 +502,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
         return w
 
     def _next_data(self):
-        if self._control.page[SEQUENCE] != self._seen or self._plan.trains is not self._trained:
+        if (self._control.page[SEQUENCE] != self._seen or self._plan.trains is not self._trained) and not self._finished():
             self._look()
         number = self._ready() if self._arrived else None
         while number is None:
@@ -519,17 +550,25 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._end()
             raise
         number, self._sent = self._sent, self._sent + 1
-        if self._fetcher is None:
-            fetcher = stock._DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
-            self._task = worker.Task()
-            self._task.round = 0
-            self._fetcher = worker.Observer(process.current().ring(ring.INLINE), self._gpustall_iteration, self._task).watch(fetcher)
-        self._task.index = number
-        data = self._fetcher.fetch(index)
+        data = self._load(number, index)
         if self._pin_memory:
             data = _pin(data, getattr(self, "_pin_memory_device", None) or _pin_device())
         self._tell(number, len(index) if isinstance(index, (list, tuple)) else -1, data)
         return data
+
+    def _load(self, number, index):
+        """A batch, by this process."""
+        if self._fetcher is None:
+            fetcher = stock._DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
+            self._task = worker.Task()
+            self._task.round = 0
+            try:
+                worker.Observer(process.current().ring(ring.INLINE), self._gpustall_iteration, self._task).watch(fetcher)
+            except Exception as error:
+                process.complain("what the loop loads itself is not watched", error)
+            self._fetcher = fetcher
+        self._task.index = number
+        return self._fetcher.fetch(index)
 
     def _end(self):
         if not self._persists() and not (self._plan.apart and self._plan.persists):  # whoever has it may begin it anew
@@ -549,11 +588,38 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             del self._batches[number]
             self._fill()
             return None
+        if batch.worker.unfit or isinstance(data, ExceptionWrapper) and data.exc_type is worker.Unfit:
+            data = self._elsewhere(number, batch, data)
+            if data is None:
+                return None
         batch.data, batch.here = data, True
         if self._in_order and number == next(iter(self._batches)):
             return number
         self._arrived.append(number)
         return self._ready()
+
+    def _elsewhere(self, number, batch, failure):
+        """Has a batch loaded by somebody else than the worker that failed before it could: another one sends it,
+        or it is what is returned."""
+        unfit, crew = batch.worker, self._crew
+        unfit.unfit = True
+        if unfit in crew:  # else it is known already that there are too many
+            crew.remove(unfit)
+            unfit.retired = True
+            self._leavers.append(unfit)
+            most = max(unfit.number, self._plan.script["num_workers"])
+            refused = Refused("worker_init_fn failed in worker %d: %s" % (unfit.number, failure.exc_msg.strip().rpartition("Unfit: ")[2]), "have it serve as many workers")
+            process.complain("num_workers stays at %d" % most, "%s; %s" % (refused, refused.mend))
+            self._plan.at_most(most, refused)
+            self._look()  # there may be less to be in force now
+            self._bury()
+        fit = [w for w in crew if not w.unfit]
+        if not fit:
+            return self._load(number, batch.index)
+        batch.worker = min(fit, key=lambda w: w.owes)
+        batch.worker.queue.put((number, batch.index))
+        batch.worker.owes += 1
+        return None
 
     def _get(self):
         patience = self._timeout if self._timeout > 0 else _utils.MP_STATUS_CHECK_INTERVAL

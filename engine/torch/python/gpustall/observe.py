@@ -532,7 +532,6 @@ class Plan:
         self.apart = self.making = False  # its class comes to PyTorch's iterators in a way of its own; PyTorch makes one
         self.begun, self.last = 0, None  # epochs, and a weak reference to the last one's iterator
         self.applied = None  # of PyTorch's own iterators: the knobs that the last one was made with
-        self.drawn = False  # a seed, by an iterator
         self.has_in_order = hasattr(loader, "in_order")
         self.collates = loader._auto_collation or not stock
         self.script = self.of_script(loader)
@@ -799,8 +798,11 @@ class Plan:
             self.tell_most()
 
     def size(self, data):
-        """Samples in a batch."""
-        return _length(data) if self.collates else 1
+        """Samples in a batch; 0 where that cannot be told."""
+        try:
+            return _length(data) if self.collates else 1
+        except Exception:  # of what looks like a batch
+            return 0
 
     def judge(self, data=None):
         """Whether the epoch that begins trains: gradients are on in it, and it is not known that
@@ -903,7 +905,7 @@ def _length(data, depth=4):
     if shape is not None:
         return int(shape[0]) if len(shape) else 1
     if depth:
-        if hasattr(data, "values"):
+        if callable(getattr(data, "values", None)):
             data = list(data.values())
         if isinstance(data, (list, tuple)) and data:
             return _length(data[0], depth - 1) or len(data)
@@ -916,7 +918,7 @@ def _tensors(data, depth=4):
         return 1, data.element_size() * data.nelement(), int(bool(getattr(data, "is_cuda", False)))
     sums = (0, 0, 0)
     if depth:
-        if hasattr(data, "values"):
+        if callable(getattr(data, "values", None)):
             data = list(data.values())
         if isinstance(data, (list, tuple)):
             for item in data:

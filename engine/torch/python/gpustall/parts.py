@@ -103,7 +103,15 @@ def _watch_backward():
 
 # Each thread's loop, once it has one. A forked child begins without.
 here = threading.local()
-os.register_at_fork(after_in_child=lambda: here.__dict__.clear())
+_inherited = []  # see process
+
+
+def _forked():
+    _inherited.append(dict(here.__dict__))
+    here.__dict__.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _begin(kind, whole):

@@ -36,18 +36,23 @@ class Process:
         self.loops = []
         self.lock = threading.Lock()
         self.local = threading.local()  # each thread that has a loop writes a ring of its own
-        self.messages = None
+        self.messages, self.mute = None, False
         self.control = control.Control(FOLDER)
         self.captures = self.control.captures()  # seen
 
     def tell(self, message, **what):
         """Writes a message. What is told before a span is recorded is read before it."""
+        line = json.dumps(dict(dict(type=message, t=now()), **what), default=str)
         with self.lock:
-            if self.messages is None:
-                path = os.path.join(FOLDER, "messages-%d" % self.pid)
-                self.messages = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            line = json.dumps(dict(dict(type=message, t=now()), **what), default=str)
-            os.write(self.messages, line.encode("utf-8", "replace") + b"\n")
+            try:
+                if self.messages is None:
+                    path = os.path.join(FOLDER, "messages-%d" % self.pid)
+                    self.messages = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                os.write(self.messages, line.encode("utf-8", "replace") + b"\n")
+            except OSError as error:  # no room, or no more files: the script goes on
+                if not self.mute:
+                    self.mute = True
+                    sys.stderr.write("gpustall: not all that happens reaches the screen: %s\n" % error)
 
     def iteration(self):
         with self.lock:
@@ -110,8 +115,8 @@ def _other():
     import torch
 
     try:
-        kind = torch.accelerator.current_accelerator(check_available=True).type  # PyTorch 2.7
-        return None if kind == "cuda" else kind
+        kind = torch.accelerator.current_accelerator().type  # PyTorch 2.6
+        return None if kind == "cuda" or not torch.accelerator.is_available() else kind
     except Exception:
         return None
 
@@ -122,7 +127,7 @@ def _gpu():
 
     cuda = uuid = None
     try:
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # to ask for more makes a process whose children cannot use the GPU
             cuda = torch.cuda.get_device_name()
             uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
     except Exception:
@@ -152,8 +157,12 @@ def current():
     return _process
 
 
+_inherited = []  # by a forked child, that must not let go what is the parent's: events of its GPU, for instance
+
+
 def _forked():
     global _process
+    _inherited.append(_process)
     _process = None
 
 

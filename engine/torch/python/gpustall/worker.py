@@ -3,12 +3,15 @@ with its queue and its fetcher wrapped. The inline loader (num_workers=0) uses t
 """
 
 import collections
+import copy
+import functools
 import importlib
 import itertools
 import operator
 import os
 import sys
 import time
+import weakref
 from multiprocessing import util
 from queue import Empty
 
@@ -47,6 +50,10 @@ class Usage:
             self.file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             pass
+
+    def __del__(self):
+        if self.file >= 0:
+            os.close(self.file)
 
     def read(self):
         """ns on a core and ready without one so far, asked by the thread itself."""
@@ -153,7 +160,10 @@ class Observer:
 
     def watch(self, fetcher):
         """Wraps the fetcher's methods."""
-        fetch, collate, task = fetcher.fetch, fetcher.collate_fn, self.task
+        # What stands in a fetcher's place must not keep it, nor it the data set, once nobody else does.
+        fetch, itself = type(fetcher).fetch, weakref.ref(fetcher)
+        collate, task = fetcher.collate_fn, self.task
+        by_sample = getattr(fetcher, "auto_collation", True)  # else the data set gets the list, which may be part of what it returns
         stages = Stages(fetcher.dataset, self)
 
         def collated(samples, *args, **kwargs):
@@ -182,7 +192,7 @@ class Observer:
             self.detail = detail = bool(stages.found) and turn % self.every == 0
             self.at, self.collating, self.phases = start, 0, 0
             self.batch, self.begun = (), ()
-            if type(index) is list and (close or detail or last > (TINY if turn < self.uneven or turn % SOME == 0 else FINE) * len(index)):
+            if type(index) is list and by_sample and (close or detail or last > (TINY if turn < self.uneven or turn % SOME == 0 else FINE) * len(index)):
                 index = self.batch = Indices(index)
                 index.observer = self
             before = None
@@ -192,9 +202,9 @@ class Observer:
             task.counted = before is not None
             try:
                 if not detail:
-                    return fetch(index)
+                    return fetch(itself(), index)
                 with stages:
-                    return fetch(index)
+                    return fetch(itself(), index)
             finally:
                 end = self.free = now()
                 wall = self.took_batch = end - start
@@ -213,6 +223,8 @@ class Observer:
                 elif wall > last + (last >> 1) and turn > SOME:  # the first ones vary
                     self.uneven, self.wary = turn + ALERT, turn + SELDOM
                 self.tell(start, end, slowest, took, core, waiting)
+                if self.batch:
+                    self.batch.observer, self.batch = None, ()
                 if detail:
                     self.every = max(1, min(RARELY, self.phases * PHASE // max(1, wall)))
 
@@ -226,19 +238,31 @@ _second = operator.itemgetter(1)
 class Indices(list):
     """A batch's indices. Whoever goes through them is seen to begin each sample, and to end: the
     clock is read before each index is asked for, also where none is left. No code of Python's
-    runs for a sample."""
+    runs for a sample. A data set that is given them (__getitems__) may keep them: what it copies or
+    pickles is a list, and so are they when the batch is done."""
+
+    observer = None
+
+    def __reduce_ex__(self, protocol):
+        return list, (self[:],)
 
     def __iter__(self):
+        if self.observer is None:
+            return super().__iter__()
         begun = self.observer.begun = []
         clock = itertools.starmap(now, itertools.repeat(()))
         return map(_second, zip(map(begun.append, clock), super().__iter__()))
 
 
 class _Timed:
-    """Stands for a function of the data set while it loads a batch, and passes for it."""
+    """Stands for a function of the data set while it loads a batch, and passes for it: what it copies or
+    pickles is the function."""
 
     def __init__(self, f, kind, observer):
         self.__dict__.update(_f=f, _kind=kind, _observer=observer)
+
+    def __reduce_ex__(self, protocol):
+        return copy.copy, (self._f,)
 
     def __call__(self, *args, **kwargs):
         observer, kind = self._observer, self._kind
@@ -263,6 +287,23 @@ class _Timed:
         return type(self._f)
 
 
+# What Python looks for in an object's class, where that of what is timed has it: a transform may be a container.
+_SPECIAL = ("len", "iter", "getitem", "setitem", "delitem", "contains", "bool", "eq", "ne", "hash", "repr", "str", "dir", "enter", "exit", "or", "add")
+
+
+@functools.lru_cache(maxsize=64)
+def _standing_for(kind):
+    """The class of what stands for an object of a class."""
+    return type("_Timed", (_Timed,), {name: _passed_on(name) for name in map("__%s__".__mod__, _SPECIAL) if hasattr(kind, name)})
+
+
+def _passed_on(name):
+    def special(self, *args):
+        return getattr(self._f, name)(*args)
+
+    return special
+
+
 class Stages:
     """The functions by which a data set shows what it does: torchvision's loader, which
     opens and decodes, and transform, or transforms of a sample with its target, which its scripts
@@ -276,7 +317,7 @@ class Stages:
             own = getattr(dataset, "__dict__", {})
             for name, kind in self.KINDS:
                 if callable(own.get(name)):
-                    self.found.append((own, name, own[name], _Timed(own[name], kind, observer)))
+                    self.found.append((own, name, own[name], _standing_for(type(own[name]))(own[name], kind, observer)))
             if "dataset" not in own:
                 break
             dataset = own["dataset"]
@@ -319,7 +360,8 @@ class Tasks:
             task, index = self.task, item[0]
             end = task.got = now()
             task.index = index
-            self.write(ring.WAIT, start, end, self.iteration, task.round, index)
+            if task.round >= 0:  # else it has no fetcher: what the script does first in it has failed
+                self.write(ring.WAIT, start, end, self.iteration, task.round, index)
         return item
 
     def __getattr__(self, name):
@@ -380,7 +422,7 @@ class Sender:
     def _tell(self, number, round, start, end, before):
         """Tells of a batch that is about to be sent, which took LATE."""
         core, waiting = self.usage.since(before)
-        if type(number) is int and number >= 0:
+        if type(number) is int and number >= 0 and round >= 0:
             self.write(ring.SENT, start, end, self.info.iteration, round, number, -1, -1, 0, 0, core, waiting)
         self.before = self.usage.read() if end - start >= LONG else None  # but for what sending takes
 
@@ -434,6 +476,18 @@ class Spare:
             raise StopIteration from None
         self.info = None
         return data
+
+
+class Unfit(Exception):
+    """What a worker that the script has not failed with before it could load anything."""
+
+
+def begin_spare(init_fn, number):
+    """The script's worker_init_fn, in a worker that it has not and may not be written for."""
+    try:
+        init_fn(number)
+    except Exception as error:
+        raise Unfit(process.said(error).partition("\n")[0][:400].rstrip("."))
 
 
 class Info:
