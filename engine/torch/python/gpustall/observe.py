@@ -835,7 +835,7 @@ class Plan:
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         import torch.multiprocessing as mp
 
-        process.current().tell("batch", tensors=count, bytes=size, on_gpu=on_gpu, files=files, sharing=mp.get_sharing_strategy())
+        process.current().tell_news("batch", tensors=count, bytes=size, on_gpu=on_gpu, files=files, sharing=mp.get_sharing_strategy())
 
     def ended(self, learned):
         """An epoch that was taken for training has ended, at whose beginning so much was learned.
@@ -880,7 +880,7 @@ class Plan:
         if self.told or self.trains is None:
             return
         self.told = True
-        process.current().tell("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
+        process.current().tell_news("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
         if self.trains and self.barred is not None:
             self.at_most(*self.barred)
 
@@ -942,7 +942,7 @@ class _Loose:
         """Tells of the loop, at its first batch."""
         self.weighed = True
         self.about["batch_size"] = self.size(data)
-        process.current().tell("loader", trains=True, knobs={}, step=process.current().steps, **self.about)
+        process.current().tell_news("loader", trains=True, knobs={}, step=process.current().steps, **self.about)
 
     def moved(self, other, t):
         """Tells that the loop learns from this now."""

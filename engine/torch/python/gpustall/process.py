@@ -37,6 +37,7 @@ class Process:
         self.lock = threading.Lock()
         self.local = threading.local()  # each thread that has a loop writes a ring of its own
         self.messages, self.mute = None, False
+        self.told = {}  # by kind: the last one of tell_news
         self.control = control.Control(FOLDER)
         self.captures = self.control.captures()  # seen
 
@@ -53,6 +54,14 @@ class Process:
                 if not self.mute:
                     self.mute = True
                     sys.stderr.write("gpustall: not all that happens reaches the screen: %s\n" % error)
+
+    def tell_news(self, message, step=None, **what):
+        """Writes a message, unless the last one of its kind said the same, but for the step: a script
+        may make a loader for each."""
+        if self.told.get(message) == what:
+            return
+        self.told[message] = what
+        self.tell(message, **what, **({} if step is None else {"step": step}))
 
     def iteration(self):
         with self.lock:

@@ -54,6 +54,7 @@ def forget():
     process.current().anew = process.current().elsewhere = False
     process.current().apart = 0
     process._noted.clear()
+    process.current().told.clear()
 
 
 def folder_files(prefix, folder=FOLDER):
