@@ -111,14 +111,3 @@ func (c *captures) add(rows []trace.OpTime) {
 	}
 	c.run.recorder.Ops(rows)
 }
-
-// showed is what captured steps show of the device, in words.
-func showed(p *trace.Profile) string {
-	if len(p.GPUs) == 0 {
-		return "nothing ran on a GPU, so what is known is what operators took on the host"
-	}
-	g := p.Busiest()
-	of := func(ns int64) string { return figures.Prose.Percent(float64(ns) / float64(max(1, p.Total.Length))) }
-	return fmt.Sprintf("kernels ran %s of the time; the GPU was idle %s because the host launched late, %s between kernels and %s else",
-		figures.Prose.Percent(g.Utilisation), of(g.Idle.Host), of(g.Idle.Kernel), of(g.Idle.Other))
-}

@@ -118,6 +118,7 @@ type summary struct {
 	CeilingGain       *changeSummary      `json:"ceiling_gain,omitempty"` // throughput that fixing data buys at most, as a ratio
 	Experiments       []experimentSummary `json:"experiments,omitempty"`
 	Labels            []string            `json:"labels,omitempty"`
+	Profile           *profileSummary     `json:"profile,omitempty"`
 	Notes             []string            `json:"notes,omitempty"` // what a trace that was imported lacks
 	diagnosed
 	forecast
@@ -265,6 +266,7 @@ func summaryOf(s *trace.Snapshot, file string) summary {
 	out.Ranks, out.Script = rankTable(s)
 	out.DroppedSpans = s.Outcome.Dropped()
 	out.imported, out.foreign = s.Meta.Imported != "", !s.Meta.Learns()
+	out.Profile = profileOf(s.Meta.Profile)
 	if out.imported {
 		for i := range s.Notes {
 			out.Notes = append(out.Notes, s.Notes[i].Text)
@@ -305,6 +307,9 @@ func (s summary) text() string {
 	case s.imported: // nobody counted samples, and no loss is on record
 		fmt.Fprintf(&b, "\n%s in %s: device utilisation %s",
 			figures.Counted(s.Steps, "step", "steps"), figures.Prose.Time(s.Wall.ns()), figures.Prose.Percent(float64(s.DeviceUtilization)))
+		if s.Profile != nil && len(s.Profile.GPUs) > 0 {
+			b.WriteString("; " + s.Profile.text)
+		}
 	default:
 		fmt.Fprintf(&b, "\n%s, %s in %s: %s samples/s, device utilisation %s",
 			figures.Counted(s.Steps, "step", "steps"), figures.Counted(s.Samples, "sample", "samples"), s.took(),

@@ -12,6 +12,16 @@ import (
 // maxProfiled is how many steps of a trace the report lists.
 const maxProfiled = 50
 
+// What is told of a GPU.
+const (
+	gpuUtilisation = "GPU utilisation"
+	smEfficiency   = "est. SM efficiency"
+	occupancy      = "est. achieved occupancy"
+	idleHost       = "idle: launched late by the host"
+	idleKernel     = "idle: kernel after kernel"
+	idleOther      = "idle: else"
+)
+
 // profile is what a trace that was imported tells beside the causes of idleness: the
 // step breakdown and the GPU metrics of PyTorch's TensorBoard plugin.
 func (m *markdown) profile() {
@@ -57,8 +67,7 @@ func (m *markdown) gpus(p *trace.Profile) {
 	if len(p.GPUs) == 0 {
 		return
 	}
-	rows := [][]string{{"over all steps"}, {"GPU utilisation"}, {"est. SM efficiency"}, {"est. achieved occupancy"}, {"memory allocated at most"},
-		{"idle: launched late by the host"}, {"idle: kernel after kernel"}, {"idle: else"}}
+	rows := [][]string{{"over all steps"}, {gpuUtilisation}, {smEfficiency}, {occupancy}, {"memory allocated at most"}, {idleHost}, {idleKernel}, {idleOther}}
 	estimate := func(share *float64) string {
 		if share == nil {
 			return notRecorded
