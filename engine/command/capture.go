@@ -80,7 +80,7 @@ func (c *captures) read(got bridge.Captured) error {
 		return err
 	}
 	c.n++
-	file := unusedName(fmt.Sprintf("%s-capture-%d", strings.TrimSuffix(c.run.file, store.Ext), c.n))
+	file := unusedName(fmt.Sprintf("%s-capture-%d", strings.TrimSuffix(c.run.file, store.Ext), c.n), store.Ext)
 	snap.Meta.Version, snap.Meta.ID, snap.Meta.Emulated = c.meta.Version, baseName(file), c.meta.Emulated
 	if err := store.Save(file, trace.Restore(snap)); err != nil {
 		return err

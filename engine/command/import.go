@@ -59,7 +59,7 @@ func importTrace(ctx context.Context, path, file, version string, asJSON bool) e
 		if err := checkSessionHome("name a file with --session"); err != nil {
 			return err
 		}
-		file = unusedName(filepath.Join(sessionDir(), traceName(path)))
+		file = unusedName(filepath.Join(sessionDir(), traceName(path)), store.Ext)
 		called = baseName(file)
 	}
 	snap.Meta.ID = baseName(file)
@@ -129,11 +129,11 @@ func traceName(path string) string {
 	}, name)
 }
 
-// unusedName is the name of a session file that is not there yet.
-func unusedName(path string) string {
-	name := path + store.Ext
+// unusedName is the name of a file that is not there yet.
+func unusedName(path, ext string) string {
+	name := path + ext
 	for n := 2; exists(name); n++ {
-		name = fmt.Sprintf("%s-%d%s", path, n, store.Ext)
+		name = fmt.Sprintf("%s-%d%s", path, n, ext)
 	}
 	return name
 }

@@ -22,9 +22,9 @@ import (
 	"dev.gpustall/engine/host"
 )
 
-// script is a command of the user's, in a process group of its own, so that each signal
-// comes to it once: from us. Where it has the terminal it is in ours, and what is typed
-// there comes to both.
+// script is a command of the user's, in a session of its own, so that each signal comes to it
+// once: from us; and without a terminal, of which the screen has the only one, so that asking for a password
+// fails and is not waited for. Where it has the terminal it is in our process group, and what is typed there comes to both.
 type script struct {
 	cmd  *exec.Cmd
 	ours bool          // it is in our process group
@@ -56,12 +56,12 @@ func startScript(args, env []string, log *os.File) (*script, error) {
 		cmd.Stdin, master = input, m
 	}
 	ours := typed && log == nil // another group would be stopped when it reads
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !ours}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: !ours}
 	if err := cmd.Start(); err != nil {
 		if master != nil {
 			master.Close()
 		}
-		return nil, fault.Wrap(err, "run", args[0], mend)
+		return nil, notRun{fault.Wrap(err, "run", args[0], mend)}
 	}
 	s := &script{cmd: cmd, ours: ours, done: make(chan struct{})}
 	s.told, s.tell = context.WithCancel(context.Background())
@@ -77,6 +77,18 @@ func startScript(args, env []string, log *os.File) (*script, error) {
 }
 
 func (s *script) pid() int { return s.cmd.Process.Pid }
+
+// notRun is the error of a command that could not be, whose exit code is that of a shell.
+type notRun struct{ error }
+
+func (e notRun) Unwrap() error { return e.error }
+
+func (e notRun) exitCode() int {
+	if errors.Is(e.error, exec.ErrNotFound) || errors.Is(e.error, os.ErrNotExist) {
+		return 127
+	}
+	return 126
+}
 
 // scriptError is the exit code of a script that failed.
 type scriptError struct {
@@ -185,10 +197,10 @@ func (s *script) interrupt() {
 	}
 }
 
-// How long a script that was told to end may take before it is told less kindly.
+// How long a script that was told to end may take before it is told less kindly: it may be saving a checkpoint.
 const (
-	interruptPatience = 10 * time.Second
-	endPatience       = 10 * time.Second
+	interruptPatience = 60 * time.Second
+	endPatience       = 30 * time.Second
 )
 
 // finish ends the script, if it still runs, and waits for it.
@@ -212,7 +224,7 @@ func (s *script) finish(w io.Writer) {
 		case <-time.After(next.after):
 		}
 		if next.signal == 0 {
-			fmt.Fprintln(w, "stopping: the script was interrupted, waiting for it …")
+			fmt.Fprintf(w, "stopping: the script was interrupted, waiting up to %v for it (ctrl+c interrupts it again) …\n", interruptPatience)
 			continue
 		}
 		fmt.Fprintf(w, "it did not end in %v: sending %v\n", next.after, next.signal)

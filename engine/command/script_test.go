@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dev.gpustall/engine/torch/bridge"
 )
 
 // TestScript: how a script ends is how we do, and it gets the signals that we get.
@@ -89,6 +91,64 @@ func TestScript(t *testing.T) {
 	}
 	if _, err := startScript([]string{"/nowhere/python"}, nil, nil); err == nil || errors.As(err, new(scriptError)) {
 		t.Errorf("a script that is not there: %v", err)
+	}
+}
+
+// TestNotRun: a command that cannot be run has the exit code that a shell gives it.
+func TestNotRun(t *testing.T) {
+	for name, want := range map[string]int{"no-such-command": 127, filepath.Join(t.TempDir(), "nothing"): 127, t.TempDir(): 126} {
+		_, err := startScript([]string{name}, nil, nil)
+		if err == nil || exitCode(err) != want {
+			t.Errorf("%s: %v, exit code %d, want %d", name, err, exitCode(err), want)
+		}
+	}
+}
+
+// TestOwnSession: beside the screen a script has no terminal to wait for.
+func TestOwnSession(t *testing.T) {
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	s, err := startScript([]string{"sh", "-c", "read x </dev/tty || exit 5"}, os.Environ(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sid, err := unix.Getsid(s.pid()); err == nil && sid != s.pid() {
+		t.Errorf("the script is in session %d, and not its own %d", sid, s.pid())
+	}
+	<-s.done
+	if exitCode(s.err()) == 0 {
+		t.Error("it has read the terminal")
+	}
+}
+
+// TestOpenLog: what is there stays, and each run has a log of its own, to which all append.
+func TestOpenLog(t *testing.T) {
+	b, err := bridge.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	dir := t.TempDir()
+	there := filepath.Join(dir, "train.log")
+	if err := os.WriteFile(there, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for session, want := range map[string]string{"train.gpustall": "train-2.log", "x.log": "x.log.log"} {
+		run := &torchRun{bridge: b, args: []string{"python", "train.py"}, options: &options{session: filepath.Join(dir, session)}}
+		f, err := run.openLog()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if filepath.Base(f.Name()) != want {
+			t.Errorf("%s: the log is %s, want %s", session, f.Name(), want)
+		}
+	}
+	if text, err := os.ReadFile(there); err != nil || string(text) != "precious" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

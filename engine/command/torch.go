@@ -80,8 +80,8 @@ func runTorch(parent context.Context, o *options, args []string, plain bool) err
 	defer b.Close()
 	t := &torchRun{options: o, bridge: b, args: args, gauged: hostEvery * gaugePeriod}
 	if screen || o.json {
-		if t.log, err = os.Create(t.logName()); err != nil {
-			return fault.File(err, "write the log", t.logName(), "name a session in a folder that can be written to with --session")
+		if t.log, err = t.openLog(); err != nil {
+			return err
 		}
 		defer t.log.Close()
 	}
@@ -124,12 +124,26 @@ type torchRun struct {
 	stop func() // the gauges
 }
 
-// logName is where the script's output goes: beside the session.
-func (t *torchRun) logName() string {
+// openLog makes the file for the script's output: beside the session, and no other than what was there.
+// Whoever writes to it appends: a script may open its standard output once more.
+func (t *torchRun) openLog() (*os.File, error) {
+	const ext = ".log"
+	name := filepath.Join(sessionDir(), t.name())
 	if t.session != "" {
-		return strings.TrimSuffix(t.session, filepath.Ext(t.session)) + ".log"
+		if name = t.session; filepath.Ext(name) != ext {
+			name = strings.TrimSuffix(name, filepath.Ext(name))
+		}
 	}
-	return filepath.Join(sessionDir(), t.name()+".log")
+	for {
+		f, err := os.OpenFile(unusedName(name, ext), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+		if errors.Is(err, os.ErrExist) { // another run has just made it
+			continue
+		}
+		if err != nil {
+			return nil, fault.File(err, "write the log", name+ext, "name a session in a folder that can be written to with --session")
+		}
+		return f, nil
+	}
 }
 
 // name is what the session is called.

@@ -8,6 +8,11 @@ import os
 import sys
 
 
+# The folders of such files as this that run in this process: gpustall may run under gpustall.
+_seen = sys.__dict__.setdefault("_gpustall_seen", set())
+_ours = os.path.dirname(os.path.abspath(__file__))
+
+
 def _begin():
     try:
         from gpustall import hook
@@ -25,15 +30,17 @@ def _hidden():
     import importlib.machinery
     import importlib.util
 
-    ours = os.path.dirname(os.path.abspath(__file__))
-    path = [p for p in sys.path if os.path.abspath(p or ".") != ours]
+    path = [p for p in sys.path if os.path.abspath(p or ".") not in _seen]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
-    if spec is None or spec.loader is None:
-        return
+    running = getattr(sys.modules.get("sitecustomize"), "__file__", None)
+    if spec is None or spec.loader is None or running is not None and spec.origin is not None and os.path.abspath(running) == os.path.abspath(spec.origin):
+        return  # or it is what runs this one
     module = importlib.util.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)
 
 
-_begin()
-_hidden()
+if _ours not in _seen:
+    _seen.add(_ours)
+    _begin()
+    _hidden()

@@ -7,22 +7,27 @@ TARGET = "torch.utils.data.dataloader"
 
 
 def begin():
-    if not os.environ.get("GPUSTALL_TORCH"):
+    if not os.environ.get("GPUSTALL_TORCH") or getattr(sys, "_gpustall_begun", False):
         return
+    sys._gpustall_begun = True  # other sitecustomizes may run ours again
     if TARGET in sys.modules:
         _install(sys.modules[TARGET])
         return
     sys.meta_path.insert(0, _Finder())
 
 
+# What decides which functions torch.compile looks into.
+RULES = "torch._dynamo.trace_rules"
+
+
 class _Finder:
-    """Finds one module, by asking the others, and has it patched when it was run."""
+    """Finds the modules that are patched when they were run, by asking the others."""
 
     def __init__(self):
         self.busy = False
 
     def find_spec(self, name, path=None, target=None):
-        if name != TARGET or self.busy:
+        if name not in (TARGET, RULES) or self.busy:
             return None
         import importlib.util
 
@@ -34,16 +39,26 @@ class _Finder:
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
         run = spec.loader.exec_module
+        patch = _install if name == TARGET else _leave_to_python
 
         def exec_module(module):
             run(module)
-            _install(module)
+            patch(module)
 
         try:
             spec.loader.exec_module = exec_module
         except Exception:  # a loader that takes no attributes
             return None
         return spec
+
+
+def _leave_to_python(rules):
+    """A loop that is compiled with its loader in it is not to be compiled into what watches: PyTorch's own
+    loader is not, either."""
+    try:
+        rules.add("gpustall")
+    except Exception:  # another version, which has no such rules
+        pass
 
 
 def _install(module):

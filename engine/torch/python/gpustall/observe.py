@@ -10,6 +10,7 @@ import resource
 import sys
 import threading
 import time
+import types
 import warnings
 import weakref
 
@@ -31,6 +32,8 @@ _why_not_live = ""  # why no knob of a loader can be changed while it runs
 def install(module):
     """Puts observers into torch.utils.data.dataloader."""
     global _dataloader, _why_not_live
+    if hasattr(module._BaseDataLoaderIter, "_gpustall"):  # it was imported anew
+        return
     from gpustall import live
 
     _dataloader = module
@@ -64,8 +67,12 @@ class _Warnings:
 
 
 def _plan(loader):
-    """What is known and wanted of a loader; None where it cannot be watched."""
+    """What is known and wanted of a loader; None where it cannot be watched, or is a data set's own affair:
+    in a worker, or while this thread loads a batch of another's itself."""
     try:
+        loop = getattr(parts.here, "loop", None)
+        if _dataloader._utils.worker._worker_info is not None or loop is not None and loop.loading:
+            return None
         plan = _plans.get(loader)
         if plan is None:
             plan = _plans[loader] = Plan(loader)
@@ -173,6 +180,7 @@ class Loop:
         self.record = state.ring(ring.LOOP).record
         self.rings = state.local.rings  # this thread's
         self.open = []  # [watch, step, start of what is not recorded yet, batch, when its batch came]
+        self.loading = False  # a DataLoader's iterator is asked for a batch
         self.learned = False  # a part is on record of the innermost
         self.parts = []  # [kind, start of what is not recorded yet, whole]
         self.over = collections.deque()  # when backward passes were over of which parts has the beginning
@@ -262,11 +270,12 @@ class Watch:
         self.came = None  # what the iterator tells of the batch that it delivers: number, samples, CHANGING or 0
         self.iterator = None  # a weak reference, where it is a DataLoader's
         self.left = None, None  # when that was let go, and the device's event then
+        self.dropped = False  # a generator of gpustall.watch was let go
         self.numbered = False  # its batches are numbered through all epochs
         self.inline = None  # the task of a loop that loads by itself
 
     def gone(self):
-        return self.iterator is not None and self.iterator() is None
+        return self.dropped or self.iterator is not None and self.iterator() is None
 
     def over(self):
         """What is called when the iterator is let go, in whatever thread that is."""
@@ -293,10 +302,11 @@ class Watch:
         caches, where a call costs several times what it does in a loop: so what happens at
         each batch is written out here, and the rest is called.
         """
+        loop = getattr(parts.here, "loop", None)
+        if loop is not None and loop.loading:  # another's batch, of which this is part
+            return original(*args)
         try:
-            try:
-                loop = parts.here.loop
-            except AttributeError:
+            if loop is None:
                 loop = _loop()
             state, opened, start = loop.state, loop.open, now()
             turn = loop.turn = loop.turn + 1
@@ -329,13 +339,17 @@ class Watch:
             self._forget(error)
             return original(*args)
         try:
+            loop.loading = self.iterator is not None
             data = original(*args)
         except StopIteration:
+            loop.loading = False
             self._guard(self._end, loop, start)
             raise
         except BaseException:
+            loop.loading = False
             self._guard(self._drop, loop)
             raise
+        loop.loading = False
         try:
             plan, end = self.plan, now()
             loop.slow = end - began > worker.LONG_BATCH
@@ -514,7 +528,7 @@ class Plan:
         if pipe:
             dataset = getattr(dataset, "_datapipe", dataset)  # which the loader wrapped
         self.name = given.dataset(loader)
-        self.alike = (self.name, id(dataset), type(getattr(loader, "sampler", None)).__name__, getattr(loader, "batch_size", None))
+        self.alike = (self.name, id(dataset), type(getattr(loader, "sampler", None)).__name__, _count(getattr(loader, "sampler", None)), getattr(loader, "batch_size", None))
         self.trains = _roles.get(self.alike)  # None while it is not known
         try:
             self.samples = len(given.behind(loader).dataset)
@@ -536,6 +550,7 @@ class Plan:
         self.collates = loader._auto_collation or not stock
         self.script = self.of_script(loader)
         self.barred = None  # how many workers can begin, and why no more, where that is known beforehand
+        self.stays = False  # other knobs than the script's came to nothing
         self.failed = None  # by which workers that the script has not tell why they had no batch
         self.about = self._describe(loader)
 
@@ -725,10 +740,30 @@ class Plan:
             self.at_most(number, refused)
             process.complain("num_workers stays at %d" % _at_most[self.alike][0], "%s; %s" % (refused, refused.mend))
 
+    def _possible(self, loader):
+        """The knobs that are to be in force; where the script has no workers, with those only that can begin."""
+        knobs = self.wanted()
+        if self.stays:
+            return dict(self.script)
+        if knobs["num_workers"] and not self.script["num_workers"] and not self.why:
+            from gpustall import live
+
+            context = loader.multiprocessing_context or multiprocessing
+            what = types.SimpleNamespace(_context=context, _dataset=loader.dataset, _collate_fn=loader.collate_fn, _init_fn=loader.worker_init_fn)
+            try:
+                if not self.proven(what):  # which is tried meanwhile
+                    return dict(knobs, num_workers=0, persistent_workers=0)
+            except Exception as error:
+                refused = live._refused(error, context)
+                process.complain("num_workers stays at 0", "; ".join(filter(None, (str(refused), refused.mend))))
+                self.at_most(0, refused)
+                return self.wanted()
+        return knobs
+
     def _stock(self, loader, original):
         """PyTorch's own iterator. What the screen asked for holds for all of it."""
         self._hear()
-        knobs = self.wanted()
+        knobs = self._possible(loader)
         self.iteration = process.current().iteration()
         module = _dataloader._utils.worker
         before = {name: getattr(loader, name) for name in control.NAMES if hasattr(loader, name)}
@@ -750,7 +785,7 @@ class Plan:
             self.making = True
             iterator = original(loader)
         except Exception as error:
-            if not changed or knobs["num_workers"] <= self.script["num_workers"]:
+            if not changed:
                 raise  # as it is without us
             failed = error
         finally:
@@ -762,10 +797,14 @@ class Plan:
         if failed is not None:
             from gpustall import live
 
+            drawn[0].set_state(drawn[1])
+            if knobs["num_workers"] <= self.script["num_workers"]:
+                process.complain("the script's own settings stay in force", failed)
+                self.stays = True
+                return self._stock(loader, original)
             most, refused = self.script["num_workers"], live._refused(failed, loader.multiprocessing_context or multiprocessing)
             process.complain("num_workers stays at %d" % most, "; ".join(filter(None, (str(refused), refused.mend))))
             self.at_most(most, refused)
-            drawn[0].set_state(drawn[1])
             return self._stock(loader, original)
         self.in_force_now(knobs)
         return iterator
@@ -862,9 +901,9 @@ class Plan:
         from gpustall import live, shards
 
         context = loader.multiprocessing_context or multiprocessing
-        if (self.live or not isinstance(loader, _dataloader.DataLoader)) and self.script["num_workers"] == 0 and self.alike not in _at_most:
-            refused = live.unguarded(context)
-            self.barred = refused and (0, refused)
+        refused = live.unguarded(context) if self.script["num_workers"] == 0 and not self.why and self.alike not in _at_most else None
+        if refused is not None:
+            self.barred = 0, refused
         elif not self.map_style and self.alike not in _at_most:
             most = shards.most(loader)
             self.barred = most and (most[0], live.Refused(*most[1:]))
@@ -883,6 +922,14 @@ class Plan:
         process.current().tell_news("loader", trains=self.trains, knobs=self.script, step=process.current().steps, **self.about)
         if self.trains and self.barred is not None:
             self.at_most(*self.barred)
+
+
+def _count(sampler):
+    """How many samples a sampler draws; -1 where it does not tell."""
+    try:
+        return len(sampler)
+    except Exception:
+        return -1
 
 
 def _drawn(loader):
@@ -979,16 +1026,19 @@ def _items(mine, iterable):
             raise _Within(item)
         return item
 
-    while True:
-        try:
-            item = mine.next(following)
-        except StopIteration:
-            return
-        except _Within as taken:
-            yield taken.args[0]
-            yield from items
-            return
-        yield item
+    try:
+        while True:
+            try:
+                item = mine.next(following)
+            except StopIteration:
+                return
+            except _Within as taken:
+                yield taken.args[0]
+                yield from items
+                return
+            yield item
+    finally:  # it may be left with break
+        mine.left, mine.dropped = (now(), None), True
 
 
 class _Within(Exception):
@@ -1002,7 +1052,9 @@ def step(samples=0):
     """Ends a step of a loop that asks nobody for its data. A batch of a DataLoader's, or of watch's, is a step of its own."""
     if not process.FOLDER:
         return
-    mine, opened = _stepped.__dict__.get("watch"), _loop().open
+    mine, loop = _stepped.__dict__.get("watch"), _loop()
+    loop.settle(now())
+    opened = loop.open
     if opened and opened[-1][0] is not mine and opened[-1][1] >= 0:
         return
     if mine is None:

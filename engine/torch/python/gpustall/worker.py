@@ -453,11 +453,11 @@ class Spare:
     batch, its errors are the script's own."""
 
     def __init__(self, create, args, info):
-        self.info, self.plain, self.error = info, None, None
+        self.info, self.plain, self.error = info, None, info.error
         try:
             self.plain = create(*args)
         except Exception as error:
-            self.error = error
+            self.error = self.error or error
         self.dataset = getattr(self.plain, "dataset", None)
         self.collate_fn = getattr(self.plain, "collate_fn", None)
 
@@ -496,6 +496,18 @@ class Info:
     def __init__(self, parent, iteration, worker, failed=None):
         self.parent, self.iteration, self.worker, self.started = parent, iteration, worker, now()
         self.failed = failed  # where a worker that the script has not tells why it has no batch
+        self.error = None  # of its worker_init_fn
+
+    def begin(self, init_fn, script, number):
+        """The script's worker_init_fn, in a worker that it has not and may not be written for. Where the script
+        has no workers, samples are loaded without it; else it has no shard, as with one that fails later."""
+        try:
+            init_fn(number)
+        except Exception as error:
+            if script:
+                self.error = error  # who has no batch tells
+            else:
+                process.complain("worker_init_fn failed in worker %d, which loads without it" % number, error)
 
 
 # Where the stock worker loop has what is wrapped, among its positional arguments.
@@ -535,9 +547,11 @@ def _stock():
 
 def loop_of_stock(parent, iteration, started, script, failed, *args):
     """The same for a worker of PyTorch's own iterator; script: how many the script has."""
-    number = args[PARAMETERS.index("worker_id")]
+    number, init = args[PARAMETERS.index("worker_id")], PARAMETERS.index("init_fn")
     info = Info(parent, iteration, number, failed if number >= max(1, script) else None)  # the first one has a shard
     info.started = started
+    if number >= script and args[init] is not None:
+        args = (*args[:init], functools.partial(info.begin, args[init], script), *args[init + 1 :])
     loop(info, *args)
 
 

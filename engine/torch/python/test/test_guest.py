@@ -7,14 +7,16 @@ import gc
 import os
 import pickle
 import unittest
+import warnings
 import weakref
 from unittest import mock
 
 import harness
 import torch
+import gpustall
 from gpustall import process, ring
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler, TensorDataset, get_worker_info
 
 PORTS = [5000, 5001]
 MODEL = nn.Linear(1, 1)
@@ -43,6 +45,28 @@ class Kept(Pieces):
     def __getitems__(self, indices):
         self.kept.append(indices)
         return [torch.tensor(i) for i in indices]
+
+
+class Outer(IterableDataset):
+    """Goes through a loader of its own."""
+
+    def __iter__(self):
+        for (batch,) in DataLoader(TensorDataset(torch.arange(12)), batch_size=4):
+            yield from batch
+
+
+class Sharded(IterableDataset):
+    """Of which worker_init_fn tells a worker its shard."""
+
+    shards = [range(3), range(3, 6)]
+
+    def __iter__(self):
+        info = get_worker_info()
+        return iter(getattr(info.dataset if info else self, "mine", range(6)))
+
+
+def takes_shard(number):
+    get_worker_info().dataset.mine = Sharded.shards[number]
 
 
 class Stream(IterableDataset):
@@ -216,6 +240,53 @@ class GuestTest(unittest.TestCase):
                 harness.ask(persistent_workers=0)
                 next(iter(loader))
         self.assertEqual(got, [0, 2, 4])
+
+    def test_a_loader_within_a_data_set(self):
+        for workers in (0, 1):
+            loader = DataLoader(Outer(), batch_size=3, num_workers=workers)
+            before = process.current().steps
+            for _ in range(2):
+                for _ in loader:
+                    learn()
+            self.assertEqual(process.current().steps - before, 8, "%d workers" % workers)
+        harness.ask(num_workers=2)
+        self.assertEqual(sorted(int(x) for batch in DataLoader(Outer(), num_workers=1) for x in batch), list(range(12)))
+
+    def test_a_stream_whose_init_function_serves_no_more_workers(self):
+        loader = DataLoader(Sharded(), num_workers=2, worker_init_fn=takes_shard)
+        for want in (None, 4, 4):
+            harness.ask(num_workers=want)
+            got = []
+            for x in loader:
+                got.append(int(x))
+                learn()
+            self.assertEqual(sorted(got), list(range(6)))
+        loader = DataLoader(Stream(), worker_init_fn=fails)
+        for want in (None, 1):
+            harness.ask(num_workers=want)
+            for _ in loader:
+                learn()
+            self.assertEqual(sorted(int(x) for x in loader), list(range(8)))
+
+    def test_settings_that_come_to_nothing(self):
+        loader = DataLoader(Stream(), num_workers=1)
+        for want in (None, 1):
+            harness.ask(pin_memory=want)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # that there is no GPU, for one
+                for _ in loader:
+                    learn()
+
+    def test_a_watch_that_is_left(self):
+        before = process.current().steps
+        for _ in range(3):
+            for _ in gpustall.watch(range(5)):
+                learn()
+                break
+        for _ in range(4):
+            learn()
+            gpustall.step()
+        self.assertEqual(process.current().steps - before, 3 + 4)
 
     def test_nowhere_to_write(self):
         loader = DataLoader(TensorDataset(torch.arange(8)), batch_size=2)

@@ -136,6 +136,24 @@ class HookTest(unittest.TestCase):
         self.assertEqual(done.stdout, "theirs\nloaded __main__\n", done.stderr)
         self.assertTrue(self.told("loader"))
 
+    def test_others_that_run_what_they_hide(self):
+        """As other tools do, and gpustall under gpustall: each runs once, and the loop is watched once."""
+        import shutil
+
+        self.write("theirs/sitecustomize.py", """
+import importlib.machinery, importlib.util, os, sys
+print("theirs")
+spec = importlib.machinery.PathFinder.find_spec("sitecustomize", [p for p in sys.path if p != os.path.dirname(__file__)])
+if spec is not None:
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+""")
+        theirs, again = (os.path.join(self.dir.name, name) for name in ("theirs", "again"))
+        shutil.copytree(PACKAGE, again, ignore=shutil.ignore_patterns("test", "__pycache__"))
+        for package, path in ((PACKAGE, theirs), (theirs, PACKAGE), (PACKAGE, os.pathsep.join((again, theirs)))):
+            with self.subTest(package=package, path=path):
+                done = self.run_python("-c", LOADS % 0 + "from gpustall import process\nprint(process.current().steps)\n", package=package, path=path)
+                self.assertEqual((done.stdout, done.stderr), ("theirs\nloaded __main__\n20\n", ""))
+
     def test_a_broken_hook_is_one_line(self):
         import shutil
 
@@ -167,6 +185,7 @@ def unknown(dataset_kind, *args, surprise=None):
 worker._worker_loop = unknown
 dataloader.DataLoader.__iter__ = dataloader.DataLoader.__iter__.__wrapped__
 dataloader._BaseDataLoaderIter.__next__ = dataloader._BaseDataLoaderIter.__next__.__wrapped__
+del dataloader._BaseDataLoaderIter._gpustall
 observe.install(dataloader)
 """ + LOADS % 1)
         done = self.run_python("script.py")
