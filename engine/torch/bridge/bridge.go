@@ -51,6 +51,7 @@ type Bridge struct {
 
 	dir    string // private: the package for Python, and in rings what is shared
 	shared string
+	owner  *os.File // locked while we run; nil where that cannot be
 
 	rings map[string]*ring
 	mails map[string]*mail
@@ -96,7 +97,8 @@ type Start struct {
 // Open makes a bridge's folders. What is shared lies in memory where there is room: files
 // that the kernel need not write to a disk.
 func Open() (*Bridge, error) {
-	dir, err := os.MkdirTemp("", "gpustall-torch-")
+	removeLeftovers(os.TempDir())
+	dir, err := os.MkdirTemp("", folders)
 	if err != nil {
 		return nil, fault.Wrap(err, "make", "a folder for the training's rings", "set TMPDIR to a folder that can be written to")
 	}
@@ -106,10 +108,11 @@ func Open() (*Bridge, error) {
 	}
 	err = os.Mkdir(b.shared, 0o700)
 	if err == nil && roomy(memoryFiles) {
-		if private, merr := os.MkdirTemp(memoryFiles, "gpustall-torch-"); merr == nil {
+		if private, merr := os.MkdirTemp(memoryFiles, folders); merr == nil {
 			b.shared = private
 		}
 	}
+	b.owner, _ = own(dir, b.shared) // where files cannot be locked, nobody removes what is left
 	if err == nil {
 		err = python.Unpack(b.Path())
 	}
@@ -117,6 +120,7 @@ func Open() (*Bridge, error) {
 		b.Control, err = newControl(filepath.Join(b.shared, "control"))
 	}
 	if err != nil {
+		_ = b.owner.Close()
 		_ = os.RemoveAll(b.shared)
 		_ = os.RemoveAll(dir)
 		return nil, fault.Wrap(err, "prepare", dir, "free some space, or set TMPDIR to a folder that can be written to")
@@ -262,6 +266,7 @@ func (b *Bridge) Close() error {
 	}
 	b.Control.close()
 	err := os.RemoveAll(b.shared)
+	_ = b.owner.Close()
 	if e := os.RemoveAll(b.dir); err == nil {
 		err = e
 	}

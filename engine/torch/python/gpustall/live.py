@@ -61,7 +61,7 @@ def iterator(plan, loader):
     # PyTorch draws a seed for each iterator that it makes. Where the script's workers
     # persist it makes one, and whoever draws next must not notice that we make more.
     made = LiveIter(loader, plan, again=ours and plan.persists)
-    if (made._persists() or plan.persists) and loader._iterator is None:
+    if (made._persists() or plan.persists) and not (taken and loader._iterator is old):
         loader._iterator = made  # as PyTorch keeps it
     return made
 
@@ -551,8 +551,6 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             raise
         number, self._sent = self._sent, self._sent + 1
         data = self._load(number, index)
-        if self._pin_memory:
-            data = _pin(data, getattr(self, "_pin_memory_device", None) or _pin_device())
         self._tell(number, len(index) if isinstance(index, (list, tuple)) else -1, data)
         return data
 
@@ -568,7 +566,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                 process.complain("what the loop loads itself is not watched", error)
             self._fetcher = fetcher
         self._task.index = number
-        return self._fetcher.fetch(index)
+        data = self._fetcher.fetch(index)
+        return _pin(data, getattr(self, "_pin_memory_device", None) or _pin_device()) if self._pin_memory else data
 
     def _end(self):
         if not self._persists() and not (self._plan.apart and self._plan.persists):  # whoever has it may begin it anew

@@ -550,7 +550,7 @@ class Plan:
         self.collates = loader._auto_collation or not stock
         self.script = self.of_script(loader)
         self.barred = None  # how many workers can begin, and why no more, where that is known beforehand
-        self.stays = False  # other knobs than the script's came to nothing
+        self.nothing = None  # knobs that came to nothing
         self.failed = None  # by which workers that the script has not tell why they had no batch
         self.about = self._describe(loader)
 
@@ -743,7 +743,7 @@ class Plan:
     def _possible(self, loader):
         """The knobs that are to be in force; where the script has no workers, with those only that can begin."""
         knobs = self.wanted()
-        if self.stays:
+        if knobs == self.nothing:
             return dict(self.script)
         if knobs["num_workers"] and not self.script["num_workers"] and not self.why:
             from gpustall import live
@@ -800,7 +800,7 @@ class Plan:
             drawn[0].set_state(drawn[1])
             if knobs["num_workers"] <= self.script["num_workers"]:
                 process.complain("the script's own settings stay in force", failed)
-                self.stays = True
+                self.nothing = knobs
                 return self._stock(loader, original)
             most, refused = self.script["num_workers"], live._refused(failed, loader.multiprocessing_context or multiprocessing)
             process.complain("num_workers stays at %d" % most, "; ".join(filter(None, (str(refused), refused.mend))))

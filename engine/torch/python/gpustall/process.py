@@ -43,8 +43,8 @@ class Process:
 
     def tell(self, message, **what):
         """Writes a message. What is told before a span is recorded is read before it."""
-        line = json.dumps(dict(dict(type=message, t=now()), **what), default=str)
         with self.lock:
+            line = json.dumps(dict(dict(type=message, t=now()), **what), default=str)
             try:
                 if self.messages is None:
                     path = os.path.join(FOLDER, "messages-%d" % self.pid)

@@ -1,0 +1,66 @@
+//go:build linux
+
+package bridge
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestLeftovers: what a killed gpustall left goes once its training has ended, and nothing else.
+func TestLeftovers(t *testing.T) {
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	pid := strconv.Itoa(ended.Process.Pid)
+	for _, c := range []struct {
+		name, file    string
+		locked, stays bool
+		age           time.Duration
+	}{
+		{name: "its processes have ended", file: "ring-" + pid + "-1"},
+		{name: "so has one that was beginning", file: "part-ring-" + pid + "-1"},
+		{name: "one told something", file: "messages-" + pid},
+		{name: "a process runs", file: "messages-" + strconv.Itoa(os.Getpid()), stays: true},
+		{name: "gpustall runs", file: "ring-" + pid + "-1", locked: true, stays: true},
+		{name: "nothing was written yet", file: "control", stays: true},
+		{name: "nothing was written for long", file: "control", age: 2 * unused},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			parent := t.TempDir()
+			dir, shared := filepath.Join(parent, folders+"1"), filepath.Join(parent, "shm", folders+"2")
+			for _, d := range []string{dir, shared} {
+				if err := os.MkdirAll(d, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(shared, c.file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := own(dir, shared)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !c.locked {
+				f.Close()
+			} else {
+				defer f.Close()
+			}
+			then := time.Now().Add(-c.age)
+			if err := os.Chtimes(f.Name(), then, then); err != nil {
+				t.Fatal(err)
+			}
+			removeLeftovers(parent)
+			for _, d := range []string{dir, shared} {
+				if _, err := os.Stat(d); (err == nil) != c.stays {
+					t.Errorf("%s: %v", d, err)
+				}
+			}
+		})
+	}
+}
