@@ -90,8 +90,8 @@ func (m *markdown) sides() {
 	}
 	m.table(rows)
 	m.footnote()
-	if turns == nil && b.VsA.Throughput.LessDrift() != "" {
-		m.para("%s: without what the host's drift made of the change, as is said below. All other numbers of the table are as measured.", sentence(evidence.DriftMark))
+	if turns == nil && (b.VsA.Throughput.LessDrift() != "" || b.VsA.Busy.LessDrift() != "") {
+		m.para("%s: how the host drifted while no setting changed is taken out of that change. All other numbers of the table are as measured.", sentence(evidence.DriftMark))
 	}
 	m.confidence(&b.VsA, excluded)
 	if text := m.computeText(a, b, &b.VsA); text != "" {

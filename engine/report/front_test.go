@@ -92,3 +92,21 @@ func TestUndecided(t *testing.T) {
 		t.Errorf("something is kept:\n%s", b.String())
 	}
 }
+
+// TestCertain: a change from which a drift was taken out is marked, as the rates beside it make another.
+func TestCertain(t *testing.T) {
+	for drifted, marked := range map[float64]bool{1: false, 0.7: true} {
+		c := evidence.Change{Answer: evidence.Different, Ratio: 1.7, Lo: 1.2, Hi: 2.2, Drifted: drifted}
+		if got := certain(&c, 756, 914); strings.HasSuffix(got, " "+evidence.DriftMark) != marked || !strings.HasPrefix(got, "+70 %") {
+			t.Errorf("drifted by %v: %q", drifted, got)
+		}
+		inverse := c.Inverse()
+		if got := certain(&inverse, 3, 2.5); strings.HasSuffix(got, " "+evidence.DriftMark) != marked || !strings.HasPrefix(got, "-41 %") {
+			t.Errorf("drifted by %v: %q", drifted, got)
+		}
+	}
+	c := evidence.Change{Answer: evidence.Unknown, Ratio: 1.7, Drifted: 0.7}
+	if got := certain(&c, 100, 121); got != "~+21 %" {
+		t.Error(got)
+	}
+}
