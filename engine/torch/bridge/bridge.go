@@ -103,7 +103,7 @@ func Open() (*Bridge, error) {
 		return nil, fault.Wrap(err, "make", "a folder for the training's rings", "set TMPDIR to a folder that can be written to")
 	}
 	b := &Bridge{
-		Clock: newClock(), Every: PollShown, Polled: make(chan time.Time, 1), dir: dir, shared: filepath.Join(dir, "rings"), rings: map[string]*ring{}, mails: map[string]*mail{},
+		Clock: newClock(), Every: PollShown, Polled: make(chan time.Time, 1), dir: dir, shared: filepath.Join(dir, rings), rings: map[string]*ring{}, mails: map[string]*mail{},
 		processes: map[int]*process{}, first: make(chan Start, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	err = os.Mkdir(b.shared, 0o700)

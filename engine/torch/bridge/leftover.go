@@ -3,10 +3,12 @@
 package bridge
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +16,9 @@ import (
 
 // folders are how the folders of bridges are called.
 const folders = "gpustall-torch-"
+
+// rings is the folder in a bridge's for what is shared, where that does not lie in memory.
+const rings = "rings"
 
 // ownerFile, in a bridge's folder, names that of its rings, and is locked for as long as gpustall runs.
 const ownerFile = "owner"
@@ -46,7 +51,10 @@ func removeLeftovers(parent string) {
 }
 
 func removeLeftover(dir string) {
-	f, err := os.OpenFile(filepath.Join(dir, ownerFile), os.O_RDWR, 0) // nobody else's can be opened
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ours(info) { // it may say what it likes
+		return
+	}
+	f, err := os.OpenFile(filepath.Join(dir, ownerFile), os.O_RDWR, 0)
 	if err != nil {
 		return
 	}
@@ -56,7 +64,8 @@ func removeLeftover(dir string) {
 	}
 	text, err := os.ReadFile(f.Name())
 	shared := string(text)
-	if err != nil || !strings.HasPrefix(filepath.Base(shared), folders) && filepath.Dir(shared) != dir {
+	inMemory := filepath.Dir(shared) == memoryFiles && strings.HasPrefix(filepath.Base(shared), folders)
+	if err != nil || !inMemory && shared != filepath.Join(dir, rings) {
 		return
 	}
 	entries, _ := os.ReadDir(shared)
@@ -66,7 +75,7 @@ func removeLeftover(dir string) {
 		id, _, _ := strings.Cut(strings.TrimPrefix(name, "messages-"), "-")
 		if pid, err := strconv.Atoi(id); err == nil {
 			written = true
-			if unix.Kill(pid, 0) == nil { // or another process of that number: then it stays
+			if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) { // or another process of that number: then it stays
 				return
 			}
 		}
@@ -76,4 +85,10 @@ func removeLeftover(dir string) {
 	}
 	_ = os.RemoveAll(shared)
 	_ = os.RemoveAll(dir)
+}
+
+// ours reports whether a file is this user's.
+func ours(info os.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == os.Getuid()
 }

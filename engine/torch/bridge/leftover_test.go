@@ -33,7 +33,7 @@ func TestLeftovers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			parent := t.TempDir()
-			dir, shared := filepath.Join(parent, folders+"1"), filepath.Join(parent, "shm", folders+"2")
+			dir, shared := filepath.Join(parent, folders+"1"), filepath.Join(parent, folders+"1", rings)
 			for _, d := range []string{dir, shared} {
 				if err := os.MkdirAll(d, 0o700); err != nil {
 					t.Fatal(err)
@@ -54,6 +54,26 @@ func TestLeftovers(t *testing.T) {
 			then := time.Now().Add(-c.age)
 			if err := os.Chtimes(f.Name(), then, then); err != nil {
 				t.Fatal(err)
+			}
+			for _, elsewhere := range []string{"other", folders + "other"} { // an owner may say what it likes
+				other := filepath.Join(parent, elsewhere)
+				says := filepath.Join(parent, folders+"x"+elsewhere)
+				for _, d := range []string{other, says} {
+					if err := os.Mkdir(d, 0o700); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := os.WriteFile(filepath.Join(other, "ring-"+pid+"-1"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if f, err := own(says, other); err == nil {
+					f.Close()
+				}
+				defer func() {
+					if _, err := os.Stat(other); err != nil {
+						t.Errorf("%s: %v", other, err)
+					}
+				}()
 			}
 			removeLeftovers(parent)
 			for _, d := range []string{dir, shared} {
