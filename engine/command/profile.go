@@ -62,7 +62,7 @@ func showed(p *trace.Profile) string {
 		return "nothing ran on a GPU, so what is known is what operators took on the host"
 	}
 	g := p.Busiest()
-	of := func(ns int64) string { return figures.Prose.Percent(float64(ns) / float64(max(1, p.Total.Length))) }
+	of := func(ns int64) string { return figures.Prose.Percent(p.ShareOf(ns)) }
 	var estimates []string
 	for _, e := range []struct {
 		name  string

@@ -295,25 +295,7 @@ func (c *Comparison) measurements() [][]string {
 	share("device utilisation", func(r *stall.SegmentStats) float64 { return r.Utilisation })
 	share("device waits for data", func(r *stall.SegmentStats) float64 { return r.DataShare })
 	if p, q := a.s.Meta.Profile, b.s.Meta.Profile; p != nil && q != nil && len(p.GPUs) > 0 && len(q.GPUs) > 0 {
-		g, h := p.Busiest(), q.Busiest()
-		both := func(name string, x, y *float64) {
-			if x != nil && y != nil {
-				rows = append(rows, []string{name, figures.Prose.Percent(*x), figures.Prose.Percent(*y), figures.Points(*y - *x)})
-			}
-		}
-		both(gpuUtilisation, &g.Utilisation, &h.Utilisation)
-		both(smEfficiency, g.Efficiency, h.Efficiency)
-		both(occupancy, g.Occupancy, h.Occupancy)
-		idle := func(name string, of func(*trace.IdleTime) int64) {
-			part := func(p *trace.Profile, g *trace.ProfiledGPU) *float64 {
-				x := float64(of(&g.Idle)) / float64(max(1, p.Total.Length))
-				return &x
-			}
-			both(name, part(p, g), part(q, h))
-		}
-		idle(idleHost, func(t *trace.IdleTime) int64 { return t.Host })
-		idle(idleKernel, func(t *trace.IdleTime) int64 { return t.Kernel })
-		idle(idleOther, func(t *trace.IdleTime) int64 { return t.Other })
+		rows = append(rows, compareGPUs(p, q)...)
 	}
 	const least = 0.01 // share of a cause that is worth a row
 	for cause := range trace.Cause(trace.NumCauses) {
@@ -322,5 +304,24 @@ func (c *Comparison) measurements() [][]string {
 			share("lost to "+cause.String(), of)
 		}
 	}
+	return rows
+}
+
+// compareGPUs are the rows of what two traces tell of their busiest GPUs.
+func compareGPUs(p, q *trace.Profile) (rows [][]string) {
+	g, h := p.Busiest(), q.Busiest()
+	add := func(name string, x, y float64) {
+		rows = append(rows, []string{name, figures.Prose.Percent(x), figures.Prose.Percent(y), figures.Points(y - x)})
+	}
+	add(gpuUtilisation, g.Utilisation, h.Utilisation)
+	if g.Efficiency != nil && h.Efficiency != nil {
+		add(smEfficiency, *g.Efficiency, *h.Efficiency)
+	}
+	if g.Occupancy != nil && h.Occupancy != nil {
+		add(occupancy, *g.Occupancy, *h.Occupancy)
+	}
+	add(idleHost, p.ShareOf(g.Idle.Host), q.ShareOf(h.Idle.Host))
+	add(idleKernel, p.ShareOf(g.Idle.Kernel), q.ShareOf(h.Idle.Kernel))
+	add(idleOther, p.ShareOf(g.Idle.Other), q.ShareOf(h.Idle.Other))
 	return rows
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"dev.gpustall/engine/advice"
 	"dev.gpustall/engine/figures"
@@ -129,7 +128,7 @@ func (m *markdown) opTable(t *stall.OpTable) {
 	if rest.Ops > 0 {
 		rows = append(rows, opCells(&rest, figures.Counted(rest.Ops, "op more", "ops more")))
 	}
-	m.table(telling(rows))
+	m.table(filled(rows))
 	if text := copies(t); text != "" {
 		m.para("%s", text)
 	}
@@ -144,21 +143,6 @@ func (m *markdown) opTable(t *stall.OpTable) {
 	} {
 		m.opGroups(t, g.by, g.head, g.name)
 	}
-}
-
-// telling are a table's rows without the columns in which none tells anything, such as the layers of a
-// trace: names have their room.
-func telling(rows [][]string) [][]string {
-	out := make([][]string, len(rows))
-	for c := range rows[0] {
-		if !slices.ContainsFunc(rows[1:], func(r []string) bool { return r[c] != "-" }) {
-			continue
-		}
-		for i := range rows {
-			out[i] = append(out[i], rows[i][c])
-		}
-	}
-	return out
 }
 
 // kernels names the kernel variants of the listed ops, where the device has several.
@@ -185,7 +169,7 @@ func (m *markdown) opGroups(t *stall.OpTable, by stall.OpGroup, head string, nam
 		r := &groups[i]
 		rows = append(rows, []string{or(name(r), "-"), itoa(int64(r.Ops)), figures.Count(r.Calls), figures.Prose.Time(r.Total), figures.Prose.Percent(r.Share), figures.Prose.Percent(r.Step), figures.Rate(r.TFLOPs()), figures.Rate(r.GBs())})
 	}
-	m.table(telling(rows))
+	m.table(filled(rows))
 }
 
 func opCells(r *stall.OpRow, name string) []string {

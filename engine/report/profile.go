@@ -84,7 +84,7 @@ func (m *markdown) gpus(p *trace.Profile) {
 			memory = figures.Prose.Bytes(g.Peak)
 		}
 		idle := func(ns int64) string {
-			return figures.Prose.Time(ns/p.Count) + " a step (" + figures.Prose.Percent(float64(ns)/float64(max(1, p.Total.Length))) + ")"
+			return figures.Prose.Time(ns/p.Count) + " a step (" + figures.Prose.Percent(p.ShareOf(ns)) + ")"
 		}
 		for j, cell := range []string{">GPU " + strconv.Itoa(g.ID), figures.Prose.Percent(g.Utilisation), estimate(g.Efficiency), estimate(g.Occupancy), memory,
 			idle(g.Idle.Host), idle(g.Idle.Kernel), idle(g.Idle.Other)} {

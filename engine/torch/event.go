@@ -201,7 +201,7 @@ func (e *event) args(l *lexer, depth int) error {
 		var whole *int64
 		var share *float64
 		switch string(key) {
-		case "correlation": // 0 is none: the first that CUPTI gives is 1
+		case "correlation":
 			whole = &e.correlation
 		case "external id", "External id":
 			whole = &e.external
@@ -224,7 +224,7 @@ func (e *event) args(l *lexer, depth int) error {
 		switch {
 		case err != nil:
 			return err
-		case whole == &e.correlation && string(word) == "0":
+		case whole == &e.correlation && string(word) == "0": // which is none: the first that CUPTI gives is 1
 		case whole != nil:
 			*whole = integer(word)
 		default:

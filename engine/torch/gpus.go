@@ -35,7 +35,7 @@ func (r *recording) profiled(all span, steps ranges) []trace.ProfiledGPU {
 		g.Efficiency = efficiency(kernels, all)
 		g.Occupancy = occupancy(kernels, all)
 		g.Idle = idle(rest[:n], steps, launched)
-		if rest = rest[n:]; g.Idle.Host+g.Idle.Kernel+g.Idle.Other == steps.length() {
+		if rest = rest[n:]; g.Idle.All() == steps.length() {
 			unused = append(unused, g)
 		} else if out = append(out, g); len(out) == 64 {
 			break
@@ -116,6 +116,9 @@ func (r *recording) launchTimes() func(correlation int64) (t int64, known bool) 
 // was launched late, or in time. The classes are those of Holistic Trace Analysis
 // (breakdown_analysis.py), over all streams of the GPU together. events are in order.
 func idle(events []deviceEvent, steps ranges, launched func(int64) (int64, bool)) (out trace.IdleTime) {
+	if len(steps) == 0 { // none lasts
+		return out
+	}
 	until := steps[0].start
 	for i := range events {
 		d := &events[i]

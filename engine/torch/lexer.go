@@ -153,13 +153,13 @@ func (l *lexer) string(dst []byte, limit int) ([]byte, error) {
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return dst, cut(err)
 		}
-		for i := 0; i < len(part); i++ {
+		for i := 0; i < len(part); {
 			c := part[i]
+			i++
 			switch c {
 			case '"':
 				return dst, nil
 			case '\\':
-				i++
 				r, err := l.escape(func() (byte, error) {
 					if i < len(part) {
 						i++
@@ -170,7 +170,6 @@ func (l *lexer) string(dst []byte, limit int) ([]byte, error) {
 				if err != nil {
 					return dst, err
 				}
-				i--
 				if len(dst)+utf8.RuneLen(r) <= limit {
 					dst = utf8.AppendRune(dst, r)
 				}

@@ -37,17 +37,6 @@ func (r *recording) named(e *event) {
 	}
 }
 
-// class is that of the DataLoader's iterator in which the loop spent most time; empty where it is in none.
-func (r *recording) class() (class string) {
-	longest := int64(-1)
-	for name, ns := range r.loaders {
-		if ns > longest || ns == longest && name < class {
-			class, longest = name, ns
-		}
-	}
-	return class
-}
-
 // isLoading reports whether a name is that of loading data: a word of it is, and none is of what
 // else is loaded.
 func isLoading(name string) bool {

@@ -19,6 +19,7 @@ const (
 	maxRuntime = 4 << 20 // calls of the runtime
 	maxApart   = 4 << 20 // stretches of one sort that are apart
 	maxSteps   = 1 << 18
+	maxLoaders = 64 // classes of DataLoaders' iterators
 )
 
 // deviceEvent is a kernel, a copy or a memset.
@@ -184,7 +185,7 @@ func (r *recording) onHost(e *event) error {
 	class, loads := e.loader()
 	switch {
 	case loads && e.kind == kindOperator:
-		if len(r.loaders) < maxOwn {
+		if _, known := r.loaders[class]; known || len(r.loaders) < maxLoaders {
 			r.loaders[class] += e.at.length()
 		}
 		r.next.add(e.at)
@@ -218,6 +219,17 @@ func (r *recording) onHost(e *event) error {
 		}
 	}
 	return nil
+}
+
+// class is that of the DataLoader's iterator in which the loop spent most time; empty where it is in none.
+func (r *recording) class() (class string) {
+	longest := int64(-1)
+	for name, ns := range r.loaders {
+		if ns > longest || ns == longest && name < class {
+			class, longest = name, ns
+		}
+	}
+	return class
 }
 
 // memory notes how much of a GPU's memory was allocated. Device type 1 is CUDA.
@@ -259,10 +271,8 @@ func (r *recording) finish() error {
 			for i := range r.device {
 				all = all.over(r.device[i].span)
 			}
-			for i := range r.calls { // in which alone a step can launch what ran
-				if len(r.device) > 0 {
-					all = all.over(r.calls[i].span)
-				}
+			for i := 0; len(r.device) > 0 && i < len(r.calls); i++ { // in which alone a step can launch what ran
+				all = all.over(r.calls[i].span)
 			}
 		}
 		if all.end <= all.start && r.halves > 0 {

@@ -180,6 +180,14 @@ func TestHostCommunication(t *testing.T) {
 	}
 }
 
+// TestStepsThatDoNotLast: a trace whose steps take no time has no shares, and is read.
+func TestStepsThatDoNotLast(t *testing.T) {
+	s := importText(t, x("cpu_op", "ProfilerStep#1", "10", "0", ""), x("kernel", "k", "50", "10", `"device":0,"correlation":1`))
+	if g := s.Meta.Profile.GPUs; len(g) != 1 || g[0].Idle.All() != 0 || s.Meta.Profile.ShareOf(5) != 0 {
+		t.Errorf("%+v", s.Meta.Profile)
+	}
+}
+
 // TestGPUs: two GPUs are told apart, idle time by what ended it, and what the trace does
 // not tell is nil.
 func TestGPUs(t *testing.T) {

@@ -89,10 +89,15 @@ type ProfiledStep struct {
 
 // Share is the share of the steps' time, 0 to 1, that went to a role.
 func (p *Profile) Share(r Role) float64 {
+	return p.ShareOf(p.Total.Roles[r])
+}
+
+// ShareOf is the share of the steps' time, 0 to 1, that so many ns are.
+func (p *Profile) ShareOf(ns int64) float64 {
 	if p.Total.Length <= 0 {
 		return 0
 	}
-	return float64(p.Total.Roles[r]) / float64(p.Total.Length)
+	return float64(ns) / float64(p.Total.Length)
 }
 
 // ProfiledGPU is what the trace tells of one GPU over all steps.

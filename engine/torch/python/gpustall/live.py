@@ -415,10 +415,8 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
                     if _PICKLES and isinstance(error, (TypeError, AttributeError, pickle.PicklingError)):
                         _warn_of_pickles()
                     raise  # as it is without us
-                refused = _refused(error, self._context)
                 want = self._num_workers = len(crew)
-                process.complain("num_workers stays at %d" % want, "; ".join(filter(None, (str(refused), refused.mend))))
-                self._plan.at_most(want, refused)
+                self._plan.stays_at(want, _refused(error, self._context))
             while len(crew) > want:
                 leaver = crew.pop()
                 leaver.retired = True
@@ -608,8 +606,7 @@ class LiveIter(stock._MultiProcessingDataLoaderIter):
             self._leavers.append(unfit)
             most = max(unfit.number, self._plan.script["num_workers"])
             refused = Refused("worker_init_fn failed in worker %d: %s" % (unfit.number, failure.exc_msg.strip().rpartition("Unfit: ")[2]), "have it serve as many workers")
-            process.complain("num_workers stays at %d" % most, "%s; %s" % (refused, refused.mend))
-            self._plan.at_most(most, refused)
+            self._plan.stays_at(most, refused)
             self._look()  # there may be less to be in force now
             self._bury()
         fit = [w for w in crew if not w.unfit]

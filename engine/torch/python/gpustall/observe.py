@@ -32,7 +32,7 @@ _why_not_live = ""  # why no knob of a loader can be changed while it runs
 def install(module):
     """Puts observers into torch.utils.data.dataloader."""
     global _dataloader, _why_not_live
-    if hasattr(module._BaseDataLoaderIter, "_gpustall"):  # it was imported anew
+    if hasattr(module._BaseDataLoaderIter, "_gpustall"):  # they are there
         return
     from gpustall import live
 
@@ -618,6 +618,11 @@ class Plan:
         _at_most[self.alike] = max(workers, self.script["num_workers"]), refused
         self.tell_most()
 
+    def stays_at(self, workers, refused):
+        """The same, where more were asked for: the script's output says so too."""
+        process.complain("num_workers stays at %d" % workers, "; ".join(filter(None, (str(refused), refused.mend))))
+        self.at_most(workers, refused)
+
     def tell_most(self):
         if self.alike in _at_most:
             most, refused = _at_most[self.alike]
@@ -737,8 +742,7 @@ class Plan:
 
             number, error = min(told)
             refused = live.Refused("the data set failed in worker %d before its first batch, as if that had no shard: %s" % (number, error), "have as many shards as workers")
-            self.at_most(number, refused)
-            process.complain("num_workers stays at %d" % _at_most[self.alike][0], "%s; %s" % (refused, refused.mend))
+            self.stays_at(number, refused)
 
     def _possible(self, loader):
         """The knobs that are to be in force; where the script has no workers, with those only that can begin."""
@@ -754,9 +758,7 @@ class Plan:
                 if not self.proven(what):  # which is tried meanwhile
                     return dict(knobs, num_workers=0, persistent_workers=0)
             except Exception as error:
-                refused = live._refused(error, context)
-                process.complain("num_workers stays at 0", "; ".join(filter(None, (str(refused), refused.mend))))
-                self.at_most(0, refused)
+                self.stays_at(0, live._refused(error, context))
                 return self.wanted()
         return knobs
 
@@ -802,9 +804,7 @@ class Plan:
                 process.complain("the script's own settings stay in force", failed)
                 self.nothing = knobs
                 return self._stock(loader, original)
-            most, refused = self.script["num_workers"], live._refused(failed, loader.multiprocessing_context or multiprocessing)
-            process.complain("num_workers stays at %d" % most, "; ".join(filter(None, (str(refused), refused.mend))))
-            self.at_most(most, refused)
+            self.stays_at(self.script["num_workers"], live._refused(failed, loader.multiprocessing_context or multiprocessing))
             return self._stock(loader, original)
         self.in_force_now(knobs)
         return iterator

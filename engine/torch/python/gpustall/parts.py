@@ -103,11 +103,10 @@ def _watch_backward():
 
 # Each thread's loop, once it has one. A forked child begins without.
 here = threading.local()
-_inherited = []  # see process
 
 
 def _forked():
-    _inherited.append(dict(here.__dict__))
+    process.inherited.append(dict(here.__dict__))
     here.__dict__.clear()
 
 

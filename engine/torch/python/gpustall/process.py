@@ -166,12 +166,12 @@ def current():
     return _process
 
 
-_inherited = []  # by a forked child, that must not let go what is the parent's: events of its GPU, for instance
+inherited = []  # by a forked child, which must not let go what is the parent's: events of its GPU, for instance
 
 
 def _forked():
     global _process
-    _inherited.append(_process)
+    inherited.append(_process)
     _process = None
 
 
