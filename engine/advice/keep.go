@@ -109,8 +109,10 @@ func undecided(s *trace.Snapshot, a, r *stall.SegmentStats) string {
 	if !s.Meta.Watched() {
 		how += " or give --paired " + strings.Join(knobs, ",")
 	}
+	c := &r.VsA.Throughput
+	looks := figures.Prose.Gain(figures.Rough(c.Ratio)) + c.Mark()
 	return fmt.Sprintf("%s looks faster than the baseline's settings (%s), not proven yet: %s to let the two take turns (%s)",
-		strings.Join(knobs, ", "), figures.Prose.Gain(figures.Rough(r.VsA.Throughput.Ratio)), how, evidence.Turns)
+		strings.Join(knobs, ", "), looks, how, evidence.Turns)
 }
 
 // tunedTo is the row with the settings that the newest tune left in force because they were

@@ -102,6 +102,14 @@ func (c *Change) LessDrift() string {
 	return fmt.Sprintf("as measured the two lie %s apart; they drifted while no setting changed, which made %s of that and is taken out of the change", figures.Prose.Gain(plain), figures.Prose.Gain(drifted))
 }
 
+// Mark is DriftMark with a space before it, where it is to stand behind the change; else empty.
+func (c *Change) Mark() string {
+	if c.LessDrift() == "" {
+		return ""
+	}
+	return " " + DriftMark
+}
+
 // Comparison is how B relates to A.
 type Comparison struct {
 	Margin     float64

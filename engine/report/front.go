@@ -90,8 +90,8 @@ func (m *markdown) sides() {
 	}
 	m.table(rows)
 	m.footnote()
-	if turns == nil && (b.VsA.Throughput.LessDrift() != "" || b.VsA.Busy.LessDrift() != "") {
-		m.para("%s: how the host drifted while no setting changed is taken out of that change. All other numbers of the table are as measured.", sentence(evidence.DriftMark))
+	if strings.Contains(m.headline()+busy+throughput+epoch, evidence.DriftMark) {
+		m.para("%s: how the host drifted while no setting changed is taken out of what is marked so. All other numbers of the table are as measured.", sentence(evidence.DriftMark))
 	}
 	m.confidence(&b.VsA, excluded)
 	if text := m.computeText(a, b, &b.VsA); text != "" {
@@ -297,11 +297,7 @@ func certain(c *evidence.Change, a, b float64) string {
 	if c.Answer == evidence.Unknown {
 		return change(a, b)
 	}
-	text := figures.Prose.Gain(c.Estimate())
-	if c.LessDrift() != "" {
-		text += " " + evidence.DriftMark
-	}
-	return text
+	return figures.Prose.Gain(c.Estimate()) + c.Mark()
 }
 
 // sentence begins with a capital, unless a knob's name does.
