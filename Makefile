@@ -64,7 +64,7 @@ $(EMULATED): $(EMULATED_FILES)
 
 test-cuda: $(BUILD)/libcuda.a $(EMULATED)
 	GPUSTALL_TEST_CUDA=1 LD_LIBRARY_PATH=$(BUILD)/emulated $(CUDA_ENV) \
-	  $(GO) test -tags cuda -short -count=1 ./engine/device/cuda/...
+	  $(GO) test -tags cuda -short -count=1 ./engine/device/cuda/... ./engine/device/gpucheck
 
 # Prints the environment that builds with -tags cuda, for the test script.
 cuda-env: $(BUILD)/libcuda.a
@@ -119,7 +119,7 @@ soak:
 
 truth:
 	@code=0; \
-	$(GO) test -count=1 -timeout 0 -v -p 1 -run '^TestTruth$$' ./engine ./engine/evidence -truth || code=1; \
+	$(GO) test -count=1 -timeout 0 -v -p 1 -run '^TestTruth$$' ./engine/train ./engine/analysis/evidence -truth || code=1; \
 	$(GO) test -count=1 -timeout 0 -v -run '^(TestScenarios|TestPredictions|TestTuning)$$' ./engine/command -truth || code=1; \
 	exit $$code
 
@@ -136,7 +136,7 @@ clean:
 # folder: copy it there and run gpu-check.sh in it, which unpacks the rest. See
 # docs/gpu.md.
 BUNDLE   := dist/gpu-bundle
-GPUCHECK := engine/device/cuda/gpucheck
+GPUCHECK := engine/device/gpucheck
 
 .PHONY: gpu-bundle test-gpu-bundle
 gpu-bundle: $(BUILD)/libcuda.a

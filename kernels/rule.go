@@ -15,7 +15,7 @@ const (
 )
 
 // rule is all that is to be said of a Rule here. What its settings are called, and what
-// they are when nobody chose, is in engine/nn.
+// they are when nobody chose, is in engine/train/nn.
 type rule struct {
 	name   string
 	slots  []string // PyTorch's names of what it keeps for each parameter, zeros at first

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 var (

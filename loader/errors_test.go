@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // TestSampleErrorMends: an error that ends a run says how to do without the sample; that of a

@@ -6,7 +6,7 @@ import (
 	"os"
 	"syscall"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // ErrNotFile is wrapped by Open's error.

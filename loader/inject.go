@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/knob"
-	"dev.gpustall/engine/timer"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/trace"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 

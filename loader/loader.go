@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // Next returns the next batch, which is the caller's until its Release, or

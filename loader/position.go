@@ -3,7 +3,7 @@ package loader
 import (
 	"fmt"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // Position is how far a loader has come: what Next has returned is behind it, all else

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace"
 )
 

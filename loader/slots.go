@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // state is where a slot is.

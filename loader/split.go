@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
 

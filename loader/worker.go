@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	lab "dev.gpustall/engine/experiment"
+	lab "dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )

@@ -5,7 +5,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/predict"
+	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/trace"
 )
 

@@ -13,9 +13,9 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/google/go-cmp/cmp"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/predict"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/predict"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 	"dev.gpustall/tui/internal/demo"

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )

@@ -7,7 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/knob"
-	"dev.gpustall/engine/predict"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/internal/demo"
 )

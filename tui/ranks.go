@@ -5,8 +5,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"dev.gpustall/engine/timer"
+	"dev.gpustall/engine/base/timer"
 )
 
 // refresh pulls a snapshot and computes the picture of the moment shown. The

@@ -1,7 +1,7 @@
 package tui
 
 import (
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/tui/canvas"
 )
 

@@ -3,7 +3,7 @@ package tui
 import (
 	"sort"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )

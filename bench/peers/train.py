@@ -3,7 +3,7 @@
 
     python bench/peers/train.py [--rounds 2] [--threads 2] [--seconds 10] [--modes eager,channels_last,compile] [--types fp32,bf16] [CASE ...]
 
-Ours is BenchmarkTrain of engine/nn, PyTorch's testdata/nn/bench_torch.py: the same model,
+Ours is BenchmarkTrain of engine/train/nn, PyTorch's testdata/nn/bench_torch.py: the same model,
 batch and optimizer (SGD with momentum), one batch in memory, in float32 and in bf16, which is
 autocast in PyTorch. CASE is model/side/batch; a clip of cnn3d has 16 frames. Each round times
 ours and each of PyTorch's modes once in each type, one after the other; the ratio is ours over PyTorch's best mode, by the best step of all
@@ -25,7 +25,7 @@ def ours(binary, case, a, typ):
     name, side, batch = case.split("/")
     pattern = "BenchmarkTrain/%s/%sx%s/batch=%s$" % (name, side, side, batch)
     out = subprocess.run([binary, "-test.run", "^$", "-test.bench", pattern, "-test.benchtime", "%gs" % a.seconds, "-threads", str(a.threads), "-bf16=%s" % ("true" if typ == "bf16" else "false")],
-                         capture_output=True, text=True, check=True, cwd=os.path.join(ROOT, "engine", "nn")).stdout
+                         capture_output=True, text=True, check=True, cwd=os.path.join(ROOT, "engine", "train", "nn")).stdout
     found = {k: float(v) for v, k in re.findall(r"([\d.]+) images/s\((\w+)\)", out)}
     if not found:
         sys.exit("no benchmark of that name: " + pattern)
@@ -55,7 +55,7 @@ def main():
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as d:
         binary = os.path.join(d, "nn.test")
-        subprocess.run(["go", "test", "-c", "-o", binary, "./engine/nn"], check=True, cwd=ROOT)
+        subprocess.run(["go", "test", "-c", "-o", binary, "./engine/train/nn"], check=True, cwd=ROOT)
         for case in a.cases:
             got = {}
             types = a.types.split(",")

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace/store"
 )
 

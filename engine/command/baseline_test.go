@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/torch"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
 )
 

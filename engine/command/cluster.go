@@ -10,9 +10,9 @@ import (
 	"strings"
 	"syscall"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/batch/sweep"
 )
 
 // attempts is how often what a cluster did not finish is asked of it again.

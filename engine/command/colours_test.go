@@ -3,7 +3,7 @@ package command
 import (
 	"testing"
 
-	"dev.gpustall/engine/plot"
+	"dev.gpustall/engine/report/plot"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/tui/canvas"
 )

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )

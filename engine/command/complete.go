@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
+	"dev.gpustall/engine/analysis/experiment"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device/emu"
-	"dev.gpustall/engine/experiment"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/trace/store"
+	"dev.gpustall/engine/train/nn"
 )
 
 // complete gives the shell the words that flags and arguments take.

@@ -16,8 +16,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/source"

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/emu"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/nn"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
+	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/source"
@@ -82,8 +82,8 @@ func emulated(p emu.Preset, clock trace.Clock) *opened {
 
 // defaults are the knobs before the flags: an emulated workload brings its batch
 // size.
-func (d *opened) defaults() engine.Knobs {
-	k := engine.DefaultsOn(d.dev.Info())
+func (d *opened) defaults() train.Knobs {
+	k := train.DefaultsOn(d.dev.Info())
 	if d.fixed() {
 		k.Loader.BatchSize = d.preset.Workload.BatchSize
 	}

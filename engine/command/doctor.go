@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
 	"dev.gpustall/engine/device/cuda"
 	"dev.gpustall/engine/device/emu"
 	"dev.gpustall/engine/device/nvml"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
 )
 
 // finding is one line of the doctor: ok, note (works without) or bad.

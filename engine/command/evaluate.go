@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"dev.gpustall/engine"
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/train"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
 	"dev.gpustall/loader/source"
@@ -14,7 +14,7 @@ import (
 
 // openTest opens the test split beside the training data, where there is one that the model
 // can be evaluated on.
-func (o *options) openTest(ctx context.Context, d *opened, files *source.Files, train loader.Info, progress progressFunc) (t engine.Test, err error) {
+func (o *options) openTest(ctx context.Context, d *opened, files *source.Files, training loader.Info, progress progressFunc) (t train.Test, err error) {
 	if d.fixed() && o.data == "" || !d.dev.Info().Computes {
 		return t, nil
 	}
@@ -37,10 +37,10 @@ func (o *options) openTest(ctx context.Context, d *opened, files *source.Files, 
 		return t, fault.Wrap(err, "open the test split of", path, "mend it, or leave it out with --evaluate=off")
 	}
 	info := loader.InfoOf(ds, tf)
-	if !slices.Equal(info.Classes, train.Classes) || info.H != train.H || info.W != train.W || info.C != train.C {
+	if !slices.Equal(info.Classes, training.Classes) || info.H != training.H || info.W != training.W || info.C != training.C {
 		return t, errors.Join(ds.Close(), fault.New("evaluate on the test split of", path, "its classes or its images are not those of the training split", "mend it, or leave it out with --evaluate=off"))
 	}
-	return engine.Test{Dataset: ds, Transform: tf, Epochs: true}, nil
+	return train.Test{Dataset: ds, Transform: tf, Epochs: true}, nil
 }
 
 func (r *run) closeTest() error {

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"syscall"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
 	"dev.gpustall/engine/trace"
 )
 

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"dev.gpustall/engine/experiment"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/experiment"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/experiment"
+	"dev.gpustall/engine/analysis/experiment"
 	"dev.gpustall/engine/trace"
 )
 

@@ -3,9 +3,9 @@ package command
 import (
 	"math"
 
-	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 

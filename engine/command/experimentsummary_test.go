@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/analysis/evidence"
 )
 
 // TestHopelessIntervalIsNull: the ends of an interval that says nothing are no numbers.

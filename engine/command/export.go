@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // output is where what a command makes goes: the file of --output, or standard output.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace/store"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"dev.gpustall/engine/timer"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/trace"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/adrg/xdg"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // sessionDir is where sessions are kept.

@@ -5,11 +5,11 @@ import (
 	"runtime/debug"
 	"time"
 
-	"dev.gpustall/engine"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/nvml"
-	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
 	"dev.gpustall/loader/source"
 )
 
@@ -25,7 +25,7 @@ type gauges struct {
 	quit, done chan struct{}
 }
 
-func startGauges(r *trace.Recorder, e *engine.Engine, d *opened, files *source.Files) *gauges {
+func startGauges(r *trace.Recorder, e *train.Engine, d *opened, files *source.Files) *gauges {
 	g := &gauges{quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(g.done)

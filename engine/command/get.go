@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/loader/download"
 )
 

@@ -12,8 +12,8 @@ import (
 	system "github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
 
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader/codec/jpeg"
 )

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"testing"
 
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/host"
 )
 
 // TestProcessors: Go lets more threads run than can be ready, never fewer than before,

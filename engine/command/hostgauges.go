@@ -5,9 +5,9 @@ package command
 import (
 	"time"
 
+	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/device/nvml"
-	"dev.gpustall/engine/host"
-	"dev.gpustall/engine/timer"
 	"dev.gpustall/engine/torch/bridge"
 	"dev.gpustall/engine/trace"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/torch"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine"
-	"dev.gpustall/engine/checkpoint"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/nn"
-	"dev.gpustall/engine/safetensors"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
+	"dev.gpustall/engine/train/checkpoint"
+	"dev.gpustall/engine/train/nn"
+	"dev.gpustall/engine/train/safetensors"
 )
 
 // keeping are the flags of weights and checkpoints.
@@ -109,7 +109,7 @@ func (k *keeping) computes(d *opened, m *nn.Model) error {
 }
 
 // begin says in the configuration what the run begins with.
-func (k *keeping) begin(cfg *engine.Config) (said string, err error) {
+func (k *keeping) begin(cfg *train.Config) (said string, err error) {
 	info := cfg.Device.Info()
 	switch {
 	case k.init != "" && (cfg.Model == nil || !info.Computes):
@@ -133,7 +133,7 @@ type keeper struct {
 	keeping *keeping
 	run     checkpoint.Run // but for the knobs in force
 	from    int            // the step that the run began with
-	engine  *engine.Engine
+	engine  *train.Engine
 	writing sync.WaitGroup
 	mu      sync.Mutex
 	err     error // of the latest that was written beside
@@ -168,7 +168,7 @@ func absolute(path string) string {
 
 // keep is engine.Keeping's: it copies the state and writes it beside. The error is of the
 // one before, which is written by now.
-func (k *keeper) keep(capture func() (*engine.Point, error)) error {
+func (k *keeper) keep(capture func() (*train.Point, error)) error {
 	k.writing.Wait()
 	k.mu.Lock()
 	err := k.err
@@ -188,7 +188,7 @@ func (k *keeper) keep(capture func() (*engine.Point, error)) error {
 }
 
 // write writes a checkpoint and removes those that are too many.
-func (k *keeper) write(p *engine.Point) (err error) {
+func (k *keeper) write(p *train.Point) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("write a checkpoint: panic: %v", v)

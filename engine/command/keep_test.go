@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/checkpoint"
-	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/train/checkpoint"
+	"dev.gpustall/engine/train/nn"
 )
 
 // TestKilledRunGoesOn: a run that was killed goes on from its last checkpoint, by the name of

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/knob"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
 )
 
 // Values of --autotune that the knob does not have: it is on, and what earlier trials
@@ -29,13 +29,13 @@ func checkKnob(name, text string) error {
 	if name == "batch_size" && text == batchAuto {
 		return fault.New("set", name+"="+text, "what is compared are runs of sizes that are known", "gpustall run --batch-size auto tells the largest that fits: give that")
 	}
-	probe := engine.DefaultKnobs()
+	probe := train.DefaultKnobs()
 	return probe.Set(name, text)
 }
 
 // knobFlag is a knob as a flag: the knob's name with dashes.
 type knobFlag struct {
-	row   *knob.Row[engine.Knobs]
+	row   *knob.Row[train.Knobs]
 	text  string   // as typed, or the default
 	set   bool     // by the user
 	extra []string // values of the flag alone
@@ -50,9 +50,9 @@ type knobFlags struct {
 
 // add adds a flag for each knob. With auto, --batch-size has that value too.
 func (ks *knobFlags) add(fs *pflag.FlagSet, auto bool) {
-	defaults := engine.DefaultKnobs()
-	for i := range engine.KnobTable {
-		row := &engine.KnobTable[i]
+	defaults := train.DefaultKnobs()
+	for i := range train.KnobTable {
+		row := &train.KnobTable[i]
 		if row.Group == trace.GroupInject {
 			ks.inject.rows = append(ks.inject.rows, row)
 			continue
@@ -89,7 +89,7 @@ func (ks *knobFlags) add(fs *pflag.FlagSet, auto bool) {
 }
 
 // knobs are base with the flags that were given.
-func (ks *knobFlags) knobs(base engine.Knobs) (engine.Knobs, error) {
+func (ks *knobFlags) knobs(base train.Knobs) (train.Knobs, error) {
 	k := base
 	for _, f := range ks.flags {
 		if f.set {
@@ -103,7 +103,7 @@ func (ks *knobFlags) knobs(base engine.Knobs) (engine.Knobs, error) {
 			return k, err
 		}
 	}
-	return k, engine.KnobTable.Check(k)
+	return k, train.KnobTable.Check(k)
 }
 
 // text is a knob's flag as typed, empty when it was not.
@@ -119,7 +119,7 @@ func (ks *knobFlags) text(name string) string {
 // ownDefaults says which of a device's own defaults nobody overruled.
 func (ks *knobFlags) ownDefaults(info device.Info) string {
 	var in []string
-	for _, s := range engine.Specs(info) {
+	for _, s := range train.Specs(info) {
 		if s.DefaultHere != "" && s.NoEffect == "" && ks.text(s.Name) == "" {
 			in = append(in, s.Name+"="+s.DefaultHere)
 		}
@@ -196,7 +196,7 @@ func (f *knobFlag) words() []string {
 // injectFlag is the flag of the knobs that inject a bottleneck: read=5ms is
 // inject_read=5ms. Several are separated by commas.
 type injectFlag struct {
-	rows  []*knob.Row[engine.Knobs]
+	rows  []*knob.Row[train.Knobs]
 	given []trace.Knob
 }
 
@@ -222,10 +222,10 @@ func (f *injectFlag) Set(text string) error {
 			return fault.New("set", fmt.Sprintf("inject=%q", part), "no bottleneck and its time", fmt.Sprintf("write %s or none", strings.Join(f.examples(), ", ")))
 		}
 		name := trace.InjectPrefix + strings.TrimSpace(what)
-		if !slices.ContainsFunc(f.rows, func(r *knob.Row[engine.Knobs]) bool { return r.Name == name }) {
+		if !slices.ContainsFunc(f.rows, func(r *knob.Row[train.Knobs]) bool { return r.Name == name }) {
 			return fault.New("set", fmt.Sprintf("inject=%q", part), fmt.Sprintf("there is no bottleneck %q", what), "choose "+knob.Choice(f.what("")))
 		}
-		probe := engine.DefaultKnobs()
+		probe := train.DefaultKnobs()
 		if err := probe.Set(name, value); err != nil {
 			return err
 		}

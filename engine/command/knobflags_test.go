@@ -7,21 +7,21 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine"
-	"dev.gpustall/engine/ops"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
+	"dev.gpustall/engine/train/ops"
 	"dev.gpustall/loader"
 )
 
 // knobsOf are the knobs that a command line asks for.
-func knobsOf(args ...string) (engine.Knobs, *knobFlags, error) {
+func knobsOf(args ...string) (train.Knobs, *knobFlags, error) {
 	var ks knobFlags
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	ks.add(fs, true)
 	if err := fs.Parse(args); err != nil {
-		return engine.Knobs{}, &ks, err
+		return train.Knobs{}, &ks, err
 	}
-	k, err := ks.knobs(engine.DefaultKnobs())
+	k, err := ks.knobs(train.DefaultKnobs())
 	return k, &ks, err
 }
 
@@ -31,7 +31,7 @@ func TestKnobFlags(t *testing.T) {
 	var ks knobFlags
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	ks.add(fs, true)
-	for _, k := range engine.DefaultKnobs().List() {
+	for _, k := range train.DefaultKnobs().List() {
 		name := flagName(k.Name)
 		if what, ok := strings.CutPrefix(k.Name, trace.InjectPrefix); ok {
 			if err := fs.Set(trace.GroupInject, what+"="+k.Value); err != nil {
@@ -56,24 +56,24 @@ func TestKnobFlagValues(t *testing.T) {
 	ms := time.Millisecond
 	for _, c := range []struct {
 		args string
-		want func(k *engine.Knobs)
+		want func(k *train.Knobs)
 		err  string
 	}{
-		{"", func(*engine.Knobs) {}, ""},
-		{"--num-workers 3 --pin-memory --shuffle=off", func(k *engine.Knobs) {
+		{"", func(*train.Knobs) {}, ""},
+		{"--num-workers 3 --pin-memory --shuffle=off", func(k *train.Knobs) {
 			k.Loader.NumWorkers, k.Loader.PinMemory, k.Loader.Shuffle = 3, true, false
 		}, ""},
-		{"--capture --checkpointing=true --gradient-accumulation 4", func(k *engine.Knobs) { k.Capture, k.Checkpoint, k.Accumulate = true, true, 4 }, ""},
-		{"--time-ops", func(k *engine.Knobs) { k.TimeOps = ops.Every }, ""},
-		{"--time-ops=off", func(k *engine.Knobs) { k.TimeOps = ops.Off }, ""},
-		{"--autotune off", func(k *engine.Knobs) { k.Autotune = false }, ""},
-		{"--autotune off --autotune again", func(*engine.Knobs) {}, ""},
-		{"--inject none", func(*engine.Knobs) {}, ""},
-		{"--inject read=5ms --inject cpu=2ms,straggler=3:50ms", func(k *engine.Knobs) {
+		{"--capture --checkpointing=true --gradient-accumulation 4", func(k *train.Knobs) { k.Capture, k.Checkpoint, k.Accumulate = true, true, 4 }, ""},
+		{"--time-ops", func(k *train.Knobs) { k.TimeOps = ops.Every }, ""},
+		{"--time-ops=off", func(k *train.Knobs) { k.TimeOps = ops.Off }, ""},
+		{"--autotune off", func(k *train.Knobs) { k.Autotune = false }, ""},
+		{"--autotune off --autotune again", func(*train.Knobs) {}, ""},
+		{"--inject none", func(*train.Knobs) {}, ""},
+		{"--inject read=5ms --inject cpu=2ms,straggler=3:50ms", func(k *train.Knobs) {
 			k.Loader.Inject = loader.Inject{Read: 5 * ms, CPU: 2 * ms, Straggler: 3, Delay: 50 * ms}
 		}, ""},
-		{"--inject read=5ms --inject none", func(*engine.Knobs) {}, ""},
-		{"--inject read=5ms --inject read=off", func(*engine.Knobs) {}, ""},
+		{"--inject read=5ms --inject none", func(*train.Knobs) {}, ""},
+		{"--inject read=5ms --inject read=off", func(*train.Knobs) {}, ""},
 		{"--autotune maybe", nil, `autotune="maybe": none of its values; choose on, off, again or known`},
 		{"--precision fp9", nil, "choose fp32, tf32, fp16 or bf16"},
 		{"--num-workers 65", nil, "num_workers=65: out of range; choose 0 to 64"},
@@ -94,7 +94,7 @@ func TestKnobFlagValues(t *testing.T) {
 			}
 			continue
 		}
-		want := engine.DefaultKnobs()
+		want := train.DefaultKnobs()
 		c.want(&want)
 		if err != nil || got != want {
 			t.Errorf("%s: %v: %+v, want %+v", c.args, err, got, want)

@@ -15,14 +15,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/host"
-	"dev.gpustall/engine/lab"
-	"dev.gpustall/engine/nn"
-	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/batch/lab"
+	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
+	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/transform"
@@ -176,7 +176,7 @@ func (f *labFlags) size(ctx context.Context, r *lab.Request, progress progressFu
 	defer func() { err = errors.Join(err, d.dev.Close()) }()
 	k := d.defaults()
 	for _, s := range r.Base {
-		if engine.KnobTable.Find(s.Name) != nil && s.Value != tuneAgain && s.Value != tuneKnown {
+		if train.KnobTable.Find(s.Name) != nil && s.Value != tuneAgain && s.Value != tuneKnown {
 			if err := k.Set(s.Name, s.Value); err != nil {
 				return usageError{err}
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/shirou/gopsutil/v4/disk"
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 )
 
 // limits reports what the operating system allows a loader.

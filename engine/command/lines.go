@@ -8,7 +8,7 @@ import (
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 )
 
 // say writes to a terminal or a log, folded to the terminal's width, and nothing in a

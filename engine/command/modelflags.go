@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/knob"
-	"dev.gpustall/engine/nn"
-	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train/nn"
 )
 
 // modelFlags say which model is trained.

@@ -5,10 +5,10 @@ import (
 	"math"
 	"slices"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/report"
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 )
 

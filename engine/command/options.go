@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine"
-	"dev.gpustall/engine/experiment"
-	"dev.gpustall/engine/knob"
-	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/analysis/experiment"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/train"
+	"dev.gpustall/engine/train/nn"
 )
 
 // themes are the screen's.
@@ -85,7 +85,7 @@ func (o *options) addScreen(fs *pflag.FlagSet) {
 }
 
 // rate gives --lr to the optimizer that was chosen by name.
-func (o *options) rate(k *engine.Knobs) error {
+func (o *options) rate(k *train.Knobs) error {
 	if o.lr == 0 || !k.Optimizer.Chosen {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (o *options) rate(k *engine.Knobs) error {
 }
 
 // recipe is what optimizer=auto means.
-func (o *options) recipe(m *nn.Model, k engine.Knobs) nn.Recipe {
+func (o *options) recipe(m *nn.Model, k train.Knobs) nn.Recipe {
 	if m == nil {
 		return nn.Recipe{}
 	}

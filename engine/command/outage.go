@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/loader/source"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/loader/format/imagefolder"
 	"dev.gpustall/loader/format/shards"
 	"dev.gpustall/loader/source"

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
 

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )

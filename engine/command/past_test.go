@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )

@@ -5,9 +5,9 @@ import (
 	"os"
 	"runtime/debug"
 
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/host"
 	"dev.gpustall/engine/trace"
 )
 

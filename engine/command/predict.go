@@ -3,9 +3,9 @@ package command
 import (
 	"strings"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/predict"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 )
 

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/host"
-	"dev.gpustall/engine/predict"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )
@@ -50,7 +50,7 @@ var walks = []walk{
 		"num_workers=2 num_workers=4 prefetch_factor=4 num_workers=1 batch_size=32 batch_size=8 persistent_workers=on num_workers=0,prefetch_factor=0,persistent_workers=off num_workers=2"},
 }
 
-// calibrations are what the constants of engine/predict are fitted on.
+// calibrations are what the constants of engine/analysis/predict are fitted on.
 var calibrations = []walk{
 	{scenario{name: "c1", step: 6 * ms, data: recs, knobs: "--batch-size 8 --num-workers 1 --inject read=2500us"},
 		"num_workers=2 num_workers=5 prefetch_factor=8 num_workers=3 batch_size=16 batch_size=4 pin_memory=on in_order=off persistent_workers=on num_workers=0,prefetch_factor=0,persistent_workers=off num_workers=1"},

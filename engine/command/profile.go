@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine"
-	"dev.gpustall/engine/experiment"
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/analysis/experiment"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
 )
 
 // questions are the flags of what a run without a screen is to find out.
@@ -71,7 +71,7 @@ func (f *pairedFlag) Set(text string) error {
 		if !ok {
 			return fault.New("set", fmt.Sprintf("paired=%q", part), "no knob and its value", "write num_workers=4, say")
 		}
-		probe := engine.DefaultKnobs()
+		probe := train.DefaultKnobs()
 		if err := probe.Set(name, strings.TrimSpace(value)); err != nil {
 			return err
 		}

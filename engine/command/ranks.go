@@ -1,7 +1,7 @@
 package command
 
 import (
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 )
 

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
-	"dev.gpustall/engine/nn"
-	"dev.gpustall/engine/plan"
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
+	"dev.gpustall/engine/train/nn"
+	"dev.gpustall/engine/train/plan"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
 )
@@ -71,13 +71,13 @@ func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, s *
 		t.Fatal(err)
 	}
 	dev := little{c, 64 << 20}
-	var e *engine.Engine
+	var e *train.Engine
 	data := dots{reads: new(int), ask: func(n int) {
 		if n == at*batch && changes != nil {
 			refused = e.Set(changes)
 		}
 	}}
-	k := engine.DefaultKnobs()
+	k := train.DefaultKnobs()
 	k.Loader.BatchSize, k.Accumulate = batch, 4
 	info := data.Info()
 	m, err := nn.New("cnn", nn.Shape{H: info.H, W: info.W, C: info.C}, len(info.Classes))
@@ -85,7 +85,7 @@ func lossesOf(t *testing.T, at int, changes []trace.Knob) (losses []float32, s *
 		t.Fatal(err)
 	}
 	rec := trace.NewRecorder(trace.NewClock(), 0)
-	e, err = engine.New(engine.Config{
+	e, err = train.New(train.Config{
 		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: data, Transform: transform.CIFARTrain(), Steps: 16,
 		Recipe: m.Recipe(k.Loader.BatchSize), Knobs: k,
 	})

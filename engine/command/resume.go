@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine"
-	"dev.gpustall/engine/checkpoint"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/safetensors"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
+	"dev.gpustall/engine/train"
+	"dev.gpustall/engine/train/checkpoint"
+	"dev.gpustall/engine/train/safetensors"
 	"dev.gpustall/loader"
 )
 
@@ -22,7 +22,7 @@ import (
 type resumed struct {
 	path  string
 	run   *checkpoint.Run
-	point *engine.Point
+	point *train.Point
 }
 
 const mendResume = "name a session that was kept with --checkpoint, a checkpoint, or a folder of them"
@@ -142,7 +142,7 @@ func (f *resumed) goesOn(info loader.Info) string {
 }
 
 // left refuses a run that has come to its end.
-func (f *resumed) left(cfg *engine.Config) error {
+func (f *resumed) left(cfg *train.Config) error {
 	const mend = "raise it to train on"
 	switch p := f.point; {
 	case cfg.Steps > 0 && p.Step >= cfg.Steps:

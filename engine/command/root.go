@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/knob"
 )
 
 // Main runs the command line and returns the exit code.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/report"
 	"dev.gpustall/engine/torch"
 	"dev.gpustall/engine/trace"

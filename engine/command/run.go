@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

@@ -15,12 +15,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/device/emu"
-	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/host"
-	"dev.gpustall/engine/predict"
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )

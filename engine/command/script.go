@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/host"
 )
 
 // script is a command of the user's, in a session of its own, so that each signal comes to it

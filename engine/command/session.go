@@ -14,15 +14,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/host"
-	"dev.gpustall/engine/nn"
-	"dev.gpustall/engine/plan"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
+	"dev.gpustall/engine/train"
+	"dev.gpustall/engine/train/nn"
+	"dev.gpustall/engine/train/plan"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
 	"dev.gpustall/loader/transform"
@@ -33,12 +33,12 @@ type run struct {
 	device    *opened
 	dataset   loader.Dataset
 	files     *source.Files // which the data is read of
-	test      engine.Test
+	test      train.Test
 	clock     trace.Clock
 	recorder  *trace.Recorder
 	session   *trace.Session
 	collector *trace.Collector
-	engine    *engine.Engine
+	engine    *train.Engine
 	file      string
 	model     string
 	images    string // what is made of images, where that was asked for; empty else
@@ -128,7 +128,7 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 		return r, err
 	}
 	r.keeper = newKeeper(o, r, model)
-	cfg := engine.Config{
+	cfg := train.Config{
 		Task: plan.Task{
 			Model: model, Fixed: fixed, Seed: o.seed, TuneLimit: tuning, Start: ctx, Progress: progress,
 			HostMemory: host.ReadMemory, HostPlanned: r.device.limitHeap,
@@ -145,12 +145,12 @@ func (o *options) newRunOn(ctx context.Context, d *opened, clock trace.Clock, pr
 		r.batch = fmt.Sprintf("batch_size=%s: %s is the largest that fits into the memory of device and host", batchAuto, figures.Count(int64(knobs.Loader.BatchSize)))
 	}
 	if o.keep.dir != "" {
-		cfg.Keeping = engine.Keeping{Every: o.keep.every, Keep: r.keeper.keep}
+		cfg.Keeping = train.Keeping{Every: o.keep.every, Keep: r.keeper.keep}
 	}
 	if r.begins, err = o.keep.begin(&cfg); err != nil {
 		return r, err
 	}
-	r.engine, err = engine.New(cfg)
+	r.engine, err = train.New(cfg)
 	if err != nil {
 		return r, fault.Wrap(err, "start to train", r.trains(), "lower batch_size, or choose another model or device")
 	}
@@ -263,7 +263,7 @@ func (o *options) meta(r *run, model *nn.Model, info loader.Info, started time.T
 		Device: d.Name, DeviceKind: d.Kind, Emulated: d.Emulated,
 		Dataset: info.Name, Format: info.Format, Contents: contents(r.dataset), Synthetic: info.Synthetic,
 		Samples: int64(info.Samples), Classes: len(info.Classes),
-		Seed: o.seed, Host: hostFacts(), Specs: engine.Specs(d), GPURate: o.gpuRate, Peaks: d.Peaks.FLOPs, PeakFrom: d.Peaks.From,
+		Seed: o.seed, Host: hostFacts(), Specs: train.Specs(d), GPURate: o.gpuRate, Peaks: d.Peaks.FLOPs, PeakFrom: d.Peaks.From,
 		Checkpoints: absolute(o.keep.dir), Resumed: o.keep.from.meta(),
 	}
 	if model != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/loader/source"
 )
 

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/batch/sweep"
 )
 
 func newSweep(version string) *cobra.Command {

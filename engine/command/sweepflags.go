@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dev.gpustall/engine"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/batch/sweep"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/emu"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/sweep"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
 	"dev.gpustall/loader/source"
 )
 
@@ -269,7 +269,7 @@ func checkSetting(name, value string) error {
 // sized is what is known of a device before it is trained on.
 type sized struct {
 	info     device.Info
-	defaults engine.Knobs
+	defaults train.Knobs
 	own      bool // it brings a workload of its own
 	unknown  bool // it is in another machine
 	err      error
@@ -285,7 +285,7 @@ func possible(devices map[string]*sized, all []trace.Knob, elsewhere bool) (refu
 	d := devices[name]
 	if d == nil {
 		if elsewhere && name != "cpu" && !strings.HasPrefix(name, "emu:") {
-			d = &sized{defaults: engine.DefaultKnobs(), unknown: true}
+			d = &sized{defaults: train.DefaultKnobs(), unknown: true}
 		} else {
 			d = look(name)
 		}
@@ -301,7 +301,7 @@ func possible(devices map[string]*sized, all []trace.Knob, elsewhere bool) (refu
 	}
 	k := d.defaults
 	for _, s := range all {
-		if engine.KnobTable.Find(s.Name) == nil || s.Value == tuneAgain || s.Value == tuneKnown {
+		if train.KnobTable.Find(s.Name) == nil || s.Value == tuneAgain || s.Value == tuneKnown {
 			continue
 		}
 		if err := k.Set(s.Name, s.Value); err != nil {
@@ -309,7 +309,7 @@ func possible(devices map[string]*sized, all []trace.Knob, elsewhere bool) (refu
 		}
 	}
 	if d.unknown {
-		if err := engine.KnobTable.Check(k); err != nil {
+		if err := train.KnobTable.Check(k); err != nil {
 			return err.Error(), nil
 		}
 		return "", nil
@@ -317,7 +317,7 @@ func possible(devices map[string]*sized, all []trace.Knob, elsewhere bool) (refu
 	if err := k.Check(d.info); err != nil {
 		return err.Error(), nil
 	}
-	return "", engine.KnobTable.Ineffective(k, engine.Specs(d.info))
+	return "", train.KnobTable.Ineffective(k, train.Specs(d.info))
 }
 
 // look opens a device for as long as it takes to ask what it can do.

@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 
-	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/sweep"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/batch/sweep"
 )
 
 // reportSweep writes a sweep's report from its sessions.

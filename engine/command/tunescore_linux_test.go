@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/experiment"
-	"dev.gpustall/engine/host"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/experiment"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
 

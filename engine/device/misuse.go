@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // What a caller of any device may get wrong, in the words of all of them. op is the

@@ -3,10 +3,10 @@ package report
 import (
 	"math"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

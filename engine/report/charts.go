@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strconv"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/plot"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/report/plot"
 	"dev.gpustall/engine/trace"
 )
 

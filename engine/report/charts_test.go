@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/plot"
+	"dev.gpustall/engine/report/plot"
 )
 
 // TestCharts checks the values that are drawn against the script's own.

@@ -9,7 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"dev.gpustall/engine/advice"
+	"dev.gpustall/engine/analysis/advice"
 	"dev.gpustall/engine/trace"
 )
 

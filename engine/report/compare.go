@@ -8,12 +8,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/engine/trace"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/engine/trace"
 )
 

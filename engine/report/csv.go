@@ -6,8 +6,8 @@ import (
 	"math"
 	"strconv"
 
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/engine/trace"
 )
 

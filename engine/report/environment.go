@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

@@ -3,8 +3,8 @@ package report
 import (
 	"reflect"
 
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/engine/trace"
 )
 

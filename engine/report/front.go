@@ -5,10 +5,10 @@ import (
 	"math"
 	"strings"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/evidence"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
 )
 
 // title is the headline: the best configuration that was measured, or what there is

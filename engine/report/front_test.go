@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/analysis/evidence"
 	"dev.gpustall/engine/trace"
 )
 

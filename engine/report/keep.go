@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/engine/trace"
 )
 

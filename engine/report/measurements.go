@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

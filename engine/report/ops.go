@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

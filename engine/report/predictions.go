@@ -1,8 +1,8 @@
 package report
 
 import (
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/predict"
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/figures"
 )
 
 // predictions sets what was predicted of each change beside what came of it.

@@ -3,8 +3,8 @@ package report
 import (
 	"strconv"
 
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
 )
 
 // parts tells what the script's own time in a step goes to.

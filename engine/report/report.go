@@ -6,7 +6,7 @@ package report
 import (
 	"io"
 
-	"dev.gpustall/engine/document"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/engine/trace"
 )
 

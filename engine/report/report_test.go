@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/evidence"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/engine/trace"
 )
 

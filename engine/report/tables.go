@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/document"
+	"dev.gpustall/engine/report/document"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/document"
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/report/document"
 	"dev.gpustall/engine/trace"
 )
 

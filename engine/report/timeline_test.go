@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/stall"
-	"dev.gpustall/engine/stall/stalltest"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/stall/stalltest"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store"
 )

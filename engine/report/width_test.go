@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"dev.gpustall/engine/document"
+	"dev.gpustall/engine/report/document"
 )
 
 // TestTableWidth: text is cut where a table would be too wide, numbers never.

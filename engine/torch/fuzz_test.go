@@ -5,7 +5,7 @@ import (
 	"context"
 	"testing"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // FuzzImport: any bytes make one error of the right form, or a session that adds up.

@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"io"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

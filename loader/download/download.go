@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // Options of a download.

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // maxUnpacked bounds what an archive may unpack to.

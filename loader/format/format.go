@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format/cifar"
 	"dev.gpustall/loader/format/imagefolder"

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // Schemes of addresses.

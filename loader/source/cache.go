@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // Cache keeps blocks of objects in a folder of this machine, with a checksum each, up to so

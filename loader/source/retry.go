@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // Retry says how often a request is made, and how long its answer may take.

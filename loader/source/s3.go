@@ -20,7 +20,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // s3Store is a bucket of S3, or of what speaks as it does: AWS_ENDPOINT_URL names that.

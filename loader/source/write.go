@@ -10,7 +10,7 @@ import (
 	"os"
 	"sync"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // Writer writes a file or an object that is there as a whole from Commit on, and not at all

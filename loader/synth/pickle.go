@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // CIFAR10Python writes CIFAR-10's Python version into dir: data_batch_1 to

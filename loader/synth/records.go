@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader/format/records"
 	"dev.gpustall/loader/synth/marker"
 )

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
 )

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // A transform is written as its steps with bars between them: rrc(224)|hflip|normalize.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader/parquet"
 )
 

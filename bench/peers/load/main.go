@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/format"
 )

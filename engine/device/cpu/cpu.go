@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/host"
 	cpukernels "dev.gpustall/kernels/cpu"
 )
 

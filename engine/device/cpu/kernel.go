@@ -3,8 +3,8 @@ package cpu
 import (
 	"fmt"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 	cpukernels "dev.gpustall/kernels/cpu"
 )

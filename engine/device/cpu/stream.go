@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/host"
 )
 
 type opcode uint8

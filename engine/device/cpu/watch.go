@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/host"
 )
 
 // watch measures what the threads that run kernels do: on a core, or ready to run without

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/host"
 )
 
 // A stream's thread that goes on with what was there long ago had no core; one that wakes

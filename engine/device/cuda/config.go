@@ -10,8 +10,8 @@ import (
 	"sort"
 	"strings"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
 )
 
 // Config says how to open a device.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device/cuda/driver"
-	"dev.gpustall/engine/fault"
 )
 
 // What there is to do about errors that come from several places.

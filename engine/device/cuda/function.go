@@ -8,8 +8,8 @@ import (
 
 	"gorgonia.org/cu"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device/cuda/driver"
-	"dev.gpustall/engine/fault"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 

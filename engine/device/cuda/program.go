@@ -8,9 +8,9 @@ import (
 
 	"gorgonia.org/cu"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cuda/driver"
-	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
 )

@@ -7,8 +7,8 @@ import (
 
 	"gorgonia.org/cu"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
 )

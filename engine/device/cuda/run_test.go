@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/nn"
-	"dev.gpustall/engine/plan"
-	"dev.gpustall/engine/stall"
 	"dev.gpustall/engine/trace"
+	"dev.gpustall/engine/train"
+	"dev.gpustall/engine/train/nn"
+	"dev.gpustall/engine/train/plan"
 	"dev.gpustall/kernels"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/transform"
@@ -112,18 +112,18 @@ func (c run) train(t *testing.T) (out ran) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := engine.DefaultKnobs()
+	k := train.DefaultKnobs()
 	k.Loader.BatchSize, k.Precision = c.batch, c.typ
 	rec := trace.NewRecorder(trace.NewClock(), 1<<14)
 	dev := &meter{Device: d}
-	cfg := engine.Config{
+	cfg := train.Config{
 		Task: plan.Task{Model: m, Seed: 1}, Device: dev, Recorder: rec, Dataset: noise{c.samples}, Transform: transform.SmallTrain(8),
 		Steps: c.steps, Recipe: m.Recipe(c.batch), Knobs: k,
 	}
 	if c.tune {
 		cfg.TuneLimit = 1 << 40
 	}
-	e, err := engine.New(cfg)
+	e, err := train.New(cfg)
 	if err != nil {
 		out.err = err
 		return out

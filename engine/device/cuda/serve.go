@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
 	cudakernels "dev.gpustall/kernels/cuda"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"dev.gpustall/engine/device"
 	"dev.gpustall/engine/device/cpu"
-	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/kernels"
 )
 

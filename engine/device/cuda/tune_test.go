@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/nn"
+	"dev.gpustall/engine/train/nn"
 	"dev.gpustall/kernels"
 	cudakernels "dev.gpustall/kernels/cuda"
 )

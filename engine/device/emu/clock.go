@@ -3,7 +3,7 @@ package emu
 import (
 	"time"
 
-	"dev.gpustall/engine/timer"
+	"dev.gpustall/engine/base/timer"
 )
 
 // Clock is the host's time, in ns. The device's timelines are laid out on it.

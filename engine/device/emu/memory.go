@@ -6,8 +6,8 @@ import (
 	"time"
 	"unsafe"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/device"
-	"dev.gpustall/engine/fault"
 	"dev.gpustall/kernels"
 )
 

@@ -3,7 +3,7 @@ package nvml
 import (
 	"errors"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // ErrNoDriver means that there is no NVIDIA driver here.

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/timer"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/timer"
 	"dev.gpustall/engine/torch/python"
 	"dev.gpustall/engine/trace"
 )

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"dev.gpustall/engine/advice"
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 )
 

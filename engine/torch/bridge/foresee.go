@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/figures"
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/fault"
-	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 

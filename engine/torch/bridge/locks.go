@@ -5,7 +5,7 @@ package bridge
 import (
 	"time"
 
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
 

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"os"
 
-	"dev.gpustall/engine/figures"
+	"dev.gpustall/engine/base/figures"
 	"dev.gpustall/engine/trace"
 )
 

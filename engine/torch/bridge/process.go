@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"dev.gpustall/engine/host"
-	"dev.gpustall/engine/knob"
+	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/base/knob"
 	"dev.gpustall/engine/trace"
 )
 

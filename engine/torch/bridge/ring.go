@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace"
 )
 

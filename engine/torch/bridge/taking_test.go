@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"dev.gpustall/engine/host"
+	"dev.gpustall/engine/base/host"
 	"dev.gpustall/engine/trace"
 )
 

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 //go:embed sitecustomize.py gpustall/*.py

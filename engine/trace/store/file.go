@@ -21,7 +21,7 @@ import (
 	"modernc.org/sqlite" // the driver "sqlite", in pure Go
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store/rows"
 )

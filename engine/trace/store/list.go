@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/engine/trace"
 	"dev.gpustall/engine/trace/store/rows"
 )

@@ -18,7 +18,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/filemap"
 	"dev.gpustall/loader/synth/marker"

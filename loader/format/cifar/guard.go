@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // Limits of guard. A real batch has about 45,000 operations: an integer for each

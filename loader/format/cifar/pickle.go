@@ -11,7 +11,7 @@ import (
 	"github.com/nlpodyssey/gopickle/pickle"
 	"github.com/nlpodyssey/gopickle/types"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 const pickleMend = "download or unpack it again"

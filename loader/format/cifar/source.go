@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/filemap"
 )

@@ -18,7 +18,7 @@ import (
 	"io"
 	"os"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/codec"
 	"dev.gpustall/loader/format/npy"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // Bounds on a class: how deep its folders are nested, and how many folders are reached

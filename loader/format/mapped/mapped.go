@@ -19,7 +19,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/filemap"
 	"dev.gpustall/loader/format/npy"

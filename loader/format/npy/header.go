@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 )
 

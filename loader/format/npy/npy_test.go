@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // MaxStart is the largest place at which the elements of a file may begin.

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/synth/marker"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // FuzzWalk: nothing panics, and every sample that is found lies in the shard and has a key.

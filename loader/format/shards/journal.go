@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader/source"
 )
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader/source"
 )
 

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader/codec"
 	"dev.gpustall/loader/parquet"
 	"dev.gpustall/loader/source"

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 )
 
 // entry is one sample of a shard.

@@ -28,7 +28,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/codec"
 	"dev.gpustall/loader/format/npy"

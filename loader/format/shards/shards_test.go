@@ -18,7 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 )
 

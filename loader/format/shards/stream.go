@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 
-	"dev.gpustall/engine/fault"
+	"dev.gpustall/engine/base/fault"
 	"dev.gpustall/loader"
 	"dev.gpustall/loader/source"
 )

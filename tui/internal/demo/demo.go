@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"dev.gpustall/engine/stall"
+	"dev.gpustall/engine/analysis/stall"
 	"dev.gpustall/engine/trace"
 )
 

@@ -1,0 +1,146 @@
+// Package advice says what a session's numbers mean: what holds the device up, what
+// to try about it, and what a reader must know of the numbers. It is pure: a
+// session goes in, words and values come out.
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Advice is all that is said of a session at one moment. Screen, report, JSON and
+// headless lines show the same value.
+type Advice struct {
+	Verdict  Verdict   // of the steps judged
+	Labels   []Label   // of the whole session
+	Findings []Finding // what to do about it, knobs to turn first
+	Keep     Keep      // the settings to keep
+	Short    string    // why nothing is advised of a run that ended too soon; empty for others
+	Costly   Costly    // where the device's own time goes, when that is what takes it
+	Asides   []Finding // what to know that nothing can be done about
+	Tried    []Trial
+	Model    *predict.Model // what other settings would do follows from it; nil where too little was measured
+	Remarks  []string       // for each row, what its comparison with the baseline does not say; empty for most
+	Ceiling  Ceiling        // what a loader could gain that never kept the device waiting, where that was asked
+
+	Experiments []stall.Experiment // all of the session's
+	Asked       string             // what the experiment under way says, else Ceiling; empty where there is neither
+}
+
+// Of advises on a session. t are the steps to judge: a segment's, or a window of
+// them; rows are stall.Segments of the session. Where the run's first epochs among them went
+// otherwise than those since, these are judged alone.
+func Of(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) Advice {
+	xs := stall.Experiments(s, rows)
+	a := Advice{
+		Labels: Labels(s, nil), Tried: tried(s, rows, xs), Keep: keep(s, rows), Remarks: remarks(s, rows),
+		Ceiling: ceiling(s, rows, xs, t.Segment), Experiments: xs,
+	}
+	a.Asked = a.Ceiling.Text
+	if n := len(xs); n > 0 && xs[n-1].Running() {
+		a.Asked = xs[n-1].Name() + ": " + xs[n-1].Text()
+	}
+	var c *situation
+	a.Verdict, c = verdict(s, t, rows, a.Tried)
+	switch {
+	case c == nil:
+	case tooShort(s):
+		a.Short = fmt.Sprintf("the run took %s, too short to advise on: who has the cores, and how full the queue is, are read a few times a second; run it for a second or longer",
+			figures.Prose.Time(s.Outcome.Ended))
+	default:
+		a.Model, _ = predict.Fit(s, c.tally, rows)
+		c.model = a.Model
+		a.Findings, a.Asides = c.findings(), c.told()
+	}
+	if c := a.Verdict.Class; c == DeviceBound || c == ScriptBound {
+		a.Costly = costly(s, t.Segment)
+	}
+	return a
+}
+
+// minTime is how long a run must take to be advised on: the host's gauges are read twice a
+// second, and rates of them need two readings.
+const minTime = time.Second
+
+// tooShort reports whether a run ended before there was anything to advise from. What was
+// recorded elsewhere has no such gauges, and is all that there will be.
+func tooShort(s *trace.Snapshot) bool {
+	return s.Outcome.Ended > 0 && s.Outcome.Ended < int64(minTime) && s.Meta.Imported == ""
+}
+
+// First is the finding that leads; one without words when there is none.
+func (a *Advice) First() Finding {
+	if len(a.Findings) == 0 {
+		return Finding{}
+	}
+	return a.Findings[0]
+}
+
+// Text is what to do, in one sentence; empty while there is nothing to say.
+func (a *Advice) Text() string {
+	f := a.First()
+	switch {
+	case a.Short != "":
+		return a.Short
+	case len(a.Findings) > 0:
+		return f.Text()
+	case a.Verdict.Class == DeviceBound:
+		return "the loader keeps up and no setting of it can gain more than the share lost to data; a faster step must come from the model, its precision or the device"
+	case a.Verdict.Class == ScriptBound:
+		return "the loader keeps up and no setting of it can gain more than the share lost to data; a faster step must come from the script: its model, its threads, or what else it does with a batch"
+	case a.Verdict.Class == NotInputBound:
+		return "the loader keeps up and no setting of it can gain more than the share lost to data; what the device did is not in the trace"
+	case a.Verdict.Class == NotEnoughSteps || a.Verdict.Class == "":
+		return ""
+	}
+	return "no knob is known to help here"
+}
+
+// Feed asks whether this machine can feed the device, and answers in one sentence: what it
+// can feed, what the device takes, and what is short. The answer is empty where that is not
+// known.
+func (a *Advice) Feed(device string) (question, answer string) {
+	if a.Model != nil {
+		answer = a.Model.Feed()
+	}
+	return fmt.Sprintf("Could this machine feed its device, %s?", cmp.Or(device, "which is not known")), answer
+}
+
+// Rows are rows of stall.Segments that a run is told by.
+type Rows struct {
+	Baseline int
+	// Last is the last that is a result: enough steps, and real batches (a ceiling is no
+	// setting to train with). Where none is, it is the last with steps.
+	Last int
+	Kept int // of the settings to keep; where there was nothing to choose from, the last
+}
+
+// Overall advises on a run as a whole, for report, summary and list alike: its verdict is
+// on the settings to keep.
+func Overall(s *trace.Snapshot, rows []stall.SegmentStats) (Advice, Rows) {
+	if len(rows) == 0 {
+		return Of(s, new(trace.Tally), nil), Rows{}
+	}
+	first := baseline(rows)
+	at := Rows{Baseline: first, Last: first, Kept: first}
+	result := false
+	for i := range rows {
+		t := s.Tally(rows[i].Segment.Index)
+		if counts := rows[i].Steps >= enough(s) && t.Flags&trace.FlagCeiling == 0; counts || !result && t.All.Steps > 0 {
+			at.Last, result = i, result || counts
+		}
+	}
+	if k := keep(s, rows); k.Text != "" {
+		at.Kept = slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Segment.Index == k.Segment })
+	} else { // of a script that changed its own settings, those that it came to
+		at.Kept = at.Last
+	}
+	return Of(s, s.Tally(rows[at.Kept].Segment.Index), rows), at
+}

@@ -1,0 +1,32 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// What is said of a segment does not repeat what a later one had, however that went.
+func TestWhatAnotherSegmentHad(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		steps int
+		times int64 // that a step of A takes as long
+		says  string
+	}{
+		{"faster", 60, 2, "go back to num_workers 4: segment #1 had it, with +100.0 % (+100.0 to +100.0 %) throughput"},
+		{"not known yet", 30, 2, "let num_workers 2 and 4 take turns (A-B-A): segment #1 had it, and whether that is faster is not known yet: "},
+		{"no faster", 60, 1, ""},
+	} {
+		s := uniform(c.steps, wait(trace.CauseDecode), knob("num_workers", "4"))
+		after("num_workers", "2", "4", c.times)(s)
+		slow(s)
+		s.Digest = *trace.Digested(s.Recent)
+		a := Of(s, s.Tally(0), stall.Segments(s))
+		if f := a.First(); !strings.HasPrefix(f.Text(), c.says) || c.says == "" && f.Value == "4" || strings.Contains(a.Text(), "try num_workers 2 -> 4") {
+			t.Errorf("%s: %q", c.name, a.Text())
+		}
+	}
+}

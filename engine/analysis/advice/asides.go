@@ -1,0 +1,107 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// asides look for what a reader should know and nothing can be done about: how the run
+// began, what the disk's cache did, a GPU at its power limit, earlier runs.
+var asides = []Rule{
+	{Name: "earlier runs", Check: earlierRuns},
+	{Name: "first epochs", Check: firstEpochs},
+	{Name: "cold cache", Check: coldCache},
+	{Name: "trace without steps", Check: noSteps},
+	{Name: "trace of the host", Check: noDevice},
+	{Name: "first step", Check: firstStep},
+	{Name: "power limit", Check: powerLimit},
+	{Name: "other machines", Check: otherMachines},
+	{Name: "whole data sets", Check: wholeDatasets},
+	{Name: "samples repeated before", Check: repeatedBefore},
+}
+
+// told are the asides of a situation. They have evidence and nothing else.
+func (s *situation) told() (out []Finding) {
+	for i := range asides {
+		if f, ok := asides[i].Check(s); ok {
+			f.Rule = asides[i].Name
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// earlierRuns compares with runs of the same training that ended before this one, where it
+// is outside of all that they reached.
+func earlierRuns(s *situation) (f Finding, ok bool) {
+	p, known := PastOf(s.snap)
+	rate := s.b.SamplesPerSecond()
+	if !known || rate <= 0 || s.flags&(trace.FlagCeiling|trace.FlagInjected) != 0 || !s.asStarted("batch_size", "precision", "gradient_accumulation", "checkpointing") {
+		return f, false
+	}
+	others := math.NaN()
+	if percent, known := s.gauge(trace.GaugeCPUOthers); known {
+		others = percent / 100
+	}
+	text, different := p.Against(rate, others)
+	return Finding{Evidence: text}, different
+}
+
+// asStarted reports whether knobs have the values that the run began with.
+func (s *situation) asStarted(names ...string) bool {
+	if len(s.snap.Segments) == 0 {
+		return false
+	}
+	for _, n := range names {
+		if trace.KnobValue(s.snap.Segments[0].Knobs, n) != s.knob(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// coldCache is for a first epoch that read its data from storage where later ones have it
+// from the page cache: it is not how the rest will be. Where it hardly waits for data, what came from
+// storage may be the program itself.
+func coldCache(s *situation) (f Finding, ok bool) {
+	if s.settling != nil { // firstEpochs has said it
+		return f, false
+	}
+	first, last, ok := s.epochs()
+	if !ok {
+		first = passage{from: s.snap.First.Start, to: s.snap.Last.End}
+		bytes, known := s.fromStorage(first.from, first.to)
+		return Finding{Evidence: fmt.Sprintf("this is the first epoch, and ~%s of it came from storage: later ones may have the data from the page cache and be faster",
+			figures.Prose.Bytes(int64(bytes)))}, known && bytes >= leastStorage && len(s.snap.Epochs) == 1 && s.b.DataShare() >= moderate
+	}
+	once, _ := s.fromStorage(first.from, first.to)
+	again, known := s.fromStorage(last.from, last.to)
+	f = Finding{Evidence: fmt.Sprintf("the first epoch read ~%s from storage, and the newest ~%s: it is not how the rest runs (%s a sample where the newest took %s)",
+		figures.Prose.Bytes(int64(once)), figures.Prose.Bytes(int64(again)), figures.Prose.Time(int64(first.perSample())), figures.Prose.Time(int64(last.perSample())))}
+	return f, known && once >= leastStorage && 10*again <= once && first.perSample() >= last.perSample() && first.dataShare() >= moderate
+}
+
+// firstStep is for a first step that took far longer than the others: kernels are loaded
+// and tuned, and graphs compiled, in it, unless it was the first batch that took so long.
+func firstStep(s *situation) (f Finding, ok bool) {
+	first, usual := s.snap.First.Active(), trace.Quantile(0.5, s.plain)
+	why := "start-up and compilation"
+	if waited := s.snap.First.Starved() + s.snap.First.Stall[trace.CauseStartup]; 2*waited > first {
+		why = figures.Prose.Time(waited) + " of it until the first batch was there"
+	}
+	f = Finding{Evidence: fmt.Sprintf("the first step took %s, where %s are usual: %s; the rates of the settings leave it out",
+		figures.Prose.Time(first), figures.Prose.Time(usual), why)}
+	return f, usual > 0 && first >= 10*usual && first >= 100e6 && s.snap.Total.Steps > 1
+}
+
+// powerLimit is for a GPU whose clock is held down by its power limit, which is how one
+// runs that is well used.
+func powerLimit(s *situation) (f Finding, ok bool) {
+	share, known := s.gauge(trace.GaugePowerCapped)
+	watts, _ := s.gauge("nvml_power")
+	f = Finding{Evidence: fmt.Sprintf("the GPU is at its power limit in %s of the samples (%s W%s), which lowers its clock", figures.Prose.Percent(share/100), figures.Rate(watts), s.warmth())}
+	return f, known && share/100 >= 0.5
+}

@@ -1,0 +1,39 @@
+package advice
+
+import (
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Cost is what an hour of the device costs, and what of that it spends idle.
+type Cost struct {
+	Rate, Idle, Data float64 // dollars an hour: in all, while the device computes nothing, and of that waiting for data
+}
+
+// CostOf prices the time of some steps; false where no rate was given, or there are none.
+func CostOf(s *trace.Snapshot, b *stall.Breakdown) (c Cost, ok bool) {
+	rate := s.Meta.GPURate
+	if rate <= 0 || b.Active() <= 0 {
+		return c, false
+	}
+	return Cost{rate, rate * (1 - b.Utilisation()), rate * b.DataShare()}, true
+}
+
+// String is what idleness costs: "$0.90 of each hour is spent waiting for data".
+func (c Cost) String() string {
+	text := figures.Dollars(c.Data) + " of each hour is spent waiting for data"
+	if c.Idle-c.Data >= 0.01 {
+		text += ", " + figures.Dollars(c.Idle) + " on an idle device in all"
+	}
+	return text
+}
+
+// cost is what idleness costs in the steps judged; empty where no rate was given.
+func (s *situation) cost() string {
+	c, ok := CostOf(s.snap, &s.b)
+	if !ok {
+		return ""
+	}
+	return c.String()
+}

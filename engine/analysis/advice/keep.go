@@ -1,0 +1,230 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Keep are the settings to keep.
+type Keep struct {
+	Segment int32               // whose they are
+	Knobs   []trace.Knob        // those that differ from the baseline's; none when its own are the ones
+	Change  evidence.Comparison // with the baseline
+	Text    string              // in one sentence; empty when there was nothing to choose from
+	Open    bool                // others look faster than these, the baseline's, and whether they are is not known yet
+}
+
+// looks is the ratio of throughputs from which settings look faster, while that may be chance.
+const looks = 1.1
+
+// workersOf is a row's num_workers.
+func workersOf(r *stall.SegmentStats) int {
+	n, _ := strconv.Atoi(trace.KnobValue(r.Segment.Knobs, "num_workers"))
+	return n
+}
+
+// keep recommends the fastest settings measured, on equal terms with the baseline.
+// They must be faster than each segment that has the baseline's settings, and not
+// because the device itself was.
+func keep(s *trace.Snapshot, rows []stall.SegmentStats) Keep {
+	i := baseline(rows)
+	if i < 0 || len(rows) == 1 {
+		return Keep{}
+	}
+	a := &rows[i]
+	best, k := a, Keep{Segment: a.Segment.Index}
+	var open *stall.SegmentStats
+	var doubts []string
+	compared := false
+	fewer, repeated := repeats(s)
+	for i := range rows {
+		r := &rows[i]
+		c := &r.VsA.Throughput
+		compared = compared || c.Answer != evidence.Unknown && equalTerms(s, a, r)
+		if c.Answer == evidence.Unknown && c.Ratio >= looks && (open == nil || c.Ratio > open.VsA.Throughput.Ratio) && r.Steps >= MinSteps && len(Chosen(a.Segment.Knobs, r.Segment.Knobs)) > 0 &&
+			equalTerms(s, a, r) && (repeated == "" || workersOf(r) <= fewer) && Unearned(s, a, r, &r.VsA) == "" && beatsAll(rows, a, r) {
+			open = r
+		}
+		if r == a || c.Answer != evidence.Different || !equalTerms(s, a, r) {
+			continue
+		}
+		switch busy := &r.VsA.Busy; {
+		case len(Changed(a.Segment.Knobs, r.Segment.Knobs)) == 0:
+			doubts = append(doubts, fmt.Sprintf("segment %s has the settings of A and was %s: %s", r.Name(), c, c.Why()))
+		case c.Ratio <= 1:
+		case repeated != "" && workersOf(r) > fewer:
+			doubts = append(doubts, fmt.Sprintf("segment %s was %s, but %s", r.Name(), c, repeated))
+		case deviceChanged(s, a, r, &r.VsA) && busy.Ratio < 1:
+			doubts = append(doubts, fmt.Sprintf("segment %s was %s, but %s", r.Name(), c, Unearned(s, a, r, &r.VsA)))
+		case !beatsAll(rows, a, r):
+		case r.SamplesPerSecond > best.SamplesPerSecond:
+			best = r
+		}
+	}
+	if !compared && slices.ContainsFunc(s.Segments, func(g trace.Segment) bool { return g.ByScript }) {
+		return Keep{} // nobody but the script changed anything, or on other terms
+	}
+	k.Text = "keep the baseline's settings: nothing that was tried was measurably faster on equal terms"
+	tuned, gain := tunedTo(s, rows)
+	switch {
+	case best == a && tuned != nil:
+		k.Segment, k.Change, k.Knobs = tuned.Segment.Index, tuned.VsA, Changed(a.Segment.Knobs, tuned.Segment.Knobs)
+		k.Text = fmt.Sprintf("keep segment %s, whose settings tune found and measured anew beside the baseline's: %s throughput, by so much that no interval was waited for",
+			tuned.Name(), figures.Prose.Gain(gain))
+	case best == a && open != nil:
+		k.Open, k.Text = true, undecided(s, a, open)
+		if doubt := cached(s, a, open); doubt != "" {
+			doubts = append(doubts, doubt)
+		}
+	case !compared:
+		k.Text = "keep the baseline's settings for now: nothing that was tried can be compared with them yet, on equal terms"
+	case best != a:
+		k.Segment, k.Change, k.Knobs = best.Segment.Index, best.VsA, Changed(a.Segment.Knobs, best.Segment.Knobs)
+		k.Text = fmt.Sprintf("keep segment %s, the fastest that was measured: %s throughput against the baseline", best.Name(), &k.Change.Throughput)
+		if by := k.Change.ByTurns(); by != "" {
+			k.Text += ", by " + by
+		}
+		if doubt := cached(s, a, best); doubt != "" {
+			doubts = append(doubts, doubt)
+		}
+	}
+	k.Text = strings.Join(append([]string{k.Text}, doubts...), "; ")
+	return k
+}
+
+// undecided says of settings that look faster than the baseline's what would decide it.
+func undecided(s *trace.Snapshot, a, r *stall.SegmentStats) string {
+	var knobs []string
+	for _, k := range Chosen(a.Segment.Knobs, r.Segment.Knobs) {
+		knobs = append(knobs, k.Name+"="+k.Value)
+	}
+	how := "press A on the screen"
+	if !s.Meta.Watched() {
+		how += " or give --paired " + strings.Join(knobs, ",")
+	}
+	c := &r.VsA.Throughput
+	looks := figures.Prose.Gain(figures.Rough(c.Ratio)) + c.Mark()
+	return fmt.Sprintf("%s looks faster than the baseline's settings (%s), not proven yet: %s to let the two take turns (%s)",
+		strings.Join(knobs, ", "), looks, how, evidence.Turns)
+}
+
+// tunedTo is the row with the settings that the newest tune left in force because they were
+// faster than the baseline's by so much that it waited for no interval, and that gain; nil
+// where there is none, or where the row itself was measured to be otherwise.
+func tunedTo(s *trace.Snapshot, rows []stall.SegmentStats) (*stall.SegmentStats, figures.Estimate) {
+	xs := stall.Experiments(s, rows)
+	for i := len(xs) - 1; i >= 0; i-- {
+		x := &xs[i]
+		if x.Kind != trace.Tune || x.Running() {
+			continue
+		}
+		if !x.Kept || !x.FromA || x.Change.Throughput.Answer != evidence.Unknown {
+			break
+		}
+		for j := range rows {
+			r := &rows[j]
+			if r.Segment.Index > x.Last && slices.Equal(r.Segment.Knobs, x.Settings[1]) && r.Steps >= MinSteps && r.VsA.Throughput.Answer == evidence.Unknown {
+				return r, figures.Rough(x.Sides[1].SamplesPerSecond() / x.Sides[0].SamplesPerSecond())
+			}
+		}
+		break
+	}
+	return nil, figures.Estimate{}
+}
+
+// beatsAll reports whether a row is faster than each that has the settings of a.
+func beatsAll(rows []stall.SegmentStats, a, r *stall.SegmentStats) bool {
+	for i := range rows {
+		if e := &rows[i]; e != a && len(Changed(a.Segment.Knobs, e.Segment.Knobs)) == 0 {
+			if c := stall.Compare(rows, e, r).Throughput; c.Answer != evidence.Unknown && (c.Answer != evidence.Different || c.Ratio < 1) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// baseline is the row that the others are compared with; -1 where there is none.
+func baseline(rows []stall.SegmentStats) int {
+	return slices.IndexFunc(rows, func(r stall.SegmentStats) bool { return r.Baseline })
+}
+
+// Changed lists the knobs of b that differ from a's.
+func Changed(a, b []trace.Knob) []trace.Knob {
+	was := map[string]string{}
+	for _, k := range a {
+		was[k.Name] = k.Value
+	}
+	var out []trace.Knob
+	for _, k := range b {
+		if v, ok := was[k.Name]; !ok || v != k.Value {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// Costly is where the device's own time goes.
+type Costly struct {
+	Ops  []stall.OpRow // those that take most, of one segment
+	Text string        // in one sentence; empty when no op was timed
+}
+
+// At most so many ops are named, of which each takes at least so much of the time: one
+// of many that take 2 % each says nothing.
+const (
+	mostCostly = 3
+	leastShare = 0.10
+)
+
+// costly names the operations of a segment that take most of the device's time; of
+// the last segment before it that has any, when its own were not timed.
+func costly(s *trace.Snapshot, segment int32) Costly {
+	for i := len(s.Segments) - 1; i >= 0; i-- {
+		g := s.Segments[i]
+		if g.Index > segment {
+			continue
+		}
+		table := stall.Ops(s, g)
+		if len(table.Rows) == 0 {
+			continue
+		}
+		c := Costly{Ops: costliest(&table, stall.ByOp)}
+		if len(c.Ops) == 0 {
+			c.Ops = costliest(&table, stall.ByKind)
+		}
+		if len(c.Ops) == 0 {
+			return c
+		}
+		words := make([]string, len(c.Ops))
+		for i := range c.Ops {
+			o := &c.Ops[i]
+			words[i] = o.Name
+			if o.Layer != "" {
+				words[i] += " of " + o.Layer
+			}
+			words[i] += fmt.Sprintf(" (%s)", figures.Prose.Percent(o.Share))
+		}
+		c.Text = "the device's own time goes first to " + strings.Join(words, ", ")
+		return c
+	}
+	return Costly{}
+}
+
+// costliest are the launches, or groups of them, that are worth naming.
+func costliest(table *stall.OpTable, by stall.OpGroup) []stall.OpRow {
+	ops := table.Group(by)
+	stall.SortOps(ops)
+	n := 0
+	for n < min(mostCostly, len(ops)) && ops[n].Share >= leastShare {
+		n++
+	}
+	return ops[:n]
+}

@@ -1,0 +1,223 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Scope is what a label is a property of.
+type Scope uint8
+
+// The scopes.
+const (
+	OfRun      Scope = iota // the whole session
+	OfSegments              // some of its segments
+	OfSteps                 // some of its steps
+)
+
+// Label is what a reader must know of numbers that are not those of a plain run.
+type Label struct {
+	Key      string // in JSON
+	Badge    string // at the top of the screen; it is the key in capitals
+	Short    string // likewise, where there is little room
+	Alarm    bool   // the numbers are wrong or mean little, rather than special
+	Words    string // in brackets, behind a verdict
+	Sentence string // among a report's caveats; it begins in lower case and has no full stop
+	Scope    Scope
+	Segments []int32 // of OfSegments: which
+}
+
+// label is how a label is found.
+type label struct {
+	key, short, words string
+	alarm             bool
+	scope             Scope
+	holds             func(*trace.Snapshot) bool               // of a run or of some steps ...
+	touches           func(*trace.Snapshot, *trace.Tally) bool // ... of which some are in this segment
+	asked             func(*trace.Segment) bool                // of segments: by their knobs ...
+	flag              uint16                                   // ... or by their steps
+	steps             func(*stall.EpochStats) int              // how many of an epoch's it holds of; nil: of all or none
+	sentence          func(*trace.Snapshot) string
+}
+
+// labels are all there are, in the order in which they are listed.
+var labels = []label{
+	{key: "emulated", short: "EMU", words: "emulated",
+		holds: func(s *trace.Snapshot) bool { return s.Meta.Emulated || s.Flags&trace.FlagModelled != 0 },
+		sentence: func(s *trace.Snapshot) string {
+			if s.Meta.DeviceKind == "cuda" {
+				return "the training was real, on the host behind an emulated driver; its times are no measurement of a GPU"
+			}
+			return "the loader was real, the device's times come from a model of it; they are no measurement of that device, and nothing was learnt"
+		}},
+	{key: "synthetic", short: "SYN", words: "synthetic data",
+		holds: func(s *trace.Snapshot) bool { return s.Meta.Synthetic },
+		sentence: func(*trace.Snapshot) string {
+			return "gpustall made it; how fast it is read and what accuracy is reached say nothing about real data"
+		}},
+	{key: "injected", short: "INJ", words: "injected", alarm: true, scope: OfSegments,
+		asked: (*trace.Segment).Injects, flag: trace.FlagInjected,
+		steps: func(e *stall.EpochStats) int { return e.Injected },
+		sentence: func(*trace.Snapshot) string {
+			return "a slowness was added on purpose, which says nothing about the machine"
+		}},
+	{key: "ceiling", short: "CEIL", words: "ceiling", scope: OfSegments,
+		asked: func(g *trace.Segment) bool { return trace.On(trace.KnobValue(g.Knobs, "ceiling")) }, flag: trace.FlagCeiling,
+		steps: func(e *stall.EpochStats) int { return e.Ceiling },
+		sentence: func(*trace.Snapshot) string {
+			return "the same few cached batches were served, so that data cost nothing and little was learnt"
+		}},
+	{key: "diverged", short: "DIV", words: "diverged", alarm: true, scope: OfSteps,
+		steps:   func(e *stall.EpochStats) int { return e.Diverged },
+		holds:   func(s *trace.Snapshot) bool { return s.Diverged > 0 },
+		touches: func(s *trace.Snapshot, t *trace.Tally) bool { return s.DivergedAt <= t.Last },
+		sentence: func(s *trace.Snapshot) string {
+			return fmt.Sprintf("the loss is not a number in %s of %s, first in step %s; the times were measured all the same, and nothing was learnt",
+				figures.Count(s.Diverged), figures.Counted(s.Total.Steps, "step", "steps"), figures.Count(s.DivergedAt))
+		}},
+	{key: "skipped", short: "SKIP", words: "samples skipped", alarm: true,
+		holds: func(s *trace.Snapshot) bool { return s.Skipped() > 0 },
+		sentence: func(s *trace.Snapshot) string {
+			return fmt.Sprintf("%s by on_error=skip, beside %s that the device got",
+				figures.Counted(s.Skipped(), "sample could not be loaded and was left out of its batch", "samples could not be loaded and were left out of their batches"), figures.Count(s.Total.Samples))
+		}},
+	{key: "batches", short: "BAT", words: "a batch counted as one sample",
+		holds: func(s *trace.Snapshot) bool { return trace.KnobValue(s.Meta.Host, trace.SampleIs) != "" },
+		sentence: func(*trace.Snapshot) string {
+			return "the DataLoader has batch_size=None, so that nothing tells how many samples there are in what the data set yields: what is said of a sample is of one batch of it"
+		}},
+	{key: "imported", short: "IMP", words: "imported",
+		holds: func(s *trace.Snapshot) bool { return s.Meta.Imported != "" },
+		sentence: func(s *trace.Snapshot) string {
+			return "gpustall did not run this training; it accounts for what the trace holds: " + s.Meta.Imported
+		}},
+	{key: "incomplete", short: "INC", words: "incomplete file", alarm: true, scope: OfSteps,
+		holds: func(s *trace.Snapshot) bool { return s.Outcome.Unsaved.Any() },
+		touches: func(s *trace.Snapshot, t *trace.Tally) bool {
+			return s.Outcome.Unsaved.From < t.End && t.Start < s.Outcome.Unsaved.To
+		},
+		sentence: func(s *trace.Snapshot) string {
+			u := s.Outcome.Unsaved
+			return fmt.Sprintf("%s of the time from %s to %s after the start could not be written to the session's file",
+				Lost(u.Steps, u.Spans), figures.Prose.Time(u.From), figures.Prose.Time(u.To))
+		}},
+	{key: "damaged", short: "DMG", words: "damaged file", alarm: true,
+		holds: func(s *trace.Snapshot) bool { return len(s.Damage) > 0 },
+		sentence: func(s *trace.Snapshot) string {
+			return strings.Join(s.Damage, "; ")
+		}},
+}
+
+// Lost counts what a session's file lacks.
+func Lost(steps, spans int64) string {
+	var what []string
+	if steps > 0 {
+		what = append(what, figures.Counted(steps, "step", "steps"))
+	}
+	if spans > 0 {
+		what = append(what, figures.Counted(spans, "span", "spans"))
+	}
+	return strings.Join(what, " and ")
+}
+
+// Labels are those of a session or, where t is not nil, of the steady steps of one
+// of its segments. What a segment's knobs ask for is labelled also where it reached
+// no step: its batches may lie in the queue, or its worker not exist.
+func Labels(s *trace.Snapshot, t *trace.Tally) []Label {
+	var out []Label
+	for i := range labels {
+		l := &labels[i]
+		var in []int32
+		holds := false
+		if l.scope == OfSegments {
+			in, holds = l.segments(s, t)
+		} else {
+			holds = l.holds(s) && (t == nil || l.touches == nil || l.touches(s, t))
+		}
+		if holds {
+			out = append(out, Label{l.key, strings.ToUpper(l.key), l.short, l.alarm, l.words, l.sentence(s), l.scope, in})
+		}
+	}
+	return out
+}
+
+// segments are those, of all or of t alone, of which the label holds.
+func (l *label) segments(s *trace.Snapshot, t *trace.Tally) (in []int32, holds bool) {
+	if t != nil {
+		g := segmentOf(s, t)
+		holds = t.SteadyFlags&l.flag != 0 || g != nil && l.asked(g)
+		return []int32{t.Segment}, holds
+	}
+	for i := range s.Segments {
+		if g := &s.Segments[i]; l.asked(g) || s.Tally(g.Index).Flags&l.flag != 0 {
+			in = append(in, g.Index)
+		}
+	}
+	return in, len(in) > 0 || s.Flags&l.flag != 0
+}
+
+// segmentOf is the segment of t; before its first step, the one in force, whose
+// knobs say what is to come. It is nil when there is none.
+func segmentOf(s *trace.Snapshot, t *trace.Tally) *trace.Segment {
+	n := len(s.Segments)
+	if t.All.Steps == 0 && n > 0 {
+		return &s.Segments[n-1]
+	}
+	for i := range s.Segments {
+		if s.Segments[i].Index == t.Segment {
+			return &s.Segments[i]
+		}
+	}
+	return nil
+}
+
+// OfEpoch are the words of the labels that hold of some or all steps of an epoch, with
+// how many those are: "injected in 2 of 10 steps".
+func OfEpoch(e *stall.EpochStats) string {
+	var words []string
+	for i := range labels {
+		l := &labels[i]
+		if l.steps == nil {
+			continue
+		}
+		switch n := l.steps(e); n {
+		case 0:
+		case e.Steps:
+			words = append(words, l.words)
+		default:
+			words = append(words, fmt.Sprintf("%s in %s of %s", l.words, figures.Count(n), figures.Counted(e.Steps, "step", "steps")))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// Words are the labels' words, with commas between them.
+func Words(labels []Label) string {
+	words := make([]string, len(labels))
+	for i := range labels {
+		words[i] = labels[i].Words
+	}
+	return strings.Join(words, ", ")
+}
+
+// Brackets are the words as they stand behind a verdict, " [emulated, injected]", or
+// nothing.
+func Brackets(labels []Label) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	return " [" + Words(labels) + "]"
+}
+
+// Keys are the labels' names in JSON.
+func Keys(labels []Label) []string {
+	var keys []string
+	for i := range labels {
+		keys = append(keys, labels[i].Key)
+	}
+	return keys
+}

@@ -1,0 +1,94 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// MaxPast is how many earlier runs a run is compared with.
+const MaxPast = 3
+
+// Past is how many earlier runs of the same training there were, what they reached, in
+// samples a second, and which share of the cores other processes used meanwhile, on average;
+// NaN where that is not known of all.
+type Past struct {
+	Runs, Median, Low, High float64
+	Others                  float64
+}
+
+// Reached is what one earlier run did: samples a second, and Others of it.
+type Reached struct{ Rate, Others float64 }
+
+// NewPast sums up runs; false for none.
+func NewPast(runs []Reached) (p Past, ok bool) {
+	if len(runs) == 0 {
+		return p, false
+	}
+	slices.SortFunc(runs, func(a, b Reached) int { return cmp.Compare(a.Rate, b.Rate) })
+	n := len(runs)
+	p = Past{Runs: float64(n), Median: (runs[(n-1)/2].Rate + runs[n/2].Rate) / 2, Low: runs[0].Rate, High: runs[n-1].Rate}
+	for _, r := range runs {
+		p.Others += r.Others / float64(n)
+	}
+	return p, true
+}
+
+// gauges are the parts of p that all sessions have, by their names there.
+func (p *Past) gauges() [4]pastGauge {
+	return [...]pastGauge{{trace.GaugePastRuns, &p.Runs}, {trace.GaugePastMedian, &p.Median}, {trace.GaugePastLow, &p.Low}, {trace.GaugePastHigh, &p.High}}
+}
+
+type pastGauge struct {
+	name  string
+	value *float64
+}
+
+// Record notes it in a session, once.
+func (p *Past) Record(r *trace.Recorder) {
+	for _, g := range p.gauges() {
+		r.Gauge(g.name, *g.value)
+	}
+	if !math.IsNaN(p.Others) {
+		r.Gauge(trace.GaugePastOthers, 100*p.Others)
+	}
+}
+
+// PastOf is what a session knows of earlier runs.
+func PastOf(s *trace.Snapshot) (p Past, ok bool) {
+	for _, g := range p.gauges() {
+		if *g.value, ok = s.Gauge(g.name); !ok {
+			return Past{}, false
+		}
+	}
+	p.Others = math.NaN()
+	if percent, known := s.Gauge(trace.GaugePastOthers); known {
+		p.Others = percent / 100
+	}
+	return p, p.Runs >= 1 && p.Median > 0
+}
+
+// Against says how a rate compares, "41 % slower than the median of the last 3 runs of this
+// training (1,200 to 1,310 samples/s)", whatever their loader's settings were, and whether it is
+// outside of what they reached, by a twentieth at least. Where other processes used much more or
+// less of the cores then than now, which may be why, it says so.
+func (p *Past) Against(rate, others float64) (text string, different bool) {
+	change, way := rate/p.Median-1, "faster"
+	if change < 0 {
+		change, way = -change, "slower"
+	}
+	of := fmt.Sprintf("the median of the last %.0f runs", p.Runs)
+	spread := fmt.Sprintf("%s to %s samples/s", figures.Rate(p.Low), figures.Rate(p.High))
+	if p.Runs == 1 {
+		of, spread = "the last run", figures.Rate(p.Median)+" samples/s"
+	}
+	text = fmt.Sprintf("%s %s than %s of this training (%s)", figures.Prose.Percent(change), way, of, spread)
+	if math.Abs(p.Others-others) > SteadyOthers {
+		text += fmt.Sprintf(", when other processes used %s of the cores, against %s in this one", figures.Prose.Percent(p.Others), figures.Prose.Percent(others))
+	}
+	return text, (rate < p.Low || rate > p.High) && change >= moderate
+}

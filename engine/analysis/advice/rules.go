@@ -1,0 +1,418 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"dev.gpustall/engine/analysis/predict"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Rule looks for one thing to do. It promises no gain: what it says was measured,
+// or is an estimate with a ~ before it. What a knob is expected to gain is predicted for
+// whatever a rule advises, and marked so.
+type Rule struct {
+	Name  string
+	Group trace.Group // of causes that it is about, if any; a finding is then about a moderate share of the time or more
+	Data  bool        // it is about data, though of no group
+	Last  bool        // it speaks only where no rule of its group has a knob to turn
+	Back  bool        // it goes back to what was measured
+	Check func(*situation) (Finding, bool)
+}
+
+// Finding is what a rule has to say: why, and what to do about it.
+type Finding struct {
+	Rule     string
+	Evidence string  // what was measured
+	Remedy   string  // what to do, in a few words
+	Knob     string  // to turn, and ...
+	From     string  // ... its value in force, empty when that is not known, and ...
+	Value    string  // ... the one to try; empty when no knob helps
+	Share    float64 // of the active time, 0 to 1, that it is about
+	Beside   bool    // Share is of all time, with that which is in no rate
+	Script   bool    // it is about what the script does beside loading and training, which no knob changes
+	Spun     bool    // what it costs may be more than Share: threads that wait for one without a core slow each other down
+	Barred   bool    // the knob that would help cannot be turned here, and Remedy is what would let it
+	Before   bool    // it is to be mended before a knob is turned, as that may harm until then
+
+	Most   float64 // ratio of throughput that there can be at the most; 0 where that is not known
+	Here   bool    // this host would still do the same work, so that it is what it can feed
+	Scales bool    // it is about what a sample costs, and gains as that becomes less
+
+	Predicted trace.Prediction // of the value to try; none where the model cannot tell
+
+	Cause string // what went on in that time, where one cause stands out; else empty
+}
+
+// Gain is what there is to gain, in words: what the value to try is predicted to do or, where that cannot
+// be told, the throughput if the time that it is about were not lost, and what bounds it. Empty where
+// nothing is known.
+func (f *Finding) Gain() string {
+	if f.Predicted.Made() {
+		return predict.Words(f.Predicted)
+	}
+	if f.Share <= 0 || f.Share >= 1 || f.Beside || f.Spun || f.Before {
+		return ""
+	}
+	gain := func(ratio float64) string { return figures.Prose.Gain(figures.Rough(ratio)) }
+	saved, most := 1/(1-f.Share), max(1, f.Most)
+	switch {
+	case f.Scales && f.Most > 0:
+		return fmt.Sprintf("as many times the throughput as a sample becomes cheaper, up to %s", figures.Prose.Ratio(figures.Rough(most)))
+	case f.Most > 0 && most <= near*saved && f.Here:
+		return fmt.Sprintf("at most %s throughput, all that this host can feed", gain(most))
+	case f.Most > 0 && most <= near*saved:
+		return fmt.Sprintf("at most %s throughput, all that the device takes", gain(most))
+	case f.Most > 0:
+		return fmt.Sprintf("%s throughput if nothing but this time were saved, at most %s", gain(saved), gain(most))
+	}
+	return gain(saved) + " throughput if nothing but this time were saved"
+}
+
+// near is how much more than the time saved a bound may be to be said in its place.
+const near = 1.05
+
+// Text is the finding in one sentence.
+func (f *Finding) Text() string {
+	text := f.Remedy
+	switch {
+	case text == "":
+		return ""
+	case f.Predicted.Made():
+		text += " (" + f.Gain() + ")"
+	}
+	if f.Evidence == "" {
+		return text
+	}
+	return text + ": " + f.Evidence
+}
+
+// turn is the finding that another value of a knob is worth trying.
+func (s *situation) turn(knob, value, why string) Finding {
+	from := s.knob(knob)
+	f := Finding{Knob: knob, From: from, Value: value, Evidence: why, Remedy: "try " + knob + " " + value}
+	if from != "" {
+		f.Remedy = fmt.Sprintf("try %s %s -> %s", knob, from, value)
+	}
+	return f
+}
+
+// rules are all there are. Where two are about equally much, the earlier one leads.
+var rules = slices.Concat(undoRules, loaderRules, dataRules, deviceRules, hostRules, timeRules, torchRules, profileRules)
+
+// findings are what the rules have to say of a situation: knobs to turn, those that are
+// about most of the time first, and then what no knob helps against, unless that dwarfs them.
+func (s *situation) findings() []Finding {
+	var out []Finding
+	var turned [trace.NumGroups]bool // groups that a knob may help
+	var o others
+	for _, last := range []bool{false, true} {
+		for i := range rules {
+			r := &rules[i]
+			if r.Last != last || last && turned[r.Group] {
+				continue
+			}
+			f, ok := s.check(r)
+			if !ok {
+				continue
+			}
+			s.foresee(&f)
+			if f.Predicted.Made() && predict.Gain(f.Predicted).Hi < 1 && !r.Back {
+				continue // it would cost more than it is about
+			}
+			f.Most = s.most(r, &f)
+			turned[r.Group] = turned[r.Group] || f.Value != "" || f.Barred
+			f.Rule, f.Cause, f.Spun = r.Name, s.cause(r.Group), s.spun
+			o.add(r, &f)
+			out = append(out, f)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.lead(&o), a.lead(&o)), cmp.Compare(b.Share, a.Share))
+	})
+	surer(out, &o)
+	if len(out) > 0 && s.flags&trace.FlagInjected != 0 && s.b.DataShare() >= moderate {
+		out[0].Evidence = join(out[0].Evidence, "part of this bottleneck is injected, so the other way is to stop injecting it")
+	}
+	return out
+}
+
+// check is what a rule finds, if it is worth saying.
+func (s *situation) check(r *Rule) (f Finding, ok bool) {
+	if r.Group == trace.GroupData && !s.judged() {
+		return f, false
+	}
+	if f, ok = r.Check(s); !ok || r.Group != trace.GroupNone && f.Share < moderate {
+		return f, false
+	}
+	if f.Value == "" {
+		return f, true
+	}
+	if s.refused(f.Knob, f.Value) || s.outweighed(r, &f) || !r.Back && !s.again(&f) {
+		return f, false
+	}
+	return s.unbar(f)
+}
+
+// unbar is what a finding comes to where its knob cannot have that value here: what would let
+// it. It is false where nothing would.
+func (s *situation) unbar(f Finding) (_ Finding, ok bool) {
+	spec := trace.SpecOf(s.specs, f.Knob)
+	if spec == nil || spec.Bars(f.Value) == "" {
+		return f, true
+	}
+	change := f.Value
+	if f.From != "" {
+		change = f.From + " -> " + f.Value
+	}
+	return Finding{
+		Remedy: fmt.Sprintf("to try %s %s, %s", f.Knob, change, spec.Mend), Evidence: join(spec.Bars(f.Value), f.Evidence), Share: f.Share, Barred: true,
+	}, spec.Mend != ""
+}
+
+// cause says what went on while the device waited for the largest cause of a group.
+func (s *situation) cause(g trace.Group) string {
+	if g == trace.GroupNone || s.share(g) < moderate {
+		return ""
+	}
+	c := dominant(&s.b, g)
+	return fmt.Sprintf("%s, %s of the time: %s", c, figures.Prose.Percent(s.b.Share(c)), c.Info().Means)
+}
+
+// foresee predicts what a finding's knob would do.
+func (s *situation) foresee(f *Finding) {
+	if f.Value == "" || f.Before || s.model == nil {
+		return
+	}
+	if p, ok := s.model.Predict(trace.Knob{Name: f.Knob, Value: f.Value}); ok {
+		f.Predicted = p.Prediction
+	}
+}
+
+// most is the most that throughput can become, as a ratio, of what leaves the device its work: all that the device
+// takes with the cores to itself or, where the host's work stays as well, that it can feed; 0 where
+// that is not known.
+func (s *situation) most(r *Rule, f *Finding) float64 {
+	c, known := s.capacity()
+	if !known || c.Spun || c.Device <= 0 || f.Script || f.Barred || r.Group == trace.GroupNone && !r.Data {
+		return 0
+	}
+	least := c.Device
+	if f.Here {
+		least = c.Fastest(c.Cores.All)
+	}
+	return float64(s.b.Active()) / float64(s.b.Steps) / least
+}
+
+// outweighed reports whether what a knob beside the loader is about is little against the
+// wait for data: the loader sets the pace then, and what the knob saves is waited again.
+func (s *situation) outweighed(r *Rule, f *Finding) bool {
+	switch r.Group {
+	case trace.GroupCopy, trace.GroupLaunch, trace.GroupSync:
+		return 2*f.Share < s.b.DataShare()
+	}
+	return false
+}
+
+// others are what takes time and no knob helps against, as shares of the time.
+type others struct {
+	cores  float64 // taken by other processes, or by all together
+	beside float64 // of all time, loops that are in no rate
+	script float64 // what else the script does
+	most   float64 // the most that one thing takes, but for those above and cores
+}
+
+func (o *others) add(r *Rule, f *Finding) {
+	switch {
+	case f.Beside:
+		o.beside = f.Share
+	case f.Script:
+		o.script = f.Share
+	case r.Group == trace.GroupHost && f.Value == "":
+		o.cores = f.Share
+	case f.Value == "" && !f.Barred && r.Group != trace.GroupHost:
+		o.most = max(o.most, f.Share)
+	}
+}
+
+// dwarfed is how many times a knob's share what no knob helps against must be to be said before it.
+const dwarfed = 4
+
+// lead is 1 for a knob that may gain something, 2 for what is to be mended before, else 0. One that is about little of the
+// time does not lead where cores that are taken cost far more: it can gain its share at the
+// most, and a prediction on such a host is wide. Nor does one where it is the script that takes
+// far more, beside its steps or in them; nor one that may help or harm, before what takes more.
+func (f *Finding) lead(o *others) int {
+	switch {
+	case f.Before:
+		return 2
+	case f.Value == "" && !f.Barred || f.Share <= 0:
+		return 0
+	case o.script >= dwarfed*f.Share || o.beside >= dwarfed*f.Share*(1-o.beside):
+		return 0
+	case f.Share < high && o.cores >= dwarfed*f.Share:
+		return 0
+	case o.most > f.Share && f.Predicted.Made() && predict.EitherWay(f.Predicted):
+		return 0
+	}
+	return 1
+}
+
+// alike is the part of another's share from which a finding is about as much of the time: from one
+// window to the next either may be the larger one.
+const alike = 0.8
+
+// surer has a knob lead that is predicted to gain in any case, in place of one that is about as much
+// of the time and may harm: else the two would take turns as shares waver.
+func surer(out []Finding, o *others) {
+	gains := func(f *Finding) bool { return predict.Gain(f.Predicted).Lo >= 1 }
+	if len(out) == 0 || out[0].lead(o) != 1 || !out[0].Predicted.Made() || gains(&out[0]) {
+		return
+	}
+	i := slices.IndexFunc(out, func(f Finding) bool {
+		return f.lead(o) == 1 && f.Predicted.Made() && gains(&f) && f.Share >= alike*out[0].Share
+	})
+	if i > 0 {
+		f := out[i]
+		copy(out[1:], out[:i])
+		out[0] = f
+	}
+}
+
+// deviceRules are about what is not the loader's: copies, launches, waiting for
+// results, and what nobody recorded.
+var deviceRules = []Rule{
+	{Name: "ceiling", Check: func(s *situation) (f Finding, ok bool) {
+		f = Finding{
+			Remedy:   "turn ceiling off to see how near the loader comes",
+			Evidence: "this is the ceiling, with cached batches that bypass the loader", Share: 1,
+		}
+		if s.interlude {
+			f.Remedy = "wait: it goes on as before in a moment"
+		}
+		return f, s.flags&trace.FlagCeiling != 0
+	}},
+	{Name: "fewer threads", Group: trace.GroupHost, Check: fewerThreads},
+	{Name: "pin memory for copies", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
+		f = s.turn("pin_memory", "on", "page-locked memory is copied at full speed and while the host goes on")
+		f.Share = s.share(trace.GroupCopy)
+		return f, s.can("pin_memory")
+	}},
+	{Name: "copy bytes", Group: trace.GroupCopy, Check: func(s *situation) (f Finding, ok bool) {
+		f = s.turn("device_transforms", "on", "uint8 pixels are a quarter of the bytes of float32")
+		f.Share = s.share(trace.GroupCopy)
+		return f, s.can("device_transforms") && !s.smallCopies()
+	}},
+	{Name: "copy less", Group: trace.GroupCopy, Last: true, Check: func(s *situation) (f Finding, ok bool) {
+		f = Finding{
+			Remedy:   "no knob helps here: copy less, with smaller samples or a narrower type, or use a faster link",
+			Evidence: s.copies(), Share: s.share(trace.GroupCopy),
+		}
+		if s.imported {
+			f.Remedy = "copy less, with smaller samples or a narrower type (uint8, converted on the GPU), or while the GPU computes"
+		}
+		return f, true
+	}},
+	{Name: "capture", Group: trace.GroupLaunch, Check: func(s *situation) (f Finding, ok bool) {
+		f = s.turn("capture", "on", "a captured graph is one call where the step now makes many")
+		f.Share = s.share(trace.GroupLaunch)
+		return f, s.can("capture")
+	}},
+	{Name: "larger batches", Group: trace.GroupLaunch, Check: largerBatches},
+	{Name: "short operations", Check: shortOperations},
+	{Name: "launch less", Group: trace.GroupLaunch, Last: true, Check: func(s *situation) (f Finding, ok bool) {
+		f = Finding{
+			Remedy:   "no knob helps here: enqueue less, in fewer, fused launches",
+			Evidence: "the host does not enqueue as fast as the device computes", Share: s.share(trace.GroupLaunch),
+		}
+		if s.imported {
+			f.Remedy = "enqueue less: torch.compile fuses kernels and mode=\"reduce-overhead\" captures them as a graph, or take larger batches"
+		}
+		own, loads := ownLoading(s)
+		return f, !loads || 2*own.Share < f.Share // else it is not launching that takes the time
+	}},
+	{Name: "sync less", Group: trace.GroupSync, Last: true, Check: func(s *situation) (f Finding, ok bool) {
+		f = Finding{
+			Remedy:   "no knob helps here: look at results less often",
+			Evidence: "the host waits for the device and then has nothing enqueued", Share: s.share(trace.GroupSync),
+		}
+		if s.imported {
+			f.Remedy = "look at results less often: .item(), .cpu(), .nonzero() and printing a tensor have the host wait for all that was enqueued, so keep losses and metrics on the GPU for some steps"
+		}
+		return f, true
+	}},
+	{Name: "more cores", Group: trace.GroupHost, Last: true, Check: moreCores},
+	{Name: "unexplained", Group: trace.GroupUnknown, Check: func(s *situation) (f Finding, ok bool) {
+		f = Finding{
+			Remedy:   "look at the timeline",
+			Evidence: "the host was neither loading, copying, enqueuing nor waiting in these gaps",
+			Share:    s.share(trace.GroupUnknown) + s.share(trace.GroupTransition),
+		}
+		if s.imported {
+			s.notInTrace(&f)
+		}
+		if s.pytorch() && 2*s.between >= f.Share { // its loops are on record, and what it does outside of them is not
+			f.Remedy = "have the script do less between epochs, or do it less often"
+			f.Evidence = fmt.Sprintf("%s of the time goes by there, outside of loops over data (saving a checkpoint, for instance)", figures.Prose.Percent(s.between))
+		}
+		return f, true
+	}},
+}
+
+// shortStep is how long a step computes, in ns, that a thread which is woken late once in
+// it may hold up.
+const shortStep = 1e6
+
+// largerBatches is for what the host does once a step, however many samples it has:
+// launches, small copies (of page-locked memory: the host waits for others), and waiting
+// for results.
+func largerBatches(s *situation) (f Finding, ok bool) {
+	f, ok = s.twiceTheBatch("the same launches, copies and waits then serve twice the samples")
+	f.Share = s.share(trace.GroupLaunch) + s.share(trace.GroupSync)
+	if s.smallCopies() && !s.can("pin_memory") {
+		f.Share += s.share(trace.GroupCopy)
+	}
+	if s.b.Busy < s.b.Steps*shortStep {
+		f.Share += s.share(trace.GroupHost)
+	}
+	return f, ok
+}
+
+// startUp is what starting a kernel costs a GPU, in ns: about 2 to 3 us.
+const startUp = 2500
+
+// shortOperations is for a device whose operations are hardly longer than starting them
+// takes: its busy time then hardly grows with the batch. Only a GPU's do.
+func shortOperations(s *situation) (f Finding, ok bool) {
+	f, ok = s.twiceTheBatch(fmt.Sprintf("the device's operations take %s on average, hardly more than starting one", figures.Prose.Time(int64(s.op))))
+	if s.op > 0 {
+		f.Share = min(1, startUp/s.op) * s.b.Utilisation()
+	}
+	return f, ok && f.Share >= 0.5 && !s.hostDevice
+}
+
+// twiceTheBatch is the finding that twice the batch size is worth trying; false where the
+// size is not known or twice as much is not to be had.
+func (s *situation) twiceTheBatch(why string) (f Finding, ok bool) {
+	batch, known := s.number("batch_size")
+	f = s.turn("batch_size", strconv.Itoa(2*batch), why+"; the training changes with it")
+	return f, known && 2*batch <= s.limit("batch_size", 1<<20) && (s.samples == 0 || int64(2*batch) <= s.samples)
+}
+
+// smallCopies reports whether what a copy costs before its first byte counts more than
+// its bytes: 256 KiB take PCIe 3.0 about 20 us, twice the latency of a copy.
+func (s *situation) smallCopies() bool {
+	return s.b.Bytes > 0 && s.b.Bytes < s.b.Steps*(256<<10)
+}
+
+// copies says how long a batch is copied and how long it is computed.
+func (s *situation) copies() string {
+	if s.b.Copy <= 0 || s.b.Steps <= 0 {
+		return "the loader is not what is late"
+	}
+	return fmt.Sprintf("a batch is copied for %s at %s, and computed for %s", figures.Prose.Time(s.b.Copy/s.b.Steps),
+		figures.Prose.Transfer(float64(s.b.Bytes)/float64(s.b.Copy)*1e9), figures.Prose.Time(s.b.Busy/s.b.Steps))
+}

@@ -1,0 +1,189 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// timeRules are about how the time of steps is spread. They speak where no cause of
+// waiting is large: else the rules of that cause have said why.
+var timeRules = []Rule{
+	{Name: "long tail", Check: longTail},
+	{Name: "drift", Check: drift},
+	{Name: "low utilisation", Check: lowUtilisation},
+}
+
+// quiet reports whether no group of causes takes a share that a rule of it speaks of.
+func (s *situation) quiet() bool {
+	for g := range trace.NumGroups {
+		if g != trace.GroupPaused && s.share(g) >= moderate {
+			return false
+		}
+	}
+	return s.lostToHost() < moderate && s.flags&trace.FlagCeiling == 0
+}
+
+// judgedSteps are the steady steps judged, as far as they are in memory.
+func (s *situation) judgedSteps(yield func(*trace.Step) bool) {
+	for i := range s.snap.Recent {
+		st := &s.snap.Recent[i]
+		if st.Segment == s.segment && st.Start >= s.from && st.End <= s.to && st.Flags&(trace.FlagTransition|trace.FlagTimed) == 0 && !yield(st) {
+			return
+		}
+	}
+}
+
+// longTail is for steps that take more than twice the median, where together they take
+// more time than a rule would overlook.
+func longTail(s *situation) (f Finding, ok bool) {
+	const few = 50 // steps
+	if s.plain.N() < few {
+		return f, false
+	}
+	usual := trace.Quantile(0.5, s.plain)
+	var beyond, all, worst int64
+	var long, usualStep trace.Totals
+	for st := range s.judgedSteps {
+		all += st.Active()
+		if st.Active() > 2*usual {
+			long.Add(st)
+			beyond += st.Active() - usual
+			worst = max(worst, st.Active())
+		} else {
+			usualStep.Add(st)
+		}
+	}
+	if long.Steps == 0 || usualStep.Steps == 0 {
+		return f, false
+	}
+	why, ours := longer(&long, &usualStep)
+	f = Finding{
+		Remedy: "look at these steps in the timeline, and at the batches under blame",
+		Evidence: fmt.Sprintf("%s of %s took more than twice the median of %s, the longest %s; %s",
+			figures.Count(long.Steps), figures.Counted(long.Steps+usualStep.Steps, "step", "steps"), figures.Prose.Time(usual), figures.Prose.Time(worst), why),
+		Share: float64(beyond) / float64(max(1, all)),
+	}
+	// Where the device is the host's own cores, whoever else had those made it slower.
+	return f, s.quiet() && f.Share >= moderate && !(ours && s.hostDevice)
+}
+
+// longer says what the long steps have more of than the others, and whether that is the
+// device's own time.
+func longer(long, usual *trace.Totals) (text string, device bool) {
+	per := func(ns int64, t *trace.Totals) float64 { return float64(ns) / float64(t.Steps) }
+	most := per(long.Busy, long) - per(usual.Busy, usual)
+	text, device = "in them the device itself computed longer", true
+	for c := range trace.Cause(trace.NumCauses) {
+		if more := per(long.Stall[c], long) - per(usual.Stall[c], usual); c != trace.CausePaused && more > most {
+			most, text, device = more, "in them the device waited for "+c.Info().For, false
+		}
+	}
+	return text, device
+}
+
+// A drift is a change of the device's own time for a sample of this much at least, over
+// this long at least.
+const (
+	driftShare = 0.10
+	driftOver  = int64(20e9) // ns
+)
+
+// drift is for a device that becomes slower at the same work. A device that is the host's
+// own cores is left out: others take those, which rules of the host tell.
+func drift(s *situation) (f Finding, ok bool) {
+	blocks := s.snap.Tally(s.segment).Blocks.List()
+	third := len(blocks) / 3
+	if third < 4 || s.hostDevice || s.to-s.from <= 0 {
+		return f, false
+	}
+	early, late := span(blocks[:third]), span(blocks[len(blocks)-third:])
+	f = Finding{
+		Remedy: "look at the GPU's temperature and clock, and at who else uses it",
+		Evidence: fmt.Sprintf("the device computes %s for a sample where it took %s at the start of these settings%s",
+			figures.Prose.Time(int64(late.mean)), figures.Prose.Time(int64(early.mean)), s.driftOfOps()),
+		Share: s.b.Utilisation() * (1 - early.mean/late.mean),
+	}
+	return f, early.mean > 0 && late.least > early.most && late.mean >= (1+driftShare)*early.mean && early.active+late.active >= driftOver*2/3
+}
+
+// stretch is the device's own time for a sample over some blocks, in ns.
+type stretch struct {
+	mean, least, most float64
+	active            int64 // ns that they took
+}
+
+func span(blocks []trace.Block) (s stretch) {
+	var busy, samples int64
+	for i := range blocks {
+		b := &blocks[i]
+		if b.Samples == 0 {
+			continue
+		}
+		one := float64(b.Busy) / float64(b.Samples)
+		if samples == 0 {
+			s.least, s.most = one, one
+		}
+		s.least, s.most = min(s.least, one), max(s.most, one)
+		busy, samples, s.active = busy+b.Busy, samples+b.Samples, s.active+b.Active
+	}
+	if samples > 0 {
+		s.mean = float64(busy) / float64(samples)
+	}
+	return s
+}
+
+// driftOfOps names the operation that became slower most since an earlier segment with
+// the same settings; empty where there is none such, or its ops were not timed.
+func (s *situation) driftOfOps() string {
+	var now *trace.Segment
+	for i := range s.snap.Segments {
+		if g := &s.snap.Segments[i]; g.Index == s.segment {
+			now = g
+		}
+	}
+	if now == nil {
+		return ""
+	}
+	for i := range s.snap.Segments {
+		g := &s.snap.Segments[i]
+		if g.Index >= now.Index || len(Changed(g.Knobs, now.Knobs)) > 0 {
+			continue
+		}
+		a, b := stall.Ops(s.snap, *g), stall.Ops(s.snap, *now)
+		var name string
+		var most float64
+		for _, c := range stall.CompareOps(&a, &b, stall.ByOp) {
+			if r := c.Ratio(&a, &b); r > 1+driftShare && r > most {
+				name, most = strings.TrimSpace(c.Name+" "+c.Layer), r
+			}
+		}
+		if name != "" {
+			return fmt.Sprintf("; the operation that changed most is %s, %s since segment #%d", figures.Line(name), figures.Prose.Gain(figures.Rough(most)), g.Index)
+		}
+	}
+	return ""
+}
+
+// fewBusy is the utilisation under which a device is told to be idle although no cause
+// of it is large.
+const fewBusy = 0.80
+
+// lowUtilisation is for a device that idles for many small reasons.
+func lowUtilisation(s *situation) (f Finding, ok bool) {
+	var parts []string
+	for g := range trace.NumGroups {
+		if share := s.share(g); g != trace.GroupPaused && share >= 0.005 {
+			parts = append(parts, fmt.Sprintf("%s %s", figures.Prose.Percent(share), g.Info().Name))
+		}
+	}
+	f = Finding{
+		Remedy:   "no single cause is large: longer steps (batch_size) make each of them smaller",
+		Evidence: fmt.Sprintf("the device computes %s of the time, and waits for many reasons: %s", figures.Prose.Percent(s.b.Utilisation()), strings.Join(parts, ", ")),
+		Share:    1 - s.b.Utilisation(),
+	}
+	return f, s.quiet() && s.b.Utilisation() < fewBusy && s.b.Active() > 0
+}

@@ -1,0 +1,106 @@
+package advice
+
+import (
+	"fmt"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// settling is a run whose first epochs went otherwise than those since.
+type settling struct {
+	stall.Settling
+	left     bool  // they are among the steps to judge, which left them out ...
+	from, to int32 // ... and are of these epochs now
+}
+
+// settled are the steps of t from which the run went on as it does now, as far as they are in
+// memory: how an epoch went whose like does not come again is nothing to advise on.
+func settled(s *trace.Snapshot, t *trace.Tally) (*trace.Tally, *settling) {
+	x, ok := stall.SettlingOf(s, t.Segment, moderate)
+	if !ok {
+		return t, nil
+	}
+	if t.First >= x.Step {
+		return t, &settling{Settling: x}
+	}
+	var since trace.Tally
+	from, to := x.Last, x.Last
+	for i := range s.Recent {
+		if st := &s.Recent[i]; st.Segment == t.Segment && st.Index >= x.Step && st.Index <= t.Last {
+			since.Add(st)
+			from, to = min(from, st.Epoch), st.Epoch
+		}
+	}
+	if int(since.Steady.Steps) < enough(s) {
+		return t, &settling{Settling: x}
+	}
+	return &since, &settling{x, true, from, to}
+}
+
+// judged are the epochs of the steps judged; empty where none was left out.
+func (x *settling) judged() string {
+	if x == nil || !x.left {
+		return ""
+	}
+	return epochRange(x.from, x.to)
+}
+
+// epochRange names epochs, as people count, from 1: "epoch 1", "epochs 2 and 3", "epochs 2 to 9".
+func epochRange(from, to int32) string {
+	switch {
+	case from >= to:
+		return fmt.Sprintf("epoch %d", to+1)
+	case to == from+1:
+		return fmt.Sprintf("epochs %d and %d", from+1, to+1)
+	}
+	return fmt.Sprintf("epochs %d to %d", from+1, to+1)
+}
+
+// firstEpochs is for first epochs that waited for data by far more, or less, than those since.
+// What was read or made once and then kept is said to be so where loading itself became cheaper.
+func firstEpochs(s *situation) (f Finding, ok bool) {
+	x := s.settling
+	if x == nil {
+		return f, false
+	}
+	first, whose := epochRange(x.First, x.Until), "its"
+	if x.Until > x.First {
+		whose = "their"
+	}
+	f.Evidence = fmt.Sprintf("%s waited for data in %s of %s time, %s in %s", first,
+		figures.Prose.Percent(x.Before.DataShare()), whose, epochRange(x.Until+1, x.Last), figures.Prose.Percent(x.Since.DataShare()))
+	if x.left {
+		f.Evidence += ", on which the advice rests"
+	}
+	const cold = ", so that what makes a first pass faster (shards, faster storage, a warm cache) helps only where each run starts cold"
+	if !x.cheaper() {
+		return f, true
+	}
+	f.Evidence += ": "
+	from := s.snap.First.Start
+	to := from + x.Before.Wall
+	once, known := s.fromStorage(from, to)
+	again, _ := s.fromStorage(to, s.to)
+	if known && once >= leastStorage && 10*again*float64(x.Before.Samples) <= once*float64(x.Since.Samples) {
+		f.Evidence += fmt.Sprintf("~%s came from storage then, and from the page cache later", figures.Prose.Bytes(int64(once)))
+	} else {
+		f.Evidence += "what was loaded then was in memory later, in the page cache or kept by the data set"
+	}
+	f.Evidence += cold
+	return f, true
+}
+
+// cheaper reports whether the first epochs waited more, and at least half of what loading takes
+// less since is time that it computed or was blocked: what it waited for a core is for others to
+// answer for.
+func (x *settling) cheaper() bool {
+	each := func(b *stall.Breakdown) (all, own float64) {
+		load, w := b.Load, b.Work.Batch.Of(b.Load)
+		return float64(load) / float64(max(1, b.Samples)), float64(load-w.Waiting) / float64(max(1, b.Samples))
+	}
+	before, its := each(&x.Before)
+	since, theirs := each(&x.Since)
+	return x.Before.DataShare() > x.Since.DataShare() && before > since && 2*(its-theirs) >= before-since
+}

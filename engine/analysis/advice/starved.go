@@ -1,0 +1,130 @@
+package advice
+
+import (
+	"fmt"
+	"strconv"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// queues are the states of an empty ready queue, by what the workers are bound by.
+var queues = map[trace.Bound]string{trace.BoundCPU: QueueCPU, trace.BoundCores: QueueCores, trace.BoundIO: QueueIO}
+
+// boundOf is what the phase that a cause of data is named after is bound by: when the
+// device waited for it or, where that was not measured, in general. Causes that are no
+// phase have none.
+func boundOf(b *stall.Breakdown, c trace.Cause) trace.Bound {
+	for k := trace.KindRead; k.IsPhase(); k++ {
+		if cause, _ := k.Cause(); cause != c {
+			continue
+		}
+		if bound := b.Held.Of(k).Bound(); bound != trace.BoundUnknown {
+			return bound
+		}
+		return b.Work.Phases.Of(k).Bound()
+	}
+	return trace.BoundUnknown
+}
+
+// bound is what loading is bound by while the device waits for it, or else in general.
+func (s *situation) bound() trace.Bound {
+	if bound := s.b.Held.All().Bound(); bound != trace.BoundUnknown {
+		return bound
+	}
+	return s.b.Work.Batch.Bound()
+}
+
+// WithoutCore is the share of the time in which the device's threads could run that they had
+// no core, 0 to 1; 0 where they are not the host's or were not measured.
+func WithoutCore(s *trace.Snapshot, t *trace.Tally) float64 {
+	mean, _, _ := s.GaugeOver(trace.GaugeStarved, t.From, t.To)
+	return mean / 100
+}
+
+// SlowedMore says of two stretches of a run what the lack of cores does to the time in
+// which the device computes; empty where its threads hardly wait for one.
+func SlowedMore(s *trace.Snapshot, a, b *trace.Tally) string {
+	before, after := WithoutCore(s, a), WithoutCore(s, b)
+	if max(before, after) < moderate {
+		return ""
+	}
+	return fmt.Sprintf("its threads waited for a core %s of the time, before %s", figures.Prose.Percent(after), figures.Prose.Percent(before))
+}
+
+// starved is how much of its busy time, in ns, the device would not need if its threads
+// never waited for a core: 0 where that is not much.
+func starved(b *stall.Breakdown, share float64) int64 {
+	if share < high {
+		return 0
+	}
+	return int64(share * float64(b.Busy))
+}
+
+// slowed says what it does to the device that its threads wait for cores.
+func (s *situation) slowed() string {
+	least := ""
+	if s.spun {
+		least = "at least "
+	}
+	return fmt.Sprintf("compute is %s%.1f times slower because its threads wait for a core %s of the time", least, 1/(1-min(s.starved, 0.999)), figures.Prose.Percent(s.starved))
+}
+
+// lostToHost is the share of the time lost because threads of the host had no core.
+func (s *situation) lostToHost() float64 {
+	return s.share(trace.GroupHost) + s.b.Of(starved(&s.b, s.starved))
+}
+
+// shortage says what the lack of cores does to the device, and who has them.
+func (s *situation) shortage() (text string) {
+	if starved(&s.b, s.starved) > 0 {
+		who := "the device"
+		if s.scripted() {
+			who = "the script"
+		}
+		text = fmt.Sprintf("%s is busy %s of the time%s, but %s", who, figures.Prose.Percent(s.b.Utilisation()), s.untrained(), s.slowed())
+	}
+	if share := s.share(trace.GroupHost); share >= moderate || text == "" {
+		text = join(text, fmt.Sprintf(trace.GroupHost.Info().Loses, figures.Prose.Percent(share)))
+	}
+	if s.cores.Crowded() {
+		text = join(text, s.cores.String())
+	}
+	return text
+}
+
+// fewerThreads is for workers that compute on more threads than there are cores, and so
+// keep the step loop, or the cpu device, from one.
+func fewerThreads(s *situation) (f Finding, ok bool) {
+	full := int(s.cores.All)
+	f = s.turn("num_workers", strconv.Itoa(full), fmt.Sprintf("%d workers and the training take turns on %s", s.workers, figures.Counted(full, "core", "cores")))
+	f.Share = s.lostToHost()
+	w := s.loading.Batch
+	return f, full > 0 && s.workers > full && w.Core+w.Waiting > w.Blocked && (!s.cores.Crowded() || s.workers > 2*full)
+}
+
+// workersUse is how many cores the loader's workers use, on average.
+func (s *situation) workersUse() float64 {
+	if s.workers == 0 {
+		return 0
+	}
+	return s.loading.Batch.Core * float64(s.b.Steps) / float64(max(1, s.b.Active()))
+}
+
+// moreCores is for threads that act late, or compute slowly, because they have no core.
+func moreCores(s *situation) (f Finding, ok bool) {
+	f = Finding{Remedy: "no knob helps here: use a host with more cores", Share: s.lostToHost()}
+	switch {
+	case s.cores.Crowded():
+		f.Remedy, f.Here = elsewhere, true
+	case s.hostDevice && s.workersUse() >= 0.1:
+		f.Evidence = "the loader's workers and the device's threads take turns on the same cores"
+	case s.cores.Known && s.cores.Others >= 0.1:
+		f.Evidence = s.cores.String()
+	}
+	if c, known := s.capacity(); known && (s.hostDevice || s.cores.Busy()) {
+		f.Evidence = join(f.Evidence, c.String())
+	}
+	return f, !s.cores.Throttled
+}

@@ -1,0 +1,350 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// Outcome is what trying a value of a knob showed.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Unclear Outcome = iota // too few steps, or something else changed as well
+	Gain
+	Loss
+	NoGain // as fast as before, as far as could be told
+)
+
+// Trial is one change of one knob alone.
+type Trial struct {
+	Segment        int32 // that it began
+	Knob, From, To string
+	Steps          int // steady ones, with the new value
+	Outcome        Outcome
+	Change         evidence.Comparison // of the segment against the last one before it that has enough steps
+
+	terms string // that it was made under
+}
+
+// termsOf are what makes trials under them comparable: the bottleneck that was injected.
+func termsOf(knobs []trace.Knob) string {
+	var b strings.Builder
+	for _, k := range knobs {
+		if k.IsInject() && !trace.Off(k.Value) {
+			fmt.Fprintf(&b, "%s=%s ", k.Name, k.Value)
+		}
+	}
+	return b.String()
+}
+
+// tried are the session's changes of one knob alone, in order: what is advised
+// follows from them, live, in a replay and in a report alike. What an experiment let take
+// turns was tried by it.
+func tried(s *trace.Snapshot, rows []stall.SegmentStats, xs []stall.Experiment) []Trial {
+	out := alternated(s, xs)
+	for i := 1; i < len(rows); i++ {
+		a, b := before(rows, i), &rows[i]
+		knob, alone := changedAlone(a.Segment.Knobs, b.Segment.Knobs)
+		if !alone || slices.ContainsFunc(out, func(t Trial) bool { // by an experiment, which is why b is in force
+			return a.Segment.Index < t.Segment && t.Segment < b.Segment.Index && t.Knob == knob && t.To == trace.KnobValue(b.Segment.Knobs, knob)
+		}) {
+			continue
+		}
+		t := Trial{
+			Segment: b.Segment.Index, Knob: knob, Change: stall.Compare(rows, a, b),
+			From: trace.KnobValue(a.Segment.Knobs, knob), To: trace.KnobValue(b.Segment.Knobs, knob),
+			Steps: b.Steps, terms: termsOf(b.Segment.Knobs),
+		}
+		if equalTerms(s, a, b) && termsOf(a.Segment.Knobs) == t.terms {
+			t.Outcome = outcome(&t.Change)
+			if deviceChanged(s, a, b, &t.Change) && !inSpite(&t.Change) {
+				t.Outcome = Unclear
+			}
+		}
+		out = append(out, t)
+	}
+	slices.SortStableFunc(out, func(a, b Trial) int { return cmp.Compare(a.Segment, b.Segment) })
+	return out
+}
+
+// alternated are the trials of experiments: those that let one knob's values take turns,
+// and those of tunes.
+func alternated(s *trace.Snapshot, xs []stall.Experiment) []Trial {
+	var out []Trial
+	for i := range xs {
+		x := &xs[i]
+		if x.Kind == trace.Tune {
+			out = append(out, tuned(x)...)
+		}
+		a, b := x.Settings[0], x.Settings[1]
+		knob, alone := changedAlone(a, b)
+		if x.Kind != trace.Paired || !alone || len(a) == 0 {
+			continue
+		}
+		t := Trial{
+			Segment: x.First, Knob: knob, From: trace.KnobValue(a, knob), To: trace.KnobValue(b, knob),
+			Steps: int(x.Sides[1].Steps), Change: x.Change, terms: termsOf(b),
+		}
+		if termsOf(a) == t.terms && knob != "ceiling" {
+			t.Outcome = outcome(&t.Change)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// tuned are the trials of a tune that changed one knob of the best settings so far.
+func tuned(x *stall.Experiment) []Trial {
+	var out []Trial
+	best := slices.Clone(x.Settings[0])
+	for i := range x.Decisions {
+		d := &x.Decisions[i]
+		if d.Verdict != trace.Best && d.Verdict != trace.Dropped {
+			continue
+		}
+		if len(d.Knobs) == 1 {
+			t := Trial{
+				Segment: d.Segment, Knob: d.Knobs[0].Name, From: trace.KnobValue(best, d.Knobs[0].Name), To: d.Knobs[0].Value,
+				Steps: int(d.After.Steps), Change: evidence.Comparison{Margin: evidence.DefaultMargin, Throughput: stall.ChangeOf(d)}, terms: termsOf(best),
+			}
+			t.Outcome = outcome(&t.Change)
+			out = append(out, t)
+		}
+		for k := range best {
+			if v := trace.KnobValue(d.Knobs, best[k].Name); v != "" && d.Verdict == trace.Best {
+				best[k].Value = v
+			}
+		}
+	}
+	return out
+}
+
+// before is what segment i is compared with: the last one before it that has enough
+// steps, so that a value passed through in a hurry stands in nobody's way; where none
+// has, the one just before.
+func before(rows []stall.SegmentStats, i int) *stall.SegmentStats {
+	for j := i - 1; j >= 0; j-- {
+		if rows[j].Stretch.Enough() {
+			return &rows[j]
+		}
+	}
+	return &rows[i-1]
+}
+
+func outcome(c *evidence.Comparison) Outcome {
+	switch t := &c.Throughput; {
+	case t.Answer == evidence.Same:
+		return NoGain
+	case t.Answer == evidence.Different && t.Ratio > 1:
+		return Gain
+	case t.Answer == evidence.Different:
+		return Loss
+	}
+	return Unclear
+}
+
+// inSpite reports whether the throughput changed against what became of the device's
+// own time, which then is no reason for it.
+func inSpite(c *evidence.Comparison) bool {
+	return (c.Throughput.Ratio > 1) == (c.Busy.Ratio > 1)
+}
+
+// equalTerms reports whether two segments served real batches, with or without an
+// injected bottleneck both, and the script that is watched changed nothing by itself between
+// them: it may have gone on to other data.
+func equalTerms(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
+	from, to := min(a.Segment.Index, b.Segment.Index), max(a.Segment.Index, b.Segment.Index)
+	for i := range s.Segments {
+		if g := &s.Segments[i]; g.ByScript && g.Index > from && g.Index <= to {
+			return false
+		}
+	}
+	fa, fb := s.Tally(a.Segment.Index).Flags, s.Tally(b.Segment.Index).Flags
+	return (fa|fb)&trace.FlagCeiling == 0 && (fa^fb)&trace.FlagInjected == 0
+}
+
+// deviceChanged reports whether the device's own time for a sample changed although
+// no knob did that changes its work: then the device or the host did, and what else
+// differs is no credit to a knob of the loader. The cpu device shares its cores with
+// the loader, so that there only other processes tell of a change.
+func deviceChanged(s *trace.Snapshot, a, b *stall.SegmentStats, c *evidence.Comparison) bool {
+	if c.Busy.Answer != evidence.Different || s.Meta.DeviceKind == "cpu" && othersSteady(s, a, b) {
+		return false
+	}
+	return SameWork(s.Meta.Specs, a.Segment.Knobs, b.Segment.Knobs)
+}
+
+// SteadyOthers is by how much of all cores the use by others may differ between what is
+// compared.
+const SteadyOthers = 0.10
+
+// Others is the share of all cores that other processes used during some steps; NaN where
+// that is not known.
+func Others(s *trace.Snapshot, t *trace.Tally) float64 {
+	percent, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
+	if n == 0 {
+		return math.NaN()
+	}
+	return percent / 100
+}
+
+// othersSteady reports whether other processes are known to have used as much of the
+// cores in both segments.
+func othersSteady(s *trace.Snapshot, a, b *stall.SegmentStats) bool {
+	return math.Abs(Others(s, s.Tally(b.Segment.Index))-Others(s, s.Tally(a.Segment.Index))) <= SteadyOthers // NaN is not
+}
+
+// SameWork reports whether none of the knobs in which two settings differ changes what
+// the device computes for a sample.
+func SameWork(specs []trace.KnobSpec, a, b []trace.Knob) bool {
+	return !slices.ContainsFunc(Changed(a, b), func(k trace.Knob) bool { return changesDevice(specs, k.Name) })
+}
+
+// changesDevice reports whether a knob changes what the device computes for a sample.
+func changesDevice(specs []trace.KnobSpec, knob string) bool {
+	switch knob {
+	case "batch_size", "device_transforms", "ceiling":
+		return true
+	}
+	s := trace.SpecOf(specs, knob)
+	return s != nil && s.Group == trace.GroupEngine
+}
+
+// Chosen are the knobs of b that differ from a's by choice: prefetch_factor means nothing
+// without workers, so that it comes and goes with them.
+func Chosen(a, b []trace.Knob) []trace.Knob {
+	inline := (trace.KnobValue(a, "num_workers") == "0") != (trace.KnobValue(b, "num_workers") == "0")
+	return slices.DeleteFunc(Changed(a, b), func(k trace.Knob) bool { return inline && k.Name == "prefetch_factor" })
+}
+
+// changedAlone names the knob that was changed between two settings, if it is only one.
+func changedAlone(a, b []trace.Knob) (name string, alone bool) {
+	if c := Chosen(a, b); len(c) == 1 {
+		return c[0].Name, true
+	}
+	return "", false
+}
+
+// refused reports whether a value is not worth trying. It could not be applied, or it was
+// tried, bought nothing and is not in force any more. Of a number, that goes for those
+// beyond one that was tried in vain from this side too, and for those on the way to it
+// where it made no difference. It ends when another knob gains something, which may have
+// moved the bottleneck. A trial that is not clear counts as one without a difference if
+// all that it lacks is precision and it hardly looks better.
+func (s *situation) refused(knob, value string) bool {
+	now := s.knob(knob)
+	for _, note := range s.notApplied {
+		if strings.HasPrefix(note, knob+" "+now+" -> "+value+trace.NotApplied) {
+			return true
+		}
+	}
+	terms := termsOf(s.knobs)
+	for i := range s.trials {
+		t := &s.trials[i]
+		if t.Knob != knob || t.terms != terms {
+			continue
+		}
+		if t.Outcome == Gain && t.From == value && t.To == now {
+			return true // the way back is a loss
+		}
+		if !t.failed() {
+			continue
+		}
+		if t.To == value && t.To != now {
+			return true
+		}
+		if t.Outcome == Unclear && (t.Change.Throughput.Ratio >= 1+moderate || t.Change.Throughput.Missing.What != evidence.Precision) || s.movedSince(t) {
+			continue
+		}
+		up := between(t.From, t.To)
+		ahead := between(now, value)
+		if up == 0 || ahead == 0 || (up > 0) != (ahead > 0) {
+			continue
+		}
+		// From here it is on the way to what was tried, or beyond it.
+		onTheWay := (between(now, t.To) > 0) == (ahead > 0) && t.To != now
+		if t.Outcome != Loss && (onTheWay || t.To == now) || t.Outcome == Loss && onTheWay && beyond(now, t.To, value) {
+			return true
+		}
+	}
+	return false
+}
+
+// failed reports whether a trial did not show a gain, although it had the steps for a
+// first look. One that is not clear yet has failed where it does not even seem to help.
+func (t *Trial) failed() bool {
+	switch t.Outcome {
+	case Gain:
+		return false
+	case Unclear:
+		return t.Steps >= MinSteps && t.Change.Throughput.Ratio < 1+moderate
+	}
+	return true
+}
+
+// movedSince reports whether another knob gained something after a trial.
+func (s *situation) movedSince(t *Trial) bool {
+	return slices.ContainsFunc(s.trials, func(o Trial) bool {
+		return o.Segment > t.Segment && o.Knob != t.Knob && o.Outcome == Gain
+	})
+}
+
+// notApplied are the notes on changes that the engine could not make.
+func notApplied(s *trace.Snapshot) []string {
+	var out []string
+	for i := range s.Notes {
+		if strings.Contains(s.Notes[i].Text, trace.NotApplied) {
+			out = append(out, s.Notes[i].Text)
+		}
+	}
+	return out
+}
+
+// between is how far it is from one number to another; 0 when either is none.
+func between(from, to string) int {
+	a, err1 := strconv.Atoi(from)
+	b, err2 := strconv.Atoi(to)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return b - a
+}
+
+// beyond reports whether value is a number further from now than to, on the same
+// side of it.
+func beyond(now, to, value string) bool {
+	d, e := between(now, to), between(to, value)
+	return d > 0 && e > 0 || d < 0 && e < 0
+}
+
+// measuredSame is the smallest value of a knob that a trial against the value in
+// force found no slower.
+func (s *situation) measuredSame(knob string) (value int, found bool) {
+	now := s.knob(knob)
+	for _, t := range s.trials {
+		if t.Knob != knob || t.Outcome != NoGain {
+			continue
+		}
+		other := t.From
+		switch now {
+		case t.To:
+		case t.From:
+			other = t.To
+		default:
+			continue
+		}
+		if n, err := strconv.Atoi(other); err == nil && n > 0 && (!found || n < value) {
+			value, found = n, true
+		}
+	}
+	return value, found
+}

@@ -1,0 +1,147 @@
+package advice
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// undoRules take back what was tried and did not help.
+var undoRules = []Rule{
+	{Name: "undo", Back: true, Check: undo},
+	{Name: "spare workers", Back: true, Check: spareWorkers},
+	{Name: "repeated samples", Back: true, Check: repeatedSamples},
+}
+
+// undo goes back from a value that measured slower than the one before it.
+func undo(s *situation) (f Finding, ok bool) {
+	i := slices.IndexFunc(s.trials, func(t Trial) bool { return t.Segment == s.segment })
+	if i < 0 {
+		return f, false
+	}
+	t := &s.trials[i]
+	f = s.turn(t.Knob, t.From, fmt.Sprintf("%s %s measured %s throughput", t.Knob, t.To, &t.Change.Throughput))
+	f.Share = 1
+	return f, t.Outcome == Loss && t.To == s.knob(t.Knob)
+}
+
+// repeatedSamples goes back from workers of which each yields all of an iterable data set.
+func repeatedSamples(s *situation) (f Finding, ok bool) {
+	fewer, why := repeats(s.snap)
+	f = s.turn("num_workers", fmt.Sprint(fewer), why+"; or have its __iter__ take a part by torch.utils.data.get_worker_info()")
+	f.Share, f.Before = 1, true
+	return f, why != "" && fewer < s.workers
+}
+
+// repeats says that epochs became longer by as much as there were more workers, and how many
+// workers there were before; empty where they did not.
+func repeats(s *trace.Snapshot) (fewer int, why string) {
+	type epoch struct {
+		workers int
+		samples int64
+	}
+	var seen []epoch
+	for i := range s.Segments {
+		g := &s.Segments[i]
+		if g.ByScript { // its data may be others
+			seen = nil
+		}
+		workers, err := strconv.Atoi(trace.KnobValue(g.Knobs, "num_workers"))
+		for _, e := range s.Epochs {
+			if e.Segment == g.Index && e.Complete && err == nil {
+				seen = append(seen, epoch{workers, e.Totals.Samples})
+			}
+		}
+	}
+	if !s.Meta.Watched() || len(seen) == 0 {
+		return 0, ""
+	}
+	least := slices.MinFunc(seen, func(a, b epoch) int { return a.workers - b.workers })
+	for _, e := range slices.Backward(seen) {
+		times := float64(e.workers) / float64(max(1, least.workers))
+		if times > 1 && math.Abs(float64(e.samples)/float64(max(1, least.samples))/times-1) < 0.02 {
+			return least.workers, fmt.Sprintf("with %d workers an epoch had %s samples, with %d %s: each worker yields all that the data set has",
+				e.workers, figures.Count(e.samples), least.workers, figures.Count(least.samples))
+		}
+	}
+	return 0, ""
+}
+
+// repeatedBefore is the same of settings that are not those judged.
+func repeatedBefore(s *situation) (f Finding, ok bool) {
+	fewer, why := repeats(s.snap)
+	return Finding{Evidence: why}, why != "" && fewer >= s.workers
+}
+
+// spareWorkers takes back what bought nothing.
+func spareWorkers(s *situation) (f Finding, ok bool) {
+	fewer, ok := s.measuredSame("num_workers")
+	if !ok || fewer >= s.workers {
+		return f, false
+	}
+	f = s.turn("num_workers", fmt.Sprint(fewer), "it measured the same, and each worker holds memory")
+	return f, s.flags&trace.FlagCeiling == 0
+}
+
+// again makes of a finding whose settings a segment had already, by whatever way it came to
+// them, what there is left to do about them. It reports whether that is anything: what
+// was no faster there is not worth trying again.
+func (s *situation) again(f *Finding) bool {
+	here, there := s.row(s.segment), s.had(f.Knob, f.Value)
+	if here == nil || there == nil {
+		return true
+	}
+	c := there.VsA
+	if !here.Baseline {
+		c = stall.Compare(s.rows, here, there)
+	}
+	t := &c.Throughput
+	if t.Ratio <= 0 || !equalTerms(s.snap, here, there) {
+		return true
+	}
+	had := fmt.Sprintf("segment %s had it, ", there.Name())
+	switch doubt := Unearned(s.snap, here, there, &c); {
+	case doubt != "":
+		f.Remedy, f.Evidence = takeTurns(f), had+"but "+doubt
+	case t.Answer == evidence.Different && t.Ratio > 1:
+		f.Remedy, f.Evidence = "go back to "+f.Knob+" "+f.Value, fmt.Sprintf("%swith %v throughput", had, t)
+	case t.Answer == evidence.Unknown && t.Ratio >= 1+moderate:
+		f.Remedy, f.Evidence = takeTurns(f), fmt.Sprintf("%sand whether that is faster is %v", had, t)
+	default:
+		return false
+	}
+	return true
+}
+
+// takeTurns is the remedy where a value looks better, and that is not known.
+func takeTurns(f *Finding) string {
+	return fmt.Sprintf("let %s %s and %s take turns (%s)", f.Knob, f.From, f.Value, evidence.Turns)
+}
+
+// row is a segment's; nil where it has none.
+func (s *situation) row(segment int32) *stall.SegmentStats {
+	for i := range s.rows {
+		if s.rows[i].Segment.Index == segment {
+			return &s.rows[i]
+		}
+	}
+	return nil
+}
+
+// had is the last segment with the settings in force but for a knob, which had this value;
+// nil where none has enough steps.
+func (s *situation) had(knob, value string) *stall.SegmentStats {
+	for i := len(s.rows) - 1; i >= 0; i-- {
+		r := &s.rows[i]
+		if name, alone := changedAlone(s.knobs, r.Segment.Knobs); r.Steps >= MinSteps && alone && name == knob && trace.KnobValue(r.Segment.Knobs, knob) == value {
+			return r
+		}
+	}
+	return nil
+}

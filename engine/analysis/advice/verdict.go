@@ -1,0 +1,227 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// The TensorFlow profiler's thresholds (input-pipeline analyzer): under 5 % of the
+// step a program is not input-bound, from 20 % it is highly so. The other classes
+// begin at the lower one.
+const (
+	moderate = 0.05
+	high     = 0.20
+)
+
+// Thresholds are the shares of the time lost to data from which a run is moderately
+// and highly input-bound.
+func Thresholds() (moderately, highly float64) { return moderate, high }
+
+// MinSteps is how many steady steps make a result: a verdict on fewer would be on noise.
+const MinSteps = 10
+
+// enough is how many steady steps a session's verdict needs. Of an imported one they are
+// all that there will be, chosen by whoever recorded them: the verdict is on them alone.
+func enough(s *trace.Snapshot) int {
+	if s.Meta.Imported != "" {
+		return 1
+	}
+	return MinSteps
+}
+
+// Classes of a verdict that are no group of causes; trace.GroupInfo has the others.
+const (
+	NotEnoughSteps = "not enough steps"
+	DeviceBound    = "device-bound"
+	ScriptBound    = "script-bound"    // of a training in PyTorch that has no device beside the script's own cores
+	NotInputBound  = "not input-bound" // of a trace that lacks what the device did
+)
+
+// States of the ready queue; empty when there is nothing to tell them from.
+const (
+	QueueCPU    = "CPU-bound loader"      // empty, and the workers are computing
+	QueueCores  = "loader short of cores" // empty, and the workers wait for cores
+	QueueIO     = "I/O-bound loader"      // empty, and the workers wait for reads
+	QueueDevice = "device-bound"          // full
+)
+
+// Verdict says what holds the device up and what to try. It promises nothing: a
+// share or a ratio in it was measured.
+type Verdict struct {
+	Class    string
+	Group    trace.Group // that the class is named after; GroupNone where no cause is to blame
+	Moderate bool        // the share lost to data is not high yet, and the class says so
+	Dominant trace.Cause // the largest cause of the group; CauseUnknown where none is named
+	Share    float64     // of the active time lost to the class, 0 to 1
+	Starved  float64     // of the time in which the device's threads could run, that they had no core; 0 where they are not the host's
+	Queue    string
+	Steps    int     // it rests on
+	Epochs   string  // that those are of, "epochs 2 and 3", where others were left out; else empty
+	Excluded int     // steps left out: transition and warm-up, and epochs that went otherwise
+	Labels   []Label // of the steps it rests on
+	Text     string  // one line, labels included
+	Basis    string  // the end of Text, where it only names the steps and the labels
+}
+
+// Judge looks at the steady steps of one segment: all of them, or a window.
+func Judge(s *trace.Snapshot, t *trace.Tally) Verdict {
+	v, _ := verdict(s, t, nil, nil)
+	return v
+}
+
+// verdict is Judge's, and the situation that it rests on; nil where there are not enough
+// steps.
+func verdict(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats, trials []Trial) (Verdict, *situation) {
+	all := t.All.Steps
+	t, settling := settled(s, t)
+	v := Verdict{Dominant: trace.CauseUnknown, Steps: int(t.Steady.Steps), Excluded: int(all - t.Steady.Steps), Labels: Labels(s, t)}
+	if v.Steps < enough(s) {
+		v.Class = NotEnoughSteps
+		v.Basis = Brackets(v.Labels)
+		v.Text = fmt.Sprintf("not enough steps: %d with these settings, a verdict needs %d%s", v.Steps, MinSteps, v.Basis)
+		return v, nil
+	}
+	c := newSituation(s, t, rows, trials)
+	c.settling, v.Epochs = settling, settling.judged()
+	v.Starved, v.Queue = c.starved, c.queue()
+	v.classify(&c.b)
+	if v.Group == trace.GroupNone {
+		switch {
+		case c.unseen():
+			v.Class = NotInputBound
+		case c.scripted():
+			v.Class = ScriptBound
+		}
+	}
+	v.describe(c)
+	return v, c
+}
+
+// classify picks the group of causes that costs most. Groups of one class count
+// together.
+func (v *Verdict) classify(b *stall.Breakdown) {
+	v.Class, v.Share = DeviceBound, b.Utilisation()
+	best := moderate
+	for g := range trace.NumGroups {
+		class := g.Info().Class
+		if class == "" {
+			continue
+		}
+		var lost int64
+		for c := range trace.Cause(trace.NumCauses) {
+			if c.Group().Info().Class == class {
+				lost += b.Stall[c]
+			}
+		}
+		if g == trace.GroupHost {
+			lost += starved(b, v.Starved)
+		}
+		if g == trace.GroupCommunication && b.Of(lost) <= muchCommunication {
+			continue
+		}
+		if share := b.Of(lost); share >= best {
+			best, v.Group, v.Class, v.Share = share, g, class, share
+		}
+	}
+	if v.Group == trace.GroupNone {
+		return
+	}
+	v.Dominant = dominant(b, v.Group)
+	if v.Group == trace.GroupData && v.Share < high {
+		v.Moderate, v.Class = true, "moderately "+v.Class
+	}
+}
+
+// dominant is the cause of a group that costs most.
+func dominant(b *stall.Breakdown, g trace.Group) trace.Cause {
+	best, most := trace.CauseUnknown, int64(-1)
+	for c := range trace.Cause(trace.NumCauses) {
+		if c.Group() == g && b.Stall[c] > most {
+			best, most = c, b.Stall[c]
+		}
+	}
+	return best
+}
+
+// describe writes the text.
+func (v *Verdict) describe(s *situation) {
+	b := &s.b
+	var t strings.Builder
+	fmt.Fprintf(&t, "%s: ", v.Class)
+	switch v.Group {
+	case trace.GroupNone:
+		switch {
+		case s.unseen():
+			t.WriteString("what the device did is not in the trace; the host works ")
+		case s.scripted():
+			t.WriteString("the script is busy ")
+		default:
+			t.WriteString("the device computes ")
+		}
+		fmt.Fprintf(&t, "%s of the time", figures.Prose.Percent(v.Share))
+		if text := s.untrained(); text != "" {
+			t.WriteString(text + ",")
+		}
+		t.WriteString(" and ")
+		if b.DataShare() < 0.0005 {
+			t.WriteString("does not wait for data")
+		} else {
+			fmt.Fprintf(&t, "waits for data %s", figures.Prose.Percent(b.DataShare()))
+		}
+	case trace.GroupHost:
+		t.WriteString(s.shortage())
+	default:
+		fmt.Fprintf(&t, v.Group.Info().Loses, figures.Prose.Percent(v.Share))
+	}
+	if f, ok := ownLoading(s); ok {
+		fmt.Fprintf(&t, "; the range %s, loading by its name, has %s of the time", figures.Line(s.profile.Own.Name), figures.Prose.Percent(f.Share))
+	}
+	queue := v.Queue
+	if v.Group == trace.GroupData {
+		fmt.Fprintf(&t, ", %s for %s (%s)", part(b.Share(v.Dominant)/v.Share), v.Dominant.Info().For, figures.Prose.Percent(b.Share(v.Dominant)))
+		if bound := boundOf(b, v.Dominant); bound != trace.BoundUnknown {
+			which := bound.Info().Which
+			if bound == trace.BoundIO && s.locked() {
+				which = "which waits for a lock that the workers share"
+			}
+			t.WriteString(", " + which)
+			if queue == queues[bound] { // said
+				queue = ""
+			}
+		}
+	}
+	if v.Group != trace.GroupHost && v.Starved >= moderate {
+		t.WriteString("; " + s.slowed())
+	}
+	switch queue {
+	case "":
+	case QueueDevice:
+		t.WriteString("; the ready queue is full")
+	default:
+		t.WriteString("; " + queue)
+	}
+	if text := s.cost(); text != "" {
+		t.WriteString("; " + text)
+	}
+	v.Basis = "; " + figures.Counted(v.Steps, "step", "steps") + Brackets(v.Labels)
+	if v.Epochs != "" {
+		v.Basis = ""
+		fmt.Fprintf(&t, "; %s of %s%s", figures.Counted(v.Steps, "step", "steps"), v.Epochs, Brackets(v.Labels))
+	}
+	v.Text = t.String() + v.Basis
+}
+
+// part is how much of the whole the largest of several parts is.
+func part(share float64) string {
+	switch {
+	case share >= 0.95:
+		return "nearly all of it"
+	case share > 0.5:
+		return "most of it"
+	}
+	return "the largest part of it"
+}

@@ -1,0 +1,189 @@
+package advice
+
+import (
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/stall/stalltest"
+	"dev.gpustall/engine/trace"
+)
+
+// told is what is said of a session.
+type told struct {
+	Verdict
+	Advice, Knob, Value string
+	all                 Advice
+}
+
+// judge is what is said of the last segment of steps.
+func judge(s *trace.Snapshot, steps []trace.Step) told {
+	from := len(steps)
+	for from > 0 && steps[from-1].Segment == steps[len(steps)-1].Segment {
+		from--
+	}
+	s.Digest = *trace.Digested(s.Recent)
+	a := Of(s, trace.Count(steps[from:]), stall.Segments(s))
+	return told{a.Verdict, a.Text(), a.First().Knob, a.First().Value, a}
+}
+
+// uniform is a session of equal steps, each of 100 ns less what stalls.
+func uniform(n int, stalls map[trace.Cause]int64, knobs ...trace.Knob) *trace.Snapshot {
+	s := &trace.Snapshot{
+		Segments: []trace.Segment{{Index: 0, Knobs: knobs}},
+		Meta:     trace.Meta{Host: []trace.Knob{{Name: "threads", Value: "4"}}},
+	}
+	var idle int64
+	for _, ns := range stalls {
+		idle += ns
+	}
+	t := int64(0)
+	for i := range int32(n) {
+		st := trace.Step{Index: i, Samples: 32, Correct: -1, Busy: 100 - idle}
+		for c, ns := range stalls {
+			st.Stall[c] = ns
+		}
+		st.Start, st.End = t, t+100
+		st.Load = 3 * st.Busy
+		t += 100
+		s.Recent = append(s.Recent, st)
+	}
+	return s
+}
+
+func knob(name, value string) trace.Knob { return trace.Knob{Name: name, Value: value} }
+
+// The TensorFlow profiler's thresholds, at their edges.
+func TestClasses(t *testing.T) {
+	type stalls = map[trace.Cause]int64
+	for _, c := range []struct {
+		stalls stalls
+		class  string
+		cause  trace.Cause
+		says   string
+	}{
+		{stalls{}, DeviceBound, trace.CauseUnknown, "computes 100 % of the time and does not wait for data"},
+		{stalls{trace.CauseDecode: 4}, DeviceBound, trace.CauseUnknown, "and waits for data 4.0 %"},
+		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2}, "moderately input-bound", trace.CauseDecode, "5.0 % of the time, most of it for decoding (3.0 %)"},
+		{stalls{trace.CauseDecode: 3, trace.CauseRead: 2, trace.CauseTransform: 2}, "moderately input-bound", trace.CauseDecode, "the largest part of it for decoding (3.0 %)"},
+		{stalls{trace.CauseDecode: 19}, "moderately input-bound", trace.CauseDecode, "nearly all of it for decoding (19.0 %)"},
+		{stalls{trace.CauseDecode: 9, trace.CauseWorkers: 11}, "input-bound", trace.CauseWorkers, "most of it for a free worker"},
+		{stalls{trace.CauseCopy: 30, trace.CauseRead: 10}, "copy-bound", trace.CauseCopy, "copies 30.0 %"},
+		{stalls{trace.CauseLaunch: 6, trace.CauseSync: 5}, "launch-bound", trace.CauseLaunch, "enqueued and begun"},
+		{stalls{trace.CauseSync: 6}, "sync-bound", trace.CauseSync, "waits for results"},
+		{stalls{trace.CauseUnknown: 30, trace.CauseRead: 10}, "unexplained", trace.CauseUnknown, "no recorded cause"},
+	} {
+		s := uniform(20, c.stalls, knob("num_workers", "1"))
+		v := judge(s, s.Recent)
+		if v.Class != c.class || v.Dominant != c.cause {
+			t.Errorf("%v: %s, %s; want %s, %s", c.stalls, v.Class, v.Dominant, c.class, c.cause)
+		}
+		if !strings.HasPrefix(v.Text, v.Class) || !strings.Contains(v.Text, c.says) || v.Advice == "" || strings.Contains(v.Text+v.Advice, "\n") {
+			t.Errorf("text %q, advice %q", v.Text, v.Advice)
+		}
+	}
+	s := uniform(9, stalls{trace.CauseRead: 50})
+	if v := judge(s, s.Recent); v.Class != NotEnoughSteps || v.Advice != "" || v.Knob != "" {
+		t.Errorf("on 9 steps: %+v", v)
+	}
+	if v := judge(&trace.Snapshot{}, nil); v.Class != NotEnoughSteps {
+		t.Errorf("on no steps: %+v", v)
+	}
+}
+
+// TestTooShort: of a run that ended within a second it is said what the device waited for, and
+// nothing is advised or predicted; one that goes on, or was recorded elsewhere, is advised on.
+func TestTooShort(t *testing.T) {
+	for _, c := range []struct {
+		ended    int64
+		imported string
+		short    bool
+	}{{999e6, "", true}, {1e9, "", false}, {0, "", false}, {999e6, "a trace", false}} {
+		s := uniform(20, map[trace.Cause]int64{trace.CauseRead: 50}, knob("num_workers", "1"))
+		s.Outcome.Ended, s.Meta.Imported = c.ended, c.imported
+		v := judge(s, s.Recent)
+		if short := strings.HasPrefix(v.Advice, "the run took 999 ms, too short to advise on: "); short != c.short || short && (v.Knob != "" || v.all.Model != nil) || v.Class != "input-bound" {
+			t.Errorf("%+v: %s: %s %s", c, v.Class, v.Knob, v.Advice)
+		}
+	}
+}
+
+// The queue's state comes from its samples, or else from the gauges.
+func TestQueueState(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ready float64
+		cause trace.Cause
+		share int64
+		want  string
+	}{
+		{"full", 0.95, trace.CauseRead, 2, QueueDevice},
+		{"half", 0.5, trace.CauseRead, 30, ""},
+		{"empty, computing", 0.05, trace.CauseDecode, 30, QueueCPU},
+		{"empty, reading", 0.05, trace.CauseRead, 30, QueueIO},
+		{"empty, and nothing waits", 0.05, trace.CauseRead, 2, ""},
+	} {
+		s := uniform(20, map[trace.Cause]int64{c.cause: c.share}, knob("num_workers", "2"))
+		gauged := *s
+		for i := range int64(20) {
+			s.Spans = append(s.Spans, trace.Span{Start: i * 100, End: i * 100, Kind: trace.KindQueue, Arg: uint32(c.ready * 100), Flags: 100})
+		}
+		s.Spans = append(s.Spans, trace.Span{Start: 99_999, End: 99_999, Kind: trace.KindQueue, Arg: 50, Flags: 100}) // outside
+		gauged.Gauges = map[string][]trace.Point{"queue_ready": {{T: 100, V: c.ready * 8}, {T: 9999, V: 4}}, "queue_cap": {{T: 100, V: 8}, {T: 9999, V: 8}}}
+		for name, s := range map[string]*trace.Snapshot{"spans": s, "gauges": &gauged} {
+			if v := judge(s, s.Recent); v.Queue != c.want {
+				t.Errorf("%s, from %s: %q, want %q", c.name, name, v.Queue, c.want)
+			}
+		}
+	}
+}
+
+// BenchmarkJudge is a verdict on 500 steps and a second of 64 workers' spans.
+func BenchmarkJudge(b *testing.B) {
+	s := stalltest.Healthy()
+	s.Workers, s.Steps = 64, 500
+	log, _, _ := s.Log()
+	snap := snapshot(s)
+	snap.Spans, _ = stalltest.Split(stalltest.Shred(log, 12))
+	b.ReportAllocs()
+	for b.Loop() {
+		judge(snap, snap.Recent)
+	}
+}
+
+// TestOwnLoadingVerdict: a verdict does not pass over the loop's own loading.
+func TestOwnLoadingVerdict(t *testing.T) {
+	s := uniform(60, nil)
+	profiled(trace.Profile{Own: trace.ProfiledRange{Name: "load_batch", Share: 0.85}})(s)
+	if v := judge(s, s.Recent); !contains(v.Text, "does not wait for data; the range load_batch, loading by its name, has 85.0 % of the time; 60 steps") {
+		t.Errorf("the verdict: %s", v.Text)
+	}
+}
+
+// TestScriptBound: of a script on the CPU nobody says that a device computes, and what it is
+// busy with beside training is named in the same breath.
+func TestScriptBound(t *testing.T) {
+	body := did(trace.Rank{Wait: 4e6, Body: 96e6, Backward: 11e6, Optimizer: 19e6})
+	for _, c := range []struct {
+		name  string
+		with  func(*trace.Snapshot)
+		class string
+		says  string
+	}{
+		{"parts", together(onTorch("1"), cpuDevice, body), ScriptBound, ": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, and does not wait for data; 60 steps"},
+		{"an old PyTorch", together(onTorch("1"), cpuDevice, did(trace.Rank{Body: 100e6, Backward: 30e6})), ScriptBound, ": the script is busy 100 % of the time, 70.0 ms of 100 ms a step in no backward pass, and does not wait for data; 60 steps"},
+		{"no parts", together(onTorch("1"), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and does not wait for data; 60 steps"},
+		{"without cores", together(onTorch("1"), cpuDevice, body, gauge(trace.GaugeStarved, 25)), "host-bound",
+			": the script is busy 100 % of the time, 66.0 ms of 100 ms a step in neither backward passes nor the optimizer, but compute is 1.3 times slower because"},
+		{"a trace of the CPU", together(profiled(trace.Profile{}), cpuDevice), ScriptBound, ": the script is busy 100 % of the time and does not wait for data; "},
+		{"on a GPU", together(onTorch("1"), body), DeviceBound, ": the device computes 100 % of the time and does not wait for data; 60 steps"},
+		{"our own", cpuDevice, DeviceBound, ": the device computes 100 % of the time and does not wait for data; 60 steps"},
+	} {
+		s := uniform(60, nil, knob("num_workers", "1"))
+		c.with(s)
+		slow(s)
+		if v := judge(s, s.Recent); v.Class != c.class || !strings.Contains(v.Text, c.class+c.says) {
+			t.Errorf("%s: %s: %s", c.name, v.Class, v.Text)
+		}
+	}
+}

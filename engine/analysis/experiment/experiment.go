@@ -1,0 +1,333 @@
+package experiment
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/trace"
+)
+
+// Control changes the run.
+type Control interface {
+	Set(changes []trace.Knob) error // all or none; the error is one sentence
+	Requested() []trace.Knob        // the values asked for last
+}
+
+// Log is where an experiment is written down: the run's recorder.
+type Log interface {
+	Experiment(x trace.Experiment)
+	Note(level, text string)
+}
+
+// The two sides of an experiment.
+const (
+	sideA = iota // the settings that it found
+	sideB        // those that it tries
+)
+
+// Experiment is one under way.
+type Experiment struct {
+	x       trace.Experiment
+	control Control
+	log     Log
+
+	found   []trace.Knob   // all knobs, as they were when it began
+	target  []trace.Knob   // all, as they were asked for last
+	passing [][]trace.Knob // settings that may still be in force while target is not
+	segment int32          // that has target; -1 while none does
+	asked   int64          // ns, when target was asked for
+	strange int            // looks in a row at which the knobs asked for were not target
+	looked  int64          // ns, at the last look
+	seen    int32          // Index of the last step looked at
+	spent   int64          // ns of active time since the start
+	steps   int64          // since the start
+	ending  bool           // target is what the run is left with
+
+	side  int // that target is
+	pairs pairing
+	tune  *tuner // where it is a tune
+}
+
+// New begins an experiment on the run that s shows. A question that has no answer there
+// is refused.
+func New(q Question, s *trace.Snapshot, c Control, l Log) (*Experiment, error) {
+	if q.Kind == trace.Ceiling {
+		q.Knobs = []trace.Knob{{Name: ceiling, Value: "on"}}
+	}
+	refuse := func(reason, mend string) (*Experiment, error) {
+		return nil, fault.New("ask", q.String(), reason, mend)
+	}
+	n := len(s.Segments)
+	if n == 0 || s.Outcome.Ended != 0 {
+		return refuse("no training is under way", "ask while it is")
+	}
+	now := &s.Segments[n-1]
+	e := &Experiment{
+		control: c, log: l, segment: now.Index, seen: s.Last.Index, found: now.Knobs, target: now.Knobs,
+		x: trace.Experiment{Kind: q.Kind, Start: s.Now, First: now.Index + 1, Last: math.MaxInt32, Budget: int64(q.budget())},
+	}
+	for _, k := range q.Knobs {
+		if spec := trace.SpecOf(s.Meta.Specs, k.Name); spec != nil {
+			value, err := knob.Canonical(spec, k.Value)
+			if err != nil {
+				return nil, fault.Wrap(err, "ask", q.String(), "choose a value that it takes")
+			}
+			k.Value = value
+		}
+		was, known := knobOf(now.Knobs, k.Name)
+		if !known {
+			return refuse("there is no knob "+k.Name, "choose one that the run has")
+		}
+		if was != k.Value {
+			e.x.A, e.x.B = append(e.x.A, trace.Knob{Name: k.Name, Value: was}), append(e.x.B, k)
+		}
+	}
+	switch {
+	case trace.On(trace.KnobValue(now.Knobs, ceiling)):
+		return refuse("cached batches are served, which hide what the loader does", "turn ceiling off first")
+	case len(e.x.B) == 0 && q.Kind != trace.Tune:
+		return refuse("these settings are in force", "name others")
+	case !slices.Equal(c.Requested(), now.Knobs):
+		return refuse("another change is under way", "ask again when it is in force")
+	}
+	if k := len(s.Experiments); k > 0 {
+		e.x.Index = s.Experiments[k-1].Index + 1
+	}
+	if q.Kind == trace.Tune {
+		e.x.Steps = q.Steps
+		var err error
+		if e.tune, err = newTuner(e, q.Tuning, s); err != nil {
+			return nil, fault.Wrap(err, "ask", q.String(), "name knobs that the run has")
+		}
+	}
+	e.pairs.random = rand.New(rand.NewPCG(uint64(s.Meta.Seed), uint64(e.x.Index)))
+	e.pairs.quarter = int64(quarter(s, e.x.Budget))
+	e.pairs.begin()
+	l.Experiment(e.x)
+	so := stall.Experiment{Experiment: e.x}
+	l.Note("info", so.Asks())
+	return e, nil
+}
+
+// ceiling is the knob of cached batches.
+const ceiling = "ceiling"
+
+// quarter is how long a quarter of a pair is to last.
+func quarter(s *trace.Snapshot, budget int64) time.Duration {
+	rows := stall.Segments(s)
+	var h evidence.History
+	var m evidence.Stretch
+	for i := range rows {
+		h.Learn(m)
+		m = rows[i].Stretch
+	}
+	return evidence.Quarter(m, h, time.Duration(budget))
+}
+
+// Look goes on as far as a snapshot shows, which must not be older than the one before. It
+// reports whether the experiment is over.
+func (e *Experiment) Look(s *trace.Snapshot) (over bool) {
+	if !e.x.Running() {
+		return true
+	}
+	e.looked = s.Now
+	now := &s.Segments[len(s.Segments)-1]
+	is := func(knobs []trace.Knob) bool { return slices.Equal(now.Knobs, knobs) }
+	switch {
+	case s.Outcome.Ended != 0:
+		e.Abandon(s)
+	case is(e.target):
+		e.segment, e.passing = now.Index, nil
+	case e.segment < 0 && slices.ContainsFunc(e.passing, is): // not in force yet
+	default: // somebody's change is
+		e.leave(s, now, now.Index-1)
+	}
+	if !e.x.Running() || e.overruled(s, now) {
+		return !e.x.Running()
+	}
+	steps := e.news(s)
+	switch {
+	case e.ending:
+		if e.segment >= 0 { // it and what follows are what the run is left with
+			e.close(s, e.segment-1)
+		}
+	case e.tune != nil && !e.tune.pairing():
+		e.tune.look(s)
+	case e.out():
+		e.finish(s, sideA, e.outOf())
+	case e.x.Kind == trace.Ceiling:
+		e.interlude(s)
+	default:
+		e.alternate(s, steps)
+	}
+	return !e.x.Running()
+}
+
+// out reports whether the budget is spent.
+func (e *Experiment) out() bool {
+	return e.spent >= e.x.Budget || e.x.Steps > 0 && e.steps >= e.x.Steps
+}
+
+// outOf says which budget is spent.
+func (e *Experiment) outOf() string {
+	if e.spent >= e.x.Budget {
+		return "its budget of " + figures.Prose.Time(e.x.Budget) + " is spent"
+	}
+	return "its budget of " + figures.Counted(e.x.Steps, "step", "steps") + " is spent"
+}
+
+// Stop ends the experiment early. Look must still be called until it is over.
+func (e *Experiment) Stop(s *trace.Snapshot) {
+	if e.x.Running() && !e.ending {
+		e.finish(s, sideA, "it was stopped")
+	}
+}
+
+// Abandon ends the experiment with the run.
+func (e *Experiment) Abandon(s *trace.Snapshot) {
+	if e.x.Running() {
+		e.x.Why = trace.RunEnded
+		e.close(s, s.Segments[len(s.Segments)-1].Index)
+	}
+}
+
+// news are the steps that were not looked at yet.
+func (e *Experiment) news(s *trace.Snapshot) []trace.Step {
+	from, _ := slices.BinarySearchFunc(s.Recent, e.seen+1, func(st trace.Step, index int32) int { return cmp.Compare(st.Index, index) })
+	steps := s.Recent[from:]
+	for i := range steps {
+		e.spent += steps[i].Active()
+	}
+	e.steps += int64(len(steps))
+	if n := len(steps); n > 0 {
+		e.seen = steps[n-1].Index
+	}
+	return steps
+}
+
+// ask asks for changes.
+func (e *Experiment) ask(s *trace.Snapshot, changes []trace.Knob) error {
+	if err := e.control.Set(changes); err != nil {
+		return err
+	}
+	e.passing = append(e.passing, e.target)
+	e.target, e.segment, e.asked = e.control.Requested(), -1, s.Now
+	return nil
+}
+
+// want asks for a side, unless it is the one asked for.
+func (e *Experiment) want(s *trace.Snapshot, side int) {
+	if side == e.side {
+		return
+	}
+	if err := e.ask(s, [2][]trace.Knob{e.x.A, e.x.B}[side]); err != nil {
+		e.x.Why, e.x.Kept = err.Error(), e.side == sideB
+		e.ending = true // what is in force stays
+		return
+	}
+	e.side = side
+	if side == sideB { // one that is tried may move another that nobody set
+		for i := range e.x.B {
+			e.x.B[i].Value = trace.KnobValue(e.target, e.x.B[i].Name)
+		}
+	}
+}
+
+// finish asks for the side that the run is left with.
+func (e *Experiment) finish(s *trace.Snapshot, side int, why string) {
+	e.x.Why, e.ending = why, true
+	e.want(s, side)
+	e.x.Kept = e.side == sideB
+}
+
+// close writes the end down. last is the last segment that belongs to it.
+func (e *Experiment) close(s *trace.Snapshot, last int32) {
+	if e.tune != nil {
+		e.tune.settle()
+	}
+	e.x.End, e.x.Last = max(s.Now, e.x.Start+1), last
+	e.log.Experiment(e.x)
+	so := e.so(s)
+	e.log.Note("info", so.Text())
+}
+
+// so is what the experiment came to so far.
+func (e *Experiment) so(s *trace.Snapshot) stall.Experiment {
+	with := *s
+	with.Experiments = append(slices.DeleteFunc(slices.Clone(s.Experiments), func(x trace.Experiment) bool { return x.Index == e.x.Index }), e.x)
+	all := stall.Experiments(&with, stall.Segments(&with))
+	return all[len(all)-1]
+}
+
+// patience is at how many looks in a row the knobs asked for must be others than the
+// experiment's before it gives up: a note that says why comes a moment later.
+const patience = 3
+
+// overruled ends the experiment when the knobs asked for are not its own any more: the
+// engine could not make its change, or somebody asked for another one. A tune goes on
+// without what the engine could not do.
+func (e *Experiment) overruled(s *trace.Snapshot, now *trace.Segment) bool {
+	if slices.Equal(e.control.Requested(), e.target) {
+		e.strange = 0
+		return false
+	}
+	if e.strange++; e.strange < patience {
+		return true
+	}
+	for i := len(s.Notes) - 1; i >= 0 && s.Notes[i].T >= e.asked; i-- {
+		text := s.Notes[i].Text
+		if e.segment >= 0 || !strings.Contains(text, trace.NotApplied) {
+			continue
+		}
+		if e.tune != nil && e.tune.refused(s, text) {
+			return true
+		}
+		e.x.Why = text
+		e.close(s, now.Index-1)
+		return true
+	}
+	e.leave(s, now, now.Index)
+	return true
+}
+
+// leave ends the experiment because somebody set a knob, which stays. What the experiment
+// tries goes back, but for a knob that they set.
+func (e *Experiment) leave(s *trace.Snapshot, now *trace.Segment, last int32) {
+	var back []trace.Knob
+	var set []string
+	for _, k := range e.control.Requested() {
+		was := trace.KnobValue(e.found, k.Name)
+		switch {
+		case k.Value != trace.KnobValue(e.target, k.Name):
+			set = append(set, k.Name+" "+k.Value)
+		case !e.ending && was != k.Value:
+			back = append(back, trace.Knob{Name: k.Name, Value: was})
+		}
+	}
+	if len(back) > 0 {
+		last = now.Index // nobody chose what is in force until then
+		if err := e.control.Set(back); err != nil {
+			e.log.Note("warn", err.Error())
+		}
+	}
+	e.x.Why = cmp.Or(strings.Join(set, ", "), "a knob") + " was set by hand"
+	e.close(s, last)
+}
+
+// knobOf is a knob's value, where it is among them.
+func knobOf(knobs []trace.Knob, name string) (string, bool) {
+	i := slices.IndexFunc(knobs, func(k trace.Knob) bool { return k.Name == name })
+	if i < 0 {
+		return "", false
+	}
+	return knobs[i].Value, true
+}

@@ -1,0 +1,104 @@
+package experiment
+
+import (
+	"math/rand/v2"
+
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/trace"
+)
+
+// pairing is the pair under way: a quarter of the outer side, two of the other, and one of
+// the outer again. Which side is the outer one is drawn for each pair.
+type pairing struct {
+	random  *rand.Rand
+	quarter int64 // ns of active time
+
+	pair   trace.Pair
+	outer  int
+	part   int   // 0 to 2
+	active int64 // ns, of the part
+	spoilt bool  // by a pause
+}
+
+// begin begins another pair.
+func (p *pairing) begin() {
+	p.pair, p.outer = trace.Pair{}, p.random.IntN(2)
+	p.part, p.active, p.spoilt = 0, 0, false
+}
+
+// side is whose part it is.
+func (p *pairing) side() int {
+	if p.part == 1 {
+		return 1 - p.outer
+	}
+	return p.outer
+}
+
+// add counts a step in, and reports whether it ends the part.
+func (p *pairing) add(s *trace.Step) bool {
+	if s.Flags&trace.FlagTransition != 0 {
+		p.pair.LeftOut++
+		return false
+	}
+	if p.pair.Start == 0 {
+		p.pair.Start = s.Start
+	}
+	p.pair.End = s.End
+	p.spoilt = p.spoilt || s.Stall[trace.CausePaused] > 0
+	b, active := &p.pair.A, s.Active()
+	if p.side() == sideB {
+		b = &p.pair.B
+	}
+	b.Steps++
+	b.Samples += int64(s.Samples)
+	b.Active += active
+	b.Busy += s.Busy
+	b.Squares += float64(active) * float64(active)
+	p.active += active
+	if p.part == 1 {
+		return p.active >= 2*p.quarter
+	}
+	return p.active >= p.quarter
+}
+
+// alternate goes on with the pairs.
+func (e *Experiment) alternate(s *trace.Snapshot, steps []trace.Step) {
+	p := &e.pairs
+	if e.want(s, p.side()); e.segment < 0 {
+		return
+	}
+	for i := range steps {
+		if steps[i].Segment != e.segment || !p.add(&steps[i]) {
+			continue
+		}
+		if p.part, p.active = p.part+1, 0; p.part == 3 {
+			if e.complete(s); e.ending {
+				return
+			}
+		}
+		if p.side() != e.side { // the steps that follow are of neither part
+			e.want(s, p.side())
+			return
+		}
+	}
+}
+
+// complete takes a pair that was measured, and ends the experiment where that answers it.
+func (e *Experiment) complete(s *trace.Snapshot) {
+	p := &e.pairs
+	if !p.spoilt {
+		e.x.Pairs = append(e.x.Pairs, p.pair)
+		e.log.Experiment(e.x)
+	}
+	p.begin()
+	so := e.so(s)
+	switch c := &so.Change.Throughput; {
+	case c.Answer == evidence.Unknown:
+	case e.tune != nil:
+		e.tune.concludePairs(s, c)
+	case c.Answer == evidence.Different && c.Ratio > 1:
+		e.finish(s, sideB, "")
+	default:
+		e.finish(s, sideA, "")
+	}
+}

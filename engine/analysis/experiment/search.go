@@ -1,0 +1,177 @@
+package experiment
+
+import (
+	"slices"
+	"strconv"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+const (
+	worth     = evidence.DefaultMargin // predicted gain below which a setting is not tried
+	alike     = 0.01                   // rates predicted as close as this are the same: the cheaper setting goes first
+	upwards   = 0.005                  // predicted gain below which the climb is over
+	climbs    = 6                      // knobs changed at the most from the best setting measured
+	mostAsked = 2                      // settings tried because the advisor would, where the model sees nothing in them
+)
+
+// choose is the setting to try next; false where none is worth it. The model goes first,
+// then the advisor, whose rules know of causes that the model does not.
+func (t *tuner) choose(s *trace.Snapshot) (outlook, bool) {
+	for {
+		o, ok := t.favourite(t.climb())
+		if !ok || o.rate < t.best().rate()*(1+worth) {
+			return t.advised(s)
+		}
+		if t.allows(&o) {
+			return o, true
+		}
+	}
+}
+
+// climb looks for the fastest settings in the models: from the best one measured, one knob
+// at a time, as long as that is expected to help. It returns all that it came by and that
+// were not tried.
+func (t *tuner) climb() (pool []outlook) {
+	at, rate := t.best().knobs, t.best().rate()
+	for range climbs {
+		var here []outlook
+		t.space.around(at, func(knobs []trace.Knob) {
+			if o := t.foresee(knobs); o.known() && !t.over(knobs) {
+				here = append(here, o)
+			}
+		})
+		for _, o := range here {
+			if !t.tried[t.space.key(o.knobs)] {
+				pool = append(pool, o)
+			}
+		}
+		top, ok := t.favourite(here)
+		if !ok || top.rate < rate*(1+upwards) {
+			break
+		}
+		at, rate = top.knobs, top.rate
+	}
+	return pool
+}
+
+// favourite is the one expected to be the fastest, and of those that are as good as that
+// the one that takes the least of the host.
+func (t *tuner) favourite(pool []outlook) (top outlook, ok bool) {
+	most := 0.0
+	for i := range pool {
+		most = max(most, pool[i].rate)
+	}
+	for i := range pool {
+		if o := &pool[i]; o.rate >= most*(1-alike) && (!ok || t.space.cheaper(o.knobs, top.knobs)) {
+			top, ok = *o, true
+		}
+	}
+	return top, ok
+}
+
+// over reports whether a setting takes as much as one that is over a limit.
+func (t *tuner) over(knobs []trace.Knob) bool {
+	return slices.ContainsFunc(t.closed, func(o []trace.Knob) bool { return covers(knobs, o) })
+}
+
+// allows reports whether a setting keeps within the limits.
+func (t *tuner) allows(o *outlook) bool {
+	if t.q.Needs == nil {
+		return true
+	}
+	host, refusal := t.q.Needs(advice.Changed(t.e.target, o.knobs))
+	if refusal == "" && t.q.Memory > 0 && host > t.q.Memory {
+		refusal = "it needs " + figures.Prose.Bytes(host) + " of the host's memory, over the budget of " + figures.Prose.Bytes(t.q.Memory)
+	}
+	if refusal == "" {
+		return true
+	}
+	t.closed = append(t.closed, o.knobs)
+	t.leave(o, refusal)
+	return false
+}
+
+// advised is what the advisor would try that was not tried.
+func (t *tuner) advised(s *trace.Snapshot) (outlook, bool) {
+	best := t.best()
+	if t.asked == mostAsked || t.most(best, best.knobs) < best.rate()*(1+worth) {
+		return outlook{}, false
+	}
+	if t.q.Window != nil {
+		s = t.q.Window(best.from, best.to)
+	}
+	for _, f := range advice.Of(s, s.Tally(best.segment), stall.Segments(s)).Findings {
+		i := slices.Index(t.space.names, f.Knob)
+		if i < 0 || !slices.Contains(t.space.sets[i], f.Value) {
+			continue
+		}
+		o := t.foresee(t.space.with(best.knobs, f.Knob, f.Value))
+		hopeful := !o.known() || o.hi > best.rate()
+		if !hopeful || t.tried[t.space.key(o.knobs)] || t.over(o.knobs) || !t.allows(&o) {
+			continue
+		}
+		t.asked++
+		o.advised = f.Evidence
+		return o, true
+	}
+	return outlook{}, false
+}
+
+// lighter is a setting of far fewer workers that is expected to be as fast as the best one,
+// with a fifth of them to spare, and was not tried.
+func (t *tuner) lighter() (outlook, bool) {
+	best := t.best()
+	i := slices.Index(t.space.names, numWorkers)
+	if i < 0 {
+		return outlook{}, false
+	}
+	for _, v := range t.space.sets[i] { // fewest first
+		o := t.foresee(t.space.with(best.knobs, numWorkers, v))
+		fewer := 4 * number(v) / 5
+		if fewer == 0 || t.tried[t.space.key(o.knobs)] || !t.space.lighter(o.knobs, best.knobs) {
+			continue
+		}
+		if spare := t.foresee(t.space.with(best.knobs, numWorkers, strconv.Itoa(fewer))); t.asFast(o) && t.asFast(spare) {
+			return o, true
+		}
+	}
+	return outlook{}, false
+}
+
+// asFast reports whether a setting is expected to be as fast as the best one.
+func (t *tuner) asFast(o outlook) bool { return o.rate >= t.best().rate()*(1-alike) }
+
+// leaveOut tells of the knobs that were not tried at all what was expected of them.
+func (t *tuner) leaveOut() {
+	best := t.best()
+	for _, why := range t.space.idle {
+		t.record(trace.Decision{Segment: -1, Verdict: trace.NotTried, Text: why + ": " + string(trace.NotTried)})
+	}
+	if most := t.most(best, best.knobs); most < best.rate()*(1+worth) {
+		t.record(trace.Decision{Segment: -1, Verdict: trace.NotTried, Text: "the device computes " + figures.Prose.Percent(best.util()) +
+			" of the time: no other setting of the loader can gain more than " + figures.Prose.Gain(figures.Rough(most/best.rate()))})
+		return
+	}
+	for i, name := range t.space.names {
+		if t.varied[name] {
+			continue
+		}
+		var pool []outlook
+		for _, v := range t.space.sets[i] {
+			to := t.space.with(best.knobs, name, v)
+			if o := t.foresee(to); o.known() && !slices.Equal(to, best.knobs) && !t.over(to) {
+				pool = append(pool, o)
+			}
+		}
+		if o, ok := t.favourite(pool); ok && o.rate >= best.rate()*(1+worth) {
+			t.leave(&o, "there is no budget left for it")
+		} else if ok {
+			t.leave(&o, "which is not worth a try")
+		}
+	}
+}

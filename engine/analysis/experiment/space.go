@@ -1,0 +1,208 @@
+package experiment
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/trace"
+)
+
+// Names of the knobs that a tune changes.
+const (
+	numWorkers       = "num_workers"
+	prefetchFactor   = "prefetch_factor"
+	pinMemory        = "pin_memory"
+	persistent       = "persistent_workers"
+	inOrder          = "in_order"
+	deviceTransforms = "device_transforms"
+	batchSize        = "batch_size"
+)
+
+// Tunable are the knobs that a tune can change.
+var Tunable = append(slices.Clone(usual), batchSize)
+
+// usual are those that it changes where none are named: another batch size is another
+// training.
+var usual = []string{numWorkers, prefetchFactor, pinMemory, persistent, inOrder, deviceTransforms}
+
+// workerCounts and prefetchFactors are what those two knobs are tried at, further apart
+// where there are more: 12 workers are hardly faster than 11.
+var (
+	workerCounts    = []string{"0", "1", "2", "3", "4", "6", "8", "12", "16", "24", "32", "48", "64"}
+	prefetchFactors = []string{"1", "2", "4", "8"}
+)
+
+// space is the settings that a tune chooses from: all of a run's knobs, of which some vary.
+type space struct {
+	specs []trace.KnobSpec
+	found []trace.Knob // all, as the tune found them
+	names []string     // of those that vary
+	sets  [][]string   // the values of each
+	idle  []string     // why the others asked for do not, a sentence each
+}
+
+func newSpace(q *Tuning, s *trace.Snapshot, found []trace.Knob) (*space, error) {
+	sp := &space{specs: s.Meta.Specs, found: found}
+	asked := q.Knobs
+	if len(asked) == 0 {
+		asked = usual
+	}
+	for _, name := range asked {
+		value, known := knobOf(found, name)
+		spec := trace.SpecOf(s.Meta.Specs, name)
+		switch {
+		case !slices.Contains(Tunable, name):
+			return nil, fault.New("tune", name, "it is no knob that a tune changes", "choose "+knob.Choice(Tunable))
+		case !known || spec == nil:
+			if len(q.Knobs) > 0 {
+				return nil, fault.New("tune", name, "the run has no knob of that name", "choose "+knob.Choice(Tunable))
+			}
+			continue
+		case spec.NoEffect != "":
+			sp.idle = append(sp.idle, name+" has no effect: "+spec.NoEffect)
+			continue
+		}
+		values := q.Values[name]
+		if values == nil {
+			values = usualValues(spec, value)
+		}
+		if name == numWorkers {
+			values = slices.DeleteFunc(slices.Clone(values), func(v string) bool {
+				n := number(v)
+				return spec.Max > 0 && n > spec.Max || q.Workers > 0 && n > q.Workers
+			})
+		}
+		sp.names, sp.sets = append(sp.names, name), append(sp.sets, values)
+	}
+	if w := number(trace.KnobValue(found, numWorkers)); q.Workers > 0 && w > q.Workers {
+		return nil, fault.New("tune", "with at most "+strconv.Itoa(q.Workers)+" workers", "the run has "+strconv.Itoa(w), "lower num_workers first")
+	}
+	if len(sp.names) == 0 {
+		return nil, fault.New("tune", strings.Join(asked, ", "), cmp.Or(strings.Join(sp.idle, "; "), "the run has none of these knobs"), "name others")
+	}
+	return sp, nil
+}
+
+// usualValues are what a knob is tried at, from its value now.
+func usualValues(spec *trace.KnobSpec, now string) []string {
+	switch {
+	case spec.Name == numWorkers:
+		return workerCounts
+	case spec.Name == prefetchFactor:
+		return prefetchFactors
+	case spec.Name == batchSize: // up to eight times as many, down to a quarter
+		n := number(now)
+		return slices.DeleteFunc(slices.Clone(spec.Values), func(v string) bool { b := number(v); return b > 8*n || 4*b < n })
+	}
+	return []string{"off", "on"}
+}
+
+// number is a knob's value as a number, 0 where it is none.
+func number(value string) int {
+	n, _ := strconv.Atoi(value)
+	return n
+}
+
+// with is a setting with one knob changed, and with what that entails: without workers
+// nothing is prefetched, and none can stay.
+func (sp *space) with(base []trace.Knob, name, value string) []trace.Knob {
+	out := slices.Clone(base)
+	workers := cmp.Or(trace.KnobValue(base, numWorkers), "0")
+	if name == numWorkers {
+		workers = value
+	}
+	for i := range out {
+		k := &out[i]
+		if k.Name == name {
+			k.Value = value
+		}
+		switch {
+		case workers == "0" && k.Name == prefetchFactor:
+			k.Value = "0"
+		case workers == "0" && k.Name == persistent:
+			k.Value = "off"
+		case k.Name == prefetchFactor && k.Value == "0":
+			k.Value = "2" // PyTorch's default
+		}
+	}
+	return out
+}
+
+// around calls f with every setting in which one varying knob differs from base.
+func (sp *space) around(base []trace.Knob, f func([]trace.Knob)) {
+	for i, name := range sp.names {
+		for _, v := range sp.sets[i] {
+			if to := sp.with(base, name, v); !slices.Equal(to, base) {
+				f(to)
+			}
+		}
+	}
+}
+
+// key tells settings apart.
+func (sp *space) key(knobs []trace.Knob) string {
+	var b strings.Builder
+	for _, k := range knobs {
+		if trace.KnobValue(sp.found, k.Name) != k.Value {
+			b.WriteString(k.Name + "=" + k.Value + " ")
+		}
+	}
+	return b.String()
+}
+
+// cheaper reports whether one setting takes less of the host than another: fewer workers,
+// or as many with fewer changes to what was found, or fewer batches in flight.
+func (sp *space) cheaper(a, b []trace.Knob) bool {
+	of := func(knobs []trace.Knob) []int {
+		workers, slots, _ := takes(knobs)
+		alone := sp.with(sp.found, numWorkers, strconv.Itoa(workers))
+		return []int{workers, len(advice.Changed(alone, knobs)), slots}
+	}
+	return slices.Compare(of(a), of(b)) < 0
+}
+
+// takes is what a setting takes of the host: workers, batches in flight, samples in one.
+func takes(knobs []trace.Knob) (workers, slots, batch int) {
+	workers = number(trace.KnobValue(knobs, numWorkers))
+	return workers, workers * number(trace.KnobValue(knobs, prefetchFactor)), number(trace.KnobValue(knobs, batchSize))
+}
+
+// covers reports whether a setting takes at least as much of everything as another.
+func covers(a, b []trace.Knob) bool {
+	w, s, n := takes(a)
+	v, r, m := takes(b)
+	return w >= v && s >= r && n >= m
+}
+
+// lighter reports whether a takes so much less than b that it is worth a try: half of the
+// workers or fewer.
+func (sp *space) lighter(a, b []trace.Knob) bool {
+	n, m := number(trace.KnobValue(a, numWorkers)), number(trace.KnobValue(b, numWorkers))
+	return n > 0 && 2*n <= m
+}
+
+// distance says how unlike two settings are: knobs that differ, and a little of how far
+// the numbers of workers lie apart.
+func (sp *space) distance(a, b []trace.Knob) float64 {
+	n, m := number(trace.KnobValue(a, numWorkers)), number(trace.KnobValue(b, numWorkers))
+	apart := float64(max(n, m)-min(n, m)) / float64(max(n, m, 1))
+	return float64(len(advice.Chosen(a, b))) + apart
+}
+
+// say names the changes from one setting to another: "num_workers=8, pin_memory=on".
+func say(from, to []trace.Knob) string {
+	changes := advice.Chosen(from, to)
+	if len(changes) == 0 {
+		return "the settings at the start"
+	}
+	words := make([]string, len(changes))
+	for i, k := range changes {
+		words[i] = k.Name + "=" + k.Value
+	}
+	return strings.Join(words, ", ")
+}

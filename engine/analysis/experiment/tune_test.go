@@ -1,0 +1,280 @@
+package experiment
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// tunable are the knobs of a run that can be tuned.
+var tunable = []trace.KnobSpec{
+	{Name: "num_workers", Type: "int", Max: 64, Group: trace.GroupLoader}, {Name: "prefetch_factor", Type: "int", Max: 16, Group: trace.GroupLoader},
+	{Name: "pin_memory", Type: "bool", Group: trace.GroupLoader, NoEffect: "this device copies nothing"},
+	{Name: "persistent_workers", Type: "bool", Group: trace.GroupLoader}, {Name: "in_order", Type: "bool", Group: trace.GroupLoader},
+	{Name: "ceiling", Type: "bool", Group: trace.GroupLoader},
+}
+
+// sleepers is a world in which loading a batch waits for so many ms and needs no core, up
+// to so many workers side by side, and the device computes for so many ms.
+func sleepers(load, most, compute float64) func([]trace.Knob) (wall, busy, total float64) {
+	return func(knobs []trace.Knob) (float64, float64, float64) {
+		n := float64(number(trace.KnobValue(knobs, "num_workers")))
+		if n == 0 {
+			return load + compute, compute, load
+		}
+		each := load * max(1, n/most) // they are in each other's way
+		return max(compute, each/n), compute, each
+	}
+}
+
+// newWorld is a run in a world that has run for a while with so many workers.
+func newWorld(t *testing.T, workers int, world func([]trace.Knob) (wall, busy, load float64)) *run {
+	prefetch := "2"
+	if workers == 0 {
+		prefetch = "0"
+	}
+	r := &run{
+		t: t, session: trace.NewSession(trace.Meta{Seed: 1, Samples: 1 << 20, Specs: tunable, Host: []trace.Knob{{Name: "threads", Value: "4"}}}),
+		random: rand.New(rand.NewPCG(1, 2)), noise: 0.03, index: -1, world: world,
+		inForce: []trace.Knob{
+			{Name: "num_workers", Value: strconv.Itoa(workers)}, {Name: "prefetch_factor", Value: prefetch}, {Name: "pin_memory", Value: "off"},
+			{Name: "persistent_workers", Value: "off"}, {Name: "in_order", Value: "on"}, {Name: "batch_size", Value: "32"}, {Name: "ceiling", Value: "off"},
+		},
+	}
+	r.wanted = r.inForce
+	r.open("start")
+	r.train(30)
+	return r
+}
+
+// tuned tunes a run to the end.
+func (r *run) tuned(q Question) *stall.Experiment {
+	r.t.Helper()
+	q.Kind = trace.Tune
+	if q.Tuning == nil {
+		q.Tuning = new(Tuning)
+	}
+	q.Tuning.Window = r.session.Snapshot
+	r.until(r.begin(q))
+	return r.only()
+}
+
+// only is the run's only experiment.
+func (r *run) only() *stall.Experiment {
+	r.t.Helper()
+	s := r.session.Snapshot(0, 0)
+	xs := stall.Experiments(s, stall.Segments(s))
+	if len(xs) != 1 || xs[0].Running() {
+		r.t.Fatalf("%+v", xs)
+	}
+	return &xs[0]
+}
+
+func (r *run) workers() int { return number(trace.KnobValue(r.inForce, "num_workers")) }
+
+// rate is that of the settings in force, as the world has it.
+func (r *run) rate() float64 {
+	wall, _, _ := r.world(r.inForce)
+	return 32e3 / wall
+}
+
+// story is all that a tune decided.
+func story(x *stall.Experiment) string {
+	var b strings.Builder
+	for i := range x.Decisions {
+		b.WriteString(x.Decisions[i].Text + "\n")
+	}
+	return b.String() + x.Text()
+}
+
+func TestTune(t *testing.T) {
+	needs := func(changes []trace.Knob) (int64, string) {
+		n := number(trace.KnobValue(changes, "num_workers"))
+		return int64(n) << 30, ""
+	}
+	for _, c := range []struct {
+		name    string
+		workers int
+		world   func([]trace.Knob) (wall, busy, load float64)
+		q       Question
+		least   int // workers that it ends with
+		most    int
+		kept    bool
+		says    []string
+		never   []string
+		tries   int // at the most
+	}{
+		{name: "more workers", workers: 1, world: sleepers(80, 99, 20), least: 4, most: 6, kept: true, tries: 3,
+			says: []string{"at the start: ", "predicted +", "measured +", ": kept\n", ": confirmed\n", "; it stays; ", "pin_memory has no effect: this device copies nothing: not tried"}},
+		{name: "inline", workers: 0, world: sleepers(60, 99, 20), least: 3, most: 6, kept: true, tries: 3, says: []string{"num_workers=", "confirmed", "num_workers 0 -> ", ", prefetch_factor 0 -> 2: "}},
+		{name: "nothing to gain", workers: 2, world: sleepers(20, 99, 20), least: 2, most: 2, tries: 0,
+			says: []string{"no other setting of the loader can gain more than"}, never: []string{"confirmed"}},
+		{name: "many more than needed", workers: 16, world: sleepers(20, 99, 20), least: 2, most: 4, kept: true, tries: 1,
+			says: []string{"predicted as fast with fewer workers", "takes less of the host", "the same (", "confirmed"}},
+		{name: "the model is wrong", workers: 2, world: sleepers(80, 2, 20), least: 1, most: 2, tries: 2, says: []string{": dropped\n", "nothing faster was found"}, never: []string{"it stays"}},
+		{name: "a memory budget", workers: 1, world: sleepers(320, 99, 20), q: Question{Tuning: &Tuning{Memory: 4 << 30, Needs: needs}}, least: 4, most: 4, kept: true, tries: 3,
+			says: []string{"of the host's memory, over the budget of 4.00 GiB: not tried"}},
+		{name: "a limit of workers", workers: 1, world: sleepers(320, 99, 20), q: Question{Tuning: &Tuning{Workers: 3}}, least: 3, most: 3, kept: true, tries: 2, never: []string{"num_workers=4"}},
+		{name: "only other knobs", workers: 1, world: sleepers(80, 99, 20), q: Question{Tuning: &Tuning{Knobs: []string{"prefetch_factor"}}}, least: 1, most: 1, tries: 2, never: []string{"num_workers="}},
+		{name: "a budget that is too short", workers: 1, world: sleepers(80, 99, 20), q: Question{Budget: 3 * time.Second}, least: 1, most: 1, tries: 0, never: []string{"measured +"}},
+		{name: "a budget of steps", workers: 1, world: sleepers(80, 99, 20), q: Question{Steps: 60}, least: 1, most: 1, tries: 0},
+	} {
+		r := newWorld(t, c.workers, c.world)
+		found := r.rate()
+		x := r.tuned(c.q)
+		if n := r.workers(); n < c.least || n > c.most || x.Kept != c.kept || x.Tried() > c.tries || r.rate() < found {
+			t.Errorf("%s: left with %d workers, kept %v, %d tries:\n%s", c.name, n, x.Kept, x.Tried(), story(x))
+		}
+		for _, text := range c.says {
+			if !strings.Contains(story(x), text) {
+				t.Errorf("%s: %q is not said:\n%s", c.name, text, story(x))
+			}
+		}
+		for _, text := range c.never {
+			if strings.Contains(story(x), text) {
+				t.Errorf("%s: %q is said:\n%s", c.name, text, story(x))
+			}
+		}
+		if testing.Verbose() {
+			fmt.Printf("%s (%d steps, %v)\n%s\n\n", c.name, r.step, time.Duration(x.Spent), story(x))
+		}
+	}
+}
+
+// However a tune is disturbed, what it tries does not stay, and what others set does.
+func TestTuneDisturbed(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		disturb func(*run, *Experiment)
+		workers int
+		why     string
+	}{
+		{"stopped", func(r *run, e *Experiment) { e.Stop(r.session.Snapshot(0, 0)) }, 1, "it was stopped"},
+		{"another knob", func(r *run, _ *Experiment) { _ = r.Set([]trace.Knob{{Name: "in_order", Value: "off"}}) }, 1, "in_order off was set by hand"},
+		{"the same knob", func(r *run, _ *Experiment) { _ = r.Set([]trace.Knob{{Name: "num_workers", Value: "5"}}) }, 5, "num_workers 5 was set by hand"},
+	} {
+		for _, steps := range []int{1, 60, 150, 240} {
+			r := newWorld(t, 1, sleepers(80, 99, 20))
+			e := r.begin(Question{Kind: trace.Tune, Tuning: &Tuning{Window: r.session.Snapshot}})
+			for i := 0; i < steps && !e.Look(r.session.Snapshot(0, 0)); i += 5 {
+				r.train(5)
+			}
+			c.disturb(r, e)
+			r.until(e)
+			if x := r.only(); r.workers() != c.workers || x.Kept || x.Why != c.why || len(x.Trying) > 0 {
+				t.Errorf("%s after %d steps: left with %d workers: %s", c.name, steps, r.workers(), x.Text())
+			}
+		}
+	}
+}
+
+// A setting that the engine cannot put in force is left out, and one that it refuses.
+func TestTuneRefused(t *testing.T) {
+	r := newWorld(t, 1, sleepers(80, 99, 20))
+	r.impossible = func(knobs []trace.Knob) bool { return number(trace.KnobValue(knobs, "num_workers")) >= 4 }
+	x := r.tuned(Question{})
+	if r.workers() != 3 || !x.Kept || !strings.Contains(story(x), "could not be put in force: ") {
+		t.Errorf("left with %d workers:\n%s", r.workers(), story(x))
+	}
+	r = newWorld(t, 1, sleepers(80, 99, 20))
+	e := r.begin(Question{Kind: trace.Tune})
+	r.refuse = true
+	r.until(e)
+	if x := r.only(); r.workers() != 1 || x.Kept || !strings.Contains(story(x), "set num_workers: no") {
+		t.Errorf("left with %d workers:\n%s", r.workers(), story(x))
+	}
+}
+
+// The best settings are measured again when other processes come or go between them and
+// those that are tried; without that, they are not.
+func TestTuneNeighbours(t *testing.T) {
+	for _, come := range []bool{true, false} {
+		slow := 1.0
+		r := newWorld(t, 1, func(knobs []trace.Knob) (float64, float64, float64) {
+			wall, busy, load := sleepers(80, 99, 20)(knobs)
+			return wall * slow, busy * slow, load * slow
+		})
+		e := r.begin(Question{Kind: trace.Tune, Tuning: &Tuning{Window: r.session.Snapshot}})
+		for i := 0; !e.Look(r.session.Snapshot(0, 0)); i++ {
+			others := 0.0
+			if come && r.index > 0 {
+				others, slow = 50, 5
+			}
+			r.session.Add(&trace.Batch{Now: r.now, Gauges: []trace.GaugePoint{
+				{Name: trace.GaugeCPUOurs, Point: trace.Point{T: r.now, V: 10}}, {Name: trace.GaugeCPUOthers, Point: trace.Point{T: r.now, V: others}},
+			}})
+			r.train(5)
+		}
+		x := r.only()
+		again := strings.Contains(story(x), "measured again")
+		if again != come || r.workers() < 4 || !x.Kept {
+			t.Errorf("neighbours %v, measured again %v, left with %d workers:\n%s", come, again, r.workers(), story(x))
+		}
+	}
+}
+
+// A run that ends meanwhile is left as it is, and what was not proved is called so.
+func TestTuneOutlived(t *testing.T) {
+	r := newWorld(t, 1, sleepers(80, 99, 20))
+	e := r.begin(Question{Kind: trace.Tune})
+	for r.workers() == 1 {
+		e.Look(r.session.Snapshot(0, 0))
+		r.train(5)
+	}
+	e.Abandon(r.session.Snapshot(0, 0))
+	if x := r.only(); x.Kept || x.Why != trace.RunEnded {
+		t.Errorf("%s", story(x))
+	}
+}
+
+func TestTuneRefusals(t *testing.T) {
+	for _, c := range []struct {
+		tuning Tuning
+		want   string
+	}{
+		{Tuning{Knobs: []string{"shuffle"}}, "it is no knob that a tune changes"},
+		{Tuning{Knobs: []string{"device_transforms"}}, "no knob of that name"},
+		{Tuning{Knobs: []string{"pin_memory"}}, "this device copies nothing"},
+		{Tuning{Workers: 1}, "lower num_workers first"},
+	} {
+		r := newWorld(t, 2, sleepers(80, 99, 20))
+		if _, err := New(Question{Kind: trace.Tune, Tuning: &c.tuning}, r.session.Snapshot(0, 0), r, r); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.tuning, err)
+		}
+	}
+}
+
+// Whatever the world and the noise, and whenever it is stopped, the run is not left slower
+// than it was found.
+func TestTuneNeverSlower(t *testing.T) {
+	better := 0
+	for seed := range uint64(15) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		world := sleepers(20+200*random.Float64(), 1+6*random.Float64(), 5+40*random.Float64())
+		r := newWorld(t, random.IntN(9), world)
+		r.random, r.noise = random, 0.3*random.Float64()
+		found := r.rate()
+		e := r.begin(Question{Kind: trace.Tune, Budget: time.Minute, Tuning: &Tuning{Window: r.session.Snapshot}})
+		for stop := r.step + random.Int32N(2000); r.step < stop && !e.Look(r.session.Snapshot(0, 0)); {
+			r.train(5)
+		}
+		if seed%3 == 0 {
+			e.Stop(r.session.Snapshot(0, 0))
+		}
+		r.until(e)
+		if now := r.rate(); now < found*(1-worth) {
+			t.Errorf("seed %d: %.0f/s became %.0f/s:\n%s", seed, found, now, story(r.only()))
+		} else if now > found*1.05 {
+			better++
+		}
+	}
+	if better < 4 {
+		t.Errorf("better in %d of 15 worlds only", better)
+	}
+}

@@ -1,0 +1,85 @@
+package predict
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Cores are the host's, and who used them over some steps, as far as that was measured.
+type Cores struct {
+	All          float64 // that this process may use, by affinity and quota; 0 when that is not known
+	Ours, Others float64 // used, on average
+	Waiting      float64 // share of the time in which our threads could run: without a core
+	Throttled    bool    // the cgroup's quota ran out
+	Known        bool    // who used them
+}
+
+// settled is how long after a change of knobs a gauge of the host still tells of the
+// time before, in ns: it looks back to the sample before, half a second.
+const settled = 500e6
+
+// throttledFrom is the share of the periods of a quota from which running out of it
+// matters.
+const throttledFrom = 0.05
+
+// CoresOf finds the cores from the host's facts and its gauges over [from, to].
+func CoresOf(s *trace.Snapshot, from, to int64) (c Cores) {
+	cpus := 0.0 // that the gauges are shares of: a quota allows less
+	for _, h := range s.Meta.Host {
+		switch h.Name {
+		case "threads":
+			c.All, _ = strconv.ParseFloat(h.Value, 64)
+		case "cores":
+			if c.All == 0 {
+				c.All, _ = strconv.ParseFloat(h.Value, 64)
+			}
+		case "affinity": // "4 cpus: 0-3"
+			n, _, _ := strings.Cut(h.Value, " ")
+			cpus, _ = strconv.ParseFloat(n, 64)
+		}
+	}
+	if cpus == 0 {
+		cpus = c.All
+	}
+	if to-from > 3*settled {
+		from += settled
+	}
+	gauge := func(name string) (float64, bool) {
+		mean, _, n := s.GaugeOver(name, from, to)
+		return mean / 100, n > 0
+	}
+	ours, known := gauge(trace.GaugeCPUOurs)
+	others, both := gauge(trace.GaugeCPUOthers)
+	c.Known = known && both && cpus > 0
+	if !c.Known {
+		return c
+	}
+	c.Ours, c.Others = ours*cpus, others*cpus
+	c.Waiting, _ = gauge(trace.GaugeRunQueue)
+	throttled, _ := gauge(trace.GaugeThrottled)
+	c.Throttled = throttled >= throttledFrom
+	return c
+}
+
+// Left is what the others leave of the cores.
+func (c *Cores) Left() float64 { return max(c.All-c.Others, 0) }
+
+// Busy reports whether no core is free for another thread of ours. How much must be
+// idle before one is allows for what the gauges cannot resolve, and for a gain that is
+// not worth it.
+func (c *Cores) Busy() bool {
+	return c.Known && (c.Throttled || c.Left()-c.Ours < min(0.06*c.All, 2))
+}
+
+// Crowded reports whether other processes use so much of the cores that it matters: a
+// half of one, or a tenth of many.
+func (c *Cores) Crowded() bool { return c.Known && c.Others >= max(0.5, c.All/10) }
+
+// String says who uses the cores.
+func (c *Cores) String() string {
+	return fmt.Sprintf("other processes use ~%s of the %s", figures.Cores(c.Others), figures.Counted(int(c.All), "core", "cores"))
+}

@@ -1,0 +1,110 @@
+package predict
+
+import (
+	"fmt"
+	"strconv"
+
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Feed says whether this machine can feed the device, in one sentence: yes or no, what it can
+// feed at most, what the device takes, which resource is short and by how much; empty where
+// that is not known. Reads that wait do so side by side, as many as there are workers.
+func (m *Model) Feed() string {
+	c := &m.Capacity
+	if !m.known || c.CPU <= 0 || c.Device <= 0 {
+		return ""
+	}
+	if c.Spun {
+		return "not known: " + c.balance()
+	}
+	if m.handsOver() {
+		return "more without workers, as handing batches over takes cores: " + c.balance()
+	}
+	if short := m.short(); short != "" {
+		return "no: " + c.balance() + ": " + short
+	}
+	answer := "yes"
+	if max(c.Copy, c.Host(c.Cores.Left()), m.stored()) > c.Device {
+		answer = "just"
+	}
+	switch how, known := m.how(WorkersFor(c.Device, m.loading, c.Cores.All)); {
+	case known:
+		answer += ", with " + how
+	case how != "":
+		answer = how
+	}
+	return answer + ": " + c.balance()
+}
+
+// handsOver reports whether a loop is predicted to be faster without workers than this host can feed it while
+// they hand their batches over.
+func (m *Model) handsOver() bool {
+	if !m.processes || m.now.workers == 0 {
+		return false
+	}
+	p, ok := m.Predict(trace.Knob{Name: numWorkers, Value: "0"})
+	return ok && p.Rate > 1e9*m.Capacity.Batch/m.Capacity.Host(m.Capacity.Cores.All)
+}
+
+// how says what the loader, which is late now, has to be set to, by what is predicted of it. It is known where
+// that does; where nothing is said, it is not for want of workers.
+func (m *Model) how(need int) (how string, known bool) {
+	n := need - m.now.workers
+	if m.base.data <= dataError {
+		return "", false
+	}
+	all := max(need, m.now.workers)
+	workers, longer := trace.Knob{Name: numWorkers, Value: strconv.Itoa(all)}, trace.Knob{Name: prefetchFactor, Value: strconv.Itoa(max(m.now.ahead(), LongQueue(all)))}
+	more := fmt.Sprintf("about %s more", figures.Counted(n, "worker", "workers"))
+	switch {
+	case n > 0 && m.feeds(workers):
+		return more, true
+	case m.now.workers > 0 && m.feeds(longer):
+		return "a longer queue (prefetch_factor)", true
+	case n > 0 && m.feeds(workers, longer):
+		return more + " and a longer queue (prefetch_factor)", true
+	case n > 0:
+		return "it has the cores for it, but more workers and a longer queue do not do", false
+	}
+	return "", false
+}
+
+// LongQueue is the prefetch_factor up to which a longer queue is tried with so many workers: batches lie in
+// memory, and are simulated one by one.
+func LongQueue(workers int) int { return min(16, 256/max(1, workers)) }
+
+// feeds reports whether the device then hardly waits for data any more, and that is worth something.
+func (m *Model) feeds(changes ...trace.Knob) bool {
+	p, ok := m.Predict(changes...)
+	return ok && p.Data <= 2*dataError && p.Rate > (1+little)*m.rate
+}
+
+// short says which resource is short, and by how much: the one that takes longest for a
+// batch, if that is longer than the device takes.
+func (m *Model) short() string {
+	c := &m.Capacity
+	cores, storage := c.Host(c.Cores.Left()), m.stored()
+	if w := &m.loading; m.base.data > dataError && w.Blocked > w.Core+w.Waiting {
+		cores = c.Host(c.Cores.All) // what is late is no core's doing, and who takes turns with others gets more than what was left
+	}
+	switch longest := max(c.Copy, cores, storage); {
+	case longest <= (1+little)*c.Device:
+		return ""
+	case longest == c.Copy:
+		return fmt.Sprintf("the link is short, a copy takes x%s as long as computing", figures.Rate(c.Copy/c.Device))
+	case longest == storage:
+		return fmt.Sprintf("the storage is short, it brings ~%s, x%s too few", c.rate(storage), figures.Rate(storage/c.Device))
+	}
+	return c.lacks(max(1, c.Missing()))
+}
+
+// stored is how long the storage takes for a batch at least, in ns; 0 where the session has
+// not measured how many reads it serves side by side.
+func (m *Model) stored() float64 {
+	if !m.stores {
+		return 0
+	}
+	return m.loading.Blocked * m.alone(likely) / m.disk[1]
+}

@@ -1,0 +1,430 @@
+package predict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// Model is a run under the settings in force, as some of its steps measured it.
+type Model struct {
+	Capacity Capacity // of host and device; without CPU and Device where it is not known
+	known    bool     // Capacity is
+	loading  Work     // a batch, as measured
+
+	now     settings
+	plant   plant
+	base    flow    // of the plant, as simulated
+	scale   float64 // of a simulated time to the measured one
+	rate    float64 // samples/s, measured
+	noise   float64 // of log(rate): its standard error
+	samples int64   // of the data set
+	specs   []trace.KnobSpec
+
+	disk      [3]float64 // reads that storage serves side by side: if luck is bad, likely, good; 0 where none come from it
+	stores    bool       // disk is measured
+	reading   float64    // reads that are under way, on average
+	Lock      Lock       // that workers wait for
+	injected  float64    // share of the blocked time that is injected: timers, which do not slow each other down
+	past      []past     // earlier segments of the session
+	uneven    [3]float64 // of plant.uneven: if luck is bad, likely, good
+	grouped   bool       // the cores may be shared out between groups of processes
+	offload   float64    // share of the workers' computing that the device could do
+	pinned    float64    // ns that a copy took in an earlier segment with the other value of pin_memory; 0: none
+	fixed     [3]float64 // share of the compute time that does not grow with the batch: least, likely, most
+	unsteady  float64    // of the cores that others use: the standard deviation
+	portion   float64    // of the cores: what we used and what was idle; 0 where that is not known
+	fitted    float64    // factor of the loads that made the simulation agree with what was measured
+	hostClock bool       // the host's share of a step is measured
+	processes bool       // workers are processes of PyTorch's, from which the loop has to take each batch
+	handing   handover
+}
+
+// least is how many steady steps a model needs.
+const least = 10
+
+// most is how many steps it looks at one by one.
+const most = 512
+
+// little is a share of the time that does not matter.
+const little = 0.05
+
+// Fit measures the model on the steady steps of t, a segment's or a window of them. rows
+// are stall.Segments of the session: earlier settings tell what these steps cannot. It is
+// false where there is too little to go by.
+func Fit(s *trace.Snapshot, t *trace.Tally, rows []stall.SegmentStats) (*Model, bool) {
+	b := &stall.Breakdown{Totals: t.Steady}
+	if b.Steps < least || b.Busy <= 0 || b.Load <= 0 || b.Active() <= 0 || t.SteadyFlags&trace.FlagCeiling != 0 {
+		return nil, false
+	}
+	var knobs []trace.Knob
+	for i := range s.Segments {
+		if s.Segments[i].Index == t.Segment {
+			knobs = s.Segments[i].Knobs
+		}
+	}
+	m := &Model{specs: s.Meta.Specs, samples: s.Meta.Samples, rate: b.SamplesPerSecond(), scale: 1, fitted: 1}
+	var ok bool
+	if m.now, ok = settingsOf(knobs); !ok {
+		return nil, false
+	}
+	if m.samples > 0 {
+		m.now.batch = int(min(int64(m.now.batch), m.samples))
+	}
+	cores := CoresOf(s, t.From, t.To)
+	starved := 0.0
+	if mean, _, n := s.GaugeOver(trace.GaugeStarved, t.From, t.To); n > 0 {
+		starved = mean / 100
+	}
+	shared := s.Meta.DeviceKind == "cpu"
+	l := LoadingOf(b, s.Spans, t.From, t.To, &cores)
+	m.loading = l.Batch
+	m.Capacity, m.known = CapacityOf(b, &l, cores, m.now.workers, starved, &s.Meta, stall.Among(s, rows, t.Segment))
+	if !m.measure(s, t, &l, starved) {
+		return nil, false
+	}
+	if m.processes = s.Meta.Watched(); m.processes {
+		m.handing = handoverOf(s.Meta.Host, b, &l, m.now.workers)
+		m.plant.gap = m.handing.taking
+		if m.plant.serial = shared; shared {
+			m.plant.host = 0
+		}
+	}
+	threads, _ := strconv.ParseFloat(trace.KnobValue(s.Meta.Host, trace.TorchThreads), 64)
+	m.share(b, &l, cores, starved, shared, threads)
+	m.unsteady = spread(s, t, cores.All)
+	m.offload = l.Part(trace.KindTransform)
+	m.injected = l.injected()
+	m.noise = m.precision(b.DataShare(), float64(b.Active()))
+	m.remember(s, t)
+	m.storage(s, t)
+	if m.Lock = lockOf(s, t, m.loading.Blocked*float64(b.Steps)/float64(b.Active())); m.stores { // how long they block is measured
+		m.Lock.share = [3]float64{}
+	}
+	m.calibrate(b.DataShare() - m.handing.taking/max(1, float64(b.Active())/float64(b.Steps)))
+	return m, true
+}
+
+// settings of the plant that are the knobs' own.
+func (p *plant) apply(k *settings, samples int64) {
+	p.workers, p.prefetch, p.inOrder, p.persistent, p.epoch = k.workers, k.ahead(), k.inOrder, k.persistent, k.epoch(samples)
+}
+
+// measure takes the times of batches and steps one by one.
+func (m *Model) measure(s *trace.Snapshot, t *trace.Tally, l *Loading, starved float64) bool {
+	p := &m.plant
+	p.apply(&m.now, m.samples)
+	steps := stepsOf(s, t)
+	if len(steps) == 0 {
+		return false
+	}
+	by := workersOf(s.Spans, t.From, t.To)
+	w := l.Batch
+	all := max(w.Core+w.Waiting+w.Blocked, 1)
+	for i := range steps {
+		st := &steps[i]
+		load, d := float64(st.Load), demand{}
+		core, blocked := w.Core/all, w.Blocked/all
+		if one := st.Work.Batch; one.Total() > 0 {
+			core, blocked = float64(one.Core)/float64(one.Total()), float64(one.Blocked)/float64(one.Total())
+		}
+		d.core, d.blocked = core*load, blocked*load
+		p.took = append(p.took, load)
+		p.load = append(p.load, d)
+		p.compute = append(p.compute, float64(st.Busy)*(1-starved))
+	}
+	p.late = lateness(steps, by, p.load)
+	p.start = l.Start
+	p.copy = float64(t.Steady.Copy) / float64(t.Steady.Steps)
+	p.host, m.hostClock = stepLoop(s.Spans, t)
+	g := &t.Steady.Stall
+	late := float64(g[trace.CauseLaunch]+g[trace.CauseSync]+g[trace.CauseHost]+g[trace.CauseCopy]) / float64(t.Steady.Active())
+	if m.hostClock && !m.now.pinned && s.Meta.DeviceKind != "cpu" {
+		p.host = max(0, p.host-p.copy) // pageable memory is copied by the thread that enqueues
+	}
+	if step := float64(t.Steady.Active()) / float64(t.Steady.Steps); m.hostClock && late < little {
+		// Enqueuing a copy of pageable memory waits for the device, as long as it takes.
+		p.host = min(p.host, little*step)
+	}
+	if !m.hostClock {
+		p.host = float64(g[trace.CauseLaunch]+g[trace.CauseHost]) / float64(t.Steady.Steps)
+	}
+	return true
+}
+
+// stepsOf are the newest full steps of t that are in memory, in the order of their
+// batches. A step that is in no rate is none of them: a run's first may compile for
+// a minute.
+func stepsOf(s *trace.Snapshot, t *trace.Tally) (out []trace.Step) {
+	full := int32(0)
+	for i := len(s.Recent) - 1; i >= 0 && s.Recent[i].Index >= t.First && len(out) < most; i-- {
+		st := &s.Recent[i]
+		if st.Index > t.Last || st.Segment != t.Segment || st.Start < t.From || st.Flags&(trace.FlagTransition|trace.FlagCeiling) != 0 {
+			continue
+		}
+		full = max(full, st.Samples)
+		out = append(out, *st)
+	}
+	out = slices.DeleteFunc(out, func(st trace.Step) bool { return st.Samples < full })
+	slices.SortFunc(out, func(a, b trace.Step) int { return cmp.Compare(a.Batch, b.Batch) })
+	return out
+}
+
+// workersOf says which worker loaded a batch.
+func workersOf(spans []trace.Span, from, to int64) map[int32]int {
+	by := map[int32]int{}
+	for i := range spans {
+		s := &spans[i]
+		if s.Kind.IsPhase() && s.Track >= trace.TrackWorker0 && int(s.Track) < trace.NumTracks && s.End > from && s.Start < to {
+			by[s.Batch] = int(s.Track - trace.TrackWorker0)
+		}
+	}
+	return by
+}
+
+// Lateness is a worker's own when its batches take so much longer than the others', of
+// so many batches at least.
+const (
+	lateFrom    = 1.3
+	lateBatches = 3
+)
+
+// lateness finds workers whose batches take longer than the others' do, by the median,
+// takes that out of the loads and returns it by worker.
+func lateness(steps []trace.Step, by map[int32]int, load []demand) []float64 {
+	var own [trace.MaxWorkers][]float64
+	most := -1
+	for i := range steps {
+		if w, ok := by[steps[i].Batch]; ok && w < len(own) {
+			own[w] = append(own[w], load[i].core+load[i].blocked)
+			most = max(most, w)
+		}
+	}
+	if most < 1 {
+		return nil
+	}
+	middle := make([]float64, most+1)
+	var usual []float64
+	for w := range middle {
+		if len(own[w]) >= lateBatches {
+			slices.Sort(own[w])
+			middle[w] = own[w][len(own[w])/2]
+			usual = append(usual, middle[w])
+		}
+	}
+	if len(usual) < 2 {
+		return nil
+	}
+	slices.Sort(usual)
+	other := usual[(len(usual)-1)/2]
+	late := make([]float64, most+1)
+	found := false
+	for w := range late {
+		// Half of the workers may be slow because they are unlike, one because it is late.
+		if middle[w] > lateFrom*other && own[w][0] > 1.1*other {
+			late[w], found = middle[w]-other, true
+		}
+	}
+	if !found {
+		return nil
+	}
+	for i := range steps {
+		w, ok := by[steps[i].Batch]
+		if !ok || w >= len(late) {
+			// Who loaded it is not known: one that took as long as a late worker's is its.
+			w = slices.Index(late, slices.Max(late))
+			if load[i].core+load[i].blocked < other+late[w]/2 {
+				continue
+			}
+		}
+		rest := max(0, load[i].blocked-late[w])
+		load[i].core = max(0, load[i].core-max(0, late[w]-load[i].blocked))
+		load[i].blocked = rest
+	}
+	return late
+}
+
+// stepLoop is how long the step loop takes for a step, without the waits for batches and
+// for the device; false where its spans are gone.
+func stepLoop(spans []trace.Span, t *trace.Tally) (ns float64, ok bool) {
+	var from, to, waits int64
+	n, pending, synced, next := int64(-1), int64(0), int64(-1), int64(-1)
+	for i := range spans {
+		s := &spans[i]
+		if s.Track != trace.TrackStep || s.Start < t.From || s.Start >= t.To {
+			continue
+		}
+		switch s.Kind {
+		case trace.KindNext:
+			if s.Start == next { // more of the same wait
+				pending, next = pending+s.End-s.Start, s.End
+				continue
+			}
+			next = s.End
+			if n < 0 {
+				from = s.Start
+				pending = 0
+			}
+			waits += pending
+			n, to, pending = n+1, s.Start, s.End-s.Start
+		case trace.KindSync:
+			pending, synced = pending+s.End-s.Start, s.End
+		case trace.KindPause, trace.KindRebuild:
+			pending += s.End - s.Start
+		case trace.KindStarved:
+			if s.Start == synced { // the device has more to do by then
+				pending += s.End - s.Start
+			}
+		}
+	}
+	if n < least || n < t.Steady.Steps/4 {
+		return 0, false
+	}
+	return max(0, float64(to-from-waits)/float64(n)), true
+}
+
+// share finds who shares the cores. On so many threads the device computes, where it does on them and that
+// is known.
+func (m *Model) share(b *stall.Breakdown, l *Loading, c Cores, starved float64, shared bool, threads float64) {
+	p := &m.plant
+	p.cores = c.All
+	steps, active := float64(b.Steps), float64(b.Active())
+	if c.All == 0 {
+		return
+	}
+	free := 1 - min(c.Waiting, 0.9)
+	loading := l.Batch.Core * steps / active // cores
+	rest := 0.0                              // cores that we use for something else
+	if c.Known {
+		m.portion = max(0.05, c.Left())
+		p.rivals = c.Others / free
+		rest = max(0, c.Ours-loading)
+	}
+	if !shared {
+		p.rivals += rest / free
+		return
+	}
+	busy := float64(b.Busy) / active * (1 - starved)
+	p.threads = c.All
+	if threads > 0 {
+		p.threads = min(c.All, threads)
+	}
+	if c.Known && busy > 0 {
+		p.threads = min(p.threads, max(1, rest/busy))
+	}
+}
+
+// spread is the standard deviation of the cores that others use.
+func spread(s *trace.Snapshot, t *trace.Tally, cores float64) float64 {
+	mean, _, n := s.GaugeOver(trace.GaugeCPUOthers, t.From, t.To)
+	if n < 2 {
+		return 0
+	}
+	sum := 0.0
+	for _, p := range s.Gauges[trace.GaugeCPUOthers] {
+		if p.T >= t.From && p.T <= t.To {
+			sum += (p.V - mean) * (p.V - mean)
+		}
+	}
+	return math.Sqrt(sum/float64(n-1)) / 100 * cores
+}
+
+// parts are how many stretches of the window are compared to tell how well it knows a mean.
+const parts = 8
+
+// precision is the relative standard error of what limits the rate: the loads where the
+// device waits for data, else its own time. Whether batches arrive evenly or in bursts is
+// not part of it, since the simulation has its bursts.
+//
+// Batches of workers that began together are done together. How many of these bursts lie
+// within so many ns is known to less than one: uniformly distributed.
+func (m *Model) precision(data, active float64) float64 {
+	v, burst := m.plant.compute, 0.0
+	if data >= little {
+		v = m.plant.took
+		burst = mean(v) / active / math.Sqrt(12)
+	}
+	n := min(parts, len(v)/2)
+	if n < 2 {
+		return burst
+	}
+	all, squares := mean(v), 0.0
+	for i := range n {
+		off := mean(v[i*len(v)/n:(i+1)*len(v)/n])/all - 1
+		squares += off * off
+	}
+	return math.Hypot(burst, math.Sqrt(squares/float64(n*(n-1))))
+}
+
+// sameEngine reports whether two segments have the same knobs of the engine, which change
+// what the device does.
+func sameEngine(s *trace.Snapshot, a, b int32) bool {
+	var of [2][]trace.Knob
+	for i := range s.Segments {
+		switch s.Segments[i].Index {
+		case a:
+			of[0] = s.Segments[i].Knobs
+		case b:
+			of[1] = s.Segments[i].Knobs
+		}
+	}
+	for _, spec := range s.Meta.Specs {
+		if spec.Group == trace.GroupEngine && trace.KnobValue(of[0], spec.Name) != trace.KnobValue(of[1], spec.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+// Assumed of a GPU that trains a model: so many launches a step, each of which takes the
+// device so long however little it has to do, in ns.
+const (
+	fewLaunches, someLaunches, manyLaunches = 10, 30, 80
+	startUp                                 = 2500
+)
+
+// assumed is the share of the compute time, busy, that is taken not to grow with the
+// batch, before two sizes have been measured: least, likely and most.
+func (m *Model) assumed(s *trace.Snapshot, segment int32, busy float64) [3]float64 {
+	switch {
+	case s.Meta.Params == 0: // a modelled step, in proportion to its samples
+		return [3]float64{0, 0, 0}
+	case s.Meta.DeviceKind == "cpu":
+		return [3]float64{0, 0.05, 0.25}
+	}
+	if of, ok := fixedOf(s, segment); ok {
+		return [3]float64{0.85 * of, of, of + 0.35*(1-of)}
+	}
+	of := func(n float64) float64 { return min(0.95, n*startUp/max(busy, 1)) }
+	return [3]float64{of(fewLaunches), of(someLaunches), of(manyLaunches)}
+}
+
+// fixedOf is the share of the device's time that does not grow with the batch, by the
+// launches that were timed: the optimizer's, and of each other as much as the shortest
+// takes. There is more of it where a launch is too small to fill the device.
+func fixedOf(s *trace.Snapshot, segment int32) (share float64, ok bool) {
+	const optimizer = "optimizer"
+	all, fixed, launches, shortest := 0.0, 0.0, 0.0, math.Inf(1)
+	for i := range s.Ops {
+		o := &s.Ops[i]
+		if o.Segment != segment || o.Calls == 0 || o.Total <= 0 {
+			continue
+		}
+		ns := float64(o.Total) / float64(o.Calls)
+		all += ns
+		if o.Phase == optimizer {
+			fixed += ns
+			continue
+		}
+		launches++
+		shortest = min(shortest, ns)
+	}
+	if launches == 0 {
+		return 0, false
+	}
+	return min(0.95, (fixed+launches*shortest)/all), true
+}

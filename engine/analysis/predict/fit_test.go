@@ -1,0 +1,317 @@
+package predict
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/analysis/stall/stalltest"
+	"dev.gpustall/engine/trace"
+)
+
+// snapshot is the session of a run on a virtual clock.
+func snapshot(r stalltest.Run) *trace.Snapshot {
+	s := r.Snapshot(func(spans []trace.Span, steps []trace.Step, end int64) []trace.Step {
+		return stall.Attribute(spans, steps, 0, end).Steps
+	})
+	if s.Meta.Samples = 0; r.Epoch > 0 {
+		s.Meta.Samples = int64(32 * r.Epoch)
+	}
+	s.Meta.Specs = []trace.KnobSpec{{Name: numWorkers, Max: trace.MaxWorkers}, {Name: pinMemory, NoEffect: "there is no link"}}
+	return s
+}
+
+// rate is what a run came to, in samples/s.
+func rate(s *trace.Snapshot) float64 {
+	return stall.Breakdown{Totals: s.Tally(0).Steady}.SamplesPerSecond()
+}
+
+func fit(t *testing.T, s *trace.Snapshot) *Model {
+	t.Helper()
+	m, ok := Fit(s, s.Tally(0), stall.Segments(s))
+	if !ok {
+		t.Fatal("no model")
+	}
+	return m
+}
+
+// TestAgainstOtherRuns compares predictions with runs that have the other setting, which
+// another simulation makes: that of package stalltest.
+func TestAgainstOtherRuns(t *testing.T) {
+	workers := func(n int) func(*stalltest.Run) { return func(r *stalltest.Run) { r.Workers = n } }
+	for _, tt := range []struct {
+		name        string
+		is          func(*stalltest.Run)
+		knob, value string
+		other       func(*stalltest.Run)
+	}{
+		{"slow reads, more workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, numWorkers, "4", workers(4)},
+		{"slow reads, enough workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, numWorkers, "8", workers(8)},
+		{"slow reads, fewer workers", func(r *stalltest.Run) { r.Read, r.Workers = 40*stalltest.Msec, 4 }, numWorkers, "2", workers(2)},
+		{"healthy, more workers", func(*stalltest.Run) {}, numWorkers, "4", workers(4)},
+		{"healthy, fewer workers", func(r *stalltest.Run) { r.Transform = 12 * stalltest.Msec }, numWorkers, "1", workers(1)},
+		{"one worker, a longer queue", func(r *stalltest.Run) { r.Workers, r.Prefetch, r.Transform = 1, 1, 22*stalltest.Msec }, prefetchFactor, "4", func(r *stalltest.Run) { r.Prefetch = 4 }},
+		{"slow copies", func(r *stalltest.Run) { r.Copy = 15 * stalltest.Msec }, numWorkers, "4", workers(4)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := stalltest.Healthy()
+			tt.is(&r)
+			s := snapshot(r)
+			m := fit(t, s)
+			p, ok := m.Predict(trace.Knob{Name: tt.knob, Value: tt.value})
+			if !ok {
+				t.Fatal("no prediction")
+			}
+			tt.other(&r)
+			want := rate(snapshot(r))
+			if math.Abs(p.Rate/want-1) > 0.06 || want < p.Lo || want > p.Hi {
+				t.Errorf("%.0f samples/s, %.0f to %.0f, from %.0f; the other run has %.0f", p.Rate, p.Lo, p.Hi, p.Base, want)
+			}
+			if again, _ := fit(t, s).Predict(trace.Knob{Name: tt.knob, Value: tt.value}); !reflect.DeepEqual(again, p) {
+				t.Errorf("the same session, another prediction: %+v, %+v", p, again)
+			}
+		})
+	}
+}
+
+// TestFirstStep: what the run's first step takes longer is in no rate, and in no prediction.
+func TestFirstStep(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Read = 40 * stalltest.Msec
+	s := snapshot(r)
+	to := trace.Knob{Name: numWorkers, Value: "4"}
+	want, _ := fit(t, s).Predict(to)
+	if s.Recent[0].Flags&trace.FlagFirstOfEpoch == 0 {
+		t.Fatal("no first step")
+	}
+	s.Recent[0].Busy += 60_000 * stalltest.Msec
+	if got, _ := fit(t, s).Predict(to); got.Prediction != want.Prediction || got.Rate < 1.5*got.Base {
+		t.Errorf("%+v, want %+v", got.Prediction, want.Prediction)
+	}
+}
+
+// TestStragglerIsAWorker: in_order off lets the others go on, which a batch that is late by
+// itself would not.
+func TestStragglerIsAWorker(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Workers, r.Straggler, r.Delay = 4, 3, 150*stalltest.Msec
+	m := fit(t, snapshot(r))
+	if len(m.plant.late) != 4 || m.plant.late[2] < 100e6 || m.plant.late[0] > 0 {
+		t.Errorf("late by %v", m.plant.late)
+	}
+	p, ok := m.Predict(trace.Knob{Name: inOrder, Value: "off"})
+	if want := 32 / 0.010; !ok || math.Abs(p.Rate/want-1) > 0.1 { // the device's rate
+		t.Errorf("%.0f samples/s, want about %.0f", p.Rate, want)
+	}
+}
+
+// TestNeverAboveTheDevice: what is predicted for the loader is no more than the device takes.
+func TestNeverAboveTheDevice(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Read = 40 * stalltest.Msec
+	m := fit(t, snapshot(r))
+	for n := 1; n <= 64; n *= 2 {
+		p, _ := m.Predict(trace.Knob{Name: numWorkers, Value: strconv.Itoa(n)})
+		if p.Rate > 1.02*32/0.010 {
+			t.Errorf("%d workers: %.0f samples/s", n, p.Rate)
+		}
+	}
+}
+
+func TestNoPrediction(t *testing.T) {
+	s := snapshot(stalltest.Healthy())
+	m := fit(t, s)
+	for _, k := range []trace.Knob{{Name: "precision", Value: "bf16"}, {Name: numWorkers, Value: "many"}, {Name: pinMemory, Value: "on"}} {
+		if p, ok := m.Predict(k); ok {
+			t.Errorf("%v: %+v", k, p)
+		}
+	}
+	few := trace.Count(s.Recent[:5])
+	if _, ok := Fit(s, few, nil); ok {
+		t.Error("a model of 4 steps")
+	}
+	for i := range s.Recent {
+		s.Recent[i].Flags |= trace.FlagCeiling
+	}
+	if _, ok := Fit(s, trace.Count(s.Recent), nil); ok {
+		t.Error("a model of cached batches")
+	}
+}
+
+// TestFeed says which resource is short.
+func TestFeed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		is   func(*stalltest.Run)
+		ours float64 // percent of 8 cores
+		want string
+	}{
+		{"enough", func(*stalltest.Run) {}, 10, "yes: this host can feed at most ~32,000 samples/s with its 8 cores; the device takes 3,200 samples/s"},
+		{"workers", func(r *stalltest.Run) { r.Read = 40 * stalltest.Msec }, 3, "yes, with about 4 workers more: this host "},
+		{"cores", func(r *stalltest.Run) { r.Workers, r.Decode = 8, 200*stalltest.Msec }, 100, "no: … samples/s: about 13 cores are missing"},
+		{"far more cores", func(r *stalltest.Run) { r.Workers, r.Decode = 8, 900*stalltest.Msec }, 100, "no: … samples/s: ~x11 as much"},
+		{"bursts", func(r *stalltest.Run) {
+			r.Workers, r.Prefetch, r.Steps, r.Read, r.Decode = 1, 1, 240, 0, stalltest.Msec
+			r.Jitter = func(batch int) int64 { return int64(max(0, batch%12-10)) * 45 * stalltest.Msec }
+		}, 3, "yes, with a longer queue (prefetch_factor): this host "},
+		{"stragglers", func(r *stalltest.Run) {
+			r.Workers, r.Steps = 2, 240
+			r.Jitter = func(batch int) int64 { return int64(max(0, batch%40-38)) * 3000 * stalltest.Msec }
+		}, 3, "it has the cores for it, but more workers and a longer queue do not do: this host "},
+		{"link", func(r *stalltest.Run) { r.Copy = 25 * stalltest.Msec }, 10, "no: … samples/s: the link is short, a copy takes x2.50 as long as computing"},
+	} {
+		r := stalltest.Healthy()
+		tt.is(&r)
+		s := snapshot(r)
+		s.Gauges = map[string][]trace.Point{}
+		for _, g := range []struct {
+			name string
+			v    float64
+		}{{trace.GaugeCPUOurs, tt.ours}, {trace.GaugeCPUOthers, 0}, {trace.GaugeRunQueue, 0}} {
+			s.Gauges[g.name] = []trace.Point{{T: s.Now / 2, V: g.v}, {T: s.Now * 3 / 4, V: g.v}}
+		}
+		start, end, _ := strings.Cut(tt.want, "…")
+		if got := fit(t, s).Feed(); !strings.HasPrefix(got, start) || !strings.HasSuffix(got, end) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestFeedOfSpinningThreads: the time on a core of threads that spin while one of them has none is no
+// measure of what the host can feed. Of one thread, of threads that sleep, and of those that have their
+// cores it is.
+func TestFeedOfSpinningThreads(t *testing.T) {
+	for _, tt := range []struct {
+		threads, policy string
+		starved         float64 // percent
+		known           bool
+	}{
+		{"2", "", 50, false}, {"2", "ACTIVE", 50, false}, {"2", "", 2, true}, {"2", "PASSIVE", 50, true}, {"1", "", 50, true}, {"", "", 50, true},
+	} {
+		s := snapshot(stalltest.Healthy())
+		s.Meta.DeviceKind = "cpu"
+		s.Meta.Host = append(s.Meta.Host, trace.Knob{Name: trace.TorchThreads, Value: tt.threads}, trace.Knob{Name: trace.TorchWaitPolicy, Value: tt.policy})
+		s.Gauges = map[string][]trace.Point{}
+		for name, v := range map[string]float64{trace.GaugeCPUOurs: 50, trace.GaugeCPUOthers: 40, trace.GaugeRunQueue: 50, trace.GaugeStarved: tt.starved} {
+			s.Gauges[name] = []trace.Point{{T: s.Now / 2, V: v}, {T: s.Now * 3 / 4, V: v}}
+		}
+		got := fit(t, s).Feed()
+		if known := strings.Contains(got, "can feed at most"); known != tt.known || strings.HasPrefix(got, "not known: the training's threads spin") == tt.known {
+			t.Errorf("%q threads, %q, %v %% without a core: %q", tt.threads, tt.policy, tt.starved, got)
+		}
+	}
+}
+
+// TestWords: what is not expected to gain anything is not worded as if it were.
+func TestWords(t *testing.T) {
+	for _, tt := range []struct {
+		lo, middle, hi float64
+		want           string
+	}{
+		{60, 98, 140, "may help or harm: -40 to +40 % predicted"},
+		{50, 85, 120, "may help or harm: -50 to +20 % predicted"},
+		{90, 120, 150, "-10 to +50 % predicted"},
+		{70, 80, 90, "-30 to -10 % predicted"},
+		{122, 126, 131, "+22 to +31 % predicted"},
+	} {
+		if got := Words(trace.Prediction{Base: 100, Lo: tt.lo, Rate: tt.middle, Hi: tt.hi}); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.middle, got, tt.want)
+		}
+	}
+}
+
+// TestFeedNamesItsSteps: other processes that were there in one segment and gone in the next
+// leave two answers, each of which names its segment.
+func TestFeedNamesItsSteps(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Steps, r.ChangeAt, r.ChangeTo, r.Rebuild = 160, 80, r.Workers, 25*stalltest.Msec
+	s := snapshot(r)
+	s.Gauges = map[string][]trace.Point{}
+	for i := range int64(40) {
+		at := trace.Point{T: s.Now * i / 40}
+		for name, v := range map[string][2]float64{trace.GaugeCPUOurs: {10, 10}, trace.GaugeCPUOthers: {50, 0}} {
+			at.V = v[i/20]
+			s.Gauges[name] = append(s.Gauges[name], at)
+		}
+	}
+	rows := stall.Segments(s)
+	for i, want := range []string{
+		"yes: in segment A this host can feed at most ~… samples/s; the device takes 3,200 samples/s",
+		"yes: in segment #1 this host can feed at most ~… with its 8 cores; the device takes 3,200 samples/s",
+	} {
+		m, ok := Fit(s, s.Tally(int32(i)), rows)
+		if !ok {
+			t.Fatal("no model")
+		}
+		start, end, _ := strings.Cut(want, "…")
+		if got := m.Feed(); !strings.HasPrefix(got, start) || !strings.HasSuffix(got, end) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestFeedBesideOthers: an answer that rests on what little others use of the cores says so, and no
+// sentence reads as the other answer.
+func TestFeedBesideOthers(t *testing.T) {
+	for _, tt := range []struct {
+		feeds, others float64 // samples/s with 2 cores, of which others use so much
+		want          string
+	}{
+		{4562, 0, "yes: this host can feed at most ~4,562 samples/s with its 2 cores; the device takes 4,366 samples/s"},
+		{4562, 0.05, "yes: this host can feed at most ~4,562 samples/s with its 2 cores; the device takes 4,366 samples/s"},
+		{4562, 0.1, "just: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~4,334 samples/s; the device takes 4,366 samples/s"},
+		{4562, 0.3, "no: this host can feed at most ~4,562 samples/s with its 2 cores, and other processes left it cores for ~3,878 samples/s; the device takes 4,366 samples/s: about 1 core is missing"},
+		{4000, 0.3, "no: this host can feed at most ~4,000 samples/s with its 2 cores; the device takes 4,366 samples/s: about 1 core is missing"},
+		{8000, 0.6, "yes: this host can feed at most ~8,000 samples/s with its 2 cores, and other processes left it cores for ~5,600 samples/s; the device takes 4,366 samples/s"},
+	} {
+		m := Model{known: true, Capacity: Capacity{CPU: 2e9 / tt.feeds, Device: 1e9 / 4366., Batch: 1, Cores: Cores{All: 2, Others: tt.others, Known: true}}}
+		if got := m.Feed(); got != tt.want {
+			t.Errorf("%v, others %v:\n%q, want\n%q", tt.feeds, tt.others, got, tt.want)
+		}
+	}
+}
+
+// TestMissing: beside a neighbour that takes one of two cores, a little more than one is missing.
+func TestMissing(t *testing.T) {
+	for cpu, want := range map[float64]int{1: 0, 2.13: 1, 2.4: 2, 3: 2} {
+		c := Capacity{CPU: cpu, Device: 1, Cores: Cores{All: 2, Others: 1}}
+		if got := c.Missing(); got != want {
+			t.Errorf("%v cores' work: %d are missing, want %d", cpu, got, want)
+		}
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	r := stalltest.Healthy()
+	r.Workers, r.Steps, r.Transform = 1, 160, 30*stalltest.Msec
+	r.ChangeAt, r.ChangeTo, r.Rebuild = 80, 4, 25*stalltest.Msec
+	s := snapshot(r)
+	base := stall.Segments(s)[0].SamplesPerSecond
+	for _, tt := range []struct {
+		p      trace.Prediction
+		inside int
+	}{
+		{trace.Prediction{}, 0},
+		{trace.Prediction{Base: base, Rate: 3200, Lo: 3000, Hi: 3400}, 1},
+		{trace.Prediction{Base: base, Rate: 2000, Lo: 1900, Hi: 2100}, 0},
+	} {
+		s.Segments[1].Predicted = tt.p
+		out := Outcomes(s, stall.Segments(s))
+		if inside, of := Score(out); of != 1 || inside != tt.inside {
+			t.Errorf("%+v: %d of %d inside, %+v", tt.p, inside, of, out)
+		}
+	}
+	rows := stall.Segments(s)
+	// What an experiment changes for a while is nobody's choice.
+	s.Experiments = []trace.Experiment{{First: 1, Last: 1}}
+	if out := Outcomes(s, stall.Segments(s)); len(out) != 0 {
+		t.Errorf("of an experiment: %+v", out)
+	}
+	rows[1].Segment.Index = 2 // nor is how it ends
+	if out := Outcomes(s, rows); len(out) != 0 {
+		t.Errorf("of an experiment's end: %+v", out)
+	}
+}

@@ -1,0 +1,52 @@
+package predict
+
+import (
+	"strings"
+	"testing"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// TestHandOver: workers of PyTorch's are worth what loading takes, less what it takes to hand a batch over.
+func TestHandOver(t *testing.T) {
+	const us = 1e3
+	b := &stall.Breakdown{}
+	b.Steps = 1
+	b.Stall[trace.CauseDataLoader], b.Stall[trace.CauseHost] = 700*us, 400*us
+	for _, tt := range []struct {
+		name          string
+		of            string
+		workers, to   int
+		core, blocked float64 // of loading a batch
+		least, most   float64 // of the gain, as ratios
+	}{
+		{"cheap samples", "2 tensors, 528 B in all", 0, 2, 60 * us, 0, 0, 0.8},
+		{"nobody told what a batch is", "", 0, 2, 60 * us, 0, 0, 0.8},
+		{"many tensors", "1,040 tensors, 12 MiB in all", 0, 2, 5000 * us, 0, 0, 0.5},
+		{"large ones", "2 tensors, 64.0 MiB in all", 0, 2, 3000 * us, 0, 0, 0.9},
+		{"slow samples", "2 tensors, 528 B in all", 0, 2, 0, 20000 * us, 1.5, 3},
+		{"no workers any more", "2 tensors, 528 B in all", 2, 0, 240 * us, 0, 1.5, 6},
+		{"slow samples, no workers any more", "2 tensors, 528 B in all", 2, 0, 0, 20000 * us, 0.3, 0.8},
+	} {
+		host := []trace.Knob{{Name: trace.BatchOf, Value: tt.of}}
+		m := &Model{
+			processes: true, scale: 1, fitted: 1, now: settings{workers: tt.workers, batch: 2, inOrder: true, persistent: true},
+			loading: Work{Core: tt.core, Blocked: tt.blocked},
+			plant:   plant{load: []demand{{tt.core, tt.blocked}}, compute: []float64{340 * us}, serial: true, threads: 1, cores: 2},
+		}
+		m.handing = handoverOf(host, b, &Loading{Read: 1, Compute: 1}, tt.workers)
+		m.plant.apply(&m.now, 0)
+		m.plant.gap = m.handing.taking + m.handing.waking
+		m.rate = 1e9 * 2 / m.plant.flow().step
+		to := trace.Knob{Name: numWorkers, Value: string(rune('0' + tt.to))}
+		p, ok := m.Predict(to)
+		if g := Gain(p.Prediction); !ok || g.Lo < tt.least || g.Hi > tt.most {
+			t.Errorf("%s: %s, want %v to %v", tt.name, Words(p.Prediction), tt.least, tt.most)
+		}
+		m.known, m.Capacity = true, Capacity{CPU: 1600 * us, Device: 340 * us, Batch: 2, Cores: Cores{All: 2}}
+		if got := m.Feed(); strings.HasPrefix(got, "more without workers, as handing batches over takes cores: this host can") != (tt.to == 0 && tt.least > 1) {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}

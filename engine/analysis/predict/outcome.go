@@ -1,0 +1,64 @@
+package predict
+
+import (
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Outcome is what became of a prediction that was made when the knobs were changed.
+type Outcome struct {
+	Row       int    // of stall.Segments: the segment that the change began
+	Change    string // in words
+	Predicted trace.Prediction
+	Measured  figures.Estimate // throughput, as a ratio to Predicted.Base or, where nothing was predicted, to the segment before
+	Inside    bool             // what was measured lies in the predicted interval
+}
+
+// Outcomes are those of the changes that were measured for long enough, in order. A
+// change of which nothing was predicted is among them, with an empty prediction; what an
+// experiment changed for a while, and how it ended, is not.
+func Outcomes(s *trace.Snapshot, rows []stall.SegmentStats) []Outcome {
+	var out []Outcome
+	for i := 1; i < len(rows); i++ {
+		r := &rows[i]
+		// The rows have no segments of experiments: the one before this is not always the row before.
+		if r.Steps < least || r.SamplesPerSecond <= 0 || inExperiment(s, r.Segment.Index) || inExperiment(s, r.Segment.Index-1) {
+			continue
+		}
+		o := Outcome{Row: i, Change: r.Segment.Reason, Predicted: r.Segment.Predicted, Measured: r.VsBefore.Throughput.Estimate()}
+		if p := &o.Predicted; p.Made() {
+			o.Measured = measured(r, p.Base)
+			o.Inside = r.SamplesPerSecond >= p.Lo && r.SamplesPerSecond <= p.Hi
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func inExperiment(s *trace.Snapshot, segment int32) bool {
+	return trace.ExperimentOf(s.Experiments, segment) != nil
+}
+
+// measured is the rate of a row against base, with the interval of the row's own mean.
+func measured(r *stall.SegmentStats, base float64) figures.Estimate {
+	e := figures.Rough(r.SamplesPerSecond / base)
+	c := &r.VsBefore.Throughput
+	if c.Answer == evidence.Unknown && c.Hi <= 0 || c.Ratio <= 0 {
+		return e
+	}
+	e.Lo, e.Hi = e.Value*c.Lo/c.Ratio, e.Value*c.Hi/c.Ratio
+	return e
+}
+
+// Score is how many of the outcomes fell inside, of how many; one of which nothing was
+// predicted did not.
+func Score(outcomes []Outcome) (inside, of int) {
+	for i := range outcomes {
+		if outcomes[i].Inside {
+			inside++
+		}
+	}
+	return inside, len(outcomes)
+}

@@ -1,0 +1,374 @@
+// Package predict says what another setting of a knob would do, before it is tried.
+//
+// Fit measures a Model on some steps of a session: what loading a batch took of a core
+// and what it was blocked for, batch by batch, who shares the cores, what the step loop,
+// the copies and the device took. Predict simulates the run with other knobs, event by
+// event, and returns throughput and the share of time in which the device waits for data,
+// with an interval. It is pure and has no randomness: measured batches are replayed in
+// their order, so the same session gives the same prediction, live, in a replay and in a
+// report.
+//
+// docs/predict.md describes the model, where it is from, and how often it was right.
+package predict
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Prediction is what some changes of knobs would do.
+type Prediction struct {
+	Changes []trace.Knob
+	trace.Prediction
+}
+
+// Same reports whether nothing is expected to change, as far as the model can tell.
+func (p *Prediction) Same() bool {
+	ratio := p.Rate / p.Base
+	return p.Lo < p.Base && p.Base < p.Hi && math.Abs(ratio-1) < evidence.DefaultMargin
+}
+
+// Gain is the predicted throughput against the measured one.
+func Gain(p trace.Prediction) figures.Estimate {
+	return figures.Estimate{Value: p.Rate / p.Base, Lo: p.Lo / p.Base, Hi: p.Hi / p.Base}
+}
+
+// Words are a prediction's gain as a range, marked as what it is: "+22 to +31 %
+// predicted". What may help or harm is called so.
+func Words(p trace.Prediction) string {
+	words := figures.Prose.GainRange(Gain(p)) + " predicted"
+	if EitherWay(p) {
+		return "may help or harm: " + words
+	}
+	return words
+}
+
+// EitherWay reports whether a prediction is of what is expected to change nothing or to cost
+// something, and may gain something all the same.
+func EitherWay(p trace.Prediction) bool {
+	g := Gain(p)
+	return g.Value < 1+evidence.DefaultMargin && g.Lo < 1 && g.Hi > 1
+}
+
+// luck is how an assumption that was not measured turns out.
+type luck int
+
+const (
+	bad luck = iota - 1
+	likely
+	good
+)
+
+// of chooses from what is so if luck is bad, what is likely, and what is so if it is
+// good.
+func (l luck) of(v [3]float64) float64 { return v[l+1] }
+
+// What is assumed of what these steps cannot tell, if luck is bad, likely, and good.
+var (
+	// Work on a core takes so many times as long as in the window, and what is waited for
+	// elsewhere: clocks, caches and other guests of the hardware change.
+	computing = [3]float64{1.04, 1, 0.96}
+	waiting   = [3]float64{1.02, 1, 0.98}
+
+	// the same of reads from a disk, which other guests use too
+	storing = [3]float64{1.15, 1, 0.87}
+
+	// blocked time of a batch grows as this power of the number of workers
+	waitPower = [3]float64{0.2, 0.03, 0}
+
+	// computing takes so much longer when as many workers more compute as there are cores:
+	// they share caches, memory and, where there are any, sibling threads.
+	crowding = [3]float64{0.15, 0.03, 0}
+
+	// rivals for the cores: from one setting's window to the next
+	rivalry = [3]float64{1.35, 1, 0.7}
+
+	// the same where the device computes on the cores: its threads wait for each other, and
+	// for a turn whenever they wake up, which they do less often the less they idle
+	hostRivalry = [3]float64{2, 1, 0.4}
+
+	// a copy of pageable memory takes so many times as long as one of page-locked memory
+	pinning = [3]float64{1.3, 4, 20}
+
+	// of the transforms' computing, the share that the device takes over
+	offloading = [3]float64{0.5, 0.8, 1}
+
+	// the step loop's share of a step, when the batch is another or others take the cores
+	hosting = [3]float64{1.2, 1, 0.8}
+)
+
+// handing is what a batch costs a worker beside its samples, in ns: taking and handing it
+// over, and waking up.
+var handing = [3]float64{0, 40e3, 200e3}
+
+// narrowPixels is how many bytes of a float32 pixel are copied when the device transforms.
+const narrowPixels = 0.25
+
+// Predict says what changes of knobs would do; false where they are of knobs that the
+// model does not know.
+func (m *Model) Predict(changes ...trace.Knob) (Prediction, bool) {
+	to := m.now
+	for _, c := range changes {
+		if !to.set(c) || m.barred(c) {
+			return Prediction{}, false
+		}
+	}
+	if m.samples > 0 {
+		to.batch = int(min(int64(to.batch), m.samples))
+	}
+	p := Prediction{Changes: changes, Prediction: trace.Prediction{Base: m.rate}}
+	rates, data := [3]float64{}, [3]float64{}
+	for i, l := range []luck{bad, likely, good} {
+		rates[i], data[i] = m.expect(&to, l)
+	}
+	p.Rate, p.Data = rates[1], data[1]
+	// The corners need not be in order: of two effects one may be a loss.
+	lo, hi := slices.Min(rates[:]), slices.Max(rates[:])
+	slack := m.slack()
+	dataLo, dataHi := slices.Min(data[:]), slices.Max(data[:])
+	if was := m.before(&to); was != nil && to != m.now { // it was measured
+		p.Rate, p.Data = was.rate, was.data
+		lo, hi = was.rate*math.Exp(-again), was.rate*math.Exp(again)
+		dataLo, dataHi = was.data, was.data
+	}
+	half := m.half(p.Rate / m.rate)
+	p.Lo, p.Hi = lo*math.Exp(-half), hi*math.Exp(half)
+	p.DataLo, p.DataHi = max(0, dataLo-slack), min(1, dataHi+slack)
+	return p, true
+}
+
+// barred reports whether a knob cannot have a value here, or it would have no effect.
+func (m *Model) barred(to trace.Knob) bool {
+	s := trace.SpecOf(m.specs, to.Name)
+	return s != nil && s.Bars(to.Value) != ""
+}
+
+// expect simulates other settings, given luck: samples a second, and the share of time in
+// which the device waits for data.
+func (m *Model) expect(to *settings, l luck) (rate, data float64) {
+	p := m.with(to, l)
+	f := p.flow()
+	batch := float64(to.batch)
+	rate = 1e9 * batch / (f.step * m.scale)
+	if limit := 1e9 * batch / (mean(p.compute) + p.gap); m.scale < 1 {
+		rate = min(rate, max(limit, m.rate)) // a factor must not lift it above the device's own
+	}
+	return rate, f.data
+}
+
+// with is the plant with other settings, given luck.
+func (m *Model) with(to *settings, l luck) *plant {
+	p := m.plant
+	p.apply(to, m.samples)
+	now := &m.now
+
+	size := float64(to.batch) / float64(now.batch)
+	core, blocked, device, copied := size, size, size, size
+	if to.batch != now.batch {
+		fixed := m.fixed
+		if size < 1 { // a fixed part is bad luck then
+			fixed[0], fixed[2] = fixed[2], fixed[0]
+		}
+		part := l.of(fixed)
+		device = part + (1-part)*size
+		load := m.loading.Alone()
+		hand := min(0.9, l.of(handing)/max(load, 1))
+		if size < 1 {
+			hand = min(0.9, (-l).of(handing)/max(load, 1))
+		}
+		core, blocked = hand+(1-hand)*size, hand+(1-hand)*size
+	}
+	if a, b := max(1, now.workers), max(1, to.workers); a != b {
+		p.wake *= min(1, float64(b)/float64(a)) // they wait for each other
+		side := l                               // fewer workers gain by what is bad luck for more
+		if b < a {
+			side = -l
+		}
+		if m.reading == 0 {
+			blocked *= math.Pow(float64(b)/float64(a), side.of(waitPower)*(1-m.injected))
+		}
+		blocked *= m.Lock.longer(a, b, side)
+		if p.cores > 0 {
+			more := (min(float64(b), p.cores) - min(float64(a), p.cores)) / p.cores
+			core *= 1 + side.of(crowding)*more
+		}
+	}
+	if to.transforms != now.transforms {
+		part, bytes := l.of(offloading)*m.offload, narrowPixels
+		if to.transforms {
+			core *= 1 - part
+		} else {
+			core /= max(0.05, 1-part)
+			bytes = 1 / bytes
+		}
+		copied *= bytes
+	}
+	switch {
+	case to.pinned == now.pinned:
+	case m.pinned > 0 && p.copy > 0:
+		copied *= m.pinned / p.copy
+	case to.pinned:
+		copied /= l.of(pinning)
+	default:
+		copied *= (-l).of(pinning)
+	}
+	if to.ceiling {
+		core, blocked = 0, 0
+		p.late = nil
+	}
+	core *= l.of(computing)
+	if m.reading > 0 {
+		blocked *= l.of(storing)
+	} else {
+		blocked *= l.of(waiting)
+	}
+	if p.threads > 0 {
+		device *= l.of(computing)
+	}
+	if m.reading > 0 {
+		p.disk = l.of(m.disk)
+		blocked *= m.alone(l) / m.alone(likely)
+	}
+	p.uneven = l.of(m.uneven)
+	p.copy *= copied
+	if to.batch != now.batch || m.Capacity.Cores.Crowded() {
+		p.host *= l.of(hosting)
+	}
+	p.load = scaled(p.load, core, blocked)
+	if device != 1 {
+		p.compute = slices.Clone(p.compute)
+		for i := range p.compute {
+			p.compute[i] *= device
+		}
+	}
+	m.compete(&p, l, to.workers > now.workers)
+	if m.processes && (to.workers > 0) != (now.workers > 0) {
+		m.handOver(&p, l)
+	}
+	return &p
+}
+
+// compete says how others compete for the cores. The kernel shares cores out by the thread
+// within a group of processes and by the group between them, and which of it holds is not
+// known: by the group, more workers get no more of the cores than fewer.
+func (m *Model) compete(p *plant, l luck, more bool) {
+	if m.grouped && (l == bad && more || l == good && !more) {
+		p.cores, p.rivals = m.portion, 0
+		return
+	}
+	rivals := rivalry
+	if p.threads > 0 {
+		rivals = hostRivalry
+	}
+	p.rivals = max(0, p.rivals*l.of(rivals)-float64(l)*m.unsteady)
+}
+
+// scaled are loads that take so many times as long.
+func scaled(loads []demand, core, blocked float64) []demand {
+	if core == 1 && blocked == 1 {
+		return loads
+	}
+	out := make([]demand, len(loads))
+	for i, d := range loads {
+		out[i] = demand{d.core * core, d.blocked * blocked}
+	}
+	return out
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// Neighbours are predictions for one step of each knob that the model knows, up and down.
+func (m *Model) Neighbours() []Prediction {
+	var out []Prediction
+	for i := range m.specs {
+		for _, value := range m.neighbours(&m.specs[i]) {
+			if p, ok := m.Predict(trace.Knob{Name: m.specs[i].Name, Value: value}); ok {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// neighbours are the values next to a knob's own; none where the model does not know the
+// knob.
+func (m *Model) neighbours(s *trace.KnobSpec) []string {
+	if s.NoEffect != "" {
+		return nil
+	}
+	flip := func(on bool) []string {
+		if on {
+			return []string{"off"}
+		}
+		return []string{"on"}
+	}
+	switch s.Name {
+	case numWorkers:
+		return m.workers(s)
+	case prefetchFactor:
+		if m.now.workers == 0 {
+			return nil
+		}
+		return beside(s, m.now.ahead())
+	case batchSize:
+		return beside(s, m.now.batch)
+	case pinMemory:
+		return flip(m.now.pinned)
+	case persistent:
+		if m.now.workers == 0 {
+			return nil
+		}
+		return flip(m.now.persistent)
+	case inOrder:
+		return flip(m.now.inOrder)
+	case deviceTransforms:
+		return flip(m.now.transforms)
+	case ceiling:
+		return flip(m.now.ceiling)
+	}
+	return nil
+}
+
+// workers are twice and half as many.
+func (m *Model) workers(s *trace.KnobSpec) (out []string) {
+	n := m.now.workers
+	if n > 1 {
+		out = append(out, strconv.Itoa(n/2))
+	}
+	if up := max(1, 2*n); s.Max == 0 || up <= s.Max {
+		out = append(out, strconv.Itoa(up))
+	}
+	return out
+}
+
+// beside are the values that a keypress steps to.
+func beside(s *trace.KnobSpec, now int) (out []string) {
+	below, above := "", ""
+	for _, v := range s.Values {
+		n, err := strconv.Atoi(v)
+		switch {
+		case err != nil:
+		case n < now:
+			below = v
+		case n > now && above == "":
+			above = v
+		}
+	}
+	for _, v := range []string{below, above} {
+		if v != "" {
+			out = append(out, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package predict
+
+import (
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/trace"
+)
+
+// Work is what loading a batch takes of a worker, on average, in ns.
+type Work struct {
+	Core    float64 // on a core
+	Waiting float64 // ready to run, without a core
+	Blocked float64 // on storage, a lock, a timer: it needs no core
+}
+
+// Alone is what it would take with a core for each worker.
+func (w Work) Alone() float64 { return w.Core + w.Blocked }
+
+// Loading is what the workers did over some steps.
+type Loading struct {
+	Batch Work // of a batch
+
+	Read    int64   // ns in spans of reads, and ...
+	Compute int64   // ... in those of all other phases
+	Start   float64 // ns that a worker takes to start, on average
+
+	phases [trace.KindPin + 1]int64 // ns of the phases' spans, without what is injected
+	slowed int64                    // ns of reads into which waiting is injected
+	b      *stall.Breakdown
+}
+
+// LoadingOf looks at the steps of b and at the spans over the same time [from, to].
+func LoadingOf(b *stall.Breakdown, spans []trace.Span, from, to int64, cores *Cores) Loading {
+	l := Loading{b: b}
+	var start, starts int64
+	for i := range spans {
+		s := &spans[i]
+		if s.End <= s.Start || s.Start >= to || s.End <= from || int(s.Track) >= trace.NumTracks {
+			continue
+		}
+		switch s.Kind {
+		case trace.KindRead, trace.KindFirstByte:
+			l.Read += s.End - s.Start
+		case trace.KindDecode, trace.KindTransform, trace.KindFetch, trace.KindCollate, trace.KindPin:
+			l.Compute += s.End - s.Start
+		case trace.KindStart:
+			start, starts = start+s.End-s.Start, starts+1
+			continue
+		default:
+			continue
+		}
+		if s.Flags&trace.FlagInjected == 0 { // what is injected is no part of the phase
+			for k, part := range s.Phases(s.End - s.Start) {
+				l.phases[k] += part
+			}
+		} else if s.Kind == trace.KindRead || s.Kind == trace.KindFirstByte {
+			l.slowed += s.End - s.Start
+		}
+	}
+	l.Start = float64(start) / float64(max(1, starts))
+	l.split(cores)
+	return l
+}
+
+// split divides the worker time of a batch as it was measured. Where it was not, reads
+// are taken for blocked and the rest for computing, which waits for a core as often as
+// our threads do on average.
+func (l *Loading) split(cores *Cores) {
+	if l.b.Steps <= 0 {
+		return
+	}
+	load := float64(l.b.Load) / float64(l.b.Steps)
+	if m := l.b.Work.Batch; m.Total() > 0 {
+		scale := load / float64(m.Total())
+		l.Batch = Work{Core: scale * float64(m.Core), Waiting: scale * float64(m.Waiting), Blocked: scale * float64(m.Blocked)}
+		return
+	}
+	part := 0.0
+	if l.Reading() {
+		part = 1
+	}
+	if all := l.Read + l.Compute; all > 0 {
+		part = float64(l.Read) / float64(all)
+	}
+	w := &l.Batch
+	w.Blocked = part * load
+	w.Waiting = cores.Waiting * (load - w.Blocked)
+	w.Core = load - w.Blocked - w.Waiting
+}
+
+// Reading reports whether the loader's time goes to waiting for reads rather than
+// computing: by measurement or, where there is none, by the names of the phases.
+func (l *Loading) Reading() bool {
+	if w := l.b.Work.Batch; w.Total() > 0 {
+		return w.Bound() == trace.BoundIO
+	}
+	if l.Read+l.Compute > 0 {
+		return l.Read > l.Compute
+	}
+	s := &l.b.Stall
+	return s[trace.CauseRead]+s[trace.CauseFirstByte] > s[trace.CauseDecode]+s[trace.CauseTransform]+s[trace.CauseCollate]+s[trace.CausePin]
+}
+
+// injected is the share of the reads that wait because that is injected.
+func (l *Loading) injected() float64 { return float64(l.slowed) / float64(max(1, l.Read)) }
+
+// Part is the share of the workers' time that went to a phase, by the spans or, where
+// they are gone, by what the step loop waited for.
+func (l *Loading) Part(k trace.Kind) float64 {
+	if all := l.Read + l.Compute; all > 0 {
+		return float64(l.phases[k]) / float64(all)
+	}
+	var all int64
+	for k := trace.KindRead; k.IsPhase(); k++ {
+		cause, _ := k.Cause()
+		all += l.b.Stall[cause]
+	}
+	cause, _ := k.Cause()
+	return float64(l.b.Stall[cause]) / float64(max(all, 1))
+}

@@ -1,0 +1,193 @@
+package knob
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/trace"
+)
+
+// Text is a setting that is neither a number, a switch nor a time.
+type Text interface {
+	String() string                  // what UnmarshalText reads
+	UnmarshalText(text []byte) error // a fault.Reason: the table names the knob and its value
+}
+
+// typeOf is the type of spec for a field. A Text is an "enum" where the spec lists values
+// and does not say that there are more.
+func typeOf(field any, s *trace.KnobSpec) string {
+	switch field.(type) {
+	case *int:
+		return "int"
+	case *bool:
+		return "bool"
+	case *time.Duration:
+		return "duration"
+	case Text:
+		if len(s.Values) > 0 && s.Type != "text" {
+			return "enum"
+		}
+		return "text"
+	}
+	panic(fmt.Sprintf("knob: %s lies in a %T, which is nothing that a knob can be", s.Name, field))
+}
+
+// format is the value of a field as text.
+func format(field any) string {
+	switch p := field.(type) {
+	case *int:
+		return strconv.Itoa(*p)
+	case *bool:
+		return Switch(*p)
+	case *time.Duration:
+		return Duration(*p)
+	}
+	return field.(Text).String()
+}
+
+// read sets a field to what text says. An error leaves it as it was, or, of a Text,
+// as its UnmarshalText leaves it.
+func read(s *trace.KnobSpec, field any, text string) (err error) {
+	switch p := field.(type) {
+	case *int:
+		return into(p)(parseInt(s, text))
+	case *bool:
+		return into(p)(ParseSwitch(text))
+	case *time.Duration:
+		return into(p)(parseDuration(s, text))
+	}
+	return field.(Text).UnmarshalText([]byte(text))
+}
+
+func into[T any](p *T) func(T, error) error {
+	return func(v T, err error) error {
+		if err == nil {
+			*p = v
+		}
+		return err
+	}
+}
+
+// Canonical is text as the knob writes its value, or an error that names the knob. It
+// knows of a knob what its spec says; the knob itself may refuse more.
+func Canonical(s *trace.KnobSpec, text string) (string, error) {
+	switch s.Type {
+	case "int":
+		return canonical(s, text, new(int))
+	case "bool":
+		return canonical(s, text, new(bool))
+	case "duration":
+		return canonical(s, text, new(time.Duration))
+	}
+	return text, nil
+}
+
+func canonical(s *trace.KnobSpec, text string, field any) (string, error) {
+	if err := read(s, field, text); err != nil {
+		return "", refuse(s.Name, text, err)
+	}
+	return format(field), nil
+}
+
+// Switch is how a switch is written.
+func Switch(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// ParseSwitch reads on and off, and what Go takes for true and false.
+func ParseSwitch(text string) (bool, error) {
+	if text == "on" || text == "off" {
+		return text == "on", nil
+	}
+	v, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fault.Reason("neither on nor off", "choose one of the two")
+	}
+	return v, nil
+}
+
+func parseInt(s *trace.KnobSpec, text string) (int, error) {
+	v, err := strconv.Atoi(text)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, outOfRange(s)
+	case err != nil:
+		return 0, fault.Reason("not a whole number", "choose "+Range(s))
+	}
+	if s.Max > s.Min && (v < s.Min || v > s.Max) {
+		err = outOfRange(s)
+	}
+	return v, err
+}
+
+// Duration is how a time is written: 0 is off.
+func Duration(d time.Duration) string {
+	if d == 0 {
+		return "off"
+	}
+	return d.String()
+}
+
+// ParseDuration reads a time as in 5ms or 1.5s, and off.
+func ParseDuration(text string) (time.Duration, error) {
+	if trace.Off(text) {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fault.Reason("not a time", "write it as in 5ms or 1.5s, or off")
+	}
+	return d, nil
+}
+
+func parseDuration(s *trace.KnobSpec, text string) (time.Duration, error) {
+	d, err := ParseDuration(text)
+	if err == nil && (d < 0 || s.Max > 0 && d > longest(s)) {
+		err = outOfRange(s)
+	}
+	return d, err
+}
+
+func longest(s *trace.KnobSpec) time.Duration { return time.Duration(s.Max) * time.Millisecond }
+
+func outOfRange(s *trace.KnobSpec) error { return fault.Reason("out of range", "choose "+Range(s)) }
+
+// Range says what a knob may be: "0 to 64", "on or off", "fp32, tf32 or bf16".
+func Range(s *trace.KnobSpec) string {
+	switch {
+	case s.Type == "bool":
+		return "on or off"
+	case s.Type == "enum":
+		return Choice(s.Values)
+	case s.Type == "text" && len(s.Values) > 0:
+		return strings.Join(s.Values, ", ") + " and their settings"
+	case s.Type == "duration" && s.Max > 0:
+		return "0 to " + longest(s).String()
+	case s.Type == "duration":
+		return "a time, or off"
+	case s.Type == "int" && s.Max > s.Min:
+		return fmt.Sprintf("%d to %d", s.Min, s.Max)
+	case s.Type == "int":
+		return "a whole number"
+	}
+	return s.Type
+}
+
+// Choice is fault.Choice.
+func Choice(words []string) string { return fault.Choice(words) }
+
+// refuse names the knob and the value that err refuses.
+func refuse(name, text string, err error) error {
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r == '"' || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
+		text = strconv.Quote(text)
+	}
+	return fault.Wrap(err, "set", name+"="+text, "")
+}

@@ -1,0 +1,106 @@
+package lab
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"dev.gpustall/engine/base/fault"
+)
+
+// Files of a lab's folder, beside the folders of its stages.
+const (
+	requestFile = "lab.json"
+	ReportFile  = "optimization_report.md"
+	ResultFile  = "optimization_results.csv"
+	ScriptFile  = "optimized_training.py"
+)
+
+// memo is what lies in the folder beside the runs: all else follows from those.
+type memo struct {
+	Request Request       `json:"request"`
+	Spent   time.Duration `json:"spent_ns"`
+}
+
+// maxMemo is the size in bytes beyond which a file is none.
+const maxMemo = 1 << 20
+
+// IsFolder reports whether a lab lies in a folder.
+func IsFolder(dir string) bool { return isFile(filepath.Join(dir, requestFile)) }
+
+// Vacant refuses a folder that holds anything.
+func (l *Lab) Vacant() error {
+	const op = "begin a lab in"
+	entries, err := os.ReadDir(l.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fault.Wrap(err, op, l.Dir, "name another folder with --out")
+	case IsFolder(l.Dir):
+		return fault.New(op, l.Dir, "it holds a lab", "--resume goes on with it; or name another folder with --out")
+	case len(entries) > 0:
+		return fault.New(op, l.Dir, "it holds something else", "name a new folder with --out, or an empty one")
+	}
+	return nil
+}
+
+// Begin makes the folder of a new lab.
+func (l *Lab) Begin() error {
+	if err := l.Vacant(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
+		return fault.Wrap(err, "begin a lab in", l.Dir, "name another folder with --out")
+	}
+	return l.Save()
+}
+
+// Resume reads what a lab in the folder was asked for.
+func (l *Lab) Resume() error {
+	const op = "go on with the lab in"
+	path := filepath.Join(l.Dir, requestFile)
+	fail := func(reason string) error {
+		return fault.New(op, l.Dir, reason, "name the folder of a lab with --out, or leave --resume out to begin one")
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fail("there is none")
+	case err != nil:
+		return fault.Wrap(err, op, l.Dir, "name a folder that can be read")
+	case !info.Mode().IsRegular() || info.Size() > maxMemo:
+		return fail(requestFile + " is none of a lab's")
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fault.Wrap(err, op, l.Dir, "name a folder that can be read")
+	}
+	var m memo
+	if r := &m.Request; json.Unmarshal(b, &m) != nil || r.Long < 1 || r.Trial < 1 || r.Repeat < 1 || r.Warmup < 0 || m.Spent < 0 {
+		return fail(requestFile + " is damaged, or none of a lab's")
+	}
+	l.Request, l.Spent = m.Request, m.Spent
+	return nil
+}
+
+// Save writes down what the lab is asked for and how long it has taken.
+func (l *Lab) Save() error {
+	b, err := json.MarshalIndent(memo{l.Request, l.Spent}, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(l.Dir, requestFile)
+	part := path + ".part"
+	if err = os.WriteFile(part, append(b, '\n'), 0o644); err == nil {
+		err = os.Rename(part, path)
+	}
+	return fault.Wrap(err, "write", path, "name a folder that can be written to with --out")
+}
+
+func isFile(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}

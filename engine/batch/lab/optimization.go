@@ -1,0 +1,139 @@
+package lab
+
+import (
+	"cmp"
+	"fmt"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/batch/sweep"
+	"dev.gpustall/engine/trace"
+)
+
+// Aim is what an optimization is there for.
+type Aim uint8
+
+// The aims.
+const (
+	Speed Aim = iota
+	Memory
+)
+
+// Optimization is one change that was tried.
+type Optimization struct {
+	Name      string // "num_workers 0 -> 4"
+	Why       string // it was tried
+	Predicted string // of its throughput, in words; empty where nothing was
+	Adds      []trace.Knob
+	For       Aim
+	Among     bool // another one of its stage was faster
+
+	Stage *Stage
+	Row   int // of the stage's results; row 0 is what it is compared with
+	Kept  bool
+}
+
+// row is what it measured; nil where it has nothing.
+func (o *Optimization) row() *sweep.Result { return o.Stage.row(o.Row) }
+
+// before is what it is compared with.
+func (o *Optimization) before() *sweep.Result { return o.Stage.row(0) }
+
+// change is what it did to the throughput, which is nothing where it was not measured.
+func (o *Optimization) change() *evidence.Change {
+	if r := o.row(); r != nil {
+		return &r.Against.Throughput
+	}
+	return &evidence.Change{}
+}
+
+// memory is what the device held before and after, in bytes; 0 where that is not known.
+func (o *Optimization) memory() (before, after int64) {
+	a, b := o.before(), o.row()
+	if a == nil || b == nil {
+		return 0, 0
+	}
+	return a.Memory, b.Memory
+}
+
+// without is why it has no numbers.
+func (o *Optimization) without() string {
+	if o.Stage.Results == nil {
+		return "not possible here: " + cmp.Or(o.Stage.Configs[o.Row].Refused, o.Stage.Skipped)
+	}
+	return o.Stage.Results.Rows[o.Row].Why()
+}
+
+// decide notes what a change did, and keeps it where it is there for speed and the evidence
+// says that it is faster.
+func (l *Lab) decide(o *Optimization, s *Stage, row int) {
+	o.Stage, o.Row = s, row
+	o.Kept = o.For == Speed && !o.Among && o.row() != nil && better(o.change())
+	l.Tried = append(l.Tried, o)
+	if o.Kept {
+		l.now = with(l.now, o.Adds...)
+	}
+	l.Say(o.Name + ": " + o.Outcome())
+}
+
+// Outcome is what came of it, in words.
+func (o *Optimization) Outcome() string {
+	c := o.change()
+	switch {
+	case o.row() == nil:
+		return figures.Line(o.without())
+	case o.For == Memory:
+		a, b := o.memory()
+		return fmt.Sprintf("device memory %s, throughput %v", sizes(a, b), c)
+	case o.Kept:
+		return fmt.Sprintf("throughput %v: kept", c)
+	case o.Among && better(c):
+		return fmt.Sprintf("throughput %v: not kept, another was faster", c)
+	}
+	text := fmt.Sprintf("throughput %v: not kept", c)
+	if b := &o.row().Against.Busy; b.Answer == evidence.Different && b.Ratio < 1 {
+		text += fmt.Sprintf("; the device itself takes less time for a sample, %v, and waits for data instead (%s of the time), so it would pay with a faster loader", b, figures.Prose.Percent(o.row().Stats.DataShare()))
+	}
+	return text
+}
+
+// Impact is how much it does, in a word. It rests on the end of the interval that is the
+// nearest to no change, so on what is gained at the least, and only on differences that the
+// evidence shows. Memory is planned to the byte and needs no interval.
+func (o *Optimization) Impact() string {
+	medium, high := advice.Thresholds()
+	level := func(gain float64) string {
+		switch {
+		case gain >= high:
+			return "high"
+		case gain >= medium:
+			return "medium"
+		}
+		return "low"
+	}
+	c := o.change()
+	switch {
+	case o.row() == nil:
+		return "none here"
+	case o.For == Memory:
+		if s := saved(o.memory()); s > 0 {
+			return level(s) + " (memory)"
+		}
+		return "none"
+	case c.Answer == evidence.Unknown:
+		return "not known yet"
+	case c.Answer == evidence.Same:
+		return "none"
+	case c.Ratio < 1:
+		return "slower"
+	}
+	return level(c.Lo - 1)
+}
+
+// impacts says what the words mean.
+func impacts() string {
+	medium, high := advice.Thresholds()
+	return fmt.Sprintf("Impact is **high** where at least %s are gained, **medium** from %s and **low** below; at least means the lower end of the 95 %% interval. It is **none** where the throughput is the same within %s, and **not known yet** where the evidence does not tell. Of what is there to save memory the word speaks of memory, by the same thresholds.",
+		figures.Prose.Percent(high), figures.Prose.Percent(medium), figures.Prose.Percent(evidence.DefaultMargin))
+}

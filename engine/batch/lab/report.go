@@ -1,0 +1,419 @@
+package lab
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/batch/sweep"
+	"dev.gpustall/engine/report"
+	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/trace"
+)
+
+// ends are the baseline and everything that was kept, measured in one stage; without the
+// latter where nothing was kept, or it was not measured yet.
+func (l *Lab) ends() (s *Stage, base, best *sweep.Result) {
+	for _, k := range []Kind{Ladder, Validation} {
+		if s = l.stage(k); s != nil && s.Results != nil {
+			if best = s.row(len(s.Results.Rows) - 1); best != nil && s.row(0) != nil {
+				return s, s.row(0), best
+			}
+		}
+	}
+	s = l.stage(Baseline)
+	return s, s.row(0), nil
+}
+
+// kept are the optimizations that were.
+func (l *Lab) kept() (all []*Optimization) {
+	for _, o := range l.Tried {
+		if o.Kept {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// Labels are what must be known of the numbers of any run.
+func (l *Lab) Labels() (all []advice.Label) {
+	for _, s := range l.Stages {
+		if s.Results == nil {
+			continue
+		}
+		for _, n := range s.Results.Labels() {
+			if !slices.ContainsFunc(all, func(o advice.Label) bool { return o.Key == n.Key }) {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// first is the first run that ended; nil when there is none.
+func (l *Lab) first() *sweep.Measured {
+	for _, k := range []Kind{Baseline, Probe} {
+		if r := l.stage(k).row(0); r != nil {
+			return r.First()
+		}
+	}
+	return nil
+}
+
+// subject is what was trained on what.
+func (l *Lab) subject() string {
+	if m := l.first(); m != nil {
+		return m.Meta.Model + " on " + m.Meta.Device
+	}
+	return "nothing was measured yet"
+}
+
+// done reports whether the lab came to its end.
+func (l *Lab) done() bool {
+	s := l.stage(Ladder)
+	return s != nil && (s.Skipped != "" || s.Results != nil && s.Results.Done() == len(s.Results.Plan.Order()))
+}
+
+// Headline is what came of it, in one sentence.
+func (l *Lab) Headline() string {
+	s, base, best := l.ends()
+	n := len(l.kept())
+	switch {
+	case base == nil:
+		return "the baseline was not measured yet"
+	case best == nil && l.done():
+		return "nothing that was tried is faster than the baseline for sure"
+	case best == nil && n == 0:
+		return "nothing was kept so far"
+	case best == nil:
+		return fmt.Sprintf("%s kept so far, and not measured together yet", figures.Counted(n, "optimization was", "optimizations were"))
+	}
+	rates := figures.Rate(base.Rate.Value) + " -> " + figures.Rate(best.Rate.Value) + " samples/s"
+	text := fmt.Sprintf("with %s: throughput %v against the baseline, %s", figures.Counted(n, "optimization", "optimizations"), &best.Against.Throughput, rates)
+	if !better(&best.Against.Throughput) {
+		text = fmt.Sprintf("%s kept, but what is gained together is not confirmed: throughput %v; %s", figures.Counted(n, "optimization was", "optimizations were"), &best.Against.Throughput, rates)
+	}
+	if s.Kind != Ladder {
+		text += "; the optimizations of the device are not among them yet"
+	}
+	return text
+}
+
+// Document is the report. Its pictures lie beside it.
+func (l *Lab) Document() *document.Document {
+	d := &document.Document{}
+	d.Heading(1, "gpustall lab: "+sweep.Text(l.subject()))
+	l.summary(d)
+	l.bottlenecks(d)
+	l.optimizations(d)
+	l.validation(d)
+	l.deviceParts(d)
+	l.recommendations(d)
+	l.lessons(d)
+	l.caveats(d)
+	l.environment(d)
+	return d
+}
+
+func (l *Lab) summary(d *document.Document) {
+	d.Para("**%s.**", sweep.Text(sentence(l.Headline())))
+	if words := advice.Words(l.Labels()); words != "" {
+		d.Para("Note: %s. See the caveats.", sweep.Text(words))
+	}
+	if !l.done() {
+		d.Para("**This report is partial**: the lab was stopped after %s; --resume goes on with it.", figures.Counted(l.ended(), "run", "runs"))
+	}
+	d.Heading(2, "Executive summary")
+	s, base, best := l.ends()
+	if base == nil {
+		d.Para("Nothing was measured yet.")
+		return
+	}
+	d.Table(sides(base, best))
+	if best != nil {
+		d.Para("Both were measured anew, in turns, in the stage *%s*; what other stages measured of the same settings differs as the host did.", sweep.Text(s.Title))
+	}
+	kept, here := l.kept(), 0
+	for _, o := range l.Tried {
+		if o.row() != nil {
+			here++
+		}
+	}
+	d.Line("- %s, %s kept.", sentence(figures.Counted(here, "optimization was measured", "optimizations were measured")), figures.Count(len(kept)))
+	for _, o := range kept {
+		d.Line("  - %s: %s impact, throughput %s.", sweep.Text(o.Name), o.Impact(), o.change())
+	}
+	if n := len(l.Tried) - here; n > 0 {
+		d.Line("- %s not possible or without effect here; the table says why.", sentence(figures.Counted(n, "more is", "more are")))
+	}
+	d.Line("- Total time: %s for %s.", figures.Prose.Time(int64(l.Spent)), figures.Counted(l.ended(), "run", "runs"))
+	d.Line("")
+}
+
+// sentence begins with a capital.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// ended is how many runs have.
+func (l *Lab) ended() (n int) {
+	for _, s := range l.Stages {
+		if s.Results != nil {
+			n += s.Results.Done()
+		}
+	}
+	return n
+}
+
+// bottlenecks says what held the baseline up, and by what that is known.
+func (l *Lab) bottlenecks(d *document.Document) {
+	d.Heading(2, "Bottlenecks identified")
+	if l.Injected != "" {
+		_, highly := advice.Thresholds()
+		d.Para("The loader kept up with the device (under %s of the time were lost to data), so there was nothing to mend. To have something, **each read takes %s longer, on purpose**: what follows shows how a bottleneck is found and mended, and says nothing about this machine's storage. --as-is, --data or --inject none leave it be.",
+			figures.Prose.Percent(highly), figures.Prose.Time(int64(l.slower())))
+		if m := l.stage(Probe).row(0); m != nil {
+			d.Line("- Without it: %s.", sweep.Text(m.First().Verdict.Text))
+		}
+	}
+	r := l.stage(Baseline).row(0)
+	if r == nil {
+		d.Para("The baseline was not measured yet.")
+		return
+	}
+	if len(l.Slowed) > 0 {
+		d.Line("- The baseline is slow on purpose: %s. --as-is begins with the settings as they are.", strings.Join(l.Slowed, ", "))
+	}
+	m, of, in := r.First(), "", ""
+	if n := r.Done(); n > 1 { // a verdict is one session's
+		of, in = fmt.Sprintf(" of the first of %s", figures.Counted(n, "run", "runs")), " in all of them"
+	}
+	d.Line("- Verdict%s: %s.", of, sweep.Text(m.Verdict.Text))
+	d.Line("- Where the time went%s: computing %s.", in, figures.Prose.Percent(r.Stats.Utilisation()))
+	var causes []trace.Cause
+	for i := range trace.NumCauses {
+		if c := trace.Cause(i); r.Stats.Share(c) >= 0.001 {
+			causes = append(causes, c)
+		}
+	}
+	slices.SortStableFunc(causes, func(a, b trace.Cause) int { return cmp.Compare(r.Stats.Stall[b], r.Stats.Stall[a]) })
+	for _, c := range causes {
+		d.Line("  - %s %s: %s.", c, figures.Prose.Percent(r.Stats.Share(c)), c.Info().Means)
+	}
+	d.Line("")
+	if len(m.Findings)+len(m.Asides) == 0 {
+		return
+	}
+	d.Para("What the advisor made of it, in its order:")
+	for i := range m.Findings {
+		d.Line("- %s.", sweep.Text(m.Findings[i].Text()))
+	}
+	for i := range m.Asides {
+		d.Line("- To know: %s.", sweep.Text(m.Asides[i].Evidence))
+	}
+	d.Line("")
+}
+
+// optimizations lists what was tried.
+func (l *Lab) optimizations(d *document.Document) {
+	d.Heading(2, "Optimizations applied")
+	if len(l.Tried) == 0 {
+		d.Para("Nothing was tried%s.", map[bool]string{true: ": the advisor had no knob to turn", false: " yet"}[l.done()])
+		return
+	}
+	rows := [][]string{{"optimization", "impact", ">samples/s", ">throughput", ">memory", "kept"}}
+	for _, o := range l.Tried {
+		kept := "no"
+		if o.Kept {
+			kept = "yes"
+		}
+		cells := []string{l.title(o), o.Impact(), "-", "-", "-", kept}
+		if a, b := o.before(), o.row(); a != nil && b != nil {
+			cells[2], cells[3], cells[4] = figures.Rate(b.Rate.Value), speedUp(o.change(), a, b), held(b.Memory)
+		}
+		rows = append(rows, cells)
+	}
+	d.Table(rows)
+	d.Para("%s Each was measured against the settings kept until then, %s each, in turns. x is how many times as fast, with its 95 %% interval; ~ marks one that is not known for sure. What is there to save memory is not kept by itself: whether the memory is needed is yours to know.",
+		impacts(), figures.Counted(l.Repeat, "run", "runs"))
+	for _, o := range l.Tried {
+		d.Line("- **%s**: %s.", l.title(o), sweep.Text(o.Outcome()))
+		if a, b := o.before(), o.row(); a != nil && b != nil {
+			d.Line("  - Before and after: %s -> %s samples/s, the device waits for data %s -> %s of the time and holds %s.", figures.Rate(a.Rate.Value), figures.Rate(b.Rate.Value),
+				figures.Prose.Percent(a.Stats.DataShare()), figures.Prose.Percent(b.Stats.DataShare()), sizes(o.memory()))
+		}
+		if o.Why != "" {
+			d.Line("  - Why: %s.", sweep.Text(o.Why))
+		}
+		if o.Predicted != "" {
+			d.Line("  - Before it was measured: %s.", sweep.Text(o.Predicted))
+		}
+	}
+	for _, text := range l.Left {
+		d.Line("- Not tried: %s.", sweep.Text(text))
+	}
+	d.Line("")
+	l.picture(d, dataloaderFile)
+	l.picture(d, workersFile)
+	if s := l.stage(Workers); s != nil && s.Results != nil {
+		for _, why := range s.Results.Workers() {
+			d.Line("- %s.", sweep.Text(why))
+		}
+		d.Line("")
+	}
+}
+
+// title is an optimization's name, which says so where it was tried before.
+func (l *Lab) title(o *Optimization) string {
+	i := slices.IndexFunc(l.Tried, func(t *Optimization) bool { return t.Name == o.Name })
+	if l.Tried[i] != o {
+		return sweep.Text(o.Name) + ", again"
+	}
+	return sweep.Text(o.Name)
+}
+
+// picture refers to one that is written beside the report.
+func (l *Lab) picture(d *document.Document, name string) {
+	for _, p := range l.Pictures() {
+		if p.File == name {
+			d.Picture(document.Picture{Title: sweep.Text(p.Sheet.Title), File: name})
+		}
+	}
+}
+
+// validation says what is left of it all when it is measured anew.
+func (l *Lab) validation(d *document.Document) {
+	d.Heading(2, "Validation")
+	s := l.stage(Validation)
+	switch a, b := s.row(0), s.row(1); {
+	case s == nil:
+		d.Para("It was not reached.")
+	case s.Skipped != "":
+		d.Para("There was nothing to validate: %s.", sweep.Text(s.Skipped))
+	case a == nil || b == nil:
+		d.Para("It did not come to its end.")
+	default:
+		found := "an epoch takes **" + reduction(&b.Against.Throughput) + "**"
+		if !better(&b.Against.Throughput) {
+			found = "**the gain is not confirmed**, throughput " + b.Against.Throughput.String()
+		}
+		d.Para("Baseline and fixes were measured anew, %s of %s each in turns: %s.", figures.Counted(l.Repeat, "run", "runs"), l.length(), found)
+		d.Table(sides(a, b))
+	}
+	if s = l.stage(Ladder); s == nil || s.Results == nil {
+		return
+	}
+	d.Para("Everything that was kept, each on top of those before it, measured anew:")
+	rows := [][]string{{"rung", ">samples/s", ">cumulative", ">this rung", ">memory"}}
+	for i := range s.Results.Rows {
+		cells := []string{sweep.Text(s.Results.Rows[i].Name), "-", "-", "-", "-"}
+		if r := s.row(i); r != nil {
+			cells = append(cells[:1], figures.Rate(r.Rate.Value), sweep.SpeedUp(&r.Against.Throughput, i == 0), sweep.SpeedUp(&r.Added.Throughput, i == 0), held(r.Memory))
+		}
+		rows = append(rows, cells)
+	}
+	d.Table(rows)
+	l.picture(d, dashboardFile)
+}
+
+// length is what the long runs are, in words.
+func (l *Lab) length() string {
+	steps := figures.Counted(l.Long, "step", "steps")
+	if l.Epochs > 0 {
+		return fmt.Sprintf("%s (%s)", figures.Counted(l.Epochs, "epoch", "epochs"), steps)
+	}
+	return steps
+}
+
+// deviceParts are precision, accumulation, checkpointing and capture.
+func (l *Lab) deviceParts(d *document.Document) {
+	for _, part := range []struct {
+		kind        Kind
+		title, file string
+	}{{Precision, "Precision", ampFile}, {Accumulation, "Gradient accumulation", accumulationFile}, {Checkpointing, "Checkpointing", checkpointingFile}, {Capture, "Capture", compileFile}} {
+		d.Heading(2, part.title)
+		s := l.stage(part.kind)
+		switch {
+		case s == nil:
+			d.Para("It was not reached.")
+			continue
+		case s.Results == nil:
+			d.Para("Not possible, or without effect, here: %s.", sweep.Text(s.Skipped))
+			l.picture(d, part.file)
+			continue
+		}
+		if part.kind == Accumulation {
+			d.Para("Batches of an optimizer step x samples of each: the step is on the same samples, and fewer of them are on the device at a time. Each run has as many batches, so fewer samples and optimizer steps the more are accumulated: their losses do not compare.")
+		}
+		rows := [][]string{{strings.ToLower(part.title), ">samples/s", ">throughput", ">step p50", ">memory", ">saved", ">loss"}}
+		for i := range s.Results.Rows {
+			cells := []string{sweep.Text(strings.TrimPrefix(s.Results.Rows[i].Name, string(part.kind)+"=")), "-", "-", "-", "-", "-", "-"}
+			if r := s.row(i); r != nil {
+				cells = append(cells[:1], figures.Rate(r.Rate.Value), "-", figures.Prose.Time(r.P50), held(r.Memory), "-", "-")
+				if a := s.row(0); i > 0 && a != nil {
+					cells[2] = speedUp(&r.Against.Throughput, a, r)
+					cells[5] = less(a.Memory, r.Memory)
+				}
+				if m := r.First(); !math.IsNaN(m.Loss) {
+					cells[6] = figures.Loss(m.Loss)
+				}
+			}
+			rows = append(rows, cells)
+		}
+		d.Table(rows)
+		none := false
+		for i := range s.Results.Rows {
+			if r := &s.Results.Rows[i]; !r.Measured() {
+				d.Line("- %s has no numbers: %s.", sweep.Text(r.Name), sweep.Text(r.Why()))
+				none = true
+			}
+		}
+		if none {
+			d.Line("")
+		}
+		l.picture(d, part.file)
+	}
+}
+
+func (l *Lab) caveats(d *document.Document) {
+	d.Heading(2, "Caveats")
+	for _, n := range l.Labels() {
+		d.Line("- [%s] %s.", sweep.Text(n.Words), sweep.Text(n.Sentence))
+	}
+	d.Line("- The first %s of each run do not count. Each run is a process of its own.", figures.Counted(l.Warmup, "step", "steps"))
+	if l.Repeat == 1 {
+		d.Line("- One run of each was made, and how much runs differ is in no interval: --repeat 3 measures it.")
+	}
+	d.Line("- This is one lab on one machine: nothing here speaks of others.")
+	d.Line("")
+}
+
+func (l *Lab) environment(d *document.Document) {
+	d.Heading(2, "Environment")
+	m := l.first()
+	if m == nil {
+		return
+	}
+	add := func(name, value string) {
+		if value != "" {
+			d.Line("- %s: %s", sweep.Text(name), sweep.Text(value))
+		}
+	}
+	add("device", m.Meta.Device)
+	add("model", m.Meta.Model)
+	add("data set", m.Meta.Dataset)
+	add("gpustall", m.Meta.Version)
+	for _, k := range m.Meta.Host {
+		add(k.Name, k.Value)
+	}
+	d.Line("- baseline: %s", document.Code(report.Flags(l.base)))
+	add("runs", fmt.Sprintf("baseline and validation of %s, the others of %s, %s of each configuration", l.length(), figures.Counted(l.Trial, "step", "steps"), figures.Counted(l.Repeat, "run", "runs")))
+	d.Line("")
+}

@@ -1,0 +1,116 @@
+package lab
+
+import (
+	_ "embed"
+	"io"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/base/knob"
+	"dev.gpustall/engine/trace"
+)
+
+//go:embed optimized_training.py.tmpl
+var scriptText string
+
+var scriptTemplate = template.Must(template.New(ScriptFile).Parse(scriptText))
+
+// script is what the template shows. All of it is text of Python already.
+type script struct {
+	File, Model, Class, Subject, Headline string
+	Notes                                 []string
+	Settings                              []setting
+	Recipe                                Recipe
+	ByUpdate                              bool // there is a schedule, stepped with each update
+	Transforms                            *Transforms
+	Small, Large                          int // sides of CIFAR's samples, and of other images
+	Seed, Data                            string
+}
+
+// setting is a constant of the script.
+type setting struct{ Name, Value, Was string }
+
+// constants are the knobs that the script has as constants, and what they are in a session
+// that does not tell them.
+var constants = []struct{ name, knob, byDefault string }{
+	{"BATCH_SIZE", "batch_size", "128"}, {"NUM_WORKERS", "num_workers", "0"}, {"PREFETCH_FACTOR", "prefetch_factor", "2"},
+	{"PIN_MEMORY", "pin_memory", "off"}, {"PERSISTENT_WORKERS", "persistent_workers", "off"}, {"IN_ORDER", "in_order", "on"},
+	{"SHUFFLE", "shuffle", "on"}, {"DROP_LAST", "drop_last", "off"}, {"TIMEOUT", "timeout", "off"}, {"DEVICE_TRANSFORMS", "device_transforms", "off"},
+	{"PRECISION", "precision", "fp32"}, {"GRADIENT_ACCUMULATION", "gradient_accumulation", "1"}, {"CHECKPOINTING", "checkpointing", "off"},
+	{"COMPILE", "capture", "off"},
+}
+
+// Script writes a whole training in PyTorch with the settings found.
+func (l *Lab) Script(w io.Writer) error {
+	s := script{File: ScriptFile, Class: "ResNet18", Model: "ResNet-18", Subject: quoted(l.subject()), Headline: quoted(sentence(l.Headline())),
+		Recipe: l.Recipe, Transforms: l.Transforms, Small: 32, Large: 224, Seed: "1", Data: strconv.QuoteToASCII(l.Data)}
+	s.ByUpdate = !l.Recipe.ByEpoch && (l.Recipe.Schedule != "" || l.Recipe.Warmup > 0)
+	if t := l.Transforms; t != nil {
+		s.Small, s.Large = t.Side, t.Side
+	}
+	if v := trace.KnobValue(l.Base, "seed"); v != "" {
+		s.Seed = v
+	}
+	if m := l.first(); m != nil {
+		switch m.Meta.Model {
+		case "cnn":
+			s.Class, s.Model = "CNN", "a CNN"
+		case "resnet18":
+		default:
+			s.Notes = append(s.Notes, quoted("The lab's workload was "+m.Meta.Model+", which this script does not build: it trains ResNet-18 in its place"))
+		}
+	}
+	for _, n := range l.Labels() {
+		s.Notes = append(s.Notes, quoted(sentence(n.Words+": "+n.Sentence)))
+	}
+	if !l.done() {
+		s.Notes = append(s.Notes, "The lab was stopped before its end, so these are the settings it had found until then")
+	}
+	final := l.final()
+	var was []trace.Knob
+	if r := l.stage(Baseline).row(0); r != nil {
+		was = r.First().Segment.Knobs
+	}
+	for _, c := range constants {
+		now := python(c.knob, trace.KnobValue(final, c.knob), c.byDefault)
+		before := python(c.knob, trace.KnobValue(was, c.knob), c.byDefault)
+		if before == now {
+			before = ""
+		}
+		s.Settings = append(s.Settings, setting{c.name, now, before})
+	}
+	return scriptTemplate.Execute(w, &s)
+}
+
+// python is a knob's value as Python writes it.
+func python(name, value, byDefault string) string {
+	if value == "" || name == "prefetch_factor" && trace.Off(value) {
+		value = byDefault
+	}
+	switch name {
+	case "precision":
+		return strconv.QuoteToASCII(value)
+	case "timeout":
+		if d, err := knob.ParseDuration(value); err == nil {
+			return strconv.FormatFloat(d.Seconds(), 'g', -1, 64)
+		}
+		return "0"
+	}
+	switch value {
+	case "on":
+		return "True"
+	case "off":
+		return "False"
+	}
+	if _, err := strconv.Atoi(value); err != nil {
+		return strconv.QuoteToASCII(value)
+	}
+	return value
+}
+
+// quoted is what comes from outside as a line of a docstring.
+func quoted(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"""`, `'''`).Replace(figures.Line(s))
+}

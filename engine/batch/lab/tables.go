@@ -1,0 +1,97 @@
+package lab
+
+import (
+	"fmt"
+	"math"
+
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/batch/sweep"
+)
+
+// sides sets two results side by side; b may be nil.
+func sides(a, b *sweep.Result) [][]string {
+	rows := [][]string{{"measurement", ">baseline"}}
+	if b != nil {
+		rows[0] = append(rows[0], ">optimized", ">change")
+	}
+	add := func(name string, of func(*sweep.Result) string, change string) {
+		row := []string{name, of(a)}
+		if b != nil {
+			row = append(row, of(b), change)
+		}
+		rows = append(rows, row)
+	}
+	var rate, epoch, wait, memory string
+	if b != nil {
+		c := &b.Against.Throughput
+		rate, epoch = c.String(), reduction(c)
+		wait = figures.Points(b.Stats.DataShare() - a.Stats.DataShare())
+		memory = less(a.Memory, b.Memory)
+	}
+	add("throughput (samples/s)", func(r *sweep.Result) string { return figures.Rate(r.Rate.Value) }, rate)
+	add("time of an epoch", func(r *sweep.Result) string { return figures.Prose.Time(r.PerEpoch(r.Stats.Active())) }, epoch)
+	add("step, median", func(r *sweep.Result) string { return figures.Prose.Time(r.P50) }, "")
+	add("step, 95 of 100 below", func(r *sweep.Result) string { return figures.Prose.Time(r.P95) }, "")
+	add("device utilisation", func(r *sweep.Result) string { return figures.Prose.Percent(r.Stats.Utilisation()) }, "")
+	add("wait for data", func(r *sweep.Result) string { return figures.Prose.Percent(r.Stats.DataShare()) }, wait)
+	add("device memory", func(r *sweep.Result) string { return held(r.Memory) }, memory)
+	return rows
+}
+
+// speedUp is a change of throughput as a factor. What is not known for sure is that of the
+// rates, without an interval.
+func speedUp(c *evidence.Change, a, b *sweep.Result) string {
+	if c.Answer == evidence.Unknown {
+		return figures.Prose.Ratio(figures.Rough(b.Rate.Value / a.Rate.Value))
+	}
+	return sweep.SpeedUp(c, false)
+}
+
+// reduction is by how much the time of a sample falls, with its interval, where the
+// evidence says that it does.
+func reduction(c *evidence.Change) string {
+	if c.Answer != evidence.Different {
+		return c.String()
+	}
+	less := func(ratio float64) float64 { return 1 - 1/ratio }
+	e := figures.Estimate{Value: less(c.Ratio), Lo: less(c.Lo), Hi: less(c.Hi)}
+	return fmt.Sprintf("%s less (%s)", figures.Prose.PercentOf(e), figures.Prose.PercentRange(e))
+}
+
+func held(n int64) string {
+	if n <= 0 {
+		return "-"
+	}
+	return figures.Prose.Bytes(n)
+}
+
+// less is by how much memory falls or grows.
+func less(before, after int64) string {
+	switch s := saved(before, after); {
+	case before <= 0 || after <= 0:
+		return "-"
+	case math.Abs(s) < 0.0005:
+		return "the same"
+	case s < 0:
+		return figures.Prose.Percent(-s) + " more"
+	default:
+		return figures.Prose.Percent(s) + " less"
+	}
+}
+
+// saved is the share of memory that is, 0 to 1; 0 where it is not known.
+func saved(before, after int64) float64 {
+	if before <= 0 || after <= 0 {
+		return 0
+	}
+	return 1 - float64(after)/float64(before)
+}
+
+// sizes are two sizes of memory, in words.
+func sizes(before, after int64) string {
+	if before <= 0 || after <= 0 {
+		return "-"
+	}
+	return figures.Prose.Bytes(before) + " -> " + figures.Prose.Bytes(after)
+}

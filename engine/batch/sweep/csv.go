@@ -1,0 +1,88 @@
+package sweep
+
+import (
+	"io"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/trace"
+)
+
+// CSV writes one row a configuration: what was set, throughput and its comparisons with
+// their intervals, times in seconds, shares from 0 to 1, and what must be known of it.
+func (r *Results) CSV(w io.Writer) error {
+	c := document.NewCSV(w)
+	names := r.Plan.Names()
+	head := []string{"configuration"}
+	for _, n := range names {
+		head = append(head, "set_"+n)
+	}
+	head = append(head, "device_name", "model_name", "data_set", "data_cached_at_start", "runs", "steps",
+		"samples_per_s", "samples_per_s_lo", "samples_per_s_hi",
+		"speedup", "speedup_lo", "speedup_hi", "speedup_answer", "step_speedup", "step_speedup_lo", "step_speedup_hi", "step_speedup_answer",
+		"epoch_s", "load_s_per_epoch", "load_s_per_worker", "wait_s_per_epoch", "compute_s_per_epoch", "step_p50_s", "step_p95_s",
+		"device_utilization", "data_share")
+	for i := range trace.NumCauses {
+		head = append(head, "stall_"+trace.Cause(i).String())
+	}
+	head = append(head, "device_memory_bytes", "host_memory_bytes", "loss", "top1", "verdict", "labels", "no_numbers")
+	c.Row(head)
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		cells := []string{figures.Line(row.Name)}
+		for _, n := range names {
+			cells = append(cells, figures.Line(r.Plan.value(i, n)))
+		}
+		m := row.First()
+		if m == nil {
+			cells = append(cells, make([]string, len(head)-len(cells)-1)...)
+			c.Row(append(cells, figures.Line(row.Why())))
+			continue
+		}
+		add := func(more ...string) { cells = append(cells, more...) }
+		add(figures.Line(m.Meta.Device), figures.Line(m.Meta.Model), figures.Line(m.Meta.Dataset), cached(m.Meta.Cached), strconv.Itoa(row.Done()), strconv.FormatInt(row.Stats.Steps, 10))
+		add(document.Number(row.Rate.Value), document.Number(row.Rate.Lo), document.Number(row.Rate.Hi))
+		add(ChangeCells(&row.Against, i == r.Base)...)
+		add(ChangeCells(&row.Added, row.before < 0)...)
+		for _, ns := range []int64{row.Stats.Active(), row.Stats.Load} {
+			add(document.Seconds(row.PerEpoch(ns)))
+		}
+		add(document.Seconds(row.share()), document.Seconds(row.PerEpoch(row.Stats.Wait)), document.Seconds(row.PerEpoch(row.Stats.Busy)), document.Seconds(row.P50), document.Seconds(row.P95))
+		add(document.Number(row.Stats.Utilisation()), document.Number(row.Stats.DataShare()))
+		for k := range trace.NumCauses {
+			add(document.Number(row.Stats.Share(trace.Cause(k))))
+		}
+		add(count(row.Memory), count(row.Host), document.Number(m.Loss), document.Number(m.Top1), m.Verdict.Class, strings.Join(advice.Keys(row.Labels()), " "), "")
+		c.Row(cells)
+	}
+	return c.End()
+}
+
+// ChangeCells are a comparison's ratio, its interval and its answer.
+func ChangeCells(c *evidence.Comparison, first bool) []string {
+	t := &c.Throughput
+	if first || t.Ratio <= 0 {
+		return []string{"", "", "", ""}
+	}
+	return []string{document.Number(t.Ratio), document.Number(t.Lo), document.Number(t.Hi), t.Answer.String()}
+}
+
+// cached is the share of the data that was in memory when the run began.
+func cached(c *trace.Cached) string {
+	if c == nil {
+		return ""
+	}
+	return document.Number(c.Share())
+}
+
+// count leaves the field empty where there is none.
+func count(bytes int64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return strconv.FormatInt(bytes, 10)
+}

@@ -1,0 +1,101 @@
+package sweep
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/trace/store"
+)
+
+// Folder is where a sweep lies: its plan, the sessions of its runs, and what was made
+// of them.
+type Folder string
+
+// Files of a folder.
+const (
+	planFile   = "sweep.json"
+	sessions   = "sessions"
+	ResultFile = "results.csv"
+	ReportFile = "report.md"
+	PageFile   = "report.html"
+)
+
+// IsFolder reports whether a sweep lies in a folder.
+func IsFolder(dir string) bool {
+	info, err := os.Lstat(filepath.Join(dir, planFile))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Path is that of a file in it.
+func (f Folder) Path(name string) string { return filepath.Join(string(f), name) }
+
+// Session is the file of a run.
+func (f Folder) Session(p *Plan, r Run) string {
+	return filepath.Join(string(f), sessions, p.file(r)+store.Ext)
+}
+
+// Save makes the folder and writes the plan into it.
+func (f Folder) Save(p *Plan) error {
+	const mend = "name a folder that can be written to with --out"
+	if err := os.MkdirAll(filepath.Join(string(f), sessions), 0o755); err != nil {
+		return fault.Wrap(err, "make the folder of the sweep", string(f), mend)
+	}
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	part := f.Path(planFile + ".part")
+	if err = os.WriteFile(part, append(b, '\n'), 0o644); err == nil {
+		err = os.Rename(part, f.Path(planFile))
+	}
+	return fault.Wrap(err, "write the plan of the sweep", f.Path(planFile), mend)
+}
+
+// maxPlan is the size in bytes beyond which a file is no plan.
+const maxPlan = 16 << 20
+
+// Plan reads the folder's plan.
+func (f Folder) Plan() (*Plan, error) {
+	path := f.Path(planFile)
+	fail := func(reason string) error {
+		return fault.New("read sweep", path, reason, "name a folder that gpustall sweep has written")
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fail("there is no such file")
+	case err != nil:
+		return nil, fault.Wrap(err, "read sweep", path, "name a folder that can be read")
+	case !info.Mode().IsRegular() || info.Size() > maxPlan:
+		return nil, fail("it is no plan of a sweep")
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fault.Wrap(err, "read sweep", path, "name a folder that can be read")
+	}
+	var p Plan
+	if err := json.Unmarshal(b, &p); err != nil || p.check() != nil {
+		return nil, fail("it is no plan of a sweep, or damaged")
+	}
+	return &p, nil
+}
+
+// check refuses a plan that cannot be one.
+func (p *Plan) check() error {
+	if len(p.Configs) == 0 || p.Steps < 1 && p.Epochs < 1 || p.Repeat < 1 || p.Repeat > MaxRepeat || p.Warmup < 0 {
+		return errors.New("out of range")
+	}
+	for i := range p.Configs {
+		if b := p.Configs[i].Before; b < -1 || b >= i {
+			return errors.New("a rung adds to one that is not before it")
+		}
+	}
+	return nil
+}
+
+// MaxRepeat is the most runs of a configuration.
+const MaxRepeat = 100

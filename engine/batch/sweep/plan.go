@@ -1,0 +1,268 @@
+// Package sweep measures many configurations one after the other: a grid over knobs,
+// devices, models and data sets, or a ladder of settings each added to those before.
+// What each run measured lies in its session file, and everything else is made of those:
+// so a sweep can be stopped and gone on with, looked at again, and compared with another.
+package sweep
+
+import (
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// What is not a knob and can be varied all the same.
+const (
+	Device = "device"
+	Model  = "model"
+	Data   = "data"
+
+	Stem        = "stem"
+	NoBatchNorm = "no_batch_norm"
+)
+
+// Config is one configuration.
+type Config struct {
+	Name     string       `json:"name"`              // what it is called: "num_workers=2", "+pin_memory=on"
+	Settings []trace.Knob `json:"settings"`          // beside the plan's
+	Adds     []trace.Knob `json:"adds,omitempty"`    // of a rung: what it adds to the one before
+	Before   int          `json:"before"`            // of a rung: the one that it adds to; -1 for none
+	Refused  string       `json:"refused,omitempty"` // why it cannot be run here
+	Idle     []string     `json:"idle,omitempty"`    // what has no effect here, a sentence each
+	Failed   string       `json:"failed,omitempty"`  // why the last run of it failed
+}
+
+// Plan is what a sweep is to measure.
+type Plan struct {
+	Base    []trace.Knob `json:"base"` // what all configurations have in common, as far as it was chosen
+	Configs []Config     `json:"configs"`
+	Ladder  bool         `json:"ladder"`
+	Steps   int          `json:"steps"`             // of each run that count
+	Warmup  int          `json:"warmup"`            // steps before them, which do not
+	Epochs  int          `json:"epochs,omitempty"`  // of each run, instead of Steps; each ends in an evaluation
+	Repeat  int          `json:"repeat"`            // runs of each configuration
+	Cluster bool         `json:"cluster,omitempty"` // the runs are a cluster's tasks, in its order
+	Version string       `json:"version"`
+}
+
+// Axis is a setting and the values that it takes in a grid.
+type Axis struct {
+	Name   string
+	Values []string
+}
+
+// Grid makes a configuration of every combination of values; the last axis varies
+// fastest. Without axes it is the base alone.
+func Grid(axes []Axis) []Config {
+	configs := []Config{{Before: -1}}
+	for _, a := range axes {
+		var next []Config
+		for _, c := range configs {
+			for _, v := range a.Values {
+				n := Config{Before: -1, Settings: append(slices.Clone(c.Settings), trace.Knob{Name: a.Name, Value: v})}
+				next = append(next, n)
+			}
+		}
+		configs = next
+	}
+	for i := range configs {
+		configs[i].Name = title(configs[i].Settings)
+	}
+	return configs
+}
+
+// title is settings in a line.
+func title(settings []trace.Knob) string {
+	if len(settings) == 0 {
+		return "baseline"
+	}
+	words := make([]string, len(settings))
+	for i, k := range settings {
+		words[i] = k.Name + "=" + k.Value
+	}
+	return strings.Join(words, " ")
+}
+
+// Ladder reads rungs that are separated by semicolons: "baseline; num_workers=4;
+// +pin_memory; +precision=bf16". A rung with a plus keeps all that the one before it
+// has; one without starts from the baseline. Several settings of a rung have commas
+// between them, and a switch alone means on. The first rung is what all are
+// compared with.
+func Ladder(text string) ([]Config, error) {
+	var configs []Config
+	for i, rung := range strings.Split(text, ";") {
+		rung = strings.TrimSpace(rung)
+		if rung == "" {
+			continue
+		}
+		refuse := func(reason string) error {
+			return fault.New("read ladder", fmt.Sprintf("%q", rung), reason, "write it as 'baseline; num_workers=4; +pin_memory'")
+		}
+		body, adds := strings.CutPrefix(rung, "+")
+		c := Config{Before: -1, Name: rung}
+		if adds {
+			if len(configs) == 0 {
+				return nil, refuse("there is no rung before it to add to")
+			}
+			c.Before = len(configs) - 1
+			c.Settings = slices.Clone(configs[c.Before].Settings)
+		} else if len(configs) > 0 {
+			c.Before = 0
+		}
+		words := strings.Split(body, ",")
+		if body == "baseline" {
+			if i > 0 || adds {
+				return nil, refuse("the baseline is the first rung")
+			}
+			words = nil
+		}
+		for _, word := range words {
+			name, value, given := strings.Cut(strings.TrimSpace(word), "=")
+			if name == "" || given && value == "" {
+				return nil, refuse("a setting has no name or no value")
+			}
+			if !given {
+				value = "on"
+			}
+			k := trace.Knob{Name: strings.ReplaceAll(name, "-", "_"), Value: value}
+			c.Settings, c.Adds = set(c.Settings, k), set(c.Adds, k)
+		}
+		if c.Name = rung; adds {
+			c.Name = "+" + strings.TrimSpace(body)
+		}
+		configs = append(configs, c)
+	}
+	if len(configs) < 2 {
+		return nil, fault.New("read ladder", fmt.Sprintf("%q", text), "it has fewer than two rungs", "write it as 'baseline; num_workers=4; +pin_memory'")
+	}
+	return configs, nil
+}
+
+// Check asks of each configuration whether it can be run here. check says why not, and
+// else what of it has no effect. What a rung cannot add, those above it do without. It
+// is an error when nothing is left.
+func (p *Plan) Check(check func(all []trace.Knob) (refused string, idle []string)) error {
+	left := 0
+	for i := range p.Configs {
+		c := &p.Configs[i]
+		if p.Ladder && c.Before >= 0 {
+			below := &p.Configs[p.standing(c.Before)]
+			c.Settings = slices.Clone(below.Settings)
+			for _, k := range c.Adds {
+				c.Settings = set(c.Settings, k)
+			}
+		}
+		if c.Refused, c.Idle = check(p.All(i)); c.Refused == "" {
+			left++
+		}
+	}
+	if left == 0 {
+		return fault.New("plan", "the sweep", "no configuration can be run here: "+p.Configs[0].Name+": "+p.Configs[0].Refused, "choose other values")
+	}
+	return nil
+}
+
+// standing is the rung i or, where it was refused, what it was to stand on.
+func (p *Plan) standing(i int) int {
+	for p.Configs[i].Refused != "" && p.Configs[i].Before >= 0 {
+		i = p.Configs[i].Before
+	}
+	return i
+}
+
+// set is settings with one more, or with its value changed.
+func set(settings []trace.Knob, k trace.Knob) []trace.Knob {
+	for i := range settings {
+		if settings[i].Name == k.Name {
+			settings[i].Value = k.Value
+			return settings
+		}
+	}
+	return append(settings, k)
+}
+
+// All are the settings of a configuration, with the plan's.
+func (p *Plan) All(i int) []trace.Knob {
+	all := slices.Clone(p.Base)
+	for _, k := range p.Configs[i].Settings {
+		all = set(all, k)
+	}
+	return all
+}
+
+// length is how many steps a run has; 0 where its epochs decide.
+func (p *Plan) length() int {
+	if p.Epochs > 0 {
+		return 0
+	}
+	return p.Warmup + p.Steps
+}
+
+// extent says how long a run is.
+func (p *Plan) extent() string {
+	if p.Epochs > 0 {
+		return figures.Counted(p.Epochs, "epoch", "epochs")
+	}
+	return figures.Counted(p.Warmup+p.Steps, "step", "steps")
+}
+
+// Run is one run to do.
+type Run struct {
+	Config int // index of the configuration
+	Round  int // from 0
+}
+
+// Order is all runs, in rounds of one run of each configuration. Every second round goes
+// backwards, so that what drifts steadily meets all configurations alike.
+func (p *Plan) Order() []Run {
+	var runs []Run
+	for round := range p.Repeat {
+		for j := range p.Configs {
+			i := j
+			if round%2 == 1 {
+				i = len(p.Configs) - 1 - j
+			}
+			if p.Configs[i].Refused == "" {
+				runs = append(runs, Run{i, round})
+			}
+		}
+	}
+	return runs
+}
+
+// file is the name of a run's session, without its ending: it tells what was set, and
+// two runs have the same one only if the same was set.
+func (p *Plan) file(r Run) string {
+	key := title(p.All(r.Config))
+	name := strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune("=_.-", c):
+			return c
+		case c == ' ':
+			return ','
+		}
+		return '_'
+	}, title(p.Configs[r.Config].Settings))
+	const most = 80
+	return fmt.Sprintf("%s-%08x-%d", name[:min(len(name), most)], crc32.ChecksumIEEE([]byte(key)), r.Round+1)
+}
+
+// value is that of a setting of a configuration, empty where the default holds.
+func (p *Plan) value(i int, name string) string { return trace.KnobValue(p.All(i), name) }
+
+// Names are the settings that the configurations vary, in the order in which they
+// first appear.
+func (p *Plan) Names() (names []string) {
+	for i := range p.Configs {
+		for _, k := range p.Configs[i].Settings {
+			if !slices.Contains(names, k.Name) {
+				names = append(names, k.Name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,366 @@
+package sweep
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/report/document"
+	"dev.gpustall/engine/trace"
+)
+
+// Text is what comes from outside as a line of a document. A ~ before a number strikes
+// nothing out.
+func Text(s string) string { return about.ReplaceAllString(document.Text(figures.Line(s)), "~$1") }
+
+var about = regexp.MustCompile(`\\~([0-9x])`)
+
+// Brief is the answer and the tables.
+func (r *Results) Brief() *document.Document {
+	d := &document.Document{}
+	d.Heading(1, "gpustall sweep: "+Text(r.subject()))
+	d.Para("**%s.**", Text(r.Headline()))
+	if words := advice.Words(r.Labels()); words != "" {
+		d.Para("Note: %s. See the caveats.", Text(words))
+	}
+	for _, t := range r.Tables() {
+		d.Table(t)
+	}
+	none := false
+	for i := range r.Rows {
+		if row := &r.Rows[i]; !row.Measured() {
+			d.Line("- %s has no numbers: %s.", Text(row.Name), Text(row.Why()))
+			none = true
+		}
+	}
+	if none {
+		d.Line("")
+	}
+	d.Para("%s", r.meaning())
+	if why := r.Workers(); len(why) > 0 {
+		d.Heading(2, "Which num_workers, and why")
+		for _, line := range why {
+			d.Line("- %s.", Text(line))
+		}
+		d.Line("")
+	}
+	return d
+}
+
+// Document is the whole report, with its pictures, whose files lie beside it when it is
+// markdown.
+func (r *Results) Document() (*document.Document, error) {
+	d := r.Brief()
+	d.Heading(2, "Pictures")
+	for _, c := range r.Charts() {
+		var b bytes.Buffer
+		if err := c.PNG(&b); err != nil {
+			return nil, err
+		}
+		d.Picture(document.Picture{Title: Text(c.Title), File: c.Name + ".png", PNG: b.Bytes()})
+	}
+	d.Heading(2, "Verdicts")
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if m := row.First(); m != nil {
+			d.Line("- %s: %s.", Text(row.Name), Text(m.Verdict.Text))
+			if m.Hint != "" {
+				d.Line("  - Next: %s.", Text(m.Hint))
+			}
+		}
+	}
+	d.Line("")
+	r.caveats(d)
+	r.environment(d)
+	return d, nil
+}
+
+// subject is what was trained on what, where that is the same everywhere.
+func (r *Results) subject() string {
+	return r.common("models", model) + " on " + r.common("devices", device)
+}
+
+func model(m *trace.Meta) string   { return m.Model }
+func device(m *trace.Meta) string  { return m.Device }
+func dataSet(m *trace.Meta) string { return m.Dataset }
+func version(m *trace.Meta) string { return m.Version }
+func machine(m *trace.Meta) string {
+	return trace.KnobValue(m.Host, "cpu") + trace.KnobValue(m.Host, "kernel")
+}
+
+// different are the values that something has in the runs.
+func (r *Results) different(of func(*trace.Meta) string) (all []string) {
+	for i := range r.Rows {
+		for _, m := range r.Rows[i].Runs {
+			if m != nil && !slices.Contains(all, of(&m.Meta)) {
+				all = append(all, of(&m.Meta))
+			}
+		}
+	}
+	return all
+}
+
+// common is what the runs have in common, or how many different ones there are.
+func (r *Results) common(what string, of func(*trace.Meta) string) string {
+	switch all := r.different(of); len(all) {
+	case 0:
+		return "no " + what
+	case 1:
+		return all[0]
+	default:
+		return fmt.Sprintf("%d %s", len(all), what)
+	}
+}
+
+// Tables are what was measured: throughput and its comparisons, then what an epoch and a
+// step take.
+func (r *Results) Tables() [][][]string {
+	what := []string{">samples/s", ">95 % interval", ">against the first"}
+	if r.Plan.Ladder { // the table has to fit
+		what = []string{">samples/s", ">cumulative", ">this rung"}
+	}
+	rates := [][]string{slices.Concat(r.heads(), what, []string{">util.", ">data"})}
+	times := [][]string{append(r.heads(), ">epoch", ">load", ">a worker", ">compute", ">step p50", ">p95", ">memory", ">runs")}
+	for i := range r.Rows {
+		row, what := &r.Rows[i], r.what(i)
+		if !row.Measured() {
+			rates = append(rates, append(what, dashes(len(rates[0])-len(what))...))
+			continue
+		}
+		cells, all := append(what, figures.Rate(row.Rate.Value)), SpeedUp(&row.Against.Throughput, i == r.Base)
+		if r.Plan.Ladder {
+			cells = append(cells, all, SpeedUp(&row.Added.Throughput, row.before < 0))
+		} else {
+			cells = append(cells, interval(row.Rate), all)
+		}
+		rates = append(rates, append(cells, figures.Prose.Percent(row.Stats.Utilisation()), figures.Prose.Percent(row.Stats.DataShare())))
+		memory := "-"
+		if row.Memory > 0 {
+			memory = figures.Prose.Bytes(row.Memory)
+		}
+		times = append(times, append(r.what(i), figures.Prose.Time(row.PerEpoch(row.Stats.Active())), figures.Prose.Time(row.PerEpoch(row.Stats.Load)),
+			figures.Prose.Time(row.share()), figures.Prose.Time(row.PerEpoch(row.Stats.Busy)), figures.Prose.Time(row.P50), figures.Prose.Time(row.P95), memory,
+			fmt.Sprintf("%d/%d", row.Done(), r.Plan.Repeat)))
+	}
+	if learnt := r.learnt(); learnt != nil {
+		return [][][]string{rates, times, learnt}
+	}
+	return [][][]string{rates, times}
+}
+
+// learnt is the table of what the first run of each configuration had learnt in the end, nil
+// where the runs were not of epochs.
+func (r *Results) learnt() [][]string {
+	if r.Plan.Epochs == 0 {
+		return nil
+	}
+	rows := [][]string{append(r.heads(), ">epochs", ">loss", ">top-1", ">test loss", ">test top-1", ">training")}
+	for i := range r.Rows {
+		m := r.Rows[i].First()
+		if m == nil || len(m.Learnt) == 0 {
+			rows = append(rows, append(r.what(i), dashes(6)...))
+			continue
+		}
+		last, took := m.Learnt[len(m.Learnt)-1], int64(0)
+		for _, l := range m.Learnt {
+			took += l.Took
+		}
+		cells := append(r.what(i), figures.Count(len(m.Learnt)), figures.Loss(last.Loss), figures.Prose.Percent(last.Top1), "-", "-", figures.Prose.Time(took))
+		if n := len(cells); !math.IsNaN(last.TestLoss) {
+			cells[n-3], cells[n-2] = figures.Loss(last.TestLoss), figures.Prose.Percent(last.TestTop1)
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+// heads are the columns that tell the configurations apart: the settings that are
+// varied, or the rungs' names.
+func (r *Results) heads() []string {
+	names := r.Plan.Names()
+	if r.Plan.Ladder {
+		return []string{"rung"}
+	}
+	if len(names) == 0 {
+		return []string{"configuration"}
+	}
+	return slices.Clone(names)
+}
+
+// what is a configuration in those columns.
+func (r *Results) what(i int) (cells []string) {
+	names := r.Plan.Names()
+	if r.Plan.Ladder || len(names) == 0 {
+		return []string{Text(r.Rows[i].Name)}
+	}
+	for _, n := range names {
+		cells = append(cells, Text(r.Plan.value(i, n)))
+	}
+	return cells
+}
+
+// Why is why a configuration has no numbers.
+func (r *Result) Why() string {
+	switch {
+	case r.Refused != "":
+		return "not possible here: " + r.Refused
+	case r.Failed != "":
+		return "failed: " + r.Failed
+	}
+	return "not measured yet"
+}
+
+func dashes(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = "-"
+	}
+	return out
+}
+
+// interval is that of a rate.
+func interval(e figures.Estimate) string {
+	if !(e.Lo <= e.Hi) {
+		return "-"
+	}
+	return figures.Rate(e.Lo) + " to " + figures.Rate(e.Hi)
+}
+
+// SpeedUp is a change of throughput as a factor.
+func SpeedUp(c *evidence.Change, first bool) string {
+	switch {
+	case first:
+		return "-"
+	case c.Ratio <= 0:
+		return "-"
+	case !c.Tells():
+		return figures.Prose.Ratio(figures.Rough(c.Ratio))
+	}
+	return fmt.Sprintf("%s (%s)", figures.Prose.Ratio(c.Estimate()), figures.Prose.RatioRange(c.Estimate()))
+}
+
+// meaning explains the tables.
+func (r *Results) meaning() string {
+	p := r.Plan
+	extent := figures.Counted(p.Steps, "step", "steps") + ", after " + figures.Count(p.Warmup) + " of warm-up that do not count"
+	if p.Epochs > 0 {
+		extent = p.extent() + ", whose rates leave out the first " + figures.Counted(p.Warmup, "step", "steps")
+	}
+	s := fmt.Sprintf("Each configuration has %s of %s, each in a process of its own", figures.Counted(p.Repeat, "run", "runs"), extent)
+	turns := ", in turns"
+	if p.Cluster {
+		turns = ", as a task of a cluster, in its order and perhaps beside others"
+	}
+	if p.Repeat > 1 {
+		s += turns + ". The intervals hold what varies within a run and from run to run"
+	} else {
+		s += ". The intervals hold what varies within the run; what differs from run to run (the page cache, neighbours, clock rates) is in the numbers and not in the intervals: --repeat 3 measures it"
+	}
+	if p.Epochs > 0 {
+		s += ". Loss and top-1 are means of the first run's last epoch, those of the test split were taken after it; training is all of its epochs, without evaluations"
+	}
+	return s + ". x is how many times as fast; ~ marks one without an interval. Epoch times follow from the rate. Load is what all workers together spend on an epoch's batches, a worker its share of that, compute what the device does."
+}
+
+func (r *Results) caveats(d *document.Document) {
+	d.Heading(2, "Caveats")
+	for _, l := range r.Labels() {
+		d.Line("- [%s] %s.", Text(l.Words), Text(l.Sentence))
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		for _, idle := range row.Idle {
+			d.Line("- %s: %s.", Text(row.Name), Text(idle))
+		}
+	}
+	r.began(d)
+	if best := r.Best(); best >= 0 && r.count() > 2 && best != r.Base {
+		d.Line("- The fastest was picked among %s with the steps that picked it, so chance favours it: measure it once more against the first to be sure of its gain.", figures.Count(r.count()))
+	}
+	if len(r.different(version)) > 1 {
+		d.Line("- The runs are not all of one gpustall: %s.", Text(strings.Join(r.different(version), ", ")))
+	}
+	if len(r.different(machine)) > 1 {
+		d.Line("- The runs are not all of one machine.")
+	}
+	d.Line("- This is one sweep on one machine: nothing here speaks of others.")
+	d.Line("")
+}
+
+// began says how the data of the runs lay when they began, in one line where that was the
+// same for all.
+func (r *Results) began(d *document.Document) {
+	states := r.different(func(m *trace.Meta) string {
+		if m.Cached == nil {
+			return ""
+		}
+		return m.Cached.State()
+	})
+	if len(states) == 1 {
+		if m := r.Rows[r.Base].First(); m != nil && m.Meta.Cached != nil {
+			d.Line("- All runs began %s. The first was %s.", states[0], Text(advice.Cached(m.Meta.Cached)))
+		}
+		return
+	}
+	var began []string
+	for i := range r.Rows {
+		if m := r.Rows[i].First(); m != nil && m.Meta.Cached != nil {
+			began = append(began, r.Rows[i].Name+" "+advice.Cached(m.Meta.Cached))
+		}
+	}
+	if len(began) > 0 {
+		d.Line("- The runs did not begin alike: %s.", Text(strings.Join(began, "; ")))
+	}
+}
+
+// environment is what the runs have in common.
+func (r *Results) environment(d *document.Document) {
+	d.Heading(2, "Environment")
+	add := func(name, value string) {
+		if value != "" {
+			d.Line("- %s: %s", Text(name), Text(value))
+		}
+	}
+	add("device", strings.Join(r.different(device), "; "))
+	add("model", strings.Join(r.different(model), "; "))
+	add("data set", strings.Join(r.different(dataSet), "; "))
+	add("gpustall", strings.Join(r.different(version), "; "))
+	for i := range r.Rows {
+		if m := r.Rows[i].First(); m != nil {
+			for _, k := range m.Meta.Host {
+				add(k.Name, k.Value)
+			}
+			break
+		}
+	}
+	add("settings of all", title(r.Plan.Base))
+	d.Line("")
+}
+
+// Write makes the folder's results: the table, the report as markdown and as a page, and
+// the pictures. write is how a file is written.
+func (r *Results) Write(f Folder, write func(path string, content func(io.Writer) error) error) error {
+	if err := write(f.Path(ResultFile), r.CSV); err != nil {
+		return err
+	}
+	d, err := r.Document()
+	if err != nil {
+		return err
+	}
+	for _, c := range r.Charts() {
+		if err := write(f.Path(c.Name+".png"), c.PNG); err != nil {
+			return err
+		}
+	}
+	if err := write(f.Path(ReportFile), d.Markdown); err != nil {
+		return err
+	}
+	return write(f.Path(PageFile), d.HTML)
+}

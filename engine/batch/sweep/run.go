@@ -1,0 +1,176 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/trace"
+)
+
+// Job is what a Runner is to do: train with these settings for so many steps, or epochs,
+// and leave the session in this file.
+type Job struct {
+	Settings []trace.Knob
+	Steps    int
+	Epochs   int // 0: Steps count; else each is evaluated
+	Session  string
+	Progress func(step int) // called now and then
+}
+
+// Runner does one run. It ends early when ctx does.
+type Runner func(ctx context.Context, j Job) error
+
+// Event tells of a sweep that is under way.
+type Event struct {
+	Run
+	Name     string    // of the configuration
+	Done, Of int       // runs; Done counts those kept from before, and this one when it has ended
+	Step     int       // of the run under way
+	Steps    int       // that it will have; 0 where that is not known
+	Ended    bool      // the run has
+	Kept     bool      // it had, in an earlier sweep
+	Measured *Measured // by a run that ended well
+	Err      error     // of one that did not
+	Took     time.Duration
+	Left     time.Duration // of the whole sweep, estimated; 0 while nothing is known
+}
+
+// Measure does all runs of a plan that its folder does not have yet, and returns what
+// all of them measured. A run that fails is told of and left out, with those that would
+// repeat it. When ctx ends, what was measured until then is returned with its error.
+func (p *Plan) Measure(ctx context.Context, f Folder, runner Runner, tell func(Event)) (*Results, error) {
+	for i := range p.Configs {
+		p.Configs[i].Failed = ""
+	}
+	if err := f.Save(p); err != nil {
+		return nil, err
+	}
+	order := p.Order()
+	all := p.none()
+	clock := estimate{order: order}
+	for n, r := range order {
+		c := &p.Configs[r.Config]
+		if c.Failed != "" {
+			continue
+		}
+		path := f.Session(p, r)
+		e := Event{Run: r, Name: c.Name, Done: n, Of: len(order), Steps: p.length(), Left: clock.left(n)}
+		m, err := Read(path, p.Warmup, p.Steps)
+		if err == nil {
+			all[r.Config][r.Round] = m
+			e.Done, e.Ended, e.Kept, e.Measured = n+1, true, true, m
+			tell(e)
+			continue
+		}
+		if err := errors.Join(discard(path), ctx.Err()); err != nil {
+			return p.results(all), err
+		}
+		tell(e)
+		started := time.Now()
+		err = runner(ctx, Job{Settings: p.All(r.Config), Steps: e.Steps, Epochs: p.Epochs, Session: path, Progress: func(step int) {
+			during := e
+			during.Step = step
+			tell(during)
+		}})
+		if ctx.Err() != nil {
+			return p.results(all), errors.Join(discard(path), ctx.Err())
+		}
+		if err == nil {
+			m, err = Read(path, p.Warmup, p.Steps)
+		}
+		if missing(err) || errors.Is(err, errUnfinished) {
+			err = fmt.Errorf("the run ended without %s", p.extent())
+		}
+		e.Done, e.Ended, e.Took = n+1, true, time.Since(started)
+		if err != nil {
+			c.Failed, e.Err = err.Error(), err
+			if err := f.Save(p); err != nil {
+				return p.results(all), err
+			}
+		} else {
+			all[r.Config][r.Round], e.Measured = m, m
+		}
+		clock.took(r, e.Took)
+		e.Left = clock.left(n + 1)
+		tell(e)
+	}
+	return p.results(all), nil
+}
+
+// discard removes the session of a run that did not come to its end, with what SQLite
+// keeps beside it: it would be taken for part of the next.
+func discard(path string) error {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && !missing(err) {
+			return fault.Wrap(err, "remove an unfinished run", path+suffix, "remove it, or name another folder with --out")
+		}
+	}
+	return nil
+}
+
+// Load reads what a folder's runs have measured.
+func Load(f Folder) (*Results, error) {
+	p, err := f.Plan()
+	if err != nil {
+		return nil, err
+	}
+	all := p.none()
+	for _, r := range p.Order() {
+		m, err := Read(f.Session(p, r), p.Warmup, p.Steps)
+		switch {
+		case err == nil:
+			all[r.Config][r.Round] = m
+		case !missing(err) && !errors.Is(err, errUnfinished):
+			return nil, err
+		}
+	}
+	return p.results(all), nil
+}
+
+// none has room for every run.
+func (p *Plan) none() [][]*Measured {
+	all := make([][]*Measured, len(p.Configs))
+	for i := range all {
+		all[i] = make([]*Measured, p.Repeat)
+	}
+	return all
+}
+
+// estimate is how long a sweep still takes: runs of a configuration as long as they
+// took before, and others as long as the mean.
+type estimate struct {
+	order []Run
+	runs  []timed
+}
+
+type timed struct {
+	config int
+	took   time.Duration
+}
+
+func (e *estimate) took(r Run, d time.Duration) { e.runs = append(e.runs, timed{r.Config, d}) }
+
+func (e *estimate) left(from int) (sum time.Duration) {
+	if len(e.runs) == 0 {
+		return 0
+	}
+	var all time.Duration
+	for _, t := range e.runs {
+		all += t.took
+	}
+	mean := all / time.Duration(len(e.runs))
+	for _, r := range e.order[from:] {
+		d := mean
+		for _, t := range e.runs {
+			if t.config == r.Config {
+				d = t.took
+			}
+		}
+		sum += d
+	}
+	return sum
+}

@@ -1,0 +1,73 @@
+package sweep
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"dev.gpustall/engine/base/fault"
+)
+
+// Slurm is how runs are asked of a cluster: what is empty is left to its defaults.
+type Slurm struct {
+	Partition string
+	Time      string // of a run, as Slurm writes it: 00:30:00
+	Gres      string // devices of a run: gpu:1
+}
+
+// scriptFile is the batch script in a folder; its tasks write what they print beside it.
+const scriptFile = "slurm.sh"
+
+// Missing are the runs of a plan that a folder does not have yet. What is left of
+// unfinished ones is removed.
+func (p *Plan) Missing(f Folder) (runs []Run, err error) {
+	for _, r := range p.Order() {
+		path := f.Session(p, r)
+		if _, err := Read(path, p.Warmup, p.Steps); err == nil {
+			continue
+		}
+		if err := discard(path); err != nil {
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// Script writes a batch script whose array has a task for each of the runs, and returns
+// its path. command are the words that do a run. Tasks run in whatever order the cluster
+// gives them, on nodes of its choice.
+func (p *Plan) Script(f Folder, runs []Run, s Slurm, command func(Job) ([]string, error)) (string, error) {
+	dir, err := filepath.Abs(string(f))
+	if err != nil {
+		return "", fault.Wrap(err, "find the folder", string(f), "name another one with --out")
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "#!/bin/bash\n#SBATCH --job-name=gpustall-sweep\n#SBATCH --array=0-%d\n#SBATCH --output=\"%s\"\n", len(runs)-1, filepath.Join(dir, "slurm-%a.out"))
+	for _, o := range []struct{ name, value string }{{"partition", s.Partition}, {"time", s.Time}, {"gres", s.Gres}} {
+		if strings.ContainsAny(o.value, " \t\r\n") {
+			return "", fault.New("write batch script", o.name+"="+o.value, "it holds a space", "write it as sbatch takes it")
+		}
+		if o.value != "" {
+			fmt.Fprintf(&b, "#SBATCH --%s=%s\n", o.name, o.value)
+		}
+	}
+	b.WriteString("case $SLURM_ARRAY_TASK_ID in\n")
+	for i, r := range runs {
+		words, err := command(Job{Settings: p.All(r.Config), Steps: p.length(), Epochs: p.Epochs, Session: Folder(dir).Session(p, r)})
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%d) exec", i)
+		for _, w := range words {
+			b.WriteString(" '" + strings.ReplaceAll(w, "'", `'\''`) + "'")
+		}
+		b.WriteString(" ;;\n")
+	}
+	b.WriteString("esac\n")
+	path := filepath.Join(dir, scriptFile)
+	err = os.WriteFile(path, b.Bytes(), 0o755)
+	return path, fault.Wrap(err, "write batch script", path, "name a folder that can be written to with --out")
+}

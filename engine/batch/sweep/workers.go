@@ -1,0 +1,111 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"dev.gpustall/engine/analysis/advice"
+	"dev.gpustall/engine/analysis/evidence"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// PerEpoch is a time of all steps as that of an epoch, in ns.
+func (r *Result) PerEpoch(ns int64) int64 {
+	if r.Stats.Samples == 0 {
+		return 0
+	}
+	return int64(float64(ns) / float64(r.Stats.Samples) * float64(r.Epoch))
+}
+
+// share is what of an epoch's loading each worker has to do, in ns.
+func (r *Result) share() int64 { return r.PerEpoch(r.Stats.Load) / int64(max(1, r.Workers)) }
+
+// Workers says which num_workers is best, of those that were measured beside otherwise
+// equal settings, and why: by what an epoch takes to load and to compute. It is empty
+// where fewer than two were.
+func (r *Results) Workers() []string {
+	best := r.Best()
+	if best < 0 {
+		return nil
+	}
+	line := r.family(best)
+	if len(line) < 2 {
+		return nil
+	}
+	at := slices.Index(line, best)
+	b := &r.Rows[best]
+	out := []string{fmt.Sprintf("num_workers=%d was the fastest that was measured: %s samples/s", b.Workers, figures.Rate(b.Rate.Value))}
+	out = append(out, "why: "+b.load())
+	if at > 0 {
+		less := &r.Rows[line[at-1]]
+		out = append(out, fmt.Sprintf("with %d: %s; %d against it: %v", less.Workers, less.load(), b.Workers, r.compare(line[at-1], best)))
+	}
+	if at < len(line)-1 {
+		more := &r.Rows[line[at+1]]
+		c := r.compare(best, line[at+1])
+		text := fmt.Sprintf("with %d: %s; it against %d: %v", more.Workers, more.load(), b.Workers, c)
+		if c.Answer == evidence.Different && c.Ratio < 1 {
+			text += ", so that more workers are in the way"
+		}
+		out = append(out, text)
+	} else {
+		enough, _ := advice.Thresholds()
+		if b.Stats.DataShare() >= enough {
+			out = append(out, "it is the largest that was measured and the device still waits: measure more")
+		}
+	}
+	for _, i := range line[:at] {
+		if r.compare(best, i).Answer == evidence.Same {
+			out = append(out, fmt.Sprintf("num_workers=%d is the same within %s and takes less memory and fewer cores: prefer it", r.Rows[i].Workers, figures.Prose.Percent(evidence.DefaultMargin)))
+			break
+		}
+	}
+	return out
+}
+
+// compare relates the throughput of row b to that of a.
+func (r *Results) compare(a, b int) *evidence.Change {
+	c := r.runs.Compare(a, b, evidence.DefaultMargin)
+	return &c.Throughput
+}
+
+// load sets loading against computing, for an epoch.
+func (r *Result) load() string {
+	compute, all, each := r.PerEpoch(r.Stats.Busy), r.PerEpoch(r.Stats.Load), r.share()
+	text := fmt.Sprintf("an epoch takes %s to load", figures.Prose.Time(all))
+	switch {
+	case r.Workers == 0:
+		text += " in the step loop itself"
+	case r.Workers > 1:
+		text += fmt.Sprintf(", %s for each worker", figures.Prose.Time(each))
+	}
+	text += fmt.Sprintf(", and %s to compute", figures.Prose.Time(compute))
+	which := "loading is the longer, and the device waits for data %s of the time"
+	if each <= compute {
+		which = "computing is the longer, and the device waits for data %s of the time"
+	}
+	return text + ": " + fmt.Sprintf(which, figures.Prose.Percent(r.Stats.DataShare()))
+}
+
+// family are the measured rows that differ from one in num_workers alone, it included,
+// by their number of workers.
+func (r *Results) family(of int) (rows []int) {
+	for i := range r.Rows {
+		if r.Rows[i].Measured() && r.but(i, "num_workers") == r.but(of, "num_workers") {
+			rows = append(rows, i)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b int) int {
+		return cmp.Or(cmp.Compare(r.Rows[a].Workers, r.Rows[b].Workers), cmp.Compare(r.Rows[b].Rate.Value, r.Rows[a].Rate.Value))
+	})
+	return slices.CompactFunc(rows, func(a, b int) bool { return r.Rows[a].Workers == r.Rows[b].Workers })
+}
+
+// but is what was set in a row, without one of the settings.
+func (r *Results) but(i int, name string) string {
+	all := slices.DeleteFunc(r.Plan.All(i), func(k trace.Knob) bool { return k.Name == name })
+	slices.SortFunc(all, func(a, b trace.Knob) int { return cmp.Compare(a.Name, b.Name) })
+	return title(all)
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+// tuneSpec says what to tune; it travels to the process that does it.
+type tuneSpec struct {
+	Model   string  `json:"model"`
+	Side    int     `json:"side"`
+	Type    string  `json:"type"`
+	Batch   int     `json:"batch"`
+	Seconds float64 `json:"seconds"` // at most
+}
+
+// tuning is what came of it. Untuned kernels take the planner's guess.
+type tuning struct {
+	Spec    tuneSpec `json:"spec"`
+	Seconds float64  `json:"seconds"`
+	Kernels []chosen `json:"kernels"`
+	Untuned int      `json:"untuned"`
+	Notes   []string `json:"notes,omitempty"` // above all, of variants that are wrong
+	Error   string   `json:"error,omitempty"`
+}
+
+// chosen is a decision between the variants of one kernel and shape.
+type chosen struct {
+	Layer   string  `json:"layer"`
+	Op      string  `json:"op"`
+	Variant string  `json:"variant"`
+	First   string  `json:"planned"`
+	Micro   float64 `json:"us"`
+	Planned float64 `json:"planned_us"`
+	Tried   []tried `json:"tried"`
+}
+
+// tried is what came of one variant.
+type tried struct {
+	Variant string  `json:"variant"`
+	Micro   float64 `json:"us,omitempty"`
+	Wrong   string  `json:"wrong,omitempty"` // why
+}
+
+func triedOf(ts []device.Tried) (out []tried) {
+	for _, t := range ts {
+		out = append(out, tried{t.Variant, micro(t.Time), t.Why})
+	}
+	return out
+}
+
+func tunePiece(d device.Device, args []string, emit func(any)) (any, error) {
+	var s tuneSpec
+	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &s) != nil {
+		return nil, errors.New("tune: the argument is the specification as JSON")
+	}
+	out := tuning{Spec: s}
+	tuner, ok := d.(device.Tuner)
+	if !ok {
+		return out, nil
+	}
+	emit(out)
+	c := curve{
+		trainSpec: trainSpec{Model: s.Model, Side: s.Side, Batch: s.Batch, Steps: 1},
+		typ:       kernels.Type(slices.Index(types, s.Type)), tune: time.Duration(s.Seconds * 1e9),
+	}
+	begin := time.Now()
+	r, err := c.planned(d)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	out.Seconds, out.Notes, out.Untuned = time.Since(begin).Seconds(), r.notes, tuner.Untuned(r.plan.Train)
+	for _, t := range tuner.Tuned() {
+		out.Kernels = append(out.Kernels, chosen{t.Layer, t.Op, t.Variant, t.First, micro(t.Time), micro(t.FirstTime), triedOf(t.Tried)})
+	}
+	return out, nil
+}
+
+// tuneLimit is the time to tune one type and batch size in, and tuneEnd that for what
+// is being tried when it is up.
+const (
+	tuneLimit = 40 * time.Second
+	tuneEnd   = 10 * time.Second
+)
+
+// tuneFirst is what matters most: bf16 at batch 1024.
+func (c *check) tuneFirst(ctx context.Context) (any, error) {
+	if !c.has("bf16") {
+		return nil, skip("the device has no bf16")
+	}
+	return c.tune(ctx, []string{"bf16"}, []int{1024})
+}
+
+// tuneAll comes to the rest: what is known is not tried again.
+func (c *check) tuneAll(ctx context.Context) (any, error) {
+	out, err := c.tune(ctx, []string{"bf16", "fp32", "tf32", "fp16"}, []int{128, 1024})
+	if c.quick || !c.has("bf16") || remaining(ctx) < tuneLimit {
+		return out, err
+	}
+	t := c.tuneOne(ctx, tuneSpec{Model: "resnet18", Side: 224, Type: "bf16", Batch: batch224, Seconds: (tuneLimit - tuneEnd).Seconds()})
+	return append(out, t), err
+}
+
+// tune tries the kernels' variants before anything is measured with them. What is
+// wrong with one costs the process that tries it (cuda.Config.Trials).
+func (c *check) tune(ctx context.Context, types []string, sizes []int) (out []tuning, err error) {
+	var wrong []string
+	model, side := "resnet18", 32
+	if c.quick {
+		model, side, sizes = "cnn", 8, []int{4}
+	}
+	for _, n := range sizes {
+		for _, typ := range types {
+			left := min(tuneLimit, remaining(ctx)) - tuneEnd
+			if !c.has(typ) || left < tuneEnd/2 {
+				continue // no time: its kernels take the planner's guesses
+			}
+			t := c.tuneOne(ctx, tuneSpec{Model: model, Side: side, Type: typ, Batch: n, Seconds: left.Seconds()})
+			out = append(out, t)
+			if t.Error != "" {
+				wrong = append(wrong, t.Error)
+			}
+			for _, note := range t.Notes {
+				if !slices.Contains(wrong, note) && !strings.Contains(note, "planner's guess") { // too little time or memory
+					wrong = append(wrong, note)
+				}
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return out, fmt.Errorf("%s (%d such findings)", wrong[0], len(wrong))
+	}
+	return out, nil
+}
+
+func (c *check) tuneOne(ctx context.Context, s tuneSpec) (t tuning) {
+	arg, err := json.Marshal(s)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(s.Seconds*1e9)+tuneEnd)
+		defer cancel()
+		err = c.piece(ctx, &t, "tune", string(arg))
+	}
+	t.Spec = s
+	if err != nil {
+		t.Error = err.Error()
+	}
+	return t
+}
+
+// tuneRows say how much the tuning gave, and what it found wrong.
+func (c *check) tuneRows(row func(name, format string, args ...any)) {
+	first, _ := c.value("tune-first").([]tuning)
+	rest, _ := c.value("tune").([]tuning)
+	for _, t := range slices.Concat(first, rest) {
+		best, planned, other := 0.0, 0.0, 0
+		for _, k := range t.Kernels {
+			best, planned = best+k.Micro, planned+k.Planned
+			if k.Variant != k.First {
+				other++
+			}
+		}
+		if best > 0 {
+			row("tune", "%s batch %d: %d kernels in %.0f s, %d not as planned: %s for %s; %d untuned",
+				t.Spec.Type, t.Spec.Batch, len(t.Kernels), t.Seconds, other, figures.Prose.Time(int64(1e3*best)), figures.Prose.Time(int64(1e3*planned)), t.Untuned)
+		}
+		for _, n := range append(slices.Clone(t.Notes), t.Error) {
+			if n != "" {
+				row("", "%s", result{Why: n}.short())
+			}
+		}
+	}
+}

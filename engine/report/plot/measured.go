@@ -1,0 +1,241 @@
+package plot
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+
+	"dev.gpustall/engine/analysis/stall"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/trace"
+)
+
+// Row is a configuration that was measured: a segment of a session, or one of a sweep.
+type Row struct {
+	Name    string           // under its bars, of one line or several
+	Stats   stall.Breakdown  // of the steps that count
+	Rate    figures.Estimate // samples a second
+	Workers int              // num_workers
+	Epoch   int64            // samples of an epoch; 0 where unknown
+	Memory  int64            // bytes of the device; 0 where unknown
+}
+
+// each makes a value of each row, NaN where it has none.
+func each(rows []Row, of func(*Row) float64) []float64 {
+	out := make([]float64, len(rows))
+	for i := range rows {
+		out[i] = math.NaN()
+		if rows[i].Stats.Steps > 0 {
+			out[i] = of(&rows[i])
+		}
+	}
+	return out
+}
+
+// written makes a text of each value.
+func written(values []float64, of func(float64) string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = of(v)
+	}
+	return out
+}
+
+func names(rows []Row) []string {
+	out := make([]string, len(rows))
+	for i := range rows {
+		out[i] = rows[i].Name
+	}
+	return out
+}
+
+// Throughput draws the samples a second of each row, with its interval.
+func Throughput(rows []Row, title, axis string) *Chart {
+	b := Bars{Name: "throughput", Colour: Blue, Values: each(rows, func(r *Row) float64 { return r.Rate.Value }),
+		Lo: each(rows, func(r *Row) float64 { return r.Rate.Lo }), Hi: each(rows, func(r *Row) float64 { return r.Rate.Hi })}
+	b.Texts = written(b.Values, figures.Rate)
+	return &Chart{Name: "throughput", Title: title, X: axis, Y: "samples/s", Groups: names(rows), Bars: []Bars{b},
+		Note: "Steady steps. " + Whiskers}
+}
+
+// Whiskers says what they are.
+const Whiskers = "Whiskers are 95 % intervals, which go on where they reach the top; where there is none, too little was measured for one."
+
+// Epochs sets the time of an epoch beside what the device computes and what a worker
+// loads in it: the longer of the two is what the epoch cannot be shorter than.
+func Epochs(rows []Row, title, axis string) *Chart {
+	per := func(ns func(*Row) int64) []float64 {
+		return each(rows, func(r *Row) float64 {
+			if r.Epoch == 0 || r.Stats.Samples == 0 {
+				return math.NaN()
+			}
+			return float64(ns(r)) / float64(r.Stats.Samples) * float64(r.Epoch) / 1e9
+		})
+	}
+	c := &Chart{Name: "epochs", Title: title, X: axis, Y: "seconds", Groups: names(rows), Bars: []Bars{
+		{Name: "an epoch", Colour: Blue, Values: per(func(r *Row) int64 { return r.Stats.Active() })},
+		{Name: "the device computes", Colour: Computing, Values: per(func(r *Row) int64 { return r.Stats.Busy })},
+		{Name: "a worker loads", Colour: Orange, Values: per(func(r *Row) int64 { return r.Stats.Load / int64(max(1, r.Workers)) })},
+	}, Note: "At the rate of the steady steps. Loading is the time of all workers, divided by their number (inline: the step loop's own)."}
+	for i := range c.Bars {
+		b := &c.Bars[i]
+		b.Texts = written(b.Values, func(s float64) string {
+			if math.IsNaN(s) {
+				return "-"
+			}
+			return figures.Narrow.Time(int64(s * 1e9))
+		})
+	}
+	return c
+}
+
+// Stalls draws where the time of each row went: computing and every cause.
+func Stalls(rows []Row, title, axis string) *Chart {
+	c := &Chart{Name: "stalls", Title: title, X: axis, Y: "% of the time", Groups: names(rows), Stacked: true, Top: 100}
+	add := func(name string, letter rune, b Bars, of func(*Row) float64) {
+		b.Name, b.Letter = name, letter
+		b.Values = each(rows, func(r *Row) float64 { return 100 * of(r) })
+		b.Texts = written(b.Values, func(v float64) string { return figures.Narrow.Percent(v / 100) })
+		c.Bars = append(c.Bars, b)
+	}
+	add("computing", '#', Bars{Colour: Computing}, func(r *Row) float64 { return r.Stats.Utilisation() })
+	for i := range trace.NumCauses {
+		cause := trace.Cause(i)
+		share := func(r *Row) float64 { return r.Stats.Share(cause) }
+		if slices.ContainsFunc(rows, func(r Row) bool { return share(&r) >= leastShare }) {
+			add(cause.String(), cause.Info().Letter, Bars{Colour: Cause(cause)}, share)
+		}
+	}
+	c.Note = fmt.Sprintf("What the device did, and while it computed nothing, what it waited for. Causes under %s of the time everywhere are left out.", figures.Prose.Percent(leastShare))
+	return c
+}
+
+// leastShare is the share of the time from which a cause is drawn.
+const leastShare = 0.001
+
+// Utilisation draws how busy the device was over the run, and where its settings changed: a
+// segment is marked with its name, unless that is empty.
+func Utilisation(s *trace.Snapshot, names func(*trace.Segment) string) *Chart {
+	c := &Chart{Name: "utilisation", Title: "Device utilisation over time", X: "seconds since the start", Y: "% of the time computing", Top: 105}
+	h := &s.History
+	if len(h.Points) == 0 {
+		return c
+	}
+	first := int(s.First.Start / h.Bucket)
+	group := max(1, (len(h.Points)-first+maxPoints-1)/maxPoints)
+	l := Line{Name: "device utilisation", Colour: Computing, Filled: true}
+	for i := first; i < len(h.Points); i += group {
+		busy, n := 0.0, 0
+		for _, p := range h.Points[i:min(i+group, len(h.Points))] {
+			busy += float64(p.Busy)
+			n++
+		}
+		at := float64(i) * float64(h.Bucket) / 1e9
+		width := float64(n) * float64(h.Bucket)
+		share := 100 * busy / width
+		l.Points = append(l.Points, Point{at, share}, Point{at + width/1e9, share})
+	}
+	c.Lines = []Line{l}
+	c.Note = fmt.Sprintf("A step of the curve is %s. What was paused counts as not computing.", figures.Prose.Time(int64(group)*h.Bucket))
+	for i := range s.Segments {
+		g := &s.Segments[i]
+		if name := names(g); name != "" {
+			c.Marks = append(c.Marks, Mark{max(float64(g.Start)/1e9, l.Points[0].X), name})
+		}
+	}
+	if n := len(c.Marks); n > maxMarks {
+		c.Marks = nil
+		c.Note += fmt.Sprintf(" The settings changed %s, which is not marked.", figures.Counted(n-1, "time", "times"))
+	}
+	return c
+}
+
+const (
+	maxPoints = 400 // of a curve
+	maxMarks  = 12
+	bins      = 60 // of a histogram
+)
+
+// Steps are the step times of a configuration.
+type Steps struct {
+	Name  string
+	Times []*trace.Distribution
+}
+
+// StepTimes draws how often steps took how long, for one configuration or for two of them.
+func StepTimes(of []Steps) *Chart {
+	c := &Chart{Name: "steps", Title: "Step times", Y: "% of the steps", X: "milliseconds"}
+	const whole = 0.99
+	from, to := int64(math.MaxInt64), int64(0)
+	for _, s := range of {
+		if n := count(s.Times); n > 0 {
+			from = min(from, trace.Quantile(0, s.Times...))
+			to = max(to, trace.Quantile(whole, s.Times...))
+		}
+	}
+	if to == 0 {
+		return c
+	}
+	pad := max((to-from)/20, to/200, bins)
+	from, to = max(0, from-pad), to+pad
+	edges := make([]int64, bins+1)
+	for i := range edges {
+		edges[i] = from + int64(float64(to-from)*float64(i)/bins)
+	}
+	colours := [...]color.Color{Orange, Blue}
+	beyond := ""
+	for i, s := range of {
+		n := count(s.Times)
+		if n == 0 {
+			continue
+		}
+		l := Line{Name: s.Name, Colour: colours[i%len(colours)], Filled: len(of) == 1, Dashed: i == 0 && len(of) > 1}
+		counts := make([]int64, bins)
+		for _, d := range s.Times {
+			d.Count(edges, counts)
+		}
+		left := n
+		for b, k := range counts {
+			left -= k
+			share := 100 * float64(k) / float64(n)
+			l.Points = append(l.Points, Point{float64(edges[b]) / 1e6, share}, Point{float64(edges[b+1]) / 1e6, share})
+		}
+		if left > 0 {
+			beyond += fmt.Sprintf(" Of %s, %s of %s took longer than is shown, at the most %s.", s.Name, figures.Count(left), figures.Counted(n, "step", "steps"), figures.Prose.Time(trace.Quantile(1, s.Times...)))
+		}
+		c.Lines = append(c.Lines, l)
+	}
+	c.Note = "Steady steps." + beyond
+	return c
+}
+
+func count(of []*trace.Distribution) (n int64) {
+	for _, d := range of {
+		n += d.N()
+	}
+	return n
+}
+
+// Memory draws the device memory of each row; nil where none is known.
+func Memory(rows []Row, title, axis string) *Chart {
+	b := Bars{Name: "device memory", Colour: SkyBlue}
+	known := false
+	b.Values = each(rows, func(r *Row) float64 {
+		if r.Memory == 0 {
+			return math.NaN()
+		}
+		known = true
+		return float64(r.Memory) / (1 << 20)
+	})
+	if !known {
+		return nil
+	}
+	b.Texts = written(b.Values, func(mib float64) string {
+		if math.IsNaN(mib) {
+			return "-"
+		}
+		return figures.Narrow.Bytes(int64(mib * (1 << 20)))
+	})
+	return &Chart{Name: "memory", Title: title, X: axis, Y: "MiB", Groups: names(rows), Bars: []Bars{b}}
+}

@@ -1,0 +1,106 @@
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/base/figures"
+	"dev.gpustall/engine/train/nn"
+	"dev.gpustall/engine/train/safetensors"
+)
+
+// Init reads the weights of a model from a file with PyTorch's names, such as torchvision's
+// state_dict. A head for another number of classes is left out: it stays as it is. It tells
+// what was taken, in a sentence.
+func Init(path string, m *nn.Model) (ts []nn.Tensor, said string, err error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	head := m.Head()
+	var fresh, known []string
+	var classes int64
+	for _, p := range slices.Concat(m.Params(), m.Stats()) {
+		known = append(known, p.Name)
+		shape, ok := f.Shape(p.Name)
+		switch {
+		case !ok:
+			return nil, "", fault.New("read weights", path, fmt.Sprintf("it has no tensor %s, which %s needs; it has %s", p.Name, m.Name, some(f.Names())),
+				"name a file of "+m.Name+" with torchvision's names, or another --model")
+		case slices.Equal(ints(shape), p.Shape):
+		case slices.Contains(head, p.Name) && len(shape) == len(p.Shape) && slices.Equal(ints(shape[1:]), p.Shape[1:]):
+			fresh, classes = append(fresh, p.Name), shape[0]
+			continue
+		default:
+			return nil, "", wrongShape(path, p.Name, ints(shape), p.Shape, m)
+		}
+		v, err := f.Floats(p.Name)
+		if err != nil {
+			return nil, "", err
+		}
+		ts = append(ts, nn.Tensor{Name: p.Name, Shape: p.Shape, Data: v})
+	}
+	said = fmt.Sprintf("weights from %s", fault.Path(path))
+	if len(fresh) > 0 {
+		said += fmt.Sprintf("; the head (%s) is new: the file has %d classes, the data %d", strings.Join(fresh, ", "), classes, m.Classes)
+	}
+	if rest := unused(f.Names(), known); len(rest) > 0 {
+		said += fmt.Sprintf("; %s of it %s not used: %s", figures.Counted(len(rest), "tensor", "tensors"), map[bool]string{true: "is", false: "are"}[len(rest) == 1], some(rest))
+	}
+	return ts, said, nil
+}
+
+// wrongShape is the error of a tensor that is not the model's.
+func wrongShape(path, name string, has, wants []int, m *nn.Model) error {
+	form := ""
+	if m.Form != "" {
+		form = " (" + m.Form + ")"
+	}
+	return fault.New("read weights", path, fmt.Sprintf("tensor %s is %s, and that of %s for samples of %s%s is %s", name, safetensors.Shape(has), m.Name, m.In, form, safetensors.Shape(wants)),
+		"name the weights of the same model in the same form")
+}
+
+// unused are the tensors that are neither known nor of those that only training needs.
+func unused(names, known []string) (out []string) {
+	for _, n := range names {
+		if !slices.Contains(known, n) && !strings.HasSuffix(n, counted) && !strings.HasPrefix(n, optimizer) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// some names a few.
+func some(names []string) string {
+	const few = 3
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > few:
+		return strings.Join(names[:few], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Fits refuses a checkpoint of a model of other shapes.
+func Fits(path string, s *nn.Saved, m *nn.Model) error {
+	has := map[string][]int{}
+	if s != nil {
+		for _, t := range s.Weights {
+			has[t.Name] = t.Shape
+		}
+	}
+	for _, p := range slices.Concat(m.Params(), m.Stats()) {
+		shape, ok := has[p.Name]
+		if !ok {
+			return fault.New("resume", path, fmt.Sprintf("it has no tensor %s, which %s needs", p.Name, m.Name), "resume with the model that it is of")
+		}
+		if !slices.Equal(shape, p.Shape) {
+			return wrongShape(path, p.Name, shape, p.Shape, m)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"dev.gpustall/engine/base/fault"
+	"dev.gpustall/engine/device"
+	"dev.gpustall/kernels"
+)
+
+// Tensor is a named vector on the host, in PyTorch's layout.
+type Tensor struct {
+	Name  string
+	Shape []int
+	Data  []float32
+}
+
+// Saved is a state on the host, by names.
+type Saved struct {
+	Weights []Tensor // parameters, then running statistics, by PyTorch's names
+	// Optimizer is what the optimizer keeps of each parameter, as in
+	// "momentum_buffer.conv1.weight"; "sum.conv1.weight", the gradients of batches that
+	// are yet to make a step; the loss scale of fp16, where one was used; and "step", the
+	// number of updates, of an optimizer that counts them.
+	Optimizer  []Tensor
+	Accumulate int // batches a step
+	Drawn      int // batches that dropout was drawn for
+}
+
+// kept is what the optimizer keeps beside each parameter, by PyTorch's names.
+func (s *State) kept() []slot {
+	var out []slot
+	for i, name := range s.rule.Slots() {
+		out = append(out, slot{name, s.slots[i]})
+	}
+	return out
+}
+
+type slot struct {
+	name string
+	flat device.Buffer
+}
+
+// sumName is the name of what is between two steps of the optimizer.
+const sumName = "sum"
+
+// scaleNames are the loss scale of fp16 as tensors, and where they are in the
+// hyper-parameters.
+var scaleNames = []struct {
+	name string
+	at   int
+}{
+	{"loss_scale", kernels.HyperLossScale}, {"loss_scale.growth", kernels.HyperGrowth},
+	{"loss_scale.of_gradients", kernels.HyperGradScale}, {"loss_scale.skip", kernels.HyperSkip},
+}
+
+// countNames are the number of updates and what follows from it as tensors, in the order
+// in which they lie from HyperStep on.
+var countNames = [...]string{"step", "step.filled1", "step.filled2"}
+
+// Save copies the state to the host; with sum also the gradients that were accumulated
+// since the last step. The device must not be running a plan of the state.
+func (s *State) Save(sum bool) (*Saved, error) {
+	out := &Saved{Accumulate: s.accumulate}
+	flat := make([]float32, s.elems)
+	gather := func(to []Tensor, prefix string, from device.Buffer) ([]Tensor, error) {
+		if err := s.out(flat, from); err != nil {
+			return nil, err
+		}
+		for i, p := range s.m.params {
+			t := Tensor{prefix + p.Name, p.Shape, make([]float32, p.Len())}
+			p.gather(t.Data, flat[s.offsets[i]:], s.cpad)
+			to = append(to, t)
+		}
+		return to, nil
+	}
+	var err error
+	if out.Weights, err = gather(nil, "", s.weights); err != nil {
+		return nil, err
+	}
+	stats := make([]float32, s.stats.Size/4)
+	if err := s.out(stats, s.stats); err != nil {
+		return nil, err
+	}
+	for i, p := range s.m.stats {
+		out.Weights = append(out.Weights, Tensor{p.Name, p.Shape, stats[s.statOff[i]:][:p.Len():p.Len()]})
+	}
+	from := s.kept()
+	if sum && s.sum.Size > 0 {
+		from = append(from, slot{sumName, s.sum})
+	}
+	for _, f := range from {
+		if out.Optimizer, err = gather(out.Optimizer, f.name+".", f.flat); err != nil {
+			return nil, err
+		}
+	}
+	if s.rule.Counts() {
+		if err := s.keepScale(); err != nil {
+			return nil, err
+		}
+		for i, name := range countNames {
+			out.Optimizer = append(out.Optimizer, Tensor{name, []int{1}, []float32{s.count[i]}})
+		}
+	}
+	noise := make([]float32, kernels.NoiseLen) // its bits
+	if err := s.out(noise, s.noise); err != nil {
+		return nil, err
+	}
+	out.Drawn = int(math.Float32bits(noise[kernels.NoiseStep]))
+	scale, err := s.scale()
+	if err != nil || scale == nil {
+		return out, err
+	}
+	for _, n := range scaleNames {
+		out.Optimizer = append(out.Optimizer, Tensor{n.name, []int{1}, []float32{scale[n.at]}})
+	}
+	return out, nil
+}
+
+// scale are the hyper-parameters with fp16's loss scale; nil where it was never used.
+func (s *State) scale() ([]float32, error) {
+	if s.typ != kernels.F16 {
+		return s.scales[kernels.F16], nil
+	}
+	h := make([]float32, kernels.HyperLen)
+	return h, s.out(h, s.hyper)
+}
+
+// Load takes over weights: all that ts has, by name. What it lacks stays as it is, and what
+// no parameter and no statistic is called is an error. The device must not be running a plan
+// of the state.
+func (s *State) Load(ts []Tensor) error {
+	flat := make([]float32, s.elems)
+	if err := s.out(flat, s.weights); err != nil {
+		return err
+	}
+	stats := make([]float32, s.stats.Size/4)
+	if err := s.out(stats, s.stats); err != nil {
+		return err
+	}
+	params, running := indexOf(s.m.params), indexOf(s.m.stats)
+	for _, t := range ts {
+		if i, ok := params[t.Name]; ok {
+			p := s.m.params[i]
+			if len(t.Data) != p.Len() {
+				return wrongLength(t, p)
+			}
+			p.scatter(flat[s.offsets[i]:], t.Data, s.cpad)
+			continue
+		}
+		i, ok := running[t.Name]
+		if !ok {
+			return fmt.Errorf("nn: model %q has no %q", s.m.Name, t.Name)
+		}
+		p := s.m.stats[i]
+		if len(t.Data) != p.Len() {
+			return wrongLength(t, p)
+		}
+		copy(stats[s.statOff[i]:], t.Data)
+	}
+	if err := s.in(s.weights, flat); err != nil {
+		return err
+	}
+	if err := s.in(s.stats, stats); err != nil {
+		return err
+	}
+	return s.refreshCopy()
+}
+
+func wrongLength(t Tensor, p Param) error {
+	return fmt.Errorf("nn: tensor %q has %d elements, the model's %d", t.Name, len(t.Data), p.Len())
+}
+
+func indexOf(params []Param) map[string]int {
+	at := make(map[string]int, len(params))
+	for i, p := range params {
+		at[p.Name] = i
+	}
+	return at
+}
+
+// Restore takes over all of a state of the same model, but for the seed of dropout.
+// Gradients that were accumulated in it are taken over by a state that accumulates as many
+// batches, and by no other.
+func (s *State) Restore(from *Saved) error {
+	if err := s.Load(from.Weights); err != nil {
+		return err
+	}
+	saved := make(map[string]Tensor, len(from.Optimizer))
+	for _, t := range from.Optimizer {
+		saved[t.Name] = t
+	}
+	to := s.kept()
+	if s.sum.Size > 0 && from.Accumulate == s.accumulate {
+		to = append(to, slot{sumName, s.sum})
+	}
+	for _, f := range to {
+		if err := s.restore(f, saved); err != nil {
+			return err
+		}
+	}
+	if err := s.restoreCount(saved); err != nil {
+		return err
+	}
+	if err := s.in(s.noise.Slice(4*kernels.NoiseStep, 4), []float32{math.Float32frombits(uint32(from.Drawn))}); err != nil {
+		return err
+	}
+	return s.restoreScale(saved)
+}
+
+// restoreCount takes over the number of updates.
+func (s *State) restoreCount(saved map[string]Tensor) error {
+	if !s.rule.Counts() {
+		return nil
+	}
+	if err := s.keepScale(); err != nil {
+		return err
+	}
+	for i, name := range countNames {
+		if t := saved[name]; len(t.Data) == 1 {
+			s.count[i] = t.Data[0]
+		}
+	}
+	return s.resetHyper()
+}
+
+// restore takes over what the optimizer keeps under one name.
+func (s *State) restore(f slot, saved map[string]Tensor) error {
+	flat := make([]float32, s.elems)
+	for i, p := range s.m.params {
+		t, ok := saved[f.name+"."+p.Name]
+		switch {
+		case !ok && f.name == sumName:
+			continue // none was under way
+		case !ok:
+			return fault.Reason(fmt.Sprintf("it has no tensor %s.%s: it is another optimizer's (%s)", f.name, p.Name, keptBy(saved)),
+				"choose the optimizer that it was trained with, or take the weights alone with --init")
+		case len(t.Data) != p.Len():
+			return wrongLength(t, p)
+		}
+		p.scatter(flat[s.offsets[i]:], t.Data, s.cpad)
+	}
+	return s.in(f.flat, flat)
+}
+
+// keptBy names what an optimizer kept.
+func keptBy(saved map[string]Tensor) string {
+	seen := map[string]bool{}
+	var names []string
+	for name := range saved {
+		if kind, _, ok := strings.Cut(name, "."); ok && kind != sumName && kind != "loss_scale" && kind != countNames[0] && !seen[kind] {
+			seen[kind] = true
+			names = append(names, kind)
+		}
+	}
+	if len(names) == 0 {
+		return "one that keeps nothing"
+	}
+	return "it keeps " + strings.Join(names, ", ")
+}
+
+// restoreScale takes over fp16's loss scale, for now or for when fp16 is chosen.
+func (s *State) restoreScale(saved map[string]Tensor) error {
+	if _, ok := saved[scaleNames[0].name]; !ok {
+		return nil
+	}
+	h := make([]float32, kernels.HyperLen)
+	for _, n := range scaleNames {
+		if t := saved[n.name]; len(t.Data) == 1 {
+			h[n.at] = t.Data[0]
+		}
+	}
+	if s.scales == nil {
+		s.scales = make(map[kernels.Type][]float32)
+	}
+	s.scales[kernels.F16] = h
+	if s.typ != kernels.F16 {
+		return nil
+	}
+	return s.resetHyper()
+}
+
+// Head are the names of the parameters whose shape follows from the number of classes.
+func (m *Model) Head() []string {
+	for i := len(m.nodes) - 1; i >= 0; i-- {
+		if n := m.nodes[i]; n.kind == linearNode {
+			return []string{m.params[n.weight].Name, m.params[n.bias].Name}
+		}
+	}
+	return nil
+}
+
+// SavedBytes is the memory on the host that a state takes while it is saved.
+func (m *Model) SavedBytes(l Layout) int64 {
+	n := (2 + len(l.Rule.Slots())) * m.elems() // weights, slots, and what is copied from the device at once
+	if l.Accumulate > 1 {
+		n += m.elems()
+	}
+	for _, p := range m.stats {
+		n += p.Len()
+	}
+	return 4 * int64(n)
+}

@@ -1,0 +1,233 @@
+// Package safetensors reads and writes named tensors in Hugging Face's format
+// (https://github.com/huggingface/safetensors): the length of a header as a little-endian
+// uint64, the header in JSON, which says type, shape and place of each tensor, and their
+// bytes, little-endian, one tensor behind the other.
+package safetensors
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dev.gpustall/engine/base/fault"
+)
+
+// Ext is the extension of such files.
+const Ext = ".safetensors"
+
+// maxHeader is the largest header that the format's own reader takes, in bytes.
+const maxHeader = 100 << 20
+
+// metadata is the header's key of what is said of the whole file.
+const metadata = "__metadata__"
+
+// place is what the header says of a tensor.
+type place struct {
+	Type  string   `json:"dtype"`
+	Shape []int64  `json:"shape"`
+	At    [2]int64 `json:"data_offsets"` // from the end of the header
+}
+
+// sizes are the bytes of an element.
+var sizes = map[string]int64{
+	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
+}
+
+// File is an open file of tensors.
+type File struct {
+	Metadata map[string]string
+
+	path string
+	file interface { // *os.File
+		io.ReaderAt
+		io.Closer
+	}
+	data   int64 // where the tensors begin
+	places map[string]place
+	names  []string
+}
+
+const mendFile = "make the file again, or name another one"
+
+// Open reads the header of a file.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fault.File(err, "open weights", path, "check the path")
+	}
+	x := &File{path: path, file: f}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fault.Reason("it is no regular file", "name a "+Ext+" file")
+	}
+	if err == nil {
+		err = x.header(st.Size())
+	}
+	if err != nil {
+		_ = f.Close() // it was only read
+		why := fault.Explain(err)
+		return nil, fault.New("open weights", path, why.Reason, cmp.Or(why.Mend, mendFile)).Because(err)
+	}
+	return x, nil
+}
+
+// header reads and checks the header of a file of so many bytes: each tensor lies in the
+// file, has as many bytes as its shape takes, and shares none with another.
+func (x *File) header(size int64) error {
+	var head [8]byte
+	if _, err := io.ReadFull(io.NewSectionReader(x.file, 0, size), head[:]); err != nil {
+		return fault.Reason("it is no "+Ext+" file: it is too short", "")
+	}
+	n := binary.LittleEndian.Uint64(head[:])
+	if n < 2 || n > maxHeader || int64(n) > size-8 {
+		return fault.Reason(fmt.Sprintf("it is no %s file, or truncated: a header of %d bytes in %d", Ext, n, size), "")
+	}
+	text := make([]byte, n)
+	if _, err := x.file.ReadAt(text, 8); err != nil {
+		return err
+	}
+	x.data = 8 + int64(n)
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return fault.Reason("its header is damaged: "+err.Error(), "")
+	}
+	x.places = make(map[string]place, len(all))
+	for name, raw := range all {
+		if name == metadata {
+			if err := json.Unmarshal(raw, &x.Metadata); err != nil {
+				return fault.Reason("its header is damaged: "+metadata+": "+err.Error(), "")
+			}
+			continue
+		}
+		var p place
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return fault.Reason(fmt.Sprintf("its header is damaged: tensor %s: %v", strconv.Quote(name), err), "")
+		}
+		if err := p.check(size - x.data); err != nil {
+			return fault.Reason(fmt.Sprintf("its header is damaged, or the file is truncated: tensor %s %v", strconv.Quote(name), err), "")
+		}
+		x.places[name] = p
+		x.names = append(x.names, name)
+	}
+	slices.SortFunc(x.names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(x.places[a].At[0], x.places[b].At[0]), strings.Compare(a, b))
+	})
+	end := int64(0)
+	for _, name := range x.names {
+		p := x.places[name]
+		if p.At[0] < end {
+			return fault.Reason(fmt.Sprintf("its header is damaged: tensor %s lies in another one", strconv.Quote(name)), "")
+		}
+		end = max(end, p.At[1])
+	}
+	return nil
+}
+
+// check refuses a place outside of the bytes there are, or of another size than its shape.
+func (p *place) check(bytes int64) error {
+	elem, known := sizes[p.Type]
+	if p.At[0] < 0 || p.At[1] < p.At[0] || p.At[1] > bytes {
+		return fmt.Errorf("lies at bytes %d to %d of %d", p.At[0], p.At[1], bytes)
+	}
+	if !known {
+		return nil // of a type of which only its name is known, as long as nobody reads it
+	}
+	n := int64(1)
+	for _, d := range p.Shape {
+		if d < 0 || d > 0 && n > math.MaxInt64/8/d {
+			return fmt.Errorf("has the shape %s", Shape(p.Shape))
+		}
+		n *= d
+	}
+	if n*elem != p.At[1]-p.At[0] {
+		return fmt.Errorf("has %d bytes where %s of %s takes %d", p.At[1]-p.At[0], Shape(p.Shape), p.Type, n*elem)
+	}
+	return nil
+}
+
+// Names are the tensors', in the order in which they lie.
+func (x *File) Names() []string { return x.names }
+
+// Shape is a tensor's; false where there is none of that name.
+func (x *File) Shape(name string) ([]int64, bool) {
+	p, ok := x.places[name]
+	return p.Shape, ok
+}
+
+// Floats reads a tensor of floating point numbers of whatever width.
+func (x *File) Floats(name string) ([]float32, error) {
+	p, ok := x.places[name]
+	if !ok {
+		return nil, fault.New("read weights", x.path, fmt.Sprintf("there is no tensor %s", strconv.Quote(name)), mendFile)
+	}
+	decode := decoders[p.Type]
+	if decode == nil {
+		return nil, fault.New("read weights", x.path, fmt.Sprintf("tensor %s is of type %s", strconv.Quote(name), p.Type), "convert it to F32, F16, BF16 or F64")
+	}
+	b := make([]byte, p.At[1]-p.At[0])
+	if _, err := x.file.ReadAt(b, x.data+p.At[0]); err != nil {
+		return nil, fault.File(err, "read weights", x.path, mendFile)
+	}
+	v := make([]float32, int64(len(b))/sizes[p.Type])
+	decode(v, b)
+	return v, nil
+}
+
+// Close closes the file.
+func (x *File) Close() error { return x.file.Close() }
+
+// decoders turn bytes into numbers, by type.
+var decoders = map[string]func(v []float32, b []byte){
+	"F32": func(v []float32, b []byte) {
+		for i := range v {
+			v[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+	},
+	"F64": func(v []float32, b []byte) {
+		for i := range v {
+			v[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])))
+		}
+	},
+	"BF16": func(v []float32, b []byte) {
+		for i := range v {
+			v[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+		}
+	},
+	"F16": func(v []float32, b []byte) {
+		for i := range v {
+			v[i] = half(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+	},
+}
+
+// half is an IEEE 754 binary16 number.
+func half(h uint16) float32 {
+	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10)&31, uint32(h)&1023
+	switch exp {
+	case 0: // subnormal, in units of 2^-24
+		v := float32(frac) / (1 << 24)
+		return math.Float32frombits(math.Float32bits(v) | sign)
+	case 31:
+		return math.Float32frombits(sign | 255<<23 | frac<<13)
+	}
+	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
+}
+
+// Shape is a shape in words: "64x3x7x7", and "one number" without dimensions.
+func Shape[T int | int64](shape []T) string {
+	if len(shape) == 0 {
+		return "one number"
+	}
+	words := make([]string, len(shape))
+	for i, d := range shape {
+		words[i] = strconv.FormatInt(int64(d), 10)
+	}
+	return strings.Join(words, "x")
+}

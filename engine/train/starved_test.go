@@ -1,0 +1,68 @@
+package train
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"dev.gpustall/engine/base/host"
+	"dev.gpustall/engine/trace"
+)
+
+type fixedClock int64
+
+func (c fixedClock) Now() int64 { return int64(c) }
+
+// What the step loop waits for is there at some moment; that it goes on much later is
+// because it has no core.
+func TestWoken(t *testing.T) {
+	const now, late = 10_000_000, int64(host.WakeLatency) + 1
+	span := func(k trace.Kind, from, to int64) trace.Span {
+		return trace.Span{Start: from, End: to, Step: 7, Batch: 3, Kind: k}
+	}
+	for name, c := range map[string]struct {
+		start, ready int64
+		want         []trace.Span
+	}{
+		"in time":            {5, now - late + 1, []trace.Span{span(trace.KindNext, 5, now)}},
+		"late":               {5, now - late, []trace.Span{span(trace.KindNext, 5, now-late), span(trace.KindStarved, now-late, now)}},
+		"there all the time": {5, 0, []trace.Span{span(trace.KindStarved, 5, now)}},
+		"there and quick":    {now - 9, 0, []trace.Span{span(trace.KindNext, now-9, now)}},
+	} {
+		e := &Engine{rec: trace.NewRecorder(fixedClock(now), 16), step: 7}
+		e.tracks.step = e.rec.Track(trace.TrackStep)
+		e.woken(trace.KindNext, c.start, c.ready, 3, 0)
+		s := trace.NewSession(trace.Meta{})
+		col := trace.NewCollector(e.rec, s, nil, nil)
+		col.Start()
+		if err := col.Stop(trace.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.want, s.Snapshot(0, now).Spans, cmpopts.IgnoreFields(trace.Span{}, "Track")); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+// However short the steps are, measuring takes under 1 % of them.
+func TestStarvedIsCheap(t *testing.T) {
+	var s starved
+	s.open()
+	if s.meter == nil {
+		t.Skip("what threads wait for is not counted here")
+	}
+	const steps, each, reading = 2000, 100_000, 3000 // ns
+	spent, n := 0.0, 0
+	for i := range int64(steps) {
+		s.begin(fixedClock(i*each+reading), i*each)
+		if s.locked {
+			n++
+			spent += 2 * reading
+		}
+		s.end()
+	}
+	if spent > 0.01*steps*each || n == 0 {
+		t.Errorf("%d of %d steps are measured, at %.2f %%", n, steps, 100*spent/(steps*each))
+	}
+}
